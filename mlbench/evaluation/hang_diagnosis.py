@@ -131,11 +131,11 @@ class RankSeen:
 
     @cached_property
     def loads_at(self) -> Frame | None:
-        """Frame of the data loader's worker that the rank waits for; None if it waits for none."""
+        """Frame of the data loader's worker that the rank waits for; None if it does not wait."""
         frames = self.main.frames if self.main else ()
         if not any(_TORCH_DATA in frame.file for frame in frames):
             return None
-        # The frames outside of this file are those of the process that the worker forked from.
+        # Frames outside of this file belong to the process that the worker forked from.
         file = "torch/utils/data/_utils/worker.py"
         for worker in self.evidence.threads:
             inner = [*takewhile(lambda frame: not frame.file.endswith(file), worker.frames)]
@@ -158,7 +158,7 @@ class RankSeen:
 
     @property
     def waits(self) -> bool:
-        """Whether the rank waits for other ranks, as far as PyTorch reports it."""
+        """Whether PyTorch reports that the rank waits for other ranks."""
         in_torch = any(frame.file.endswith(_TORCH_WAITS) for frame in self.below)
         return self.waits_in is not None or in_torch
 
@@ -170,7 +170,7 @@ class RankSeen:
 
     @property
     def phase(self) -> str:
-        """Phase of the training; empty outside of all phases, or if the rank reports none."""
+        """Phase of the training; empty outside of all phases, and without a report."""
         return next((process.phase for process in self.evidence.processes if process.phase), "")
 
     @property
@@ -196,12 +196,6 @@ class RankSeen:
             if process.state in ENDED:
                 return f"{text} (its process {process.pid}, {process.command[:40]}, has died)"
         return text
-
-    @property
-    def killed(self) -> str:
-        """Remark that the kernel killed the rank; empty if it did not."""
-        kills = self.evidence.out_of_memory_kills
-        return " (the kernel killed it for lack of memory)" if kills else ""
 
 
 def _first_own(frames: Sequence[Frame]) -> Frame | None:
@@ -338,7 +332,7 @@ def _goes_on(hang: Seen) -> Verdict | None:
 
 
 def _sizes_differ(hang: Seen) -> Verdict | None:
-    """Accuse the minority if gloo aborted a rank that passed less than others; of two ranks both.
+    """Accuse the minority, or both of two ranks, if gloo aborted a rank that passed too little.
 
     The evidence of an aborted rank has no size. That of the ranks that failed because of it does.
     """
@@ -411,9 +405,11 @@ def _gone(hang: Seen) -> Verdict | None:
     culprits = ended_first([_ended(hang.ranks[number]) for number in gone])
     sentences = []
     for number in culprits or failed:
-        code, killed = hang.ranks[number].evidence.exit_code, hang.ranks[number].killed
+        evidence = hang.ranks[number].evidence
+        code, kills = evidence.exit_code, evidence.out_of_memory_kills
         with_code = "" if code is None else f" with exit code {code}"
-        failure = hang.ranks[number].evidence.failure[:200] if code else ""
+        killed = " (the kernel killed it for lack of memory)" if kills else ""
+        failure = evidence.failure[:200] if code else ""
         reason = f" ({failure})" if failure else ""
         sentences.append(f"rank {number} has ended{with_code}{killed}{reason}")
     text = " and ".join(sentences)

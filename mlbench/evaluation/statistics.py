@@ -161,7 +161,7 @@ def mean(values: Iterable[float]) -> float:
 
 
 def mean_or_none(values: Sequence[float]) -> float | None:
-    """Return the mean; None if there are no values."""
+    """Return the mean; None without values."""
     return mean(values) if values else None
 
 
@@ -176,12 +176,12 @@ def of_figures(figures: Iterable[float | None], confidence: float = CONFIDENCE) 
 
 
 def of_times(seconds: Iterable[float | None], confidence: float = CONFIDENCE) -> Summary | None:
-    """Summarize times to accuracy; there is no mean if a run has none."""
+    """Summarize times to accuracy; the mean is None if a run missed its goal."""
     return _summarize(missed_as_slowest(seconds), confidence)
 
 
 def mean_of_times(seconds: Iterable[float | None]) -> float:
-    """Return the mean time to accuracy of runs; infinite if one has none."""
+    """Return the mean time to accuracy of runs; infinite if a run missed its goal."""
     return mean(missed_as_slowest(seconds))
 
 
@@ -196,7 +196,7 @@ def missed_as_slowest(seconds: Iterable[float | None]) -> list[float]:
 
 
 def _summarize(figures: Sequence[float], confidence: float) -> Summary | None:
-    """Summarize figures; infinite ones are those of runs that missed their goal."""
+    """Summarize figures; that of a run that missed its goal is infinite."""
     ranked = sorted(figures)
     finite = [figure for figure in ranked if math.isfinite(figure)]
     if not finite:

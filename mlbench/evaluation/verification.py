@@ -11,7 +11,6 @@ from array import array
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -72,7 +71,16 @@ def context_of(archive: Archive, criteria: Criteria = OWN_CRITERIA) -> RunContex
 @errors_of_archives()
 def recompute(archive: Archive, context: RunContext) -> Result:
     """Compute the result of an archive's run from its samples."""
-    return evaluate(context, read_series(context, partial(_read_columns, archive)))
+
+    def read(metrics: Collection[str], since_us: int) -> Columns:
+        columns = {
+            (name.metric, name.rank): _column(archive, name, since_us)
+            for name in archive.series
+            if not name.pod and (name.metric in metrics or str(name) in metrics)
+        }
+        return {key: column for key, column in columns.items() if column.times_us}
+
+    return evaluate(context, read_series(context, read))
 
 
 @errors_of_archives()
@@ -80,15 +88,6 @@ def origin_of(archive: Archive) -> tuple[str, Manifest]:
     """Return the host of the master that sealed an archive, empty if unknown, and the manifest."""
     document = archive.document(RUN)
     return str(document.get("installation", "")), Manifest.from_fields(document["manifest"])
-
-
-def _read_columns(archive: Archive, names: Collection[str], since_us: int) -> Columns:
-    columns = {
-        (name.metric, name.rank): _column(archive, name, since_us)
-        for name in archive.series
-        if not name.pod and (name.metric in names or str(name) in names)
-    }
-    return {key: column for key, column in columns.items() if column.times_us}
 
 
 def _column(archive: Archive, name: SeriesName, since_us: int) -> Column:
@@ -119,8 +118,8 @@ _SECONDS, _SHARE = 0.5, 0.02
 # A rule decides these figures, and rules change. A sealed judgement stays as it was made.
 _JUDGEMENTS = ("division", "departures", "disturbed")
 # These figures have another definition in results without the later field on the right:
-# worker-seconds include the queue and end with each rank, and waiting is that of spans of seconds
-# instead of steps.
+# worker-seconds include the queue and end with each rank, and waiting is computed for spans of
+# seconds instead of steps.
 _REDEFINED = {
     "cost": "training_time_problem",
     "goodput": "sampled_steps",
