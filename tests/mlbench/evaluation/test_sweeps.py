@@ -423,6 +423,10 @@ def test_one_algorithm_or_one_bandwidth_is_no_frontier() -> None:
     assert frontier(_runs(a={5: [1], 80: [1]}, b={5: [2], 80: [2]})) is not None
 
 
+def test_algorithms_without_a_common_workload_have_no_frontier() -> None:
+    assert frontier(_runs(a={5: [1]}, b={80: [2]})) is None
+
+
 def test_what_is_swept_besides_bandwidth_is_the_algorithm_or_where_it_ran() -> None:
     swept = {"exchange": "topk", "precision": "bf16", "bandwidth": "20", "latency": "5ms"}
     [one] = timed([reaching(1, 2, 30.0, swept=swept)])
