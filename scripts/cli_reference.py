@@ -63,9 +63,11 @@ def _row(param: Any) -> str:
         names += f" `{_metavar(param)}`"
     about = " ".join((getattr(param, "help", None) or "").split())
     shown = getattr(param, "show_default", True)
-    if shown and param.default not in (None, False, ()) and not callable(param.default):
+    if isinstance(shown, str):
+        about += f" Default: {shown}."
+    elif shown and param.default not in (None, False, (), "") and not callable(param.default):
         about += f" Default: `{param.default}`."
-    if param.multiple or param.nargs == -1:
+    if (param.multiple or param.nargs == -1) and "(repeatable)" not in about:
         about += " (repeatable)"
     return f"| {names} | {about.replace('|', chr(92) + '|')} |\n"
 

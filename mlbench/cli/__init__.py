@@ -9,56 +9,62 @@ from typer.core import TyperCommand, TyperGroup
 
 from mlbench.contract.distribution import own_version
 
-# Of each, the function with its module, and what `mlbench --help` says of it: the first sentence of
-# its own help.
+# Module and function of each command, and its line in `mlbench --help`, which is also the first
+# sentence of its own help.
 _COMMANDS: Mapping[str, tuple[str, str]] = {
-    "up": ("stack.up", "Start the stack: Prometheus, master, exporter, workers, Grafana."),
+    "up": ("stack.up", "Start the local stack: Prometheus, master, exporter, workers and Grafana."),
     "down": ("stack.down", "Stop the local stack."),
-    "demo": ("stack.demo", "Start the stack, run a benchmark, and show the result."),
-    "open": ("show.open_page", "Open the web pages, or that of a run, signed in."),
-    "run": ("run.run", "Run a benchmark or your own code, and show how it goes."),
+    "demo": ("stack.demo", "Start the stack, run a benchmark, and show its result."),
+    "open": ("show.open_page", "Open the web pages, or one run's page, signed in."),
+    "run": ("run.run", "Run a benchmark or your own code, and show its progress."),
     "record": (
         "record.record",
-        "Run a command that Slurm, torchrun, Kubernetes or a shell starts, and record it.",
+        "Record a command started by Slurm, torchrun, Kubernetes or a shell.",
     ),
-    "ship": ("record.ship", "Ship what `mlbench record` could not, as the master was away."),
+    "ship": (
+        "record.ship",
+        "Send the data that `mlbench record` kept while the master was unreachable.",
+    ),
     "status": ("show.status", "Show the newest runs, workers and alerts, or one run."),
     "runs": (
         "show.runs",
-        "List the runs that match a query, with columns of choice, or groups of them.",
+        "List the runs that match a query, or the means of groups of runs.",
     ),
-    "stop": ("run.stop", "Stop a run, and wait until it has."),
-    "edit": ("run.edit", "Change the title, the tags or the note of a run, also after its end."),
+    "stop": ("run.stop", "Stop a run, and wait until it has stopped."),
+    "edit": ("run.edit", "Change the title, tags or note of a run."),
     "delete": (
         "run.delete",
-        "Delete runs with their series and archives; an active run is stopped first.",
+        "Delete runs with their series and archives; active runs are stopped first.",
     ),
-    "prune": ("prune.prune", "Delete the runs that ended longer ago; imported ones stay."),
-    "bench": ("bench.bench", "Run a benchmark on several numbers of workers, and compare."),
+    "prune": ("prune.prune", "Delete runs that ended long ago, except imported runs."),
+    "bench": (
+        "bench.bench",
+        "Run a benchmark on several numbers of workers, and compare the runs.",
+    ),
     "compare": (
         "compare.compare",
-        "Compare runs: time to accuracy, speed-up, and whether that is fair.",
+        "Compare runs: time to target, speedup, and whether the comparison is fair.",
     ),
-    "benchmarks": ("show.benchmarks", "List what can be run, or the options of one benchmark."),
-    "data": ("data.data", "Fetch the texts that sotu-lstm and sotu-gpt need."),
-    "logs": ("show.logs", "Print what a rank writes to stdout or stderr."),
-    "autopsy": ("autopsy.autopsy", "Say why a run does not go on, and which rank is at fault."),
-    "stacks": ("autopsy.stacks", "Show where all ranks of a run are in their code, as one tree."),
+    "benchmarks": ("show.benchmarks", "List the benchmarks, or the options of one."),
+    "data": ("data.data", "Download the dataset of sotu-lstm and sotu-gpt."),
+    "logs": ("show.logs", "Print the stdout or stderr of a rank."),
+    "autopsy": ("autopsy.autopsy", "Diagnose why a run hangs, and which rank is at fault."),
+    "stacks": ("autopsy.stacks", "Show the Python stacks of all ranks of a run, as one tree."),
     "profile": (
         "profile.profile",
-        "Show what a rank spends its time on, by PyTorch's profiler or py-spy.",
+        "Profile a rank with PyTorch's profiler or py-spy.",
     ),
-    "fault": ("fault.fault", "Have a failure hit a rank of a run that is going on."),
-    "files": ("files.files", "List the files that a run left, or download them."),
-    "metrics": ("show.metrics", "Show a run's metrics, or the values of one."),
-    "manifest": ("show.manifest", "Show what a run ran, and on which machines."),
-    "download": ("download.download", "Download a run's metrics: every value of every series."),
-    "verify": ("verify.verify", "Check the archive of a run: digests, counts, and its result."),
-    "export": ("share.export", "Write the archive of a run, or those of a set, to a file."),
-    "import": ("share.import_", "Show runs of elsewhere beside your own, read only."),
-    "publish": ("share.publish", "Make a static site of archives."),
-    "token": ("token.app", "Make, list or revoke tokens for recording external jobs."),
-    "grafana": ("grafana.app", "Install Grafana, or bring dashboards to one."),
+    "fault": ("fault.fault", "Inject a fault into a rank of an active run."),
+    "files": ("files.files", "List or download the output files of a run."),
+    "metrics": ("show.metrics", "List the metrics of a run, or print the values of one."),
+    "manifest": ("show.manifest", "Show the code, settings and machines of a run."),
+    "download": ("download.download", "Download every value of every series of a run."),
+    "verify": ("verify.verify", "Check the archive of a run: digests, counts and result."),
+    "export": ("share.export", "Write the archive of a run or of a benchmark set to a file."),
+    "import": ("share.import_", "Import exported runs, read only."),
+    "publish": ("share.publish", "Build a static website from archives."),
+    "token": ("token.app", "Create, list or revoke tokens for recording external jobs."),
+    "grafana": ("grafana.app", "Install Grafana, or push dashboards to an existing one."),
 }
 
 

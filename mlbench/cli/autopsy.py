@@ -21,14 +21,16 @@ from mlbench.contract.records import Run
 from mlbench.contract.words import spans
 
 _LOOK_SECONDS = 0.5
-_SPELLED = {"T": "stopped", "t": "stopped", "D": "waits for a device", "Z": "has ended"}
-AgainOption = Annotated[bool, typer.Option("--again", help="Ask again, if there is one already.")]
+_SPELLED = {"T": "stopped", "t": "stopped", "D": "blocked in I/O", "Z": "exited"}
+AgainOption = Annotated[
+    bool, typer.Option("--again", help="Ask the ranks again, even if a diagnosis exists.")
+]
 
 
 def autopsy(wanted: RunArgument, again: AgainOption = False, json: JsonOption = False) -> None:
-    """Say why a run does not go on, and which rank is at fault.
+    """Diagnose why a run hangs, and which rank is at fault.
 
-    Asks its ranks, unless they were asked before; nothing of the run is stopped.
+    The ranks are asked for evidence, unless a diagnosis exists. The run is not interrupted.
     """
     with connected_to(wanted) as (client, run):
         latest = _find(client, run, again=again)
@@ -38,15 +40,15 @@ def autopsy(wanted: RunArgument, again: AgainOption = False, json: JsonOption = 
 
 def stacks(
     wanted: RunArgument,
-    rank: Annotated[int | None, typer.Option(min=0, help="Of this rank alone.")] = None,
+    rank: Annotated[int | None, typer.Option(min=0, help="Show only this rank.")] = None,
     again: AgainOption = False,
     native: Annotated[
         bool,
-        typer.Option(help="Of one rank, with frames of C; by default of the one at fault."),
+        typer.Option(help="Show the C frames of --rank, or of the rank at fault."),
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Show where all ranks of a run are in their code, as one tree."""
+    """Show the Python stacks of all ranks of a run, as one tree."""
     with connected_to(wanted) as (client, run):
         latest = _find(client, run, again=again and not native)
         if native:
@@ -57,8 +59,8 @@ def stacks(
         print_json([line.to_fields() for line in lines])
         return
     if not lines:
-        of = "none of its ranks has" if rank is None else f"rank {rank} has not"
-        raise UsageError(f"{of} told a stack; `mlbench autopsy {wanted}` says what is known")
+        source = "any rank" if rank is None else f"rank {rank}"
+        raise UsageError(f"no stack from {source}. `mlbench autopsy {wanted}` shows what is known.")
     for line in lines:
         frame = line.frame
         where = f"{frame.function} ({frame.file}:{frame.line})"
@@ -68,7 +70,7 @@ def stacks(
 def _suspect(found: Autopsy) -> int:
     culprits = found.verdict.culprits
     if len(culprits) != 1:
-        raise UsageError("--native: it is not known which rank is at fault: name one by --rank")
+        raise UsageError("--native: the rank at fault is unknown. Choose a rank with --rank.")
     return culprits[0]
 
 
@@ -81,10 +83,10 @@ def _show_native(client: ApiClient, run: Run, rank: int, *, json: bool) -> None:
         print_json([thread.to_fields() for thread in threads])
         return
     if evidence is None or not threads:
-        why = evidence.missing[-1] if evidence and evidence.missing else "it has told nothing"
-        raise UsageError(f"rank {rank} has not told its frames of C: {why}")
+        why = evidence.missing[-1] if evidence and evidence.missing else "no evidence"
+        raise UsageError(f"no C frames from rank {rank}: {why}")
     for thread in threads:
-        _print(f"process {thread.pid}, {thread.name or 'a thread'}")
+        _print(f"process {thread.pid}, {thread.name or 'unnamed thread'}")
         for frame in thread.frames:
             line = f":{frame.line}" if frame.line else ""
             _print(f"  {frame.function} ({frame.file}{line})")
@@ -115,7 +117,7 @@ def _wait(client: ApiClient, run: Run) -> Autopsy:
 def _parts(evidence: Evidence) -> list[str]:
     parts = []
     if evidence.exit_code is not None:
-        parts.append(f"ended with exit code {evidence.exit_code}")
+        parts.append(f"exited with code {evidence.exit_code}")
     for process in evidence.processes:
         if process.state in _SPELLED:
             parts.append(f"process {process.pid} {_SPELLED[process.state]}")
@@ -126,7 +128,7 @@ def _parts(evidence: Evidence) -> list[str]:
     if evidence.quiet_seconds is not None:
         parts.append(f"last step {evidence.quiet_seconds:.0f} s ago")
     parts += [f"stacks by {evidence.stacks_by}"] if evidence.stacks_by else []
-    return [*parts, *evidence.missing] or ["nothing is known"]
+    return [*parts, *evidence.missing] or ["no evidence"]
 
 
 def _whose(line: StackLine) -> str:

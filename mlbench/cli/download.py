@@ -61,22 +61,26 @@ def download(
             "-o",
             "--output",
             metavar="FILE",
-            help="File to write; - is stdout, metrics_NAME.zip the default. For tensorboard, a "
-            "new folder.",
+            help="File to write, or - for stdout. For tensorboard, a new folder.",
+            show_default="metrics_NAME.zip",
         ),
     ] = None,
     format: Annotated[  # noqa: A002 - the option's name
-        Kind | None, typer.Option(help="Format of the file; by default what its name ends with.")
+        Kind | None,
+        typer.Option(help="Format of the file.", show_default="the ending of its name"),
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Download a run's metrics: every value of every series."""
+    """Download every value of every series of a run."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)  # so that nothing is left behind
     with connected() as client:
         kind = format or _guess_format(output)
         if output == _STDOUT and (json or sys.stdout.isatty() or kind in {_TENSORBOARD, _PARQUET}):
-            raise UsageError("-o -: stdout must be a file or a pipe, and --json must not be given")
+            raise UsageError(
+                "-o -: requires a file or pipe as stdout, no --json, and a format other than "
+                f"{_TENSORBOARD} and {_PARQUET}"
+            )
         run = find_run(client, wanted)
         target = output or Path(f"metrics_{run.resource_name}.{kind}")
         try:
@@ -96,7 +100,7 @@ def _guess_format(output: Path | None) -> Kind:
         if output.suffix.lower() == f".{known}":
             return known
     formats = ", ".join(_FORMATS)
-    raise UsageError(f"-o {output}: its name ends with none of {formats}; give --format")
+    raise UsageError(f"-o {output}: name must end with one of {formats}. Or add --format.")
 
 
 def _save(client: ApiClient, run: Run, kind: Kind, target: Path) -> int:
@@ -112,7 +116,7 @@ def _save(client: ApiClient, run: Run, kind: Kind, target: Path) -> int:
         return size
     place = target.resolve()
     if place.exists() and not place.is_file():
-        raise UsageError(f"-o {target}: it exists and is no regular file")
+        raise UsageError(f"-o {target}: exists and is not a regular file")
     with writing(target), replacing(place) as file, _progress(run) as show:
         return client.download(run.id, file, format=kind, on_progress=show)
 

@@ -15,15 +15,17 @@ def fault(
     wanted: RunArgument,
     kind: Annotated[
         str,
-        typer.Argument(metavar="KIND", help="kill, stop:5s, slow:50%, slow:50%:10s or network:3s."),
+        typer.Argument(
+            metavar="KIND", help="Fault: kill, stop:5s, slow:50%, slow:50%:10s or network:3s."
+        ),
     ],
-    rank: Annotated[int, typer.Option(min=0, help="The worker that it hits.")] = 0,
+    rank: Annotated[int, typer.Option(min=0, help="Rank to inject it into.")] = 0,
     json: JsonOption = False,
 ) -> None:
-    """Have a failure hit a rank of a run that is going on.
+    """Inject a fault into a rank of an active run.
 
-    It happens within a few seconds. The run restarts if it has restarts left, and its result is
-    marked.
+    It takes effect within a few seconds. The run restarts if it has restarts left, and its result
+    is marked.
     """
     with connected_to(wanted) as (client, run):
         event = client.inject_fault(run.id, kind, rank=rank).result().value

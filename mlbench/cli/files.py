@@ -27,14 +27,16 @@ def files(
     wanted: RunArgument,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="DIR", help="Download them: DIR/rank-RANK/NAME."),
+        typer.Option(
+            "-o", "--output", metavar="DIR", help="Download the files to DIR/rank-RANK/NAME."
+        ),
     ] = None,
     attempt: Annotated[
-        int | None, typer.Option(help="Which attempt; the latest by default.")
+        int | None, typer.Option(help="Attempt of the run.", show_default="the latest")
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """List the files that a run left, or download them."""
+    """List or download the output files of a run."""
     with connected_to(wanted) as (client, run):
         listed = client.get_files(run.id, attempt=attempt).result().value
         damaged = []
@@ -44,17 +46,17 @@ def files(
     if json:
         print_json([file.to_fields() for file in listed])
     elif not listed:
-        out.print(f"run {run.id} left no files in $MLBENCH_OUTPUT")
+        out.print(f"run {run.id} has no output files in $MLBENCH_OUTPUT")
     else:
         _show(listed)
     for file in damaged:
-        err.print(f"mlbench: {file.name} of rank {file.rank} is damaged: nothing was written")
+        err.print(f"mlbench: {file.name} of rank {file.rank} is damaged and was not written")
     if damaged:
         raise typer.Exit(FAILED)
 
 
 def _show(listed: list[RunFile]) -> None:
-    number = Column("size", justify="right")
+    number = Column("size (B)", justify="right")
     table = Table("rank", Column("file", overflow="fold"), number, "SHA-256", box=None)
     for file in listed:
         digest = (file.sha256 or "")[:12]

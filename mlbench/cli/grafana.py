@@ -21,7 +21,9 @@ from mlbench.local.grafana_server import find_grafana
 from mlbench.local.home import Home
 
 app = typer.Typer(
-    help="Install Grafana, or bring dashboards to one.", no_args_is_help=True, add_completion=False
+    help="Install Grafana, or push dashboards to an existing one.",
+    no_args_is_help=True,
+    add_completion=False,
 )
 
 
@@ -29,19 +31,20 @@ app = typer.Typer(
 def install(
     mirror: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="Another address of the same archive."),
+        typer.Option(metavar="URL", help="Alternative download address of the archive."),
     ] = None,
     background: Annotated[
         bool,
         typer.Option(
-            "--background", help="Return at once; do nothing if a Grafana is found or none reached."
+            "--background",
+            help="Return at once; do nothing if Grafana is installed or cannot be downloaded.",
         ),
     ] = False,
     json: JsonOption = False,
 ) -> None:
     """Download Grafana into $MLBENCH_HOME; the next `mlbench up` starts it.
 
-    The archive is Grafana's own for Linux, about 200 MB, and checked by its SHA-256.
+    The archive is the official build for Linux, about 200 MB, verified by its SHA-256.
     """
     home, archive = Home.from_environ(), grafana_archive.official_archive()
     if mirror:
@@ -62,12 +65,12 @@ def install(
                     task, completed=received, total=total or None
                 ),
             )
-    state = "was installed already" if was_installed else "is installed"
+    state = "was already installed" if was_installed else "is installed"
     folder = str(home.grafana_program)
     tell(
         {"version": grafana_archive.VERSION, "folder": folder, "installed": not was_installed},
         f"Grafana {grafana_archive.VERSION} {state} in {folder}.",
-        "`mlbench up` starts it with the dashboards; a running stack needs `mlbench down` first.",
+        "`mlbench up` starts it with the dashboards, after `mlbench down` if a stack is running.",
         as_json=json,
     )
 
@@ -94,7 +97,7 @@ def _install_in_background(home: Home, archive: grafana_archive.GrafanaArchive) 
 @app.command(cls=Command)
 def push(
     url: Annotated[
-        str, typer.Option(envvar=names.ENV_GRAFANA_URL, help="Address of Grafana's first page.")
+        str, typer.Option(envvar=names.ENV_GRAFANA_URL, help="Address of Grafana's home page.")
     ],
     token: Annotated[
         str,
@@ -107,22 +110,23 @@ def push(
         str | None,
         typer.Option(
             envvar=names.ENV_GRAFANA_PROMETHEUS_URL,
-            help="How Grafana reaches Prometheus; that of the running stack by default.",
+            help="Address at which Grafana reaches Prometheus.",
+            show_default="the Prometheus of the running stack",
         ),
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Bring folder, Prometheus data source and dashboards to a Grafana.
+    """Push folder, Prometheus data source and dashboards to a Grafana.
 
-    What is as it should be is left alone.
+    Parts that are up to date are left unchanged.
 
-    $MLBENCH_SCRAPE_INTERVAL is that Prometheus's scrape interval, 2s by default.
+    $MLBENCH_SCRAPE_INTERVAL is the scrape interval of that Prometheus, 2s by default.
     """
     prometheus_url = prometheus_url or _stack_prometheus()
     try:
         from mlbench.local.grafana import Grafana  # noqa: PLC0415 - its packages are optional
     except ModuleNotFoundError as error:
-        raise UsageError(f"a part is missing: run {how_to_install('master')}") from error
+        raise UsageError(f"packages are missing. Run {how_to_install('master')}.") from error
     interval = os.environ.get(names.ENV_SCRAPE_INTERVAL) or names.DEFAULT_SCRAPE_INTERVAL
     with Grafana(url, token) as grafana:
         pushed = grafana.push(grafana_folder() / "dashboards", prometheus_url, interval)
@@ -134,12 +138,12 @@ def push(
         for uid, outcome in pushed.dashboards.items():
             out.print(f"dashboard {uid}: {outcome}")
         if {pushed.folder, pushed.data_source, *pushed.dashboards.values()} == {"unchanged"}:
-            out.print("Nothing was changed: all of it was up to date.")
+            out.print("Everything was up to date; nothing was changed.")
     left = [uid for uid, outcome in pushed.dashboards.items() if outcome == "provisioned"]
     if left:
         raise UsageError(
-            f"not pushed: {', '.join(left)}: they come from Grafana's provisioning files: "
-            "update these files, or take the dashboards out of them"
+            f"not pushed: {', '.join(left)}: managed by Grafana's provisioning files. "
+            "Update these files, or remove the dashboards from them."
         )
 
 
@@ -147,10 +151,10 @@ def _stack_prometheus() -> str:
     try:
         connection = find_connection()
     except NotConnectedError as error:
-        raise UsageError(f"{error}, or name a Prometheus with --prometheus-url") from error
+        raise UsageError(f"--prometheus-url: required: {error}") from error
     if connection.elsewhere or connection.prometheus_url is None:
         raise UsageError(
-            f"how Grafana reaches the Prometheus of the master at {connection.url} is not known "
-            "here: say it with --prometheus-url"
+            f"--prometheus-url: required: the Prometheus address of the master at {connection.url} "
+            "is unknown"
         )
     return connection.prometheus_url

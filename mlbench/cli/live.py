@@ -211,7 +211,9 @@ def _cells(run: Run, now: Progress) -> list[str]:
     if now.loss is not None:
         cells.append(f"loss {now.loss:.4f}")
     if run.goal:
-        cells.append(f"{run.goal.metric} {figures.number(now.accuracy)} (goal {run.goal.value:g})")
+        cells.append(
+            f"{run.goal.metric} {figures.number(now.accuracy)} (target {run.goal.value:g})"
+        )
     if now.samples_per_second is not None:
         cells.append(figures.throughput(now.samples_per_second, run.settings))
     return [*cells, f"{now.seconds:.1f} s"]

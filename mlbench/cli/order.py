@@ -27,17 +27,16 @@ TaskArgument = Annotated[
     str,
     typer.Argument(
         metavar="TASK",
-        help="What to run: a benchmark, a file of your own, e.g. ./train.py, or a "
-        "program with its arguments, e.g. torchrun train.py; "
-        "with --image the first word of a command.",
+        help="A benchmark, a file of your own, e.g. ./train.py, or a program with its arguments, "
+        "e.g. torchrun train.py. With --image: the first word of a command.",
     ),
 ]
 ArgumentsArgument = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="ARGUMENTS",
-        help="Arguments of your own code, after a --. They are passed on unchanged, except that "
-        "{rank}, {hosts}, {run_id} and {backend} are filled in.",
+        help="Arguments of your own code, after a --. They are passed on unchanged, except for "
+        "{rank}, {hosts}, {run_id} and {backend}, which are filled in.",
     ),
 ]
 SettingsOption = Annotated[
@@ -45,7 +44,7 @@ SettingsOption = Annotated[
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="Option of a benchmark, e.g. epochs=3; can be given several times.",
+        help="Option of a benchmark, e.g. epochs=3 (repeatable).",
     ),
 ]
 ImageOption = Annotated[
@@ -55,7 +54,7 @@ ImageOption = Annotated[
     ),
 ]
 QueueOption = Annotated[
-    bool, typer.Option("--queue", help="Wait for the active run to end, instead of failing.")
+    bool, typer.Option("--queue", help="Wait for the active run to end instead of failing.")
 ]
 
 
@@ -76,8 +75,8 @@ class Code:
         """Return arguments of ``create_run`` and ``create_set`` that say what to run and how."""
         if spec.max_bandwidth == UNASKED_BANDWIDTH:
             raise UsageError(
-                f"--bandwidth: {UNASKED_BANDWIDTH} is what clients send where nothing is asked "
-                f"for, so it limits nothing: write {UNASKED_BANDWIDTH - 1}"
+                f"--bandwidth: {UNASKED_BANDWIDTH} means unlimited to the API. "
+                f"Use {UNASKED_BANDWIDTH - 1} instead."
             )
         named = {name: value for name, value in vars(self).items() if name in vars(spec) and value}
         own = {"custom_image_name": self.image, "custom_image_command": self.command}
@@ -160,13 +159,12 @@ def read_code(
         return _own_code(task, THIS_MACHINE, [program, *arguments], str(Path.cwd()))
     if arguments:
         raise UsageError(
-            f"{shlex.join(arguments)}: arguments are for your own code; "
-            f"{task} takes its options as --set KEY=VALUE"
+            f"{shlex.join(arguments)}: {task} does not take arguments. "
+            "Set its options with --set KEY=VALUE."
         )
     if task not in benchmarks:
         raise UsageError(
-            f"there is neither a benchmark nor a file {task!r} here; "
-            f"the benchmarks are {', '.join(benchmarks)}"
+            f"{task}: no such benchmark or file. The benchmarks are {', '.join(benchmarks)}."
         )
     return Code(title=task, benchmark=task)
 
@@ -177,12 +175,14 @@ def read_settings(code: Code, settings: Sequence[str] | None) -> dict[str, str]:
     Another form, or settings for one's own code, raise UsageError.
     """
     if settings and code.command:
-        raise UsageError("--set is for benchmarks; write the arguments of your own code after --")
+        raise UsageError(
+            "--set: only for benchmarks. Write the arguments of your own code after --."
+        )
     parsed = {}
     for setting in settings or ():
         key, equals, value = setting.partition("=")
         if not equals or not key:
-            raise UsageError(f"--set {setting}: it must be KEY=VALUE, e.g. epochs=3")
+            raise UsageError(f"--set {setting}: must be KEY=VALUE, e.g. epochs=3")
         parsed[key] = value
     return parsed
 
@@ -196,14 +196,14 @@ def make_name(title: str, room: int = 0) -> str:
 
 def _read_script(path: Path, arguments: Sequence[str]) -> Code:
     if path.is_dir():
-        raise UsageError(f"{path} is a folder: name the file to run")
+        raise UsageError(f"{path}: is a folder. Name the file to run.")
     if not path.is_file():
-        raise UsageError(f"there is no file {path}")
+        raise UsageError(f"{path}: file not found")
     words = [str(path.absolute()), *arguments]
     if path.suffix == ".py":
         words.insert(0, sys.executable)
     elif not os.access(path, os.X_OK):
-        raise UsageError(f"{path} is not executable: chmod +x {shlex.quote(str(path))}")
+        raise UsageError(f"{path}: not executable. Run chmod +x {shlex.quote(str(path))}")
     return _own_code(path.stem, THIS_MACHINE, words, str(Path.cwd()))
 
 

@@ -61,7 +61,15 @@ def prometheus_url(connection: Connection) -> str | None:
 
 
 # What `mlbench run` leaves to `mlbench status RUN`, unless it is out of the ordinary.
-_DETAILS = {"division", "settings", "last value", "after time", "epochs", "waiting", "cost"}
+_DETAILS = {
+    "Division",
+    "Settings",
+    "Last value",
+    "Accuracy after time",
+    "Epochs",
+    "CPU contention",
+    "Cost",
+}
 
 
 def show_result(
@@ -129,7 +137,7 @@ def show_runs(runs: list[Run], pods: list[Pod], of: int) -> None:
     out.print(table if runs else "no runs yet; `mlbench run digits` starts one")
     for run in runs:
         if run.waiting:
-            out.print(f"run {run.id} waits: {run.waiting}", style="yellow", soft_wrap=True)
+            out.print(f"run {run.id} is waiting: {run.waiting}", style="yellow", soft_wrap=True)
     out.print()
     headings = ["worker", "phase", "run", "rank", "cores", "fork server"]
     table = Table(*headings, box=None, pad_edge=False)
@@ -160,15 +168,15 @@ def _outcome(run: Run, result: "Result | None" = None) -> Text:
 
 
 def _facts(run: Run, result: "Result") -> Iterator[tuple[str, str | Text]]:
-    yield "division", result.division
+    yield "Division", result.division
     for what, texts in (
-        ("departs from the rules", result.departures),
-        ("disturbed", result.disturbed),
-        ("held up", [late.text] if (late := result.stragglers) and late.text else []),
-        ("clock", result.clock_faults),
+        ("Rule violation", result.departures),
+        ("CPU contention", result.disturbed),
+        ("Straggler", [late.text] if (late := result.stragglers) and late.text else []),
+        ("Clock", result.clock_faults),
     ):
         left = len(texts) - _MOST_WARNINGS
-        shown = [*texts[:_MOST_WARNINGS], *([f"{left} more, which --json has"] if left > 0 else [])]
+        shown = [*texts[:_MOST_WARNINGS], *([f"{left} more, shown by --json"] if left > 0 else [])]
         for text in shown:
             yield "", Text(f"{what}: {text}", style="yellow")
     if run.settings:
@@ -176,93 +184,94 @@ def _facts(run: Run, result: "Result") -> Iterator[tuple[str, str | Text]]:
 
         # One line, which the terminal may cut.
         text = figures.pairs(in_use(run.settings)).replace("\n", " ")
-        yield "settings", Text(text, no_wrap=True, overflow="ellipsis")
+        yield "Settings", Text(text, no_wrap=True, overflow="ellipsis")
     if result.target:
-        yield "goal", figures.goal(result.target)
-        yield "time to accuracy", _time_to_accuracy(result)
+        yield "Target", figures.goal(result.target)
+        yield from _times_to_target(result)
     if (last := result.last_value) is not None:
         best = result.best_value
-        at_best = f", at best {figures.number(best)}" if best != last else ""
-        yield "last value", figures.number(last) + at_best
+        at_best = f", best {figures.number(best)}" if best != last else ""
+        yield "Last value", figures.number(last) + at_best
     if (after := result.accuracy_after_time) and after.value is not None:
         clock = "of training" if after.clock == "training" else "since the start"
-        limit = f"within {figures.seconds(after.limit_seconds)} {clock}"
-        yield "after time", f"{figures.number(after.value)} {limit}"
+        limit = f"after {figures.seconds(after.limit_seconds)} {clock}"
+        yield "Accuracy after time", f"{figures.number(after.value)} {limit}"
     if result.epochs is not None:
-        yield "epochs", str(result.epochs)
+        yield "Epochs", str(result.epochs)
     if result.samples_per_second is not None:
-        yield "throughput", figures.throughput(result.samples_per_second, run.settings)
+        yield "Throughput", figures.throughput(result.samples_per_second, run.settings)
     if result.communication_share is not None:
         sent = result.bytes_sent_per_step
-        share = f"{figures.percent(result.communication_share)} of the training time"
-        yield "communication", f"{share}, {sent:,.0f} B a step" if sent else share
+        share = f"{figures.percent(result.communication_share)} of training time"
+        yield "Communication", f"{share}, {sent:,.0f} B per step" if sent else share
     yield from _overlapped(result)
     yield from _restarts(result)
     if result.disturbances and not result.disturbed:
-        yield "waiting", max(result.disturbances, key=lambda rank: rank.waiting_share).text
+        yield "CPU contention", max(result.disturbances, key=lambda rank: rank.waiting_share).text
     yield from _spent(result)
 
 
 def _spent(result: "Result") -> Iterator[tuple[str, str]]:
     if cost := result.cost:
         until = cost.worker_seconds_to_target
-        more = "" if until is None else f", {figures.number(until)} until the goal"
-        yield "cost", f"{figures.number(cost.worker_seconds)} worker-seconds{more}"
-    if (goodput := result.goodput) and goodput.queued_seconds >= 1:
-        yield "queue", f"{figures.seconds(goodput.queued_seconds)}, not part of the time breakdown"
+        more = "" if until is None else f", {figures.number(until)} until the target"
+        yield "Cost", f"{figures.number(cost.worker_seconds)} worker-seconds{more}"
+    if (goodput := result.goodput) and goodput.share is not None:
+        share = f"{figures.percent(goodput.share)} of worker time advanced the final model"
+        if goodput.whole_step_share is not None:
+            share += f", {figures.percent(goodput.whole_step_share)} counting whole steps"
+        yield "Goodput", share
+    if goodput and goodput.queued_seconds >= 1:
+        yield "Queue", f"{figures.seconds(goodput.queued_seconds)}, not part of the time breakdown"
     if result.energy_joules is not None:
-        yield "energy", f"{figures.number(result.energy_joules)} J"
+        yield "Energy", f"{figures.number(result.energy_joules)} J"
 
 
 def _overlapped(result: "Result") -> Iterator[tuple[str, str]]:
     if result.hidden_phases:
         hidden = (f"{phase} {figures.seconds(s)}" for phase, s in result.hidden_phases.items())
-        yield "overlapped", f"{', '.join(hidden)} a rank, in other threads"
+        yield "Overlapped", f"{', '.join(hidden)} per rank, in other threads"
 
 
 def _restarts(result: "Result") -> Iterator[tuple[str, str]]:
     if saved := result.checkpoints:
         size = f"{saved.count} of {saved.bytes:,.0f} B"
-        yield "checkpoints", f"{size}, each held the training up for {saved.seconds:.3f} s"
-    for one in result.resumptions:
-        how = "" if one.stated else ", as its step tells: the code does not say so"
-        again = f"{one.abandoned_steps} steps after it are left out, and done again"
-        yield "went on", f"from step {one.step}{how}; {again}"
+        yield "Checkpoints", f"{size}, each delaying training by {saved.seconds:.3f} s"
+    for resumption in result.resumptions:
+        source = "" if resumption.stated else " (inferred from its step numbers)"
+        discarded = f"{resumption.abandoned_steps} later steps were discarded and repeated"
+        yield "Resumed", f"from step {resumption.step}{source}; {discarded}"
 
 
 def _delivery(run: Run) -> Iterator[tuple[str, str | Text]]:
     if d := run.delivery:
-        where = " by the master" if d.kept else ""
-        held = f"in Prometheus {d.in_prometheus:,}, kept {d.kept:,}{where}"
-        yield "delivery", f"recorded {d.recorded:,}, {'in its archive all' if run.origin else held}"
+        missing = f"{d.recorded - d.in_prometheus - d.kept:,} of {d.recorded:,}"
+        places = f"{d.in_prometheus:,} in Prometheus, {d.kept:,} in database"
+        yield "Missing samples", f"{missing} ({'all in the archive' if run.origin else places})"
     if run.added:
         late = run.added.of_lost_ranks
-        of_lost = f", {late:,} of them from lost ranks" if late else ""
-        yield "added", f"{run.added.samples:,} samples, not part of the result{of_lost}"
+        of_lost = f", {late:,} from lost ranks" if late else ""
+        yield "Added", f"{run.added.samples:,} samples outside of the result{of_lost}"
     if run.not_recorded:
-        yield "not recorded", Text(run.not_recorded.text, style="yellow")
+        yield "Not recorded", Text(run.not_recorded.text, style="yellow")
 
 
-def _time_to_accuracy(result: "Result") -> str:
+def _times_to_target(result: "Result") -> Iterator[tuple[str, str]]:
     reached = result.time_to_accuracy
     if reached is None:
         problem = result.training_time_problem
-        return f"unknown: {problem}" if problem else "not reached"
-    wall = f"{figures.seconds(reached.wall_seconds)} since the start"
-    if reached.training_seconds is None:
-        return wall
-    return f"{figures.seconds(reached.training_seconds)} of training, {wall}"
+        yield "Time to target (training)", f"unknown: {problem}" if problem else "not reached"
+        return
+    if reached.training_seconds is not None:
+        yield "Time to target (training)", figures.seconds(reached.training_seconds)
+    yield "Time to target (wall clock)", figures.seconds(reached.wall_seconds)
 
 
 def _goodput_table(goodput: "Goodput", least_share: float) -> Table:
     """Return where all worker-seconds went, with the share of each bucket that is large enough."""
     right = (Column("worker-seconds", justify="right"), Column("share", justify="right"))
     table = Table("", *right, "", box=None, pad_edge=False)
-    table.title = "time breakdown"
-    if goodput.share is not None:
-        table.title += f": goodput {figures.percent(goodput.share)}"
-    if goodput.whole_step_share is not None:
-        table.title += f", {figures.percent(goodput.whole_step_share)} by whole steps"
+    table.title = "Time breakdown"
     table.title_justify = "left"
     total = sum(goodput.seconds.values())
     for bucket, seconds in goodput.seconds.items():

@@ -22,22 +22,27 @@ from mlbench.contract.profiles import MOST_SECONDS, RankProfile
 from mlbench.contract.records import Run
 
 _LOOK_SECONDS = 0.5
-_FIGURES = ("by itself", "in all", "calls")
+_FIGURES = ("self", "total", "calls")
 
 
 def profile(
     wanted: RunArgument,
-    rank: Annotated[int, typer.Option(min=0, help="Which rank.")] = 0,
-    seconds: Annotated[int, typer.Option(min=1, max=MOST_SECONDS, help="For how long.")] = 5,
+    rank: Annotated[int, typer.Option(min=0, help="Rank to profile.")] = 0,
+    seconds: Annotated[int, typer.Option(min=1, max=MOST_SECONDS, help="Duration in seconds.")] = 5,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Write it there, compressed by gzip."),
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="Also write the profile to this file, compressed by gzip.",
+        ),
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Show what a rank spends its time on, by PyTorch's profiler or py-spy.
+    """Profile a rank with PyTorch's profiler or py-spy.
 
-    This slows the rank down, and marks the run as disturbed.
+    This slows down the rank and marks the run as disturbed.
     """
     with connected_to(wanted) as (client, run):
         asked = client.ask_profile(run.id, rank=rank, seconds=seconds).result().value
@@ -71,5 +76,4 @@ def _show(run: Run, found: RankProfile) -> None:
         own, total = f"{one.self_seconds:.3f} s", f"{one.total_seconds:.3f} s"
         table.add_row(one.name, own, total, calls)
     out.print(table)
-    words = f"{found.file} is among the files of run {run.id}; its page shows it"
-    out.print(words, soft_wrap=True)
+    out.print(f"{found.file}: stored with run {run.id}, shown on its page", soft_wrap=True)

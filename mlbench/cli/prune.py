@@ -10,6 +10,7 @@ import typer
 from mlbench.cli.common import JsonOption, UsageError, confirm, connected, tell
 from mlbench.client import ApiClient
 from mlbench.contract.records import Run
+from mlbench.contract.words import count
 
 _AGE = re.compile(r"([0-9]{1,5})([dw])")
 _DAYS = {"d": 1, "w": 7}
@@ -18,19 +19,21 @@ _PAGE = 500
 
 def prune(
     older_than: Annotated[
-        str, typer.Option(metavar="AGE", help="Days or weeks since their end, e.g. 90d or 12w.")
+        str, typer.Option(metavar="AGE", help="Time since the end of the runs, e.g. 90d or 12w.")
     ],
     keep_archives: Annotated[
         bool,
-        typer.Option("--keep-archives", help="Leave the archives, with titles, tags and notes."),
+        typer.Option("--keep-archives", help="Keep the archives, titles, tags and notes."),
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Delete the runs that ended longer ago; imported ones stay."""
+    """Delete runs that ended long ago, except imported runs."""
     age = _AGE.fullmatch(older_than)
     if age is None:
-        raise UsageError(f"--older-than: days or weeks, e.g. 90d or 12w (not {older_than!r})")
+        raise UsageError(
+            f"--older-than: must be days or weeks, e.g. 90d or 12w (got {older_than!r})"
+        )
     until = datetime.now(UTC) - timedelta(days=int(age[1]) * _DAYS[age[2]])
     with connected() as client:
         runs = [run for run in _all_runs(client) if _ended_before(run, until)]
@@ -39,7 +42,7 @@ def prune(
         for run in runs:
             client.delete_run(run.id, keep_archive=keep_archives).result()
     fields = {"deleted": [run.id for run in runs]}
-    tell(fields, f"{len(runs):,} runs are deleted", as_json=json)
+    tell(fields, f"{count(len(runs), 'run')} deleted", as_json=json)
 
 
 def _all_runs(client: ApiClient) -> Iterator[Run]:

@@ -12,23 +12,28 @@ from mlbench.local.discovery import find_connection
 
 
 def record(
-    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND", help="What to run.")],
-    name: Annotated[str, typer.Option(help="Of the run; by default the program's.")] = "",
+    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND", help="Command to run.")],
+    name: Annotated[
+        str, typer.Option(help="Name of the run.", show_default="the program's name")
+    ] = "",
     key: Annotated[
-        str, typer.Option(help="What the ranks of one job share, where their launcher says none.")
+        str,
+        typer.Option(help="Key shared by the ranks of one job, if the launcher does not set one."),
     ] = "",
     workers: Annotated[
-        int | None, typer.Option(min=1, help="How many ranks the job has, where none says it.")
+        int | None,
+        typer.Option(min=1, help="Number of ranks of the job, if the launcher does not set it."),
     ] = None,
     hide_command: Annotated[
-        bool, typer.Option("--hide-command", help="Record no command line, not even a masked one.")
+        bool,
+        typer.Option("--hide-command", help="Do not record the command line, not even masked."),
     ] = False,
 ) -> None:
-    """Run a command that Slurm, torchrun, Kubernetes or a shell starts, and record it.
+    """Record a command started by Slurm, torchrun, Kubernetes or a shell.
 
-    Its rank, and which job it is of, come from the environment; alone it is a run of one rank.
-    Output, signals and exit code are the command's own, and it never waits for the master. Values
-    of options that look like secrets, such as --token, are masked in what is recorded.
+    Job and rank come from the environment; without them, the run has one rank. Output, signals and
+    exit code of the command are unchanged, and it never waits for the master. Values of options
+    that look like secrets, such as --token, are masked in the recorded command line.
     """
     options = {"--name": name, "--key": key, "--workers": str(workers or "")}
     given = [part for option, value in options.items() if value for part in (option, value)]
@@ -36,9 +41,9 @@ def record(
 
 
 def ship(
-    folder: Annotated[Path, typer.Argument(help="The folder that `mlbench record` named.")],
+    folder: Annotated[Path, typer.Argument(help="Folder that `mlbench record` printed.")],
 ) -> None:
-    """Ship what `mlbench record` could not, as the master was away."""
+    """Send the data that `mlbench record` kept while the master was unreachable."""
     connection = find_connection()
     os.environ |= {names.ENV_URL: connection.url, names.ENV_TOKEN: connection.token}
     _become("mlbench_worker.agent.companion", "ship", str(folder))

@@ -37,22 +37,24 @@ def run(
     task: orders.TaskArgument,
     arguments: orders.ArgumentsArgument = None,
     name: Annotated[
-        str | None, typer.Option(help="Name of the run; by default TASK's with date and time.")
+        str | None, typer.Option(help="Name of the run.", show_default="TASK, date and time")
     ] = None,
     spec: RunSpec = FILLED_IN,
     settings: orders.SettingsOption = None,
     image: orders.ImageOption = None,
     queue: orders.QueueOption = False,
-    detach: Annotated[bool, typer.Option("--detach", help="Do not wait for its end.")] = False,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Return without waiting for the end.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Run a benchmark or your own code, and show how it goes.
+    """Run a benchmark or your own code, and show its progress.
 
-    Exits with 0 if it FINISHED, 1 if not. Ctrl-C ends the view, not the run.
+    Exit code 0 if the run FINISHED, otherwise 1. Ctrl-C ends the view, not the run.
     """
     with connected() as client:
         if name and name.isdecimal():
-            raise UsageError(f"--name {name}: a number would be taken for the id of a run")
+            raise UsageError(f"--name: must not be a number, which is read as an id (got {name})")
         benchmarks = [task.name for task in client.get_benchmarks().result().value]
         is_local = image is not None and client.get_info().result().value.pool == "local"
         code = orders.read_code(task, arguments or [], image, benchmarks, local=is_local)
@@ -65,7 +67,7 @@ def run(
             raise typer.Exit(run_and_show(client, connection, ordered, as_json=json))
         tell(
             {**ordered.fields, "web_url": page_url(connection, f"/runs/{ordered.id}")},
-            f"run {ordered.id} ({ordered.title}) is ordered; `mlbench status {ordered.id}`",
+            f"run {ordered.id} ({ordered.title}) submitted; `mlbench status {ordered.id}` shows it",
             _page_line(ordered, connection),
             as_json=json,
         )
@@ -89,14 +91,14 @@ def run_and_show(
         ended = follow(client, ordered, quiet=as_json)
     except KeyboardInterrupt:
         if stack_stays:
-            err.print(f"run {ordered.id} goes on; `mlbench stop {ordered.id}` stops it")
+            err.print(f"run {ordered.id} continues; `mlbench stop {ordered.id}` stops it")
         return INTERRUPTED
     has_result = show_run(client, connection, ended, as_json=as_json, brief=True)
     return 0 if has_result and ended.state == "FINISHED" else FAILED
 
 
 def stop(wanted: RunArgument, json: JsonOption = False) -> None:
-    """Stop a run, and wait until it has."""
+    """Stop a run, and wait until it has stopped."""
     with connected_to(wanted) as (client, run):
         stopping = client.stop_run(run.id).result().value
         while stopping.active:
@@ -108,22 +110,20 @@ def stop(wanted: RunArgument, json: JsonOption = False) -> None:
 
 def edit(
     wanted: RunArgument,
-    title: Annotated[
-        str | None, typer.Option(help="What it is called; '' for the name it was ordered with.")
-    ] = None,
-    tag: Annotated[list[str] | None, typer.Option(help="A tag to add.")] = None,
-    untag: Annotated[list[str] | None, typer.Option(help="A tag to take away.")] = None,
+    title: Annotated[str | None, typer.Option(help="Title; '' restores the original name.")] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="Tag to add (repeatable).")] = None,
+    untag: Annotated[list[str] | None, typer.Option(help="Tag to remove (repeatable).")] = None,
     note: Annotated[
-        str | None, typer.Option(help="What is to be known of it, in Markdown; - reads stdin.")
+        str | None, typer.Option(help="Note in Markdown; - reads it from stdin.")
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Change the title, the tags or the note of a run, also after its end.
+    """Change the title, tags or note of a run.
 
-    Its archive and its result stay as they are.
+    This is also possible after its end; archive and result stay unchanged.
     """
     if title is note is None and not (tag or untag):
-        raise UsageError("say what to change: --title, --tag, --untag or --note")
+        raise UsageError("nothing to change. Add --title, --tag, --untag or --note.")
     note = sys.stdin.read() if note == "-" else note
     with connected_to(wanted) as (client, run):
         tags = {"add_tags": tag or (), "remove_tags": untag or ()}
@@ -135,12 +135,14 @@ def edit(
 def delete(
     wanted: Annotated[
         list[str],
-        typer.Argument(metavar="RUN...", help="Ids or names; the newest, if several have a name."),
+        typer.Argument(
+            metavar="RUN...", help="Ids or names of runs; the newest if several have a name."
+        ),
     ],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Delete runs with their series and archives; an active run is stopped first."""
+    """Delete runs with their series and archives; active runs are stopped first."""
     with connected() as client:
         runs = {run.id: run for run in (find_run(client, name) for name in wanted)}
         names = [f"run {run.id} ({run.title})" for run in runs.values()]
@@ -151,7 +153,7 @@ def delete(
         for run_id in runs:
             while if_there(client.get_run(run_id)):
                 time.sleep(0.1)
-    lines = "\n".join(f"{name} is deleted" for name in names)
+    lines = "\n".join(f"{name} deleted" for name in names)
     tell({"deleted": list(runs)}, lines, as_json=json)
 
 

@@ -34,25 +34,32 @@ if TYPE_CHECKING:
     from mlbench.report.site import SetEntry
 
 FilesArgument = Annotated[
-    list[Path], typer.Argument(metavar="FILE...", help="Files that `mlbench export` has written.")
+    list[Path], typer.Argument(metavar="FILE...", help="Files written by `mlbench export`.")
 ]
 
 
 def export(
     wanted: Annotated[
-        str, typer.Argument(metavar="RUN|SET", help="Id or name of a run, or name of a set.")
+        str,
+        typer.Argument(metavar="RUN|SET", help="Id or name of a run, or name of a benchmark set."),
     ],
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help=f"By default NAME{SUFFIX}."),
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="File to write.",
+            show_default=f"NAME{SUFFIX}",
+        ),
     ] = None,
     key: Annotated[
         Path | None,
-        typer.Option("--sign", metavar="KEY", help="Sign the file with this SSH key: FILE.sig."),
+        typer.Option("--sign", metavar="KEY", help="SSH key to sign the file with, into FILE.sig."),
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Write the archive of a run, or those of a set, to a file."""
+    """Write the archive of a run or of a benchmark set to a file."""
     with connected() as client, TemporaryDirectory() as folder:
         run_set, runs = _find(client, wanted)
         stem = run_set.resource_name if isinstance(run_set, Run) else file_stem(run_set.name)
@@ -75,12 +82,12 @@ def export(
         lines.append(f"{words}: titles, tags and notes")
     if signed:
         summary["signature"] = str(signed)
-        lines.append(f"{signed}: its signature")
+        lines.append(f"{signed}: signature")
     tell(summary, *lines, as_json=json)
 
 
 def import_(files: FilesArgument, json: JsonOption = False) -> None:
-    """Show runs of elsewhere beside your own, read only."""
+    """Import exported runs, read only."""
     words_of = {job: words for file in files for job, words in _read_words(file).items()}
     with connected() as client, _archives(files) as archives:
         imported, lines = [], []
@@ -91,7 +98,7 @@ def import_(files: FilesArgument, json: JsonOption = False) -> None:
             if answer.added and words:
                 run = client.edit_run(run.id, **asdict(words)).result().value
                 fields = {**fields, "run": run.fields}
-            there = "is imported" if answer.added else "is here already"
+            there = "imported" if answer.added else "exists already"
             origin = f", {run.origin}" if run.origin else ""
             imported.append(fields)
             lines.append(f"run {run.id} ({run.title}{origin}) {there}")
@@ -101,21 +108,22 @@ def import_(files: FilesArgument, json: JsonOption = False) -> None:
 def publish(
     files: FilesArgument,
     output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="FOLDER", help="The site's folder.")
+        Path, typer.Option("-o", "--output", metavar="FOLDER", help="Folder of the site.")
     ],
     json: JsonOption = False,
 ) -> None:
-    """Make a static site of archives.
+    """Build a static website from archives.
 
-    It has results, curves, manifests, and how to repeat them; any web server can serve it.
+    It contains results, curves, manifests and commands to repeat the runs. Any web server can serve
+    it.
 
-    To add to a site, name its own archives too: SITE/archives/*.
+    To add to a site, include its own archives: SITE/archives/*.
     """
     with _archives(files) as archives:
         try:
             from mlbench.report import site  # noqa: PLC0415 - matplotlib takes a second to load
         except ImportError as error:
-            raise UsageError(f"needs {error.name}: {how_to_install('report')}") from None
+            raise UsageError(f"{error.name} is required. Run {how_to_install('report')}.") from None
         # By digest: the same archive twice is one result.
         entries = {entry.digest: entry for entry in site.read_entries(archives)}
         sets = [_read_set(file, run_set) for file in files if (run_set := bundle.read_set(file))]
@@ -149,9 +157,9 @@ def _find(client: ApiClient, wanted: str) -> tuple[Run | RunSet, list[Run]]:
     except UsageError:
         run_set = if_there(client.get_set(wanted))
         if run_set is None:
-            raise UsageError(f"there is neither a run nor a set {wanted!r}") from None
+            raise UsageError(f"{wanted}: no such run or benchmark set") from None
         if not run_set.counted:
-            raise UsageError(f"set {wanted} has no run yet that counts") from None
+            raise UsageError(f"benchmark set {wanted}: no run that counts yet") from None
         trials = [trial for place in run_set.places for trial in place.trials]
         ended = [trial.run_id for trial in trials if not trial.deleted and not trial.active]
         return run_set, [client.get_run(run_id).result().value for run_id in ended]
@@ -192,7 +200,7 @@ def _read_words(file: Path) -> dict[str, Words]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, AttributeError) as error:
-        raise UsageError(f"{beside} has no words of runs: {error}") from None
+        raise UsageError(f"{beside}: cannot read titles, tags and notes: {error}") from None
 
 
 @contextmanager

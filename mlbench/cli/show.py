@@ -52,8 +52,12 @@ _SIGN_IN_PAGE = """\
 
 
 def status(
-    wanted: Annotated[str | None, typer.Argument(metavar="[RUN]", help="Id or name.")] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Most runs to show.")] = 50,
+    wanted: Annotated[
+        str | None, typer.Argument(metavar="[RUN]", help="Id or name of a run.")
+    ] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, help="Maximum number of runs.")
+    ] = 50,
     json: JsonOption = False,
 ) -> None:
     """Show the newest runs, workers and alerts, or one run."""
@@ -89,21 +93,25 @@ def status(
 def runs(
     query: Annotated[
         str | None,
-        typer.Option("--query", "-q", help="E.g. 'accuracy > 95 created>7d a OR b NOT tag:old'."),
+        typer.Option(
+            "--query", "-q", help="Filter, e.g. 'accuracy > 95 created>7d a OR b NOT tag:old'."
+        ),
     ] = None,
     order: Annotated[
-        str | None, typer.Option(help="Sort by this field; -FIELD: the largest first.")
+        str | None, typer.Option(help="Field to sort by; -FIELD sorts in descending order.")
     ] = None,
     columns: Annotated[
-        str, typer.Option(help="Fields to show, with commas between them.")
+        str, typer.Option(help="Fields to show, separated by commas.")
     ] = "state,outcome,benchmark,workers,created,duration,best",
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Most runs to show.")] = 50,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, help="Maximum number of runs.")
+    ] = 50,
     group: Annotated[
-        str, typer.Option(help="Group all of them by these fields, with means of the columns.")
+        str, typer.Option(help="Fields to group all runs by, separated by commas.")
     ] = "",
     json: JsonOption = False,
 ) -> None:
-    """List the runs that match a query, with columns of choice, or groups of them."""
+    """List the runs that match a query, or the means of groups of runs."""
     with connected() as client:
         wanted = [name for name in columns.split(",") if name]
         if group:
@@ -184,23 +192,23 @@ def show_run(
         from mlbench.cli.autopsy import latest_autopsy  # noqa: PLC0415 - as mlbench.results
 
         if (asked := latest_autopsy(client, run)) and asked.done:
-            out.print(f"why     {asked.verdict.sentence}", soft_wrap=True)
+            out.print(f"Hang diagnosis  {asked.verdict.sentence}", soft_wrap=True)
     if problem:
-        err.print(f"mlbench: the result is not available: {problem}", style="red", soft_wrap=True)
+        err.print(f"mlbench: result not available: {problem}", style="red", soft_wrap=True)
     return result is not None
 
 
 def benchmarks(
-    name: Annotated[str | None, typer.Argument(help="List the options of this one.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Benchmark whose options to list.")] = None,
     json: JsonOption = False,
 ) -> None:
-    """List what can be run, or the options of one benchmark."""
+    """List the benchmarks, or the options of one."""
     with connected() as client:
         tasks = client.get_benchmarks().result().value
         shown = [benchmark for benchmark in tasks if name in {None, benchmark.name}]
         if not shown:
             there = ", ".join(benchmark.name for benchmark in tasks)
-            raise UsageError(f"there is no benchmark {name!r}; there are {there}")
+            raise UsageError(f"{name}: no such benchmark. The benchmarks are {there}.")
     if json:
         print_json([benchmark.fields for benchmark in shown])
         return
@@ -218,22 +226,23 @@ def benchmarks(
 
 def logs(
     wanted: RunArgument,
-    rank: Annotated[int, typer.Option(min=0, help="The rank that wrote it.")] = 0,
-    stream: Annotated[
-        Literal["stdout", "stderr"], typer.Option(help="The stream it wrote to.")
-    ] = "stdout",
+    rank: Annotated[int, typer.Option(min=0, help="Rank of the run.")] = 0,
+    stream: Annotated[Literal["stdout", "stderr"], typer.Option(help="Output stream.")] = "stdout",
     attempt: Annotated[
-        int | None, typer.Option(min=1, help="Which attempt; the latest by default.")
+        int | None,
+        typer.Option(min=1, help="Attempt of the run.", show_default="the latest"),
     ] = None,
-    follow: Annotated[bool, typer.Option("--follow", help="Go on until the run ends.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Keep printing until the run ends.")
+    ] = False,
     raw: Annotated[
-        bool, typer.Option("--raw", help="Let a terminal act on control characters.")
+        bool, typer.Option("--raw", help="Send control characters to the terminal unchanged.")
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Print what a rank writes to stdout or stderr.
+    """Print the stdout or stderr of a rank.
 
-    A terminal shows control characters.
+    On a terminal, control characters are escaped.
     """
     with connected_to(wanted) as (client, run):
 
@@ -266,13 +275,14 @@ def metrics(
         str | None, typer.Option(help="Print the values of this metric, each with its step.")
     ] = None,
     tail: Annotated[
-        int | None, typer.Option("--tail", min=1, help="Only the last values of each series.")
+        int | None,
+        typer.Option("--tail", min=1, help="Number of last values of each series to print."),
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Show a run's metrics, or the values of one."""
+    """List the metrics of a run, or print the values of one."""
     if tail is not None and metric is None:
-        raise UsageError("--tail: needs --metric")
+        raise UsageError("--tail: requires --metric")
     with connected_to(wanted) as (client, run):
         answer = client.get_run_metrics(run.id, metric_filter=metric, last_n=tail).result()
         steps: Series = {}
@@ -280,7 +290,8 @@ def metrics(
             steps = client.get_run_metrics(run.id, metric_filter=STEP).result().value
         if metric is not None and not answer.value:
             raise UsageError(
-                f"run {run.id} has no metric {metric!r}; `mlbench metrics {run.id}` lists them"
+                f"--metric: run {run.id} has no metric {metric!r}. "
+                f"`mlbench metrics {run.id}` lists its metrics."
             )
     if json:
         print_json(answer.json())
@@ -319,7 +330,7 @@ def _short(point: Point) -> str:
 
 
 def manifest(wanted: RunArgument, json: JsonOption = False) -> None:
-    """Show what a run ran, and on which machines."""
+    """Show the code, settings and machines of a run."""
     from mlbench.report.statement import facts  # noqa: PLC0415 - imports the options of all tasks
 
     with connected_to(wanted) as (client, run):
@@ -331,10 +342,12 @@ def manifest(wanted: RunArgument, json: JsonOption = False) -> None:
 
 
 def open_page(
-    wanted: Annotated[str | None, typer.Argument(metavar="[RUN]", help="Id or name.")] = None,
+    wanted: Annotated[
+        str | None, typer.Argument(metavar="[RUN]", help="Id or name of a run.")
+    ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Open the web pages, or that of a run, signed in."""
+    """Open the web pages, or one run's page, signed in."""
     with connected() as client:
         connection = find_connection()
         client.get_info().result()  # an address where nothing answers is of no use
@@ -348,4 +361,4 @@ def open_page(
     opened = webbrowser.open(file.as_uri())
     tell({"web_url": url, "opened": opened}, url, as_json=json)
     if not opened and not json:
-        err.print("there is no browser here: open this address in yours", style="yellow")
+        err.print("No browser found. Open this address in your browser.", style="yellow")

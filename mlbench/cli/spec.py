@@ -76,7 +76,7 @@ def read_quantity(text: str | float, option: Option) -> Any:
     match = re.fullmatch(r"(-?[0-9]+(?:\.[0-9]+)?)([A-Za-z%]*)", str(text).removesuffix("/s"))
     if not match or match[2] not in units:
         right = f"of the form {option.example}" if option.example else "a number"
-        raise typer.BadParameter(f"{text!r} is not {right}")
+        raise typer.BadParameter(f"must be {right} (got {text!r})")
     number = float(match[1]) * units[match[2]]
     problem = option.problem(number)
     if option.is_whole and not number.is_integer():
@@ -84,5 +84,5 @@ def read_quantity(text: str | float, option: Option) -> Any:
     if problem:
         unit = f" {option.unit}" if option.unit and option.unit != "%" else option.unit
         example = f", such as {option.example}" if option.example else ""
-        raise typer.BadParameter(f"{problem}{unit}{example} (not {text})")
+        raise typer.BadParameter(f"must be {problem}{unit}{example} (got {text})")
     return int(number) if option.is_whole else number

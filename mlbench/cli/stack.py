@@ -30,28 +30,35 @@ _SIGNAL_SECONDS = 1.0
 
 def up(
     port: Annotated[
-        int | None, typer.Option(min=1, max=65535, help="Port of the API; a free one near 8000.")
+        int | None,
+        typer.Option(
+            min=1, max=65535, help="Port of the API.", show_default="a free port near 8000"
+        ),
     ] = None,
     host: Annotated[
-        str, typer.Option(help="Address of the API; 0.0.0.0 for all of this machine.")
+        str, typer.Option(help="Address of the API; 0.0.0.0 means all addresses of this machine.")
     ] = LOOPBACK,
     prometheus_port: Annotated[
         int | None,
-        typer.Option(min=1, max=65535, help="Port of Prometheus; that of the last start."),
+        typer.Option(
+            min=1,
+            max=65535,
+            help="Port of Prometheus.",
+            show_default="the port of the last start",
+        ),
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, max=16, help="Idle workers to keep; 2 by default.")
+        int | None, typer.Option(min=1, max=16, help="Idle workers to keep.", show_default="2")
     ] = None,
-    detach: Annotated[bool, typer.Option("--detach", help="Return once it is ready.")] = False,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Return once the stack is ready.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Start the stack: Prometheus, master, exporter, workers, Grafana."""
+    """Start the local stack: Prometheus, master, exporter, workers and Grafana."""
     home = Home.from_environ()
     if os.environ.get(names.ENV_URL):
-        warn(
-            f"${names.ENV_URL} is set: the other commands talk to the master there, "
-            "not to this stack"
-        )
+        warn(f"${names.ENV_URL} is set: other commands use the master there, not this stack")
     if launch.running_supervisor(home) is not None:
         connection = launch.wait_until_ready(home)
         _check_same(connection, workers, port)
@@ -61,7 +68,7 @@ def up(
         warn(f"${names.ENV_DATABASE_URL} is set: runs are stored there, not in {home.root}")
     idle, listen = workers or _IDLE_WORKERS, Listen(host, port, prometheus_port)
     if not listen.is_local:
-        warn(f"--host {host}: others reach the API without TLS; they need its token")
+        warn(f"--host {host}: other machines can reach the API, without TLS; they need its token")
     if detach:
         _show("running", launch.start_detached(home, idle, listen), as_json=json)
         return
@@ -76,12 +83,13 @@ def _check_same(connection: Connection, workers: int | None, port: int | None) -
         idle = client.get_info().result().value.workers
     asked = []
     if workers not in {None, idle}:
-        asked.append(f"--workers {workers} (it keeps {idle})")
+        asked.append(f"--workers {idle} (got {workers})")
     if port not in {None, urlsplit(connection.url).port}:
-        asked.append(f"--port {port} (it is at {connection.url})")
+        asked.append(f"--port {urlsplit(connection.url).port} (got {port})")
     if asked:
         raise UsageError(
-            f"a stack is already running, without {' and '.join(asked)}: `mlbench down` stops it"
+            f"a stack is already running with {' and '.join(asked)}. "
+            "Run `mlbench down` first to change it."
         )
 
 
@@ -94,13 +102,13 @@ def down(json: JsonOption = False) -> None:
 
 def demo(
     benchmark: Annotated[
-        str, typer.Argument(metavar="[BENCHMARK]", help="What to run.")
+        str, typer.Argument(metavar="[BENCHMARK]", help="Benchmark to run.")
     ] = "digits",
-    workers: Annotated[int, typer.Option(min=1, max=16, help="Workers to run it on.")] = 2,
+    workers: Annotated[int, typer.Option(min=1, max=16, help="Number of workers.")] = 2,
 ) -> None:
-    """Start the stack, run a benchmark, and show the result.
+    """Start the stack, run a benchmark, and show its result.
 
-    In a terminal the stack stays up until Ctrl-C; otherwise it is stopped at the end.
+    In a terminal, the stack runs until Ctrl-C; otherwise it stops at the end.
     """
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)  # so that the stack is stopped
@@ -123,7 +131,7 @@ def demo(
         if not was_running and sys.stdout.isatty() and code == 0:
             end = threading.Event()
             on_termination(end.set)
-            _show("still up, Ctrl-C stops it", connection, as_json=False)
+            _show("still running; Ctrl-C stops it", connection, as_json=False)
             # A signal that comes just before a wait without end would only be handled after it.
             while not end.wait(_SIGNAL_SECONDS):
                 pass

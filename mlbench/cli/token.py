@@ -10,7 +10,7 @@ from mlbench.cli.common import JsonOption, connected, out, print_json
 from mlbench.local.discovery import find_connection
 
 app = typer.Typer(
-    help="Make, list or revoke tokens for recording external jobs.",
+    help="Create, list or revoke tokens for recording external jobs.",
     no_args_is_help=True,
     add_completion=False,
 )
@@ -19,9 +19,9 @@ app = typer.Typer(
 @app.command(cls=Command)
 def join(
     days: Annotated[int, typer.Option(min=1, max=3650, help="Days until the token expires.")] = 30,
-    name: Annotated[str, typer.Option(help="Who uses the token, or for what.")] = "",
+    name: Annotated[str, typer.Option(help="User or purpose of the token.")] = "",
 ) -> None:
-    """Print a joining token: with it, `mlbench record` records jobs here, and nothing else."""
+    """Create a joining token, which allows `mlbench record` to record jobs, and print it."""
     with connected(find_connection()) as client:
         typer.echo(client.create_token(name, days).result().value.token)
 
@@ -40,13 +40,15 @@ def list_(json: JsonOption = False) -> None:
         days = [time[:10] if time else "-" for time in times]
         revoked = "revoked" if token.revoked_at else ""
         table.add_row(token.id, token.name, *days, str(token.runs), revoked)
-    out.print(table if answer.value else "no joining tokens; `mlbench token join` makes one")
+    out.print(table if answer.value else "no joining tokens; `mlbench token join` creates one")
 
 
 @app.command(cls=Command)
 def revoke(
-    token_id: Annotated[str, typer.Argument(metavar="ID", help="The id in `mlbench token list`.")],
+    token_id: Annotated[
+        str, typer.Argument(metavar="ID", help="Id of the token in `mlbench token list`.")
+    ],
 ) -> None:
-    """Revoke a joining token: no more processes join with it."""
+    """Revoke a joining token, so that no more processes can join with it."""
     with connected(find_connection()) as client:
         client.revoke_token(token_id).result()

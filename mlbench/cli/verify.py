@@ -38,46 +38,48 @@ def verify(
     wanted: Annotated[
         str,
         typer.Argument(
-            metavar="RUN|FILE", help="Id or name of a run, or a file of `mlbench export`."
+            metavar="RUN|FILE", help="Id or name of a run, or a file written by `mlbench export`."
         ),
     ],
     restore: Annotated[
         bool,
         typer.Option(
             "--restore",
-            help="Write what Prometheus lacks of the last 23 hours; seal a damaged archive again.",
+            help="Write missing samples of the last 23 hours to Prometheus; repair the archive.",
         ),
     ] = False,
     blocks: Annotated[
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Write the archive's samples as blocks into this data folder of Prometheus.",
+            help="Prometheus data folder into which to write the archive's samples as blocks.",
         ),
     ] = None,
     signers: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="The file must be signed by one of these keys: a line `NAME KEYTYPE KEY` each.",
+            help="Accepted signers of the file, one `NAME KEYTYPE KEY` per line.",
         ),
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Check the archive of a run: digests, counts, and its result.
+    """Check the archive of a run: digests, counts and result.
 
-    A run's is compared with what Prometheus has, too. Exit code 1 if anything is wrong.
+    A run is also compared with Prometheus. Exit code 1 if anything is wrong.
     """
     file, added, signer, notes = Path(wanted), None, "", Counter[str]()
     if file.is_file():
         if restore:
-            raise typer.BadParameter("needs a run; --blocks takes a file", param_hint="--restore")
+            raise typer.BadParameter(
+                "requires a run. For a file, use --blocks.", param_hint="--restore"
+            )
         (problems, notes, signer), restored = _check_signed(file, signers), 0
         if blocks and not problems:
             restored = _write_blocks(file, blocks)
     elif blocks or signers:
         option = "--blocks" if blocks else "--signers"
-        raise typer.BadParameter(f"needs a file, and {wanted} is none", param_hint=option)
+        raise typer.BadParameter(f"requires a file (got {wanted})", param_hint=option)
     else:
         verified = _verify_run(wanted, restore=restore)
         problems, restored, added = list(verified.problems), verified.restored, verified.added
@@ -93,7 +95,10 @@ def verify(
             when = f"{added.first_at} to {added.last_at}"
             late = added.of_lost_ranks
             of_lost = f", {late:,} of them from lost ranks" if late else ""
-            out.print(f"no part of it: {added.samples:,} added after the end{of_lost} ({when})")
+            out.print(
+                f"not part of the result: {added.samples:,} samples added after the end{of_lost} "
+                f"({when})"
+            )
         if signer:
             out.print(f"signed by {signer}", soft_wrap=True)
         out.print("not verified" if problems else "verified: nothing is missing or damaged")
@@ -106,12 +111,12 @@ def _verify_run(wanted: str, *, restore: bool) -> Verification:
     try:
         connection = find_connection()
     except NotConnectedError as error:
-        raise UsageError(f"there is no file {wanted!r}, and for a run {error}") from None
+        raise UsageError(f"{wanted}: file not found. To verify a run: {error}") from None
     with connected(connection) as client:
         try:
             run = find_run(client, wanted)
         except UsageError:
-            raise UsageError(f"there is neither a run nor a file {wanted!r}") from None
+            raise UsageError(f"{wanted}: no such run or file") from None
         wait_until_sealed(client, run)
         return client.verify_run(run.id, restore=restore).result().value
 
@@ -159,14 +164,14 @@ def _write_blocks(file: Path, folder: Path) -> int:
     beside = find_prometheus().with_name("promtool")
     promtool = str(beside) if beside.is_file() else shutil.which("promtool")
     if promtool is None:
-        raise UsageError("promtool is missing: it comes with Prometheus")
+        raise UsageError("promtool not found. It is part of Prometheus.")
     with opened(file) as archive, NamedTemporaryFile("w", suffix=".om") as lines:
         lines.writelines(_openmetrics(archive))
         lines.flush()
         command = [promtool, "tsdb", "create-blocks-from", "openmetrics", lines.name, str(folder)]
         written = subprocess.run(command, capture_output=True, text=True, check=False)
         if written.returncode:
-            raise UsageError(f"promtool wrote no blocks: {written.stderr.strip()[-500:]}")
+            raise UsageError(f"promtool could not write blocks: {written.stderr.strip()[-500:]}")
         return sum(sealed.samples for name, sealed in archive.series.items() if not name.pod)
 
 

@@ -19,7 +19,7 @@ from tests.support.stacks import assert_counted, run_to_end
 
 _README = Path(__file__).parents[2] / "README.md"
 # How busy the machine was, whether addresses have a token, and what only one command prints.
-_SOMETIMES = {"waiting", "disturbed", "queue", "Prometheus", "API", "Details"}
+_SOMETIMES = {"CPU contention", "Queue", "Prometheus", "API", "Details"}
 
 
 def _labels(printed: str) -> list[str]:

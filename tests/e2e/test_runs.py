@@ -34,7 +34,7 @@ def test_through_the_command_line(release: Release, environ: dict[str, str]) -> 
     assert done.returncode == 0, done.stderr
     match = re.match(r"run (\d+) \(command-line\): target reached in .*\n", done.stdout)
     assert match, done.stdout
-    assert re.search(r"^time to accuracy  [\d.]+ s of training", done.stdout, re.MULTILINE)
+    assert re.search(r"^Time to target \(training\)  +[\d.]+ s", done.stdout, re.MULTILINE)
     assert environ["MLBENCH_TOKEN"] not in done.stdout + done.stderr
 
     run = release.finish(release.run(int(match[1])))

@@ -27,7 +27,7 @@ def test_a_run_is_asked_why_it_does_not_go_on(mlbench: Mlbench, client: ApiClien
             e for e in client.get_run_events(ordered.id).result().value if e.kind == "autopsy"
         ]
         assert asked.text.endswith(text.splitlines()[0])
-        assert "told a stack" in mlbench("stacks", "hangs").err
+        assert "no stack from any rank" in mlbench("stacks", "hangs").err
         assert "name one by --rank" in mlbench("stacks", "hangs", "--native").err
         no_python = mlbench("stacks", "hangs", "--native", "--rank", "1").err
         assert "there is no Python whose stack is known" in no_python

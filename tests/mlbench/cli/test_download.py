@@ -127,13 +127,13 @@ def test_an_older_file_is_replaced_with_the_usual_rights(
     [
         (
             ("-o", "all.txt"),
-            "-o all.txt: its name ends with none of zip, csv, json, mllog, parquet, tensorboard; "
+            "-o all.txt: name must end with one of zip, csv, json, mllog, parquet, tensorboard. "
             "give --format",
         ),
         (("-o", "no/folder.zip"), "-o no/folder.zip: No such file or directory"),
         (("-o", "folder.zip"), "-o folder.zip: it exists and is no regular file"),
         (("-o", "/dev/null", "--format", "csv"), "-o /dev/null: it exists and is no"),
-        (("-o", "-", "--json"), "-o -: stdout must be a file or a pipe, and --json"),
+        (("-o", "-", "--json"), "-o -: requires a file or pipe as stdout, no --json"),
     ],
 )
 def test_an_unwritable_target_is_refused(

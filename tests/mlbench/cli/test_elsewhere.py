@@ -62,13 +62,13 @@ def test_a_wrong_environment_is_told_in_one_line(
 
 def test_a_master_that_refuses_is_told(alone: Mlbench) -> None:
     for status, message in (
-        (421, "$MLBENCH_URL must call it by a name or address that it knows"),
+        (421, "$MLBENCH_URL must contain a host name or address that the master accepts"),
         (403, "is $MLBENCH_TOKEN the user's token, not the agents'?"),
     ):
         with serving(Reply(status, {"message": "not you"})) as master:
             given = {"MLBENCH_URL": master.url, "MLBENCH_TOKEN": "t"}
             refused = replace(alone, more=given)("status").refusal
-        assert refused == f"mlbench: the master at {master.url} refuses (not you): {message}\n"
+        assert refused == f"mlbench: the master at {master.url} refused (not you): {message}\n"
 
 
 @pytest.mark.slow

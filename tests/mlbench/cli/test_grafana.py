@@ -84,7 +84,7 @@ def test_dashboards_that_cannot_be_changed_are_told(alone: Mlbench, server: Graf
     assert done.code == 2
     assert "dashboard mlbench-run: provisioned\n" in done.out
     assert "dashboard mlbench-runs: created\n" in done.out
-    assert done.err.startswith("mlbench: not pushed: mlbench-run: they come from Grafana's provis")
+    assert done.err.startswith("mlbench: not pushed: mlbench-run: managed by Grafana's provis")
 
 
 def test_grafana_is_installed_once(alone: Mlbench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,7 +100,7 @@ def test_ctrl_c_leaves_the_run_going(mlbench: Mlbench, client: ApiClient) -> Non
     assert run.active
     assert terminal.raw.count("\x1b[?25l") == terminal.raw.count("\x1b[?25h") == 1, "the cursor"
     left_on_screen = terminal.raw.rpartition("\x1b[2K")[2]
-    assert left_on_screen == f"run {run.id} goes on; `mlbench stop {run.id}` stops it\r\n"
+    assert left_on_screen == f"run {run.id} continues; `mlbench stop {run.id}` stops it\r\n"
 
 
 def test_each_change_of_what_a_run_waits_for_is_told_once(

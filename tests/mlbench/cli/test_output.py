@@ -59,18 +59,20 @@ def test_a_result_has_every_figure(paper: io.StringIO) -> None:
     output.show_result(_RUN, _RESULT, _CONNECTION, _METRICS)
     assert shown(paper)[:-4] == [
         "run 7 (first): FINISHED",
-        "division closed",
-        "goal val_global_Prec@1 ≥ 97",
-        "time to accuracy 8.52 s of training, 11 s since the start",
-        "last value 97.46, at best 98.10",
-        "after time 97.46 within 2 h 00 min of training",
-        "epochs 12",
-        "throughput 12,346 samples/s",
-        "communication 25.0 % of the training time, 1,232,296 B a step",
-        "cost 24.00 worker-seconds, 22.00 until the goal",
-        "energy 1,234 J",
-        "delivery recorded 12,345, in Prometheus 12,344, kept 1 by the master",
-        "time breakdown: goodput 75.0 %",
+        "Division closed",
+        "Target val_global_Prec@1 ≥ 97",
+        "Time to target (training) 8.52 s",
+        "Time to target (wall clock) 11 s",
+        "Last value 97.46, best 98.10",
+        "Accuracy after time 97.46 after 2 h 00 min of training",
+        "Epochs 12",
+        "Throughput 12,346 samples/s",
+        "Communication 25.0 % of training time, 1,232,296 B per step",
+        "Cost 24.00 worker-seconds, 22.00 until the target",
+        "Goodput 75.0 % of worker time advanced the final model",
+        "Energy 1,234 J",
+        "Missing samples 0 of 12,345 (12,344 in Prometheus, 1 in database)",
+        "Time breakdown",
         "worker-seconds share",
         "image and start 3.00 15.0% " + "█" * 4,
         "compute 15.00 75.0% " + "█" * 22,
@@ -81,46 +83,45 @@ def test_a_result_has_every_figure(paper: io.StringIO) -> None:
 def test_a_run_says_what_is_not_recorded(paper: io.StringIO) -> None:
     run = replace(_RUN, not_recorded=NotRecorded("3 malformed lines", malformed_lines=3))
     output.show_result(run, _RESULT, _CONNECTION, _METRICS)
-    assert "not recorded 3 malformed lines" in shown(paper)
+    assert "Not recorded 3 malformed lines" in shown(paper)
 
 
 def test_a_run_says_how_many_samples_came_too_late(paper: io.StringIO) -> None:
     at = "2026-03-01T09:21:29.347960Z"
-    for late, marked in ((0, ""), (2, ", 2 of them from lost ranks")):
+    for late, marked in ((0, ""), (2, ", 2 from lost ranks")):
         run = replace(_RUN, added=Added(3, at, at, late))
         output.show_result(run, _RESULT, _CONNECTION, _METRICS)
-        assert f"added 3 samples, not part of the result{marked}" in shown(paper)
+        assert f"Added 3 samples outside of the result{marked}" in shown(paper)
 
 
 def test_a_result_says_what_disturbed_it_or_how_long_it_waited(paper: io.StringIO) -> None:
     marked = "rank 0 waited for a core 41 % of the time; others used 0.9 of 1 core"
     output.show_result(_RUN, replace(_RESULT, disturbed=(marked,)), _CONNECTION, _METRICS)
-    assert f"disturbed: {marked}" in " ".join(shown(paper))
+    assert f"CPU contention: {marked}" in " ".join(shown(paper))
     quiet = "rank 1 waited for a core 2 % of the time"
     ranks = [
         RankDisturbance(0, 1, False, 0.01, None, "rank 0", Disturbance(**QUIET)),
         RankDisturbance(1, 1, False, 0.02, None, quiet, Disturbance(**QUIET)),
     ]
     output.show_result(_RUN, replace(_RESULT, disturbances=tuple(ranks)), _CONNECTION, _METRICS)
-    assert f"waiting {quiet}" in shown(paper)
+    assert f"CPU contention {quiet}" in shown(paper)
 
 
 def test_the_settings_are_one_line_that_ends_with_the_terminal(paper: io.StringIO) -> None:
     settings: dict[str, str | float | bool | None] = {
-        "device": "cpu",
         "rate": 0.1,
         "compile": False,
         "folder": None,
         "text": "a\nb",
     }
     output.show_result(replace(_RUN, settings=settings), _RESULT, _CONNECTION, _METRICS)
-    assert shown(paper)[2] == ("settings device=cpu rate=0.1 compile=false folder=null text=a b")
-    assert shown(paper)[3] == "goal val_global_Prec@1 ≥ 97"
+    assert shown(paper)[2] == "Settings rate=0.1 compile=false folder=null text=a b"
+    assert shown(paper)[3] == "Target val_global_Prec@1 ≥ 97"
     exchange: dict[str, str | float | bool | None] = {"exchange": "ddp", "compression": "none"}
     output.show_result(
         replace(_RUN, settings=exchange | {"bits": 4, "epochs": 3}), _RESULT, _CONNECTION, _METRICS
     )
-    assert "settings exchange=ddp compression=none epochs=3" in shown(paper)
+    assert "Settings exchange=ddp compression=none epochs=3" in shown(paper)
     long = {f"setting_{i}": i for i in range(100)}
     output.show_result(replace(_RUN, settings=long), _RESULT, _CONNECTION, _METRICS)
     [line] = [line for line in shown(paper) if "setting_0=0" in line]
@@ -175,8 +176,8 @@ def test_a_goal_that_was_not_reached_is_told(paper: io.StringIO) -> None:
     late = AccuracyAfterTime(60.0, None, None, "wall")
     missed = replace(_RESULT, time_to_accuracy=None, accuracy_after_time=late)
     output.show_result(_RUN, missed, _CONNECTION, _METRICS)
-    assert "time to accuracy not reached" in shown(paper)
-    assert "after time" not in paper.getvalue()
+    assert "Time to target (training) not reached" in shown(paper)
+    assert "Accuracy after time" not in paper.getvalue()
 
 
 def test_missing_figures_are_left_out(paper: io.StringIO) -> None:
@@ -188,7 +189,7 @@ def test_missing_figures_are_left_out(paper: io.StringIO) -> None:
         "run 7 (first): FAILED",
         "rank 1 [is] lost",
         "bye",
-        "division open",
+        "Division open",
     ]
 
 
@@ -210,7 +211,7 @@ def test_the_list_says_what_a_run_waits_for_and_how_to_start_the_first(paper: io
     run = replace(_RUN, state="INITIALIZED", waiting="the cluster has room for 3 of 4 workers")
     output.show_runs([run], [], of=2000)
     output.show_result(run, None, _CONNECTION, _METRICS)
-    assert "run 7 waits: the cluster has room for 3 of 4 workers" in shown(paper)
+    assert "run 7 is waiting: the cluster has room for 3 of 4 workers" in shown(paper)
     assert "waiting: the cluster has room for 3 of 4 workers" in shown(paper)
     assert "the newest 1 of 2,000 runs; --limit shows more" in shown(paper)
 

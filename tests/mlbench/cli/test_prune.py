@@ -25,7 +25,7 @@ def test_runs_that_ended_long_ago_are_deleted(
     assert mlbench("prune", "--older-than", "92d", "--json").json == {"deleted": []}
     assert "--yes: required" in mlbench("prune", "--older-than", "90d").refusal
     printed = mlbench("prune", "--older-than", "90d", "--yes").output
-    assert printed == "1 runs are deleted\n"
+    assert printed == "1 run deleted\n"
     ids = {run.id for run in client.get_runs().result().value}
     assert old.id not in ids
     assert finished.id in ids
@@ -58,4 +58,4 @@ def test_delete_asks_and_an_answer_of_no_deletes_nothing(mlbench: Mlbench, finis
 @pytest.mark.parametrize("age", ["90", "1.5d", "d", "90 days", "-1d"])
 def test_an_age_is_days_or_weeks(mlbench: Mlbench, age: str) -> None:
     refused = mlbench("prune", f"--older-than={age}", "--yes").refusal
-    assert f"e.g. 90d or 12w (not {age!r})" in refused
+    assert f"e.g. 90d or 12w (got {age!r})" in refused

@@ -95,24 +95,24 @@ def test_a_detached_run_is_stopped_by_name_and_deleted_by_id(
     assert mlbench("stop", run_id, "--json").json["state"] == "STOPPED"
 
     assert mlbench("delete", run_id).refusal == (
-        "mlbench: --yes: required where standard input is not a terminal\n"
+        "mlbench: --yes: required if standard input is not a terminal\n"
     )
     again = mlbench("run", "steps", "--name", "again", *_FAST, "--json").json["id"]
-    deleted = f"run {run_id} (detached) is deleted\nrun {again} (again) is deleted\n"
+    deleted = f"run {run_id} (detached) deleted\nrun {again} (again) deleted\n"
     assert mlbench("delete", "--yes", run_id, "again", run_id).output == deleted
     assert mlbench("delete", "--yes", run_id).refusal == f"mlbench: run {run_id} not found\n"
 
     # One that is active is stopped first.
     name = "Not for long"
     other = mlbench("run", "steps", "--name", name, *_ENDLESS, "--detach", "--json").json
-    assert mlbench("delete", "-y", name).output == f"run {other['id']} ({name}) is deleted\n"
+    assert mlbench("delete", "-y", name).output == f"run {other['id']} ({name}) deleted\n"
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("steps", "--set", "rate"), "--set rate: it must be KEY=VALUE, e.g. epochs=3"),
-        (("7", "--name", "7"), "--name 7: a number would be taken for the id of a run"),
+        (("steps", "--set", "rate"), "--set rate: must be KEY=VALUE, e.g. epochs=3"),
+        (("7", "--name", "7"), "--name: must not be a number, which is read as an id (got 7)"),
         (("steps", "--workers", "99"), "--workers: must be at most 16"),
         (("steps", "--bandwidth", "0.01"), "--bandwidth: "),
     ],

@@ -20,7 +20,7 @@ def test_a_run_leaves_and_comes_back_read_only(here: Mlbench, client: ApiClient)
     words = ("--title", "On the road", "--tag", "paper", "--tag", "old", "--note", "*Far*")
     assert here("edit", "traveller", *words).out == f"run {run.id} (On the road): old, paper\n"
     assert here("edit", "On the road", "--untag", "old", "--json").json["tags"] == ["paper"]
-    assert "say what to change" in here("edit", "traveller").err
+    assert "nothing to change" in here("edit", "traveller").err
     files = "traveller.mlbench: 1 run\ntraveller.mlbench.words: titles, tags and notes\n"
     assert here("export", "traveller").output == files
     assert here("verify", "traveller.mlbench").code == 0
@@ -30,7 +30,7 @@ def test_a_run_leaves_and_comes_back_read_only(here: Mlbench, client: ApiClient)
     client.delete_run(run.id).result()
     printed = here("import", "traveller.mlbench").output
     again = client.get_runs().result().value[-1]
-    assert printed == f"run {again.id} (On the road, {again.origin}) is imported\n"
+    assert printed == f"run {again.id} (On the road, {again.origin}) imported\n"
     assert (again.tags, again.note) == (("paper",), "*Far*")
     assert again.origin is not None
     assert again.origin.run_id == run.id
@@ -67,7 +67,7 @@ def test_what_is_no_archive_is_refused(here: Mlbench, tmp_path: Path) -> None:
     for command, message in (
         (("import", "text.mlbench"), "text.mlbench is no archive, or a damaged one"),
         (("publish", "none.mlbench", "-o", "x"), "none.mlbench cannot be read: No such file"),
-        (("export", "nobody"), "there is neither a run nor a set 'nobody'"),
+        (("export", "nobody"), "nobody: no such run or benchmark set"),
     ):
         assert message in here(*command).refusal
     make_archive(tmp_path, make_result(1))

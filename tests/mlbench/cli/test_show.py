@@ -106,7 +106,7 @@ def test_metrics_are_an_overview_or_every_value_of_one(
     ]
     assert mlbench("metrics", "finished", "--tail", "2").refusal.startswith("mlbench: --tail: ")
     assert mlbench("metrics", "finished", "--metric", "nothing").refusal == (
-        f"mlbench: run {finished.id} has no metric 'nothing'; "
+        f"mlbench: --metric: run {finished.id} has no metric 'nothing'. "
         f"`mlbench metrics {finished.id}` lists them\n"
     )
     metrics = mlbench("metrics", "finished", "--json").json
@@ -147,7 +147,7 @@ def test_of_runs_with_one_name_the_newest_is_meant(
 
 
 def test_an_unknown_name_is_told(mlbench: Mlbench) -> None:
-    message = "mlbench: there is no run 'nobody'; `mlbench status` lists them\n"
+    message = "mlbench: run 'nobody' not found. `mlbench status` lists runs.\n"
     assert mlbench("stop", "nobody").refusal == message
 
 
@@ -202,4 +202,4 @@ def test_without_a_browser_the_address_is_there(mlbench: Mlbench, tmp_path: Path
     done = replace(mlbench, more=none).process("open")
     assert done.code == 0
     assert done.out.startswith("http://127.0.0.1:")
-    assert done.err == "there is no browser here: open this address in yours\n"
+    assert done.err == "No browser found. Open this address in your browser.\n"

@@ -39,7 +39,7 @@ def test_a_stack_that_runs_is_shown_and_left_alone(mlbench: Mlbench) -> None:
     }
     assert launch.running_supervisor(mlbench.home) == before
     other = mlbench("up", "--workers", "4").refusal
-    assert "a stack is already running, without --workers 4 (it keeps 2): `mlbench d" in other
+    assert "a stack is already running, with --workers 2 (got 4). Run `mlbench d" in other
 
 
 def test_a_grafana_that_is_being_installed_is_told(
@@ -138,7 +138,7 @@ def without_a_stack_of_its_own(mlbench: Mlbench) -> Mlbench:
 def test_a_demo_on_a_terminal_stays_up_until_ctrl_c(mlbench: Mlbench) -> None:
     with without_a_stack_of_its_own(mlbench).on_terminal("demo", "steps") as terminal:
         terminal.read_until(
-            "The stack is still up, Ctrl-C stops it.*\r\n.*Web pages.*\r\n.*API.*\r\n"
+            "The stack is still running; Ctrl-C stops it.*\r\n.*Web pages.*\r\n.*API.*\r\n"
             ".*Prometheus.*\r\n.*Grafana.*\r\n"
         )
         assert "Stopping" not in terminal.text

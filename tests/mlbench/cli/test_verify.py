@@ -10,7 +10,7 @@ from tests.mlbench.cli.conftest import Mlbench
 from tests.support.stacks import reload
 
 _VERIFIED = "verified: nothing is missing or damaged\n"
-_ADDED = r"no part of it: [0-9,]+ added after the end \("
+_ADDED = r"not part of the result: [0-9,]+ samples added after the end \("
 
 
 def test_a_run_and_its_archive(
@@ -33,8 +33,8 @@ def test_a_run_and_its_archive(
 
 def test_what_is_neither_a_run_nor_a_file(mlbench: Mlbench, alone: Mlbench) -> None:
     refused = mlbench("verify", "no.mlbench").refusal
-    assert refused == "mlbench: there is neither a run nor a file 'no.mlbench'\n"
-    assert "there is no file 'no.mlbench', and for a run" in alone("verify", "no.mlbench").err
+    assert refused == "mlbench: no.mlbench: no such run or file\n"
+    assert "no.mlbench: file not found. To verify a run: " in alone("verify", "no.mlbench").err
 
 
 def test_options_that_fit_neither(mlbench: Mlbench, tmp_path: Path) -> None:
