@@ -156,7 +156,7 @@ class HttpClient:
 
     def _no_answer(self, error: httpx.RequestError) -> NoAnswerError:
         return NoAnswerError(
-            f"the master at {self._address.url} does not answer "
+            f"the master at {self._address.url} does not respond "
             f"({error or type(error).__name__}): {self._address.hint}"
         )
 
@@ -199,8 +199,8 @@ def _decoded(response: httpx.Response, decode: Callable[[bytes], Value]) -> Answ
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         raise ApiError(
             response.status_code,
-            f"{response.url} does not answer as a master does "
-            f"({type(error).__name__}: {error}): is it one, and of this version?",
+            f"{response.url}: not a valid response of a master "
+            f"({type(error).__name__}: {error}). Is it a master of this version?",
         ) from error
     return Answer(value, response.status_code, response.content)
 
@@ -212,7 +212,7 @@ def _raise_refusal(response: httpx.Response) -> None:
         message = str(response.json()["message"])
     except (ValueError, KeyError, TypeError):
         message = (
-            f"{response.url.copy_with(query=None)} answers {response.status_code} "
-            f"{response.reason_phrase}, and not as a master does: is it another server?"
+            f"{response.url.copy_with(query=None)} responds {response.status_code} "
+            f"{response.reason_phrase}, unlike a master. Is it another server?"
         )
     raise ApiError(response.status_code, message)

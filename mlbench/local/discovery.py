@@ -13,19 +13,19 @@ from mlbench.contract.errors import DiscoveryError, MLBenchError, NotConnectedEr
 from mlbench.local.home import Connection, Home
 
 HINT_ELSEWHERE = (
-    f"is ${names.ENV_URL} right, and if it is a forwarded port, is `kubectl port-forward` running?"
+    f"is ${names.ENV_URL} right? For a forwarded port, is `kubectl port-forward` running?"
 )
 # The name of the API's port in the chart, and the port of the original MLBench.
 _PORT_NAME = "http"
 _PORT = 80
 # Seconds to connect and to answer, for each request to the Kubernetes API.
 _TIMEOUT = (5, 10)
-_OR_NAME_IT = "url= names the master itself"
+_OR_NAME_IT = "Or pass the address of the master as url=."
 _NOT_THERE = (
-    f"is MLBench installed there? k8s_namespace= and label_selector= say where to look, "
+    f"Is MLBench installed there? Set k8s_namespace= and label_selector= to where it is. "
     f"{_OR_NAME_IT}"
 )
-_INSIDE = "a pod's address is known inside the cluster only: from outside, give in_cluster=False"
+_INSIDE = "pod addresses work only inside the cluster; from outside, pass in_cluster=False"
 
 
 def find_connection(environ: Mapping[str, str] = os.environ) -> Connection:
@@ -39,8 +39,8 @@ def find_connection(environ: Mapping[str, str] = os.environ) -> Connection:
     if not url:
         if token:
             raise NotConnectedError(
-                f"${names.ENV_TOKEN} is set and ${names.ENV_URL} is not: set it to the address of "
-                "this token's master, or unset the token, for the stack on this machine"
+                f"${names.ENV_TOKEN} is set, but ${names.ENV_URL} is not. Set it to the address of "
+                "this token's master, or unset the token to use the local stack."
             )
         return Home.from_environ(environ).read_connection()
     try:
@@ -51,8 +51,8 @@ def find_connection(environ: Mapping[str, str] = os.environ) -> Connection:
     token = token or address.token
     if not token:
         raise NotConnectedError(
-            f"${names.ENV_URL} is set and ${names.ENV_TOKEN} is not: set it to the token of this "
-            "master; in a cluster a Secret holds it"
+            f"${names.ENV_URL} is set, but ${names.ENV_TOKEN} is not. Set it to the token of this "
+            "master; in a cluster, a Secret contains it."
         )
     return Connection(
         address.url,
@@ -112,7 +112,7 @@ def find_service(place: Place, *, load_config: bool) -> Address:
             raise DiscoveryError(f"service {name} has no port")
         forward = (
             f"`kubectl port-forward --namespace {place.namespace} service/{name} 8000:{port.port}` "
-            'and url="127.0.0.1:8000" reach it from anywhere'
+            'with url="127.0.0.1:8000"'
         )
         if spec.type == "NodePort":
             # The attribute's name differs between versions of the package; JSON's does not.
@@ -123,10 +123,12 @@ def find_service(place: Place, *, load_config: bool) -> Address:
         for ingress in service.status.load_balancer.ingress or []:
             if host := ingress.ip or ingress.hostname:
                 return _address(host, port.port, forward)
-        raise DiscoveryError(f"service {name} has no load balancer yet: wait for it, or {forward}")
+        raise DiscoveryError(
+            f"service {name} has no load balancer yet. Wait for it, or use {forward}"
+        )
     if spec.type == "ClusterIP" and spec.cluster_ip not in {None, "", "None"}:
         return _address(spec.cluster_ip, port.port, forward)
-    raise DiscoveryError(f"service {name} (type {spec.type}) has no address of its own: {forward}")
+    raise DiscoveryError(f"service {name} (type {spec.type}) has no address. Use {forward}")
 
 
 def _find_service(core: Any, place: Place) -> Any:
@@ -136,10 +138,9 @@ def _find_service(core: Any, place: Place) -> Any:
     if len(named) == 1:
         return named[0]
     if len(named) > 1:
-        several = f"there are several services with {place} ({there})"
-        raise DiscoveryError(f"{several}: give service_name=")
-    wanted = f"service {place.service_name!r}" if place.service_name else "service"
-    raise DiscoveryError(f"there is no {wanted} with {place} (there: {there}): {_NOT_THERE}")
+        raise DiscoveryError(f"several services with {place}: {there}. Pass service_name=.")
+    service = f"service {place.service_name!r}" if place.service_name else "service"
+    raise DiscoveryError(f"no {service} with {place} (found: {there}). {_NOT_THERE}")
 
 
 def _find_ready_pod(core: Any, place: Place) -> Any:
@@ -150,8 +151,7 @@ def _find_ready_pod(core: Any, place: Place) -> Any:
         if ready and pod.metadata.deletion_timestamp is None:
             return pod
     phases = ", ".join(f"{pod.metadata.name}: {pod.status.phase}, not ready" for pod in pods)
-    none = f"there is no ready pod with {place} ({phases or 'there: none'})"
-    raise DiscoveryError(f"{none}: {_NOT_THERE}")
+    raise DiscoveryError(f"no ready pod with {place} (found: {phases or 'none'}). {_NOT_THERE}")
 
 
 def _labelled(ask: Callable[..., Any], place: Place) -> Any:
@@ -168,7 +168,7 @@ def _node_address(core: Any, place: Place) -> str:
     for kind in ("ExternalIP", "ExternalDNS", "InternalIP"):
         if kind in by_type:
             return str(by_type[kind])
-    raise DiscoveryError(f"node {node_name} has no address: {_OR_NAME_IT}")
+    raise DiscoveryError(f"node {node_name} has no address. {_OR_NAME_IT}")
 
 
 def _pick_port(ports: list[Any], number: str) -> Any:
@@ -191,8 +191,8 @@ def _kubernetes(load: str | None) -> Iterator[Any]:
         import urllib3  # noqa: PLC0415 - raises its errors
     except ImportError:
         raise DiscoveryError(
-            "to find the master in a cluster, the package kubernetes is needed: "
-            f"{how_to_install('kubernetes')}; or name the master with url="
+            "finding the master in a cluster requires the package kubernetes. "
+            f"Run {how_to_install('kubernetes')}. {_OR_NAME_IT}"
         ) from None
     settings = kubernetes.client.Configuration.get_default_copy()
     try:
@@ -202,15 +202,15 @@ def _kubernetes(load: str | None) -> Iterator[Any]:
             yield kubernetes.client.CoreV1Api(api)
     except kubernetes.config.ConfigException as error:
         raise DiscoveryError(
-            f"no way to the Kubernetes API ({error}): in_cluster= says whether this runs inside "
-            f"the cluster, {_OR_NAME_IT}"
+            f"cannot connect to the Kubernetes API ({error}). Set in_cluster= to whether this runs "
+            f"inside the cluster. {_OR_NAME_IT}"
         ) from error
     except kubernetes.client.ApiException as error:
         raise DiscoveryError(
-            f"the Kubernetes API refuses ({error.status} {error.reason}): these credentials must "
-            f"be allowed to read pods, services and nodes; {_OR_NAME_IT}"
+            f"the Kubernetes API refused ({error.status} {error.reason}). The credentials must "
+            f"be allowed to read pods, services and nodes. {_OR_NAME_IT}"
         ) from error
     except urllib3.exceptions.HTTPError as error:
         raise DiscoveryError(
-            f"the Kubernetes API at {settings.host} does not answer ({error}): {_OR_NAME_IT}"
+            f"the Kubernetes API at {settings.host} does not respond: {error}. {_OR_NAME_IT}"
         ) from error

@@ -77,11 +77,10 @@ class Grafana:
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname or "@" in parts.netloc:
             raise GrafanaError(
-                "Grafana's address must be like http://HOST:3000 or https://HOST/grafana, "
-                "without a password"
+                "--url: must be like http://HOST:3000 or https://HOST/grafana, without a password"
             )
         if not token.strip():
-            raise GrafanaError(f"no token for Grafana at {url}: set $GRAFANA_TOKEN")
+            raise GrafanaError(f"--token: empty for Grafana at {url}. Set $GRAFANA_TOKEN.")
         user, colon, password = token.strip().partition(":")
         path = parts.path.strip("/")
         self._face = GrafanaFace(
@@ -114,7 +113,7 @@ class Grafana:
         """
         boards = [json.loads(file.read_text()) for file in sorted(dashboards.glob("*.json"))]
         if not boards:
-            raise GrafanaError(f"there are no dashboards in {dashboards}")
+            raise GrafanaError(f"no dashboards in {dashboards}")
         health = self._find("its health", lambda: self._face.api.GET("/health"))
         if health is None or "database" not in health:
             raise GrafanaError(_no_grafana(self.url))

@@ -92,16 +92,16 @@ class Home:
             return connection
         except FileNotFoundError:
             raise NotConnectedError(
-                f"no stack is running here ({file} is missing): start one with `mlbench up`"
+                f"no stack is running here ({file} not found). Start one with `mlbench up`."
             ) from None
         except OSError as error:
             raise NotConnectedError(
-                f"{file} cannot be read ({error.strerror}): ${names.ENV_HOME} must name a folder "
-                "of your own"
+                f"{file}: cannot be read ({error.strerror}). ${names.ENV_HOME} must name a folder "
+                "of yours."
             ) from None
         except (ValueError, TypeError):
             raise NotConnectedError(
-                f"{file} is damaged: `mlbench down`, then `mlbench up` writes it anew"
+                f"{file}: damaged. Run `mlbench down`, then `mlbench up`, to write a new one."
             ) from None
 
     def write_connection(self, connection: Connection) -> None:

@@ -111,7 +111,7 @@ def wait_until_ready(home: Home) -> Connection:
             return home.read_connection()
         except NotConnectedError:
             time.sleep(0.05)
-    raise StackError(f"the stack did not get ready; see {home.logs}")
+    raise StackError(f"the stack did not become ready. See the logs in {home.logs}.")
 
 
 def stop(home: Home) -> bool:
@@ -124,7 +124,7 @@ def stop(home: Home) -> bool:
     deadline = time.monotonic() + _STOP_SECONDS
     while running_supervisor(home) is not None:
         if time.monotonic() > deadline:
-            raise StackError(f"the stack (process {pid}) does not end")
+            raise StackError(f"the stack (process {pid}) does not stop")
         time.sleep(0.05)
     return True
 

@@ -325,7 +325,7 @@ def port_near(usual: int) -> int:
 def port_exactly(port: int, option: str = "--port") -> int:
     """Take this port, or raise StackError if another program uses it."""
     if not _take(port):
-        raise StackError(f"port {port} is taken by another program; leave out {option}")
+        raise StackError(f"{option}: port {port} is used by another program. Leave out {option}.")
     return port
 
 
@@ -353,7 +353,9 @@ def _take(port: int) -> bool:
             probe.bind((LOOPBACK, port))
             mark.bind(f"\0mlbench-port-{port}")
         except PermissionError:
-            raise StackError(f"port {port} is for root alone: choose one from 1024 on") from None
+            raise StackError(
+                f"port {port}: reserved for root. Choose a port of at least 1024."
+            ) from None
         except OSError:
             mark.close()
             return False
@@ -371,8 +373,8 @@ def find_prometheus() -> Path:
     if Path(path).is_file():
         return Path(path).absolute()
     raise StackError(
-        "Prometheus is missing: install it (Debian and Ubuntu: `apt install prometheus`; "
-        "others: https://prometheus.io/download), or name the binary in $PROMETHEUS"
+        "Prometheus not found. Install it (Debian and Ubuntu: `apt install prometheus`; "
+        "others: https://prometheus.io/download), or set $PROMETHEUS to its binary."
     )
 
 
@@ -381,7 +383,7 @@ def check_installed() -> None:
     needed = {"falcon": "master", "torch": "worker", "psutil": "exporter"}
     missing = [extra for module, extra in needed.items() if not importlib.util.find_spec(module)]
     if missing:
-        raise StackError(f"parts are missing: run {how_to_install(*missing)}")
+        raise StackError(f"packages are missing. Run {how_to_install(*missing)}.")
 
 
 def _given(*variables: str) -> dict[str, str]:

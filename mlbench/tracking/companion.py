@@ -92,7 +92,7 @@ class Companion:
             self._start()
             answer = self._hear()
         except OSError as error:
-            raise MLBenchError(f"its companion cannot be started: {error}") from None
+            raise MLBenchError(f"cannot start the recorder sidecar: {error}") from None
         if "error" in answer:
             raise MLBenchError(answer["error"])
         self.url = url
@@ -133,10 +133,10 @@ class Companion:
             code = self._process.poll()
             if not code:
                 return code is None
-            how = f"signal {-code}" if code < 0 else f"an error, exit code {code}"
+            cause = f"signal {-code}" if code < 0 else f"an error, exit code {code}"
             self._missing = (
-                f"its companion was killed by {how}: "
-                "values that only MLflow, TensorBoard or MLLOG had may be missing"
+                f"the recorder sidecar was killed by {cause}; "
+                "values from MLflow, TensorBoard or MLLOG may be missing"
             )
             if self._replacements == _MAX_REPLACEMENTS:
                 return False
@@ -178,8 +178,8 @@ class Companion:
         with suppress(OSError):
             if not file.exists():
                 write_private(file, json.dumps({"code": code, "at": at, "failure": words}))
-        lies = f"{self.folder} has what is not shipped, and `mlbench ship {self.folder}` sends it"
-        print(f"mlbench: {self._missing}; {lies}", file=sys.stderr, flush=True)
+        remedy = f"Send the rest of {self.folder} with `mlbench ship {self.folder}`."
+        print(f"mlbench: {self._missing}. {remedy}", file=sys.stderr, flush=True)
 
     @property
     def folder(self) -> Path:
@@ -242,7 +242,7 @@ class Companion:
         except ValueError:
             self._process.kill()
             self._process.wait()
-            raise MLBenchError("its companion did not begin") from None
+            raise MLBenchError("the recorder sidecar did not start") from None
 
 
 def _as_name(text: str) -> str:

@@ -80,7 +80,7 @@ class Variables:
 
 def _number(text: str, name: str) -> int:
     if not (text.isascii() and text.isdecimal()):
-        raise JobError(f"{name} is {text!r}, but should be a whole number, 0 or more")
+        raise JobError(f"{name}: must be a whole number of at least 0 (got {text!r})")
     return int(text)
 
 
@@ -176,8 +176,8 @@ def _jobset(v: Variables) -> Found | None:
     pods = size // jobs
     if size % jobs or index >= pods > 0:
         raise JobError(
-            f"--workers {size} does not fit JOBSET_GLOBAL_REPLICAS {jobs} and JOB_COMPLETION_INDEX"
-            f" {index}: say the number of Jobs times that of the pods of each"
+            f"--workers: does not match JOBSET_GLOBAL_REPLICAS {jobs} and JOB_COMPLETION_INDEX "
+            f"{index} (got {size}). Set it to the number of Jobs times the pods of each."
         )
     rank = v.count("JOBSET_JOB_GLOBAL_INDEX") * pods + index
     return Found(name, rank, None, v.count("JOBSET_RESTART_ATTEMPT") + 1)
@@ -243,23 +243,25 @@ def find_job(
     launcher, stated = next((launcher, stated) for launcher, stated in read if stated)
     size = stated.size if workers is None else workers
     if size is None:
-        raise JobError(f"{launcher.variables} do not tell the number of ranks: say --workers")
+        raise JobError(
+            f"--workers: required, because the number of ranks is not in {launcher.variables}"
+        )
     if stated.rank is None and size != 1:
         raise JobError(
-            f"nothing says which of {size} ranks this process is: start each with srun, torchrun "
-            f"or mpirun, or set {launcher.variables}"
+            f"unknown rank of this process among {size}. Start the ranks with srun, torchrun or "
+            f"mpirun, or set {launcher.variables}."
         )
     rank = stated.rank or 0
     if rank >= size:
         raise JobError(
-            f"there is no rank {rank} of {size}, as they count from 0: "
-            f"correct {launcher.variables}, or --workers"
+            f"rank: must be less than the number of ranks, {size} (got {rank}). "
+            f"Correct {launcher.variables}, or --workers."
         )
     own_key = stated.key or (os.urandom(8).hex() if size == 1 else None)
     if not key and not own_key:
         raise JobError(
-            f"nothing names the job that {launcher.variables} belong to: "
-            "say --key, the same for all of its ranks and for no other job"
+            f"--key: required, because nothing in {launcher.variables} identifies the job. "
+            "Use the same key for all ranks of this job, and for no other job."
         )
     return Job(
         key=key or f"{launcher.name}-{own_key}",

@@ -105,7 +105,7 @@ class Recorder:
         if written == len(data):
             self._before = b""
         elif self.job_totals is None:
-            raise OSError("the metrics file is full: a line was cut, so the run cannot be trusted")
+            raise OSError("metrics file full: a line was cut, so the run cannot be trusted")
         else:
             self.job_totals.add_lost(values)
             if written:
@@ -171,8 +171,8 @@ def check_name(name: str) -> None:
         or not is_plain(name)
     ):
         raise ValueError(
-            f"the name of a metric must be a text of 1 to {MAX_METRIC_NAME_LENGTH} characters, "
-            f"without NUL or surrogates (not {name!r:.300})"
+            f"metric name: must be a string of 1 to {MAX_METRIC_NAME_LENGTH} characters, without NUL or "
+            f"surrogates (got {name!r:.300})"
         )
 
 

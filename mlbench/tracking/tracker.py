@@ -227,7 +227,7 @@ class Tracker:
                 return timer
             return _HiddenTimer(phase, self._hidden, self._hidden_lock)
         except KeyError:
-            raise ValueError(f"phase {phase!r}: it must be one of {', '.join(PHASES)}") from None
+            raise ValueError(f"phase: must be one of {', '.join(PHASES)} (got {phase!r})") from None
 
     def move_time(self, seconds: float, source: Phase, target: Phase) -> None:
         """Count some of the time of a phase as time of another one, which happened within it."""
@@ -308,12 +308,12 @@ class Tracker:
             ValueError: no metric has this name, or the value is no finite number.
         """
         check_name(metric)
-        wanted = to_float(value)
-        if not isfinite(wanted):
-            raise ValueError(f"the goal of {metric!r} must be a finite number (not {value!r})")
-        self._goal = (metric, wanted, lower_is_better)
+        target = to_float(value)
+        if not isfinite(target):
+            raise ValueError(f"goal of {metric!r}: must be a finite number (got {value!r})")
+        self._goal = (metric, target, lower_is_better)
         if self._recorder is not None:
-            self._recorder.write_goal(metric, wanted, lower_is_better)
+            self._recorder.write_goal(metric, target, lower_is_better)
 
     def settings(self, settings: Mapping[str, Setting]) -> None:
         """Record the settings of the task, which the run shows; the last call counts.

@@ -45,7 +45,7 @@ def test_a_grafana_that_is_down_at_first_gets_everything_later(
 
 @pytest.mark.parametrize(
     ("url", "token", "said"),
-    [("not an address", ADMIN, "address must be like"), ("http://h", "", "set $GRAFANA_TOKEN")],
+    [("not an address", ADMIN, "must be like"), ("http://h", "", "Set $GRAFANA_TOKEN")],
 )
 def test_wrong_settings_are_told_and_do_not_hold_the_end(
     caplog: pytest.LogCaptureFixture, url: str, token: str, said: str

@@ -77,7 +77,7 @@ def test_a_set_is_run_in_turn_and_compared(
 
     again = json.loads(mlbench("bench", *arguments, *_FAST, "--json").output)
     [ledger] = again["sets"]
-    assert official_rules.startswith(f"set {name}: 4 of 4 places have a run that counts; {len(ran)} runs")
+    assert ledger.startswith(f"set {name}: 4 of 4 places have a run that counts; {len(ran)} runs")
     assert [run.id for run in runs_of(name)] == [run.id for run in ran], "nothing is run twice"
     assert {group["label"]: len(group["run_ids"]) for group in again["groups"]} == {
         "1 worker": 2,

@@ -185,5 +185,5 @@ def test_an_interrupted_download_leaves_nothing(stuck: Mlbench, number: signal.S
 def test_a_download_that_breaks_off_leaves_nothing(stuck: Mlbench, halting: Scripted) -> None:
     halting.hurry.set()
     refused = stuck("download", "1", "-o", "all.zip").refusal
-    assert refused.startswith(f"mlbench: the master at {halting.url} does not answer")
+    assert refused.startswith(f"mlbench: the master at {halting.url} does not respond")
     assert files(stuck.folder) == {"all.zip": len("old")}

@@ -39,8 +39,8 @@ def test_the_status_is_that_of_the_master_there(elsewhere: Mlbench, finished: Ru
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"MLBENCH_TOKEN": ""}, "$MLBENCH_URL is set and $MLBENCH_TOKEN is not: "),
-        ({"MLBENCH_URL": ""}, "$MLBENCH_TOKEN is set and $MLBENCH_URL is not: "),
+        ({"MLBENCH_TOKEN": ""}, "$MLBENCH_URL is set, but $MLBENCH_TOKEN is not. "),
+        ({"MLBENCH_URL": ""}, "$MLBENCH_TOKEN is set, but $MLBENCH_URL is not. "),
         ({"MLBENCH_URL": "ftp://me:t@x"}, "$MLBENCH_URL must be host:port or http"),
         (
             {"MLBENCH_TOKEN": "wrong"},

@@ -47,7 +47,7 @@ def test_everything_is_pushed_and_the_second_time_nothing(
         "folder MLBench: unchanged",
         "data source MLBench Prometheus: unchanged",
         *(f"dashboard {uid}: unchanged" for uid in boards),
-        "Nothing was changed: all of it was up to date.",
+        "Everything was up to date; nothing was changed.",
     ]
     assert server.written() == []
 
@@ -69,7 +69,7 @@ def test_the_stacks_prometheus_is_the_usual_one(alone: Mlbench, server: GrafanaS
     push = ("grafana", "push", "--url", server.url, "--token", ADMIN)
     done = alone(*push)
     assert done.code == 2
-    assert re.search("no stack is running here .* with --prometheus-url", done.err)
+    assert re.search("--prometheus-url: required: no stack is running here", done.err)
     alone.home.write_connection(Connection("http://127.0.0.1:1", "t", "http://127.0.0.1:9091"))
     assert alone(*push).code == 0
     assert server.data_sources[0]["url"] == "http://127.0.0.1:9091"
@@ -96,7 +96,7 @@ def test_grafana_is_installed_once(alone: Mlbench, monkeypatch: pytest.MonkeyPat
         assert alone("grafana", "install", "--json").json == {**known, "installed": False}
         server.breaks_off = True
         again = alone("grafana", "install").output
-        assert again.startswith(f"Grafana {grafana_archive.VERSION} was installed already in ")
+        assert again.startswith(f"Grafana {grafana_archive.VERSION} was already installed in ")
     assert find_grafana({"PATH": ""}, alone.home)
 
 

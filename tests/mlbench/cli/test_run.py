@@ -28,7 +28,7 @@ def test_a_run_is_watched_to_its_end(mlbench: Mlbench, client: ApiClient) -> Non
     connection = mlbench.home.read_connection()
     lines = done.out.splitlines()
     assert lines[0] == f"run {run.id} (watched): completed without a target"
-    assert re.search(r"^throughput +[\d,]+ samples/s *$", done.out, re.MULTILINE)
+    assert re.search(r"^Throughput +[\d,]+ samples/s *$", done.out, re.MULTILINE)
     assert "epochs" not in done.out, "a detail, which the next command shows"
     assert f"recorded {run.delivery.recorded:,}, in Prometheus" in done.out
     assert lines[-3] == f"Web page    {connection.url}/runs/{run.id}"

@@ -107,7 +107,7 @@ def test_metrics_are_an_overview_or_every_value_of_one(
     assert mlbench("metrics", "finished", "--tail", "2").refusal.startswith("mlbench: --tail: ")
     assert mlbench("metrics", "finished", "--metric", "nothing").refusal == (
         f"mlbench: --metric: run {finished.id} has no metric 'nothing'. "
-        f"`mlbench metrics {finished.id}` lists them\n"
+        f"`mlbench metrics {finished.id}` lists its metrics.\n"
     )
     metrics = mlbench("metrics", "finished", "--json").json
     assert metrics == client.get_run_metrics(finished.id).result().json()
@@ -194,7 +194,7 @@ def test_an_address_where_nothing_answers_is_not_opened(alone: Mlbench) -> None:
     alone.home.make()
     dead = Connection(f"http://127.0.0.1:{free_port()}", "token", None)
     alone.home.write_connection(dead)
-    assert f"the master at {dead.url} does not answer" in alone("open").refusal
+    assert f"the master at {dead.url} does not respond" in alone("open").refusal
 
 
 def test_without_a_browser_the_address_is_there(mlbench: Mlbench, tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def test_a_stack_that_runs_is_shown_and_left_alone(mlbench: Mlbench) -> None:
     }
     assert launch.running_supervisor(mlbench.home) == before
     other = mlbench("up", "--workers", "4").refusal
-    assert "a stack is already running, with --workers 2 (got 4). Run `mlbench d" in other
+    assert "a stack is already running with --workers 2 (got 4). Run `mlbench d" in other
 
 
 def test_a_grafana_that_is_being_installed_is_told(

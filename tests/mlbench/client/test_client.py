@@ -227,7 +227,7 @@ def test_a_download_that_breaks_off_is_an_error() -> None:
     with (
         serving(cut) as master,
         ApiClient(url=master.url) as client,
-        pytest.raises(NoAnswerError, match="does not answer"),
+        pytest.raises(NoAnswerError, match="does not respond"),
     ):
         client.download(1, io.BytesIO())
     assert len(master.asked) == 1, "what was written cannot be taken back"

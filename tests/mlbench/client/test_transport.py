@@ -80,11 +80,11 @@ def test_an_order_and_a_deletion_are_sent_once(trouble: Reply) -> None:
         (Reply(400, {"message": "name: too long"}), 400, "name: too long"),
         (Reply(503, {"message": "name: too long"}), 503, "name: too long"),
         (Reply(502, b"<h1>no JSON</h1>"), 502, "502 Bad Gateway"),
-        (Reply(404, b"File not found"), 404, "not as a master does: is it another server?"),
-        (Reply(200, b"<h1>hello</h1>"), 200, "does not answer as a master does"),
-        (Reply(200, b"[{}]"), 200, "does not answer as a master does"),
-        (Reply(200, b'{"a": 1}'), 200, "does not answer as a master does"),
-        (Reply(200, b"[1]"), 200, "does not answer as a master does"),
+        (Reply(404, b"File not found"), 404, "unlike a master. Is it another server?"),
+        (Reply(200, b"<h1>hello</h1>"), 200, "not a valid response of a master"),
+        (Reply(200, b"[{}]"), 200, "not a valid response of a master"),
+        (Reply(200, b'{"a": 1}'), 200, "not a valid response of a master"),
+        (Reply(200, b"[1]"), 200, "not a valid response of a master"),
     ],
 )
 def test_a_refusal_and_an_answer_of_no_master_are_told_at_once(

@@ -144,18 +144,21 @@ def test_of_several_services_one_is_chosen_by_name(cluster: Cluster) -> None:
         service("ClusterIP", "two", clusterIP="10.96.0.6"),
     ]
     assert found(Place("default", _LABEL, "two")) == "http://10.96.0.6:80"
-    with pytest.raises(DiscoveryError, match=r"several services .*\(one, two\): give service_name"):
+    with pytest.raises(DiscoveryError, match=r"several services .*: one, two\. Pass service_name"):
         found()
-    with pytest.raises(DiscoveryError, match=r"no service 'three' with .*\(there: one, two\)"):
+    with pytest.raises(DiscoveryError, match=r"no service 'three' with .*\(found: one, two\)"):
         found(Place("default", _LABEL, "three"))
 
 
 @pytest.mark.parametrize(
     ("there", "message"),
     [
-        ([], f"no service with label {_LABEL} in namespace 'default' .*url= names the master"),
-        ([service("LoadBalancer")], "no load balancer yet: wait for it, or `kubectl port-forward"),
-        ([service("ClusterIP", clusterIP="None")], r"\(type ClusterIP\) has no address of its own"),
+        ([], f"no service with label {_LABEL} in namespace 'default' .*master as url="),
+        (
+            [service("LoadBalancer")],
+            "no load balancer yet. Wait for it, or use `kubectl port-forward",
+        ),
+        ([service("ClusterIP", clusterIP="None")], r"\(type ClusterIP\) has no address"),
         ([service("ExternalName", ports=[])], "has no port"),
     ],
 )
@@ -178,9 +181,9 @@ def test_the_ready_pod_is_found(cluster: Cluster, monkeypatch: pytest.MonkeyPatc
 
 
 def test_without_a_ready_pod_it_says_so(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    for pods, there in (([], "there: none"), ([pod(ready=False)], "master-0: Running, not ready")):
+    for pods, there in (([], "none"), ([pod(ready=False)], "master-0: Running, not ready")):
         cluster.pods = pods
-        message = f"no ready pod with label {_LABEL} in namespace 'default' .{there}"
+        message = f"no ready pod with label {_LABEL} in namespace 'default' .found: {there}"
         with pytest.raises(DiscoveryError, match=message):
             found_inside(monkeypatch, cluster)
 
@@ -188,7 +191,7 @@ def test_without_a_ready_pod_it_says_so(cluster: Cluster, monkeypatch: pytest.Mo
 def test_without_service_account_or_package_it_says_what_to_do(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with pytest.raises(DiscoveryError, match=r"in_cluster= says .* url= names the master itself"):
+    with pytest.raises(DiscoveryError, match=r"Set in_cluster= .* master as url="):
         ApiClient()
     monkeypatch.setitem(sys.modules, "kubernetes", None)
     with pytest.raises(DiscoveryError, match=r"pip install '\.\[kubernetes\]'"):
@@ -200,7 +203,7 @@ def test_without_service_account_or_package_it_says_what_to_do(
 
 def test_a_refusal_says_what_must_be_allowed(cluster: Cluster) -> None:
     cluster.refusal = 403
-    with pytest.raises(DiscoveryError, match=r"refuses \(403 .*must be allowed to read pods"):
+    with pytest.raises(DiscoveryError, match=r"refused \(403 .*must be allowed to read pods"):
         found()
 
 
@@ -208,7 +211,7 @@ def test_a_cluster_that_is_away_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
     host = f"http://127.0.0.1:{free_port()}"
     settings = kubernetes.client.Configuration(host=host)
     monkeypatch.setattr(kubernetes.client.Configuration, "_default", settings)
-    with pytest.raises(DiscoveryError, match=f"the Kubernetes API at {host} does not answer"):
+    with pytest.raises(DiscoveryError, match=f"the Kubernetes API at {host} does not respond"):
         find_service(_PLACE, load_config=False)
 
 

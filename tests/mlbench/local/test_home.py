@@ -64,7 +64,7 @@ def test_without_a_stack_the_error_says_what_to_do(home: Home) -> None:
 def test_a_damaged_connection_says_what_to_do(home: Home, text: str) -> None:
     home.make()
     home.connection_file.write_text(text)
-    with pytest.raises(NotConnectedError, match=r"is damaged: `mlbench down`, then `mlbench up`"):
+    with pytest.raises(NotConnectedError, match=r"damaged. Run `mlbench down`, then `mlbench up`"):
         home.read_connection()
 
 

@@ -26,7 +26,7 @@ def test_without_prometheus_nothing_is_started(
 ) -> None:
     home = Home(tmp_path / "home")
     monkeypatch.setenv("PROMETHEUS", str(tmp_path / "nothing-here"))
-    with pytest.raises(StackError, match=r"Prometheus is missing: install it") as error:
+    with pytest.raises(StackError, match=r"Prometheus not found. Install it") as error:
         launch.start_detached(home, workers=1)
     assert "Traceback" not in str(error.value)
     assert not home.prometheus.exists()

@@ -99,7 +99,7 @@ def test_a_free_port_is_given_once(taken: int, monkeypatch: pytest.MonkeyPatch) 
     port = free_port()
     assert port_exactly(port) == port
     for not_free in (taken, port):
-        with pytest.raises(StackError, match=f"port {not_free} is taken by another program"):
+        with pytest.raises(StackError, match=f"port {not_free} is used by another program"):
             port_exactly(not_free)
     monkeypatch.setattr(services, "_PORTS_TRIED", 1)
     with pytest.raises(StackError, match=f"no port from {taken} to {taken} is free"):

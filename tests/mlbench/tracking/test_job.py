@@ -143,7 +143,7 @@ def test_a_pod_is_not_told_the_number_of_workers(
     environ: dict[str, str], hostname: str, job: Job
 ) -> None:
     assert find_job(environ, workers=6, hostname=hostname) == job
-    with pytest.raises(JobError, match="say --workers"):
+    with pytest.raises(JobError, match="--workers: required"):
         find_job(environ, hostname=hostname)
 
 
@@ -179,23 +179,35 @@ def test_a_job_of_one_rank_needs_no_key(
 @pytest.mark.parametrize(
     ("environ", "workers", "message"),
     [
-        (_of(_BARE, RANK="2"), None, "there is no rank 2 of 2.*correct RANK and WORLD_SIZE"),
-        (_SLURM, 2, "no rank 3 of 2.*correct SLURM_PROCID.* or --workers"),
-        (_of(_BARE, RANK="first"), None, "RANK is 'first', but should be a whole number"),
-        (_of(_BARE, RANK="-1"), None, "RANK is '-1'"),
-        (_of(_SLURM, SLURM_RESTART_COUNT="²"), None, "SLURM_RESTART_COUNT is '²'"),
-        (_of(_TRAIN_JOB, PET_NNODES="some"), None, "PET_NNODES is 'some'"),
-        (_of(_BARE, "WORLD_SIZE"), None, "RANK and WORLD_SIZE .* say --workers"),
-        (_of(_BARE, "MASTER_ADDR", "MASTER_PORT"), None, "RANK and WORLD_SIZE .*say --key"),
-        (_PMI, None, "say --key"),
-        (_INDEXED, 4, "JOB_COMPLETION_INDEX .*say --key"),
-        (_JOBS, 4, "--workers 4 does not fit JOBSET_GLOBAL_REPLICAS 3"),
-        (_JOBS, 3, "--workers 3 does not fit .* JOB_COMPLETION_INDEX 1"),
-        ({}, 4, "nothing says which of 4 ranks"),
-        ({"WORLD_SIZE": "4"}, None, "nothing says which of 4 ranks .*set RANK and WORLD_SIZE"),
-        (_BATCH, 4, "nothing says which of 4 ranks .* start each with srun"),
-        (_ELASTIC, 4, "nothing says which of 4 ranks .* set PET_NODE_RANK"),
-        ({}, 0, "nothing says which of 0"),
+        (
+            _of(_BARE, RANK="2"),
+            None,
+            r"rank: must be less than .* 2 \(got 2\).*Correct RANK and WORLD_SIZE",
+        ),
+        (_SLURM, 2, r"rank: must be less than .* 2 \(got 3\).*Correct SLURM_PROCID.* or --workers"),
+        (
+            _of(_BARE, RANK="first"),
+            None,
+            r"RANK: must be a whole number of at least 0 \(got 'first'\)",
+        ),
+        (_of(_BARE, RANK="-1"), None, r"RANK: .* \(got '-1'\)"),
+        (_of(_SLURM, SLURM_RESTART_COUNT="²"), None, r"SLURM_RESTART_COUNT: .* \(got '²'\)"),
+        (_of(_TRAIN_JOB, PET_NNODES="some"), None, r"PET_NNODES: .* \(got 'some'\)"),
+        (_of(_BARE, "WORLD_SIZE"), None, "--workers: required, .* RANK and WORLD_SIZE"),
+        (_of(_BARE, "MASTER_ADDR", "MASTER_PORT"), None, "--key: required, .* RANK and WORLD_SIZE"),
+        (_PMI, None, "--key: required"),
+        (_INDEXED, 4, "--key: required, .* JOB_COMPLETION_INDEX"),
+        (_JOBS, 4, "--workers: does not match JOBSET_GLOBAL_REPLICAS 3"),
+        (_JOBS, 3, "--workers: does not match .* JOB_COMPLETION_INDEX 1"),
+        ({}, 4, "unknown rank of this process among 4"),
+        (
+            {"WORLD_SIZE": "4"},
+            None,
+            "unknown rank of this process among 4.* set RANK and WORLD_SIZE",
+        ),
+        (_BATCH, 4, "unknown rank of this process among 4.* Start the ranks with srun"),
+        (_ELASTIC, 4, "unknown rank of this process among 4.* set PET_NODE_RANK"),
+        ({}, 0, "unknown rank of this process among 0"),
     ],
 )
 def test_what_cannot_be_is_said(environ: dict[str, str], workers: int | None, message: str) -> None:

@@ -247,7 +247,7 @@ def test_a_killed_companion_is_replaced(client: ApiClient, user: dict[str, str],
     assert (ended.state, ended.ranks[0].exit_code) == ("FAILED" if code else "FINISHED", code)
     assert losses(client, ended) == [*range(40)]
     for text in (words, ended.reason):
-        assert "companion was killed by signal 9" in text
+        assert "sidecar was killed by signal 9" in text
     assert left_in(user) == []
 
 
@@ -307,8 +307,8 @@ _KILL = "import psutil; [child] = psutil.Process().children(); child.kill(); tim
         ("sys.exit('no data')", 1, "code 1"),
         ("if os.fork() == 0: sys.exit(4)\nos.wait(); tracker.log(train_loss=3)", 0, ""),
         ("if os.fork() == 0: time.sleep(20)\nos.kill(os.getpid(), 9)", -9, "without a word"),
-        (_KILL, 0, "companion was killed"),
-        (f"{_KILL}; sys.exit(3)", 3, "code 3; its companion was killed"),
+        (_KILL, 0, "sidecar was killed"),
+        (f"{_KILL}; sys.exit(3)", 3, "code 3; the recorder sidecar was killed"),
     ],
 )
 def test_a_script_that_has_itself_recorded(
