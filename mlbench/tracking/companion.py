@@ -1,7 +1,8 @@
-"""Record a rank of a job that others start: by a process beside it, which this one never waits for.
+"""Record a rank of an external job by a sidecar process, for which the rank never waits.
 
-The companion (``worker/mlbench_worker/agent/companion.py``) gives the rank files to write to, and
-ships them. ``mlbench.record()`` is for Python without a launcher; ``mlbench record`` for commands.
+The sidecar (``worker/mlbench_worker/agent/companion.py``) provides files for the rank to write to,
+and ships them. ``mlbench.record()`` is for Python without a launcher, ``mlbench record`` for
+commands.
 """
 
 import atexit
@@ -29,13 +30,11 @@ from mlbench.local.home import Home, write_private
 from mlbench.tracking.job import Job, find_job
 from mlbench.tracking.notebook import current_shell, is_notebook, notebook_path
 
-# A companion that takes longer to begin is not waited for.
-_BEGIN_SECONDS = 20.0
-# A notebook's cell is held up no longer for the address of its run.
+# Longest delay of a notebook's cell to show the address of its run.
 _JOIN_SECONDS = 2.0
-# A companion that is killed again and again, as by a limit of memory, is not worth a fourth one.
+# A sidecar that is killed repeatedly, for example by a memory limit, is replaced this many times.
 _MAX_REPLACEMENTS = 3
-# It imports from where this process does, be that one file.
+# The sidecar imports from the same path as this process, which may be a single file.
 _START = """\
 import gc, sys
 gc.set_threshold(100_000)
@@ -46,22 +45,23 @@ main()
 
 
 class Companion:
-    """The process that records a rank, started and told how the rank ends.
+    """The sidecar that records a rank: starts it, and reports the end of the rank to it.
 
-    Where no master is named, all stays in its folder.
+    Without a master, the recorded data stays in the folder of the sidecar.
 
     Raises:
-        MLBenchError: it cannot begin, or a master is named in part.
+        MLBenchError: the sidecar cannot start, or only one of URL and token is set.
     """
 
     def __init__(
         self, job: Job, name: str, command: Sequence[str], *, hide_command: bool = False
     ) -> None:
-        """Start it; the rank's processes are this one and its descendants.
+        """Start the sidecar; this process and its descendants are the rank.
 
         Secrets in the command are masked here, before it is written or sent anywhere.
         """
         url = token = nowhere = ""
+        printable = "".join(letter if letter.isprintable() else " " for letter in name)
         try:
             connection = find_connection()
             url, token = connection.url, connection.token
@@ -69,16 +69,16 @@ class Companion:
             if os.environ.get(names.ENV_URL) or os.environ.get(names.ENV_TOKEN):
                 raise
             nowhere = str(error)
-        self._wanted = {
+        self._request = {
             "job": asdict(job),
-            "name": _as_name(name),
+            "name": " ".join(printable.split())[:MAX_RUN_NAME_LENGTH].strip() or "command",
             "command": mask_words(command),
             "working_dir": str(Path.cwd()),
             "root": os.getpid(),
             "kept_in": str(_kept_in()),
             "nowhere": nowhere,
         }
-        # By the job's key, the other ranks know that it is no stranger on their cores.
+        # The key of the job tells its other ranks that this process is not foreign CPU load.
         self._environ = {names.ENV_URL: url, names.ENV_TOKEN: token, names.ENV_JOB: job.key}
         if hide_command:
             self._environ[names.ENV_HIDE_COMMAND] = "1"
@@ -97,9 +97,9 @@ class Companion:
             raise MLBenchError(answer["error"])
         self.url = url
         self.variables: Mapping[str, str] = answer["variables"]
-        """What leads the rank to its files."""
+        """Environment variables of the rank, with the paths of its files."""
         self.logs = [Path(path) for path in answer["logs"]]
-        """The files for its standard output and error."""
+        """Files for the standard output and error of the rank."""
 
     def _start(self) -> None:
         self._process = subprocess.Popen(
@@ -112,12 +112,12 @@ class Companion:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._words, self._answers = self._process.stdin, self._process.stdout
-        self._tell(self._wanted)
+        self._tell(self._request)
 
     def begin(self, pid: int) -> None:
-        """Tell it which command is the rank, so that it asks that to end when the master does.
+        """Report the process of the rank, which the sidecar stops if the master asks for it.
 
-        From then on it is replaced at once if it is killed.
+        From now on, a killed sidecar is replaced at once.
         """
         self._pid = pid
         self._tell({"pid": pid})
@@ -128,7 +128,7 @@ class Companion:
             pass
 
     def _replace(self) -> bool:
-        """Start another companion if this one was killed; return whether one is running."""
+        """Replace a killed sidecar; return whether a sidecar is running."""
         with self._lock:
             code = self._process.poll()
             if not code:
@@ -142,7 +142,7 @@ class Companion:
                 return False
             self._replacements += 1
             print(f"mlbench: {self._missing}", file=sys.stderr, flush=True)
-            self._wanted |= {"folder": str(self.folder)}
+            self._request |= {"folder": str(self.folder)}
             try:
                 self._start()
             except OSError:
@@ -154,10 +154,10 @@ class Companion:
     def end(
         self, code: int, failure: str = "", *, missing: str = "", at: float | None = None
     ) -> None:
-        """Tell it that the rank has ended, and wait until all is shipped or cannot be.
+        """Report the end of the rank, and wait until everything is shipped or cannot be.
 
-        ``missing`` is what could not be recorded; ``at`` when it ended, in Unix seconds, by default
-        now.
+        ``missing`` describes data that could not be recorded; ``at`` is the time of the end in Unix
+        seconds, by default now.
         """
         ended_at = time.time() if at is None else at
         self._has_ended = True
@@ -171,7 +171,7 @@ class Companion:
             self._note_exit(code, ended_at, failure, missing)
 
     def _note_exit(self, code: int, at: float, failure: str, missing: str) -> None:
-        """Write how the rank ended, for ``mlbench ship``, where no companion is left to do it."""
+        """Write the exit of the rank for ``mlbench ship`` if no sidecar is left to report it."""
         failure = failure or (f"exit code {code}" if code else "")
         words = "; ".join(filter(None, [failure, missing, self._missing]))
         file = self.folder / names.EXIT_FILE
@@ -183,13 +183,14 @@ class Companion:
 
     @property
     def folder(self) -> Path:
-        """The folder of what is recorded."""
+        """Folder of the recorded data."""
         return self.logs[0].parent
 
     def end_with_exit(self) -> None:
-        """Have this process's exit tell it the code, and wait until all is shipped or cannot be.
+        """Let the exit of this process report its code, and wait for the delivery.
 
-        An OSError or AttributeError if the C library, another one than glibc, cannot do that.
+        Raises:
+            OSError, AttributeError: the C library is not glibc and lacks ``on_exit``.
         """
         import ctypes  # noqa: PLC0415 - at the end of a process, which has mostly imported it
 
@@ -198,24 +199,24 @@ class Companion:
         libc = ctypes.CDLL(None)
         on_exit, await_end = libc.on_exit, libc["__cxa_atexit"]
         libc.fdopen.restype = ctypes.c_void_p
-        # Of their own, as Python closes its files before.
+        # Separate descriptors, because Python closes its own files before.
         answers = ctypes.c_void_p(libc.fdopen(os.dup(self._answers.fileno()), b"r"))
         code = ctypes.c_void_p(libc.fdopen(os.dup(self._words.fileno()), b"w"))
         libc.setbuf(code, None)
         self._tell({"exits": True, "missing": self._missing})
-        # The last one is called first: fputc(status, code), then fgetc(answers), until these end.
+        # Called in reverse order: fputc(status, code), then fgetc(answers) until end of file.
         await_end(libc.fgetc, answers, None)
         on_exit(libc.fputc, code)
 
     def rest(self, code: int | None, failure: str = "") -> None:
-        """Tell it how the rank has ended if nothing more comes, as its notebook is killed at rest.
+        """Report how the rank has ended in case that its idle notebook is killed.
 
         ``code`` is None while a cell runs.
         """
         self._tell({"rest": None if code is None else {"code": code, "failure": failure}})
 
     def run_page(self) -> str:
-        """Return the address of the run's page; "" if the master has not responded by then."""
+        """Return the address of the run page; empty if the master does not respond within 2 s."""
         deadline = time.monotonic() + _JOIN_SECONDS
         while self.url and not self._run_page and time.monotonic() < deadline:
             with suppress(OSError, ValueError):
@@ -226,17 +227,17 @@ class Companion:
         return self._run_page
 
     def leave(self) -> None:
-        """Have a fork no longer tell that the rank goes on."""
+        """Close the pipe in a fork, so that it does not signal that the rank is alive."""
         os.close(self._words.fileno())
 
     def _tell(self, content: Mapping[str, Any]) -> None:
-        # It may have ended: the rank goes on without it.
+        # The sidecar may have exited; the rank continues without it.
         with suppress(BrokenPipeError):
             self._words.write(json.dumps(content).encode() + b"\n")
             self._words.flush()
 
     def _hear(self) -> Any:
-        ready, _, _ = select.select([self._answers], [], [], _BEGIN_SECONDS)
+        ready, _, _ = select.select([self._answers], [], [], 20.0)
         try:
             return json.loads(self._answers.readline() if ready else b"")
         except ValueError:
@@ -245,14 +246,8 @@ class Companion:
             raise MLBenchError("the recorder sidecar did not start") from None
 
 
-def _as_name(text: str) -> str:
-    """Return a name that a run may have."""
-    letters = (letter if letter.isprintable() else " " for letter in text)
-    return " ".join("".join(letters).split())[:MAX_RUN_NAME_LENGTH].strip() or "command"
-
-
 def _path() -> list[str]:
-    """Return where to import from: last from a script's folder, which may have any names."""
+    """Return the import path, with the folder of a script last, because it may shadow modules."""
     path = [*sys.path]
     if not sys.flags.safe_path and path and Path(path[0]).absolute() != Path(__file__).parents[2]:
         path.append(path.pop(0))
@@ -260,8 +255,8 @@ def _path() -> list[str]:
 
 
 def _kept_in() -> Path:
-    """Return the folder of what is recorded here, and not shipped yet."""
-    # A user of a container may have no home, or none to write to.
+    """Return the folder for recorded data that is not shipped yet."""
+    # In a container, the user may have no home, or a read-only one.
     with suppress(OSError, RuntimeError):
         home = Home.from_environ()
         home.make()
@@ -288,16 +283,21 @@ def record(
     workers: int | None = None,
     hide_command: bool = False,
 ) -> AbstractContextManager[object]:
-    """Record this process as a run, or as a rank of one, until it ends, or a ``with`` block does.
+    """Record this process as a run or a rank, until it ends or a ``with`` block does.
 
-    For a script or a notebook that no launcher starts; in a run of MLBench, and a second time, it
-    does nothing. A ``Tracker`` made afterwards records. An exception fails the run, as
-    does an exit code other than 0. ``key`` is what the ranks of a job share, ``workers`` how many
-    there are, where their launcher does not say. ``hide_command`` keeps the command line of this
-    process out of the run; without it, only values that look like secrets are masked.
+    For a script or notebook without a launcher. In a run of MLBench, or if called again, it does
+    nothing. A ``Tracker`` created afterwards records. An exception, or an exit code other than 0,
+    fails the run.
+
+    Args:
+        name: the name of the run; by default that of the script or notebook.
+        key: a key shared by all ranks of the job, if the launcher does not set one.
+        workers: the number of ranks, if the launcher does not set it.
+        hide_command: whether to leave out the command line of this process. Otherwise, values that
+            look like secrets are masked.
 
     Raises:
-        MLBenchError: a master is named in part, or it is not known which rank this is.
+        MLBenchError: only one of URL and token is set, or the rank of this process is unknown.
     """
     if names.ENV_METRICS_FILE in os.environ:
         return _Again()
@@ -315,16 +315,16 @@ def record(
 
 
 class _Again(nullcontext[None]):
-    """Does nothing, because this process is recorded already."""
+    """Does nothing, because this process is already recorded."""
 
     def __repr__(self) -> str:
         return "this process is recorded already"
 
 
 class _End(AbstractContextManager[object]):
-    """Tells a companion how this interpreter ends, from when it is made.
+    """Reports to the sidecar how this interpreter ends.
 
-    A notebook ends as its last cell did, because its kernel may be killed at rest.
+    A notebook ends as its last cell did, because its idle kernel may be killed.
     """
 
     def __init__(self, companion: Companion, name: str, shell: Any) -> None:
@@ -338,7 +338,7 @@ class _End(AbstractContextManager[object]):
         self._is_shown = False
         sys.excepthook = self._note
         os.register_at_fork(after_in_child=self._companion.leave)
-        # Trackers, which are made later, are closed before.
+        # Handlers run in reverse order, so trackers, which are created later, are closed before.
         atexit.register(self._tell)
         if shell is not None:
             shell.events.register("pre_run_cell", self._begin_cell)
@@ -356,12 +356,12 @@ class _End(AbstractContextManager[object]):
         return text.replace(page, link) if page else text
 
     def _show(self) -> None:
-        """Show in a notebook where the run is: the words of the companion go to its server."""
+        """Print the address of the run in a notebook; messages of the sidecar go to its server."""
         if self._shell is not None and not self._is_shown:
             print(f"mlbench: {self!r}", file=sys.stderr)
 
     def __enter__(self) -> None:
-        """A block ends the recording where the process goes on, or is killed, as Ray's are."""
+        """Start a block; its end ends the recording of a process that continues or is killed."""
 
     def __exit__(
         self,
@@ -406,7 +406,7 @@ class _End(AbstractContextManager[object]):
         if os.getpid() != self._owner:  # a fork
             return
         if not self._code and self._shell is None:
-            # Of a code that sys.exit() or SystemExit has, no hook is told.
+            # sys.excepthook is not called for SystemExit, so the exit code is read at exit.
             with suppress(OSError, AttributeError):
                 self._companion.end_with_exit()
                 return

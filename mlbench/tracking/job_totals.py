@@ -1,6 +1,6 @@
-"""The totals of a process of a job that others start: a small file that the job's recorder reads.
+"""Totals of a process of an external job: a small file that the recorder sidecar reads.
 
-Its room is taken when it is made: a disk that is full later still takes what is written again.
+The file has its full size from the start, so that it can be rewritten on a full disk.
 """
 
 import os
@@ -19,18 +19,18 @@ _FORMAT = Struct("<qddq")
 
 @dataclass(frozen=True)
 class JobTotals:
-    """What a process of a recorded job has done so far."""
+    """Progress of a process of an external job."""
 
     steps: int = 0
     step_seconds: float = 0.0
     progress_at: float = 0.0
-    """When a step was done or an evaluation begun, last: Unix seconds, 0 if never."""
+    """Time of the last step or start of an evaluation, in Unix seconds; 0 if there was none."""
     lost: int = 0
-    """Values that could not be written to the metrics file."""
+    """Number of values that could not be written to the metrics file."""
 
 
 def read_totals(path: Path) -> JobTotals:
-    """Return the totals that a file holds; zeros if it holds none."""
+    """Return the totals in a file; zeros if it is missing or invalid."""
     with suppress(OSError):
         data = path.read_bytes()[: _FORMAT.size]
         if len(data) == _FORMAT.size:
@@ -41,10 +41,10 @@ def read_totals(path: Path) -> JobTotals:
 
 
 class TotalsFile:
-    """Writes the totals of one rank, whose earlier losses count too; what fails is left out."""
+    """Writes the totals of one rank, adding to earlier lost values. Failed writes are ignored."""
 
     def __init__(self, path: Path) -> None:
-        """Take the file's room."""
+        """Write the file in its full size."""
         self._steps, self._step_seconds, self._progress_at = 0, 0.0, 0.0
         self._lost = read_totals(path).lost
         self._file = -1
@@ -57,13 +57,13 @@ class TotalsFile:
         self._step_seconds += seconds
 
     def publish(self, steps: int, samples: int, phases: Mapping[Phase, float]) -> None:
-        """Add the steps since the last call; samples and phases are in the metrics file alone."""
+        """Add the steps since the last call; samples and phases are only in the metrics file."""
         self._steps += steps
         if steps:
             self.mark_progress()
 
     def mark_progress(self) -> None:
-        """Note that the training goes on; an alert fires if that is long ago."""
+        """Set the time of the last progress; an alert fires if it is long ago."""
         self._progress_at = time.time()
         self._write()
 
@@ -73,7 +73,6 @@ class TotalsFile:
         self._write()
 
     def close(self) -> None:
-        """Close the file."""
         with suppress(OSError):
             os.close(self._file)
         self._file = -1

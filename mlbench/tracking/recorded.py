@@ -1,7 +1,7 @@
-"""Run a command that others start, and record it: ``mlbench record -- python train.py``.
+"""Run and record the command of an external job: ``mlbench record -- python train.py``.
 
-Output, signals and exit code are the command's own. Nothing here needs more than Python, so that
-the agent's one file has it too.
+Output, signals and exit code of the command are unchanged. This module needs only the standard
+library, because the agent's single file contains it too.
 """
 
 import argparse
@@ -27,13 +27,9 @@ from mlbench.tracking.job import find_job
 if TYPE_CHECKING:
     from io import FileIO
 
-_NOT_FOUND, _NOT_EXECUTABLE = 127, 126
 _STDOUT, _STDERR = 1, 2
-_CHUNK_BYTES = 1 << 16
-# What a command leaves behind may hold its output open.
-_OUTPUT_SECONDS = 1.0
-# timeout and some launchers signal a process and then its group. The second of such a pair is not
-# passed on, as the kernel merges signals that are pending.
+# timeout and some launchers signal a process and then its group. The second signal of such a pair
+# is not passed on, just as the kernel merges pending signals.
 _REPEAT_SECONDS = 0.1
 _OF_TERMINAL = (signal.SIGINT, signal.SIGQUIT, signal.SIGWINCH)
 _PASSED_ON = (
@@ -45,26 +41,28 @@ _PASSED_ON = (
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command after ``--``, and end as it does."""
     parser = argparse.ArgumentParser(prog="mlbench record", description=__doc__)
-    parser.add_argument("--name", help="of the run; by default that of the program")
-    parser.add_argument("--key", help="what the ranks of one job share, and no other job")
-    parser.add_argument("--workers", type=int, help="how many ranks the job has")
-    parser.add_argument("--hide-command", action="store_true", help="record no command line")
+    parser.add_argument("--name", help="name of the run (default: that of the program)")
+    parser.add_argument("--key", help="key shared by the ranks of one job, and by no other job")
+    parser.add_argument("--workers", type=int, help="number of ranks of the job")
+    parser.add_argument(
+        "--hide-command", action="store_true", help="do not record the command line"
+    )
     parser.add_argument("command", nargs="+", help="the command, after --")
     options = parser.parse_args(arguments)
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
-        pass  # it was closed: nothing else shall be taken for the output
+        pass  # a closed stdin, stdout or stderr must not be reused for another file
     os.close(descriptor)
     signals = _Signals()
     try:
         job = find_job(os.environ, key=options.key, workers=options.workers)
-        name = options.name or _name_of(options.command)
-        # A run of MLBench records it already.
-        is_recorded = names.ENV_METRICS_FILE in os.environ
+        masked = mask_words(options.command)
+        script = (word for word in masked[1:] if not word.startswith("-") and MASK not in word)
+        name = options.name or Path(next(script, masked[0])).name
         companion = None
-        if not is_recorded:
+        if names.ENV_METRICS_FILE not in os.environ:  # otherwise a run of MLBench records it
             hide = options.hide_command
             companion = Companion(job, name, options.command, hide_command=hide)
-    except Exception as error:  # whatever it is, the command runs
+    except Exception as error:  # the command must run in any case
         print(f"mlbench: not recorded: {error}", file=sys.stderr, flush=True)
         companion = None
     if companion is None:
@@ -72,30 +70,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     _end_as(_run(options.command, companion, signals))
 
 
-def _name_of(command: Sequence[str]) -> str:
-    """Return the name of a script, or else of the program."""
-    masked = mask_words(command)
-    words = (word for word in masked[1:] if not word.startswith("-") and MASK not in word)
-    return Path(next(words, masked[0])).name
-
-
-def _say_not_started(command: Sequence[str], error: OSError) -> tuple[int, str]:
-    """Say that a command cannot be started; return the exit code of a shell, and the words."""
-    words = f"cannot start {command[0]}: {error.strerror}"
-    print(f"mlbench: {words}", file=sys.stderr, flush=True)
-    code = _NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_EXECUTABLE
-    return code, words
+def _report_not_started(command: Sequence[str], error: OSError) -> tuple[int, str]:
+    """Print that a command cannot be started; return the exit code of a shell, and the message."""
+    message = f"cannot start {command[0]}: {error.strerror}"
+    print(f"mlbench: {message}", file=sys.stderr, flush=True)
+    return 127 if isinstance(error, FileNotFoundError) else 126, message
 
 
 def _become(command: Sequence[str], signals: "_Signals") -> int:
-    """Become a command that is not recorded; return an exit code if that cannot be."""
+    """Replace this process by an unrecorded command; return an exit code if that fails."""
     signals.give_up()
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # which Python ignores
         signal.signal(number, signal.SIG_DFL)
     try:
         os.execvp(command[0], [*command])  # noqa: S606 - a shell would change its words
     except OSError as error:
-        return _say_not_started(command, error)[0]
+        return _report_not_started(command, error)[0]
 
 
 def _run(command: Sequence[str], companion: Companion, signals: "_Signals") -> int:
@@ -110,8 +100,8 @@ def _run(command: Sequence[str], companion: Companion, signals: "_Signals") -> i
             process_group=None if signals.come_from_terminal else 0,
         )
     except OSError as error:
-        code, words = _say_not_started(command, error)
-        companion.end(code, words)
+        code, message = _report_not_started(command, error)
+        companion.end(code, message)
         return code
     signals.begin(process.pid)
     companion.begin(process.pid)
@@ -130,58 +120,55 @@ def _run(command: Sequence[str], companion: Companion, signals: "_Signals") -> i
 
 
 class _Copier(threading.Thread):
-    """Passes output on as it comes, and keeps a copy as long as there is room."""
+    """Passes output on at once, and copies it to a file until the disk is full."""
 
     def __init__(self, source: IO[bytes], target: int, log: Path) -> None:
         super().__init__(daemon=True)
         self.lost = ""
-        """Why not all is kept; empty if it is."""
+        """Reason why the copy is incomplete; empty if it is complete."""
         self._source = source
         self._target = target
         self._log = log
-        self._kept: FileIO | None = None
+        self._copy: FileIO | None = None
         self._is_writing = False
         self.start()
 
     def run(self) -> None:
-        """Copy until the output ends, or nobody reads it."""
+        """Copy until the output ends or its reader closes it."""
         with self._source as source:
-            while data := os.read(source.fileno(), _CHUNK_BYTES):
+            while data := os.read(source.fileno(), 1 << 16):
                 self._is_writing = True
                 try:
                     _write(self._target, data)
-                except OSError:  # so the command learns, as it would without us
+                except OSError:  # closing the source tells the command, as without MLBench
                     return
                 try:
-                    self._keep(data)
+                    self._copy = self._copy or self._log.open("ab", buffering=0)
+                    if self._copy.write(data) < len(data):
+                        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 except OSError as error:
-                    self.lost = f"not all of its output is kept: {error.strerror}"
+                    self.lost = f"part of its output is not recorded: {error.strerror}"
                 self._is_writing = False
 
-    def _keep(self, data: bytes) -> None:
-        self._kept = self._kept or self._log.open("ab", buffering=0)
-        if self._kept.write(data) < len(data):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
     def end(self) -> None:
-        """Wait for the rest, however slow its reader is, but not for what others may add."""
+        """Wait until everything is written, but not for processes that hold the output open."""
         while True:
-            self.join(_OUTPUT_SECONDS)
+            self.join(1.0)
             if not (self.is_alive() and self._is_writing):
                 return
 
 
 def _write(target: int, data: bytes) -> None:
-    left = memoryview(data)
-    while left:
+    rest = memoryview(data)
+    while rest:
         try:
-            left = left[os.write(target, left) :]
-        except BlockingIOError:  # a pipe that its reader has made so
+            rest = rest[os.write(target, rest) :]
+        except BlockingIOError:  # the reader of the pipe may have made it non-blocking
             select.select([], [target], [])
 
 
 class _Signals:
-    """Passes signals on to the command once, including those that come before it has begun."""
+    """Passes each signal on to the command once, including signals before its start."""
 
     def __init__(self) -> None:
         self.come_from_terminal = _foreground_group() == os.getpgrp()
@@ -191,18 +178,18 @@ class _Signals:
         self._has_ended = False
         self._last: dict[int, float] = {}
         for number in _PASSED_ON:
-            # What is ignored here, as by nohup, the command ignores too.
+            # Signals ignored here, for example by nohup, are ignored by the command too.
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._pass_on)
 
     def begin(self, pid: int) -> None:
-        """Pass them on to a process."""
+        """Pass signals on to a process, the early ones first."""
         self._pid = pid
         while self._early:
             self._send(self._early.pop(0))
 
     def give_up(self) -> None:
-        """Leave all signals to this process, those too that have come."""
+        """Restore the default handlers, and deliver the early signals to this process."""
         for number in _PASSED_ON:
             if signal.getsignal(number) == self._pass_on:
                 signal.signal(number, signal.SIG_DFL)
@@ -210,7 +197,7 @@ class _Signals:
             os.kill(os.getpid(), self._early.pop(0))
 
     def end(self) -> None:
-        """Have the next signal end the wait for what is yet to be shipped."""
+        """Let the next signal end the wait for the remaining delivery."""
         self._has_ended = True
 
     def _pass_on(self, number: int, _: object) -> None:
@@ -224,7 +211,7 @@ class _Signals:
                 raise KeyboardInterrupt
         elif self._pid is None:
             self._early.append(number)
-        # Signals of the terminal reach a command in the same group anyway.
+        # Signals of the terminal reach a command in the same process group anyway.
         elif not (
             self.come_from_terminal
             and number in _OF_TERMINAL
@@ -239,7 +226,7 @@ class _Signals:
 
 
 def _foreground_group() -> int | None:
-    """Return the process group that the terminal's signals reach; None if there is no terminal."""
+    """Return the foreground process group of the terminal; None without a terminal."""
     try:
         with open("/dev/tty", "rb") as terminal:  # noqa: PTH123 - a device
             return os.tcgetpgrp(terminal.fileno())
@@ -248,16 +235,16 @@ def _foreground_group() -> int | None:
 
 
 def _end_as(code: int) -> None:
-    """End by the same signal, or with the same exit code."""
+    """Exit with the same signal or exit code as the command."""
     if code < 0:
         with contextlib.suppress(OSError):
             signal.signal(-code, signal.SIG_DFL)
         with contextlib.suppress(ValueError):
-            # A core would replace that of the command.
-            _, most = resource.getrlimit(resource.RLIMIT_CORE)
-            resource.setrlimit(resource.RLIMIT_CORE, (0, most))
+            # A core dump of this process would overwrite that of the command.
+            _, maximum = resource.getrlimit(resource.RLIMIT_CORE)
+            resource.setrlimit(resource.RLIMIT_CORE, (0, maximum))
         os.kill(os.getpid(), -code)
-    # The first process of a container survives all signals of its own.
+    # Reached after a signal too: the first process of a container survives its own signals.
     sys.exit(code if code >= 0 else 128 - code)
 
 

@@ -4,8 +4,8 @@
 
 The file is the queue: the agent ships it, so a training process does no networking. Each line is
 one ``write(2)`` to a file opened for appending, so a killed process loses nothing that it logged,
-and several processes of one worker share its file. A line of another rank than the worker's says
-so: ``"rank":3``.
+and several processes of one worker share its file. Lines of ranks other than the worker's contain
+their rank: ``"rank":3``.
 """
 
 import json
@@ -32,13 +32,13 @@ _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 class Recorder:
-    """Appends a process's metrics to the file that its worker's processes share.
+    """Appends metrics of a process to the file that all processes of its worker share.
 
-    All times are as far apart as they were, even if the system's clock is set meanwhile.
+    Times come from a steady clock, so setting the system clock does not change their distances.
     """
 
     def __init__(self, path: Path, environ: Mapping[str, str] = os.environ) -> None:
-        """Open the file, and state which process this is, if its worker has several."""
+        """Open the file, and record which process this is if its worker has several."""
         self._clock = SteadyClock()
         self._path = path
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -47,7 +47,7 @@ class Recorder:
         process, worker = this_process(environ), of_worker(environ)
         self._rank = "" if process.rank == worker.rank else f'"rank":{process.rank},'
         self.job_totals: TotalsFile | None = None
-        """Of a process of a recorded job, which goes on where values cannot be written."""
+        """Totals of a process of an external job, which continues if values cannot be written."""
         if names.ENV_LAUNCHER in environ:
             self.job_totals = TotalsFile(Path(names.totals_file(str(path), process.rank)))
         if process != worker:
@@ -57,22 +57,22 @@ class Recorder:
         """Append one line with the metrics and the time now.
 
         Raises:
-            TypeError: a value is neither a number nor a text, or the step is not a number.
-            ValueError: a value is a tensor of more than one number, or cannot be stored, or no
-                metric can have this name, or the step is not finite.
-            OSError: the line could not be written in full (no space left), and this is no job that
-                others have started.
+            TypeError: a value is neither a number nor a string, or the step is not a number.
+            ValueError: a value is a tensor of several numbers, or cannot be stored, or a metric
+                name is invalid, or the step is not finite.
+            OSError: the line could not be written in full (no space left), outside of external
+                jobs.
         """
         keys = self._keys
         try:
             fields = ",".join([keys[name] + _literal(value) for name, value in metrics.items()])
-        except Exception:  # libraries raise errors of their own
+        except Exception:  # libraries raise exceptions of any type
             _complain(metrics)
             raise
         if type(step) is not int and step is not None:
             step = to_number("step", step)
-        which = self._rank if step is None else f'{self._rank}"step":{step},'
-        line = f'{{"time":{self._clock.now():.6f},{which}"metrics":{{{fields}}}}}\n'
+        origin = self._rank if step is None else f'{self._rank}"step":{step},'
+        line = f'{{"time":{self._clock.now():.6f},{origin}"metrics":{{{fields}}}}}\n'
         self._append(line, len(metrics))
 
     def write_goal(self, metric: str, value: float, lower_is_better: bool) -> None:
@@ -86,13 +86,12 @@ class Recorder:
         self._state("settings", dict(settings))
 
     def close(self) -> None:
-        """Close the file."""
         os.close(self._file)
         if self.job_totals is not None:
             self.job_totals.close()
 
-    def _state(self, what: str, content: Mapping[str, object]) -> None:
-        self._append(json.dumps({"time": round(self._clock.now(), 6), what: content}) + "\n")
+    def _state(self, kind: str, content: Mapping[str, object]) -> None:
+        self._append(json.dumps({"time": round(self._clock.now(), 6), kind: content}) + "\n")
 
     def _append(self, line: str, values: int = 1) -> None:
         data = self._before + line.encode()
@@ -109,11 +108,11 @@ class Recorder:
         else:
             self.job_totals.add_lost(values)
             if written:
-                self._before = b"\n"  # the next line begins behind the one that was cut
+                self._before = b"\n"  # ends the truncated line before the next one
 
 
 class _Keys(dict[str, str]):
-    """The JSON of each name, made when it is first used."""
+    """JSON of each metric name, created at first use."""
 
     def __missing__(self, name: str) -> str:
         check_name(name)
@@ -122,9 +121,9 @@ class _Keys(dict[str, str]):
 
 
 def list_own(metrics_file: Path, own: Iterable[str]) -> None:
-    """List in its file what this process records itself; an empty name for its settings."""
+    """List the metrics that this process records itself; an empty name stands for settings."""
     path = Path(names.own_names_file(str(metrics_file), os.getpid()))
-    # Without room for it, there is none for what is recorded either.
+    # If the disk is full, the metrics themselves cannot be written either.
     with suppress(OSError), path.open("a") as file:
         file.writelines(f"{name}\n" for name in own)
 
@@ -132,8 +131,9 @@ def list_own(metrics_file: Path, own: Iterable[str]) -> None:
 def to_float(value: Value) -> float:
     """Return a value as a float.
 
-    TypeError if it is neither a number nor a text; ValueError for a text that spells no number, or
-    a tensor of more than one.
+    Raises:
+        TypeError: the value is neither a number nor a string.
+        ValueError: the value is a string that is not a number, or a tensor of several numbers.
     """
     if isinstance(value, (float, int, str)):
         return float(value)
@@ -143,11 +143,11 @@ def to_float(value: Value) -> float:
 
 
 def to_number(field: str, value: SupportsFloat) -> int | float:
-    """Return a step, or a number of samples, as one of Python's numbers.
+    """Return a step or a number of samples as a Python number.
 
     Raises:
-        TypeError: it is not a single number.
-        ValueError: it is not finite.
+        TypeError: the value is not a single number.
+        ValueError: the value is not finite.
     """
     if type(value) is int:
         return value
@@ -171,13 +171,13 @@ def check_name(name: str) -> None:
         or not is_plain(name)
     ):
         raise ValueError(
-            f"metric name: must be a string of 1 to {MAX_METRIC_NAME_LENGTH} characters, without NUL or "
-            f"surrogates (got {name!r:.300})"
+            f"metric name: must be a string of 1 to {MAX_METRIC_NAME_LENGTH} characters, "
+            f"without NUL or surrogates (got {name!r:.300})"
         )
 
 
 def _complain(metrics: Mapping[str, Value]) -> None:
-    """Name the first metric whose value cannot be recorded, in an error like that of its value."""
+    """Raise an error that names the first metric whose value cannot be recorded."""
     for name, value in metrics.items():
         try:
             _literal(value)

@@ -1,7 +1,7 @@
-"""TensorBoard's event files, as far as scalars and hyperparameters go: reading and writing them.
+"""Reading and writing of scalars and hyperparameters in TensorBoard's event files.
 
-A file is a list of records: length, its checksum, content, its checksum. A content is an Event of
-tensorflow/core/util/event.proto: a protocol buffer, of which few fields matter here.
+A file is a list of records: length, checksum, content, checksum. The content is an Event of
+tensorflow/core/util/event.proto, a protocol buffer, of which few fields matter here.
 """
 
 import struct
@@ -15,10 +15,9 @@ from mlbench.contract.stated import Setting, is_setting
 
 _HEADER = struct.Struct("<QI")
 _CHECKSUM = struct.Struct("<I")
-# No scalar takes more; pictures do, and are passed over.
+# Longer events, such as images, are skipped. Scalars are shorter.
 _LONGEST_EVENT = 64 << 10
-# No file is longer.
-_LONGEST_FILE = (1 << 63) - 1
+_LONGEST_FILE = (1 << 63) - 1  # bytes, by the type of file offsets
 _SCALARS, _HYPERPARAMETERS = b"scalars", b"hparams"
 _VERSION = b"brain.Event:2"
 
@@ -27,19 +26,15 @@ _VARINT, _FIXED64, _BYTES = 0, 1, 2
 # The types of a tensor's number that scalars have: its field, and how it is packed.
 _FLOAT, _DOUBLE = 1, 2
 _TENSORS = {_FLOAT: (5, "<f"), _DOUBLE: (6, "<d")}
-_CONTENT_FIELD = 4
 _MORE, _LOW = 0x80, 0x7F
-_LONGEST_VARINT = 70
-# Beyond this, a float is not every whole number.
-_EXACT = 1 << 53
 
 
 class DamagedError(Exception):
-    """The file is no event file, or a damaged one."""
+    """Not an event file, or a damaged one."""
 
 
 class Scalar(NamedTuple):
-    """A value of a tag, at a time in Unix seconds and a step."""
+    """Value of a tag, with its time in Unix seconds and its step."""
 
     tag: str
     time: float
@@ -48,16 +43,17 @@ class Scalar(NamedTuple):
 
 
 class Hyperparameters(NamedTuple):
-    """What ``add_hparams`` was given, at a time in Unix seconds."""
+    """Hyperparameters of ``add_hparams``, with their time in Unix seconds."""
 
     time: float
     values: dict[str, Setting]
 
 
 def read_events(file: BinaryIO) -> Iterator[Scalar | Hyperparameters]:
-    """Yield what the complete records from here on have; the file is left behind the last.
+    """Yield the contents of the complete records from here on; leave the file after the last.
 
-    A damaged record is a DamagedError.
+    Raises:
+        DamagedError: a record is damaged.
     """
     while True:
         start = file.tell()
@@ -89,7 +85,7 @@ def read_events(file: BinaryIO) -> Iterator[Scalar | Hyperparameters]:
 
 
 def first_record(time: float) -> bytes:
-    """Return the record that a file begins with."""
+    """Return the first record of a file."""
     return _record(_field(1, struct.pack("<d", time), _FIXED64) + _field(3, _VERSION))
 
 
@@ -105,7 +101,7 @@ def to_record(scalar: Scalar) -> bytes:
 
 
 def masked_checksum(data: bytes) -> int:
-    """Return the CRC-32C of data, masked as records have it."""
+    """Return the masked CRC-32C of data, as records contain it."""
     table, crc = _table(), 0xFFFFFFFF
     for byte in data:
         crc = table[(crc ^ byte) & 0xFF] ^ (crc >> 8)
@@ -136,8 +132,8 @@ def _read_event(event: bytes) -> Iterator[Scalar | Hyperparameters]:
     for value in values:
         plugin = _message(_message(value.get(9)).get(1))  # of its metadata
         if plugin.get(1) == _HYPERPARAMETERS:
-            if stated := _hyperparameters(plugin.get(2)):
-                yield Hyperparameters(time, stated)
+            if hyperparameters := _hyperparameters(plugin.get(2)):
+                yield Hyperparameters(time, hyperparameters)
             continue
         scalar = _scalar(value, plugin.get(1))
         if scalar is not None:
@@ -146,12 +142,12 @@ def _read_event(event: bytes) -> Iterator[Scalar | Hyperparameters]:
 
 
 def _message(content: object) -> dict[int, int | bytes]:
-    """Return the fields of a message by their numbers; none of what is no message."""
+    """Return the fields of a message by number; an empty dictionary for other content."""
     return dict(_fields(content)) if isinstance(content, bytes) else {}
 
 
 def _scalar(value: dict[int, int | bytes], plugin: object) -> float | None:
-    """Return the number of a summary's value; None if it is no scalar."""
+    """Return the number of a summary's value; None if it is not a scalar."""
     number = value.get(2)
     if isinstance(number, bytes):
         return float(struct.unpack("<f", number)[0])
@@ -160,7 +156,7 @@ def _scalar(value: dict[int, int | bytes], plugin: object) -> float | None:
 
 
 def _hyperparameters(content: object) -> dict[str, Setting]:
-    """Return what a session of TensorBoard's plugin began with, as far as settings can hold it."""
+    """Return the hyperparameters of a session that can be stored as settings."""
     settings: dict[str, Setting] = {}
     with suppress(struct.error, IndexError, UnicodeDecodeError):  # of another version
         session = _message(content).get(3)
@@ -178,13 +174,13 @@ def _hyperparameters(content: object) -> dict[str, Setting]:
 
 
 def _setting(value: dict[int, int | bytes]) -> object:
-    """Return a google.protobuf.Value; no setting for a list or a structure."""
+    """Return the content of a google.protobuf.Value; lists and structures unchanged."""
     match value:
         case {1: _}:
             return None
         case {2: bytes(packed)}:
             [number] = struct.unpack("<d", packed)  # a whole number, too
-            return int(number) if number.is_integer() and abs(number) < _EXACT else number
+            return int(number) if number.is_integer() and abs(number) < 1 << 53 else number
         case {3: bytes(text)}:
             return text.decode()[:MAX_SETTING_LENGTH]
         case {4: int(truth)}:
@@ -193,20 +189,20 @@ def _setting(value: dict[int, int | bytes]) -> object:
 
 
 def _number(tensor: bytes) -> float | None:
-    """Return the number of a tensor that has a single one; None if there is no such."""
+    """Return the number of a scalar tensor; None for other tensors."""
     message = _message(tensor)
     kind = message.get(1)
     if not isinstance(kind, int) or kind not in _TENSORS:
         return None
     field, packed = _TENSORS[kind]
-    content = message.get(_CONTENT_FIELD) or message.get(field)
+    content = message.get(4) or message.get(field)
     if not isinstance(content, bytes) or len(content) != struct.calcsize(packed):
         return None
     return float(struct.unpack(packed, content)[0])
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield the fields of a message: their numbers, and a whole number or the bytes."""
+    """Yield the number and content of each field: an integer or bytes."""
     position = 0
     while position < len(message):
         key, position = _varint(message, position)
@@ -230,9 +226,9 @@ def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
-    """Return the whole number at a position, and where it ends."""
+    """Return the integer at a position, and the position after it."""
     number = 0
-    for shift in range(0, _LONGEST_VARINT, 7):
+    for shift in range(0, 70, 7):
         byte = data[position]
         number |= (byte & _LOW) << shift
         position += 1

@@ -1,4 +1,4 @@
-"""The totals of a training process that Prometheus scrapes from its agent.
+"""Totals of a training process, which Prometheus scrapes from its agent.
 
 prometheus-client keeps them in memory-mapped files under $PROMETHEUS_MULTIPROC_DIR, which must be
 set before this module is imported. The files outlive the process, so its last values are scraped.
@@ -30,7 +30,7 @@ _PROGRESS = Gauge(
 
 
 class Totals:
-    """The totals of one rank."""
+    """Totals of one rank."""
 
     def __init__(self, run_id: str, rank: str) -> None:
         self._steps = _STEPS.labels(run_id, rank)
@@ -53,5 +53,5 @@ class Totals:
             self.mark_progress()
 
     def mark_progress(self) -> None:
-        """Note that the training goes on; an alert fires if that is long ago."""
+        """Set the time of the last progress; an alert fires if it is long ago."""
         self._progress.set(time.time())

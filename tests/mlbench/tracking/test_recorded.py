@@ -451,7 +451,7 @@ def test_a_full_disk(client: ApiClient, stack: Home, tmp_path: Path) -> None:
         done = run_text([*RECORD, "--", sys.executable, "-c", code], env=user)
         assert (done.returncode, len(done.stdout)) == (0, (4 << 20) + 1)
         ended = run_to_end(client, run_of(client, done.stderr))
-        assert "not all of its output is kept: No space left on device" in ended.reason
+        assert "part of its output is not recorded: No space left on device" in ended.reason
         assert ended.state == "FINISHED"
         (disk / "train.py").write_text(_MANY)
         done = run_text([*RECORD, "--", sys.executable, disk / "train.py"], env=user)
