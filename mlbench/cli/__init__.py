@@ -1,4 +1,4 @@
-"""The command line: ``mlbench COMMAND``. A call imports the module of its command alone."""
+"""The command line: ``mlbench COMMAND``. Only the module of the command is imported."""
 
 from collections.abc import Mapping
 from importlib import import_module
@@ -69,7 +69,7 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
 
 
 def load_command(name: str) -> Any:
-    """Import a command; a name that there is not raises KeyError."""
+    """Import a command by its name; raise KeyError if there is no such command."""
     path, _ = _COMMANDS[name]
     module, _, function = path.partition(".")
     command = getattr(import_module(f"mlbench.cli.{module}"), function)
@@ -84,7 +84,7 @@ def load_command(name: str) -> Any:
 
 
 class _Commands(TyperGroup):
-    """All commands: those of the list have their summaries alone."""
+    """The group of all commands. The list of commands imports none of them."""
 
     _is_listed = False
 
@@ -95,18 +95,16 @@ class _Commands(TyperGroup):
         }
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command, or None."""
-        found = super().get_command(ctx, cmd_name)
-        return load_command(cmd_name) if found and not self._is_listed else found
+        command = super().get_command(ctx, cmd_name)
+        return load_command(cmd_name) if command and not self._is_listed else command
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Print the list."""
         self._is_listed = True
         super().format_help(ctx, formatter)
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(is_set: bool) -> None:
+    if is_set:
         typer.echo(f"mlbench {own_version()}")
         raise typer.Exit
 

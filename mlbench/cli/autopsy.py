@@ -1,4 +1,4 @@
-"""``mlbench autopsy`` and ``mlbench stacks``: why a run does not go on."""
+"""``mlbench autopsy`` and ``mlbench stacks``: diagnosis of a hung run."""
 
 import time
 from typing import Annotated
@@ -16,12 +16,11 @@ from mlbench.cli.common import (
     tell,
 )
 from mlbench.client import ApiClient
-from mlbench.contract.autopsy import Autopsy, Evidence, StackLine
+from mlbench.contract.autopsy import Autopsy, Evidence
 from mlbench.contract.records import Run
 from mlbench.contract.words import spans
 
-_LOOK_SECONDS = 0.5
-_SPELLED = {"T": "stopped", "t": "stopped", "D": "blocked in I/O", "Z": "exited"}
+_PROCESS_STATES = {"T": "stopped", "t": "stopped", "D": "blocked in I/O", "Z": "exited"}
 AgainOption = Annotated[
     bool, typer.Option("--again", help="Ask the ranks again, even if a diagnosis exists.")
 ]
@@ -34,7 +33,9 @@ def autopsy(wanted: RunArgument, again: AgainOption = False, json: JsonOption = 
     """
     with connected_to(wanted) as (client, run):
         latest = _find(client, run, again=again)
-    ranks = [f"rank {one.rank}: {', '.join(_parts(one))}" for one in latest.evidence]
+    ranks = [
+        f"rank {evidence.rank}: {', '.join(_findings(evidence))}" for evidence in latest.evidence
+    ]
     tell(latest.to_fields(), latest.verdict.sentence, *ranks, as_json=json)
 
 
@@ -52,7 +53,10 @@ def stacks(
     with connected_to(wanted) as (client, run):
         latest = _find(client, run, again=again and not native)
         if native:
-            _show_native(client, run, _suspect(latest) if rank is None else rank, json=json)
+            at_fault = latest.verdict.culprits if rank is None else (rank,)
+            if len(at_fault) != 1:
+                raise UsageError("--native: the rank at fault is unknown. Choose it with --rank.")
+            _show_native(client, run, at_fault[0], json=json)
             return
     lines = [line for line in latest.stacks if rank is None or rank in line.here]
     if json:
@@ -63,19 +67,16 @@ def stacks(
         raise UsageError(f"no stack from {source}. `mlbench autopsy {wanted}` shows what is known.")
     for line in lines:
         frame = line.frame
-        where = f"{frame.function} ({frame.file}:{frame.line})"
-        _print(f"{'  ' * line.depth}{where}{_whose(line) if rank is None else ''}")
-
-
-def _suspect(found: Autopsy) -> int:
-    culprits = found.verdict.culprits
-    if len(culprits) != 1:
-        raise UsageError("--native: the rank at fault is unknown. Choose a rank with --rank.")
-    return culprits[0]
+        text = f"{'  ' * line.depth}{frame.function} ({frame.file}:{frame.line})"
+        if rank is None and (not line.depth or line.elsewhere):  # where the ranks part
+            text += f"  <- {', '.join(spans(line.here))}"
+            if line.elsewhere:
+                text += f", not {', '.join(spans(line.elsewhere))}"
+        out.print(text, soft_wrap=True)
 
 
 def _show_native(client: ApiClient, run: Run, rank: int, *, json: bool) -> None:
-    """Ask a rank for its frames of C, and print them, the innermost first."""
+    """Ask a rank for its C frames, and print them, the innermost first."""
     client.ask_autopsy(run.id, native=rank).result()
     evidence = next((answer for answer in _wait(client, run).evidence if answer.rank == rank), None)
     threads = evidence.native if evidence else ()
@@ -83,61 +84,49 @@ def _show_native(client: ApiClient, run: Run, rank: int, *, json: bool) -> None:
         print_json([thread.to_fields() for thread in threads])
         return
     if evidence is None or not threads:
-        why = evidence.missing[-1] if evidence and evidence.missing else "no evidence"
-        raise UsageError(f"no C frames from rank {rank}: {why}")
+        reason = evidence.missing[-1] if evidence and evidence.missing else "no evidence"
+        raise UsageError(f"no C frames from rank {rank}: {reason}")
     for thread in threads:
-        _print(f"process {thread.pid}, {thread.name or 'unnamed thread'}")
+        out.print(f"process {thread.pid}, {thread.name or 'unnamed thread'}", soft_wrap=True)
         for frame in thread.frames:
             line = f":{frame.line}" if frame.line else ""
-            _print(f"  {frame.function} ({frame.file}{line})")
+            out.print(f"  {frame.function} ({frame.file}{line})", soft_wrap=True)
 
 
 def latest_autopsy(client: ApiClient, run: Run) -> Autopsy | None:
-    """Return the latest autopsy of a run, without its evidence; None if there is none."""
+    """Return the latest diagnosis of a run, without its evidence; None if there is none."""
     return if_there(client.get_autopsy(run.id, evidence=False))
 
 
 def _find(client: ApiClient, run: Run, *, again: bool) -> Autopsy:
-    """Return the latest autopsy of a run, and ask for one if there is none; wait until done."""
+    """Return the latest diagnosis of a run, after asking for one if there is none."""
     latest = latest_autopsy(client, run)
     if run.active and (again or latest is None or latest.attempt != run.attempt):
         client.ask_autopsy(run.id).result()
     elif latest is None:
-        why = f": {run.reason}" if run.reason else ""
-        raise UsageError(f"run {run.id} ({run.title}) ended without a diagnosis{why}")
+        reason = f": {run.reason}" if run.reason else ""
+        raise UsageError(f"run {run.id} ({run.title}) ended without a diagnosis{reason}")
     return _wait(client, run)
 
 
 def _wait(client: ApiClient, run: Run) -> Autopsy:
-    while not (asked := client.get_autopsy(run.id).result().value).done:
-        time.sleep(_LOOK_SECONDS)
-    return asked
+    while not (diagnosis := client.get_autopsy(run.id).result().value).done:
+        time.sleep(0.5)
+    return diagnosis
 
 
-def _parts(evidence: Evidence) -> list[str]:
-    parts = []
+def _findings(evidence: Evidence) -> list[str]:
+    findings = []
     if evidence.exit_code is not None:
-        parts.append(f"exited with code {evidence.exit_code}")
+        findings.append(f"exited with code {evidence.exit_code}")
     for process in evidence.processes:
-        if process.state in _SPELLED:
-            parts.append(f"process {process.pid} {_SPELLED[process.state]}")
-    parts += [
+        if process.state in _PROCESS_STATES:
+            findings.append(f"process {process.pid} {_PROCESS_STATES[process.state]}")
+    findings += [
         f"{'after' if last.retired else 'in'} {last.name} {last.number}"
         for last in evidence.collectives[:1]
     ]
     if evidence.quiet_seconds is not None:
-        parts.append(f"last step {evidence.quiet_seconds:.0f} s ago")
-    parts += [f"stacks by {evidence.stacks_by}"] if evidence.stacks_by else []
-    return [*parts, *evidence.missing] or ["no evidence"]
-
-
-def _whose(line: StackLine) -> str:
-    """Say which ranks are in a frame, and not, where ranks part."""
-    if line.depth and not line.elsewhere:
-        return ""
-    here = f"  <- {', '.join(spans(line.here))}"
-    return here + (f", not {', '.join(spans(line.elsewhere))}" if line.elsewhere else "")
-
-
-def _print(text: str) -> None:
-    out.print(text, soft_wrap=True)
+        findings.append(f"last step {evidence.quiet_seconds:.0f} s ago")
+    findings += [f"stacks by {evidence.stacks_by}"] if evidence.stacks_by else []
+    return [*findings, *evidence.missing] or ["no evidence"]

@@ -1,4 +1,4 @@
-"""``mlbench bench``: a set of runs on several numbers of workers, and their comparison."""
+"""``mlbench bench``: a benchmark set on several numbers of workers, and its comparison."""
 
 import re
 import shlex
@@ -21,15 +21,12 @@ from mlbench.cli.live import follow
 from mlbench.cli.spec import FILLED_IN, PERCENT, read_quantity, takes
 from mlbench.client import ApiClient
 from mlbench.contract.comparisons import FEWEST_LOOKED_AT
-from mlbench.contract.records import Benchmark, Info, Planned, Run, RunSet, SetPlace
+from mlbench.contract.records import Benchmark, Info, Planned, RunSet, SetPlace
 from mlbench.contract.runspec import SWEPT, CommonSpec, Option
 from mlbench.report import figures
 
-_REPEATS = 5
-_OFFICIAL_REPEATS = 10
-_MOST_REPEATS = 20  # with --until
 _Sweeps = Mapping[str, Sequence[str]]
-"""What is swept, by key, in the order of the command line."""
+"""Swept values by key, in the order of the command line."""
 
 
 @takes(
@@ -115,8 +112,8 @@ def bench(
             text += " MLBench's processes. The report shows the CPU contention of each rank."
             err.print(text, soft_wrap=True)
         order = code.ordered_with(spec, settings)
-        usual = _OFFICIAL_REPEATS if official else _REPEATS
-        runs = repeats or (usual if until is None else _MOST_REPEATS)
+        default = 10 if official else 5
+        runs = repeats or (default if until is None else 20)
         if until is not None and runs <= FEWEST_LOOKED_AT:
             raise UsageError(
                 f"--until: needs more than {FEWEST_LOOKED_AT} repeats (got {runs}). "
@@ -156,9 +153,9 @@ def bench(
 
 
 def _run_all(client: ApiClient, run_set: RunSet, *, queue: bool, quiet: bool) -> RunSet:
-    """Run what a set still wants, one after the other, and return the set.
+    """Run the open places of a set, one after the other, and return the set.
 
-    It may want fewer runs than planned if the means need only be known to within a part.
+    The set stops early once all means are known to the precision of ``--until``.
     """
     waiting = [place for place in run_set.places if place.is_open or place.active]
     took: defaultdict[Hashable, list[float]] = defaultdict(list)
@@ -168,17 +165,21 @@ def _run_all(client: ApiClient, run_set: RunSet, *, queue: bool, quiet: bool) ->
             err.print(text, style=style, soft_wrap=True)
 
     def fill(place: SetPlace) -> SetPlace:
-        """Run what a place wants, and return it as it is then."""
+        """Run a place until it is finished or fails, and return its final state."""
         nonlocal run_set
         while place.is_open or place.active:
-            # After the first run, the set waits for what others order meanwhile.
+            # After the first run, the set waits for runs that others submit meanwhile.
             ordered = (
                 client.get_run(place.active.run_id)
                 if place.active
                 else client.create_set_run(run_set.name, place.number, queue=queue or bool(took))
             )
             run = follow(client, ordered.result().value, quiet=quiet)
-            took[_kind(place)].append(_seconds(run))
+            seconds = 0.0
+            if run.started_at is not None and run.finished_at is not None:
+                start, end = map(datetime.fromisoformat, (run.started_at, run.finished_at))
+                seconds = (end - start).total_seconds()
+            took[_kind(place)].append(seconds)
             run_set = client.get_set(run_set.name).result().value
             place = run_set.places[place.number - 1]
             if run.state != "FINISHED":
@@ -187,8 +188,8 @@ def _run_all(client: ApiClient, run_set: RunSet, *, queue: bool, quiet: bool) ->
         return place
 
     for planned in run_set.places:
-        left = seconds_left(took, [*map(_kind, waiting)])
-        when = f", about {figures.whole_seconds(left)} left" if left is not None else ""
+        remaining = seconds_left(took, [*map(_kind, waiting)])
+        when = f", about {figures.whole_seconds(remaining)} left" if remaining is not None else ""
         if planned in waiting:
             waiting.remove(planned)
         else:
@@ -205,15 +206,8 @@ def _run_all(client: ApiClient, run_set: RunSet, *, queue: bool, quiet: bool) ->
 
 
 def _kind(place: SetPlace) -> Hashable:
-    """Return what the runs of a place share with those of another repeat."""
+    """Return the key that a place shares with its other repeats."""
     return (place.num_workers, *place.swept.items())
-
-
-def _seconds(run: Run) -> float:
-    if run.started_at is None or run.finished_at is None:
-        return 0.0
-    began, end = map(datetime.fromisoformat, (run.started_at, run.finished_at))
-    return (end - began).total_seconds()
 
 
 def _are_known(client: ApiClient, counted: Sequence[int], percent: float) -> bool:
@@ -225,22 +219,24 @@ def _are_known(client: ApiClient, counted: Sequence[int], percent: float) -> boo
 
 
 def read_workers(text: str) -> list[int]:
-    """Return the numbers in ``1,2,4``, ascending; raise UsageError for another form."""
+    """Return the numbers in ``1,2,4`` in ascending order; raise UsageError for another form."""
     if not re.fullmatch(r"0*[1-9][0-9]*(,0*[1-9][0-9]*)*", text):
         raise UsageError(f"--workers: must be numbers separated by commas, e.g. 1,2,4 (got {text})")
     return sorted({int(part) for part in text.split(",")})
 
 
-def share_cores(info: Info, workers: int, wanted: float | None, *, oversubscribe: bool) -> float:
-    """Return the cores of each worker of a set, the same for any number of workers up to this.
+def share_cores(info: Info, workers: int, requested: float | None, *, oversubscribe: bool) -> float:
+    """Return the cores of each worker of a set with up to this many workers.
 
-    On this machine they are whole ones, and workers that would share one raise UsageError, unless
-    they shall. A cluster has as many machines as it takes.
+    On this machine, workers get whole cores of their own. A cluster has enough machines.
+
+    Raises:
+        UsageError: workers would share cores, and ``oversubscribe`` is not set.
     """
     cores = info.limits.cpus
     if info.pool != "local":
-        return wanted or cores
-    each = wanted or max(1.0, float(cores // workers))
+        return requested or cores
+    each = requested or max(1.0, float(cores // workers))
     if workers * each > cores and not oversubscribe:
         raise UsageError(
             f"--workers: {workers} workers need {workers * each:g} cores, but this machine has "
@@ -274,7 +270,7 @@ def read_sweeps(sweeps: Sequence[str] | None, *, is_own_code: bool = False) -> _
 
 
 def _plain(value: str, option: Option, sweep: str) -> str:
-    """Return a value without its unit, as the API takes it."""
+    """Return a value without its unit, as the API expects it."""
     if value in ("", option.swept_out) or not option.is_number:
         return value
     try:
@@ -286,11 +282,11 @@ def _plain(value: str, option: Option, sweep: str) -> str:
 def plan_places(
     workers: Sequence[int], seeds: Sequence[int | None], sweeps: _Sweeps
 ) -> list[Planned]:
-    """Return each run of a set: for each seed, one of each combination and number of workers.
+    """Return the runs of a set: for each seed, one of each combination and number of workers.
 
-    A repeat runs all of them with the same seed, so that a comparison is of equal work. So that a
-    drift of the machine affects all alike, each second repeat runs in the opposite order of the
-    one before it, and the first of the next two begins elsewhere.
+    All runs of a repeat have the same seed, so that they do equal work. To spread a drift of the
+    machine evenly, every second repeat runs in reverse order, and each pair of repeats starts at
+    another combination.
     """
     combinations = [dict(zip(sweeps, values, strict=True)) for values in product(*sweeps.values())]
     runs = [(count, swept) for swept in combinations for count in sorted(workers, reverse=True)]
@@ -298,16 +294,17 @@ def plan_places(
     places = []
     for repeat, seed in enumerate(seeds):
         first = repeat // 2 * len(runs) // pairs
-        turned = [*runs[first:], *runs[:first]]
-        in_turn = reversed(turned) if repeat % 2 else turned
-        places += [Planned(count, seed, swept) for count, swept in in_turn]
+        rotated = [*runs[first:], *runs[:first]]
+        ordered = reversed(rotated) if repeat % 2 else rotated
+        places += [Planned(count, seed, swept) for count, swept in ordered]
     return places
 
 
 def seed_of_repeat(benchmark: Benchmark | None, seed: int | None, repeat: int) -> int | None:
-    """Return the seed of a repeat, the first of which is 0; None if the task takes no seed.
+    """Return the seed of a repeat, counted from 0; None if the benchmark does not take a seed.
 
-    Giving one to such a task raises UsageError.
+    Raises:
+        UsageError: a seed for a benchmark that does not take one.
     """
     if benchmark is None or benchmark.takes_seed:
         return (1 if seed is None else seed) + repeat
@@ -319,9 +316,9 @@ def seed_of_repeat(benchmark: Benchmark | None, seed: int | None, repeat: int) -
 def seconds_left(
     took: Mapping[Hashable, Sequence[float]], waiting: Sequence[Hashable]
 ) -> float | None:
-    """Return how long runs of these kinds will take; None before one has ended.
+    """Estimate the seconds that runs of these kinds will take; None before the first end.
 
-    The estimate of a run is the mean over runs of its kind, or else over all.
+    The estimate of a run is the mean over runs of its kind, or else over all runs.
     """
-    every = [seconds for of_kind in took.values() for seconds in of_kind]
-    return sum(mean(took.get(kind, every)) for kind in waiting) if every else None
+    durations = [seconds for of_kind in took.values() for seconds in of_kind]
+    return sum(mean(took.get(kind, durations)) for kind in waiting) if durations else None

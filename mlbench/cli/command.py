@@ -1,7 +1,6 @@
-"""A command of ``mlbench``: its errors are one line in the words of the call, and exit code 2."""
+"""Command class of ``mlbench``: prints errors on one line, with the options as typed."""
 
 import re
-from collections.abc import Sequence
 from typing import Any
 
 import typer
@@ -11,7 +10,7 @@ from mlbench.cli.common import WRONG_CALL, err
 from mlbench.contract.errors import ApiError, MLBenchError
 from mlbench.contract.runspec import RunSpec, options_of
 
-# The parameter of commands that becomes a field of the API, where it has another name there.
+# Parameters of commands by the field of the API, where their names differ.
 _PARAMETERS = {
     **{name: option.parameter for name, option in options_of(RunSpec).items() if option.flag},
     "until_percent": "until",
@@ -25,7 +24,8 @@ _PARAMETERS = {
     "body": "files",
     "fault": "kind",
 }
-# What is wrong begins with its field. Further on, only what is no English word is one.
+# A message of the API starts with its field. Later words are fields only if they have a "_",
+# because the others may be English words.
 _FIELD = re.compile(r"(?P<before>^|; )(?P<name>[a-z_]+)(\.(?P<key>[\w-]+))?: ")
 _MENTIONED = re.compile(
     rf"\b(?P<name>{'|'.join(name for name in _PARAMETERS if '_' in name)})(=true)?\b"
@@ -34,10 +34,9 @@ _MENTIONED = re.compile(
 
 
 class Command(TyperCommand):
-    """A command that an error ends with one line on stderr."""
+    """A command that prints an error as one line on stderr and exits with code 2."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Call the function of the command."""
         try:
             return super().invoke(ctx)
         except MLBenchError as error:
@@ -47,16 +46,23 @@ class Command(TyperCommand):
 
 
 def in_words_of_call(message: str, ctx: typer.Context) -> str:
-    """Return a refusal of the API with options as they were typed, in place of fields.
+    """Return an error message of the API with options as typed instead of field names.
 
-    A field that stands for an argument is left out: what was typed is in the sentence.
+    The field of an argument is left out, because the message contains its value.
     """
     options = {param.name: param for param in ctx.command.params if isinstance(param, TyperOption)}
     arguments = {param.name for param in ctx.command.params} - {*options}
 
     def option_of(field: str, key: str | None) -> str | None:
         option = options.get(_PARAMETERS.get(field, field))
-        return f"{option.opts[0]}{_typed(ctx.params[str(option.name)], key)}" if option else None
+        if option is None:
+            return None
+        if key is None:
+            return option.opts[0]
+        # A typed KEY may have hyphens.
+        texts = ctx.params[str(option.name)] or ()
+        typed = {text.partition("=")[0].replace("-", "_"): text for text in texts}
+        return f"{option.opts[0]} {typed.get(key.replace('-', '_'), f'{key}=')}"
 
     def name(match: re.Match[str]) -> str:
         field = match["name"]
@@ -69,11 +75,3 @@ def in_words_of_call(message: str, ctx: typer.Context) -> str:
         return option_of(match["name"] or match["of"], match["key"]) or match[0]
 
     return _MENTIONED.sub(mention, _FIELD.sub(name, message))
-
-
-def _typed(texts: Sequence[str] | None, key: str | None) -> str:
-    """Return which text ``KEY=VALUE`` of an option has this key, which may have hyphens."""
-    if key is None:
-        return ""
-    keys = {text.partition("=")[0].replace("-", "_"): text for text in texts or ()}
-    return f" {keys.get(key.replace('-', '_'), f'{key}=')}"

@@ -38,35 +38,32 @@ _HINTS = {
     421: f"${names.ENV_URL} must contain a host name or address that the master accepts",
 }
 
-# A run is sealed within a few seconds of its end.
+# Runs are sealed within a few seconds of their end.
 _SEALING_SECONDS = 30.0
-# Wide enough that no line is cut in a pipe.
-_PIPE_WIDTH = 1000
 
 
 class _SafeConsole(Console):
-    """A console that spells out control characters: texts of runs, archives and masters have any.
+    """A console that escapes control characters, which texts of runs and archives may contain.
 
-    Colours and movements that rich makes itself are kept.
+    Colours and cursor movements by rich itself are not escaped.
     """
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """Return a string as a text, spelled out before tables are laid out."""
+        """Escape a string before tables are laid out."""
         return super().render_str(visible(text), **options)
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """Yield the segments of a renderable object."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(visible(segment.text), segment.style)
 
 
 def _console(*, stderr: bool) -> Console:
-    # Names and values are printed as they are: [this] and :this: mean nothing in them.
+    # Markup and emoji are off: [this] and :this: have no meaning in names and values.
     console = _SafeConsole(stderr=stderr, highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
-        console.width = _PIPE_WIDTH
+        console.width = 1000  # so that no line is cut in a pipe
     return console
 
 
@@ -86,9 +83,9 @@ class UsageError(MLBenchError):
 
 @contextmanager
 def connected(connection: Connection | None = None) -> Iterator[ApiClient]:
-    """Connect to a master: by default the one that the environment names, or the local stack.
+    """Connect to a master; by default that of the environment, or else the local stack.
 
-    If a master elsewhere refuses, the error says what may be wrong in the environment.
+    If a remote master refuses, the error hints at the environment variable to check.
     """
     place = connection or find_connection()
     try:
@@ -97,21 +94,22 @@ def connected(connection: Connection | None = None) -> Iterator[ApiClient]:
     except ApiError as error:
         if not place.elsewhere or error.status not in _HINTS:
             raise
-        # The master's own text would tell where a local stack keeps the token.
+        # The message of the master would name the token file of a local stack.
         refused = "the token" if error.status == HTTPStatus.UNAUTHORIZED else f"({error})"
-        why = f"the master at {place.url} refused {refused}: {_HINTS[error.status]}"
-        raise MLBenchError(why) from error
+        raise MLBenchError(
+            f"the master at {place.url} refused {refused}: {_HINTS[error.status]}"
+        ) from error
 
 
 def find_run(client: ApiClient, wanted: str) -> Run:
-    """Return the run with an id, or the newest one with a name, of either kind.
+    """Return the run with an id, or the newest run with a name.
 
-    If there is none, an id raises ApiError, and a name UsageError.
+    An unknown id raises ApiError, an unknown name UsageError.
     """
-    found = client.find_run(wanted)
-    if found is None:
+    run = client.find_run(wanted)
+    if run is None:
         raise UsageError(f"run {wanted!r} not found. `mlbench status` lists runs.")
-    return found
+    return run
 
 
 @contextmanager
@@ -132,10 +130,10 @@ def confirm(question: str) -> None:
     typer.confirm(question, abort=True)
 
 
-def if_there(asked: Future[Answer[Value]]) -> Value | None:
-    """Return what a master answers; None if it says that there is no such thing."""
+def if_there(answer: Future[Answer[Value]]) -> Value | None:
+    """Return the value of an answer; None if the master responded 404."""
     try:
-        return asked.result().value
+        return answer.result().value
     except ApiError as error:
         if error.status != HTTPStatus.NOT_FOUND:
             raise
@@ -143,7 +141,7 @@ def if_there(asked: Future[Answer[Value]]) -> Value | None:
 
 
 def wait_until_sealed(client: ApiClient, run: Run) -> None:
-    """Wait a while for the archive of a run; one that goes on raises UsageError."""
+    """Wait up to 30 s for the archive of a run; raise UsageError if the run is active."""
     if run.active:
         raise UsageError(
             f"run {run.id} ({run.title}) is active. Wait for its end, or run "
@@ -164,7 +162,7 @@ def print_pairs(pairs: Iterable[tuple[str, str | Text]]) -> None:
     """Print two columns: labels, and a text for each."""
     rows = list(pairs)
     if not out.is_terminal:
-        # A table would pad every line to the longest one, which nothing cuts in a pipe.
+        # A table would pad every line to the width of the longest.
         width = max((len(label) for label, _ in rows), default=0)
         for label, text in rows:
             print_line(f"{label:<{width}}  {text}".rstrip())
@@ -178,7 +176,7 @@ def print_pairs(pairs: Iterable[tuple[str, str | Text]]) -> None:
 
 
 def print_line(text: str) -> None:
-    """Print a plain line, which costs far less than ``out.print``, with controls spelled out."""
+    """Print a plain line with escaped control characters, much faster than ``out.print``."""
     typer.echo(visible(text).replace("\r", "\\r"))
 
 
@@ -188,7 +186,7 @@ def print_json(content: object) -> None:
 
 
 def tell(fields: object, *lines: str, as_json: bool) -> None:
-    """Print what came of a command: fields as JSON, or lines for people."""
+    """Print the outcome of a command: fields as JSON, or lines for people."""
     if as_json:
         print_json(fields)
     else:
@@ -197,7 +195,7 @@ def tell(fields: object, *lines: str, as_json: bool) -> None:
 
 @contextmanager
 def writing(target: Path) -> Iterator[None]:
-    """Have an error of the system name the option ``-o``."""
+    """Turn an OSError into a UsageError about the option ``-o``."""
     try:
         yield
     except OSError as error:

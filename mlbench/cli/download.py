@@ -1,4 +1,4 @@
-"""``mlbench download``: the metrics of a run as a file."""
+"""``mlbench download``: metrics of a run as a file."""
 
 import csv
 import io
@@ -49,7 +49,7 @@ _PARQUET: Final = "parquet"
 Kind = Literal["zip", "csv", "json", "mllog", "parquet", "tensorboard"]
 _FORMATS: tuple[Kind, ...] = get_args(Kind)
 _STDOUT = Path("-")
-# TensorBoard knows its files by these names.
+# TensorBoard recognizes its files by this name.
 _EVENT_FILE = "events.out.tfevents.{began:.0f}.mlbench.{run}.0"
 
 
@@ -73,7 +73,7 @@ def download(
 ) -> None:
     """Download every value of every series of a run."""
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)  # so that nothing is left behind
+        signal.signal(number, signal.default_int_handler)  # so that partial files are removed
     with connected() as client:
         kind = format or _guess_format(output)
         if output == _STDOUT and (json or sys.stdout.isatty() or kind in {_TENSORBOARD, _PARQUET}):
@@ -122,7 +122,7 @@ def _save(client: ApiClient, run: Run, kind: Kind, target: Path) -> int:
 
 
 def _save_parquet(client: ApiClient, run: Run, target: Path) -> int:
-    """Write the table of a run, with a row for each value."""
+    """Write the table of a run, one row per value; return its size in bytes."""
     _, parquet = pyarrow()
     table = open_runs(run.id, client).table()
     with writing(target), replacing(target.resolve()) as file:
@@ -131,14 +131,14 @@ def _save_parquet(client: ApiClient, run: Run, target: Path) -> int:
 
 
 def _save_event_files(client: ApiClient, run: Run, target: Path) -> int:
-    """Write a folder of event files: the whole of it, or none."""
-    place = target.resolve()
-    with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{place.name}.") as draft:
-        made = Path(draft, "made")
+    """Write a folder of event files, or nothing on failure; return its size in bytes."""
+    folder = target.resolve()
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as draft:
+        content = Path(draft, "content")
         with writing(target):
             with _progress(run) as show:
-                size = _write_event_files(client, run, made, show)
-            made.rename(place)
+                size = _write_event_files(client, run, content, show)
+            content.rename(folder)
     return size
 
 
@@ -150,10 +150,13 @@ class _Row(NamedTuple):
 
 
 def _write_event_files(client: ApiClient, run: Run, folder: Path, on_progress: OnProgress) -> int:
-    """Write the numbers of a run into a new folder, and return the bytes of all files.
+    """Write the numbers of a run into a new folder, and return the size of all files in bytes.
 
-    A value has the step that its rank has recorded last; where there is none, its place in its
-    series. Texts are left out. An OSError is raised where there is no room, or a folder.
+    The step of a value is the last one that its rank recorded, or else the position of the value in
+    its series. Strings are left out.
+
+    Raises:
+        OSError: the disk is full, or the folder exists.
     """
     folder.mkdir(parents=True)
     with tempfile.TemporaryFile() as table, ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""``mlbench fault``: a failure, by hand."""
+"""``mlbench fault``: fault injection by hand."""
 
 import time
 from typing import Annotated
@@ -6,9 +6,6 @@ from typing import Annotated
 import typer
 
 from mlbench.cli.common import JsonOption, RunArgument, connected_to, out, print_json
-
-_DUE, _BY_HAND = "is due", "by hand"
-_LOOK_SECONDS = 0.5
 
 
 def fault(
@@ -29,10 +26,10 @@ def fault(
     """
     with connected_to(wanted) as (client, run):
         event = client.inject_fault(run.id, kind, rank=rank).result().value
-        while event.text.endswith(_DUE):
-            time.sleep(_LOOK_SECONDS)
+        while event.text.endswith("is due"):
+            time.sleep(0.5)
             events = client.get_run_events(run.id).result().value
-            event = [one for one in events if one.kind == "fault" and _BY_HAND in one.text][-1]
+            event = [e for e in events if e.kind == "fault" and "by hand" in e.text][-1]
     if json:
         print_json(event.to_fields())
     else:

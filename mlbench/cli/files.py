@@ -1,4 +1,4 @@
-"""``mlbench files``: what the ranks of a run left in ``$MLBENCH_OUTPUT``."""
+"""``mlbench files``: output files that ranks wrote to ``$MLBENCH_OUTPUT``."""
 
 import hashlib
 import io
@@ -48,31 +48,27 @@ def files(
     elif not listed:
         out.print(f"run {run.id} has no output files in $MLBENCH_OUTPUT")
     else:
-        _show(listed)
+        size = Column("size (B)", justify="right")
+        table = Table("rank", Column("file", overflow="fold"), size, "SHA-256", box=None)
+        for file in listed:
+            digest = (file.sha256 or "")[:12]
+            table.add_row(str(file.rank), file.name, f"{file.size:,}", digest)
+        out.print(table)
+        for file in listed:
+            if file.left:
+                out.print(f"{file.name} stays at {file.path}: {file.left}", soft_wrap=True)
     for file in damaged:
         err.print(f"mlbench: {file.name} of rank {file.rank} is damaged and was not written")
     if damaged:
         raise typer.Exit(FAILED)
 
 
-def _show(listed: list[RunFile]) -> None:
-    number = Column("size (B)", justify="right")
-    table = Table("rank", Column("file", overflow="fold"), number, "SHA-256", box=None)
-    for file in listed:
-        digest = (file.sha256 or "")[:12]
-        table.add_row(str(file.rank), file.name, f"{file.size:,}", digest)
-    out.print(table)
-    for file in listed:
-        if file.left:
-            out.print(f"{file.name} stays at {file.path}: {file.left}", soft_wrap=True)
-
-
 def _save(client: ApiClient, run: Run, file: RunFile, folder: Path) -> bool:
-    """Write a file, and return whether it is what its digest is of; if not, write nothing."""
+    """Write a file if it matches its digest; return whether it does."""
     content = io.BytesIO()
     client.download_file(run.id, file, content)
     data = content.getvalue()
-    # A name of another master's might lead out of the folder.
+    # A name from another master could point outside of the folder.
     if not is_name(file.name) or hashlib.sha256(data).hexdigest() != file.sha256:
         return False
     target = folder / f"rank-{file.rank}" / file.name

@@ -1,4 +1,4 @@
-"""``mlbench grafana``: install a Grafana, or bring the dashboards to one that is running."""
+"""``mlbench grafana``: install Grafana, or push the dashboards to a running one."""
 
 import os
 import subprocess
@@ -80,7 +80,7 @@ def _install_in_background(home: Home, archive: grafana_archive.GrafanaArchive) 
     try:
         grafana_archive.check_reachable(archive)
     except StackError:
-        return  # `mlbench up` says how to get a Grafana
+        return  # `mlbench up` prints how to install Grafana
     home.make()
     home.logs.mkdir(exist_ok=True)
     command = [sys.executable, "-P", "-m", "mlbench", "grafana", "install", "--mirror", archive.url]
@@ -139,10 +139,10 @@ def push(
             out.print(f"dashboard {uid}: {outcome}")
         if {pushed.folder, pushed.data_source, *pushed.dashboards.values()} == {"unchanged"}:
             out.print("Everything was up to date; nothing was changed.")
-    left = [uid for uid, outcome in pushed.dashboards.items() if outcome == "provisioned"]
-    if left:
+    provisioned = [uid for uid, outcome in pushed.dashboards.items() if outcome == "provisioned"]
+    if provisioned:
         raise UsageError(
-            f"not pushed: {', '.join(left)}: managed by Grafana's provisioning files. "
+            f"not pushed: {', '.join(provisioned)}: managed by Grafana's provisioning files. "
             "Update these files, or remove the dashboards from them."
         )
 

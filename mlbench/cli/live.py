@@ -1,4 +1,4 @@
-"""The progress of a run, and the alerts that fire."""
+"""Progress of a run, and its firing alerts."""
 
 import math
 import time
@@ -25,14 +25,12 @@ from mlbench.contract.words import count
 from mlbench.report import figures
 
 _REFRESH_SECONDS = 0.3
-# Looking takes time from what is measured: at a run that goes on, less and less often.
+# Polling takes CPU time from the measured run, so the interval grows with the age of the run.
 _LONGEST_REFRESH_SECONDS = 1.5
 _REFRESHES = 10
-# How long a part of the stack may be away: the supervisor restarts it sooner.
+# Longest outage of a component to wait for; the supervisor restarts it sooner.
 AWAY_SECONDS = 60.0
 _UNAVAILABLE = HTTPStatus.SERVICE_UNAVAILABLE
-# Prometheus evaluates its rules every few seconds.
-_ALERTS_SECONDS = 2.0
 
 
 # --- Alerts ---
@@ -40,7 +38,7 @@ _ALERTS_SECONDS = 2.0
 
 @dataclass
 class AlertWatch:
-    """The alerts of one run, read at most every 2 s; none while Prometheus does not answer."""
+    """Alerts of one run, read at most every 2 s; empty while Prometheus is unreachable."""
 
     client: ApiClient
     run_id: int
@@ -48,12 +46,12 @@ class AlertWatch:
     _alerts: Sequence[Alert] = ()
 
     def read(self) -> Sequence[Alert]:
-        """Return the alerts that fire, or fired up to 2 s ago."""
-        if time.monotonic() - self._read_at > _ALERTS_SECONDS:
+        """Return the firing alerts, up to 2 s old."""
+        if time.monotonic() - self._read_at > 2.0:  # Prometheus evaluates rules every few seconds
             self._alerts = []
             with suppress(MLBenchError):
-                found = self.client.get_alerts().result().value
-                self._alerts = [alert for alert in found if alert.run_id == self.run_id]
+                alerts = self.client.get_alerts().result().value
+                self._alerts = [alert for alert in alerts if alert.run_id == self.run_id]
             self._read_at = time.monotonic()
         return self._alerts
 
@@ -63,18 +61,18 @@ class AlertWatch:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is."""
+    """Progress of a run."""
 
     epoch: int | None
     loss: float | None
     accuracy: float | None
     samples_per_second: float | None
-    """Over all ranks, in training time; None before the first epoch has ended."""
+    """Throughput of all ranks in training time; None before the end of the first epoch."""
     seconds: float
 
 
 def progress(run: Run, series: Series, now: datetime) -> Progress:
-    """Return how far a run is, from the last value of each of its series."""
+    """Return the progress of a run from the last value of each of its series."""
     last = last_numbers(series)
 
     def first_rank(metric: str | None) -> float | None:
@@ -94,21 +92,20 @@ def progress(run: Run, series: Series, now: datetime) -> Progress:
 
 
 def last_numbers(series: Series) -> dict[str, list[float]]:
-    """Return the last number of each metric, rank by rank; a series without a rank comes first."""
-    found: dict[str, dict[int, float]] = {}
+    """Return the last numbers of each metric by rank; a series without a rank comes first."""
+    numbers: dict[str, dict[int, float]] = {}
     for name, points in series.items():
         metric, rank = split_name(name)
         for point in points:
             with suppress(ValueError):  # a text
-                found.setdefault(metric, {})[int(rank or -1)] = point.number
-    return {metric: [value for _, value in sorted(found[metric].items())] for metric in found}
+                numbers.setdefault(metric, {})[int(rank or -1)] = point.number
+    return {metric: [value for _, value in sorted(numbers[metric].items())] for metric in numbers}
 
 
 def follow(client: ApiClient, run: Run, *, quiet: bool) -> Run:
     """Show a run and its alerts until it has ended, and return it.
 
-    On a terminal that can do it, the view is redrawn in place; otherwise a line is printed for each
-    epoch.
+    A capable terminal is redrawn in place; otherwise a line is printed for each epoch.
     """
     run_id, watch = run.id, AlertWatch(client, run.id)
     lines, spinner = _Lines(), Spinner("dots")
@@ -135,9 +132,9 @@ def follow(client: ApiClient, run: Run, *, quiet: bool) -> Run:
 
 
 def patiently(ask: Callable[[], Value], seconds: float = AWAY_SECONDS) -> Value:
-    """Call ``ask`` until the master answers, and return the answer.
+    """Call ``ask`` until the master responds, and return the result.
 
-    NoAnswerError and ApiError are raised after ``seconds``; a refusal is at once.
+    NoAnswerError and ApiError 503 are raised after ``seconds``, other refusals at once.
     """
     deadline = time.monotonic() + seconds
     while True:
@@ -151,7 +148,7 @@ def patiently(ask: Callable[[], Value], seconds: float = AWAY_SECONDS) -> Value:
 
 
 def read_last_values(client: ApiClient, run: Run) -> Series:
-    """Return the last value of each of a run's series; none while they cannot be read."""
+    """Return the last value of each series of a run; empty while they cannot be read."""
     try:
         return client.get_run_metrics(run.id, last_n=1).result().value
     except (NoAnswerError, ApiError):
@@ -160,7 +157,7 @@ def read_last_values(client: ApiClient, run: Run) -> Series:
 
 @dataclass
 class _Lines:
-    """Prints a line for each epoch, and for each change of alerts and of what a run waits for."""
+    """Prints a line for each epoch, new alert and change of the reason for waiting."""
 
     epoch: int | None = None
     waiting: str = ""
@@ -168,7 +165,7 @@ class _Lines:
 
     def show(self, run: Run, now: Progress, alerts: Sequence[Alert]) -> None:
         for alert in alerts:
-            # By name, as the text of an alert changes while it fires.
+            # By name, because the text of an alert changes while it fires.
             if alert.name not in self.alerts:
                 err.print(_alert_line(alert), style="red")
         self.alerts = frozenset(alert.name for alert in alerts)

@@ -1,4 +1,4 @@
-"""What ``run`` and ``bench`` run: TASK and its arguments, and the order that they become."""
+"""TASK and ARGUMENTS of ``run`` and ``bench``, and the request that they become."""
 
 import os
 import re
@@ -20,7 +20,7 @@ from mlbench.contract.names import THIS_MACHINE, UNASKED_BANDWIDTH
 from mlbench.contract.runspec import CommonSpec, part
 
 _OWN_BACKEND = "gloo"
-# Typer has no public name for it, and click's is not its own.
+# UsageError of the click that Typer contains, which has no public name.
 _WRONG_CALL: Any = typer.BadParameter.__base__
 
 TaskArgument = Annotated[
@@ -60,19 +60,19 @@ QueueOption = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class Code:
-    """What TASK and ARGUMENTS name."""
+    """The benchmark, script or program that TASK and ARGUMENTS name."""
 
     title: str
-    """What the name of a run begins with by default."""
+    """Start of the default run name."""
     benchmark: str | None = None
     image: str | None = None
     command: str | None = None
     working_dir: str | None = None
     backend: str | None = None
-    """None for that of the benchmark."""
+    """None: the benchmark's own."""
 
     def ordered_with(self, spec: CommonSpec, settings: Sequence[str] | None) -> dict[str, Any]:
-        """Return arguments of ``create_run`` and ``create_set`` that say what to run and how."""
+        """Return the arguments of ``create_run`` and ``create_set`` for this code."""
         if spec.max_bandwidth == UNASKED_BANDWIDTH:
             raise UsageError(
                 f"--bandwidth: {UNASKED_BANDWIDTH} means unlimited to the API. "
@@ -87,14 +87,14 @@ class Code:
 
 
 class CodeCommand(Command):
-    """A command whose TASK may be a program, such as torchrun: what follows that is the program's.
+    """A command whose TASK may be a program, such as torchrun, followed by its own arguments.
 
-    A file's arguments come after a --, as options of MLBench's may follow it. So may a program's,
-    if nothing but such options is before the --.
+    Arguments of a file come after a --, because options of MLBench may follow the file. Arguments
+    of a program may too, if only options of MLBench are before the --.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put a -- behind the name of a program."""
+        """Insert a -- after the name of a program."""
         parser = self.make_parser(ctx)
         parser.allow_interspersed_args = False
         values, _, _ = parser.parse_args(args=list(args))
@@ -106,26 +106,26 @@ class CodeCommand(Command):
         try:
             return super().parse_args(ctx, args)
         except _WRONG_CALL as error:
-            if task and hasattr(error, "possibilities"):  # it is an option that there is not
-                where = f"the options of {task} as --set {error.option_name.lstrip('-')}=VALUE"
+            if task and hasattr(error, "possibilities"):  # an unknown option
+                advice = f"the options of {task} as --set {error.option_name.lstrip('-')}=VALUE"
                 if _is_file(task) or "image" in values:
-                    where = f"your script's own options after --: {task} -- {error.option_name}"
-                error.message += f"; write {where}"
+                    advice = f"your script's own options after --: {task} -- {error.option_name}"
+                error.message += f"; write {advice}"
             raise
 
     def _are_options(self, ctx: Any, rest: list[str]) -> bool:
-        """Tell if MLBench's options, and nothing else, are before a --."""
+        """Return whether only options of MLBench are before a --."""
         if "--" not in rest:
             return False
         try:
-            found, _, _ = self.make_parser(ctx).parse_args(args=rest[: rest.index("--")])
+            values, _, _ = self.make_parser(ctx).parse_args(args=rest[: rest.index("--")])
         except _WRONG_CALL:
             return False
-        return found.get("task") is None
+        return values.get("task") is None
 
 
 def find_program(name: str) -> str | None:
-    """Return the path of a program: one beside this Python, or else on $PATH."""
+    """Return the path of a program in the folder of this Python, or else on $PATH."""
     folders = [str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
     return None if os.sep in name else shutil.which(name, path=os.pathsep.join(folders))
 
@@ -142,13 +142,15 @@ def read_code(
     *,
     local: bool,
 ) -> Code:
-    """Return what TASK and ARGUMENTS name.
+    """Return the code that TASK and ARGUMENTS name.
 
-    On a ``local`` stack, the command of an image starts where the user is, as a file does.
+    On a ``local`` stack, the command of an image starts in the user's folder, as a file does.
 
-    TASK is a file if it has a slash, ends with .py, or exists and is no benchmark's name; and a
-    program, such as torchrun, if it is neither, and has arguments. What cannot be run, or takes no
-    arguments but has some, raises UsageError.
+    TASK is a file if it contains a slash, ends with .py, or exists and is not a benchmark. It is a
+    program, such as torchrun, if it is neither file nor benchmark and has arguments.
+
+    Raises:
+        UsageError: TASK cannot be run, or does not take arguments.
     """
     if image is not None:
         folder = str(Path.cwd()) if local else None
@@ -172,7 +174,8 @@ def read_code(
 def read_settings(code: Code, settings: Sequence[str] | None) -> dict[str, str]:
     """Return the values of ``--set KEY=VALUE`` by key.
 
-    Another form, or settings for one's own code, raise UsageError.
+    Raises:
+        UsageError: another form, or settings for code that is not a benchmark.
     """
     if settings and code.command:
         raise UsageError(
@@ -188,7 +191,7 @@ def read_settings(code: Code, settings: Sequence[str] | None) -> dict[str, str]:
 
 
 def make_name(title: str, room: int = 0) -> str:
-    """Return a name with today's date and time that leaves room for a suffix of ``room``."""
+    """Return a name with date and time that leaves ``room`` characters for a suffix."""
     moment = time.strftime("-%Y%m%d-%H%M%S")
     stem = re.sub("[^a-z0-9]+", "-", title.lower()).strip("-") or "run"
     return stem[: MAX_RESOURCE_NAME_LENGTH - len(moment) - room].rstrip("-") + moment

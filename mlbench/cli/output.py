@@ -1,4 +1,4 @@
-"""How runs, results, workers and alerts are printed, and the addresses of their pages."""
+"""Printing of runs, results, workers and alerts, and the addresses of their pages."""
 
 import json
 import math
@@ -23,10 +23,7 @@ from mlbench.report import figures
 if TYPE_CHECKING:
     from mlbench.contract.results import Goodput, Result
 
-_LEAST_SECONDS = 0.005
-_MOST_WARNINGS = 8
-# As long as the local stack keeps samples: a plain selector sees none 5 minutes after the last.
-_KEPT_FOR = "1y"
+_MAX_WARNINGS = 8
 _STATE_STYLES = {"FINISHED": "green", "FAILED": "red", "STOPPED": "yellow"}
 _OUTCOME_STYLES: Mapping[names.OutcomeKind, str] = {
     "reached": "green",
@@ -39,8 +36,8 @@ _OUTCOME_STYLES: Mapping[names.OutcomeKind, str] = {
 def page_url(connection: Connection, path: str = "/", console: Console | None = None) -> str:
     """Return the address of a web page.
 
-    On a terminal it has the token, which signs the browser in, if that is this user's alone. A pipe
-    may lead to a log that others read.
+    On a terminal, an address of the local stack contains the token, which signs the browser in.
+    In a pipe it does not, because others may read the log.
     """
     if connection.elsewhere or console is None or not console.is_terminal:
         return f"{connection.url}{path}"
@@ -48,7 +45,7 @@ def page_url(connection: Connection, path: str = "/", console: Console | None = 
 
 
 def sign_in_url(connection: Connection, path: str = "/") -> str:
-    """Return the address of a web page with the token, which signs the browser in."""
+    """Return the address of a web page with the token that signs the browser in."""
     return f"{connection.url}{path}?{urlencode({'token': connection.token})}"
 
 
@@ -60,7 +57,7 @@ def prometheus_url(connection: Connection) -> str | None:
     return origin_of(url)
 
 
-# What `mlbench run` leaves to `mlbench status RUN`, unless it is out of the ordinary.
+# Rows that `mlbench run` leaves to `mlbench status RUN`.
 _DETAILS = {
     "Division",
     "Settings",
@@ -80,13 +77,13 @@ def show_result(
     *,
     brief: bool = False,
 ) -> None:
-    """Print how a run went, its result if that is available, and where to look further.
+    """Print the outcome of a run, its result if available, and links to more.
 
     Args:
         run: the run, which has ended.
-        result: None if it is not available.
-        connection: how to reach the master and Prometheus.
-        metrics: the metrics that the run has recorded numbers of.
+        result: its result, None if not available.
+        connection: addresses of the master and Prometheus.
+        metrics: names of the metrics with recorded numbers.
         brief: whether to leave out details, which ``mlbench status RUN`` shows.
     """
     out.print(f"run {run.id} ({run.title}):", _outcome(run, result))
@@ -106,7 +103,7 @@ def show_result(
     print_pairs([(label, text) for label, text in facts if not brief or label not in _DETAILS])
     if result and result.goodput:
         out.print(_goodput_table(result.goodput, 0.05 if brief else 0.0))
-    # What own code is judged by, or else the loss, or else any metric that is there.
+    # The target metric of own code, or else the loss, or else any metric.
     metric = names.loss_among(metrics) or next(iter(metrics), None)
     if run.goal and not run.benchmark and run.goal.metric in metrics:
         metric = run.goal.metric
@@ -114,8 +111,8 @@ def show_result(
 
 
 def show_runs(runs: list[Run], pods: list[Pod], of: int) -> None:
-    """Print the newest of so many runs, and all worker pods."""
-    name = Column("name", no_wrap=True)  # other commands take it, so it is not cut
+    """Print runs, the newest of ``of`` in all, and all worker pods."""
+    name = Column("name", no_wrap=True)  # not cut, because other commands take it
     headings: list[str | Column] = ["id", name, "benchmark", "workers", "outcome", "created"]
     origins = [str(run.origin or run.launcher) for run in runs]
     tagged = any(run.tags for run in runs)
@@ -149,7 +146,7 @@ def show_runs(runs: list[Run], pods: list[Pod], of: int) -> None:
 
 
 def show_alerts(alerts: list[Alert]) -> None:
-    """Print the alerts that fire."""
+    """Print the firing alerts."""
     for alert in alerts:
         out.print()
         out.print(f"{alert.severity} {alert.name} (see {alert.runbook})", style="red")
@@ -157,7 +154,7 @@ def show_alerts(alerts: list[Alert]) -> None:
 
 
 def _outcome(run: Run, result: "Result | None" = None) -> Text:
-    """Return what a run achieved, or its state until that is known; in full with its result."""
+    """Return the outcome of a run, in full with its result, or its state until it is known."""
     outcome = (result.outcome if result else None) or run.outcome
     if outcome is None:
         return Text(run.state, style=_STATE_STYLES.get(run.state, "cyan"))
@@ -169,16 +166,17 @@ def _outcome(run: Run, result: "Result | None" = None) -> Text:
 
 def _facts(run: Run, result: "Result") -> Iterator[tuple[str, str | Text]]:
     yield "Division", result.division
-    for what, texts in (
+    for label, texts in (
         ("Rule violation", result.departures),
         ("CPU contention", result.disturbed),
         ("Straggler", [late.text] if (late := result.stragglers) and late.text else []),
         ("Clock", result.clock_faults),
     ):
-        left = len(texts) - _MOST_WARNINGS
-        shown = [*texts[:_MOST_WARNINGS], *([f"{left} more, shown by --json"] if left > 0 else [])]
+        shown = [*texts[:_MAX_WARNINGS]]
+        if len(texts) > _MAX_WARNINGS:
+            shown.append(f"{len(texts) - _MAX_WARNINGS} more, shown by --json")
         for text in shown:
-            yield "", Text(f"{what}: {text}", style="yellow")
+            yield "", Text(f"{label}: {text}", style="yellow")
     if run.settings:
         from mlbench.benchmarks.task_options import in_use  # noqa: PLC0415 - a list of runs has none
 
@@ -268,14 +266,14 @@ def _times_to_target(result: "Result") -> Iterator[tuple[str, str]]:
 
 
 def _goodput_table(goodput: "Goodput", least_share: float) -> Table:
-    """Return where all worker-seconds went, with the share of each bucket that is large enough."""
+    """Return the worker-seconds and share of each bucket of at least this share."""
     right = (Column("worker-seconds", justify="right"), Column("share", justify="right"))
     table = Table("", *right, "", box=None, pad_edge=False)
     table.title = "Time breakdown"
     table.title_justify = "left"
     total = sum(goodput.seconds.values())
     for bucket, seconds in goodput.seconds.items():
-        if seconds < max(_LEAST_SECONDS, least_share * total):
+        if seconds < max(0.005, least_share * total):
             continue
         bar = "█" * round(seconds / total * 30)
         table.add_row(TITLES[bucket], f"{seconds:.2f}", f"{seconds / total:.1%}", bar)
@@ -283,21 +281,21 @@ def _goodput_table(goodput: "Goodput", least_share: float) -> Table:
 
 
 def _time_ranges(run: Run) -> tuple[str, str]:
-    """Return the parameters that have Prometheus's graph, and a dashboard, show a run's time."""
+    """Return the URL parameters for the time range of a run, for Prometheus and a dashboard."""
     if run.started_at is None or run.finished_at is None:
         return "&g0.range_input=10m", ""
     began, ended = map(datetime.fromisoformat, (run.started_at, run.finished_at))
-    # Prometheus's page takes whole minutes only.
+    # The page of Prometheus accepts only whole minutes.
     end = ended.replace(second=0, microsecond=0) + timedelta(minutes=1)
     seconds = math.ceil((end - began).total_seconds())
     graph = f"&g0.range_input={seconds}s&g0.end_input={quote(f'{end:%Y-%m-%d %H:%M}')}"
-    # The last scrapes and computed series come some seconds after the end. In milliseconds.
+    # In milliseconds. The last scrapes and computed series come some seconds after the end.
     until = math.ceil(ended.timestamp()) + 30
     return graph, f"&from={math.floor(began.timestamp()) * 1000}&to={until * 1000}"
 
 
 def _show_links(run: Run, connection: Connection, metric: str | None, *, brief: bool) -> None:
-    # Prometheus never sees the samples of an imported run.
+    # The samples of an imported run are not in Prometheus.
     selector = None
     if metric and not run.origin:
         quoted = json.dumps(metric, ensure_ascii=False)
@@ -315,4 +313,6 @@ def _show_links(run: Run, connection: Connection, metric: str | None, *, brief: 
         board = f"{connection.grafana_url}/d/mlbench-run?var-run_id={run.id}{board_range}"
         out.print(f"Grafana     {board}", soft_wrap=True)
     if selector:
-        out.print(f"PromQL      last_over_time({selector}[{_KEPT_FOR}])", soft_wrap=True)
+        # A plain selector returns nothing 5 minutes after the last sample; 1y is the retention of
+        # the local stack.
+        out.print(f"PromQL      last_over_time({selector}[1y])", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""``mlbench profile``: what a rank spends its time on."""
+"""``mlbench profile``: time of a rank by operator or function."""
 
 import time
 from pathlib import Path
@@ -17,12 +17,8 @@ from mlbench.cli.common import (
     print_json,
     writing,
 )
-from mlbench.client import ApiClient
 from mlbench.contract.profiles import MOST_SECONDS, RankProfile
 from mlbench.contract.records import Run
-
-_LOOK_SECONDS = 0.5
-_FIGURES = ("self", "total", "calls")
 
 
 def profile(
@@ -45,35 +41,33 @@ def profile(
     This slows down the rank and marks the run as disturbed.
     """
     with connected_to(wanted) as (client, run):
-        asked = client.ask_profile(run.id, rank=rank, seconds=seconds).result().value
-        while not asked.done:
-            time.sleep(_LOOK_SECONDS)
+        result = client.ask_profile(run.id, rank=rank, seconds=seconds).result().value
+        while not result.done:
+            time.sleep(0.5)
             profiles = client.get_profiles(run.id).result().value
-            asked = next((profile for profile in profiles if profile.id == asked.id), asked)
-        if output is not None and asked.file:
-            _save(client, run, asked, output)
+            result = next((profile for profile in profiles if profile.id == result.id), result)
+        if output is not None and result.file:
+            files = client.get_files(run.id, attempt=result.attempt).result().value
+            [source] = [f for f in files if (f.rank, f.name) == (result.rank, result.file)]
+            with writing(output), output.open("wb") as target:
+                client.download_file(run.id, source, target)
     if json:
-        print_json(asked.to_fields())
-    elif not asked.problem:
-        _show(run, asked)
-    if asked.problem:
-        err.print(f"mlbench: {asked.problem}", soft_wrap=True)
+        print_json(result.to_fields())
+    elif not result.problem:
+        _show(run, result)
+    if result.problem:
+        err.print(f"mlbench: {result.problem}", soft_wrap=True)
         raise typer.Exit(FAILED)
 
 
-def _save(client: ApiClient, run: Run, found: RankProfile, target: Path) -> None:
-    files = client.get_files(run.id, attempt=found.attempt).result().value
-    [file] = [one for one in files if (one.rank, one.name) == (found.rank, found.file)]
-    with writing(target), target.open("wb") as opened:
-        client.download_file(run.id, file, opened)
-
-
-def _show(run: Run, found: RankProfile) -> None:
-    name = Column("operator" if found.tool == "pytorch" else "function", overflow="fold")
-    table = Table(name, *(Column(one, justify="right") for one in _FIGURES), box=None)
-    for one in found.operators:
-        calls = "" if one.calls is None else f"{one.calls:,}"
-        own, total = f"{one.self_seconds:.3f} s", f"{one.total_seconds:.3f} s"
-        table.add_row(one.name, own, total, calls)
+def _show(run: Run, result: RankProfile) -> None:
+    name = Column("operator" if result.tool == "pytorch" else "function", overflow="fold")
+    table = Table(
+        name, *(Column(text, justify="right") for text in ("self", "total", "calls")), box=None
+    )
+    for operator in result.operators:
+        calls = "" if operator.calls is None else f"{operator.calls:,}"
+        own, total = f"{operator.self_seconds:.3f} s", f"{operator.total_seconds:.3f} s"
+        table.add_row(operator.name, own, total, calls)
     out.print(table)
-    out.print(f"{found.file}: stored with run {run.id}, shown on its page", soft_wrap=True)
+    out.print(f"{result.file}: stored with run {run.id}, shown on its page", soft_wrap=True)

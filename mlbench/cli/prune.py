@@ -13,7 +13,6 @@ from mlbench.contract.records import Run
 from mlbench.contract.words import count
 
 _AGE = re.compile(r"([0-9]{1,5})([dw])")
-_DAYS = {"d": 1, "w": 7}
 _PAGE = 500
 
 
@@ -34,11 +33,20 @@ def prune(
         raise UsageError(
             f"--older-than: must be days or weeks, e.g. 90d or 12w (got {older_than!r})"
         )
-    until = datetime.now(UTC) - timedelta(days=int(age[1]) * _DAYS[age[2]])
+    until = datetime.now(UTC) - timedelta(days=int(age[1]) * {"d": 1, "w": 7}[age[2]])
     with connected() as client:
-        runs = [run for run in _all_runs(client) if _ended_before(run, until)]
+        runs = [
+            run
+            for run in _all_runs(client)
+            if not run.origin
+            and run.finished_at is not None
+            and datetime.fromisoformat(run.finished_at) < until
+        ]
         if runs and not yes:
-            _ask(runs, keep_archives=keep_archives)
+            newest, oldest = runs[0], runs[-1]
+            span = f"from {oldest.id} ({oldest.title}) to {newest.id} ({newest.title})"
+            archives = "" if keep_archives else " and archives"
+            confirm(f"Delete {len(runs):,} runs, {span}, with their series{archives}?")
         for run in runs:
             client.delete_run(run.id, keep_archive=keep_archives).result()
     fields = {"deleted": [run.id for run in runs]}
@@ -46,20 +54,8 @@ def prune(
 
 
 def _all_runs(client: ApiClient) -> Iterator[Run]:
-    """Yield all runs, the newest first, without holding them all."""
+    """Yield all runs, the newest first, page by page."""
     page = client.get_runs(limit=_PAGE).result().value
     while page:
         yield from reversed(page)
         page = client.get_runs(limit=_PAGE, before=page[0].id).result().value
-
-
-def _ended_before(run: Run, until: datetime) -> bool:
-    ended = None if run.origin else run.finished_at
-    return ended is not None and datetime.fromisoformat(ended) < until
-
-
-def _ask(runs: list[Run], *, keep_archives: bool) -> None:
-    newest, oldest = runs[0], runs[-1]
-    which = f"from {oldest.id} ({oldest.title}) to {newest.id} ({newest.title})"
-    archives = "" if keep_archives else " and archives"
-    confirm(f"Delete {len(runs):,} runs, {which}, with their series{archives}?")

@@ -1,4 +1,4 @@
-"""``mlbench record`` and ``mlbench ship``: the agent beside a command that others start."""
+"""``mlbench record`` and ``mlbench ship``: recording of external jobs."""
 
 import os
 import sys
@@ -36,8 +36,10 @@ def record(
     that look like secrets, such as --token, are masked in the recorded command line.
     """
     options = {"--name": name, "--key": key, "--workers": str(workers or "")}
-    given = [part for option, value in options.items() if value for part in (option, value)]
-    _become("mlbench.tracking.recorded", *given, *["--hide-command"] * hide_command, "--", *command)
+    arguments = [part for option, value in options.items() if value for part in (option, value)]
+    _become(
+        "mlbench.tracking.recorded", *arguments, *["--hide-command"] * hide_command, "--", *command
+    )
 
 
 def ship(
@@ -50,5 +52,5 @@ def ship(
 
 
 def _become(module: str, *arguments: str) -> None:
-    """Go on as another program, which signals and exit codes reach as they are."""
+    """Replace this process, so that signals and exit codes pass through unchanged."""
     os.execv(sys.executable, [sys.executable, "-P", "-m", module, *arguments])  # noqa: S606

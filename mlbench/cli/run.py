@@ -60,8 +60,8 @@ def run(
         code = orders.read_code(task, arguments or [], image, benchmarks, local=is_local)
         name = orders.make_name(code.title) if name is None else name
         order = code.ordered_with(spec, settings)
-        sent = client.create_run(name, spec.num_workers, seed=spec.seed, queue=queue, **order)
-        ordered = sent.result().value
+        answer = client.create_run(name, spec.num_workers, seed=spec.seed, queue=queue, **order)
+        ordered = answer.result().value
         connection = find_connection()
         if not detach:
             raise typer.Exit(run_and_show(client, connection, ordered, as_json=json))
@@ -81,9 +81,9 @@ def run_and_show(
     as_json: bool = False,
     stack_stays: bool = True,
 ) -> int:
-    """Show a run's progress and result, and return the exit code.
+    """Show the progress and result of a run, and return the exit code.
 
-    ``stack_stays`` says whether the stack, and with it the run, goes on after Ctrl-C.
+    ``stack_stays``: whether the stack, and with it the run, continues after Ctrl-C.
     """
     if not as_json:
         err.print(_page_line(ordered, connection), soft_wrap=True)

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from json import dumps, loads
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -29,9 +29,6 @@ from mlbench.contract.records import Run, RunSet, Words
 from mlbench.contract.words import count
 from mlbench.evaluation import sandbox
 from mlbench.local.home import replacing
-
-if TYPE_CHECKING:
-    from mlbench.report.site import SetEntry
 
 FilesArgument = Annotated[
     list[Path], typer.Argument(metavar="FILE...", help="Files written by `mlbench export`.")
@@ -64,7 +61,12 @@ def export(
         run_set, runs = _find(client, wanted)
         stem = run_set.resource_name if isinstance(run_set, Run) else file_stem(run_set.name)
         target = output or Path(f"{stem}{SUFFIX}")
-        files = [_download(client, run, Path(folder)) for run in runs]
+        files = []
+        for run in runs:
+            wait_until_sealed(client, run)
+            files.append(Path(folder) / f"{run.id}{SUFFIX}")
+            with files[-1].open("wb") as archive:
+                client.download_archive(run.id, archive)
         with writing(target), replacing(target.resolve()) as file:
             source = files[0]
             if isinstance(run_set, RunSet):
@@ -92,16 +94,20 @@ def import_(files: FilesArgument, json: JsonOption = False) -> None:
     with connected() as client, _archives(files) as archives:
         imported, lines = [], []
         for archive in archives:
-            with archive.open("rb") as file, _named(archive):
-                answer = client.import_archive(file).value
+            try:
+                with archive.open("rb") as file:
+                    answer = client.import_archive(file).value
+            except ApiError as error:  # the API does not know the name of the file
+                message = str(error).replace("body: it ", f"{archive} ")
+                raise ApiError(error.status, message) from None
             run, fields, words = answer.run, answer.fields, words_of.get(answer.run.job_id)
             if answer.added and words:
                 run = client.edit_run(run.id, **asdict(words)).result().value
                 fields = {**fields, "run": run.fields}
-            there = "imported" if answer.added else "exists already"
+            outcome = "imported" if answer.added else "exists already"
             origin = f", {run.origin}" if run.origin else ""
             imported.append(fields)
-            lines.append(f"run {run.id} ({run.title}{origin}) {there}")
+            lines.append(f"run {run.id} ({run.title}{origin}) {outcome}")
     tell(imported, *lines, as_json=json)
 
 
@@ -126,7 +132,11 @@ def publish(
             raise UsageError(f"{error.name} is required. Run {how_to_install('report')}.") from None
         # By digest: the same archive twice is one result.
         entries = {entry.digest: entry for entry in site.read_entries(archives)}
-        sets = [_read_set(file, run_set) for file in files if (run_set := bundle.read_set(file))]
+        sets = [
+            site.SetEntry(file, run_set, sandbox.compare([file])[0])
+            for file in files
+            if (run_set := bundle.read_set(file))
+        ]
         with writing(output):
             site.write([*entries.values()], sets, output)
     page = output / "index.html"
@@ -134,24 +144,8 @@ def publish(
     tell(fields, f"{page}: {count(len(entries), 'run')}", as_json=json)
 
 
-@contextmanager
-def _named(archive: Path) -> Iterator[None]:
-    """Have the API's errors name the archive, of which it knows no name."""
-    try:
-        yield
-    except ApiError as error:
-        raise ApiError(error.status, str(error).replace("body: it ", f"{archive} ")) from None
-
-
-def _read_set(file: Path, found: RunSet) -> "SetEntry":
-    """Return a set with the comparison of its runs, computed anew from their archives."""
-    from mlbench.report.site import SetEntry  # noqa: PLC0415 - matplotlib takes a second to load
-
-    return SetEntry(file, found, sandbox.compare([file])[0])
-
-
 def _find(client: ApiClient, wanted: str) -> tuple[Run | RunSet, list[Run]]:
-    """Return a run or a set, and its runs: all that ended, also those that do not count."""
+    """Return a run or a set, and its ended runs, including those that do not count."""
     try:
         run = find_run(client, wanted)
     except UsageError:
@@ -166,41 +160,33 @@ def _find(client: ApiClient, wanted: str) -> tuple[Run | RunSet, list[Run]]:
     return run, [run]
 
 
-def _download(client: ApiClient, run: Run, folder: Path) -> Path:
-    wait_until_sealed(client, run)
-    target = folder / f"{run.id}{SUFFIX}"
-    with target.open("wb") as file:
-        client.download_archive(run.id, file)
-    return target
-
-
 def _words_of(file: Path) -> Path:
-    """Return the file beside an exported one that has what the user says of its runs."""
+    """Return the path of the titles, tags and notes of an exported file."""
     return file.with_name(f"{file.name}{WORDS_SUFFIX}")
 
 
 def _write_words(file: Path, runs: Iterable[Run]) -> Path | None:
-    """Write what the user says of the runs in a file, if anything, by their jobs' ids."""
-    said = {run.job_id: asdict(run.words) for run in runs if run.words != Words()}
-    beside = _words_of(file)
-    with writing(beside):
-        if not said:
-            beside.unlink(missing_ok=True)
+    """Write titles, tags and notes of runs by job id; return the file, None if there are none."""
+    words_of = {run.job_id: asdict(run.words) for run in runs if run.words != Words()}
+    target = _words_of(file)
+    with writing(target):
+        if not words_of:
+            target.unlink(missing_ok=True)
             return None
-        beside.write_text(dumps(said, indent=1), encoding="utf-8")
-    return beside
+        target.write_text(dumps(words_of, indent=1), encoding="utf-8")
+    return target
 
 
 def _read_words(file: Path) -> dict[str, Words]:
-    """Return what the file beside an exported one says of runs, by their jobs' ids."""
-    beside = _words_of(file)
+    """Return the titles, tags and notes of an exported file, by job id."""
+    source = _words_of(file)
     try:
-        said = loads(beside.read_bytes())
-        return {job: Words.from_fields(words) for job, words in said.items()}
+        words_of = loads(source.read_bytes())
+        return {job: Words.from_fields(words) for job, words in words_of.items()}
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, AttributeError) as error:
-        raise UsageError(f"{beside}: cannot read titles, tags and notes: {error}") from None
+        raise UsageError(f"{source}: cannot read titles, tags and notes: {error}") from None
 
 
 @contextmanager

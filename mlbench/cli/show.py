@@ -38,9 +38,6 @@ from mlbench.contract.words import visible
 from mlbench.local.discovery import find_connection
 from mlbench.local.home import Connection, Home, write_private
 
-_FOLLOW_SECONDS = 0.3
-# How long to wait for the result of a run whose samples are not counted yet.
-_COUNT_SECONDS = 5.0
 _DATABASES = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
 _SIGN_IN_PAGE = """\
 <!doctype html>
@@ -72,7 +69,7 @@ def status(
         runs, pods, alerts = listed.result().value, workers.result().value, None
         try:
             alerts = client.get_alerts().result().value
-        except ApiError as error:  # while Prometheus does not tell them
+        except ApiError as error:  # Prometheus is unreachable
             warn(f"mlbench: {error}")
         database = info.result().value.database
         if json:
@@ -113,20 +110,20 @@ def runs(
 ) -> None:
     """List the runs that match a query, or the means of groups of runs."""
     with connected() as client:
-        wanted = [name for name in columns.split(",") if name]
+        fields = [name for name in columns.split(",") if name]
         if group:
             by = group.split(",")
-            answer = client.group_runs(by, query=query, order=order, columns=wanted).result()
+            answer = client.group_runs(by, query=query, order=order, columns=fields).result()
             print_json(answer.json()) if json else _show_groups(answer.value)
             return
-        asked = client.get_runs(query=query, order=order, columns=wanted, limit=limit)
-        listed, counted = asked.result().value, client.count_runs(query=query).result().value
+        page = client.get_runs(query=query, order=order, columns=fields, limit=limit)
+        listed, counted = page.result().value, client.count_runs(query=query).result().value
     if json:
         print_json([run.fields for run in listed])
         return
-    table = Table("id", Column("name", no_wrap=True), *wanted, box=None, pad_edge=False)
+    table = Table("id", Column("name", no_wrap=True), *fields, box=None, pad_edge=False)
     for run in listed:
-        cells = (_cell(name, run.values[name]) for name in wanted)
+        cells = (_cell(name, run.values[name]) for name in fields)
         table.add_row(str(run.id), run.title, *cells)
     out.print(table)
     if not listed and counted.query:
@@ -136,7 +133,7 @@ def runs(
 
 
 def _show_groups(groups: list[RunGroup]) -> None:
-    """Print groups with their means, each with its interval of 95 % confidence."""
+    """Print groups with their means and 95 % confidence intervals."""
     if not groups:
         out.print("no run matches")
         return
@@ -150,17 +147,17 @@ def _show_groups(groups: list[RunGroup]) -> None:
     out.print(table)
 
 
-def _mean(found: GroupMean | None, runs: int) -> str:
-    if found is None:
+def _mean(mean: GroupMean | None, runs: int) -> str:
+    if mean is None:
         return "-"
-    text = _cell("", found.mean)
-    if found.low is not None and found.high is not None:
-        text += f" ({found.low:,.5g} to {found.high:,.5g})"
-    return text if found.count == runs else f"{text} of {found.count:,}"
+    text = _cell("", mean.mean)
+    if mean.low is not None and mean.high is not None:
+        text += f" ({mean.low:,.5g} to {mean.high:,.5g})"
+    return text if mean.count == runs else f"{text} of {mean.count:,}"
 
 
 def _cell(name: str, value: Setting) -> str:
-    """Write a value for the eye: numbers to five digits, times to the second."""
+    """Format a value: numbers to five digits, times to the second."""
     match value:
         case None:
             return "-"
@@ -174,10 +171,10 @@ def _cell(name: str, value: Setting) -> str:
 def show_run(
     client: ApiClient, connection: Connection, run: Run, *, as_json: bool, brief: bool = False
 ) -> bool:
-    """Print a run and its result, without details if brief; return whether there is a result."""
+    """Print a run and its result, brief without details; return whether there is a result."""
     result, problem = None, ""
-    # Without a count, Prometheus may not answer at all about the run.
-    seconds = _COUNT_SECONDS if run.delivery is None else AWAY_SECONDS
+    # While the samples are not counted, Prometheus may not respond at all about the run.
+    seconds = 5.0 if run.delivery is None else AWAY_SECONDS
     try:
         result = patiently(lambda: client.get_result(run.id).result().value, seconds)
     except ApiError as error:
@@ -191,8 +188,8 @@ def show_run(
         show_result(run, result, connection, metrics, brief=brief)
         from mlbench.cli.autopsy import latest_autopsy  # noqa: PLC0415 - as mlbench.results
 
-        if (asked := latest_autopsy(client, run)) and asked.done:
-            out.print(f"Hang diagnosis  {asked.verdict.sentence}", soft_wrap=True)
+        if (diagnosis := latest_autopsy(client, run)) and diagnosis.done:
+            out.print(f"Hang diagnosis  {diagnosis.verdict.sentence}", soft_wrap=True)
     if problem:
         err.print(f"mlbench: result not available: {problem}", style="red", soft_wrap=True)
     return result is not None
@@ -207,8 +204,8 @@ def benchmarks(
         tasks = client.get_benchmarks().result().value
         shown = [benchmark for benchmark in tasks if name in {None, benchmark.name}]
         if not shown:
-            there = ", ".join(benchmark.name for benchmark in tasks)
-            raise UsageError(f"{name}: no such benchmark. The benchmarks are {there}.")
+            existing = ", ".join(benchmark.name for benchmark in tasks)
+            raise UsageError(f"{name}: no such benchmark. The benchmarks are {existing}.")
     if json:
         print_json([benchmark.fields for benchmark in shown])
         return
@@ -218,8 +215,8 @@ def benchmarks(
         if name is not None:
             table.add_row()
             for option in benchmark.options:
-                among = " or ".join(map(spell, option.choices))
-                default = f"(default: {spell(option.default)}{f'; {among}' if among else ''})"
+                choices = " or ".join(map(spell, option.choices))
+                default = f"(default: {spell(option.default)}{f'; {choices}' if choices else ''})"
                 table.add_row(f"--set {option.name}=", f"{option.help} {default}")
     out.print(table)
 
@@ -247,8 +244,8 @@ def logs(
     with connected_to(wanted) as (client, run):
 
         def read(offset: int) -> LogPage:
-            asked = client.get_logs(run.id, rank, stream, offset=offset, attempt=attempt)
-            return asked.result().value
+            page = client.get_logs(run.id, rank, stream, offset=offset, attempt=attempt)
+            return page.result().value
 
         page, pieces = read(0), []
         while True:
@@ -256,15 +253,15 @@ def logs(
                 pieces.append(page.text)
             else:
                 shown = page.text if raw or not sys.stdout.isatty() else visible(page.text)
-                sys.stdout.write(shown)  # as it is: typer.echo takes colours away in a pipe
+                sys.stdout.write(shown)  # typer.echo would remove colours in a pipe
                 sys.stdout.flush()
-            # Asked before reading: what is read after the end is complete.
-            going_on = follow and not json and client.get_run(run.id).result().value.active
+            # Checked before reading, so that everything read after the end is complete.
+            may_grow = follow and not json and client.get_run(run.id).result().value.active
             offset, page = page.offset, read(page.offset)
             if page.offset == offset:
-                if not going_on:
+                if not may_grow:
                     break
-                time.sleep(_FOLLOW_SECONDS)
+                time.sleep(0.3)
     if json:
         print_json({"rank": rank, "stream": stream, "text": "".join(pieces)})
 
@@ -296,29 +293,25 @@ def metrics(
     if json:
         print_json(answer.json())
     elif metric is None:
-        _show_overview(answer.value)
+        numbers = (Column(heading, justify="right") for heading in ("values", "first", "last"))
+        table = Table(Column("metric", overflow="fold"), *numbers, box=None, pad_edge=False)
+        for name, points in answer.value.items():
+            table.add_row(name, f"{len(points):,}", _short(points[0]), _short(points[-1]))
+        out.print(table)
     else:
         _show_values(answer.value, steps)
 
 
-def _show_overview(series: Series) -> None:
-    numbers = (Column(heading, justify="right") for heading in ("values", "first", "last"))
-    table = Table(Column("metric", overflow="fold"), *numbers, box=None, pad_edge=False)
-    for name, points in series.items():
-        table.add_row(name, f"{len(points):,}", _short(points[0]), _short(points[-1]))
-    out.print(table)
-
-
 def _show_values(series: Series, steps: Series) -> None:
-    # Plain lines: there can be a million, more than a table can be laid out for.
+    # Plain lines, because a table of a million rows could not be laid out.
     width = max(len(name) for name in series)
     print_line(f"{'series':{width}}  {'date':27}  {'step':>8}  value")
     for name, points in series.items():
         of_rank = steps.get(series_name(STEP, split_name(name)[1]), [])
         dates = [point.date for point in of_rank]
         for point in points:
-            at = bisect_right(dates, point.date)
-            step = _short(of_rank[at - 1]) if at else "-"
+            index = bisect_right(dates, point.date)
+            step = _short(of_rank[index - 1]) if index else "-"
             print_line(f"{name:{width}}  {point.date}  {step:>8}  {point.value}")
 
 
@@ -334,11 +327,11 @@ def manifest(wanted: RunArgument, json: JsonOption = False) -> None:
     from mlbench.report.statement import facts  # noqa: PLC0415 - imports the options of all tasks
 
     with connected_to(wanted) as (client, run):
-        found = client.get_manifest(run.id).result().value
+        document = client.get_manifest(run.id).result().value
     if json:
-        print_json(found.fields)
+        print_json(document.fields)
         return
-    print_pairs((fact.name, fact.text) for fact in facts(found))
+    print_pairs((fact.name, fact.text) for fact in facts(document))
 
 
 def open_page(
@@ -350,12 +343,12 @@ def open_page(
     """Open the web pages, or one run's page, signed in."""
     with connected() as client:
         connection = find_connection()
-        client.get_info().result()  # an address where nothing answers is of no use
+        client.get_info().result()  # raises an error if the master does not respond
         path = f"/runs/{find_run(client, wanted).id}" if wanted else "/"
     signed_in = sign_in_url(connection, path)
     url = page_url(connection, path) if connection.elsewhere else signed_in
-    # Everyone on this machine can read the command line of a process: the browser gets a file that
-    # only this user can read.
+    # The token is passed in a file that only this user can read, because everyone on this machine
+    # can read the command line of the browser.
     file = Home.from_environ().sign_in_page
     write_private(file, _SIGN_IN_PAGE.format(url=html.escape(signed_in)))
     opened = webbrowser.open(file.as_uri())

@@ -1,4 +1,4 @@
-"""The options of a command that order a run, made of ``mlbench/contract/runspec.py``."""
+"""Command options for runs, generated from ``mlbench/contract/runspec.py``."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ from mlbench.contract.runspec import Option, options_of
 
 _Command = TypeVar("_Command", bound=Callable[..., None])
 
-# How many of the option's unit are one of those that may be written.
+# Accepted units by the unit of the option, with their factors.
 _UNITS: Mapping[str, Mapping[str, float]] = {
     "": {"": 1},
     "%": {"": 1, "%": 1},
@@ -29,21 +29,23 @@ DURATION = Option("", unit="s", example="90s, 15m or 2h", above=0, kind=float)
 
 
 def takes(spec: type, **sentences: str) -> Callable[[_Command], Any]:
-    """Give a command an option for each flag of a class of options, which it gets as ``spec``.
+    """Add the options of a spec class to a command, which receives the spec as ``spec``.
 
-    ``sentences`` replace those of the class, by the name of its field.
+    ``sentences`` replace help texts of the class, by field name.
     """
-    usual = {field.name: field.default for field in fields(spec)}
+    defaults = {field.name: field.default for field in fields(spec)}
     options = {name: option for name, option in options_of(spec).items() if option.flag}
 
     def decorate(command: _Command) -> Any:
         @wraps(command)
-        def call(**given: Any) -> None:
-            chosen = {name: given.pop(option.parameter) for name, option in options.items()}
-            command(**given, spec=spec(**chosen))
+        def call(**arguments: Any) -> None:
+            values = {name: arguments.pop(option.parameter) for name, option in options.items()}
+            command(**arguments, spec=spec(**values))
 
         own = signature(command).parameters.values()
-        added = [_parameter(opt, usual[name], sentences.get(name)) for name, opt in options.items()]
+        added = [
+            _parameter(opt, defaults[name], sentences.get(name)) for name, opt in options.items()
+        ]
         parameters = [new for old in own for new in (added if old.name == "spec" else [old])]
         call.__signature__ = signature(command).replace(parameters=parameters)  # type: ignore[attr-defined]
         call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -54,29 +56,34 @@ def takes(spec: type, **sentences: str) -> Callable[[_Command], Any]:
 
 def _parameter(option: Option, default: Any, sentence: str | None) -> Parameter:
     text = sentence or option.sentence_with_example
-    given: Any = typer.Option(option.flag, help=text)
+    declaration: Any = typer.Option(option.flag, help=text)
     if option.is_number:
         reader = partial(read_quantity, option=option)
-        given = typer.Option(option.flag, help=text, parser=reader, metavar=_METAVARS[option.unit])
+        declaration = typer.Option(
+            option.flag, help=text, parser=reader, metavar=_METAVARS[option.unit]
+        )
     kind = option.kind if option.is_switch else option.kind | None
     return Parameter(
         option.parameter,
         Parameter.POSITIONAL_OR_KEYWORD,
         default=default,
-        annotation=Annotated[kind, given],
+        annotation=Annotated[kind, declaration],
     )
 
 
 def read_quantity(text: str | float, option: Option) -> Any:
-    """Return the number that a text has for an option, in its unit; raise BadParameter for others.
+    """Parse a number with an optional unit; return it in the unit of the option.
 
-    ``90s``, ``15m`` and ``2h`` are durations, ``5ms`` a latency, ``20Mbit`` or ``2Gbit/s`` rates.
+    Examples are ``90s``, ``15m`` and ``2h``, ``5ms``, ``20Mbit`` and ``2Gbit/s``.
+
+    Raises:
+        BadParameter: the text is not a number, or out of the bounds of the option.
     """
     units = _UNITS[option.unit]
     match = re.fullmatch(r"(-?[0-9]+(?:\.[0-9]+)?)([A-Za-z%]*)", str(text).removesuffix("/s"))
     if not match or match[2] not in units:
-        right = f"of the form {option.example}" if option.example else "a number"
-        raise typer.BadParameter(f"must be {right} (got {text!r})")
+        form = f"of the form {option.example}" if option.example else "a number"
+        raise typer.BadParameter(f"must be {form} (got {text!r})")
     number = float(match[1]) * units[match[2]]
     problem = option.problem(number)
     if option.is_whole and not number.is_integer():

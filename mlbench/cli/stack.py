@@ -24,9 +24,6 @@ from mlbench.local.home import Connection, Home
 from mlbench.local.services import LOOPBACK, Listen
 from mlbench.local.signals import on_termination
 
-_IDLE_WORKERS = 2
-_SIGNAL_SECONDS = 1.0
-
 
 def up(
     port: Annotated[
@@ -66,7 +63,7 @@ def up(
         return
     if os.environ.get(names.ENV_DATABASE_URL):
         warn(f"${names.ENV_DATABASE_URL} is set: runs are stored there, not in {home.root}")
-    idle, listen = workers or _IDLE_WORKERS, Listen(host, port, prometheus_port)
+    idle, listen = workers or 2, Listen(host, port, prometheus_port)
     if not listen.is_local:
         warn(f"--host {host}: other machines can reach the API, without TLS; they need its token")
     if detach:
@@ -78,17 +75,17 @@ def up(
 
 
 def _check_same(connection: Connection, workers: int | None, port: int | None) -> None:
-    """Make sure that a stack that runs is what was asked for: it cannot be changed any more."""
+    """Raise UsageError if the running stack differs from the requested one."""
     with ApiClient.from_connection(connection) as client:
         idle = client.get_info().result().value.workers
-    asked = []
+    differences = []
     if workers not in {None, idle}:
-        asked.append(f"--workers {idle} (got {workers})")
+        differences.append(f"--workers {idle} (got {workers})")
     if port not in {None, urlsplit(connection.url).port}:
-        asked.append(f"--port {urlsplit(connection.url).port} (got {port})")
-    if asked:
+        differences.append(f"--port {urlsplit(connection.url).port} (got {port})")
+    if differences:
         raise UsageError(
-            f"a stack is already running with {' and '.join(asked)}. "
+            f"a stack is already running with {' and '.join(differences)}. "
             "Run `mlbench down` first to change it."
         )
 
@@ -132,8 +129,8 @@ def demo(
             end = threading.Event()
             on_termination(end.set)
             _show("still running; Ctrl-C stops it", connection, as_json=False)
-            # A signal that comes just before a wait without end would only be handled after it.
-            while not end.wait(_SIGNAL_SECONDS):
+            # With a timeout, because a signal just before an endless wait would not end it.
+            while not end.wait(1.0):
                 pass
     finally:
         if not was_running:
@@ -181,11 +178,11 @@ def _grafana_line(connection: Connection) -> str:
 
 
 def _health(grafana_url: str) -> dict[str, object] | None:
-    """Return what the stack's Grafana says of itself, or None while it says nothing."""
+    """Return the health report of the stack's Grafana, None while it does not respond."""
     try:
-        # A proxy would look for it on another machine.
-        answer = httpx.get(f"{grafana_url}/api/health", timeout=1.0, trust_env=False)
-        found = answer.json() if answer.is_success else None
+        # Without a proxy, which could not reach this machine.
+        response = httpx.get(f"{grafana_url}/api/health", timeout=1.0, trust_env=False)
+        health = response.json() if response.is_success else None
     except (httpx.HTTPError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return health if isinstance(health, dict) else None

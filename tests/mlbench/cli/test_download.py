@@ -128,11 +128,11 @@ def test_an_older_file_is_replaced_with_the_usual_rights(
         (
             ("-o", "all.txt"),
             "-o all.txt: name must end with one of zip, csv, json, mllog, parquet, tensorboard. "
-            "give --format",
+            "Or add --format.",
         ),
         (("-o", "no/folder.zip"), "-o no/folder.zip: No such file or directory"),
-        (("-o", "folder.zip"), "-o folder.zip: it exists and is no regular file"),
-        (("-o", "/dev/null", "--format", "csv"), "-o /dev/null: it exists and is no"),
+        (("-o", "folder.zip"), "-o folder.zip: exists and is not a regular file"),
+        (("-o", "/dev/null", "--format", "csv"), "-o /dev/null: exists and is not a regular file"),
         (("-o", "-", "--json"), "-o -: requires a file or pipe as stdout, no --json"),
     ],
 )

@@ -44,11 +44,11 @@ def test_the_status_is_that_of_the_master_there(elsewhere: Mlbench, finished: Ru
         ({"MLBENCH_URL": "ftp://me:t@x"}, "$MLBENCH_URL must be host:port or http"),
         (
             {"MLBENCH_TOKEN": "wrong"},
-            "refuses the token: is $MLBENCH_TOKEN the token of this master?",
+            "refused the token: is $MLBENCH_TOKEN the token of this master?",
         ),
         (
             {"MLBENCH_URL": f"http://127.0.0.1:{free_port()}"},
-            "is $MLBENCH_URL right, and if it is a forwarded",
+            "is $MLBENCH_URL right? For a forwarded",
         ),
     ],
 )
@@ -76,7 +76,7 @@ def test_the_commands_of_the_local_stack_are_about_that(elsewhere: Mlbench) -> N
     up = elsewhere.process("up", "--detach", "--workers", "1", "--json")
     try:
         assert up.json["url"] != elsewhere.more["MLBENCH_URL"]
-        assert up.err.startswith("$MLBENCH_URL is set: the other commands talk to the master there")
+        assert up.err.startswith("$MLBENCH_URL is set: other commands use the master there")
         demo = elsewhere.process("demo", "steps", "--workers", "1")
         assert demo.code == 0, demo.err
         assert f"{up.json['url']}/runs/1" in demo.out

@@ -63,7 +63,7 @@ def test_code_without_pytorch_is_profiled_by_py_spy(
     try:
         printed = here("profile", "hot", "--seconds", "1").output
         assert printed.splitlines()[1].split()[:2] == ["hot", "(hot.py)"]
-        notice = f"speedscope.json.gz is among the files of run {run.id}; its page shows it"
+        notice = f"speedscope.json.gz: stored with run {run.id}, shown on its page"
         assert notice in printed
     finally:
         here("stop", "hot")
