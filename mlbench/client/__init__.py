@@ -28,7 +28,7 @@ class ApiClient(RunCalls, ResultCalls, MetricCalls):
 
     ``future.result()`` waits for the ``Answer``: its ``value`` is typed; its ``json()``,
     ``status_code`` and ``content`` are what was received. It raises ``ApiError`` if the master
-    refuses, and ``NoAnswerError`` if it does not answer, or breaks off. Threads may share a client.
+    refuses, and ``NoAnswerError`` if it does not respond. Threads may share a client.
 
     Requests are repeated for a few seconds if the connection was refused, and, if carrying them out
     twice does no harm, also if it broke or the master asks for it (503 with Retry-After).
@@ -67,8 +67,8 @@ class ApiClient(RunCalls, ResultCalls, MetricCalls):
             service_name: the master's service, if several have its labels.
             token: the user's token; empty to send none. By default the one in ``url``, or
                 $MLBENCH_TOKEN, unless $MLBENCH_URL says that it is the token of another master.
-            timeout_seconds: how long to wait for the master to send something.
-            hint: what to do if it does not answer, for the error message.
+            timeout_seconds: the longest wait for data from the master, in seconds.
+            hint: advice for the error message if the master does not respond.
 
         Raises:
             DiscoveryError: the master was not found in the cluster.
@@ -117,11 +117,11 @@ class ApiClient(RunCalls, ResultCalls, MetricCalls):
         return self._get("/api/benchmarks/", to_records(Benchmark))
 
     def get_alerts(self) -> Future[Answer[list[Alert]]]:
-        """Get the alerts that fire, the oldest first."""
+        """Get the firing alerts, the oldest first."""
         return self._get("/api/alerts/", to_records(Alert))
 
     def get_info(self) -> Future[Answer[Info]]:
-        """Get the version and pool of the installation, and what a run may ask for."""
+        """Get the version, pool and run limits of the installation."""
         return self._get("/api/info/", to_record(Info))
 
     # --- Joining tokens ---
@@ -131,11 +131,11 @@ class ApiClient(RunCalls, ResultCalls, MetricCalls):
         return self._get("/api/tokens/", to_records(JoinToken))
 
     def create_token(self, name: str = "", days: int = 30) -> Future[Answer[JoinToken]]:
-        """Make a joining token that is valid for some days; the answer alone has its text."""
+        """Create a joining token, valid for ``days``; only this answer contains its text."""
         body, decode = {"name": name, "days": days}, to_record(JoinToken)
-        # Not repeated: nobody would know of the first one.
+        # Not repeated, because the first token would be lost.
         return self._http.request("POST", "/api/tokens/", decode, body=body, repeatable=False)
 
     def revoke_token(self, token_id: str) -> Future[Answer[JoinToken]]:
-        """Revoke a joining token, so that no more processes join with it."""
+        """Revoke a joining token, so that no more processes can join with it."""
         return self._http.request("DELETE", path_of("tokens", token_id), to_record(JoinToken))

@@ -1,4 +1,4 @@
-"""What all calls of the API share: the request, what is sent, and what is received."""
+"""Basis of all API calls: requests, and encoding and decoding of their contents."""
 
 import json
 from collections.abc import Callable
@@ -25,7 +25,7 @@ class Calls:
 
 
 def path_of(kind: str, which: int | str, *parts: str) -> str:
-    """Return a path such as ``/api/runs/7/logs/``."""
+    """Return an API path such as ``/api/runs/7/logs/``."""
     return "/".join(["/api", kind, quote(str(which), safe=""), *parts, ""])
 
 
@@ -35,10 +35,10 @@ def given(**fields: Any) -> dict[str, Any]:
 
 
 def to_record(record: type[Some]) -> Callable[[bytes], Some]:
-    """Return what reads a record of an answer."""
+    """Return a decoder for a record."""
     return lambda content: record.from_fields(json.loads(content))
 
 
 def to_records(record: type[Some]) -> Callable[[bytes], list[Some]]:
-    """Return what reads a list of records."""
+    """Return a decoder for a list of records."""
     return lambda content: [record.from_fields(fields) for fields in json.loads(content)]

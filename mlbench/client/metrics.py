@@ -28,15 +28,15 @@ class Sample:
     """A value to add to a run or to a pod: give one of ``run_id`` and ``pod_name``."""
 
     name: str
-    """Of the metric; `` @ RANK`` at its end makes it a rank's."""
+    """Name of the metric; for one rank, it ends with `` @ RANK``."""
     value: float | str
     date: datetime | str = field(default_factory=lambda: datetime.now(UTC))
     run_id: int | str | None = None
     pod_name: str | None = None
     cumulative: bool = False
-    """Whether the values of this metric only ever grow."""
+    """Whether the values of this metric only increase."""
     metadata: object = ""
-    """Anything that JSON can hold."""
+    """Any JSON value."""
 
     def to_fields(self) -> dict[str, object]:
         """Return the sample as the API takes it, without fields that have their default."""
@@ -278,8 +278,8 @@ def _series(content: bytes) -> Series:
 
 
 def _series_by_owner(content: bytes) -> dict[str, Series]:
-    found = msgspec.json.decode(content, type=dict[str, Series | str])
-    for answer in found.values():
+    owners = msgspec.json.decode(content, type=dict[str, Series | str])
+    for answer in owners.values():
         if isinstance(answer, str):  # why its series are not complete
             raise ApiError(HTTPStatus.BAD_GATEWAY, answer)
-    return cast("dict[str, Series]", found)
+    return cast("dict[str, Series]", owners)

@@ -57,11 +57,11 @@ class ResultCalls(Calls):
         return self._get("/api/sets/", to_records(RunSet))
 
     def get_set(self, name: str) -> Future[Answer[RunSet]]:
-        """Get a set: what was registered, and what became of it."""
+        """Get a benchmark set: its plan and its runs so far."""
         return self._get(path_of("sets", name), to_record(RunSet))
 
     def create_set_run(self, name: str, place: int, *, queue: bool = False) -> Future[Answer[Run]]:
-        """Order the run of a set's place, as it was registered. An order is never sent twice."""
+        """Order the run of a set's place, as it was registered. The request is never repeated."""
         body = given(place=place, queue=queue or None)
         path = path_of("sets", name, "runs")
         return self._http.request("POST", path, to_record(Run), body=body, repeatable=False)

@@ -47,13 +47,13 @@ class RunCalls(Calls):
         Args:
             from_id: only runs from this id on.
             before: only runs with ids below this one.
-            limit: only the newest so many, or the first in their order.
+            limit: the maximum number of runs: the newest, or the first by ``order``.
             state: only runs in this state.
             query: only runs that match, such as ``exchange=topk accuracy>95 some words``.
             order: the field that they are sorted by; with ``-`` before it, the largest first.
             columns: the fields whose values they shall have.
         """
-        wanted = given(
+        params = given(
             from_id=from_id or None,
             before=before,
             limit=limit,
@@ -62,7 +62,7 @@ class RunCalls(Calls):
             order=order,
             columns=",".join(columns) or None,
         )
-        return self._get("/api/runs/", to_records(Run), wanted)
+        return self._get("/api/runs/", to_records(Run), params)
 
     def count_runs(self, *, query: str | None = None) -> Future[Answer[RunCounts]]:
         """Get how many runs there are, and in each state of those that match a query."""
@@ -87,14 +87,14 @@ class RunCalls(Calls):
                 for the largest first.
             columns: the fields whose means they shall have, with intervals.
         """
-        wanted = given(
+        params = given(
             group=",".join(by),
             query=query or None,
             state=state,
             order=order,
             columns=",".join(columns) or None,
         )
-        return self._get("/api/runs/groups/", to_records(RunGroup), wanted)
+        return self._get("/api/runs/groups/", to_records(RunGroup), params)
 
     def get_run_fields(self) -> Future[Answer[list[RunField]]]:
         """Get the fields that queries, orders and columns may name."""
@@ -230,7 +230,7 @@ class RunCalls(Calls):
         return self._get(path_of("runs", run_id, "alerts"), to_records(RunAlert))
 
     def get_autopsy(self, run_id: int | str, *, evidence: bool = True) -> "Future[Answer[Autopsy]]":
-        """Get why a run does not go on, as its ranks told when they were last asked."""
+        """Get the latest hang diagnosis of a run."""
         from mlbench.contract.autopsy import Autopsy  # noqa: PLC0415 - its classes take a while to make
 
         params = {} if evidence else {"evidence": "false"}

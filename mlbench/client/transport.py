@@ -39,7 +39,7 @@ class Answer(Generic[Value]):
     """The body as it was received."""
 
     def json(self) -> Any:
-        """Return the body, parsed as JSON; None where there is none, as after a deletion.
+        """Return the body, parsed as JSON; None if it is empty, for example after a deletion.
 
         Raises:
             ValueError: it is not JSON, e.g. a zip file.
@@ -48,7 +48,7 @@ class Answer(Generic[Value]):
 
 
 class HttpClient:
-    """Sends requests to one master from a few threads of its own. Threads may share it."""
+    """Sends requests to one master from a thread pool. Threads may share it."""
 
     def __init__(self, address: Address, timeout_seconds: float, max_workers: int) -> None:
         self._address = address
@@ -89,7 +89,7 @@ class HttpClient:
         Raises:
             TypeError, ValueError: JSON cannot hold the body.
         """
-        # Encoded now, as the caller may change the body before the request is sent.
+        # Encoded now, because the caller may change the body before the request is sent.
         text = None if body is None else json.dumps(body, allow_nan=False)
         headers = {} if text is None else {"Content-Type": "application/json"}
         request = self._http.build_request(

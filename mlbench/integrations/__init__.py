@@ -1,4 +1,4 @@
-"""Training libraries that record their runs through callbacks of ours; none is needed otherwise."""
+"""Callbacks that record the runs of training libraries; the libraries are optional."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Hooks that libraries call: whatever goes wrong in one, the training goes on."""
+"""Hooks that libraries call: an error in a hook never stops the training."""
 
 import sys
 from collections.abc import Callable

@@ -39,9 +39,9 @@ class MLBenchCallback(keras.callbacks.Callback):
         if self._goal is not None:
             recording().tracker.goal(*self._goal, lower_is_better=self._lower_is_better)
         optimizer = self.model.optimizer.get_config()
-        wanted = {key: optimizer[key] for key in ("name", "learning_rate") if key in optimizer}
+        chosen = {key: optimizer[key] for key in ("name", "learning_rate") if key in optimizer}
         settings = {"epochs": self.params["epochs"], "backend": keras.backend.backend()}
-        recording().state(settings | {"optimizer": wanted})
+        recording().state(settings | {"optimizer": chosen})
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         """Record the epoch's number and the totals so far, which a restart resumes."""
@@ -64,7 +64,7 @@ class MLBenchCallback(keras.callbacks.Callback):
         recording().enter("evaluation")
 
     def on_test_batch_begin(self, batch: int, logs: Any = None) -> None:
-        """Time the evaluation, which goes on."""
+        """Continue to time the evaluation."""
         recording().enter("evaluation")
 
     def on_test_end(self, logs: Any = None) -> None:
@@ -82,7 +82,7 @@ class MLBenchCallback(keras.callbacks.Callback):
         recording().end()
 
     def _count(self, done: int) -> None:
-        """Count the epoch's steps up to so many, each with its share of the samples."""
+        """Count the steps of the epoch up to a number, each with its share of the samples."""
         most = self.params["steps"]
         for step in range(self._counted, done):
             share = self._samples * (step + 1) // most - self._samples * step // most if most else 0
@@ -94,6 +94,6 @@ class MLBenchCallback(keras.callbacks.Callback):
         if self._begun is not None:
             most, done = self.params["steps"], self._begun + self.model.steps_per_execution
             if most is None and keras.backend.backend() != "torch":
-                done = self._begun  # data without a known end: there was none for the last one
+                done = self._begun  # data of unknown length: the last step had no batch
             self._count(min(done, most or done))
             self._begun = None

@@ -1,4 +1,4 @@
-"""PyTorch Lightning: what a Trainer does, and what it logs, on every rank."""
+"""PyTorch Lightning: recording of a Trainer's steps and logged values on every rank."""
 
 import sys
 from argparse import Namespace
@@ -20,7 +20,7 @@ _package = _OLD if _OLD in sys.modules and _NEW not in sys.modules else _NEW
 _Callback: Any = import_module(f"{_package}.callbacks").Callback
 _DummyLogger: Any = import_module(f"{_package}.loggers.logger").DummyLogger
 
-# What Lightning's profiler is told when the next batch is fetched; callbacks are not.
+# Action of Lightning's profiler around the fetch of a batch; no callback is called then.
 _FETCH = ".train_dataloader_next"
 # Where a checkpoint has the totals.
 _TOTALS = "mlbench"
@@ -66,7 +66,7 @@ class MLBenchCallback(_Callback):
         self._samples = 0
 
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
-        """Add a logger to a Trainer that has none of ours."""
+        """Add an MLBenchLogger to a Trainer without one."""
         first = next(one for one in trainer.callbacks if isinstance(one, MLBenchCallback))
         if first is not self or script_has_a_tracker():
             self.mlbench_off = True

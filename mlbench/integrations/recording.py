@@ -1,4 +1,4 @@
-"""What the integrations of one process record together, through one tracker."""
+"""Shared tracker of all integrations in one process."""
 
 import json
 import os
@@ -81,7 +81,7 @@ class Recording:
             self.tracker.load_state_dict(json.loads(path.read_text()))
 
     def end(self) -> None:
-        """Record the totals: what follows, such as a test, is no training."""
+        """Record the totals, because later work, such as a test, is not training."""
         self.enter(None)
         self.tracker.pause()
 
@@ -110,7 +110,7 @@ def agent_hears_mlflow() -> bool:
 
 
 def count_samples(batch: object) -> int:
-    """Return the length of the first array in a batch, however nested; 0 if it has none."""
+    """Return the length of the first array in a nested batch; 0 without arrays."""
     shape = getattr(batch, "shape", None)
     if shape is not None:
         return int(shape[0]) if len(shape) else 0

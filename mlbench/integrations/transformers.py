@@ -97,7 +97,7 @@ class MLBenchCallback(TrainerCallback):
         recording().enter(_next(control))
 
     def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Time the evaluation, which goes on."""
+        """Continue to time the evaluation."""
         recording().enter("evaluation")
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:

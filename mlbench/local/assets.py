@@ -33,7 +33,7 @@ def too_old_for_dashboards(health: Mapping[str, object]) -> str:
 
 
 def runbooks_folder() -> Path:
-    """Return the folder of what to do about each alert, a file of its name."""
+    """Return the folder of the runbooks, one file per alert."""
     return _find("docs/runbooks")
 
 

@@ -69,7 +69,7 @@ def find_token(address: Address, environ: Mapping[str, str] = os.environ) -> str
     try:
         is_own = not own or parse_address(own).url == address.url
     except MLBenchError:
-        is_own = False  # a malformed address is that of no master
+        is_own = False  # a malformed address is not a master's
     return environ.get(names.ENV_TOKEN) if is_own else None
 
 

@@ -48,7 +48,7 @@ class GrafanaError(MLBenchError):
 
 @dataclass(frozen=True)
 class Pushed:
-    """What a push did."""
+    """Outcome of a push."""
 
     folder: Outcome
     data_source: Outcome
@@ -134,7 +134,7 @@ class Grafana:
         return "created"
 
     def _push_data_source(self, wanted: Mapping[str, Any]) -> Outcome:
-        """Create or update the data source. What a user added, such as a certificate, stays."""
+        """Create or update the data source; keep a user's additions, such as a certificate."""
         api, what = self._face.api, f"the data source {DATA_SOURCE_NAME}"
         uid = self._data_source_uid()
         path = f"/datasources/uid/{uid}"
@@ -159,21 +159,21 @@ class Grafana:
         return uids[names.index(DATA_SOURCE_NAME)] if DATA_SOURCE_NAME in names else None
 
     def _push_dashboard(self, board: Mapping[str, Any]) -> Outcome:
-        wanted = {key: value for key, value in board.items() if key not in _SET_BY_GRAFANA}
-        digest = hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()
-        uid, message = wanted["uid"], f"MLBench {own_version()}, {digest[:16]}"
+        fields = {key: value for key, value in board.items() if key not in _SET_BY_GRAFANA}
+        digest = hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
+        uid, message = fields["uid"], f"MLBench {own_version()}, {digest[:16]}"
         what = f"the dashboard {uid}"
         existing = self._find(what, lambda: self._face.dashboard.get_dashboard(uid))
         if existing is not None:
             # Newer versions of Grafana rewrite what they store, but not the version's message.
             if holds(existing, {"meta": {"folderUid": FOLDER_UID}}) and (
-                holds(existing.get("dashboard"), wanted) or self._last_message(uid) == message
+                holds(existing.get("dashboard"), fields) or self._last_message(uid) == message
             ):
                 return "unchanged"
             if holds(existing, {"meta": {"provisioned": True}}):
                 return "provisioned"
         content = {
-            "dashboard": {**wanted, "id": None},
+            "dashboard": {**fields, "id": None},
             "folderUid": FOLDER_UID,
             "message": message,
             "overwrite": True,
@@ -182,12 +182,12 @@ class Grafana:
         return "created" if existing is None else "updated"
 
     def _last_message(self, uid: str) -> str:
-        """Return the message of a dashboard's newest version; empty if there is none."""
+        """Return the message of a dashboard's newest version; empty without a version."""
         path = f"/dashboards/uid/{uid}/versions?limit=1"
         answer = self._ask("its versions", lambda: self._face.api.GET(path), may_be_missing=True)
         # Newer versions of Grafana put the list into an object.
         listed = answer.get("versions") if isinstance(answer, dict) else answer
-        return next((str(one.get("message")) for one in self._objects(listed or [])), "")
+        return next((str(entry.get("message")) for entry in self._objects(listed or [])), "")
 
     def _find(self, what: str, call: Callable[[], Any]) -> dict[str, Any] | None:
         """Return an object, or None where Grafana answers 404."""
@@ -203,7 +203,7 @@ class Grafana:
                 return None
             self._count("failed")
             raise GrafanaError(_refusal(self.url, what, error)) from error
-        # grafana-api raises TypeError for an error page that is no JSON but contains "message".
+        # grafana-api raises TypeError for an error page that contains "message" but is not JSON.
         except (requests.RequestException, ValueError, TypeError) as error:
             self._count("failed")
             raise GrafanaError(_unreachable(self.url, error, self._timeout)) from error
@@ -211,7 +211,7 @@ class Grafana:
         return answer
 
     def _objects(self, answer: Any) -> list[dict[str, Any]]:
-        if isinstance(answer, list) and all(isinstance(one, dict) for one in answer):
+        if isinstance(answer, list) and all(isinstance(entry, dict) for entry in answer):
             return answer
         raise GrafanaError(_no_grafana(self.url))
 
@@ -228,7 +228,7 @@ def holds(found: Any, wanted: Any) -> bool:
 def _data_source(prometheus_url: str, scrape_interval: str) -> dict[str, Any]:
     # Everyone who may look at dashboards may read the address, so the login is kept apart.
     url, login = split_login(prometheus_url)
-    wanted: dict[str, Any] = {
+    data_source: dict[str, Any] = {
         "uid": DATA_SOURCE_UID,
         "name": DATA_SOURCE_NAME,
         "type": "prometheus",
@@ -237,9 +237,9 @@ def _data_source(prometheus_url: str, scrape_interval: str) -> dict[str, Any]:
         "jsonData": {"httpMethod": "POST", "timeInterval": scrape_interval},
     }
     if login is not None:
-        wanted |= {"basicAuth": True, "basicAuthUser": login.user}
-        wanted["secureJsonData"] = {"basicAuthPassword": login.password}
-    return wanted
+        data_source |= {"basicAuth": True, "basicAuthUser": login.user}
+        data_source["secureJsonData"] = {"basicAuthPassword": login.password}
+    return data_source
 
 
 def _readable(source: Mapping[str, Any]) -> dict[str, Any]:

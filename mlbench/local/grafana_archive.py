@@ -34,7 +34,7 @@ _MARK: Final = ".sha256"
 
 @dataclass(frozen=True)
 class GrafanaArchive:
-    """Where an archive is, and its SHA-256."""
+    """Address and SHA-256 of an archive."""
 
     url: str
     sha256: str

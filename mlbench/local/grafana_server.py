@@ -66,8 +66,8 @@ def _in_home(home: Path) -> InstalledGrafana | None:
 
 
 def _which(path: str | None, programs: Iterable[str]) -> Path | None:
-    found = next(filter(None, (shutil.which(name, path=path) for name in programs)), None)
-    return Path(found).absolute() if found else None
+    program = next(filter(None, (shutil.which(name, path=path) for name in programs)), None)
+    return Path(program).absolute() if program else None
 
 
 def _is_home(folder: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Where the local stack keeps its state: every path under $MLBENCH_HOME."""
+"""Paths of the local stack's state, under $MLBENCH_HOME."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from mlbench.contract.errors import NotConnectedError
 
 @dataclass(frozen=True)
 class Connection:
-    """How to reach a master and what is beside it."""
+    """Addresses of a master, its Prometheus and its Grafana."""
 
     url: str
     token: str
@@ -35,7 +35,7 @@ class Home:
         self.connection_file = root / "connection.json"
         """The ``Connection`` to the running stack, as JSON, mode 0600."""
         self.database = root / "mlbench.db"
-        """The master's SQLite database; the controller's lease lies beside it."""
+        """SQLite database of the master; the controller's lease is in the same folder."""
         self.logs = root / "logs"
         """One log file for each process of the stack."""
         self.prometheus = root / "prometheus"
@@ -57,7 +57,7 @@ class Home:
         self.pool_spec = root / "pool.json"
         """How many workers there should be; the controller's local pool writes it."""
         self.pool_status = root / "pool-status.json"
-        """Which workers there are; the supervisor writes it."""
+        """Current workers, written by the supervisor."""
         self.switch = root / "switch"
         """Holds the number of the process that holds the switch of local networks."""
         self.supervisor_lock = root / "supervisor.lock"

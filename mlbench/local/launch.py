@@ -34,7 +34,7 @@ def run_in_front(
 ) -> None:
     """Run a stack until SIGTERM or Ctrl-C; StackError if it cannot be started, or runs already."""
     check_installed()
-    # Only this user may read what its processes write.
+    # Files of the stack are readable only by this user.
     os.umask(_PRIVATE)
     try:
         with _lock(home):
@@ -79,7 +79,7 @@ def start_detached(home: Home, workers: int, listen: Listen = THIS_MACHINE) -> C
             except NotConnectedError:
                 time.sleep(0.05)
     except KeyboardInterrupt:
-        # It has a session of its own: Ctrl-C did not reach it.
+        # It runs in another session, which Ctrl-C does not reach.
         os.kill(pid, signal.SIGTERM)
         os.waitpid(pid, 0)
         raise
@@ -130,8 +130,8 @@ def stop(home: Home) -> bool:
 
 
 def running_supervisor(home: Home) -> int | None:
-    """Return the process id of the home folder's supervisor, or None if there is none."""
-    # There may be no such home folder, or it is none of this user's.
+    """Return the process id of the home folder's supervisor, or None."""
+    # The home folder may not exist, or belong to another user.
     with suppress(OSError), home.supervisor_lock.open("r+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

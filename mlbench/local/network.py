@@ -35,7 +35,7 @@ _NO_LATENCY = "what workers here send can be neither late nor lost"
 
 @dataclass(frozen=True)
 class Network:
-    """What this machine can do for the network of workers; each reason is empty if it can."""
+    """Network abilities of this machine; each field is the reason for a lack, empty if able."""
 
     no_bandwidth: str = ""
     no_latency: str = ""

@@ -19,7 +19,7 @@ class LocalWorker:
     trouble: str = ""
     """Why it is not alive; empty if it is."""
     port: int = 0
-    """Where its agent is woken, and serves its metrics."""
+    """Port on which the agent is woken, and serves its metrics."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class PoolFiles:
 
     def read_wanted(self) -> int | None:
         """Return the wanted number of workers, or None before the controller has set it."""
-        found = _read(self.home.pool_spec)
-        return int(found["workers"]) if found else None
+        spec = _read(self.home.pool_spec)
+        return int(spec["workers"]) if spec else None
 
     def write_status(self, workers: Sequence[LocalWorker]) -> None:
         """Set the workers there are."""
@@ -45,10 +45,10 @@ class PoolFiles:
     def read_status(self) -> list[LocalWorker]:
         """Return the workers there are."""
         try:
-            found = self.home.pool_status.stat()
+            status = self.home.pool_status.stat()
         except FileNotFoundError:
             return []
-        return [*_read_workers(self.home.pool_status, found.st_ino, found.st_mtime_ns)]
+        return [*_read_workers(self.home.pool_status, status.st_ino, status.st_mtime_ns)]
 
 
 @lru_cache(maxsize=1)

@@ -44,7 +44,7 @@ _RETENTION = "1y"
 # The lowest cost that bcrypt has: the password is random, so nobody guesses it however fast.
 _BCRYPT_ROUNDS = 4
 
-# With fewer cores, a core of their own would take too much from the runs.
+# On a machine with fewer cores, reserving one would take too much from the runs.
 _FEWEST_CORES = 4
 
 # The user's own Grafana; for the controller only.
@@ -79,7 +79,7 @@ class Listen:
     port: int | None = None
     """Port of the API; None for a free one near 8000."""
     prometheus_port: int | None = None
-    """Port of Prometheus; None for that of the last start, or a free one near 9090."""
+    """Port of Prometheus; None for the port of the last start, or a free one near 9090."""
 
     @property
     def is_local(self) -> bool:
@@ -114,7 +114,7 @@ class Service:
         return f"{LOOPBACK}:{self.port}"
 
     def answers(self) -> bool:
-        """Check whether it works, as far as HTTP tells: it answers a GET with 200."""
+        """Return whether the service responds to a GET with 200."""
         if self.port is None:
             return True
         headers = {"Authorization": self.login.header} if self.login else {}
@@ -151,11 +151,11 @@ class Services:
         self.prometheus_url = with_login(self._prometheus_url, self._prometheus_login)
         ability = network.probe()
         switch = ability.switch(home.switch)
-        given = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
+        excluded = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
         self._environ = {
             **{key: value for key, value in os.environ.items() if key not in _OUR_VARIABLES},
             # The stack's own traffic keeps away from the user's proxy.
-            **dict.fromkeys(("no_proxy", "NO_PROXY"), f"{given},{LOOPBACK}".lstrip(",")),
+            **dict.fromkeys(("no_proxy", "NO_PROXY"), f"{excluded},{LOOPBACK}".lstrip(",")),
             names.ENV_HOME: str(home.root),
         }
         self._all_cores = os.sched_getaffinity(0)
@@ -235,9 +235,9 @@ class Services:
         )
 
     def _master(self, port: int) -> Service:
-        # Where a browser reaches the user's own Grafana, or else the stack's.
-        given = (names.ENV_GRAFANA_PUBLIC_URL, names.ENV_GRAFANA_URL)
-        grafana_url = next(filter(None, map(os.environ.get, given)), self.grafana_url)
+        # Address of the user's own Grafana, or else the stack's, for the browser.
+        variables = (names.ENV_GRAFANA_PUBLIC_URL, names.ENV_GRAFANA_URL)
+        grafana_url = next(filter(None, map(os.environ.get, variables)), self.grafana_url)
         host = self._listen.host
         # The stack itself, and local clients, use the loopback address.
         others = [] if self._listen.is_local else [host]
@@ -387,7 +387,7 @@ def check_installed() -> None:
 
 
 def _given(*variables: str) -> dict[str, str]:
-    """Return those of the variables that the user has set."""
+    """Return the variables that the user has set."""
     return {name: os.environ[name] for name in variables if name in os.environ}
 
 

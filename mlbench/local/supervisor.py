@@ -33,7 +33,7 @@ _LONGEST_PAUSE_SECONDS = 10.0
 # The start is given up once a service has ended this often.
 _ENDS_WHILE_STARTING = 3
 _LAST_LINES = 10
-# Where services run: no module lies there that one of them could import by mistake.
+# Working folder of services, without modules that they could import by mistake.
 _RUN_IN = "/"
 _PR_SET_PDEATHSIG = 1
 
@@ -46,7 +46,7 @@ class _Child:
     process: subprocess.Popen[bytes]
     started_at: float
     log_begin: int
-    """Where in the log its output begins."""
+    """Offset of its output in the log, in bytes."""
     pause: float = 0.0
     """Seconds from this start to the next one, at least."""
     restarts: int = 0
@@ -110,7 +110,7 @@ class Supervisor:
 
     @contextmanager
     def _tried_again(self, failure: str) -> Iterator[None]:
-        """Survive an error such as a full disk, as the next tick tries again. Log it once."""
+        """Survive an error such as a full disk, because the next tick retries. Log it once."""
         try:
             yield
         except (OSError, StackError) as error:
@@ -123,10 +123,10 @@ class Supervisor:
 
     def _prepare(self) -> None:
         # The last stack's workers had other ports: a status like theirs must be written anew.
-        for left in (self._home.pool_spec, self._home.pool_status):
-            left.unlink(missing_ok=True)
+        for file in (self._home.pool_spec, self._home.pool_status):
+            file.unlink(missing_ok=True)
         self._home.logs.mkdir(parents=True, exist_ok=True)
-        # The configuration lies beside the scrape targets, without rules of an older version.
+        # The configuration is in the folder of the scrape targets, without old rules.
         source, home = prometheus_folder(), self._home.prometheus
         shutil.rmtree(home / "rules", ignore_errors=True)
         # copyfile: the originals may be read by everyone, the copies must not.
@@ -227,9 +227,9 @@ class Supervisor:
                 log.warning("%s ended with code %d; restarted it", child.service.name, code)
 
     def _adjust_workers(self) -> None:
-        """Run as many workers as the controller's pool asks for, and report which there are."""
-        wanted = self._pool.read_wanted() or self._workers
-        services = [self._services.worker(number) for number in range(wanted)]
+        """Run the number of workers that the controller's pool requests, and report them."""
+        count = self._pool.read_wanted() or self._workers
+        services = [self._services.worker(number) for number in range(count)]
         for service in services:
             if service.name not in self._children:
                 with self._tried_again(f"{service.name} cannot be started"):

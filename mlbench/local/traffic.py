@@ -32,7 +32,7 @@ def parse_traffic(table: str) -> Traffic:
 
 
 def traffic_from_now() -> Callable[[], Traffic]:
-    """Return a function that tells what this network namespace has carried since this call."""
+    """Return a function that reports the traffic of this network namespace since this call."""
     begun = parse_traffic(TABLE.read_text())
 
     def since() -> Traffic:

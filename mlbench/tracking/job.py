@@ -1,7 +1,7 @@
-"""Which job a process is a rank of, by the environment variables of its launcher and by its user.
+"""The job and rank of a process, from the environment variables of its launcher and from its user.
 
-Slurm, torchrun, MPI and Kubeflow set theirs by themselves. Pods of a Job and of a JobSet are told
-little; their manifest can pass on these labels by the downward API:
+Slurm, torchrun, MPI and Kubeflow set their variables automatically. Pods of a Job or a JobSet get
+few variables; their manifest can pass on these labels by the downward API:
 
 | variable | label |
 |---|---|
@@ -24,19 +24,19 @@ from mlbench.contract.errors import JobError
 
 @dataclass(frozen=True)
 class Job:
-    """What a process is told by its launcher: which job it is a rank of."""
+    """The job and rank of a process."""
 
-    key: str  # that all ranks of the job share, and no other job of its time
+    key: str  # shared by all ranks of the job, and by no other job at the time
     rank: int
     num_workers: int
-    launcher: str  # the name of one of ours; "shell" is one process alone
+    launcher: str  # a name in _LAUNCHERS; "shell" is a single process
     attempt: int = 1
     max_restarts: int = 0
 
 
 @dataclass(frozen=True)
 class Found:
-    """What the variables of a launcher say; None is what they leave open."""
+    """Content of the variables of a launcher; None where they are not set."""
 
     key: str | None
     rank: int | None
@@ -47,7 +47,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Variables:
-    """The environment, in which an empty variable is as good as none, and what goes with it."""
+    """Environment, host name and options. An empty variable counts as not set."""
 
     environ: Mapping[str, str]
     hostname: str
@@ -58,7 +58,7 @@ class Variables:
         return next((self.environ[name] for name in names if self.environ.get(name)), None)
 
     def number(self, *names: str) -> int | None:
-        """Return the first of these variables that is set, as a number."""
+        """Return the number in the first of these variables that is set."""
         return next((_number(self.environ[n], n) for n in names if self.environ.get(n)), None)
 
     def count(self, name: str) -> int:
@@ -66,14 +66,14 @@ class Variables:
         return self.number(name) or 0
 
     def master(self) -> str | None:
-        """Return where rank 0 listens; a loopback address is this machine's, so by its name."""
+        """Return the address of rank 0; a loopback address is replaced by the host name."""
         address = self.text("MASTER_ADDR")
         if address and re.fullmatch(r"localhost|127\.[\d.]+|::1", address):
             address = self.hostname
         return _joined(address, self.text("MASTER_PORT"), by=":")
 
     def slurm_job(self) -> str | None:
-        """Return a name for the Slurm job, of which each task of an array is one."""
+        """Return a name for the Slurm job; each task of an array is a job."""
         job = self.text("SLURM_JOB_ID")
         return job and _joined(self.text("SLURM_CLUSTER_NAME"), job)
 
@@ -95,7 +95,7 @@ def _index(hostname: str) -> tuple[str, int | None]:
 
 
 def _torchrun(v: Variables) -> Found | None:
-    """Attempts after a requeue by Slurm come after all that there can have been before."""
+    """Read torchrun's variables; a requeue by Slurm continues the count of attempts."""
     run_id = v.text("TORCHELASTIC_RUN_ID")
     if run_id is None:
         return None
@@ -111,7 +111,7 @@ def _torchrun(v: Variables) -> Found | None:
 
 
 def _open_mpi(v: Variables) -> Found | None:
-    """Version 4 draws a random number for a job, 5 names it by mpirun's machine and process."""
+    """Read Open MPI's variables; the key is random in version 4, mpirun's process in 5."""
     rank = v.number("OMPI_COMM_WORLD_RANK")
     if rank is None:
         return None
@@ -120,7 +120,7 @@ def _open_mpi(v: Variables) -> Found | None:
 
 
 def _pmi(v: Variables) -> Found | None:
-    """Intel MPI names a job, MPICH does not, but a batch system does. srun may set the same."""
+    """Read PMI variables; Intel MPI sets a key, for MPICH the batch system does."""
     rank, size = v.number("PMI_RANK"), v.number("PMI_SIZE")
     if rank is None or v.text("PMI_JOBID") == f"{v.text('SLURM_JOB_ID')}.{v.text('SLURM_STEP_ID')}":
         return None
@@ -131,7 +131,7 @@ def _pmi(v: Variables) -> Found | None:
 
 
 def _kubeflow(v: Variables) -> Found | None:
-    """A container is told what its torchrun should do; a pod of an elastic job, not its rank."""
+    """Read Kubeflow's variables for torchrun; pods of an elastic job do not know their rank."""
     nodes = v.text("PET_NNODES")
     if nodes is None:
         return None
@@ -156,7 +156,7 @@ def _environment(v: Variables) -> Found | None:
 
 
 def _slurm(v: Variables) -> Found | None:
-    """A batch script is told of tasks too, but is one process: it is no step."""
+    """Read Slurm's variables; a batch script is a single process, although it sees the tasks."""
     job, step = v.slurm_job(), v.text("SLURM_STEP_ID")
     attempt = v.count("SLURM_RESTART_COUNT") + 1
     if job is None:
@@ -168,7 +168,7 @@ def _slurm(v: Variables) -> Found | None:
 
 
 def _jobset(v: Variables) -> Found | None:
-    """All Jobs of the set have to be of one size, as ranks are counted through them."""
+    """Read JobSet's variables; all Jobs must have the same size to number the ranks."""
     name, index = v.text("JOBSET_UID", "JOBSET_NAME"), v.number("JOB_COMPLETION_INDEX")
     if name is None or index is None:
         return None
@@ -184,7 +184,7 @@ def _jobset(v: Variables) -> Found | None:
 
 
 def _job(v: Variables) -> Found | None:
-    """The name of a pod's machine is that of its Job, and its index; not on the node's network."""
+    """Read the index in a Job; the host name is JOB-INDEX, except on the node's network."""
     index = v.number("JOB_COMPLETION_INDEX")
     if index is None:
         return None
@@ -198,7 +198,7 @@ def _shell(v: Variables) -> Found:
 
 @dataclass(frozen=True)
 class Launcher:
-    """What starts the ranks of a job, and how to read what it tells them."""
+    """A launcher, and the reader of its variables."""
 
     name: str
     variables: str  # of rank and size, for messages

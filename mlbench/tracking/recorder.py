@@ -155,7 +155,7 @@ def to_number(field: str, value: SupportsFloat) -> int | float:
     try:
         number = item() if callable(item) else value
         number = int(number) if isinstance(number, int) else to_float(number)
-    except Exception:  # libraries raise errors of their own
+    except Exception:  # libraries raise exceptions of any type
         words = f"{field}: must be a number (got {value!r:.80}). Convert it, for example by int()."
         raise TypeError(words) from None
     if not isfinite(number):

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from mlbench.tracking.job_totals import TotalsFile
     from mlbench.tracking.totals import Totals
 
-# The shortest time between updates of the scraped totals. Scrapes come every few seconds.
+# Minimum time between updates of the scraped totals. Scrapes come every few seconds.
 _PUBLISH_SECONDS = 0.25
-# Steps record the totals when so much time has passed since, and so large a part of the training:
-# a long one has no more of them than a result can be computed from at once.
+# Steps record the totals after this time and this fraction of the training time, so that a long
+# training does not record more totals than a result can be computed from.
 _TOTALS_SECONDS, _TOTALS_PART = 1.0, 1 / 500
 
-# Prometheus holds one value of a series per millisecond. The totals wait for the next one, as
+# Prometheus stores one value of a series per millisecond. The totals wait for the next one, because
 # ``train_seconds`` may have been recorded with an accuracy just before.
 _MILLISECOND = 0.001
 
@@ -47,13 +47,13 @@ class PhaseTimer:
 
     @property
     def seconds(self) -> float:
-        """The time so far, including that of an open block."""
+        """Seconds so far, including an open block."""
         entered = self._entered  # once: another thread may read this
         return self._before + (perf_counter() - entered if entered else 0.0)
 
     @property
     def before(self) -> float:
-        """The time before the open block; all of it outside of one."""
+        """Seconds before the open block; all seconds outside of a block."""
         return self._before
 
     def begin_with(self, seconds: float) -> None:
@@ -97,8 +97,8 @@ class _HiddenTimer:
 class Tracker:
     """Records the training of one rank.
 
-    Of several processes in one worker, each has a tracker of its own: made when its rank is known,
-    as it is from the start under torchrun, else once ``torch.distributed`` is initialized.
+    Each process of a worker creates its own tracker once its rank is known: from the start under
+    torchrun, otherwise after the initialization of ``torch.distributed``.
 
     In a run, where the agent has set the environment, each value is stored in Prometheus with its
     own time. Elsewhere the same code records nothing::
@@ -117,10 +117,10 @@ class Tracker:
     """
 
     active: ClassVar[set["Tracker"]] = set()
-    """The process's trackers that record."""
+    """Recording trackers of the process."""
 
     def __init__(self, environ: Mapping[str, str] = os.environ, *, run: str | None = None) -> None:
-        """Begin; ``run`` names a run to begin too, as ``mlbench.record`` does."""
+        """Start the tracker; with ``run``, record this process as a run of that name."""
         if run is not None:
             from mlbench.tracking.companion import record  # noqa: PLC0415
 
@@ -132,10 +132,10 @@ class Tracker:
         self.goal_reached = False
         """Whether a logged value has reached the goal."""
         self.goal_seconds: float | None = None
-        """Training time when it did; None if it has not, or before the checkpoint."""
+        """Training time at which the goal was reached; None before, or if before the checkpoint."""
         mark = open_mark(environ if environ.get(names.ENV_METRICS_FILE) else {})
         self._timers = {phase: PhaseTimer(0.0, mark, i) for i, phase in enumerate(PHASES, 1)}
-        # Phases of other threads overlap the training, so they are no part of its time.
+        # Phases of other threads overlap the training, so they do not count as its time.
         self._thread = threading.get_ident()
         self._hidden: dict[Phase, float] = {}
         self._hidden_lock = threading.Lock()
@@ -189,8 +189,8 @@ class Tracker:
     ) -> None:
         """Record values with the time now: numbers (also 0-d tensors or arrays) or texts.
 
-        Names that are no Python identifiers go into the mapping: ``t.log({"val_Prec@1": 97.1})``.
-        ``step`` is recorded as a series of its own at the same time.
+        Names that are not Python identifiers go into the mapping: ``t.log({"val_Prec@1": 97.1})``.
+        ``step`` is recorded as a separate series at the same time.
 
         Raises:
             TypeError: a value is neither a number nor a text, or the step is not a number.
@@ -242,7 +242,7 @@ class Tracker:
 
         The first call starts the clock of ``train_seconds``: what happens before, such as loading
         data, does not count as training. An epoch that a checkpoint was in the middle of has begun
-        already, and goes on.
+        already, and continues.
         """
         if self._paused_at is not None:
             self._train_seconds_before, self._paused_at = self._paused_at, None
@@ -295,17 +295,17 @@ class Tracker:
             self.log(metrics, step=self.steps)
 
     def checkpoint(self, size: int) -> None:
-        """Record that a checkpoint of all steps so far lies on the disk, in ``size`` bytes."""
+        """Record that a checkpoint of all steps so far is on disk, with ``size`` bytes."""
         time.sleep(_MILLISECOND)
         saved = {names.CHECKPOINT_STEP: self.steps, names.CHECKPOINT_BYTES: size}
         self.log({**saved, **self._cumulative()}, step=self.steps)
-        time.sleep(_MILLISECOND)  # what comes later is none of what the checkpoint contains
+        time.sleep(_MILLISECOND)  # later values are not part of the checkpoint
 
     def goal(self, metric: str, value: float, *, lower_is_better: bool = False) -> None:
         """Set the goal: time to accuracy ends when ``metric`` reaches ``value``.
 
         Raises:
-            ValueError: no metric has this name, or the value is no finite number.
+            ValueError: the name is invalid, or the value is not finite.
         """
         check_name(metric)
         target = to_float(value)
@@ -410,12 +410,12 @@ class Tracker:
 
     def _check_goal(self, value: Value, seconds: float) -> None:
         assert self._goal is not None
-        _, wanted, lower_is_better = self._goal
+        _, target, lower_is_better = self._goal
         try:
             number = to_float(value)
         except ValueError:
-            return  # a text, such as "diverged", reaches no goal
-        if not self.goal_reached and reaches(number, wanted, lower_is_better=lower_is_better):
+            return  # a string such as "diverged" does not reach the goal
+        if not self.goal_reached and reaches(number, target, lower_is_better=lower_is_better):
             self.goal_reached, self.goal_seconds = True, seconds
 
     def _cumulative(self) -> dict[str, Value]:
@@ -426,7 +426,7 @@ class Tracker:
         }
         with self._hidden_lock:
             phases |= {names.hidden_metric(p): seconds for p, seconds in self._hidden.items()}
-        # A step may not have told its samples: then nobody knows them.
+        # Without reported samples, their number is unknown.
         samples = {names.SAMPLES: self.samples} if self.samples else {}
         self._recorded_seconds = self.train_seconds
         return {**samples, names.TRAIN_SECONDS: self._recorded_seconds, **phases}
