@@ -1,4 +1,4 @@
-"""Calls about what runs write and record: logs and metrics."""
+"""API calls about logs and metrics."""
 
 import json
 import math
@@ -25,7 +25,7 @@ _Names = str | Sequence[str]
 
 @dataclass(frozen=True)
 class Sample:
-    """A value to add to a run or to a pod: give one of ``run_id`` and ``pod_name``."""
+    """A value to add to a run or to a pod; exactly one of ``run_id`` and ``pod_name`` is set."""
 
     name: str
     """Name of the metric; for one rank, it ends with `` @ RANK``."""
@@ -69,12 +69,12 @@ class MetricCalls(Calls):
 
         Args:
             run_id: the run.
-            rank: who wrote it.
-            stream: what it was written to.
-            offset: the piece that begins at this byte.
-            tail: instead, this many of the last lines.
-            before: instead, the lines that end at this byte, as many as fit into an answer.
-            attempt: of the run; by default the latest one.
+            rank: the rank that wrote the log.
+            stream: ``stdout`` or ``stderr``.
+            offset: return the piece that starts at this byte.
+            tail: instead, return this number of last lines.
+            before: instead, return the lines that end at this byte, up to the size limit.
+            attempt: the attempt of the run; by default the latest.
         """
         where = {"before": before, "tail": tail, "offset": offset}
         chosen = next(name for name, place in where.items() if place is not None)
@@ -133,12 +133,12 @@ class MetricCalls(Calls):
 
         Args:
             run_id: the run.
-            since: only what is newer; a datetime without a zone is in UTC.
-            summarize: at most this many points of each series, averaged.
+            since: return only newer points; a datetime without a zone is in UTC.
+            summarize: the maximum number of points of each series, averaged.
             metric_filter: only this metric of all ranks, or this series, or several of them.
             last_n: only the last points of each series.
-            until: only what is dated up to this moment.
-            line: of a run that was restarted, what led to its last model, the rest, or both.
+            until: return only points up to this time.
+            line: for a restarted run, the values that led to its last model, the rest, or all.
         """
         params = _selection("run", since, summarize, metric_filter, last_n, until)
         return self._get(path_of("metrics", run_id), _series, {**params, "line": line})
@@ -201,8 +201,8 @@ class MetricCalls(Calls):
             file: open for writing. After an error it holds a part of the answer.
             format: of the file. ``mllog`` is that of MLPerf's logging, of the whole run, for its
                 compliance checker.
-            since: only what is newer; a datetime without a zone is in UTC.
-            summarize: at most this many points of each series, averaged.
+            since: return only newer points; a datetime without a zone is in UTC.
+            summarize: the maximum number of points of each series, averaged.
             on_progress: called after each piece with the bytes received so far, and with all
                 there will be, if the master says.
         """

@@ -103,7 +103,7 @@ class ResultCalls(Calls):
         after_seconds: float | None = None,
         price: float | None = None,
     ) -> "Future[Answer[Comparison]]":
-        """Get up to 200 runs side by side, and whether they can be compared.
+        """Get the comparison of up to 200 runs, and whether it is fair.
 
         The options are those of ``get_result``.
         """

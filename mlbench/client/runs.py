@@ -1,4 +1,4 @@
-"""Calls about runs: ordering, editing, what they left, and their archives."""
+"""API calls about runs: submission, editing, output files and archives."""
 
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -120,10 +120,10 @@ class RunCalls(Calls):
         light_target: bool = False,
         **options: Unpack[RunOptions],
     ) -> Future[Answer[Run]]:
-        """Order a run, which starts as soon as there are workers.
+        """Submit a run, which starts as soon as workers are available.
 
-        One of ``benchmark``, ``image`` and ``custom_image_name`` says what to run. An order is
-        never sent twice: after a ``NoAnswerError``, look with ``get_runs`` whether it arrived.
+        Set one of ``benchmark``, ``image`` and ``custom_image_name``. The request is never
+        repeated: after a ``NoAnswerError``, check with ``get_runs`` whether it arrived.
 
         Args:
             name: any text.
@@ -131,7 +131,7 @@ class RunCalls(Calls):
             num_cpus: cores of each worker; None for its share of them, where there are fewer.
             max_bandwidth: between workers, in Mbit/s. Where it cannot be limited to 1000, that
                 asks for nothing, as None does.
-            image: an official benchmark: a key of ``MLBENCH_IMAGES``, or what stands for it there.
+            image: an official benchmark: a key or a value of ``MLBENCH_IMAGES``.
             backend: one of ``MLBENCH_BACKENDS``, in any case.
             custom_image_name: any image, to run ``custom_image_command`` in.
             custom_image_command: the command.
@@ -168,7 +168,7 @@ class RunCalls(Calls):
         return self._http.request("POST", "/api/runs/", to_record(Run), body=body, repeatable=False)
 
     def stop_run(self, run_id: int | str) -> Future[Answer[Run]]:
-        """Ask for a run to be stopped. It has stopped when its state is STOPPED."""
+        """Request to stop a run. It has stopped when its state is STOPPED."""
         return self._http.request("POST", path_of("runs", run_id, "stop"), to_record(Run))
 
     def edit_run(
@@ -181,15 +181,15 @@ class RunCalls(Calls):
         remove_tags: Sequence[str] = (),
         note: str | None = None,
     ) -> Future[Answer[Run]]:
-        """Change what is said of a run, also after its end; None leaves as it is.
+        """Change the title, tags or note of a run, also after its end; None changes nothing.
 
         Args:
             run_id: the run.
-            title: what it is to be called; empty for its own name.
-            tags: all of its tags.
-            add_tags: tags that it gets besides, whatever others add at the same time.
-            remove_tags: tags that it has no more.
-            note: a text in Markdown.
+            title: the new title; empty for the original name.
+            tags: all tags, replacing the existing ones.
+            add_tags: tags to add; concurrent additions by others are kept.
+            remove_tags: tags to remove.
+            note: a note in Markdown.
         """
         changed = {"add_tags": [*add_tags], "remove_tags": [*remove_tags]}
         body = given(title=title, tags=tags, note=note) | changed
@@ -239,9 +239,9 @@ class RunCalls(Calls):
     def ask_autopsy(
         self, run_id: int | str, *, native: int | None = None
     ) -> "Future[Answer[Autopsy]]":
-        """Ask the ranks of a run that is running; ``get_autopsy`` has their answers within 20 s.
+        """Request a diagnosis of a running run; ``get_autopsy`` returns it within 20 s.
 
-        Of the rank ``native``, they are asked for the frames of C too, for which it stands still.
+        The rank ``native`` also reports its C frames, and is paused for that.
         """
         from mlbench.contract.autopsy import Autopsy  # noqa: PLC0415 - its classes take a while to make
 
@@ -250,7 +250,7 @@ class RunCalls(Calls):
         return self._http.request("POST", path, to_record(Autopsy), params=params)
 
     def get_profiles(self, run_id: int | str) -> "Future[Answer[list[RankProfile]]]":
-        """Get the profiles of a run's ranks, the last five; their files are among the run's."""
+        """Get the last five profiles of a run; their files are among the files of the run."""
         from mlbench.contract.profiles import RankProfile  # noqa: PLC0415 - its classes take a while to make
 
         return self._get(path_of("runs", run_id, "profiles"), to_records(RankProfile))
@@ -258,7 +258,7 @@ class RunCalls(Calls):
     def ask_profile(
         self, run_id: int | str, *, rank: int = 0, seconds: int = 5
     ) -> "Future[Answer[RankProfile]]":
-        """Profile a rank for some seconds, at most 60; ``get_profiles`` tells once it is done."""
+        """Profile a rank for up to 60 seconds; ``get_profiles`` returns the profile when done."""
         from mlbench.contract.profiles import RankProfile  # noqa: PLC0415 - its classes take a while to make
 
         path, body = path_of("runs", run_id, "profiles"), {"rank": rank, "seconds": seconds}
@@ -276,7 +276,7 @@ class RunCalls(Calls):
     def get_files(
         self, run_id: int | str, *, attempt: int | None = None
     ) -> Future[Answer[list[RunFile]]]:
-        """Get what each rank left in ``$MLBENCH_OUTPUT``: by default in the latest attempt."""
+        """Get the output files of each rank, by default of the latest attempt."""
         params = given(attempt=attempt)
         return self._get(path_of("runs", run_id, "files"), to_records(RunFile), params)
 
