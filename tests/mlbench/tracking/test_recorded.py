@@ -264,7 +264,7 @@ def test_the_end_is_known_where_every_companion_is_killed(
             time.sleep(0.05)
         _, words = process.communicate(timeout=20)
     [folder] = left_in(user)
-    assert (process.returncode, f"`mlbench ship {folder}` sends" in words) == (0, True), words
+    assert (process.returncode, f"with `mlbench ship {folder}`" in words) == (0, True), words
     done = run_text([RECORD[0], "ship", folder], env=user)
     ended = sealed(client, run_of(client, done.stderr))
     assert (ended.state, ended.ranks[0].exit_code) == ("FINISHED", 0)
