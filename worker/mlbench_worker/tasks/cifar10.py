@@ -4,29 +4,31 @@ Data: CIFAR-10's 50,000 training and 10,000 validation images of 32x32 pixels, e
 normalized by its mean and deviation over the training images. Training images are shifted by up to
 4 pixels either way and mirrored at random (He et al. 2015, section 4.2).
 Model: ResNet-20, 32, 44 or 56, version 1 (He et al.: Deep Residual Learning for Image Recognition,
-2015, section 4.2) or 2 (the same authors: Identity Mappings in Deep Residual Networks, 2016).
+2015, section 4.2) or version 2 (He et al.: Identity Mappings in Deep Residual Networks, 2016).
 Algorithm: synchronous SGD with momentum. Each worker takes 128 images a step, gradients are
 averaged over all workers by all-reduce. Batch norm sees a worker's own images, and its running
 statistics are averaged over the workers before each evaluation.
-Hyper-parameters: those of He et al. 2015 for one worker: learning rate 0.1, divided by 10 after 82
-and 123 of 164 epochs (32,000 and 48,000 of 64,000 steps), momentum 0.9, weight decay 0.0001. For
-more workers the learning rate grows with the batch, over 5 epochs of warm-up (Goyal et al. 2017).
-That is the recipe he-2015. With mlbench-2020 the rates are those of MLBench's own task, as its
-repository mlbench-benchmarks has it since November 2020: 0.02 for each worker, reached in log2 of
-their number epochs, and halved, down to 0.02, when the validation loss does not fall; one worker
-trains at 0.02 throughout. With one-cycle (Smith and Topin 2018) it rises from zero to 0.2 for each
-worker and falls to zero again within 8 epochs: the shortest way to the goal. All else
-is the same; MLBench's model differs in its shortcuts, which are projections, and each of its
-workers stays with its own part of the images.
+Hyper-parameters: momentum 0.9, weight decay 0.0001, and the learning rate of one of three recipes.
+
+- he-2015: He et al. 2015 for one worker, 0.1, divided by 10 after 82 and 123 of 164 epochs (32,000
+  and 48,000 of 64,000 steps). With more workers the learning rate grows with the batch, over 5
+  epochs of warm-up (Goyal et al. 2017).
+- mlbench-2020: MLBench's own task, in the repository mlbench-benchmarks since November 2020. The
+  rate is 0.02 per worker, reached after log2(workers) epochs. It is halved, down to 0.02, when the
+  validation loss does not fall. One worker trains at 0.02 throughout. MLBench's model also differs
+  in its shortcuts, which are projections, and each of its workers keeps its own part of the images.
+- one-cycle: Smith and Topin 2018. The rate rises from zero to 0.2 per worker and falls to zero
+  again within 8 epochs: the shortest way to the goal.
+
 Goal: ``val_global_Prec@1`` of 80 % (light: 70 %), evaluated after each epoch.
 
-He et al. report 91.25 % after all epochs with ResNet-20. No trial on the standard archive was made
-with this implementation, and none of all epochs. On one of images that had been JPEG files, two
-workers with one-cycle and bf16 reach 80 % after 7 or 8 epochs (5 of 5 seeds), and one worker with
-mlbench-2020 after 20 (seed 1; both: docs/results.md); one with he-2015 and bf16 has 52, 61, 64, 70
-and 73 % after the first five (seed 1). On two cores of an AMD EPYC (family 26) at 2.6 GHz it trains
-ResNet-20 on 790 images a second (720 to 950 in 7 trials), on 1,160 with bf16 (990 to 1,330); on two
-of an Intel Xeon without AMX, on 650 to 670, and on 470 with bf16.
+He et al. report 91.25 % after all epochs with ResNet-20. This implementation has not been tried on
+the standard archive, nor over all epochs. On an archive made of JPEG files, two workers with
+one-cycle and bf16 reach 80 % after 7 or 8 epochs (5 of 5 seeds), and one worker with mlbench-2020
+after 20 (seed 1; both: docs/results.md). One worker with he-2015 and bf16 has 52, 61, 64, 70 and
+73 % after the first five epochs (seed 1). ResNet-20 trains on 790 images a second on two cores of
+an AMD EPYC (family 26) at 2.6 GHz (720 to 950 in 7 trials), on 1,160 with bf16 (990 to 1,330). On
+two cores of an Intel Xeon without AMX it trains on 650 to 670, and on 470 with bf16.
 """
 
 import torch
@@ -43,16 +45,12 @@ from mlbench_worker.ranks.process import run
 from mlbench_worker.training import schedules
 from mlbench_worker.training.session import start
 
-# The batch that the learning rate is given for.
 _REFERENCE_BATCH = 128
-_WARMUP_EPOCHS = 5
-_DECAY_EPOCHS = (82, 123)
-_SHIFT = 4
-_VALIDATION_BATCH = 500
+"""The batch size for which the learning rate is given."""
 
 
 def main(config: Cifar10Options) -> None:
-    """Train until the goal is reached or the epochs are over."""
+    """Train until the goal is reached or all epochs are done."""
     with start(config) as session:
         session.set_goal(config)
 
@@ -81,10 +79,10 @@ def main(config: Cifar10Options) -> None:
         for epoch in session.epochs(config, trainer.parts):
             first = session.progress.batches
             batches = augmented_batches(
-                train, batch_size, session.world, config.seed, epoch, first, shift=_SHIFT, flip=True
+                train, batch_size, session.world, config.seed, epoch, first, shift=4, flip=True
             )
             trained = trainer.train(batches, batch_size)
-            validated = trainer.evaluate(validation.batches(_VALIDATION_BATCH))
+            validated = trainer.evaluate(validation.batches(500))
             trainer.record(epoch, trained, validated)
             if isinstance(schedule, schedules.PlateauSchedule):
                 schedule.epoch_ended(validated.loss)
@@ -101,19 +99,18 @@ def _schedule(config: Cifar10Options, workers: int, epoch_steps: int) -> schedul
         batch_size=config.worker_batch_size * workers,
         reference_batch=_REFERENCE_BATCH,
         epoch_steps=epoch_steps,
-        warmup_epochs=_WARMUP_EPOCHS,
-        decay_epochs=_DECAY_EPOCHS,
+        warmup_epochs=5,
+        decay_epochs=(82, 123),
     )
 
 
 class CifarResNet(nn.Module):
     """Takes float images ``[batch, 3, 32, 32]``, returns logits ``[batch, classes]``.
 
-    Of its 6n + 2 layers the first is a convolution; three stages of n blocks follow, with 16, 32
-    and 64 channels at 32x32, 16x16 and 8x8 pixels, then global average pooling and a linear
-    classifier. In version 2, batch norm and ReLU come before each convolution, and nothing but the
-    sum is on the way from block to block. ReLU and the sum work in place, which saves a third of
-    the memory traffic and changes no number.
+    It has 6n + 2 layers: a convolution, three stages of n blocks with 16, 32 and 64 channels at
+    32x32, 16x16 and 8x8 pixels, global average pooling, and a linear classifier. In version 2,
+    batch norm and ReLU come before each convolution, and blocks are connected by the sum alone.
+    ReLU and the sum work in place, which saves a third of the memory traffic and changes no number.
     """
 
     def __init__(
@@ -147,7 +144,6 @@ class CifarResNet(nn.Module):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """Return the logits of a batch of images."""
         x = functional.relu_(self.first_norm(self.stem(images)))
         x = self.stages(x)
         if self.last_norm is not None:
@@ -157,7 +153,10 @@ class CifarResNet(nn.Module):
 
 
 class BlockV1(nn.Module):
-    """Convolution, norm, ReLU, convolution, norm; the sum with the input; ReLU."""
+    """Convolution, norm, ReLU, convolution, norm; the sum with the input; ReLU.
+
+    Returns ``[batch, channels, height, width]``, half the size if the channels grow.
+    """
 
     def __init__(self, in_channels: int, channels: int) -> None:
         super().__init__()
@@ -167,7 +166,6 @@ class BlockV1(nn.Module):
         self.norm2 = nn.BatchNorm2d(channels)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return ``[batch, channels, height, width]``, of half the size if channels grow."""
         residual: torch.Tensor = functional.relu_(self.norm1(self.conv1(x)))
         residual = self.norm2(self.conv2(residual))
         residual += _shortcut(x, residual)
@@ -175,7 +173,10 @@ class BlockV1(nn.Module):
 
 
 class BlockV2(nn.Module):
-    """Norm, ReLU, convolution, twice; the sum with the input."""
+    """Norm, ReLU, convolution, twice; the sum with the input.
+
+    Returns ``[batch, channels, height, width]``, half the size if the channels grow.
+    """
 
     def __init__(self, in_channels: int, channels: int, *, activated: bool = False) -> None:
         """``activated``: the input has been through norm and ReLU already."""
@@ -186,7 +187,6 @@ class BlockV2(nn.Module):
         self.conv2 = _conv3x3(channels, channels)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return ``[batch, channels, height, width]``, of half the size if channels grow."""
         active = x if self.norm1 is None else functional.relu_(self.norm1(x))
         residual: torch.Tensor = self.conv1(active)
         residual = self.conv2(functional.relu_(self.norm2(residual)))
@@ -197,7 +197,7 @@ class BlockV2(nn.Module):
 def _shortcut(x: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:
     """Return the input in the shape of the residual, without parameters (option A of the paper).
 
-    Where the size halves, every second pixel is taken, and zeros fill up the new channels.
+    If the size halves, every second pixel is taken, and the new channels are zeros.
     """
     new_channels = residual.shape[1] - x.shape[1]
     if not new_channels:
@@ -207,7 +207,7 @@ def _shortcut(x: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:
 
 
 def _conv3x3(in_channels: int, channels: int) -> nn.Conv2d:
-    """Return a convolution that halves the size where there are more channels than before."""
+    """Return a convolution that halves the size if the number of channels grows."""
     stride = 1 if in_channels == channels else 2
     return nn.Conv2d(in_channels, channels, kernel_size=3, stride=stride, padding=1, bias=False)
 

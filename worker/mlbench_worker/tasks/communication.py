@@ -1,17 +1,17 @@
 """Communication: how fast the workers' backend moves messages of every size, without training.
 
-Operations: all-reduce (sum), broadcast from rank 0, and all-gather, as PyTorch offers them to a
-training, over messages from 4 B to 256 MiB, each twice as large as the last.
-Figures: as nccl-tests defines them (github.com/NVIDIA/nccl-tests, doc/PERFORMANCE.md). Time is that
-of one operation: the mean over rounds that follow each other, and over the ranks. Algorithm
-bandwidth is the message's bytes by that time; all-gather's message is what a rank ends up with. Bus
-bandwidth makes it comparable with what the hardware can do, whatever the number n of ranks: times
-2 (n - 1) / n for all-reduce, (n - 1) / n for all-gather, 1 for broadcast. For each size, a round of
-known values is checked, every one of them; the rounds that are timed move zeros.
+Operations: all-reduce (sum), broadcast from rank 0, and all-gather through PyTorch's API, on
+messages from 4 B to 256 MiB, each twice as large as the one before.
+Figures: as nccl-tests defines them (github.com/NVIDIA/nccl-tests, doc/PERFORMANCE.md). Time is the
+mean of one operation over consecutive rounds and over the ranks. Algorithm bandwidth is the
+message's bytes divided by that time; the message of an all-gather is its result. Bus bandwidth is
+comparable with the hardware's bandwidth for any number n of ranks: algorithm bandwidth times
+2 (n - 1) / n for all-reduce, (n - 1) / n for all-gather, 1 for broadcast. For each size, one round
+moves known values, all of which are checked. The timed rounds move zeros.
 
 Measured with two ranks on gloo and loopback, one thread each, on two cores of an AMD EPYC
-(family 26) at 2.6 GHz that had other work too; PyTorch 2.13, float32. Median of 5 trials, with the
-range:
+(family 26) at 2.6 GHz that also ran other programs; PyTorch 2.13, float32. Median of 5 trials, with
+the range:
 
     operation     smallest message: time     64 MiB: algorithm bandwidth   bus bandwidth
     all_reduce    4 B: 412 us (355..520)     0.82 GB/s (0.50..0.97)        0.82 GB/s
@@ -34,53 +34,53 @@ from mlbench_worker.ranks.distributed import World, WorldError, set_up
 from mlbench_worker.ranks.process import run
 from mlbench_worker.training.session import Session, start
 
-# A prime, so that no part of a message looks like another part that lies elsewhere.
 _PERIOD = 251
+"""Length of a rank's pattern of values. A prime: misplaced parts of a message do not match."""
 _HEADING = """\
         size        count  rounds        time    algbw    busbw  #wrong
          (B)   (elements)                (us)   (GB/s)   (GB/s)"""
 
 Figures = dict[names.MessageFigure, float]
-"""What one size of message took; without wrong values, where they were not checked."""
+"""Measurements for one message size; ``wrong_values`` is absent if values were not checked."""
 
 
 class WrongValuesError(MLBenchError):
-    """An operation gave values that it should not: no figure of the run can be trusted."""
+    """An operation returned wrong values, so none of the run's figures can be trusted."""
 
 
 class Message:
-    """This rank's values of one message: ``whole``, and of an all-gather the ``part`` it gives."""
+    """This rank's buffers for one message: ``whole``, and its ``part`` of an all-gather."""
 
     def __init__(self, count: int, dtype: torch.dtype, world: World, device: torch.device) -> None:
         self.world = world
         self.whole = torch.empty(count, dtype=dtype, device=device)
         self.part = torch.empty(count // world.size, dtype=dtype, device=device)
-        # A rank's values are zeros and ones, so that sums are exact in every type, and repeat.
+        # Zeros and ones, so that sums are exact in every type.
         bits = torch.randint(2, (world.size, _PERIOD), generator=torch.Generator().manual_seed(0))
         self.patterns = bits.to(dtype=dtype, device=device)
 
     def fill(self) -> None:
-        """Set this rank's values to its pattern."""
+        """Fill both buffers with this rank's pattern."""
         _repeat(self.patterns[self.world.rank], self.whole)
         _repeat(self.patterns[self.world.rank], self.part)
 
     def clear(self) -> None:
-        """Set all values to zero, which no sum lets grow."""
+        """Set all values to zero: repeated sums then stay zero, and cannot overflow."""
         self.whole.zero_()
         self.part.zero_()
 
 
 @dataclass(frozen=True)
 class Collective:
-    """An operation of all ranks on a message."""
+    """A collective operation on a message."""
 
     run: Callable[[Message], object]
     count_wrong: Callable[[Message], int]
-    """Counts the values of its result that are not what the ranks' patterns make."""
+    """Number of values in the result that differ from those expected of the ranks' patterns."""
     bus_factor: Callable[[int], float]
-    """Takes the number of ranks; bus bandwidth by algorithm bandwidth."""
+    """Ratio of bus bandwidth to algorithm bandwidth, for a number of ranks."""
     shared: bool = False
-    """Whether each rank gives a part of the message, all of the same length."""
+    """Whether each rank contributes an equally long part of the message."""
 
 
 def _all_gather(message: Message) -> None:
@@ -115,7 +115,7 @@ COLLECTIVES = {
 
 
 def _count_wrong(values: torch.Tensor, pattern: torch.Tensor) -> int:
-    """Count the values, one-dimensional, that differ from the pattern repeated."""
+    """Return how many of the values ``[n]`` differ from the repeated pattern."""
     rows, rest = _rows(values)
     wrong = torch.count_nonzero(rows != pattern) + torch.count_nonzero(rest != pattern[: len(rest)])
     return int(wrong.item())
@@ -128,7 +128,7 @@ def _repeat(pattern: torch.Tensor, values: torch.Tensor) -> None:
 
 
 def _rows(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return views of the values: rows as long as a pattern, and what is left."""
+    """Return views of the values: rows as long as a pattern, and the shorter rest."""
     whole = len(values) - len(values) % _PERIOD
     return values[:whole].view(-1, _PERIOD), values[whole:]
 
@@ -136,15 +136,15 @@ def _rows(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 def measure(
     collective: Collective, message: Message, config: CommunicationOptions, session: Session
 ) -> tuple[int, Figures]:
-    """Check and time an operation on a message; return how often, and what was found.
+    """Check and time an operation on a message; return the number of rounds and the figures.
 
     Both are the same on every rank.
     """
     world, execution = session.world, session.execution
 
     def seconds_of(rounds: int) -> float:
-        """Return the mean time of a round, over all ranks, which begin together."""
-        world.total(0.0)
+        """Return the mean seconds of a round over all ranks."""
+        world.total(0.0)  # a barrier: all ranks begin together
         with session.tracker.phase("communication"), world.noticing_lost_peers():
             execution.synchronize()
             began = perf_counter()
@@ -162,7 +162,7 @@ def measure(
                 collective.run(message)
             figures["wrong_values"] = round(world.total(collective.count_wrong(message)))
     message.clear()
-    # The same on every rank, so all agree on the rounds.
+    # The mean over all ranks, so that all choose the same number of rounds.
     fitting = int(config.seconds / seconds_of(config.warmup))
     rounds = min(max(fitting, FEWEST_ROUNDS), config.rounds)
     seconds = seconds_of(rounds)
@@ -174,7 +174,10 @@ def measure(
 
 
 def sweep(operation: str, dtype: str, config: CommunicationOptions, session: Session) -> int:
-    """Measure an operation over all sizes; rank 0 prints and records. Return the wrong values."""
+    """Measure an operation over all message sizes; return the number of wrong values.
+
+    Rank 0 prints and records the figures.
+    """
     world, collective, kind = session.world, COLLECTIVES[operation], getattr(torch, dtype)
     if world.rank == 0:
         print(f"{operation}, {dtype}, {world.size} ranks, {config.backend}\n{_HEADING}", flush=True)
@@ -182,7 +185,7 @@ def sweep(operation: str, dtype: str, config: CommunicationOptions, session: Ses
     counts: dict[int, None] = {}
     size = config.min_bytes
     while size <= config.max_bytes:
-        # In whole values; small sizes that are rounded to the same one are measured once.
+        # Whole values only: small sizes that round to the same number are measured once.
         counts[max(1, size // kind.itemsize // parts) * parts] = None
         size *= config.factor
     for count in counts:
@@ -209,7 +212,7 @@ def sweep(operation: str, dtype: str, config: CommunicationOptions, session: Ses
 
 
 def main(config: CommunicationOptions) -> None:
-    """Measure each operation with each type of values; if any is wrong, the run fails."""
+    """Measure each operation with each data type; fail if any value is wrong."""
     with start(config) as session:
         if session.world.size == 1:
             raise WorldError("communication takes at least 2 workers: there is one")

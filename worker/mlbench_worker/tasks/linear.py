@@ -1,8 +1,8 @@
 """Linear learning: logistic regression, ridge regression or a linear SVM, by synchronous SGD.
 
-Task: predict the label of rows in LIBSVM's format, dense (epsilon: 400,000 rows of 2,000 features)
-or sparse (rcv1: 20,242 of 47,236). The file is parsed once into float32 arrays, which are then
-mapped into memory. Validation is on the data set's own file, NAME.t, or on a fifth of the rows.
+Data: rows in LIBSVM's format, dense (epsilon: 400,000 rows of 2,000 features) or sparse (rcv1:
+20,242 of 47,236). The file is parsed once into float32 arrays, which are then mapped into memory.
+Validation is on the data set's own file, NAME.t, or on a fifth of the rows.
 Model: one weight for each feature, no intercept. Logistic loss, squared loss (ridge) or squared
 hinge (svm), plus the penalty ``l2/2 |w|²``; gradients in closed form, as ``Loss`` has them.
 Algorithm: synchronous mini-batch SGD. A step takes a block of 100 consecutive rows of the fixed
@@ -11,22 +11,24 @@ summed by all-reduce: any number of workers trains the same model, up to roundin
 alone choose the order of the blocks. The weights begin at zero.
 Step size: ``4 / L / sqrt(1 + e)`` after e epochs (the rate 1/sqrt(t) of Zinkevich 2003), with
 ``L = smoothness * max |x|² + l2``; the smoothness is 0.25 for logistic, 1 for squared loss, 2 for
-squared hinge, so on rows of length 1 logistic regression starts at 16. A step of 2 / L is safe on
-any data, larger ones where rows point in many directions, as then the mean loss is smoother.
-Goal: ``val_global_Prec@1`` of 89 %, evaluated after each epoch (ridge has none: R2 is recorded).
+squared hinge. On rows of length 1, logistic regression starts at 16. A step of 2 / L is safe on any
+data. Larger steps are safe if rows point in many directions, because the mean loss is smoother.
+Goal: ``val_global_Prec@1`` of 89 %, evaluated after each epoch. Ridge regression has no goal; it
+records R2.
 
 On a9a (32,561 rows of 123 features, l2 of 1 / rows) 20 epochs of these steps bring the objective,
 loss plus penalty, to within 5e-4 of scikit-learn's optimum for logistic regression (0.323379582),
 2e-4 for ridge regression (0.224240528) and 8e-4 for the SVM (0.422050837). With ``batch_size`` the
 number of rows, ``decay=0``, ``learning_rate=1`` and ``momentum=0.995`` it is accelerated gradient
-descent (Nesterov 1983): 4,000 epochs of a step each end within 4e-12, 9e-12 and 3e-8 of it, in 21 s
-to 48 s on one core of a busy machine (``benchmarks.linear_optimum a9a learning_rate=1``).
-Where a few rows are much longer than the rest, larger rates, which that module finds, take less.
+descent (Nesterov 1983): 4,000 epochs of one step each end within 4e-12, 9e-12 and 3e-8 of the
+optimum, in 21 s to 48 s on one core of a busy machine (``benchmarks.linear_optimum a9a
+learning_rate=1``). If a few rows are much longer than the rest, larger rates, which that module
+finds, take less time.
 
-No trial on epsilon or rcv1 has been made: their files were not at hand. Made rows of epsilon's kind
-stand in: 80,000 of 2,000 normal features of falling scale, scaled to length 1, labels drawn so that
-the best possible accuracy is 92.3 %. One trial each (seed 0): logistic regression reaches 89 % in 3
-epochs of 800 steps and 90.3 % in 8, the SVM in 2, and 90.9 % in 8.
+Neither epsilon nor rcv1 has been tried: their files were not at hand. Generated rows like epsilon's
+replace them: 80,000 rows of 2,000 normal features of falling scale, scaled to length 1, with labels
+drawn so that the best possible accuracy is 92.3 %. One trial each (seed 0): logistic regression
+reaches 89 % in 3 epochs of 800 steps and 90.3 % in 8, the SVM 89 % in 2 and 90.9 % in 8.
 """
 
 import math
@@ -49,12 +51,9 @@ from mlbench_worker.ranks.process import DataError, run
 from mlbench_worker.training.checkpoint import Stateful
 from mlbench_worker.training.session import Session, Sums, start
 
-# Rows that are evaluated at a time.
-_EVALUATED_ROWS = 8192
-
 
 def main(config: LinearOptions) -> None:
-    """Train until the goal is reached or the epochs are over."""
+    """Train until the goal is reached or all epochs are done."""
     classes = config.model != "ridge"
     with start(config) as session:
         tracker, device = session.tracker, session.execution.device
@@ -89,7 +88,7 @@ def main(config: LinearOptions) -> None:
                 if classes
                 else {names.TRAIN_R2: trained.r2, names.VAL_R2: validated.r2}
             )
-            # By every rank: all have the same values, and so agree on when to stop.
+            # Every rank records the same values, so that all agree on when to stop.
             tracker.log({names.VAL_LOSS: validated.loss, **quality}, step=tracker.steps)
             figures = ", ".join(f"{name} {value:.4f}" for name, value in quality.items())
             print(
@@ -128,17 +127,17 @@ class Training:
 
     @property
     def parts(self) -> dict[str, Stateful]:
-        """The state that a checkpoint holds; only PyTorch's steps have a velocity."""
+        """The state for a checkpoint; only PyTorch's steps have a velocity."""
         if self._compiled:
             return {"model": self._compiled}
         return {"model": nn.ParameterDict({"weights": self._weights, "velocity": self._velocity})}
 
     @torch.inference_mode()
     def epoch(self, number: int) -> "Fit":
-        """Take a step for each batch, and return the fit of this rank's rows as each step found it.
+        """Take a step for each batch; return the fit of this rank's rows, each before its step.
 
-        A batch is a block of consecutive rows; the order of the blocks is drawn from seed and epoch
-        alone. A last, smaller block is left out, and so is what comes after the deadline.
+        A batch is a block of consecutive rows. Seed and epoch alone determine the order of the
+        blocks. A last, smaller block is left out. The epoch ends early at the deadline.
         """
         config, session, tracker = self._config, self._session, self._session.tracker
         generator = torch.Generator().manual_seed((config.seed << 20) + number)
@@ -147,7 +146,7 @@ class Training:
         gradient = torch.empty_like(self._weights)
         progress = session.progress
         total = Fit(**progress.kept.get("fit", {}))
-        # Of the last steps: the losses of several are computed in a fraction of the time.
+        # Scores and targets of the last steps: computing several losses at once is much faster.
         recent: list[tuple[torch.Tensor, torch.Tensor]] = [
             (scores.to(gradient.device), targets.to(gradient.device))
             for scores, targets in progress.kept.get("recent", ())
@@ -207,10 +206,10 @@ class Training:
 @torch.inference_mode()
 def evaluate(model: LinearModel, weights: torch.Tensor, shard: Samples, session: Session) -> "Fit":
     """Return the fit over all ranks' shards together: the same on every rank."""
-    total = Fit()
+    total, size = Fit(), 8192
     with session.tracker.phase("evaluation"):
-        for first in range(0, len(shard), _EVALUATED_ROWS):
-            part = shard[first : first + _EVALUATED_ROWS]
+        for first in range(0, len(shard), size):
+            part = shard[first : first + size]
             total += Fit.of(LOSSES[model], part.rows.scores(weights), part.targets)
         return total.over(session.world)
 
@@ -226,9 +225,9 @@ class Loss:
 
         F(w) = mean of l(w·x, y) over all rows + l2/2 |w|², whose gradient is   X^T d / n + l2 w
 
-    with ``d = dl/ds`` of each row, so no automatic differentiation is needed. The losses are those
-    of Hastie, Tibshirani, Friedman: The Elements of Statistical Learning, 2nd edition, chapters 3.4
-    (ridge), 4.4 (logistic) and 12.3 (support vector machine).
+    with ``d = dl/ds`` of each row, so automatic differentiation is not needed. The losses are
+    defined in Hastie, Tibshirani, Friedman: The Elements of Statistical Learning, 2nd edition,
+    chapters 3.4 (ridge), 4.4 (logistic) and 12.3 (support vector machine).
     """
 
     value: LossFunction
@@ -238,7 +237,7 @@ class Loss:
     smoothness: float
     """The largest second derivative by the score.
 
-    The loss of a row ``x`` is so L-smooth in ``w`` with L = smoothness times ``|x|²``, and gradient
+    The loss of a row ``x`` is L-smooth in ``w`` with L = smoothness times ``|x|²``, so gradient
     descent on it converges with steps of up to 2 / L.
     """
 

@@ -1,30 +1,30 @@
 """Language modelling: AWD-LSTM to a perplexity, on any number of workers.
 
-Data: the words of the addresses on the State of the Union, or of WikiText-2 (``data.text``);
-small takes the 8,481 words that the training text has ten times, full those that it has three times
-(WikiText-2 comes so). A rarer word is ``<unk>``, which one has to predict too.
+Data: the words of the addresses on the State of the Union, or of WikiText-2 (``data.text``). The
+vocabulary of small is the 8,481 words that occur at least ten times in the training text; that of
+full, at least three times (as WikiText-2 has it). Rarer words become ``<unk>``, which is predicted
+like any other.
 Model: AWD-LSTM (Merity, Keskar, Socher: Regularizing and Optimizing LSTM Language Models, 2018).
 small: 2 layers of 256 units, embedding 128, all dropout 0.1; full: 3 layers of 1,150, embedding
 400, dropout of words 0.1, input 0.65, between layers 0.2, output 0.4, and of recurrent weights 0.5,
-as MLBench's task 3a has it. The output is tied to the embedding; masks are locked in time; the last
+as in MLBench's task 3a. The output is tied to the embedding; masks are constant in time; the last
 layer's output is penalized by 2 |h|² and its change by 1 |Δh|².
-Algorithm: synchronous SGD on rows that the text is cut into, a step's rows shared out to the
-workers, who keep their hidden state from step to step. A step takes about 70 words of each row, in
-5 % of all cases about 35, and its rate is in proportion. Masks and times depend on seed and epoch
-alone and are drawn for all rows: any number of workers trains the same model, up to rounding.
-Gradients are clipped at 0.25, weight decay is 1.2e-6. Once the validation loss is above the best of
-all but the last five epochs, the weights are averaged over all further steps (NT-ASGD), and the
-mean is evaluated.
+Algorithm: synchronous SGD. The text is cut into rows, which the workers share; each worker keeps
+its hidden state from step to step. A step takes about 70 words of each row, in 5 % of all cases
+about 35, at a rate in proportion. Masks and lengths depend on seed and epoch alone and are drawn
+for all rows: any number of workers trains the same model, up to rounding. Gradients are clipped at
+0.25, weight decay is 1.2e-6. Once the validation loss exceeds the best one of all but the last five
+epochs, the weights are averaged over all further steps (NT-ASGD), and the mean is evaluated.
 Hyper-parameters: rate 30; small 20 rows and at most 10 epochs, full 80 rows and 750 epochs.
-MLBench takes 80 rows for each worker, and a rate that grows with the root of their number: for k
+MLBench takes 80 rows per worker, and a rate that grows with the root of their number. With k
 workers that is ``batch_size=80k learning_rate=30√k``, without its warm-up.
 Goal: ``val_global_Perplexity`` of 120 (light: 150) for small, 70 (light: 90) for full, evaluated
-after each epoch on ten rows of 70 words at a time.
+after each epoch on ten rows, 70 words at a time.
 
-Two trials of small had a perplexity of 123 and 125 after the first epoch and of 91 and 93 after the
-second, which is the goal: two workers with a core each of an Intel Xeon (seed 1, PyTorch 2.13) had
-it after 342 s of training time, with 10,700 words a second; one thread, with other programs beside
-it (seed 3), after 620 s. No trial of full was made.
+Two trials of small had a perplexity of 123 and 125 after the first epoch, and reached the goal with
+91 and 93 after the second. Two workers with one core each of an Intel Xeon (seed 1, PyTorch 2.13)
+needed 342 s of training time, at 10,700 words a second. One thread needed 620 s, on a machine that
+also ran other programs (seed 3). Full has not been tried.
 """
 
 import itertools
@@ -49,22 +49,15 @@ from mlbench_worker.training.session import Session, start
 from mlbench_worker.training.trainer import Outcome
 
 _TIME = 70
-# The time of each step is drawn anew: about that, or rarely half of it.
-_USUALLY, _DEVIATION, _SHORTEST = 0.95, 5.0, 5
-_VALIDATION_ROWS = 10
+"""Usual number of tokens that a step takes of each row."""
 _WEIGHT_DECAY = 1.2e-6
-_LONGEST_GRADIENT = 0.25
-# Weights of the penalties for large outputs of the last layer, and for their change.
-_ACTIVATION, _SLOWNESS = 2.0, 1.0
 
 State = tuple[tuple[torch.Tensor, torch.Tensor], ...]
 """The hidden state and the memory of each layer, ``[1, streams, units]``."""
 
-_UNIFORM = 0.1  # the embedding's first values are below
-
 
 def main(config: LstmOptions) -> None:
-    """Train until the goal is reached or the epochs are over."""
+    """Train until the goal is reached or all epochs are done."""
     with start(config) as session:
         world, device = session.world, session.execution.device
         session.set_goal(config)
@@ -90,7 +83,7 @@ def main(config: LstmOptions) -> None:
             f"{data.vocabulary} different ones"
         )
         train = rows_of(data.train, config.batch_size, world).to(device)
-        validation = rows_of(data.validation, _VALIDATION_ROWS, world).to(device)
+        validation = rows_of(data.validation, 10, world).to(device)
 
         torch.manual_seed(config.seed)
         model = AwdLstm(data.vocabulary, size)
@@ -98,9 +91,9 @@ def main(config: LstmOptions) -> None:
         trainer = AwdTrainer(session, model, data.vocabulary, config)
 
         for epoch in session.epochs(config, trainer.parts):
-            every = blocks(train, random_lengths(config.seed, epoch))
-            left = itertools.islice(every, session.progress.batches, None)
-            trained = trainer.train(left, config.batch_size)
+            all_blocks = blocks(train, random_lengths(config.seed, epoch))
+            remaining = itertools.islice(all_blocks, session.progress.batches, None)
+            trained = trainer.train(remaining, config.batch_size)
             validated = trainer.evaluate(blocks(validation, itertools.repeat(_TIME)))
             trainer.record(epoch, trained, validated)
 
@@ -109,7 +102,7 @@ def rows_of(tokens: torch.Tensor, rows: int, world: World) -> torch.Tensor:
     """Return this rank's share of the rows that a text is cut into, ``[share, time]``.
 
     Raises:
-        DataError: there are not two words for each row.
+        DataError: a row would have fewer than two words.
     """
     if 2 * rows > len(tokens):
         raise DataError(f"{len(tokens)} words are too few for {rows} rows of at least two")
@@ -117,15 +110,15 @@ def rows_of(tokens: torch.Tensor, rows: int, world: World) -> torch.Tensor:
 
 
 def random_lengths(seed: int, epoch: int) -> Iterator[int]:
-    """Yield how many tokens of each row the steps of an epoch take, the same on all ranks."""
-    random_ = random.Random((seed << 20) + epoch)  # noqa: S311
+    """Yield the number of tokens that each step of an epoch takes of a row, equal on all ranks."""
+    generator = random.Random((seed << 20) + epoch)  # noqa: S311
     while True:
-        mean = _TIME if random_.random() < _USUALLY else _TIME / 2
-        yield max(_SHORTEST, int(random_.gauss(mean, _DEVIATION)))
+        mean = _TIME if generator.random() < 0.95 else _TIME / 2
+        yield max(5, int(generator.gauss(mean, 5.0)))
 
 
 def blocks(rows: torch.Tensor, lengths: Iterable[int]) -> Iterator[Rows]:
-    """Yield the rows from the left to the right, so many tokens at a time."""
+    """Yield the rows from left to right, in blocks of the given numbers of tokens."""
     begin, last = 0, rows.shape[1] - 1
     for length in lengths:
         if begin == last or not len(rows):
@@ -136,7 +129,7 @@ def blocks(rows: torch.Tensor, lengths: Iterable[int]) -> Iterator[Rows]:
 
 
 class AwdTrainer(LanguageTrainer):
-    """Trains an AWD-LSTM on rows of text that each block goes on with."""
+    """Trains an AWD-LSTM on rows of text: each block continues the one before."""
 
     def __init__(
         self, session: Session, model: "AwdLstm", vocabulary: int, config: LstmOptions
@@ -148,7 +141,7 @@ class AwdTrainer(LanguageTrainer):
             NtAsgd(model.parameters(), weight_decay=_WEIGHT_DECAY),
             lambda step: config.learning_rate,
             config,
-            _LONGEST_GRADIENT,
+            longest_gradient=0.25,
         )
         self._first_state = model.first_state
         self._size, self._vocabulary = SIZES[config.size], vocabulary
@@ -158,23 +151,22 @@ class AwdTrainer(LanguageTrainer):
 
     @property
     def parts(self) -> dict[str, Stateful]:
-        """The state that a checkpoint holds: also that of the text so far."""
         return {**super().parts, "text": self}
 
     def train(self, batches: Iterable[Rows], batch_size: int) -> TextScore:
-        """Train from the beginning of the text; the masks depend on seed and epoch alone."""
+        """Train, in a new epoch from the start of the text. Seed and epoch determine the masks."""
         if not self.session.progress.batches:
             self._generator.manual_seed((self._seed << 20) + self.session.progress.epoch)
             self._state = None
         return super().train(batches, batch_size)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what of the text so far the next block needs."""
+        """Return the hidden state and the masks' generator, with which the next block begins."""
         rank = self.session.world.rank
         return {"rank": rank, "hidden": self._state, "masks": self._generator.get_state()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on in the middle of the text; from the hidden state of other rows, without any."""
+        """Resume in the middle of the text; without a hidden state if it is another rank's."""
         self._generator.set_state(state["masks"])
         self._state = None
         if state["rank"] == self.session.world.rank and state["hidden"] is not None:
@@ -183,7 +175,7 @@ class AwdTrainer(LanguageTrainer):
 
     @torch.inference_mode()
     def evaluate(self, shard: Iterable[Rows]) -> TextScore:
-        """Return the score of the averaged weights, once there are any, and trigger the average."""
+        """Evaluate the averaged weights, if there are any; then decide whether to average."""
         self._state = None
         with self.optimizer.averaged():
             score = super().evaluate(shard)
@@ -191,11 +183,11 @@ class AwdTrainer(LanguageTrainer):
         return score
 
     def rate(self, batch: Rows) -> float:
-        """Return the learning rate, in proportion to the time of the block."""
+        """Return the learning rate, in proportion to the length of the block."""
         return super().rate(batch) * batch.tokens.shape[1] / _TIME
 
     def compute(self, model: nn.Module, batch: Rows) -> Outcome[TextScore]:
-        """Return the cross entropy, and in training the penalties on the last layer's output."""
+        """Return the cross entropy plus the penalties on the last layer's output."""
         rows, time = batch.tokens.shape
         state = self._state or self._first_state(rows)
         masks = None
@@ -204,34 +196,34 @@ class AwdTrainer(LanguageTrainer):
             masks = Masks.draw(self._size, self._vocabulary, self._rows, share, self._generator)
         logits, state, raw, output = model(batch.tokens.T, state, masks)
         self._state = tuple((hidden.detach(), memory.detach()) for hidden, memory in state)
-        penalty = _ACTIVATION * output.float().square().mean()
+        penalty = 2.0 * output.float().square().mean()
         if time > 1:
-            penalty = penalty + _SLOWNESS * raw.float().diff(dim=0).square().mean()
+            penalty = penalty + 1.0 * raw.float().diff(dim=0).square().mean()
         return self.outcome(logits, batch.following.T, rows, penalty)
 
 
 @dataclass(frozen=True)
 class Size:
-    """A model, how much of it is dropped, and the words that it knows."""
+    """The size of a model, its dropout rates and its vocabulary."""
 
     layers: int
     hidden: int
     embedding: int
-    """Its width, and that of the last layer."""
+    """Width of the embedding and of the last layer."""
     drop_words: float
     """Share of the vocabulary that is dropped from the embedding in a step."""
     drop_input: float
     drop_hidden: float
-    """Of what a layer passes to the next."""
+    """Dropout rate between two layers."""
     drop_output: float
     drop_weights: float
     """Share of each layer's recurrent weights that is dropped in a step."""
     least_count: int
-    """How often the training text has a word of the vocabulary, at least."""
+    """Minimum number of occurrences, in the training text, of a word of the vocabulary."""
 
     @property
     def widths(self) -> list[int]:
-        """What goes into each layer, and what comes out of the last."""
+        """Input width of each layer, and output width of the last layer."""
         return [self.embedding, *[self.hidden] * (self.layers - 1), self.embedding]
 
 
@@ -242,48 +234,48 @@ SIZES: dict[LstmSize, Size] = {
 
 
 class Masks(NamedTuple):
-    """The masks of a step's locked dropout: 0 for what is dropped, 1 / (1 - rate) elsewhere."""
+    """The masks of a step's locked dropout: 0 for dropped values, 1 / (1 - rate) elsewhere."""
 
     words: torch.Tensor
     """``[vocabulary, 1]``."""
     between: list[torch.Tensor]
-    """``[1, streams, width]`` of the input, of what goes from layer to layer, of the output."""
+    """``[1, streams, width]`` each: for the input, between layers, and for the output."""
     weights: list[torch.Tensor]
-    """In the form of each layer's recurrent weights."""
+    """For each layer, in the shape of its recurrent weights."""
 
     @classmethod
     def draw(
         cls, size: Size, vocabulary: int, streams: int, share: slice, generator: torch.Generator
     ) -> "Masks":
-        """Draw the masks for the streams of all ranks, and return those of this rank's share."""
+        """Draw the masks for the streams of all ranks, and return this rank's share."""
+
+        def mask(rate: float, *shape: int) -> torch.Tensor:
+            values = torch.empty(shape, device=generator.device)
+            return values.bernoulli_(1 - rate, generator=generator).div_(1 - rate)
+
         widths = size.widths
         rates = [size.drop_input, *[size.drop_hidden] * (size.layers - 1), size.drop_output]
         return cls(
-            _mask(size.drop_words, (vocabulary, 1), generator),
+            mask(size.drop_words, vocabulary, 1),
             [
-                _mask(rate, (1, streams, width), generator)[:, share]
+                mask(rate, 1, streams, width)[:, share]
                 for rate, width in zip(rates, widths, strict=True)
             ],
-            [_mask(size.drop_weights, (4 * width, width), generator) for width in widths[1:]],
+            [mask(size.drop_weights, 4 * width, width) for width in widths[1:]],
         )
-
-
-def _mask(rate: float, shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
-    mask = torch.empty(shape, device=generator.device)
-    return mask.bernoulli_(1 - rate, generator=generator).div_(1 - rate)
 
 
 class AwdLstm(nn.Module):
     """Takes tokens ``[time, streams]``, returns logits ``[time, streams, vocabulary]``.
 
-    Besides, it returns the state after the last token, and the last layer's output before and after
-    its dropout. Without masks nothing is dropped.
+    It also returns the state after the last token, and the last layer's output before and after
+    dropout. Without masks nothing is dropped.
     """
 
     def __init__(self, vocabulary: int, size: Size) -> None:
         super().__init__()
         self.embedding = nn.Embedding(vocabulary, size.embedding)
-        nn.init.uniform_(self.embedding.weight, -_UNIFORM, _UNIFORM)
+        nn.init.uniform_(self.embedding.weight, -0.1, 0.1)
         self.layers = nn.ModuleList(itertools.starmap(nn.LSTM, itertools.pairwise(size.widths)))
         self.widths = size.widths[1:]
         self.bias = nn.Parameter(torch.zeros(vocabulary))
@@ -291,23 +283,22 @@ class AwdLstm(nn.Module):
     def forward(
         self, tokens: torch.Tensor, state: State, masks: Masks | None = None
     ) -> tuple[torch.Tensor, State, torch.Tensor, torch.Tensor]:
-        """Return logits, state, and the last layer's output before and after its dropout."""
         table = self.embedding.weight
         raw = functional.embedding(tokens, table if masks is None else table * masks.words)
-        after = []
-        for number, (layer, before) in enumerate(zip(self.layers, state, strict=True)):
+        states = []
+        for number, (layer, old_state) in enumerate(zip(self.layers, state, strict=True)):
             if masks is None:
-                raw, new = layer(raw, before)
+                raw, new_state = layer(raw, old_state)
             else:
                 weights = layer.get_parameter("weight_hh_l0") * masks.weights[number]
-                passed = (raw * masks.between[number], before)
-                raw, new = functional_call(layer, {"weight_hh_l0": weights}, passed)
-            after.append(new)
+                inputs = (raw * masks.between[number], old_state)
+                raw, new_state = functional_call(layer, {"weight_hh_l0": weights}, inputs)
+            states.append(new_state)
         output = raw if masks is None else raw * masks.between[-1]
-        return functional.linear(output, table, self.bias), tuple(after), raw, output
+        return functional.linear(output, table, self.bias), tuple(states), raw, output
 
     def first_state(self, streams: int) -> State:
-        """Return the zeros that a text begins with."""
+        """Return the zero state with which a text begins."""
         zeros = (self.bias.new_zeros(1, streams, width) for width in self.widths)
         return tuple((zero, zero) for zero in zeros)
 

@@ -1,7 +1,7 @@
-"""Steps without training: known values at a known rate, to check the way to Prometheus.
+"""Steps without training: known values at a known rate, to check the path to Prometheus.
 
 Every rank records ``train_loss = 1 / (1 + step / 100)`` at each step from 1 on, and an epoch every
-100 steps, so what arrives can be compared with what was sent, value by value. No PyTorch is needed.
+100 steps. Every value that arrives can be compared with the value sent. PyTorch is not needed.
 """
 
 import time
@@ -15,12 +15,12 @@ _EPOCH_STEPS = 100
 
 
 def train_loss(step: int) -> float:
-    """Return the loss recorded at a step: it falls from 1 towards 0, and no value comes twice."""
+    """Return the loss recorded at a step: it falls from 1 towards 0 without repeating a value."""
     return 1 / (1 + step / 100)
 
 
 def main(config: StepsOptions) -> None:
-    """Record the steps, each when it is due; one that comes late does not delay the others."""
+    """Record each step when it is due; a late step does not delay the following ones."""
     with Tracker() as tracker:
         tracker.settings(asdict(config))
         started = time.perf_counter()

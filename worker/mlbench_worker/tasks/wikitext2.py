@@ -1,8 +1,8 @@
 """Language modelling, task 3a: AWD-LSTM on WikiText-2 to a perplexity of 70 (light: 90).
 
-It is ``tasks.lstm`` with MLBench's hyper-parameters as its defaults. Merity et al. report
-68.6 on the validation set after all epochs. No trial was made here: no package registry has the
-data, and the model is made for a GPU.
+This is ``tasks.lstm`` with MLBench's hyper-parameters as defaults. Merity et al. report 68.6 on the
+validation set after all epochs. This implementation has not been tried: no package registry has the
+data, and the model needs a GPU.
 """
 
 from mlbench.benchmarks.tasks import WikiText2Options
