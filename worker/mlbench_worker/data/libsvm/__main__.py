@@ -1,4 +1,4 @@
-"""Parse files before runs that may not: ``python -m mlbench_worker.data.libsvm FILE…``."""
+"""Parse files before runs without write access: ``python -m mlbench_worker.data.libsvm FILE…``."""
 
 import argparse
 import sys
@@ -9,7 +9,7 @@ from mlbench_worker.ranks.process import DataError
 
 
 def main() -> None:
-    """Parse each file, and say what is in it."""
+    """Parse each file, and print its size."""
     parser = argparse.ArgumentParser(
         prog="python -m mlbench_worker.data.libsvm", description=__doc__
     )

@@ -1,4 +1,4 @@
-"""A data set of two parts, rows to train on and rows to validate with, and their targets."""
+"""A data set of two parts, training and validation, each with rows and targets."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,18 +10,14 @@ from mlbench_worker.data.libsvm.table import Table, open_table
 from mlbench_worker.data.libsvm.text import find_files
 from mlbench_worker.ranks.process import DataError
 
-# Where a data set is one file, one row of so many is for validation.
-_HELD_OUT = 5
-_CLASSES = 2
-
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Rows of features, and the target of each."""
+    """Rows of features, and a target for each."""
 
     rows: Rows
     targets: torch.Tensor
-    """``[rows]``: classes as -1 and +1, or numbers."""
+    """``[rows]``: -1 and +1 for classes, or any numbers."""
 
     def __len__(self) -> int:
         return len(self.targets)
@@ -30,7 +26,6 @@ class Samples:
         return Samples(self.rows[part], self.targets[part])
 
     def to(self, device: torch.device) -> "Samples":
-        """Return the same samples on a device."""
         return Samples(self.rows.to(device), self.targets.to(device))
 
 
@@ -41,41 +36,43 @@ class Dataset:
     train: Samples
     validation: Samples
     features: int
-    """As many as both parts together have."""
+    """Number of features of both parts together."""
     largest_norm2: float
     """The largest squared Euclidean norm of a row of either part."""
     sha256: str
-    """Of the text of each file, decompressed, in hexadecimal; two are joined by a comma."""
+    """SHA-256 of each decompressed file, in hexadecimal; joined by a comma if there are two."""
 
     def to(self, device: torch.device) -> "Dataset":
-        """Return the same data on a device: on the CPU, where it is mapped."""
+        """Return the data on a device; it stays mapped if that is the CPU."""
         return replace(self, train=self.train.to(device), validation=self.validation.to(device))
 
 
 def load_dataset(name: str, folder: Path, *, classes: bool) -> Dataset:
-    """Return a data set; its text files are parsed if nobody has done so yet.
+    """Return a data set; parse its text files first if necessary.
 
-    Rows come in a fixed pseudo-random order. With ``classes``, labels of any two values become -1
-    (the smaller) and +1. A data set of one file gives a fifth of its rows, chosen at random, always
-    the same, for validation.
+    Rows are in a fixed pseudo-random order. With ``classes``, labels of any two values become -1
+    (the smaller) and +1. If a data set is one file, a fifth of its rows, always the same, is for
+    validation.
 
     Raises:
-        DataError: a file is missing or malformed, or ``classes`` are wanted and there are not two.
+        DataError: a file is missing or malformed, or ``classes`` is set and there are not two.
     """
     tables = [open_table(file) for file in find_files(name, folder) if file is not None]
-    train, *others = (Samples(one.rows, _targets(one, tables, name, classes)) for one in tables)
+    train, *others = (
+        Samples(table.rows, _targets(table, tables, name, classes)) for table in tables
+    )
     if others:
         [validation] = others
     else:
-        held_out = len(train) // _HELD_OUT
+        held_out = len(train) // 5
         train, validation = train[held_out:], train[:held_out]
     figures = [table.figures for table in tables]
     return Dataset(
         train,
         validation,
-        features=max(of_file.width for of_file in figures),
-        largest_norm2=max(of_file.largest_norm2 for of_file in figures),
-        sha256=",".join(of_file.sha256 for of_file in figures),
+        features=max(file.width for file in figures),
+        largest_norm2=max(file.largest_norm2 for file in figures),
+        sha256=",".join(file.sha256 for file in figures),
     )
 
 
@@ -83,7 +80,7 @@ def _targets(table: Table, tables: list[Table], name: str, classes: bool) -> tor
     if not classes:
         return table.labels
     labels = torch.unique(torch.cat([table.labels for table in tables]))
-    if len(labels) != _CLASSES:
+    if len(labels) != 2:
         raise DataError(
             f"data set {name}: a classification needs labels of two values, and there are "
             f"{len(labels)}; --model ridge takes any"

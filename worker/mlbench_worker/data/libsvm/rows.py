@@ -1,8 +1,8 @@
-"""Rows of features, dense or sparse: the two products that a linear model needs of them.
+"""Rows of features, dense or sparse, with the two products that a linear model needs.
 
-Rows are a matrix ``X`` whose columns beyond its last one are zero. So weights may be longer than
-the rows are wide: a validation file often has features that its training file has not. Slices are
-not copied.
+Rows are a matrix ``X`` whose columns beyond the last one are zero. Weights may therefore be longer
+than the rows are wide: a validation file often has features that its training file lacks. Slices
+are views.
 """
 
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class DenseRows:
         return _product(self.values, weights[: self.values.shape[1]])
 
     def dense(self, width: int) -> torch.Tensor:
-        """Return the matrix, filled up to a width."""
+        """Return the matrix, padded with zeros to a width."""
         return functional.pad(self.values, (0, width - self.values.shape[1]))
 
     def weighted_sum_(self, out: torch.Tensor, coefficients: torch.Tensor) -> None:
@@ -41,14 +41,13 @@ class DenseRows:
         _product(self.values.T, coefficients, out=out[:width])
 
     def to(self, device: torch.device) -> "DenseRows":
-        """Return the same rows on a device."""
         return DenseRows(self.values.to(device))
 
 
 def _product(
     matrix: torch.Tensor, vector: torch.Tensor, out: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """Return a matrix times a vector. On a CPU numpy takes less of a small step than PyTorch."""
+    """Return a matrix times a vector. On a CPU numpy has less overhead than PyTorch."""
     if matrix.is_cuda:
         return torch.mv(matrix, vector, out=out)
     result = None if out is None else out.numpy()
@@ -67,7 +66,7 @@ class SparseRows:
     columns: torch.Tensor
     """``[entries]``, int32, from 0"""
     starts: torch.Tensor
-    """``[rows + 1]``, int64; the first need not be 0: entries before it belong to no row"""
+    """``[rows + 1]``, int64; the first may exceed 0: entries before it are in other slices"""
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -88,7 +87,7 @@ class SparseRows:
         ).squeeze(1)
 
     def dense(self, width: int) -> torch.Tensor:
-        """Return the matrix of a width, with all its zeros."""
+        """Return the dense matrix, padded with zeros to a width."""
         values, columns, starts = self._entries()
         rows = torch.arange(len(self)).repeat_interleave(starts.diff())
         matrix = torch.zeros(len(self), width)
@@ -103,11 +102,10 @@ class SparseRows:
         out.zero_().index_add_(0, columns, factors.mul_(values))
 
     def to(self, device: torch.device) -> "SparseRows":
-        """Return the same rows on a device."""
         return SparseRows(self.values.to(device), self.columns.to(device), self.starts)
 
     def _entries(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Return values and columns of these rows alone, and where each row starts in them."""
+        """Return values and columns of only these rows, and the start of each row in them."""
         first, last = int(self.starts[0]), int(self.starts[-1])
         return self.values[first:last], self.columns[first:last], self.starts - first
 

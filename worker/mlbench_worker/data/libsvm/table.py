@@ -1,15 +1,15 @@
-"""The parsed form of a text file, beside it: arrays on disk, which all processes map into memory.
+"""The parsed form of a text file: arrays on disk, which all processes map into memory.
 
-The folder ``FILE.parsed`` appears in one step when it is complete, so a process that is killed
-leaves nothing that could be taken for whole. A file that has changed since (by size and time) is
-parsed anew; so is one whose parsed form is cut, or of another version of this program.
+The folder ``FILE.parsed`` is created atomically when it is complete, so that a killed process does
+not leave an incomplete one. A file is parsed again if its size or time has changed, or if its
+parsed form is truncated or from another version of this program.
 
-Blocks of lines are parsed one after the other, in bounded memory, and laid down as parts. When the
-last one is known, and so the size of the whole, the parts' rows are spread over the final arrays.
+Blocks of lines are parsed one after the other, in bounded memory, and stored as parts. After the
+last one, the size of the whole is known, and the rows of all parts are copied to the final arrays.
 
 The rows are stored in a pseudo-random order, the same on every machine. Files are often sorted by
-label, and a step of stochastic gradient descent should take a contiguous block, which memory reads
-several times as fast as rows picked here and there; in this order any block is a random sample.
+label, and a step of stochastic gradient descent should read a contiguous block, which is several
+times faster than reading scattered rows. In this order any block is a random sample.
 """
 
 import fcntl
@@ -35,10 +35,6 @@ _VERSION = 2
 _ABOUT = "about.json"
 _VALUES, _COLUMNS, _STARTS, _LABELS = "values.npy", "columns.npy", "starts.npy", "labels.npy"
 
-_REPORT_SECONDS = 5.0
-# A dense entry takes 4 bytes, one of a sparse row 8.
-_DENSE_FROM = 0.5
-
 
 @dataclass(frozen=True)
 class Figures:
@@ -46,12 +42,12 @@ class Figures:
 
     rows: int
     width: int
-    """The largest index."""
+    """Number of features: the largest index."""
     dense: bool
     largest_norm2: float
     """The largest squared Euclidean norm of a row."""
     sha256: str
-    """Of the text, decompressed, in hexadecimal."""
+    """SHA-256 of the decompressed text, in hexadecimal."""
 
 
 @dataclass(frozen=True)
@@ -60,14 +56,14 @@ class Table:
 
     rows: Rows
     labels: torch.Tensor
-    """``[rows]``, as the file has them."""
+    """``[rows]``: the labels in the file."""
     figures: Figures
 
 
 def open_table(source: Path) -> Table:
-    """Return a text file's rows, mapped into memory; parse it first if nobody has done so.
+    """Return the rows of a text file, mapped into memory; parse it first if necessary.
 
-    Of several processes that need it, one parses and the others wait.
+    If several processes need it, one parses and the others wait.
 
     Raises:
         DataError: the file is malformed, or its folder cannot be written to.
@@ -94,7 +90,7 @@ def open_table(source: Path) -> Table:
 
 def _make(folder: Path, source: Path) -> None:
     draft = folder.with_name(f"{folder.name}.new")
-    shutil.rmtree(draft, ignore_errors=True)  # of a process that was killed
+    shutil.rmtree(draft, ignore_errors=True)  # left by a killed process
     draft.mkdir()
     try:
         stamp = _stamp(source)
@@ -112,7 +108,7 @@ def _stamp(source: Path) -> dict[str, int]:
 
 
 def _map(folder: Path, source: Path) -> Table | None:
-    """Map the parsed form, if it is whole and of the file as it is now."""
+    """Map the parsed form; None unless it is complete and the file has not changed since."""
     try:
         about = json.loads((folder / _ABOUT).read_text())
         if (about["version"], about["source"]) != (_VERSION, _stamp(source)):
@@ -128,13 +124,13 @@ def _map(folder: Path, source: Path) -> Table | None:
 
 
 def _tensor(path: Path) -> torch.Tensor:
-    # Copy on write: PyTorch has no read-only tensors, and this leaves the file alone.
+    # Copy on write protects the file: PyTorch has no read-only tensors.
     return torch.from_numpy(np.load(path, mmap_mode="c"))
 
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold a lock among this machine's processes; it ends with the process."""
+    """Hold a lock among the processes of this machine; it is released with the process."""
     with path.open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -146,11 +142,11 @@ def _locked(path: Path) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _Block:
-    """The figures of a parsed block; its values and columns lie in a file."""
+    """The figures of a parsed block, whose values and columns are in a file."""
 
     labels: NDArray[np.float32]
     lengths: NDArray[np.int64]
-    """How many entries each row has."""
+    """Number of entries of each row."""
     width: int
     largest_norm2: float
 
@@ -158,8 +154,9 @@ class _Block:
 def _parse(source: Path, folder: Path) -> Figures:
     """Parse a text file into float32 arrays in ``folder``, which is empty.
 
-    The labels are ``[rows]``. Where at least half of the entries are given, the values are
-    ``[rows, width]``; else values, columns (int32) and starts (int64) are compressed sparse rows.
+    The labels are ``[rows]``. If at least half of the entries are given, the values are
+    ``[rows, width]``. Otherwise values, columns (int32) and starts (int64) are compressed sparse
+    rows: 8 bytes per entry instead of 4.
     """
     digest = hashlib.sha256()
     with source.open("rb") as raw:
@@ -168,9 +165,9 @@ def _parse(source: Path, folder: Path) -> Figures:
         raise DataError(f"{source} has no features: is it a file in LIBSVM's format?")
     lengths = np.concatenate([block.lengths for block in blocks])
     rows, width = len(lengths), max(block.width for block in blocks)
-    dense = bool(lengths.sum() >= _DENSE_FROM * rows * width)
+    dense = bool(lengths.sum() >= 0.5 * rows * width)
     print(f"{source.name}: {rows} rows of {width} features; putting them together", flush=True)
-    # The old generator: numpy promises that its numbers never change.
+    # numpy guarantees that the numbers of this old generator never change.
     places = np.random.RandomState(0).permutation(rows)
     starts = np.zeros(rows + 1, np.int64)
     starts[1 + places] = lengths
@@ -186,16 +183,20 @@ def _parse(source: Path, folder: Path) -> Figures:
         columns = _create(folder / _COLUMNS, np.int32, (int(starts[-1]),))
     where_blocks_end = np.cumsum([len(block.labels) for block in blocks])[:-1]
     for number, where in enumerate(np.split(places, where_blocks_end)):
-        its_lengths = blocks[number].lengths
-        its_values, its_columns = _take_entries(folder / f"part-{number}", int(its_lengths.sum()))
+        part_lengths, part = blocks[number].lengths, folder / f"part-{number}"
+        count = int(part_lengths.sum())
+        with part.open("rb") as file:
+            part_values = np.fromfile(file, np.float32, count)
+            part_columns = np.fromfile(file, np.int32, count)
+        part.unlink()
         if dense:
-            filled = np.zeros((len(where), width), np.float32)
-            filled[np.arange(len(where)).repeat(its_lengths), its_columns] = its_values
-            values[where] = filled
+            matrix = np.zeros((len(where), width), np.float32)
+            matrix[np.arange(len(where)).repeat(part_lengths), part_columns] = part_values
+            values[where] = matrix
         else:
-            shifts = starts[where] - (np.cumsum(its_lengths) - its_lengths)
-            targets = np.arange(len(its_values)) + shifts.repeat(its_lengths)
-            values[targets], columns[targets] = its_values, its_columns
+            shifts = starts[where] - (np.cumsum(part_lengths) - part_lengths)
+            targets = np.arange(len(part_values)) + shifts.repeat(part_lengths)
+            values[targets], columns[targets] = part_values, part_columns
     values.flush()
     if not dense:
         columns.flush()
@@ -206,7 +207,7 @@ def _parse(source: Path, folder: Path) -> Figures:
 def _parse_blocks(
     source: Path, raw: BinaryIO, note: Callable[[bytes], object], folder: Path
 ) -> Iterator[_Block]:
-    """Yield the blocks in the order of the file, and print the progress now and then."""
+    """Yield the blocks in the order of the file, and print the progress every 5 seconds."""
     size, started = source.stat().st_size, time.monotonic()
     reported = started
     for number, (first, text) in enumerate(read_blocks(source, raw, note)):
@@ -217,18 +218,10 @@ def _parse_blocks(
         norms2 = rows.astype(np.float64).power(2) @ np.ones(rows.shape[1])
         lengths = np.diff(rows.indptr).astype(np.int64)
         yield _Block(labels, lengths, rows.shape[1], float(norms2.max(initial=0.0)))
-        if time.monotonic() - reported > _REPORT_SECONDS:
+        if time.monotonic() - reported > 5.0:
             reported = time.monotonic()
             share, seconds = raw.tell() / size, reported - started
             print(f"{source.name}: {share:.0%} parsed in {seconds:.0f} s", flush=True)
-
-
-def _take_entries(file: Path, count: int) -> tuple[NDArray[np.float32], NDArray[np.int32]]:
-    """Return the values and columns of a block, and remove their file."""
-    with file.open("rb") as opened:
-        entries = np.fromfile(opened, np.float32, count), np.fromfile(opened, np.int32, count)
-    file.unlink()
-    return entries
 
 
 def _create(path: Path, dtype: type, shape: tuple[int, ...]) -> np.memmap:

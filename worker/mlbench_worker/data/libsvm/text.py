@@ -1,7 +1,7 @@
 """Text files in LIBSVM's format, ``label index:value index:value …``: found, read, parsed.
 
 The format: https://www.csie.ntu.edu.tw/~cjlin/libsvm/ (README, "Training and testing data file").
-Indices count from 1 and rise within a line, what a line leaves out is 0, ``#`` begins a comment.
+Indices start at 1 and increase within a line. Missing values are 0. ``#`` starts a comment.
 """
 
 import bz2
@@ -20,7 +20,7 @@ from mlbench_worker.ranks.process import DataError
 
 _BLOCK_BYTES = 16 << 20
 _DECOMPRESS: dict[str, Any] = {".xz": lzma.open, ".bz2": bz2.open, ".gz": gzip.open}
-# Training and validation file, where they are not called NAME and NAME.t.
+# Training and validation files that are not called NAME and NAME.t.
 _KNOWN = {
     "epsilon": ("epsilon_normalized", "epsilon_normalized.t"),
     "rcv1": ("rcv1_train.binary", "rcv1_test.binary"),
@@ -31,11 +31,10 @@ _LARGEST_NUMBER = float(np.finfo(np.float32).max)
 
 
 def find_files(name: str, folder: Path) -> tuple[Path, Path | None]:
-    """Return the training file of a data set, and its validation file if there is one.
+    """Return the training file of a data set, and its validation file, or None without one.
 
-    They are in ``folder``, or in a folder of the data set's name therein, and may be compressed
-    (.xz, .bz2, .gz). A data set that LIBSVM's page lists under another name than its files
-    (epsilon, rcv1) is known by that name.
+    They are in ``folder`` or ``folder/name``, and may be compressed (.xz, .bz2, .gz). A data set
+    whose files have another name than on LIBSVM's page (epsilon, rcv1) is found by the page's name.
 
     Raises:
         DataError: there is no training file.
@@ -60,12 +59,12 @@ def _find(name: str, places: tuple[Path, ...]) -> Path | None:
 def read_blocks(
     path: Path, raw: BinaryIO, note: Callable[[bytes], object]
 ) -> Iterator[tuple[int, bytes]]:
-    """Yield all lines of a file, in blocks of some megabytes, with the number of the first in each.
+    """Yield all lines of a file in blocks, each with the number of its first line.
 
     Args:
-        path: the file; its ending says how it is compressed.
-        raw: the file, opened.
-        note: is called with each block of text.
+        path: the file, with an ending for its compression.
+        raw: the opened file.
+        note: called with each block of text.
 
     Raises:
         DataError: the file cannot be decompressed.
@@ -89,7 +88,7 @@ def read_blocks(
 def parse_lines(path: Path, first: int, text: bytes) -> tuple[Any, NDArray[np.float32]]:
     """Return the rows of whole lines, a ``csr_matrix`` of float32, and their labels ``[rows]``.
 
-    ``first`` is the number of the first of them in the file, which counts from 1.
+    ``first`` is the number of the first line in the file; the file begins with line 1.
 
     Raises:
         DataError: a line is malformed; the error names it.
@@ -106,7 +105,7 @@ def parse_lines(path: Path, first: int, text: bytes) -> tuple[Any, NDArray[np.fl
 
 
 def _parse(text: bytes) -> tuple[Any, NDArray[np.float32]]:
-    # It takes two seconds, and a file is parsed once.
+    # The import takes two seconds, and is needed only once per file.
     from sklearn.datasets import load_svmlight_file  # noqa: PLC0415
 
     rows, labels = load_svmlight_file(io.BytesIO(text), dtype=np.float32, zero_based=False)
