@@ -1,1 +1,1 @@
-"""What benchmark tasks share: options, ranks and devices, gradient exchange, checkpoints, loop."""
+"""Training code shared by the tasks: session, loop, gradient exchange, schedules, checkpoints."""

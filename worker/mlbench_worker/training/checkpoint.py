@@ -1,7 +1,7 @@
-"""Checkpoints: the state of a training after a step, from which a restarted run goes on.
+"""Checkpoints: the state of a training after a step, from which a restarted run resumes.
 
-Every rank writes into its own worker's folder, so the workers need no storage in common. Tasks
-draw their random numbers from their seed and the number of the epoch, so a checkpoint holds none.
+Every rank writes into the folder of its own worker, so the workers need no shared storage. A
+checkpoint does not contain the state of random generators: tasks seed them for each epoch.
 """
 
 import os
@@ -17,37 +17,31 @@ import torch
 
 from mlbench_worker.ranks.distributed import World
 
-_KEPT = 2
-_FILES = "step-" + 8 * "[0-9]" + ".pt"
 _State = dict[str, Any]
 
 
 class Stateful(Protocol):
-    """A model, an optimizer or a tracker, whose state is made of tensors and plain values."""
+    """An object such as a model or an optimizer, with a state of tensors and plain values."""
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state."""
+    def state_dict(self) -> dict[str, Any]: ...
 
-    def load_state_dict(self, state: dict[str, Any], /) -> object:
-        """Restore a state."""
+    def load_state_dict(self, state: dict[str, Any], /) -> object: ...
 
 
 class Plain:
-    """What has nothing but attributes of plain values for its state."""
+    """Base of classes whose state is all their attributes, which are plain values."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state."""
         return vars(self).copy()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore a state."""
         vars(self).update(state)
 
 
 class Checkpoints:
-    """A rank's checkpoints of a run: one file for each of the last two steps that were saved.
+    """A rank's checkpoints of a run: one file for each of the last two saved steps.
 
-    Without a folder, none is kept.
+    Without a folder, nothing is saved.
     """
 
     def __init__(self, folder: Path | None, world: World, parts: Mapping[str, Stateful]) -> None:
@@ -57,51 +51,51 @@ class Checkpoints:
         self._warned = False
 
     def restore(self) -> int:
-        """Load the newest checkpoint that all ranks have, or else any, into the parts of all ranks.
+        """Load the newest checkpoint of all ranks, or else of any rank, into the parts.
 
-        Ranks that are killed within a save have one less than others, and all have the one before;
-        within the first save, all begin anew. A rank in another folder than before, that of a new
-        worker, takes over the newest of the lowest rank that has it: all of it, also what is a
-        rank's own, such as the tracker's samples.
+        If a save was interrupted, some ranks lack the newest checkpoint: all ranks load the one
+        before. If the first save was interrupted, all ranks start from the beginning. A rank on a
+        new worker has no checkpoints: it loads the newest one of the lowest rank that has it,
+        including that rank's own state, such as the tracker's samples.
 
         Returns:
-            The steps done, the same on all ranks; 0 if there is no checkpoint.
+            The number of steps done, the same on all ranks; 0 without a checkpoint.
         """
         if self._was_in_first_save():
             return 0
         steps, state = self._newest_here()
-        of_ranks = self._gather(steps)
-        newest, oldest = max(of_ranks), min(of_ranks)
+        steps_of_ranks = self._gather(steps)
+        newest, oldest = max(steps_of_ranks), min(steps_of_ranks)
         if 0 < oldest < newest:
             before, state_before = self._newest_here(oldest)
             if min(self._gather(before)) == oldest:
                 self._keep_last(oldest)
-                steps, state, newest, of_ranks = oldest, state_before, oldest, [oldest]
-        if min(of_ranks) < newest:
-            given = self._broadcast(newest, source=of_ranks.index(newest))
-            state = state if steps == newest else self._parse(given)
+                steps, state, newest, steps_of_ranks = oldest, state_before, oldest, [oldest]
+        if min(steps_of_ranks) < newest:
+            content = self._broadcast(newest, source=steps_of_ranks.index(newest))
+            state = state if steps == newest else self._parse(content)
         for name, part in self._parts.items() if newest else ():
             part.load_state_dict(state[name])
         return newest
 
     def save(self, steps: int) -> int:
-        """Save the parts after that many steps; of older checkpoints the last one stays.
+        """Save the parts after ``steps`` steps, and remove all but the two newest checkpoints.
 
-        The file is complete or absent, whatever ends the process or the machine meanwhile. If it
-        cannot be written, stderr says so once, and the training goes on: the result matters more.
+        The file is complete or absent, even if the process is killed or the machine fails. If it
+        cannot be written, a warning is printed once, and the training continues.
 
         Returns:
-            The bytes of the file, which is on the disk; 0 if there is none.
+            The size of the file in bytes, once it is on the disk; 0 if it was not written.
         """
         if self._folder is None:
             return 0
         content = BytesIO()
         torch.save({name: part.state_dict() for name, part in self._parts.items()}, content)
-        # The same name each time, to overwrite what a killed process left half done.
+        # The same name each time, to overwrite an incomplete file of a killed process.
         draft = self._folder / f"rank-{self._world.rank}.new"
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            _write(self._file(steps), draft, content.getbuffer())
+            _write_durably(self._file(steps), draft, content.getbuffer())
             self._keep_last(steps)
         except OSError as error:
             if not self._warned:
@@ -111,23 +105,23 @@ class Checkpoints:
         return content.tell()
 
     def _was_in_first_save(self) -> bool:
-        """Tell whether ranks that were here before have saved nothing, and others once."""
+        """Return whether a restarted rank has saved nothing, and no rank more than once."""
         was_here, saved = False, len(self._steps_here())
         if self._folder is not None:
             was_here = self._folder.is_dir()
-            with suppress(OSError):  # which ``save`` tells
+            with suppress(OSError):  # ``save`` reports it
                 self._folder.mkdir(parents=True, exist_ok=True)
         return any(self._gather(was_here and not saved)) and max(self._gather(saved)) == 1
 
-    def _newest_here(self, most: int = sys.maxsize) -> tuple[int, _State]:
-        """Return steps and state of the newest complete checkpoint here, after ``most`` steps."""
-        for steps in reversed([steps for steps in self._steps_here() if steps <= most]):
+    def _newest_here(self, max_steps: int = sys.maxsize) -> tuple[int, _State]:
+        """Return steps and state of this rank's newest intact checkpoint up to ``max_steps``."""
+        for steps in reversed([steps for steps in self._steps_here() if steps <= max_steps]):
             path = self._file(steps)
             try:
                 return steps, self._parse(path.read_bytes())
             except Exception as error:  # a damaged file can raise anything
-                what = f"{path} holds no checkpoint of this training ({type(error).__name__})"
-                print(f"{what}: looking for the one before", file=sys.stderr)
+                problem = f"{path} holds no checkpoint of this training ({type(error).__name__})"
+                print(f"{problem}: looking for the one before", file=sys.stderr)
         return 0, {}
 
     def _parse(self, content: bytes) -> _State:
@@ -140,10 +134,10 @@ class Checkpoints:
         return {name: state[name] for name in self._parts}
 
     def _gather(self, number: int) -> list[int]:
-        return [int(of_rank.item()) for of_rank in self._world.gather(torch.tensor(number))]
+        return [int(tensor.item()) for tensor in self._world.gather(torch.tensor(number))]
 
     def _broadcast(self, steps: int, source: int) -> bytes:
-        """Return the checkpoint's file on the rank ``source``."""
+        """Return the content of the checkpoint file of the rank ``source``."""
         content = self._file(steps).read_bytes() if self._world.rank == source else b""
         size = max(self._gather(len(content)))
         buffer = torch.frombuffer(bytearray(content or size), dtype=torch.uint8)
@@ -154,21 +148,22 @@ class Checkpoints:
     def _steps_here(self) -> list[int]:
         if self._folder is None:
             return []
-        return sorted(int(path.stem.removeprefix("step-")) for path in self._folder.glob(_FILES))
+        files = self._folder.glob("step-" + 8 * "[0-9]" + ".pt")
+        return sorted(int(path.stem.removeprefix("step-")) for path in files)
 
     def _file(self, steps: int) -> Path:
         assert self._folder is not None
         return self._folder / f"step-{steps:08}.pt"
 
     def _keep_last(self, steps: int) -> None:
-        """Remove all but the last two up to these steps; a newer one could not be read."""
-        here = self._steps_here()
-        kept = [saved for saved in here if saved <= steps][-_KEPT:]
-        for old in set(here) - set(kept):
+        """Remove all but the last two checkpoints up to ``steps``; newer ones are unreadable."""
+        saved_steps = self._steps_here()
+        last_two = [saved for saved in saved_steps if saved <= steps][-2:]
+        for old in set(saved_steps) - set(last_two):
             self._file(old).unlink(missing_ok=True)
 
 
-def _write(path: Path, draft: Path, content: memoryview) -> None:
+def _write_durably(path: Path, draft: Path, content: memoryview) -> None:
     """Write a file so that it is complete and on the disk once it has its name."""
     folder = os.open(path.parent, os.O_RDONLY)
     try:

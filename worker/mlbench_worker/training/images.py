@@ -11,12 +11,10 @@ from mlbench.contract import names
 from mlbench_worker.data.images import Images
 from mlbench_worker.training.trainer import Outcome, Score, Trainer
 
-_TOP = 5
-
 
 @dataclass(frozen=True)
 class ImageScore(Score):
-    """How well a model classifies images."""
+    """How well a model classifies images: numbers of images whose class is among the likeliest."""
 
     trained: ClassVar = {names.TRAIN_ACCURACY: "accuracy"}
     validated: ClassVar = {names.VAL_ACCURACY: "accuracy", names.VAL_ACCURACY5: "accuracy5"}
@@ -27,18 +25,18 @@ class ImageScore(Score):
     @classmethod
     def of(cls, logits: torch.Tensor, labels: torch.Tensor, loss_sum: torch.Tensor) -> Self:
         """Return the score of one batch."""
-        likeliest = logits.detach().topk(min(_TOP, logits.shape[1]), dim=1).indices
+        likeliest = logits.detach().topk(min(5, logits.shape[1]), dim=1).indices
         hits = (likeliest == labels[:, None]).sum(dim=0).tolist()
         return cls(loss_sum.item(), len(labels), hits[0], sum(hits))
 
     @property
     def accuracy(self) -> float:
-        """Share of images whose likeliest class is the right one, in percent."""
+        """Top-1 accuracy in percent."""
         return 100 * self.correct / self.samples
 
     @property
     def accuracy5(self) -> float:
-        """Share of images whose right class is among the five likeliest, in percent."""
+        """Top-5 accuracy in percent."""
         return 100 * self.correct5 / self.samples
 
     def __str__(self) -> str:
@@ -57,7 +55,7 @@ class ImageTrainer(Trainer[Images, ImageScore]):
         return replace(batch, images=execution.images(batch.images), labels=labels)
 
     def compute(self, model: nn.Module, batch: Images) -> Outcome[ImageScore]:
-        """Return the cross entropy, and how many are classified correctly."""
+        """Return the cross entropy, and the number of images classified correctly."""
         logits = model(batch.images)
         loss = functional.cross_entropy(logits.float(), batch.labels, reduction="sum")
         return Outcome(loss, lambda: ImageScore.of(logits, batch.labels, loss))

@@ -31,7 +31,7 @@ class TextScore(Score):
 
     @property
     def perplexity(self) -> float:
-        """Return e to the mean loss: of so many equally likely tokens one would have to guess."""
+        """Perplexity: e to the mean loss, the number of equally likely tokens to guess from."""
         try:
             return math.exp(self.loss)
         except OverflowError:
@@ -47,12 +47,11 @@ class LanguageTrainer(Trainer[Rows, TextScore]):
     nothing = TextScore()
 
     def place(self, batch: Rows) -> Rows:
-        """Return a batch on the device."""
         device = self.session.execution.device
         return Rows(*(part.to(device, torch.int64) for part in vars(batch).values()))
 
     def train(self, batches: Iterable[Rows], batch_size: int) -> TextScore:
-        """Train as every trainer does; a DataError tells of ranks that would have no row."""
+        """Train on each batch; raise a DataError if a rank would have no row."""
         if batch_size < self.session.world.size:
             raise DataError(
                 f"--batch-size must be at least {self.session.world.size}, a row for each worker "
@@ -61,7 +60,6 @@ class LanguageTrainer(Trainer[Rows, TextScore]):
         return super().train(batches, batch_size)
 
     def compute(self, model: nn.Module, batch: Rows) -> Outcome[TextScore]:
-        """Return the cross entropy."""
         return self.outcome(model(batch.tokens), batch.following, len(batch.tokens))
 
     @staticmethod
@@ -71,9 +69,9 @@ class LanguageTrainer(Trainer[Rows, TextScore]):
         rows: int,
         penalty: torch.Tensor | float = 0.0,
     ) -> Outcome[TextScore]:
-        """Return the cross entropy of logits ``[…, n]`` for tokens ``[…]`` of so many rows.
+        """Return the cross entropy of logits ``[…, n]`` for tokens ``[…]`` of ``rows`` rows.
 
-        A penalty counts for the gradient, for each row, and not for the score.
+        The penalty is added to the loss of each row, and left out of the score.
         """
         loss = functional.cross_entropy(logits.flatten(0, 1).float(), following.flatten())
         tokens = following.numel()

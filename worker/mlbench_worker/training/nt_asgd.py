@@ -11,13 +11,13 @@ import torch
 from torch import nn
 
 _PATIENCE = 5
-"""Epochs in which there may be no new best: the paper's n."""
+"""Number of epochs without a new best loss before averaging begins: the paper's n."""
 
 
 class NtAsgd(torch.optim.SGD):
-    """SGD as ever. From the trigger on, the mean of the weights after each step is kept too.
+    """SGD that, once triggered, also computes the mean of the weights after each step.
 
-    All that it remembers is in its state, and so in checkpoints.
+    Its whole state is in ``state_dict``, and so in checkpoints.
     """
 
     def __init__(self, params: Iterable[nn.Parameter], weight_decay: float) -> None:
@@ -26,13 +26,13 @@ class NtAsgd(torch.optim.SGD):
 
     @property
     def averaging(self) -> bool:
-        """Whether it has been triggered."""
+        """Whether averaging has been triggered."""
         return self._group["averaged"] is not None
 
     def observe(self, loss: float) -> None:
-        """Take the validation loss of an epoch; trigger if one of longer ago is less.
+        """Note the validation loss of an epoch.
 
-        That is the least of all but the last ``_PATIENCE`` before it.
+        Trigger averaging if it exceeds the lowest loss of all but the last ``_PATIENCE`` epochs.
         """
         losses = self._group["losses"]
         if not self.averaging and loss > min(losses[:-_PATIENCE], default=float("inf")):
@@ -41,7 +41,7 @@ class NtAsgd(torch.optim.SGD):
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
-        """Take a step, and let the weights count for the mean."""
+        """Take a step, and add the weights to the mean."""
         loss = super().step(closure)
         if self.averaging:
             self._group["averaged"] += 1
@@ -52,15 +52,15 @@ class NtAsgd(torch.optim.SGD):
 
     @contextmanager
     def averaged(self) -> Iterator[None]:
-        """Let the parameters be their means meanwhile, if there are any yet."""
+        """Replace the parameters by their means, if there are any, inside the context."""
         weights = [weight for weight in self._group["params"] if "mean" in self.state[weight]]
-        kept = [weight.data for weight in weights]
+        originals = [weight.data for weight in weights]
         try:
             for weight in weights:
                 weight.data = self.state[weight]["mean"]
             yield
         finally:
-            for weight, data in zip(weights, kept, strict=True):
+            for weight, data in zip(weights, originals, strict=True):
                 weight.data = data
 
     @property

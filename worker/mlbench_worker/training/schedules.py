@@ -1,4 +1,4 @@
-"""Learning rates: of Goyal et al. 2017, of Smith and Topin 2018, of MLBench's task 1a of 2020."""
+"""Learning rate schedules of Goyal et al. 2017, Smith and Topin 2018, and MLBench's task 1a."""
 
 import bisect
 import math
@@ -8,13 +8,6 @@ from mlbench_worker.training.checkpoint import Plain
 
 Schedule = Callable[[int], float]
 """The learning rate of a step; the first step is 0."""
-
-# The share of the steps in which one cycle rises.
-_RISE = 0.25
-# How MLBench calls ReduceLROnPlateau.
-_FACTOR = 0.5
-_THRESHOLD = 0.01
-_PATIENCE = 1
 
 
 def scale_linearly(
@@ -28,8 +21,8 @@ def scale_linearly(
 ) -> Schedule:
     """Return the schedule of Goyal et al. 2017: a rate in proportion to the batch of all ranks.
 
-    ``learning_rate`` is that of ``reference_batch`` samples. A larger one rises linearly from there
-    in ``warmup_epochs``. After each of ``decay_epochs`` the rate falls to a tenth.
+    ``learning_rate`` is the rate for ``reference_batch`` samples. A larger rate is reached linearly
+    from there within ``warmup_epochs``. After each of ``decay_epochs`` the rate falls to a tenth.
     """
     peak = learning_rate * batch_size / reference_batch
     begin = min(learning_rate, peak)
@@ -45,11 +38,11 @@ def scale_linearly(
 
 
 def rise_and_fall(peak: float, steps: int) -> Schedule:
-    """Return one cycle (Smith and Topin 2018, Super-Convergence), of straight lines.
+    """Return one cycle (Smith and Topin 2018, Super-Convergence) made of straight lines.
 
-    From zero the rate rises to ``peak`` in the first quarter of ``steps``, and then falls to zero.
+    The rate rises from zero to ``peak`` in the first quarter of ``steps``, then falls to zero.
     """
-    top = steps * _RISE
+    top = steps * 0.25
 
     def rate(step: int) -> float:
         return peak * max(0.0, min((step + 1) / top, (steps - step) / (steps - top)))
@@ -58,12 +51,12 @@ def rise_and_fall(peak: float, steps: int) -> Schedule:
 
 
 class PlateauSchedule(Plain):
-    """MLBench's of 2020: a rate that is halved where the validation loss no longer falls.
+    """MLBench's schedule of 2020: the rate is halved when the validation loss no longer falls.
 
-    It begins as one worker's, and rises after each epoch, until it is the sum of all workers' after
-    ``log2(workers)`` epochs, rounded down. From then on it is halved when two epochs in a row have
-    missed the lowest loss by 0.01 or more, down to one worker's: with a single worker it is
-    constant.
+    It begins with the rate of one worker, and rises after each epoch to the sum over all workers
+    after ``log2(workers)`` epochs, rounded down. From then on it is halved when two epochs in a row
+    have not lowered the best loss by more than 0.01, as in MLBench's ReduceLROnPlateau. It never
+    falls below the rate of one worker: with a single worker it is constant.
     """
 
     def __init__(self, worker_rate: float, workers: int) -> None:
@@ -82,12 +75,12 @@ class PlateauSchedule(Plain):
         """Set the rate of the next epoch by this one's validation loss."""
         self._epochs += 1
         if self._epochs <= self._warmup_epochs:
-            risen = self._epochs / self._warmup_epochs
-            self._rate = self._least + (self._peak - self._least) * risen
+            share = self._epochs / self._warmup_epochs
+            self._rate = self._least + (self._peak - self._least) * share
             return
-        if loss < self._lowest - _THRESHOLD:
+        if loss < self._lowest - 0.01:
             self._lowest, self._missed = loss, 0
             return
         self._missed += 1
-        if self._missed > _PATIENCE:
-            self._rate, self._missed = max(self._rate * _FACTOR, self._least), 0
+        if self._missed > 1:
+            self._rate, self._missed = max(self._rate * 0.5, self._least), 0

@@ -1,4 +1,4 @@
-"""What training tasks share: the session of a rank, its deadline, and the loop over the steps."""
+"""The session of a rank: its world, device, tracker, deadline, epochs and checkpoints."""
 
 import operator
 import os
@@ -25,20 +25,20 @@ from mlbench.local.home import Home
 from mlbench_worker.ranks.distributed import Execution, World, join_world, set_up
 from mlbench_worker.training.checkpoint import Checkpoints, Plain, Stateful
 
-# What MLBench's tasks say of a goal.
+# How the original MLBench's tasks print a goal.
 _MLBENCH_RESULTS = {
     names.VAL_ACCURACY: "{:g}% Top 1 Validation Accuracy",
     names.VAL_PERPLEXITY: "Validation Perplexity of {:g}",
 }
-# The times that MLBench's tasks report with their result, and the phases that they are made of.
+# The times that the original MLBench's tasks report with their result, as sums of phases.
 _MLBENCH_TIMES: Mapping[str, tuple[Phase, ...]] = {
     "Compute": ("forward", "backward", "optimizer"),
     "Communication": ("communication",),
     "Metrics Computation": ("metrics",),
     "Pre-processing": ("data",),
 }
-# The totals that its command line draws, and the phase that each is; the loss is computed in the
-# forward pass here.
+# The totals that the original MLBench's command line plots, with the phase for each. Here the loss
+# is computed in the forward pass.
 _MLBENCH_TOTALS: Mapping[str, Phase | None] = {
     "batch_load": "data",
     "fwd_pass": "forward",
@@ -52,16 +52,16 @@ _MLBENCH_TOTALS: Mapping[str, Phase | None] = {
 
 @dataclass
 class Progress(Plain):
-    """How far the training has come within an epoch. A checkpoint holds it."""
+    """The progress within an epoch, as a checkpoint contains it."""
 
     epoch: int = 0
     batches: int = 0
-    """Those of the epoch that are done."""
+    """Number of batches of the epoch that are done."""
     kept: dict[str, Any] = field(default_factory=dict)
-    """What the rest of the epoch needs of them, such as the sums of their scores."""
+    """State of the batches done that the rest of the epoch needs, such as sums of their scores."""
 
     def done(self, kept: Mapping[str, Any]) -> None:
-        """Count a batch, and keep what the rest of the epoch needs."""
+        """Count a batch, and replace the state that the rest of the epoch needs."""
         self.batches += 1
         self.kept = dict(kept)
 
@@ -72,17 +72,20 @@ class Progress(Plain):
 
 @dataclass
 class Session:
-    """What the task of one rank works with. ``start`` makes it."""
+    """The world, device and tracker of one rank's task. Made by ``start``."""
 
     world: World
     tracker: Tracker
     execution: Execution
     deadline_at: float | None = None
-    """When training ends, in Unix seconds by this machine's clock. All ranks have one, or none."""
+    """End of the training, in Unix seconds by this machine's clock; None for no deadline.
+
+    Either all ranks have one, or no rank has.
+    """
     progress: Progress = field(default_factory=Progress)
-    """In the epoch that ``epochs`` has yielded last."""
+    """Progress in the epoch that ``epochs`` has yielded last."""
     at_exit: list[Callable[[], None]] = field(default_factory=list)
-    """What is to be done once the task has ended well."""
+    """Functions to call once the task has succeeded."""
     _deadline_passed: bool = False
     _checkpoints: Checkpoints | None = None
     _checkpoint_steps: int = 0
@@ -91,11 +94,11 @@ class Session:
     @property
     def datasets(self) -> Path:
         """The folder of all data sets: $MLBENCH_DATASETS, or ``datasets`` in $MLBENCH_HOME."""
-        given = os.environ.get(names.ENV_DATASETS)
-        return Path(given).absolute() if given else Home.from_environ().datasets
+        folder = os.environ.get(names.ENV_DATASETS)
+        return Path(folder).absolute() if folder else Home.from_environ().datasets
 
     def state_settings(self, config: Options, **facts: str | float | bool | None) -> None:
-        """Record the options, the device, and further facts of the run: once for all ranks."""
+        """Record the options, the device and further facts of the run, on rank 0 only."""
         if self.world.rank == 0:
             self.tracker.settings(asdict(config) | self.execution.describe() | facts)
 
@@ -109,11 +112,11 @@ class Session:
         print(f"{self.world}: {text}, threads: {torch.get_num_threads()}", flush=True)
 
     def epochs(self, config: TrainingOptions, parts: Mapping[str, Stateful]) -> Iterator[int]:
-        """Yield the epochs to train, until the goal is reached, the deadline passes, or the last.
+        """Yield the epochs to train, until the goal or the deadline is reached, or all are done.
 
-        The first is that of the newest checkpoint, whose batches in ``progress`` are done. A
-        checkpoint of ``parts``, the progress and the tracker is saved after each epoch that another
-        may follow.
+        The first epoch is the one of the newest checkpoint, with the batches in ``progress`` done.
+        A checkpoint of ``parts``, the progress and the tracker is saved after each epoch but the
+        last.
         """
         self._restore(config, parts)
         while (epoch := self.progress.epoch) < config.epochs:
@@ -131,17 +134,17 @@ class Session:
         self._record_totals()
 
     def save_if_due(self) -> None:
-        """Save a checkpoint within an epoch, every so many steps; call it before each step.
+        """Save a checkpoint every ``checkpoint_steps`` steps; call it before each step.
 
-        After an epoch's last step there is none before its evaluation: so all checkpoints after as
-        many steps are of the same state.
+        It is not called between an epoch's last step and its evaluation, so checkpoints after
+        equally many steps have the same state.
         """
         steps = self.tracker.steps
         if self._checkpoint_steps and steps % self._checkpoint_steps == 0:
             self._save()
 
     def _restore(self, config: TrainingOptions, parts: Mapping[str, Stateful]) -> None:
-        """Go on from the newest checkpoint, if the run may be restarted."""
+        """Resume from the newest checkpoint, if the run may be restarted."""
         folder = os.environ.get(names.ENV_CHECKPOINTS)
         if not folder:
             return
@@ -154,7 +157,7 @@ class Session:
             self.tracker.log({names.RESTORED_STEP: 0})
 
     def _save(self) -> None:
-        """Save a checkpoint, unless that of this step is there."""
+        """Save a checkpoint, unless this step has one."""
         steps = self.tracker.steps
         if self._checkpoints is None or steps == self._saved_steps:
             return
@@ -165,7 +168,7 @@ class Session:
             self.tracker.checkpoint(size)
 
     def _record_totals(self) -> None:
-        """Record the totals that MLBench's own tasks end with: once for all ranks."""
+        """Record the totals that the original MLBench's tasks end with, on rank 0 only."""
         if self.world.rank == 0:
             phases = self.tracker.phase_seconds()
             totals = {
@@ -175,29 +178,29 @@ class Session:
             self.tracker.log(totals)
 
     def _record_task_result(self, result: str) -> None:
-        """Record the sentence that MLBench's own tasks end with: once for all ranks."""
+        """Record the sentence that the original MLBench's tasks end with, on rank 0 only."""
         seconds = self.tracker.goal_seconds
         if self.world.rank or seconds is None:
             return
         phases = self.tracker.phase_seconds()
         parts = [f"{result} reached in {seconds:.3f} seconds"]
         for name, included in _MLBENCH_TIMES.items():
-            # A framework's step in one piece is neither computing nor communication alone.
+            # JAX and TensorFlow record one phase for the whole step: those times are left out.
             included_seconds = [phases[phase] for phase in included if phase in phases]
             parts += [f"{name}: {sum(included_seconds):.3f} seconds"] if included_seconds else []
         self.tracker.log({names.TASK_RESULT: ", ".join(parts)})
 
     @contextmanager
     def phase(self, phase: Phase) -> Iterator[None]:
-        """Time a phase of the step, with all that it gave the device to do."""
+        """Record the time of a phase, including the work that it queued on the device."""
         with self.tracker.phase(phase):
             yield
             self.execution.synchronize()
 
     def deadline_has_passed(self) -> bool:
-        """Tell whether the deadline has passed on any rank: the same on every rank.
+        """Return whether the deadline has passed on any rank: the same on every rank.
 
-        All ranks call it after the same step. They communicate for it, if there is a deadline.
+        All ranks must call it after the same step: with a deadline, it communicates.
         """
         if self.deadline_at is None or self._deadline_passed:
             return self._deadline_passed
@@ -210,7 +213,7 @@ class Session:
 
 @contextmanager
 def start(config: BackendOptions) -> Iterator[Session]:
-    """Join the other ranks and set up the device; without options of one, that of the backend."""
+    """Join the other ranks and set up the device of the options, or else of the backend."""
     with Tracker() as tracker, join_world(config.backend) as world:
         device = DeviceOptions("cpu" if world.device.type == "cpu" else "cuda")
         if isinstance(config, DeviceOptions) and framework_of(config) == "torch":
@@ -225,13 +228,13 @@ def start(config: BackendOptions) -> Iterator[Session]:
 
 @dataclass(frozen=True)
 class Sums:
-    """Sums over samples, not means: the shares of the ranks differ in size."""
+    """Sums over samples. Means could not be combined: the ranks' shares differ in size."""
 
     def __add__(self, other: Self) -> Self:
         return type(self)(*map(operator.add, vars(self).values(), vars(other).values()))
 
     def over(self, world: World) -> Self:
-        """Return the sums over all ranks, the same on each. Doubles count exactly."""
+        """Return the sums over all ranks, the same on each. Doubles add up counts exactly."""
         sums = torch.tensor(list(vars(self).values()), dtype=torch.float64, device=world.device)
         world.sum_(sums)
         return type(self)(*sums.tolist())

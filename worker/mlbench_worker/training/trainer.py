@@ -1,4 +1,4 @@
-"""The loop over the steps, which trains and evaluates a model, whatever it is made for."""
+"""The training loop: trains and evaluates any kind of model, step by step."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -31,9 +31,9 @@ class Score(Sums):
         return self.loss_sum / self.samples
 
     trained: ClassVar[Mapping[str, str]] = {}
-    """What an epoch records of the training's, besides the loss: its attributes, by the metric."""
+    """Training metrics recorded after each epoch, with the attribute for each."""
     validated: ClassVar[Mapping[str, str]] = {}
-    """The same of the validation's."""
+    """The same for validation, whose loss is always recorded."""
 
 
 B = TypeVar("B")
@@ -42,18 +42,19 @@ S = TypeVar("S", bound=Score)
 
 @dataclass(frozen=True)
 class Outcome(Generic[S]):
-    """What a model makes of a batch."""
+    """The loss and score of a model on a batch."""
 
     loss: torch.Tensor
-    """Summed over the batch's images, or its rows of text: of a row, the mean of its tokens."""
+    """Sum over the images, or over the rows of text (for a row, the mean of its tokens)."""
     score: Callable[[], S]
+    """Computes the score, when it is needed: that waits for the device."""
 
 
 class Trainer(ABC, Generic[B, S]):
-    """Trains and evaluates a model that lies on the session's device."""
+    """Trains and evaluates a model on the session's device."""
 
     nothing: S
-    """The score of no samples."""
+    """The score of zero samples."""
 
     def __init__(
         self,
@@ -66,8 +67,8 @@ class Trainer(ABC, Generic[B, S]):
     ) -> None:
         """Give all ranks the weights of rank 0.
 
-        A gradient whose norm is more than ``longest_gradient`` is cut down to that (Pascanu et al.:
-        On the difficulty of training recurrent neural networks, 2013); 0: it never is.
+        ``longest_gradient``: maximum norm of a gradient, to which longer ones are clipped (Pascanu
+        et al.: On the difficulty of training recurrent neural networks, 2013); 0 for no limit.
         """
         self.session = session
         self.model = model
@@ -83,7 +84,7 @@ class Trainer(ABC, Generic[B, S]):
 
     @abstractmethod
     def compute(self, model: nn.Module, batch: B) -> Outcome[S]:
-        """Return what the model makes of a batch on the device."""
+        """Return the loss and score of a batch on the device."""
 
     def rate(self, batch: B) -> float:
         """Return the learning rate of the step on a batch."""
@@ -91,7 +92,7 @@ class Trainer(ABC, Generic[B, S]):
 
     @property
     def parts(self) -> dict[str, Stateful]:
-        """The state that a checkpoint holds; the exchange comes after what it may act on."""
+        """The state for a checkpoint. The exchange comes after the parts that it may act on."""
         return {
             "model": self.model,
             "optimizer": self.optimizer,
@@ -101,13 +102,12 @@ class Trainer(ABC, Generic[B, S]):
         }
 
     def train(self, batches: Iterable[B], batch_size: int) -> S:
-        """Train on each batch; return the score of this rank's samples as each step found them.
+        """Train on the remaining batches of an epoch; return this rank's score over all of them.
 
-        The gradients' mean over the ranks is that of the mean loss over the ``batch_size`` images,
-        or rows, of all ranks in a step. Each rank records the mean loss over its own samples at
-        each step, and the bytes that it sent. After the deadline, the epoch is over.
-
-        ``batches`` are those that the session's progress has left; the score is that of all.
+        Samples are scored before the step on them. ``batch_size`` counts the images, or rows, of
+        all ranks in a step; the gradient is that of their mean loss. At each step, each rank
+        records the mean loss of its own samples and the bytes that it sent. The epoch ends early
+        at the deadline.
         """
         session, tracker, progress = self.session, self.session.tracker, self.session.progress
         total = replace(self.nothing, **progress.kept)
@@ -131,9 +131,9 @@ class Trainer(ABC, Generic[B, S]):
         return total
 
     def step(self, batch: B, batch_size: int) -> tuple[Outcome[S], float]:
-        """Take a step on a batch; return what the model made of it before, and the learning rate.
+        """Take a step on a batch; return its outcome before the step, and the learning rate.
 
-        All that it takes, but loading, is timed by phases.
+        The time of the whole step, except loading, is recorded by phases.
         """
         session, world, tracker = self.session, self.session.world, self.session.tracker
         with world.noticing_lost_peers():
@@ -141,7 +141,7 @@ class Trainer(ABC, Generic[B, S]):
                 outcome = self.compute(self.exchange.model, batch)
             with session.phase("backward"):
                 self.exchange.clear()
-                # Over all ranks' rows: shares differ in size, and the exchange takes means.
+                # The exchange takes the mean over ranks, whose shares of the batch differ in size.
                 share = outcome.loss * (world.size / batch_size)
                 self.scaler.scale(share).backward()  # type: ignore[no-untyped-call]
                 waited = self.exchange.waited_seconds()
@@ -163,14 +163,14 @@ class Trainer(ABC, Generic[B, S]):
 
     @torch.inference_mode()
     def evaluate(self, shard: Iterable[B]) -> S:
-        """Return the score on all ranks' shards together: the same on every rank.
+        """Return the score over the shards of all ranks: the same on every rank.
 
-        ``shard`` yields this rank's part, batch by batch. All ranks evaluate the same model.
+        ``shard`` yields this rank's batches. All ranks evaluate the same model.
         """
         session, total = self.session, self.nothing
         with session.phase("evaluation"):
             model = self.exchange.averaged(self.model).eval()
-        # Loading is part of it: none of it is training time.
+        # Loading counts as evaluation here, because it is not training time.
         for batch in self._load(shard, "evaluation"):
             with session.phase("evaluation"):
                 with session.execution.autocast():
@@ -180,9 +180,9 @@ class Trainer(ABC, Generic[B, S]):
             return total.over(session.world)
 
     def record(self, epoch: int, trained: S, validated: S) -> None:
-        """Record and print what an epoch has reached.
+        """Record and print the scores of an epoch.
 
-        Every rank does so: all have the same validation score, and so agree on when to stop.
+        Every rank records the same validation score, so that all agree on when to stop.
         """
         tracker = self.session.tracker
         tracker.log(
@@ -201,7 +201,7 @@ class Trainer(ABC, Generic[B, S]):
         )
 
     def _load(self, batches: Iterable[B], phase: Phase) -> Iterator[B]:
-        """Yield batches on the device. Loading them is timed as the phase."""
+        """Yield batches on the device; record the time to load them as ``phase``."""
         upcoming = iter(batches)
         while True:
             with self.session.phase(phase):
@@ -213,7 +213,7 @@ class Trainer(ABC, Generic[B, S]):
 
 
 def decay_weights_only(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """Return the optimizer's parameter groups: weights decay, biases and those of norms do not."""
+    """Return parameter groups for an optimizer: weight decay for matrices, not for vectors."""
     parameters = list(model.parameters())
     return [
         {"params": [p for p in parameters if p.ndim > 1], "weight_decay": weight_decay},
@@ -222,5 +222,5 @@ def decay_weights_only(model: nn.Module, weight_decay: float) -> list[dict[str, 
 
 
 def state_of(schedule: Schedule) -> dict[str, Stateful]:
-    """Return what a checkpoint holds of a schedule: nothing, where it has no state."""
+    """Return the part of a checkpoint for a schedule: empty if the schedule is stateless."""
     return {"schedule": schedule} if isinstance(schedule, PlateauSchedule) else {}

@@ -1,6 +1,6 @@
-"""How the ranks of a training keep their models together: one class for each algorithm.
+"""Algorithms by which ranks keep their models together: one class for each.
 
-``base`` has the order of calls that all share, and counts what they send.
+``base`` defines the order of calls, and counts the bytes sent.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ from mlbench_worker.training.exchange.synchronous import Buckets, Flat, PerLayer
 
 
 def make_exchange(options: ExchangeOptions, model: nn.Module, world: World) -> Exchange:
-    """Give all ranks the model of rank 0, and return how they keep it together from there."""
+    """Give all ranks the model of rank 0, and return the exchange that keeps it together."""
     if world.size == 1:
         return Exchange(model, world)
     for parameter in model.parameters():
@@ -35,7 +35,7 @@ def _compressor(kind: str, options: ExchangeOptions, model: nn.Module) -> Compre
 
 
 def _common_seed(world: World) -> int:
-    """Return the seed that the task has given PyTorch on rank 0."""
+    """Return PyTorch's initial seed on rank 0."""
     seed = torch.tensor(torch.initial_seed() % 2**63, device=world.device)
     world.broadcast_(seed)
     return int(seed.item())

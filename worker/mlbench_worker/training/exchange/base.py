@@ -1,4 +1,4 @@
-"""What all exchanges share: the order of their calls, and that of a rank which is alone."""
+"""The base class of exchange algorithms, which is also the exchange of a single rank."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -10,45 +10,44 @@ from mlbench_worker.ranks.distributed import World
 
 
 class Exchange:
-    """Keeps the models of all ranks together; this one is for a rank that is alone.
+    """Keeps the models of all ranks together. This class is for a single rank.
 
-    In each step: ``clear``, forward through ``model`` and backward, ``after_backward``, the
-    optimizer's step, ``after_step``. An algorithm works on gradients in ``after_backward``, or on
-    the weights in ``after_step``. Each rank's checkpoint has its own ``state``.
+    The order of calls in each step: ``clear``, forward through ``model``, backward,
+    ``after_backward``, the optimizer's step, ``after_step``. An algorithm works on gradients in
+    ``after_backward``, or on the weights in ``after_step``. The checkpoint of each rank contains
+    that rank's ``state``.
 
-    It counts the bytes that its rank sends: the payload that the usual algorithm of an operation,
-    which gloo's is too, has a rank hand to the network; headers, and what repairs losses, come on
-    top:
+    The bytes that a rank sends are counted by the usual algorithms, which gloo has too. Only the
+    payload counts, without headers and retransmissions:
 
-    - a sum of n ranks is a ring's all-reduce (Patarasuk, Yuan 2009): 2 (n - 1) / n of the message;
-    - a gathering is a ring's all-gather: n - 1 messages of a rank's size;
+    - a sum over n ranks is a ring all-reduce (Patarasuk, Yuan 2009): 2 (n - 1) / n of the message;
+    - a gather is a ring all-gather: n - 1 messages of one rank's size;
     - a message to a neighbour counts once.
     """
 
     def __init__(self, model: nn.Module, world: World) -> None:
         self.model = model
-        """What to call in the forward pass."""
+        """The module to call in the forward pass."""
         self.world = world
         self.bytes_sent = 0
-        """Since the start."""
+        """Bytes sent since the start of the training."""
         self._bytes_before = 0
 
     def begin_epoch(self, epoch: int) -> None:
-        """Tell the number of the epoch that begins; the first is 0."""
+        """Note that an epoch begins; the first is 0."""
 
     def clear(self) -> None:
-        """Reset all gradients."""
         self.model.zero_grad()
 
     def waited_seconds(self) -> float:
-        """Return the seconds at the end of the backward pass that only waited for other ranks."""
+        """Return the seconds at the end of the backward pass spent only waiting for other ranks."""
         return 0.0
 
     def after_backward(self) -> None:
-        """Act on what the backward pass has found, before the optimizer's step."""
+        """Exchange gradients, before the optimizer's step."""
 
     def after_step(self) -> None:
-        """Act on the weights, after the optimizer's step."""
+        """Exchange weights, after the optimizer's step."""
 
     def bytes_of_step(self) -> int:
         """Return the bytes that this rank has sent since the last call."""
@@ -61,21 +60,21 @@ class Exchange:
         self.count_sum(tensor.nbytes)
 
     def gather(self, tensor: torch.Tensor) -> list[torch.Tensor]:
-        """Return the tensors of all ranks, which have one shape, in order of ranks."""
+        """Return the tensors of all ranks, which have the same shape, in order of ranks."""
         self.bytes_sent += (self.world.size - 1) * tensor.nbytes
         return self.world.gather(tensor)
 
     def swap(self, tensor: torch.Tensor, peers: Sequence[int]) -> list[torch.Tensor]:
-        """Send ``tensor`` to each of the peers, and return what each of them sends at once."""
+        """Send ``tensor`` to each of the peers, and return the tensor that each of them sends."""
         self.bytes_sent += len(peers) * tensor.nbytes
         return self.world.swap(tensor, peers)
 
     def count_sum(self, size: int) -> None:
-        """Count a message of that many bytes which something else sums over all ranks."""
+        """Count a message of ``size`` bytes that is summed over all ranks elsewhere."""
         self.bytes_sent += 2 * (self.world.size - 1) * size // self.world.size
 
     def averaged(self, model: nn.Module) -> nn.Module:
-        """Return the model that all ranks evaluate, the same on each; ``model`` is this rank's.
+        """Return the model to evaluate, the same on all ranks; ``model`` is this rank's.
 
         The running statistics of batch norm become their mean over all ranks.
         """
@@ -87,19 +86,18 @@ class Exchange:
         return {}
 
     def reset(self) -> None:
-        """Begin anew from the weights that the ranks have now, on all ranks at once."""
+        """Reset the algorithm to start from the current weights, on all ranks at once."""
         for tensor in self.state().values():
             tensor.zero_()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what a checkpoint of this rank holds."""
         return {"rank": self.world.rank, "bytes_sent": self.bytes_sent, "state": self.state()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a checkpoint, on all ranks at once, after model and optimizer.
+        """Restore a checkpoint, on all ranks at once, after model and optimizer.
 
-        A rank whose own was lost has that of another rank. States would not fit together then, so
-        all ranks begin anew.
+        A rank that lost its checkpoint has another rank's. The states do not fit together then,
+        so all ranks reset theirs.
         """
         self.bytes_sent = self._bytes_before = state["bytes_sent"]
         if self.world.total(state["rank"] != self.world.rank):
@@ -110,14 +108,14 @@ class Exchange:
 
 
 def average_buffers(model: nn.Module, world: World) -> None:
-    """Average the running statistics of batch norm, which each rank gathers by itself."""
+    """Average the running statistics of batch norm, which each rank computes on its own."""
     buffers = [buffer for buffer in model.buffers() if buffer.is_floating_point()]
     if world.size > 1 and buffers:
         average(buffers, world)
 
 
 def average(tensors: Collection[torch.Tensor], world: World) -> None:
-    """Replace tensors by their means over all ranks, at once."""
+    """Replace tensors by their means over all ranks, in one message."""
     flat = torch.cat([tensor.flatten() for tensor in tensors])
     world.mean_(flat)
     for tensor, part in zip(tensors, split(flat, tensors), strict=True):
@@ -149,7 +147,7 @@ def buffer_for(tensors: Sequence[torch.Tensor]) -> tuple[torch.Tensor, list[torc
 
 
 def split(buffer: torch.Tensor, tensors: Collection[torch.Tensor]) -> list[torch.Tensor]:
-    """Return views into a flat buffer, of the tensors' shapes, which lie in memory as they do."""
+    """Return views into a flat buffer, with the shapes and strides of the tensors."""
     parts = torch.split(buffer, [tensor.numel() for tensor in tensors])
     return [
         part.as_strided(tensor.shape, tensor.stride())

@@ -1,10 +1,9 @@
-"""Algorithms that send less than the gradients, in every step, and average what arrived.
+"""Algorithms that send compressed gradients in every step, and average them.
 
-Most of them remember what they did not send, and add it to the next gradients (error feedback). As
-in algorithm 2 of Vogels, Karimireddy, Jaggi (PowerSGD, NeurIPS 2019), which compares them all, the
-memory is one of gradients, and the learning rate and momentum come after. The earlier papers
-remember the learning rate times the gradient: the same, as long as the rate is constant and without
-momentum.
+Most of them remember the unsent part, and add it to the next gradients (error feedback). As in
+algorithm 2 of Vogels, Karimireddy, Jaggi (PowerSGD, NeurIPS 2019), which compares them all, the
+memory contains gradients, and learning rate and momentum are applied after it. The earlier papers
+remember the learning rate times the gradient. Both are equal for a constant rate without momentum.
 """
 
 from abc import ABC, abstractmethod
@@ -18,39 +17,35 @@ from mlbench_worker.training.exchange.base import buffer_for
 from mlbench_worker.training.exchange.compressors import Compressor, Quantizer, count_of
 from mlbench_worker.training.exchange.synchronous import Flat
 
-_BUCKET = 512
-
 
 class ErrorFeedback(Flat, ABC):
-    """The base of algorithms that remember what they did not send."""
+    """The base of algorithms that remember the unsent part of the gradients."""
 
     def __init__(self, model: nn.Module, world: World) -> None:
         super().__init__(model, world)
         self.unsent = torch.zeros_like(self.gradients)
 
     def after_backward(self) -> None:
-        """Replace the gradients by the mean of what the ranks have sent of theirs."""
         self.unsent.add_(self.gradients)
         self.send()
 
     @abstractmethod
     def send(self) -> None:
-        """Take what is sent out of ``unsent``; the mean of all ranks' becomes ``gradients``."""
+        """Send a part of ``unsent`` and subtract it; set ``gradients`` to the mean over ranks."""
 
     def state(self) -> dict[str, torch.Tensor]:
-        """Return what was not sent."""
         return {"unsent": self.unsent}
 
 
 class Compressed(ErrorFeedback):
-    """Sends what is unsent, compressed, to all ranks, by an all-gather.
+    """Compresses the unsent gradients and sends them to all ranks by an all-gather.
 
-    By signs, this is EF-SIGNSGD (Karimireddy, Rebjock, Stich, Jaggi: Error Feedback Fixes SignSGD
+    With signs, this is EF-SIGNSGD (Karimireddy, Rebjock, Stich, Jaggi: Error Feedback Fixes SignSGD
     and other Gradient Compression Schemes, ICML 2019, algorithm 1), layer by layer as in its
-    section 6: a rank sends (n - 1) (d / 8 + 4 layers) bytes. By the k values of the largest
+    section 6: a rank sends (n - 1) (d / 8 + 4 layers) bytes. With the k values of the largest
     magnitude of the whole gradient, it is MEM-SGD (Stich, Cordonnier, Jaggi: Sparsified SGD with
-    Memory, NeurIPS 2018, algorithm 1), in parallel as in its section 4.4, but synchronously:
-    (n - 1) 8 k bytes.
+    Memory, NeurIPS 2018, algorithm 1), in parallel as in its section 4.4, but synchronous: a rank
+    sends (n - 1) 8 k bytes.
     """
 
     def __init__(self, model: nn.Module, world: World, compressor: Compressor) -> None:
@@ -58,15 +53,14 @@ class Compressed(ErrorFeedback):
         self._compressor = compressor
 
     def send(self) -> None:
-        """Average the codes of all ranks."""
         self.unsent.sub_(_average(self, self._compressor, self._compressor.compress(self.unsent)))
 
 
 class RandomK(ErrorFeedback):
-    """Random-k with memory: k values at random places, the same ones on all ranks.
+    """Random-k with memory: k values at random places, the same on all ranks.
 
-    Stich, Cordonnier, Jaggi 2018, as above. All ranks draw the same places, so nobody sends
-    them, and an all-reduce adds up the values: 2 (n - 1) / n 4 k bytes.
+    Stich, Cordonnier, Jaggi 2018, as above. All ranks draw the same places, so places are not sent,
+    and an all-reduce adds up the values: a rank sends 2 (n - 1) / n 4 k bytes.
     """
 
     def __init__(self, model: nn.Module, world: World, density: float, seed: int) -> None:
@@ -76,7 +70,6 @@ class RandomK(ErrorFeedback):
         self._steps = torch.tensor(0)
 
     def send(self) -> None:
-        """Average the values at the places of this step."""
         size, device = len(self.unsent), self.unsent.device
         generator = np.random.default_rng((self._seed, int(self._steps)))
         drawn = generator.choice(size, self._count, replace=False, shuffle=False)
@@ -89,28 +82,26 @@ class RandomK(ErrorFeedback):
         self.gradients[places] = values
 
     def state(self) -> dict[str, torch.Tensor]:
-        """Return what was not sent, and how many places were drawn."""
         return super().state() | {"steps": self._steps}
 
 
 class QSGD(Flat):
-    """QSGD: each value rounded at random to one of few levels, which is right on average.
+    """QSGD: each value is rounded at random to one of few levels, without bias.
 
     Alistarh, Grubic, Li, Tomioka, Vojnovic: QSGD: Communication-Efficient SGD via Gradient
     Quantization and Encoding, NeurIPS 2017, section 3, in the form of its experiments: buckets of
-    512 values, scaled by their largest; without its Elias code. Rounding has no bias, so nothing is
-    remembered. A rank sends (n - 1) (bits d / 8 + 4 d / 512) bytes.
+    512 values, scaled by their largest; without its Elias code. The rounding is unbiased, so there
+    is no memory. A rank sends (n - 1) (bits d / 8 + 4 d / 512) bytes.
     """
 
     def __init__(self, model: nn.Module, world: World, bits: int, seed: int) -> None:
         super().__init__(model, world)
-        self._compressor = Quantizer(len(self.gradients), bits, _BUCKET)
+        self._compressor = Quantizer(len(self.gradients), bits, bucket=512)
         self._seed = seed
         self._steps = torch.tensor(0)
 
     def after_backward(self) -> None:
-        """Replace the gradients by the mean of all ranks' rounded ones."""
-        # Each rank rounds by itself.
+        # Each rank has its own random numbers: the errors of the ranks average out.
         seed = (self._seed, int(self._steps), self.world.rank)
         self._steps += 1
         drawn = np.random.default_rng(seed).random(len(self.gradients), dtype=np.float32)
@@ -118,7 +109,6 @@ class QSGD(Flat):
         _average(self, self._compressor, self._compressor.compress(self.gradients, chances))
 
     def state(self) -> dict[str, torch.Tensor]:
-        """Return how many times random numbers were drawn."""
         return {"steps": self._steps}
 
 
@@ -128,10 +118,10 @@ class PowerSGD(ErrorFeedback):
     Vogels, Karimireddy, Jaggi: PowerSGD: Practical Low-Rank Gradient Compression for Distributed
     Optimization, NeurIPS 2019, algorithms 1 and 2. A layer's gradient is a matrix M of n x m. With
     the Q (m x r) of the step before, P = M Q is averaged, and its columns are made orthonormal;
-    then Q = M^T P is averaged, and P Q^T stands for the gradient. What would not become smaller,
-    such as biases, is averaged as it is, in one message with all P. Of k ranks, each sends
-    2 (k - 1) / k 4 r (n + m) bytes for each matrix. Algorithm 2 steps by the momentum and the
-    decompressed gradient together; here the task's optimizer steps, by heavy ball alone.
+    then Q = M^T P is averaged, and P Q^T replaces the gradient. Parameters that would not become
+    smaller, such as biases, are averaged uncompressed, in one message with all P. Each of k ranks
+    sends 2 (k - 1) / k 4 r (n + m) bytes for each matrix. Algorithm 2 adds the momentum to the
+    decompressed gradient; here the task's optimizer takes the step, with heavy-ball momentum.
     """
 
     def __init__(self, model: nn.Module, world: World, rank: int, seed: int) -> None:
@@ -150,7 +140,6 @@ class PowerSGD(ErrorFeedback):
         self.reset()
 
     def send(self) -> None:
-        """Average P and what is no matrix, and then Q."""
         for matrix, p, q in zip(self._unsent, self._p, self._q, strict=True):
             torch.mm(matrix, q, out=p)
         for rest, place in zip(self._unsent_rest, self._rest, strict=True):
@@ -168,11 +157,10 @@ class PowerSGD(ErrorFeedback):
             mean.copy_(place)
 
     def state(self) -> dict[str, torch.Tensor]:
-        """Return what was not sent, and the last Q of all matrices."""
         return super().state() | {"q": self._all_q}
 
     def reset(self) -> None:
-        """Begin with random Q, the same ones on all ranks."""
+        """Draw random Q, the same on all ranks."""
         super().reset()
         generator = np.random.default_rng(self._seed)
         start = generator.standard_normal(len(self._all_q), dtype=np.float32)
@@ -182,9 +170,9 @@ class PowerSGD(ErrorFeedback):
 def _average(
     exchange: Flat, compressor: Compressor | Quantizer, message: torch.Tensor
 ) -> torch.Tensor:
-    """Set the gradients to the mean of what all ranks' messages mean; return what this one does.
+    """Set the gradients to the mean of all ranks' decompressed messages; return this rank's.
 
-    They are added up in the same order on each rank.
+    All ranks add up in the same order, so that they get the same result to the last bit.
     """
     world = exchange.world
     messages = exchange.gather(message)
@@ -201,10 +189,10 @@ def _average(
 def _matrices(
     buffer: torch.Tensor, model: nn.Module, rank: int
 ) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-    """Return a buffer's parts, one for each parameter: the matrices, and all others.
+    """Split a buffer into parts, one for each parameter: those worth compressing, and the others.
 
-    A convolution is a matrix of a row for each output channel. What is no smaller as a product of
-    matrices of that rank is none.
+    A convolution is a matrix with a row for each output channel. A matrix is worth compressing if a
+    product of matrices of that rank is smaller.
     """
     matrices: list[torch.Tensor] = []
     others: list[torch.Tensor] = []

@@ -1,8 +1,8 @@
-"""Algorithms whose ranks train models of their own, and mix them: now and then, or by gossip.
+"""Algorithms whose ranks train different models, and average them periodically or by gossip.
 
-In both graphs of gossip each rank has as many neighbours as any other, and a mixing matrix W that
-gives it and each of its neighbours the same weight, 1 / (neighbours + 1): W is symmetric, and its
-rows and columns sum to one, as the papers want it.
+In both gossip graphs all ranks have equally many neighbours. The mixing matrix W gives a rank and
+each of its neighbours the same weight, 1 / (neighbours + 1). As the papers require, W is symmetric,
+and its rows and columns sum to one.
 """
 
 import copy
@@ -24,8 +24,8 @@ from mlbench_worker.training.exchange.compressors import Compressor
 class OwnWeights(Exchange):
     """The base of algorithms whose ranks have different weights.
 
-    What is evaluated is their mean, with the mean of batch norm's running statistics, in a model
-    beside: the ranks' own go on as if there were no evaluation.
+    Evaluation uses a copy of the model with the mean weights, and the mean of batch norm's running
+    statistics. It does not change the weights of the ranks.
     """
 
     def __init__(self, model: nn.Module, world: World) -> None:
@@ -33,7 +33,6 @@ class OwnWeights(Exchange):
         self.weights = flatten_weights(model)
 
     def averaged(self, model: nn.Module) -> nn.Module:
-        """Return a copy of the model that has the mean weights of all ranks."""
         average_buffers(model, self.world)
         mean = copy.deepcopy(model)
         weights = flatten_weights(mean)
@@ -49,10 +48,10 @@ class OwnWeights(Exchange):
 class LocalSGD(OwnWeights):
     """Local SGD: each rank trains alone for some steps, then all take the mean of their weights.
 
-    Lin, Stich, Patel, Jaggi: Don't Use Large Mini-Batches, Use Local SGD, ICLR 2020, algorithm 1;
-    momentum stays each rank's own. Before the epoch in which the local steps begin, gradients are
-    averaged in each step: this is post-local SGD (section 3), whose authors begin when the learning
-    rate falls for the first time. Of d weights a rank sends 2 (n - 1) / n d values each time.
+    Lin, Stich, Patel, Jaggi: Don't Use Large Mini-Batches, Use Local SGD, ICLR 2020, algorithm 1.
+    The momentum is not averaged. Before ``switch_epoch``, gradients are averaged in each step: this
+    is post-local SGD (section 3), whose authors switch when the learning rate falls for the first
+    time. For d weights a rank sends 2 (n - 1) / n d values per average.
     """
 
     def __init__(self, model: nn.Module, world: World, steps: int, switch_epoch: int = 0) -> None:
@@ -64,32 +63,27 @@ class LocalSGD(OwnWeights):
         self._done = torch.tensor(0)
 
     def begin_epoch(self, epoch: int) -> None:
-        """Begin the local steps when it is time."""
         self._is_local = epoch >= self._switch_epoch
 
     def clear(self) -> None:
-        """Set all gradients to zero, in place."""
         self._gradients.zero_()
 
     def after_backward(self) -> None:
-        """Average the gradients, as long as the local steps have not begun."""
         if not self._is_local:
             self.average_(self._gradients)
 
     def after_step(self) -> None:
-        """Average the weights after so many local steps."""
         if self._is_local:
             self._done += 1
             if self._done % self._steps == 0:
                 self.average_(self.weights)
 
     def state(self) -> dict[str, torch.Tensor]:
-        """Return how many local steps were done."""
         return {"done": self._done}
 
 
 def neighbours(world: World, topology: Topology) -> list[int]:
-    """Return the ranks that a rank talks with, in a ring or in the complete graph."""
+    """Return the neighbours of this rank, in a ring or in the complete graph."""
     if topology == "complete":
         return [rank for rank in range(world.size) if rank != world.rank]
     return sorted({(world.rank + side) % world.size for side in (-1, 1)})
@@ -99,9 +93,9 @@ class Decentralized(OwnWeights):
     """D-PSGD: a rank takes the mean of its and its neighbours' weights, then its own gradient step.
 
     Lian, Zhang, Zhang, Hsieh, Zhang, Liu: Can Decentralized Algorithms Outperform Centralized
-    Algorithms?, NeurIPS 2017, algorithm 1. The gradient is that of the weights before they were
-    mixed. A rank sends all its weights to each neighbour; in the complete graph, where all take the
-    same mean, an all-reduce does it.
+    Algorithms?, NeurIPS 2017, algorithm 1. The gradient is computed with the weights before they
+    are mixed. A rank sends all its weights to each neighbour. In the complete graph, all ranks take
+    the same mean, so an all-reduce is used.
     """
 
     def __init__(self, model: nn.Module, world: World, topology: Topology) -> None:
@@ -110,12 +104,12 @@ class Decentralized(OwnWeights):
         self._neighbours = neighbours(world, topology)
 
     def after_backward(self) -> None:
-        """Mix the weights; the optimizer then applies the gradient, which was found before."""
+        """Mix the weights. The optimizer then applies the gradient, computed before."""
         if self._is_complete:
             self.average_(self.weights)
             return
-        for theirs in self.swap(self.weights, self._neighbours):
-            self.weights.add_(theirs)
+        for weights in self.swap(self.weights, self._neighbours):
+            self.weights.add_(weights)
         self.weights.div_(len(self._neighbours) + 1)
 
 
@@ -124,11 +118,11 @@ class Choco(OwnWeights):
 
     Koloskova, Stich, Jaggi: Decentralized Stochastic Optimization and Gossip Algorithms with
     Compressed Communication, ICML 2019, algorithm 2, with the memory of algorithm 6. After its own
-    step to x_i, a rank sends q_i = Q(x_i - c_i) to its neighbours, who add it to the copy c_i that
-    all have of it, and takes a step towards their copies: x_i += gamma sum_j W_ij (c_j - c_i). It
-    remembers c_i and the mixed copies sum_j W_ij c_j alone. Copies begin with the weights that all
-    ranks begin with, and not at zero: what all know need not be sent. A rank sends, compressed, its
-    weights to each neighbour.
+    step to x_i, a rank sends q_i = Q(x_i - c_i) to its neighbours, which add it to their public
+    copy c_i of its weights. It then takes a step towards their copies:
+    x_i += gamma sum_j W_ij (c_j - c_i). A rank stores only c_i and the mixed copies
+    sum_j W_ij c_j. The copies start with the common initial weights rather than zero, because all
+    ranks know them. A rank sends its compressed weights to each neighbour.
     """
 
     def __init__(
@@ -147,7 +141,7 @@ class Choco(OwnWeights):
         self._mixed = self.weights.clone()
 
     def after_step(self) -> None:
-        """Tell the neighbours how the weights have changed, and go towards theirs."""
+        """Send the compressed change of the weights, and step towards the neighbours' copies."""
         message = self._compressor.compress(self.weights - self._copy)
         received = self.swap(message, self._neighbours)
         own = self._compressor.decompress(message)
@@ -158,11 +152,10 @@ class Choco(OwnWeights):
         self.weights.add_(self._mixed - self._copy, alpha=self._step)
 
     def state(self) -> dict[str, torch.Tensor]:
-        """Return the copy of the own weights, and the neighbours' mixed ones."""
         return {"copy": self._copy, "mixed": self._mixed}
 
     def reset(self) -> None:
-        """Give all ranks the mean weights, and begin with copies of them."""
+        """Give all ranks the mean weights, and reset the copies to them."""
         super().reset()
         self._copy.copy_(self.weights)
         self._mixed.copy_(self.weights)

@@ -1,14 +1,14 @@
-"""Synchronous gradient exchange: the ways to average gradients over all ranks, for comparison.
+"""Synchronous gradient exchange: three ways to average gradients over all ranks.
 
-All of them compute the same mean; they differ in how often the ranks talk, and when:
+All of them compute the same mean. They differ in the number and time of the messages:
 
 - ``ddp``: PyTorch's DistributedDataParallel (Li et al. 2020) sends buckets of 25 MB as soon as the
-  backward pass has filled them, so that it overlaps with the rest of that pass.
-- ``flat``: all gradients lie in one buffer, which is sent once, after the backward pass.
-- ``per-layer``: every parameter's gradient is sent by itself, after the backward pass.
+  backward pass has filled them, so that communication overlaps with the rest of that pass.
+- ``flat``: all gradients are in one buffer, which is sent once, after the backward pass.
+- ``per-layer``: the gradient of each parameter is sent separately, after the backward pass.
 
-With ``ddp`` the gradients may be rounded to fp16 or bf16 by PyTorch's own communication hooks. That
-does change the result.
+With ``ddp`` the gradients may be rounded to fp16 or bf16 by PyTorch's communication hooks. That
+changes the result.
 """
 
 from functools import partial
@@ -27,7 +27,7 @@ from mlbench_worker.training.exchange.base import Exchange, flatten_gradients
 
 
 class Buckets(Exchange):
-    """PyTorch's DistributedDataParallel, which has averaged when the backward pass has ended."""
+    """PyTorch's DistributedDataParallel, which averages during the backward pass."""
 
     def __init__(self, model: nn.Module, world: World, compression: str) -> None:
         self._computed_at = 0.0
@@ -37,7 +37,7 @@ class Buckets(Exchange):
             p.register_post_accumulate_grad_hook(partial(self._note_gradient, i))  # type: ignore[no-untyped-call]
         ddp = DistributedDataParallel(
             model,
-            # Statistics of batch norm are averaged before each evaluation, not copied at each step.
+            # Batch norm's statistics are averaged before each evaluation instead.
             forward_sync_buffers=False,
             gradient_as_bucket_view=True,
         )
@@ -52,34 +52,34 @@ class Buckets(Exchange):
         self._bytes = values * (4 if compression == "none" else 2)
 
     def after_backward(self) -> None:
-        """Count what DDP has sent in the backward pass."""
+        """Count the bytes that DDP has sent in the backward pass."""
         self.count_sum(self._bytes)
 
     def waited_seconds(self) -> float:
-        """Return the time since the last gradient. To be called right after the backward pass.
+        """Return the seconds since the last gradient. Call it right after the backward pass.
 
-        On a GPU it is next to nothing: there the pass only queues the work.
+        On a GPU the result is almost zero, because there the pass only queues the work.
         """
         return perf_counter() - self._computed_at
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what a checkpoint holds: also in which order the gradients come."""
         return {**super().state_dict(), "order": self._order}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a checkpoint, with the buckets that DDP had then.
+        """Restore a checkpoint, with the same buckets as then.
 
-        It fills them in the order of its first backward pass, and three or more ranks add up in
-        another order in other buckets. So gradients of nothing come first, in the same order.
+        DDP assigns gradients to buckets in the order of its first backward pass. With three or
+        more ranks, other buckets mean another order of additions, and so another rounding. A
+        backward pass through a dummy loss therefore produces the gradients in the saved order.
         """
         super().load_state_dict(state)
         self._reducer.prepare_for_backward([])
-        nothing = torch.stack([self._parameters[i].sum() for i in reversed(state["order"])]).sum()
-        nothing.backward()  # type: ignore[no-untyped-call]
+        loss = torch.stack([self._parameters[i].sum() for i in reversed(state["order"])]).sum()
+        loss.backward()  # type: ignore[no-untyped-call]
 
     def _note_gradient(self, index: int, _: torch.Tensor) -> None:
         self._computed_at = perf_counter()
-        if len(self._order) < len(self._parameters):  # of the first backward pass
+        if len(self._order) < len(self._parameters):  # the first backward pass
             self._order.append(index)
 
 
@@ -87,35 +87,32 @@ def _bf16_hook(
     group: dist.ProcessGroup,
     bucket: dist.GradBucket,  # type: ignore[name-defined]
 ) -> Future[torch.Tensor]:
-    """Call PyTorch's hook. DDP recognizes it by name and allows it for NCCL alone; gloo can too."""
+    """Call PyTorch's hook. DDP would allow the hook itself with NCCL only; gloo supports it too."""
     return default_hooks.bf16_compress_hook(group, bucket)
 
 
 class Flat(Exchange):
-    """All gradients are views into one buffer, so that one all-reduce takes no copying."""
+    """All gradients are views into one buffer, so that one all-reduce works without copies."""
 
     def __init__(self, model: nn.Module, world: World) -> None:
         super().__init__(model, world)
         self.gradients = flatten_gradients(model)
 
     def clear(self) -> None:
-        """Set all gradients to zero, in place."""
         self.gradients.zero_()
 
     def after_backward(self) -> None:
-        """Average all gradients at once."""
         self.average_(self.gradients)
 
 
 class PerLayer(Exchange):
-    """Each parameter's gradient is averaged by itself, one after the other."""
+    """The gradients are averaged one parameter after the other."""
 
     def __init__(self, model: nn.Module, world: World) -> None:
         super().__init__(model, world)
         self._parameters = list(model.parameters())
 
     def after_backward(self) -> None:
-        """Average the gradients in the order of the parameters."""
         for parameter in self._parameters:
             assert parameter.grad is not None
             self.average_(parameter.grad)
