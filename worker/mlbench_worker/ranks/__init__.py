@@ -1,1 +1,1 @@
-"""The ranks of a training, and the process of each: what data, training and tasks stand on."""
+"""The ranks of a training, and the process of each rank. Used by data, training and tasks."""

@@ -1,6 +1,6 @@
-"""The ranks of a run, and the device that each of them computes on.
+"""The ranks of a run, and the device of each rank.
 
-Whatever lets the ranks communicate raises a WorldError when a peer is gone or does not answer.
+All functions that communicate raise a WorldError when a peer is gone or does not respond.
 """
 
 import ctypes
@@ -24,13 +24,8 @@ from torch import nn
 from mlbench import MLBenchError
 from mlbench.benchmarks.task_options import Backend, DeviceOptions, ImageModelOptions, ModelOptions
 
-# PyTorch waits 30 minutes. A step takes seconds at most, so a peer this late will not come.
-_TIMEOUT = timedelta(seconds=60)
-_LOOK_SECONDS = 0.2
-# A lost peer's process may still be ending: who ends first is named as the rank that failed.
-_LATER_SECONDS = 2.0
-_PIECE = 32 * 1024  # values of a message to a neighbour
-_BLAS = re.compile(r"BLAS_INFO=(\w+)")
+_PIECE = 32 * 1024
+"""Number of values per message to a neighbour."""
 _CPU = torch.device("cpu")
 
 T = TypeVar("T")
@@ -42,18 +37,18 @@ class WorldError(MLBenchError):
 
 @dataclass(frozen=True)
 class World:
-    """All ranks of a run, as one of them sees them."""
+    """This rank, and the number of all ranks of the run."""
 
     rank: int = 0
     size: int = 1
     device: torch.device = _CPU
-    """Where the backend takes tensors from: nccl takes them from GPUs alone."""
+    """Device of the tensors that the backend sends: a GPU with nccl."""
 
     def __str__(self) -> str:
         return f"rank {self.rank} of {self.size}"
 
     def shard(self, total: int) -> slice:
-        """Return this rank's part of ``total`` items: parts differ in length by one at most."""
+        """Return this rank's part of ``total`` items. Parts differ in length by at most one."""
         return slice(total * self.rank // self.size, total * (self.rank + 1) // self.size)
 
     def sum_(self, tensor: torch.Tensor) -> None:
@@ -74,25 +69,26 @@ class World:
         return total.item()
 
     def broadcast_(self, tensor: torch.Tensor, source: int = 0) -> None:
-        """Replace ``tensor`` by that of the rank ``source``."""
+        """Replace ``tensor`` by the tensor of the rank ``source``."""
         if self.size > 1:
             with self.noticing_lost_peers():
                 dist.broadcast(tensor, src=source)
 
     def gather(self, tensor: torch.Tensor) -> list[torch.Tensor]:
-        """Return the tensors of all ranks, which have one shape, in order of ranks."""
+        """Return the tensors of all ranks, which have the same shape, in order of ranks."""
         if self.size == 1:
             return [tensor]
         own = tensor.to(self.device)
         gathered = [torch.empty_like(own) for _ in range(self.size)]
         with self.noticing_lost_peers():
             dist.all_gather(gathered, own)
-        return [of_rank.to(tensor.device) for of_rank in gathered]
+        return [part.to(tensor.device) for part in gathered]
 
     def swap(self, tensor: torch.Tensor, peers: Sequence[int]) -> list[torch.Tensor]:
-        """Send ``tensor`` to each of the peers, and return what each of them sends at once.
+        """Send ``tensor`` to each of the peers, and return the tensor that each of them sends.
 
-        In pieces, by turns: on gloo a large message waits until the other direction's has passed.
+        Messages are cut into pieces, sent and received in turn: with gloo a large message would
+        wait for the one in the other direction.
         """
         own = tensor.to(self.device)
         received = [torch.empty_like(own) for _ in peers]
@@ -109,10 +105,10 @@ class World:
         return [buffer.to(tensor.device) for buffer in received]
 
     def prepare(self, work: Callable[[], T]) -> T:
-        """Return the result of ``work`` once it has ended on all ranks.
+        """Return the result of ``work`` once it has finished on all ranks.
 
-        It may take longer on one rank than a peer is waited for, so it runs in a thread while the
-        ranks keep telling each other that they are still there.
+        It may take longer than the ranks' timeout, so it runs in a thread while the ranks keep
+        communicating.
         """
         if self.size == 1:
             return work()
@@ -131,17 +127,21 @@ class World:
                 return result.result()
             if not self.total(unfinished):
                 return result.result()
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(0.2)
 
     @contextmanager
     def noticing_lost_peers(self) -> Iterator[None]:
-        """Raise a WorldError for a failed communication, after the peer has had time to end."""
+        """Raise a WorldError for a failed communication.
+
+        It waits first, so that the lost peer's process ends earlier: the first rank to end is
+        reported as the one that failed.
+        """
         try:
             yield
         except RuntimeError as error:
-            # A backend's own errors have a class of their own, gloo's the plain one.
+            # gloo raises plain RuntimeErrors, other backends a DistError.
             if isinstance(error, dist.DistError) or "gloo" in str(error):
-                time.sleep(_LATER_SECONDS)
+                time.sleep(2.0)
                 raise WorldError(f"{self} lost a peer: {error}") from error
             raise
 
@@ -150,15 +150,16 @@ class World:
 def join_world(
     backend: Backend = "gloo",
     environ: Mapping[str, str] = os.environ,
-    timeout: timedelta = _TIMEOUT,
+    timeout: timedelta = timedelta(seconds=60),
 ) -> Iterator[World]:
-    """Join the ranks that RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT name, and leave at the end.
+    """Join the ranks given by RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and leave at the end.
 
-    A single rank, or a process without these variables, joins no process group.
+    A single rank, or a process without these variables, joins no process group. The timeout is
+    shorter than PyTorch's 30 minutes, because a step takes seconds at most.
 
     Raises:
-        WorldError: the variables are wrong, this PyTorch or machine has no such backend, or a peer
-            did not come within ``timeout``.
+        WorldError: a variable is wrong, the backend is not available, or a peer did not join
+            within ``timeout``.
     """
     world = _world(environ)
     if backend == "mpi" and not dist.is_mpi_available():
@@ -211,8 +212,8 @@ def _join(backend: Backend, environ: Mapping[str, str], world: World, timeout: t
     host, port = environ["MASTER_ADDR"], int(environ["MASTER_PORT"])
     listening = None
     if host in {"localhost", "127.0.0.1"}:
-        # All ranks are on this machine. The store would listen on every interface, and gloo on the
-        # address of the host's name, which a VPN may have taken away.
+        # All ranks are on this machine. By default the store listens on every interface, and gloo
+        # on the address of the host's name, which a VPN may have removed.
         loopback = next(name for _, name in socket.if_nameindex() if name.startswith("lo"))
         os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback)
         if world.rank == 0:
@@ -225,17 +226,17 @@ def _join(backend: Backend, environ: Mapping[str, str], world: World, timeout: t
 
 
 def _gpu_of(world: World) -> torch.device:
-    """Return a rank's GPU: ranks on one machine get different ones, as far as these last."""
+    """Return a rank's GPU. Ranks on one machine share GPUs only if there are too few."""
     return torch.device("cuda", world.rank % torch.cuda.device_count())
 
 
 class DeviceError(MLBenchError):
-    """This machine cannot compute as asked."""
+    """This machine does not support the requested device, precision or compilation."""
 
 
 @dataclass(frozen=True)
 class Execution:
-    """How this rank computes. ``set_up`` makes it."""
+    """The device and precision with which this rank computes. Made by ``set_up``."""
 
     device: torch.device
     options: ModelOptions
@@ -249,32 +250,33 @@ class Execution:
         return images.to(device=self.device, memory_format=self._format, non_blocking=True)
 
     def autocast(self) -> AbstractContextManager[object]:
-        """Return a context in which the forward pass is computed in the precision."""
+        """Return a context that computes the forward pass in the chosen precision."""
         dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(self.options.precision)
         return torch.autocast(self.device.type, dtype, enabled=dtype is not None)
 
     def compiled(self, model: nn.Module) -> nn.Module:
-        """Return the model, translated by torch.compile if that is wanted."""
+        """Return the model, compiled by torch.compile if the options say so."""
         return torch.compile(model) if self.options.compile else model  # type: ignore[return-value]
 
     def make_scaler(self) -> torch.amp.GradScaler:
-        """Return the scaler that keeps small fp16 gradients from vanishing; otherwise disabled."""
+        """Return the scaler that keeps small fp16 gradients from vanishing; disabled otherwise."""
         return torch.amp.GradScaler(self.device.type, enabled=self.options.precision == "fp16")
 
     def synchronize(self) -> None:
-        """Wait until the device has done all its work, so that a clock read next is right."""
+        """Wait until the device has finished all its work, so that times are measured correctly."""
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 
     def describe(self) -> dict[str, str | int]:
-        """Return the device, threads and PyTorch version, for the run to record."""
+        """Return the device, the number of threads and PyTorch's version and BLAS, to record."""
         name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else "cpu"
+        blas = re.search(r"BLAS_INFO=(\w+)", torch.__config__.show())
         return {
             "device": self.device.type,
             "device_name": name,
             "threads": torch.get_num_threads(),
             "torch": torch.__version__,
-            "blas": next(iter(_BLAS.findall(torch.__config__.show())), "none"),
+            "blas": blas[1] if blas else "none",
         }
 
     @property
@@ -285,43 +287,43 @@ class Execution:
 
 
 def set_up(options: DeviceOptions, world: World) -> Execution:
-    """Set up this process to compute as asked.
+    """Set up this process to compute with the given options.
 
     Raises:
-        DeviceError: there is no such device, or it cannot do that.
+        DeviceError: the device is not available, or does not support the options.
     """
-    wanted = options if isinstance(options, ModelOptions) else ModelOptions(device=options.device)
-    if wanted.device == "cpu" or (wanted.device == "auto" and not torch.cuda.is_available()):
+    model = options if isinstance(options, ModelOptions) else ModelOptions(device=options.device)
+    if model.device == "cpu" or (model.device == "auto" and not torch.cuda.is_available()):
         device = _CPU
     elif torch.cuda.is_available():
         device = _gpu_of(world)
     else:
         raise DeviceError("device cuda: there is no GPU here that this PyTorch can use; use cpu")
-    if device.type == "cpu" and wanted.precision in ("tf32", "fp16"):
+    if device.type == "cpu" and model.precision in ("tf32", "fp16"):
         raise DeviceError(
-            f"precision {wanted.precision}: only GPUs have it; on a CPU use fp32 or bf16"
+            f"precision {model.precision}: only GPUs have it; on a CPU use fp32 or bf16"
         )
-    compiler = os.environ.get("CXX", "g++")  # as torch.compile chooses it for a CPU
-    if wanted.compile and device.type == "cpu" and not shutil.which(compiler):
+    compiler = os.environ.get("CXX", "g++")  # the default of torch.compile on CPUs
+    if model.compile and device.type == "cpu" and not shutil.which(compiler):
         raise DeviceError(f"compile needs a C++ compiler, and there is no {compiler} on the path")
     _keep_freed_memory()
     if device.type == "cuda":
         torch.cuda.set_device(device)
-        # PyTorch's own default is tf32 for convolutions: a run that says fp32 shall be fp32.
-        products = "tf32" if wanted.precision == "tf32" else "ieee"
+        # PyTorch's default is tf32 for convolutions, but a run with fp32 must compute in fp32.
+        products = "tf32" if model.precision == "tf32" else "ieee"
         torch.backends.cudnn.conv.fp32_precision = products  # type: ignore[attr-defined]
         torch.backends.cuda.matmul.fp32_precision = products
-    return Execution(device, wanted)
+    return Execution(device, model)
 
 
 def _keep_freed_memory() -> None:
-    """Have glibc keep freed memory for the next step; other C libraries have no such function.
+    """Configure glibc to keep freed memory for the next step. Other C libraries are left alone.
 
-    A step allocates the same large tensors as the one before. By default glibc unmaps each when it
-    is freed, so the kernel has to zero every page again: up to half of the time of a ResNet-20 step
-    on two cores.
+    A step allocates the same large tensors as the step before. By default glibc unmaps each tensor
+    when it is freed, so the kernel has to zero every page again. That takes up to half the time of
+    a ResNet-20 step on two cores.
     """
     if mallopt := getattr(ctypes.CDLL(None), "mallopt", None):
-        mmap_max, trim_threshold, never = -4, -1, 2**31 - 1  # of malloc.h
+        mmap_max, trim_threshold, never = -4, -1, 2**31 - 1  # see malloc.h
         mallopt(mmap_max, 0)
         mallopt(trim_threshold, never)

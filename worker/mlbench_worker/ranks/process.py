@@ -1,4 +1,4 @@
-"""A task as a process: its options on the command line, its errors, its exit code."""
+"""A task as a process: options from the command line, error messages, exit code."""
 
 import argparse
 import inspect
@@ -13,26 +13,26 @@ from mlbench.contract.stated import spell
 
 
 class DataError(MLBenchError):
-    """A data set is missing or malformed, or does not suit the options."""
+    """A data set is missing or malformed, or does not fit the options."""
 
 
 def parse(config: type[C], argv: Sequence[str] | None = None) -> C:
-    """Return options with the values of ``argv``, by default the process's own arguments.
+    """Parse ``argv``, by default the arguments of this process, into options.
 
-    A field ``learning_rate`` is the option ``--learning-rate``, also spelled with underscores.
+    A field ``learning_rate`` is the option ``--learning-rate`` or ``--learning_rate``.
 
     Raises:
-        SystemExit: code 2 with a message on stderr that names the option and what would be right;
+        SystemExit: code 2 after a message on stderr that names the option and its valid values;
             code 0 after ``--help``.
     """
     parser = argparse.ArgumentParser(description=inspect.getdoc(config), allow_abbrev=False)
     for option in describe(config):
         values = "|".join(map(spell, option.choices)) or option.kind.__name__.upper()
         text = f"{option.help} (default: {spell(option.default)})"
-        # argparse fills in what follows a percent sign.
+        # argparse expands percent signs.
         parser.add_argument(_flag(option.name), metavar=values, help=text.replace("%", "%%"))
-    given = [_with_hyphens(argument) for argument in (sys.argv[1:] if argv is None else argv)]
-    namespace, unknown = parser.parse_known_args(given)
+    arguments = [_with_hyphens(argument) for argument in (sys.argv[1:] if argv is None else argv)]
+    namespace, unknown = parser.parse_known_args(arguments)
     if unknown:
         flags = ", ".join(_flag(option.name) for option in describe(config))
         parser.error(f"unknown option {unknown[0]}; the options are {flags}")
@@ -46,19 +46,19 @@ def parse(config: type[C], argv: Sequence[str] | None = None) -> C:
 def run(main: Callable[[C], None], config: type[C]) -> NoReturn:
     """Run a task with the options of this process, and exit with 0, or with 1 after an error.
 
-    The process ends at once. If the interpreter were shut down first, threads of gloo that still
-    wait for its lock could abort the process: that happened in one of ten runs on a busy machine.
+    The process ends without shutting down the interpreter. During a shutdown, threads of gloo that
+    wait for its lock can abort the process, as in one of ten runs on a busy machine.
 
     Raises:
-        SystemExit: the options are wrong (code 2), or ``--help`` was asked for (0).
+        SystemExit: the options are wrong (code 2), or include ``--help`` (code 0).
     """
-    chosen = parse(config)
+    options = parse(config)
     code = 1
     try:
-        main(chosen)
+        main(options)
         code = 0
     except MLBenchError as error:
-        # The message says what is wrong; a traceback would not help.
+        # The message explains the problem; a traceback would not help.
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
     except Exception:
         sys.excepthook(*sys.exc_info())
