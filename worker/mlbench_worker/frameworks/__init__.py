@@ -15,7 +15,7 @@ class FrameworkError(MLBenchError):
 
 
 class _Binding(Protocol):
-    """A module that binds a framework."""
+    """The interface of the module for a framework."""
 
     VERSION: str
     compiled: Compile
@@ -36,6 +36,6 @@ def load(framework: Framework) -> _Binding:
 
 
 def versions(config: Options) -> dict[str, str]:
-    """Return the version of the framework, for the run to record, if it is not PyTorch."""
+    """Return the version of the framework, to record; empty for PyTorch."""
     framework = framework_of(config)
     return {} if framework == "torch" else {framework: load(framework).VERSION}

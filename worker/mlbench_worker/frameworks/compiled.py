@@ -1,4 +1,4 @@
-"""What a framework makes of a model: a compiled training step over all ranks."""
+"""The interface of a framework: a training step over all ranks, compiled into one program."""
 
 import os
 import socket
@@ -12,23 +12,21 @@ import torch
 from mlbench_worker.frameworks.models import Model
 from mlbench_worker.ranks.distributed import World
 
-_LONGEST_ADDRESS = 64  # [IPv6]:port
-
 Values = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
 class Batch:
-    """A rank's share of a batch: as many rows on each rank, in each step."""
+    """A rank's share of a batch, padded to the same number of rows on each rank, in each step."""
 
     inputs: np.ndarray
     targets: np.ndarray
     weights: np.ndarray
-    """1 for each row; 0 for those that fill up a share that is smaller than another rank's."""
+    """1 for each row, 0 for padding."""
 
     @classmethod
     def filled(cls, inputs: torch.Tensor, targets: torch.Tensor, share: int) -> Self:
-        """Return a batch of ``share`` rows, zeros behind those that are given."""
+        """Return a batch of the given rows, padded with zeros to ``share`` rows."""
         filling = (0, share - len(inputs))
         kind = np.float32 if targets.is_floating_point() else np.int32
         return cls(
@@ -40,7 +38,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Sgd:
-    """SGD as PyTorch has it: a step along ``v = momentum * v + gradient + weight_decay * w``.
+    """SGD as defined by PyTorch: a step along ``v = momentum * v + gradient + weight_decay * w``.
 
     The gradient is the sum over the rows of all ranks, divided by ``batch_size``.
     """
@@ -52,7 +50,7 @@ class Sgd:
 
 @dataclass(frozen=True)
 class State:
-    """All that training changes, as it is on this rank."""
+    """The state of the training on this rank."""
 
     parameters: Values
     velocities: Values
@@ -61,7 +59,7 @@ class State:
     @classmethod
     def begin(cls, model: Model) -> Self:
         """Return the state before the first step."""
-        zeros = {name: np.zeros_like(one) for name, one in model.parameters.items()}
+        zeros = {name: np.zeros_like(values) for name, values in model.parameters.items()}
         return cls(dict(model.parameters), zeros, dict(model.buffers))
 
 
@@ -69,43 +67,41 @@ class Compiled(Protocol):
     """A model in training, compiled for batches of one shape."""
 
     def step(self, batch: Batch, rate: float) -> np.ndarray:
-        """Take a step with all ranks; return this rank's scores as they were before it.
+        """Take a step with all ranks; return this rank's scores before the step.
 
         Raises:
             WorldError: a peer is gone.
         """
 
     def scores(self, inputs: np.ndarray) -> np.ndarray:
-        """Return the scores of rows to validate, on this rank alone."""
+        """Return the scores of validation rows, computed by this rank alone."""
 
-    def state(self) -> State:
-        """Return the state."""
+    def state(self) -> State: ...
 
-    def load(self, state: State) -> None:
-        """Replace the state."""
+    def load(self, state: State) -> None: ...
 
     def leave(self) -> None:
-        """Leave the other ranks, when all have ended well."""
+        """Leave the other ranks, after all have succeeded."""
 
 
 def exchange_addresses(world: World) -> list[str]:
-    """Return a ``host:port`` of each rank, which is free, and the same list on all ranks.
+    """Return a free ``host:port`` of each rank: the same list on all ranks.
 
-    The host is what a rank has towards rank 0.
+    The host is the address of the interface by which a rank reaches rank 0.
     """
-    at = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
-    family, *_ = socket.getaddrinfo(*at, type=socket.SOCK_DGRAM)[0]
-    with socket.socket(family, socket.SOCK_DGRAM) as towards:
-        towards.connect(at)  # sends nothing
-        host = towards.getsockname()[0]
-    # Held until all have told theirs: no two get the same.
-    with socket.create_server((host, 0), family=family) as holder:
-        port = holder.getsockname()[1]
-        own = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        padded = torch.tensor(list(own.ljust(_LONGEST_ADDRESS).encode()), dtype=torch.uint8)
-        of_ranks = world.gather(padded)
-    return [bytes(address.tolist()).decode().rstrip() for address in of_ranks]
+    master = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+    family, *_ = socket.getaddrinfo(*master, type=socket.SOCK_DGRAM)[0]
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        probe.connect(master)  # sends nothing
+        host = probe.getsockname()[0]
+    # The port stays bound until all ranks have chosen theirs, so that no two are the same.
+    with socket.create_server((host, 0), family=family) as server:
+        port = server.getsockname()[1]
+        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        padded = torch.tensor(list(address.ljust(64).encode()), dtype=torch.uint8)
+        addresses = world.gather(padded)
+    return [bytes(padded.tolist()).decode().rstrip() for padded in addresses]
 
 
 Compile = Callable[[Model, Sgd, World, Batch], Compiled]
-"""Joins the other ranks, and compiles the step for batches of an example's shape."""
+"""Joins the other ranks, and compiles the step for batches of the example's shape."""

@@ -1,8 +1,8 @@
-"""The tasks' models and losses as plain functions, for any framework that has a few operations.
+"""The tasks' models and losses as plain functions, for any framework with a few operations.
 
-Images are ``[n, height, width, channels]`` and kernels ``[height, width, in, out]``, as JAX and
-TensorFlow have them on CPUs. Weights have the names that they have in the task's own PyTorch model,
-where these functions have their description, and begin with its values.
+Images are ``[n, height, width, channels]`` and kernels ``[height, width, in, out]``, as in JAX and
+TensorFlow on CPUs. Weights have the names and initial values of the task's PyTorch model, which
+also describes the architecture.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,33 +16,29 @@ from torch import nn
 from mlbench.benchmarks.tasks import CifarDepth, CifarVersion, LinearModel
 
 Array = Any
-"""Of the framework."""
+"""An array of the framework."""
 
 _EPSILON = 1e-5
-_MOMENTUM = 0.1  # of running statistics
+_MOMENTUM = 0.1
+"""Weight of the newest batch in running statistics."""
 _GROUP = 8
+"""Number of channels that group normalization normalizes together."""
 
 
 class Operations(Protocol):
-    """What a framework computes."""
+    """The operations of a framework."""
 
-    def conv(self, x: Array, kernel: Array, stride: int, padding: int) -> Array:
-        """Return the convolution of images."""
+    def conv(self, x: Array, kernel: Array, stride: int, padding: int) -> Array: ...
 
     def batch_norm(self, x: Array, weight: Array, bias: Array) -> tuple[Array, Array, Array]:
-        """Return the images, normalized by their own statistics, and mean and variance of them.
-
-        The variance is the unbiased one.
-        """
+        """Return the normalized images, their mean, and their unbiased variance."""
 
     def product(self, rows: Array, weights: Array) -> Array:
         """Return the rows times a matrix or a vector of weights."""
 
-    def mean(self, x: Array, axes: Sequence[int], *, keepdims: bool = False) -> Array:
-        """Return the mean over some axes."""
+    def mean(self, x: Array, axes: Sequence[int], *, keepdims: bool = False) -> Array: ...
 
-    def relu(self, x: Array) -> Array:
-        """Return what is positive, and 0 for the rest."""
+    def relu(self, x: Array) -> Array: ...
 
     def softplus(self, x: Array) -> Array:
         """Return log(1 + exp(x))."""
@@ -51,10 +47,9 @@ class Operations(Protocol):
         """Return 1 / sqrt(x)."""
 
     def pad(self, x: Array, channels: int) -> Array:
-        """Return images with so many channels of zeros more at either end."""
+        """Add ``channels`` channels of zeros before and after the channels of images."""
 
-    def reshape(self, x: Array, shape: Sequence[int]) -> Array:
-        """Return the same values in another shape."""
+    def reshape(self, x: Array, shape: Sequence[int]) -> Array: ...
 
     def cross_entropy(self, logits: Array, labels: Array) -> Array:
         """Return the cross entropy of each row ``[n]``."""
@@ -62,26 +57,25 @@ class Operations(Protocol):
 
 @dataclass
 class Net:
-    """A forward pass: the operations, the weights by their names, and what the pass leaves."""
+    """A forward pass: the operations, the weights by name, and updated running statistics."""
 
     ops: Operations
     weights: Mapping[str, Array]
     training: bool
     updated: dict[str, Array] = field(default_factory=dict)
-    """The running statistics after a pass in training."""
+    """New running statistics after a pass in training."""
 
     def conv(self, name: str, x: Array, stride: int = 1) -> Array:
-        """Return a convolution that keeps the size, or divides it by ``stride``."""
+        """Return a convolution that divides the size by ``stride``."""
         kernel = self.weights[f"{name}.weight"]
         return self.ops.conv(x, kernel, stride, padding=kernel.shape[0] // 2)
 
     def linear(self, name: str, x: Array) -> Array:
-        """Return a weighted sum with intercepts."""
         product = self.ops.product(x, self.weights[f"{name}.weight"])
         return product + self.weights[f"{name}.bias"]
 
     def group_norm(self, name: str, x: Array) -> Array:
-        """Return images, normalized in groups of channels, image by image."""
+        """Normalize each image in groups of channels."""
         n, height, width, channels = x.shape
         grouped = self.ops.reshape(x, (n, height, width, channels // _GROUP, _GROUP))
         centred = grouped - self.ops.mean(grouped, (1, 2, 4), keepdims=True)
@@ -90,7 +84,7 @@ class Net:
         return x * self.weights[f"{name}.weight"] + self.weights[f"{name}.bias"]
 
     def batch_norm(self, name: str, x: Array) -> Array:
-        """Return images, normalized over this rank's batch, or by the running statistics."""
+        """Normalize images over this rank's batch in training, else by the running statistics."""
         weight, bias = self.weights[f"{name}.weight"], self.weights[f"{name}.bias"]
         running = [f"{name}.running_mean", f"{name}.running_var"]
         mean, variance = (self.weights[statistic] for statistic in running)
@@ -103,14 +97,14 @@ class Net:
 
 
 Forward = Callable[[Net, Array], Array]
-"""From inputs to scores."""
+"""Maps inputs to scores."""
 Loss = Callable[[Operations, Array, Array], Array]
-"""From scores and targets to each row's loss ``[n]``."""
+"""Maps scores and targets to the loss of each row ``[n]``."""
 
 
 @dataclass(frozen=True)
 class Model:
-    """A model to be trained, as it begins."""
+    """A model and its initial weights."""
 
     forward: Forward
     loss: Loss
@@ -120,29 +114,29 @@ class Model:
 
 
 def of_module(module: nn.Module, forward: Forward) -> Model:
-    """Return the classifier that begins with the weights of a PyTorch module."""
+    """Return the classifier with the weights of a PyTorch module."""
+
+    def transposed(parameter: torch.Tensor) -> np.ndarray:
+        """Return a copy: a kernel as ``[height, width, in, out]``, a matrix as ``[in, out]``."""
+        values: np.ndarray = parameter.detach().numpy()
+        order = (2, 3, 1, 0) if values.ndim > 2 else range(values.ndim)[::-1]
+        return np.array(values.transpose(tuple(order)), order="C")
+
     return Model(
         forward,
         cross_entropy,
-        {name: _laid_out(one) for name, one in module.named_parameters()},
-        {name: one.numpy().copy() for name, one in module.named_buffers() if one.ndim},
+        {name: transposed(parameter) for name, parameter in module.named_parameters()},
+        {name: buffer.numpy().copy() for name, buffer in module.named_buffers() if buffer.ndim},
     )
 
 
-def _laid_out(parameter: torch.Tensor) -> np.ndarray:
-    """Return a copy of a kernel as ``[height, width, in, out]``, of a matrix as ``[in, out]``."""
-    values: np.ndarray = parameter.detach().numpy()
-    order = (2, 3, 1, 0) if values.ndim > 2 else range(values.ndim)[::-1]
-    return np.array(values.transpose(tuple(order)), order="C")
-
-
 def scores(net: Net, x: Array) -> Array:
-    """Return the scores of rows: ``mlbench_worker.tasks.digits_linear`` and ``linear``."""
+    """Return the scores of rows for ``mlbench_worker.tasks.digits_linear`` and ``linear``."""
     return net.ops.product(x, net.weights["weights"])
 
 
 def resnet8(net: Net, x: Array) -> Array:
-    """Return the logits of images: ``mlbench_worker.tasks.digits``."""
+    """Return the logits of images for ``mlbench_worker.tasks.digits``."""
     relu = net.ops.relu
     x = relu(net.group_norm("norm", net.conv("stem", x)))
     for number, stride in enumerate((1, 2, 2)):
@@ -156,7 +150,7 @@ def resnet8(net: Net, x: Array) -> Array:
 
 
 def cifar_resnet(version: CifarVersion, depth: CifarDepth) -> Forward:
-    """Return what computes the logits of images: ``mlbench_worker.tasks.cifar10``."""
+    """Return the forward pass for ``mlbench_worker.tasks.cifar10``."""
     number = (depth - 2) // 6
 
     def forward(net: Net, x: Array) -> Array:
@@ -181,7 +175,7 @@ def _block_v1(net: Net, number: int, x: Array, stride: int) -> Array:
 
 def _block_v2(net: Net, number: int, x: Array, stride: int) -> Array:
     block = f"stages.{number}"
-    # The first block follows norm and activation already.
+    # The input of the first block is already normalized and activated.
     active = net.ops.relu(net.batch_norm(f"{block}.norm1", x)) if number else x
     residual = net.conv(f"{block}.conv1", active, stride)
     residual = net.ops.relu(net.batch_norm(f"{block}.norm2", residual))
@@ -189,16 +183,16 @@ def _block_v2(net: Net, number: int, x: Array, stride: int) -> Array:
 
 
 def _shortcut(net: Net, x: Array, stride: int) -> Array:
-    """Return every second pixel, with zeros for the new channels, where the size halves."""
+    """Return the input in the shape of the residual: every second pixel, zeros as new channels."""
     return x if stride == 1 else net.ops.pad(x[:, ::2, ::2, :], x.shape[-1] // 2)
 
 
-# The losses of ``mlbench_worker.tasks.linear``, by the name of the model.
 LINEAR: Mapping[LinearModel, Loss] = {
     "logistic": lambda ops, scores, targets: ops.softplus(-targets * scores),
     "ridge": lambda ops, scores, targets: (scores - targets) ** 2 / 2,
     "svm": lambda ops, scores, targets: ops.relu(1 - targets * scores) ** 2,
 }
+"""The loss of each model of ``mlbench_worker.tasks.linear``."""
 
 
 def cross_entropy(ops: Operations, scores: Array, labels: Array) -> Array:

@@ -1,7 +1,7 @@
-"""Training in a framework, recorded as PyTorch's is: of image classifiers, and of linear models.
+"""Training of image classifiers and linear models in a framework other than PyTorch.
 
-Data order, initial weights, schedule, scores, checkpoints, and what the ranks agree on beside their
-gradients, come from the very code that trains with PyTorch, so the process joins its group too.
+Only the step is the framework's. Data order, initial weights, schedule, scores, checkpoints and the
+deadline use the same code as with PyTorch, so the process also joins PyTorch's process group.
 """
 
 import math
@@ -39,10 +39,10 @@ def make_trainer(
     train: Images,
     batch_size: int,
 ) -> ImageTrainer:
-    """Return what trains a model by SGD with momentum, with PyTorch or the framework wanted.
+    """Return a trainer of a model by SGD with momentum, in the framework of the options.
 
-    ``forward`` is the model's forward pass for frameworks, ``train`` has the images to train on,
-    ``batch_size`` counts those of all ranks in a step.
+    ``forward`` is the model's forward pass for other frameworks than PyTorch. ``train`` contains
+    the training images. ``batch_size`` counts the images of all ranks in a step.
     """
     if config.framework != "torch":
         return CompiledTrainer(session, config, model, forward, schedule, train, batch_size)
@@ -58,10 +58,10 @@ def make_trainer(
 
 
 class CompiledTrainer(ImageTrainer):
-    """Trains by steps that are one program of the framework each.
+    """Trains by steps each of which is one program of the framework.
 
-    Nothing can tell from outside what a program is at, so all its time is of the phase "compute".
-    Compiling it is no training time.
+    The parts of a program cannot be timed separately, so its whole time is in the phase "compute".
+    The time to compile it is not training time.
     """
 
     def __init__(
@@ -77,25 +77,23 @@ class CompiledTrainer(ImageTrainer):
         """Join the other ranks, and compile the step."""
         self.session, self.model, self.schedule = session, model, schedule
         self._share = math.ceil(batch_size / session.world.size)
-        begun = of_module(model, forward)
+        initial = of_module(model, forward)
         sgd = Sgd(batch_size, config.momentum, config.weight_decay)
         example = self._batch(self.place(train.take(slice(1))))
-        self._compiled = _compile(session, config.framework, begun, sgd, example)
+        self._compiled = _compile(session, config.framework, initial, sgd, example)
         seconds = session.tracker.phase_seconds()["compile"]
         print(f"{config.framework}: compiled in {seconds:.1f} s", flush=True)
         self.exchange = _Compiled(model, session.world, self._compiled)
 
     @property
     def parts(self) -> dict[str, Stateful]:
-        """The state that a checkpoint holds."""
         return {"exchange": self.exchange, **state_of(self.schedule)}
 
     def place(self, batch: Images) -> Images:
-        """Return a batch as frameworks take it on CPUs: ``[n, height, width, channels]``."""
+        """Return a batch with images ``[n, height, width, channels]``, for frameworks on CPUs."""
         return replace(batch, images=batch.images.permute(0, 2, 3, 1).contiguous())
 
     def step(self, batch: Images, batch_size: int) -> tuple[Outcome[ImageScore], float]:
-        """Take a step with all ranks."""
         rate = self.rate(batch)
         with self.session.phase("compute"):
             scores = self._compiled.step(self._batch(batch), rate)
@@ -103,16 +101,16 @@ class CompiledTrainer(ImageTrainer):
         return _outcome(scores, batch), rate
 
     def compute(self, model: nn.Module, batch: Images) -> Outcome[ImageScore]:
-        """Return what the compiled model makes of a batch, to validate it."""
+        """Return the loss and score of a batch in validation."""
         return _outcome(self._compiled.scores(batch.images.numpy()), batch)
 
     def _batch(self, placed: Images) -> Batch:
-        """Return this rank's share of a batch, filled up to the largest of all ranks."""
+        """Return this rank's share of a batch, padded to the largest share of all ranks."""
         return Batch.filled(placed.images, placed.labels, self._share)
 
 
 class _Compiled(Exchange):
-    """What is in the compiled step: one sum of all gradients over the ranks."""
+    """The exchange inside the compiled step: one sum of all gradients over the ranks."""
 
     def __init__(self, model: nn.Module, world: World, compiled: Compiled) -> None:
         super().__init__(model, world)
@@ -120,41 +118,38 @@ class _Compiled(Exchange):
         self._bytes = sum(parameter.nbytes for parameter in model.parameters())
 
     def after_step(self) -> None:
-        """Count what the step has sent."""
         self.count_sum(self._bytes)
 
     def averaged(self, model: nn.Module) -> nn.Module:
-        """Average the running statistics of batch norm, which each rank gathers by itself."""
+        """Average the running statistics of batch norm, which each rank computes on its own."""
         state, world = self._compiled.state(), self.world
         if world.size > 1 and state.buffers:
-            buffers = {name: torch.tensor(one) for name, one in state.buffers.items()}
+            buffers = {name: torch.tensor(values) for name, values in state.buffers.items()}
             average(buffers.values(), world)
-            means = {name: one.numpy() for name, one in buffers.items()}
+            means = {name: buffer.numpy() for name, buffer in buffers.items()}
             self._compiled.load(replace(state, buffers=means))
         return model
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that training changes, as tensors."""
         return super().state_dict() | {
-            kind: {name: torch.tensor(one) for name, one in values.items()}
-            for kind, values in vars(self._compiled.state()).items()
+            kind: {name: torch.tensor(array) for name, array in arrays.items()}
+            for kind, arrays in vars(self._compiled.state()).items()
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a checkpoint."""
         super().load_state_dict(state)
         kinds = (state[kind] for kind in ("parameters", "velocities", "buffers"))
-        arrays = ({name: one.numpy() for name, one in kind.items()} for kind in kinds)
+        arrays = ({name: tensor.numpy() for name, tensor in kind.items()} for kind in kinds)
         self._compiled.load(State(*arrays))
 
 
 def _compile(
-    session: Session, framework: Framework, begun: Model, sgd: Sgd, example: Batch
+    session: Session, framework: Framework, model: Model, sgd: Sgd, example: Batch
 ) -> Compiled:
     """Join the other ranks, and compile the step for batches of the example's shape."""
     compile_ = frameworks.load(framework).compiled
     with session.tracker.phase("compile"):
-        compiled = compile_(begun, sgd, session.world, example)
+        compiled = compile_(model, sgd, session.world, example)
     session.at_exit.append(compiled.leave)
     return compiled
 
@@ -167,9 +162,9 @@ def _outcome(scores: np.ndarray, batch: Images) -> Outcome[ImageScore]:
 
 
 class LinearSteps:
-    """Takes the steps of a model of one matrix or vector of weights, with an L2 penalty.
+    """Takes the steps of a model with one matrix or vector of weights, with an L2 penalty.
 
-    Between the epochs, PyTorch's tensor has the weights. A checkpoint holds them.
+    Between epochs, and in checkpoints, the weights are in PyTorch's tensor.
     """
 
     def __init__(
@@ -179,14 +174,14 @@ class LinearSteps:
         self._session = session
         self._weights = weights
         self._share = math.ceil(sgd.batch_size / session.world.size)
-        begun = Model(scores, loss, {_WEIGHTS: weights.numpy().copy()}, {})
-        # Of classes that have weights each, targets are numbers.
+        initial = Model(scores, loss, {_WEIGHTS: weights.numpy().copy()}, {})
+        # With weights for each class, targets are the numbers of classes.
         target = torch.zeros(1, dtype=torch.int64 if weights.ndim > 1 else torch.float32)
         example = Batch.filled(torch.zeros(1, len(weights)), target, self._share)
-        self._compiled = _compile(session, framework, begun, sgd, example)
+        self._compiled = _compile(session, framework, initial, sgd, example)
 
     def begin(self) -> None:
-        """Take the weights over, which a checkpoint may have replaced."""
+        """Copy the weights from PyTorch's tensor, which a checkpoint may have replaced."""
         zeros = {_WEIGHTS: np.zeros(self._weights.shape, np.float32)}
         self._compiled.load(State({_WEIGHTS: self._weights.numpy().copy()}, zeros, {}))
 
@@ -197,14 +192,13 @@ class LinearSteps:
         return torch.tensor(computed[: len(rows)])
 
     def end(self) -> None:
-        """Hand the weights back."""
+        """Copy the weights to PyTorch's tensor."""
         self._weights.copy_(torch.tensor(self._compiled.state().parameters[_WEIGHTS]))
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the weights."""
         self.end()
         return {_WEIGHTS: self._weights}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a checkpoint, once the next epoch begins."""
+        """Restore the weights; ``begin`` then copies them to the framework."""
         self._weights.copy_(state[_WEIGHTS])

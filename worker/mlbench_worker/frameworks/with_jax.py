@@ -1,7 +1,7 @@
 """JAX: a step is one program over all ranks, by ``shard_map``, with gloo between the processes.
 
 It computes the gradients, sums them over the ranks, and updates the parameters. The gradients are
-summed in one piece: XLA would sum array by array, each as slow as the whole.
+summed as one array, because XLA would sum array by array, each as slow as the whole.
 """
 
 import os
@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-# Read when JAX is imported: as many threads as PyTorch has, and no GPU.
+# JAX reads these variables when it is imported: as many threads as PyTorch, and no GPU.
 os.environ["PJRT_NPROC"] = str(torch.get_num_threads())
 os.environ["JAX_PLATFORMS"] = "cpu"
 
@@ -30,7 +30,6 @@ from mlbench_worker.ranks.distributed import World, WorldError
 VERSION = jax.__version__
 _RANKS = "ranks"
 _TIMEOUT_SECONDS = 60
-_IMAGES = ("NHWC", "HWIO", "NHWC")
 
 
 class JaxOperations:
@@ -45,8 +44,9 @@ class JaxOperations:
 
     @staticmethod
     def conv(x: Array, kernel: Array, stride: int, padding: int) -> Array:
+        strides, layout = (stride, stride), ("NHWC", "HWIO", "NHWC")
         return lax.conv_general_dilated(
-            x, kernel, (stride, stride), 2 * [(padding, padding)], dimension_numbers=_IMAGES
+            x, kernel, strides, 2 * [(padding, padding)], dimension_numbers=layout
         )
 
     @staticmethod
@@ -67,7 +67,7 @@ class JaxOperations:
 
 
 class JaxCompiled:
-    """A model in training. Buffers are each rank's own, the rest is the same on all."""
+    """A model in training. Buffers differ between ranks, the rest is the same on all."""
 
     def __init__(self, model: Model, sgd: Sgd, world: World, example: Batch) -> None:
         """Join the other ranks, and compile the step for batches of the example's shape."""
@@ -92,25 +92,25 @@ class JaxCompiled:
         try:
             self._state, scores = self._step(self._state, self._placed(batch), rate)
             return np.asarray(scores.addressable_data(0))
-        except (ValueError, jax.errors.JaxRuntimeError) as error:  # of gloo, sooner or later
+        except (ValueError, jax.errors.JaxRuntimeError) as error:  # gloo raises either
             raise WorldError(f"{self._world} lost a peer: {error}") from error
 
     def scores(self, inputs: np.ndarray) -> np.ndarray:
-        parameters, _, buffers = jax.tree.map(lambda one: one.addressable_data(0), self._state)
+        parameters, _, buffers = jax.tree.map(lambda array: array.addressable_data(0), self._state)
         return np.asarray(self._scores(parameters, _first(buffers), inputs))
 
     def state(self) -> State:
         parameters, velocities, buffers = jax.tree.map(
-            lambda one: np.array(one.addressable_data(0)), self._state
+            lambda array: np.array(array.addressable_data(0)), self._state
         )
         return State(parameters, velocities, _first(buffers))
 
     def load(self, state: State) -> None:
         place = jax.make_array_from_process_local_data
         self._state = (
-            {name: place(self._same, one) for name, one in state.parameters.items()},
-            {name: place(self._same, one) for name, one in state.velocities.items()},
-            {name: place(self._each, one[None]) for name, one in state.buffers.items()},
+            {name: place(self._same, array) for name, array in state.parameters.items()},
+            {name: place(self._same, array) for name, array in state.velocities.items()},
+            {name: place(self._each, array[None]) for name, array in state.buffers.items()},
         )
 
     def leave(self) -> None:
@@ -118,9 +118,9 @@ class JaxCompiled:
             jax.distributed.shutdown()
 
     def _placed(self, batch: Batch) -> tuple[Array, ...]:
-        """Return the batch of all ranks, of which each holds its own part."""
-        own = (batch.inputs, batch.targets, batch.weights)
-        return tuple(jax.make_array_from_process_local_data(self._each, one) for one in own)
+        """Return the batch of all ranks, as arrays of which each rank has its part."""
+        parts = (batch.inputs, batch.targets, batch.weights)
+        return tuple(jax.make_array_from_process_local_data(self._each, part) for part in parts)
 
     def _step_of_rank(
         self, state: tuple[Any, ...], batch: tuple[Array, ...], rate: Array
@@ -135,7 +135,7 @@ class JaxCompiled:
             losses = self._model.loss(net.ops, scores, targets)
             return jnp.sum(losses * weights), (scores, net.updated)
 
-        # By its own copy, or JAX would sum each array's gradient by itself.
+        # With shared parameters, JAX would sum the gradient of each array separately.
         own_parameters = lax.pcast(parameters, _RANKS, to="varying")
         gradients, (scores, updated) = jax.grad(loss_of, has_aux=True)(own_parameters)
         flat, unflatten = ravel_pytree(gradients)
@@ -157,14 +157,14 @@ class JaxCompiled:
 
 
 def _first(buffers: Mapping[str, Array]) -> dict[str, Array]:
-    return {name: one[0] for name, one in buffers.items()}
+    return {name: array[0] for name, array in buffers.items()}
 
 
 def _join(world: World) -> None:
-    """Have JAX know all ranks' processes, each with the CPU as a device."""
+    """Connect JAX with the processes of all ranks, each with the CPU as a device."""
     if world.size == 1:
         return
-    # It would catch SIGTERM, which shall end the process.
+    # JAX would catch SIGTERM, which must end the process.
     jax.config.update("jax_enable_preemption_service", False)
     first, *_ = addresses = exchange_addresses(world)
     jax.distributed.initialize(
@@ -175,7 +175,7 @@ def _join(world: World) -> None:
         heartbeat_timeout_seconds=_TIMEOUT_SECONDS,
         shutdown_timeout_seconds=_TIMEOUT_SECONDS,
     )
-    # By itself gloo listens where the host's name leads to, which may be another network.
+    # By default gloo listens on the address of the host's name, which may be another network.
     host = addresses[world.rank].rpartition(":")[0].strip("[]")
     _jax.make_gloo_tcp_collectives = partial(_jax.make_gloo_tcp_collectives, hostname=host)
 

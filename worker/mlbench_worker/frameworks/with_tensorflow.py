@@ -1,6 +1,6 @@
 """TensorFlow: a step is one ``tf.function`` in a ``MultiWorkerMirroredStrategy``, over gRPC.
 
-It computes the gradients, sums them over the ranks in one piece, and updates the parameters.
+It computes the gradients, sums them over the ranks as one array, and updates the parameters.
 """
 
 import json
@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-# Read when TensorFlow is imported: no GPU, and nothing on stderr but errors.
+# TensorFlow reads these variables when it is imported: no GPU, and only errors on stderr.
 os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 
@@ -21,7 +21,6 @@ from mlbench_worker.frameworks.models import Array, Model, Net
 from mlbench_worker.ranks.distributed import World, WorldError
 
 VERSION = tf.__version__
-_TIMEOUT_SECONDS = 60.0
 
 
 class TensorFlowOperations:
@@ -56,17 +55,16 @@ class TensorFlowOperations:
 
 
 class TensorFlowCompiled:
-    """A model in training. Buffers are each rank's own, the rest is the same on all."""
+    """A model in training. Buffers differ between ranks, the rest is the same on all."""
 
     def __init__(self, model: Model, sgd: Sgd, world: World, example: Batch) -> None:
         """Join the other ranks, and trace the step for batches of the example's shape."""
         self._model, self._sgd, self._world = model, sgd, world
         self._strategy = _join(world)
-        begin = State.begin(model)
         with self._strategy.scope():
             self._variables = tuple(
                 {name: tf.Variable(value) for name, value in values.items()}
-                for values in vars(begin).values()
+                for values in vars(State.begin(model)).values()
             )
         self._parameters, self._velocities, self._buffers = self._variables
         arguments = (example.inputs, example.targets, example.weights)
@@ -77,9 +75,9 @@ class TensorFlowCompiled:
         self._scores = tf.function(self._forward, autograph=False)
 
     def step(self, batch: Batch, rate: float) -> np.ndarray:
-        own = (batch.inputs, batch.targets, batch.weights, batch.weights.dtype.type(rate))
+        arguments = (batch.inputs, batch.targets, batch.weights, batch.weights.dtype.type(rate))
         try:
-            scores: np.ndarray = self._step(*map(tf.constant, own)).numpy()
+            scores: np.ndarray = self._step(*map(tf.constant, arguments)).numpy()
         except tf.errors.OpError as error:
             raise WorldError(f"{self._world} lost a peer: {error.message}") from error
         return scores
@@ -89,8 +87,12 @@ class TensorFlowCompiled:
         return scores
 
     def state(self) -> State:
-        arrays = ({name: one.numpy() for name, one in kind.items()} for kind in self._variables)
-        return State(*arrays)
+        return State(
+            *(
+                {name: variable.numpy() for name, variable in variables.items()}
+                for variables in self._variables
+            )
+        )
 
     def load(self, state: State) -> None:
         for variables, values in zip(self._variables, vars(state).values(), strict=True):
@@ -98,7 +100,7 @@ class TensorFlowCompiled:
                 variable.assign(values[name])
 
     def leave(self) -> None:
-        """Wait for the others: who leaves first is missed."""
+        """Wait for the other ranks, which would report a rank that leaves first as lost."""
         self._world.sum_(torch.zeros(1))
 
     def _step_of_all(self, *arguments: Array) -> Array:
@@ -126,9 +128,10 @@ class TensorFlowCompiled:
         """Return the mean over the rows of all ranks."""
         flat = tf.concat([tf.reshape(gradient, [-1]) for gradient in gradients], axis=0)
         summed = tf.distribute.get_replica_context().all_reduce("sum", flat)
-        sizes = [one.shape.num_elements() for one in gradients]
+        shapes = [gradient.shape for gradient in gradients]
+        sizes = [shape.num_elements() for shape in shapes]
         parts = tf.split(summed / self._sgd.batch_size, sizes)
-        return [tf.reshape(part, one.shape) for part, one in zip(parts, gradients, strict=True)]
+        return [tf.reshape(part, shape) for part, shape in zip(parts, shapes, strict=True)]
 
     def _forward(self, inputs: Array) -> Array:
         return self._model.forward(self._net(training=False), inputs)
@@ -150,7 +153,7 @@ def _join(world: World) -> Any:
     ring = tf.distribute.experimental.CommunicationImplementation.RING
     return tf.distribute.MultiWorkerMirroredStrategy(
         communication_options=tf.distribute.experimental.CommunicationOptions(
-            implementation=ring, timeout_seconds=_TIMEOUT_SECONDS
+            implementation=ring, timeout_seconds=60.0
         )
     )
 
