@@ -1,1 +1,1 @@
-"""What unmodified code says in its own way, written into its worker's metrics file."""
+"""Receivers of values in other formats, from unmodified code, for the worker's metrics file."""

@@ -1,7 +1,7 @@
-"""Egress from a network of a run's own: a proxy's connections to other machines, and to no more.
+"""Egress from a run's private network: a proxy's connections to other machines only.
 
-The agent is outside of that network. What it alone can reach is not for the run's code: this
-machine's own servers, and the metadata server that clouds have at a link-local address.
+The agent is outside of that network. The run's code must not use it to reach servers of this
+machine, or the metadata server of a cloud at its link-local address.
 """
 
 import ipaddress
@@ -9,18 +9,15 @@ import selectors
 import socket
 from contextlib import suppress
 
-_PIECE_BYTES = 64 << 10
-_HTTPS = 443
-
 
 def ports_of(text: str) -> frozenset[int]:
-    """Return the ports that MLBENCH_LET_OUT lets code out to: 443 if it is "1", else its list.
+    """Parse MLBENCH_LET_OUT: return the permitted ports, only 443 for the value "1".
 
     Raises:
-        ValueError: it is neither.
+        ValueError: the value is neither "1" nor a list of ports.
     """
     if text == "1":
-        return frozenset({_HTTPS})
+        return frozenset({443})
     parts = text.split(",")
     if not all(part.isdecimal() and 0 < int(part[:6]) < 1 << 16 for part in parts):
         raise ValueError(f"MLBENCH_LET_OUT must be 1, or ports such as 443,8443 (not {text!r})")
@@ -28,10 +25,10 @@ def ports_of(text: str) -> frozenset[int]:
 
 
 def connect(host: str, port: int, seconds: float) -> socket.socket:
-    """Connect to another machine, whatever name it is given by.
+    """Connect to another machine.
 
     Raises:
-        OSError: it cannot be reached, or is this machine.
+        OSError: the host is not reachable, or all its addresses belong to this machine.
     """
     problem = OSError(f"{host} has no address")
     for _, _, _, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
@@ -47,27 +44,27 @@ def connect(host: str, port: int, seconds: float) -> socket.socket:
 
 
 def join(client: socket.socket, server: socket.socket) -> None:
-    """Pass on what either of two connections sends, until one of them ends."""
+    """Forward the data of two connections to each other, until one of them ends."""
     with server, selectors.DefaultSelector() as ready:
         for source, target in ((client, server), (server, client)):
             source.settimeout(None)
             ready.register(source, selectors.EVENT_READ, target)
         while True:
             for key, _ in ready.select():
-                piece = key.fileobj.recv(_PIECE_BYTES)  # type: ignore[union-attr]
+                piece = key.fileobj.recv(64 << 10)  # type: ignore[union-attr]
                 if not piece:
                     return
                 key.data.sendall(piece)
 
 
 def _is_elsewhere(text: str) -> bool:
-    """Tell if an address is of another machine."""
+    """Check that an address belongs to another machine."""
     address = ipaddress.ip_address(text.partition("%")[0])
     inner = getattr(address, "ipv4_mapped", None) or address
     if inner.is_loopback or inner.is_link_local or inner.is_unspecified or inner.is_multicast:
         return False
     family = socket.AF_INET if inner.version == 4 else socket.AF_INET6
     with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as own:
-        own.bind((str(inner), 0))  # which only an address of this machine allows
+        own.bind((str(inner), 0))  # succeeds only for an address of this machine
         return False
     return True

@@ -1,4 +1,4 @@
-"""What a worker's processes write to files of other formats, followed while they run."""
+"""Follows files of other formats, which a worker's processes write while they run."""
 
 import logging
 import threading
@@ -15,10 +15,8 @@ from mlbench_worker.agent.sources.tensorboard import EventFiles
 log = logging.getLogger(__name__)
 
 _SECONDS = 1.0
-_LINES_AT_ONCE = 1000
-# At the end, for room on a disk that is full.
 _PATIENCE_SECONDS = 5.0
-_PAUSE_SECONDS = 0.2
+"""Time to wait at the end for space on a full disk."""
 
 
 class Follower:
@@ -33,10 +31,11 @@ class Follower:
         variables: Mapping[str, str],
         root: int | None = None,
     ) -> None:
-        """Begin; ``append`` writes lines into the metrics file, or raises an OSError.
+        """Start to follow ``stdout``, and event files below ``folder``.
 
-        ``say`` writes a sentence for the user to stderr.
-        The writers of event files have ``variables`` in their environment, but ``root``.
+        ``append`` writes lines to the metrics file, or raises an OSError. ``say`` prints a message
+        for the user. Event files are written by processes with ``variables`` in their environment,
+        or by the process ``root``.
         """
         self._log = Stdout(stdout, say)
         self._events = EventFiles(folder, variables, root)
@@ -48,7 +47,7 @@ class Follower:
 
     @property
     def failure(self) -> str:
-        """Why values that the processes wrote are lost; "" if none are."""
+        """The reason for which values of the processes are lost; "" if none are lost."""
         failures = [self._events.failure, *(source.failure for source in self._sources)]
         return next((failure for failure in failures if failure), "")
 
@@ -63,7 +62,7 @@ class Follower:
         return self._events.damaged
 
     def close(self) -> None:
-        """Read to the end of what the processes, which have ended, wrote."""
+        """Read the files of the processes, which have ended, to their end."""
         self._ending.set()
         self._thread.join()
 
@@ -76,7 +75,7 @@ class Follower:
         deadline = time.monotonic() + _PATIENCE_SECONDS
         for source in self._sources:
             while not source.pass_on() and time.monotonic() < deadline:
-                time.sleep(_PAUSE_SECONDS)
+                time.sleep(0.2)
         if self.not_read:
             self._say(
                 f"mlbench: event files that are not recorded: {self.not_read:,}. The processes that"
@@ -89,12 +88,12 @@ class Follower:
 
 @dataclass
 class _Source:
-    """Lines on their way into the metrics file; those that it did not take are tried again."""
+    """Lines to write to the metrics file. Lines that could not be written are retried."""
 
     _read: Callable[[], Iterable[Line]]
     _append: Callable[[Sequence[Line]], None]
-    _left: Iterable[Line] = ()
-    _some: list[Line] = field(default_factory=list)
+    _unread: Iterable[Line] = ()
+    _batch: list[Line] = field(default_factory=list)
     _broken: str = ""
     _unwritten: str = ""
 
@@ -103,10 +102,10 @@ class _Source:
         return self._broken or self._unwritten
 
     def pass_on(self) -> bool:
-        """Write what was left, and what is new; tell if that is done."""
+        """Write remaining and new lines; return whether all are written."""
         try:
             self._write()
-            self._left = iter(self._read())
+            self._unread = iter(self._read())
             self._write()
         except OSError as error:
             self._unwritten = f"values that its processes wrote to files are lost: {error}"
@@ -119,9 +118,9 @@ class _Source:
 
     def _write(self) -> None:
         while True:
-            for line in islice(self._left, _LINES_AT_ONCE - len(self._some)):
-                self._some.append(line)  # one by one: what comes before an error stays
-            if not self._some:
+            for line in islice(self._unread, 1000 - len(self._batch)):
+                self._batch.append(line)  # one by one, to keep the lines before an error
+            if not self._batch:
                 return
-            self._append(self._some)
-            self._some = []
+            self._append(self._batch)
+            self._batch = []

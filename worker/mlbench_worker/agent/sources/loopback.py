@@ -1,6 +1,6 @@
-"""An HTTP server on this machine's loopback, for what code tells the servers of other libraries.
+"""An HTTP server on this machine's loopback, for clients of other libraries' servers.
 
-It costs nothing while nobody speaks to it: one thread waits for connections, one more for each.
+It is idle without requests: one thread waits for connections, and each connection has a thread.
 """
 
 import hmac
@@ -29,37 +29,31 @@ from mlbench_worker.agent.sources.egress import connect, join
 log = logging.getLogger(__name__)
 
 _HOST = "127.0.0.1"
-# A library has some ten for each process. Each costs a thread.
 _MOST_CONNECTIONS = 256
+"""Maximum number of connections, each with a thread. Libraries have about ten per process."""
 _MOST_BODY_BYTES = 8 << 20
-_PIECE_BYTES = 64 << 10
-# For whoever has yet to show the token; and for what an ended process had still sent.
 _PATIENCE_SECONDS = 5.0
-# The kernel may hand out connections a bit later than ones that were made after them.
-_LATE_SECONDS = 0.05
-# Until there may be a file descriptor again.
-_PAUSE_SECONDS = 0.1
-_LENGTH = re.compile("[0-9]{1,18}")  # of a body
+"""Time limit for a client to show the token, and for the last requests of ended processes."""
 
 Line = Mapping[str, object]
-"""A line of the metrics file; one without a time has the time now."""
+"""A line of the metrics file. A line without a time has the current time."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a client asks."""
+    """A request of a client."""
 
     method: str
     path: str
     query: Mapping[str, str]
     body: bytes | None
-    """None if it is too long, and was thrown away."""
+    """The body; None if it was too long, and discarded."""
 
     def fields(self) -> Mapping[str, Any]:
-        """Return the JSON object that the body holds; an empty one of no body.
+        """Return the JSON object in the body; {} without a body.
 
         Raises:
-            ValueError: it is something else, or too long.
+            ValueError: the body is not a JSON object, or too long.
         """
         body = self._body() or b"{}"
         try:
@@ -73,10 +67,10 @@ class Request:
         return fields
 
     def form(self) -> Mapping[str, str]:
-        """Return the fields of the form that the body holds.
+        """Return the fields of the form in the body.
 
         Raises:
-            ValueError: it is no text, or too long.
+            ValueError: the body is not text, or too long.
         """
         return dict(parse_qsl(self._body().decode(), keep_blank_values=True))
 
@@ -88,27 +82,27 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a client is told, in JSON, and what that adds to the metrics file and to stderr."""
+    """A response in JSON, with lines for the metrics file and a message for the user."""
 
     body: Mapping[str, object]
     status: int = HTTPStatus.OK
     lines: Sequence[Line] = ()
     words: str = ""
-    """Said to the reader of the run's log, once."""
+    """Message for the run's log, which is printed once."""
 
 
 Sockets = tuple[socket.socket, socket.socket]
-"""Two of TCP, unbound, in the network where the server is."""
+"""Two unbound TCP sockets in the network of the server."""
 
 Route = Callable[[Request], Answer | None]
-"""Answers a request; None if it is another's. A ValueError is told to the client.
+"""Responds to a request; returns None if the request is for another route.
 
-One request is answered at a time.
+A ValueError is sent to the client. Only one request is processed at a time.
 """
 
 
 class Loopback:
-    """A server, from when it is made until it is closed."""
+    """A server, which runs until it is closed."""
 
     def __init__(
         self,
@@ -119,14 +113,18 @@ class Loopback:
         lets_out_to: frozenset[int] = frozenset(),
         root: int | None = None,
     ) -> None:
-        """Serve on the network that ``sockets`` are of; by default on that of this process.
+        """Start the server.
 
-        ``append`` writes lines, or raises an OSError; ``say`` writes words to stderr. To the ports
-        ``lets_out_to`` of other machines, it is a proxy as well. Who asks descends from ``root``,
-        by default from this process.
+        Args:
+            routes: respond to requests, in this order.
+            append: writes lines to the metrics file, or raises an OSError.
+            say: prints a message in the run's log.
+            sockets: sockets in the network of the server; None for this process's network.
+            lets_out_to: ports of other machines for which the server is also a proxy.
+            root: the process whose descendants are the clients; None for this process.
 
         Raises:
-            OSError, RuntimeError: no socket, or no thread, is left.
+            OSError, RuntimeError: out of sockets or threads.
         """
         self.token = secrets.token_urlsafe(24)
         self.lets_out_to = lets_out_to
@@ -154,17 +152,17 @@ class Loopback:
 
     @property
     def url(self) -> str:
-        """The address of the server."""
+        """The URL of the server."""
         return f"http://{_HOST}:{self._listener.getsockname()[1]}"
 
     @property
     def address(self) -> str:
-        """The same with the token, as a password."""
+        """The URL with the token as the password."""
         return self.url.replace("//", f"//mlbench:{self.token}@")
 
     @property
     def egress(self) -> dict[str, str]:
-        """The variables that lead clients of HTTPS through this proxy; none if it is none."""
+        """Variables that direct HTTPS clients to the proxy; {} if the server is not a proxy."""
         if not self.lets_out_to:
             return {}
         return dict.fromkeys(("https_proxy", "HTTPS_PROXY"), self.address)
@@ -176,15 +174,15 @@ class Loopback:
         return {"refused_calls": self._refused_calls, "unanswered_calls": unanswered}
 
     def note_unanswered(self) -> None:
-        """Count a call that broke off, or timed out, before all of it was read."""
+        """Count a request that was aborted, or timed out, before it was complete."""
         with self._turn:
             self._unanswered_calls += 1
 
     def close(self) -> None:
-        """Answer what was asked until now by processes that have ended, and stop."""
+        """Respond to all requests so far, whose processes have ended, and stop."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
         with suppress(OSError), self._last as last:
-            # Behind all who wait to be heard.
+            # This connection is behind all others in the listener's queue.
             last.bind((_HOST, 0))
             last.settimeout(_PATIENCE_SECONDS)
             self._last_caller = last.getsockname()
@@ -201,16 +199,18 @@ class Loopback:
             self._say(f"{words}: what they would have told is not recorded")
 
     def answer(self, request: Request, caller: Process | None = None) -> Answer:
-        """Answer a request, once what it adds is written.
+        """Respond to a request after its lines are written.
 
-        ``caller`` is the process that asks, where its rank is not its worker's.
+        ``caller`` is the process of the client; None for the worker's own rank.
         """
         with self._turn:
             try:
                 answers = (route(request) for route in self._routes)
                 answer = next((reply for reply in answers if reply is not None), None)
             except ValueError as error:
-                self._refused_calls += not _only_asks(request)
+                # Reads and searches would not have recorded anything.
+                is_read = request.method == "GET" or request.path.endswith("/search")
+                self._refused_calls += not is_read
                 return refusal(HTTPStatus.BAD_REQUEST, str(error))
             if answer is None:
                 words = f"there is nothing at {request.method} {request.path}"
@@ -239,17 +239,18 @@ class Loopback:
         while True:
             try:
                 connection, caller = self._listener.accept()
-            except TimeoutError:  # the last one was heard, and all that were late
+            except TimeoutError:  # after the last connection
                 return
             except OSError as error:
-                if self._listener.fileno() < 0:  # it was closed before all were heard
+                if self._listener.fileno() < 0:  # closed before the last connection
                     return
                 log.warning("cannot hear what a process tells: %s", error)
-                time.sleep(_PAUSE_SECONDS)
+                time.sleep(0.1)  # a file descriptor may be available later
                 continue
             if caller == self._last_caller:
                 connection.close()
-                self._listener.settimeout(_LATE_SECONDS)
+                # The kernel may deliver earlier connections slightly later.
+                self._listener.settimeout(0.05)
                 continue
             if self._is_shared and processes.is_of_another_user(caller, server):
                 connection.close()
@@ -274,30 +275,22 @@ class Loopback:
             del self._open[threading.current_thread()]
 
 
-def _only_asks(request: Request) -> bool:
-    """Check that a request would record nothing."""
-    return request.method == "GET" or request.path.endswith("/search")
-
-
 def no_proxy_for(environ: Mapping[str, str], *peers: str) -> dict[str, str]:
-    """Return the variables that keep clients from asking a proxy for this machine, if need be.
-
-    ``peers`` are others that no proxy shall be asked for.
-    """
+    """Return the variables that exclude this machine and ``peers`` from a proxy; {} without one."""
     if not {"http_proxy", "https_proxy", "all_proxy"} & {name.lower() for name in environ}:
         return {}
-    given = environ.get("no_proxy") or environ.get("NO_PROXY")
-    value = ",".join([*([given] if given else []), _HOST, *peers])
+    hosts = environ.get("no_proxy") or environ.get("NO_PROXY")
+    value = ",".join([*([hosts] if hosts else []), _HOST, *peers])
     return {"no_proxy": value, "NO_PROXY": value}
 
 
 def refusal(status: int, words: str, code: str = "") -> Answer:
-    """Return an answer that says in words why a request is refused, as MLflow's clients show it."""
+    """Return the response to a refused request, in the format of MLflow."""
     return Answer({"error_code": code or HTTPStatus(status).name, "message": words}, status)
 
 
 class _Patience(io.RawIOBase):
-    """What a connection receives; a TimeoutError once a deadline is over, however it drips."""
+    """The data of a connection. Reading raises a TimeoutError after a deadline for all of it."""
 
     def __init__(
         self, connection: socket.socket, seconds: float, on_timeout: Callable[[], None]
@@ -309,7 +302,7 @@ class _Patience(io.RawIOBase):
         self._has_received = False
 
     def have_any(self) -> None:
-        """Wait for as long as it takes from now on."""
+        """Remove the deadline."""
         self._deadline = None
         self._connection.settimeout(None)
 
@@ -319,10 +312,10 @@ class _Patience(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         try:
             if self._deadline is not None:
-                left = self._deadline - time.monotonic()
-                if left <= 0:
+                remaining = self._deadline - time.monotonic()
+                if remaining <= 0:
                     raise TimeoutError
-                self._connection.settimeout(left)
+                self._connection.settimeout(remaining)
             received = self._connection.recv_into(buffer)
         except TimeoutError:
             if self._has_received:
@@ -336,7 +329,7 @@ class _Conversation(BaseHTTPRequestHandler):
     """The requests of one connection, which stays open between them."""
 
     protocol_version = "HTTP/1.1"
-    # An answer is one packet, sent at once.
+    # A response is buffered, and sent as one packet without delay.
     wbufsize = -1
     disable_nagle_algorithm = True
     server: Loopback  # type: ignore[assignment]
@@ -345,7 +338,7 @@ class _Conversation(BaseHTTPRequestHandler):
         super().__init__(connection, caller, server)  # type: ignore[arg-type]
 
     def setup(self) -> None:
-        """Read what the client sends with some patience."""
+        """Read from the client with a time limit."""
         super().setup()
         note = self.server.note_unanswered
         self._patience = _Patience(self.connection, _PATIENCE_SECONDS, note)
@@ -362,18 +355,18 @@ class _Conversation(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    # What http.server calls.
+    # The methods that http.server calls.
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _respond  # noqa: N815
 
     def do_CONNECT(self) -> None:
-        """Connect a client of the proxy with where it wants to go."""
+        """Connect a client of the proxy with another machine."""
         self.close_connection = True
-        status, there = self._reach()
+        status, server = self._reach()
         self.send_response_only(status)
         self.end_headers()
-        if there is not None:
+        if server is not None:
             self.wfile.flush()
-            join(self.connection, there)
+            join(self.connection, server)
 
     def _reach(self) -> tuple[HTTPStatus, socket.socket | None]:
         ports = self.server.lets_out_to
@@ -389,18 +382,18 @@ class _Conversation(BaseHTTPRequestHandler):
             return HTTPStatus.BAD_GATEWAY, None
 
     def log_message(self, *_: object) -> None:
-        """Keep what processes ask out of the agent's log."""
+        """Do not log requests."""
 
     def _answer(self) -> Answer:
         length = self.headers.get("Content-Length", "0")
-        if "Transfer-Encoding" in self.headers or not _LENGTH.fullmatch(length):
+        if "Transfer-Encoding" in self.headers or not re.fullmatch("[0-9]{1,18}", length):
             self.close_connection = True
             return refusal(HTTPStatus.LENGTH_REQUIRED, "a request must have a Content-Length")
         if not self._shows_token("Authorization"):
             self._read(int(length), at_most=0)
             words = "this server needs the token that the agent has put into the environment"
             return refusal(HTTPStatus.UNAUTHORIZED, words)
-        # Who has it may be silent for as long as it likes.
+        # Clients with the token may keep the connection idle for any time.
         self._patience.have_any()
         url = urlsplit(self.path)
         body = self._read(int(length), at_most=_MOST_BODY_BYTES)
@@ -417,16 +410,16 @@ class _Conversation(BaseHTTPRequestHandler):
         return processes.caller(self.client_address, server, self.server.root)
 
     def _shows_token(self, header: str) -> bool:
-        scheme, _, shown = self.headers.get(header, "").partition(" ")
+        scheme, _, token = self.headers.get(header, "").partition(" ")
         if scheme == "Basic":
             with suppress(ValueError):
-                shown = b64decode(shown).decode().partition(":")[2]
-        return hmac.compare_digest(shown.encode(), self.server.token.encode())
+                token = b64decode(token).decode().partition(":")[2]
+        return hmac.compare_digest(token.encode(), self.server.token.encode())
 
     def _read(self, length: int, at_most: int) -> bytes | None:
         if length <= at_most:
             return self.rfile.read(length)
-        # To its end: a client that still sends does not look for an answer.
-        while length > 0 and (piece := self.rfile.read(min(length, _PIECE_BYTES))):
+        # Read to the end, because clients read the response only after sending everything.
+        while length > 0 and (piece := self.rfile.read(min(length, 64 << 10))):
             length -= len(piece)
         return None

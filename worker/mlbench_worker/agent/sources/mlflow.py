@@ -1,9 +1,8 @@
-"""MLflow's tracking API, as far as a run needs it: what its clients log becomes recorded values.
+"""The part of MLflow's tracking API that a run needs: values logged by its clients are recorded.
 
-All that the clients on a worker tell is about one run, the one that the worker runs: MLflow's
-experiments, and further runs of the code, are other names for it. What a nested run logs has that
-run's name before its own. The address of its artifacts is the run's output folder, to which
-the clients write by themselves.
+All values of a worker's clients belong to the worker's run. MLflow's experiments, and further
+MLflow runs of the code, are other names for it. Values of a nested run are prefixed with its name.
+Clients write artifacts directly to the run's output folder.
 """
 
 import time
@@ -24,21 +23,14 @@ _API = "/api/2.0/mlflow/"
 _MODELS = "logged-models"
 _REGISTRY = ("registered-models/", "model-versions/")
 _EXPERIMENT = "0"
-# So many metrics, tags and nested runs can be read again, and so much of a text.
+# Limits of the metrics, tags and nested runs that clients can read again, and of texts.
 _MOST_REMEMBERED = 10_000
 _MOST_TAGS = 1000
 _MOST_NESTED = 1000
 _MOST_MODELS = 100
-# So that there is room for the names of what it logs.
-_LONGEST_NESTED_NAME = MAX_METRIC_NAME_LENGTH // 2
 _LONGEST_REMEMBERED = 8000
-_PARENT_TAG = "mlflow.parentRunId"
-# What MLflow's clients say of themselves.
 _OWN_TAG = "mlflow."
-# What they measure by themselves: its step is a counter of its own, beside that of the training.
-_OWN_METRIC = "system/"
-# As JSON cannot say them.
-_NOT_FINITE = ("NaN", "Infinity", "-Infinity")
+"""Prefix of the tags of MLflow's clients, which are not the user's."""
 _NO_REGISTRY = (
     "MLBench has no registry of models: what is registered with MLflow is thrown away. Set "
     "MLFLOW_TRACKING_URI to a server of MLflow's own to keep it."
@@ -58,7 +50,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Metric:
-    """One value, as MLflow's clients send it."""
+    """A value sent by one of MLflow's clients."""
 
     key: str
     value: float | str
@@ -78,7 +70,8 @@ class Metric:
             raise ValueError(
                 f"the key of a metric has 1 to {MAX_METRIC_NAME_LENGTH} characters: {key!r}"
             )
-        if isinstance(value, str) and value not in _NOT_FINITE:
+        # JSON has no such numbers.
+        if isinstance(value, str) and value not in ("NaN", "Infinity", "-Infinity"):
             raise ValueError(f"the value of metric {key!r} must be a number (not {value!r})")
         if not isinstance(step, int):
             raise ValueError(f"the step of metric {key!r} must be a whole number (not {step!r})")
@@ -86,7 +79,7 @@ class Metric:
 
 
 def metric_lines(metrics: Iterable[Metric], prefix: str = "") -> list[Line]:
-    """Return the lines that record values: one for those of the same moment and step.
+    """Return the lines that record values: one for all values of the same time and step.
 
     Raises:
         ValueError: a name is too long with the ``prefix``.
@@ -100,7 +93,8 @@ def metric_lines(metrics: Iterable[Metric], prefix: str = "") -> list[Line]:
             raise ValueError(
                 f"the name {name!r} of a metric has more than {MAX_METRIC_NAME_LENGTH} letters"
             )
-        step = {} if metric.key.startswith(_OWN_METRIC) else {"step": metric.step}
+        # The step of MLflow's system metrics is not a training step.
+        step = {} if metric.key.startswith("system/") else {"step": metric.step}
         if last != (metric.timestamp, step) or name in values:
             last, values = (metric.timestamp, step), {}
             lines.append({"time": metric.timestamp / 1000, **step, "metrics": values})
@@ -109,7 +103,7 @@ def metric_lines(metrics: Iterable[Metric], prefix: str = "") -> list[Line]:
 
 
 def setting(text: str) -> Setting:
-    """Return what MLflow's client made a text of: it writes each parameter by Python's str()."""
+    """Return the value of a parameter, which MLflow's client converts to text by str()."""
     constants: Mapping[str, Setting] = {"True": True, "False": False, "None": None}
     if text in constants:
         return constants[text]
@@ -118,7 +112,7 @@ def setting(text: str) -> Setting:
             value = number(text)
         except ValueError:
             continue
-        # Not 1.10, which may be a version.
+        # Only exact numbers: 1.10 may be a version.
         if str(value) == text and isfinite(value):
             return value
     return text if len(text) <= MAX_SETTING_LENGTH else f"{text[: MAX_SETTING_LENGTH - 1]}…"
@@ -126,13 +120,13 @@ def setting(text: str) -> Setting:
 
 @dataclass
 class _Run:
-    """A run that clients know: the worker's own, or one nested in it."""
+    """A run of MLflow's clients: the worker's own, or a nested run."""
 
     id: str
     name: str
     artifacts: Path
     prefix: str = ""
-    """Before the names of what it logs."""
+    """Prefix of the names of logged values."""
     status: str = "RUNNING"
     begun_ms: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
     latest: dict[str, Metric] = field(default_factory=dict)
@@ -140,13 +134,13 @@ class _Run:
     tags: dict[str, str] = field(default_factory=dict)
 
     def settings(self, params: dict[str, str], tags: dict[str, str]) -> dict[str, Setting]:
-        """Return its settings with these as well: parameters, and the user's own tags."""
+        """Return the run's settings together with new parameters and tags of the user."""
         own = {key: tag for key, tag in (self.tags | tags).items() if not key.startswith(_OWN_TAG)}
         texts = own | self.params | params
         return {f"{self.prefix}{key}": setting(text) for key, text in texts.items()}
 
     def fields(self) -> Fields:
-        """Return it as clients read it."""
+        """Return the JSON object of the run."""
         info = {
             "run_id": self.id,
             "run_uuid": self.id,
@@ -166,7 +160,7 @@ class _Run:
 
 
 class Tracking:
-    """A worker's run as MLflow's clients see it, and what is nested in it."""
+    """A worker's run and its nested runs, as MLflow's clients see them."""
 
     def __init__(self, run_id: int, output: Path) -> None:
         """``output`` is the folder for the rank's files."""
@@ -185,19 +179,19 @@ class Tracking:
             "POST runs/log-parameter": lambda body: self._log(self._of(body), {"params": [body]}),
             "POST runs/set-tag": lambda body: self._log(self._of(body), {"tags": [body]}),
             "POST runs/delete-tag": self._delete_tag,
-            # So that nothing is logged for a second time, as of a model.
+            # Without a history, clients do not log metrics again for a model.
             "GET metrics/get-history": lambda _: Answer({"metrics": []}),
             "POST experiments/create": self._set_experiment,
             "GET experiments/get": self._set_experiment,
             "GET experiments/get-by-name": self._set_experiment,
             "POST experiments/search": self._search_experiments,
-            # Which data and models go with a run.
+            # The data and models of a run are not recorded.
             "POST runs/log-inputs": lambda _: Answer({}),
             "POST runs/outputs": lambda _: Answer({}),
         }
 
     def answer(self, request: Request) -> Answer | None:
-        """Answer a request of MLflow's clients, or raise a ValueError."""
+        """Respond to a request of MLflow's clients, or raise a ValueError."""
         if not request.path.startswith(_API):
             return None
         endpoint = request.path.removeprefix(_API)
@@ -212,11 +206,11 @@ class Tracking:
         return call(request.query if request.method == "GET" else request.fields())
 
     def _of(self, fields: Fields) -> _Run:
-        """Return the run that a request is about; the worker's own, if it is another's."""
+        """Return the run of a request; the worker's own if it is unknown."""
         return self._runs.get(str(fields.get("run_id") or fields.get("run_uuid")), self._own)
 
     def _told(self, run: _Run) -> Fields:
-        """Return a run as clients read it; a model of any run is one of this."""
+        """Return the JSON object of a run, with the models of all runs."""
         models = [{"model_id": self._model_id, "step": 0}] if self._models else []
         return {**run.fields(), "outputs": {"model_outputs": models}}
 
@@ -224,7 +218,7 @@ class Tracking:
         _check_plain_search(fields)
         if fields.get("run_view_type") == "DELETED_ONLY":
             return Answer({"runs": []})
-        # As MLflow does: the newest first.
+        # The newest first, as in MLflow.
         runs = [*self._runs.values()][::-1]
         first, limit = _whole(fields, "page_token", 0), _whole(fields, "max_results", len(runs))
         page = [self._told(run) for run in runs[first : first + limit]]
@@ -237,7 +231,7 @@ class Tracking:
 
     def _create(self, fields: Fields) -> Answer:
         tags = _pairs(fields, "tags")
-        if _PARENT_TAG in tags and len(self._runs) <= _MOST_NESTED:
+        if "mlflow.parentRunId" in tags and len(self._runs) <= _MOST_NESTED:
             run = self._nested(str(fields.get("run_name") or tags.get("mlflow.runName") or ""))
             return self._update({**fields, "run_id": run.id, "run_name": run.name})
         ended = self._own.status not in ("RUNNING", "SCHEDULED")
@@ -245,30 +239,30 @@ class Tracking:
         return replace(answer, words=_ONE_AFTER_ANOTHER) if ended else answer
 
     def _nested(self, name: str) -> _Run:
-        """Remember a new run, with a prefix of its own, whatever the others are called by now."""
-        name = name[:_LONGEST_NESTED_NAME] or "nested"
-        taken = {run.prefix for run in self._runs.values()}
-        names = (name if n == 1 else f"{name}-{n}" for n in count(1))
-        name = next(one for one in names if f"{one}/" not in taken)
+        """Add a run with a unique prefix."""
+        name = name[: MAX_METRIC_NAME_LENGTH // 2] or "nested"  # short enough as a prefix
+        prefixes = {run.prefix for run in self._runs.values()}
+        candidates = (name if n == 1 else f"{name}-{n}" for n in count(1))
+        name = next(candidate for candidate in candidates if f"{candidate}/" not in prefixes)
         run_id = f"{self._own.id}-{len(self._runs)}"
         self._runs[run_id] = run = _Run(run_id, name, self._folder(name, run_id), f"{name}/")
         return run
 
     def _folder(self, name: str, otherwise: str) -> Path:
-        """Return a folder in that of the run; of another name, where one would lead out of it."""
+        """Return a subfolder of the run's output; ``otherwise`` if the name is not a valid one."""
         return self._own.artifacts / (name if is_name(name) else otherwise)
 
     def _update(self, fields: Fields) -> Answer:
         run = self._of(fields)
         run.name = str(fields.get("run_name") or run.name)[:_LONGEST_REMEMBERED]
         run.status = str(fields.get("status") or "RUNNING")
-        logged = self._log(run, {"tags": fields.get("tags", [])})
-        told = self._told(run)
-        return replace(logged, body={"run": told, "run_info": told["info"]})
+        answer = self._log(run, {"tags": fields.get("tags", [])})
+        run_fields = self._told(run)
+        return replace(answer, body={"run": run_fields, "run_info": run_fields["info"]})
 
     def _log(self, run: _Run, fields: Fields) -> Answer:
         sent = [Metric.read(metric) for metric in _list(fields, "metrics")]
-        # A client may say the same again; a server of MLflow's keeps it once too.
+        # Clients may repeat a value, which MLflow's server also stores once.
         metrics = [metric for metric in sent if metric != run.latest.get(metric.key)]
         params, tags = _pairs(fields, "params"), _pairs(fields, "tags")
         lines = metric_lines(metrics, run.prefix)
@@ -289,7 +283,7 @@ class Tracking:
     def _settings(
         self, changed: _Run, params: dict[str, str], tags: dict[str, str]
     ) -> dict[str, Setting]:
-        """Return the settings of all runs, with these of one as well."""
+        """Return the settings of all runs, together with new ones of one run."""
         settings: dict[str, Setting] = {}
         for run in self._runs.values():
             settings |= run.settings(params, tags) if run is changed else run.settings({}, {})
@@ -336,19 +330,20 @@ class Tracking:
 
 
 def variables(environ: Mapping[str, str], server: Loopback) -> dict[str, str]:
-    """Return the variables that lead MLflow's clients here, unless the user leads them elsewhere.
+    """Return the variables that direct MLflow's clients to this server.
 
-    The token is a part of the address: wherever else the code turns to, it uses the user's own.
-    There is no MLFLOW_RUN_ID: code that names a server itself would look there for this run.
+    The user's own MLFLOW_TRACKING_URI is kept. The token is a part of the address, so that other
+    servers get the user's credentials. MLFLOW_RUN_ID is not set, because code that selects another
+    server would look for the run there.
     """
     if "MLFLOW_TRACKING_URI" in environ:
         return {}
-    # Else a client says at each end of a run where to look at it, which is not here.
+    # Otherwise, clients print a link to a page of the run, which this server does not have.
     return {"MLFLOW_TRACKING_URI": server.address, "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true"}
 
 
-def _remember(all_: dict[str, T], new: Mapping[str, T], most: int) -> None:
-    all_ |= {key: one for key, one in new.items() if key in all_ or len(all_) < most}
+def _remember(values: dict[str, T], new: Mapping[str, T], most: int) -> None:
+    values |= {key: value for key, value in new.items() if key in values or len(values) < most}
 
 
 def _shortened(texts: Mapping[str, str]) -> dict[str, str]:
@@ -356,14 +351,14 @@ def _shortened(texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def _registered(fields: Fields) -> Fields:
-    """Return what the registry answers to a client that registers a model, or changes one."""
+    """Return the registry's response to a client that registers or changes a model."""
     name = fields.get("name", "")
     version = {"name": name, "version": "1", "status": "READY", "source": fields.get("source", "")}
     return {"registered_model": {"name": name}, "model_version": version}
 
 
 def _check_plain_search(fields: Fields) -> None:
-    """Refuse a search that would not be answered as MLflow does."""
+    """Raise a ValueError for a search with options that MLflow has, but MLBench does not."""
     for name in ("filter", "order_by"):
         if fields.get(name):
             raise ValueError(
@@ -373,24 +368,24 @@ def _check_plain_search(fields: Fields) -> None:
 
 
 def _whole(fields: Fields, name: str, otherwise: int) -> int:
-    """Return a whole number, which may be a text; ``otherwise`` if it is not given."""
-    given = fields.get(name) or otherwise
-    if not str(given).isdecimal():
-        raise ValueError(f"{name}: must be a whole number (got {given!r:.200}).")
-    return int(given)
+    """Return a whole number, which may be a string; ``otherwise`` if it is missing."""
+    value = fields.get(name) or otherwise
+    if not str(value).isdecimal():
+        raise ValueError(f"{name}: must be a whole number (got {value!r:.200}).")
+    return int(value)
 
 
 def _list(fields: Fields, name: str) -> Sequence[object]:
-    found = fields.get(name, [])
-    if not isinstance(found, list):
+    value = fields.get(name, [])
+    if not isinstance(value, list):
         raise ValueError(f"{name} must be a list")
-    return found
+    return value
 
 
 def _pairs(fields: Fields, name: str) -> dict[str, str]:
     pairs = {}
-    for one in _list(fields, name):
-        match one:
+    for pair in _list(fields, name):
+        match pair:
             case {"key": str(key), "value": str(value)}:
                 pairs[key] = value
             case _:

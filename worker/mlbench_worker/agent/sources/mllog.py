@@ -1,6 +1,7 @@
 """MLPerf's logging: lines ``:::MLLOG {…}`` on stdout become values, goal, settings and epochs.
 
-github.com/mlcommons/logging has the keys; ``mlbench.evaluation.mllog`` writes such lines.
+The keys are defined in github.com/mlcommons/logging. ``mlbench.evaluation.mllog`` writes such
+lines.
 """
 
 import json
@@ -36,26 +37,21 @@ DIRECTIONS: Mapping[object, bool] = {
     **dict.fromkeys(_LOWER_IS_BETTER, True),
 }
 """Whether a lower ``eval_accuracy`` is better, by ``submission_benchmark``."""
-_SAMPLES = ("samples_count", "trained_samples")
-_STEPS = ("step_num", "step", "global_step")
-# Of stdout at once, and of a line.
-_PIECE_BYTES = 1 << 20
 _LONGEST_LINE = 64 << 10
-_SHOWN_BYTES = 200
 
 
 class MLLog:
-    """What the lines of one worker say so far.
+    """The state of the logging of one worker.
 
-    As in MLPerf's rules, hyperparameters are what is logged before ``run_start``.
+    As in MLPerf's rules, hyperparameters are the values logged before ``run_start``.
     """
 
     def __init__(self, say: Callable[[str], None]) -> None:
-        """Begin; ``say`` writes a sentence for the user to stderr."""
+        """``say`` prints a message for the user."""
         self._say = say
         self._settings: dict[str, object] = {}
         self._benchmark: object = None
-        # Time, value and direction of a target whose goal is not recorded yet.
+        # Time, value and direction of a target that is not recorded as a goal yet.
         self._target: tuple[float, object, object] | None = None
         self._began: float | None = None
         self._evaluating: float | None = None
@@ -63,28 +59,28 @@ class MLLog:
         self._first_epoch: float | None = None
 
     def lines(self, line: bytes) -> list[Line]:
-        """Return the lines of the metrics file that a line of stdout makes.
+        """Return the lines of the metrics file for a line of stdout.
 
-        An event that cannot be read becomes a line that the master keeps as malformed.
+        A malformed event becomes a line that the master stores as malformed.
         """
         lines: list[Line] = []
         for text in line.split(_MARK)[1:]:
             try:
                 lines += self._event(text)
             except (ValueError, RecursionError, OverflowError):
-                shown = (_MARK + text)[:_SHOWN_BYTES].decode(errors="replace")
-                lines.append({"time": None, "text": shown})
+                excerpt = (_MARK + text)[:200].decode(errors="replace")
+                lines.append({"time": None, "text": excerpt})
         return lines
 
     def _event(self, text: bytes) -> list[Line]:
-        """Return the lines of an event; none if the text is not an object.
+        """Return the lines for an event; [] if the text is not an object.
 
         Raises:
-            ValueError, RecursionError, OverflowError: it is not an event.
+            ValueError, RecursionError, OverflowError: the object is not an event.
         """
         if not text.lstrip().startswith(b"{"):
             return []
-        # Whatever follows the object, such as a color code, is ignored.
+        # Text after the object, such as a color code, is ignored.
         decoded = text[:_LONGEST_LINE].decode(errors="replace").lstrip()
         fields, _ = json.JSONDecoder().raw_decode(decoded)
         match fields:
@@ -93,17 +89,21 @@ class MLLog:
             case _:
                 raise ValueError("an event has a key and a time in milliseconds")
         at, value, metadata = ms / 1000, fields.get("value"), fields.get("metadata")
-        its: Mapping[str, Any] = metadata if isinstance(metadata, dict) else {}
+        about: Mapping[str, Any] = metadata if isinstance(metadata, dict) else {}
         if key in _TARGETS and _is_number(value):
-            self._target = (at, value, its.get("lower_is_better"))
+            self._target = (at, value, about.get("lower_is_better"))
             return self._goal(is_last_chance=self._began is not None)
         if key == _BENCHMARK and isinstance(value, str):
             self._benchmark = value
-        is_last_chance = key in ("run_start", _ACCURACY)
-        return [*self._goal(is_last_chance=is_last_chance), *self._other(fields, key, at, its)]
+        lines = self._goal(is_last_chance=key in ("run_start", _ACCURACY))
+        if fields.get("event_type") in ("INTERVAL_START", "INTERVAL_END"):
+            return lines + self._interval(key, at, about)
+        if self._began is None and key != _ACCURACY:
+            return lines + self._setting(key, at, value)
+        return lines + self._values(key, at, value, about)
 
     def _goal(self, *, is_last_chance: bool) -> list[Line]:
-        """Return the goal of the target once its direction is known."""
+        """Return the goal for the target once its direction is known."""
         if self._target is None:
             return []
         at, value, lower = self._target
@@ -124,17 +124,7 @@ class MLLog:
             {"time": at, "goal": {"metric": _ACCURACY, "value": value, "lower_is_better": lower}}
         ]
 
-    def _other(
-        self, fields: Mapping[str, Any], key: str, at: float, its: Mapping[str, Any]
-    ) -> list[Line]:
-        value = fields.get("value")
-        if fields.get("event_type") in ("INTERVAL_START", "INTERVAL_END"):
-            return self._interval(key, at, its)
-        if self._began is None and key != _ACCURACY:
-            return self._setting(key, at, value)
-        return self._values(key, at, value, its)
-
-    def _interval(self, key: str, at: float, its: Mapping[str, Any]) -> list[Line]:
+    def _interval(self, key: str, at: float, about: Mapping[str, Any]) -> list[Line]:
         match key:
             case "run_start":
                 self._began, self._evaluated = at, 0.0
@@ -144,17 +134,17 @@ class MLLog:
                 self._evaluated += at - (at if self._evaluating is None else self._evaluating)
                 self._evaluating = None
             case "epoch_start" | "block_start":
-                number = its.get("epoch_num", its.get("first_epoch_num"))
+                number = about.get("epoch_num", about.get("first_epoch_num"))
                 if not _is_number(number):
                     return []
                 if self._first_epoch is None:
                     self._first_epoch = number
-                values = {names.EPOCH: number - self._first_epoch, **self._totals(at, its)}
+                values = {names.EPOCH: number - self._first_epoch, **self._totals(at, about)}
                 return [{"time": at, "metrics": values}]
             case "run_stop":
-                status = its.get("status")
+                status = about.get("status")
                 status_field = {"run_status": status} if isinstance(status, str) else {}
-                return [{"time": at, "metrics": {**status_field, **self._totals(at, its)}}]
+                return [{"time": at, "metrics": {**status_field, **self._totals(at, about)}}]
         return []
 
     def _setting(self, key: str, at: float, value: object) -> list[Line]:
@@ -165,19 +155,19 @@ class MLLog:
         self._settings[_SETTINGS.get(key, key)] = value
         return [{"time": at, "settings": dict(self._settings)}]
 
-    def _values(self, key: str, at: float, value: object, its: Mapping[str, Any]) -> list[Line]:
-        found = value if isinstance(value, dict) else {key: value}
-        values = {name: one for name, one in found.items() if _is_number(one)}
+    def _values(self, key: str, at: float, value: object, about: Mapping[str, Any]) -> list[Line]:
+        fields = value if isinstance(value, dict) else {key: value}
+        values = {name: number for name, number in fields.items() if _is_number(number)}
         if not values:
             return []
-        step = _first_number(its, _STEPS)
-        which = {} if step is None else {"step": step}
-        totals = self._totals(at, its) if _ACCURACY in values else {}
-        return [{"time": at, **which, "metrics": {**totals, **values}}]
+        step = _first_number(about, ("step_num", "step", "global_step"))
+        step_field = {} if step is None else {"step": step}
+        totals = self._totals(at, about) if _ACCURACY in values else {}
+        return [{"time": at, **step_field, "metrics": {**totals, **values}}]
 
-    def _totals(self, at: float, its: Mapping[str, Any]) -> dict[str, object]:
-        """Return the training time so far, without evaluation, and the samples if they are told."""
-        samples = _first_number(its, _SAMPLES)
+    def _totals(self, at: float, about: Mapping[str, Any]) -> dict[str, object]:
+        """Return the training time so far, without evaluation, and the samples if known."""
+        samples = _first_number(about, ("samples_count", "trained_samples"))
         totals: dict[str, object] = {} if samples is None else {names.SAMPLES: samples}
         if self._began is not None:
             ended = at if self._evaluating is None else self._evaluating
@@ -189,7 +179,7 @@ class Stdout:
     """The lines of MLPerf's logging on a worker's stdout, followed as it grows."""
 
     def __init__(self, path: Path, say: Callable[[str], None]) -> None:
-        """Open the file; ``say`` writes a sentence for the user to stderr."""
+        """Open the file; ``say`` prints a message for the user."""
         self._file = open_regular(path)
         self._log = MLLog(say)
         self._position = 0
@@ -197,14 +187,14 @@ class Stdout:
         self._is_ending = False
 
     def read(self) -> Iterator[Line]:
-        """Yield the lines of the metrics file for the next whole lines."""
+        """Yield the lines of the metrics file for the next complete lines."""
         if self._file is None:
             return
         size = os.fstat(self._file).st_size
-        if size < self._position:  # cut short by the command
+        if size < self._position:  # truncated by the command
             self._position, self._rest = 0, b""
         while self._position < size:
-            data = os.pread(self._file, _PIECE_BYTES, self._position)
+            data = os.pread(self._file, 1 << 20, self._position)
             self._position += len(data)
             *whole, rest = (self._rest + data).split(b"\n")
             self._rest = rest[-_LONGEST_LINE:]
@@ -215,17 +205,16 @@ class Stdout:
             yield from self._log.lines(rest)
 
     def end(self) -> None:
-        """Let the next reading take the last line, which may lack its end."""
+        """Include the last line, which may be incomplete, in the next call of ``read``."""
         self._is_ending = True
 
     def close(self) -> None:
-        """Close the file."""
         if self._file is not None:
             os.close(self._file)
 
 
-def _first_number(its: Mapping[str, Any], keys: Sequence[str]) -> Any:
-    return next((its[key] for key in keys if _is_number(its.get(key))), None)
+def _first_number(fields: Mapping[str, Any], keys: Sequence[str]) -> Any:
+    return next((fields[key] for key in keys if _is_number(fields.get(key))), None)
 
 
 def _is_number(value: object) -> bool:

@@ -1,7 +1,7 @@
-"""MLBench's original API, as far as training code calls it: what it posts becomes recorded values.
+"""The part of the original MLBench's API that training code calls: records the posted values.
 
-MLBench's library posts each value as a form, with its date; the name ends with the rank, and the
-metadata names the epoch. What leads it here is ``hook/sitecustomize.py``.
+MLBench's library posts each value as a form, with its date. The name ends with the rank, and the
+metadata contains the epoch. ``hook/sitecustomize.py`` directs the library to this server.
 """
 
 import os
@@ -19,19 +19,17 @@ from mlbench.contract.limits import MAX_METRIC_NAME_LENGTH
 from mlbench_worker.agent.sources.loopback import Answer, Line, Loopback, Request, refusal
 
 HOOK = Path(__file__).with_name("hook")
-"""The folder of what each Python of a run imports as it starts. In a bundle, too."""
+"""The folder with the module that each Python of a run imports at its start, also in a bundle."""
 
 _METRICS, _RUNS = "/api/metrics", "/api/runs"
 _NAME = re.compile(r"(.+) @ (\d+)", re.ASCII | re.DOTALL)
 _EPOCH = re.compile(r"\{rank: \d+, epoch: ?([\d.]+)\}", re.ASCII)
-# Others may come when the next epoch is already counted, but not begun.
-_OF_A_BEGUN_EPOCH = ("train_", "CumulativeTrainTimeEpoch")
 
 
 class _Goal(NamedTuple):
-    """What MLBench's goals say when they are reached, with their value in the first group."""
+    """The message of a reached goal of MLBench, with the goal's value in the first group."""
 
-    said: re.Pattern[str]
+    message: re.Pattern[str]
     metric: str
     lower_is_better: bool = False
 
@@ -44,9 +42,9 @@ _GOALS = (
 
 
 def variables(environ: Mapping[str, str], server: Loopback) -> dict[str, str]:
-    """Return the variables that lead the library here; a path of the user's comes behind.
+    """Return the variables that direct the library to this server, before the user's own path.
 
-    Its empty entries, which unset variables leave in profiles, would be the working folder.
+    Empty entries of that path, which come from unset variables, would mean the working folder.
     """
     folders = environ.get("PYTHONPATH", "").split(os.pathsep)
     path = os.pathsep.join(filter(None, (str(HOOK), *folders)))
@@ -54,7 +52,7 @@ def variables(environ: Mapping[str, str], server: Loopback) -> dict[str, str]:
 
 
 class Reports:
-    """Takes what a run's training code posts, and tells it what its worker knows of the run."""
+    """Records the values that a run's training code posts, and describes the run to it."""
 
     def __init__(self, assignment: Assignment) -> None:
         self._run_id = str(assignment.run_id)
@@ -68,12 +66,12 @@ class Reports:
         self._epochs: dict[str, str] = {}
 
     def answer(self, request: Request) -> Answer | None:
-        """Answer a request of MLBench's client."""
-        asked = (request.method, request.path.rstrip("/"))
-        if asked == ("POST", _METRICS):
+        """Respond to a request of MLBench's client."""
+        endpoint = (request.method, request.path.rstrip("/"))
+        if endpoint == ("POST", _METRICS):
             posted = request.form()
             return Answer(posted, HTTPStatus.CREATED, tuple(self._lines(posted)))
-        if asked == ("GET", f"{_RUNS}/{self._run_id}"):
+        if endpoint == ("GET", f"{_RUNS}/{self._run_id}"):
             return Answer(self._run)
         if request.path.startswith((_METRICS, _RUNS)):
             words = "a run's code can post values of its run here, and get that run, nothing else"
@@ -86,16 +84,17 @@ class Reports:
         name, value = posted.get("name", ""), posted.get("value", "")
         if not 0 < len(name) <= MAX_METRIC_NAME_LENGTH:
             raise ValueError(f"name: a text of 1 to {MAX_METRIC_NAME_LENGTH} characters")
-        named = _NAME.fullmatch(name)
-        metric, rank = named.groups() if named else (name, "")
-        # Without one, it is the worker's.
+        match = _NAME.fullmatch(name)
+        metric, rank = match.groups() if match else (name, "")
+        # Without a rank, the value belongs to the worker's own rank.
         place: dict[str, object] = {"time": _time(posted.get("date"))}
         if rank:
             place["rank"] = rank
         if metric == names.TASK_RESULT and (goal := _goal(value)):
             yield {"time": place["time"], "goal": goal}
         epoch = _EPOCH.fullmatch(posted.get("metadata", ""))
-        begun = epoch is not None and metric.startswith(_OF_A_BEGUN_EPOCH)
+        # Other metrics may have the number of the next epoch before it begins.
+        begun = epoch is not None and metric.startswith(("train_", "CumulativeTrainTimeEpoch"))
         if epoch and begun and self._epochs.get(rank) != epoch[1]:
             self._epochs[rank] = epoch[1]
             yield {**place, "name": names.EPOCH, "value": epoch[1]}
@@ -112,11 +111,15 @@ def _time(date: str | None) -> float:
     return (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp()
 
 
-def _goal(said: str) -> Line | None:
+def _goal(text: str) -> Line | None:
     for goal in _GOALS:
-        if found := goal.said.match(said):
-            wanted = {"metric": goal.metric, "value": float(found[1])}
-            return {**wanted, "lower_is_better": goal.lower_is_better}
+        if match := goal.message.match(text):
+            value = float(match[1])
+            return {
+                "metric": goal.metric,
+                "value": value,
+                "lower_is_better": goal.lower_is_better,
+            }
     return None
 
 

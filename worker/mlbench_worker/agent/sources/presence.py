@@ -1,4 +1,4 @@
-"""Whether other agents of this machine follow files in the same folder as this one."""
+"""Detects other agents on this machine that follow files in the same folder."""
 
 import re
 import secrets
@@ -10,22 +10,18 @@ from pathlib import Path
 
 from mlbench_worker.agent.files import text_of
 
-# An agent that has left stays visible for longer than others pause between two looks.
-_VISIBLE_SECONDS = 10.0
-_SOCKETS = Path("/proc/thread-self/net/unix")
-
 
 class Presence:
-    """Makes agents visible to each other, by Unix sockets without a file.
+    """Makes agents visible to each other through abstract Unix sockets.
 
-    Their names have the numbers of the agent's folder and of the folders above it, and later the
-    time at which the agent left.
+    The names of the sockets contain the numbers of the agent's folder and of its parents, and after
+    the agent has left, the time of that.
     """
 
     def __init__(self, folder: Path) -> None:
-        """Become visible."""
+        """Open the sockets."""
         self.is_alone = True
-        """Whether no other agent was seen since then in the folder, above it, or below it."""
+        """Whether no other agent was seen so far in the folder, its parents, or below it."""
         self._began = time.monotonic()  # the same clock for all processes
         self._id = secrets.token_hex(8)
         self._names: list[str] = []
@@ -43,15 +39,15 @@ class Presence:
     def look(self) -> None:
         """Look for other agents."""
         if self.is_alone:
-            left = self._near.findall(text_of(_SOCKETS))
-            self.is_alone = all(at and float(at) < self._began for at in left)
+            times = self._near.findall(text_of(Path("/proc/thread-self/net/unix")))
+            self.is_alone = all(at and float(at) < self._began for at in times)
 
     def close(self) -> None:
-        """Show for some seconds that this agent has left."""
+        """Show for 10 seconds, longer than others pause between looks, that this agent has left."""
         shown, self._sockets = self._sockets, []
-        with suppress(OSError, RuntimeError):  # no descriptor, or no thread, is left
+        with suppress(OSError, RuntimeError):  # out of descriptors or threads
             self._sockets = self._shown(f"{time.monotonic():.3f}")
-            timer = threading.Timer(_VISIBLE_SECONDS, _close, [self._sockets])
+            timer = threading.Timer(10.0, _close, [self._sockets])
             timer.daemon = True
             timer.start()
         _close(shown)
@@ -65,10 +61,10 @@ class Presence:
 
 
 def _close(sockets: list[socket.socket]) -> None:
-    for one in sockets:
-        one.close()
+    for opened in sockets:
+        opened.close()
 
 
 def _number_of(folder: Path) -> str:
-    found = folder.stat()
-    return f"{found.st_dev}:{found.st_ino}"
+    status = folder.stat()
+    return f"{status.st_dev}:{status.st_ino}"

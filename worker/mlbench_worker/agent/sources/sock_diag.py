@@ -1,6 +1,7 @@
-"""Who holds a local TCP connection, asked of the kernel by sock_diag(7): one socket, at any load.
+"""Finds the holder of a local TCP connection through the kernel's sock_diag(7).
 
-Reading /proc/net/tcp instead takes milliseconds for each thousand connections of the machine.
+The time does not depend on the number of sockets. Reading /proc/net/tcp instead takes milliseconds
+per thousand connections of the machine.
 """
 
 import os
@@ -13,15 +14,12 @@ from typing import NamedTuple
 _PROTOCOL, _BY_FAMILY = 4, 20  # NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY
 _NLM_F_REQUEST = 1
 _HEADER = struct.Struct("=IHHII")
-# Ports, addresses and interface of an inet_diag_sockid; without the cookie, which is any.
+# Ports, addresses and interface of an inet_diag_sockid, which is followed by a cookie.
 _CONNECTION = struct.Struct("!HH16s16sI")
 _ANY_COOKIE = b"\xff" * 8
-_ANSWER_BYTES = 4096
-_SECONDS = 1.0
 
-_NOBODY = "0.0.0.0", 0  # noqa: S104 - the other end of a socket that listens
 Address = tuple[str, int]
-"""The host, in IPv4, and the port of a socket."""
+"""IPv4 address and port of a socket."""
 
 
 class Holder(NamedTuple):
@@ -34,7 +32,7 @@ class Holder(NamedTuple):
 def find(own: Address, other: Address) -> Holder | None:
     """Return the holder of the socket at one end of a connection, in the network of this thread.
 
-    None if there is no such socket, or no answer.
+    None if the socket does not exist, or the kernel does not respond.
     """
     hosts = (socket.inet_aton(host).ljust(16, b"\0") for host in (own[0], other[0]))
     connection = _CONNECTION.pack(own[1], other[1], *hosts, 0)
@@ -47,20 +45,21 @@ def find(own: Address, other: Address) -> Holder | None:
         suppress(OSError),
         socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _PROTOCOL) as kernel,
     ):
-        kernel.settimeout(_SECONDS)
+        kernel.settimeout(1.0)
         kernel.sendto(header + body, (0, 0))
-        answer = kernel.recv(_ANSWER_BYTES)
+        answer = kernel.recv(4096)
     message = struct.Struct(f"=4x{_CONNECTION.size + len(_ANY_COOKIE)}s3III")
     if len(answer) < _HEADER.size + message.size or _HEADER.unpack_from(answer)[1] != _BY_FAMILY:
         return None
-    found, _, _, _, uid, inode = message.unpack_from(answer, _HEADER.size)
-    # Without the connection, the kernel returns a socket that listens at this port.
-    return Holder(uid, inode) if found[:4] == connection[:4] else None
+    ports, _, _, _, uid, inode = message.unpack_from(answer, _HEADER.size)
+    # If the connection does not exist, the kernel returns a socket that listens at this port.
+    return Holder(uid, inode) if ports[:4] == connection[:4] else None
 
 
 @cache
 def is_available() -> bool:
-    """Check, once, that the kernel answers: about a socket of this process."""
+    """Check, once, that the kernel responds to a request about a socket of this process."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        found = find(listener.getsockname(), _NOBODY)
-    return found is not None and found.uid == os.geteuid()
+        no_peer = "0.0.0.0", 0  # noqa: S104 - the other end of a listening socket
+        holder = find(listener.getsockname(), no_peer)
+    return holder is not None and holder.uid == os.geteuid()

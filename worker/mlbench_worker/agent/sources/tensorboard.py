@@ -36,30 +36,23 @@ _NAME = "events.out.tfevents."
 _OF_THIS_HOST = re.compile(
     rf"{re.escape(_NAME)}(\d{{1,12}})\.{re.escape(socket.gethostname())}(?:\.(\d{{1,10}}))?(?:\..*)?"
 )
-# A folder of its own for each call, named for the time, which is no part of a metric's name.
-_OF_ADD_HPARAMS = re.compile(r"\d{9,11}\.\d+")
-# What is looked at in a folder and below it, and followed.
-_MOST_ENTRIES = 20_000
-_DEEPEST = 6
 _MOST_OPEN_FILES = 256
-_MOST_NAMES_BYTES = 1 << 20
-# A search of the folder takes at most a five-hundredth of the time, unless it takes over 10 ms.
-_SEARCH_REST = 500
 _MIN_REST_SECONDS, _MAX_REST_SECONDS = 1.0, 5.0
-# Processes stay known after their end. In a run of more, new ones are unknown.
+"""Limits of the time between two searches of the folder."""
 _MAX_WRITERS = 20_000
+"""Maximum number of known processes, including ended ones. Further processes are unknown."""
 
 
 class EventFiles:
     """The event files that the processes of this worker's run write below a folder."""
 
     def __init__(self, folder: Path, variables: Mapping[str, str], root: int | None = None) -> None:
-        """Begin; a process of the run has ``variables`` in its environment, or is ``root``."""
+        """The run's processes have ``variables`` in their environment, besides ``root``."""
         self._folder = folder.resolve()
         self._root, self._variables = root, variables
         self._worker = of_worker(variables)
         self._metrics_file = variables[names.ENV_METRICS_FILE]
-        # At the last two readings.
+        # The machine's processes at the last two readings.
         self._pids: tuple[Set[int], Set[int]] = frozenset(), frozenset()
         self._alive: set[int] = set()
         self._writers: dict[int, _Writer] = {}
@@ -75,7 +68,7 @@ class EventFiles:
         """Number of new files of unknown processes that are not recorded; 0 before the end."""
 
     def read(self) -> Iterator[Line]:
-        """Yield the lines of the metrics file for what was written since the last time."""
+        """Yield the lines of the metrics file for new events."""
         opened = self._know_processes()
         for path, writer in opened.items():
             # Others wait for the search, which takes the files of a process in their order.
@@ -86,20 +79,21 @@ class EventFiles:
             before = len(self._followed)
             yield from self._search(opened)
             ended = time.monotonic()
-            # Opening files takes time once, and more of them may come soon.
-            rest = _SEARCH_REST * (ended - began) if len(self._followed) == before else 0.0
+            # A search takes at most 0.2 % of the time, unless it takes over 10 ms. After new files,
+            # more may appear soon, and their opening took a part of the time.
+            rest = 500 * (ended - began) if len(self._followed) == before else 0.0
             self._search_at = ended + min(max(rest, _MIN_REST_SECONDS), _MAX_REST_SECONDS)
         for file in self._followed.values():
             yield from file.read()
 
     def end(self) -> None:
-        """Let the next reading search the folder; the processes have ended."""
+        """Search the folder in the next call of ``read``, because the processes have ended."""
         self._search_at = 0.0
         self._is_ending = True
 
     @property
     def failure(self) -> str:
-        """Why values in event files are lost; "" if none are."""
+        """The reason for which values in event files are lost; "" if none are lost."""
         failures = (file.failure for file in self._followed.values())
         return next((failure for failure in failures if failure), "")
 
@@ -109,20 +103,19 @@ class EventFiles:
         return sum(bool(file.failure) for file in self._followed.values())
 
     def close(self) -> None:
-        """Close the files."""
         for file in self._followed.values():
             file.close()
         self._presence.close()
 
     def _know_processes(self) -> "dict[Path, _Writer]":
-        """Learn the ranks of new processes; return the event files that processes write to."""
+        """Determine the ranks of new processes; return the event files that processes write."""
         pids = frozenset(processes.all_pids())
         self._alive &= pids
-        # Each is looked at twice: between fork and exec, it has the environment of its parent.
+        # Each process is checked twice: before exec, it still has its parent's environment.
         for pid in pids - (self._pids[0] & self._pids[1]):
             environ = processes.environ_of(pid)
             if pid == self._root:
-                # It got the variables after its start, where mlbench.record() was called in it.
+                # If this process called mlbench.record(), it got the variables after its start.
                 environ |= self._variables
             if environ.get(names.ENV_METRICS_FILE) == self._metrics_file:
                 self._alive.add(pid)
@@ -142,33 +135,33 @@ class EventFiles:
         return _Writer(process, Path(names.own_names_file(self._metrics_file, pid)))
 
     def _search(self, opened: "Mapping[Path, _Writer]") -> Iterator[Line]:
-        """Follow new files in the folder; at the end, those of unknown processes too."""
+        """Follow new files in the folder; at the end, also files of unknown processes."""
         self._presence.look()
-        # Open files may be beyond the bounds of the search.
+        # Open files may be outside of the limits of the search.
         paths = dict.fromkeys([*_event_files(self._folder), *opened])
-        found = sorted(paths, key=lambda path: path.name)
-        for path in found:
+        in_order = sorted(paths, key=lambda path: path.name)
+        for path in in_order:
             pid = _pid_in(path)
             writer = self._writers.get(pid) if pid else opened.get(path)
             # An earlier process may have had the same number.
             if writer and (not pid or self._is_new(path)):
                 yield from self._follow(path, writer)
         known = self._followed.keys() | self._unclaimed.keys()
-        new = [path for path in found if path not in known and self._is_new(path)]
+        new = [path for path in in_order if path not in known and self._is_new(path)]
         self._unclaimed |= dict(zip(new, self._are_foreign(new), strict=True))
         if self._is_ending:
             unclaimed = (path for path, is_foreign in self._unclaimed.items() if not is_foreign)
-            left = [path for path in unclaimed if path not in self._followed]
+            remaining = [path for path in unclaimed if path not in self._followed]
             if not self._presence.is_alone:
-                self.not_read = len(left)
+                self.not_read = len(remaining)
                 return
-            # Files of one process are told apart by their folders.
-            writers = {pid: self._new_writer(self._worker, pid) for pid in map(_pid_in, left)}
-            for path in left:
+            # One writer per process: its files have different prefixes by their folders.
+            writers = {pid: self._new_writer(self._worker, pid) for pid in map(_pid_in, remaining)}
+            for path in remaining:
                 yield from self._follow(path, writers[_pid_in(path)])
 
     def _follow(self, path: Path, writer: "_Writer") -> Iterator[Line]:
-        """Follow a file of a process, unless it is followed."""
+        """Follow a file of a process, unless it is followed already."""
         descriptor = None if path in self._followed else open_regular(path)
         if descriptor is None:
             return
@@ -186,7 +179,7 @@ class EventFiles:
             yield {"time": time.time(), "process": asdict(process)}
 
     def _is_new(self, path: Path) -> bool:
-        """Check that a file was made on this host since this run began, give or take a second."""
+        """Check that a file was created on this host since the run began, to within a second."""
         match = _OF_THIS_HOST.fullmatch(path.name)
         return match is not None and int(match[1]) >= int(self._began_at) - 1
 
@@ -204,12 +197,12 @@ class EventFiles:
     def _is_own(self, path: Path) -> bool:
         """Check that a file belongs to this user, and was written to since this run began."""
         with suppress(OSError):
-            found = path.lstat()
-            return found.st_uid == os.geteuid() and found.st_mtime >= self._began_at
+            status = path.lstat()
+            return status.st_uid == os.geteuid() and status.st_mtime >= self._began_at
         return False
 
     def _is_foreign(self, pid: int) -> bool:
-        """Check for a living process outside of the run."""
+        """Check that a process is running, and does not belong to the run."""
         if pid in self._alive or processes.state_of(pid) in "XZ":
             return False
         return processes.environ_of(pid).get(names.ENV_METRICS_FILE) != self._metrics_file
@@ -221,9 +214,9 @@ class _Writer:
 
     process: Process
     own_names: Path
-    """The file that lists what it records by itself."""
+    """The file with the names of the metrics that the process records directly."""
     base: Path | None = None
-    """The folder of the first file that was found of it."""
+    """The folder of the first known file of the process."""
 
     def prefix(self, folder: Path) -> str:
         """Return the prefix of a folder's tags: its path below the process's first folder.
@@ -231,7 +224,8 @@ class _Writer:
         Keras writes the same tags to ``train`` and ``validation``, PyTorch's ``add_scalars`` to a
         folder for each value.
         """
-        if _OF_ADD_HPARAMS.fullmatch(folder.name):
+        # add_hparams creates a folder for each call, named after the time.
+        if re.fullmatch(r"\d{9,11}\.\d+", folder.name):
             folder = folder.parent
         base = self.base = self.base or folder
         if folder == base:
@@ -247,7 +241,7 @@ class _EventFile:
     of_other: Line
     own_names: Path
     settings: dict[str, Setting] | None
-    """Those that event files have stated so far; None for a rank that states none."""
+    """The settings in event files so far; None for a rank that does not report settings."""
     stays_open: bool
     position: int = 0
     failure: str = ""
@@ -265,7 +259,7 @@ class _EventFile:
             is_copy = False
             for event in read_events(file):
                 if own is None:
-                    listed = read_regular(self.own_names, _MOST_NAMES_BYTES) or b""
+                    listed = read_regular(self.own_names, 1 << 20) or b""
                     own = set(listed.decode(errors="replace").splitlines())
                     is_copy = f"\0{self.path.parent}" in own
                 match event:
@@ -292,10 +286,10 @@ class _EventFile:
             self.file = None
 
     def _open_again(self) -> BinaryIO | None:
-        """Open the file once more; None if it has nothing new, or is another one now."""
+        """Open the file again; None if it has not grown, or was replaced."""
         with suppress(OSError):
-            found = self.path.lstat()
-            if found.st_ino == self.inode and found.st_size > self.position:
+            status = self.path.lstat()
+            if status.st_ino == self.inode and status.st_size > self.position:
                 descriptor = open_regular(self.path)
                 if descriptor is not None:
                     self.file = os.fdopen(descriptor, "rb")
@@ -304,19 +298,19 @@ class _EventFile:
 
 
 def _pid_in(path: Path) -> int:
-    """Return the process number in a file's name; 0 without one."""
+    """Return the process id in the name of a file; 0 without one."""
     match = _OF_THIS_HOST.fullmatch(path.name)
     return int(match[2] or 0) if match else 0
 
 
 def _event_files(folder: Path) -> Iterator[Path]:
-    """Yield the event files below a folder, the nearest first, within bounds."""
-    left, level = _MOST_ENTRIES, [folder]
-    for _ in range(_DEEPEST):
+    """Yield the event files below a folder, the nearest first: 6 levels, at most 20,000 entries."""
+    remaining, level = 20_000, [folder]
+    for _ in range(6):
         deeper: list[Path] = []
         for place in level:
-            for entry in islice(processes.entries(place), left):
-                left -= 1
+            for entry in islice(processes.entries(place), remaining):
+                remaining -= 1
                 if entry.name.startswith(_NAME):
                     yield place / entry.name
                 elif not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False):

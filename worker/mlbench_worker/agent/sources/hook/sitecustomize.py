@@ -1,11 +1,11 @@
-"""Leads MLBench's original library, and transformers, to the agent in every Python of a run.
+"""Directs the original MLBench's library, and transformers, to the agent in each Python of a run.
 
-Python imports this as it starts, since the agent has put this folder into PYTHONPATH. It waits
-until a library is imported, and adapts what of MLBench's looks for a cluster, for folders at the
-root of the file system, or for an older NumPy, and where transformers reports to by itself. Where a
-process hangs, it lets the agent see its stacks, and PyTorch's collectives. The user's code may have
-an old Python: this is for 3.6 and newer. A Python that imports none of these must not notice it, so
-nothing is imported here that is not loaded anyway, or built in.
+Python imports this module at its start, because the agent adds this folder to PYTHONPATH. When a
+library is imported, it is adapted. MLBench's library then works without a cluster, without folders
+at the root of the file system, and with a new NumPy. transformers reports to MLBench by default.
+The module also makes stacks, and PyTorch's collectives, available to the agent. The user's code may
+run in Python 3.6 or newer. Other code must not be slowed down, so this module imports only modules
+that are built in, or already loaded.
 """
 
 # ruff: noqa: PTH110, PTH118, PTH120 - pathlib is not loaded
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Run = Callable[[ModuleType], None]
 
 _AGENT = os.environ.get("MLBENCH_AGENT", "")
-# The folders that the library uses, and the options that name others.
+# The options of the library for other folders, with their default folders.
 _FOLDERS = {
     "--root-dataset": "/datasets",
     "--root-checkpoint": "/checkpoint",
@@ -31,17 +31,17 @@ _FOLDERS = {
 }
 
 _AUTOPSY = os.environ.get("MLBENCH_AUTOPSY", "")
-# Of Linux's real-time signals, as other code has uses for SIGUSR2. The agent sends it only to those
-# that have its pipe open.
+# A real-time signal, because other code uses SIGUSR2. The agent sends it only to processes that
+# have its pipe open.
 _SHOW_STACKS = 57
 _serving = set()  # type: set[int]
 
-# Where a Trainer reports to whose script does not say it.
+# The name of MLBench in a Trainer's report_to if the script does not set it.
 _BY_DEFAULT = "mlbench-by-default"
 
 
 def _place(path: str) -> str:
-    """Return a place at the root if it is there, or else one in the worker's own folder."""
+    """Return a folder at the root if it exists, or else a folder of the worker."""
     if os.path.exists(path):
         return path
     own = os.path.dirname(os.path.dirname(os.environ["MLBENCH_METRICS_FILE"]))
@@ -58,7 +58,7 @@ def _call_the_agent(api: "Any") -> None:
 
 
 def _report(log_metrics: "Any") -> None:
-    """Report here too: by itself, it reports only where it sees a cluster."""
+    """Report to the agent. Without this, the library reports only in a cluster."""
     if not log_metrics.LogMetrics.in_cluster:
         log_metrics.LogMetrics.in_cluster = True
         log_metrics.LogMetrics.api = log_metrics.ApiClient()
@@ -70,7 +70,7 @@ def _give_folders(task_args: "Any") -> None:
 
     def parse_with_folders(uid: str) -> object:
         words = [word for name, path in _FOLDERS.items() for word in (name, _place(path))]
-        # In front: of an option that is given twice, the last one counts.
+        # The user's options come later, so that they count.
         sys.argv[1:1] = words
         return parse(uid)
 
@@ -78,10 +78,11 @@ def _give_folders(task_args: "Any") -> None:
 
 
 def _log_elsewhere(pytorch: "Any") -> None:
-    """Let logs and checkpoints without a name lie where they can be made."""
+    """Change the default folders of logs and checkpoints to folders that can be made."""
     start = pytorch.initialize_backends.__wrapped__
     start.__defaults__ = tuple(
-        _place(one) if str(one).startswith("/") else one for one in start.__defaults__
+        _place(default) if str(default).startswith("/") else default
+        for default in start.__defaults__
     )
 
 
@@ -92,7 +93,7 @@ def _has_mlbench() -> bool:
 
 
 def _report_by_default(training_args: "Any") -> None:
-    """Let a Trainer of transformers 5 report here, unless its script says where, or says none."""
+    """Make a Trainer of transformers 5 report to MLBench, unless its script sets report_to."""
     arguments = training_args.TrainingArguments
     field = arguments.__dataclass_fields__["report_to"]
     if field.default != "none" or not _has_mlbench():
@@ -102,12 +103,12 @@ def _report_by_default(training_args: "Any") -> None:
     defaults = list(init.__defaults__)
     defaults[names.index("report_to") - len(names)] = _BY_DEFAULT
     init.__defaults__ = tuple(defaults)
-    # Of those that are derived from it.
+    # The default of derived classes.
     field.default = arguments.report_to = _BY_DEFAULT
 
 
 def _know_the_default(integration_utils: "Any") -> None:
-    """Let a Trainer know what reports here; it does nothing where that cannot be imported."""
+    """Register MLBench's callback, or one that does nothing if it cannot be imported."""
     if not _has_mlbench():
         return
     known = integration_utils.INTEGRATION_TO_CALLBACK
@@ -121,22 +122,22 @@ def _try(show: "Callable[[], None]") -> None:
     try:  # noqa: SIM105 - contextlib is not loaded
         show()
     except Exception:  # noqa: S110
-        pass  # Whatever is otherwise here, the code goes on.
+        pass  # The user's code must run in any case.
 
 
 def _show_stacks() -> None:
-    """Have a signal write where all threads are, even while a call in C has the interpreter."""
+    """Write the stacks of all threads on a signal, even during a C call that holds the GIL."""
     import faulthandler  # noqa: PLC0415 - it is built in
 
-    # A pipe, as a disk may be full; open for both, so that it never has to be waited for.
+    # A pipe, because a disk may be full. It is open for reading, too, so that opening never blocks.
     pipe = os.open(os.path.join(_AUTOPSY, "stacks"), os.O_RDWR | os.O_NONBLOCK)
     faulthandler.register(_SHOW_STACKS, file=pipe)
 
 
 def _show_collectives(c10d: "Any") -> None:
-    """Let the agent ask for a process's collectives, from when it has a process group."""
+    """Start a server of a process's collectives once it has a process group."""
     update = getattr(c10d, "_update_default_pg", None)
-    if update is None:  # of another version
+    if update is None:  # another version of PyTorch
         return
 
     def update_and_serve(group: object) -> None:
@@ -150,28 +151,28 @@ def _show_collectives(c10d: "Any") -> None:
 
 
 def _serve_collectives() -> None:
-    """Start PyTorch's server of its flight recorder, which needs no interpreter, and profiler."""
+    """Start PyTorch's server of its flight recorder, which works without the GIL, and profiler."""
     import ctypes  # noqa: PLC0415 - torch has loaded it
 
     from torch._C._distributed_c10d import _WorkerServer  # noqa: PLC0415
 
     _try(_add_profiler)
-    # A socket's path is short, the folder's may be long.
+    # The path of a socket has at most 108 bytes: /proc shortens that of the folder.
     folder = os.open(_AUTOPSY, os.O_RDONLY)
     stderr, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:
-        os.dup2(null, 2)  # it says that it listens
+        os.dup2(null, 2)  # the server prints a message at its start
         server = _WorkerServer("/proc/self/fd/%d/%d" % (folder, os.getpid()))  # noqa: UP031
     finally:
         os.dup2(stderr, 2)
         for descriptor in (folder, stderr, null):
             os.close(descriptor)
-    # For ever: its destructor aborts the process, and in a fork it hangs.
+    # Never destroyed: the destructor aborts the process, and hangs in a fork.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(server))
 
 
 def _then_show(show: "Callable[..., object]") -> "Callable[..., object]":
-    """Return what has a process that fails leave its last collectives, and then shows its error."""
+    """Return an excepthook that writes the last collectives before it shows the error."""
 
     def leave_and_show(*error: object) -> None:
         _try(_leave_collectives)
@@ -181,7 +182,7 @@ def _then_show(show: "Callable[..., object]") -> "Callable[..., object]":
 
 
 def _leave_collectives() -> None:
-    """Write what the server of the flight recorder would answer."""
+    """Write the trace of the flight recorder to a file."""
     from torch._C import _distributed_c10d as c10d  # noqa: PLC0415
 
     with open(os.path.join(_AUTOPSY, "%d.json" % os.getpid()), "wb") as file:  # noqa: PTH123, UP031
@@ -189,12 +190,12 @@ def _leave_collectives() -> None:
 
 
 def _add_profiler() -> None:
-    """Let the server have PyTorch's profiler too, which older ones lack."""
+    """Add PyTorch's profiler to the server, in versions that have it."""
     import torch.distributed.debug._handlers  # noqa: F401, PLC0415 - torch is loaded
 
 
 def _then(adapt: "Callable[[Any], None]") -> "Callable[[Run], Run]":
-    """Return what has a module adapted once it is run."""
+    """Return a wrapper of a module's execution that adapts the module afterwards."""
 
     def with_it(run: "Run") -> "Run":
         def run_and_adapt(module: "ModuleType") -> None:
@@ -202,7 +203,7 @@ def _then(adapt: "Callable[[Any], None]") -> "Callable[[Run], Run]":
             try:
                 adapt(module)
             except Exception as error:
-                # A training goes on, whatever there is.
+                # The training must continue in any case.
                 library = module.__name__.partition(".")[0].replace("_", "-")
                 words = f"MLBench cannot record what this version of {library} reports:"
                 print(words, repr(error), file=sys.stderr)
@@ -213,7 +214,7 @@ def _then(adapt: "Callable[[Any], None]") -> "Callable[[Run], Run]":
 
 
 def _with_float(run: "Run") -> "Run":
-    """Have a module run while NumPy has its ``float`` again, which it lacks since 1.24."""
+    """Execute a module with ``numpy.float``, which NumPy has removed in 1.24."""
 
     def run_with_it(module: "ModuleType") -> None:
         import numpy as np  # noqa: PLC0415 - by then the library has it
@@ -243,7 +244,7 @@ _ADAPTED = {
 
 
 class _Finder:
-    """Finds the modules to adapt as all others are found, and has them adapted as they are run."""
+    """Finds the modules to adapt by the other finders, and wraps their execution."""
 
     def find_spec(
         self, name: str, path: "Sequence[str] | None" = None, target: "ModuleType | None" = None
@@ -263,12 +264,12 @@ class _Finder:
 
 if _AGENT:
     sys.meta_path.insert(0, _Finder())
-    for _name in _ADAPTED.keys() & sys.modules.keys():  # of a process that was forked
+    for _name in _ADAPTED.keys() & sys.modules.keys():  # loaded before a fork
         _ADAPTED[_name](lambda module: None)(sys.modules[_name])
 if _AUTOPSY:
     _try(_show_stacks)
 
-# Here must be no other module's place, and the user may have a sitecustomize too.
+# Remove this folder from the path, and import the user's own sitecustomize, if there is one.
 _here = os.path.dirname(__file__)
 sys.path[:] = [place for place in sys.path if place != _here]
 _this = sys.modules.pop(__name__)
