@@ -1,8 +1,8 @@
 """Pack the agent into one file that any image with Python 3.11 can run.
 
-``python -m mlbench_worker.agent.bundle OUT`` writes it; ``python3 OUT …`` runs it, and
-``python3 OUT record -- COMMAND`` records a command. It holds the agent, the modules of mlbench and
-prometheus-client, all pure Python, and is the same each time.
+``python -m mlbench_worker.agent.bundle OUT`` writes the file, ``python3 OUT …`` runs it, and
+``python3 OUT record -- COMMAND`` records a command. The file contains the agent, the modules of
+mlbench that it needs, and prometheus-client, all pure Python. It is reproducible.
 """
 
 import sys
@@ -17,7 +17,7 @@ import mlbench
 import mlbench_worker
 from mlbench.contract.distribution import DISTRIBUTION
 
-# Every Python since 2.6 can parse this; the modules that it imports need a newer one.
+# Every Python since 2.6 can parse this, to print the message. The imported modules need 3.11.
 _MAIN = """\
 import sys
 
@@ -44,13 +44,13 @@ def write_bundle(path: Path) -> None:
     """Write the agent as one zip file with a ``__main__``."""
     with ZipFile(path, "w", ZIP_DEFLATED) as bundle:
         for name, content in sorted(_contents()):
-            # All have the oldest time that a zip file can hold, so that packing is reproducible.
+            # ZipInfo sets the oldest possible time for all files: the bundle is reproducible.
             bundle.writestr(ZipInfo(name), content, ZIP_DEFLATED)
 
 
 def _contents() -> Iterator[tuple[str, str]]:
     yield "__main__.py", _MAIN
-    # Where importlib.metadata finds the version.
+    # importlib.metadata reads the version from this file.
     installed = distribution(DISTRIBUTION)
     about = f"{DISTRIBUTION.replace('-', '_')}-{installed.version}.dist-info"
     yield f"{about}/METADATA", str(installed.read_text("METADATA"))

@@ -1,4 +1,4 @@
-"""The facts that an agent states of its machine before it starts a rank's process."""
+"""The facts about its machine that an agent reports before it starts a rank's process."""
 
 import json
 import sys
@@ -18,14 +18,9 @@ from mlbench_worker.agent.link import Offset
 from mlbench_worker.agent.machine import read_machine
 from mlbench_worker.agent.software import Pythons, find_source, git_state, python_of
 
-# A driver that takes longer to wake up is not waited for.
-_PATIENCE_SECONDS = 5.0
-# The master accepts 64 KiB for all facts. The packages get the space that the rest leaves.
-_MOST_BYTES = 60 << 10
-
 
 class Facts:
-    """Gathers slow facts in advance, in a thread, so that a run's start need not wait for them."""
+    """Determines slow facts in advance, in a thread, so that the start of a run is not delayed."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         """Start the thread; ``environ`` is the environment of training processes."""
@@ -44,11 +39,11 @@ class Facts:
         *,
         is_forked: bool = False,
     ) -> dict[str, object]:
-        """Return the fields of a ``StatedMachine``, within the master's bounds.
+        """Return the fields of a ``StatedMachine``, within the master's limits.
 
-        ``shaping`` is that of a network of the rank's own.
+        ``shaping`` is the shaping of the rank's own network; None without one.
         """
-        self._preparing.join(_PATIENCE_SECONDS)
+        self._preparing.join(5.0)  # a GPU driver may take longer to wake up
         command, folder = assignment.command, Path(assignment.working_dir or ".")
         python = self._pythons.ask(python_of(command, folder, self._environ))
         machine = StatedMachine(
@@ -77,18 +72,18 @@ class Facts:
 
 
 def bounded(facts: Mapping[str, object]) -> dict[str, object]:
-    """Return the facts with long texts cut, and with as many packages as there is room for."""
+    """Return the facts within the master's limits: cut long texts, drop the last packages."""
     cut = {name: _cut(value) for name, value in facts.items()}
     packages = cut["packages"]
     assert isinstance(packages, dict)
-    left = _MOST_BYTES - _length({**cut, "packages": {}})
-    kept = {}
-    for name, its_version in packages.items():
-        left -= _length({name: its_version})
-        if left < 0:
+    space = (60 << 10) - _length({**cut, "packages": {}})  # bytes
+    fitting = {}
+    for name, version in packages.items():
+        space -= _length({name: version})
+        if space < 0:
             break
-        kept[name] = its_version
-    return {**cut, "packages": kept}
+        fitting[name] = version
+    return {**cut, "packages": fitting}
 
 
 def _cut(value: object) -> object:
@@ -96,9 +91,9 @@ def _cut(value: object) -> object:
         case str():
             return value[:MAX_FACT_LENGTH]
         case list() | tuple():
-            return [_cut(one) for one in value]
+            return [_cut(item) for item in value]
         case dict():
-            return {_cut(name): _cut(one) for name, one in value.items()}
+            return {_cut(name): _cut(item) for name, item in value.items()}
         case _:
             return value
 

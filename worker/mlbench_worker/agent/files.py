@@ -1,7 +1,7 @@
-"""The agent's files: read while a command may do to them whatever it likes.
+"""The agent's files, read while a command may change them in any way.
 
-A stream's file is read by the descriptor with which it was made, so that losing its name loses no
-byte. What was read is looked at again, so that a command which takes it back is noticed.
+A stream's file is read through the descriptor that created it, so that its bytes survive a removal
+or renaming. Bytes that were read are checked again, to detect a command that changes them.
 """
 
 import contextlib
@@ -20,32 +20,27 @@ from mlbench.local.home import replacing
 
 log = logging.getLogger(__name__)
 
-# Does not follow a link, nor wait for the writer of a pipe.
-_CAREFULLY = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_LONGEST_JSON_BYTES = 4 << 20
-
-# So many bytes are checked again, at the start of the file and before the end of what was read.
 _MARK_BYTES = 64
-# A command that appends leaves no hole. A longer one is not read: it may have no end.
-_LONGEST_HOLE_BYTES = 1 << 20
-_CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
-# Instead of a descriptor.
+"""Number of bytes checked again, at the start of a file and at the end of the part already read."""
 _ENDED = -1
-_ADVICE = "open it for appending ('a'), or use mlbench.Tracker"
+"""Value instead of a descriptor once a stream has ended."""
 
 
 def create_stream(path: Path) -> int:
     """Create a file for a stream, and return a descriptor, or raise an OSError."""
-    return os.open(path, _CREATE, 0o600)
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+    return os.open(path, flags, 0o600)
 
 
 def open_regular(path: Path, folder: int | None = None) -> int | None:
-    """Return a descriptor to read a regular file; None if there is none.
+    """Return a descriptor to read a regular file; None if ``path`` is not one.
 
-    ``folder`` is a descriptor of the folder that a relative path begins in.
+    ``folder`` is a descriptor of the folder to which the path is relative.
     """
+    # Links are not followed, and opening a pipe does not block.
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        descriptor = os.open(path, os.O_RDONLY | _CAREFULLY, dir_fd=folder)
+        descriptor = os.open(path, flags, dir_fd=folder)
     except OSError:
         return None
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -55,7 +50,7 @@ def open_regular(path: Path, folder: int | None = None) -> int | None:
 
 
 def read_regular(path: Path, most: int, *, from_end: bool = False) -> bytes | None:
-    """Return the first, or the last, bytes of a regular file; None if there is none."""
+    """Return the first, or the last, ``most`` bytes of a regular file; None if it is not one."""
     descriptor = open_regular(path)
     if descriptor is None:
         return None
@@ -66,7 +61,7 @@ def read_regular(path: Path, most: int, *, from_end: bool = False) -> bytes | No
 
 
 def text_of(path: Path) -> str:
-    """Return the text of a file of the system's; none if it cannot be read."""
+    """Return the text of a system file; "" if it cannot be read."""
     try:
         return path.read_text(errors="replace")
     except OSError:
@@ -82,9 +77,10 @@ def read_json(path: Path) -> Any:
     """Return the content of a JSON file.
 
     Raises:
-        FileNotFoundError, ValueError: there is none, or it is no file, too long, or not JSON.
+        FileNotFoundError: the file does not exist.
+        ValueError: it is not a regular file, longer than 4 MiB, or not JSON.
     """
-    content = read_regular(path, _LONGEST_JSON_BYTES)
+    content = read_regular(path, 4 << 20)
     if content is None:
         if not os.path.lexists(path):
             raise FileNotFoundError(path)
@@ -96,7 +92,7 @@ def read_json(path: Path) -> Any:
 
 
 def write_json(path: Path, content: object) -> None:
-    """Replace a file by one that only this user may read, in one step, or raise an OSError."""
+    """Replace a file atomically by one that only this user may read, or raise an OSError."""
     with replacing(path, 0o600) as file:
         file.write(json.dumps(content).encode())
 
@@ -110,30 +106,25 @@ def own_folder(path: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a folder with all that is in it, or whatever has its name; log what stays.
+    """Remove a folder with its content, or a file; log errors.
 
-    What a command leaves behind must not keep the next one from starting.
+    Files that a command leaves behind must not keep the next one from starting.
     """
     try:
         if not _is_folder(path):
             path.unlink()
             return
         shutil.rmtree(path, ignore_errors=True)
-        if path.exists():  # it has folders that nobody may write to, as caches do
-            _let_write(path)
+        if path.exists():  # some caches have folders without permission to write
+            path.chmod(0o700)
+            for place, folders, _ in os.walk(path):
+                for inner in (Path(place, name) for name in folders):
+                    if _is_folder(inner):
+                        with contextlib.suppress(OSError):
+                            inner.chmod(0o700)
             shutil.rmtree(path)
     except (OSError, RecursionError) as error:
         log.warning("cannot remove %s: %s", path, error)
-
-
-def _let_write(folder: Path) -> None:
-    folder.chmod(0o700)
-    for place, folders, _ in os.walk(folder):
-        for name in folders:
-            inner = Path(place, name)
-            if _is_folder(inner):
-                with contextlib.suppress(OSError):
-                    inner.chmod(0o700)
 
 
 def _is_folder(path: Path) -> bool:
@@ -143,23 +134,23 @@ def _is_folder(path: Path) -> bool:
 class StreamFile:
     """A file that a command appends to. Any thread may use it.
 
-    One that is missing, is not a regular file, or cannot be read has ended: it has no more bytes.
+    The stream has ended if the file is missing, not a regular file, or not readable.
     """
 
     def __init__(self, path: Path, descriptor: int | None) -> None:
-        """``descriptor`` is that of ``create_stream`` or ``open_regular``."""
+        """``descriptor``: the result of ``create_stream`` or ``open_regular``."""
         self.path = path
         self._descriptor = _ENDED if descriptor is None else descriptor
         self._lock = threading.Lock()
         self._begin_at(0)
 
     def append(self, data: bytes) -> None:
-        """Append text of the agent's own in full, or raise an OSError."""
+        """Append text of the agent completely, or raise an OSError."""
         with self._lock:
             if self._descriptor == _ENDED:
                 raise FileNotFoundError(self.path)
             written = os.write(self._descriptor, data)
-            # Where it is, whoever has appended meanwhile.
+            # The end of these bytes, even if other processes have appended meanwhile.
             end = os.lseek(self._descriptor, 0, os.SEEK_CUR)
             if written < len(data):
                 if os.fstat(self._descriptor).st_size == end:
@@ -171,20 +162,19 @@ class StreamFile:
         """Return at most ``length`` bytes of the stream from an offset on."""
         with self._lock, self._ending_on_error():
             if self._goes_on(offset):
-                if offset < self._begins_at:  # what was there before is gone
+                if offset < self._begins_at:  # the earlier bytes are lost
                     self._begin_at(offset)
                 return self._take(offset - self._begins_at, length)
         return b""
 
     def size(self) -> int:
-        """Return the stream's size in bytes; 0 if it ended early, with what was shipped."""
+        """Return the stream's size in bytes; 0 if it ended early."""
         with self._lock, self._ending_on_error():
             if self._goes_on(self._begins_at + self._passed):
                 return self._begins_at + os.fstat(self._descriptor).st_size
         return 0
 
     def close(self) -> None:
-        """Close the file."""
         with self._lock:
             self._close()
 
@@ -212,18 +202,18 @@ class StreamFile:
         return not damage or self._survives(damage, offset)
 
     def _survives(self, damage: str, offset: int) -> bool:
-        """Go on at an offset in spite of some damage, or end the stream and return False."""
+        """Continue at an offset in spite of damage, or end the stream and return False."""
         self._give_up(damage)
         return False
 
     def _begin_at(self, offset: int) -> None:
-        """Take the file's first byte for that of an offset in the stream; forget what was read."""
+        """Treat the file's first byte as the given offset of the stream; forget earlier bytes."""
         self._begins_at = offset
         self._largest = self._passed = 0
         self._head = self._tail = b""
 
     def _pass(self, position: int, data: bytes) -> None:
-        """Remember bytes of the file, which must stay."""
+        """Remember bytes of the file, to check that they stay."""
         end = position + len(data)
         if end <= self._passed or not data:
             return
@@ -234,7 +224,7 @@ class StreamFile:
         self._passed, self._largest = end, max(self._largest, end)
 
     def _damage(self) -> str:
-        """Describe the damage to the bytes that were there; "" if there is none."""
+        """Describe damage to bytes that were read; "" without damage."""
         size = os.fstat(self._descriptor).st_size
         if size < self._largest:
             return f"was cut short from {self._largest:,} to {size:,} bytes"
@@ -246,7 +236,8 @@ class StreamFile:
 
     def _take(self, position: int, length: int) -> bytes:
         """Read bytes of the file, and remember them."""
-        if _hole(self._descriptor, position) > _LONGEST_HOLE_BYTES:
+        # A command that appends leaves no hole, and a hole may be huge.
+        if _hole(self._descriptor, position) > 1 << 20:
             self._give_up("was made longer without being written")
             return b""
         data = os.pread(self._descriptor, length, position)
@@ -257,14 +248,14 @@ class StreamFile:
 class LogFile(StreamFile):
     """The output of a command.
 
-    If it cuts the file short, as a shell's ``> /dev/stderr`` does, the stream goes on with what the
-    file holds from then on. A secret in it is shown as asterisks.
+    If the command truncates the file, for example by ``> /dev/stderr`` in a shell, the stream
+    continues with the new content. Secrets are replaced by asterisks.
     """
 
     _secret = b""
 
     def hide(self, secret: str) -> None:
-        """Show asterisks for a secret from now on."""
+        """Replace a secret by asterisks from now on."""
         self._secret = secret.encode()
 
     def _survives(self, damage: str, offset: int) -> bool:
@@ -276,7 +267,7 @@ class LogFile(StreamFile):
         data = super()._take(position, length)
         if not (data and self._secret):
             return data
-        # The secret may begin before, and end behind.
+        # The secret may begin before this part, and end after it.
         reach = len(self._secret) - 1
         before = os.pread(self._descriptor, min(reach, position), max(0, position - reach))
         after = os.pread(self._descriptor, reach, position + len(data))
@@ -285,19 +276,20 @@ class LogFile(StreamFile):
 
 
 class MetricsFile(StreamFile):
-    """The metrics of a command: what was written must stay."""
+    """The metrics of a command, which must not be changed once they are written."""
 
     failure = ""
-    """How the command damaged it, so that values are lost; "" if it did not."""
+    """The damage by the command, which lost values; "" without damage."""
 
     def _survives(self, damage: str, offset: int) -> bool:
-        return super()._survives(f"{damage} by the command: {_ADVICE}", offset)
+        advice = "open it for appending ('a'), or use mlbench.Tracker"
+        return super()._survives(f"{damage} by the command: {advice}", offset)
 
     def _damage(self) -> str:
         return super()._damage() or self._replacement()
 
     def _replacement(self) -> str:
-        """Say if something else has its name; without a name it can still be written to."""
+        """Check whether another file has this name. A removed file can still be written to."""
         try:
             named = self.path.lstat()
         except OSError:
@@ -310,7 +302,7 @@ class MetricsFile(StreamFile):
 
 
 def _hole(descriptor: int, position: int) -> int:
-    """Return the length of the hole at a position: bytes that were never written."""
+    """Return the length of the hole at a position, in bytes that were never written."""
     size = os.fstat(descriptor).st_size
     if position >= size:
         return 0

@@ -1,4 +1,4 @@
-"""This machine's GPUs, what keeps their clocks down, and what processes use of them, by NVML."""
+"""This machine's GPUs: their names, limits of their clocks, and usage, read through NVML."""
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence, Set
@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from mlbench.contract.names import GPU_ENERGY, ResourceName
 
-# nvmlClocksEventReasons of nvml.h. An idle GPU's clock is low because nobody wants more.
+# nvmlClocksEventReasons of nvml.h, without the reason of an idle GPU.
 _REASONS = {
     0x02: "setting",
     0x04: "power",
@@ -17,7 +17,7 @@ _REASONS = {
     0x40: "heat",
     0x80: "power brake",
 }
-_LONGEST_TEXT = 96  # as NVML has it
+_LONGEST_TEXT = 96  # NVML's buffer size
 _MOST_PROCESSES = 1024
 
 
@@ -39,11 +39,11 @@ class _Memory(ctypes.Structure):
 
 
 def _of_thousandths(answer: Any) -> float:
-    return float(answer.value / 1000)  # NVML has milliwatts and millijoules
+    return float(answer.value / 1000)  # NVML counts in milliwatts and millijoules
 
 
 _UTILIZATION: Final = "mlbench_gpu_utilization_ratio"
-# The function that tells each figure, what it fills in, and the figure in that.
+# For each figure: NVML's function, the type of its result, and a function from that to the figure.
 _FIGURES: Final[Mapping[ResourceName, tuple[str, type[Any], Callable[[Any], float]]]] = {
     _UTILIZATION: ("nvmlDeviceGetUtilizationRates", _Rates, lambda rates: rates.gpu_percent / 100),
     "mlbench_gpu_memory_used_bytes": ("nvmlDeviceGetMemoryInfo", _Memory, lambda it: it.used),
@@ -54,7 +54,7 @@ _FIGURES: Final[Mapping[ResourceName, tuple[str, type[Any], Callable[[Any], floa
 
 
 class Gpus:
-    """The GPUs, in the order of the driver; none where there is no driver, until ``close``."""
+    """The GPUs in the order of the driver, until ``close``; empty without a driver."""
 
     def __init__(self) -> None:
         """Connect to the driver, which may take seconds to wake up."""
@@ -62,13 +62,13 @@ class Gpus:
         self._gpus: list[ctypes.c_void_p | None] = []
         self._joules = 0.0
         self._counters: dict[int | None, float] = {}
-        """Of the energy of the GPUs that were asked for at last, by their handles, in joules."""
+        """Energy counters, in joules, of the GPUs in the last call, by their handles."""
         with suppress(OSError, AttributeError):  # no library, or one that lacks a function
             nvml = ctypes.CDLL("libnvidia-ml.so.1")
             if nvml.nvmlInit_v2():
                 return
             self._nvml = nvml
-            count = ctypes.c_uint()  # stays 0 if the driver does not tell
+            count = ctypes.c_uint()  # stays 0 if the call fails
             nvml.nvmlDeviceGetCount_v2(ctypes.byref(count))
             for index in range(count.value):
                 gpu = ctypes.c_void_p()
@@ -77,30 +77,30 @@ class Gpus:
 
     @property
     def driver(self) -> str | None:
-        """The driver's version; None without one."""
+        """Version of the driver; None without a driver."""
         return self._text("nvmlSystemGetDriverVersion")
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all of them."""
+        """Names of all GPUs."""
         lost = "a GPU that does not answer"
         return tuple((gpu and self._text("nvmlDeviceGetName", gpu)) or lost for gpu in self._gpus)
 
     def limits(self) -> Set[str]:
-        """Return what keeps the clock of at least one GPU down now."""
-        found = ctypes.c_ulonglong()
+        """Return the reasons that limit the clock of at least one GPU now."""
+        bits = ctypes.c_ulonglong()
         limits: set[str] = set()
         for gpu in filter(None, self._gpus):
-            if self._ask("nvmlDeviceGetCurrentClocksThrottleReasons", gpu, ctypes.byref(found)):
-                limits |= {reason for bit, reason in _REASONS.items() if found.value & bit}
+            if self._ask("nvmlDeviceGetCurrentClocksThrottleReasons", gpu, ctypes.byref(bits)):
+                limits |= {reason for bit, reason in _REASONS.items() if bits.value & bit}
         return limits
 
     def used_by(self, pids: Set[int] | None) -> Mapping[ResourceName, float]:
-        """Return what the GPUs do on which these processes alone compute; of all GPUs if None.
+        """Return the usage of the GPUs that only these processes use; of all GPUs if None.
 
-        Sums, but of the utilization (0 to 1) the mean. The energy is that between two calls that
-        both found a GPU so. A figure that one of them does not tell is left out: that of the others
-        would pass for the whole.
+        Values are sums over the GPUs, except for the utilization (0 to 1), which is their mean. The
+        energy counts between two calls that both include a GPU. A figure is left out if a GPU does
+        not report it, because a sum over the other GPUs would be misleading.
         """
         own = [gpu for gpu in filter(None, self._gpus) if pids is None or self._is_of(gpu, pids)]
         if not own:
@@ -119,7 +119,7 @@ class Gpus:
         return used
 
     def _is_of(self, gpu: ctypes.c_void_p, pids: Set[int]) -> bool:
-        """Return whether a GPU is used, and by none but these processes."""
+        """Return whether a GPU is used by these processes only."""
         processes, count = (_Process * _MOST_PROCESSES)(), ctypes.c_uint(_MOST_PROCESSES)
         function = "nvmlDeviceGetComputeRunningProcesses_v3"
         if not self._ask(function, gpu, ctypes.byref(count), processes):
@@ -128,27 +128,26 @@ class Gpus:
         return bool(users) and users <= pids
 
     def _count_energy(self, gpus: Sequence[ctypes.c_void_p], joules: Sequence[float]) -> float:
-        """Add the energy since the last call of those GPUs that were asked for then too."""
+        """Add the energy since the last call, for GPUs that were in that call, too."""
         counters = dict(zip((gpu.value for gpu in gpus), joules, strict=True))
         self._joules += sum(now - self._counters.get(gpu, now) for gpu, now in counters.items())
         self._counters = counters
         return self._joules
 
     def close(self) -> None:
-        """Leave the driver alone."""
         self._ask("nvmlShutdown")
 
     def _text(self, function: str, *arguments: object) -> str | None:
         text = ctypes.create_string_buffer(_LONGEST_TEXT)
-        told = self._ask(function, *arguments, text, ctypes.c_uint(_LONGEST_TEXT))
-        return text.value.decode(errors="replace") if told else None
+        succeeded = self._ask(function, *arguments, text, ctypes.c_uint(_LONGEST_TEXT))
+        return text.value.decode(errors="replace") if succeeded else None
 
     def _answer(self, function: str, gpu: ctypes.c_void_p, kind: type[Any]) -> Any:
-        """Return what a function fills in; None where there is none or it fails."""
+        """Return the result of a function; None if the function is missing or fails."""
         answer = kind()
         return answer if self._ask(function, gpu, ctypes.byref(answer)) else None
 
     def _ask(self, function: str, *arguments: object) -> bool:
-        """Call a function of the library, and return whether there is one that did not fail."""
+        """Call a function of the library; return whether it exists and succeeded."""
         call = getattr(self._nvml, function, None)
         return call is not None and call(*arguments) == 0

@@ -1,4 +1,4 @@
-"""Notices when a rank stands still as a whole: stopped by a signal, or asleep with its machine."""
+"""Detects when all of a rank stands still: stopped by a signal, or suspended with its machine."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -8,19 +8,17 @@ from mlbench.contract.clock import steady_seconds
 from mlbench.local.proc import read_proc
 
 LOOK_SECONDS = 0.25
-"""Time between two looks, and thus the largest error of a span's ends."""
-# The two clocks are read one after the other.
-_SHORTEST_SLEEP_SECONDS = 0.1
+"""Time between two looks, which is the maximum error of a span's ends."""
 
 Span = tuple[float, float]
 
 
 class Halts:
-    """Spans in which a process of a rank was stopped, or its machine slept.
+    """Spans in which a process of a rank was stopped, or its machine was suspended.
 
     Args:
-        now: the time in Unix seconds.
-        asleep: for how long the machine has slept since its start, in seconds.
+        now: returns the time in Unix seconds.
+        asleep: returns the seconds for which the machine has been suspended since its start.
     """
 
     def __init__(
@@ -35,11 +33,11 @@ class Halts:
         self._spans: list[Span] = []
 
     def look(self, processes: Iterable[int]) -> None:
-        """Look at the processes of the rank, and at how long the machine has slept."""
+        """Check the processes of the rank, and the machine's suspended time."""
         now, slept = self._now(), self._asleep()
-        if slept - self._slept > _SHORTEST_SLEEP_SECONDS:
+        if slept - self._slept > 0.1:  # two clocks read in turn differ a little anyway
             self._spans.append((now - (slept - self._slept), now))
-        between = (self._looked_at + now) / 2  # the best guess for what happened since
+        between = (self._looked_at + now) / 2  # best estimate of the time of a change
         is_stopped = any(_is_stopped(pid) for pid in processes)
         if is_stopped and self._stopped_at is None:
             self._stopped_at = between
@@ -49,16 +47,17 @@ class Halts:
         self._slept, self._looked_at = slept, now
 
     def spans(self) -> tuple[Span, ...]:
-        """Return the spans so far in Unix seconds by this machine's clock, in order of their ends.
+        """Return the spans so far, in Unix seconds by this machine's clock, in order of their ends.
 
-        A process that is stopped now, or was when it was killed, was stopped until the last look.
+        The span of a process that is still stopped, or was killed while stopped, ends with the last
+        look.
         """
         last = [] if self._stopped_at is None else [(self._stopped_at, self._looked_at)]
         return (*self._spans, *last)
 
 
 def _is_stopped(pid: int) -> bool:
-    """Check whether a process was stopped by a signal; a debugger's stop has another state."""
-    with suppress(OSError):  # it is gone
+    """Check whether a process was stopped by a signal. A debugger's stop has another state."""
+    with suppress(OSError):  # the process has ended
         return read_proc(f"/proc/{pid}/stat").rpartition(b")")[2].split()[0] == b"T"
     return False

@@ -1,9 +1,10 @@
 """The machine of a rank: its system, cores, memory and bandwidth, with their limits.
 
-Limits of cores and memory are those of Linux's control groups, of both versions: of all groups from
-the own one up to the root the tightest holds. Inside a container the own group may be mounted as
-the root. How this pod's egress is shaped is read by netlink, as an image may lack tc. A
-limit outside of the pod, such as one that a cluster's network sets on the node, cannot be seen.
+Limits of cores and memory come from Linux's control groups, of both versions. The tightest limit
+of all groups from this process's group up to the root counts. In a container, the process's group
+may be mounted as the root. The shaping of this pod's egress is read through netlink, because an
+image may lack tc. Limits outside of the pod, for example of a cluster's network on the node, are
+not visible.
 """
 
 import contextlib
@@ -38,32 +39,23 @@ _ERROR, _DONE = 2, 3
 _GET_QDISC = 38
 _KIND, _OPTIONS = 1, 2
 _TBF_PARAMETERS, _TBF_RATE64 = 1, 4
-_NETEM_BYTES, _NETEM_LATENCY64 = 24, 10  # the size of that structure, and what follows it
+_NETEM_BYTES, _NETEM_LATENCY64 = 24, 10  # size of that structure, and an attribute after it
 _ALL_LOST = 2**32 - 1
 _TYPE_MASK = 0x3FFF  # the highest bits say how an attribute is packed
 _ROOT = 0xFFFFFFFF
-_BUFFER_BYTES = 1 << 16
-_NETLINK_SECONDS = 5.0
 
-# Of the processor, as Linux tells it (Documentation/ABI, sysfs-devices-system-cpu), of the first
-# core. What the kernel does not tell, as in many containers and virtual machines, is left out.
-_NO_LIMIT_BYTES = 1 << 60  # the first version of control groups spells none as a larger number
+# Linux's files about the processor (Documentation/ABI, sysfs-devices-system-cpu). Many containers
+# and virtual machines lack some of them; those facts are left out.
 _CPU = Path("sys/devices/system/cpu")
-_ABOUT = re.compile(r"([\w ]+?)\s*:\s*(.*\S)")
-_GENERATION = ("cpu family", "model", "stepping", "microcode")
-_OF_KIND = {"Data": "d", "Instruction": "i"}
 _ON = {"0": "off", "1": "on"}
-_KHZ_PER_MHZ = 1000
-# A clock that a hypervisor offers names it; what processors say of it is in no file.
-_OF_CLOCKS = {"kvm": "KVM", "hyperv": "Hyper-V", "xen": "Xen"}
 
 
 def read_machine(root: Path = Path("/"), shaping: Shaping | None = None) -> "Machine":
-    """Return the facts of this machine; ``root`` holds the files of the operating system.
+    """Return the facts of this machine; ``root`` contains the files of the operating system.
 
-    ``shaping`` is that of another network than this process's.
+    ``shaping`` is the shaping of the rank's own network; None for this process's network.
     """
-    # All records take a while to import, for which a rank that others start need not wait.
+    # A slow import: an external rank must not wait for it.
     from mlbench.contract.records import Machine  # noqa: PLC0415
 
     memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -95,14 +87,29 @@ def _os() -> str:
 
 def _processor(root: Path, about: Mapping[str, str]) -> dict[str, str]:
     off = {"0": "on", "1": "off"}.get(_text(root / _CPU / "intel_pstate/no_turbo"))
-    parts = (f"{name.removeprefix('cpu ')} {about[name]}" for name in _GENERATION if name in about)
+    """Return the facts of the processor by name; unknown ones are left out."""
+    generation = ("cpu family", "model", "stepping", "microcode")
+    parts = (f"{name.removeprefix('cpu ')} {about[name]}" for name in generation if name in about)
+    # The maximum frequency, or in a virtual machine the current one, rounded because it varies.
+    highest = _text(root / _CPU / "cpu0/cpufreq/cpuinfo_max_freq")  # kHz
+    clock = ""
+    if highest.isdecimal():
+        clock = f"{int(highest) // 1000} MHz"
+    elif "cpu MHz" in about:
+        clock = f"{round(float(about['cpu MHz']), -1):.0f} MHz"
+    caches = []
+    for cache in sorted((root / _CPU / "cpu0/cache").glob("index[0-9]*")):
+        level, kind, size = (_text(cache / name) for name in ("level", "type", "size"))
+        if level and size:
+            letter = {"Data": "d", "Instruction": "i"}.get(kind, "")
+            caches.append(f"L{level}{letter} {size}")
     facts = {
         "generation": ", ".join(parts),
-        "clock": _clock(root, about),
+        "clock": clock,
         "governor": _text(root / _CPU / "cpu0/cpufreq/scaling_governor"),
         "turbo": off or _ON.get(_text(root / _CPU / "cpufreq/boost"), ""),
         "smt": _ON.get(_text(root / _CPU / "smt/active"), ""),
-        "caches": ", ".join(_caches(root)),
+        "caches": ", ".join(caches),
         "numa_nodes": str(len(list((root / "sys/devices/system/node").glob("node[0-9]*"))) or ""),
         "hypervisor": _hypervisor(root, about),
     }
@@ -110,38 +117,24 @@ def _processor(root: Path, about: Mapping[str, str]) -> dict[str, str]:
 
 
 def _first_core(root: Path) -> Mapping[str, str]:
-    """Return what /proc/cpuinfo says of the first core; with hundreds of cores, all is long."""
+    """Return the fields of the first core in /proc/cpuinfo."""
     fields: dict[str, str] = {}
     with contextlib.suppress(OSError), (root / "proc/cpuinfo").open(errors="replace") as lines:
         for line in lines:
-            if match := _ABOUT.match(line):
+            if match := re.match(r"([\w ]+?)\s*:\s*(.*\S)", line):
                 fields.setdefault(match[1], match[2])
             elif fields:
                 break
     return fields
 
 
-def _clock(root: Path, about: Mapping[str, str]) -> str:
-    """Return the highest clock, or in a virtual machine the one that it has."""
-    highest = _text(root / _CPU / "cpu0/cpufreq/cpuinfo_max_freq")
-    if highest.isdecimal():
-        return f"{int(highest) // _KHZ_PER_MHZ} MHz"
-    # It goes up and down by a few.
-    return f"{round(float(about['cpu MHz']), -1):.0f} MHz" if "cpu MHz" in about else ""
-
-
-def _caches(root: Path) -> Iterator[str]:
-    for cache in sorted((root / _CPU / "cpu0/cache").glob("index[0-9]*")):
-        level, kind, size = (_text(cache / name) for name in ("level", "type", "size"))
-        if level and size:
-            yield f"L{level}{_OF_KIND.get(kind, '')} {size}"
-
-
 def _hypervisor(root: Path, about: Mapping[str, str]) -> str:
     if "hypervisor" not in about.get("flags", "").split():
         return ""
+    # The name of the hypervisor's clock reveals it. No file shows the processor's own answer.
     clocks = _text(root / "sys/devices/system/clocksource/clocksource0/available_clocksource")
-    return next((name for hint, name in _OF_CLOCKS.items() if hint in clocks), "not known")
+    hypervisors = {"kvm": "KVM", "hyperv": "Hyper-V", "xen": "Xen"}
+    return next((name for hint, name in hypervisors.items() if hint in clocks), "not known")
 
 
 def _text(path: Path) -> str:
@@ -149,69 +142,70 @@ def _text(path: Path) -> str:
 
 
 def cpu_limit(root: Path = Path("/")) -> float | None:
-    """Return how many cores' worth of time may be used; None where that is not limited."""
-    found = of_groups(root, ("", "cpu.max"), ("cpu", "cpu.cfs_quota_us", "cpu.cfs_period_us"))
-    # A quota and its period, both in microseconds; a quota of max or -1 is no limit.
-    limits = [words for words in found if len(words) == 2 and all(map(str.isdecimal, words))]
+    """Return the limit of CPU time per time, in cores; None without a limit."""
+    groups = of_groups(root, ("", "cpu.max"), ("cpu", "cpu.cfs_quota_us", "cpu.cfs_period_us"))
+    # A quota and its period in microseconds. A quota of max or -1 means that there is no limit.
+    limits = [words for words in groups if len(words) == 2 and all(map(str.isdecimal, words))]
     return min((int(quota) / int(period) for quota, period in limits), default=None)
 
 
 def memory_limit(root: Path = Path("/")) -> int | None:
-    """Return how many bytes of memory may be used; None where that is not limited.
+    """Return the memory limit in bytes; None without a limit.
 
-    The first version of control groups spells no limit as one that no machine reaches.
+    In the first version of control groups, no limit is a number larger than any memory.
     """
-    found = of_groups(root, ("", "memory.max"), ("memory", "memory.limit_in_bytes"))
-    return min((int(word) for words in found for word in words if word.isdecimal()), default=None)
+    groups = of_groups(root, ("", "memory.max"), ("memory", "memory.limit_in_bytes"))
+    return min((int(word) for words in groups for word in words if word.isdecimal()), default=None)
 
 
 def available_memory() -> int:
-    """Return how many bytes of this machine's memory processes can have; 0 if it does not tell."""
+    """Return the available memory of this machine in bytes; 0 if it is unknown."""
     words = text_of(Path("/proc/meminfo")).split()
     return int(words[words.index("MemAvailable:") + 1]) << 10 if "MemAvailable:" in words else 0
 
 
 @dataclass(frozen=True)
 class GroupMemory:
-    """The memory of a container, or of another control group that has a limit, in bytes."""
+    """The memory, in bytes, of a container or another control group with a limit."""
 
     limit: int
     used: int
     inactive_files: int
-    """Of this, what the kernel drops first."""
+    """The part of ``used`` that the kernel frees first."""
 
 
 def group_memory(root: Path = Path("/")) -> GroupMemory | None:
-    """Return the memory of the innermost group with a limit that this process is in."""
+    """Return the memory of this process's innermost group with a limit; None without a limit."""
+    unlimited = 1 << 60  # the first version of control groups has a larger number for no limit
     for controller, stated, *files in (
         ("", "inactive_file", "memory.max", "memory.current"),
         ("memory", "total_inactive_file", "memory.limit_in_bytes", "memory.usage_in_bytes"),
     ):
         for words in of_groups(root, (controller, *files, "memory.stat")):
-            if words[1:2] and words[0].isdecimal() and int(words[0]) < _NO_LIMIT_BYTES:
+            if words[1:2] and words[0].isdecimal() and int(words[0]) < unlimited:
                 inactive = words[words.index(stated) + 1] if stated in words else 0
                 return GroupMemory(int(words[0]), int(words[1]), int(inactive))
     return None
 
 
 def killed_for_memory(root: Path = Path("/")) -> int:
-    """Return how many processes of this group the kernel has killed for using too much memory."""
+    """Return the number of this group's processes that the kernel has killed for their memory."""
     for words in of_groups(root, ("", "memory.events"), ("memory", "memory.oom_control")):
         if "oom_kill" in words:
             return int(words[words.index("oom_kill") + 1])
     return 0
 
 
-def of_groups(root: Path, *wanted: tuple[str, ...]) -> Iterator[list[str]]:
-    """Yield the words in some files of each of this process's groups, its own one first.
+def of_groups(root: Path, *controllers: tuple[str, ...]) -> Iterator[list[str]]:
+    """Yield the words in files of each of this process's groups, the innermost first.
 
-    ``wanted`` are controllers, each with its files; in the second version of control groups, the
-    controller is "".
+    ``controllers`` are names of controllers, each followed by its files. The name is "" for the
+    second version of control groups.
     """
     groups = text_of(root / "proc/self/cgroup").splitlines()
-    for (controller, *files), line in product(wanted, groups):
-        controllers, _, path = line.partition(":")[2].partition(":")
-        if controller in controllers.split(","):
+    for (controller, *files), line in product(controllers, groups):
+        group_controllers, _, path = line.partition(":")[2].partition(":")
+        if controller in group_controllers.split(","):
             own = PurePosixPath(path.lstrip("/"))
             for group in (own, *own.parents):
                 folder = root / "sys/fs/cgroup" / controller / group
@@ -219,7 +213,7 @@ def of_groups(root: Path, *wanted: tuple[str, ...]) -> Iterator[list[str]]:
 
 
 def read_shaping(interface: str | None) -> Shaping:
-    """Return how what is sent on an interface of this network namespace is held back."""
+    """Return the shaping of the traffic sent on an interface of this network namespace."""
     if interface is None:
         return Shaping()
     try:
@@ -231,7 +225,7 @@ def read_shaping(interface: str | None) -> Shaping:
 
 @dataclass(frozen=True)
 class Qdisc:
-    """A queueing discipline, as the kernel describes it."""
+    """The kernel's description of a queueing discipline."""
 
     interface: int
     handle: int
@@ -241,22 +235,33 @@ class Qdisc:
 
     @classmethod
     def read(cls, message: bytes) -> "Qdisc":
-        """Return what a message, without its header, describes."""
+        """Parse a message without its header."""
         _, interface, handle, parent, _ = _TRAFFIC.unpack_from(message)
         attributes = _attributes(message[_TRAFFIC.size :])
         kind = attributes.get(_KIND, b"").rstrip(b"\0")
         return cls(interface, handle, parent, kind, attributes.get(_OPTIONS, b""))
 
 
-def shaping_of(found: Iterable[Qdisc], interface: int) -> Shaping:
-    """Return what an interface's root does, and what is behind it if it delays."""
-    of_parent = {one.parent: one for one in found if one.interface == interface}
-    shaping, one = Shaping(), of_parent.get(_ROOT)
-    if one is not None and one.kind == b"netem":
-        shaping = _read_netem(one.options)
-        one = of_parent.get(one.handle | 1)
-    if one is not None and one.kind == b"tbf":
-        shaping = replace(shaping, max_bandwidth=_read_rate(one.options) / 1e6)
+def shaping_of(qdiscs: Iterable[Qdisc], interface: int) -> Shaping:
+    """Return the shaping by an interface's root discipline, and by its child if it is netem."""
+    by_parent = {qdisc.parent: qdisc for qdisc in qdiscs if qdisc.interface == interface}
+    shaping, qdisc = Shaping(), by_parent.get(_ROOT)
+    if qdisc is not None and qdisc.kind == b"netem":
+        (loss,) = _LOSS.unpack_from(qdisc.options)
+        latency = _attributes(qdisc.options[_NETEM_BYTES:])[_NETEM_LATENCY64]
+        (nanoseconds,) = _LATENCY64.unpack_from(latency)
+        # The kernel stores a multiple of 1 / (2^32 - 1): rounding restores the requested number.
+        percent = round(loss / _ALL_LOST * 100, 6)
+        shaping = Shaping(latency_ms=nanoseconds / 1e6 or None, loss_percent=percent or None)
+        qdisc = by_parent.get(qdisc.handle | 1)
+    if qdisc is not None and qdisc.kind == b"tbf":
+        attributes = _attributes(qdisc.options)
+        # A rate of more than 32 bits has an additional attribute.
+        if _TBF_RATE64 in attributes:
+            (rate,) = _RATE64.unpack_from(attributes[_TBF_RATE64])
+        else:
+            (rate,) = _RATE.unpack_from(attributes[_TBF_PARAMETERS])
+        shaping = replace(shaping, max_bandwidth=8 * rate / 1e6)
     return shaping
 
 
@@ -264,16 +269,16 @@ def _read_qdiscs() -> Iterator[bytes]:
     """Yield the messages, without headers, on this network namespace's queueing disciplines.
 
     Raises:
-        OSError: the kernel does not answer.
+        OSError: the kernel does not respond.
     """
     length = _HEADER.size + _TRAFFIC.size
     request = _HEADER.pack(length, _GET_QDISC, _REQUEST | _DUMP, 1, 0)
     request += _TRAFFIC.pack(socket.AF_UNSPEC, 0, 0, 0, 0)
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as link:
-        link.settimeout(_NETLINK_SECONDS)
+        link.settimeout(5.0)
         link.send(request)
         while True:
-            rest = link.recv(_BUFFER_BYTES)
+            rest = link.recv(1 << 16)
             while rest:
                 length, kind, _, _, _ = _HEADER.unpack_from(rest)
                 body = rest[_HEADER.size : length]
@@ -285,30 +290,13 @@ def _read_qdiscs() -> Iterator[bytes]:
                 rest = rest[_aligned(length) :]
 
 
-def _read_rate(options: bytes) -> int:
-    """Return the bits per second of a token bucket."""
-    attributes = _attributes(options)
-    # A rate that needs more than 32 bits comes on its own as well.
-    if _TBF_RATE64 in attributes:
-        return 8 * int(_RATE64.unpack_from(attributes[_TBF_RATE64])[0])
-    return 8 * int(_RATE.unpack_from(attributes[_TBF_PARAMETERS])[0])
-
-
-def _read_netem(options: bytes) -> Shaping:
-    (loss,) = _LOSS.unpack_from(options)
-    (nanoseconds,) = _LATENCY64.unpack_from(_attributes(options[_NETEM_BYTES:])[_NETEM_LATENCY64])
-    # The share is of 2^32 - 1: rounded, as the order was to that.
-    percent = round(loss / _ALL_LOST * 100, 6)
-    return Shaping(latency_ms=nanoseconds / 1e6 or None, loss_percent=percent or None)
-
-
 def _attributes(packed: bytes) -> Mapping[int, bytes]:
-    found = {}
+    attributes = {}
     while len(packed) >= _ATTRIBUTE.size:
         length, kind = _ATTRIBUTE.unpack_from(packed)
-        found[kind & _TYPE_MASK] = packed[_ATTRIBUTE.size : length]
+        attributes[kind & _TYPE_MASK] = packed[_ATTRIBUTE.size : length]
         packed = packed[max(_aligned(length), _ATTRIBUTE.size) :]
-    return found
+    return attributes
 
 
 def _aligned(length: int) -> int:

@@ -1,7 +1,7 @@
-"""What a rank leaves in ``$MLBENCH_OUTPUT``, packed once its processes have ended.
+"""Packs the files in a rank's ``$MLBENCH_OUTPUT`` once its processes have ended.
 
-They may have left anything there. Links are not followed, pipes not opened, folders not searched
-for ever, and what is packed is what its digest was made of.
+The folder may contain anything. Links are not followed, pipes are not opened, and the search is
+bounded. Content is read once, so that it always matches its digest.
 """
 
 import hashlib
@@ -24,20 +24,21 @@ from mlbench.contract.output import (
 from mlbench.local.home import replacing
 from mlbench_worker.agent.files import open_regular, read_regular, remove
 
-# Of folders in folders, and of what is looked at in all.
-_DEEPEST = 8
 _MOST_LOOKED_AT = 10_000
-# Of files that stay where they are. A run's end waits for their digests.
+"""Maximum number of entries of a folder, and of all folders together, to look at."""
 _MOST_DIGESTED_BYTES = 2 << 30
-_PIECE_BYTES = 1 << 20
+"""Maximum size of files, too large to pack, whose digests are computed: the run's end waits."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def pack(folder: Path, target: Path) -> str:
-    """Pack the files of a folder, if there are any, in one step; return what to say of it.
+    """Pack the files of a folder, if there are any, atomically.
+
+    Returns:
+        A message about files that were not packed; "" if all were.
 
     Raises:
-        OSError: they cannot be read, or the pack cannot be written.
+        OSError: the folder cannot be read, or the pack cannot be written.
     """
     packer = _Packer()
     top = os.open(folder, _FOLDER)
@@ -54,11 +55,15 @@ def pack(folder: Path, target: Path) -> str:
     with replacing(target, 0o600) as packed:
         packed.write(OutputList(str(folder), tuple(packer.files), packer.more).line())
         packed.writelines(packer.contents)
-    return packer.words()
+    files_left = sum(bool(file.left) for file in packer.files) + packer.more
+    if not files_left:
+        return ""
+    unlisted = f", of which {packer.more:,} are not even listed" if packer.more else ""
+    return f"{files_left:,} files in $MLBENCH_OUTPUT stay where they are{unlisted}"
 
 
 def clear(folder: Path, packed: Path) -> None:
-    """Remove a folder of which the pack has all; what it does not have stays."""
+    """Remove a folder if the pack contains all its files."""
     pack = read_regular(packed, MOST_LIST_BYTES)
     if pack is None:
         with suppress(OSError):
@@ -79,34 +84,25 @@ class _Packer:
         self._digested = 0
 
     def add(self, name: str, file: BinaryIO) -> None:
-        """Take a file into the pack, or into its list alone."""
+        """Add a file to the pack, or only to its list."""
         if len(self.files) == MOST_FILES:
             self.more += 1
             return
         content = file.read(MOST_FILE_BYTES + 1)
-        left = self._why_left(name, len(content))
-        if left:
-            self.files.append(self._left(name, file, left))
+        reason = ""
+        if not is_name(name):
+            reason = "its name has more than 200 characters, or others than printable ones"
+        elif len(content) > MOST_FILE_BYTES:
+            reason = f"it has more than {MOST_FILE_BYTES >> 20} MiB"
+        elif len(content) > self._room:
+            reason = f"more than {MOST_BYTES >> 20} MiB in all"
+        if reason:
+            self.files.append(self._left(name, file, reason))
             return
         self._room -= len(content)
         self.contents.append(content)
         digest = hashlib.sha256(content).hexdigest()
         self.files.append(OutputFile(name, len(content), digest))
-
-    def words(self) -> str:
-        """Say what the pack does not have; "" if it has all."""
-        left = sum(bool(file.left) for file in self.files) + self.more
-        if not left:
-            return ""
-        listed = f", of which {self.more:,} are not even listed" if self.more else ""
-        return f"{left:,} files in $MLBENCH_OUTPUT stay where they are{listed}"
-
-    def _why_left(self, name: str, size: int) -> str:
-        if not is_name(name):
-            return "its name has more than 200 characters, or others than printable ones"
-        if size > MOST_FILE_BYTES:
-            return f"it has more than {MOST_FILE_BYTES >> 20} MiB"
-        return f"more than {MOST_BYTES >> 20} MiB in all" if size > self._room else ""
 
     def _left(self, name: str, file: BinaryIO, why: str) -> OutputFile:
         before = os.fstat(file.fileno())
@@ -124,10 +120,10 @@ class _Packer:
 
 
 def _digest(file: BinaryIO, size: int) -> str:
-    """Return the SHA-256 of a file's first bytes."""
+    """Return the SHA-256 of a file's first ``size`` bytes."""
     file.seek(0)
     digest = hashlib.sha256()
-    while size > 0 and (piece := file.read(min(size, _PIECE_BYTES))):
+    while size > 0 and (piece := file.read(min(size, 1 << 20))):
         digest.update(piece)
         size -= len(piece)
     return digest.hexdigest()
@@ -136,9 +132,9 @@ def _digest(file: BinaryIO, size: int) -> str:
 def _walk(
     folder: int, prefix: str = "", depth: int = 0
 ) -> Generator[tuple[str, BinaryIO | None], None, None]:
-    """Yield what is in a folder, in order of names, with a file to read where there is one.
+    """Yield the entries of a folder by name, each with an open file if it is a regular file.
 
-    ``folder`` is a descriptor: nothing can put another folder into its place.
+    ``folder`` is a descriptor, so that the folder cannot be replaced meanwhile.
     """
     with os.scandir(folder) as entries:
         in_order = sorted(islice(entries, _MOST_LOOKED_AT + 1), key=lambda entry: entry.name)
@@ -149,7 +145,7 @@ def _walk(
                 yield name, file
             continue
         yield name, None
-        if depth < _DEEPEST:
+        if depth < 8:
             with suppress(OSError):
                 inner = os.open(entry.name, _FOLDER, dir_fd=folder)
                 try:

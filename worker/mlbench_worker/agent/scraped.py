@@ -1,7 +1,8 @@
-"""The agent's ``/metrics``: which rank it runs, what disturbs it, and what its process publishes.
+"""The agent's ``/metrics``: its rank, the rank's disturbance, and the series of its process.
 
-The process publishes by prometheus-client's files, where anything else may lie instead. They are
-read with bounds, and of the names that others rely on, only the process's own totals pass.
+The process publishes series in files of prometheus-client, which it may have filled with anything.
+They are read with limits. Of the names reserved for MLBench and other exporters, only the
+process's own totals pass.
 """
 
 import json
@@ -31,20 +32,17 @@ from mlbench_worker.agent.files import open_regular
 log = logging.getLogger(__name__)
 
 _MOST_FILES: Final = 1000
-# The totals of one process take 4 KiB. What is read keeps the agent busy for half a second at most.
-_MOST_BYTES_OF_A_FILE: Final = 128 << 10
 _MOST_BYTES: Final = 768 << 10
-# Fewer than Prometheus takes of an agent: it must never refuse the agent's own series.
+"""Maximum size of all files, which keeps the agent busy for half a second at most."""
 _MOST_SERIES: Final = 2000
-_MOST_LABELS: Final = 16
+"""Maximum number of published series, below Prometheus's limit for all series of an agent."""
 _LONGEST_NAME: Final = 100
-_LONGEST_VALUE: Final = 500
 _MOST_TOLD: Final = 10
+"""Maximum number of omitted series that are logged."""
 
 _FILE = re.compile(r"(counter|histogram|summary|gauge_([a-z]+))_(\w+)\.db")
 _RANK = re.compile(r"0|[1-9][0-9]{0,4}")
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
-_SUFFIXES = frozenset({"", "_total", "_sum", "_count", "_bucket", "_created"})
 
 _OF_OTHERS = re.compile(r"(mlbench_|container_|machine_|node_|kube|scrape_|ALERTS).*|up")
 _HISTOGRAM = names.WORKER_STEP_SECONDS
@@ -56,18 +54,18 @@ _OWN: Final[Mapping[str, tuple[str, frozenset[str]]]] = {
     f"{_HISTOGRAM}_sum": ("histogram", frozenset()),
     names.WORKER_PROGRESS: ("gauge", frozenset()),
 }
-"""The series of mlbench.totals: their kind, and their labels beside run and rank."""
+"""The series of mlbench.totals: their kind, and their labels in addition to run and rank."""
 
 _PARSING_ERRORS = (ValueError, TypeError, RuntimeError, RecursionError, struct.error)
 
 LeftOut = dict[str, None]
-"""Some of the series that are left out, and why: texts, each once."""
+"""Descriptions of omitted series, each once."""
 
 
 class WorkerCollector(Collector):
     """Collects the series of the current attempt, or of the last one until the next begins.
 
-    What is measured of the worker as a whole has the rank of the first of its processes.
+    Measurements of the whole worker are labelled with the rank of its first process.
     """
 
     def __init__(self, pod: str) -> None:
@@ -75,14 +73,14 @@ class WorkerCollector(Collector):
         self._idle = True
         self._attempt: Attempt | None = None
         self._told: Attempt | None = None
-        """The attempt whose omissions are logged already."""
+        """The attempt whose omitted series are already logged."""
 
     def show(self, attempt: Attempt) -> None:
         """Collect the series of an attempt from now on."""
         self._attempt, self._idle = attempt, False
 
     def show_idle(self) -> None:
-        """Report that no rank runs; the last totals stay for the next scrape."""
+        """Report that no rank runs. The last totals stay for the next scrape."""
         self._idle = True
 
     def collect(self) -> Iterator[Metric]:
@@ -129,20 +127,20 @@ def ranks_of(published: Sequence[Metric]) -> list[str]:
 
 
 def read_progress(attempt: Attempt) -> JobTotals:
-    """Return what the first of its processes has done that has done most."""
-    published = read_published(attempt, {})
-    samples = [(one.name, one.value) for family in published for one in family.samples]
-    wanted = (names.WORKER_STEPS, f"{_HISTOGRAM}_sum", names.WORKER_PROGRESS)
-    steps, seconds, at = (
-        max((value for name, value in samples if name == one), default=0.0) for one in wanted
-    )
+    """Return the maximum over the worker's processes of each total."""
+    totals = {names.WORKER_STEPS: 0.0, f"{_HISTOGRAM}_sum": 0.0, names.WORKER_PROGRESS: 0.0}
+    for family in read_published(attempt, {}):
+        for sample in family.samples:
+            if sample.name in totals:
+                totals[sample.name] = max(totals[sample.name], sample.value)
+    steps, seconds, at = totals.values()
     return JobTotals(int(steps), seconds, at)
 
 
 def read_published(attempt: Attempt, left_out: LeftOut) -> list[Metric]:
-    """Return the series of a worker's processes, summed over those of each rank.
+    """Return the series of a worker's processes, summed over the processes of each rank.
 
-    ``left_out`` gets what is left out, and why.
+    Descriptions of omitted series are added to ``left_out``.
     """
     run_id = str(attempt.assignment.run_id)
     families: dict[str, Metric] = {}
@@ -150,8 +148,8 @@ def read_published(attempt: Attempt, left_out: LeftOut) -> list[Metric]:
         _collect(families, file, data, run_id, left_out)
     passed: list[Metric] = []
     room = _MOST_SERIES
-    # Our own series first; the others get the room that is left.
-    for family in sorted(families.values(), key=lambda its: _OF_OTHERS.match(its.name) is None):
+    # MLBench's own series come first: the limit applies to the others.
+    for family in sorted(families.values(), key=lambda metric: not _OF_OTHERS.match(metric.name)):
         summed = _sum_up(family, left_out)
         if len(summed) > room:
             left_out[f"{family.name}: {len(summed)} series are too many"] = None
@@ -176,7 +174,8 @@ def _read_files(folder: Path, left_out: LeftOut) -> Iterator[tuple[re.Match[str]
             left_out[f"more than {_MOST_FILES} files"] = None
         room = _MOST_BYTES
         for file in filter(None, map(_FILE.fullmatch, names_found[:_MOST_FILES])):
-            data = _read_file(file[0], descriptor, min(room, _MOST_BYTES_OF_A_FILE), left_out)
+            # The totals of one process take 4 KiB.
+            data = _read_file(file[0], descriptor, min(room, 128 << 10), left_out)
             room -= len(data)
             yield file, data
     finally:
@@ -184,7 +183,7 @@ def _read_files(folder: Path, left_out: LeftOut) -> Iterator[tuple[re.Match[str]
 
 
 def _read_file(name: str, folder: int, most: int, left_out: LeftOut) -> bytes:
-    """Return the used part of a regular file; nothing of anything else."""
+    """Return the used part of a regular file; b"" if it is not one."""
     file = open_regular(Path(name), folder)
     if file is None:
         left_out[f"{name}: it is no regular file that can be read"] = None
@@ -219,9 +218,9 @@ def _collect(
                 family._multiprocess_mode = mode  # type: ignore[attr-defined]
             if family.type != kind:
                 continue
-            of_process = [("pid", process)] if kind == "gauge" else []
-            its_labels: Any = (*sorted(labels.items()), *of_process)
-            family.add_sample(name, its_labels, value, timestamp if of_process else None)
+            process_label = [("pid", process)] if kind == "gauge" else []
+            sample_labels: Any = (*sorted(labels.items()), *process_label)
+            family.add_sample(name, sample_labels, value, timestamp if process_label else None)
     except _PARSING_ERRORS as error:
         left_out[f"{file[0]}: {error}"] = None
 
@@ -230,7 +229,8 @@ def _may_pass(kind: str, family: Any, name: Any, labels: Any, run_id: str) -> bo
     """Check that a series is well formed, and that the process may publish it."""
     if not (_is_name(family) and _is_name(name) and _are_labels(labels)):
         return False
-    if not name.startswith(family) or name.removeprefix(family) not in _SUFFIXES:
+    suffixes = ("", "_total", "_sum", "_count", "_bucket", "_created")
+    if not name.startswith(family) or name.removeprefix(family) not in suffixes:
         return False
     if not _OF_OTHERS.fullmatch(name) and not _OF_OTHERS.fullmatch(family):
         return True
@@ -251,14 +251,14 @@ def _is_name(text: Any) -> bool:
 def _are_labels(labels: Any) -> bool:
     return (
         isinstance(labels, dict)
-        and len(labels) <= _MOST_LABELS
+        and len(labels) <= 16
         and all(_is_name(name) and not name.startswith("__") for name in labels)
-        and all(isinstance(v, str) and len(v) <= _LONGEST_VALUE for v in labels.values())
+        and all(isinstance(value, str) and len(value) <= 500 for value in labels.values())
     )
 
 
 def _sum_up(family: Metric, left_out: LeftOut) -> list[Sample]:
-    """Return a family's samples, one for each series; none if they are malformed."""
+    """Return the samples of a family, one for each series; [] if they are malformed."""
     try:
         [summed] = MultiProcessCollector._accumulate_metrics({family.name: family}, accumulate=True)
     except _PARSING_ERRORS as error:

@@ -1,4 +1,4 @@
-"""The software of a rank: the file that a command runs, its repository, its Python's packages."""
+"""The software of a rank: the source file of its command, the repository, Python's packages."""
 
 import contextlib
 import json
@@ -21,8 +21,8 @@ from mlbench.contract import names
 from mlbench.contract.records import GitState
 
 _LONGEST_ANSWER_BYTES = 1 << 20
-# As for an import, the first of several of the same name counts. The folders' times of change tell
-# whether anything was installed since.
+# Prints Python's version and packages. If several have the same name, the first one counts, as for
+# an import. The modification times of the folders show later installations.
 _QUESTION = """
 import importlib.metadata, json, os, platform, sys
 packages = {}
@@ -36,27 +36,19 @@ print(json.dumps({
     "changed": {path: os.stat(path).st_mtime for path in sys.path if os.path.exists(path)},
 }))
 """
-_PYTHON_SECONDS = 5.0
-# No other names: asking a user's script, such as python_train.sh, would run it.
-_PYTHON = re.compile(r"python[0-9.]*t?(-dbg)?")
-# As Linux reads it.
-_LONGEST_INTERPRETER = 256
-# Python's options of one letter: flags, and in the end perhaps one that takes a value.
+# Python's options of one letter: flags, then perhaps an option with a value.
 _OPTIONS = re.compile(r"-[bBdEhiIOPqRsSuvVx]*([cmWX]?)(.*)", re.DOTALL)
-# Where code lies that was installed, not written for a run.
-_INSTALLED = {"site-packages", "dist-packages"}
-_GIT_SECONDS = 3.0
-# The repository may belong to another user, as in many containers: its code is about to be run
-# anyway. Its lock is left alone, and no monitor of its files is started.
+# The repository may belong to another user, as in many containers; its code is run anyway. Its
+# lock is not taken, and no monitor of its files is started.
 _GIT = "git --no-optional-locks --literal-pathspecs -c safe.directory=* -c core.fsmonitor=false"
 
 
 def find_source(command: Sequence[str], folder: Path) -> Path | None:
-    """Return the file that a command in a folder runs; None if that cannot be told.
+    """Return the source file of a command in a folder; None if it cannot be determined.
 
-    It is a Python's script or module, or the program itself if it is named by its path. An
-    installed program only starts the code: then it is the first file that the command names, as in
-    ``bash train.sh`` or ``python -m torch.distributed.run train.py``.
+    The source is Python's script or module, or the program itself if the command contains its path.
+    For an installed program, it is the first file among the arguments, as in ``bash train.sh`` or
+    ``python -m torch.distributed.run train.py``.
     """
     program, *words = command
     if _is_python(program):
@@ -64,7 +56,7 @@ def find_source(command: Sequence[str], folder: Path) -> Path | None:
     if "/" not in program:
         return _first_file(words, folder)
     source = _existing(folder / program)
-    # Installed, such as an environment's torchrun: it lies in bin, beside lib.
+    # An installed program, such as an environment's torchrun, is in bin, next to lib.
     if source and source.parent.name == "bin" and (source.parent.parent / "lib").is_dir():
         return _first_file(words, folder) or source
     return source
@@ -88,59 +80,58 @@ def _python_source(words: Sequence[str], folder: Path) -> Path | None:
 
 
 def _module_source(module: str, folder: Path) -> Path | None:
-    """Return the file of a module that is not installed, found without importing anything."""
+    """Return the file of a module, without importing it; None for installed modules."""
     places = [str(folder), *sys.path]
     source = None
     for name in module.split("."):
         source = PathFinder.find_spec(name, places)
         places = list(source.submodule_search_locations or ()) if source else []
-    if places:  # a package: its __main__ is run
+    if places:  # the command runs the __main__ of a package
         source = PathFinder.find_spec("__main__", places)
     if source is None or source.origin is None:
         return None
     origin = Path(source.origin)
-    installed = _INSTALLED & set(origin.parts)
+    installed = {"site-packages", "dist-packages"} & set(origin.parts)
     in_library = origin.is_relative_to(sysconfig.get_path("stdlib"))
     return None if installed or in_library else _existing(origin)
 
 
 def _first_file(words: Sequence[str], folder: Path) -> Path | None:
-    return next((found for word in words if (found := _existing(folder / word))), None)
+    return next(filter(None, (_existing(folder / word) for word in words)), None)
 
 
 def _existing(path: Path) -> Path | None:
     try:
         return path.resolve() if path.is_file() else None
-    except (OSError, ValueError):  # too long for a path, or a NUL in it
+    except (OSError, ValueError):  # too long for a path, or with a NUL
         return None
 
 
 def git_state(source: Path | None, environ: Mapping[str, str]) -> GitState | None:
-    """Return the state of the repository that a file belongs to.
+    """Return the state of the repository that contains a file.
 
-    Without one, it is the commit $MLBENCH_GIT_COMMIT, which an image can set that has the code
-    without its history; without that, None.
+    Without a repository, it is the commit $MLBENCH_GIT_COMMIT, which an image without the history
+    can set. None without either.
     """
     state = _ask_git(source, environ) if source is not None else None
-    if state is None and (stated := environ.get(names.ENV_GIT_COMMIT)):
-        return GitState(stated, dirty=None, root=None)
+    if state is None and (commit := environ.get(names.ENV_GIT_COMMIT)):
+        return GitState(commit, dirty=None, root=None)
     return state
 
 
 def _ask_git(source: Path, environ: Mapping[str, str]) -> GitState | None:
-    # With variables of git's own, it would look at the repository that they name, such as one whose
-    # hook has started all this.
+    # Git's variables would select another repository, for example one whose hook runs this process.
     own_environ = {name: value for name, value in environ.items() if not name.startswith("GIT_")}
 
     def git(*arguments: str) -> str | None:
-        answer = ask([*_GIT.split(), *arguments], source.parent, own_environ, _GIT_SECONDS)
+        answer = ask([*_GIT.split(), *arguments], source.parent, own_environ, 3.0)
         return None if answer is None else answer.decode(errors="replace").strip()
 
     place = git("rev-parse", "HEAD", "--show-toplevel")
     if place is None:
         return None
     commit, _, root = place.partition("\n")
-    # Whatever the user's settings are for files that are not tracked.
+    # These options override the user's settings for untracked files.
     own = git("status", "--porcelain", "--ignored", "--untracked-files", "--", source.name)
     if own is not None and own.startswith("!!"):
         return None  # ignored, such as an installed program
@@ -150,16 +141,16 @@ def _ask_git(source: Path, environ: Mapping[str, str]) -> GitState | None:
 
 @dataclass(frozen=True)
 class Python:
-    """A Python's version, and its installed distributions with theirs."""
+    """A Python's version, and the versions of its installed distributions."""
 
     version: str
     packages: Mapping[str, str]
     changed: Mapping[str, float]
-    """When the folders that it imports from were changed last, in Unix seconds."""
+    """Last modification, in Unix seconds, of the folders from which Python imports."""
 
     @property
     def is_current(self) -> bool:
-        """Whether nothing was installed or removed since then."""
+        """Whether the folders have not changed since."""
         try:
             return all(Path(path).stat().st_mtime == at for path, at in self.changed.items())
         except OSError:
@@ -167,14 +158,14 @@ class Python:
 
 
 class Pythons:
-    """Asks Pythons, and remembers their answers: asking takes 0.1 s or more."""
+    """A cache of Pythons' versions and packages, which take 0.1 s or more to determine."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
         self._known: dict[str, Python] = {}
 
     def ask(self, executable: str) -> Python | None:
-        """Return a Python's version and packages; None if it does not answer."""
+        """Return a Python's version and packages; None if it does not respond."""
         known = self._known.pop(executable, None)
         if known is None or not known.is_current:
             known = _ask_python(executable, self._environ)
@@ -184,19 +175,20 @@ class Pythons:
 
 
 def python_of(command: Sequence[str], folder: Path, environ: Mapping[str, str]) -> str:
-    """Return the Python that a command begins with, or that its script's first line names.
+    """Return the Python at the start of a command, or in the first line of its script.
 
-    For any other command it is the agent's own.
+    For other commands, it is the agent's Python.
     """
     program = _locate(command[0], folder, environ)
     if program is not None and not _is_python(program):
-        named = next(filter(_is_python, _interpreter(Path(program))), None)
-        program = _locate(named, folder, environ) if named else None
+        interpreter = next(filter(_is_python, _interpreter(Path(program))), None)
+        program = _locate(interpreter, folder, environ) if interpreter else None
     return program or sys.executable
 
 
 def _is_python(program: str) -> bool:
-    return _PYTHON.fullmatch(Path(program).name) is not None
+    # Strict, because a user's script, such as python_train.sh, would be run to ask for its version.
+    return re.fullmatch(r"python[0-9.]*t?(-dbg)?", Path(program).name) is not None
 
 
 def _locate(program: str, folder: Path, environ: Mapping[str, str]) -> str | None:
@@ -206,22 +198,22 @@ def _locate(program: str, folder: Path, environ: Mapping[str, str]) -> str | Non
 
 
 def _interpreter(program: Path) -> Sequence[str]:
-    """Return the words after a script's ``#!``, such as those of an environment's torchrun."""
+    """Return the words after the ``#!`` of a script; () without it."""
     try:
         with program.open("rb") if program.is_file() else BytesIO() as file:
-            first = file.readline(_LONGEST_INTERPRETER)
+            first = file.readline(256)  # Linux's limit
     except OSError:
         return ()
     return first[2:].decode(errors="replace").split() if first[:2] == b"#!" else ()
 
 
 def _ask_python(executable: str, environ: Mapping[str, str]) -> Python | None:
-    # Not in a folder of code: what lies in the current one would count as installed.
-    answer = ask([executable, "-c", _QUESTION], Path("/"), environ, _PYTHON_SECONDS)
+    # Python would count packages in the current folder as installed, so that is "/".
+    output = ask([executable, "-c", _QUESTION], Path("/"), environ, 5.0)
     try:
-        said = json.loads(answer or b"")
-        packages = {str(name): str(version) for name, version in said["packages"].items()}
-        return Python(str(said["version"]), packages, dict(said["changed"]))
+        fields = json.loads(output or b"")
+        packages = {str(name): str(version) for name, version in fields["packages"].items()}
+        return Python(str(fields["version"]), packages, dict(fields["changed"]))
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         return None
 
@@ -229,9 +221,9 @@ def _ask_python(executable: str, environ: Mapping[str, str]) -> Python | None:
 def ask(
     command: Sequence[str], folder: Path, environ: Mapping[str, str], seconds: float
 ) -> bytes | None:
-    """Return the output of a command, cut if it is long; None if it fails or takes longer.
+    """Return the output of a command, cut at 1 MiB; None if it fails or exceeds ``seconds``.
 
-    In the end it is killed with its process group.
+    Its process group is killed in any case.
     """
     deadline = time.monotonic() + seconds
     try:
@@ -262,10 +254,10 @@ def ask(
 
 
 def _read_until(descriptor: int, deadline: float) -> bytes:
-    """Read to the end, or until it is enough.
+    """Read to the end, or up to the maximum length.
 
     Raises:
-        TimeoutError: the deadline came first. Whoever keeps the pipe open may never close it.
+        TimeoutError: the deadline has passed. Another process may keep the pipe open forever.
     """
     answer = b""
     ready = select.poll()

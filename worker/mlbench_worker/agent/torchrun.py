@@ -1,6 +1,6 @@
-"""torchrun: what makes the processes of all workers one job, and why one of them failed.
+"""torchrun: the variables that make the workers one job, and the reason of a failure.
 
-torchrun takes an option from its command line, or else from a variable PET_OPTION.
+torchrun reads an option from its command line, or else from a variable PET_OPTION.
 """
 
 import re
@@ -11,34 +11,31 @@ from mlbench.contract.assignment import Assignment
 from mlbench_worker.agent.files import read_json, read_regular
 from mlbench_worker.agent.network import address_towards
 
-_MOST_STDERR_BYTES = 256 << 10
-_STANDALONE, _RESTARTS = "--standalone", "--max-restarts"
-# The report that torchrun ends with, which is the message of an exception of its own.
+# torchrun ends with this report, as the message of an exception.
 _REPORT = "Root Cause (first observed failure):\n"
-_LONGEST_REPORT = 4096
 _REPORTED = re.compile(r"^  (rank|exitcode|traceback) *: (\S.*)$", re.MULTILINE)
 _TRACEBACK = "Traceback (most recent call last):\n"
 _CONTENT = re.compile(r"(?P<frames>(?:[ \t].*\n)+)(?P<error>\S.*)")
 _FRAME = re.compile(r'^  File "(?P<path>[^"\n]+)", line (?P<line>\d+)', re.MULTILINE)
-# Frames of these are not where a user's mistake is.
+# Parts of the paths of libraries, whose frames do not show the user's mistake.
 _LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3", "<frozen ")
 
 
 def variables(assignment: Assignment, error_file: Path) -> dict[str, str]:
-    """Return the variables that make torchrun on all workers one job, unless its command says more.
+    """Return the variables that make torchrun on all workers one job; its options override them.
 
-    One that is to be standalone is a job of its own on each worker.
+    With ``--standalone``, each worker is a separate job.
     """
     a = assignment
     environment = {
         "TORCHELASTIC_ERROR_FILE": str(error_file),
-        # With one store for all restarts, processes that begin anew find the addresses of old ones.
+        # With one store for all restarts, restarted processes would find addresses of old ones.
         "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
     }
-    if a.world_size == 1 or not a.master_addr or _STANDALONE in a.command:
+    if a.world_size == 1 or not a.master_addr or "--standalone" in a.command:
         return environment
-    if any(word.replace("_", "-").startswith(_RESTARTS) for word in a.command):
-        # The usual one, static, gives ranks in the order of workers, but never begins anew.
+    if any(word.replace("_", "-").startswith("--max-restarts") for word in a.command):
+        # The default, static, assigns ranks in the order of workers, but cannot restart.
         environment["PET_RDZV_BACKEND"] = "c10d"
     return environment | {
         "PET_NNODES": str(a.world_size),
@@ -54,20 +51,20 @@ def variables(assignment: Assignment, error_file: Path) -> dict[str, str]:
 
 
 def failure(error_file: Path, stderr: Path) -> str:
-    """Return ``rank 1: RuntimeError: diverged (train.py:12)``; "" if PyTorch says nothing.
+    """Return ``rank 1: RuntimeError: diverged (train.py:12)``; "" if PyTorch reports no error.
 
     Args:
-        error_file: what torchrun, or a process whose main function is a ``record``, has written.
+        error_file: file of torchrun, or of a process whose main function is a ``record``.
         stderr: the standard error of the worker's processes.
     """
-    end = read_regular(stderr, _MOST_STDERR_BYTES, from_end=True) or b""
+    end = read_regular(stderr, 256 << 10, from_end=True) or b""
     return explain(_read_error(error_file), end.decode(errors="replace"))
 
 
 def explain(error: str, stderr: str) -> str:
-    """Return the same from the error that was written, "" if none was, and the end of stderr."""
+    """Return the failure from the written error ("" if none was written) and the end of stderr."""
     before, separator, report = stderr.rpartition(_REPORT)
-    reported = dict(_REPORTED.findall(report[:_LONGEST_REPORT]))
+    reported = dict(_REPORTED.findall(report[:4096]))
     if not separator or not reported.keys() >= {"rank", "exitcode"}:
         return error
     rank, _, _ = reported["rank"].partition(" ")
@@ -80,23 +77,23 @@ def explain(error: str, stderr: str) -> str:
 
 def _read_error(path: Path) -> str:
     try:
-        stated: Any = read_json(path)["message"]
-        if isinstance(stated, str):
-            return stated
-        return describe(str(stated["extraInfo"]["py_callstack"])) or str(stated["message"])
+        message: Any = read_json(path)["message"]
+        if isinstance(message, str):
+            return message
+        return describe(str(message["extraInfo"]["py_callstack"])) or str(message["message"])
     except (OSError, ValueError, LookupError, TypeError):
         return ""
 
 
 def last_error(text: str, rank: str) -> str:
-    """Return the last error of a rank in a text; that of any if no lines tell their rank."""
+    """Return the last error of a rank in a text; of any rank if lines are not labelled."""
     return describe(lines_of(text, rank)) or describe(text)
 
 
 def lines_of(text: str, rank: str) -> str:
-    """Return what a rank has written in a text, or all where no line tells its rank.
+    """Return the lines of a rank in a text, or all lines if they are not labelled.
 
-    PyTorch puts ``[rank1]: `` before the lines of a process that has joined its group.
+    PyTorch labels the lines of a process that has joined its group: ``[rank1]: ``.
     """
     start = f"[rank{rank}]: "
     own = [line.removeprefix(start) for line in text.splitlines() if line.startswith(start)]
@@ -109,11 +106,11 @@ def last_traceback(text: str) -> re.Match[str] | None:
 
 
 def describe(text: str) -> str:
-    """Return the error of the last traceback in a text, and the user's line that it comes from."""
-    found = last_traceback(text)
-    if found is None:
+    """Return the error of the last traceback in a text, with the line of the user's code."""
+    traceback = last_traceback(text)
+    if traceback is None:
         return ""
-    frames = _FRAME.findall(found["frames"])
+    frames = _FRAME.findall(traceback["frames"])
     own = [frame for frame in frames if not any(part in frame[0] for part in _LIBRARIES)]
-    where = [f" ({Path(path).name}:{line})" for path, line in (own or frames)[-1:]]
-    return "".join([found["error"], *where])
+    place = [f" ({Path(path).name}:{line})" for path, line in (own or frames)[-1:]]
+    return "".join([traceback["error"], *place])

@@ -1,6 +1,6 @@
-"""Tell the TrainJob of a Kubeflow Trainer how a rank's training goes (its KEP-2779).
+"""Report the progress of a training to the TrainJob of a Kubeflow Trainer (its KEP-2779).
 
-Kubeflow says in three variables where: the address, and the files of its certificate and a token.
+Kubeflow sets three variables: an address, and the files of its certificate and of a token.
 """
 
 import json
@@ -24,10 +24,8 @@ _URL = "KUBEFLOW_TRAINER_SERVER_URL"
 _CERTIFICATE = "KUBEFLOW_TRAINER_SERVER_CA_CERT"
 _TOKEN = "KUBEFLOW_TRAINER_SERVER_TOKEN"  # noqa: S105 - the variable that names its file
 _EVERY_SECONDS = 10.0
-_TIMEOUT_SECONDS = 5.0
-_CHUNK_BYTES = 1 << 20
 _MOST_METRICS = 50
-# Settings that say how long a training is, with the metric that says how far it is.
+# Settings for the length of a training, with the metric for its progress.
 _LENGTHS = {
     "max_steps": names.STEP,
     "steps": names.STEP,
@@ -38,7 +36,7 @@ _LENGTHS = {
 
 
 class Progress:
-    """What the lines of a metrics file say by now."""
+    """The progress of a training, from the lines of its metrics file."""
 
     def __init__(self) -> None:
         self._metrics: dict[str, float] = {}
@@ -46,7 +44,7 @@ class Progress:
         self._began = time.monotonic()
 
     def add(self, line: bytes) -> None:
-        """Learn from a line; one that is malformed says nothing."""
+        """Add a line. Malformed lines are ignored."""
         try:
             fields = _object(json.loads(line))
         except ValueError:
@@ -62,7 +60,7 @@ class Progress:
                 self._lengths[name] = value
 
     def status(self, now: datetime, *, has_finished: bool = False) -> Mapping[str, Any]:
-        """Return the fields of a TrainJob's ``trainerStatus``; what is not known is left out."""
+        """Return the fields of a TrainJob's ``trainerStatus``, without unknown ones."""
         parts = [
             self._metrics[metric] / self._lengths[setting]
             for setting, metric in _LENGTHS.items()
@@ -96,7 +94,7 @@ class TrainJob(threading.Thread):
         self._offset = 0
 
     def run(self) -> None:
-        """Post now and then, and once more at the end."""
+        """Post regularly, and once more at the end."""
         while not self._attempt.ended.wait(_EVERY_SECONDS):
             self._post()
         ended = self._attempt.exit
@@ -104,9 +102,13 @@ class TrainJob(threading.Thread):
 
     def _post(self, *, has_finished: bool = False) -> None:
         try:
-            self._read()
+            metrics = self._attempt.streams["metrics"]
+            while data := whole_lines(metrics.read(self._offset, 1 << 20)):
+                self._offset += len(data)
+                for line in data.splitlines():
+                    self._progress.add(line)
             status = self._progress.status(datetime.now(UTC), has_finished=has_finished)
-            # Both files are replaced now and then.
+            # The files are read each time, because Kubeflow replaces them.
             token = Path(self._environ[_TOKEN]).read_text().strip()
             context = ssl.create_default_context(cafile=self._environ[_CERTIFICATE])
             request = Request(  # noqa: S310 - Kubeflow's address
@@ -114,20 +116,13 @@ class TrainJob(threading.Thread):
                 json.dumps({"trainerStatus": status}).encode(),
                 {"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
             )
-            with urlopen(request, timeout=_TIMEOUT_SECONDS, context=context):  # noqa: S310
+            with urlopen(request, timeout=5.0, context=context):  # noqa: S310
                 pass
         except (OSError, KeyError, ValueError) as error:
             log.warning("the TrainJob cannot be told how its training goes: %s", error)
 
-    def _read(self) -> None:
-        metrics = self._attempt.streams["metrics"]
-        while data := whole_lines(metrics.read(self._offset, _CHUNK_BYTES)):
-            self._offset += len(data)
-            for line in data.splitlines():
-                self._progress.add(line)
-
 
 def start(attempt: Attempt, environ: Mapping[str, str]) -> None:
-    """Tell the TrainJob that this process is in, if it is in one, of the progress of its rank 0."""
+    """Report the progress of rank 0 to the TrainJob that this process belongs to, if any."""
     if environ.get(_URL) and attempt.assignment.rank == 0:
         TrainJob(attempt, environ).start()

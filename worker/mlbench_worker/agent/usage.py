@@ -1,4 +1,4 @@
-"""What a rank uses whose processes others start, as the exporter tells it of worker pods."""
+"""Resource usage of an external rank, under the names of the exporter's series for worker pods."""
 
 import os
 import resource
@@ -16,28 +16,29 @@ _PAGE_BYTES = resource.getpagesize()
 
 
 def read_usage(root: int | None, gpus: Gpus | None = None) -> Mapping[ResourceName, float]:
-    """Return what a process and its descendants use, without this process; nothing if it is gone.
+    """Return the usage of a process and its descendants, without this process; empty if it ended.
 
-    Seconds of CPU time and bytes. In a container whose memory is limited, the memory is that of all
-    in it, as the kernel counts it against the limit. The traffic is that of a pod, which has a
-    network of its own, and so are its ``gpus``, if no other rank is in it: there the driver's
-    process ids are those of the machine. Else they are those on which only these processes compute.
+    Units are seconds of CPU time and bytes. In a container with a memory limit, the memory is that
+    of the whole container, as counted by the kernel against the limit. Traffic is known in a pod
+    only. In a pod with a single rank, all ``gpus`` count as the rank's, because the driver reports
+    process ids of the machine instead of the pod. Otherwise, only GPUs count that no other process
+    uses.
     """
     table = process_table()
     if root is None or root not in table:
         return {}
     own = {root, *descendants_in(table, root)} - {os.getpid()}
-    held = shared = 0
+    resident = shared = 0
     for pid in own:
-        with suppress(OSError):  # it is gone
-            _, its_held, its_shared, *_ = Path(f"/proc/{pid}/statm").read_text().split()
-            held += int(its_held) * _PAGE_BYTES
-            shared += int(its_shared) * _PAGE_BYTES
+        with suppress(OSError):  # the process has ended
+            _, resident_pages, shared_pages, *_ = Path(f"/proc/{pid}/statm").read_text().split()
+            resident += int(resident_pages) * _PAGE_BYTES
+            shared += int(shared_pages) * _PAGE_BYTES
     usage: dict[ResourceName, float] = {
         "container_cpu_usage_seconds_total": round(total_seconds(table[pid] for pid in own), 6),
-        "container_memory_usage_bytes": held,
-        # Without pages of files and shared memory, which several processes map.
-        "container_memory_working_set_bytes": held - shared,
+        "container_memory_usage_bytes": resident,
+        # Without pages of files and shared memory, which several processes may map.
+        "container_memory_working_set_bytes": resident - shared,
         "container_processes": len(own),
     }
     if group := group_memory():
@@ -49,14 +50,14 @@ def read_usage(root: int | None, gpus: Gpus | None = None) -> Mapping[ResourceNa
         is_alone = is_pod and os.environ.get("LOCAL_WORLD_SIZE", "1") == "1"
         usage |= gpus.used_by(None if is_alone else own)
     if is_pod:
-        carried = parse_traffic(TABLE.read_text())
-        usage["container_network_receive_bytes_total"] = carried.received
-        usage["container_network_transmit_bytes_total"] = carried.sent
+        traffic = parse_traffic(TABLE.read_text())
+        usage["container_network_receive_bytes_total"] = traffic.received
+        usage["container_network_transmit_bytes_total"] = traffic.sent
     return usage
 
 
 def free_memory(root: int | None) -> float:
-    """Return the bytes that a process and its descendants, or its machine, can still have."""
+    """Return the bytes of memory still available to a process, in its container or machine."""
     usage = read_usage(root)
     limit = usage.get("container_spec_memory_limit_bytes")
     if limit is None:
