@@ -1,1 +1,1 @@
-"""What an agent finds out of its rank when the run hangs or fails, before it is killed."""
+"""Evidence and profiles of a rank, gathered on request while a run hangs or fails."""

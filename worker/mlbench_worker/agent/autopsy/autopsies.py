@@ -1,4 +1,4 @@
-"""What the master asks of a rank, autopsies and profiles: each is done once, in its own thread."""
+"""Autopsies and profiles that the master requests of a rank: each is done once, in a thread."""
 
 import json
 import logging
@@ -16,24 +16,24 @@ log = logging.getLogger(__name__)
 
 
 class Autopsies:
-    """Looks into a rank whenever the master asks for it, and sends what is found."""
+    """Examines a rank when the master requests it, and sends the results."""
 
     def __init__(
         self, connect: Callable[[], Link], progress: Callable[[Attempt], JobTotals]
     ) -> None:
-        """``progress`` tells the steps of a rank."""
+        """``progress`` returns the steps of a rank."""
         self._connect = connect
         self._progress = progress
         self._last: dict[str, int] = {}
 
     def follow(self, reply: Reply, pod: str, attempt: Attempt, root: int | None) -> None:
-        """Do what a reply asks for unless it was done, as long as it may take.
+        """Start a thread for each request in a reply that is new.
 
-        ``root`` is as in ``gather``.
+        The rank's processes are ``root`` and its descendants; None if the rank has not started.
         """
 
         def look() -> bytes:
-            # Most agents never need it.
+            # Imported on request: most agents never need it.
             from mlbench_worker.agent.autopsy.gather import gather  # noqa: PLC0415
 
             return _line(gather(attempt, root, self._progress(attempt), reply.native_rank))
@@ -53,7 +53,7 @@ class Autopsies:
             try:
                 send_patiently(self._connect, path, find())
             except Exception:
-                # A rank that cannot be looked into can still train.
+                # The rank can train even if it cannot be examined.
                 log.exception("%s cannot be done", path)
 
         threading.Thread(target=run, name=kind, daemon=True).start()

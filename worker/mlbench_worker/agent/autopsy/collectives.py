@@ -1,7 +1,8 @@
-"""The collectives of a rank, as PyTorch's flight recorder tells them at a private socket.
+"""The collectives of a rank, read from PyTorch's flight recorder through a private socket.
 
-``hook/sitecustomize.py`` has each process with a process group listen. What answers needs no
-interpreter. Of gloo's collectives the recorder never knows a state, but whether they are over.
+``hook/sitecustomize.py`` starts PyTorch's server in each process with a process group. The server
+responds without the interpreter. For gloo's collectives, the recorder only knows whether they have
+ended.
 """
 
 import http.client
@@ -18,14 +19,10 @@ from typing import Any
 from mlbench.contract.autopsy import Collective
 from mlbench_worker.agent.files import read_regular
 
-# One for all backends but NCCL, and NCCL's, which other builds lack.
-_HANDLERS = ("fr_trace_json", "dump_nccl_trace_json")
-_DEFAULT_GROUP = "0"
-_TIMEOUT_SECONDS = 1.0
 _MOST_BYTES = 16 << 20
-_MOST_SOCKETS = 16
 _NO_TRACE = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
-_MOST_GROUPS, _MOST_SIZES, _LONGEST_NAME = 64, 16, 100
+"""Errors of ``read_trace`` for anything but a trace."""
+_MOST_SIZES, _LONGEST_NAME = 16, 100
 
 
 def find_collectives(
@@ -33,23 +30,23 @@ def find_collectives(
 ) -> tuple[Collective, ...]:
     """Return the last collective of each process group, the default group's first.
 
-    Of several processes that tell of one group, it is that of the last, for each of their
-    ``ranks``. None are found where no process has a group, or none answers.
+    ``ranks`` maps process ids to ranks. If several processes of a rank report the same group, the
+    one that is furthest behind counts. The result is empty if no process has a group or responds.
     """
     last: dict[tuple[int | None, str], Collective] = {}
     sockets = [path for path in folder.glob("[0-9]*") if not path.suffix]
-    for path in sockets[:_MOST_SOCKETS]:
+    for path in sockets[:16]:
         rank = ranks.get(int(path.name)) if path.name.isdecimal() else None
         for collective in _collectives_at(path):
             before = last.setdefault((rank, collective.group), collective)
             if collective.number <= before.number:
                 last[rank, collective.group] = replace(collective, rank=rank)
     in_order = sorted(last.values(), key=lambda entry: (len(entry.group), entry.group))
-    return tuple(in_order[:_MOST_GROUPS])
+    return tuple(in_order[:64])
 
 
 def left_collectives(folder: Path) -> tuple[Collective, ...]:
-    """Return those that a process has left as it failed; of several processes, the last one."""
+    """Return the collectives that a failing process has written to a file: the newest file's."""
     with suppress(OSError, *_NO_TRACE):
         newest = max(folder.glob("[0-9]*.json"), key=lambda path: path.stat().st_mtime)
         return tuple(read_trace(json.loads(read_regular(newest, _MOST_BYTES) or b"")))
@@ -57,20 +54,24 @@ def left_collectives(folder: Path) -> tuple[Collective, ...]:
 
 
 def _collectives_at(path: Path) -> Iterator[Collective]:
-    for handler in _HANDLERS:
+    # The first handler is for all backends except NCCL; the other is in builds with NCCL only.
+    for handler in ("fr_trace_json", "dump_nccl_trace_json"):
         try:
-            yield from read_trace(_ask(path, handler))
+            with closing(Connection(path)) as connection:
+                connection.request("POST", f"/handler/{handler}")
+                trace = json.loads(connection.getresponse().read(_MOST_BYTES))
+            yield from read_trace(trace)
         except OSError:
-            return  # A process that does not answer now, as a stopped one, never does.
+            return  # The process does not respond, for example because it is stopped.
         except (http.client.HTTPException, *_NO_TRACE):
-            pass  # Whatever answers there.
+            pass  # The user's code could have opened the socket.
 
 
 def read_trace(trace: Mapping[str, Any]) -> list[Collective]:
-    """Return the last collective of each group in what a recorder tells.
+    """Return the last collective of each group in a trace of the flight recorder.
 
     Raises:
-        ValueError, TypeError, KeyError, AttributeError: it is something else.
+        ValueError, TypeError, KeyError, AttributeError: it is not such a trace.
     """
     last: dict[str, Mapping[str, Any]] = {}
     for entry in trace.get("entries", []):
@@ -80,7 +81,7 @@ def read_trace(trace: Mapping[str, Any]) -> list[Collective]:
         str(group): int(status["last_enqueued_collective"])
         for group, status in trace["pg_status"].items()
     }
-    numbers = {_DEFAULT_GROUP: 0, **entered}
+    numbers = {"0": 0, **entered}  # "0" is the default group
     return [_collective(group, number, last.get(group, {})) for group, number in numbers.items()]
 
 
@@ -96,22 +97,16 @@ def _collective(group: str, number: int, entry: Mapping[str, Any]) -> Collective
     )
 
 
-def _ask(path: Path, handler: str) -> Any:
-    with closing(Connection(path)) as connection:
-        connection.request("POST", f"/handler/{handler}")
-        return json.loads(connection.getresponse().read(_MOST_BYTES))
-
-
 class Connection(http.client.HTTPConnection):
-    """A connection to the server of PyTorch in a process, at its socket."""
+    """A connection to PyTorch's server in a process, through its socket."""
 
-    def __init__(self, path: Path, timeout: float = _TIMEOUT_SECONDS) -> None:
+    def __init__(self, path: Path, timeout: float = 1.0) -> None:
         super().__init__("localhost", timeout=timeout)
         self._path = path
 
     def connect(self) -> None:
         """Connect, or raise an OSError."""
-        # A socket's path is short, the folder's may be long.
+        # The path of a socket has at most 108 bytes: /proc shortens that of the folder.
         folder = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY)
         self.sock = socket.socket(socket.AF_UNIX)
         try:

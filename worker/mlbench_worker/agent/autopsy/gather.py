@@ -1,6 +1,6 @@
-"""Gather the evidence of a rank: each source has its own limit, and none can keep the others away.
+"""Gather the evidence of a rank: each source has a time limit, and cannot block the others.
 
-Nothing is gathered, and nothing is paid, before it is asked for.
+Gathering happens only on request, so that runs without a hang have no cost.
 """
 
 import json
@@ -43,15 +43,17 @@ _Reader = Callable[[int], Sequence[Thread]]
 def gather(
     attempt: Attempt, root: int | None, progress: JobTotals, native_rank: int | None = None
 ) -> Evidence:
-    """Return what can be found out of a rank in a few seconds, in bounded size.
+    """Return the evidence of a rank, gathered in a few seconds, of bounded size.
 
-    Its processes are ``root`` and what descends from it; there are none of a rank that has ended.
-    The frames of C are those of ``native_rank`` alone, if that is one of its ranks.
+    The rank's processes are ``root`` and its descendants. C frames are included for ``native_rank``
+    only, if that is a rank of these processes.
     """
     began, at = time.monotonic(), time.time()
     missing: list[str] = []
     processes = _processes(root) if attempt.exit is None and root is not None else []
-    processes = [replace(one, phase=_phase(attempt.autopsy, one.pid)) for one in processes]
+    for index, process in enumerate(processes):
+        mark = read_regular(mark_of(attempt.autopsy, process.pid), 1) or b""
+        processes[index] = replace(process, phase=phase_in(mark) or "")
     ranks = {process.pid: process.rank for process in processes if process.rank is not None}
     stderr_end = _end(attempt.streams["stderr"])
     if attempt.exit is None:
@@ -59,20 +61,25 @@ def gather(
     else:
         collectives = left_collectives(attempt.autopsy)
     threads, stacks_by = _stacks(attempt.autopsy, processes, missing)
-    if not threads:  # it has failed, or is about to
+    if not threads:  # the rank has failed, or is failing
         own = torchrun.lines_of(stderr_end, str(attempt.assignment.rank))
         threads = parse_traceback(attempt.pid or 0, own)
         stacks_by = "traceback" if threads else ""
     time.sleep(_LOOK_SECONDS)
-    again = map(_look_again, processes)
-    processes = [process for process in again if process.state != "X" or process.pid == root]
-    usage = _usage(root)
+    # Look again: a state that may be momentary counts only if it was the same before.
+    for index, process in enumerate(processes):
+        if (state := state_of(process.pid)) not in _PASSING:
+            processes[index] = replace(process, state=state)
+    processes = [process for process in processes if process.state != "X" or process.pid == root]
+    usage: Mapping[str, int] = {}
+    with suppress(OSError, ValueError, KeyError):
+        usage = {name: int(value) for name, value in read_usage(root).items()}
     gpu_errors = tuple(islice(_gpu_errors(attempt.began, missing), _MOST_GPU_ERRORS))
     measured = attempt.measured
     native: Sequence[Thread] = ()
     if native_rank is not None and native_rank in (ranks.values() or [attempt.assignment.rank]):
-        its = [process for process in processes if not ranks or process.rank == native_rank]
-        native = _native(its, threads, root, missing)
+        candidates = [process for process in processes if not ranks or process.rank == native_rank]
+        native = _native(candidates, threads, root, missing)
     evidence = Evidence(
         rank=attempt.assignment.rank,
         at=at,
@@ -101,12 +108,8 @@ def gather(
     return replace(_bounded(evidence), gathered_in_seconds=time.monotonic() - began)
 
 
-def _phase(folder: Path, pid: int) -> str:
-    return phase_in(read_regular(mark_of(folder, pid), 1) or b"") or ""
-
-
 def _processes(root: int) -> list[Process]:
-    """Return a process and what descends from it, in the order in which they began."""
+    """Return a process and its descendants, in the order of their start."""
     table = kernel.process_table()
     own = {root, *kernel.descendants_in(table, root)} & table.keys()
     in_order = sorted(own - {os.getpid()}, key=lambda pid: (pid != root, table[pid].began, pid))
@@ -116,30 +119,24 @@ def _processes(root: int) -> list[Process]:
 def _process(entry: kernel.Process) -> Process:
     folder = Path(f"/proc/{entry.pid}")
     state = state_of(entry.pid)
-    # The command of one that waits for a device may keep its reader waiting too.
+    # Reading the command of a process that waits for a device may block.
     is_hidden = state == _DEVICE or names.ENV_HIDE_COMMAND in os.environ
     words = [] if is_hidden else text_of(folder / "cmdline").split("\0")
     waits_in = text_of(folder / "wchan")
     with suppress(OSError):
         threads = len(os.listdir(folder / "task"))  # noqa: PTH208 - in half the time
-        where = "" if waits_in == "0" else waits_in
+        wait_channel = "" if waits_in == "0" else waits_in
         command = (" ".join(mask_words(words)).strip() or entry.name)[:_LONGEST_COMMAND]
-        of_run = None if state == _DEVICE else other_process(entry.pid)
-        rank = of_run.rank if of_run else None
-        return Process(entry.pid, entry.parent, command, state, where, threads, rank)
+        run_process = None if state == _DEVICE else other_process(entry.pid)
+        rank = run_process.rank if run_process else None
+        return Process(entry.pid, entry.parent, command, state, wait_channel, threads, rank)
     return Process(entry.pid, entry.parent, entry.name, "X", "", 0)
-
-
-def _look_again(one: Process) -> Process:
-    """Return a process with its state now: what may be so for a moment counts if it was before."""
-    now = state_of(one.pid)
-    return one if now in _PASSING else replace(one, state=now)
 
 
 def _stacks(
     folder: Path, processes: Sequence[Process], missing: list[str]
 ) -> tuple[list[Thread], str]:
-    """Return the threads of all Pythons, and what has read the first of them."""
+    """Return the threads of all Pythons, and the name of the reader of the first of them."""
     until = time.monotonic() + _STACKS_SECONDS
     threads_of_all: list[Thread] = []
     first_by = ""
@@ -167,7 +164,7 @@ def _stacks(
 def _read_stacks(
     process: Process, readers: Mapping[str, _Reader], missing: list[str]
 ) -> tuple[Sequence[Thread], str]:
-    """Return a process's threads by the first reader that can, and which that is."""
+    """Return the threads of a process and the name of their reader: the first that succeeds."""
     failures = []
     for by, read in readers.items():
         try:
@@ -183,9 +180,9 @@ def _read_stacks(
 def _native(
     processes: Sequence[Process], threads: Sequence[Thread], root: int | None, missing: list[str]
 ) -> Sequence[Thread]:
-    """Return the threads, with frames of C, of the first of a rank's processes that is a Python.
+    """Return the threads of the first Python among the processes, with C frames.
 
-    That takes py-spy hundreds of megabytes, and the process stands still.
+    py-spy needs hundreds of megabytes for that, and stops the process meanwhile.
     """
     pythons = {thread.pid for thread in threads}
     process = next((process for process in processes if process.pid in pythons), None)
@@ -203,42 +200,35 @@ def _native(
         return ()
 
 
-def _usage(root: int | None) -> Mapping[str, int]:
-    """Return the memory that the rank uses, and its limit, where they are known."""
-    with suppress(OSError, ValueError, KeyError):
-        return {name: int(value) for name, value in read_usage(root).items()}
-    return {}
-
-
 def _end(stream: StreamFile) -> str:
-    """Return the end of a log, with secrets hidden as where it is shipped."""
+    """Return the end of a log, with secrets masked as in the shipped log."""
     begin = max(0, stream.size() - _END_BYTES)
     return stream.read(begin, _END_BYTES).decode(errors="replace")
 
 
 def _failure(attempt: Attempt) -> str:
-    """Return why a rank has failed: as is known, its last error, or its last line."""
+    """Return the rank's failure: the recorded one, the last error in its log, or the last line."""
     if attempt.failure or attempt.exit is None or attempt.exit.code == 0:
         return attempt.failure
-    said = _end(attempt.streams["stderr"]).strip()
-    return torchrun.last_error(said, str(attempt.assignment.rank)) or said.rpartition("\n")[2]
+    text = _end(attempt.streams["stderr"]).strip()
+    return torchrun.last_error(text, str(attempt.assignment.rank)) or text.rpartition("\n")[2]
 
 
 def _quiet_seconds(
     attempt: Attempt, before: Sequence[Collective], progress_at: float, at: float
 ) -> float | None:
-    """Return the seconds since the last step; none if a collective was entered meanwhile."""
-    numbers = {one.group: one.number for one in before}
-    now = find_collectives(attempt.autopsy) if before else ()
-    if any(one.number > numbers.get(one.group, one.number) for one in now):
-        return 0.0
+    """Return the seconds since the last step; 0 if a collective was entered since ``before``."""
+    numbers = {collective.group: collective.number for collective in before}
+    for collective in find_collectives(attempt.autopsy) if before else ():
+        if collective.number > numbers.get(collective.group, collective.number):
+            return 0.0
     return max(0.0, at - progress_at) if progress_at else None
 
 
 def _gpu_errors(since: float, missing: list[str]) -> Iterator[str]:
-    """Yield what the kernel has said of a GPU's errors, where it may be read.
+    """Yield the messages about GPU errors in the kernel's log, if it can be read.
 
-    ``since`` is by the monotonic clock, as its records are.
+    ``since`` is a time of the monotonic clock, as in the log.
     """
     try:
         log = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
@@ -247,14 +237,14 @@ def _gpu_errors(since: float, missing: list[str]) -> Iterator[str]:
         return
     with suppress(BlockingIOError, ValueError, IndexError), closing(os.fdopen(log, "rb")):
         for _ in range(_MOST_RECORDS):
-            with suppress(BrokenPipeError):  # the oldest ones are gone meanwhile
+            with suppress(BrokenPipeError):  # the oldest records were overwritten meanwhile
                 about, _, text = os.read(log, _END_BYTES).decode(errors="replace").partition(";")
                 if _GPU_ERROR in text and int(about.split(",")[2]) / 1e6 > since:
                     yield text.partition("\n")[0][:_LONGEST_COMMAND]
 
 
 def _bounded(evidence: Evidence) -> Evidence:
-    """Return evidence of bounded size: without the threads that are too many."""
+    """Return evidence of bounded size: without the last threads if it is too large."""
     threads, native = evidence.threads, evidence.native
     while native and len(json.dumps(asdict(evidence))) > MAX_EVIDENCE_BYTES // 2:
         native = native[: len(native) // 2]

@@ -1,8 +1,8 @@
-"""Profile a rank for some seconds: by PyTorch's own profiler, or by py-spy where it has none.
+"""Profile a rank for some seconds with PyTorch's profiler, or else with py-spy.
 
-PyTorch's is asked at the socket that ``hook/sitecustomize.py`` has processes with a process group
-listen at. It records all threads, holds that in the process's memory until it is written, and
-answers with a Chrome trace. py-spy reads the stacks of a Python and its descendants.
+PyTorch's profiler is reached through the socket that ``hook/sitecustomize.py`` opens in processes
+with a process group. It records all threads in the process's memory, and responds with a Chrome
+trace. py-spy samples the stacks of a Python and its descendants.
 """
 
 import gzip
@@ -29,18 +29,16 @@ from mlbench_worker.agent.usage import free_memory
 
 _HANDLER = "torch_profile"
 _PIECE_BYTES = 1 << 20
-# What PyTorch has recorded is written after that, for longer than it was recorded.
 _WRITING_SECONDS = 120.0
-# A small model, of which PyTorch's profiler records most calls, was seen to need half of it.
+"""Maximum time to write a profile after it was recorded, which takes longer than to record it."""
 _BYTES_PER_SECOND = 128 << 20
-_SAMPLES_PER_SECOND = 100
-_LEVEL, _GZIP = 5, 31  # as zlib calls it
+"""Memory of PyTorch's profiler: twice the measured need of a small model, with its many calls."""
 
 
 def profile(attempt: Attempt, root: int | None, seconds: int) -> tuple[Recorded, bytes]:
-    """Profile a rank; return what is to be said of it, and its file as gzip compresses it.
+    """Profile a rank; return the description of the profile, and its file, compressed by gzip.
 
-    Its processes are ``root`` and what descends from it.
+    The rank's processes are ``root`` and its descendants.
     """
     began = time.time()
     tool: Tool = ""
@@ -48,12 +46,16 @@ def profile(attempt: Attempt, root: int | None, seconds: int) -> tuple[Recorded,
     try:
         if socket := _find_pytorch(attempt.autopsy):
             tool = "pytorch"
-            _check_memory(root, seconds)
+            free = free_memory(root)
+            if free < seconds * _BYTES_PER_SECOND:
+                fits = max(0, int(free // _BYTES_PER_SECOND))
+                raise OSError(f"seconds: its worker has memory left to profile {fits} s by PyTorch")
             with attempt.profiling():
                 content = _ask_pytorch(socket, seconds)
                 table = operators.of_events(operators.trace_events(_texts(content)))
         else:
-            python, program = _find_python(root), find_spy()
+            pids = [] if root is None else [root, *descendants(root)]
+            python, program = next(filter(is_python, pids), None), find_spy()
             if program is None:
                 raise OSError("rank: there is no py-spy on its worker, nor PyTorch's profiler")
             if python is None:
@@ -65,14 +67,14 @@ def profile(attempt: Attempt, root: int | None, seconds: int) -> tuple[Recorded,
     except (OSError, http.client.HTTPException, subprocess.TimeoutExpired) as error:
         problem = str(error)[:LONGEST_TEXT] or type(error).__name__
     except (ValueError, TypeError, LookupError):
-        pass  # of the table, which other versions may not have
+        pass  # other versions of the profiler may not have such a table
     return Recorded(tool, began, time.time(), "" if content else problem, table), content
 
 
 def _find_pytorch(folder: Path) -> Path | None:
     """Return the socket of the first process that has PyTorch's profiler."""
     sockets = [path for path in folder.glob("[0-9]*") if path.name.isdecimal()]
-    for path in sorted(sockets, key=lambda one: int(one.name)):
+    for path in sorted(sockets, key=lambda path: int(path.name)):
         with suppress(OSError, http.client.HTTPException), closing(Connection(path)) as connection:
             connection.request("GET", "/handler/")
             if f'"{_HANDLER}"'.encode() in connection.getresponse().read(_PIECE_BYTES):
@@ -80,37 +82,23 @@ def _find_pytorch(folder: Path) -> Path | None:
     return None
 
 
-def _check_memory(root: int | None, seconds: int) -> None:
-    """Make sure that what is recorded has room in memory, or raise an OSError."""
-    free = free_memory(root)
-    if free < seconds * _BYTES_PER_SECOND:
-        fits = max(0, int(free // _BYTES_PER_SECOND))
-        raise OSError(f"seconds: its worker has memory left to profile {fits} s by PyTorch")
-
-
 def _ask_pytorch(socket: Path, seconds: int) -> bytes:
     with closing(Connection(socket, seconds + _WRITING_SECONDS)) as connection:
         connection.request("POST", f"/handler/{_HANDLER}?duration={seconds}")
-        answer = connection.getresponse()
-        if answer.status != HTTPStatus.OK:
-            said = answer.read(_PIECE_BYTES).decode(errors="replace").partition("\n")[0]
-            raise OSError(f"PyTorch's profiler failed: {said}")
-        return _compressed(answer)
-
-
-def _find_python(root: int | None) -> int | None:
-    if root is None:
-        return None
-    return next(filter(is_python, [root, *descendants(root)]), None)
+        response = connection.getresponse()
+        if response.status != HTTPStatus.OK:
+            message = response.read(_PIECE_BYTES).decode(errors="replace").partition("\n")[0]
+            raise OSError(f"PyTorch's profiler failed: {message}")
+        return _compressed(response)
 
 
 def _spy(program: str, pid: int, seconds: int) -> bytes:
-    """Return what py-spy sees of a process, which it does not stop, and of its descendants."""
+    """Return py-spy's profile of a process and its descendants, which keep running."""
     with NamedTemporaryFile(suffix=".json") as file:
         done = subprocess.run(
             [
                 *(program, "record", "--nonblocking", "--subprocesses", "--pid", str(pid)),
-                *("--duration", str(seconds), "--rate", str(_SAMPLES_PER_SECOND)),
+                *("--duration", str(seconds), "--rate", "100"),
                 *("--format", "speedscope", "--output", file.name),
             ],
             capture_output=True,
@@ -125,8 +113,9 @@ def _spy(program: str, pid: int, seconds: int) -> bytes:
 
 
 def _compressed(source: BinaryIO | http.client.HTTPResponse) -> bytes:
-    """Return all of it, compressed; OSError if that is too much."""
-    packer, packed = zlib.compressobj(level=_LEVEL, wbits=_GZIP), bytearray()
+    """Return the source compressed by gzip; raise an OSError if that exceeds the limit."""
+    gzip_format = 31  # zlib's number for it
+    packer, packed = zlib.compressobj(level=5, wbits=gzip_format), bytearray()
     while True:
         piece = source.read(_PIECE_BYTES)
         packed += packer.compress(piece) if piece else packer.flush()

@@ -1,8 +1,8 @@
-"""Where the threads of a rank's Pythons are: as py-spy reads it, or as each of them writes itself.
+"""The stacks of a rank's Pythons, from py-spy, faulthandler, or a traceback in the log.
 
-py-spy reads their memory, if it is there and may. Else a signal has them write their stacks to a
-pipe, if they have registered for it (``hook/sitecustomize.py``). One that has failed has told in
-its log.
+py-spy reads the memory of processes, if it is installed and permitted. Otherwise, a signal makes
+processes write their stacks to a pipe, if they have registered for it (``hook/sitecustomize.py``).
+The log of a failed process ends with a traceback.
 """
 
 import json
@@ -23,34 +23,32 @@ from mlbench_worker.agent import torchrun
 from mlbench_worker.agent.files import text_of
 from mlbench_worker.agent.sources.processes import has_open
 
-# As in hook/sitecustomize.py.
 _SHOW_STACKS = 57
-_SPY_SECONDS, _NATIVE_SECONDS, _TRIES = 2.0, 4.0, 3
-_ANSWER_SECONDS, _QUIET_SECONDS = 1.0, 0.1
-_MOST_FRAMES, _MOST_THREADS, _MOST_BYTES = 100, 64, 1 << 20
-_LONGEST_NAME, _LONGEST_FILE = 200, 400
+"""Number of the signal that hook/sitecustomize.py registers."""
+_MOST_FRAMES = 100
+_LONGEST_NAME = 200
 _THREAD = re.compile(r"(?:Current thread|Thread) (0x\w+)(?: \[(.*)\])? \(most recent call first\):")
 _FRAME = re.compile(r' *File "(.*)", line (\d+),? in (.*)')
 
 
 def find_spy() -> str | None:
-    """Return where py-spy is on this machine; None if it is not there."""
-    beside = Path(sys.executable).with_name("py-spy")
-    return str(beside) if beside.exists() else shutil.which("py-spy")
+    """Return the path of py-spy on this machine; None if it is not installed."""
+    neighbour = Path(sys.executable).with_name("py-spy")
+    return str(neighbour) if neighbour.exists() else shutil.which("py-spy")
 
 
 def spy(program: str, pid: int, *, native: bool = False) -> list[Thread]:
-    """Return the threads of a process as py-spy reads them, without stopping it.
+    """Return the threads of a process from py-spy.
 
-    With the frames of C too, if ``native``: then it stands still for up to 2 s.
+    The process keeps running, unless ``native`` requests C frames: that stops it for up to 2 s.
 
     Raises:
-        OSError: it may not, or cannot; the process may be no Python.
+        OSError: py-spy fails, for example because the process is not a Python.
     """
-    how, seconds = ("--native", _NATIVE_SECONDS) if native else ("--nonblocking", _SPY_SECONDS)
-    command = [program, "dump", how, "--json", "--pid", str(pid)]
+    mode, seconds = ("--native", 4.0) if native else ("--nonblocking", 2.0)
+    command = [program, "dump", mode, "--json", "--pid", str(pid)]
     problem = ""
-    for _ in range(_TRIES):  # the memory changes while it is read
+    for _ in range(3):  # an attempt fails if the memory changes while it is read
         try:
             done = subprocess.run(command, capture_output=True, timeout=seconds, check=False)
         except subprocess.TimeoutExpired as error:
@@ -66,18 +64,18 @@ def spy(program: str, pid: int, *, native: bool = False) -> list[Thread]:
 
 def _spied(thread: Any) -> Thread:
     frames = (
-        Frame(one["name"], one["filename"], int(one["line"]))
-        for one in thread["frames"][:_MOST_FRAMES]
+        Frame(frame["name"], frame["filename"], int(frame["line"]))
+        for frame in thread["frames"][:_MOST_FRAMES]
     )
     is_main = thread["os_thread_id"] == thread["pid"]
     return Thread(thread["pid"], thread["thread_name"] or "", is_main, tuple(frames))
 
 
 class Pipe:
-    """The pipe that a rank's Pythons write their stacks to when they are asked.
+    """The pipe to which a rank's Pythons write their stacks on request.
 
     Raises:
-        OSError: there is none.
+        OSError: the pipe does not exist.
     """
 
     def __init__(self, path: Path) -> None:
@@ -86,10 +84,10 @@ class Pipe:
         self._is_late = False
 
     def ask(self, pid: int) -> list[Thread]:
-        """Return the threads of a process as it writes them itself.
+        """Return the threads that a process writes to the pipe.
 
         Raises:
-            OSError: it has not registered for it, or does not answer.
+            OSError: the process has not registered for the signal, or does not respond.
         """
         if self._is_late:
             raise OSError("another process has yet to answer")
@@ -99,26 +97,25 @@ class Pipe:
             pass
         os.kill(pid, _SHOW_STACKS)
         text = b""
-        patience = _ANSWER_SECONDS
-        while len(text) < _MOST_BYTES and (more := self._read(patience)):
-            text += more
-            patience = _QUIET_SECONDS
+        patience = 1.0  # seconds
+        while len(text) < 1 << 20 and (piece := self._read(patience)):
+            text += piece
+            patience = 0.1
         if not text:
-            self._is_late = True  # What it writes later would be taken for another one's.
+            self._is_late = True  # later output would be attributed to another process
             raise OSError("it does not show its stacks when it is asked")
         return parse_stacks(pid, text.decode(errors="replace"))
 
     def close(self) -> None:
-        """Close it."""
         os.close(self._pipe)
 
     def _read(self, seconds: float) -> bytes:
-        """Return what is written within some seconds; nothing if there is none."""
+        """Return the data written within some seconds; b"" if nothing is written."""
         ready, _, _ = select.select([self._pipe], [], [], seconds)
         return os.read(self._pipe, 1 << 16) if ready else b""
 
     def _is_registered(self, pid: int) -> bool:
-        """Check that the signal, which ends other processes, has this one write to the pipe."""
+        """Check that a process handles the signal, which would kill it otherwise."""
         status = text_of(Path(f"/proc/{pid}/status"))
         caught = re.search(r"^SigCgt:\s*(\w+)$", status, re.MULTILINE)
         if caught is None or not int(caught[1], 16) >> (_SHOW_STACKS - 1) & 1:
@@ -127,7 +124,7 @@ class Pipe:
 
 
 def parse_stacks(pid: int, text: str) -> list[Thread]:
-    """Return the threads that faulthandler has written of a process; the main one is its last."""
+    """Return the threads in faulthandler's output for a process; its last is the main thread."""
     stacks: list[tuple[str, list[Frame]]] = []
     for line in text.splitlines():
         if thread := _THREAD.match(line):
@@ -140,22 +137,23 @@ def parse_stacks(pid: int, text: str) -> list[Thread]:
 
 
 def parse_traceback(pid: int, text: str) -> list[Thread]:
-    """Return the main thread of a process where it has failed, by a traceback that ends its log."""
+    """Return the main thread of a failed process from a traceback at the end of its log."""
     last = torchrun.last_traceback(text.rstrip())
     lines = last["frames"].splitlines() if last and last.end() == len(last.string) else ()
-    frames = [Frame(one[3], one[1], int(one[2])) for one in map(_FRAME.match, lines) if one]
+    matches = filter(None, map(_FRAME.match, lines))
+    frames = [Frame(match[3], match[1], int(match[2])) for match in matches]
     return _bounded([Thread(pid, "MainThread", True, tuple(reversed(frames[-_MOST_FRAMES:])))])
 
 
 def _bounded(threads: Iterator[Thread] | Sequence[Thread]) -> list[Thread]:
-    """Return the main thread, then others, as many and with texts as long as may be."""
-    of_python = (thread for thread in threads if thread.frames)
-    main_first = sorted(of_python, key=lambda thread: not thread.is_main)[:_MOST_THREADS]
+    """Return the main thread, then others, limited in number and in the length of texts."""
+
+    def cut(frame: Frame) -> Frame:
+        return Frame(frame.function[:_LONGEST_NAME], frame.file[-400:], frame.line)
+
+    python_threads = (thread for thread in threads if thread.frames)
+    main_first = sorted(python_threads, key=lambda thread: not thread.is_main)[:64]
     return [
-        replace(thread, name=thread.name[:_LONGEST_NAME], frames=tuple(map(_cut, thread.frames)))
+        replace(thread, name=thread.name[:_LONGEST_NAME], frames=tuple(map(cut, thread.frames)))
         for thread in main_first
     ]
-
-
-def _cut(frame: Frame) -> Frame:
-    return Frame(frame.function[:_LONGEST_NAME], frame.file[-_LONGEST_FILE:], frame.line)
