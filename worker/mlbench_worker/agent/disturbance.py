@@ -1,15 +1,14 @@
-"""Measures what keeps a rank from its cores: a thread that reads the kernel's counts now and then.
+"""Measures the time for which a rank is kept from its cores, by a thread that samples the kernel.
 
-A thread waits when it could run, and another one has the core. How much of its time a rank waited
-is judged by what all its threads did together in an interval. They wanted cores for the time that
-they ran and waited; where that is longer than the interval, as several wanted one at a time, the
-part of it that they waited counts, else the part of the interval. So a rank that sleeps does not
-wait, and neither does one with more threads wait more than one whose threads wait as much each.
+A thread waits if it could run while another thread has the core. The rank's waiting time is
+computed from all its threads over an interval. They demanded cores for the time in which they ran
+or waited. The waiting share of that time counts, or of the interval if the interval is longer. So a
+sleeping rank does not wait, and the number of threads does not matter if all wait equally.
 
-Threads wait for others at most for the part of the cores' time that others had. Of that, the share
-of MLBench's own processes on this machine is told apart from that of other programs. Beyond, they
-wait for each other, for other ranks of their run, or because of their container's limit: that is
-the run's own doing, and no disturbance.
+Waiting for other programs is limited to the share of the cores' time that others used. MLBench's
+own processes on this machine are accounted for separately. The rest is waiting for each other, for
+other ranks of the run, or because of the container's limit. The run itself causes it, so it is not
+a disturbance.
 """
 
 import logging
@@ -29,11 +28,10 @@ from mlbench_worker.agent.kernel import Kernel, Process, Snapshot, Thread
 
 log = logging.getLogger(__name__)
 
-# Intervals grow with a run up to the longest; no more than a part of a core goes into measuring.
-_SHORTEST_SECONDS, _LONGEST_SECONDS = 1.0, 5.0
-_OF_ELAPSED = 0.1
+_SHORTEST_SECONDS = 1.0
+"""Length of the first intervals; later ones are longer."""
 _PAUSE_BY_COST = 200
-_MOST_NAMES = 5
+"""Minimum ratio of an interval to the CPU time to measure it: at most 0.5 % of a core."""
 
 
 class Watch(threading.Thread):
@@ -50,10 +48,10 @@ class Watch(threading.Thread):
         """Prepare to measure.
 
         Args:
-            open_kernel: opens what the kernel counts of the rank.
-            has_recorded: checks whether the process has recorded a line.
-            is_stopped_by_fault: checks whether an injected failure stops the processes now.
-            name_others: whether to name the programs that use the rank's cores.
+            open_kernel: opens the kernel's counters of the rank.
+            has_recorded: returns whether the process has recorded a line.
+            is_stopped_by_fault: returns whether an injected fault stops the processes now.
+            name_others: whether to record the names of programs that use the rank's cores.
         """
         super().__init__(name="watch", daemon=True)
         self._open_kernel = open_kernel
@@ -64,7 +62,7 @@ class Watch(threading.Thread):
         self._halts = Halts()
         self._training: Disturbance | None = None
         self.total: Disturbance | None = None
-        """What was measured since the process began; None at first."""
+        """The disturbance since the process began; None before the first measurement."""
 
     def run(self) -> None:
         """Measure interval after interval."""
@@ -73,7 +71,7 @@ class Watch(threading.Thread):
             self._measure(kernel)
             kernel.gpus.close()
         except Exception:
-            # A machine that cannot be measured can still train.
+            # The machine can train even if it cannot be measured.
             log.exception("cannot measure any more")
 
     def _measure(self, kernel: Kernel) -> None:
@@ -91,31 +89,31 @@ class Watch(threading.Thread):
             trains = trains or self._has_recorded()
             before = after
             cost = time.thread_time() - cost_began
-            usual = min((after.at - began) * _OF_ELAPSED, _LONGEST_SECONDS)
+            usual = min((after.at - began) * 0.1, 5.0)
             pause = max(usual, _SHORTEST_SECONDS, cost * _PAUSE_BY_COST)
 
     def _is_over_after(self, seconds: float, processes: Set[int]) -> bool:
-        """Wait for some time or the end, and look meanwhile whether the processes stand still."""
+        """Wait for some seconds or until the end; check meanwhile whether processes are stopped."""
         until = time.monotonic() + seconds
-        while (left := until - time.monotonic()) > 0:
-            if self._over.wait(min(left, LOOK_SECONDS)):
+        while (remaining := until - time.monotonic()) > 0:
+            if self._over.wait(min(remaining, LOOK_SECONDS)):
                 return True
             self._halts.look(set() if self._is_stopped_by_fault() else processes)
         return False
 
     def end(self) -> Disturbance | None:
-        """End, and return what was measured over the training; None if it was too short."""
+        """End, and return the disturbance of the training; None if it was too short to measure."""
         self._over.set()
         self.join()
-        found = self._training or self.total
-        if found is None:
+        total = self._training or self.total
+        if total is None:
             return None
-        most = sorted(found.top.items(), key=lambda one: -one[1])[:_MOST_NAMES]
-        return replace(found, top=dict(most), stopped=self._halts.spans())
+        top = sorted(total.top.items(), key=lambda item: -item[1])[:5]
+        return replace(total, top=dict(top), stopped=self._halts.spans())
 
 
 def measure(before: Snapshot, after: Snapshot, cores: Set[int]) -> Disturbance:
-    """Return what happened between two snapshots of a rank that may run on some cores."""
+    """Return the disturbance between two snapshots of a rank that may run on some cores."""
     seconds = after.at - before.at
     threads = [_increase(before.threads.get(key), now) for key, now in after.threads.items()]
     running = sum(thread.running_seconds for thread in threads)
@@ -129,9 +127,9 @@ def measure(before: Snapshot, after: Snapshot, cores: Set[int]) -> Disturbance:
         siblings = max(0.0, after.sibling_seconds - before.sibling_seconds)
         others = max(0.0, busy - own - siblings)
         stolen = (after.cores.stolen_seconds - before.cores.stolen_seconds) / len(cores)
-    wanted = max(seconds, running + waited)
-    waiting = waited / wanted * seconds
-    for_others = max(0.0, waited - (throttled or 0.0)) / wanted * seconds
+    demand = max(seconds, running + waited)
+    waiting = waited / demand * seconds
+    for_others = max(0.0, waited - (throttled or 0.0)) / demand * seconds
     if others is not None:
         for_others = min(for_others, others / len(cores))
         used = max(0.0, after.stack_seconds - before.stack_seconds)
@@ -158,7 +156,7 @@ def measure(before: Snapshot, after: Snapshot, cores: Set[int]) -> Disturbance:
 
 
 def _increase(then: Thread | None, now: Thread) -> Thread:
-    """Return what a thread did; ``then`` may be an earlier thread with the same number."""
+    """Return the increase of a thread's counts; ``then`` may be another thread of that number."""
     if then is None or now.running_seconds < then.running_seconds:
         return now
     return Thread(
@@ -169,7 +167,7 @@ def _increase(then: Thread | None, now: Thread) -> Thread:
 
 
 def add(total: Disturbance | None, more: Disturbance) -> Disturbance:
-    """Return what happened in two intervals together."""
+    """Return the sum of the disturbances of two intervals."""
     if total is None:
         return more
     sums = {
@@ -199,7 +197,7 @@ def _by_name(
 ) -> dict[str, float]:
     """Return the CPU time that processes used between two snapshots, by name.
 
-    A process used the cores that it was on last, as far as is known.
+    A process counts if the core that it was on last is one of the cores.
     """
     used: dict[str, float] = {}
     for pid, now in after.items():
@@ -213,7 +211,7 @@ def _by_name(
 
 
 def collect(total: Disturbance, rank: Mapping[str, str]) -> Iterator[Metric]:
-    """Yield the series of what was measured, with a rank's labels; what is unknown has none."""
+    """Yield the series of a disturbance with the labels of a rank, without unknown values."""
     hertz = GaugeMetricFamily(
         names.WORKER_CORE_HERTZ, "Mean frequency of its cores.", labels=tuple(rank)
     )
@@ -222,9 +220,9 @@ def collect(total: Disturbance, rank: Mapping[str, str]) -> Iterator[Metric]:
         yield hertz
     for name, text, labels, values in _counters(total):
         family = CounterMetricFamily(name, text, labels=(*rank, *labels))
-        for more, value in values.items():
+        for label_values, value in values.items():
             if value is not None:
-                family.add_metric((*rank.values(), *more), value)
+                family.add_metric((*rank.values(), *label_values), value)
         if family.samples:
             yield family
 

@@ -1,7 +1,7 @@
-"""What the kernel counts of a rank's processes, its cores and its machine, as read at one moment.
+"""Snapshots of the kernel's counters of a rank's processes, its cores and its machine.
 
-The rank's processes are all that descend from the agent, as it adopts those whose parent has ended;
-of a job that another program started, all that descend from the process beside which it runs.
+The rank's processes are the descendants of the agent, which adopts those whose parent has ended.
+For an external job, they are the descendants of the recorded process.
 """
 
 import os
@@ -19,9 +19,6 @@ from mlbench_worker.agent.machine import of_groups
 _PROC = Path("/proc")
 _TICKS = os.sysconf("SC_CLK_TCK")
 _RESOURCES = ("cpu", "memory", "io")
-_INVOLUNTARY = b"nonvoluntary_ctxt_switches:"
-# The frequencies of more cores take too long to read.
-_MOST_FREQUENCIES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,56 +29,56 @@ class Process:
     parent: int
     session: int
     name: str
-    """Of a kernel's thread only what it is, such as kworker, as the rest changes."""
+    """Name of the program; for a kernel thread without its changing part, such as kworker."""
     began: int
-    """When, which tells it from a later process with the same number."""
+    """Start time in clock ticks. It differs for a later process with the same number."""
     seconds: float
     """CPU time."""
     children_seconds: float
-    """CPU time of the children that it has waited for."""
+    """CPU time of ended children that the process has waited for."""
     major_faults: int
-    """Of these children too."""
+    """Page faults that needed a disk, including those of the same children."""
     core: int
-    """The core that it was on last."""
+    """The last core of the process."""
 
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """What the scheduler counts of a thread."""
+    """The scheduler's counts of a thread."""
 
     running_seconds: float = 0.0
     waiting_seconds: float = 0.0
-    """On a core's queue, while another thread had the core."""
+    """Time on the queue of a core that ran another thread."""
     involuntary_switches: int = 0
-    """How often it lost its core to another thread."""
+    """Number of times that the thread lost its core to another thread."""
 
 
 @dataclass(frozen=True)
 class Cores:
-    """What some cores have done, summed over them."""
+    """Counts of some cores, summed over them."""
 
     busy_seconds: float
-    """In processes; interrupts are left out."""
+    """Time in processes, without interrupts."""
     stolen_seconds: float
-    """Taken by the hypervisor for other machines."""
+    """Time taken by the hypervisor for other machines."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """A moment's counts; None where the machine does not tell."""
+    """The counts at one moment; None for counts that the machine does not have."""
 
     at: float
-    """By the monotonic clock."""
+    """Time by the monotonic clock."""
     threads: Mapping[tuple[int, int], Thread]
-    """The living threads of the rank, by process and thread."""
+    """The running threads of the rank, by process id and thread id."""
     own_seconds: float
-    """CPU time of the rank's processes, also of those that have ended."""
+    """CPU time of the rank's processes, including ended ones."""
     sibling_seconds: float
-    """CPU time of the run's other ranks on the same cores, as far as they can be seen."""
+    """CPU time of the run's other visible ranks on the same cores."""
     stack_seconds: float
     """CPU time of MLBench's own processes on the same cores; 0 without a stack on this machine."""
     others: Mapping[int, Process]
-    """The processes that are neither of the run nor of the stack, as far as they can be seen."""
+    """The visible processes that belong neither to the run nor to the stack."""
     cores: Cores | None
     major_faults: int
     throttled_seconds: float | None
@@ -91,7 +88,7 @@ class Snapshot:
     hertz: float | None
     """The mean frequency of the cores."""
     gpu_limits: Set[str]
-    """What keeps the clock of a GPU down."""
+    """Reasons that limit the clock of a GPU."""
 
 
 class Kernel:
@@ -104,11 +101,14 @@ class Kernel:
         root: int | None = None,
         supervisor_lock: Path | None = None,
     ) -> None:
-        """Connect to the driver of GPUs, if there is one, which may take seconds.
+        """Connect to the driver of the GPUs, if any, which may take seconds.
 
-        ``mark`` is what the environments of all processes of the run have, as ``NAME=VALUE``; the
-        rank's descend from ``root``, by default from this one. ``supervisor_lock`` is the file
-        with the number of the process that started the stack on this machine, if there is one.
+        Args:
+            mark: a variable, as ``NAME=VALUE``, in the environments of all processes of the run.
+            cores: the cores of the rank.
+            root: the process whose descendants are the rank; None for this process.
+            supervisor_lock: a file with the process id of the supervisor of a local stack; it need
+                not exist.
         """
         self.cores = cores
         self.gpus = Gpus()
@@ -131,16 +131,18 @@ class Kernel:
             for process in foreign
             if self._leader(process) in of_run and process.core in self.cores
         )
-        others = [one for one in foreign if self._leader(one) not in of_run]
+        others = [process for process in foreign if self._leader(process) not in of_run]
         stack = self._of_stack(table, others)
-        on_cores = (one for one in others if one.pid in stack and one.core in self.cores)
+        on_cores = (
+            process for process in others if process.pid in stack and process.core in self.cores
+        )
         return Snapshot(
             at=time.monotonic(),
             threads=dict(_threads(own)),
             own_seconds=total_seconds(table[pid] for pid in own) + agent.children_seconds,
             sibling_seconds=total_seconds(siblings),
-            stack_seconds=sum(one.seconds for one in on_cores),
-            others={one.pid: one for one in others if one.pid not in stack},
+            stack_seconds=sum(process.seconds for process in on_cores),
+            others={process.pid: process for process in others if process.pid not in stack},
             cores=_cores(self.cores),
             major_faults=sum(table[pid].major_faults for pid in own),
             throttled_seconds=throttled_seconds(),
@@ -151,35 +153,39 @@ class Kernel:
                 next(of_groups(Path("/"), ("", f"{resource}.pressure")), [])
                 for resource in _RESOURCES
             ),
-            hertz=_hertz(sorted(self.cores)[:_MOST_FREQUENCIES]),
+            hertz=_hertz(sorted(self.cores)[:8]),  # reading more takes too long
             gpu_limits=self.gpus.limits(),
         )
 
     def _of_stack(self, table: Mapping[int, Process], others: Iterable[Process]) -> Set[int]:
         """Return MLBench's own processes among others: the stack's, and the ``mlbench`` commands.
 
-        Each child of the supervisor leads the session of its service. The processes of other runs
-        lead sessions of their own, so they are not the stack's.
+        Each child of the supervisor leads the session of its service. Processes of other runs are
+        in other sessions, so they do not count.
         """
-        services = {pid for pid, one in table.items() if self._supervisor == one.parent != 0}
+        services = {
+            pid for pid, process in table.items() if self._supervisor == process.parent != 0
+        }
         return {
-            one.pid
-            for one in others
-            if one.session in services or one.pid == self._supervisor or one.name == "mlbench"
+            process.pid
+            for process in others
+            if process.session in services
+            or process.pid == self._supervisor
+            or process.name == "mlbench"
         }
 
-    def _leader(self, one: Process) -> int:
-        """Return the process whose environment tells if one is of the run.
+    def _leader(self, process: Process) -> int:
+        """Return the process whose environment shows whether a process belongs to the run.
 
-        Agents start a session for each rank; others may start all ranks in that of a user.
+        Agents start a session for each rank. The ranks of an external job may share a session.
         """
-        return one.pid if self._root else one.session
+        return process.pid if self._root else process.session
 
     def _is_of_run(self, pid: int) -> bool:
-        """Check by the environment of a process if it is of the same run."""
+        """Check by the environment of a process whether it belongs to the same run."""
         try:
             return self._mark in b"\0%b" % read_proc(f"/proc/{pid}/environ")
-        except OSError:  # it is gone, or of another user
+        except OSError:  # ended, or another user's
             return False
 
 
@@ -188,7 +194,7 @@ def process_table() -> Mapping[int, Process]:
     table = {}
     for entry in os.scandir(_PROC):
         if entry.name.isdecimal():
-            with suppress(OSError):  # it is gone
+            with suppress(OSError):  # the process has ended
                 process = parse_process(read_proc(f"{entry.path}/stat"))
                 table[process.pid] = process
     return table
@@ -196,7 +202,7 @@ def process_table() -> Mapping[int, Process]:
 
 def parse_process(line: bytes) -> Process:
     """Read a process's line of /proc/PID/stat."""
-    # The name, second in the line, stands in brackets and may hold any character.
+    # The second field is the name in brackets, which may contain any character.
     head, _, tail = line.rpartition(b")")
     pid, _, name = head.partition(b" (")
     fields = tail.split()
@@ -214,47 +220,51 @@ def parse_process(line: bytes) -> Process:
 
 
 def descendants_in(table: Mapping[int, Process], ancestor: int) -> Set[int]:
-    """Return the processes of a table that descend from one."""
-    found: set[int] = set()
+    """Return the descendants of a process in a table."""
+    descendants: set[int] = set()
     newest = {ancestor}
-    while newest := {pid for pid, one in table.items() if one.parent in newest} - found:
-        found |= newest
-    return found
+    while newest := {pid for pid, entry in table.items() if entry.parent in newest} - descendants:
+        descendants |= newest
+    return descendants
 
 
 def total_seconds(processes: Iterable[Process]) -> float:
-    """Return the CPU time of processes, and of the children that they have waited for."""
+    """Return the CPU time of processes, and of ended children that they have waited for."""
     return sum(process.seconds + process.children_seconds for process in processes)
 
 
 def _threads(pids: Iterable[int]) -> Iterator[tuple[tuple[int, int], Thread]]:
-    """Yield the threads of processes, each with its key; none where schedstat is not counted."""
+    """Yield the threads of processes with their keys; nothing if the kernel has no schedstat."""
+    last_field = b"nonvoluntary_ctxt_switches:"
     for pid in pids:
         with suppress(OSError):
             for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - in half the time
                 with suppress(OSError, ValueError):
                     folder = f"/proc/{pid}/task/{thread}"
                     running, waiting, _ = map(int, read_proc(f"{folder}/schedstat").split())
-                    switches = int(read_proc(f"{folder}/status").rpartition(_INVOLUNTARY)[2])
+                    switches = int(read_proc(f"{folder}/status").rpartition(last_field)[2])
                     yield (pid, int(thread)), Thread(running / 1e9, waiting / 1e9, switches)
 
 
 def _cores(cores: Set[int]) -> Cores | None:
-    """Read what cores have done from /proc/stat (proc_stat(5)); None if it lacks one of them."""
+    """Read the counts of cores from /proc/stat (proc_stat(5)); None if a core is missing."""
     busy = stolen = 0
-    left = {f"cpu{core}".encode() for core in cores}
+    missing = {f"cpu{core}".encode() for core in cores}
     with suppress(OSError):
         for line in read_proc("/proc/stat").splitlines():
             name, *ticks = line.split()
-            if name in left:
-                left.remove(name)
+            if name in missing:
+                missing.remove(name)
                 busy += sum(map(int, ticks[:3]))  # user, nice, system
                 stolen += int(ticks[7])
-    return None if left else Cores(busy / _TICKS, stolen / _TICKS)
+    return None if missing else Cores(busy / _TICKS, stolen / _TICKS)
 
 
 def throttled_seconds(root: Path = Path("/")) -> float | None:
-    """Return for how long this control group was kept from its cores by its own limit."""
+    """Return the seconds for which the limit of this control group kept it from its cores.
+
+    None without such a count.
+    """
     for controller, name, unit in (("", "throttled_usec", 1e6), ("cpu", "throttled_time", 1e9)):
         for words in of_groups(root, (controller, "cpu.stat")):
             if name in words:
@@ -264,15 +274,15 @@ def throttled_seconds(root: Path = Path("/")) -> float | None:
 
 def _pressures(texts: Iterable[list[str]]) -> dict[str, float]:
     """Read the totals of ``some`` in files of pressure, in the order of the resources."""
-    found = {}
+    pressures = {}
     for resource, words in zip(_RESOURCES, texts, strict=True):
         if words[:1] == ["some"]:
-            found[resource] = int(words[4].removeprefix("total=")) / 1e6
-    return found
+            pressures[resource] = int(words[4].removeprefix("total=")) / 1e6
+    return pressures
 
 
 def _hertz(cores: Iterable[int]) -> float | None:
     folder = "sys/devices/system/cpu"
-    found = [text_of(Path(f"/{folder}/cpu{core}/cpufreq/scaling_cur_freq")) for core in cores]
-    known = [float(text) * 1000 for text in found if text]
-    return sum(known) / len(known) if known else None
+    texts = [text_of(Path(f"/{folder}/cpu{core}/cpufreq/scaling_cur_freq")) for core in cores]
+    frequencies = [float(text) * 1000 for text in texts if text]
+    return sum(frequencies) / len(frequencies) if frequencies else None
