@@ -39,7 +39,7 @@ def main() -> None:
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     adopt_orphans()
-    # In a container. Elsewhere the exporter has to read the worker's environment.
+    # Only in a container: on a machine, the exporter has to read the worker's environment.
     if os.getpid() == 1:
         hide_from_others()
     collector = WorkerCollector(options.pod)

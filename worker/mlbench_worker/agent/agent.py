@@ -1,4 +1,4 @@
-"""The agent's loop: report its state to the master, and do as the answer says."""
+"""The agent's loop: report its state to the master, and follow the reply."""
 
 import logging
 import os
@@ -13,7 +13,7 @@ from mlbench.contract.assignment import Assignment
 from mlbench.contract.masking import mask_words
 from mlbench.local.backoff import Backoff
 from mlbench.local.home import Home
-from mlbench.local.traffic import Traffic, traffic_from_now
+from mlbench.local.traffic import traffic_from_now
 from mlbench_worker.agent.attempt import OUTPUT, Attempt
 from mlbench_worker.agent.autopsy.autopsies import Autopsies
 from mlbench_worker.agent.facts import Facts
@@ -28,11 +28,9 @@ from mlbench_worker.agent.shipper import Shipper
 
 log = logging.getLogger(__name__)
 
-_LEAST_PATIENCE_SECONDS = 0.05
-
 
 class Agent:
-    """Runs at most one rank at a time, as the master says."""
+    """Runs at most one rank at a time, as directed by the master."""
 
     def __init__(
         self,
@@ -49,7 +47,7 @@ class Agent:
         self._connect = connect
         self._collector = collector
         self._start_in = start_in
-        # The training process gets all of it, so the pod's token must not be in it.
+        # The training process inherits all of it, so it must not contain the pod's token.
         self._environ = dict(os.environ)
         self._facts = Facts(self._environ)
         self._link = connect()
@@ -60,11 +58,10 @@ class Agent:
         self._fork_servers = ForkServers(self._environ)
         self._autopsies = Autopsies(connect, read_progress)
         self._faults = Faults(pod, connect, lambda: self._attempt, lambda: self._link.clock.offset)
-        # Until the master says that no run is active.
-        self._is_busy = True
+        self._is_busy = True  # until the master says that no run is active
 
     def run(self) -> None:
-        """Poll until ``quit`` is called; then end the training process, if there is one."""
+        """Poll until ``quit`` is called; then end the training process, if any."""
         end_left(self._folder)
         if resumed := Attempt.resume(self._folder):
             log.info("resuming what a former agent left: %s", resumed.folder.name)
@@ -75,30 +72,37 @@ class Agent:
             try:
                 patience = self._turn(backoff)
             except (OSError, RuntimeError):
-                # For instance no file descriptor or thread is left: there may be one later.
+                # For example, file descriptors or threads may be available again later.
                 log.exception("cannot go on, trying again")
                 patience = backoff.seconds()
             self._wake.wait(patience)
         self._link.close()
-        self._end()
+        # The folder of the attempt stays for the next agent.
+        if self._attempt is not None and self._attempt.exit is None:
+            self._attempt.stop()
+            while not self._attempt.ended.wait(0.1):
+                self._attempt.enforce_stop()
+        if self._shipper is not None:
+            self._shipper.quit()
+            self._shipper.join()
+        self._fork_servers.close()
 
     def listen(self, host: str, port: int) -> None:
-        """Poll at once whenever a datagram comes here, in a thread; without it, when it is time."""
+        """Start a thread that polls immediately after each datagram, besides the regular polls."""
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        woken = socket.socket(family, socket.SOCK_DGRAM)
+        wakeups = socket.socket(family, socket.SOCK_DGRAM)
         try:
-            woken.bind((host, port))
+            wakeups.bind((host, port))
         except OSError as error:
             log.warning("the master cannot wake this agent: %s", error)
-            woken.close()
+            wakeups.close()
             return
 
         def run() -> None:
             while True:
-                woken.recv(1)
+                wakeups.recv(1)
                 self._wake.set()
-                # However many come: anybody may send them.
-                time.sleep(_LEAST_PATIENCE_SECONDS)
+                time.sleep(0.05)  # anybody may send datagrams: this limits the polls per second
 
         threading.Thread(target=run, name="listener", daemon=True).start()
 
@@ -108,9 +112,17 @@ class Agent:
         self._wake.set()
 
     def _turn(self, backoff: Backoff) -> float:
-        """Poll, do what the master says, and return the seconds until the next poll."""
+        """Poll, follow the reply, and return the seconds until the next poll."""
+        report: dict[str, object] = {
+            "state": "idle",
+            "ip": address_towards(),
+            "pod_uid": self._pod_uid,
+            "fork_server": self._fork_servers.are_ready,
+        }
+        if self._attempt is not None:
+            report |= self._attempt.report()
         try:
-            reply = self._link.poll(self._pod, self._report())
+            reply = self._link.poll(self._pod, report)
         except (LinkError, RefusedError) as error:
             patience = backoff.seconds()
             log.warning("cannot poll, trying again in %.1f s: %s", patience, error)
@@ -124,17 +136,6 @@ class Agent:
             self._attempt.remember_exit()
         self._fork_servers.note(is_busy=self._is_busy)
         return patience
-
-    def _report(self) -> dict[str, object]:
-        report: dict[str, object] = {
-            "state": "idle",
-            "ip": address_towards(),
-            "pod_uid": self._pod_uid,
-            "fork_server": self._fork_servers.are_ready,
-        }
-        if self._attempt is None:
-            return report
-        return report | self._attempt.report()
 
     def _follow(self, reply: Reply) -> None:
         match reply.do:
@@ -150,7 +151,7 @@ class Agent:
     def _start(self, assignment: Assignment) -> None:
         for old in self._folder.glob("run-*"):
             remove(old)
-        if self._pod_uid:  # its disk is small, and goes with it
+        if self._pod_uid:  # the disk of a pod is small, and is deleted with the pod
             remove(self._folder / OUTPUT)
         assignment = replace(assignment, working_dir=assignment.working_dir or str(self._start_in))
         try:
@@ -159,11 +160,11 @@ class Agent:
             log.exception("cannot make a folder for run %d", assignment.run_id)
             attempt = Attempt(self._folder / "none", assignment, lambda path: None)
             attempt.fail(f"it cannot keep its files: {error}")
-        # The shipper first: there may be no thread left for it, and no process may go without.
+        # The shipper comes first: without a thread for it, the process must not start.
         self._take(attempt)
         if attempt.exit is None:
             self._begin(attempt)
-        self._wake.set()  # tell the master at once
+        self._wake.set()  # report to the master immediately
 
     def _begin(self, attempt: Attempt) -> None:
         attempt.remove_old_checkpoints()
@@ -175,13 +176,17 @@ class Agent:
             if attachment:
                 network = attach(attachment, Home.from_environ(self._environ).switch)
             self._state_machine(attempt, network, is_forked=server is not None)
+            # Without its own network or a pod, a rank shares the machine's network.
+            traffic = network.traffic if network else None
+            if traffic is None and self._pod_uid:
+                traffic = traffic_from_now()
             attempt.start(
                 self._environ,
                 on_exit=self._wake.set,
                 network=network,
                 clock_offset_seconds=offset.seconds if offset else 0.0,
-                traffic=self._counter(network),
-                # In a cluster, whose pods have uids, others are none of its users' business.
+                traffic=traffic,
+                # In a cluster, users must not see the programs of other users.
                 name_others=not self._pod_uid,
                 forkserver=server,
             )
@@ -191,19 +196,13 @@ class Agent:
                 network.close()
             attempt.fail(f"its agent cannot start it: {error}")
 
-    def _counter(self, network: Network | None) -> Callable[[], Traffic] | None:
-        """Return what counts a rank's traffic; None where it shares a machine's network."""
-        if network is not None:
-            return network.traffic
-        return traffic_from_now() if self._pod_uid else None
-
     def _state_machine(self, attempt: Attempt, network: Network | None, *, is_forked: bool) -> None:
         try:
             shaping = network.shaping if network else None
             offset = self._link.clock.offset
             facts = self._facts.state(attempt.assignment, offset, shaping, is_forked=is_forked)
         except Exception:
-            # A machine that cannot be described can still train.
+            # The machine can train even if its facts cannot be determined.
             log.exception("cannot state the machine of %s", attempt.folder.name)
         else:
             attempt.state(facts)
@@ -223,14 +222,3 @@ class Agent:
         self._attempt, self._shipper = attempt, shipper
         if attempt.counters.is_dir():
             self._collector.show(attempt)
-
-    def _end(self) -> None:
-        """End the process, within its grace; its folder stays for the next agent."""
-        if self._attempt is not None and self._attempt.exit is None:
-            self._attempt.stop()
-            while not self._attempt.ended.wait(0.1):
-                self._attempt.enforce_stop()
-        if self._shipper is not None:
-            self._shipper.quit()
-            self._shipper.join()
-        self._fork_servers.close()

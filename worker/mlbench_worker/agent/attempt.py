@@ -48,18 +48,17 @@ log = logging.getLogger(__name__)
 _ASSIGNMENT = "assignment.json"
 _COUNTERS, _AUTOPSY = "counters", "autopsy"
 OUTPUT = "output"
-"""Beside the attempts' folders, so that a file that stays there outlives its attempt."""
-_MAX_TRIES = 10
-# Taken at the beginning: the agent's last lines must fit on a disk that is full at the end.
-_ROOM, _ROOM_BYTES = "room", 8 << 10
+"""Folder next to those of the attempts, so that a file in it outlives its attempt."""
+_ROOM = "room"
+"""A file that reserves space, so that the agent's last lines fit on a disk that is then full."""
 
 
 class Attempt:
     """A rank's folder and process.
 
-    The folder holds the assignment, the streams, the counters and how the process ended, for
-    an agent that is started anew. The state that counts meanwhile is in memory: the command may do
-    anything to the folder, and the disk may be full.
+    The folder contains the assignment, the streams, the counters and the process's exit, for a
+    restarted agent. A running agent relies on its memory only: the command may do anything to the
+    folder, and the disk may be full.
     """
 
     def __init__(
@@ -69,15 +68,15 @@ class Attempt:
         self.counters = folder / _COUNTERS
         """The folder of prometheus-client's files of the process."""
         self.autopsy = folder / _AUTOPSY
-        """The folder with a pipe for the stacks of the rank's Pythons, and sockets of PyTorch's."""
+        """Folder with a pipe for the stacks of the rank's Pythons, and with PyTorch's sockets."""
         self.error_file = folder / "error.json"
-        """Where torchrun, or a process whose main function is a ``record``, writes its error."""
+        """File for the error of torchrun, or of a process whose main function is a ``record``."""
         self.output = folder.parent / OUTPUT / folder.name
-        """The folder for the rank's files. What is too large to be shipped stays there."""
+        """Folder for the rank's files. Files that are too large to be shipped stay there."""
         self.assignment = assignment
         self.ended = threading.Event()
         self.hurry = threading.Event()
-        """Set when the streams should be shipped at once, as at the end."""
+        """Set when the streams should be shipped immediately."""
         self.exit: Exit | None = None
         stdout, stderr, metrics, files = (self.file(stream) for stream in names.STREAMS)
         self._metrics = MetricsFile(metrics, open_stream(metrics))
@@ -91,12 +90,12 @@ class Attempt:
         self._secret = ""
         self._process: TrainingProcess | None = None
         self.network: Network | None = None
-        """Its own, while its process runs."""
+        """The rank's own network, while its process runs; None if it shares the machine's."""
         self._traffic: Callable[[], Traffic] | None = None
         self._observation: Observation | None = None
         self._profiled: list[list[float]] = []
         self.injected_stops = 0
-        """Number of injected failures that stop its processes now."""
+        """Number of active injected faults that stop the rank's processes."""
         self._killed_before = 0
         self.began = time.monotonic()
         self._failure = ""
@@ -105,12 +104,12 @@ class Attempt:
 
     @classmethod
     def create(cls, parent: Path, assignment: Assignment) -> "Attempt":
-        """Make the folder of a new attempt, which others may not enter, or raise an OSError."""
+        """Make the folder of a new attempt, private to this user, or raise an OSError."""
         a = assignment
-        # A new name, whatever was left here.
+        # A unique name: an older folder may still exist.
         prefix = f"run-{a.run_id}-attempt-{a.attempt}-rank-{a.rank}-"
-        for _ in range(_MAX_TRIES):
-            # Another rank of this machine, which has ended, removes the parent if it is empty.
+        for _ in range(10):
+            # Another rank on this machine removes the parent, if it is empty, when it ends.
             with suppress(FileNotFoundError):
                 own_folder(parent)
                 folder = Path(tempfile.mkdtemp("", prefix, parent))
@@ -123,7 +122,7 @@ class Attempt:
             with suppress(OSError):  # a file system without pipes
                 os.mkfifo(folder / _AUTOPSY / "stacks", 0o600)
             write_json(folder / _ASSIGNMENT, asdict(assignment))
-            (folder / _ROOM).write_bytes(os.urandom(_ROOM_BYTES))  # which nothing compresses
+            (folder / _ROOM).write_bytes(os.urandom(8 << 10))  # random: not compressible
             attempt = cls(folder, assignment, create_stream)
             own_folder(attempt.output)
             return attempt
@@ -133,7 +132,7 @@ class Attempt:
 
     @classmethod
     def resume(cls, parent: Path) -> "Attempt | None":
-        """Return the attempt that a former agent left unfinished; its process has ended."""
+        """Return the attempt that an earlier agent left unfinished; its process has ended."""
         for folder in sorted(parent.glob("run-*")):
             try:
                 return cls.open(folder)
@@ -145,12 +144,12 @@ class Attempt:
 
     @classmethod
     def open(cls, folder: Path, unknown: str = "") -> "Attempt":
-        """Return the attempt that a folder holds, whose process has ended.
+        """Return the attempt in a folder, whose process has ended.
 
-        ``unknown`` is its failure if the folder does not say how.
+        ``unknown`` is the failure to assume if the folder does not contain an exit.
 
         Raises:
-            FileNotFoundError, ValueError: it holds none, or not as it was made.
+            FileNotFoundError, ValueError: the assignment is missing or malformed.
         """
         attempt = cls.open_running(folder)
         attempt._note_exit(*read_exit(folder / names.EXIT_FILE, unknown))
@@ -158,44 +157,44 @@ class Attempt:
 
     @classmethod
     def open_running(cls, folder: Path) -> "Attempt":
-        """Return the attempt that a folder holds, whose process another one watches.
+        """Return the attempt in a folder, whose process is watched by another process.
 
         Raises:
-            FileNotFoundError, ValueError: as ``open``.
+            FileNotFoundError, ValueError: the assignment is missing or malformed.
         """
         return cls(folder, Assignment.from_fields(read_json(folder / _ASSIGNMENT)), open_regular)
 
     @property
     def pid(self) -> int | None:
-        """The rank's first process; None if it has not begun."""
+        """Process id of the rank's first process; None before it starts."""
         return self._process.pid if self._process else None
 
     @property
     def measured(self) -> "Disturbance | None":
-        """What has disturbed it until now; None at first."""
+        """The disturbance measured so far; None before the first measurement."""
         return self._observation.measured if self._observation else None
 
     @property
     def out_of_memory_kills(self) -> int:
-        """How many processes of the worker the kernel has killed since the rank began."""
+        """Number of the worker's processes killed by the kernel since the rank began."""
         return killed_for_memory() - self._killed_before
 
     @property
     def checkpoints(self) -> Path:
-        """The folder for the run's checkpoints, if it keeps any, the same for all its attempts."""
+        """The folder for the run's checkpoints, the same for all its attempts."""
         return self.folder.parent / "checkpoints" / f"run-{self.assignment.run_id}"
 
     @property
     def failure(self) -> str:
-        """Why the rank has failed, however its process ends; "" if it has not."""
-        words = self._failure or self._metrics.failure
+        """The reason for which the rank has failed, independent of its exit code; "" if none."""
+        reason = self._failure or self._metrics.failure
         if self._secret:
-            words = words.replace(self._secret, "*" * len(self._secret))
-        words = words[:MAX_ERROR_LENGTH]
-        return "".join(letter if letter.isprintable() else " " for letter in words)
+            reason = reason.replace(self._secret, "*" * len(self._secret))
+        reason = reason[:MAX_ERROR_LENGTH]
+        return "".join(letter if letter.isprintable() else " " for letter in reason)
 
     def remove_old_checkpoints(self) -> None:
-        """Remove all checkpoints but those of the run's former attempts."""
+        """Remove all checkpoints except those of the run's earlier attempts."""
         with suppress(OSError):
             own_folder(self.checkpoints.parent)
         for old in self.checkpoints.parent.glob("*"):
@@ -203,7 +202,7 @@ class Attempt:
                 remove(old)
 
     def file(self, stream: StreamName) -> Path:
-        """Return the file that a stream is written to."""
+        """Return the file of a stream."""
         return self.folder / ("metrics.jsonl" if stream == "metrics" else stream)
 
     def sizes(self) -> dict[StreamName, int]:
@@ -211,7 +210,7 @@ class Attempt:
         return {name: stream.size() for name, stream in self.streams.items()}
 
     def report(self) -> dict[str, object]:
-        """Return what a poll says of it."""
+        """Return the fields of a poll that describe the attempt."""
         a, ended = self.assignment, self.exit
         report = {"state": "running", "run_id": a.run_id, "attempt": a.attempt, "rank": a.rank}
         if self.failure:
@@ -222,24 +221,24 @@ class Attempt:
         return report
 
     def state(self, machine: Mapping[str, object]) -> None:
-        """State the machine's facts in the metrics stream's first line, or raise an OSError."""
+        """Write the machine's facts to the metrics stream, or raise an OSError."""
         self.append([{"machine": machine}])
 
     def append(
         self, lines: Sequence[Mapping[str, object]], *, at: float | None = None, before: str = ""
     ) -> None:
-        """Append lines of the agent's own to the metrics stream, or raise an OSError.
+        """Append lines of the agent to the metrics stream, or raise an OSError.
 
-        ``at`` is the time of those that have none, by default now; ``before`` comes before them.
+        ``at`` is the time of lines without a time, by default now. ``before`` is written first.
         """
         at = time.time() if at is None else at
         texts = (json.dumps({"time": at, **line}, ensure_ascii=False) for line in lines)
         data = before + "".join(f"{text}\n" for text in texts)
-        # Linux allows names that are not text; the other facts must get through.
+        # Linux allows names that are not valid text; they must not keep the rest from being sent.
         self._metrics.append(data.encode(errors="replace"))
 
     def say(self, words: str) -> None:
-        """Tell the reader of the log, if there is room."""
+        """Write a message to the log, if the disk has room."""
         with suppress(OSError):
             self.streams["stderr"].append(f"{words}\n".encode())
 
@@ -254,13 +253,20 @@ class Attempt:
         name_others: bool = False,
         forkserver: "ForkServer | None" = None,
     ) -> None:
-        """Start the process; ``on_exit`` is called, from another thread, when it has ended.
+        """Start the process.
 
-        ``clock_offset_seconds`` is the lead of this machine's clock over the master's. What keeps
-        it from starting, apart from its command, is an OSError, RuntimeError or ValueError. If
-        ``name_others``, the names of programs that use the rank's cores are stated. ``network`` is
-        one of its own, which is closed at its end; ``traffic`` counts what it carries.
-        ``forkserver`` forks the process, where it can.
+        Args:
+            environ: the environment of the agent.
+            on_exit: called from another thread when the process has ended.
+            clock_offset_seconds: the lead of this machine's clock over the master's.
+            network: the rank's own network, closed after its end; None for the machine's.
+            traffic: counts the network traffic of the rank.
+            name_others: whether to record the names of programs that use the rank's cores.
+            forkserver: forks the process; None to start a new interpreter.
+
+        Raises:
+            OSError, RuntimeError, ValueError: the process cannot be started or observed. A command
+                that cannot be executed is instead reported as the exit of the process.
         """
 
         def note(ended: Exit) -> None:
@@ -293,8 +299,8 @@ class Attempt:
     def listen(
         self, environ: Mapping[str, str], sockets: "Sockets | None" = None, root: int | None = None
     ) -> "Observation":
-        """Begin to listen to the rank; the parameters are those of ``Observation``."""
-        # Not before the first run: an agent at rest has no need of it.
+        """Start to observe the rank; ``Observation`` describes the parameters."""
+        # Imported for the first run, because an idle agent does not need it.
         from mlbench_worker.agent.observation import Observation  # noqa: PLC0415
 
         self._killed_before = killed_for_memory()
@@ -307,7 +313,7 @@ class Attempt:
 
     @contextmanager
     def profiling(self) -> Iterator[None]:
-        """Note that the rank is profiled meanwhile, which is stated at its end."""
+        """Note that the rank is profiled inside the context; the spans are recorded at its end."""
         self._profiled.append(span := [time.time(), math.inf])
         try:
             yield
@@ -317,12 +323,12 @@ class Attempt:
     def conclude(
         self, ended: Exit, failure: str = "", missing: str = "", unwritten: int = 0
     ) -> None:
-        """Take what the processes, which have ended, have still told; then note the end.
+        """Read the last output of the processes, which have ended; then note the exit.
 
-        ``missing`` is what a job that others started could not record, which is no failure of it;
-        ``unwritten`` is the number of values that its processes could not write.
+        ``missing`` describes values that an external job could not record, which is not a failure
+        of the job. ``unwritten`` is the number of values that its processes could not write.
         """
-        why = failure or self._why(ended)  # by the room that there is
+        reason = failure or self._why(ended)  # it checks the free space, before the room is freed
         with suppress(OSError):
             (self.folder / _ROOM).unlink()
         lines: list[Mapping[str, object]] = []
@@ -345,37 +351,36 @@ class Attempt:
             lines.append({"not_recorded": counts})
         if lines:
             with suppress(OSError):
-                # The process's last line may have been cut.
+                # The last line of the process may be incomplete.
                 self.append(lines, at=ended.at, before="\n")
         if self.out_of_memory_kills > 0:
             limit = memory_limit()
-            most = f", {limit / 2**20:.0f} MiB" if limit is not None else ""
-            self.say(f"out of memory: the kernel killed a process at the worker's limit{most}")
-        lost = self._observation.failure if self._observation else ""
-        words = why or lost
+            size = f", {limit / 2**20:.0f} MiB" if limit is not None else ""
+            self.say(f"out of memory: the kernel killed a process at the worker's limit{size}")
+        reason = reason or (self._observation.failure if self._observation else "")
         if missing:
-            words = words or (f"exit code {ended.code}" if ended.code else "")
-            words = "; ".join(filter(None, [words, missing]))
-        self._note_exit(ended, words)
+            reason = reason or (f"exit code {ended.code}" if ended.code else "")
+            reason = "; ".join(filter(None, [reason, missing]))
+        self._note_exit(ended, reason)
 
     def _why(self, ended: Exit) -> str:
-        """Return what is known of a failure besides its exit code: what torchrun says, or a disk.
+        """Return the reason of a failure, from torchrun or a full disk; "" if it is unknown.
 
-        A process that was stopped may call that an error of its own.
+        A process that was stopped may report the stop as an error, which is ignored.
         """
         if ended.code <= 0 or self._stopped:
             return ""
-        words = torchrun.failure(self.error_file, self.file("stderr"))
-        return words or why_silent(ended, self.folder)
+        reason = torchrun.failure(self.error_file, self.file("stderr"))
+        return reason or why_silent(ended, self.folder)
 
     def stop(self) -> None:
-        """Ask the process to end; ``enforce_stop`` kills it after a grace."""
+        """Ask the process to end; ``enforce_stop`` kills it after a grace period."""
         self._stopped = True
         if self._process is not None:
             self._process.stop()
 
     def enforce_stop(self) -> None:
-        """Kill the process if its grace is over."""
+        """Kill the process if its grace period is over."""
         if self._process is not None:
             self._process.enforce_stop()
 
@@ -384,22 +389,22 @@ class Attempt:
         self._note_exit(Exit(NOT_STARTED, time.time()), why)
 
     def forget(self) -> None:
-        """Close the streams; the counters stay, as Prometheus may not have scraped them yet."""
+        """Close the streams. The counters stay, because Prometheus may not have scraped them."""
         clear(self.output, self.file("files"))
-        with suppress(OSError):  # it may have what other attempts leave
+        with suppress(OSError):  # files of other attempts may be there
             self.output.parent.rmdir()
         for stream in self.streams.values():
             stream.close()
         try:
             (self.folder / _ASSIGNMENT).unlink(missing_ok=True)
         except OSError as error:
-            # The next agent will find it, and the master will tell it that it is over.
+            # The next agent will resume it, and the master will stop it.
             log.warning("%s stays: %s", self.folder, error)
 
     def remember_exit(self) -> None:
-        """Write how it ended for an agent that is started anew, unless that is done.
+        """Write the exit for a restarted agent, unless that is done.
 
-        To be called again: a disk that is full now may have room later.
+        It is called repeatedly, because a full disk may have room later.
         """
         if self.exit is None or self._remembered:
             return
@@ -408,27 +413,9 @@ class Attempt:
             self._remembered = True
 
     def _note_exit(self, ended: Exit, failure: str = "") -> None:
-        """Note the end: first in memory, where it can be reported whatever the disk does."""
-        self._pack_output()
-        self._remove_pipes()
-        self._metrics.size()  # looks once more whether all that was recorded is still there
-        self._failure = failure
-        self.exit = ended
-        self.ended.set()
-        self.hurry.set()
-        self.remember_exit()
-
-    def _remove_pipes(self) -> None:
-        """Remove pipes and sockets, which no backup of the home folder can copy."""
-        with suppress(OSError):
-            for path in self.autopsy.iterdir():
-                if not (path.is_file() or path.is_symlink()):
-                    path.unlink()
-
-    def _pack_output(self) -> None:
-        """Pack what is in the output folder, unless a former agent has: then it may be shipped."""
+        """Pack the output, and note the exit: in memory first, in case the disk is full."""
         packed = self.file("files")
-        if not packed.exists():
+        if not packed.exists():  # else an earlier agent has packed it, and perhaps shipped a part
             try:
                 words = pack(self.output, packed)
             except FileNotFoundError:
@@ -438,3 +425,14 @@ class Attempt:
             if words:
                 self.say(f"{words}: {self.output}")
         self.streams["files"] = StreamFile(packed, open_regular(packed))
+        # Pipes and sockets would break a backup of the home folder.
+        with suppress(OSError):
+            for path in self.autopsy.iterdir():
+                if not (path.is_file() or path.is_symlink()):
+                    path.unlink()
+        self._metrics.size()  # checks once more that all recorded values are still there
+        self._failure = failure
+        self.exit = ended
+        self.ended.set()
+        self.hurry.set()
+        self.remember_exit()

@@ -1,7 +1,7 @@
-"""The process beside a rank of a job that others start: it joins a run, and ships its values.
+"""The recorder process of an external rank: it joins a run, and ships the rank's values.
 
-``mlbench/tracking/companion.py`` starts it. The rank never waits for it and does not end with it:
-what the master does not take lies in a folder, for ``mlbench ship FOLDER``.
+``mlbench/tracking/companion.py`` starts the process. The rank never waits for it, and does not end
+with it. Values that the master does not accept stay in a folder, for ``mlbench ship FOLDER``.
 """
 
 import json
@@ -48,36 +48,31 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _JOB = "job.json"
-# After the end, for so long a rank waits for a master that takes nothing.
 _PATIENCE_SECONDS = 10.0
+"""Time after the rank's end to wait for a master that accepts nothing."""
 _LONGEST_BACKOFF_SECONDS = 5.0
-_LONGEST_REST_SECONDS = 60.0
-# At the end of a rank that was short.
-_POLL_SECONDS, _DESCRIBE_SECONDS = 0.5, 5.0
-_UNKNOWN = "nobody knows how it ended: its recorder and its companion were killed"
-_NOBODY = "http://master.invalid"
 
 
 def main() -> None:
-    """Record a rank that standard input describes, or ship what ``ship FOLDER`` names."""
+    """Record the rank described on standard input, or with ``ship FOLDER`` ship its values."""
     logging.basicConfig(level=logging.ERROR, format="mlbench: %(message)s")
     url, token = os.environ[names.ENV_URL], os.environ[names.ENV_TOKEN]
     if sys.argv[1:2] == ["ship"]:
         sys.exit(ship(Path(sys.argv[2]), url, token))
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # they are the rank's
-    wanted = json.loads(sys.stdin.buffer.readline())
-    (resume if "folder" in wanted else record)(wanted, url, token)
+        signal.signal(number, signal.SIG_IGN)  # these signals are meant for the rank
+    request = json.loads(sys.stdin.buffer.readline())
+    (resume if "folder" in request else record)(request, url, token)
 
 
-def record(wanted: Mapping[str, Any], url: str, token: str) -> None:
-    """Record a rank until it has ended, and all is shipped or nothing moves any more.
+def record(request: Mapping[str, Any], url: str, token: str) -> None:
+    """Record a rank until it has ended, and everything is shipped or the master accepts nothing.
 
-    ``wanted`` has a ``job`` with ``name``, ``command`` and ``working_dir``; the ``root`` that its
-    processes descend from; ``kept_in``, the folder for what is not shipped yet;
-    ``nowhere``, why there is no master to ship it to, or "".
+    ``request`` contains a ``job`` with its ``name``, ``command`` and ``working_dir``; ``root``, the
+    process whose descendants are the rank; ``kept_in``, the folder for values that are not shipped
+    yet; and ``nowhere``, the reason for which there is no master, or "".
     """
-    job = Job(**wanted["job"])
+    job = Job(**request["job"])
     assignment = Assignment(
         run_id=0,
         attempt=job.attempt,
@@ -85,26 +80,25 @@ def record(wanted: Mapping[str, Any], url: str, token: str) -> None:
         world_size=job.num_workers,
         master_addr="",
         master_port=0,
-        command=tuple(wanted["command"]),
+        command=tuple(request["command"]),
         cpus=(),
         keeps_checkpoints=False,
-        working_dir=wanted["working_dir"],
+        working_dir=request["working_dir"],
     )
+    is_hidden = names.ENV_HIDE_COMMAND in os.environ
     order = {
-        **wanted["job"],
-        "name": wanted["name"],
-        "command": "hidden"
-        if names.ENV_HIDE_COMMAND in os.environ
-        else _as_text(wanted["command"]),
-        "working_dir": wanted["working_dir"],
+        **request["job"],
+        "name": request["name"],
+        "command": "hidden" if is_hidden else _as_text(request["command"]),
+        "working_dir": request["working_dir"],
         "host": socket.gethostname(),
         "uid": secrets.token_hex(16),
         "began_at": time.time(),
     }
-    root = int(wanted["root"])
+    root = int(request["root"])
     attempt = None
     try:
-        attempt = Attempt.create(Path(wanted["kept_in"]), assignment)
+        attempt = Attempt.create(Path(request["kept_in"]), assignment)
         write_json(attempt.folder / _JOB, order)
         observation = attempt.listen(os.environ, root=root)
         variables = {
@@ -120,49 +114,50 @@ def record(wanted: Mapping[str, Any], url: str, token: str) -> None:
         return
     logs = [str(attempt.file(stream)) for stream in ("stdout", "stderr")]
     print(json.dumps({"variables": variables, "logs": logs}), flush=True)
-    # The rank runs meanwhile: what takes longer to import comes after this.
+    # The rank starts now. Slow imports come after this, so that it does not wait for them.
     from mlbench_worker.agent import trainjob  # noqa: PLC0415
     from mlbench_worker.agent.facts import Facts  # noqa: PLC0415
 
     facts = Facts(dict(os.environ))
     observation.measure(f"{names.ENV_JOB}={job.key}", name_others=True)
     rank = ForeignRank(attempt, root)
-    recording = Recording(attempt, order, url, token, facts, rank, wanted["nowhere"])
+    recording = Recording(attempt, order, url, token, facts, rank, request["nowhere"])
     rank.listen(recording.describe, recording.wake, recording.hurry)
     trainjob.start(attempt, os.environ)
     recording.run()
 
 
-def resume(wanted: Mapping[str, Any], url: str, token: str) -> None:
-    """Ship on from a ``folder`` whose companion was killed; the rest is as for ``record``."""
-    attempt = Attempt.open_running(Path(wanted["folder"]))
+def resume(request: Mapping[str, Any], url: str, token: str) -> None:
+    """Resume shipping from the ``folder`` of a killed recorder; ``record`` describes the rest."""
+    attempt = Attempt.open_running(Path(request["folder"]))
     order = read_json(attempt.folder / _JOB)
-    rank = ForeignRank(attempt, int(wanted["root"]))
-    recording = Recording(attempt, order, url, token, rank=rank, nowhere=wanted["nowhere"])
+    rank = ForeignRank(attempt, int(request["root"]))
+    recording = Recording(attempt, order, url, token, rank=rank, nowhere=request["nowhere"])
     rank.listen(lambda: None, recording.wake, recording.hurry)
     recording.run()
 
 
 def _as_text(command: Sequence[str]) -> str:
-    """Return a command as a shell would take it, without the words that are too many."""
-    words, left = [], MAX_COMMAND_LENGTH - len("... ")
+    """Return a command as a shell accepts it, cut before the master's limit of characters."""
+    words, space = [], MAX_COMMAND_LENGTH - len("... ")
     for word in command:
         words.append(shlex.quote(word))
-        left -= len(words[-1]) + 1
-        if left < 0:
+        space -= len(words[-1]) + 1
+        if space < 0:
             words[-1] = "..."
             break
     return " ".join(words).encode(errors="replace").decode()
 
 
 def ship(folder: Path, url: str, token: str) -> int:
-    """Ship what a rank has left in a folder, and return an exit code."""
+    """Ship the values that a rank has left in a folder, and return an exit code."""
+    unknown = "nobody knows how it ended: its recorder and its companion were killed"
     try:
-        attempt, order = Attempt.open(folder, _UNKNOWN), read_json(folder / _JOB)
+        attempt, order = Attempt.open(folder, unknown), read_json(folder / _JOB)
     except (FileNotFoundError, ValueError) as error:
         print(f"mlbench: {folder} holds nothing to ship: {error}", file=sys.stderr)
         return 2
-    # A run that has ended without it takes no more: then it is one of its own.
+    # If the run has ended without this rank, the rank becomes a separate run.
     for uid in (order["uid"], secrets.token_hex(16)):
         recording = Recording(attempt, {**order, "uid": uid}, url, token)
         if recording.run():
@@ -185,9 +180,9 @@ def _last_step(attempt: Attempt) -> JobTotals:
 
 
 def _progress(attempt: Attempt) -> Mapping[ProgressName, float]:
-    """Return what an agent's scrape would tell of a rank's first process, if that tells its steps.
+    """Return the series of progress as in an agent's scrape; empty if the rank records no steps.
 
-    All processes of a rank wait for each other.
+    They are those of the rank's first process, because the processes of a rank wait for each other.
     """
     totals = _last_step(attempt)
     if not totals.progress_at:
@@ -201,7 +196,7 @@ def _progress(attempt: Attempt) -> Mapping[ProgressName, float]:
 
 
 class Recording:
-    """The way of a rank to the master."""
+    """Ships a rank's values to the master."""
 
     def __init__(
         self,
@@ -213,10 +208,16 @@ class Recording:
         rank: ForeignRank | None = None,
         nowhere: str = "",
     ) -> None:
-        """``order`` is what it joins with at ``url``; ``facts`` are stated of the machine.
+        """Connect to the master at ``url``.
 
-        Of a ``rank`` that still goes on, what it uses is told, and it is asked to end when the
-        master says so. ``nowhere`` is why there is no master, so that all is kept.
+        Args:
+            attempt: the folder of the rank.
+            order: the request to join a run.
+            url: the master's URL; "" without a master.
+            token: the token to join.
+            facts: the facts to report of the machine; None if they were reported.
+            rank: the running rank, whose usage is reported, and which the master can stop.
+            nowhere: the reason for which there is no master; "" if there is one.
         """
         self._facts = facts
         self._is_polled = threading.Event()
@@ -235,33 +236,37 @@ class Recording:
         self.is_unauthorized = False
         self._has_told_end = False
         self._has_warned = False
-        self._taken: object = None
-        self._taken_at = 0.0
+        self._progress: object = None
+        self._progress_at = 0.0
         self._describer = threading.Thread(target=self._state, name="describer", daemon=True)
         if facts is not None:
             self._describer.start()
 
     def _connect(self) -> Link:
-        return Link(self._url or _NOBODY, self._token)
+        return Link(self._url or "http://master.invalid", self._token)
 
     def wake(self) -> None:
-        """Have the master told of the rank's end at once."""
+        """Report the rank's end to the master immediately."""
         self._wake.set()
 
     def hurry(self) -> None:
-        """Ship at once, because a notebook's kernel may end here, and its machine with it."""
+        """Ship immediately: a notebook's kernel may end soon, together with its machine."""
         self._attempt.hurry.set()
 
     def describe(self) -> None:
-        """Have the machine described before all is counted, in a few seconds."""
-        self._is_polled.wait(_POLL_SECONDS)
+        """Wait some seconds for the facts of the machine, which a short rank would lose."""
+        self._is_polled.wait(0.5)
         self._is_polled.set()
-        self._describer.join(_DESCRIBE_SECONDS)
+        self._describer.join(5.0)
 
     def run(self) -> bool:
-        """Go on until all is shipped, or after the rank's end nothing moves; tell which."""
+        """Run until everything is shipped, or after the rank's end the master accepts nothing.
+
+        Returns:
+            Whether everything is shipped.
+        """
         if self._url:
-            # A master that never ends its answer keeps that thread, and nothing else.
+            # A separate thread, in case the master never completes a response.
             threading.Thread(target=self._talk, name="talk", daemon=True).start()
             if not self._attempt.ended.wait(_PATIENCE_SECONDS):
                 self._warn()
@@ -275,7 +280,7 @@ class Recording:
 
     @cached_property
     def _gpus(self) -> Gpus:
-        """The machine's: connecting may take seconds, so only when they are first asked."""
+        """The GPUs of the machine, connected on first use, because that may take seconds."""
         return Gpus()
 
     def _talk(self) -> None:
@@ -283,7 +288,7 @@ class Recording:
         while True:
             self._wake.clear()
             try:
-                patience = min(self._turn(), _LONGEST_REST_SECONDS)
+                patience = min(self._turn(), 60.0)
                 backoff.reset()
                 self.is_refused = False
                 self._is_polled.set()
@@ -298,32 +303,32 @@ class Recording:
                 self._problem, self.is_refused = problem, True
                 if self._joined is not None:
                     return
-                # The run of a job before may go on for a while.
+                # An earlier run of the same job may still be active for a while.
                 patience = _LONGEST_BACKOFF_SECONDS
             except Exception as error:
-                # Whoever listens there may answer anything.
+                # Any server may listen at this address, and send any response.
                 self._problem, patience = str(error) or type(error).__name__, backoff.seconds()
                 self._warn()
             self._wake.wait(patience)
 
     def _warn(self) -> None:
-        """Say once, while the rank runs, that no master has accepted it."""
+        """Print once, while the rank runs, that no master has accepted it."""
         if self._rank is None or self._joined or self._has_warned or self._attempt.ended.is_set():
             return
         self._has_warned = True
-        who = f"{self._url} has not accepted it yet" if self._url else "no master is named"
+        reason = f"{self._url} has not accepted it yet" if self._url else "no master is named"
         rank, folder = self._order["rank"], self._attempt.folder
-        say(f"rank {rank} is recorded in {folder}: {who} ({self._problem})")
+        say(f"rank {rank} is recorded in {folder}: {reason} ({self._problem})")
 
     def _turn(self) -> float:
-        """Join, or report and do what the master asks; return the seconds until the next time."""
+        """Join if necessary, poll, and follow the reply; return the seconds until the next poll."""
         joined = self._joined or self._join()
         has_ended = self._attempt.ended.is_set()
-        about = {"ip": address_towards(), "pod_uid": self._order["uid"], **self._attempt.report()}
+        report = {"ip": address_towards(), "pod_uid": self._order["uid"], **self._attempt.report()}
         if self._rank and not has_ended:
-            used = read_usage(self._rank.root, self._gpus)
-            about["resources"] = {**used, **_progress(self._attempt)}
-        reply = self._link.poll(joined.pod, about)
+            usage = read_usage(self._rank.root, self._gpus)
+            report["resources"] = {**usage, **_progress(self._attempt)}
+        reply = self._link.poll(joined.pod, report)
         self._has_told_end = has_ended
         pid = self._rank.pid if self._rank else None
         self._autopsies.follow(reply, joined.pod, self._attempt, pid)
@@ -352,33 +357,33 @@ class Recording:
 
     def _state(self) -> None:
         assert self._facts is not None
-        self._is_polled.wait()  # which tells by how much the clocks differ
+        self._is_polled.wait()  # the first poll measures the offset of the clocks
         try:
             facts = self._facts.state(self._attempt.assignment, self._link.clock.offset)
             self._attempt.state(facts)
         except Exception:
-            # A machine that cannot be described can still train.
+            # The machine can train even if its facts cannot be determined.
             log.exception("cannot state the machine")
 
     def _is_done(self) -> bool:
         shipper = self._shipper
         if not (self._has_told_end and shipper and shipper.has_shipped_all):
             return False
-        return self._left() <= 0  # whatever it says, it may hold less
+        return self._left() <= 0  # the master may hold less than the shipper has sent
 
     def _left(self) -> int:
         return sum(self._attempt.sizes().values()) - (self._shipper.held if self._shipper else 0)
 
     def _is_stuck(self) -> bool:
-        """Tell whether the master refuses the rest, or has taken nothing for a while."""
+        """Return whether the master refuses the rest, or has accepted nothing for a while."""
         if self._shipper is not None and self._shipper.refusal:
             self._problem, self.is_refused = self._shipper.refusal, True
         if self.is_refused:
             return True
-        taken = (self._shipper.held if self._shipper else None, self._has_told_end)
-        if taken != self._taken:
-            self._taken, self._taken_at = taken, time.monotonic()
-        return time.monotonic() - self._taken_at > _PATIENCE_SECONDS
+        progress = (self._shipper.held if self._shipper else None, self._has_told_end)
+        if progress != self._progress:
+            self._progress, self._progress_at = progress, time.monotonic()
+        return time.monotonic() - self._progress_at > _PATIENCE_SECONDS
 
     def _finish(self) -> bool:
         folder = self._attempt.folder
@@ -388,12 +393,12 @@ class Recording:
         if self._shipper is not None:
             self._shipper.quit()
         self._attempt.remember_exit()
-        with suppress(OSError):  # unless the rank has left files
+        with suppress(OSError):  # not empty if the rank has left files
             self._attempt.output.rmdir()
             self._attempt.output.parent.rmdir()
-        where = f"not at {self._url}" if self._url else "at no master"
+        place = f"not at {self._url}" if self._url else "at no master"
         say(
-            f"{self._left():,} bytes of what rank {self._order['rank']} recorded are {where} "
+            f"{self._left():,} bytes of what rank {self._order['rank']} recorded are {place} "
             f"({self._problem}): they lie in {folder}, and `mlbench ship {folder}` sends them"
         )
         return False

@@ -1,4 +1,4 @@
-"""The environment of a rank's processes: who they are in their run, and where they record."""
+"""The environment of a rank's processes: their place in the run, and the files for their values."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -9,14 +9,11 @@ from mlbench_worker.agent import torchrun
 if TYPE_CHECKING:
     from mlbench_worker.agent.attempt import Attempt
 
-# As PyTorch, and the libraries that it and NumPy compute with, read them.
-_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-
 
 def of_rank(
     attempt: "Attempt", environ: Mapping[str, str], clock_offset_seconds: float
 ) -> dict[str, str]:
-    """Return the environment of a rank that its agent starts, which has itself ``environ``.
+    """Return the environment of a rank started by the agent, whose environment is ``environ``.
 
     ``clock_offset_seconds`` is the lead of this machine's clock over the master's.
     """
@@ -35,7 +32,8 @@ def of_rank(
         names.ENV_MULTIPROC_DIR: str(attempt.counters),
     }
     if a.cpus:
-        variables |= dict.fromkeys(_THREADS, str(len(a.cpus)))
+        for library in ("OMP", "MKL", "OPENBLAS"):  # used by PyTorch and NumPy
+            variables[f"{library}_NUM_THREADS"] = str(len(a.cpus))
     if a.keeps_checkpoints:
         variables[names.ENV_CHECKPOINTS] = str(attempt.checkpoints)
     if a.seed is not None:
@@ -46,7 +44,7 @@ def of_rank(
 
 
 def beside(attempt: "Attempt", environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables for a rank that others start with ``environ``, whose own stay."""
+    """Return the variables to add to the environment ``environ`` of an external rank."""
     added = torchrun.variables(attempt.assignment, attempt.error_file)
     return {
         **{name: value for name, value in added.items() if name not in environ},
@@ -55,10 +53,10 @@ def beside(attempt: "Attempt", environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def of_any_rank(attempt: "Attempt") -> dict[str, str]:
-    """Return the variables that the processes of any rank have, whoever starts them."""
+    """Return the variables common to ranks of the agent and external ranks."""
     a = attempt.assignment
     return {
-        # So that the lines before a crash reach their file.
+        # Output before a crash must reach its file.
         "PYTHONUNBUFFERED": "1",
         names.ENV_ATTEMPT: str(a.attempt),
         names.ENV_RANK: str(a.rank),

@@ -1,4 +1,4 @@
-"""How a rank's process ended, as it is kept for an agent that is started anew."""
+"""The exit of a rank's process, and its file for a restarted agent."""
 
 import logging
 import math
@@ -11,50 +11,46 @@ from mlbench_worker.agent.files import read_json, write_json
 
 log = logging.getLogger(__name__)
 
-# As the master takes it.
-_HIGHEST_CODE = 255
-# The exit code of a process whose agent ended: the guard killed it.
-_KILLED = -9
-_ROOM_FOR_WORDS_BYTES = 16 << 10
-
 
 @dataclass(frozen=True)
 class Exit:
-    """How a process ended: its code (negative: the signal), and when in Unix seconds."""
+    """The end of a process."""
 
     code: int
+    """Exit code, or the negative number of the signal that killed the process."""
     at: float
+    """Unix time in seconds."""
 
 
 def write_exit(path: Path, ended: Exit, failure: str) -> None:
-    """Write how a process ended, and its failure, or raise an OSError."""
+    """Write an exit and its failure to a file, or raise an OSError."""
     write_json(path, {**asdict(ended), "failure": failure})
 
 
 def read_exit(path: Path, unknown: str) -> tuple[Exit, str]:
-    """Read from a former agent's file how a process ended, and its failure.
+    """Read an exit and its failure from a file of an earlier agent.
 
-    If it did not, or the file was damaged, the process was killed with the agent, or nobody knows:
-    then the failure is ``unknown``.
+    If the file is missing or damaged, the process was probably killed together with the agent. The
+    failure is ``unknown`` then.
     """
     try:
         record = read_json(path)
         ended = Exit(int(record["code"]), float(record["at"]))
-        if abs(ended.code) <= _HIGHEST_CODE and math.isfinite(ended.at):
+        if abs(ended.code) <= 255 and math.isfinite(ended.at):  # the master's limits
             return ended, str(record.get("failure", ""))
     except FileNotFoundError:
         pass
     except (ValueError, TypeError, KeyError, OverflowError) as error:
         log.warning("%s does not say how the process ended: %s", path, error)
-    return Exit(_KILLED, time.time()), unknown
+    return Exit(-9, time.time()), unknown  # killed by the guard
 
 
 def why_silent(ended: Exit, folder: Path) -> str:
-    """Return a failure if a full disk may have kept the process from writing its last words."""
+    """Return a failure if a full disk may have kept the process from writing its last output."""
     try:
         disk = os.statvfs(folder)
     except OSError:
         return ""
-    if disk.f_bavail * disk.f_frsize > _ROOM_FOR_WORDS_BYTES:
+    if disk.f_bavail * disk.f_frsize > 16 << 10:
         return ""
     return f"it exited with code {ended.code} while its worker's disk was full"

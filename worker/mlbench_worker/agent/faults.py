@@ -1,4 +1,4 @@
-"""The failures that the master has for a rank: each is carried out when it is due, and reported."""
+"""Fault injection: carry out the master's faults in a rank when they are due, and report them."""
 
 import json
 import logging
@@ -23,14 +23,12 @@ from mlbench_worker.agent.sources.processes import descendants, environ_of
 
 log = logging.getLogger(__name__)
 
-# A slow worker runs for its share of each such time.
 _PERIOD_SECONDS = 0.1
-# What a process of torchrun's has, and torchrun itself has not.
-_OF_TORCHRUN = "TORCHELASTIC_RESTART_COUNT"
+"""Period in which a slowed worker runs for a part of the time, and is stopped for the rest."""
 
 
 class Faults:
-    """Carries out failures, each once, in a thread of its own."""
+    """Carries out each fault once, in a separate thread."""
 
     def __init__(
         self,
@@ -39,7 +37,7 @@ class Faults:
         current: Callable[[], Attempt | None],
         offset: Callable[[], Offset | None],
     ) -> None:
-        """``current`` tells the attempt that goes on; ``offset`` compares the master's clock."""
+        """``current`` returns the running attempt; ``offset`` this clock's lead over the master."""
         self._pod = pod
         self._connect = connect
         self._current = current
@@ -47,43 +45,45 @@ class Faults:
         self._known: set[tuple[int, int]] = set()
 
     def follow(self, due: Sequence[Mapping[str, Any]], assignment: Assignment) -> None:
-        """Carry out those of a rank that are new, each when it is due."""
-        for one in due:
-            key = (assignment.run_id, int(one["id"]))
+        """Schedule the new faults of a rank."""
+        for order in due:
+            key = (assignment.run_id, int(order["id"]))
             if key not in self._known:
                 self._known.add(key)
-                its = (*key, assignment.rank, Fault.parse(one["fault"]), float(one["at"]))
-                threading.Thread(target=self._do, args=its, name="fault", daemon=True).start()
+                fault, at = Fault.parse(order["fault"]), float(order["at"])
+                arguments = (*key, assignment.rank, fault, at)
+                threading.Thread(target=self._do, args=arguments, name="fault", daemon=True).start()
 
     def _do(self, run_id: int, number: int, rank: int, fault: Fault, at: float) -> None:
         offset = self._offset()
         ahead = offset.seconds if offset else 0.0
         time.sleep(max(0.0, at + ahead - time.time()))
         attempt, late = self._current(), time.time() - at - ahead
-        # Also the attempt may be another one by now.
-        its_rank = attempt and (attempt.assignment.run_id, attempt.assignment.rank)
-        if not attempt or its_rank != (run_id, rank) or attempt.pid is None or attempt.exit:
+        if not attempt or attempt.pid is None or attempt.exit:
+            return
+        # Another run's attempt may have started meanwhile.
+        if (attempt.assignment.run_id, attempt.assignment.rank) != (run_id, rank):
             return
         if time.monotonic() - attempt.began < late:
             return
         log.info("run %d: %s of rank %d", run_id, fault.kind, rank)
         body: dict[str, object] = {"at": time.time() - ahead, "attempt": attempt.assignment.attempt}
         try:
-            go_on = _begin(fault, attempt)
+            finish = _begin(fault, attempt)
         except (OSError, MLBenchError) as error:
-            body["problem"], go_on = str(error)[:MAX_ERROR_LENGTH], lambda: None
-        # A master that is slow must not make it last longer.
+            body["problem"], finish = str(error)[:MAX_ERROR_LENGTH], lambda: None
+        # Sent from another thread, so that a slow master does not prolong the fault.
         path = f"/api/workers/{quote(self._pod)}/runs/{run_id}/faults/{number}"
-        sent = (self._connect, path, json.dumps(body).encode())
-        threading.Thread(target=send_patiently, args=sent, daemon=True).start()
-        go_on()
+        message = (self._connect, path, json.dumps(body).encode())
+        threading.Thread(target=send_patiently, args=message, daemon=True).start()
+        finish()
 
 
 def _begin(fault: Fault, attempt: Attempt) -> Callable[[], None]:
-    """Begin a failure, and return what goes on with it to its end.
+    """Begin a fault; return a function that continues it until its end.
 
     Raises:
-        OSError, MLBenchError: it cannot be carried out.
+        OSError, MLBenchError: the fault cannot be carried out.
     """
     match fault.kind:
         case "kill":
@@ -95,15 +95,16 @@ def _begin(fault: Fault, attempt: Attempt) -> Callable[[], None]:
             return lambda: _hold_back(attempt, (fault.percent or 0.0) / 100, fault.seconds)
         case "network" if network := attempt.network:
             network.plug(is_in=False)
-            return lambda: _cut(attempt, network, fault.seconds)
+            return lambda: _reconnect(attempt, network, fault.seconds)
     raise OSError(f"there is no {fault.kind} for this worker")
 
 
 def _hold_back(attempt: Attempt, share: float, seconds: float | None) -> None:
-    """Let processes that were stopped run for a share of their time only, to the failure's end."""
+    """Let stopped processes run for a share of the time only, until the end of the fault."""
     until = math.inf if seconds is None else time.monotonic() + seconds
-    while (left := until - time.monotonic()) > 0:
-        if attempt.ended.wait(min((1 - share) * _PERIOD_SECONDS if share else left, left)):
+    while (remaining := until - time.monotonic()) > 0:
+        pause = (1 - share) * _PERIOD_SECONDS if share else remaining
+        if attempt.ended.wait(min(pause, remaining)):
             return
         if share:
             _signal(attempt, signal.SIGCONT)
@@ -113,19 +114,21 @@ def _hold_back(attempt: Attempt, share: float, seconds: float | None) -> None:
     attempt.injected_stops -= 1
 
 
-def _cut(attempt: Attempt, network: Network, seconds: float | None) -> None:
-    """Plug a network in again at the end of the failure, unless its attempt has ended."""
+def _reconnect(attempt: Attempt, network: Network, seconds: float | None) -> None:
+    """Connect a network again at the end of the fault, unless its attempt has ended."""
     if not attempt.ended.wait(seconds):
         network.plug(is_in=True)
 
 
 def _signal(attempt: Attempt, number: signal.Signals) -> None:
-    """Send a signal to the processes of a rank; of several that torchrun has, to the first one."""
+    """Send a signal to the processes of a rank, with torchrun only to the first of its ranks."""
     root = attempt.pid
     if root is None:
         return
-    every = [root, *descendants(root)]
-    root = next((pid for pid in every if _OF_TORCHRUN in environ_of(pid)), root)
+    # torchrun sets this variable for its ranks, not for itself.
+    is_rank = "TORCHELASTIC_RESTART_COUNT"
+    pids = [root, *descendants(root)]
+    root = next((pid for pid in pids if is_rank in environ_of(pid)), root)
     for pid in [root, *descendants(root)]:
         with suppress(ProcessLookupError):
             os.kill(pid, number)

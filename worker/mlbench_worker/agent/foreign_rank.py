@@ -1,4 +1,4 @@
-"""The rank of a job that others start, as the process beside it hears of it on standard input."""
+"""An external rank, whose recorder receives messages about it on standard input."""
 
 import json
 import os
@@ -18,25 +18,22 @@ from mlbench_worker.agent.process import GRACE_SECONDS
 from mlbench_worker.agent.sources.processes import descendants, state_of
 
 LOOK_SECONDS = 0.02
-# A command whose recorder was killed is ended, as what watches its job takes it for ended.
-_KILLED = "its recorder was killed, and so the command was ended"
-_UNKNOWN = "its Python ended without a word: it was killed, or left by os._exit"
 
 
 class ForeignRank:
-    """A rank whose standard input tells how it ends."""
+    """An external rank, whose end is reported on standard input."""
 
     def __init__(self, attempt: Attempt, root: int) -> None:
         self._attempt = attempt
         self.root = root
-        """The process that the rank's processes descend from."""
+        """The process whose descendants are the rank."""
         self._command: int | None = None
         self._is_asked_to_stop = False
         self._rest: tuple[int, str] | None = None
 
     @property
     def pid(self) -> int:
-        """The first process of the rank's own."""
+        """Process id of the rank's first process."""
         return self._command or self.root
 
     def listen(
@@ -45,7 +42,7 @@ class ForeignRank:
         on_end: Callable[[], None],
         on_rest: Callable[[], None],
     ) -> None:
-        """Note the rank's end, in a thread; call ``on_rest`` at the end of a notebook's cell."""
+        """Start a thread that notes the rank's end, and calls ``on_rest`` after a notebook cell."""
 
         def run() -> None:
             ended, failure, missing = self._wait(on_rest)
@@ -60,7 +57,7 @@ class ForeignRank:
         threading.Thread(target=run, name="rank", daemon=True).start()
 
     def stop(self) -> None:
-        """Ask the rank to end, once: it may take its time."""
+        """Ask the rank to end; only the first call sends a signal."""
         if self._is_asked_to_stop:
             return
         self._is_asked_to_stop = True
@@ -68,10 +65,10 @@ class ForeignRank:
             os.kill(self.pid, signal.SIGTERM)
 
     def _wait(self, on_rest: Callable[[], None]) -> tuple[Exit, str, str]:
-        """Return how the rank ended, once it has, a failure besides, and what is missing."""
+        """Wait for the rank's end; return its exit, its failure, and its missing values."""
         for line in sys.stdin.buffer:
             message = json.loads(line)
-            if "exits" in message:  # and then a byte is the code
+            if "exits" in message:  # followed by a byte with the exit code
                 byte = sys.stdin.buffer.read(1)
                 if byte:
                     return Exit(byte[0], time.time()), "", message["missing"]
@@ -84,38 +81,43 @@ class ForeignRank:
                 on_rest()
             else:
                 self._command = message["pid"]
+        # Standard input has ended without an exit: the process that writes it was killed.
         if self._command is not None:
+            # Its launcher considers the rank ended, so the command must end, too.
             _end(self._command)
         if self._rest is not None:
             code, failure = self._rest
             return Exit(code, time.time()), failure, ""
-        failure = _UNKNOWN if self._command is None else _KILLED
+        if self._command is None:
+            failure = "its Python ended without a word: it was killed, or left by os._exit"
+        else:
+            failure = "its recorder was killed, and so the command was ended"
         return Exit(-signal.SIGKILL, time.time()), failure, ""
 
 
 def _end(command: int) -> None:
-    left = [command, *descendants(command)]
+    """End a command and its descendants: by SIGTERM, and after a grace period by SIGKILL."""
+    pids = [command, *descendants(command)]
     for number in (signal.SIGTERM, signal.SIGKILL):
         deadline = time.monotonic() + GRACE_SECONDS
-        for pid in left:
+        for pid in pids:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, number)
-        # A zombie, whose parent has not waited for it, has ended.
-        while any(state_of(pid) not in "ZX" for pid in left) and time.monotonic() < deadline:
+        # A zombie has ended, although its parent has not waited for it.
+        while any(state_of(pid) not in "ZX" for pid in pids) and time.monotonic() < deadline:
             time.sleep(LOOK_SECONDS)
 
 
 def totals_of(attempt: Attempt) -> list[JobTotals]:
-    """Return the totals of a rank's processes, the one of the lowest rank first."""
+    """Return the totals of a rank's processes, in order of ranks."""
     pattern = names.totals_file(attempt.file("metrics").name, "*")
     paths = attempt.folder.glob(pattern)
     return [read_totals(path) for path in sorted(paths, key=lambda path: (len(path.name), path))]
 
 
 def say(words: str) -> None:
-    """Tell the reader of the job's output, if there still is one."""
+    """Write a message to the job's output, if that is still open."""
     with suppress(OSError):
-        sys.stderr.write(
-            f"mlbench: {visible(words)}\n"
-        )  # at once, as other ranks may write there too
+        # A single write, because other ranks may write there, too.
+        sys.stderr.write(f"mlbench: {visible(words)}\n")
         sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""The connection to the master: its two calls, how long to wait after a failure, the clocks."""
+"""The connection to the master: requests and their replies, retries, and the clock offset."""
 
 import http.client
 import json
@@ -16,100 +16,94 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-_TIMEOUT_SECONDS = 10.0
-# Later, nobody waits for what was asked of an agent.
-_PATIENCE_SECONDS = 60.0
-# Clocks drift, so older round trips say nothing.
-_LAST_OFFSETS = 8
+# Responses after which a request is not repeated.
 _REFUSED = {http.HTTPStatus.FORBIDDEN, http.HTTPStatus.NOT_FOUND, http.HTTPStatus.CONFLICT}
 _NEVER_JOINS = _REFUSED | {http.HTTPStatus.BAD_REQUEST, http.HTTPStatus.UNAUTHORIZED}
 _NEVER_TAKES = _NEVER_JOINS | {http.HTTPStatus.REQUEST_ENTITY_TOO_LARGE}
-_DONE = {http.HTTPStatus.OK, http.HTTPStatus.NO_CONTENT}
-_LONGEST_ANSWER_BYTES = 4 << 20
 
 
 class LinkError(Exception):
-    """The master did not answer, or could not; a later try may succeed."""
+    """The master did not respond, or failed. A later attempt may succeed."""
 
 
 class RefusedError(Exception):
-    """The master refuses this request for good: it is wrong, or not this pod's."""
+    """The master refuses this request permanently: it is malformed, or for another pod."""
 
     def __init__(self, message: str, status: int = 0) -> None:
         super().__init__(message)
         self.status = status
-        """The HTTP status of the response; 0 if it is not known."""
+        """HTTP status of the response; 0 if unknown."""
 
 
 @dataclass(frozen=True)
 class Offset:
-    """By how much this machine's clock is ahead of the master's, and how sure that is."""
+    """The lead of this machine's clock over the master's, with its uncertainty."""
 
     seconds: float
     uncertainty_seconds: float
 
 
 class Clock:
-    """Estimates the offset of this machine's clock by the last polls, as NTP does (RFC 5905)."""
+    """Estimates the offset of this machine's clock from the last polls, as NTP does (RFC 5905)."""
 
     def __init__(self) -> None:
-        self._last: deque[Offset] = deque(maxlen=_LAST_OFFSETS)
+        self._last: deque[Offset] = deque(maxlen=8)  # clocks drift: older offsets are outdated
 
     def note(self, sent_at: float, received_at: float, master_time: float) -> None:
-        """Note a round trip in which the master read its clock: all three are Unix seconds."""
+        """Note a round trip in which the master read its clock. All times are Unix seconds."""
         middle = (sent_at + received_at) / 2
         self._last.append(Offset(middle - master_time, abs(received_at - sent_at) / 2))
 
     @property
     def offset(self) -> Offset | None:
-        """The last offset of the shortest round trip; None before the first poll."""
-        return min(self._last, key=lambda one: one.uncertainty_seconds, default=None)
+        """The offset of the shortest recent round trip; None before the first poll."""
+        return min(self._last, key=lambda offset: offset.uncertainty_seconds, default=None)
 
 
 @dataclass(frozen=True)
 class Reply:
-    """The master's answer to a poll."""
+    """The master's response to a poll."""
 
     do: str
     next_poll_seconds: float
     assignment: Mapping[str, Any] | None
     busy: bool = False
-    """Whether a run is active, of this agent or of another one."""
+    """Whether a run is active, on this agent or another one."""
     autopsy: int | None = None
-    """Which autopsy wants evidence of the rank; None if none does."""
+    """Id of the autopsy that requests evidence of the rank; None if none does."""
     native_rank: int | None = None
-    """Of which rank that wants the frames of C too; None if of none."""
+    """The rank for which the autopsy also requests C frames; None for no rank."""
     profile: tuple[int, int] | None = None
-    """Which profile of the rank is wanted, and its seconds; None if none is."""
+    """Id of the requested profile of the rank, and its seconds; None if none is requested."""
     faults: Sequence[Mapping[str, Any]] = ()
-    """The failures that are soon due: ``id``, ``fault``, and ``at`` by the master's clock."""
+    """The faults that are due soon: ``id``, ``fault``, and ``at`` by the master's clock."""
 
 
 @dataclass(frozen=True)
 class Shipped:
-    """The master's answer to a piece of a stream."""
+    """The master's response to a chunk of a stream."""
 
     offset: int
-    """Where the next piece begins: before it, all is held or left out."""
+    """Offset of the next chunk. All bytes before it were received or skipped."""
     next_ship_seconds: float
 
 
 @dataclass(frozen=True)
 class Joined:
-    """The master's answer to a rank of a job that others started."""
+    """The master's response to an external rank that joins its run."""
 
     run_id: int
     attempt: int
     pod: str
-    """By this name it polls."""
+    """Name with which the rank polls."""
     token: str
-    """With this token, instead of the one that it joined with."""
+    """Token of this rank, which replaces the token to join."""
 
 
 class Link:
-    """A connection to the master. One thread at a time may use it.
+    """A connection to the master, for one thread at a time.
 
-    A call raises a LinkError if there is no usable answer, a RefusedError if the master refuses it.
+    Requests raise a LinkError without a usable response, and a RefusedError if the master refuses.
     """
 
     def __init__(self, url: str, token: str) -> None:
@@ -118,18 +112,18 @@ class Link:
             raise ValueError(f"the master's URL must begin with http:// or https:// (not {url!r})")
         client = http.client
         kind = client.HTTPSConnection if parts.scheme == "https" else client.HTTPConnection
-        self._connection = kind(parts.hostname, parts.port, timeout=_TIMEOUT_SECONDS)
+        self._connection = kind(parts.hostname, parts.port, timeout=10.0)
         self.clock = Clock()
         self._path = parts.path.rstrip("/")
         self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
 
     def poll(self, pod: str, report: Mapping[str, object]) -> Reply:
-        """Report this pod's state, and return the master's answer."""
+        """Report this pod's state, and return the master's reply."""
         sent_at = time.time()
 
         def parse(answer: Any) -> Reply:
             self.clock.note(sent_at, time.time(), float(answer["time"]))
-            wanted = answer.get("profile")
+            profile = answer.get("profile")
             return Reply(
                 answer["do"],
                 float(answer["next_poll_seconds"]),
@@ -137,7 +131,7 @@ class Link:
                 busy=bool(answer.get("busy")),
                 autopsy=answer.get("autopsy"),
                 native_rank=answer.get("native_rank"),
-                profile=(wanted["id"], wanted["seconds"]) if wanted else None,
+                profile=(profile["id"], profile["seconds"]) if profile else None,
                 faults=answer.get("faults", ()),
             )
 
@@ -145,7 +139,7 @@ class Link:
         return self._request("POST", path, json.dumps(report).encode(), parse)
 
     def join(self, order: Mapping[str, object]) -> Joined:
-        """Join the run of a job; the first of its ranks orders it."""
+        """Join the run of an external job; its first rank creates the run."""
 
         def parse(answer: Any) -> Joined:
             run_id, attempt = int(answer["run_id"]), int(answer["attempt"])
@@ -155,7 +149,7 @@ class Link:
         return self._request("POST", "/api/join", body, parse, _NEVER_JOINS)
 
     def ship(self, path: str, offset: int, data: bytes) -> Shipped:
-        """Send a piece of a stream that begins at an offset."""
+        """Send a chunk of a stream."""
         return self._request(
             "PUT",
             f"{path}&offset={offset}",
@@ -164,11 +158,10 @@ class Link:
         )
 
     def give(self, path: str, body: bytes) -> None:
-        """Send what the master has asked for: evidence, a profile, what became of a failure."""
+        """Send evidence, a profile or the report of a fault."""
         self._request("PUT", path, body, lambda answer: None, _NEVER_TAKES)
 
     def close(self) -> None:
-        """Close the connection."""
         self._connection.close()
 
     def _request(
@@ -179,17 +172,17 @@ class Link:
         parse: Callable[[Any], T],
         refused: Set[int] = _REFUSED,
     ) -> T:
-        # A kept connection may have been closed by the other side while it was idle.
-        kept = self._connection.sock is not None
+        # The master may have closed an open connection while it was idle: that is tried again.
+        was_open = self._connection.sock is not None
         try:
             status, text = self._exchange(method, path, body)
         except (OSError, http.client.HTTPException) as error:
-            if not kept:
+            if not was_open:
                 raise LinkError(f"{method} {path}: {error or type(error).__name__}") from error
             return self._request(method, path, body, parse, refused)
         if status in refused:
             raise RefusedError(f"{method} {path}: {status} {_message(text)}", status)
-        if status not in _DONE:
+        if status not in {http.HTTPStatus.OK, http.HTTPStatus.NO_CONTENT}:
             raise LinkError(f"{method} {path}: {status} {_message(text)}")
         try:
             return parse(json.loads(text or "null"))
@@ -200,7 +193,7 @@ class Link:
         try:
             self._connection.request(method, self._path + path, body, self._headers)
             response = self._connection.getresponse()
-            text = response.read(_LONGEST_ANSWER_BYTES).decode(errors="replace")
+            text = response.read(4 << 20).decode(errors="replace")
             if not response.isclosed():
                 raise http.client.HTTPException("the answer is too long")
             return response.status, text
@@ -210,7 +203,7 @@ class Link:
 
 
 def _message(text: str) -> str:
-    """Return the message of a master's answer, or else the answer as it is."""
+    """Return the message in a response of the master, or else the whole response."""
     try:
         return str(json.loads(text)["message"])
     except (ValueError, TypeError, KeyError):
@@ -218,12 +211,12 @@ def _message(text: str) -> str:
 
 
 def send_patiently(connect: Callable[[], Link], path: str, body: bytes) -> None:
-    """Give something by a link of its own: again and again for a minute, unless it is refused.
+    """Send a body over a new link; retry for a minute unless it is refused.
 
     Raises:
-        LinkError: the master did not answer by then.
+        LinkError: the master did not respond within the minute.
     """
-    until = time.monotonic() + _PATIENCE_SECONDS
+    until = time.monotonic() + 60.0
     link, backoff = connect(), Backoff()
     while True:
         try:

@@ -1,7 +1,7 @@
-"""A network of a rank's own: a namespace that is plugged into the switch of the local stack.
+"""The private network of a rank: a namespace that is connected to the switch of the local stack.
 
-A process with threads, as the agent is, cannot enter a user namespace. So a helper makes the
-network, and hands over what the agent needs of it: ``python -m mlbench_worker.agent.network``.
+A process with threads, like the agent, cannot enter a user namespace. A helper therefore makes the
+network, and passes its descriptors to the agent: ``python -m mlbench_worker.agent.network``.
 """
 
 import json
@@ -22,41 +22,34 @@ from mlbench.local.traffic import TABLE, Traffic, parse_traffic
 from mlbench_worker.agent.machine import read_shaping
 
 INTERFACE = "eth0"
-# The host's own name stands for no address in it, so libraries are led to the interface. NCCL would
-# go by other ways between the GPUs of a machine.
+# Libraries are given the interface, because the host's name has no address in this network. NCCL
+# would otherwise use direct connections between the GPUs of a machine.
 NETWORK_VARIABLES = {
     **dict.fromkeys(("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "TP_SOCKET_IFNAME"), INTERFACE),
     **dict.fromkeys(("NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE", "NCCL_IB_DISABLE"), "1"),
 }
-# A peer may come later: its address is asked for so often, once a second.
-_ASKED = "60"
-# The end of a run waits for it.
-_TRAFFIC_SECONDS = 5.0
-_ANSWER_BYTES = 4096
-_DESCRIPTORS = 3
-_ELSEWHERE = "192.0.2.1"  # nobody's, for documentation
 
 
 class NetworkError(RuntimeError):
-    """The network cannot be made; the text says why."""
+    """The network cannot be made, for the reason in the message."""
 
 
 @dataclass(frozen=True)
 class Network:
-    """A namespace, which is there until this is closed and its last process has ended."""
+    """A network namespace, which exists until it is closed and its last process has ended."""
 
     shaping: Shaping
-    """What is in force in it."""
+    """Shaping of the traffic in the namespace."""
     sockets: tuple[socket.socket, socket.socket]
-    """Two sockets of TCP in it."""
+    """Two TCP sockets in the namespace."""
     _namespace: FileIO
     _users: FileIO | None
-    """The user namespace that it belongs to; None for that of this process."""
+    """The user namespace of the network; None for this process's user namespace."""
 
     def inside(self, command: Sequence[str]) -> list[str]:
-        """Return the command that runs another one in it, as the same user.
+        """Return a command that runs ``command`` in the namespace, as the same user.
 
-        It finds the namespaces by this process, so they must not be closed before it has ended.
+        It finds the namespaces through this process, so it must end before they are closed.
         """
         entering = self._entering()
         if self._users is not None:
@@ -65,20 +58,19 @@ class Network:
         return [*entering, "--", *command]
 
     def traffic(self) -> Traffic:
-        """Return what it has carried since it was made.
+        """Return the traffic of the network since it was made.
 
         Raises:
-            OSError, SubprocessError: it cannot be entered, or not soon.
+            OSError, SubprocessError: the namespace cannot be entered within 5 s.
         """
-        read = self.inside(["cat", str(TABLE)])
-        told = subprocess.check_output(read, text=True, timeout=_TRAFFIC_SECONDS)
-        return parse_traffic(told)
+        command = self.inside(["cat", str(TABLE)])
+        return parse_traffic(subprocess.check_output(command, text=True, timeout=5.0))
 
     def plug(self, *, is_in: bool) -> None:
-        """Connect it with the others, as it is at first, or cut it off.
+        """Connect the network with the others, which is its initial state, or disconnect it.
 
         Raises:
-            ShapingError: that fails.
+            ShapingError: the tool fails.
         """
         state = "up" if is_in else "down"
         run_tool([*self._entering(), "--", _tool("ip"), "link", "set", INTERFACE, state])
@@ -87,17 +79,16 @@ class Network:
         return [_tool("nsenter"), f"--net={_path(self._namespace)}", *_as_user(self._users)]
 
     def close(self) -> None:
-        """Let go of it."""
-        for one in (*self.sockets, self._namespace, self._users):
-            if one is not None:
-                one.close()
+        for resource in (*self.sockets, self._namespace, self._users):
+            if resource is not None:
+                resource.close()
 
 
 def attach(attachment: Attachment, switch_file: Path) -> Network:
-    """Make a network; ``switch_file`` has the number of the process that holds the switch.
+    """Make a network; ``switch_file`` contains the id of the process in the switch's namespace.
 
     Raises:
-        NetworkError: that fails.
+        NetworkError: the switch is not running, or the helper fails.
     """
     try:
         switch = str(int(switch_file.read_text()))
@@ -117,8 +108,12 @@ def attach(attachment: Attachment, switch_file: Path) -> Network:
     return Network(Shaping(**json.loads(answer)), (first, second), FileIO(namespace), belongs_to)
 
 
-def address_towards(host: str = _ELSEWHERE, otherwise: str = "127.0.0.1") -> str:
-    """Return this machine's address for those on the way to a host, if there is a way."""
+def address_towards(host: str = "192.0.2.1", otherwise: str = "127.0.0.1") -> str:
+    """Return the address of this machine's interface on the route to a host.
+
+    The default host is an address for documentation, which is routed like any other machine.
+    Without a route, the result is ``otherwise``.
+    """
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             probe.connect((host, 9))  # sends nothing: it only looks up the route
@@ -145,7 +140,7 @@ def _ask_helper(
         )
         if done.returncode:
             raise NetworkError(f"it cannot have a network of its own: {done.stderr.strip()}")
-        answer, descriptors, _, _ = socket.recv_fds(ours, _ANSWER_BYTES, _DESCRIPTORS)
+        answer, descriptors, _, _ = socket.recv_fds(ours, 4096, 3)
     return answer, descriptors
 
 
@@ -162,27 +157,28 @@ def _path(file: FileIO) -> str:
 
 
 def _connect(attachment: Attachment, switch: str) -> None:
-    """Connect this network namespace with the switch, and shape what it sends.
+    """Connect this network namespace with the switch, and shape its outgoing traffic.
 
     Raises:
-        ShapingError: that fails.
+        ShapingError: a tool fails.
     """
     port = f"w{int(IPv4Address(attachment.address)):08x}"
-    there = f"nsenter --target={switch} --net"
+    in_switch = f"nsenter --target={switch} --net"
     for command in (
         "ip link set lo up",
         f"ip link add {INTERFACE} type veth peer name {port} netns {switch}",
-        f"{there} ip link set {port} master {SWITCH} addrgenmode none up",
+        f"{in_switch} ip link set {port} master {SWITCH} addrgenmode none up",
         f"ip link set {INTERFACE} addrgenmode none up",
         f"ip address add {attachment.address}/{attachment.prefix_length} dev {INTERFACE}",
-        f"ip ntable change name arp_cache dev {INTERFACE} mcast_probes {_ASKED}",
+        # Repeat ARP requests, one per second, for a minute: a peer may join later.
+        f"ip ntable change name arp_cache dev {INTERFACE} mcast_probes 60",
     ):
         run_tool(command.split())
     shape(attachment.shaping, INTERFACE)
 
 
 def main() -> None:
-    """Make a rank's network of this process's namespace, and hand it over."""
+    """Make a rank's network in this process's namespace, and pass it to the agent."""
     attachment = Attachment.from_fields(json.loads(sys.argv[1]))
     switch, channel = sys.argv[2:]
     try:

@@ -1,4 +1,4 @@
-"""What is heard and measured of a rank, beside what its processes write to its streams."""
+"""The observation of a rank: values in other formats than MLBench's, and disturbances."""
 
 import os
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Observation:
-    """Listens to a rank and measures what disturbs it, from before it begins to after its end."""
+    """Receives a rank's values and measures its disturbances, from before its start to its end."""
 
     def __init__(
         self,
@@ -28,14 +28,14 @@ class Observation:
         sockets: Sockets | None = None,
         root: int | None = None,
     ) -> None:
-        """Listen, and follow stdout and event files.
+        """Start a server for the rank's libraries, and follow its stdout and event files.
 
-        ``sockets`` are of the rank's network, where it has its own. Its processes descend from
-        ``root``, by default from this one.
+        ``sockets`` are in the rank's own network; None if it shares the machine's. The rank's
+        processes descend from ``root``, by default from this process.
 
         Raises:
-            OSError, RuntimeError: no socket, or no thread, is left.
-            ValueError: MLBENCH_LET_OUT is wrong.
+            OSError, RuntimeError: out of sockets or threads.
+            ValueError: MLBENCH_LET_OUT is malformed.
         """
         assignment, append = attempt.assignment, attempt.append
         self._attempt = attempt
@@ -58,32 +58,33 @@ class Observation:
         attachment, egress = assignment.attachment, server.egress
         peers = (assignment.master_addr, attachment.network) if attachment else ()
         self.token = server.token
-        """What only the processes may know; it is a part of addresses among ``variables``."""
+        """Secret of the rank's processes, contained in addresses among ``variables``."""
         self.variables = egress | no_proxy_for({**environ, **egress}, *peers) | libraries
-        """What leads the processes here; what the user has set stays."""
+        """Variables that direct the processes to this server. The user's own values are kept."""
 
     @property
     def failure(self) -> str:
-        """Why values that the processes told are lost; "" if none are."""
+        """The reason for which values of the processes are lost; "" if none are lost."""
         return self._follower.failure
 
     @property
     def not_recorded(self) -> dict[str, int]:
-        """Counts of what is not recorded, by the fields of ``records.NotRecorded``."""
+        """Counts of unrecorded values and files, by the fields of ``records.NotRecorded``."""
         unread = self._follower.not_read + self._follower.damaged
         return {**self._loopback.not_recorded, "unread_files": unread}
 
     @property
     def measured(self) -> "Disturbance | None":
-        """What was measured until now; None at first."""
+        """The disturbance measured so far; None before the first measurement."""
         return self._watch.total if self._watch else None
 
     def measure(self, mark: str, *, name_others: bool) -> None:
-        """Begin to measure; with the names of programs that use the rank's cores, if wanted.
+        """Start to measure disturbances.
 
-        ``mark`` is what the environments of all processes of the run have, as ``NAME=VALUE``.
+        ``mark`` is a variable, as ``NAME=VALUE``, in the environments of all processes of the run.
+        ``name_others``: whether to record the names of programs that use the rank's cores.
         """
-        # They take a while to import, for which a rank of others need not wait.
+        # Slow imports: an external rank must not wait for them.
         from mlbench.local.home import Home  # noqa: PLC0415
         from mlbench_worker.agent.disturbance import Watch  # noqa: PLC0415
         from mlbench_worker.agent.kernel import Kernel  # noqa: PLC0415
@@ -101,7 +102,7 @@ class Observation:
         self._watch = watch
 
     def close(self) -> "Disturbance | None":
-        """Take what the processes, which have ended, have still told; return what was measured."""
+        """Read the last values of the processes, which have ended; return the disturbance."""
         self._loopback.close()
         self._follower.close()
         return self._watch.end() if self._watch else None

@@ -1,4 +1,4 @@
-"""A training process, started in a process group of its own and ended with its descendants."""
+"""A training process, started in a new process group and ended with all its descendants."""
 
 import contextlib
 import ctypes
@@ -18,19 +18,16 @@ from mlbench_worker.agent.exits import Exit
 from mlbench_worker.agent.forkserver import Forked, ForkServer
 from mlbench_worker.agent.sources.processes import children, environ_of
 
-# Between SIGTERM and SIGKILL.
 GRACE_SECONDS = 5.0
-# How long killed descendants are waited for.
+"""Time between SIGTERM and SIGKILL."""
 _REAP_SECONDS = 2.0
-# The shell's exit code for a command that cannot be started.
+"""Maximum time to wait for killed descendants."""
 NOT_STARTED = 127
+"""The shell's exit code for a command that cannot be started."""
 
-# From linux/prctl.h.
-_PR_SET_DUMPABLE = 4
-_PR_SET_CHILD_SUBREAPER = 36
-
-# Kills the process group when its own standard input ends: when the agent does, however it ends.
-# Then what has left the group, as torchrun's ranks do: it still has the attempt's variable.
+# A shell script that waits for the end of its standard input, which is the end of the agent. It
+# then kills the process group, and processes that left the group, such as torchrun's ranks, which
+# it finds by a variable of the attempt.
 _GUARD = """
 read -r _
 kill -KILL "-$1"
@@ -47,13 +44,13 @@ done 2>/dev/null
 
 
 class TrainingProcess:
-    """A command that runs in a process group of its own until it ends or is stopped.
+    """A command that runs in a new process group until it ends or is stopped.
 
     ``on_exit`` is called from another thread once the whole group has ended. If the command cannot
-    be started, it is called at once.
+    be started, it is called immediately.
 
     Raises:
-        OSError, RuntimeError: its files cannot be opened, or its watchers cannot be started.
+        OSError, RuntimeError: the files cannot be opened, or the watchers cannot be started.
     """
 
     def __init__(
@@ -72,7 +69,7 @@ class TrainingProcess:
         self._on_exit = on_exit
         self._clock = SteadyClock()
         self._process: subprocess.Popen[bytes] | Forked | None = None
-        self._not_its_own = set(children())
+        self._other_children = set(children())
         with stdout.open("ab") as out, stderr.open("ab") as err, _on_cores(cpus):
             try:
                 launch = forkserver.fork if forkserver else _launch
@@ -83,13 +80,13 @@ class TrainingProcess:
             on_exit(Exit(NOT_STARTED, self._clock.now()))
             return
         try:
-            # As the first process of a container, the agent needs no guard: all end with it.
+            # In a container, all processes end with the first one, so the agent needs no guard.
             self._guard: subprocess.Popen[bytes] | None = None
             if os.getpid() != 1:
                 mark = f"{names.ENV_METRICS_FILE}={environ.get(names.ENV_METRICS_FILE, '')}"
                 guard = ["sh", "-c", _GUARD, "guard", str(self._process.pid), mark]
                 self._guard = subprocess.Popen(guard, stdin=subprocess.PIPE, start_new_session=True)
-                self._not_its_own.add(self._guard.pid)
+                self._other_children.add(self._guard.pid)
             threading.Thread(target=self._wait, args=(self._process,), daemon=True).start()
         except (OSError, RuntimeError):
             self._signal_group(signal.SIGKILL)
@@ -98,28 +95,28 @@ class TrainingProcess:
 
     @property
     def pid(self) -> int | None:
-        """Its number; None if it could not be started."""
+        """Process id; None if the process could not be started."""
         return self._process.pid if self._process else None
 
     def stop(self) -> None:
-        """Ask the group to end; call ``enforce_stop`` now and then afterwards."""
+        """Ask the group to end; call ``enforce_stop`` repeatedly afterwards."""
         if self._stop_by is None:
             self._stop_by = time.monotonic() + GRACE_SECONDS
             self._signal_group(signal.SIGTERM)
 
     def enforce_stop(self) -> None:
-        """Kill the group if it was asked to end and has not done so in time."""
+        """Kill the group if it has not ended within the grace period."""
         if self._stop_by is not None and time.monotonic() > self._stop_by:
             self._signal_group(signal.SIGKILL)
 
     def _wait(self, process: subprocess.Popen[bytes] | Forked) -> None:
-        # It is not reaped yet, so that its group's number is not used again.
+        # The process is not reaped yet, so that the number of its group is not reused.
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         ended_at = self._clock.now()
         self._signal_group(signal.SIGKILL)
         code = process.wait()
         try:
-            _end_children(keep=self._not_its_own)
+            _end_children(keep=self._other_children)
             if self._guard is not None:
                 self._guard.kill()
                 self._guard.communicate()
@@ -151,23 +148,23 @@ def _launch(
 
 
 def end_left(folder: Path) -> None:
-    """Kill what an earlier agent, and its guard, left of the attempts that are kept in a folder."""
+    """Kill the processes of attempts in a folder that an earlier agent and its guard left."""
+
+    def processes() -> set[int]:
+        pids = (int(path.name) for path in Path("/proc").glob("[0-9]*"))
+        metrics_files = ((pid, environ_of(pid).get(names.ENV_METRICS_FILE, "")) for pid in pids)
+        return {pid for pid, file in metrics_files if file.startswith(f"{folder}/")}
+
     deadline = time.monotonic() + _REAP_SECONDS
-    while (left := _of_attempts_in(folder)) and time.monotonic() < deadline:
-        for pid in left:
+    while (pids := processes()) and time.monotonic() < deadline:
+        for pid in pids:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.01)
 
 
-def _of_attempts_in(folder: Path) -> set[int]:
-    pids = (int(path.name) for path in Path("/proc").glob("[0-9]*"))
-    metrics_files = ((pid, environ_of(pid).get(names.ENV_METRICS_FILE, "")) for pid in pids)
-    return {pid for pid, file in metrics_files if file.startswith(f"{folder}/")}
-
-
 def _why_not(program: str, working_dir: str | None, error: OSError) -> str:
-    # Popen names the folder or the program in the error.
+    # Popen's error contains the name of either the folder or the program.
     if working_dir is not None and error.filename == working_dir:
         return f"cannot start {program} in {working_dir}: {error.strerror}"
     hint = ""
@@ -179,9 +176,10 @@ def _why_not(program: str, working_dir: str | None, error: OSError) -> str:
 def adopt_orphans() -> None:
     """Make this process the parent of every descendant whose own parent ends.
 
-    So none of them escapes, and their usage counts as that of this process's children.
+    No descendant escapes then, and their usage counts as usage of this process's children.
     """
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    pr_set_child_subreaper = 36  # from linux/prctl.h
+    ctypes.CDLL(None).prctl(pr_set_child_subreaper, 1)
 
 
 def hide_from_others() -> None:
@@ -189,14 +187,15 @@ def hide_from_others() -> None:
 
     A training process could otherwise read the agent's token there.
     """
-    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0)
+    pr_set_dumpable = 4  # from linux/prctl.h
+    ctypes.CDLL(None).prctl(pr_set_dumpable, 0)
 
 
 def _end_children(keep: Set[int]) -> None:
-    """Kill and reap all processes that a training process left behind, also outside its group."""
+    """Kill and reap all remaining processes of a training process, inside or outside its group."""
     deadline = time.monotonic() + _REAP_SECONDS
-    while (left := set(children()) - keep) and time.monotonic() < deadline:
-        for pid in left:
+    while (pids := set(children()) - keep) and time.monotonic() < deadline:
+        for pid in pids:
             with contextlib.suppress(ProcessLookupError, ChildProcessError):
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, os.WNOHANG)

@@ -12,18 +12,14 @@ from mlbench_worker.agent.link import Link, LinkError, RefusedError
 log = logging.getLogger(__name__)
 
 _CHUNK_BYTES = 512 << 10
-_IDLE_SECONDS = 0.1
-# What comes gathers for so long, until the master says how long: a request for each line would
-# disturb the training, and a thousand ranks the master.
-_GATHER_SECONDS = 1.0
-# A long log delays no values.
 _IN_TURN: tuple[StreamName, ...] = ("metrics", "stdout", "stderr", "files")
+"""The streams in the order of their chunks: a long log does not delay values."""
 
 
 class Shipper(threading.Thread):
-    """Sends the streams as they grow, until the process has ended and all is sent.
+    """Sends the streams as they grow, until the process has ended and everything is sent.
 
-    The file is the queue: while the master is away, it grows.
+    The files are the queue: they grow while the master is not reachable.
     """
 
     def __init__(self, attempt: Attempt, link: Link) -> None:
@@ -31,22 +27,24 @@ class Shipper(threading.Thread):
         self._attempt = attempt
         self._link = link
         self._offsets: dict[StreamName, int] = dict.fromkeys(_IN_TURN, 0)
-        self._gather_seconds = _GATHER_SECONDS
+        # Lines are collected for this time before a request. A request per line would disturb the
+        # training, and a thousand ranks would overload the master, which sets the value later.
+        self._gather_seconds = 1.0
         self._quit = threading.Event()
         self.has_shipped_all = False
         self.refusal = ""
-        """Why the master takes no more; empty while it does."""
+        """The master's reason to refuse the rest; "" while it accepts data."""
 
     @property
     def held(self) -> int:
-        """The bytes that the master holds, or has left out."""
+        """Number of bytes that the master has received or skipped."""
         return sum(self._offsets.values())
 
     def run(self) -> None:
-        """Ship until everything is shipped, the master refuses the rest, or the agent ends."""
+        """Ship until everything is shipped, the master refuses the rest, or ``quit`` is called."""
         backoff = Backoff()
         while not self._quit.is_set():
-            # Before reading: what is read after the end is all there will ever be.
+            # Checked before reading: bytes read after the end are complete.
             ended = self._attempt.ended.is_set()
             try:
                 moved = [self._ship(stream, ended) for stream in _IN_TURN]
@@ -63,10 +61,10 @@ class Shipper(threading.Thread):
             if ended and not any(moved):
                 self.has_shipped_all = True
                 return
-            # Behind a whole chunk there is more; and at the end of the process, there is no rest.
+            # After a full chunk there is more data, and after the end there is no reason to wait.
             if max(moved) < _CHUNK_BYTES and not ended:
                 hurry = self._attempt.hurry
-                hurry.wait(self._gather_seconds if any(moved) else _IDLE_SECONDS)
+                hurry.wait(self._gather_seconds if any(moved) else 0.1)
                 hurry.clear()
 
     def quit(self) -> None:
@@ -74,7 +72,7 @@ class Shipper(threading.Thread):
         self._quit.set()
 
     def _ship(self, stream: StreamName, ended: bool) -> int:
-        """Send the next piece of a stream; return by how much the master's offset moved."""
+        """Send the next chunk of a stream; return the advance of the master's offset in bytes."""
         file, before = self._attempt.streams[stream], self._offsets[stream]
         data = file.read(before, _CHUNK_BYTES)
         written = file.size()
@@ -83,7 +81,7 @@ class Shipper(threading.Thread):
         if not data:
             return 0
         a = self._attempt.assignment
-        # The master may skip a part of a long log: then its offset lies behind that part.
+        # The master may skip a part of a long log. Its offset is after that part then.
         path = f"/api/runs/{a.run_id}/ranks/{a.rank}/{stream}?attempt={a.attempt}&written={written}"
         shipped = self._link.ship(path, before, data)
         self._offsets[stream] = shipped.offset
