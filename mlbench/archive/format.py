@@ -1,4 +1,4 @@
-"""The parts of an archive that its writer and its reader know: names, samples and digests."""
+"""Format of archives, shared by writer and reader: names, samples and digests."""
 
 import hashlib
 import io
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from mlbench.contract.distribution import how_to_install
 from mlbench.contract.errors import MLBenchError
+from mlbench.contract.output import sha256_of_start
 from mlbench.contract.series import series_name
 
 if TYPE_CHECKING:
@@ -18,43 +19,44 @@ if TYPE_CHECKING:
 FORMAT = 1
 SUFFIX = ".mlbench"
 ADDED_SUFFIX = f".added{SUFFIX}"
-WORDS_SUFFIX = ".words"  # of the file beside one, with what the user says of its runs
+WORDS_SUFFIX = ".words"
+"""Suffix of the file next to an archive with the user's annotations of its runs."""
 RUN, ROWS, AUTOPSIES = "run.json", "rows.json", "autopsies.json"
-"""What the API answers of the run, and the rows of the database that this is made from."""
+"""Members with the API's description of the run, its database rows, and its hang diagnoses."""
 ADDED = "added.json"
-"""Of what was posted after the run's end: how many samples, when they came, and for which run."""
+"""Member that describes late samples: their number, their arrival, and their run."""
 
 SAMPLES, DIGESTS = "samples.parquet", "digests.json"
 DIGEST_BYTES = 64
-"""Of the digest at the end of a file, as hexadecimal digits."""
+"""Length of the digest at the end of a file, in hexadecimal digits."""
 GROUP_ROWS = 1 << 16
-_LONGEST_STEM = 40
+"""Minimum number of rows in a row group of the Parquet file, except for the last one."""
 
 
 class ArchiveError(MLBenchError):
-    """A file is no archive, a damaged one, or one of a newer version."""
+    """A file is not an archive, is damaged, or has the format of a newer version."""
 
 
 def file_name(run: str, run_id: int, suffix: str = SUFFIX) -> str:
-    """Return the name of the file that has the archive of a run, or of what was added to it."""
+    """Return the file name of a run's archive, or of the archive of its late samples."""
     return f"{run}-{run_id}{suffix}"
 
 
 def file_stem(name: str) -> str:
-    """Return any name, such as that of a set, as a part of a file's name."""
-    return re.sub(r"[^A-Za-z0-9-]", "-", name)[:_LONGEST_STEM]
+    """Return a name, such as a benchmark set's, as a part of a file name."""
+    return re.sub(r"[^A-Za-z0-9-]", "-", name)[:40]
 
 
 def file_member(attempt: int, rank: int, name: str) -> str:
-    """Return the name of the member that has a file which a rank left in its output folder."""
+    """Return the name of the member for a file from a rank's output folder."""
     return f"files/{attempt}/{rank}/{name}"
 
 
 class More(NamedTuple):
-    """What a sample has besides a time and a number."""
+    """The optional fields of a sample."""
 
     text: str | None = None
-    """Its value, if that is a text."""
+    """Value of a sample that is a text; None for a number."""
     cumulative: bool | None = None
     metadata: Any = None
 
@@ -64,22 +66,24 @@ class Piece:
     """Consecutive samples of a series, as columns of the same length."""
 
     times_us: "array[int]"
+    """Timestamps, in microseconds since 1970."""
     values: "array[float]"
-    """NaN for a text."""
+    """Values; NaN for a text."""
     more: Mapping[int, More] = field(default_factory=dict)
-    """By position."""
+    """Optional fields, by the position of their sample."""
     kept: bool = False
-    """Whether these are samples that Prometheus cannot hold."""
+    """Whether Prometheus cannot store these samples."""
 
 
 @dataclass(frozen=True)
 class SeriesName:
-    """What tells a series of an archive from the others."""
+    """The name of a series in an archive."""
 
     metric: str
     rank: str = ""
+    """Rank of the series; empty for a series without a rank."""
     pod: str = ""
-    """Whose resource use it is; empty for a series that the run has recorded."""
+    """Pod of a series of resource usage; empty for a series that the run recorded."""
 
     def __str__(self) -> str:
         series = series_name(self.metric, self.rank)
@@ -88,40 +92,43 @@ class SeriesName:
 
 @dataclass(frozen=True)
 class Sealed:
-    """A series as it was sealed: in order of time, first what Prometheus holds, then the rest."""
+    """The digest of a series: samples that Prometheus stores in order of time, then the others."""
 
     samples: int
-    """Those that Prometheus holds."""
+    """Number of samples that Prometheus stores."""
     kept: int
+    """Number of samples that Prometheus cannot store."""
     sha256: str
+    """SHA-256 of all samples, in hexadecimal."""
 
 
 class Digest:
-    """The SHA-256 of a series, whichever pieces it comes in."""
+    """The SHA-256 of a series, which does not depend on the sizes of its pieces."""
 
     def __init__(self) -> None:
         self._columns = [hashlib.sha256() for _ in range(3)]
-        self.counts = {False: 0, True: 0}  # by whether they are kept
+        self.counts = {False: 0, True: 0}
+        """Number of samples so far, by ``Piece.kept``."""
 
     def add(self, piece: Piece) -> None:
-        """Take the next samples."""
+        """Add the next samples."""
         times, values, more = self._columns
         times.update(piece.times_us.tobytes())
         values.update(piece.values.tobytes())
-        for i, one in sorted(piece.more.items()):
-            more.update(json.dumps([sum(self.counts.values()) + i, *one]).encode() + b"\n")
+        for i, fields in sorted(piece.more.items()):
+            more.update(json.dumps([sum(self.counts.values()) + i, *fields]).encode() + b"\n")
         self.counts[piece.kept] += len(piece.times_us)
 
     def sealed(self) -> Sealed:
-        """Return how many there were, and their digest."""
+        """Return the number of samples and their digest."""
         samples, kept = self.counts[False], self.counts[True]
         digests = b"".join(column.digest() for column in self._columns)
-        whole = hashlib.sha256(f"{samples} {kept} ".encode() + digests)
-        return Sealed(samples, kept, whole.hexdigest())
+        digest = hashlib.sha256(f"{samples} {kept} ".encode() + digests)
+        return Sealed(samples, kept, digest.hexdigest())
 
 
 def digest_of(pieces: Iterable[Piece]) -> str:
-    """Return the SHA-256 of samples, which is the same in whichever pieces they come."""
+    """Return the SHA-256 of samples, which does not depend on the sizes of the pieces."""
     digest = Digest()
     for piece in pieces:
         digest.add(piece)
@@ -129,18 +136,12 @@ def digest_of(pieces: Iterable[Piece]) -> str:
 
 
 def digest_before_comment(file: BinaryIO) -> str:
-    """Return the SHA-256 of a file without its last bytes, which are for the digest."""
-    left = file.seek(0, io.SEEK_END) - DIGEST_BYTES
-    file.seek(0)
-    digest = hashlib.sha256()
-    while left > 0 and (data := file.read(min(left, 1 << 20))):
-        digest.update(data)
-        left -= len(data)
-    return digest.hexdigest()
+    """Return the SHA-256 of a file without its last bytes, which hold the digest itself."""
+    return sha256_of_start(file, file.seek(0, io.SEEK_END) - DIGEST_BYTES)
 
 
 def pyarrow() -> tuple[Any, Any]:
-    """Import pyarrow and its part for Parquet, or say how to install it (ArchiveError)."""
+    """Import pyarrow and its Parquet module. Raises ArchiveError with how to install them."""
     try:
         import pyarrow as pa  # noqa: PLC0415
         import pyarrow.parquet as pq  # noqa: PLC0415

@@ -4,12 +4,13 @@ A pack is a line of JSON with the list of the files, followed by the contents of
 contains, one after the other.
 """
 
+import hashlib
 import json
 import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 MOST_FILES: Final = 100
 """Maximum number of files that a pack lists."""
@@ -81,6 +82,16 @@ def is_name(name: str) -> bool:
 def is_file_name(name: str) -> bool:
     """Check that a name is the name of a file without folders."""
     return is_name(name) and "/" not in name
+
+
+def sha256_of_start(file: BinaryIO, size: int) -> str:
+    """Return the SHA-256 of a file's first ``size`` bytes, in hexadecimal."""
+    file.seek(0)
+    digest = hashlib.sha256()
+    while size > 0 and (data := file.read(min(size, 1 << 20))):
+        digest.update(data)
+        size -= len(data)
+    return digest.hexdigest()
 
 
 def _text(text: object) -> str:

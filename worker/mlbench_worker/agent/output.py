@@ -20,6 +20,7 @@ from mlbench.contract.output import (
     OutputFile,
     OutputList,
     is_name,
+    sha256_of_start,
 )
 from mlbench.local.home import replacing
 from mlbench_worker.agent.files import open_regular, read_regular, remove
@@ -112,21 +113,11 @@ class _Packer:
             why += f"; no digest: more than {_MOST_DIGESTED_BYTES >> 30} GiB in all"
         else:
             self._digested += before.st_size
-            digest = _digest(file, before.st_size)
+            digest = sha256_of_start(file, before.st_size)
             after = os.fstat(file.fileno())
             if (after.st_size, after.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
                 digest, why = None, f"{why}; it changed while it was read"
         return OutputFile(shown, before.st_size, digest, why)
-
-
-def _digest(file: BinaryIO, size: int) -> str:
-    """Return the SHA-256 of a file's first ``size`` bytes."""
-    file.seek(0)
-    digest = hashlib.sha256()
-    while size > 0 and (piece := file.read(min(size, 1 << 20))):
-        digest.update(piece)
-        size -= len(piece)
-    return digest.hexdigest()
 
 
 def _walk(
