@@ -1,12 +1,12 @@
-"""Archives: one file with all that is known of a run, which tells whether a bit of it has changed.
+"""Archives: a file with the complete record of a run, protected by digests against any change.
 
-An archive is a zip file. ``run.json`` and ``rows.json`` describe the run, ``files/`` has what its
-ranks left, ``samples.parquet`` a row for each sample, series after series, and ``digests.json`` the
-SHA-256 of each series and of each other member. The zip file's comment is the SHA-256 of all that
-comes before it.
+An archive is a zip file. ``run.json`` and ``rows.json`` describe the run, ``files/`` has the files
+of its ranks, ``samples.parquet`` a row for each sample, series after series, and ``digests.json``
+the SHA-256 of each series and of each other member. The zip file's comment is the SHA-256 of all
+bytes before it.
 
-This needs pyarrow, which is imported when an archive is opened: agents and ``mlbench --help`` have
-to do without.
+Archives need pyarrow. It is imported only when an archive is opened, because agents and
+``mlbench --help`` have to work without it.
 """
 
 from mlbench.archive.format import *

@@ -1,7 +1,7 @@
-"""Several archives in one file, such as those of a set: a zip file that holds them as they are.
+"""Files of benchmark sets: zip files that contain the archives of a set's runs unchanged.
 
-``set.json`` has the set with its ledger, and the SHA-256 of each archive; the zip file's comment is
-the SHA-256 of all that comes before it, as in an archive.
+``set.json`` has the set with its ledger, and the SHA-256 of each archive. The zip file's comment is
+the SHA-256 of all bytes before it, as in an archive.
 """
 
 import json
@@ -24,14 +24,12 @@ from mlbench.archive import (
 from mlbench.contract.records import RunSet
 
 _SET = "set.json"
-# As JSON, Python needs up to twenty times as much memory. 10,000 runs take about 5 MB.
-_MOST_SET_BYTES = 16 << 20
 _DIGESTS = "archives"
-"""In ``set.json``: the digest of each archive, by its run's id."""
+"""Key in ``set.json`` for the digest of each archive, by the id of its run."""
 
 
 def write(target: Path, archives: Mapping[int, Path], run_set: RunSet) -> None:
-    """Write a file that holds the archives of a set's runs, by the runs' ids."""
+    """Write a file with a set and the archives of its runs, by run id."""
     digests = {run_id: _digest_of(archive) for run_id, archive in archives.items()}
     with target.open("w+b") as content:
         with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as bundle:
@@ -43,8 +41,8 @@ def write(target: Path, archives: Mapping[int, Path], run_set: RunSet) -> None:
 
 
 def read_set(file: Path) -> RunSet | None:
-    """Return the set of a file; None for an archive. A malformed one is an ArchiveError."""
-    content = _about(file)
+    """Return the set in a file; None for an archive. Raises ArchiveError for a malformed set."""
+    content = _read_document(file)
     try:
         return RunSet.from_fields(content["set"]) if content else None
     except (KeyError, TypeError, ValueError) as error:
@@ -52,28 +50,28 @@ def read_set(file: Path) -> RunSet | None:
 
 
 def digest(file: Path) -> str:
-    """Return the SHA-256 of a set's file, as it says itself."""
+    """Return the SHA-256 that a set's file contains, unverified."""
     with zipfile.ZipFile(file) as bundle:
         return bundle.comment.decode(errors="replace")
 
 
 def check(file: Path, archives: Sequence[Path]) -> list[str]:
-    """Check a set's file, given the archives in it; return what is wrong, a sentence each.
+    """Return the problems of a set's file that contains these archives, a sentence each.
 
-    That nothing in it has changed, and that each run of the ledger that is not deleted is there.
+    Checks that the file is unchanged, and that it has every run of the ledger that is not deleted.
     """
-    about, run_set = _about(file), read_set(file)
-    if about is None or run_set is None:
+    document, run_set = _read_document(file), read_set(file)
+    if document is None or run_set is None:
         return [f"{file} has no set"]
     with file.open("rb") as content:
         if digest_before_comment(content) != digest(file):
             return ["the set's file has changed since it was written, or is of an earlier version"]
-    listed = {str(run_id): digest for run_id, digest in about.get(_DIGESTS, {}).items()}
-    there = [_digest_of(archive) for archive in archives]
+    listed = {str(run_id): digest for run_id, digest in document.get(_DIGESTS, {}).items()}
+    digests = [_digest_of(archive) for archive in archives]
     problems = [
         f"the archive of run {run_id} is missing, or another one"
         for run_id, digest in listed.items()
-        if digest not in there
+        if digest not in digests
     ]
     trials = [trial for place in run_set.places for trial in place.trials]
     problems += [
@@ -81,8 +79,8 @@ def check(file: Path, archives: Sequence[Path]) -> list[str]:
         for trial in trials
         if not trial.deleted and not trial.active and str(trial.run_id) not in listed
     ]
-    if len(there) != len(listed):
-        problems.append(f"it has {len(there)} archives, and lists {len(listed)}")
+    if len(digests) != len(listed):
+        problems.append(f"it has {len(digests)} archives, and lists {len(listed)}")
     return problems
 
 
@@ -93,24 +91,25 @@ def _digest_of(file: Path) -> str:
     return ""
 
 
-def _about(file: Path) -> Any:
-    """Return what is said of a file's set; None for an archive."""
+def _read_document(file: Path) -> Any:
+    """Return the content of ``set.json``; None for an archive."""
     with _reading(file) as bundle:
         if _SET not in bundle.namelist():
             return None
-        return json.loads(read_bounded(bundle, _SET, _MOST_SET_BYTES))
+        # 10,000 runs take about 5 MB. Parsed JSON needs up to twenty times as much memory.
+        return json.loads(read_bounded(bundle, _SET, 16 << 20))
 
 
 def archives_in(file: Path, folder: Path) -> list[Path]:
-    """Return the archives that a file holds, copied into a folder; or the file, if it is one."""
+    """Copy the archives in a file to a folder, and return them; an archive is returned itself."""
     archives = []
     with _reading(file) as bundle:
         members = [member for member in bundle.infolist() if member.filename.endswith(SUFFIX)]
-        # Members may overlap: a small file could list one of its archives 10,000 times.
+        # Members may overlap: a small malicious file could list one of its archives 10,000 times.
         if sum(member.compress_size for member in members) > file.stat().st_size:
             raise ArchiveError(f"{file}: its archives have more bytes than the file")
         for i, member in enumerate(members):
-            # Compressed, it could grow to any size.
+            # A compressed member could grow to any size.
             if member.compress_type != zipfile.ZIP_STORED:
                 raise ArchiveError(f"{file}: {member.filename} is compressed")
             archives.append(folder / f"{file.stem}-{i}{SUFFIX}")
@@ -121,7 +120,7 @@ def archives_in(file: Path, folder: Path) -> list[Path]:
 
 @contextmanager
 def _reading(file: Path) -> Iterator[zipfile.ZipFile]:
-    """Open a file; what is wrong with it is an ArchiveError."""
+    """Open a zip file. Raises ArchiveError if it is unreadable or damaged."""
     try:
         with zipfile.ZipFile(file) as bundle:
             yield bundle
@@ -129,5 +128,5 @@ def _reading(file: Path) -> Iterator[zipfile.ZipFile]:
         raise
     except OSError as error:
         raise ArchiveError(f"{file} cannot be read: {error.strerror or error}") from None
-    except Exception as error:  # zipfile raises any, and json a RecursionError
+    except Exception as error:  # zipfile raises exceptions of many kinds, json a RecursionError
         raise ArchiveError(f"{file} is no archive, or a damaged one: {error}") from None

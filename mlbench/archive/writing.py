@@ -1,4 +1,4 @@
-"""Writing an archive, sealed by digests of all that is in it."""
+"""Writing of archives, with digests of all their content."""
 
 import hashlib
 import io
@@ -33,8 +33,11 @@ def write(
 ) -> str:
     """Write an archive, and return its digest.
 
-    ``documents`` become JSON, by the names of members; each series comes once, and is read as it is
-    written; ``texts`` are other members, such as logs, and their pieces.
+    Args:
+        path: path of the new archive.
+        documents: contents of the JSON members, by name.
+        series: each series once, with its pieces. They are consumed while they are written.
+        texts: names and pieces of other members, such as logs.
     """
     digests: dict[str, str] = {}
     with path.open("w+b") as file:
@@ -53,7 +56,7 @@ def write(
 
 
 def put_digest(file: BinaryIO) -> str:
-    """Replace the comment at the end of a zip file by the SHA-256 of what comes before it."""
+    """Replace the comment at the end of a zip file by the SHA-256 of all bytes before it."""
     digest = digest_before_comment(file)
     file.seek(-DIGEST_BYTES, io.SEEK_END)
     file.write(digest.encode())
@@ -61,7 +64,7 @@ def put_digest(file: BinaryIO) -> str:
 
 
 def _add(archive: zipfile.ZipFile, name: str, pieces: Iterable[bytes]) -> str:
-    """Add a compressed member, and return the digest of its content."""
+    """Add a compressed member, and return the SHA-256 of its content."""
     info, digest = zipfile.ZipInfo(name), hashlib.sha256()
     info.compress_type = zipfile.ZIP_DEFLATED
     with archive.open(info, "w", force_zip64=True) as member:
@@ -74,7 +77,7 @@ def _add(archive: zipfile.ZipFile, name: str, pieces: Iterable[bytes]) -> str:
 def _write_samples(
     member: Any, series: Iterable[tuple[SeriesName, Iterable[Piece]]]
 ) -> dict[SeriesName, Sealed]:
-    """Write all series into a Parquet file, in groups of rows that hold parts of any series."""
+    """Write all series into a Parquet file. A row group may contain several series."""
     pa, pq = pyarrow()
     sealed: dict[SeriesName, Sealed] = {}
     schema = pa.schema(
@@ -96,41 +99,41 @@ def _write_samples(
         column_encoding={"time": "DELTA_BINARY_PACKED", "value": "BYTE_STREAM_SPLIT"},
         write_page_checksum=True,
     ) as writer:
-        held, rows = [], 0
+        tables, rows = [], 0
         for name, pieces in series:
             digest = Digest()
             for piece in pieces:
                 digest.add(piece)
-                held.append(_to_table(schema, name, piece))
+                tables.append(_to_table(schema, name, piece))
                 rows += len(piece.times_us)
                 if rows >= GROUP_ROWS:
-                    writer.write_table(pa.concat_tables(held), row_group_size=2 * GROUP_ROWS)
-                    held, rows = [], 0
+                    writer.write_table(pa.concat_tables(tables), row_group_size=2 * GROUP_ROWS)
+                    tables, rows = [], 0
             sealed[name] = digest.sealed()
-        if held:
-            writer.write_table(pa.concat_tables(held))
+        if tables:
+            writer.write_table(pa.concat_tables(tables))
     return sealed
 
 
 def _to_table(schema: Any, name: SeriesName, piece: Piece) -> Any:
     pa, _ = pyarrow()
     length = len(piece.times_us)
-    given: dict[str, list[Any]] = {"time": piece.times_us.tolist(), "value": list(piece.values)}
+    columns: dict[str, list[Any]] = {"time": piece.times_us.tolist(), "value": list(piece.values)}
     if piece.more:
         more = [piece.more.get(i, More()) for i in range(length)]
         pairs = zip(piece.values, more, strict=True)
-        given["value"] = [value if row.text is None else None for value, row in pairs]
-        given["text"] = [row.text for row in more]
-        given["cumulative"] = [row.cumulative for row in more]
-        given["metadata"] = [
+        columns["value"] = [value if row.text is None else None for value, row in pairs]
+        columns["text"] = [row.text for row in more]
+        columns["cumulative"] = [row.cumulative for row in more]
+        columns["metadata"] = [
             None if row.metadata is None else json.dumps(row.metadata) for row in more
         ]
-    same = {"pod": name.pod, "metric": name.metric, "rank": name.rank, "kept": piece.kept}
+    constants = {"pod": name.pod, "metric": name.metric, "rank": name.rank, "kept": piece.kept}
     return pa.table(
         [
-            pa.array(given[column.name], column.type)
-            if column.name in given
-            else pa.repeat(pa.scalar(same.get(column.name), column.type), length)
+            pa.array(columns[column.name], column.type)
+            if column.name in columns
+            else pa.repeat(pa.scalar(constants.get(column.name), column.type), length)
             for column in schema
         ],
         schema,
@@ -138,7 +141,7 @@ def _to_table(schema: Any, name: SeriesName, piece: Piece) -> Any:
 
 
 class _Counting(io.RawIOBase):
-    """A member of a zip file that knows how much was written, as pyarrow asks for that."""
+    """A member of a zip file that counts the bytes written, because pyarrow needs its position."""
 
     def __init__(self, member: Any) -> None:
         self._member, self._written = member, 0
