@@ -1,4 +1,4 @@
-"""Reading an archive, with bounds on what it may have one read, and checking its digests."""
+"""Reading of archives, with limits on their sizes, and verification of their digests."""
 
 import hashlib
 import io
@@ -30,15 +30,12 @@ from mlbench.archive.format import (
     pyarrow,
 )
 
-# What others give one may be made to fill memory: of a document, of what is read at once, and of a
-# group of rows as its Parquet file says itself.
+# An archive from elsewhere may be made to exhaust memory. These limits are for a JSON document, for
+# a row group as the Parquet file describes it, and for all samples as Arrow tables (about 200
+# million samples).
 _MOST_DOCUMENT_BYTES = 64 << 20
-_PIECE_BYTES = 1 << 20
-_BATCH_ROWS = 1 << 12
 _MOST_GROUP_BYTES = 1 << 30
-# The memory of all samples as Arrow's tables: about 200 million of them.
 _MOST_TABLE_BYTES = 4 << 30
-_LOCAL_HEADER = struct.Struct("<26xHH")
 
 
 def read_bounded(file: zipfile.ZipFile, name: str, most: int = _MOST_DOCUMENT_BYTES) -> bytes:
@@ -51,7 +48,7 @@ def read_bounded(file: zipfile.ZipFile, name: str, most: int = _MOST_DOCUMENT_BY
 
 @contextmanager
 def opened(path: Path, name: str | None = None) -> Iterator["Archive"]:
-    """Open an archive of this machine, which errors call by a name, or else by its path."""
+    """Open an archive. Error messages contain ``name``, or else its path."""
     try:
         file = path.open("rb")
     except OSError as error:
@@ -63,8 +60,8 @@ def opened(path: Path, name: str | None = None) -> Iterator["Archive"]:
 class Archive:
     """An archive that is open for reading.
 
-    Reading raises ``ArchiveError`` where the file is damaged; ``check`` tells what is. What
-    zipfile and pyarrow raise then is any exception.
+    Reading raises ``ArchiveError`` if the file is damaged; ``check`` lists the damaged members.
+    zipfile and pyarrow raise exceptions of many kinds for damaged files, so all are caught.
     """
 
     def __init__(self, file: BinaryIO, name: str) -> None:
@@ -77,18 +74,18 @@ class Archive:
             if version <= FORMAT:
                 self.series = {SeriesName(*row[:3]): Sealed(*row[3:]) for row in index["series"]}
                 self.members: Mapping[str, str] = dict(index["members"])
-                """Digests of the other members, by name."""
+                """SHA-256 of each other member, by name."""
                 self._check_members()
         except Exception as error:
-            what = f"{name} is no archive of a run, or a damaged one"
-            raise ArchiveError(f"{what}: {error}") from None
+            problem = f"{name} is no archive of a run, or a damaged one"
+            raise ArchiveError(f"{problem}: {error}") from None
         if version > FORMAT:
             raise ArchiveError(
                 f"{name} has format {version}, and this version of MLBench reads up to {FORMAT}: "
                 "install a newer one"
             )
         self.digest = self._zip.comment.decode(errors="replace")
-        """The SHA-256 of the file, as it says itself; ``check`` compares."""
+        """SHA-256 of the file as the file states it; ``check`` verifies it."""
         self._rows: dict[SeriesName, int] = {}
         row = 0
         for series, sealed in self.series.items():
@@ -98,7 +95,7 @@ class Archive:
         self._group: tuple[int, Any] = (-1, None)
 
     def document(self, name: str) -> Any:
-        """Return a member that is JSON, such as ``RUN``."""
+        """Return the content of a JSON member, such as ``RUN``."""
         try:
             return json.loads(read_bounded(self._zip, name))
         except Exception as error:
@@ -109,14 +106,14 @@ class Archive:
         return [name for name in self.members if name not in {RUN, ROWS, AUTOPSIES}]
 
     def text(self, name: str) -> bytes:
-        """Return another member."""
+        """Return the bytes of a member that ``texts`` lists."""
         try:
             return self._zip.read(name)
         except Exception as error:
             raise ArchiveError(f"{self._name}: {name} is damaged: {error}") from None
 
     def read(self, name: SeriesName, *, kept: bool | None = None) -> Iterator[Piece]:
-        """Yield the samples of a series; only those that are kept, or only the others, if asked."""
+        """Yield the samples of a series: all, or only those whose ``Piece.kept`` is ``kept``."""
         sealed, first = self.series[name], self._rows[name]
         middle, last = first + sealed.samples, first + sealed.samples + sealed.kept
         if not kept:
@@ -125,10 +122,10 @@ class Archive:
             yield from self._read_rows(middle, last, kept=True)
 
     def tables(self) -> dict[SeriesName, Any]:
-        """Return the time, number and text of each sample that the run has recorded, by series.
+        """Return the time, number and text of each sample that the run recorded, by series.
 
-        These Arrow tables hold all samples at once, in at most 4 GiB. They are not compared with
-        their digests: ``mlbench.evaluation.sandbox`` does that in bounded memory.
+        The Arrow tables hold all samples at once, in at most 4 GiB. Digests are not verified here:
+        ``mlbench.evaluation.sandbox`` does that in bounded memory.
         """
         columns, pieces, size = ["time", "value", "text"], [], 0
         pa, _ = pyarrow()
@@ -148,7 +145,7 @@ class Archive:
         }
 
     def check(self) -> list[str]:
-        """Compare all digests; return a sentence for each member that differs."""
+        """Verify all digests, and return a sentence for each member that differs."""
         problems = [
             f"{name} does not match its digest" for name in self.members if self._differs(name)
         ]
@@ -160,19 +157,19 @@ class Archive:
         return [f"{self._name} is damaged: {problem}" for problem in problems]
 
     def _check_members(self) -> None:
-        """Make sure that there is each member once, and nothing else; raise a ValueError if not."""
-        found = self._zip.infolist()
-        if sorted(one.filename for one in found) != sorted([*self.members, DIGESTS, SAMPLES]):
+        """Raise a ValueError unless the file has every member once, and no others."""
+        members = self._zip.infolist()
+        if sorted(info.filename for info in members) != sorted([*self.members, DIGESTS, SAMPLES]):
             raise ValueError("its members are not those that it lists")
-        for one in found:
-            if one.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise ValueError(f"{one.filename} is compressed in another way")
+        for info in members:
+            if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise ValueError(f"{info.filename} is compressed in another way")
 
     def _differs(self, name: str) -> bool:
-        digest = hashlib.sha256()
         try:
             with self._zip.open(name) as member:
-                while piece := member.read(_PIECE_BYTES):
+                digest = hashlib.sha256()
+                while piece := member.read(1 << 20):
                     digest.update(piece)
         except Exception:
             return True
@@ -192,12 +189,12 @@ class Archive:
             low, high = max(first, start), min(last, end)
             if low < high:
                 table = self._read_group(number).slice(low - start, high - low)
-                for at in range(0, len(table), _BATCH_ROWS):
-                    yield _to_piece(table.slice(at, _BATCH_ROWS), kept=kept)
+                for at in range(0, len(table), 1 << 12):
+                    yield _to_piece(table.slice(at, 1 << 12), kept=kept)
             start = end
 
     def _read_group(self, number: int) -> Any:
-        """Read a group of rows. Series are read one after the other, so the last one is held."""
+        """Read a row group. The last one is cached, because series are read one after another."""
         if self._group[0] != number:
             columns = ["time", "value", "text", "cumulative", "metadata"]
             with self._errors_of_samples():
@@ -211,8 +208,10 @@ class Archive:
             with self._errors_of_samples():
                 info = self._zip.getinfo(SAMPLES)
                 self._file.seek(info.header_offset)
-                name, extra = _LOCAL_HEADER.unpack(self._file.read(_LOCAL_HEADER.size))
-                start = info.header_offset + _LOCAL_HEADER.size + name + extra
+                # The local header ends with the lengths of the name and of the extra field.
+                header = struct.Struct("<26xHH")
+                name, extra = header.unpack(self._file.read(header.size))
+                start = info.header_offset + header.size + name + extra
                 parquet = pq.ParquetFile(
                     pa.PythonFile(_Part(self._file, start, info.file_size), "r"),
                     page_checksum_verification=True,
@@ -222,22 +221,22 @@ class Archive:
                 self._parquet = parquet
         return self._parquet
 
-    def _check_rows(self, told: Any) -> None:
-        """Make sure that no group of rows is larger than one is written; raise a ValueError."""
-        listed = sum(one.samples + one.kept for one in self.series.values())
-        if told.num_rows != listed:
-            raise ValueError(f"it has {told.num_rows:,} rows, and {listed:,} are listed")
-        for group in map(told.row_group, range(told.num_row_groups)):
+    def _check_rows(self, metadata: Any) -> None:
+        """Raise a ValueError if a row group is larger than MLBench writes them."""
+        listed = sum(sealed.samples + sealed.kept for sealed in self.series.values())
+        if metadata.num_rows != listed:
+            raise ValueError(f"it has {metadata.num_rows:,} rows, and {listed:,} are listed")
+        for group in map(metadata.row_group, range(metadata.num_row_groups)):
             if group.num_rows > 2 * GROUP_ROWS or group.total_byte_size > _MOST_GROUP_BYTES:
                 size = f"{group.num_rows:,} rows has {group.total_byte_size:,} bytes"
                 raise ValueError(f"a group of {size}")
 
     @contextmanager
     def _errors_of_samples(self) -> Iterator[None]:
-        of_arrow = pyarrow()[0].ArrowException
+        pa, _ = pyarrow()
         try:
             yield
-        except (OSError, LookupError, ValueError, struct.error, of_arrow) as error:
+        except (OSError, LookupError, ValueError, struct.error, pa.ArrowException) as error:
             raise ArchiveError(f"{self._name}: {SAMPLES} is damaged: {error}") from None
 
 
@@ -258,17 +257,17 @@ def _to_piece(table: Any, *, kept: bool) -> Piece:
 
 
 def _bytes_of(chunk: Any) -> memoryview:
-    """Return the bytes of an Arrow array of 64-bit numbers, none of which may be null."""
+    """Return the bytes of an Arrow array of 64-bit numbers without nulls."""
     if chunk.null_count:
         raise ValueError("a sample has no time")
     return memoryview(chunk.buffers()[1])[8 * chunk.offset : 8 * (chunk.offset + len(chunk))]
 
 
 class _Part(io.RawIOBase):
-    """A part of a file, read as if it were a file of its own."""
+    """A part of a file, as a file."""
 
     def __init__(self, file: BinaryIO, start: int, size: int) -> None:
-        self._file, self._start, self._size, self._at = file, start, size, 0
+        self._file, self._start, self._size, self._position = file, start, size, 0
 
     def readable(self) -> bool:
         return True
@@ -277,15 +276,16 @@ class _Part(io.RawIOBase):
         return True
 
     def tell(self) -> int:
-        return self._at
+        return self._position
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        return self._at
+        origins = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}
+        self._position = origins[whence] + offset
+        return self._position
 
     def readinto(self, buffer: Any) -> int:
-        self._file.seek(self._start + self._at)
-        data = self._file.read(min(len(buffer), self._size - self._at))
+        self._file.seek(self._start + self._position)
+        data = self._file.read(min(len(buffer), self._size - self._position))
         buffer[: len(data)] = data
-        self._at += len(data)
+        self._position += len(data)
         return len(data)

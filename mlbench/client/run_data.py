@@ -1,7 +1,7 @@
-"""Runs as Arrow tables: of an archive, of a set's file, or of a run that a master has.
+"""Recorded values of runs as Arrow tables, from an archive, a set's file, or a master.
 
-``mlbench.open("digits-7.mlbench").to_pandas()`` has a row for each value that the run has recorded.
-This needs pyarrow and NumPy: the extra ``report``.
+``mlbench.open("digits-7.mlbench").to_pandas()`` has a row for each value that the run recorded. It
+needs pyarrow and NumPy, the extra ``report``.
 """
 
 import tempfile
@@ -18,7 +18,7 @@ from mlbench.archive import RUN, SUFFIX, SeriesName, opened, pyarrow
 from mlbench.archive.bundle import archives_in
 from mlbench.client import ApiClient
 from mlbench.contract import names
-from mlbench.contract.address import Address, parse_address
+from mlbench.contract.address import parse_address
 from mlbench.contract.errors import ApiError, MLBenchError, NotConnectedError
 from mlbench.contract.records import Point, Run
 from mlbench.contract.series import number_or_text, split_name
@@ -35,22 +35,22 @@ _PAGE = "/runs/"
 
 @dataclass(frozen=True)
 class OpenedRun:
-    """A run with all that it has recorded."""
+    """A run with all values that it recorded."""
 
     run: Run
     _series: Mapping[SeriesName, "pa.Table"]
-    """The columns ``time``, ``value`` and ``text`` of each series."""
+    """Columns ``time``, ``value`` and ``text`` of each series."""
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The names of its metrics."""
+        """Names of the run's metrics."""
         return tuple(dict.fromkeys(name.metric for name in self._series))
 
     def table(self, *metrics: str) -> "pa.Table":
-        """Return a row for each value of these metrics, or of all, series after series.
+        """Return a row for each value of these metrics, or of all metrics, series after series.
 
-        The columns are ``run`` (its name and id), ``rank`` (null where a value is of none),
-        ``metric``, ``step`` and ``epoch`` (what the rank had recorded last by then, or null),
+        The columns are ``run`` (name and id), ``rank`` (null for a value without a rank),
+        ``metric``, ``step`` and ``epoch`` (last recorded by the rank before the value, or null),
         ``time`` (microseconds, UTC), ``value`` (null for a text) and ``text`` (null for a number).
 
         Raises:
@@ -60,25 +60,29 @@ class OpenedRun:
             if metric not in self.metrics:
                 recorded = ", ".join(self.metrics) or "none"
                 raise MLBenchError(f"run {self.run.id} has no metric {metric!r}; it has {recorded}")
-        wanted = metrics or self.metrics
-        # Columns of the same value and length share their memory.
-        repeated = cache(_repeated)
-        tables = [
-            self._described(name, samples, repeated)
-            for name, samples in self._series.items()
-            if name.metric in wanted
-        ]
         pa, _ = pyarrow()
+
+        @cache  # columns with the same value and length share their memory
+        def repeat(value: object, kind: Any, length: int) -> Any:
+            return pa.repeat(pa.scalar(value, kind), length)
+
+        tables = [
+            self._add_columns(name, samples, repeat)
+            for name, samples in self._series.items()
+            if name.metric in (metrics or self.metrics)
+        ]
         return pa.concat_tables(tables) if tables else _schema().empty_table()
 
-    def _described(
-        self, name: SeriesName, samples: "pa.Table", repeated: Callable[..., Any]
+    def _add_columns(
+        self, name: SeriesName, samples: "pa.Table", repeat: Callable[..., Any]
     ) -> "pa.Table":
+        """Return the samples of a series with all columns of the schema."""
         pa, _ = pyarrow()
         times = _microseconds(samples["time"])
         if (times[1:] < times[:-1]).any():
-            samples = samples.sort_by("time")  # Prometheus's samples come before the kept ones.
-        same = {
+            # An archive has samples that Prometheus stores before samples that it cannot store.
+            samples = samples.sort_by("time")
+        constants = {
             "run": f"{self.run.resource_name}-{self.run.id}",
             "rank": int(name.rank) if name.rank else None,
             "metric": name.metric,
@@ -89,18 +93,18 @@ class OpenedRun:
         columns |= progress.at(samples["time"]) if progress else {}
         for column in _schema():
             if column.name not in columns:
-                value, kind = same[column.name], column.type
-                if pa.types.is_dictionary(kind):  # of texts, each row has but a number
-                    numbers = repeated(0, kind.index_type, len(samples))
-                    repeats = pa.DictionaryArray.from_arrays(numbers, [value], safe=False)
+                value, kind = constants[column.name], column.type
+                if pa.types.is_dictionary(kind):  # the text once, and an index in each row
+                    indices = repeat(0, kind.index_type, len(samples))
+                    array = pa.DictionaryArray.from_arrays(indices, [value], safe=False)
                 else:
-                    repeats = repeated(value, kind, len(samples))
-                columns[column.name] = repeats
+                    array = repeat(value, kind, len(samples))
+                columns[column.name] = array
         return pa.table([columns[name] for name in _schema().names], _schema())
 
     @cached_property
     def _progress(self) -> Mapping[str, "_Progress"]:
-        """The steps and epochs of each rank."""
+        """Steps and epochs of each rank."""
         ranks = {name.rank for name in self._series if name.rank}
         return {rank: _Progress.of(rank, self._series) for rank in ranks}
 
@@ -113,8 +117,8 @@ class Opened:
 
     @property
     def runs(self) -> tuple[Run, ...]:
-        """What is known of each run: its order, state, times, and so on."""
-        return tuple(one.run for one in self.opened)
+        """Description of each run: settings, state, times, and so on."""
+        return tuple(run_data.run for run_data in self.opened)
 
     def __iter__(self) -> Iterator[OpenedRun]:
         return iter(self.opened)
@@ -122,41 +126,47 @@ class Opened:
     def table(self, *metrics: str) -> "pa.Table":
         """Return the rows of all runs; see ``OpenedRun.table``."""
         pa, _ = pyarrow()
-        return pa.concat_tables([one.table(*metrics) for one in self.opened])
+        return pa.concat_tables([run_data.table(*metrics) for run_data in self.opened])
 
     def to_pandas(self, *metrics: str) -> Any:
-        """Return the same as a data frame of pandas."""
+        """Return the rows of ``table`` as a pandas data frame."""
         return self.table(*metrics).to_pandas()
 
 
 def open_runs(source: str | int | Path, client: ApiClient | None = None) -> Opened:
     """Open the runs of a file, or a run by its id, its name, or the URL of its page.
 
-    A run is asked for at ``client``, or else at the master that ``mlbench status`` finds. The
+    A run is requested from ``client``, or else from the master that ``mlbench status`` finds. The
     master of a URL gets the token in the URL (``http://user:TOKEN@host/runs/9``), or the user's
     token if it is the master that ``mlbench status`` finds.
 
     Raises:
         ArchiveError: the file is not an archive, a digest in it differs, or pyarrow is missing.
-        MLBenchError: there is no such file or run, or no master.
+        MLBenchError: the file, the run or the master does not exist.
     """
-    pyarrow()  # says how to install it
-    path, wanted = Path(str(source)), str(source)
+    pyarrow()  # raises an error with installation instructions if it is missing
+    path, name = Path(str(source)), str(source)
     if path.is_file():
         with tempfile.TemporaryDirectory() as folder:
             return Opened(_read_archives(archives_in(path, Path(folder))))
     if path.suffix == SUFFIX:
         raise MLBenchError(f"there is no file {path}")
     if client is not None:
-        return Opened([_ask(client, wanted)])
-    url, page, run = wanted.partition(_PAGE)
+        return Opened([_load_run(client, name)])
+    url, page, run = name.partition(_PAGE)
     if not page:
         with ApiClient.from_home() as connected:
-            return Opened([_ask(connected, wanted)])
+            return Opened([_load_run(connected, name)])
     address = parse_address(url)
+    token = address.token
+    with suppress(NotConnectedError):
+        connection = find_connection()
+        # The user's token is sent to the user's own master only.
+        if token is None and parse_address(connection.url).url == address.url:
+            token = connection.token
     try:
-        with _connect(address) as connected:
-            return Opened([_ask(connected, run.strip("/"))])
+        with ApiClient(url=address.url, token=token or "") as connected:
+            return Opened([_load_run(connected, run.strip("/"))])
     except ApiError as error:
         if error.status != HTTPStatus.UNAUTHORIZED:
             raise
@@ -167,20 +177,11 @@ def open_runs(source: str | int | Path, client: ApiClient | None = None) -> Open
         ) from None
 
 
-def _connect(address: Address) -> ApiClient:
-    """Connect to the master of a link, which gets a token of its own alone."""
-    token = address.token
-    with suppress(NotConnectedError):
-        connection = find_connection()
-        if token is None and parse_address(connection.url).url == address.url:
-            token = connection.token
-    return ApiClient(url=address.url, token=token or "")
-
-
-def _ask(client: ApiClient, wanted: str) -> OpenedRun:
-    run = client.find_run(wanted)
+def _load_run(client: ApiClient, name: str) -> OpenedRun:
+    """Load a run from its archive, or from the master's series if it has no archive yet."""
+    run = client.find_run(name)
     if run is None:
-        raise MLBenchError(f"there is no file and no run {wanted!r}")
+        raise MLBenchError(f"there is no file and no run {name!r}")
     if run.archive is not None:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, f"{run.id}{SUFFIX}")
@@ -188,8 +189,13 @@ def _ask(client: ApiClient, wanted: str) -> OpenedRun:
                 client.download_archive(run.id, file)
             return _read_archives([path])[0]
     points = client.get_run_metrics(run.id).result().value
-    series = {SeriesName(*split_name(name)): _to_table(its) for name, its in points.items()}
-    return OpenedRun(run, series)
+    return OpenedRun(
+        run,
+        {
+            SeriesName(*split_name(series)): _to_table(series_points)
+            for series, series_points in points.items()
+        },
+    )
 
 
 def _to_table(points: Sequence[Point]) -> "pa.Table":
@@ -230,23 +236,17 @@ def _schema() -> "pa.Schema":
     )
 
 
-def _repeated(value: object, kind: Any, length: int) -> Any:
-    """Return a column that has a value, or null, so many times."""
-    pa, _ = pyarrow()
-    return pa.repeat(pa.scalar(value, kind), length)
-
-
 @dataclass
 class _Progress:
-    """What a rank had recorded last of ``step`` and ``epoch`` at any time."""
+    """The last ``step`` and ``epoch`` that a rank had recorded at any time."""
 
     _recorded: Mapping[str, tuple["NDArray[Any]", "NDArray[Any]"]]
-    """Times and values of each, in order of time."""
+    """Times and values of ``step`` and ``epoch``, in order of time."""
     _last: tuple["NDArray[Any]", dict[str, Any]] | None = field(default=None, init=False)
 
     @classmethod
     def of(cls, rank: str, series: Mapping[SeriesName, "pa.Table"]) -> "_Progress":
-        """Find the steps and epochs of a rank."""
+        """Return the steps and epochs of a rank."""
         recorded = {}
         for metric in (names.STEP, names.EPOCH):
             if (samples := series.get(SeriesName(metric, rank))) is not None:
@@ -255,21 +255,21 @@ class _Progress:
         return cls(recorded)
 
     def at(self, times: Any) -> dict[str, Any]:
-        """Return the columns ``step`` and ``epoch`` of these times."""
+        """Return the columns ``step`` and ``epoch`` at these times."""
         import numpy as np  # noqa: PLC0415
 
         pa, _ = pyarrow()
-        when = _microseconds(times)
-        # Metrics that a rank records together share their times.
-        if self._last is None or not np.array_equal(self._last[0], when):
+        times_us = _microseconds(times)
+        # Metrics that a rank records together have the same times, so the last result is cached.
+        if self._last is None or not np.array_equal(self._last[0], times_us):
             columns = {}
             for metric, (recorded_at, values) in self._recorded.items():
-                before = np.searchsorted(recorded_at, when, side="right") - 1
+                before = np.searchsorted(recorded_at, times_us, side="right") - 1
                 if len(values):
                     columns[metric] = pa.array(
                         values[before].astype(np.int64), mask=before < 0, type=pa.int64()
                     )
-            self._last = when, columns
+            self._last = times_us, columns
         return self._last[1]
 
 
