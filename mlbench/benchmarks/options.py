@@ -1,9 +1,9 @@
-"""Options of tasks: dataclasses that are read from texts and checked, in the master and the task.
+"""Options of benchmarks: dataclasses that are parsed and validated by the master and the task.
 
-A class of options has a default and a type for each field: bool, int, float, str, or a ``Literal``
-of texts or numbers. An annotation's ``Meta`` bounds the values. The closed division allows the
-default alone, unless the annotation has ``FREE`` or ``ruled``. The text under a field is its help;
-a class that only changes the default inherits the text.
+Each field has a default and a type: bool, int, float, str, or a ``Literal`` of texts or numbers.
+``Meta`` in its annotation sets bounds. The closed division allows only the default, unless the
+annotation has ``FREE`` or ``ruled``. The docstring of a field is its help. A subclass that only
+changes the default inherits it.
 """
 
 import ast
@@ -26,7 +26,7 @@ FREE = Meta(extra={"closed": None})
 
 
 def ruled(*others: Setting) -> Meta:
-    """Return what allows these values in the closed division, besides the default."""
+    """Return metadata that allows these values in the closed division, besides the default."""
     return Meta(extra={"closed": others})
 
 
@@ -34,7 +34,7 @@ _WORDS = {"gt": "more than", "ge": "at least", "lt": "less than", "le": "at most
 
 
 class OptionError(ValueError):
-    """An option is wrong."""
+    """An option is unknown, or its value is not allowed."""
 
     def __init__(self, option: str, problem: str) -> None:
         super().__init__(f"{option} {problem}")
@@ -44,18 +44,18 @@ class OptionError(ValueError):
 
 @dataclass(frozen=True)
 class Options:
-    """The base of all options. A value that breaks a rule is an OptionError."""
+    """The base class of all options. Creating one raises an OptionError for a broken rule."""
 
     def _rules(self) -> dict[str, bool]:
-        """Return each rule on several options, and whether it holds; its first word is an option.
+        """Return each rule on several options, with whether it holds. Subclasses add rules.
 
-        Subclasses add their own.
+        The first word of a rule is the option at fault.
         """
         return {}
 
     @classmethod
     def implied(cls, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the defaults that follow from what is given, where a class's own do not hold."""
+        """Return the defaults that follow from other options and replace those of the class."""
         return {}
 
     def __post_init__(self) -> None:
@@ -74,18 +74,19 @@ C = TypeVar("C", bound=Options)
 
 @dataclass(frozen=True)
 class Described:
-    """An option, for people."""
+    """The description of an option."""
 
     name: str
     default: Any
     help: str
     kind: Any
-    """The type of its values, or a ``Literal`` of them."""
+    """Type of the values, or a ``Literal``."""
     metas: tuple[Meta, ...]
+    """Metadata of the annotation: bounds, and the rule of the closed division."""
 
     @property
     def limits(self) -> dict[str, float]:
-        """Its bounds, by the names of Python's operators: ``ge`` and so on."""
+        """Bounds, by the names of Python's operators, such as ``ge``."""
         return {
             name: bound
             for meta in self.metas
@@ -95,7 +96,7 @@ class Described:
 
     @property
     def bounds(self) -> str:
-        """Its bounds in words, such as "from 0 to 100"."""
+        """Bounds in words, such as ``from 0 to 100``."""
         match self.limits:
             case {"ge": least, "le": most}:
                 return f"from {least} to {most}"
@@ -109,19 +110,19 @@ class Described:
 
     @property
     def permitted(self) -> tuple[Setting, ...] | None:
-        """What the closed division allows, the default first; None: anything."""
+        """Values that the closed division allows, the default first; None if it allows any."""
         closed = [meta.extra["closed"] for meta in self.metas if meta.extra] or [()]
         return None if closed[-1] is None else (self.default, *closed[-1])
 
     @property
     def choices(self) -> tuple[Any, ...]:
-        """The values to choose from; empty for any number or text."""
+        """Allowed values; empty if any number or string is allowed."""
         if self.kind is bool:
             return (True, False)
         return get_args(self.kind) if get_origin(self.kind) is Literal else ()
 
     def read(self, text: str) -> Any:
-        """Return the value that a text spells; raise OptionError for one that spells none."""
+        """Return the value in a text. Raises OptionError if there is no valid value."""
         if self.choices:
             for choice in self.choices:
                 if text == spell(choice):
@@ -134,7 +135,7 @@ class Described:
         except ValueError:
             kind = "a whole number" if self.kind is int else "a number"
             raise OptionError(self.name, f"must be {kind} (not {text!r})") from None
-        if not is_setting(value):  # the run could not state it
+        if not is_setting(value):  # the run could not report it as a setting
             raise OptionError(self.name, f"must be finite, and below 2^63 if whole (not {text!r})")
         return value
 
@@ -163,18 +164,18 @@ def read(config: type[C], texts: Mapping[str, str]) -> C:
     """
     options = {option.name: option for option in describe(config)}
     values = {}
-    for given, text in texts.items():
-        name = given.replace("-", "_")
+    for written_name, text in texts.items():
+        name = written_name.replace("-", "_")
         if name not in options:
-            meant = _meant(name, options)
-            hint = f"do you mean {meant}?" if meant else f"there are {', '.join(options)}"
-            raise OptionError(given, f"is no option of this task: {hint}")
+            similar = _similar_option(name, options)
+            hint = f"do you mean {similar}?" if similar else f"there are {', '.join(options)}"
+            raise OptionError(written_name, f"is no option of this task: {hint}")
         values[name] = options[name].read(text)
     return config(**config.implied(values) | values)
 
 
-def _meant(name: str, options: Iterable[str]) -> str | None:
-    """Return the option that a wrong name is close to, such as learning_rate for lr or rate."""
+def _similar_option(name: str, options: Iterable[str]) -> str | None:
+    """Return the option that an unknown name resembles, such as learning_rate for lr or rate."""
     if close := get_close_matches(name, options, n=1):
         return close[0]
     for option in options:
@@ -186,14 +187,14 @@ def _meant(name: str, options: Iterable[str]) -> str | None:
 
 
 def _sentences(config: type) -> dict[str, str]:
-    """Return the text under each field, a base's too."""
+    """Return the docstring of each field, including inherited fields."""
     bases = (base for base in reversed(config.__mro__) if dataclasses.is_dataclass(base))
     return {name: text for base in bases for name, text in _own_sentences(base).items()}
 
 
-@cache  # it takes milliseconds, and each order asks
+@cache  # parsing takes milliseconds, and every submitted run needs the result
 def _own_sentences(config: type) -> dict[str, str]:
-    """Return the text under each own field. Python drops it, so it is read from the source."""
+    """Return the docstring of each field of a class, from its source, because Python drops it."""
     (definition,) = ast.parse(textwrap.dedent(inspect.getsource(config))).body
     assert isinstance(definition, ast.ClassDef)
     sentences: dict[str, str] = {}

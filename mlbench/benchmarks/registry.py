@@ -1,4 +1,4 @@
-"""The official benchmarks with the rules of the closed division, and MLBench's images of them."""
+"""Benchmarks with their rules for the closed division, and MLBench's published images."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -16,26 +16,26 @@ Rules = Mapping[str, tuple[Setting, ...]]
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A task that every worker can run, as a Python module."""
+    """A benchmark: a Python module that every worker can run, with its options and rules."""
 
     name: str
     module: str
     options: type[Options]
     description: str
     args: Mapping[str, str] = field(default_factory=dict)
-    """Arguments that select the benchmark, where its module holds several."""
+    """Arguments that select the benchmark if its module has several."""
     least_workers: int = 1
-    """Workers that it needs."""
+    """Minimum number of workers."""
     facts: Rules = field(default_factory=dict)
-    """What the closed division wants a run to state besides its options, such as its data."""
+    """Settings, besides options, that the closed division requires, such as the data's digest."""
 
     @property
     def rules(self) -> Rules:
-        """The values that a setting may have in the closed division, the default first."""
+        """Values that a setting may have in the closed division, by setting; the default first."""
         return self._rules({})
 
     def _rules(self, settings: Mapping[str, Setting]) -> Rules:
-        """Return the rules; where settings imply another default, that stands in its place."""
+        """Return the rules, with the defaults that the settings imply."""
         implied = self.options.implied(settings)
         rules = {
             option.name: (implied.get(option.name, option.default), *option.permitted[1:])
@@ -45,28 +45,28 @@ class Benchmark:
         return {**rules, **{name: (value,) for name, value in self.args.items()}, **self.facts}
 
     def broken_rules(self, settings: Mapping[str, Setting]) -> Rules:
-        """Return the rules that a run with these settings breaks, also by lacking a setting."""
+        """Return the rules that a run with these settings violates; a missing setting does too."""
         rules = self._rules(settings).items()
-        return {name: right for name, right in rules if settings.get(name) not in right}
+        return {name: allowed for name, allowed in rules if settings.get(name) not in allowed}
 
     @property
     def goal(self) -> Goal | None:
-        """The default goal; None for a task without a goal."""
+        """Default target; None for a benchmark without a target."""
         return self._goal(0)
 
     @property
     def light_goal(self) -> Goal | None:
-        """The goal with ``light_target``; None for a task that has no such goal."""
+        """Target of a run with ``light_target``; None for a benchmark without a light target."""
         return self._goal(1)
 
     @property
     def light_args(self) -> Mapping[str, str]:
-        """The arguments that make its goal the light one; empty for a task that has none."""
+        """Arguments that select the light target; empty for a benchmark without one."""
         return {"goal": f"{self.light_goal.value:g}"} if self.light_goal else {}
 
-    def _goal(self, place: int) -> Goal | None:
-        """Return the goal of that place among the values that it may have."""
-        values = self.rules.get("goal", ())[place : place + 1]
+    def _goal(self, position: int) -> Goal | None:
+        """Return the target at a position among the allowed ones; None if there is none."""
+        values = self.rules.get("goal", ())[position : position + 1]
         if not values or not isinstance(values[0], float):
             return None
         assert issubclass(self.options, TrainingOptions)
@@ -74,30 +74,30 @@ class Benchmark:
 
     @property
     def seeded(self) -> bool:
-        """Whether it takes a seed."""
+        """Whether the benchmark has a seed."""
         return hasattr(self.options, "seed")
 
     @property
     def on_gpu(self) -> bool:
-        """Whether it can compute on a GPU."""
+        """Whether the benchmark can run on a GPU."""
         return hasattr(self.options, "device")
 
     @property
     def backends(self) -> tuple[str, ...]:
-        """What its ranks can communicate with; empty for a task that does not communicate."""
+        """Possible communication backends; empty for a benchmark that does not communicate."""
         if not hasattr(self.options, "backend"):
             return ()
-        # nccl takes tensors from GPUs alone.
+        # nccl supports only tensors on GPUs.
         return tuple(name for name in get_args(Backend) if name != "nccl" or self.on_gpu)
 
     def backends_among(self, available: Collection[str]) -> tuple[str, ...]:
-        """Return those of its backends that the workers have."""
+        """Return the benchmark's backends that are among the available ones."""
         return tuple(name for name in self.backends if name in available)
 
 
 @dataclass(frozen=True)
 class Image:
-    """An image that MLBench published: its benchmark, and the arguments that it stands for."""
+    """An image that MLBench published, as a benchmark with arguments."""
 
     benchmark: str
     args: Mapping[str, str] = field(default_factory=dict)
@@ -223,7 +223,7 @@ BENCHMARKS = {
 # What runs where nothing is said.
 DEFAULT = BENCHMARKS["digits"]
 
-# By name, without the tag.
+# MLBench's images by name, without the tag.
 IMAGES = {
     "mlbench/pytorch-cifar10-resnet20-all-reduce": Image("cifar10-resnet", {"exchange": "flat"}),
     "mlbench/pytorch-cifar10-resnet20-ddp": Image("cifar10-resnet", {"exchange": "ddp"}),
@@ -232,7 +232,7 @@ IMAGES = {
     "mlbench/pytorch-backend-benchmark": Image("communication"),
 }
 _NO_TRANSLATION = "machine translation is not a benchmark here"
-# Images of MLBench without a benchmark here, and why. By name, without the tag.
+# Reasons why images of MLBench have no benchmark here, by name without the tag.
 MISSING_IMAGES = {
     "mlbench/pytorch-wmt16-gnmt-all-reduce": _NO_TRANSLATION,
     "mlbench/pytorch-wmt17-transformer-all-reduce": _NO_TRANSLATION,
@@ -241,11 +241,11 @@ MISSING_IMAGES = {
         "args framework=tensorflow"
     ),
 }
-# An image's name as orders may write it, with or without a tag.
+# Pattern of an image's name in a request, with or without a tag.
 IMAGE_PATTERN = rf"({'|'.join(IMAGES)})(:[A-Za-z0-9_][A-Za-z0-9_.-]{{0,127}})?"
 
 
 def find_image(name: str) -> Image | None:
-    """Find the benchmark that an image of MLBench stands for; None for any other image."""
-    found = re.fullmatch(IMAGE_PATTERN, name)
-    return IMAGES[found[1]] if found else None
+    """Return the benchmark that corresponds to an image of MLBench; None for any other image."""
+    match = re.fullmatch(IMAGE_PATTERN, name)
+    return IMAGES[match[1]] if match else None

@@ -1,4 +1,4 @@
-"""What several tasks take: their hyper-parameters, devices, exchange and framework."""
+"""Options that several benchmarks share: hyperparameters, devices, exchange and framework."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -22,52 +22,52 @@ Momentum = Annotated[float, Meta(ge=0, lt=1)]
 
 @dataclass(frozen=True)
 class TrainingOptions(Options):
-    """The hyper-parameters of every training; a task sets the defaults."""
+    """The hyperparameters of every training. Each benchmark sets the defaults."""
 
     goal_metric: ClassVar[str]
     lower_is_better: ClassVar[bool] = False
 
     goal: float = 0.0
-    """Value of the goal's metric at which the training ends."""
+    """Target: value of the metric at which training ends."""
     epochs: Count = 1
-    """Epochs after which the training ends short of the goal."""
+    """Maximum number of epochs, if the target is not reached before."""
     learning_rate: Positive = 0.1
     """Step size."""
     seed: Annotated[int, Meta(ge=0, le=2**32 - 1), FREE] = 0
-    """Start of all random numbers: the same seed on as many workers gives the same losses."""
+    """Random seed: equal seeds and numbers of workers give equal losses."""
     checkpoint_steps: Annotated[int, Meta(ge=0), FREE] = 0
-    """Steps from checkpoint to checkpoint within an epoch, if the run may be restarted; 0: none."""
+    """Steps between checkpoints within an epoch, for a run with restarts; 0: none."""
 
 
 @dataclass(frozen=True)
 class AccuracyOptions(TrainingOptions):
-    """A training to a share of what is classified correctly."""
+    """The options of a training with a target accuracy."""
 
     goal_metric: ClassVar[str] = VAL_ACCURACY
 
     goal: Percent = 100.0
-    """Validation accuracy in percent at which the training ends."""
+    """Target validation accuracy, in percent."""
 
 
 @dataclass(frozen=True)
 class PerplexityOptions(TrainingOptions):
-    """The training of a language model to a perplexity: e to the mean cross entropy in nats."""
+    """The options of a language model with a target perplexity, e to the mean cross entropy."""
 
     goal_metric: ClassVar[str] = VAL_PERPLEXITY
     lower_is_better: ClassVar[bool] = True
 
     goal: Perplexity = 1.0
-    """Validation perplexity at which the training ends; lower is better, 1 is perfect."""
+    """Target validation perplexity; lower is better, 1 is perfect."""
 
 
 @dataclass(frozen=True)
 class MomentumOptions(AccuracyOptions):
-    """The hyper-parameters of SGD with momentum and weight decay."""
+    """The hyperparameters of SGD with momentum and weight decay."""
 
     momentum: Momentum = 0.9
-    """Share of the last update that the next one keeps."""
+    """Momentum of SGD: share of the last update that the next update keeps."""
     weight_decay: NotNegative = 1e-4
-    """Pull of all parameters towards zero."""
+    """Weight decay of all parameters."""
 
 
 Backend = Literal["gloo", "nccl", "mpi"]
@@ -75,28 +75,28 @@ Backend = Literal["gloo", "nccl", "mpi"]
 
 @dataclass(frozen=True)
 class BackendOptions(Options):
-    """How the ranks communicate."""
+    """The communication between ranks."""
 
     backend: Annotated[Backend, FREE] = "gloo"
-    """What carries the communication: gloo (CPU), nccl (GPU), or mpi, where PyTorch has it."""
+    """Communication backend: gloo (CPU), nccl (GPU), or mpi if PyTorch was built with it."""
 
 
 @dataclass(frozen=True)
 class DeviceOptions(Options):
-    """Where a rank computes."""
+    """The device of a rank."""
 
     device: Annotated[Literal["auto", "cpu", "cuda"], FREE] = "auto"
-    """Where to compute: auto is the GPU if there is one."""
+    """Device to train on: auto is the GPU if there is one."""
 
 
 @dataclass(frozen=True)
 class ModelOptions(DeviceOptions):
-    """Where and how a neural network is computed."""
+    """The execution of a neural network."""
 
     precision: Annotated[Literal["fp32", "tf32", "bf16", "fp16"], FREE] = "fp32"
-    """Number format of products; the parameters stay fp32. tf32 and fp16 are for GPUs."""
+    """Number format of products; parameters stay in fp32. tf32 and fp16 need a GPU."""
     compile: Annotated[bool, FREE] = False
-    """Whether torch.compile translates the model first, which takes up to a minute."""
+    """Whether to compile the model with torch.compile first, which takes up to a minute."""
 
 
 Exchange = Literal[
@@ -140,9 +140,9 @@ class ExchangeOptions(Options):
     topology: Annotated[Topology, FREE] = "ring"
     """Which ranks are neighbours in decentralized algorithms."""
     gossip_compression: Annotated[Literal["sign", "topk"], FREE] = "sign"
-    """How choco's ranks compress what they tell: a bit for each weight, or the largest changes."""
+    """Compression of choco's messages: a bit for each weight, or the largest changes."""
     gossip_step: Annotated[Share, FREE] = 0.4
-    """How far choco's ranks go towards their neighbours in a step: 1 is all the way."""
+    """Share of the distance to their neighbours that choco's ranks move per step."""
     density: Annotated[Share, FREE] = 0.01
     """Share of the values that topk and randomk, or choco with topk, send."""
     bits: Annotated[Literal[2, 4, 8], FREE] = 4
@@ -158,7 +158,7 @@ class ExchangeOptions(Options):
             )
             for name, users in _USERS.items()
         }
-        # It multiplies gradients by a factor of its own, which changes: no memory could be kept.
+        # fp16 scales gradients by a factor that changes, so the algorithms cannot remember them.
         scaled = getattr(self, "precision", None) == "fp16"
         return super()._rules() | {
             **rules,
@@ -168,7 +168,7 @@ class ExchangeOptions(Options):
         }
 
 
-# The algorithms that an option is for.
+# Exchange algorithms that use an option.
 _USERS = {
     "compression": ("ddp",),
     "local_steps": ("local-sgd", "post-local-sgd"),
@@ -184,42 +184,44 @@ _REMEMBERING = {"signsgd", "topk", "randomk", "powersgd"}
 
 
 def in_use(settings: Mapping[str, Setting]) -> dict[str, Setting]:
-    """Return the settings of a run without those of algorithms that it does not use."""
+    """Return the settings of a run without the options of unused exchange algorithms."""
     exchange = settings.get("exchange")
     if exchange not in get_args(Exchange):
         return dict(settings)
-    return {name: one for name, one in settings.items() if exchange in _USERS.get(name, {exchange})}
+    return {
+        name: value for name, value in settings.items() if exchange in _USERS.get(name, {exchange})
+    }
 
 
 Framework = Literal["torch", "jax", "tensorflow"]
 
 
 def framework_of(config: Options) -> Framework:
-    """Return what trains the model of a task."""
+    """Return the framework that trains the model of a benchmark."""
     return config.framework if isinstance(config, FrameworkOptions) else "torch"
 
 
 @dataclass(frozen=True)
 class FrameworkOptions(Options):
-    """What computes the training."""
+    """The framework of the training."""
 
     framework: Annotated[Framework, FREE] = "torch"
-    """What trains the model: PyTorch, or on CPUs in fp32 JAX or TensorFlow, where installed."""
+    """Framework: PyTorch, or, if installed, JAX or TensorFlow (on CPUs, in fp32)."""
 
     def _rules(self) -> dict[str, bool]:
         rules = super()._rules()
         if self.framework == "torch":
             return rules
         return rules | {
-            f"{name} must be {' or '.join(map(spell, right))} with framework={self.framework}": (
-                getattr(self, name, right[0]) in right
+            f"{name} must be {' or '.join(map(spell, allowed))} with framework={self.framework}": (
+                getattr(self, name, allowed[0]) in allowed
             )
-            for name, right in _OF_FRAMEWORKS.items()
+            for name, allowed in _OTHER_FRAMEWORKS.items()
         }
 
 
-# What JAX and TensorFlow train with here: fp32 on CPUs, and one sum of all gradients.
-_OF_FRAMEWORKS: Mapping[str, tuple[Any, ...]] = {
+# Allowed options with JAX and TensorFlow: fp32 on CPUs, with one sum of all gradients.
+_OTHER_FRAMEWORKS: Mapping[str, tuple[Any, ...]] = {
     "backend": ("gloo",),
     "device": ("auto", "cpu"),
     "precision": ("fp32",),
