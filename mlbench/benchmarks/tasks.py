@@ -1,4 +1,4 @@
-"""The options of each official task: what an order may set, and what the task runs with."""
+"""Options of each benchmark: those that a run may set, and that the task module runs with."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -34,20 +34,20 @@ TextDataset = Literal["sotu", "wikitext-2"]
 LstmSize = Literal["small", "full"]
 
 OPERATIONS = ("all_reduce", "broadcast", "all_gather")
-"""What ``communication`` measures."""
+"""Operations that the benchmark ``communication`` measures."""
 DTYPES = ("float32", "float64", "float16", "bfloat16", "int8", "uint8", "int32", "int64")
-"""The types of its values, as PyTorch names them."""
+"""Types of its values, by PyTorch's names."""
 FEWEST_ROUNDS = 5
-"""In which it measures each size, however long they take."""
+"""Minimum number of rounds for each message size, however long they take."""
 TRAIN_DIGITS = 1433
-"""The handwritten digits that are trained on."""
+"""Number of handwritten digits in the training data."""
 
-# What a recipe of CIFAR-10 implies.
+# Options that a recipe of CIFAR-10 implies.
 _OF_RECIPE: dict[str, dict[str, Any]] = {
     "mlbench-2020": {"learning_rate": 0.02},
     "one-cycle": {"learning_rate": 0.2, "epochs": 8},
 }
-# Learning rate and momentum of each exchange: what a search found (docs/benchmarks.md).
+# Best learning rate and momentum for each exchange, from a search (docs/benchmarks.md).
 _TUNED: dict[str, tuple[float, float]] = {
     "ddp": (0.02, 0.9),
     "local-sgd": (0.02, 0.9),
@@ -58,9 +58,9 @@ _TUNED: dict[str, tuple[float, float]] = {
     "powersgd": (0.01, 0.9),
     "qsgd": (0.02, 0.9),
 }
-# What the size of an AWD-LSTM implies.
+# Options that the size of an AWD-LSTM implies.
 _OF_SIZE = ("goal", "epochs", "batch_size")
-# PyTorch knows no MPI type for them.
+# PyTorch has no MPI type for these.
 _NOT_WITH_MPI = {"float16", "bfloat16"}
 
 
@@ -86,7 +86,7 @@ class Cifar10Options(
 
     @classmethod
     def implied(cls, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what a recipe implies."""
+        """Return the options that a recipe implies."""
         return _OF_RECIPE.get(given.get("recipe", ""), {})
 
 
@@ -105,7 +105,7 @@ class ImagenetOptions(MomentumOptions, ImageModelOptions, ExchangeOptions, Backe
     """Share of the last update that the next one keeps (Nesterov)."""
     weight_decay: NotNegative = 1e-4
     """Pull of the weights towards zero; biases and batch norm's parameters are left alone."""
-    # Five times halved, there must be a pixel left.
+    # The network halves the size five times, and a pixel must remain.
     image_size: Annotated[int, Meta(ge=32)] = 224
     """Width and height that images are brought to, in pixels."""
     switch_epoch: Annotated[Count, FREE] = 30
@@ -166,7 +166,7 @@ class LstmOptions(_TextOptions):
 
     @classmethod
     def implied(cls, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what a size implies."""
+        """Return the options that a size implies."""
         of_size = {"small": LstmOptions(), "full": WikiText2Options()}.get(given.get("size", ""))
         return {name: vars(of_size)[name] for name in _OF_SIZE} if of_size else {}
 
@@ -199,7 +199,7 @@ class CommunicationOptions(BackendOptions):
     device: Annotated[Literal["auto", "cpu", "cuda"], FREE] = "auto"
     """Where the messages lie: auto is the GPU with nccl, else the CPU's memory."""
     operations: Annotated[str, FREE] = "all_reduce,broadcast,all_gather"
-    """What to measure, separated by commas."""
+    """Operations to measure, separated by commas."""
     dtypes: Annotated[str, FREE] = "float32"
     """Types of the values, separated by commas: float16, bfloat16, int8 and so on."""
     min_bytes: Annotated[Count, FREE] = 4
@@ -207,13 +207,13 @@ class CommunicationOptions(BackendOptions):
     max_bytes: Annotated[int, FREE] = 256 << 20
     """The largest message."""
     factor: Annotated[int, Meta(ge=2), FREE] = 2
-    """How many times as large as the last one each message is."""
+    """Factor between one message size and the next."""
     seconds: NotNegative = 0.5
-    """About how long each size is measured: in as many rounds as fit, but at least 5."""
+    """Approximate time per message size; there are at least 5 rounds."""
     rounds: Annotated[int, Meta(ge=FEWEST_ROUNDS)] = 1000
-    """Rounds in which each size is measured, at most."""
+    """Maximum number of rounds per message size."""
     warmup: Count = 5
-    """Rounds before these, which do not count."""
+    """Number of warmup rounds, which do not count."""
     check: bool = True
     """Whether each size has a round of known values whose result is checked."""
 
@@ -259,7 +259,7 @@ class DigitsOptions(
 
     @classmethod
     def implied(cls, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what the tuned recipe implies for an exchange."""
+        """Return the options that the tuned recipe implies for an exchange."""
         tuned = _TUNED.get(given.get("exchange", "ddp")) if given.get("recipe") == "tuned" else None
         return dict(zip(("learning_rate", "momentum"), tuned, strict=True)) if tuned else {}
 
