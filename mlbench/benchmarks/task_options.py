@@ -118,27 +118,27 @@ Topology = Literal["ring", "complete"]
 
 @dataclass(frozen=True)
 class ImageModelOptions(ModelOptions):
-    """Where and how a neural network for images is computed."""
+    """The execution of a neural network for images."""
 
     channels_last: Annotated[bool, FREE] = True
-    """Whether images lie in memory pixel by pixel, which is faster, or channel by channel."""
+    """Whether to store images pixel by pixel, which is faster than channel by channel."""
 
 
 @dataclass(frozen=True)
 class ExchangeOptions(Options):
-    """How ranks keep their models together: the algorithm, and what it may be set to."""
+    """The exchange algorithm, which keeps the models of the ranks together, and its options."""
 
     # All three compute the same sum of gradients.
     exchange: Annotated[Exchange, ruled("flat", "per-layer")] = "ddp"
     """The algorithm: the first three send all gradients, the next four weights, others few bits."""
     compression: Literal["none", "fp16", "bf16"] = "none"
-    """How ddp rounds gradients on their way."""
+    """Rounding of gradients that ddp sends."""
     local_steps: Annotated[Count, FREE] = 16
-    """Steps that each rank of local SGD takes alone."""
+    """Number of steps of local SGD between two exchanges."""
     switch_epoch: Annotated[Count, FREE] = 5
-    """Epoch in which the local steps of post-local SGD begin; gradients are averaged before."""
+    """Epoch in which post-local SGD starts local steps; before, it averages gradients."""
     topology: Annotated[Topology, FREE] = "ring"
-    """Which ranks are neighbours in decentralized algorithms."""
+    """Neighbors of a rank in decentralized algorithms."""
     gossip_compression: Annotated[Literal["sign", "topk"], FREE] = "sign"
     """Compression of choco's messages: a bit for each weight, or the largest changes."""
     gossip_step: Annotated[Share, FREE] = 0.4
