@@ -58,11 +58,11 @@ from mlbench.evaluation.statistics import known, mean_or_none, of_figures
 from mlbench.evaluation.stragglers import exchanges_of, outside
 from mlbench.evaluation.timeline import (
     Key,
-    Life,
+    ProcessLifetime,
     dates_of,
     kept_until,
+    lifetimes_of,
     line_of,
-    lives_of,
     stops_of,
     whole_us,
 )
@@ -169,7 +169,7 @@ class _BucketAccounting:
         line = line_of(placed, dates.begun_us)
         # It is unknown which part of the training before an unclear resumption was repeated.
         self._unclear = line.unclear
-        self._lives = lives_of(ranks, placed)
+        self._lives = lifetimes_of(ranks, placed)
         self._kept = kept_until(chain.from_iterable(self._lives.values()), line)
         self._rows: dict[int, list[RankRow]] = {}
         attempts: dict[int, list[RankRow]] = {}
@@ -209,9 +209,9 @@ class _BucketAccounting:
         assigned_us, room_at = round(row.assigned_at * 1e6), self._run.room_at
         timeline.until(assigned_us if room_at is None else whole_us(room_at), "queued")
         timeline.until(assigned_us, "workers")
-        lives = [life for life in self._lives[rank] if life.key[0] == row.attempt]
+        lifetimes = [life for life in self._lives[rank] if life.key[0] == row.attempt]
         begun_us = []
-        for life, following in zip(lives, [*lives[1:], None], strict=True):
+        for life, following in zip(lifetimes, [*lifetimes[1:], None], strict=True):
             timeline.until(min(life.began_us, end_us), "restart" if life.key[1] else "start")
             if following is None:
                 useful_us = min(self._ended(row), attempt.failed_us or end_us, end_us)
@@ -221,7 +221,7 @@ class _BucketAccounting:
             is_over = following is None and row.exit_code == 0
             self._life(timeline, life, useful_us, row.disturbance, is_over=is_over)
             begun_us.append(sum(timeline.buckets[bucket] for bucket in BEGINNING))
-        timeline.restarts, timeline.again_us = lives[-1].key[1], begun_us[-1] - begun_us[0]
+        timeline.restarts, timeline.again_us = lifetimes[-1].key[1], begun_us[-1] - begun_us[0]
         has_failed = attempt.failed_us is not None
         timeline.until(min(attempt.over_us, end_us), "detection" if has_failed else "idle")
         restarts = end_us < self._ended_us or (has_failed and self._run.state in ACTIVE_STATES)
@@ -231,7 +231,7 @@ class _BucketAccounting:
     def _life(
         self,
         timeline: _Timeline,
-        life: Life,
+        life: ProcessLifetime,
         end_us: int,
         measured: Disturbance | None,
         *,
@@ -259,7 +259,7 @@ class _BucketAccounting:
         elif not is_over:
             timeline.until(end_us, "unknown")
 
-    def _before_training(self, life: Life) -> Iterator[tuple[Bucket, float]]:
+    def _before_training(self, life: ProcessLifetime) -> Iterator[tuple[Bucket, float]]:
         """Yield the phases of a process before its training, without those of its checkpoint."""
         trained = [earlier for earlier in self._lives[life.rank] if earlier.has_clock]
         previous = [
@@ -274,7 +274,7 @@ class _BucketAccounting:
             yield phase, life.before_training(metric) - carried
 
     def _parts(
-        self, life: Life, until_us: int, measured: Disturbance | None
+        self, life: ProcessLifetime, until_us: int, measured: Disturbance | None
     ) -> Iterator[tuple[Bucket, float]]:
         """Yield the seconds of a process's training by bucket; the first ones take precedence."""
         stops = self._stops[life.key[0]]

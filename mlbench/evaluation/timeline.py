@@ -296,7 +296,7 @@ _METRICS = (
 
 
 @dataclass(frozen=True)
-class Life:
+class ProcessLifetime:
     """Lifetime of a process, and the totals that it recorded."""
 
     key: Key
@@ -381,7 +381,7 @@ def whole_us(seconds: float) -> int:
     return round(min(seconds, 1e11) * 1e6) if seconds > 0 else 0
 
 
-def lives_of(ranks: Sequence[RankRow], series: Columns) -> dict[str, list[Life]]:
+def lifetimes_of(ranks: Sequence[RankRow], series: Columns) -> dict[str, list[ProcessLifetime]]:
     """Return the processes of each rank, in order of time; ``series`` have the run's time."""
     totals = {metric: finite_by_rank(series, metric) for metric in _METRICS}
     # Each process has a key, a time from which its rank may record, and a begin.
@@ -401,7 +401,7 @@ def lives_of(ranks: Sequence[RankRow], series: Columns) -> dict[str, list[Life]]
 
 def _cut(
     rank: str, begun: Sequence[tuple[Key, int, int]], totals: Mapping[str, ByRank]
-) -> Iterator[Life]:
+) -> Iterator[ProcessLifetime]:
     """Divide the totals of a rank among its processes."""
     recorded = {metric: ranks[rank] for metric, ranks in totals.items() if rank in ranks}
     for (key, from_us, began_us), (_, until_us, _) in pairwise([*begun, ((0, 0), _NEVER_US, 0)]):
@@ -411,16 +411,16 @@ def _cut(
             if first < end:
                 columns[metric] = Column(column.times_us[first:end], column.values[first:end])
         first_us = min((column.times_us[0] for column in columns.values()), default=began_us)
-        yield Life(key, rank, min(began_us, first_us), columns)
+        yield ProcessLifetime(key, rank, min(began_us, first_us), columns)
 
 
-def kept_until(lives: Iterable[Life], line: Line) -> dict[tuple[str, Key], int]:
+def kept_until(lifetimes: Iterable[ProcessLifetime], line: Line) -> dict[tuple[str, Key], int]:
     """Return the time until which each process that trained contributed to the final model.
 
     Its later steps had to be repeated from a checkpoint.
     """
     kept_us: dict[tuple[str, Key], int] = {}
-    for life in lives:
+    for life in lifetimes:
         if life.has_clock:
             spans = line.abandoned.get(life.rank, ())
             firsts = (first_us for first_us, end_us in spans if first_us <= life.last_us < end_us)
@@ -451,7 +451,7 @@ class Stops:
 
     spans: Sequence[Stop] = ()
 
-    def seconds(self, life: Life, metric: str, until_us: int) -> float:
+    def seconds(self, life: ProcessLifetime, metric: str, until_us: int) -> float:
         """Return the part of a process's total until a time that fell into stops, in seconds."""
         first_us = life.trains_us
         return sum(
@@ -464,7 +464,7 @@ class Stops:
             if stop.begin_us < until_us and stop.end_us > first_us
         )
 
-    def wall_seconds(self, life: Life, until_us: int) -> float:
+    def wall_seconds(self, life: ProcessLifetime, until_us: int) -> float:
         """Return the duration of stops in the training of a process until a time, in seconds.
 
         The training clock of a process stands while its machine sleeps.
@@ -477,7 +477,9 @@ class Stops:
         return sum(spans) / 1e6
 
 
-def stops_of(run: RunRow, rows: Sequence[RankRow], lives: Mapping[str, Sequence[Life]]) -> Stops:
+def stops_of(
+    run: RunRow, rows: Sequence[RankRow], lifetimes: Mapping[str, Sequence[ProcessLifetime]]
+) -> Stops:
     """Return the stops of an attempt, whose ranks are ``rows``."""
     spans = [stop for row in rows for stop in _noticed(row)]
     for injected, kind, begin_us, until_us in _lasting_faults(run):
@@ -485,7 +487,7 @@ def stops_of(run: RunRow, rows: Sequence[RankRow], lives: Mapping[str, Sequence[
         if row is None or injected.attempt != row.attempt:
             continue
         key = (row.attempt, 0)
-        life = next((life for life in lives[str(row.ranks[0])] if life.key == key), None)
+        life = next((life for life in lifetimes[str(row.ranks[0])] if life.key == key), None)
         if life and life.has_clock and begin_us < (end_us := min(until_us, life.last_us)):
             share = 1.0 if kind == "stop" else _slowdown(life, begin_us, end_us)
             spans.append(Stop(begin_us, end_us, share))
@@ -520,7 +522,7 @@ def _noticed(row: RankRow) -> Iterator[Stop]:
         yield Stop(whole_us(begin - row.clock_ahead), whole_us(end - row.clock_ahead), 1.0)
 
 
-def _slowdown(life: Life, begin_us: int, end_us: int) -> float:
+def _slowdown(life: ProcessLifetime, begin_us: int, end_us: int) -> float:
     """Return the share by which a process's samples per second were lower within a span."""
 
     def inside(metric: str) -> float:
