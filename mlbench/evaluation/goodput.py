@@ -62,7 +62,7 @@ from mlbench.evaluation.timeline import (
     dates_of,
     kept_until,
     lifetimes_of,
-    line_of,
+    lineage_of,
     stops_of,
     whole_us,
 )
@@ -166,7 +166,7 @@ class _BucketAccounting:
         self._ended_us = round(ended_at * 1e6)
         dates = dates_of(ranks, run.started_at or 0.0, ended_at)
         placed = dates.placed(series)
-        line = line_of(placed, dates.begun_us)
+        line = lineage_of(placed, dates.begun_us)
         # It is unknown which part of the training before an unclear resumption was repeated.
         self._unclear = line.unclear
         self._lives = lifetimes_of(ranks, placed)

@@ -54,7 +54,7 @@ from mlbench.evaluation.inputs import (
 from mlbench.evaluation.official_rules import division, rule_violations
 from mlbench.evaluation.statistics import mean_or_none, ratio
 from mlbench.evaluation.stragglers import disturbances, stragglers_of
-from mlbench.evaluation.timeline import Dates, Line, dates_of, line_of, stopped_spans
+from mlbench.evaluation.timeline import Dates, Lineage, dates_of, lineage_of, stopped_spans
 
 # --- Accuracy ---
 
@@ -404,9 +404,9 @@ class RunContext:
         started_us = round(self.run.started_at * 1e6)
         return Accuracy(self.target, values, clocks, started_us, self.dates, until)
 
-    def line(self, series: Columns) -> Line:
+    def line(self, series: Columns) -> Lineage:
         """Return the lineage of the run's final model."""
-        return line_of(series, self.dates.begun_us)
+        return lineage_of(series, self.dates.begun_us)
 
     def worker_seconds(self, until: float) -> float:
         """Return the worker-seconds of the run up to a time, which is in Unix seconds.

@@ -128,7 +128,7 @@ class UnclearResumption:
 
 
 @dataclass(frozen=True)
-class Line:
+class Lineage:
     """Lineage of a run's final model: the discarded spans, and the resumptions."""
 
     abandoned: Mapping[str, Sequence[Interval]] = field(default_factory=dict)
@@ -170,21 +170,21 @@ class Line:
         yield start, len(times_us), True
 
 
-def line_of(columns: Columns, begun_us: Sequence[int]) -> Line:
+def lineage_of(columns: Columns, begun_us: Sequence[int]) -> Lineage:
     """Return the lineage of a run's final model, from its steps and checkpoints.
 
     ``begun_us`` are the begins and restarts of its processes. A rank reports the step that it
     resumes from. If it does not, that is the step before the first one that it records.
     """
     if len(begun_us) < 2:
-        return Line()
+        return Lineage()
     metrics = (names.STEP, names.CHECKPOINT_STEP, names.RESTORED_STEP, names.EPOCH)
     by_metric = [finite_by_rank(columns, metric) for metric in (*metrics, names.TRAIN_SECONDS)]
     unclear: dict[str, UnclearResumption] = {}
     abandoned: dict[str, list[Interval]] = {}
     resumed: dict[int, Resumption] = {}
     for rank in by_metric[0]:
-        line = _RankLine(begun_us, *(ranks.get(rank, Column([], [])) for ranks in by_metric))
+        line = _RankLineage(begun_us, *(ranks.get(rank, Column([], [])) for ranks in by_metric))
         for attempt, resumption in line.resume():
             other = resumed.get(attempt, resumption)
             repeated = max(resumption.abandoned_steps, other.abandoned_steps)
@@ -194,10 +194,10 @@ def line_of(columns: Columns, begun_us: Sequence[int]) -> Line:
             abandoned[rank] = line.abandoned
         if line.unclear:
             unclear[rank] = line.unclear
-    return Line(abandoned, tuple(resumed[attempt] for attempt in sorted(resumed)), unclear)
+    return Lineage(abandoned, tuple(resumed[attempt] for attempt in sorted(resumed)), unclear)
 
 
-class _RankLine:
+class _RankLineage:
     """Lineage of a rank: each resumption discards a span of it."""
 
     def __init__(
@@ -414,7 +414,7 @@ def _cut(
         yield ProcessLifetime(key, rank, min(began_us, first_us), columns)
 
 
-def kept_until(lifetimes: Iterable[ProcessLifetime], line: Line) -> dict[tuple[str, Key], int]:
+def kept_until(lifetimes: Iterable[ProcessLifetime], line: Lineage) -> dict[tuple[str, Key], int]:
     """Return the time until which each process that trained contributed to the final model.
 
     Its later steps had to be repeated from a checkpoint.

@@ -102,7 +102,7 @@ class DeliveredReader:
     def _can_be_averaged(self, spans: Spans) -> bool:
         """Check if few averages are wanted of many series, without what was posted along."""
         wanted = len(spans) * (self.selection.summarize or math.inf)
-        is_plain = self.selection.line is None and not self.stored.details
+        is_plain = self.selection.lineage is None and not self.stored.details
         return is_plain and len(spans) > _MANY and wanted <= _AT_ONCE
 
     def _averages(self, spans: Spans) -> Mapping[SeriesKey, Reader]:

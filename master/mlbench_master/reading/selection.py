@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from mlbench.contract.series import number_or_text, spell, split_name
-from mlbench.evaluation.timeline import Line
+from mlbench.evaluation.timeline import Lineage
 from mlbench_master import times
 from mlbench_master.reading.points import (
     NO_ANNOTATION,
@@ -49,9 +49,9 @@ class Selection:
     """Only the newest so many points of each series."""
     with_added: bool = False
     """Also what was posted for a run after its end."""
-    line: Line | None = None
+    lineage: Lineage | None = None
     """Only what is on the line of a restarted run, or what is not; None: all of it."""
-    is_on_line: bool = True
+    is_in_lineage: bool = True
 
     @property
     def metrics(self) -> frozenset[str]:
@@ -91,11 +91,11 @@ class Selection:
         """Leave out what was abandoned, or all else."""
         rank = split_name(name)[1]
         for chunk in read():
-            if self.line is None:
+            if self.lineage is None:
                 yield chunk
                 continue
-            for first, end, is_on in self.line.runs(rank, chunk.times_us):
-                if first < end and is_on == self.is_on_line:
+            for first, end, is_on in self.lineage.runs(rank, chunk.times_us):
+                if first < end and is_on == self.is_in_lineage:
                     yield chunk.part(first, end)
 
     def apply(self, read: Reader) -> Chunks:

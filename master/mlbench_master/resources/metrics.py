@@ -129,7 +129,7 @@ class MetricsResource:
         pods = self.reader.pods_of(run, selection)
         if line != "all" and run.attempt > 1:
             lineage = line_of(self.reader, life.find(run.id))
-            selection = replace(selection, line=lineage, is_on_line=line == "kept")
+            selection = replace(selection, lineage=lineage, is_in_lineage=line == "kept")
         elif line == "abandoned":
             return Owner("run", str(run.id), iter(()), pods)
         return Owner("run", str(run.id), self.reader.run(run.id, selection), pods)

@@ -16,7 +16,7 @@ from mlbench.evaluation import comparison, mllog
 from mlbench.evaluation.inputs import OWN_CRITERIA, Column, Columns, Criteria, RankRow
 from mlbench.evaluation.result import LINE_METRICS, RunContext, evaluate, read_series
 from mlbench.evaluation.run_attributes import facts_of
-from mlbench.evaluation.timeline import Line
+from mlbench.evaluation.timeline import Lineage
 from mlbench_master.database.models import Rank, Run
 from mlbench_master.reading.promql import PrometheusClient, select
 from mlbench_master.reading.selection import BEFORE_ALL_US, NamedSeries, Selection
@@ -39,7 +39,7 @@ def mllog_of(reader: SeriesReader, run: Run) -> Iterator[str]:
     return mllog.write(context, read_series(context, partial(_read, reader, run.id)))
 
 
-def line_of(reader: SeriesReader, run: Run) -> Line:
+def line_of(reader: SeriesReader, run: Run) -> Lineage:
     """Return the lineage of a restarted run."""
     context = _context(reader.prometheus, run, OWN_CRITERIA)
     return context.line(_read(reader, run.id, (*LINE_METRICS, names.STEP), BEFORE_ALL_US + 1))

@@ -5,7 +5,7 @@ import pytest
 from mlbench.contract import names
 from mlbench.contract.results import Resumption
 from mlbench.evaluation.inputs import Column, Columns
-from mlbench.evaluation.timeline import line_of
+from mlbench.evaluation.timeline import lineage_of
 
 _BEGUN = (0, 1000, 2000)
 
@@ -17,7 +17,7 @@ def series(**metrics: dict[int, float]) -> Columns:
 
 def test_a_single_attempt_has_no_other_line() -> None:
     columns = series(step={10: 5, 20: 4, 30: 3}, restored_step={40: 2})
-    line = line_of(columns, [0])
+    line = lineage_of(columns, [0])
     assert line.kept(columns) is columns
     assert line.resumptions == ()
 
@@ -30,7 +30,7 @@ def test_what_came_after_the_checkpoint_is_left_out_with_or_without_a_step() -> 
         epoch={5: 0, 31: 1, 35: 9},
         noted={30: 1.0, 45: 2.0, 1020: 3.0, 1050: 4.0},
     )
-    line = line_of(columns, _BEGUN[:2])
+    line = lineage_of(columns, _BEGUN[:2])
     assert line.abandoned == {"0": [(31, 1050)]}
     assert line.resumptions == (Resumption(2, 1, True),)
     kept = line.kept(columns)
@@ -62,14 +62,14 @@ def test_a_line_may_go_back_several_times(
     if second[1]:  # it goes on, and so does not take steps 1 and 2 again
         columns = {**columns, **series(step={10: 1, 20: 2, 30: 3, 1040: 3, 2020: 3})}
         columns = {**columns, **series(checkpoint_step={11: 1, 21: 2})}
-    line = line_of(columns, _BEGUN)
+    line = lineage_of(columns, _BEGUN)
     assert line.kept(columns)["step", "0"].values == left
     assert [(r.step, r.abandoned_steps) for r in line.resumptions] == resumptions
 
 
 def test_a_step_that_goes_back_tells_what_code_of_ones_own_does_not() -> None:
     columns = series(step={10: 1, 20: 2, 30: 3, 40: 4, 1010: 3, 1020: 4, 2010: 5})
-    line = line_of(columns, _BEGUN)
+    line = lineage_of(columns, _BEGUN)
     assert line.abandoned == {"0": [(30, 1000)]}
     assert line.resumptions == (Resumption(2, 2, False),), "the third attempt did not go back"
 
@@ -81,6 +81,6 @@ def test_each_rank_has_its_own_intervals_and_the_run_the_most_steps() -> None:
         ("step", "1"): Column([12, 22, 1101], [1, 2, 2]),
         (names.RESTORED_STEP, "1"): Column([1060], [1]),
     }
-    line = line_of(columns, _BEGUN[:2])
+    line = lineage_of(columns, _BEGUN[:2])
     assert line.abandoned == {"0": [(12, 1050)], "1": [(22, 1060)]}
     assert line.resumptions == (Resumption(1, 2, True),)
