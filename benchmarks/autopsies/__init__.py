@@ -150,9 +150,9 @@ def _measure(case: Case, folder: Path) -> dict[str, Any]:
 
 def assess(case: Case, verdict: Verdict) -> str:
     """Return whether a verdict is right, wrong, or cannot tell."""
-    if {*verdict.culprits} == case.guilty:
+    if {*verdict.at_fault} == case.guilty:
         return "right"
-    return "wrong" if verdict.culprits else "cannot tell"
+    return "wrong" if verdict.at_fault else "cannot tell"
 
 
 def _row(name: str, told: Sequence[tuple[Case, Any]]) -> str:

@@ -53,7 +53,7 @@ def stacks(
     with connected_to(wanted) as (client, run):
         latest = _find(client, run, again=again and not native)
         if native:
-            at_fault = latest.verdict.culprits if rank is None else (rank,)
+            at_fault = latest.verdict.at_fault if rank is None else (rank,)
             if len(at_fault) != 1:
                 raise UsageError("--native: the rank at fault is unknown. Choose it with --rank.")
             _show_native(client, run, at_fault[0], json=json)

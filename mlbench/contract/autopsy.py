@@ -157,7 +157,7 @@ class Verdict(Record):
     - ``going``: the run progresses
     - ``unknown``: the evidence is not sufficient
     """
-    culprits: tuple[int, ...]
+    at_fault: tuple[int, ...]
     """Ranks at fault; empty if none is, or if unknown."""
     where: str
     """Frame of the ranks at fault, as ``function (file:line)``; empty if unknown."""

@@ -114,7 +114,7 @@ def split(evidence: Evidence) -> Iterator[Evidence]:
 
 
 @dataclass(frozen=True)
-class RankSeen:
+class RankSummary:
     """A rank, and a summary of its evidence."""
 
     evidence: Evidence
@@ -204,10 +204,10 @@ def _first_own(frames: Sequence[Frame]) -> Frame | None:
 
 
 @dataclass(frozen=True)
-class Seen:
+class HangEvidence:
     """All ranks with evidence."""
 
-    ranks: Mapping[int, RankSeen]
+    ranks: Mapping[int, RankSummary]
     world_size: int
 
     @cached_property
@@ -216,7 +216,7 @@ class Seen:
         return [rank for rank in range(self.world_size) if rank not in self.ranks]
 
     @cached_property
-    def alive(self) -> Mapping[int, RankSeen]:
+    def alive(self) -> Mapping[int, RankSummary]:
         """Ranks that have not exited."""
         return {number: rank for number, rank in self.ranks.items() if not rank.has_ended}
 
@@ -243,21 +243,21 @@ class Seen:
             late |= {number for number, call in group.items() if call.number < awaited}
         return sorted(late.difference(self.waiting))
 
-    def accuse(self, kind: str, culprits: Sequence[int], how: str, certainty: str) -> Verdict:
+    def verdict_of(self, kind: str, at_fault: Sequence[int], how: str, certainty: str) -> Verdict:
         """Return a verdict on ranks, with their position and the ranks that wait for them."""
-        positions = (self.ranks[number].at for number in culprits)
+        positions = (self.ranks[number].at for number in at_fault)
         frames = {spell_frame(frame) for frame in positions if frame}
-        waiting = [number for number in self.waiting if number not in culprits]
+        waiting = [number for number in self.waiting if number not in at_fault]
         entered = [call for number in waiting if (call := self.ranks[number].waits_in)]
         where = f" in {spell(entered[0])}" if entered else ""
         if waiting:
-            whom = "it" if len(culprits) == 1 else "them"
+            whom = "it" if len(at_fault) == 1 else "them"
             how += f"; {name_ranks(waiting, 'wait')} for {whom}{where}"
         if self.missing:
             how += f"; {name_ranks(self.missing, 'have')} told nothing"
         return Verdict(
             kind,
-            tuple(culprits),
+            tuple(at_fault),
             frames.pop() if len(frames) == 1 else "",
             f"{name_of(entered[0])} {entered[0].number}" if entered else "",
             how,
@@ -306,11 +306,11 @@ _SAME_SIZES = ("all_reduce", "allreduce", "broadcast", "reduce")
 def judge(evidence: Sequence[Evidence], world_size: int) -> Verdict:
     """Return the verdict on a hang, given the evidence of the ranks."""
     newest = {of_rank.rank: of_rank for of_rank in sorted(evidence, key=lambda item: item.at)}
-    hang = Seen({rank: RankSeen(newest[rank]) for rank in sorted(newest)}, world_size)
+    hang = HangEvidence({rank: RankSummary(newest[rank]) for rank in sorted(newest)}, world_size)
     return next(verdict for rule in _RULES if (verdict := rule(hang)) is not None)
 
 
-def _goes_on(hang: Seen) -> Verdict | None:
+def _goes_on(hang: HangEvidence) -> Verdict | None:
     """Ranks that did a step while the evidence was gathered cannot be compared."""
     evidence = [rank.evidence for rank in hang.ranks.values()]
     if not evidence or len(hang.alive) < len(evidence):
@@ -331,7 +331,7 @@ def _goes_on(hang: Seen) -> Verdict | None:
     return Verdict("going", (), "", "", text, "none")
 
 
-def _sizes_differ(hang: Seen) -> Verdict | None:
+def _sizes_differ(hang: HangEvidence) -> Verdict | None:
     """Accuse the minority, or both of two ranks, if gloo aborted a rank that passed too little.
 
     The evidence of an aborted rank has no size. That of the ranks that failed because of it does.
@@ -352,12 +352,12 @@ def _sizes_differ(hang: Seen) -> Verdict | None:
     large = [n for n, size in sizes.items() if size == max(sizes.values())]
     small = [n for n in (*sizes, *aborted) if n not in large]
     fewer, more = sorted((large, small), key=len)
-    culprits: Sequence[int] = ()
+    at_fault: Sequence[int] = ()
     if len(hang.ranks) == hang.world_size == 2:
-        culprits = [*hang.ranks]
+        at_fault = [*hang.ranks]
     elif len({*sizes.values()}) in (1, 2) and 2 * len(more) > hang.world_size:
-        culprits = fewer
-    return _accuse_mismatch(hang, culprits, text)
+        at_fault = fewer
+    return _accuse_mismatch(hang, at_fault, text)
 
 
 @dataclass(frozen=True)
@@ -396,15 +396,15 @@ def ended_first(ended: Sequence[Ended]) -> list[int]:
     return causes or by_itself or succeeded
 
 
-def _gone(hang: Seen) -> Verdict | None:
+def _gone(hang: HangEvidence) -> Verdict | None:
     gone = [number for number, rank in hang.ranks.items() if rank.has_ended]
     failed = [number for number in gone if hang.ranks[number].evidence.exit_code]
     echoing = [number for number, rank in hang.ranks.items() if _ended(rank).echoes]
     if not gone or not (failed or echoing or hang.waiting):
         return None  # Ranks that have not ended may be at fault as well.
-    culprits = ended_first([_ended(hang.ranks[number]) for number in gone])
+    at_fault = ended_first([_ended(hang.ranks[number]) for number in gone])
     sentences = []
-    for number in culprits or failed:
+    for number in at_fault or failed:
         evidence = hang.ranks[number].evidence
         code, kills = evidence.exit_code, evidence.out_of_memory_kills
         with_code = "" if code is None else f" with exit code {code}"
@@ -413,24 +413,24 @@ def _gone(hang: Seen) -> Verdict | None:
         reason = f" ({failure})" if failure else ""
         sentences.append(f"rank {number} has ended{with_code}{killed}{reason}")
     text = " and ".join(sentences)
-    if not culprits or (failed and len(culprits) > 1):
+    if not at_fault or (failed and len(at_fault) > 1):
         return Verdict("gone", (), "", "", f"{text}: which was first is not known", "none")
-    return hang.accuse("gone", culprits, text, "certain")
+    return hang.verdict_of("gone", at_fault, text, "certain")
 
 
-def _ended(rank: RankSeen) -> Ended:
+def _ended(rank: RankSummary) -> Ended:
     evidence = rank.evidence
     return Ended(
         evidence.rank, evidence.exit_code, evidence.stderr_end, evidence.out_of_memory_kills
     )
 
 
-def _stopped(hang: Seen) -> Verdict | None:
+def _stopped(hang: HangEvidence) -> Verdict | None:
     stopped = [number for number, rank in hang.alive.items() if rank.processes_in(_STOPPED)]
     return _by_state(hang, "stopped", stopped, _STOPPED) if stopped else None
 
 
-def _on_device(hang: Seen) -> Verdict | None:
+def _on_device(hang: HangEvidence) -> Verdict | None:
     """Accuse ranks that wait for a device, unless another rank is late or all of them wait so."""
     waiting = []
     for number, rank in hang.alive.items():
@@ -440,15 +440,15 @@ def _on_device(hang: Seen) -> Verdict | None:
         pids = {process.pid for process in rank.processes_in(_ON_DEVICE)}
         if pids & own_pids or (pids and number in hang.behind):
             waiting.append(number)
-    culprits = [number for number in waiting if number in hang.behind or not hang.behind]
-    if not culprits or len(culprits) == hang.world_size > 1:
+    at_fault = [number for number in waiting if number in hang.behind or not hang.behind]
+    if not at_fault or len(at_fault) == hang.world_size > 1:
         return None
-    return _by_state(hang, "device", culprits, _ON_DEVICE)
+    return _by_state(hang, "device", at_fault, _ON_DEVICE)
 
 
-def _by_state(hang: Seen, kind: str, culprits: Sequence[int], states: str) -> Verdict:
+def _by_state(hang: HangEvidence, kind: str, at_fault: Sequence[int], states: str) -> Verdict:
     sentences = []
-    for number in culprits:
+    for number in at_fault:
         rank = hang.ranks[number]
         process = rank.processes_in(states)[0]
         is_first = process is rank.evidence.processes[0]
@@ -458,18 +458,18 @@ def _by_state(hang: Seen, kind: str, culprits: Sequence[int], states: str) -> Ve
         position = f", at {mark_frame(rank.at)}" if rank.at else ""
         sentences.append(f"{subject} {state}{waits_in}{position}")
     certainty = "certain" if kind == "stopped" else "likely"
-    return hang.accuse(kind, culprits, " and ".join(sentences), certainty)
+    return hang.verdict_of(kind, at_fault, " and ".join(sentences), certainty)
 
 
-def _behind(hang: Seen) -> Verdict | None:
+def _behind(hang: HangEvidence) -> Verdict | None:
     if not hang.behind:
         return None
     is_certain = not hang.missing and all(hang.ranks[number].at for number in hang.behind)
     how = hang.describe(hang.behind)
-    return hang.accuse("behind", hang.behind, how, "certain" if is_certain else "likely")
+    return hang.verdict_of("behind", hang.behind, how, "certain" if is_certain else "likely")
 
 
-def _mismatch(hang: Seen) -> Verdict | None:
+def _mismatch(hang: HangEvidence) -> Verdict | None:
     """Accuse the ranks whose collective of the same number differs from most; of two ranks both."""
     for group in hang.groups:
         numbers = {call.number for call in group.values()}
@@ -481,19 +481,19 @@ def _mismatch(hang: Seen) -> Verdict | None:
         if len(calls) == 1:
             continue
         most = max(calls.values(), key=len)
-        culprits = [number for number in group if number not in most]
+        at_fault = [number for number in group if number not in most]
         if len(most) * 2 <= len(group):
-            culprits = [*group] if len(group) == 2 else []
+            at_fault = [*group] if len(group) == 2 else []
         how = f"the ranks call different collectives: {_spell_calls(calls)}"
-        return _accuse_mismatch(hang, culprits, how)
+        return _accuse_mismatch(hang, at_fault, how)
     return None
 
 
-def _accuse_mismatch(hang: Seen, culprits: Sequence[int], how: str) -> Verdict:
-    frames = ((number, hang.ranks[number].at) for number in culprits)
+def _accuse_mismatch(hang: HangEvidence, at_fault: Sequence[int], how: str) -> Verdict:
+    frames = ((number, hang.ranks[number].at) for number in at_fault)
     positions = (f"rank {number} at {mark_frame(frame)}" for number, frame in frames if frame)
     how = "; ".join((how, *positions))
-    verdict = hang.accuse("mismatch", culprits, how, "likely" if culprits else "none")
+    verdict = hang.verdict_of("mismatch", at_fault, how, "likely" if at_fault else "none")
     return replace(verdict, sentence=how)
 
 
@@ -501,7 +501,7 @@ def _spell_calls(calls: Mapping[str, Sequence[int]]) -> str:
     return " and ".join(f"{name_ranks(ranks, 'be')} in {call}" for call, ranks in calls.items())
 
 
-def _network(hang: Seen) -> Verdict | None:
+def _network(hang: HangEvidence) -> Verdict | None:
     """Accuse nobody if all ranks are in the same collective, which does not end."""
     for group in hang.groups:
         first = next(iter(group.values()))
@@ -515,7 +515,7 @@ def _network(hang: Seen) -> Verdict | None:
     return None
 
 
-def _odd(hang: Seen) -> Verdict | None:
+def _odd(hang: HangEvidence) -> Verdict | None:
     """Accuse the few that are in their own code while all others wait in the same line."""
     if not _is_comparable(hang):
         return None
@@ -528,7 +528,7 @@ def _odd(hang: Seen) -> Verdict | None:
     return _accuse_few(hang, odd, waits, hang.describe(waits))
 
 
-def _outside(hang: Seen) -> Verdict | None:
+def _outside(hang: HangEvidence) -> Verdict | None:
     """Accuse the few that are outside of the phase ``communication``, which all others are in.
 
     This works with any framework, even if it does not report where its ranks wait.
@@ -541,22 +541,22 @@ def _outside(hang: Seen) -> Verdict | None:
     return _accuse_few(hang, outside, inside, where)
 
 
-def _is_comparable(hang: Seen) -> bool:
+def _is_comparable(hang: HangEvidence) -> bool:
     """Check that all ranks are alive and have evidence, and none is in a collective."""
     return not (hang.missing or len(hang.alive) < len(hang.ranks) or _any_entered(hang))
 
 
 def _accuse_few(
-    hang: Seen, few: Sequence[int], others: Sequence[int], where: str
+    hang: HangEvidence, few: Sequence[int], others: Sequence[int], where: str
 ) -> Verdict | None:
     """Accuse the ranks for which at least as many others wait."""
     if not few or len(few) > len(others) or not all(hang.ranks[number].at for number in few):
         return None
     how = f"{hang.describe(few)}; {where}"
-    return replace(hang.accuse("behind", few, how, "likely"), sentence=how)
+    return replace(hang.verdict_of("behind", few, how, "likely"), sentence=how)
 
 
-def _shared(hang: Seen) -> Verdict | None:
+def _shared(hang: HangEvidence) -> Verdict | None:
     """Name the frame that all ranks are at, if none is in a collective."""
     frames = {rank.at for rank in hang.ranks.values()}
     frame = next(iter(frames), None)
@@ -567,11 +567,11 @@ def _shared(hang: Seen) -> Verdict | None:
     return Verdict("shared", (), spell_frame(frame), "", text, "likely")
 
 
-def _any_entered(hang: Seen) -> bool:
+def _any_entered(hang: HangEvidence) -> bool:
     return any(rank.waits_in for rank in hang.ranks.values())
 
 
-def _unknown(hang: Seen) -> Verdict:
+def _unknown(hang: HangEvidence) -> Verdict:
     silent = f"{name_ranks(hang.missing, 'have')} told nothing" if hang.missing else ""
     ended = [number for number, rank in hang.ranks.items() if rank.has_ended]
     over = f"{name_ranks(ended, 'have')} ended" if ended else ""
@@ -579,7 +579,7 @@ def _unknown(hang: Seen) -> Verdict:
     return Verdict("unknown", (), "", "", f"cannot tell: {'; '.join(parts)}", "none")
 
 
-_RULES: tuple[Callable[[Seen], Verdict | None], ...] = (
+_RULES: tuple[Callable[[HangEvidence], Verdict | None], ...] = (
     _goes_on,
     _sizes_differ,
     _gone,

@@ -181,7 +181,7 @@ def _end(end: End) -> None:
     reason = end.reason
     if end.failed_rank is not None:
         stderr = _last_stderr(run, end.failed_rank)
-        if (culprit := _culprit(run, end.failed_rank, stderr)) is not None:
+        if (culprit := _rank_at_fault(run, end.failed_rank, stderr)) is not None:
             exit_ = describe_exit(culprit.exit_code or 0)
             reason = f"rank {culprit.rank} on {culprit.worker} {exit_} first; then {reason}"
             stderr = _last_stderr(run, culprit.rank) or stderr
@@ -207,7 +207,7 @@ def _last_stderr(run: Run, rank: int) -> str:
     return logs.tail(logs.find(run, rank, "stderr"), 10).text  # lines
 
 
-def _culprit(run: Run, failed: int, stderr: str) -> Rank | None:
+def _rank_at_fault(run: Run, failed: int, stderr: str) -> Rank | None:
     """Return the rank whose exit made another rank fail; None if that rank is unknown.
 
     The hang diagnosis applies the same rule.
@@ -217,8 +217,8 @@ def _culprit(run: Run, failed: int, stderr: str) -> Rank | None:
     of_attempt = Rank.select().where(Rank.run == run.id, Rank.attempt == run.attempt)
     ranks = {row.rank: row for row in of_attempt if row.exit_code is not None}
     ends = [Ended(rank, row.exit_code, _last_stderr(run, rank)) for rank, row in ranks.items()]
-    culprits = ended_first(ends)
-    return ranks[culprits[0]] if len(culprits) == 1 and culprits != [failed] else None
+    at_fault = ended_first(ends)
+    return ranks[at_fault[0]] if len(at_fault) == 1 and at_fault != [failed] else None
 
 
 def _finished_at(run: Run, now: float) -> float:

@@ -114,7 +114,7 @@ def test_the_phases_tell_who_is_late_without_a_framework(
     assert verdict["sentence"] == (
         "rank 1 is at `load_images` (own.py:6); rank 0 waits in the phase communication"
     )
-    assert (verdict["kind"], verdict["culprits"]) == ("behind", [1])
+    assert (verdict["kind"], verdict["at_fault"]) == ("behind", [1])
 
 
 @pytest.mark.slow
@@ -124,4 +124,4 @@ def test_the_line_of_a_stuck_data_loaders_worker_is_told(
     with hanging(mlbench, client, tmp_path / "loads.py", _STUCK_LOADER) as run:
         verdict = mlbench("autopsy", run, "--json").json["verdict"]
     assert "(its data loader's worker is at `stuck_decode` (loads.py:16))" in verdict["sentence"]
-    assert verdict["culprits"] == [1]
+    assert verdict["at_fault"] == [1]

@@ -176,17 +176,17 @@ _AT_FAULT: dict[str, tuple[Any, ...]] = {
 
 
 @pytest.mark.parametrize(
-    ("evidence", "world_size", "kind", "culprits", "sentence"), _AT_FAULT.values(), ids=_AT_FAULT
+    ("evidence", "world_size", "kind", "at_fault", "sentence"), _AT_FAULT.values(), ids=_AT_FAULT
 )
 def test_who_is_at_fault_is_named(
     evidence: list[Evidence],
     world_size: int,
     kind: str,
-    culprits: tuple[int, ...],
+    at_fault: tuple[int, ...],
     sentence: str,
 ) -> None:
     found = judge(evidence, world_size)
-    assert (found.kind, found.culprits, found.sentence) == (kind, culprits, sentence)
+    assert (found.kind, found.at_fault, found.sentence) == (kind, at_fault, sentence)
     assert found.certainty in ("certain", "likely")
 
 
@@ -284,15 +284,15 @@ def test_nobody_is_accused_where_nobody_is_at_fault(
     evidence: list[Evidence], world_size: int, kind: str, sentence: str
 ) -> None:
     found = judge(evidence, world_size)
-    assert (found.kind, found.culprits, found.sentence) == (kind, (), sentence)
+    assert (found.kind, found.at_fault, found.sentence) == (kind, (), sentence)
 
 
 def test_who_is_outside_of_the_communication_is_accused_without_a_framework_that_tells() -> None:
     inside = [in_phase(0, "communication"), in_phase(2, "communication", MAIN)]
     found = judge([*inside, in_phase(1, "data", LOAD, MAIN)], 3)
-    assert (found.kind, found.culprits, found.certainty) == ("behind", (1,), "likely")
+    assert (found.kind, found.at_fault, found.certainty) == ("behind", (1,), "likely")
     assert found.sentence == f"{LOADING}; ranks 0 and 2 wait in the phase communication"
-    assert judge([*inside, in_phase(1, "", LOAD, MAIN)], 3).culprits == (1,)
+    assert judge([*inside, in_phase(1, "", LOAD, MAIN)], 3).at_fault == (1,)
     # All are inside, none is, most are outside, or one has told nothing.
     for evidence in (
         [*inside, in_phase(1, "communication", LOAD, MAIN)],
@@ -300,7 +300,7 @@ def test_who_is_outside_of_the_communication_is_accused_without_a_framework_that
         [in_phase(0, "communication"), in_phase(1, "data", LOAD), in_phase(2, "data", MAIN)],
         inside,
     ):
-        assert judge(evidence, 3).culprits == ()
+        assert judge(evidence, 3).at_fault == ()
 
 
 def test_of_a_stuck_data_loader_the_line_of_its_worker_is_told() -> None:
@@ -363,13 +363,13 @@ def test_of_a_worker_that_failed_torchrun_says_which_rank_it_was() -> None:
     failure = "rank 3: RuntimeError: diverged (train.py:12)"
     workers = [worker(0, entered(22), entered(22)), worker(2, **ended, failure=failure)]
     verdict = judge([each for evidence in workers for each in split(evidence)], 4)
-    assert verdict.culprits == (3,)
+    assert verdict.at_fault == (3,)
     assert verdict.sentence == (
         "rank 3 has ended with exit code 1 (RuntimeError: diverged (train.py:12)); ranks 0 and 1 "
         "wait for it in all-reduce 22"
     )
     unknown = replace(workers[1], failure="")
-    assert judge([*split(workers[0]), *split(unknown)], 4).culprits == ()
+    assert judge([*split(workers[0]), *split(unknown)], 4).at_fault == ()
 
 
 def test_the_main_thread_is_that_of_the_first_process_with_python() -> None:
