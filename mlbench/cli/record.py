@@ -48,7 +48,7 @@ def ship(
     """Send the data that `mlbench record` kept while the master was unreachable."""
     connection = find_connection()
     os.environ |= {names.ENV_URL: connection.url, names.ENV_TOKEN: connection.token}
-    _become("mlbench_worker.agent.companion", "ship", str(folder))
+    _become("mlbench_worker.agent.sidecar", "ship", str(folder))
 
 
 def _become(module: str, *arguments: str) -> None:

@@ -21,8 +21,8 @@ from typing import IO, TYPE_CHECKING
 
 from mlbench.contract import names
 from mlbench.contract.masking import MASK, mask_words
-from mlbench.tracking.companion import Companion
 from mlbench.tracking.job import find_job
+from mlbench.tracking.recorder_sidecar import RecorderSidecar
 
 if TYPE_CHECKING:
     from io import FileIO
@@ -58,16 +58,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         masked = mask_words(options.command)
         script = (word for word in masked[1:] if not word.startswith("-") and MASK not in word)
         name = options.name or Path(next(script, masked[0])).name
-        companion = None
+        sidecar = None
         if names.ENV_METRICS_FILE not in os.environ:  # otherwise a run of MLBench records it
             hide = options.hide_command
-            companion = Companion(job, name, options.command, hide_command=hide)
+            sidecar = RecorderSidecar(job, name, options.command, hide_command=hide)
     except Exception as error:  # the command must run in any case
         print(f"mlbench: not recorded: {error}", file=sys.stderr, flush=True)
-        companion = None
-    if companion is None:
+        sidecar = None
+    if sidecar is None:
         sys.exit(_become(options.command, signals))
-    _end_as(_run(options.command, companion, signals))
+    _end_as(_run(options.command, sidecar, signals))
 
 
 def _report_not_started(command: Sequence[str], error: OSError) -> tuple[int, str]:
@@ -88,12 +88,12 @@ def _become(command: Sequence[str], signals: "_Signals") -> int:
         return _report_not_started(command, error)[0]
 
 
-def _run(command: Sequence[str], companion: Companion, signals: "_Signals") -> int:
+def _run(command: Sequence[str], sidecar: RecorderSidecar, signals: "_Signals") -> int:
     """Run a command to its end, and return its exit code (negative: the signal)."""
     try:
         process = subprocess.Popen(
             command,
-            env={**os.environ, **companion.variables},
+            env={**os.environ, **sidecar.variables},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             # Signals to the group of this process would reach the command twice.
@@ -101,13 +101,13 @@ def _run(command: Sequence[str], companion: Companion, signals: "_Signals") -> i
         )
     except OSError as error:
         code, message = _report_not_started(command, error)
-        companion.end(code, message)
+        sidecar.end(code, message)
         return code
     signals.begin(process.pid)
-    companion.begin(process.pid)
+    sidecar.begin(process.pid)
     assert process.stdout is not None
     assert process.stderr is not None
-    out, err = companion.logs
+    out, err = sidecar.logs
     copiers = [_Copier(process.stdout, _STDOUT, out), _Copier(process.stderr, _STDERR, err)]
     code, at = process.wait(), time.time()
     for copier in copiers:
@@ -115,7 +115,7 @@ def _run(command: Sequence[str], companion: Companion, signals: "_Signals") -> i
     lost = sorted({copier.lost for copier in copiers if copier.lost})
     with contextlib.suppress(KeyboardInterrupt):
         signals.end()
-        companion.end(code, missing="; ".join(lost), at=at)
+        sidecar.end(code, missing="; ".join(lost), at=at)
     return code
 
 

@@ -223,7 +223,7 @@ def test_a_killed_recorder_ends_the_command(client: ApiClient, user: dict[str, s
 
 
 def _kill_companion(process: psutil.Process) -> bool:
-    """Kill the companion of a recorder or script, if one is running."""
+    """Kill the sidecar of a recorder or script, if one is running."""
     killed = False
     for child in process.children():
         with contextlib.suppress(psutil.NoSuchProcess):

@@ -1,6 +1,6 @@
 """The recorder process of an external rank: it joins a run, and ships the rank's values.
 
-``mlbench/tracking/companion.py`` starts the process. The rank never waits for it, and does not end
+``mlbench/tracking/recorder_sidecar.py`` starts the process. The rank never waits for it, and does not end
 with it. Values that the master does not accept stay in a folder, for ``mlbench ship FOLDER``.
 """
 
@@ -151,7 +151,7 @@ def _as_text(command: Sequence[str]) -> str:
 
 def ship(folder: Path, url: str, token: str) -> int:
     """Ship the values that a rank has left in a folder, and return an exit code."""
-    unknown = "nobody knows how it ended: its recorder and its companion were killed"
+    unknown = "nobody knows how it ended: its recorder and its sidecar were killed"
     try:
         attempt, order = Attempt.open(folder, unknown), read_json(folder / _JOB)
     except (FileNotFoundError, ValueError) as error:

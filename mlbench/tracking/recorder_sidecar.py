@@ -1,6 +1,6 @@
 """Record a rank of an external job by a sidecar process, for which the rank never waits.
 
-The sidecar (``worker/mlbench_worker/agent/companion.py``) provides files for the rank to write to,
+The sidecar (``worker/mlbench_worker/agent/sidecar.py``) provides files for the rank to write to,
 and ships them. ``mlbench.record()`` is for Python without a launcher, ``mlbench record`` for
 commands.
 """
@@ -39,12 +39,12 @@ _START = """\
 import gc, sys
 gc.set_threshold(100_000)
 sys.path[:] = {path!r}
-from mlbench_worker.agent.companion import main
+from mlbench_worker.agent.sidecar import main
 main()
 """
 
 
-class Companion:
+class RecorderSidecar:
     """The sidecar that records a rank: starts it, and reports the end of the rank to it.
 
     Without a master, the recorded data stays in the folder of the sidecar.
@@ -121,7 +121,7 @@ class Companion:
         """
         self._pid = pid
         self._tell({"pid": pid})
-        threading.Thread(target=self._watch, name="companion", daemon=True).start()
+        threading.Thread(target=self._watch, name="sidecar", daemon=True).start()
 
     def _watch(self) -> None:
         while self._process.wait() and not self._has_ended and self._replace():
@@ -309,9 +309,9 @@ def record(
         if job.launcher == "shell":
             job = replace(job, launcher="notebook")
     name = name or Path(program).name or "python"
-    companion = Companion(job, name, command, hide_command=hide_command)
-    os.environ.update(companion.variables)
-    return _End(companion, name, shell)
+    sidecar = RecorderSidecar(job, name, command, hide_command=hide_command)
+    os.environ.update(sidecar.variables)
+    return _End(sidecar, name, shell)
 
 
 class _Again(nullcontext[None]):
@@ -327,8 +327,8 @@ class _End(AbstractContextManager[object]):
     A notebook ends as its last cell did, because its idle kernel may be killed.
     """
 
-    def __init__(self, companion: Companion, name: str, shell: Any) -> None:
-        self._companion = companion
+    def __init__(self, sidecar: RecorderSidecar, name: str, shell: Any) -> None:
+        self._companion = sidecar
         self._name = name
         self._failure = ""
         self._code = 0
