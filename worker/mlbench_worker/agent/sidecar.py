@@ -33,14 +33,14 @@ from mlbench.tracking.job_totals import JobTotals
 from mlbench_worker.agent import environment
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.autopsy.autopsies import Autopsies
+from mlbench_worker.agent.external_rank import LOOK_SECONDS, ExternalRank, say, totals_of
+from mlbench_worker.agent.external_usage import read_usage
 from mlbench_worker.agent.files import read_json, remove, write_json
-from mlbench_worker.agent.foreign_rank import LOOK_SECONDS, ForeignRank, say, totals_of
 from mlbench_worker.agent.gpus import Gpus
 from mlbench_worker.agent.link import Joined, Link, RefusedError
 from mlbench_worker.agent.network import address_towards
 from mlbench_worker.agent.process import GRACE_SECONDS
 from mlbench_worker.agent.shipper import Shipper
-from mlbench_worker.agent.usage import read_usage
 
 if TYPE_CHECKING:
     from mlbench_worker.agent.facts import Facts
@@ -120,7 +120,7 @@ def record(request: Mapping[str, Any], url: str, token: str) -> None:
 
     facts = Facts(dict(os.environ))
     observation.measure(f"{names.ENV_JOB}={job.key}", name_others=True)
-    rank = ForeignRank(attempt, root)
+    rank = ExternalRank(attempt, root)
     recording = Recording(attempt, order, url, token, facts, rank, request["nowhere"])
     rank.listen(recording.describe, recording.wake, recording.hurry)
     trainjob.start(attempt, os.environ)
@@ -131,7 +131,7 @@ def resume(request: Mapping[str, Any], url: str, token: str) -> None:
     """Resume shipping from the ``folder`` of a killed recorder; ``record`` describes the rest."""
     attempt = Attempt.open_running(Path(request["folder"]))
     order = read_json(attempt.folder / _JOB)
-    rank = ForeignRank(attempt, int(request["root"]))
+    rank = ExternalRank(attempt, int(request["root"]))
     recording = Recording(attempt, order, url, token, rank=rank, nowhere=request["nowhere"])
     rank.listen(lambda: None, recording.wake, recording.hurry)
     recording.run()
@@ -205,7 +205,7 @@ class Recording:
         url: str,
         token: str,
         facts: "Facts | None" = None,
-        rank: ForeignRank | None = None,
+        rank: ExternalRank | None = None,
         nowhere: str = "",
     ) -> None:
         """Connect to the master at ``url``.

@@ -24,9 +24,9 @@ from mlbench_worker.agent import kernel, torchrun
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.autopsy.collectives import find_collectives, left_collectives
 from mlbench_worker.agent.autopsy.stacks import Pipe, find_spy, parse_traceback, spy
+from mlbench_worker.agent.external_usage import free_memory, read_usage
 from mlbench_worker.agent.files import StreamFile, read_regular, text_of
 from mlbench_worker.agent.sources.processes import environ_of, is_python, other_process, state_of
-from mlbench_worker.agent.usage import free_memory, read_usage
 
 _STACKS_SECONDS = 5.0
 _END_BYTES = 8 << 10

@@ -20,7 +20,7 @@ from mlbench_worker.agent.sources.processes import descendants, state_of
 LOOK_SECONDS = 0.02
 
 
-class ForeignRank:
+class ExternalRank:
     """An external rank, whose end is reported on standard input."""
 
     def __init__(self, attempt: Attempt, root: int) -> None:
