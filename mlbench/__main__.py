@@ -18,7 +18,7 @@ def main() -> None:
     try:
         if sys.argv[1:2] == ["record"] and "--" in sys.argv:
             # A command that is recorded waits for nothing that it has no need of.
-            from mlbench.tracking.recorded import main as record  # noqa: PLC0415
+            from mlbench.tracking.record_command import main as record  # noqa: PLC0415
 
             record(sys.argv[2:])
         from mlbench.cli import app  # noqa: PLC0415 - it takes a while, in which Ctrl-C may come

@@ -38,7 +38,11 @@ def record(
     options = {"--name": name, "--key": key, "--workers": str(workers or "")}
     arguments = [part for option, value in options.items() if value for part in (option, value)]
     _become(
-        "mlbench.tracking.recorded", *arguments, *["--hide-command"] * hide_command, "--", *command
+        "mlbench.tracking.record_command",
+        *arguments,
+        *["--hide-command"] * hide_command,
+        "--",
+        *command,
     )
 
 

@@ -292,7 +292,7 @@ UNASKED_BANDWIDTH: Final = 1000  # Mbit/s, the default of the original MLBench's
 LOCAL_POD_PREFIX: Final = "local-mlbench-worker-"
 
 
-def recorded_pod(run_id: int | None, rank: int | None) -> str:
+def external_pod(run_id: int | None, rank: int | None) -> str:
     """Return the name of the pod that represents a rank of an external job."""
     return f"run-{run_id}-rank-{rank}"
 

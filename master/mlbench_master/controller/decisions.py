@@ -18,7 +18,7 @@ from mlbench_master.controller.ending import (
     why_gone,
     why_unfinished,
 )
-from mlbench_master.controller.recorded import decide_recorded
+from mlbench_master.controller.external_runs import decide_external
 from mlbench_master.controller.room import find_room
 from mlbench_master.controller.world import RankView, RunView, World
 
@@ -53,7 +53,7 @@ def decide(world: World) -> list[Action]:
         assigned.update(*(action.workers for action in run_actions if isinstance(action, Assign)))
         actions += run_actions
     for run in world.recorded:
-        actions += decide_recorded(run)
+        actions += decide_external(run)
     return actions
 
 

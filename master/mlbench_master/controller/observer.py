@@ -24,7 +24,7 @@ from mlbench_master.reading.counting import SampleCounts
 from mlbench_master.recording.limits import has_room
 from mlbench_master.recording.streams import METRICS
 from mlbench_master.runs import autopsies
-from mlbench_master.runs.life import deadline_at, find_next, find_recorded
+from mlbench_master.runs.life import deadline_at, find_external, find_next
 from mlbench_master.runs.reachability import Reachability, read_reachability
 
 # A longer pause means that the controller was killed or its laptop slept: stopwatches restart.
@@ -107,7 +107,7 @@ class Observer:
         """Return the state at one moment; ``waits_for``: why the pool has no more pods."""
         # One transaction, because half of an agent's report would look like a lost rank.
         with snapshot():
-            runs, external = find_next(self._policy.concurrent_runs), find_recorded()
+            runs, external = find_next(self._policy.concurrent_runs), find_external()
             ended = Run.select(Run.id, Run.attempt, Run.finished_at, *_SHAPE).where(
                 Run.finished_at.is_null(False), Run.launcher == ""
             )

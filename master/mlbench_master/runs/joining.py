@@ -9,7 +9,7 @@ from typing import Annotated, Any, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from mlbench.contract.assignment import Assignment
-from mlbench.contract.names import ACTIVE_STATES, recorded_pod
+from mlbench.contract.names import ACTIVE_STATES, external_pod
 from mlbench.contract.pod_token import PodIdentity, derive
 from mlbench.contract.records import Joined
 from mlbench_master.database.connection import STATE, exclusive, store
@@ -92,7 +92,7 @@ def join(
         if _find_rank(run, order.rank) is None:
             _add(run, order)
     notify()
-    pod = PodIdentity(recorded_pod(run.id, order.rank), order.uid)
+    pod = PodIdentity(external_pod(run.id, order.rank), order.uid)
     return Joined(run.id, order.attempt, pod.name, derive(pod, agent_secret))
 
 
@@ -172,7 +172,7 @@ def _begin_attempt(run: Run, attempt: int) -> None:
 
 def _add(run: Run, order: JoinRequest) -> None:
     """Give a process its rank, with the rows of a pod and of an agent that has just polled."""
-    name, began_at = recorded_pod(run.id, order.rank), clock.now(run) - order.began_ago
+    name, began_at = external_pod(run.id, order.rank), clock.now(run) - order.began_ago
     if run.started_at is not None and began_at < run.started_at:
         clock.begin_before(run, began_at)
     assignment = Assignment(

@@ -123,7 +123,7 @@ def find_next(concurrent: int) -> list[Run]:
     return runs if len(started) < concurrent else started
 
 
-def find_recorded() -> list[Run]:
+def find_external() -> list[Run]:
     """Return the active external runs, whose processes MLBench did not start."""
     return Run.rows("state = ? AND launcher <> '' ORDER BY id", "STARTED")
 

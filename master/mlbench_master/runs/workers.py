@@ -23,7 +23,7 @@ from mlbench.contract.names import (
     ProgressName,
     ResourceName,
     StreamName,
-    recorded_pod,
+    external_pod,
 )
 from mlbench.contract.records import AgentState
 from mlbench_master import times
@@ -265,7 +265,7 @@ def _store(pod: str, report: Report) -> _Outcome:
     uid, heard = run_sql(_LOOK, pod).fetchone()
     if uid is None:
         # The pool may not have seen the pod yet. The pod of an external rank ends with its run.
-        has_ended = pod == recorded_pod(report.run_id, report.rank)
+        has_ended = pod == external_pod(report.run_id, report.rank)
         return _Outcome("stop" if has_ended else "wait", is_known=False)
     if not is_same_pod(uid, report.pod_uid):
         return _Outcome("wait" if report.state == "idle" else "stop", is_known=False)

@@ -26,7 +26,7 @@ if sys.version_info < (3, 11):
              % sys.version_info[:2])
 
 if sys.argv[1:2] == ["record"]:
-    from mlbench.tracking.recorded import main
+    from mlbench.tracking.record_command import main
     main(sys.argv[2:])
 else:
     from mlbench_worker.agent.__main__ import main

@@ -6,7 +6,7 @@ import { EMPTY, counterAt } from "../series.js";
 import * as theme from "../theme.js";
 import { figure, fillTable } from "../ui.js";
 import { onZoom, zoomOf } from "../zoom.js";
-import { Recorded } from "./recorded.js";
+import { SeriesStore } from "./series-store.js";
 
 /**
  * @import { Run } from "../records.js"
@@ -86,7 +86,7 @@ export class Heat {
   #chosen = null;
 
   constructor(/** @type {number} */ runId) {
-    this.#recorded = new Recorded(runId, MAX_COLUMNS);
+    this.#recorded = new SeriesStore(runId, MAX_COLUMNS);
     this.#figure.addEventListener("change", () => this.#show());
     this.#canvas.addEventListener("pointermove", (event) => this.#choose(this.#at(event)));
     this.#canvas.addEventListener("keydown", (event) => {

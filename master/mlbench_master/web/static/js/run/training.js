@@ -10,7 +10,7 @@ import { styleOf } from "../plot.js";
 import { EMPTY, merged, sum, within, withGaps } from "../series.js";
 import { notFiniteOf } from "../records.js";
 import { ALL, CLOCKS, EACH, chartsOf, clockAxis, curvesOf, filtersOf, isOfAll, plottable, throughput, timeAxis } from "./curves.js";
-import { Recorded, expire } from "./recorded.js";
+import { SeriesStore, expire } from "./series-store.js";
 
 /** @import { Result, Run, RunEvent, Schemas } from "../records.js" */
 
@@ -59,8 +59,8 @@ export class Training {
     this.onAxis = onAxis;
     const asked = /** @type {HTMLInputElement | null} */ (document.getElementById(`axis-${getParam("axis")}`));
     if (asked) asked.checked = true;
-    this.recorded = new Recorded(runId, POINTS);
-    this.abandoned = new Recorded(runId, POINTS, "abandoned");
+    this.recorded = new SeriesStore(runId, POINTS);
+    this.abandoned = new SeriesStore(runId, POINTS, "abandoned");
     this.#axis.addEventListener("change", () => {
       setParams({ axis: this.#axisChosen() });
       onChange();
@@ -298,7 +298,7 @@ export class Throughput {
   #place = byId("throughput-chart");
 
   constructor(/** @type {number} */ runId) {
-    this.recorded = new Recorded(runId, POINTS);
+    this.recorded = new SeriesStore(runId, POINTS);
     this.chart = new Chart(this.#place, "Samples per second over the run");
   }
 

@@ -17,7 +17,7 @@ export function expire() {
 }
 
 /** Some series of a run, kept up to date. */
-export class Recorded {
+export class SeriesStore {
   #filters = [];
   #reloadedAt = 0;
 

@@ -20,7 +20,7 @@ LATE_SECONDS = 60.0
 _MAX_LISTED = 10
 
 
-def decide_recorded(run: RunView) -> list[Action]:
+def decide_external(run: RunView) -> list[Action]:
     """Return the next actions for one external run. Every action is idempotent."""
     if all(rank.over for rank in run.ranks):
         return _end(run)

@@ -7,7 +7,7 @@ import pytest
 
 from mlbench_master.controller import actions
 from mlbench_master.controller.decisions import decide
-from mlbench_master.controller.recorded import decide_recorded
+from mlbench_master.controller.external_runs import decide_external
 from mlbench_master.controller.world import RankView, RunView
 from tests.master.controller.worlds import (
     COUNTED,
@@ -29,19 +29,19 @@ def joined(*ranks: int, of: int, **changes: Any) -> RunView:
 
 
 def test_while_all_run_there_is_nothing_to_do() -> None:
-    assert decide_recorded(with_ranks(RUNNING, DONE)) == []
+    assert decide_external(with_ranks(RUNNING, DONE)) == []
     # A rank that failed stops no other one: its launcher does.
-    assert decide_recorded(with_ranks(RUNNING, exited(1))) == []
-    assert decide_recorded(with_ranks(RUNNING, lost())) == []
+    assert decide_external(with_ranks(RUNNING, exited(1))) == []
+    assert decide_external(with_ranks(RUNNING, lost())) == []
 
 
 def test_missing_ranks_are_named_until_they_have_joined() -> None:
     there = [rank for rank in range(16) if rank not in {3, 5, 7, 8, 9}]
     words = "11 of 16 ranks have joined; missing: 3, 5, 7-9"
-    assert decide_recorded(joined(*there, of=16)) == [actions.Wait(7, words)]
-    assert decide_recorded(joined(*there, of=16, waiting=words)) == []
-    assert decide_recorded(joined(*range(16), of=16, waiting=words)) == [actions.Wait(7, "")]
-    [wait] = decide_recorded(joined(*range(0, 1000, 2), of=1000))
+    assert decide_external(joined(*there, of=16)) == [actions.Wait(7, words)]
+    assert decide_external(joined(*there, of=16, waiting=words)) == []
+    assert decide_external(joined(*range(16), of=16, waiting=words)) == [actions.Wait(7, "")]
+    [wait] = decide_external(joined(*range(0, 1000, 2), of=1000))
     assert isinstance(wait, actions.Wait)
     assert wait.why.endswith("missing: 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, …")
 
@@ -67,35 +67,35 @@ def test_missing_ranks_are_named_until_they_have_joined() -> None:
 )
 def test_what_is_lost(rank: RankView, waited: float, why: str) -> None:
     run = with_ranks(rank, RUNNING, waited=waited)
-    found = [action for action in decide_recorded(run) if isinstance(action, actions.MarkLost)]
+    found = [action for action in decide_external(run) if isinstance(action, actions.MarkLost)]
     assert found == ([actions.MarkLost(7, 1, 0, rank.seen_at, why)] if why else [])
 
 
 def test_a_stop_is_passed_on_also_to_those_that_come_later() -> None:
     asked = {"stop_requested": True, "num_workers": 3}
-    assert decide_recorded(with_ranks(STOPPING, RUNNING, **asked)) == [actions.StopRanks(7)]
-    assert decide_recorded(with_ranks(STOPPING, STOPPING, **asked)) == []
+    assert decide_external(with_ranks(STOPPING, RUNNING, **asked)) == [actions.StopRanks(7)]
+    assert decide_external(with_ranks(STOPPING, STOPPING, **asked)) == []
     over = with_ranks(exited(-15), exited(-15), **asked, delivery=COUNTED)
-    assert decide_recorded(over) == [actions.End(7, "STOPPED")]
+    assert decide_external(over) == [actions.End(7, "STOPPED")]
 
 
 def test_the_end_is_counted() -> None:
-    assert decide_recorded(with_ranks(DONE, DONE, waited=0.0)) == [actions.Count(7)]
-    assert decide_recorded(with_ranks(DONE, DONE, delivered=False)) == []
+    assert decide_external(with_ranks(DONE, DONE, waited=0.0)) == [actions.Count(7)]
+    assert decide_external(with_ranks(DONE, DONE, delivered=False)) == []
     done = with_ranks(DONE, DONE, delivery=COUNTED)
-    assert decide_recorded(done) == [actions.End(7, "FINISHED")]
+    assert decide_external(done) == [actions.End(7, "FINISHED")]
 
 
 def test_what_could_not_be_recorded_fails_no_command() -> None:
     short = replace(DONE, failure="9 values could not be written")
     words = "rank 0 on w-0: 9 values could not be written"
     run = with_ranks(short, DONE, delivery=COUNTED)
-    assert decide_recorded(run) == [actions.End(7, "FINISHED", words)]
-    [end] = decide_recorded(with_ranks(short, exited(3), delivery=COUNTED))
+    assert decide_external(run) == [actions.End(7, "FINISHED", words)]
+    [end] = decide_external(with_ranks(short, exited(3), delivery=COUNTED))
     assert isinstance(end, actions.End)
     assert end.state == "FAILED"
     assert end.reason.endswith(f"code 3; {words}")
-    [end] = decide_recorded(with_ranks(*[short] * 12, num_workers=12, delivery=COUNTED))
+    [end] = decide_external(with_ranks(*[short] * 12, num_workers=12, delivery=COUNTED))
     assert isinstance(end, actions.End)
     assert end.reason.endswith("; and 2 more ranks")
 
@@ -103,25 +103,25 @@ def test_what_could_not_be_recorded_fails_no_command() -> None:
 def test_missing_ranks_are_waited_for_once_the_others_are_over() -> None:
     words = "2 of 5 ranks have joined; missing: 2-4"
     run = with_ranks(DONE, DONE, num_workers=5, delivery=COUNTED, waited=59.0)
-    assert decide_recorded(run) == [actions.Wait(7, words)]
+    assert decide_external(run) == [actions.Wait(7, words)]
     never = "ranks 2-4 of 5 never joined"
-    assert decide_recorded(replace(run, waited=60.0)) == [actions.End(7, "FAILED", never)]
+    assert decide_external(replace(run, waited=60.0)) == [actions.End(7, "FAILED", never)]
     uncounted = replace(run, waited=64.0, delivery=None)
-    assert decide_recorded(uncounted) == [actions.Count(7)]
-    assert decide_recorded(replace(uncounted, waited=66.0)) == [actions.End(7, "FAILED", never)]
+    assert decide_external(uncounted) == [actions.Count(7)]
+    assert decide_external(replace(uncounted, waited=66.0)) == [actions.End(7, "FAILED", never)]
     pair = with_ranks(DONE, num_workers=2, delivery=COUNTED, waited=60.0)
-    assert decide_recorded(pair) == [actions.End(7, "FAILED", "rank 1 of 2 never joined")]
+    assert decide_external(pair) == [actions.End(7, "FAILED", "rank 1 of 2 never joined")]
 
 
 def test_a_failed_attempt_waits_for_the_next_one_as_long_as_there_may_be_one() -> None:
     run = with_ranks(exited(3), DONE, delivery=COUNTED, waited=1.0)
     failed: list[actions.Action] = [actions.End(7, "FAILED", "rank 0 on w-0 exited with code 3", 0)]
-    assert decide_recorded(run) == failed
+    assert decide_external(run) == failed
     again = replace(run, max_restarts=1)
-    assert decide_recorded(again) == [actions.Wait(7, "attempt 1 failed: waiting for a restart")]
-    assert decide_recorded(replace(again, waited=60.0)) == failed
-    assert decide_recorded(replace(again, attempt=2)) == failed
-    assert decide_recorded(replace(again, stop_requested=True)) == [actions.End(7, "STOPPED")]
+    assert decide_external(again) == [actions.Wait(7, "attempt 1 failed: waiting for a restart")]
+    assert decide_external(replace(again, waited=60.0)) == failed
+    assert decide_external(replace(again, attempt=2)) == failed
+    assert decide_external(replace(again, stop_requested=True)) == [actions.End(7, "STOPPED")]
 
 
 def test_the_pool_and_its_runs_know_nothing_of_it() -> None:
