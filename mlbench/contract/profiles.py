@@ -32,7 +32,7 @@ class Operator(Record):
 
 
 @dataclass(frozen=True)
-class Recorded(Record):
+class ProfileResult(Record):
     """The header line that an agent sends before the file of a profile."""
 
     tool: Tool

@@ -11,7 +11,7 @@ from peewee import fn
 
 from mlbench.contract.autopsy import Frame
 from mlbench.contract.output import OutputFile
-from mlbench.contract.profiles import Operator, Recorded
+from mlbench.contract.profiles import Operator, ProfileResult
 from mlbench_master.database.models import (
     Autopsy,
     Pod,
@@ -85,7 +85,7 @@ def make_profile(run: Run) -> None:
     ]
     content = gzip.compress(json.dumps({"traceEvents": events}).encode())
     operators = (Operator("<b>aten::addmm</b>", 1, 800e-6, 800e-6),)
-    recorded = Recorded("pytorch", run.created_at + 1800, run.created_at + 2100, "", operators)
+    recorded = ProfileResult("pytorch", run.created_at + 1800, run.created_at + 2100, "", operators)
     about = {"attempt": 2, "rank": 0, "seconds": 5, "asked_at": run.created_at + 1799}
     held = {"recorded": recorded.to_fields(), "size": len(content), "sha256": ""}
     Profile.create(run=run, **about, **held, content=content)

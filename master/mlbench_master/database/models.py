@@ -350,7 +350,7 @@ class Profile(_Table):
     seconds = IntegerField()
     asked_at = DoubleField()
     recorded = JSONField(null=True)
-    """Fields of ``mlbench.contract.profiles.Recorded``; null until its agent has sent it."""
+    """Fields of ``mlbench.contract.profiles.ProfileResult``; null until its agent has sent it."""
     size = IntegerField(default=0)
     sha256 = CharField(default="")
     content = BlobField(null=True)

@@ -16,8 +16,8 @@ from mlbench.contract.profiles import (
     MOST_BYTES,
     MOST_OPERATORS,
     MOST_SECONDS,
+    ProfileResult,
     RankProfile,
-    Recorded,
 )
 from mlbench_master import exact_json, times
 from mlbench_master.database.connection import STATE, exclusive, run_sql, store
@@ -114,7 +114,7 @@ def answer(pod: PodIdentity, profile_id: int, body: bytes) -> None:
     """
     line, _, content = body.partition(b"\n")
     try:
-        recorded = Recorded.from_fields(exact_json.loads(line[:_MOST_LINE_BYTES]))
+        recorded = ProfileResult.from_fields(exact_json.loads(line[:_MOST_LINE_BYTES]))
         # The texts come from profiled code, and must not be too long to show.
         texts = [recorded.problem, *(operator.name for operator in recorded.operators)]
         if len(texts) > MOST_OPERATORS + 1 or any(len(text) > LONGEST_TEXT for text in texts):
@@ -148,7 +148,7 @@ def stored(run: Run) -> list[RankProfile]:
 def describe(profile: Profile, run: Run) -> RankProfile:
     """Return the API record of a profile."""
     is_done = _is_done(profile, run)
-    recorded = Recorded.from_fields(profile.recorded) if profile.recorded else None
+    recorded = ProfileResult.from_fields(profile.recorded) if profile.recorded else None
     return RankProfile(
         id=profile.get_id(),
         attempt=profile.attempt,

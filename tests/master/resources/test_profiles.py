@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from falcon.testing import TestClient
 
-from mlbench.contract.profiles import MOST_BYTES, Operator, Recorded
+from mlbench.contract.profiles import MOST_BYTES, Operator, ProfileResult
 from mlbench_master.database.models import Profile, Rank, Run
 from mlbench_master.runs import profiles
 from tests.conftest import as_pod
@@ -19,7 +19,7 @@ from tests.support.rows import make_ranks
 pytestmark = pytest.mark.both_databases
 
 FILE = gzip.compress(b'{"traceEvents": []}', mtime=0)  # in names of tests: the same everywhere
-RECORDED = Recorded("pytorch", 1.0, 7.5, "", (Operator("aten::mm", 3, 0.25, 0.5),))
+RECORDED = ProfileResult("pytorch", 1.0, 7.5, "", (Operator("aten::mm", 3, 0.25, 0.5),))
 
 
 @pytest.fixture

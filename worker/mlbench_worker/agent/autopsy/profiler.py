@@ -19,7 +19,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import BinaryIO
 
-from mlbench.contract.profiles import LONGEST_TEXT, MOST_BYTES, Operator, Recorded, Tool
+from mlbench.contract.profiles import LONGEST_TEXT, MOST_BYTES, Operator, ProfileResult, Tool
 from mlbench.evaluation import operators
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.autopsy.collectives import Connection
@@ -35,7 +35,7 @@ _BYTES_PER_SECOND = 128 << 20
 """Memory of PyTorch's profiler: twice the measured need of a small model, with its many calls."""
 
 
-def profile(attempt: Attempt, root: int | None, seconds: int) -> tuple[Recorded, bytes]:
+def profile(attempt: Attempt, root: int | None, seconds: int) -> tuple[ProfileResult, bytes]:
     """Profile a rank; return the description of the profile, and its file, compressed by gzip.
 
     The rank's processes are ``root`` and its descendants.
@@ -68,7 +68,7 @@ def profile(attempt: Attempt, root: int | None, seconds: int) -> tuple[Recorded,
         problem = str(error)[:LONGEST_TEXT] or type(error).__name__
     except (ValueError, TypeError, LookupError):
         pass  # other versions of the profiler may not have such a table
-    return Recorded(tool, began, time.time(), "" if content else problem, table), content
+    return ProfileResult(tool, began, time.time(), "" if content else problem, table), content
 
 
 def _find_pytorch(folder: Path) -> Path | None:
