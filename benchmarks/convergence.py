@@ -25,7 +25,7 @@ from typing import Any
 from benchmarks.measure import machine
 from mlbench.benchmarks.registry import BENCHMARKS, Benchmark
 from mlbench.contract import names
-from mlbench.contract.stated import reaches
+from mlbench.contract.reported_settings import reaches
 
 _SEEDS = range(1000, 1020)
 _MOST_EPOCHS = 100

@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from msgspec import Meta
 
-from mlbench.contract.stated import Setting, is_setting, spell
+from mlbench.contract.reported_settings import Setting, is_setting, spell
 
 FREE = Meta(extra={"closed": None})
 """Any value is allowed in the closed division: hardware, systems, or how much is measured."""

@@ -9,7 +9,7 @@ from mlbench.benchmarks import tasks
 from mlbench.benchmarks.options import Options, describe
 from mlbench.benchmarks.task_options import Backend, TrainingOptions
 from mlbench.contract.records import Goal
-from mlbench.contract.stated import Setting
+from mlbench.contract.reported_settings import Setting
 
 Rules = Mapping[str, tuple[Setting, ...]]
 

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from mlbench.benchmarks.options import FREE, Options, ruled
 from mlbench.contract.names import VAL_ACCURACY, VAL_PERPLEXITY
-from mlbench.contract.stated import Setting, spell
+from mlbench.contract.reported_settings import Setting, spell
 
 Count = Annotated[int, Meta(ge=1)]
 Positive = Annotated[float, Meta(gt=0)]

@@ -32,8 +32,8 @@ from mlbench.client import ApiClient
 from mlbench.contract.errors import ApiError
 from mlbench.contract.names import STEP
 from mlbench.contract.records import GroupMean, LogPage, Point, Run, RunGroup, Series
+from mlbench.contract.reported_settings import Setting, spell
 from mlbench.contract.series import series_name, split_name
-from mlbench.contract.stated import Setting, spell
 from mlbench.contract.words import visible
 from mlbench.local.discovery import find_connection
 from mlbench.local.home import Connection, Home, write_private

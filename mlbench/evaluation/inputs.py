@@ -16,11 +16,11 @@ from mlbench.contract import names
 from mlbench.contract.limits import MAX_METRIC_NAME_LENGTH
 from mlbench.contract.masking import mask_command
 from mlbench.contract.names import PHASES, UNTRAINED, RunState
-from mlbench.contract.records import Disturbance, Goal, Record, StatedMachine
+from mlbench.contract.records import Disturbance, Goal, Record, ReportedMachine
+from mlbench.contract.reported_settings import Setting
 from mlbench.contract.results import RankDisturbance, RankResult
 from mlbench.contract.runspec import RunSpec
 from mlbench.contract.series import SeriesKey, series_name
-from mlbench.contract.stated import Setting
 from mlbench.evaluation.statistics import ratio
 
 # --- Series as columns ---
@@ -203,7 +203,7 @@ class RankRow(Record):
     """Maximum seconds by which a value's time was after its arrival."""
     disturbance: Disturbance | None = None
     processes: Processes | None = None
-    machine: StatedMachine | None = None
+    machine: ReportedMachine | None = None
     assignment: Mapping[str, Any] = field(default_factory=dict)
 
     @property

@@ -20,6 +20,7 @@ from mlbench.contract import names
 from mlbench.contract.autopsy import Autopsy
 from mlbench.contract.names import ACTIVE_STATES, PHASES, OutcomeKind, Phase
 from mlbench.contract.records import Goal, Machine, Outcome
+from mlbench.contract.reported_settings import reaches
 from mlbench.contract.results import (
     DEFAULT_AFTER_SECONDS,
     AccuracyAfterTime,
@@ -29,7 +30,6 @@ from mlbench.contract.results import (
     Result,
     TimeToAccuracy,
 )
-from mlbench.contract.stated import reaches
 from mlbench.evaluation import inputs
 from mlbench.evaluation.goodput import Useless, goodput_of
 from mlbench.evaluation.inputs import (

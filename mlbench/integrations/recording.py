@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from mlbench.contract import names
 from mlbench.contract.limits import MAX_METRIC_NAME_LENGTH, MAX_SETTING_LENGTH, MAX_SETTINGS
 from mlbench.contract.names import Phase
+from mlbench.contract.reported_settings import Setting, is_setting
 from mlbench.contract.series import storable_text
-from mlbench.contract.stated import Setting, is_setting
 from mlbench.tracking.recorder import Value, check_name, list_own, to_float
 from mlbench.tracking.tracker import Tracker
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mlbench.contract.records import Goal
-from mlbench.contract.stated import spell
+from mlbench.contract.reported_settings import spell
 
 if TYPE_CHECKING:
     from mlbench.contract.sweeps import Cell

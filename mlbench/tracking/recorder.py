@@ -21,8 +21,8 @@ from mlbench.contract import names
 from mlbench.contract.clock import SteadyClock
 from mlbench.contract.limits import MAX_METRIC_NAME_LENGTH
 from mlbench.contract.process import of_worker, this_process
+from mlbench.contract.reported_settings import Setting, check_settings, is_plain
 from mlbench.contract.series import storable_text
-from mlbench.contract.stated import Setting, check_settings, is_plain
 from mlbench.tracking.job_totals import TotalsFile
 
 Value = SupportsFloat | str

@@ -11,7 +11,7 @@ from functools import cache
 from typing import BinaryIO, NamedTuple
 
 from mlbench.contract.limits import MAX_METRIC_NAME_LENGTH, MAX_SETTING_LENGTH
-from mlbench.contract.stated import Setting, is_setting
+from mlbench.contract.reported_settings import Setting, is_setting
 
 _HEADER = struct.Struct("<QI")
 _CHECKSUM = struct.Struct("<I")

@@ -15,8 +15,8 @@ from mlbench.contract import names
 from mlbench.contract.names import PHASES, Phase
 from mlbench.contract.phase_mark import Mark, open_mark
 from mlbench.contract.process import this_process
+from mlbench.contract.reported_settings import Setting, reaches
 from mlbench.contract.sampled_steps import is_sampled
-from mlbench.contract.stated import Setting, reaches
 from mlbench.tracking.recorder import Recorder, Value, check_name, to_float, to_number
 
 if TYPE_CHECKING:

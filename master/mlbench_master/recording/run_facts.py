@@ -7,8 +7,8 @@ from typing import Any
 
 from mlbench.contract import names
 from mlbench.contract.clock import SLACK_SECONDS
-from mlbench.contract.records import Disturbance, Goal, StatedMachine
-from mlbench.contract.stated import reaches
+from mlbench.contract.records import Disturbance, Goal, ReportedMachine
+from mlbench.contract.reported_settings import reaches
 from mlbench_master.database.connection import store
 from mlbench_master.database.models import Rank, Run, Stream
 from mlbench_master.recording import not_recorded
@@ -16,7 +16,7 @@ from mlbench_master.recording.samples import Began, Sample, Settings, Unrecorded
 from mlbench_master.recording.streams import POSTED
 from mlbench_master.runs import clock
 
-Fact = Goal | Settings | StatedMachine | Disturbance | Began | Unrecorded
+Fact = Goal | Settings | ReportedMachine | Disturbance | Began | Unrecorded
 
 _LOSSES = frozenset(names.LOSSES)
 # Of a worker; of further ones, the samples are stored as well.
@@ -38,7 +38,7 @@ def store_facts(run: Run, stream: Stream, facts: Iterable[Fact], samples: Sequen
                 goal = asdict(fact)
             case Settings(values):
                 settings = dict(values)
-            case StatedMachine():
+            case ReportedMachine():
                 machine = machine or asdict(fact)
             case Disturbance():
                 disturbance = asdict(fact)

@@ -11,9 +11,9 @@ import orjson
 from mlbench.contract import names
 from mlbench.contract.limits import MAX_FACT_LENGTH, MAX_METRIC_NAME_LENGTH
 from mlbench.contract.process import Process
-from mlbench.contract.records import Disturbance, Goal, StatedMachine
+from mlbench.contract.records import Disturbance, Goal, ReportedMachine
+from mlbench.contract.reported_settings import Setting, check_settings
 from mlbench.contract.series import SeriesKey, number_or_text, spell, storable_text
-from mlbench.contract.stated import Setting, check_settings
 from mlbench_master import times
 from mlbench_master.exact_json import LONG_NUMBER, loads_exactly, loads_fast
 from mlbench_master.recording.not_recorded import STATED
@@ -57,7 +57,7 @@ class Unrecorded:
     counts: Mapping[str, int]
 
 
-Statement = Sample | Goal | Settings | StatedMachine | Disturbance | Began | Unrecorded
+Statement = Sample | Goal | Settings | ReportedMachine | Disturbance | Began | Unrecorded
 """The content of a line of a stream."""
 
 # Unix seconds that the API can write as a date.
@@ -252,7 +252,7 @@ def show(data: bytes) -> str:
     return f"{text[:_SHOWN_CHARACTERS]}… ({len(data):,} bytes)"
 
 
-def read_machine(fields: object) -> StatedMachine:
+def read_machine(fields: object) -> ReportedMachine:
     """Return the machine that a JSON object states; what else it states is left out.
 
     Raises:
@@ -261,7 +261,7 @@ def read_machine(fields: object) -> StatedMachine:
     if not isinstance(fields, Mapping):
         raise ValueError("a machine must be a JSON object")
     # Which ranks are on it is not for one of them to say.
-    machine = StatedMachine.from_fields({**fields, "ranks": ()})
+    machine = ReportedMachine.from_fields({**fields, "ranks": ()})
     _check_storable(asdict(machine))
     return machine
 

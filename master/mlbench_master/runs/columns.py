@@ -17,7 +17,7 @@ from mlbench.benchmarks.registry import BENCHMARKS
 from mlbench.contract.masking import mask_command
 from mlbench.contract.names import OUTCOMES, RUN_STATES
 from mlbench.contract.records import RunField
-from mlbench.contract.stated import Setting, is_setting
+from mlbench.contract.reported_settings import Setting, is_setting
 from mlbench_master import times
 from mlbench_master.database.connection import database_kind
 from mlbench_master.database.models import Rank, Run

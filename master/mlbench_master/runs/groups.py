@@ -8,7 +8,7 @@ from math import isfinite
 from typing import Any
 
 from mlbench.contract.records import GroupMean, RunGroup
-from mlbench.contract.stated import Setting
+from mlbench.contract.reported_settings import Setting
 from mlbench.evaluation import statistics
 from mlbench_master.database.models import Run
 from mlbench_master.errors import BadFieldError

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from mlbench.contract.records.base import Record, Time
 from mlbench.contract.records.runs import Division, Goal, NotRecorded
+from mlbench.contract.reported_settings import Setting
 from mlbench.contract.runspec import Resources
-from mlbench.contract.stated import Setting
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Machine(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
-class StatedMachine(Machine):
+class ReportedMachine(Machine):
     """A machine as an agent reports it, with its clock offset just before the process starts."""
 
     is_forked: bool = False

@@ -6,7 +6,7 @@ from typing import Literal
 
 from mlbench.contract.records.base import Record, Time
 from mlbench.contract.records.runs import Goal
-from mlbench.contract.stated import Setting
+from mlbench.contract.reported_settings import Setting
 
 AgentState = Literal["idle", "running", "exited"]
 

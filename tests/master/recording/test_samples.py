@@ -8,7 +8,7 @@ import pytest
 
 from mlbench.contract.limits import MAX_METRIC_TEXT_LENGTH
 from mlbench.contract.process import Process
-from mlbench.contract.records import Disturbance, GitState, Goal, StatedMachine
+from mlbench.contract.records import Disturbance, GitState, Goal, ReportedMachine
 from mlbench.contract.series import SeriesKey
 from mlbench_master.recording.samples import (
     MALFORMED,
@@ -70,7 +70,7 @@ def test_what_is_stated_of_a_run_is_no_sample() -> None:
     ) == [
         Goal("val", 97.0, lower_is_better=False),
         Settings(settings),
-        StatedMachine(hostname="a", cpu_limit=2.0, gpus=("x",), git=GitState(commit="c")),
+        ReportedMachine(hostname="a", cpu_limit=2.0, gpus=("x",), git=GitState(commit="c")),
         Disturbance(**QUIET),
     ]
 
@@ -79,7 +79,7 @@ def test_the_largest_machine() -> None:
     packages = {f"package-{number}": "1.2.3" for number in range(2000)}
     line = json.dumps({"time": 1, "machine": {"packages": packages}})
     line += " " * (MAX_MACHINE_BYTES - len(line))
-    assert parse(line) == [StatedMachine(packages=packages)]
+    assert parse(line) == [ReportedMachine(packages=packages)]
     sample, _ = parse(f"{line} ")
     assert isinstance(sample, Sample)
     assert sample.metric == MALFORMED

@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import Any
 
-from mlbench.contract.records import Goal, Limits, RankOnMachine, StatedMachine
+from mlbench.contract.records import Goal, Limits, RankOnMachine, ReportedMachine
 from mlbench_master.database.connection import store
 from mlbench_master.database.models import Rank, Run
 from mlbench_master.runs import manifest
@@ -12,7 +12,7 @@ from tests.support.rows import make_ranks, make_run
 
 def state(run: Run, rank: int, **facts: Any) -> None:
     """Store what a rank of the run's attempt runs on."""
-    machine = asdict(StatedMachine(**facts))
+    machine = asdict(ReportedMachine(**facts))
     Rank.update(machine=machine).where(
         Rank.run == run, Rank.attempt == run.attempt, Rank.rank == rank
     ).execute()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mlbench.contract.records import Goal, StatedMachine
+from mlbench.contract.records import Goal, ReportedMachine
 from mlbench.evaluation import mllog
 from mlbench.evaluation.inputs import Criteria, RankRow, RunRow
 from mlbench.evaluation.result import RunContext
@@ -26,7 +26,7 @@ _RUN: dict[str, Any] = {
     "finished_at": START + 60,
     "settings": {"seed": 3, "batch_size": 128, "train_samples": 1433, "validation_samples": 364},
 }
-_MACHINE = StatedMachine(cpu_model="A CPU")
+_MACHINE = ReportedMachine(cpu_model="A CPU")
 _RANKS = [RankRow(attempt=1, rank=rank, machine=_MACHINE) for rank in (0, 1)]
 _CONTEXT = RunContext(RunRow(**_RUN), _RANKS, START + 60)
 _SERIES: dict[str, Any] = {

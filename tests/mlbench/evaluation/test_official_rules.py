@@ -10,7 +10,7 @@ import pytest
 from mlbench.benchmarks.registry import BENCHMARKS
 from mlbench.contract.comparisons import Group
 from mlbench.contract.names import VAL_ACCURACY
-from mlbench.contract.records import GitState, Goal, Planned, RunSet, StatedMachine
+from mlbench.contract.records import GitState, Goal, Planned, ReportedMachine, RunSet
 from mlbench.contract.results import Result, TimeToAccuracy
 from mlbench.evaluation import official_rules
 from mlbench.evaluation.comparison import compare
@@ -202,8 +202,8 @@ def test_points_above_the_line_between_others_count_for_nothing() -> None:
     assert prune(points) == [ten, points[-1]]
 
 
-COMMITTED = StatedMachine(hostname="a", git=GitState("0123abc", dirty=False, root="/a"))
-CHANGED = StatedMachine(hostname="b", git=GitState("0123abc", dirty=True, root="/a"))
+COMMITTED = ReportedMachine(hostname="a", git=GitState("0123abc", dirty=False, root="/a"))
+CHANGED = ReportedMachine(hostname="b", git=GitState("0123abc", dirty=True, root="/a"))
 STEADY = {"seconds": 0.5, "rounds": 1000, "warmup": 5, "check": True}
 
 
@@ -273,7 +273,7 @@ def test_values_are_written_as_on_the_command_line() -> None:
 
 def test_code_that_is_not_committed_is_a_violation() -> None:
     run = make_run()
-    assert rule_violations(run, [COMMITTED, StatedMachine(hostname="c"), StatedMachine()]) == []
+    assert rule_violations(run, [COMMITTED, ReportedMachine(hostname="c"), ReportedMachine()]) == []
     [sentence] = rule_violations(run, [COMMITTED, CHANGED, CHANGED])
     assert sentence == "the code that ran has changes that are not committed"
 
@@ -286,18 +286,18 @@ def test_the_open_division_has_no_rules() -> None:
 def test_limits_that_are_not_in_force_are_violations() -> None:
     run = make_run(max_bandwidth=20.0, num_cpus=0.5)
     # The kernel rounds, and a worker that is bound to cores has no limit of time.
-    in_force = StatedMachine(bandwidth_limit=20.000001, cpu_limit=0.5)
-    assert rule_violations(run, [in_force, StatedMachine(bandwidth_limit=19.0)]) == []
+    in_force = ReportedMachine(bandwidth_limit=20.000001, cpu_limit=0.5)
+    assert rule_violations(run, [in_force, ReportedMachine(bandwidth_limit=19.0)]) == []
     assert rule_violations(
-        run, [in_force, StatedMachine(bandwidth_limit=100.0, cpu_limit=2.0)]
+        run, [in_force, ReportedMachine(bandwidth_limit=100.0, cpu_limit=2.0)]
     ) == [
         "the bandwidth of workers was not limited to 20 Mbit/s, but to 100",
         "the time of workers was not limited to 0.5 cores, but to 2",
     ]
     run = make_run(latency_ms=5.0, loss_percent=1.0)
-    in_force = StatedMachine(latency_ms=5.0, loss_percent=0.999999)
+    in_force = ReportedMachine(latency_ms=5.0, loss_percent=0.999999)
     assert rule_violations(run, [in_force]) == []
-    assert rule_violations(run, [in_force, StatedMachine(loss_percent=0.5)]) == [
+    assert rule_violations(run, [in_force, ReportedMachine(loss_percent=0.5)]) == [
         "what workers sent was not 5 ms late, but 0",
         "what workers sent was not 1 % lost, but 0.5",
     ]

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from mlbench.contract.records import GitState, Goal, StatedMachine
+from mlbench.contract.records import GitState, Goal, ReportedMachine
 from mlbench.evaluation.inputs import RankRow, RunRow
 from mlbench.evaluation.run_attributes import facts_of
 from tests.mlbench.evaluation.making import USUAL_ORDER, make_result, make_run
 
-_MACHINE = StatedMachine(
+_MACHINE = ReportedMachine(
     cpu_model="EPYC",
     gpus=("H100", "H100"),
     gpu_driver="570",
@@ -21,7 +21,7 @@ _MACHINE = StatedMachine(
 )
 
 
-def facts(run: RunRow, *machines: StatedMachine, **fields: Any) -> dict[str, str]:
+def facts(run: RunRow, *machines: ReportedMachine, **fields: Any) -> dict[str, str]:
     ranks = [RankRow(attempt=1, rank=rank, machine=one) for rank, one in enumerate(machines)]
     return facts_of(run, ranks, make_result(run.id, run.num_workers, **fields))
 
@@ -77,7 +77,7 @@ def test_machines_state_each_value_once() -> None:
     assert (found["cpu"], found["gpus"]) == ("EPYC; Xeon", "A100; H100")
     assert (found["torch"], found["python"], found["mlbench"]) == ("2.13.0", "3.11.7", "0.1.0")
     assert (found["git_commit"], found["git_dirty"]) == ("c0ffee", "true")
-    little = facts(make_run(), StatedMachine())
+    little = facts(make_run(), ReportedMachine())
     assert little["gpus"] == "none"
     assert not {"cpu", "torch", "git_commit", "git_dirty"} & set(little)
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from mlbench.contract.stated import Setting, check_settings
+from mlbench.contract.reported_settings import Setting, check_settings
 from mlbench.tracking.tensorboard import (
     DamagedError,
     Hyperparameters,

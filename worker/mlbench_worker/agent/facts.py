@@ -11,7 +11,7 @@ from threading import Thread
 from mlbench.contract.assignment import Assignment
 from mlbench.contract.distribution import own_version
 from mlbench.contract.limits import MAX_FACT_LENGTH
-from mlbench.contract.records import StatedMachine
+from mlbench.contract.records import ReportedMachine
 from mlbench.contract.shaping import Shaping
 from mlbench_worker.agent.gpus import Gpus
 from mlbench_worker.agent.link import Offset
@@ -39,14 +39,14 @@ class Facts:
         *,
         is_forked: bool = False,
     ) -> dict[str, object]:
-        """Return the fields of a ``StatedMachine``, within the master's limits.
+        """Return the fields of a ``ReportedMachine``, within the master's limits.
 
         ``shaping`` is the shaping of the rank's own network; None without one.
         """
         self._preparing.join(5.0)  # a GPU driver may take longer to wake up
         command, folder = assignment.command, Path(assignment.working_dir or ".")
         python = self._pythons.ask(python_of(command, folder, self._environ))
-        machine = StatedMachine(
+        machine = ReportedMachine(
             **{
                 **vars(read_machine(shaping=shaping)),
                 **({"cpus": len(assignment.cpus)} if assignment.cpus else {}),

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from mlbench import MLBenchError
 from mlbench.benchmarks.options import C, OptionError, describe, read
-from mlbench.contract.stated import spell
+from mlbench.contract.reported_settings import spell
 
 
 class DataError(MLBenchError):

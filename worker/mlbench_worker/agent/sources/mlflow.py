@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from mlbench.contract.limits import MAX_METRIC_NAME_LENGTH, MAX_SETTING_LENGTH, MAX_SETTINGS
 from mlbench.contract.output import is_name
-from mlbench.contract.stated import Setting, check_settings
+from mlbench.contract.reported_settings import Setting, check_settings
 from mlbench_worker.agent.sources.loopback import Answer, Line, Loopback, Request, refusal
 
 _API = "/api/2.0/mlflow/"

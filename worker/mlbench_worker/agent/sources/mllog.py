@@ -13,7 +13,7 @@ from typing import Any
 
 from mlbench.contract import names
 from mlbench.contract.limits import MAX_METRIC_NAME_LENGTH, MAX_SETTINGS
-from mlbench.contract.stated import is_setting
+from mlbench.contract.reported_settings import is_setting
 from mlbench_worker.agent.files import open_regular
 
 Line = dict[str, object]

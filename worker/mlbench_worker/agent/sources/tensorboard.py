@@ -21,7 +21,7 @@ from typing import BinaryIO
 from mlbench.contract import names
 from mlbench.contract.limits import MAX_SETTINGS
 from mlbench.contract.process import Process, of_worker, this_process
-from mlbench.contract.stated import Setting
+from mlbench.contract.reported_settings import Setting
 from mlbench.tracking.tensorboard import DamagedError, Hyperparameters, Scalar, read_events
 from mlbench_worker.agent.files import open_regular, read_regular
 from mlbench_worker.agent.sources import processes

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from mlbench.contract.stated import check_settings, reaches
+from mlbench.contract.reported_settings import check_settings, reaches
 
 
 @pytest.mark.parametrize(
