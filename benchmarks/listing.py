@@ -13,19 +13,19 @@ from benchmarks import servers
 from benchmarks.measure import Figure, Measure, alternate, timed
 from mlbench.evaluation.result import Figures
 from mlbench_master.database.models import Rank, Run, open_database
-from mlbench_master.runs.listing import Wanted, count_runs, list_runs
+from mlbench_master.runs.listing import RunQuery, count_runs, list_runs
 from mlbench_master.runs.query import parse
 from tests.support.postgres import serve
 
 _RUNS, _TIMES, _PAGE, _BATCH = 10_000, 7, 100, 500
 _EXCHANGES = ("ddp", "topk", "powersgd", "qsgd")
 _WANTED = {
-    "the first page": Wanted(limit=_PAGE),
-    "  some words": Wanted(query=parse("run-77 digits"), limit=_PAGE),
-    "  a column": Wanted(query=parse("workers>=4 state:finished"), limit=_PAGE),
-    "  a setting and a figure": Wanted(query=parse("exchange=topk accuracy>97"), limit=_PAGE),
-    "  a machine": Wanted(query=parse("machine:sixty"), limit=_PAGE),
-    "  sorted by a figure, with columns": Wanted(
+    "the first page": RunQuery(limit=_PAGE),
+    "  some words": RunQuery(query=parse("run-77 digits"), limit=_PAGE),
+    "  a column": RunQuery(query=parse("workers>=4 state:finished"), limit=_PAGE),
+    "  a setting and a figure": RunQuery(query=parse("exchange=topk accuracy>97"), limit=_PAGE),
+    "  a machine": RunQuery(query=parse("machine:sixty"), limit=_PAGE),
+    "  sorted by a figure, with columns": RunQuery(
         order="-accuracy", columns=("accuracy", "exchange", "duration"), limit=_PAGE
     ),
 }

@@ -29,8 +29,8 @@ from mlbench_master.pools.manifests import (
 from mlbench_master.pools.plan import (
     Apply,
     Delete,
+    DesiredPool,
     Step,
-    Wanted,
     explain_pods,
     is_usable,
     plan,
@@ -95,7 +95,7 @@ class KubernetesPool:
         )
         # Held while deciding which pods end and which are usable, so that no pod is both.
         self._lock = threading.Lock()
-        self._desired: Wanted | None = None
+        self._desired: DesiredPool | None = None
         # Uids of the pods that are to end; None before the first decision.
         self._doomed: frozenset[str] | None = None
         self._owner: Object | None = None
@@ -133,7 +133,7 @@ class KubernetesPool:
     def scale(self, workers: int, shape: WorkerSpec, busy: AbstractSet[str]) -> None:
         """Request workers. The thread of the pool changes the cluster soon."""
         made = make_stateful_set(self._manifest, self._limits, shape, workers)
-        desired = Wanted(self._manifest.service, made, frozenset(busy))
+        desired = DesiredPool(self._manifest.service, made, frozenset(busy))
         with self._lock:
             if desired == self._desired:
                 return

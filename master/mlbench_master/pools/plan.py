@@ -16,7 +16,7 @@ OVERDUE_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
-class Wanted:
+class DesiredPool:
     """Desired state of the pool."""
 
     service: Object
@@ -55,7 +55,7 @@ Step = Apply | Delete
 
 
 def plan(
-    desired: Wanted,
+    desired: DesiredPool,
     service: Object | None,
     stateful_set: Object | None,
     pods: Sequence[SeenPod],
@@ -88,7 +88,7 @@ def plan(
 
 
 def surplus(
-    desired: Wanted, stateful_set: Object | None, pods: Sequence[SeenPod], *, first: bool
+    desired: DesiredPool, stateful_set: Object | None, pods: Sequence[SeenPod], *, first: bool
 ) -> frozenset[str]:
     """Return the uids of the pods beyond the desired size, which the cluster will end.
 
@@ -102,19 +102,19 @@ def surplus(
     return frozenset(pod.uid for pod in pods if pod.number >= size)
 
 
-def fits(pod: SeenPod, desired: Wanted) -> bool:
+def fits(pod: SeenPod, desired: DesiredPool) -> bool:
     """Return whether a pod is as desired. A run keeps its pods, whatever their shape."""
     in_shape = pod.shape == desired.shape or pod.uid in desired.busy
     return in_shape and 0 <= pod.number < desired.workers
 
 
-def is_usable(pod: SeenPod, desired: Wanted, doomed: AbstractSet[str]) -> bool:
+def is_usable(pod: SeenPod, desired: DesiredPool, doomed: AbstractSet[str]) -> bool:
     """Return whether a pod can be given a rank: it runs, is as desired, and stays."""
     is_running = pod.phase == RUNNING and bool(pod.ip)
     return is_running and fits(pod, desired) and pod.uid not in doomed
 
 
-def explain_pods(pods: Sequence[SeenPod], desired: Wanted, ask: str) -> str:
+def explain_pods(pods: Sequence[SeenPod], desired: DesiredPool, ask: str) -> str:
     """Return why not all desired pods run; empty if they do.
 
     ``ask`` is the command that shows why pods are not even created.

@@ -95,7 +95,7 @@ class RunsResource:
     )
     def on_get(self, req: Request, resp: Response) -> None:
         """List runs, oldest first unless `order` is given."""
-        query = listing.Wanted(
+        query = listing.RunQuery(
             from_id=_FROM_ID.read(req) or 0,
             before=_BEFORE.read(req),
             state=_STATE.read(req) or None,
@@ -138,7 +138,7 @@ class RunsResource:
     )
     def on_get_groups(self, req: Request, resp: Response) -> None:
         """Group matching runs by the values of fields, and average other fields."""
-        query = listing.Wanted(
+        query = listing.RunQuery(
             state=_STATE.read(req) or None,
             query=_QUERY.read(req),
             order=_GROUP_ORDER.read(req) or "",

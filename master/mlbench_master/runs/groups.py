@@ -14,14 +14,14 @@ from mlbench_master.database.models import Run
 from mlbench_master.errors import BadFieldError
 from mlbench_master.runs import columns
 from mlbench_master.runs.columns import Field
-from mlbench_master.runs.listing import Wanted, matching
+from mlbench_master.runs.listing import RunQuery, matching
 
 MOST_GROUPS = 500
 # The fields that distinguish the runs of a benchmark set.
 _OF_SET = ("set", "swept", "workers")
 
 
-def group_runs(run_query: Wanted, by: Sequence[str]) -> list[RunGroup]:
+def group_runs(run_query: RunQuery, by: Sequence[str]) -> list[RunGroup]:
     """Group the runs of a query by the values of fields.
 
     The field ``set`` also groups by the swept values and the number of workers. Groups are sorted

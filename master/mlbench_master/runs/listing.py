@@ -29,7 +29,7 @@ _MARKS = {
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RunQuery:
     """A query for runs."""
 
     from_id: int = 0
@@ -50,7 +50,7 @@ class Wanted:
     """Fields whose values are included."""
 
 
-def list_runs(run_query: Wanted) -> list[records.Run]:
+def list_runs(run_query: RunQuery) -> list[records.Run]:
     """Return the runs that match, from one snapshot of the database.
 
     Raises:
@@ -100,13 +100,13 @@ def describe_all(runs: Sequence[Run]) -> list[records.Run]:
 
 def count_runs(query: Query) -> records.RunCounts:
     """Count all runs, and the matching runs in each state."""
-    by_state = Run.select(Run.state, fn.COUNT(Run.id)).where(matching(Wanted(query=query)))
+    by_state = Run.select(Run.state, fn.COUNT(Run.id)).where(matching(RunQuery(query=query)))
     with snapshot():
         states = dict(database.execute(by_state.group_by(Run.state)))
         return records.RunCounts(Run.select().count(), states, str(query))
 
 
-def matching(run_query: Wanted) -> Expression:
+def matching(run_query: RunQuery) -> Expression:
     """Return the SQL condition of a query.
 
     Raises:

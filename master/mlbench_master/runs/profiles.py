@@ -49,7 +49,7 @@ class ProfileRequest(BaseModel):
 
 
 @dataclass(frozen=True)
-class Wanted:
+class PendingProfile:
     """A profile that an agent must record."""
 
     id: int
@@ -95,13 +95,13 @@ def ask(run_id: int, request: ProfileRequest) -> Profile:
     return profile
 
 
-def wanted_of(run_id: int | None, attempt: int | None, rank: int | None) -> Wanted | None:
+def wanted_of(run_id: int | None, attempt: int | None, rank: int | None) -> PendingProfile | None:
     """Return the pending profile of a rank; None for none."""
     if run_id is None:
         return None
     since = time.time() - _PATIENCE_SECONDS
     row = run_sql(_PENDING, run_id, attempt, rank, since).fetchone()
-    return Wanted(*map(int, row)) if row else None
+    return PendingProfile(*map(int, row)) if row else None
 
 
 def answer(pod: PodIdentity, profile_id: int, body: bytes) -> None:

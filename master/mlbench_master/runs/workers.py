@@ -174,7 +174,7 @@ class Reply(BaseModel):
     """Id of the autopsy that requests evidence of the rank; null for none."""
     native_rank: int | None = None
     """Rank whose C frames the autopsy requests; null for none."""
-    profile: profiles.Wanted | None = None
+    profile: profiles.PendingProfile | None = None
     """Requested profile of the rank; null for none."""
     faults: list[DueFault] = []
     """Faults of the rank that are due soon."""

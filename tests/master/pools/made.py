@@ -10,7 +10,7 @@ from mlbench.contract.runspec import WorkerSpec
 from mlbench_master.pools.api import Api
 from mlbench_master.pools.kubernetes import KubernetesPool
 from mlbench_master.pools.manifests import Manifest, Object, add_owner, load, make_stateful_set
-from mlbench_master.pools.plan import Wanted
+from mlbench_master.pools.plan import DesiredPool
 from mlbench_master.pools.status import SeenPod
 from mlbench_master.settings import ClusterSettings, Limits
 
@@ -89,10 +89,12 @@ def write_manifest(
     return path
 
 
-def make_wanted(manifest: Manifest, workers: int = 2, shape: WorkerSpec = DEFAULT_SHAPE) -> Wanted:
+def make_wanted(
+    manifest: Manifest, workers: int = 2, shape: WorkerSpec = DEFAULT_SHAPE
+) -> DesiredPool:
     """Return what there should be, owned."""
     made = make_stateful_set(manifest, LIMITS, shape, workers)
-    return Wanted(add_owner(manifest.service, OWNER), add_owner(made, OWNER), frozenset())
+    return DesiredPool(add_owner(manifest.service, OWNER), add_owner(made, OWNER), frozenset())
 
 
 def make_pool(manifest: Path, namespace: str, stop: threading.Event) -> KubernetesPool:

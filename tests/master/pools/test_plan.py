@@ -12,8 +12,8 @@ from mlbench_master.pools.plan import (
     OVERDUE_SECONDS,
     Apply,
     Delete,
+    DesiredPool,
     Step,
-    Wanted,
     explain_pods,
     is_usable,
     plan,
@@ -27,16 +27,18 @@ OLD = "an older shape"
 
 
 @pytest.fixture
-def wanted(manifest: Manifest) -> Wanted:
+def wanted(manifest: Manifest) -> DesiredPool:
     return make_wanted(manifest)
 
 
-def plan_for(wanted: Wanted, *pods: SeenPod, doomed: frozenset[str] = frozenset()) -> list[Step]:
+def plan_for(
+    wanted: DesiredPool, *pods: SeenPod, doomed: frozenset[str] = frozenset()
+) -> list[Step]:
     """Return the steps where Service and StatefulSet are as they should be."""
     return plan(wanted, wanted.service, wanted.stateful_set, pods, doomed, NOW)
 
 
-def test_missing_objects_are_made(wanted: Wanted) -> None:
+def test_missing_objects_are_made(wanted: DesiredPool) -> None:
     both = [Apply(wanted.service), Apply(wanted.stateful_set)]
     assert plan(wanted, None, None, [], frozenset(), NOW) == both
     assert plan(wanted, wanted.service, None, [], frozenset(), NOW) == both[1:]
@@ -54,7 +56,7 @@ def test_missing_objects_are_made(wanted: Wanted) -> None:
     ],
 )
 def test_objects_that_differ_are_applied(
-    wanted: Wanted, change: Callable[[Object], object]
+    wanted: DesiredPool, change: Callable[[Object], object]
 ) -> None:
     seen, old = copy.deepcopy(wanted.stateful_set), make_pod(0, OLD)
     change(seen)
@@ -62,7 +64,7 @@ def test_objects_that_differ_are_applied(
     assert steps == [Apply(wanted.stateful_set)], "or the old pod would be made again"
 
 
-def test_no_pod_is_ended_before_the_cluster_has_taken_notice(wanted: Wanted) -> None:
+def test_no_pod_is_ended_before_the_cluster_has_taken_notice(wanted: DesiredPool) -> None:
     seen, old = copy.deepcopy(wanted.stateful_set), make_pod(0, OLD)
     seen["metadata"]["generation"] = 3
     for observed, steps in ((2, []), (3, [Delete(old)])):
@@ -87,7 +89,7 @@ RIGHT = "the wanted shape"
     ],
 )
 def test_pods_of_another_shape_end(
-    wanted: Wanted, shape: str, changes: dict[str, Any], busy: bool, ends: bool
+    wanted: DesiredPool, shape: str, changes: dict[str, Any], busy: bool, ends: bool
 ) -> None:
     pod = make_pod(0, wanted.shape if shape == RIGHT else shape, **changes)
     with_busy = replace(wanted, busy=frozenset({pod.uid} if busy else ()))
@@ -95,7 +97,7 @@ def test_pods_of_another_shape_end(
 
 
 def test_pods_that_were_to_end_do_though_they_fit_again_and_at_once_on_dead_nodes(
-    wanted: Wanted,
+    wanted: DesiredPool,
 ) -> None:
     pod = make_pod(0, wanted.shape)
     assert plan_for(wanted, pod, doomed=frozenset({pod.uid})) == [Delete(pod)]
@@ -116,7 +118,7 @@ def test_pods_that_were_to_end_do_though_they_fit_again_and_at_once_on_dead_node
         {"labels": {}},
     ],
 )
-def test_usable_pods(wanted: Wanted, change: dict[str, Any]) -> None:
+def test_usable_pods(wanted: DesiredPool, change: dict[str, Any]) -> None:
     good = make_pod(1, wanted.shape)
     assert is_usable(good, wanted, frozenset())
     assert not is_usable(good, wanted, frozenset({good.uid}))
@@ -124,7 +126,7 @@ def test_usable_pods(wanted: Wanted, change: dict[str, Any]) -> None:
 
 
 def test_a_pod_of_the_run_is_good_for_all_of_it_though_the_manifest_has_changed(
-    wanted: Wanted,
+    wanted: DesiredPool,
 ) -> None:
     kept = replace(wanted, busy=frozenset({"uid-0"}))
     assert is_usable(make_pod(0, OLD), kept, frozenset())
@@ -185,5 +187,5 @@ def four(**changes_of_last: Any) -> list[SeenPod]:
 )
 def test_missing_pods_are_explained(pods: list[SeenPod], words: str) -> None:
     template = {"metadata": {"labels": {SHAPE_LABEL: WANTED}}}
-    wanted = Wanted({}, {"spec": {"replicas": 4, "template": template}}, frozenset({BUSY}))
+    wanted = DesiredPool({}, {"spec": {"replicas": 4, "template": template}}, frozenset({BUSY}))
     assert explain_pods(pods, wanted, "`kubectl describe`") == words

@@ -11,7 +11,7 @@ from mlbench.evaluation.result import Figures
 from mlbench_master.database.models import Run
 from mlbench_master.errors import BadFieldError
 from mlbench_master.runs.columns import FIELDS, all_fields
-from mlbench_master.runs.listing import Wanted, count_runs, list_runs
+from mlbench_master.runs.listing import RunQuery, count_runs, list_runs
 from mlbench_master.runs.query import parse
 from tests.support.rows import make_ranks, make_run
 
@@ -69,7 +69,7 @@ def runs(database: Database) -> dict[str, Run]:
 
 
 def found(query: str, order: str = "") -> list[str]:
-    return [run.name for run in list_runs(Wanted(query=parse(query), order=order))]
+    return [run.name for run in list_runs(RunQuery(query=parse(query), order=order))]
 
 
 def test_a_term_finds_its_runs(runs: dict[str, Run]) -> None:
@@ -131,7 +131,7 @@ def test_runs_are_sorted_and_those_without_a_value_are_last(runs: dict[str, Run]
 def test_every_field_can_be_asked_for_and_shown(runs: dict[str, Run]) -> None:
     for order in FIELDS:
         fast, *_ = list_runs(
-            Wanted(query=parse("fast"), columns=(*FIELDS, "density", "own"), order=order)
+            RunQuery(query=parse("fast"), columns=(*FIELDS, "density", "own"), order=order)
         )
     shown = {name: value for name, value in fast.values.items() if value not in {None, "", 0}}
     assert shown.items() >= {

@@ -14,7 +14,7 @@ from mlbench.evaluation.result import Figures
 from mlbench_master.database.models import Run
 from mlbench_master.errors import BadFieldError
 from mlbench_master.runs.groups import MOST_GROUPS, group_runs
-from mlbench_master.runs.listing import Wanted, count_runs
+from mlbench_master.runs.listing import RunQuery, count_runs
 from mlbench_master.runs.query import parse
 from tests.support.rows import make_run
 
@@ -24,7 +24,7 @@ _SECONDS = [12.5, 14.0, 11.0, 18.0]
 
 
 def groups(*by: str, columns: tuple[str, ...] = (), order: str = "", q: str = "") -> list[RunGroup]:
-    return group_runs(Wanted(query=parse(q), columns=columns, order=order), by)
+    return group_runs(RunQuery(query=parse(q), columns=columns, order=order), by)
 
 
 def numbers(found: list[RunGroup]) -> list[tuple[Any, ...]]:
