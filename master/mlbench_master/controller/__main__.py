@@ -25,9 +25,9 @@ from mlbench_master.controller import stalls
 from mlbench_master.controller.decisions import decide
 from mlbench_master.controller.executor import Executor
 from mlbench_master.controller.lease import open_lease, wait_for
+from mlbench_master.controller.observed_state import PoolPolicy
 from mlbench_master.controller.observer import Observer, store_pods
 from mlbench_master.controller.settling import Settler
-from mlbench_master.controller.world import PoolPolicy
 from mlbench_master.database.connection import UnreachableDatabaseError, check_integrity
 from mlbench_master.database.models import open_database
 from mlbench_master.notify import Waiter, Waker
@@ -113,10 +113,10 @@ def main() -> None:
         if pods is not None and pods != stored_pods:
             store_pods(pods)
         stored_pods = pods
-        world = observer.observe(pods or [], pool.explain())
-        for action in decide(world):
+        observed = observer.observe(pods or [], pool.explain())
+        for action in decide(observed):
             executor.perform(action)
-        return world.is_steady
+        return observed.is_steady
 
     loop.run(reconcile, is_idle, waker.waiter())
     deliverer.join()

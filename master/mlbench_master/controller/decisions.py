@@ -19,8 +19,8 @@ from mlbench_master.controller.ending import (
     why_unfinished,
 )
 from mlbench_master.controller.external_runs import decide_external
+from mlbench_master.controller.observed_state import ObservedState, RankView, RunView
 from mlbench_master.controller.room import find_room
-from mlbench_master.controller.world import RankView, RunView, World
 
 # A worker is lost after this long without a report, while the master was reachable.
 LOST_SECONDS = 30.0
@@ -38,92 +38,94 @@ DEADLINE_GRACE = 0.1
 DEADLINE_GRACE_SECONDS = 30.0
 
 
-def decide(world: World) -> list[Action]:
+def decide(observed: ObservedState) -> list[Action]:
     """Return the next actions for the observed state. Every action is idempotent."""
-    actions: list[Action] = [size_pool(world)]
-    actions += [End(run_id, "STOPPED") for run_id in world.stopped_in_queue]
+    actions: list[Action] = [size_pool(observed)]
+    actions += [End(run_id, "STOPPED") for run_id in observed.stopped_in_queue]
     assigned: set[str] = set()
-    for run in world.runs:
+    for run in observed.runs:
         if not run.ranks:
-            run_actions = _begin(run, world, assigned)
+            run_actions = _begin(run, observed, assigned)
         elif all(rank.over for rank in run.ranks):
-            run_actions = _conclude(run, world, assigned)
+            run_actions = _conclude(run, observed, assigned)
         else:
             run_actions = find_lost(run, _why_lost) or _watch(run)
         assigned.update(*(action.workers for action in run_actions if isinstance(action, Assign)))
         actions += run_actions
-    for run in world.recorded:
+    for run in observed.recorded:
         actions += decide_external(run)
     return actions
 
 
-def size_pool(world: World) -> Scale:
+def size_pool(observed: ObservedState) -> Scale:
     """Return the pool size and shape to aim for.
 
     While there are runs: enough workers for all that have capacity. After the last run: its
     workers, for ``idle_seconds``. Then: ``min_workers`` of the default shape. Where the pool has
     one worker shape, concurrent runs share it.
     """
-    min_workers = world.policy.min_workers
-    if world.runs:
+    min_workers = observed.policy.min_workers
+    if observed.runs:
         # Workers hold the checkpoints of their run, so they stay until it ends, unless lost.
-        ranks = [rank for run in world.runs for rank in run.ranks if not rank.lost]
+        ranks = [rank for run in observed.runs for rank in run.ranks if not rank.lost]
         # The pool shrinks from the highest number down. A worker's name ends with its number.
         numbers = [rank.worker.rpartition("-")[2] for rank in ranks]
         in_use = max((int(number) + 1 for number in numbers if number.isdecimal()), default=0)
         busy = frozenset(rank.pod_uid for rank in ranks)
         fitting = (
-            run for run in world.runs if run.ranks or find_room(run, world).shares is not None
+            run for run in observed.runs if run.ranks or find_room(run, observed).shares is not None
         )
         required = sum(run.num_workers for run in fitting)
-        return Scale(max(min_workers, required, in_use), world.runs[0].shape, busy)
-    if world.warm is not None and world.idle < world.policy.idle_seconds:
-        return Scale(max(min_workers, world.warm.num_workers), world.warm.shape)
+        return Scale(max(min_workers, required, in_use), observed.runs[0].shape, busy)
+    if observed.warm is not None and observed.idle < observed.policy.idle_seconds:
+        return Scale(max(min_workers, observed.warm.num_workers), observed.warm.shape)
     return Scale(min_workers, WorkerSpec())
 
 
-def _begin(run: RunView, world: World, assigned: AbstractSet[str]) -> list[Action]:
+def _begin(run: RunView, observed: ObservedState, assigned: AbstractSet[str]) -> list[Action]:
     """Start the first attempt once there are cores for it, and workers for all ranks."""
     if run.stop_requested:
         return [End(run.id, "STOPPED")]
-    room = find_room(run, world)
+    room = find_room(run, observed)
     if room.shares is None:
         return wait_for(run, room.lacks)
-    free = _free_workers(run, world, assigned)
+    free = _free_workers(run, observed, assigned)
     if len(free) >= run.num_workers:
         return [Assign(run.id, run.attempt + 1, free, room.shares)]
     # With other active runs, it waits until they have ended.
-    if run.waited > world.policy.start_seconds and len(world.runs) == 1:
-        return [End(run.id, "FAILED", _shortage(run, world, free))]
-    return wait_for(run, _lacking(run, world, free), has_room=True)
+    if run.waited > observed.policy.start_seconds and len(observed.runs) == 1:
+        return [End(run.id, "FAILED", _shortage(run, observed, free))]
+    return wait_for(run, _lacking(run, observed, free), has_room=True)
 
 
-def _conclude(run: RunView, world: World, assigned: AbstractSet[str]) -> list[Action]:
+def _conclude(run: RunView, observed: ObservedState, assigned: AbstractSet[str]) -> list[Action]:
     """Once all ranks are over: restart a failed run, or count its samples and end it."""
     shortage = ""
     attempts_left = run.attempt <= run.max_restarts
     if failed_ranks(run) and attempts_left and not run.stop_requested and run.overdue < 0:
-        free = _free_workers(run, world, assigned)
+        free = _free_workers(run, observed, assigned)
         if len(free) >= run.num_workers:
             return [Assign(run.id, run.attempt + 1, free)]
-        if run.waited <= world.policy.start_seconds:
-            return wait_for(run, _lacking(run, world, free))
-        shortage = f"no restart: {_shortage(run, world, free)}"
+        if run.waited <= observed.policy.start_seconds:
+            return wait_for(run, _lacking(run, observed, free))
+        shortage = f"no restart: {_shortage(run, observed, free)}"
     return count_or_end(run, shortage, run.waited)
 
 
-def _free_workers(run: RunView, world: World, assigned: AbstractSet[str]) -> tuple[str, ...]:
+def _free_workers(
+    run: RunView, observed: ObservedState, assigned: AbstractSet[str]
+) -> tuple[str, ...]:
     """Return workers that can get a rank of a run, by number; it prefers those it had before.
 
     Leaves out workers of other runs, ``assigned`` ones, and those that the pool will remove.
     """
-    size = size_pool(world).workers
+    size = size_pool(observed).workers
     holders = {
-        rank.worker: other.id for other in world.runs for rank in other.ranks if not rank.lost
+        rank.worker: other.id for other in observed.runs for rank in other.ranks if not rank.lost
     } | dict.fromkeys(assigned, 0)
     free = [
         w
-        for w in world.workers
+        for w in observed.workers
         if not w.busy
         and w.number < size
         and w.silent < FRESH_SECONDS
@@ -133,14 +135,14 @@ def _free_workers(run: RunView, world: World, assigned: AbstractSet[str]) -> tup
     return tuple(w.name for w in sorted(free[: run.num_workers], key=lambda w: w.number))
 
 
-def _lacking(run: RunView, world: World, free: Sequence[str]) -> str:
-    return world.waits_for or f"{len(free)} of {run.num_workers} workers are ready"
+def _lacking(run: RunView, observed: ObservedState, free: Sequence[str]) -> str:
+    return observed.waits_for or f"{len(free)} of {run.num_workers} workers are ready"
 
 
-def _shortage(run: RunView, world: World, free: Sequence[str]) -> str:
-    within = f"within {world.policy.start_seconds:.0f} s"
+def _shortage(run: RunView, observed: ObservedState, free: Sequence[str]) -> str:
+    within = f"within {observed.policy.start_seconds:.0f} s"
     count = f"only {len(free)} of {run.num_workers} workers were ready {within}"
-    return join_reasons(count, world.waits_for)
+    return join_reasons(count, observed.waits_for)
 
 
 def _why_lost(rank: RankView, run: RunView) -> str:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from mlbench.contract.words import spans
 from mlbench_master.controller import ending
 from mlbench_master.controller.actions import Action, End
-from mlbench_master.controller.world import RankView, RunView
+from mlbench_master.controller.observed_state import RankView, RunView
 
 # A rank is lost after this long without a report of its recorder, while the master was reachable.
 LOST_SECONDS = 120.0

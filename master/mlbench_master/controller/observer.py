@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 from mlbench.contract.clock import steady_seconds
 from mlbench.contract.runspec import WorkerSpec, part
-from mlbench_master.controller.world import (
+from mlbench_master.controller.observed_state import (
+    ObservedState,
     PoolPolicy,
     RankView,
     RunView,
     WarmPool,
     WorkerView,
-    World,
 )
 from mlbench_master.database.connection import database, run_sql, snapshot
 from mlbench_master.database.models import Pod, Rank, Run, Worker, run_owner
@@ -103,7 +103,7 @@ class Observer:
         self._by_hearing = Stopwatch()
         self._idle = Stopwatch()
 
-    def observe(self, pods: list[PodStatus], waits_for: str = "") -> World:
+    def observe(self, pods: list[PodStatus], waits_for: str = "") -> ObservedState:
         """Return the state at one moment; ``waits_for``: why the pool has no more pods."""
         # One transaction, because half of an agent's report would look like a lost rank.
         with snapshot():
@@ -128,7 +128,7 @@ class Observer:
             if runs:
                 queue = Run.select(Run.id).where(Run.id > runs[-1].id, Run.state == "INITIALIZED")
                 stopped = [*queue.where(Run.stop_requested).order_by(Run.id)]
-            return World(
+            return ObservedState(
                 policy=self._policy,
                 runs=tuple(views),
                 recorded=tuple(external_views),

@@ -7,7 +7,7 @@ Pure functions.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mlbench_master.controller.world import RunView, World
+from mlbench_master.controller.observed_state import ObservedState, RunView
 
 Shares = tuple[tuple[int, ...], ...]
 """Cores of each worker, by rank; empty if the pod itself is limited."""
@@ -23,25 +23,23 @@ class Room:
     """Reason for waiting; empty if it can start."""
 
 
-def find_room(run: RunView, world: World) -> Room:
+def find_room(run: RunView, observed: ObservedState) -> Room:
     """Find the cores for a run, or the active runs that it has to wait for."""
-    active = [other for other in world.runs if other.ranks]
-    if world.cores is None:
+    active = [other for other in observed.runs if other.ranks]
+    if observed.cores is None:
         differing = [other for other in active if other.shape != run.shape]
         if differing:
             return Room(None, f"{_waits_for(differing)}: its workers have another shape")
         return Room(((),) * run.num_workers)
     # The default is an equal share for each of the concurrent runs. A setting is a whole number
     # here, because the API accepts fractions only on Kubernetes.
-    share = len(world.cores) // world.policy.concurrent_runs // run.num_workers
-    each = min(int(run.shape.num_cpus or 0) or max(1, share), len(world.cores))
-    required = min(each * run.num_workers, len(world.cores))
+    share = len(observed.cores) // observed.policy.concurrent_runs // run.num_workers
+    each = min(int(run.shape.num_cpus or 0) or max(1, share), len(observed.cores))
+    required = min(each * run.num_workers, len(observed.cores))
     used = {core for other in active for core in other.cores}
-    free = [core for core in world.cores if core not in used]
+    free = [core for core in observed.cores if core not in used]
     if len(free) < required:
-        need = (
-            f"this run needs {required} cores, but only {len(free)} of {len(world.cores)} are free"
-        )
+        need = f"this run needs {required} cores, but only {len(free)} of {len(observed.cores)} are free"
         return Room(None, f"{_waits_for(active)}: {need}")
     return Room(share_cores(free[:required], run.num_workers, each))
 

@@ -15,7 +15,7 @@ from mlbench_master.controller.actions import (
     StopRanks,
 )
 from mlbench_master.controller.decisions import decide
-from mlbench_master.controller.world import RankView, RunView, World
+from mlbench_master.controller.observed_state import ObservedState, RankView, RunView
 from tests.master.controller.worlds import COUNTED, NOW, ORDERED, POLICY, RUNNING, WORLD, workers
 
 
@@ -46,7 +46,7 @@ class Simulation:
             if self.dice.random() < 0.1:
                 self._perform(action)
 
-    def _world(self) -> World:
+    def _world(self) -> ObservedState:
         there = tuple(worker for worker in workers(3) if worker.name not in self.dead)
         run = replace(self.run, waited=self.now - self.since)
         policy = replace(POLICY, min_workers=3)

@@ -20,7 +20,13 @@ from mlbench_master.controller.actions import (
     Wait,
 )
 from mlbench_master.controller.decisions import decide, size_pool
-from mlbench_master.controller.world import RankView, RunView, WarmPool, WorkerView, World
+from mlbench_master.controller.observed_state import (
+    ObservedState,
+    RankView,
+    RunView,
+    WarmPool,
+    WorkerView,
+)
 from mlbench_master.reading.counting import SampleCounts
 from tests.master.controller.worlds import (
     ALONE,
@@ -44,15 +50,15 @@ ONE_THERE = Wait(7, "1 of 2 workers are ready", has_room=True)
 SHORTAGE = "only 1 of 2 workers were ready within 120 s"
 
 
-def decide_for(run: RunView, world: World = WORLD, waited: float = 60.0) -> list[Action]:
+def decide_for(run: RunView, observed: ObservedState = WORLD, waited: float = 60.0) -> list[Action]:
     """Return what to do about the only run, without the size of the pool."""
-    first, *rest = decide(replace(world, runs=(replace(run, waited=waited),)))
+    first, *rest = decide(replace(observed, runs=(replace(run, waited=waited),)))
     assert isinstance(first, Scale)
     return rest
 
 
-def end_of(run: RunView, world: World = WORLD) -> End:
-    [end] = decide_for(run, world)
+def end_of(run: RunView, observed: ObservedState = WORLD) -> End:
+    [end] = decide_for(run, observed)
     assert isinstance(end, End)
     return end
 
@@ -84,9 +90,9 @@ def test_waits_for_free_workers_that_were_heard_of(
 
 def test_the_pool_knows_better_what_a_run_waits_for() -> None:
     no_room = "the cluster has room for 1 of 2 workers: 0/1 nodes are available"
-    world = replace(ALONE, waits_for=no_room)
-    assert decide_for(ORDERED, world) == [Wait(7, no_room, has_room=True)]
-    assert decide_for(ORDERED, world, 121.0) == [End(7, "FAILED", f"{SHORTAGE}; {no_room}")]
+    observed = replace(ALONE, waits_for=no_room)
+    assert decide_for(ORDERED, observed) == [Wait(7, no_room, has_room=True)]
+    assert decide_for(ORDERED, observed, 121.0) == [End(7, "FAILED", f"{SHORTAGE}; {no_room}")]
 
 
 def test_a_run_whose_workers_do_not_come_fails() -> None:
@@ -97,8 +103,8 @@ def test_a_run_whose_workers_do_not_come_fails() -> None:
 
 
 def test_runs_that_are_stopped_before_they_begin_end() -> None:
-    world = replace(WORLD, stopped_in_queue=(8, 9))
-    assert decide_for(RUN, world) == [End(8, "STOPPED"), End(9, "STOPPED")]
+    observed = replace(WORLD, stopped_in_queue=(8, 9))
+    assert decide_for(RUN, observed) == [End(8, "STOPPED"), End(9, "STOPPED")]
     assert decide_for(replace(ORDERED, stop_requested=True)) == [End(7, "STOPPED")]
 
 
@@ -396,5 +402,5 @@ def test_the_pool_never_shrinks_below_a_worker_with_a_rank() -> None:
         replace(exited(1), rank=1, worker="w-3", pod_uid="uid-3"),
     )
     policy = replace(POLICY, min_workers=1)
-    world = replace(WORLD, runs=(replace(RUN, ranks=ranks),), policy=policy)
-    assert size_pool(world) == Scale(4, WorkerSpec(), frozenset({"uid-2", "uid-3"}))
+    observed = replace(WORLD, runs=(replace(RUN, ranks=ranks),), policy=policy)
+    assert size_pool(observed) == Scale(4, WorkerSpec(), frozenset({"uid-2", "uid-3"}))

@@ -8,7 +8,7 @@ import pytest
 from mlbench_master.controller import actions
 from mlbench_master.controller.decisions import decide
 from mlbench_master.controller.external_runs import decide_external
-from mlbench_master.controller.world import RankView, RunView
+from mlbench_master.controller.observed_state import RankView, RunView
 from tests.master.controller.worlds import (
     COUNTED,
     ORDERED,

@@ -9,8 +9,8 @@ import pytest
 
 from mlbench.contract.names import STREAMS
 from mlbench.contract.runspec import WorkerSpec
+from mlbench_master.controller.observed_state import RankView, RunView, WarmPool, WorkerView
 from mlbench_master.controller.observer import Observer, Stopwatch, store_pods
-from mlbench_master.controller.world import RankView, RunView, WarmPool, WorkerView
 from mlbench_master.database.connection import store
 from mlbench_master.database.models import Autopsy, Hearing, Pod, Rank, Run, Stream
 from mlbench_master.pools.base import PodStatus
@@ -53,8 +53,8 @@ def test_workers_are_running_pods_that_were_heard_of(observer: Observer) -> None
     make_worker("w-2", state="exited", seen_at=6.0)
     make_worker("w-3")
     make_worker("stranger")
-    world = observer.observe([pod(0), pod(1), pod(2), pod(3, "Failed"), pod(4)])
-    assert world.workers == (
+    observed = observer.observe([pod(0), pod(1), pod(2), pod(3, "Failed"), pod(4)])
+    assert observed.workers == (
         WorkerView("w-0", 0, busy=False, silent=5),
         # Not heard of since a pause.
         WorkerView("w-1", 1, busy=True, silent=math.inf),
@@ -113,18 +113,18 @@ def test_pods_are_stored_for_the_api() -> None:
 def test_the_active_run_and_when_the_last_one_ended(observer: Observer) -> None:
     make_run(state="FAILED", finished_at=time.time() - 10)
     make_run(state="STOPPED", finished_at=time.time() - 5)
-    world = observer.observe([])
-    assert world.runs == ()
-    assert world.idle == pytest.approx(5, abs=2)
+    observed = observer.observe([])
+    assert observed.runs == ()
+    assert observed.idle == pytest.approx(5, abs=2)
     shape: dict[str, Any] = {"num_cpus": 2.0, "max_bandwidth": 20.0, "gpu_enabled": True}
     asked: dict[str, Any] = {"max_restarts": 3, "waiting": "no room", **shape}
     ordered = make_run(5, state="INITIALIZED", attempt=0, **asked)
     make_run(state="INITIALIZED", attempt=0)
     stopped = make_run(state="INITIALIZED", attempt=0, stop_requested=True)
-    world = observer.observe([])
-    assert world.stopped_in_queue == (stopped.id,)
+    observed = observer.observe([])
+    assert observed.stopped_in_queue == (stopped.id,)
     order: dict[str, Any] = {"id": ordered.id, "num_workers": 5, "shape": WorkerSpec(**shape)}
-    [seen] = world.runs
+    [seen] = observed.runs
     assert seen == replace(ORDERED, **order, max_restarts=3, waiting="no room", waited=0)
 
 
@@ -137,12 +137,12 @@ def test_runs_beside_each_other_have_their_own_times_and_cores(clock: Clock) -> 
     clock.now += 5
     for _ in range(2):
         make_run(state="INITIALIZED", attempt=0)
-    world = observer.observe([])
-    assert [(run.waited, run.cores) for run in world.runs] == [
+    observed = observer.observe([])
+    assert [(run.waited, run.cores) for run in observed.runs] == [
         (5, frozenset({0, 2})),
         (0, frozenset()),
     ]
-    assert (alone.cores, world.cores) == (frozenset(), (0, 1, 2))
+    assert (alone.cores, observed.cores) == (frozenset(), (0, 1, 2))
 
 
 def test_a_deadline_counts_from_the_start(observer: Observer, clock: Clock) -> None:

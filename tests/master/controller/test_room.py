@@ -9,8 +9,8 @@ import pytest
 from mlbench.contract.runspec import WorkerSpec
 from mlbench_master.controller.actions import Assign, Scale, Wait
 from mlbench_master.controller.decisions import decide
+from mlbench_master.controller.observed_state import ObservedState, RankView, RunView
 from mlbench_master.controller.room import Shares, share_cores
-from mlbench_master.controller.world import RankView, RunView, World
 from tests.master.controller.worlds import ORDERED, POLICY, RUN, RUNNING, WORLD, exited, workers
 
 TWO_AT_A_TIME = replace(POLICY, concurrent_runs=2)
@@ -44,8 +44,8 @@ def test_cores_are_shared_out(cores: Sequence[int], count: int, each: int, share
 def test_the_cores_of_a_run(concurrent: int, asked: float | None, shares: Shares) -> None:
     policy = replace(POLICY, concurrent_runs=concurrent)
     run = replace(ORDERED, shape=WorkerSpec(num_cpus=asked))
-    world = replace(WITH_CORES, policy=policy, runs=(run,))
-    assert decide(world) == [Scale(2, run.shape), Assign(7, 1, ("w-0", "w-1"), shares)]
+    observed = replace(WITH_CORES, policy=policy, runs=(run,))
+    assert decide(observed) == [Scale(2, run.shape), Assign(7, 1, ("w-0", "w-1"), shares)]
 
 
 def test_a_run_begins_beside_another_on_what_that_leaves() -> None:
@@ -115,7 +115,7 @@ class Simulation:
             if isinstance(action, Assign):
                 self._begin(action, size)
 
-    def _world(self, runs: Sequence[RunView]) -> World:
+    def _world(self, runs: Sequence[RunView]) -> ObservedState:
         policy = replace(POLICY, concurrent_runs=self.concurrent)
         cores = tuple(range(self.cores)) if self.cores else None
         # The pool is as it was asked: all workers that there could be.

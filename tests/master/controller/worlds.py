@@ -5,7 +5,13 @@ from dataclasses import replace
 from typing import Any
 
 from mlbench.contract.runspec import WorkerSpec
-from mlbench_master.controller.world import PoolPolicy, RankView, RunView, WorkerView, World
+from mlbench_master.controller.observed_state import (
+    ObservedState,
+    PoolPolicy,
+    RankView,
+    RunView,
+    WorkerView,
+)
 from mlbench_master.reading.counting import SampleCounts
 
 NOW = 1_000_000.0
@@ -52,7 +58,7 @@ def workers(count: int, busy: Sequence[int] = (), silent: float = 0.0) -> tuple[
 
 
 POLICY = PoolPolicy(min_workers=2, start_seconds=120.0, idle_seconds=60.0)
-WORLD = World(
+WORLD = ObservedState(
     policy=POLICY,
     runs=(),
     stopped_in_queue=(),

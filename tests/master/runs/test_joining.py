@@ -10,8 +10,8 @@ from pydantic import ValidationError
 
 from mlbench.contract.pod_token import PodIdentity, identify
 from mlbench.contract.records import Joined
+from mlbench_master.controller.observed_state import PoolPolicy
 from mlbench_master.controller.observer import Observer, store_pods
-from mlbench_master.controller.world import PoolPolicy
 from mlbench_master.database.models import Pod, Rank, Run, Worker
 from mlbench_master.errors import BadFieldError, ConflictError
 from mlbench_master.pools.base import PodStatus

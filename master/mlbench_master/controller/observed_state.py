@@ -146,7 +146,7 @@ class WarmPool:
 
 
 @dataclass(frozen=True)
-class World:
+class ObservedState:
     """Everything that a decision depends on."""
 
     policy: PoolPolicy
