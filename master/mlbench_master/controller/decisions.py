@@ -8,6 +8,7 @@ from collections.abc import Set as AbstractSet
 
 from mlbench.contract.runspec import WorkerSpec
 from mlbench_master.controller.actions import Action, Assign, End, Scale, StopRanks
+from mlbench_master.controller.capacity import find_capacity
 from mlbench_master.controller.ending import (
     count_or_end,
     failed_ranks,
@@ -20,7 +21,6 @@ from mlbench_master.controller.ending import (
 )
 from mlbench_master.controller.external_runs import decide_external
 from mlbench_master.controller.observed_state import ObservedState, RankView, RunView
-from mlbench_master.controller.room import find_room
 
 # A worker is lost after this long without a report, while the master was reachable.
 LOST_SECONDS = 30.0
@@ -73,7 +73,9 @@ def size_pool(observed: ObservedState) -> Scale:
         in_use = max((int(number) + 1 for number in numbers if number.isdecimal()), default=0)
         busy = frozenset(rank.pod_uid for rank in ranks)
         fitting = (
-            run for run in observed.runs if run.ranks or find_room(run, observed).shares is not None
+            run
+            for run in observed.runs
+            if run.ranks or find_capacity(run, observed).shares is not None
         )
         required = sum(run.num_workers for run in fitting)
         return Scale(max(min_workers, required, in_use), observed.runs[0].shape, busy)
@@ -86,9 +88,9 @@ def _begin(run: RunView, observed: ObservedState, assigned: AbstractSet[str]) ->
     """Start the first attempt once there are cores for it, and workers for all ranks."""
     if run.stop_requested:
         return [End(run.id, "STOPPED")]
-    room = find_room(run, observed)
+    room = find_capacity(run, observed)
     if room.shares is None:
-        return wait_for(run, room.lacks)
+        return wait_for(run, room.missing)
     free = _free_workers(run, observed, assigned)
     if len(free) >= run.num_workers:
         return [Assign(run.id, run.attempt + 1, free, room.shares)]

@@ -8,9 +8,9 @@ import pytest
 
 from mlbench.contract.runspec import WorkerSpec
 from mlbench_master.controller.actions import Assign, Scale, Wait
+from mlbench_master.controller.capacity import Shares, share_cores
 from mlbench_master.controller.decisions import decide
 from mlbench_master.controller.observed_state import ObservedState, RankView, RunView
-from mlbench_master.controller.room import Shares, share_cores
 from tests.master.controller.worlds import ORDERED, POLICY, RUN, RUNNING, WORLD, exited, workers
 
 TWO_AT_A_TIME = replace(POLICY, concurrent_runs=2)

@@ -14,23 +14,23 @@ Shares = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
-class Room:
+class Capacity:
     """Cores that a run gets."""
 
     shares: Shares | None
     """Cores of its workers; None while other runs use what it needs."""
-    lacks: str = ""
+    missing: str = ""
     """Reason for waiting; empty if it can start."""
 
 
-def find_room(run: RunView, observed: ObservedState) -> Room:
+def find_capacity(run: RunView, observed: ObservedState) -> Capacity:
     """Find the cores for a run, or the active runs that it has to wait for."""
     active = [other for other in observed.runs if other.ranks]
     if observed.cores is None:
         differing = [other for other in active if other.shape != run.shape]
         if differing:
-            return Room(None, f"{_waits_for(differing)}: its workers have another shape")
-        return Room(((),) * run.num_workers)
+            return Capacity(None, f"{_waits_for(differing)}: its workers have another shape")
+        return Capacity(((),) * run.num_workers)
     # The default is an equal share for each of the concurrent runs. A setting is a whole number
     # here, because the API accepts fractions only on Kubernetes.
     share = len(observed.cores) // observed.policy.concurrent_runs // run.num_workers
@@ -40,8 +40,8 @@ def find_room(run: RunView, observed: ObservedState) -> Room:
     free = [core for core in observed.cores if core not in used]
     if len(free) < required:
         need = f"this run needs {required} cores, but only {len(free)} of {len(observed.cores)} are free"
-        return Room(None, f"{_waits_for(active)}: {need}")
-    return Room(share_cores(free[:required], run.num_workers, each))
+        return Capacity(None, f"{_waits_for(active)}: {need}")
+    return Capacity(share_cores(free[:required], run.num_workers, each))
 
 
 def share_cores(cores: Sequence[int], workers: int, each: int) -> Shares:
