@@ -15,7 +15,7 @@ from mlbench_master.database.models import OWNED, Chunk, Deletion, Rank, Run, St
 from mlbench_master.recording import streams
 from mlbench_master.recording.limits import waiting_bytes
 from mlbench_master.recording.streams import StreamKey
-from mlbench_master.runs import deletion, life, workers
+from mlbench_master.runs import deletion, lifecycle, workers
 from tests.conftest import wait_for
 from tests.support.rows import line, make_ranks, make_run, record, see_pod
 
@@ -86,7 +86,7 @@ def sweep_until(stop: threading.Event, database: Database) -> None:
 
 
 def test_a_sweep_goes_on_from_what_the_database_says(database: Database) -> None:
-    life.delete(make_long_log())
+    lifecycle.delete(make_long_log())
     chunks = Chunk.select().count()
     assert deletion.sweep()
     assert 0 < Chunk.select().count() < chunks

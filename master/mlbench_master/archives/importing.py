@@ -28,7 +28,7 @@ from mlbench_master.reading.files import listed_in
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.results.query import result_of
-from mlbench_master.runs import autopsies, describing, events, life, manifest, profiles
+from mlbench_master.runs import autopsies, describing, events, lifecycle, manifest, profiles
 from mlbench_master.runs.requests import NAME, check_display_name
 
 _MOST_BYTES = 64 << 20
@@ -80,7 +80,7 @@ def import_archive(
             figures = asdict(figures_of(result_of(reader, run)))
             store(run, figures=figures | {"metrics": metrics_of(archive)})
         except _MALFORMED as error:
-            life.delete(run)
+            lifecycle.delete(run)
             raise BadFieldError("body", f"it has no result that there can be: {error!r}") from None
     return run, is_new
 

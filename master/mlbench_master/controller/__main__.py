@@ -39,7 +39,7 @@ from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.recording.delivery import Delivery
 from mlbench_master.recording.remote_write import RemoteWriter, WriterMetrics
 from mlbench_master.runs import deletion
-from mlbench_master.runs.life import has_active
+from mlbench_master.runs.lifecycle import has_active
 from mlbench_master.settings import SharedSettings
 
 log = logging.getLogger(__name__)

@@ -31,7 +31,7 @@ from mlbench_master.errors import RefusedError
 from mlbench_master.pools.base import Pool, wake
 from mlbench_master.reading import logs
 from mlbench_master.recording import streams
-from mlbench_master.runs import autopsies, clock, life
+from mlbench_master.runs import autopsies, clock, lifecycle
 from mlbench_master.runs.events import describe_exit
 
 log = logging.getLogger(__name__)
@@ -120,7 +120,7 @@ class Executor:
                     keeps_checkpoints=run.max_restarts > 0,
                     working_dir=run.working_dir,
                     seed=run.seed,
-                    deadline_at=life.deadline_at(run),
+                    deadline_at=lifecycle.deadline_at(run),
                     attachment=placement.attachments[rank] if placement.attachments else None,
                 )
                 Rank.create(
@@ -191,7 +191,7 @@ def _end(end: End) -> None:
     now = clock.now(run)
     finished_at = _finished_at(run, now)
     came_late = bool(run.launcher) and now - finished_at > _LATE_SECONDS
-    life.end(
+    lifecycle.end(
         end.run_id,
         state=end.state,
         reason=reason,

@@ -24,7 +24,7 @@ from mlbench_master.reading.counting import SampleCounts
 from mlbench_master.recording.limits import has_room
 from mlbench_master.recording.streams import METRICS
 from mlbench_master.runs import autopsies
-from mlbench_master.runs.life import deadline_at, find_external, find_next
+from mlbench_master.runs.lifecycle import deadline_at, find_external, find_next
 from mlbench_master.runs.reachability import Reachability, read_reachability
 
 # A longer pause means that the controller was killed or its laptop slept: stopwatches restart.

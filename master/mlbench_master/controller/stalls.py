@@ -14,7 +14,7 @@ from mlbench_master.errors import RefusedError
 from mlbench_master.notify import Waiter
 from mlbench_master.pools.base import Pool, wake
 from mlbench_master.reading.promql import PrometheusClient, PrometheusError
-from mlbench_master.runs import autopsies, life
+from mlbench_master.runs import autopsies, lifecycle
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ def ask_of_stalled(prometheus: PrometheusClient, now: float) -> None:
             if last < since.get(str(run.id), last):
                 autopsies.ask(run.id, "stalled")
             elif not any(old.reason == "deadline" for old in diagnoses):
-                deadline = life.deadline_at(run)
+                deadline = lifecycle.deadline_at(run)
                 grace = max(DEADLINE_GRACE_SECONDS, DEADLINE_GRACE * (run.deadline_seconds or 0.0))
                 # A run is stopped after the whole grace period.
                 if deadline is not None and now > deadline + grace / 2:

@@ -43,7 +43,7 @@ from mlbench_master.recording.streams import (
     read_batch,
     waiting,
 )
-from mlbench_master.runs.life import find_begun
+from mlbench_master.runs.lifecycle import find_begun
 from mlbench_master.settings import Limits
 
 log = logging.getLogger(__name__)

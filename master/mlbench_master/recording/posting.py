@@ -37,7 +37,7 @@ from mlbench_master.recording import streams
 from mlbench_master.recording.limits import SeriesLimit
 from mlbench_master.recording.samples import MAX_METADATA_BYTES, Sample, to_posted_lines
 from mlbench_master.recording.streams import POSTED, StreamKey
-from mlbench_master.runs import life
+from mlbench_master.runs import lifecycle
 
 MAX_SAMPLES = 10_000
 
@@ -146,7 +146,7 @@ def store(posted: Sequence[PostedSample], limit: SeriesLimit) -> None:
     except MovedError:
         runs = {sample.run_id for sample in posted if sample.run_id is not None}
         _ended.difference_update(runs)
-        _ended.update(life.ended_among(runs))
+        _ended.update(lifecycle.ended_among(runs))
         # What was stored before that is not stored again.
         _store(posted, limit)
 
@@ -200,7 +200,7 @@ def _check_known(sample: PostedSample) -> None:
     if sample.pod_name is not None:
         find_pod(sample.pod_name)
     elif sample.run_id is not None:
-        life.check_own(life.find(sample.run_id))
+        lifecycle.check_own(lifecycle.find(sample.run_id))
 
 
 def _to_sample(posted: PostedSample) -> Sample:

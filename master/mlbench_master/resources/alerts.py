@@ -13,7 +13,7 @@ from mlbench_master.http.fields import parse_whole_number
 from mlbench_master.openapi.operation import operation
 from mlbench_master.reading.alerts import alerts_of
 from mlbench_master.reading.promql import PrometheusClient
-from mlbench_master.runs import life
+from mlbench_master.runs import lifecycle
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class AlertsResource:
     )
     def on_get_run(self, req: Request, resp: Response, run_id: int) -> None:
         """List the alerts of a run, within Prometheus's retention time."""
-        resp.media = alerts_of(self.prometheus, life.find(run_id), time.time())
+        resp.media = alerts_of(self.prometheus, lifecycle.find(run_id), time.time())
 
 
 def _describe(alert: Mapping[str, Any]) -> Alert:

@@ -12,7 +12,7 @@ from mlbench_master.archives.verifying import Verifier
 from mlbench_master.http.bodies import offer_file, read_to_file
 from mlbench_master.openapi.operation import flag, operation
 from mlbench_master.reading.series import SeriesReader
-from mlbench_master.runs import describing, life
+from mlbench_master.runs import describing, lifecycle
 from mlbench_master.serving.buffered import BufferedSocket
 
 _ZIP = "application/zip"
@@ -52,7 +52,7 @@ class ArchivesResource:
             buffered = req.env.get("gunicorn.socket")
             is_gone = isinstance(buffered, BufferedSocket) and (lambda: buffered.is_gone)
             run, added = importing.import_archive(self.reader, file, is_gone or (lambda: False))
-        resp.media = Imported(describing.describe(life.find(run.id)), added)
+        resp.media = Imported(describing.describe(lifecycle.find(run.id)), added)
 
     @operation(
         "get_archive",
@@ -62,7 +62,7 @@ class ArchivesResource:
     )
     def on_get_run(self, req: Request, resp: Response, run_id: int) -> None:
         """Download the archive of a run."""
-        run = life.find(run_id)
+        run = lifecycle.find(run_id)
         if run.archive is None:
             why = run.archive_problem or "archives are sealed soon after the end of a run"
             raise falcon.HTTPConflict(description=f"run {run_id} has no archive: {why}")
@@ -79,4 +79,4 @@ class ArchivesResource:
     )
     def on_post_verification(self, req: Request, resp: Response, run_id: int) -> None:
         """Verify the archive of a run: its digests, and its samples against Prometheus."""
-        resp.media = self.verifier.verify(life.find(run_id), restore=_RESTORE.read(req))
+        resp.media = self.verifier.verify(lifecycle.find(run_id), restore=_RESTORE.read(req))

@@ -10,7 +10,7 @@ from mlbench_master.errors import NotFoundError
 from mlbench_master.http.access import Access, own_pod
 from mlbench_master.http.bodies import read_json
 from mlbench_master.openapi.operation import flag, operation, whole
-from mlbench_master.runs import autopsies, life
+from mlbench_master.runs import autopsies, lifecycle
 
 _EVIDENCE = flag("evidence", "Include the evidence of each rank.", default=True)
 _NATIVE = whole(
@@ -29,7 +29,7 @@ class AutopsyResource:
     )
     def on_get(self, req: Request, resp: Response, run_id: int) -> None:
         """Return the latest diagnosis of why the run makes no progress."""
-        requested = autopsies.asked_of(life.find(run_id).id)
+        requested = autopsies.asked_of(lifecycle.find(run_id).id)
         if not requested:
             raise NotFoundError(f"run_id: run {run_id} has no autopsy. Request one with POST.")
         autopsy = autopsies.describe(requested[-1])

@@ -13,7 +13,7 @@ from mlbench_master.http.access import Access, own_pod
 from mlbench_master.http.bodies import read_body
 from mlbench_master.http.fields import NO_NUL, refuse_truth_value
 from mlbench_master.openapi.operation import operation
-from mlbench_master.runs import events, faults, life
+from mlbench_master.runs import events, faults, lifecycle
 from mlbench_master.settings import Limits
 
 _Number = Annotated[int, Field(ge=0, le=2**31 - 1), BeforeValidator(refuse_truth_value)]
@@ -62,7 +62,7 @@ class FaultsResource:
         400: the fault would also affect other runs. 409: the rank is not running, or MLBench did
         not start its process.
         """
-        run = life.find(run_id)
+        run = lifecycle.find(run_id)
         request = read_body(req, FaultRequest)
         in_cluster = self.limits.pool == "kubernetes"
         fault = faults.order(run, request.rank, request.fault, in_cluster=in_cluster)

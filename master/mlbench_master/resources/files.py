@@ -11,7 +11,7 @@ from mlbench_master.http.bodies import offer_file
 from mlbench_master.openapi.operation import Schema, operation, whole
 from mlbench_master.reading.files import FileReader
 from mlbench_master.resources.attempts import ATTEMPT, read_attempt
-from mlbench_master.runs import life
+from mlbench_master.runs import lifecycle
 
 _RANK = whole("rank", "Rank that wrote the file.", 0)
 _TEXT, _BYTES = "text/plain; charset=utf-8", "application/octet-stream"
@@ -41,7 +41,7 @@ class FilesResource:
     )
     def on_get(self, req: Request, resp: Response, run_id: int) -> None:
         """List the files in each rank's `$MLBENCH_OUTPUT`, also those left on its machine."""
-        run = life.find(run_id)
+        run = lifecycle.find(run_id)
         resp.media = self.files.find(run, read_attempt(req, run))
 
     @operation(
@@ -53,7 +53,7 @@ class FilesResource:
     )
     def on_get_one(self, req: Request, resp: Response, run_id: int, file: str) -> None:
         """Return the content of a file that the master has."""
-        run = life.find(run_id)
+        run = lifecycle.find(run_id)
         rank = _RANK.read(req) or 0
         resp.data = self.files.read(run, read_attempt(req, run), rank, file)
         path = PurePosixPath(file)

@@ -8,7 +8,7 @@ from mlbench_master.http.bodies import offer_file
 from mlbench_master.openapi.operation import Parameter, one_of, operation, whole
 from mlbench_master.reading import logs
 from mlbench_master.resources.attempts import ATTEMPT, read_attempt
-from mlbench_master.runs import life
+from mlbench_master.runs import lifecycle
 
 MAX_SEARCH_LENGTH = 500
 _RANK = whole("rank", "Rank whose log is returned. All processes of a worker share one log.", 0)
@@ -55,10 +55,10 @@ class LogsResource:
         `before`: the lines that end there. With `search`: the matching lines from `offset` on. With
         `format=text`: the whole log.
         """
-        run = life.find(run_id)
+        run = lifecycle.find(run_id)
         rank = _RANK.read(req) or 0
         attempt = read_attempt(req, run)
-        worker = life.worker_of(run, attempt, rank)
+        worker = lifecycle.worker_of(run, attempt, rank)
         if worker is None:
             raise BadFieldError(
                 "rank", f"run {run_id} has ranks 0 to {run.world_size - 1} (got {rank})"

@@ -23,7 +23,7 @@ from mlbench_master.recording import posting
 from mlbench_master.recording.limits import SeriesLimit, Spool
 from mlbench_master.recording.posting import MAX_SAMPLES, PostedSample
 from mlbench_master.results.query import line_of
-from mlbench_master.runs import life
+from mlbench_master.runs import lifecycle
 
 _KIND = "Kind of series: `run` for samples of runs, `pod` for the resource usage of pods"
 _SINCE = moment(
@@ -128,7 +128,7 @@ class MetricsResource:
     def _owner_of(self, run: Run, selection: Selection, line: str) -> Owner:
         pods = self.reader.pods_of(run, selection)
         if line != "all" and run.attempt > 1:
-            lineage = line_of(self.reader, life.find(run.id))
+            lineage = line_of(self.reader, lifecycle.find(run.id))
             selection = replace(selection, lineage=lineage, is_in_lineage=line == "kept")
         elif line == "abandoned":
             return Owner("run", str(run.id), iter(()), pods)
@@ -174,14 +174,14 @@ class MetricsResource:
             run_id = parse_whole_number(owner)
             if run_id is None:
                 raise NotFoundError(f"run_id: run {owner!r} not found")
-            run = life.find(run_id)
+            run = lifecycle.find(run_id)
             content, title = self._owner_of(run, selection, _LINE.read(req)), run.name
         _send(req, resp, formats.write_one(content, format_, title))
 
     @operation("list_run_metrics", "The metrics, sorted by name.", list[RunMetric], errors=(503,))
     def on_get_run(self, req: Request, resp: Response, run_id: int) -> None:
         """List the metrics that a run has recorded so far."""
-        resp.media = self.reader.metrics(life.find(run_id))
+        resp.media = self.reader.metrics(lifecycle.find(run_id))
 
 
 def _send(req: Request, resp: Response, answer: Answer) -> None:

@@ -10,7 +10,7 @@ from mlbench_master.http.access import Access, own_pod
 from mlbench_master.http.bodies import read_body, read_bytes
 from mlbench_master.openapi.operation import operation
 from mlbench_master.reading.store import ArchiveStore
-from mlbench_master.runs import life, profiles
+from mlbench_master.runs import lifecycle, profiles
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class ProfilesResource:
     @operation("list_profiles", "The profiles, the oldest first.", list[RankProfile], errors=(502,))
     def on_get(self, req: Request, resp: Response, run_id: int) -> None:
         """List the last five profiles of the run's ranks, with the most expensive operators."""
-        run = life.find(run_id)
+        run = lifecycle.find(run_id)
         if run.origin:
             with self.archives.open(str(run.archive)) as archive:
                 resp.media = profiles.listed_in(archive.document(RUN))
@@ -41,7 +41,7 @@ class ProfilesResource:
     def on_post(self, req: Request, resp: Response, run_id: int) -> None:
         """Profile a rank of an active run. The run is slowed down and marked as disturbed."""
         profile = profiles.ask(run_id, read_body(req, profiles.ProfileRequest))
-        resp.media = profiles.describe(profile, life.find(run_id))
+        resp.media = profiles.describe(profile, lifecycle.find(run_id))
 
 
 class GivenProfileResource:

@@ -19,7 +19,7 @@ from mlbench_master.openapi.operation import Parameter, operation
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.results.curves import small_curves
 from mlbench_master.results.query import comparison_of, mllog_of, result_of
-from mlbench_master.runs import life
+from mlbench_master.runs import lifecycle
 from mlbench_master.runs.requests import MOST_RUNS
 
 LARGEST = 1e12
@@ -102,7 +102,7 @@ class ResultsResource:
     @operation("get_result", "The result.", Result, parameters=_CRITERIA, errors=(502, 503))
     def on_get(self, req: Request, resp: Response, run_id: int) -> None:
         """Compute the result of a run from its series. For an active run, the result so far."""
-        resp.media = self._result(life.find(run_id), _criteria(req))
+        resp.media = self._result(lifecycle.find(run_id), _criteria(req))
 
     @operation(
         "get_goodput",
@@ -112,7 +112,7 @@ class ResultsResource:
     )
     def on_get_goodput(self, req: Request, resp: Response, run_id: int) -> None:
         """Return the goodput of a run: every worker-second by bucket; empty before the start."""
-        resp.media = self._result(life.find(run_id)).goodput or Goodput(None, {}, ())
+        resp.media = self._result(lifecycle.find(run_id)).goodput or Goodput(None, {}, ())
 
     @operation(
         "get_mllog",
@@ -122,7 +122,7 @@ class ResultsResource:
     )
     def on_get_mllog(self, req: Request, resp: Response, run_id: int) -> None:
         """Return a run so far as `:::MLLOG` lines, for MLPerf's compliance checker."""
-        run = life.find(run_id)
+        run = lifecycle.find(run_id)
         resp.text = "".join(mllog_of(self.reader, run))
         resp.content_type = "text/plain; charset=utf-8"
         offer_file(resp, f"metrics_{run.name}.mllog")
@@ -140,7 +140,7 @@ class ResultsResource:
         The comparison lists the differences between the runs, and whether these make the runs
         incomparable.
         """
-        criteria, runs = _criteria(req), [life.find(run_id) for run_id in _read_ids(req)]
+        criteria, runs = _criteria(req), [lifecycle.find(run_id) for run_id in _read_ids(req)]
         resp.media = comparison_of(self.reader, runs, criteria)
 
     def _result(self, run: Run, criteria: Criteria = OWN_CRITERIA) -> Result:

@@ -19,7 +19,7 @@ from mlbench_master.http.bodies import read_body
 from mlbench_master.http.original import OriginalRunRequest, fit, is_original, listed
 from mlbench_master.openapi.operation import flag, names, one_of, operation, parsed, text, whole
 from mlbench_master.reading.store import ArchiveStore
-from mlbench_master.runs import columns, describing, groups, life, listing, manifest, words
+from mlbench_master.runs import columns, describing, groups, lifecycle, listing, manifest, words
 from mlbench_master.runs.events import events_of
 from mlbench_master.runs.query import ANY
 from mlbench_master.runs.query import parse as parse_query
@@ -122,7 +122,7 @@ class RunsResource:
             request, adjustments = fit(read_body(req, OriginalRunRequest), self.limits)
         else:
             request, adjustments = read_body(req, RunRequest), ""
-        run = life.create(request, self.limits, adjustments=adjustments)
+        run = lifecycle.create(request, self.limits, adjustments=adjustments)
         resp.media = describing.describe(run)
 
     @operation("count_runs", "The counts.", RunCounts, parameters=(_QUERY,))
@@ -154,7 +154,7 @@ class RunsResource:
     @operation("get_run", "The run.", Run)
     def on_get_one(self, req: Request, resp: Response, run_id: int) -> None:
         """Return a run."""
-        resp.media = listing.describe_all([life.find(run_id)])[0]
+        resp.media = listing.describe_all([lifecycle.find(run_id)])[0]
 
     @operation("edit_run", "The changed run.", Run, body=WordsRequest)
     def on_patch_one(self, req: Request, resp: Response, run_id: int) -> None:
@@ -175,10 +175,10 @@ class RunsResource:
     )
     def on_delete_one(self, req: Request, resp: Response, run_id: int) -> None:
         """Delete a run, its series and its archive. An active run is stopped first."""
-        run, keep_archive = life.find(run_id), _KEEP_ARCHIVE.read(req)
+        run, keep_archive = lifecycle.find(run_id), _KEEP_ARCHIVE.read(req)
         if keep_archive:
             words.keep(run, self.archives)
-        if not life.delete(run, keep_archive=keep_archive):
+        if not lifecycle.delete(run, keep_archive=keep_archive):
             resp.status = falcon.HTTP_ACCEPTED
         if is_original(req):
             # The documentation of the original client calls json() on this response.
@@ -189,17 +189,17 @@ class RunsResource:
     @operation("stop_run", "The run, with `stop_requested` set.", Run, errors=(409,))
     def on_post_stop(self, req: Request, resp: Response, run_id: int) -> None:
         """Request the stop of a run."""
-        run = life.find(run_id)
-        life.check_own(run)
-        life.stop(run)
-        resp.media = describing.describe(life.find(run_id))
+        run = lifecycle.find(run_id)
+        lifecycle.check_own(run)
+        lifecycle.stop(run)
+        resp.media = describing.describe(lifecycle.find(run_id))
 
     @operation("get_events", "The events, in order of time.", list[RunEvent])
     def on_get_events(self, req: Request, resp: Response, run_id: int) -> None:
         """List the events of a run so far, in order of time."""
-        resp.media = events_of(life.find(run_id))
+        resp.media = events_of(lifecycle.find(run_id))
 
     @operation("get_manifest", "The manifest.", Manifest)
     def on_get_manifest(self, req: Request, resp: Response, run_id: int) -> None:
         """Return the manifest of a run: request, settings, data, versions and machines."""
-        resp.media = manifest.build(life.find(run_id))
+        resp.media = manifest.build(lifecycle.find(run_id))

@@ -21,7 +21,7 @@ from mlbench_master.database.models import Rank, Run
 from mlbench_master.reading.promql import PrometheusClient, select
 from mlbench_master.reading.selection import BEFORE_ALL_US, NamedSeries, Selection
 from mlbench_master.reading.series import SeriesReader
-from mlbench_master.runs import autopsies, clock, life, sets
+from mlbench_master.runs import autopsies, clock, lifecycle, sets
 
 
 def result_of(reader: SeriesReader, run: Run, criteria: Criteria = OWN_CRITERIA) -> Result:
@@ -68,7 +68,7 @@ def _evaluate(reader: SeriesReader, run: Run, criteria: Criteria) -> tuple[Resul
         return evaluate(context, series), context
     finally:
         # A deleted run is not found, whatever error its missing series caused.
-        life.find(run.id)
+        lifecycle.find(run.id)
 
 
 def _context(prometheus: PrometheusClient, run: Run, criteria: Criteria) -> RunContext:

@@ -18,7 +18,7 @@ from mlbench_master.database.connection import STATE, exclusive, run_sql
 from mlbench_master.database.models import Autopsy, Rank, RankEvidence, Run
 from mlbench_master.errors import BadFieldError, ConflictError, NotFoundError
 from mlbench_master.notify import notify
-from mlbench_master.runs import life
+from mlbench_master.runs import lifecycle
 
 ANSWER_SECONDS = 20.0
 """Time for ranks to send evidence. Later evidence would be of another moment."""
@@ -55,7 +55,7 @@ def ask(run_id: int, reason: Reason, native_rank: int | None = None) -> Autopsy:
         ConflictError: no rank of the run is running.
     """
     with exclusive(STATE):
-        run = life.find(run_id)
+        run = lifecycle.find(run_id)
         ranks = [rank for rank in _ranks(run_id, run.attempt) if rank.exit_code is None]
         if run.state != "STARTED" or not ranks:
             raise ConflictError(f"run {run_id} is not running, so there is no process to look at")

@@ -24,7 +24,7 @@ from mlbench_master.database.connection import STATE, exclusive, run_sql, store
 from mlbench_master.database.models import Profile, Rank, Run
 from mlbench_master.errors import BadFieldError, ConflictError, NotFoundError
 from mlbench_master.notify import notify
-from mlbench_master.runs import life
+from mlbench_master.runs import lifecycle
 
 _PATIENCE_SECONDS = 240.0
 """Time to write and send a profile, in addition to the profiled seconds."""
@@ -65,7 +65,7 @@ def ask(run_id: int, request: ProfileRequest) -> Profile:
         NotFoundError: the run does not exist.
     """
     with exclusive(STATE):
-        run = life.find(run_id)
+        run = lifecycle.find(run_id)
         rows = Rank.select().where(Rank.run == run, Rank.attempt == run.attempt)
         ranks = {rank.rank: rank for rank in rows}
         rank = ranks.get(request.rank)

@@ -27,7 +27,7 @@ from mlbench_master.database.models import Run, RunSet
 from mlbench_master.errors import BadFieldError, ConflictError, NotFoundError, RefusedError
 from mlbench_master.http.fields import describe as describe_error
 from mlbench_master.notify import notify
-from mlbench_master.runs import faults, life
+from mlbench_master.runs import faults, lifecycle
 from mlbench_master.runs.feasible import check_feasible
 from mlbench_master.runs.requests import NextRunRequest, RunRequest, SetRequest
 from mlbench_master.settings import Limits
@@ -218,7 +218,7 @@ def order_run(name: str, request: NextRunRequest, limits: Limits) -> Run:
         in_set = {"set_name": name, "place": place.number, "swept": place.swept}
         # After a crash, the next run has another seed, but keeps the registered faults.
         in_set["injected"] = faults.stored(place.faults)
-        run = life.create(order, limits, in_set)
+        run = lifecycle.create(order, limits, in_set)
     notify()  # again, because the run is visible only after the lock is released
     return run
 
@@ -271,5 +271,5 @@ def at_sealing(run: Run) -> SetAtSealing:
 def _places(run_set: RunSet) -> tuple[records.SetPlace, ...]:
     plan = [Planned.from_fields(place) for place in run_set.places]
     deleted = [Entry(**fields) for fields in run_set.deleted]
-    entries = [*deleted, *life.entries_of(Run.set_name == run_set.name)]
+    entries = [*deleted, *lifecycle.entries_of(Run.set_name == run_set.name)]
     return official_rules.places_of(run_set.name, plan, entries, official=run_set.official)

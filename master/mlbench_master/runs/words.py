@@ -18,7 +18,7 @@ from mlbench_master.database.models import WORDS, Run
 from mlbench_master.errors import BadFieldError
 from mlbench_master.http.fields import NO_NUL
 from mlbench_master.reading.store import ArchiveStore
-from mlbench_master.runs import life
+from mlbench_master.runs import lifecycle
 
 _MOST_TAGS = 50
 # No control characters, which could control a terminal.
@@ -69,7 +69,7 @@ def change(run_id: int, words: WordsRequest) -> Run:
     }
     with exclusive(STATE):
         if words.add_tags or words.remove_tags:
-            tags = changes.get("tags", life.find(run_id).tags)
+            tags = changes.get("tags", lifecycle.find(run_id).tags)
             changes["tags"] = sorted({*tags, *words.add_tags} - {*words.remove_tags})
             if len(changes["tags"]) > _MOST_TAGS:
                 raise BadFieldError(
@@ -78,7 +78,7 @@ def change(run_id: int, words: WordsRequest) -> Run:
                 )
         if changes:
             Run.update(changes).where(Run.id == run_id).execute()
-        return life.find(run_id)
+        return lifecycle.find(run_id)
 
 
 def keep(run: Run, archives: ArchiveStore) -> None:

@@ -35,7 +35,7 @@ from mlbench_master.notify import notify
 from mlbench_master.pools.base import is_same_pod
 from mlbench_master.recording import late, streams
 from mlbench_master.runs import autopsies, clock, faults, profiles
-from mlbench_master.runs.life import deadline_at, has_active
+from mlbench_master.runs.lifecycle import deadline_at, has_active
 
 _MAX_POLLS_PER_SECOND = 150
 """Maximum rate of polls of all workers together."""

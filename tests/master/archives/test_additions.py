@@ -6,7 +6,7 @@ import pytest
 
 from mlbench.archive import opened
 from mlbench_master.database.models import Run, Stream
-from mlbench_master.runs import deletion, life
+from mlbench_master.runs import deletion, lifecycle
 from mlbench_master.times import seconds_to_text
 from tests.master.archives.conftest import Master
 from tests.support import reading
@@ -112,7 +112,7 @@ def test_additions_go_with_their_run(master: Master) -> None:
     deliver_all(master.delivery)
     master.sealer.turn()
     assert len(list(master.folder.iterdir())) == 2
-    life.delete(reload(run))
+    lifecycle.delete(reload(run))
     master.sealer.turn()
     while deletion.sweep():
         pass

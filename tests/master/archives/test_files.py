@@ -8,7 +8,7 @@ from mlbench import archive
 from mlbench.archive import ROWS, RUN, opened
 from mlbench.evaluation.verification import check
 from mlbench_master.database.models import Chunk, Run
-from mlbench_master.runs import life
+from mlbench_master.runs import lifecycle
 from tests.master.archives.conftest import Master
 from tests.support.rows import get_stream, key, reload, ship_files
 
@@ -51,7 +51,7 @@ def test_an_imported_run_has_its_files(master: Master) -> None:
     path = f"/api/runs/{run.id}"
     listed = master.api.simulate_get(f"{path}/files").json
     content = master.api.simulate_get(f"{path}/archive").content
-    life.delete(run)
+    lifecycle.delete(run)
     master.sealer.turn()
     imported = master.api.simulate_post("/api/archives/", body=content).json["run"]["id"]
     path = f"/api/runs/{imported}/files"

@@ -21,7 +21,7 @@ from mlbench_master.database.models import Autopsy, Rank, RankEvidence, Run
 from mlbench_master.errors import BadFieldError
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.reading.store import ArchiveStore
-from mlbench_master.runs import life
+from mlbench_master.runs import lifecycle
 from tests.master.archives.conftest import POD, Master
 from tests.support import reading
 from tests.support.evidence import LOAD, evidence_of, over
@@ -34,7 +34,7 @@ def exported(master: Master) -> bytes:
     run = master.make_ended()
     master.sealer.turn()
     content = master.api.simulate_get(f"/api/runs/{run.id}/archive").content
-    life.delete(reload(run))
+    lifecycle.delete(reload(run))
     master.sealer.turn()
     master.server.lose_everything()
     return content
@@ -63,7 +63,7 @@ def test_an_imported_run_answers_as_it_did_at_home(master: Master, tmp_path: Pat
     series = reading.get_run(master.api, home).json
     files = reading.opened(reading.get_run(master.api, home, format="zip"))
     content = master.api.simulate_get(f"/api/runs/{home.id}/archive").content
-    life.delete(reload(home))
+    lifecycle.delete(reload(home))
     master.sealer.turn()
     master.server.lose_everything()
 

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from mlbench.archive import ArchiveError
-from mlbench_master.runs import deletion, life
+from mlbench_master.runs import deletion, lifecycle
 from tests.conftest import free_port, wait_for
 from tests.master.archives.conftest import Master
 from tests.support import reading
@@ -56,7 +56,7 @@ def test_a_run_is_sealed_read_and_deleted_there(master: Master) -> None:
     name = str(reload(run).archive)
     with master.sealer.archives.open(name) as archive:
         assert archive.check() == []
-    life.delete(reload(run))
+    lifecycle.delete(reload(run))
     assert not master.sealer.turn()
     with pytest.raises(ArchiveError, match=name), master.sealer.archives.open(name):
         pass

@@ -11,7 +11,7 @@ from mlbench.archive import opened
 from mlbench_master.archives.sealing import Sealer
 from mlbench_master.database.models import Run
 from mlbench_master.recording import streams
-from mlbench_master.runs import deletion, life
+from mlbench_master.runs import deletion, lifecycle
 from tests.master.archives.conftest import Master
 from tests.support import reading
 from tests.support.killing import killed_at
@@ -140,7 +140,7 @@ def test_a_missing_archive_is_told(master: Master) -> None:
 def test_archives_go_with_their_runs_and_after_some_days(master: Master) -> None:
     kept, deleted, old, late = map(master.make_ended, ("kept", "deleted", "old", "late"))
     master.sealer.turn()
-    life.delete(reload(deleted))
+    lifecycle.delete(reload(deleted))
     assert not deletion.sweep(), "its archive comes first"
     Run.update(finished_at=time.time() - 2 * 86_400).where(Run.id << [old.id, late.id]).execute()
     Run.update(shipped_at=time.time()).where(Run.id == late.id).execute()

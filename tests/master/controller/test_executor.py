@@ -22,7 +22,7 @@ from mlbench_master.pools.base import Placement, PodStatus
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording import streams
 from mlbench_master.recording.delivery import Delivery
-from mlbench_master.runs import life
+from mlbench_master.runs import lifecycle
 from mlbench_master.runs.workers import Report, poll
 from tests.master.controller.worlds import POLICY
 from tests.support.rows import key, make_ranks, make_run, record, reload
@@ -371,7 +371,7 @@ def test_delete_at_any_moment(executor: Executor, ordered: Run, turns: int) -> N
     first = Observer(POLICY, 1 << 30)
     for _ in range(turns):
         turn(first)
-    assert not life.delete(ordered)
+    assert not lifecycle.delete(ordered)
     for _ in range(6):
         turn(Observer(POLICY, 1 << 30))
     assert not Run.select().exists()

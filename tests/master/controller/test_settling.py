@@ -24,7 +24,7 @@ from mlbench_master.recording.delivery import Delivery
 from mlbench_master.recording.limits import waiting_bytes
 from mlbench_master.recording.remote_write import RemoteWriter, UnavailableError
 from mlbench_master.recording.samples import Sample
-from mlbench_master.runs import deletion, life
+from mlbench_master.runs import deletion, lifecycle
 from tests.conftest import PrometheusServer, wait_for
 from tests.support.killing import killed_at
 from tests.support.places import write_labelled
@@ -343,7 +343,7 @@ def test_a_run_can_be_deleted_while_it_waits_to_be_counted(master: Master) -> No
     master.server.kill()
     with pytest.raises(Exception, match="refused"):
         master.settler.turn()
-    life.delete(reload(run))
+    lifecycle.delete(reload(run))
     master.server.start()
     master.settler.ask(run.id)
     master.settler.turn()
@@ -370,7 +370,7 @@ def test_no_query_finds_a_deleted_run(
     now_ms = round(time.time() * 1000)
     written = [(series, [(now_ms, 1.0)]) for series in [*ours, *foreign]]
     assert write_labelled(master.server.url, *written).status_code == 204
-    life.delete(reload(run), keep_archive=keep_archive)
+    lifecycle.delete(reload(run), keep_archive=keep_archive)
     master.sealer.turn()
     master.settler.turn()
     assert master.prometheus.query(f'{{run_id="{run.id}"}}'), "workers may be scraped once more"
@@ -393,7 +393,7 @@ def test_a_prometheus_that_deletes_nothing_keeps_the_series(
     monkeypatch.setattr(settling, "_SCRAPED_SECONDS", -1.0)
     run = master.make_ended()
     master.server.kill()
-    life.delete(reload(run))
+    lifecycle.delete(reload(run))
     with pytest.raises(PrometheusError):
         master.settler.turn()
     master.server.start()

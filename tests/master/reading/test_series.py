@@ -14,7 +14,7 @@ from mlbench_master.reading.selection import NamedSeries, Selection
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.recording.delivery import Delivery
 from mlbench_master.recording.samples import Sample
-from mlbench_master.runs import life
+from mlbench_master.runs import lifecycle
 from tests.conftest import PrometheusServer
 from tests.support.killing import killed_at
 from tests.support.rows import NO_ARCHIVES, deliver_all, line, post, record
@@ -252,7 +252,7 @@ def test_a_run_that_is_deleted_meanwhile_is_an_error_and_no_gap(
     series = reader.run(run.id, ALL)
     next(series)
     Run.update(state="FINISHED").where(Run.id == run.id).execute()
-    life.delete(run)
+    lifecycle.delete(run)
     with pytest.raises(PrometheusError, match="deleted"):
         to_dict(series)
 

@@ -22,7 +22,7 @@ from mlbench_master.recording.limits import SeriesLimit
 from mlbench_master.recording.posting import PostedSample
 from mlbench_master.recording.samples import MAX_METADATA_BYTES, Sample, parse_posted
 from mlbench_master.recording.streams import POSTED, read
-from mlbench_master.runs import deletion, life
+from mlbench_master.runs import deletion, lifecycle
 from tests.support.rows import get_stream, key, make_pod, make_run, post, record
 
 OLD = "2018-08-03T09:21:29.347960Z"
@@ -79,7 +79,7 @@ def test_an_unknown_owner_takes_the_whole_list_with_it(run: Run, unknown: dict[s
 def test_a_run_with_the_id_of_one_that_ended_has_its_samples(run: Run) -> None:
     Run.update(state="FINISHED", finished_at=1.0).where(Run.id == run.id).execute()
     store(sample(run))
-    life.delete(run)
+    lifecycle.delete(run)
     while deletion.sweep():
         pass
     later = make_run(id=run.id)
@@ -92,7 +92,7 @@ def test_a_run_with_the_id_of_one_that_ended_has_its_samples(run: Run) -> None:
 def test_a_run_that_is_deleted_takes_no_more(run: Run) -> None:
     Run.update(state="FINISHED").where(Run.id == run.id).execute()
     store(sample(run))
-    life.delete(run)
+    lifecycle.delete(run)
     for _ in range(2):
         with pytest.raises(NotFoundError):
             store(sample(run))

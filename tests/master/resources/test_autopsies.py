@@ -10,7 +10,7 @@ from falcon.testing import TestClient
 from mlbench.contract import names
 from mlbench.contract.autopsy import Evidence
 from mlbench_master.database.models import Autopsy, Rank, RankEvidence, Run
-from mlbench_master.runs import autopsies, life
+from mlbench_master.runs import autopsies, lifecycle
 from tests.conftest import as_pod
 from tests.master.resources.agents import poll_running
 from tests.support.evidence import LOAD, MAIN, entered, evidence_of, over
@@ -179,5 +179,5 @@ def test_few_autopsies_of_a_run_are_kept_until_it_is_deleted(
         assert api.simulate_post(path).json["id"] == number + 1
     assert [autopsy.id for autopsy in autopsies.asked_of(run.id)] == [*range(asked + 3, asked + 8)]
     Run.update(state="FINISHED").execute()
-    life.delete(life.find(run.id))
+    lifecycle.delete(lifecycle.find(run.id))
     assert not Autopsy.select().count() + RankEvidence.select().count()

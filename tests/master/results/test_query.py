@@ -23,7 +23,7 @@ from mlbench_master.recording.delivery import Delivery
 from mlbench_master.recording.remote_write import RemoteWriter
 from mlbench_master.recording.samples import Sample
 from mlbench_master.results.query import result_of, to_columns, used_joules
-from mlbench_master.runs import life
+from mlbench_master.runs import lifecycle
 from tests.support.rows import deliver_all, line, make_ranks, make_run, post, record, time_series
 
 _GOAL = {"metric": "acc", "value": 97.0, "lower_is_better": False}
@@ -137,7 +137,7 @@ def test_a_value_whose_date_is_wrong_counts_as_recorded_at_the_end(
     at = started_at + 20 + hours * 3600
     record(run, line(at, train_seconds=9.5, acc=98), rank=1)
     deliver_all(delivery)
-    result = result_of(reader, life.find(run.id), Criteria(price=1.0))
+    result = result_of(reader, lifecycle.find(run.id), Criteria(price=1.0))
     assert result.time_to_accuracy == TimeToAccuracy(9.5, 50.0)
     assert result.cost is not None
     assert (result.cost.to_target, result.curve.wall_seconds if result.curve else ()) == (
@@ -146,7 +146,7 @@ def test_a_value_whose_date_is_wrong_counts_as_recorded_at_the_end(
     )
     [text] = result.clock_faults
     assert fnmatch(text, f"{fault}: they count as recorded at the end of the run")
-    goal_at = life.find(run.id).goal_reached_at
+    goal_at = lifecycle.find(run.id).goal_reached_at
     assert goal_at == pytest.approx(time.time(), abs=10), "when it came"
 
 
@@ -159,9 +159,9 @@ def test_a_clock_that_is_known_to_be_wrong_is_put_right(
     stated = json.dumps({"time": started_at + ahead, "machine": machine}).encode() + b"\n"
     record(run, stated + line(started_at + 20 + ahead, acc=98), rank=1)
     deliver_all(delivery)
-    result = result_of(reader, life.find(run.id))
+    result = result_of(reader, lifecycle.find(run.id))
     assert (result.time_to_accuracy, result.clock_faults) == (TimeToAccuracy(None, 20.0), ())
-    assert life.find(run.id).goal_reached_at == started_at + 20
+    assert lifecycle.find(run.id).goal_reached_at == started_at + 20
 
 
 def test_a_run_has_its_own_criteria(started_at: float, reader: SeriesReader) -> None:
@@ -181,7 +181,7 @@ def test_a_run_that_is_deleted_meanwhile_has_no_result(
     run = make_ended(started_at)
     record_accuracy(run, {10: 98})
     loaded = Run.get_by_id(run.id)
-    life.delete(run)
+    lifecycle.delete(run)
     with pytest.raises(NotFoundError):
         result_of(reader, loaded)
 

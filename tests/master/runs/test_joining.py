@@ -16,7 +16,7 @@ from mlbench_master.database.models import Pod, Rank, Run, Worker
 from mlbench_master.errors import BadFieldError, ConflictError
 from mlbench_master.pools.base import PodStatus
 from mlbench_master.recording import streams
-from mlbench_master.runs import clock, describing, life
+from mlbench_master.runs import clock, describing, lifecycle
 from mlbench_master.runs.events import events_of
 from mlbench_master.runs.joining import JoinRequest, join
 from mlbench_master.runs.requests import RunRequest
@@ -53,7 +53,7 @@ def report(joined: Joined, state: str, uid: int, **fields: Any) -> str:
 
 
 def finish(joined: Joined, state: str = "FINISHED") -> None:
-    life.end(joined.run_id, state=state, finished_at=1.0)
+    lifecycle.end(joined.run_id, state=state, finished_at=1.0)
 
 
 def test_the_first_orders_the_run(database: Database) -> None:
@@ -196,7 +196,7 @@ def test_what_stands_for_its_pods_ends_with_it(database: Database) -> None:
     assert report(joined, "exited", 1, **exited) == "stop"
     store_pods([])
     assert {pod.name for pod in Pod.select()} == {other.pod}
-    life.delete(Run.get_by_id(other.run_id))
+    lifecycle.delete(Run.get_by_id(other.run_id))
     finish(other, "STOPPED")
     assert not Pod.select().exists()
     assert not Run.select().where(Run.id == other.run_id).exists()
@@ -213,9 +213,9 @@ def test_it_is_in_nobodys_way(database: Database) -> None:
     assert world.recorded[0].missing == [1]
     [rank] = world.recorded[0].ranks
     assert (rank.reported, rank.forgotten, rank.replaced, rank.silent) == (False, False, False, 0)
-    ordered = life.create(RunRequest(name="mine", benchmark="digits"), Limits())
+    ordered = lifecycle.create(RunRequest(name="mine", benchmark="digits"), Limits())
     assert [run.id for run in observe().runs] == [ordered.id]
-    assert life.has_active()
+    assert lifecycle.has_active()
     finish(joined)
     assert observe().idle == 0
 

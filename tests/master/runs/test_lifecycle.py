@@ -23,7 +23,7 @@ from mlbench_master.database.models import (
 )
 from mlbench_master.errors import ConflictError, NotFoundError
 from mlbench_master.recording.samples import Sample
-from mlbench_master.runs import deletion, life
+from mlbench_master.runs import deletion, lifecycle
 from mlbench_master.runs.requests import RunRequest
 from mlbench_master.settings import Limits
 from tests.support.rows import line, make_ranks, make_run, post, record
@@ -44,7 +44,7 @@ def end(run: Run) -> None:
 def test_of_orders_at_the_same_time_one_is_taken(database: Database) -> None:
     def create(_: int) -> int:
         try:
-            return int(life.create(order(), LIMITS).id)
+            return int(lifecycle.create(order(), LIMITS).id)
         except ConflictError:
             return 0
         finally:
@@ -59,69 +59,71 @@ def test_of_orders_at_the_same_time_one_is_taken(database: Database) -> None:
 def test_ids_are_never_used_again(database: Database) -> None:
     ids = []
     for _ in range(3):
-        run = life.create(order(), LIMITS)
+        run = lifecycle.create(order(), LIMITS)
         ids.append(run.id)
         end(run)
-        life.delete(run)
+        lifecycle.delete(run)
     assert ids == sorted(set(ids))
 
 
 def test_a_run_may_wait_for_the_active_one(database: Database) -> None:
-    first = life.create(order(), LIMITS)
+    first = lifecycle.create(order(), LIMITS)
     with pytest.raises(ConflictError, match="is active"):
-        life.create(order(), LIMITS)
-    second = life.create(order(queue=True), LIMITS)
-    assert life.find_next(1) == [first]
+        lifecycle.create(order(), LIMITS)
+    second = lifecycle.create(order(queue=True), LIMITS)
+    assert lifecycle.find_next(1) == [first]
     end(first)
-    assert life.find_next(1) == [second]
+    assert lifecycle.find_next(1) == [second]
 
 
 def test_several_runs_may_be_active(database: Database) -> None:
     several = replace(LIMITS, concurrent_runs=2)
-    first, second = (life.create(order(), several) for _ in range(2))
+    first, second = (lifecycle.create(order(), several) for _ in range(2))
     with pytest.raises(ConflictError, match=r"run 1 \(.*\) and run 2 \(.*\) are active"):
-        life.create(order(), several)
-    third = life.create(order(queue=True), several)
-    assert life.find_next(2) == [first], "one after the other begins"
+        lifecycle.create(order(), several)
+    third = lifecycle.create(order(queue=True), several)
+    assert lifecycle.find_next(2) == [first], "one after the other begins"
     Run.update(state="STARTED").where(Run.id == first.id).execute()
-    assert life.find_next(2) == [first, second]
-    assert life.find_next(1) == [first]
+    assert lifecycle.find_next(2) == [first, second]
+    assert lifecycle.find_next(1) == [first]
     Run.update(state="STARTED").where(Run.id == second.id).execute()
-    assert life.find_next(1) == life.find_next(2) == [first, second], "what has begun goes on"
-    assert life.find_next(3) == [first, second, third]
-    assert life.find_begun() == [first.id, second.id]
+    assert lifecycle.find_next(1) == lifecycle.find_next(2) == [first, second], (
+        "what has begun goes on"
+    )
+    assert lifecycle.find_next(3) == [first, second, third]
+    assert lifecycle.find_begun() == [first.id, second.id]
 
 
 def test_a_run_waits_for_one_that_is_being_deleted(database: Database) -> None:
-    first = life.create(order(), LIMITS)
-    life.delete(first)
-    second = life.create(order(), LIMITS)
-    assert life.find_next(1) == [first]
+    first = lifecycle.create(order(), LIMITS)
+    lifecycle.delete(first)
+    second = lifecycle.create(order(), LIMITS)
+    assert lifecycle.find_next(1) == [first]
     with pytest.raises(ConflictError, match="is active"):
-        life.create(order(), LIMITS)
+        lifecycle.create(order(), LIMITS)
     end(first)
-    assert life.find_next(1) == [second]
+    assert lifecycle.find_next(1) == [second]
 
 
 def test_what_is_not_queued_may_be_by_a_setting(database: Database) -> None:
     always = replace(LIMITS, always_queue=True)
-    assert [life.create(order(), always).state for _ in range(2)] == ["INITIALIZED"] * 2
+    assert [lifecycle.create(order(), always).state for _ in range(2)] == ["INITIALIZED"] * 2
 
 
 def test_an_active_run_is_stopped_and_deleted_as_it_ends(run: Run) -> None:
-    life.stop(run)
-    row = life.find(run.id)
+    lifecycle.stop(run)
+    row = lifecycle.find(run.id)
     assert (row.stop_requested, row.delete_requested, row.state) == (True, False, "STARTED")
-    assert not life.delete(run)
-    assert life.find(run.id).delete_requested
+    assert not lifecycle.delete(run)
+    assert lifecycle.find(run.id).delete_requested
     for _ in range(2):  # a controller may be killed after it did
-        life.end(run.id, state="STOPPED", finished_at=time.time())
+        lifecycle.end(run.id, state="STOPPED", finished_at=time.time())
         with pytest.raises(NotFoundError):
-            life.find(run.id)
+            lifecycle.find(run.id)
     ended = make_run(state="FINISHED")
-    life.stop(ended)
-    assert not life.find(ended.id).stop_requested
-    assert life.delete(ended)
+    lifecycle.stop(ended)
+    assert not lifecycle.find(ended.id).stop_requested
+    assert lifecycle.delete(ended)
 
 
 def test_deletion_takes_all_of_one_run_and_nothing_of_another(database: Database) -> None:
@@ -139,7 +141,7 @@ def test_deletion_takes_all_of_one_run_and_nothing_of_another(database: Database
     before = {table: table.select().count() for table in (Run, Rank, Chunk, *OWNED)}
     assert all(before.values())
     end(doomed)
-    life.delete(doomed)
+    lifecycle.delete(doomed)
     while deletion.sweep():
         pass
     assert Deletion.select().count() == 0
@@ -148,4 +150,4 @@ def test_deletion_takes_all_of_one_run_and_nothing_of_another(database: Database
     assert {row.run_id for row in Rank.select()} == {other.id}
     assert {row.owner for row in Stream.select()} == {run_owner(other.id)}
     with pytest.raises(NotFoundError):
-        life.find(doomed.id)
+        lifecycle.find(doomed.id)
