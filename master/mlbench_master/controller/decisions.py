@@ -9,18 +9,18 @@ from collections.abc import Set as AbstractSet
 from mlbench.contract.runspec import WorkerSpec
 from mlbench_master.controller.actions import Action, Assign, End, Scale, StopRanks
 from mlbench_master.controller.capacity import find_capacity
-from mlbench_master.controller.ending import (
+from mlbench_master.controller.external_runs import decide_external
+from mlbench_master.controller.observed_state import ObservedState, RankView, RunView
+from mlbench_master.controller.termination import (
     count_or_end,
+    exit_reason,
     failed_ranks,
     find_lost,
+    incomplete_reason,
     join_reasons,
     stop_ranks,
     wait_for,
-    why_gone,
-    why_unfinished,
 )
-from mlbench_master.controller.external_runs import decide_external
-from mlbench_master.controller.observed_state import ObservedState, RankView, RunView
 
 # A worker is lost after this long without a report, while the master was reachable.
 LOST_SECONDS = 30.0
@@ -149,7 +149,7 @@ def _shortage(run: RunView, observed: ObservedState, free: Sequence[str]) -> str
 
 def _why_lost(rank: RankView, run: RunView) -> str:
     """Return why a rank is given up; empty if it is not."""
-    if gone := why_gone(rank):
+    if gone := exit_reason(rank):
         return gone
     # Agents get time to report after the start of an attempt, or of the controller.
     if min(rank.silent, run.waited) > LOST_SECONDS:
@@ -157,7 +157,7 @@ def _why_lost(rank: RankView, run: RunView) -> str:
     if not rank.reported and run.waited > BEGIN_SECONDS:
         late = f"{rank.worker} did not start it within {BEGIN_SECONDS:.0f} s"
         return join_reasons(late, rank.trouble)
-    if unfinished := why_unfinished(rank):
+    if unfinished := incomplete_reason(rank):
         return unfinished
     if rank.stopping and not rank.exited and rank.ending > END_SECONDS:
         return f"{rank.worker} did not end its process within {END_SECONDS:.0f} s"

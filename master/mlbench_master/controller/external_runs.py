@@ -8,7 +8,7 @@ functions.
 from dataclasses import replace
 
 from mlbench.contract.words import spans
-from mlbench_master.controller import ending
+from mlbench_master.controller import termination
 from mlbench_master.controller.actions import Action, End
 from mlbench_master.controller.observed_state import RankView, RunView
 
@@ -24,11 +24,11 @@ def decide_external(run: RunView) -> list[Action]:
     """Return the next actions for one external run. Every action is idempotent."""
     if all(rank.over for rank in run.ranks):
         return _end(run)
-    if lost := ending.find_lost(run, _why_lost):
+    if lost := termination.find_lost(run, _why_lost):
         return lost
     if run.stop_requested:
-        return [] if all(rank.stopping for rank in run.ranks) else ending.stop_ranks(run)
-    return ending.wait_for(run, _joined(run))
+        return [] if all(rank.stopping for rank in run.ranks) else termination.stop_ranks(run)
+    return termination.wait_for(run, _joined(run))
 
 
 def _end(run: RunView) -> list[Action]:
@@ -41,21 +41,21 @@ def _end(run: RunView) -> list[Action]:
     judged = [replace(r, failure="") if r.rank in successes else r for r in run.ranks]
     run = replace(run, ranks=tuple(judged))
 
-    may_restart = bool(ending.failed_ranks(run)) and run.attempt <= run.max_restarts
+    may_restart = bool(termination.failed_ranks(run)) and run.attempt <= run.max_restarts
     is_waiting = (run.missing or may_restart) and not run.stop_requested
     patience = LATE_SECONDS if is_waiting else 0.0
     if run.waited < patience:
         why = _joined(run) or f"attempt {run.attempt} failed: waiting for a restart"
-        return ending.wait_for(run, why)
+        return termination.wait_for(run, why)
     never_joined = ""
     if run.missing and not run.stop_requested:
         ranks = "rank" if len(run.missing) == 1 else "ranks"
         never_joined = f"{ranks} {_spans(run.missing)} of {run.num_workers} never joined"
     return [
-        replace(action, reason=ending.join_reasons(action.reason, *notes))
+        replace(action, reason=termination.join_reasons(action.reason, *notes))
         if isinstance(action, End)
         else action
-        for action in ending.count_or_end(run, never_joined, run.waited - patience)
+        for action in termination.count_or_end(run, never_joined, run.waited - patience)
     ]
 
 
@@ -63,7 +63,7 @@ def _why_lost(rank: RankView, run: RunView) -> str:
     # Recorders get time to report after the start of the controller.
     if min(rank.silent, run.waited) > LOST_SECONDS:
         return f"no report from its recorder for {rank.silent:.0f} s"
-    return ending.why_gone(rank) or ending.why_unfinished(rank)
+    return termination.exit_reason(rank) or termination.incomplete_reason(rank)
 
 
 def _joined(run: RunView) -> str:

@@ -50,7 +50,7 @@ def stop_ranks(run: RunView) -> list[Action]:
     return [] if is_waiting else [StopRanks(run.id)]
 
 
-def why_gone(rank: RankView) -> str:
+def exit_reason(rank: RankView) -> str:
     """Return why a rank's agent no longer reports it; empty if it does."""
     if rank.replaced:
         return f"another pod has replaced {rank.worker}"
@@ -59,7 +59,7 @@ def why_gone(rank: RankView) -> str:
     return ""
 
 
-def why_unfinished(rank: RankView) -> str:
+def incomplete_reason(rank: RankView) -> str:
     """Return why the output of a rank that has exited is given up; empty if it is not."""
     if rank.exited and rank.stuck > STUCK_SECONDS:
         return f"no more of its output arrived from {rank.worker} for {STUCK_SECONDS:.0f} s"
