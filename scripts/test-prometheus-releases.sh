@@ -12,6 +12,6 @@ for release in trixie sid; do
     export PROMETHEUS
     "$PROMETHEUS" --version 2>&1 | head -n 1
     .venv/bin/pytest -n 3 --dist worksteal -p no:cacheprovider --with-prometheus -k "not postgresql" \
-        tests/master/recording tests/master/reading tests/master/controller/test_settling.py \
+        tests/master/recording tests/master/reading tests/master/controller/test_sample_verification.py \
         tests/master/archives tests/chain/test_nothing_is_lost.py
 done

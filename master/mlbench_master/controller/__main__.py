@@ -27,7 +27,7 @@ from mlbench_master.controller.executor import Executor
 from mlbench_master.controller.lease import open_lease, wait_for
 from mlbench_master.controller.observed_state import PoolPolicy
 from mlbench_master.controller.observer import Observer, store_pods
-from mlbench_master.controller.settling import Settler
+from mlbench_master.controller.sample_verification import SampleVerifier
 from mlbench_master.database.connection import UnreachableDatabaseError, check_integrity
 from mlbench_master.database.models import open_database
 from mlbench_master.notify import Waiter, Waker
@@ -82,17 +82,17 @@ def main() -> None:
     writer = RemoteWriter(settings.prometheus_url, metrics=writer_metrics)
     delivery = Delivery(writer, settings.limits.series)
     prometheus = PrometheusClient(settings.prometheus_url, timeout_seconds=10.0)
-    settler = Settler(prometheus, delivery)
+    verifier = SampleVerifier(prometheus, delivery)
     reader = SeriesReader(prometheus, ArchiveStore(settings.archive))
     sealer = Sealer(reader, settings.archive_days, settings.archive_logs)
-    executor = Executor(pool, settler)
+    executor = Executor(pool, verifier)
 
-    wakers = (waker.waiter("samples"), stop, settler.recount)
+    wakers = (waker.waiter("samples"), stop, verifier.recount)
     deliverer = threading.Thread(target=delivery.run, args=wakers, name="delivery")
     deliverer.start()
     # Nobody waits for the other threads: the next controller continues where they stopped.
     loops: Mapping[str, Callable[[Waiter], None]] = {
-        **{"settling": settler.run, "sweeper": deletion.run},
+        **{"settling": verifier.run, "sweeper": deletion.run},
         **{"sealing": partial(sealer.run, stop=stop)},
         **{"stalls": partial(stalls.run, prometheus, pool)},
     }

@@ -24,7 +24,7 @@ from mlbench_master.controller.actions import (
     StopRanks,
     Wait,
 )
-from mlbench_master.controller.settling import Settler
+from mlbench_master.controller.sample_verification import SampleVerifier
 from mlbench_master.database.connection import STATE, exclusive, store
 from mlbench_master.database.models import Rank, Run
 from mlbench_master.errors import RefusedError
@@ -48,7 +48,7 @@ class Executor:
     """Carries out actions on the database and the pool."""
 
     pool: Pool
-    settler: Settler
+    verifier: SampleVerifier
 
     def perform(self, action: Action) -> None:
         """Carry out one action, without waiting for Prometheus or the cluster."""
@@ -78,7 +78,7 @@ class Executor:
             case MarkLost():
                 _mark_lost(action)
             case Count(run_id):
-                self.settler.ask(run_id)
+                self.verifier.ask(run_id)
             case End():
                 _end(action)
 

@@ -15,7 +15,7 @@ from mlbench_master.controller.actions import Ask, Assign, End, MarkLost, Scale,
 from mlbench_master.controller.decisions import decide
 from mlbench_master.controller.executor import Executor, command
 from mlbench_master.controller.observer import Observer, store_pods
-from mlbench_master.controller.settling import Settler
+from mlbench_master.controller.sample_verification import SampleVerifier
 from mlbench_master.database.connection import store
 from mlbench_master.database.models import Autopsy, Hearing, Rank, Run
 from mlbench_master.pools.base import Placement, PodStatus
@@ -64,7 +64,7 @@ def pool() -> FakePool:
 
 @pytest.fixture
 def executor(pool: FakePool, prometheus: PrometheusClient, delivery: Delivery) -> Executor:
-    return Executor(pool, Settler(prometheus, delivery, look_seconds=0.0))
+    return Executor(pool, SampleVerifier(prometheus, delivery, look_seconds=0.0))
 
 
 @pytest.fixture
@@ -366,7 +366,7 @@ def test_delete_at_any_moment(executor: Executor, ordered: Run, turns: int) -> N
             agent.poll()
         for action in decide(observer.observe(pods)):
             executor.perform(action)
-        executor.settler.turn()
+        executor.verifier.turn()
 
     first = Observer(POLICY, 1 << 30)
     for _ in range(turns):

@@ -12,8 +12,8 @@ import pytest
 from peewee import Database, fn
 
 from mlbench_master.archives.sealing import Sealer
-from mlbench_master.controller import settling
-from mlbench_master.controller.settling import KEPT_SECONDS, Settler
+from mlbench_master.controller import sample_verification
+from mlbench_master.controller.sample_verification import KEPT_SECONDS, SampleVerifier
 from mlbench_master.database.models import Chunk, DeletedRun, Run, Series, Stream, run_owner
 from mlbench_master.reading.counting import SampleCounts, count
 from mlbench_master.reading.promql import PrometheusClient, PrometheusError
@@ -43,7 +43,7 @@ class Master:
         self.server = server
         self.writer, self.prometheus = RemoteWriter(server.url), PrometheusClient(server.url)
         self.delivery = Delivery(self.writer)
-        self.settler = Settler(self.prometheus, self.delivery, look_seconds=0.0)
+        self.verifier = SampleVerifier(self.prometheus, self.delivery, look_seconds=0.0)
         self.reader = SeriesReader(self.prometheus, archives)
         self.sealer = Sealer(self.reader)
 
@@ -53,7 +53,7 @@ class Master:
         record(run, b"".join(line(time.time() - 1 + i / 1000, a=i) for i in range(20)))
         record(run, line(time.time(), text="kept"))
         deliver_all(self.delivery)
-        self.settler.turn()
+        self.verifier.turn()
         assert reload(run).delivery == asdict(ENDED)
         self.sealer.turn()
         return run
@@ -74,19 +74,19 @@ def master(
 
 
 @pytest.fixture
-def settler(master: Master) -> Settler:
-    return master.settler
+def verifier(master: Master) -> SampleVerifier:
+    return master.verifier
 
 
 @pytest.fixture
-def recorded(run: Run, settler: Settler) -> Run:
+def recorded(run: Run, verifier: SampleVerifier) -> Run:
     """A run with samples of all kinds, which have all been delivered."""
     now = round(time.time(), 3)
     for rank in (0, 1):
         record(run, b"".join(line(now + i / 1000, a=i) for i in range(3)), rank)
     record(run, line(now, text="kept"))
     post(run_owner(run.id), [Sample("b", "", int(now * 1e6), 1.0), Sample("b", "", 1, 2.0)])
-    deliver_all(settler.delivery)
+    deliver_all(verifier.delivery)
     return run
 
 
@@ -98,66 +98,70 @@ def redeliveries(run: Run) -> int:
     ("hours", "again"), [(-21.9, True), (-22.1, False), (0.016, True), (0.018, False)]
 )
 def test_samples_that_would_be_kept_instead_are_not_delivered_again(
-    recorded: Run, settler: Settler, own_prometheus: PrometheusServer, hours: float, again: bool
+    recorded: Run,
+    verifier: SampleVerifier,
+    own_prometheus: PrometheusServer,
+    hours: float,
+    again: bool,
 ) -> None:
     """As it is too old by now, or in the future by a clock that was set back."""
     moved_ms = round(hours * 3600_000)
     for field in (Series.first_ms, Series.last_ms):
         Series.update({field: field + moved_ms}).execute()
     own_prometheus.lose_everything()
-    counts = settler.count(reload(recorded))
+    counts = verifier.count(reload(recorded))
     assert counts == (None if again else SampleCounts(9, 0, 2))
     assert redeliveries(recorded) == int(again)
 
 
 def test_what_is_lost_of_an_active_run_is_delivered_again_also_if_lost_half_way(
     recorded: Run,
-    settler: Settler,
+    verifier: SampleVerifier,
     own_prometheus: PrometheusServer,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("mlbench_master.recording.delivery.BATCH_BYTES", 100)
     for _ in range(2):
         own_prometheus.lose_everything()
-        settler.turn()
+        verifier.turn()
         assert redeliveries(recorded) == 1, "it counts for each start of Prometheus"
-        assert settler.delivery.deliver_waiting()
+        assert verifier.delivery.deliver_waiting()
         assert waiting_bytes(), "all of it was in one batch"
-    deliver_all(settler.delivery)
-    assert settler.count(reload(recorded)) == WHOLE
+    deliver_all(verifier.delivery)
+    assert verifier.count(reload(recorded)) == WHOLE
 
 
 def test_more_than_was_recorded_is_no_loss(
-    recorded: Run, settler: Settler, own_prometheus: PrometheusServer
+    recorded: Run, verifier: SampleVerifier, own_prometheus: PrometheusServer
 ) -> None:
     foreign = {"__name__": "mlbench_run_metric", "run_id": str(recorded.id), "metric": "extra"}
     newest = Series.select(fn.MAX(Series.last_ms)).scalar()
     assert write_labelled(own_prometheus.url, (foreign, [(newest, 1.0)])).status_code == 204
-    assert settler.count(reload(recorded)) == SampleCounts(9, 8, 2)
+    assert verifier.count(reload(recorded)) == SampleCounts(9, 8, 2)
     assert redeliveries(recorded) == 0
 
 
 def test_nothing_is_counted_while_prometheus_is_away(
-    recorded: Run, settler: Settler, own_prometheus: PrometheusServer
+    recorded: Run, verifier: SampleVerifier, own_prometheus: PrometheusServer
 ) -> None:
     own_prometheus.kill()
     with pytest.raises(PrometheusError):
-        settler.count(reload(recorded))
+        verifier.count(reload(recorded))
     record(recorded, line(time.time(), a=9))
     with pytest.raises(UnavailableError):
-        settler.count(reload(recorded))
+        verifier.count(reload(recorded))
     assert redeliveries(recorded) == 0
     assert Stream.select().where(Stream.delivered == 0).count() == 0
 
 
 def test_nothing_is_delivered_while_it_is_counted(
-    recorded: Run, settler: Settler, database: Database, monkeypatch: pytest.MonkeyPatch
+    recorded: Run, verifier: SampleVerifier, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Or Prometheus would have a sample that is not yet in the database."""
     deliverer: list[threading.Thread] = []
 
     def deliver() -> None:
-        deliver_all(settler.delivery)
+        deliver_all(verifier.delivery)
         database.close()  # this thread's connection
 
     def count_meanwhile(prometheus: PrometheusClient, run_id: int) -> SampleCounts:
@@ -167,10 +171,10 @@ def test_nothing_is_delivered_while_it_is_counted(
         deliverer[0].join(0.3)
         return count(prometheus, run_id)
 
-    monkeypatch.setattr(settling, "count", count_meanwhile)
-    assert settler.count(reload(recorded)) == WHOLE
+    monkeypatch.setattr(sample_verification, "count", count_meanwhile)
+    assert verifier.count(reload(recorded)) == WHOLE
     deliverer[0].join()
-    assert count(settler.prometheus, recorded.id) == SampleCounts(10, 8, 2)
+    assert count(verifier.prometheus, recorded.id) == SampleCounts(10, 8, 2)
 
 
 def test_a_run_that_is_asked_about_waits_for_no_others(
@@ -183,13 +187,13 @@ def test_a_run_that_is_asked_about_waits_for_no_others(
 
     def count_and_ask(prometheus: PrometheusClient, run_id: int) -> SampleCounts:
         if not counted:
-            master.settler.ask(ending)
+            master.verifier.ask(ending)
         counted.append(run_id)
         return count(prometheus, run_id)
 
-    monkeypatch.setattr(settling, "count", count_and_ask)
-    master.settler.recount()
-    master.settler.turn()
+    monkeypatch.setattr(sample_verification, "count", count_and_ask)
+    master.verifier.recount()
+    master.verifier.turn()
     assert counted[:3] == [old[0], ending, old[1]]
 
 
@@ -207,14 +211,14 @@ def test_samples_lost_right_after_the_end_are_delivered_again(master: Master) ->
     """As soon as Prometheus is back, though nothing was on its way to it meanwhile."""
     run = master.make_ended()
     master.server.lose_everything()
-    master.settler.turn()
+    master.verifier.turn()
     assert (reload(run).delivery, reload(run).redeliveries) == (None, 1)
     assert master.values(run) == ENDED.recorded, "what waits can be read"
-    master.settler.turn()
+    master.verifier.turn()
     assert reload(run).delivery is None, "it is not counted half delivered"
     deliver_all(master.delivery)
     assert master.values(run) == ENDED.recorded
-    master.settler.turn()
+    master.verifier.turn()
     assert (reload(run).delivery, reload(run).state) == (asdict(ENDED), "FINISHED")
 
 
@@ -256,10 +260,10 @@ def test_samples_lost_at_a_restart_after_late_blocks_were_merged_are_delivered_a
     master.server.kill()
     master.server.start()
     lost = count(master.prometheus, run.id).lost
-    master.settler.turn()
+    master.verifier.turn()
     assert reload(run).redeliveries == bool(lost)
     deliver_all(master.delivery)
-    master.settler.turn()
+    master.verifier.turn()
     assert (reload(run).delivery, reload(run).state) == (asdict(ENDED), "FINISHED")
     assert master.values(run) == ENDED.recorded
     if not lost:
@@ -274,10 +278,10 @@ def test_an_hour_after_the_end_a_run_is_counted_for_the_last_time(
     run, young = master.make_ended(), master.make_ended()
     age(run, seconds=seconds)
     for step in ("forget_some", "forget_delivered"):
-        with killed_at(f"mlbench_master.controller.settling.{step}"):
-            master.settler.turn()
+        with killed_at(f"mlbench_master.controller.sample_verification.{step}"):
+            master.verifier.turn()
         assert reload(run).settled_at is None
-    master.settler.turn()
+    master.verifier.turn()
     assert reload(run).settled_at == pytest.approx(time.time(), abs=10)
     assert reload(run).delivery == asdict(ENDED)
     assert reload(young).settled_at is None
@@ -293,16 +297,16 @@ def test_samples_missing_an_hour_later_are_delivered_again(master: Master) -> No
     """Of a Prometheus that says nothing of it, as one whose series were deleted."""
     run = master.make_ended()
     master.server.lose_everything()
-    master.settler._prometheus_began = master.prometheus.began()
+    master.verifier._prometheus_began = master.prometheus.began()
     age(run)
-    master.settler.turn()
+    master.verifier.turn()
     assert (reload(run).settled_at, reload(run).delivery) == (None, None)
     deliver_all(master.delivery)
-    master.settler.turn()
+    master.verifier.turn()
     assert reload(run).delivery == asdict(ENDED)
     assert reload(run).settled_at is None, "its archive is due again"
     master.sealer.turn()
-    master.settler.turn()
+    master.verifier.turn()
     assert reload(run).settled_at is not None
     assert Chunk.select().count() == 0
 
@@ -314,7 +318,7 @@ def test_each_prometheus_that_begins_empty_gets_all_of_an_active_run(master: Mas
     deliver_all(master.delivery)
     for _ in range(5):
         master.server.lose_everything()
-        master.settler.turn()
+        master.verifier.turn()
         deliver_all(master.delivery)
         assert master.values(run) == 2
 
@@ -322,13 +326,13 @@ def test_each_prometheus_that_begins_empty_gets_all_of_an_active_run(master: Mas
 def test_a_stopped_run_whose_count_disagrees_later_says_so(
     master: Master, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(settling, "_MOST_REDELIVERIES", 0)
+    monkeypatch.setattr(sample_verification, "_MOST_REDELIVERIES", 0)
     run = make_run(state="STOPPED", finished_at=time.time(), reason="why\nstderr")
     record(run, line(time.time(), a=1, b=2))
     deliver_all(master.delivery)
     master.server.lose_everything()
     for _ in range(2):
-        master.settler.turn()
+        master.verifier.turn()
         missing = "samples are missing: 2 recorded, 0 in Prometheus, 0 kept"
         assert reload(run).reason == f"why; {missing}\nstderr"
         assert reload(run).delivery == asdict(SampleCounts(2, 0, 0))
@@ -342,11 +346,11 @@ def test_a_run_can_be_deleted_while_it_waits_to_be_counted(master: Master) -> No
     record(run, line(time.time(), a=1))
     master.server.kill()
     with pytest.raises(Exception, match="refused"):
-        master.settler.turn()
+        master.verifier.turn()
     lifecycle.delete(reload(run))
     master.server.start()
-    master.settler.ask(run.id)
-    master.settler.turn()
+    master.verifier.ask(run.id)
+    master.verifier.turn()
     deliver_all(master.delivery)
     while deletion.sweep():
         pass
@@ -372,16 +376,16 @@ def test_no_query_finds_a_deleted_run(
     assert write_labelled(master.server.url, *written).status_code == 204
     lifecycle.delete(reload(run), keep_archive=keep_archive)
     master.sealer.turn()
-    master.settler.turn()
+    master.verifier.turn()
     assert master.prometheus.query(f'{{run_id="{run.id}"}}'), "workers may be scraped once more"
-    monkeypatch.setattr(settling, "_SCRAPED_SECONDS", -1.0)
-    master.settler.turn()
+    monkeypatch.setattr(sample_verification, "_SCRAPED_SECONDS", -1.0)
+    master.verifier.turn()
     left = [series.labels for series in master.prometheus.query(f'{{run_id="{run.id}"}}[30d]')]
     assert sorted(left, key=str) == sorted(foreign, key=str), "what others have by this number"
     assert master.values(other) == ENDED.recorded
     assert [row.run_id for row in DeletedRun.select()] == [run.id], "once more"
-    monkeypatch.setattr(settling, "_COMPACTED_SECONDS", -1.0)
-    master.settler.turn()
+    monkeypatch.setattr(sample_verification, "_COMPACTED_SECONDS", -1.0)
+    master.verifier.turn()
     assert DeletedRun.select().count() == 0
     kept = [path.name for path in (tmp_path / "archive").rglob("*")]
     assert (archive in kept) == keep_archive
@@ -390,20 +394,20 @@ def test_no_query_finds_a_deleted_run(
 def test_a_prometheus_that_deletes_nothing_keeps_the_series(
     master: Master, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(settling, "_SCRAPED_SECONDS", -1.0)
+    monkeypatch.setattr(sample_verification, "_SCRAPED_SECONDS", -1.0)
     run = master.make_ended()
     master.server.kill()
     lifecycle.delete(reload(run))
     with pytest.raises(PrometheusError):
-        master.settler.turn()
+        master.verifier.turn()
     master.server.start()
-    master.settler.turn()
+    master.verifier.turn()
     assert f"the series of the runs [{run.id}] stay as long as others" in caplog.text
     assert DeletedRun.select().count() == 0
 
 
 def test_runs_that_are_settled_cost_nothing(database: Database) -> None:
-    unsettled = Run.select(Run.id).where(Run.settled_at.is_null(), settling._is_due())
+    unsettled = Run.select(Run.id).where(Run.settled_at.is_null(), sample_verification._is_due())
     sql, values = unsettled.order_by(Run.id).sql()
     [plan, *_] = database.execute_sql(f"EXPLAIN QUERY PLAN {sql}", values).fetchall()
     assert "USING INDEX run_settled_at" in plan[-1]

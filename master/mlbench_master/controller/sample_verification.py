@@ -47,7 +47,7 @@ _OURS = (
 _YOUNG_MS = 22 * 3600 * 1000
 
 
-class Settler:
+class SampleVerifier:
     """Counts the runs that the controller asks about, and verifies those that have ended."""
 
     def __init__(
