@@ -20,7 +20,7 @@ from mlbench.contract.names import ACTIVE_STATES, RunState
 from mlbench.contract.words import swept
 from mlbench.evaluation.result import Figures
 from mlbench_master.database.connection import find_room, run_sql
-from mlbench_master.database.models import KeptSample, Pod, Rank, Run, Worker, run_owner
+from mlbench_master.database.models import Pod, Rank, Run, UnstorableSample, Worker, run_owner
 from mlbench_master.reading.counting import delivered_so_far
 from mlbench_master.recording.limits import describe_refused, waiting_bytes
 
@@ -125,7 +125,7 @@ class DatabaseCollector(Collector):
             (
                 "mlbench_kept_samples",
                 "Samples that Prometheus cannot store.",
-                KeptSample.select().count(),
+                UnstorableSample.select().count(),
             ),
         ]
         if room := find_room():

@@ -8,7 +8,7 @@ import pytest
 from falcon.testing import Result, TestClient
 from peewee import Database
 
-from mlbench_master.database.models import KeptSample, PostedBody, Run, SeriesName, run_owner
+from mlbench_master.database.models import PostedBody, Run, SeriesName, UnstorableSample, run_owner
 from mlbench_master.reading.counting import SampleCounts, count
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording.delivery import Delivery
@@ -50,7 +50,7 @@ def test_a_run_has_no_more_series_than_the_limit_and_says_so(
         assert reason(api, run) == f"{words}refused; {advice}"
         counted = count(prometheus, run.id)
         assert counted == SampleCounts(recorded=27, in_prometheus=26, kept=1)
-        [kept] = KeptSample.select().where(KeptSample.owner == run_owner(run.id))
+        [kept] = UnstorableSample.select().where(UnstorableSample.owner == run_owner(run.id))
         assert (kept.metric, kept.rank) == ("malformed", "0")
         assert kept.value.startswith(
             "981 samples of 981 series beyond the limit of 20 are refused: x20 @ 0, x21 @ 0, "

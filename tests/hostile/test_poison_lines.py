@@ -11,7 +11,7 @@ import pytest
 from falcon.testing import TestClient
 from peewee import Database, PostgresqlDatabase
 
-from mlbench_master.database.models import KeptSample, Run, Stream, run_owner
+from mlbench_master.database.models import Run, Stream, UnstorableSample, run_owner
 from mlbench_master.reading.counting import SampleCounts, count
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording import streams
@@ -86,7 +86,9 @@ def test_no_line_takes_all_memory_or_keeps_its_run_from_ending(
     counted = count(prometheus, run.id)
     assert not counted.lost
     assert counted.in_prometheus == 3, "not the good one, the last one, and the one of many bytes"
-    texts = [row.value for row in KeptSample.select().where(KeptSample.metric == "malformed")]
+    texts = [
+        row.value for row in UnstorableSample.select().where(UnstorableSample.metric == "malformed")
+    ]
     assert len(texts) == counted.kept >= 7
     assert all(len(text) < 5_000 for text in texts)
     assert_can_be_stopped_and_deleted(api, run)
@@ -110,7 +112,10 @@ def test_the_worst_batch_takes_bounded_memory_and_room(
     with peak_growth() as growth:
         deliver_all(delivery)
     assert growth[0] < 250 * MIB
-    assert KeptSample.select().where(KeptSample.owner == run_owner(run.id)).count() <= 10_001
+    assert (
+        UnstorableSample.select().where(UnstorableSample.owner == run_owner(run.id)).count()
+        <= 10_001
+    )
 
 
 @pytest.mark.slow
@@ -131,7 +136,7 @@ def test_a_line_that_the_database_refuses_is_kept_as_malformed(
         wait_for(nothing_waits)
     assert count(prometheus, other.id) == SampleCounts(1, 1, 0)
     assert count(prometheus, run.id) == SampleCounts(1_001, 1_000, 1)
-    [kept] = KeptSample.select().where(KeptSample.owner == run_owner(run.id))
+    [kept] = UnstorableSample.select().where(UnstorableSample.owner == run_owner(run.id))
     assert (kept.metric, kept.rank) == ("malformed", "0")
     assert kept.value.startswith("not delivered: ")
     assert "poison" in kept.value

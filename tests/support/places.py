@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import cramjam
 import httpx
 
-from mlbench_master.database.models import KeptSample, Stream, run_owner
+from mlbench_master.database.models import Stream, UnstorableSample, run_owner
 from mlbench_master.recording.remote_write import encode
 from tests.support.rows import time_series
 
@@ -51,7 +51,7 @@ def in_prometheus(url: str, run_id: int) -> Counter[Place]:
 
 
 def kept(run_id: int) -> Counter[Place]:
-    rows = KeptSample.select().where(KeptSample.owner == run_owner(run_id))
+    rows = UnstorableSample.select().where(UnstorableSample.owner == run_owner(run_id))
     return Counter(Place(row.metric, row.rank, row.time_us, row.value) for row in rows)
 
 

@@ -505,7 +505,7 @@ class SeriesName(_Table):
         primary_key = CompositeKey("owner", "metric", "rank")
 
 
-class KeptSample(_Table):
+class UnstorableSample(_Table):
     """A sample that Prometheus cannot store: a string, a refused time, a second one within 1 ms."""
 
     id = BigAutoField()
@@ -518,6 +518,7 @@ class KeptSample(_Table):
     metadata = JSONField(null=True)
 
     class Meta:
+        table_name = "keptsample"
         indexes = ((("owner", "metric", "rank", "time_us"), False),)
 
 
@@ -579,7 +580,7 @@ TABLES = (
         Stream,
         Chunk,
     ),
-    *(Series, SeriesName, KeptSample, Detail, PostedBody),
+    *(Series, SeriesName, UnstorableSample, Detail, PostedBody),
     *(Deletion, DeletedRun),
 )
 
@@ -587,7 +588,7 @@ TABLES = (
 WORDS = frozenset({"title", "tags", "note"})
 
 # Tables whose rows belong to an owner, and are deleted with it.
-OWNED = (Stream, Series, SeriesName, KeptSample, Detail, PostedBody)
+OWNED = (Stream, Series, SeriesName, UnstorableSample, Detail, PostedBody)
 
 
 def open_database(url: str, reserve_bytes: int = 0) -> Database:

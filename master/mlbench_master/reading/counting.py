@@ -7,7 +7,7 @@ from peewee import fn
 
 from mlbench.contract import names
 from mlbench.contract.records import Delivery
-from mlbench_master.database.models import KeptSample, Series, Stream, run_owner
+from mlbench_master.database.models import Series, Stream, UnstorableSample, run_owner
 from mlbench_master.reading.promql import PrometheusClient, quote
 from mlbench_master.reading.windows import Span
 
@@ -49,7 +49,7 @@ def delivered_so_far(run_id: int) -> SampleCounts:
     def total(table: type[Stream | Series], column: Any) -> int:
         return int(table.select(fn.SUM(column)).where(table.owner == owner).scalar() or 0)
 
-    kept = KeptSample.select().where(KeptSample.owner == owner).count()
+    kept = UnstorableSample.select().where(UnstorableSample.owner == owner).count()
     return SampleCounts(total(Stream, Stream.recorded), total(Series, Series.samples), kept)
 
 

@@ -12,12 +12,12 @@ from mlbench.contract.records import RunMetric
 from mlbench.contract.series import SeriesKey, series_name
 from mlbench_master.database.connection import run_sql
 from mlbench_master.database.models import (
-    KeptSample,
     Pod,
     Rank,
     Run,
     Series,
     Stream,
+    UnstorableSample,
     added_owner,
     archive_of,
     pod_owner,
@@ -155,7 +155,7 @@ def _posted_pods(names: Sequence[str]) -> set[str]:
         return _pods_in(Stream)
     # In the order in which samples move on, so that none is missed.
     waiting = _pods_in(Stream, Stream.delivered < Stream.size)
-    moved_on = (_pods_in(table, table.metric.in_(names)) for table in (KeptSample, Series))
+    moved_on = (_pods_in(table, table.metric.in_(names)) for table in (UnstorableSample, Series))
     return waiting.union(*moved_on)
 
 

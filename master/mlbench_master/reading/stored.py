@@ -13,7 +13,7 @@ from peewee import ModelSelect, fn
 
 from mlbench.contract.series import SeriesKey, spell
 from mlbench_master.database.connection import database, snapshot
-from mlbench_master.database.models import Deletion, Detail, KeptSample, Series, Stream
+from mlbench_master.database.models import Deletion, Detail, Series, Stream, UnstorableSample
 from mlbench_master.reading.points import (
     Annotation,
     Chunks,
@@ -145,7 +145,7 @@ class Stored:
         """Yield the kept samples of a series that are later than a time, in order of time."""
         if key not in self.kept:
             return
-        kept = KeptSample
+        kept = UnstorableSample
         query = _select(kept, self.owner, key, self.kept[key]).order_by(kept.time_us, kept.id)
         query = query.select(
             kept.time_us, kept.id, kept.value, kept.cumulative, kept.metadata
@@ -199,7 +199,7 @@ def load(owner: str, selection: Selection = _ALL) -> Stored:
             owner,
             delivered,
             _load_waiting(owner, selection, last_ms),
-            _newest_ids(KeptSample, owner, selection),
+            _newest_ids(UnstorableSample, owner, selection),
             _newest_ids(Detail, owner, selection),
             selection,
         )

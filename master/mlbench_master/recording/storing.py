@@ -8,7 +8,7 @@ from peewee import chunked
 
 from mlbench.contract.series import SeriesKey, spell
 from mlbench_master.database.connection import run_many
-from mlbench_master.database.models import Detail, KeptSample, Stream
+from mlbench_master.database.models import Detail, Stream, UnstorableSample
 from mlbench_master.recording.plan import Plan
 from mlbench_master.recording.samples import Sample
 from mlbench_master.recording.streams import POSTED
@@ -62,7 +62,7 @@ def _store_details(stream: Stream, sent: Mapping[SeriesKey, Sequence[Sample]]) -
 
 def keep(owner: str, samples: Iterable[Sample]) -> None:
     """Store samples that Prometheus cannot hold."""
-    kept = KeptSample
+    kept = UnstorableSample
     place = (kept.owner, kept.metric, kept.rank, kept.time_us)
     fields = (*place, kept.value, kept.cumulative, kept.metadata)
     rows = ((owner, *one[:3], spell(one.value), one.cumulative, one.metadata) for one in samples)

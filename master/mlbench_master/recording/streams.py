@@ -17,9 +17,9 @@ from mlbench_master.database.group_commit import PATIENT_SECONDS, GroupCommit
 from mlbench_master.database.models import (
     Chunk,
     Detail,
-    KeptSample,
     Series,
     Stream,
+    UnstorableSample,
     find_run,
     run_owner,
 )
@@ -302,7 +302,7 @@ def rewind(owner: str) -> bool:
         Stream.update(delivered=0, recorded=0).where(
             Stream.id.in_([s.id for s in streams])
         ).execute()
-        for table in (Series, KeptSample, Detail):
+        for table in (Series, UnstorableSample, Detail):
             table.delete().where(table.owner == owner).execute()
         # Malformed lines and samples beyond the limit of series are counted again.
         if (run := find_run(owner)) is not None:

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from mlbench_master.database.models import KeptSample, Run, Stream, run_owner
+from mlbench_master.database.models import Run, Stream, UnstorableSample, run_owner
 from mlbench_master.reading.counting import SampleCounts, count
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording.delivery import Delivery
@@ -42,6 +42,6 @@ def test_a_sample_that_is_missing_anywhere_is_missed(
     # As if it had been in the ledger, but not in Prometheus.
     Stream.update(recorded=Stream.recorded + 1).where(Stream.id == stream.id).execute()
     assert count(prometheus, counted.id) == SampleCounts(7, 5, 1)
-    KeptSample.delete().where(KeptSample.owner == owner).execute()
+    UnstorableSample.delete().where(UnstorableSample.owner == owner).execute()
     counts = count(prometheus, counted.id)
     assert (counts, counts.lost) == (SampleCounts(7, 5, 0), 2)

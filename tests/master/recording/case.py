@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from mlbench.contract.series import spell
-from mlbench_master.database.models import Detail, KeptSample, Run, run_owner
+from mlbench_master.database.models import Detail, Run, UnstorableSample, run_owner
 from mlbench_master.reading.counting import SampleCounts, count
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording.delivery import Delivery
@@ -103,7 +103,7 @@ class Case(Recorder):
         details = Detail.select().where(Detail.owner == run_owner(self.run.id))
         given = [one[1:] for detail in details for one in detail.samples]
         assert given == [[False, {"of": ["one"]}]] * self.rounds
-        notes = KeptSample.select().where(KeptSample.owner == run_owner(self.run.id))
-        assert [note.metadata for note in notes.where(KeptSample.metric == "note")] == (
+        notes = UnstorableSample.select().where(UnstorableSample.owner == run_owner(self.run.id))
+        assert [note.metadata for note in notes.where(UnstorableSample.metric == "note")] == (
             ["m"] * self.rounds
         )

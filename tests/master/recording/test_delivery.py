@@ -5,7 +5,7 @@ import time
 import pytest
 from peewee import Database
 
-from mlbench_master.database.models import Chunk, KeptSample, Run, Series, Stream, run_owner
+from mlbench_master.database.models import Chunk, Run, Series, Stream, UnstorableSample, run_owner
 from mlbench_master.reading.counting import SampleCounts, count
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording import delivery as module
@@ -19,8 +19,8 @@ pytestmark = pytest.mark.both_databases
 
 
 def kept(run: Run) -> list[tuple[str, str]]:
-    rows = KeptSample.select().where(KeptSample.owner == run_owner(run.id))
-    return [(row.metric, row.value) for row in rows.order_by(KeptSample.id)]
+    rows = UnstorableSample.select().where(UnstorableSample.owner == run_owner(run.id))
+    return [(row.metric, row.value) for row in rows.order_by(UnstorableSample.id)]
 
 
 def assert_counts(prometheus: PrometheusClient, run: Run, sent: int, kept: int) -> None:
@@ -121,4 +121,4 @@ def test_a_deleted_run_is_skipped(run: Run, delivery: Delivery, database: Databa
     assert delivery._deliver([stream]) == 0
     assert other.id is not None
     assert not Series.select().exists()
-    assert not KeptSample.select().exists()
+    assert not UnstorableSample.select().exists()

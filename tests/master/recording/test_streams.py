@@ -7,7 +7,15 @@ import time
 import pytest
 
 from mlbench.contract.names import StreamName
-from mlbench_master.database.models import Chunk, Detail, KeptSample, Run, Series, Stream, run_owner
+from mlbench_master.database.models import (
+    Chunk,
+    Detail,
+    Run,
+    Series,
+    Stream,
+    UnstorableSample,
+    run_owner,
+)
 from mlbench_master.recording import streams
 from mlbench_master.recording.delivery import Delivery
 from mlbench_master.recording.samples import Sample
@@ -128,7 +136,8 @@ def delivered(run: Run, delivery: Delivery) -> Run:
 def ledger(owner: str) -> list[int]:
     """Return how many rows there are about where an owner's samples are."""
     return [
-        table.select().where(table.owner == owner).count() for table in (Series, KeptSample, Detail)
+        table.select().where(table.owner == owner).count()
+        for table in (Series, UnstorableSample, Detail)
     ]
 
 
@@ -136,7 +145,7 @@ def test_rewinding_has_all_samples_delivered_again(delivered: Run) -> None:
     owner, other = run_owner(delivered.id), make_run()
     unrelated = record(other, b"a\n")
     assert streams.advance(unrelated, 2, 1)
-    KeptSample.create(owner=run_owner(other.id), metric="a", rank="", time_us=1, value="x")
+    UnstorableSample.create(owner=run_owner(other.id), metric="a", rank="", time_us=1, value="x")
     assert ledger(owner) == [3, 1, 1]
     assert streams.rewind(owner)
     assert ledger(owner) == [0, 0, 0]

@@ -13,12 +13,12 @@ from mlbench_master.database.models import (
     Chunk,
     Deletion,
     Detail,
-    KeptSample,
     Rank,
     Run,
     Series,
     SeriesName,
     Stream,
+    UnstorableSample,
     run_owner,
 )
 from mlbench_master.errors import ConflictError, NotFoundError
@@ -136,7 +136,7 @@ def test_deletion_takes_all_of_one_run_and_nothing_of_another(database: Database
         series = {"owner": owner, "metric": "a", "rank": ""}
         Series.create(**series, first_ms=1, last_ms=2)
         SeriesName.create(**series)
-        KeptSample.create(**series, time_us=1, value="text")
+        UnstorableSample.create(**series, time_us=1, value="text")
         Detail.create(**series, first_ms=1, last_ms=2, samples=[])
     before = {table: table.select().count() for table in (Run, Rank, Chunk, *OWNED)}
     assert all(before.values())
