@@ -18,7 +18,7 @@ from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.recording import files as run_files
 from mlbench_master.recording import streams
 from mlbench_master.recording.delivery import Delivery
-from mlbench_master.recording.posting import append_posted, open_posted
+from mlbench_master.recording.ingest import append_posted, open_posted
 from mlbench_master.recording.remote_write import RemoteWriter, TimeSeries, encode_labels
 from mlbench_master.recording.samples import Sample, to_posted_lines
 from mlbench_master.recording.streams import METRICS, StreamKey

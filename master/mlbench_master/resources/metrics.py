@@ -19,9 +19,9 @@ from mlbench_master.reading import formats
 from mlbench_master.reading.formats import Answer, Owner
 from mlbench_master.reading.selection import AFTER_ALL_US, BEFORE_ALL_US, Selection
 from mlbench_master.reading.series import SeriesReader
-from mlbench_master.recording import posting
+from mlbench_master.recording import ingest
+from mlbench_master.recording.ingest import MAX_SAMPLES, PostedSample
 from mlbench_master.recording.limits import SeriesLimit, Spool
-from mlbench_master.recording.posting import MAX_SAMPLES, PostedSample
 from mlbench_master.results.query import line_of
 from mlbench_master.runs import lifecycle
 
@@ -148,10 +148,10 @@ class MetricsResource:
         posted = read_bodies(req, PostedSample, MAX_SAMPLES)
         self.spool.check_room()
         if isinstance(posted, list):
-            posting.store(posted, self.limit)
+            ingest.store(posted, self.limit)
             resp.media = Count(len(posted))
         else:
-            posting.store([posted], self.limit)
+            ingest.store([posted], self.limit)
             # Written by hand, because building the record takes ten times as long.
             fields = {name: part for name, part in posted if part is not None}
             date = times.to_text(times.to_microseconds(posted.date))
@@ -169,7 +169,7 @@ class MetricsResource:
         """Return the series of a pod or a run."""
         selection, format_, title = _selection(req), _FORMAT.read(req), owner
         if _OF_ONE.read(req) == "pod":
-            content = Owner("pod", posting.find_pod(owner), self.reader.pod(owner, selection))
+            content = Owner("pod", ingest.find_pod(owner), self.reader.pod(owner, selection))
         else:
             run_id = parse_whole_number(owner)
             if run_id is None:

@@ -17,9 +17,9 @@ from mlbench_master.database.models import (
     run_owner,
 )
 from mlbench_master.errors import NotFoundError
-from mlbench_master.recording import posting
+from mlbench_master.recording import ingest
+from mlbench_master.recording.ingest import PostedSample
 from mlbench_master.recording.limits import SeriesLimit
-from mlbench_master.recording.posting import PostedSample
 from mlbench_master.recording.samples import MAX_METADATA_BYTES, Sample, parse_posted
 from mlbench_master.recording.streams import POSTED, read
 from mlbench_master.runs import deletion, lifecycle
@@ -29,7 +29,7 @@ OLD = "2018-08-03T09:21:29.347960Z"
 
 
 def store(*posted: PostedSample) -> None:
-    posting.store(posted, SeriesLimit(10_000))
+    ingest.store(posted, SeriesLimit(10_000))
 
 
 def sample(run: Run, **fields: Any) -> PostedSample:
