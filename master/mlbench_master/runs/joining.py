@@ -20,7 +20,7 @@ from mlbench_master.notify import notify
 from mlbench_master.pools.base import RUNNING
 from mlbench_master.recording import streams
 from mlbench_master.runs import clock, join_tokens
-from mlbench_master.runs.feasible import check_workers
+from mlbench_master.runs.admission import check_workers
 from mlbench_master.runs.reachability import read_reachability
 from mlbench_master.runs.requests import Command, DisplayName, Folder, Word, kubernetes_name
 from mlbench_master.settings import Limits

@@ -32,8 +32,8 @@ from mlbench_master.notify import notify
 from mlbench_master.reading.counting import delivered_so_far
 from mlbench_master.recording.limits import waiting_bytes
 from mlbench_master.runs import faults
+from mlbench_master.runs.admission import validate_against_limits
 from mlbench_master.runs.describing import reason_of
-from mlbench_master.runs.feasible import check_feasible
 from mlbench_master.runs.requests import RunRequest, kubernetes_name
 from mlbench_master.settings import Limits
 
@@ -66,7 +66,7 @@ def create(
         ConflictError: another run is active, and the request does not queue (409).
         NoRoomError: the disk is too full for logs and samples (503).
     """
-    check_feasible(order, limits)
+    validate_against_limits(order, limits)
     check_room()
     with exclusive(STATE):
         active = Run.rows(_OCCUPYING, *ACTIVE_STATES, limits.concurrent_runs)

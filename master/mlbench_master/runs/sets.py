@@ -28,7 +28,7 @@ from mlbench_master.errors import BadFieldError, ConflictError, NotFoundError, R
 from mlbench_master.http.fields import describe as describe_error
 from mlbench_master.notify import notify
 from mlbench_master.runs import faults, lifecycle
-from mlbench_master.runs.feasible import check_feasible
+from mlbench_master.runs.admission import validate_against_limits
 from mlbench_master.runs.requests import NextRunRequest, RunRequest, SetRequest
 from mlbench_master.settings import Limits
 from mlbench_master.times import seconds_to_text
@@ -53,7 +53,7 @@ def register(order: SetRequest, limits: Limits) -> RunSet:
         _check_keys(shared, place.swept)
         with _naming(place.swept):
             run = _order_of(shared, place, name)
-            check_feasible(run, limits)
+            validate_against_limits(run, limits)
             if run.faults and place.seed is None:
                 raise BadFieldError(
                     "faults", "schedules are drawn from seeds, which this task does not take"

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from mlbench_master.errors import BadFieldError
-from mlbench_master.runs.feasible import check_feasible
+from mlbench_master.runs.admission import validate_against_limits
 from mlbench_master.runs.requests import RunRequest, kubernetes_name
 from mlbench_master.settings import Limits
 
@@ -31,7 +31,7 @@ def test_a_name_is_enough() -> None:
     assert found.task.name == "digits"
     assert (found.num_workers, found.num_cpus, found.all_args) == (2, None, {})
     assert (found.backend_name, found.runs_on_all) == ("gloo", True)
-    check_feasible(found, LIMITS)
+    validate_against_limits(found, LIMITS)
 
 
 BAD: dict[str, list[Any]] = {
@@ -127,7 +127,7 @@ def test_cores_may_be_in_the_notation_of_kubernetes() -> None:
 
 def test_a_custom_command_may_have_a_folder_a_seed_and_a_deadline() -> None:
     found = order(working_dir="/home/me/my code", seed="7", deadline_seconds="0.5", **CUSTOM)
-    check_feasible(found, LIMITS)
+    validate_against_limits(found, LIMITS)
     assert (found.working_dir, found.seed, found.deadline_seconds) == ("/home/me/my code", 7, 0.5)
     assert found.all_args == {}
 
@@ -145,14 +145,14 @@ def test_a_custom_command_may_have_a_folder_a_seed_and_a_deadline() -> None:
 )
 def test_ranks_that_run_the_command(fields: dict[str, str], backend: str, on_all: bool) -> None:
     found = order(**CUSTOM | fields)
-    check_feasible(found, LIMITS)
+    validate_against_limits(found, LIMITS)
     assert found.task is None
     assert (found.backend_name, found.runs_on_all) == (backend, on_all)
 
 
 def test_seed_and_light_goal_are_arguments_of_the_task() -> None:
     found = order(benchmark="digits", seed=7, light_target=True, args={"epochs": 3})
-    check_feasible(found, LIMITS)
+    validate_against_limits(found, LIMITS)
     assert found.all_args == {"goal": "90", "seed": "7", "epochs": "3"}
     assert order(seed=7, args={"seed": 7}).all_args == {"seed": "7"}
 
@@ -182,7 +182,7 @@ def test_seed_and_light_goal_are_arguments_of_the_task() -> None:
 )
 def test_names_of_tasks_and_images(fields: dict[str, Any], name: str, args: dict[str, str]) -> None:
     found = order(**fields)
-    check_feasible(found, LIMITS)
+    validate_against_limits(found, LIMITS)
     assert found.task is not None
     assert (found.task.name, found.all_args, found.is_custom) == (name, args, False)
 
@@ -204,7 +204,7 @@ def test_a_task_is_told_its_backend_and_device_on_every_rank(
     fields: dict[str, Any], backend: str, args: dict[str, str]
 ) -> None:
     found = order(**fields)
-    check_feasible(found, Limits(gpus=1, backends=("gloo", "nccl", "mpi")))
+    validate_against_limits(found, Limits(gpus=1, backends=("gloo", "nccl", "mpi")))
     assert (found.backend_name, found.all_args) == (backend, args)
     assert found.runs_on_all
 
@@ -340,7 +340,7 @@ def test_orders_beyond_the_limits_are_refused(
     limits: Limits, fields: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(BadFieldError) as refused:
-        check_feasible(order(**fields), limits)
+        validate_against_limits(order(**fields), limits)
     assert str(refused.value).startswith(message)
 
 
@@ -358,12 +358,12 @@ def test_orders_beyond_the_limits_are_refused(
     ],
 )
 def test_orders_within_the_limits_are_taken(limits: Limits, fields: dict[str, Any]) -> None:
-    check_feasible(order(**fields), limits)
+    validate_against_limits(order(**fields), limits)
 
 
 def test_mlbenchs_own_bandwidth_asks_for_nothing_where_there_is_no_limit() -> None:
     """Its client sends 1000 whenever its user says nothing."""
-    check_feasible(order(max_bandwidth="1000"), HERE)
+    validate_against_limits(order(max_bandwidth="1000"), HERE)
     assert order(max_bandwidth=1000).wanted_bandwidth(LIMITS) is None
     assert order(max_bandwidth=1000).wanted_bandwidth(Limits(bandwidth=2000)) == 1000
 

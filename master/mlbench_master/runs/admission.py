@@ -18,7 +18,7 @@ _MIN_BANDWIDTH = 0.1
 """Smallest bandwidth in Mbit/s with which training still works."""
 
 
-def check_feasible(order: RunRequest, limits: Limits) -> None:
+def validate_against_limits(order: RunRequest, limits: Limits) -> None:
     """Check that the pool can provide what a request asks for.
 
     Raises:
