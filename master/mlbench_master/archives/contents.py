@@ -15,7 +15,7 @@ from mlbench_master.reading import files
 from mlbench_master.reading.points import Points, Reader
 from mlbench_master.reading.selection import NamedSeries
 from mlbench_master.reading.stored import Stored
-from mlbench_master.runs import autopsies, describing, events, manifest, profiles, sets
+from mlbench_master.runs import autopsies, events, manifest, presenters, profiles, sets
 
 # Columns that tell of the archive itself, or may change without the run.
 _NOT_SEALED = {
@@ -28,7 +28,7 @@ SealedSeries = Iterator[tuple[SeriesName, Iterator[Piece]]]
 
 def documents(run: Run, result: Result) -> dict[str, Any]:
     """Return what the API answers of a run, and the rows of the database that it is made of."""
-    of_run = describing.describe(run).to_fields()
+    of_run = presenters.describe(run).to_fields()
     content = {
         "installation": socket.gethostname(),
         "run": {name: value for name, value in of_run.items() if name not in _NOT_SEALED},

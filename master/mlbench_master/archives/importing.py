@@ -28,7 +28,7 @@ from mlbench_master.reading.files import listed_in
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.results.query import result_of
-from mlbench_master.runs import autopsies, describing, events, lifecycle, manifest, profiles
+from mlbench_master.runs import autopsies, events, lifecycle, manifest, presenters, profiles
 from mlbench_master.runs.requests import NAME, check_display_name
 
 _MOST_BYTES = 64 << 20
@@ -129,7 +129,7 @@ def _store(archive: Archive) -> tuple[Run, bool]:
         # All that is told of a run can be told of this one, or it is not stored.
         listed_in(record)
         profiles.listed_in(record)
-        RunRecord.from_fields(describing.describe(run).to_fields())
+        RunRecord.from_fields(presenters.describe(run).to_fields())
         Manifest.from_fields(manifest.build(run).to_fields())
         events.events_of(run)
     return run, True

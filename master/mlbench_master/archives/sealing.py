@@ -31,7 +31,7 @@ from mlbench_master.reading.series import SeriesReader
 from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.recording import streams
 from mlbench_master.results.query import energy_of, result_of
-from mlbench_master.runs import describing
+from mlbench_master.runs import presenters
 
 log = logging.getLogger(__name__)
 
@@ -100,7 +100,7 @@ class Sealer:
         result = result_of(self.reader, run)
         figures = asdict(figures_of(result))
         store(run, energy_joules=run.energy_joules, figures=figures)
-        if result.target == describing.goal_of(run) and result.time_to_accuracy is None:
+        if result.target == presenters.goal_of(run) and result.time_to_accuracy is None:
             store(run, goal_reached_at=None, goal_train_seconds=None)
         if (reached := result.time_to_accuracy) is not None and run.started_at is not None:
             at, seconds = run.started_at + reached.wall_seconds, reached.training_seconds

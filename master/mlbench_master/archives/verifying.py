@@ -23,7 +23,7 @@ from mlbench_master.reading.selection import Selection
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.recording.remote_write import RemoteWriter, TimeSeries
 from mlbench_master.recording.samples import encoded_labels
-from mlbench_master.runs import describing
+from mlbench_master.runs import presenters
 
 # Prometheus takes samples that are 24 hours older than its newest one.
 _YOUNG_SECONDS = 23 * 3600.0
@@ -73,7 +73,7 @@ class Verifier:
             problems += self._check_files(run)
         return Verification(
             *(run.id, run.archive, run.archive_sha256, run.delivery, tuple(problems), restored),
-            added=describing.added_to(run),
+            added=presenters.added_to(run),
         )
 
     def _check_files(self, run: Run) -> list[str]:

@@ -12,7 +12,7 @@ from mlbench_master.archives.verifying import Verifier
 from mlbench_master.http.bodies import offer_file, read_to_file
 from mlbench_master.openapi.operation import flag, operation
 from mlbench_master.reading.series import SeriesReader
-from mlbench_master.runs import describing, lifecycle
+from mlbench_master.runs import lifecycle, presenters
 from mlbench_master.serving.buffered import BufferedSocket
 
 _ZIP = "application/zip"
@@ -52,7 +52,7 @@ class ArchivesResource:
             buffered = req.env.get("gunicorn.socket")
             is_gone = isinstance(buffered, BufferedSocket) and (lambda: buffered.is_gone)
             run, added = importing.import_archive(self.reader, file, is_gone or (lambda: False))
-        resp.media = Imported(describing.describe(lifecycle.find(run.id)), added)
+        resp.media = Imported(presenters.describe(lifecycle.find(run.id)), added)
 
     @operation(
         "get_archive",

@@ -19,7 +19,7 @@ from mlbench_master.http.bodies import read_body
 from mlbench_master.http.original import OriginalRunRequest, fit, is_original, listed
 from mlbench_master.openapi.operation import flag, names, one_of, operation, parsed, text, whole
 from mlbench_master.reading.store import ArchiveStore
-from mlbench_master.runs import columns, describing, groups, lifecycle, listing, manifest, words
+from mlbench_master.runs import columns, groups, lifecycle, listing, manifest, presenters, words
 from mlbench_master.runs.events import events_of
 from mlbench_master.runs.query import ANY
 from mlbench_master.runs.query import parse as parse_query
@@ -123,7 +123,7 @@ class RunsResource:
         else:
             request, adjustments = read_body(req, RunRequest), ""
         run = lifecycle.create(request, self.limits, adjustments=adjustments)
-        resp.media = describing.describe(run)
+        resp.media = presenters.describe(run)
 
     @operation("count_runs", "The counts.", RunCounts, parameters=(_QUERY,))
     def on_get_counts(self, req: Request, resp: Response) -> None:
@@ -192,7 +192,7 @@ class RunsResource:
         run = lifecycle.find(run_id)
         lifecycle.check_own(run)
         lifecycle.stop(run)
-        resp.media = describing.describe(lifecycle.find(run_id))
+        resp.media = presenters.describe(lifecycle.find(run_id))
 
     @operation("get_events", "The events, in order of time.", list[RunEvent])
     def on_get_events(self, req: Request, resp: Response, run_id: int) -> None:

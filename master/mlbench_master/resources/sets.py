@@ -8,7 +8,7 @@ from mlbench.contract.records import Run, RunSet
 from mlbench.contract.sweeps import SetAnalysis
 from mlbench_master.http.bodies import read_body
 from mlbench_master.openapi.operation import operation
-from mlbench_master.runs import describing, sets
+from mlbench_master.runs import presenters, sets
 from mlbench_master.runs.requests import NextRunRequest, SetRequest
 from mlbench_master.settings import Limits
 
@@ -59,4 +59,4 @@ class SetsResource:
     def on_post_runs(self, req: Request, resp: Response, name: str) -> None:
         """Request the run for a place of a benchmark set."""
         run = sets.order_run(name, read_body(req, NextRunRequest), self.limits)
-        resp.media = describing.describe(run)
+        resp.media = presenters.describe(run)

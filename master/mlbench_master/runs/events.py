@@ -11,8 +11,8 @@ from mlbench.evaluation.inputs import InjectedFault
 from mlbench.report import figures
 from mlbench_master.database.models import Rank, Run
 from mlbench_master.runs import autopsies
-from mlbench_master.runs.describing import STOPPED_BY, added_to, note_of, reason_of
 from mlbench_master.runs.faults import LATE_SECONDS
+from mlbench_master.runs.presenters import STOPPED_BY, added_to, note_of, reason_of
 from mlbench_master.times import seconds_to_text
 
 _ORDER = {kind: place for place, kind in enumerate(get_args(EventKind))}

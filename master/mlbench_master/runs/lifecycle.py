@@ -33,7 +33,7 @@ from mlbench_master.reading.counting import delivered_so_far
 from mlbench_master.recording.limits import waiting_bytes
 from mlbench_master.runs import faults
 from mlbench_master.runs.admission import validate_against_limits
-from mlbench_master.runs.describing import reason_of
+from mlbench_master.runs.presenters import reason_of
 from mlbench_master.runs.requests import RunRequest, kubernetes_name
 from mlbench_master.settings import Limits
 

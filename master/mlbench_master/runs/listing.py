@@ -11,7 +11,7 @@ from peewee import ColumnBase, Expression, fn
 from mlbench.contract import records
 from mlbench_master.database.connection import database, snapshot
 from mlbench_master.database.models import Rank, Run
-from mlbench_master.runs import columns, describing
+from mlbench_master.runs import columns, presenters
 from mlbench_master.runs.query import ANY, Query, Term
 
 # One string, because searching each column takes twice as long. Words have no line breaks.
@@ -92,7 +92,7 @@ def describe_all(runs: Sequence[Run]) -> list[records.Run]:
         places = database.execute(rows.group_by(Run.set_name, Run.place))
         newest = {(name, place): run_id for name, place, run_id in places}
     described = []
-    for run in describing.describe_all(runs):
+    for run in presenters.describe_all(runs):
         replacement = newest.get((run.set_name, run.place), 0)
         described.append(replace(run, replaced_by=replacement) if replacement > run.id else run)
     return described

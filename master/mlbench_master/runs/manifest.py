@@ -9,7 +9,7 @@ from mlbench.contract.records import Limits, Machine, Manifest, RankOnMachine, V
 from mlbench.evaluation.official_rules import division, rule_violations
 from mlbench_master.database.models import Rank, Run
 from mlbench_master.recording import not_recorded
-from mlbench_master.runs import describing
+from mlbench_master.runs import presenters
 from mlbench_master.times import seconds_to_text
 
 
@@ -26,10 +26,10 @@ def build(run: Run) -> Manifest:
         "run_id": run.id,
         "division": division(row),
         "departures": tuple(rule_violations(row, machines)),
-        "goal": describing.goal_of(run),
+        "goal": presenters.goal_of(run),
         "not_recorded": not_recorded.describe(run),
         "data": {name: value for name, value in settings.items() if name.startswith("data")},
-        "limits": Limits(**describing.columns_of(run, Limits)),
+        "limits": Limits(**presenters.columns_of(run, Limits)),
         "attempts": run.attempt,
         "created_at": seconds_to_text(run.created_at),
         "started_at": seconds_to_text(run.started_at),
@@ -38,7 +38,7 @@ def build(run: Run) -> Manifest:
         "machines": _machines(ranks),
         "ranks": tuple(map(_rank_record, ranks)),
     }
-    return Manifest(**describing.columns_of(run, Manifest) | others)
+    return Manifest(**presenters.columns_of(run, Manifest) | others)
 
 
 def _machines(ranks: Sequence[Rank]) -> tuple[Machine, ...]:

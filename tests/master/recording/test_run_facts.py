@@ -11,7 +11,7 @@ from mlbench_master.database.models import Rank, Run, Stream, pod_owner, run_own
 from mlbench_master.recording.delivery import Delivery
 from mlbench_master.recording.run_facts import store_facts
 from mlbench_master.recording.samples import Sample, Settings, read_machine
-from mlbench_master.runs import describing
+from mlbench_master.runs import presenters
 from mlbench_master.runs.events import events_of
 from tests.support.rows import QUIET, make_ranks, post, record
 from tests.support.rows import deliver_all as deliver
@@ -135,7 +135,7 @@ def test_processes_have_ranks_and_begin_anew(run: Run, delivery: Delivery) -> No
     record(run, process(3, 1, 1763683204.0), rank=1)
     deliver(delivery)
     row = Run.get_by_id(run.id)
-    described = describing.describe(row)
+    described = presenters.describe(row)
     assert (row.num_workers, described.world_size) == (2, 4)
     assert [rank.processes for rank in described.ranks] == [(0,), (2, 3)]
     [event] = [event for event in events_of(row) if event.kind == "restarted"]

@@ -16,7 +16,7 @@ from mlbench_master.database.models import Pod, Rank, Run, Worker
 from mlbench_master.errors import BadFieldError, ConflictError
 from mlbench_master.pools.base import PodStatus
 from mlbench_master.recording import streams
-from mlbench_master.runs import clock, describing, lifecycle
+from mlbench_master.runs import clock, lifecycle, presenters
 from mlbench_master.runs.events import events_of
 from mlbench_master.runs.joining import JoinRequest, join
 from mlbench_master.runs.requests import RunRequest
@@ -69,7 +69,7 @@ def test_the_first_orders_the_run(database: Database) -> None:
     assert (rank.worker, rank.pod_uid) == (joined.pod, JOB["uid"])
     pod = Pod.get_by_id(joined.pod)
     assert (pod.external, pod.node, pod.phase) == (True, "node-0", "Running")
-    described = describing.describe(run)
+    described = presenters.describe(run)
     assert (described.launcher, described.ranks[0].pod) == ("slurm", joined.pod)
 
 

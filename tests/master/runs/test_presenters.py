@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from peewee import Database
 
-from mlbench_master.runs import describing
+from mlbench_master.runs import presenters
 from tests.support.rows import make_ranks, make_run
 
 pytestmark = pytest.mark.both_databases
@@ -27,14 +27,14 @@ def test_code_that_recorded_nothing_is_told_how(
 ) -> None:
     counted = {"recorded": recorded, "in_prometheus": recorded, "kept": 0}
     run = make_run(**{"benchmark": "", "state": "FINISHED", "delivery": counted, **fields})
-    assert describing.reason_of(run).partition(",")[0] == said
+    assert presenters.reason_of(run).partition(",")[0] == said
 
 
 def test_code_that_recorded_nothing_is_told_the_line_of_its_library(database: Database) -> None:
     run = make_run(benchmark="", state="FINISHED", delivery={"recorded": 0})
     packages = {"keras": "3.12.0", "numpy": "2.4.6"}
     make_ranks(run, machine={"python": "3.11.7", "packages": packages})
-    [summary, how, *_, keras] = describing.reason_of(run).split("\n\n")
+    [summary, how, *_, keras] = presenters.reason_of(run).split("\n\n")
     assert summary == "it recorded nothing, so there is no result"
     assert how.endswith(", after MLBench is installed in its Python:")
     assert keras.strip() == "Keras: callbacks=[mlbench.integrations.keras.MLBenchCallback()]"
@@ -43,11 +43,11 @@ def test_code_that_recorded_nothing_is_told_the_line_of_its_library(database: Da
 def test_many_runs_in_any_order_have_their_ranks(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(describing, "_MAX_IDS", 2)
+    monkeypatch.setattr(presenters, "_MAX_IDS", 2)
     first, second, third = (make_run() for _ in range(3))
     for run in (first, second, third):
         make_ranks(run)
-    described = describing.describe_all([second, third, first])
+    described = presenters.describe_all([second, third, first])
     assert [(run.id, len(run.ranks)) for run in described] == [
         (second.id, 2),
         (third.id, 2),
