@@ -21,7 +21,7 @@ from mlbench_master.migrations import (
     OlderSchemaError,
     bring_up_to_date,
 )
-from mlbench_master.runs.describing import describe_all
+from mlbench_master.runs.presenters import describe_all
 
 BASELINE = "0012_baseline"
 _RELEASED = Path(__file__).parent / "released"
