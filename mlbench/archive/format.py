@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 SUFFIX = ".mlbench"
 ADDED_SUFFIX = f".added{SUFFIX}"
-WORDS_SUFFIX = ".words"
+ANNOTATIONS_SUFFIX = ".annotations.json"
 """Suffix of the file next to an archive with the user's annotations of its runs."""
 RUN, ROWS, AUTOPSIES = "run.json", "rows.json", "autopsies.json"
 """Members with the API's description of the run, its database rows, and its hang diagnoses."""

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from mlbench.archive import SUFFIX, WORDS_SUFFIX, bundle, file_stem, signature
+from mlbench.archive import ANNOTATIONS_SUFFIX, SUFFIX, bundle, file_stem, signature
 from mlbench.cli.common import (
     JsonOption,
     UsageError,
@@ -25,7 +25,7 @@ from mlbench.cli.common import (
 from mlbench.client import ApiClient
 from mlbench.contract.distribution import how_to_install
 from mlbench.contract.errors import ApiError
-from mlbench.contract.records import Run, RunSet, Words
+from mlbench.contract.records import Annotations, Run, RunSet
 from mlbench.contract.words import count
 from mlbench.evaluation import sandbox
 from mlbench.local.home import replacing
@@ -90,7 +90,9 @@ def export(
 
 def import_(files: FilesArgument, json: JsonOption = False) -> None:
     """Import exported runs, read only."""
-    words_of = {job: words for file in files for job, words in _read_words(file).items()}
+    annotations_of = {
+        job: words for file in files for job, words in _read_annotations(file).items()
+    }
     with connected() as client, _archives(files) as archives:
         imported, lines = [], []
         for archive in archives:
@@ -100,7 +102,7 @@ def import_(files: FilesArgument, json: JsonOption = False) -> None:
             except ApiError as error:  # the API does not know the name of the file
                 message = str(error).replace("body: it ", f"{archive} ")
                 raise ApiError(error.status, message) from None
-            run, fields, words = answer.run, answer.fields, words_of.get(answer.run.job_id)
+            run, fields, words = answer.run, answer.fields, annotations_of.get(answer.run.job_id)
             if answer.added and words:
                 run = client.edit_run(run.id, **asdict(words)).result().value
                 fields = {**fields, "run": run.fields}
@@ -162,27 +164,29 @@ def _find(client: ApiClient, wanted: str) -> tuple[Run | RunSet, list[Run]]:
 
 def _words_of(file: Path) -> Path:
     """Return the path of the titles, tags and notes of an exported file."""
-    return file.with_name(f"{file.name}{WORDS_SUFFIX}")
+    return file.with_name(f"{file.name}{ANNOTATIONS_SUFFIX}")
 
 
 def _write_words(file: Path, runs: Iterable[Run]) -> Path | None:
     """Write titles, tags and notes of runs by job id; return the file, None if there are none."""
-    words_of = {run.job_id: asdict(run.words) for run in runs if run.words != Words()}
+    annotations_of = {
+        run.job_id: asdict(run.annotations) for run in runs if run.annotations != Annotations()
+    }
     target = _words_of(file)
     with writing(target):
-        if not words_of:
+        if not annotations_of:
             target.unlink(missing_ok=True)
             return None
-        target.write_text(dumps(words_of, indent=1), encoding="utf-8")
+        target.write_text(dumps(annotations_of, indent=1), encoding="utf-8")
     return target
 
 
-def _read_words(file: Path) -> dict[str, Words]:
+def _read_annotations(file: Path) -> dict[str, Annotations]:
     """Return the titles, tags and notes of an exported file, by job id."""
     source = _words_of(file)
     try:
-        words_of = loads(source.read_bytes())
-        return {job: Words.from_fields(words) for job, words in words_of.items()}
+        annotations_of = loads(source.read_bytes())
+        return {job: Annotations.from_fields(words) for job, words in annotations_of.items()}
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, AttributeError) as error:

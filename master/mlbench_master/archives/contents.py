@@ -10,7 +10,15 @@ from typing import Any
 from mlbench.archive import AUTOPSIES, ROWS, RUN, More, Piece, SeriesName, file_member
 from mlbench.contract.results import Result
 from mlbench.contract.series import SeriesKey, number_or_text, spell
-from mlbench_master.database.models import WORDS, Chunk, Rank, Run, Series, Stream, run_owner
+from mlbench_master.database.models import (
+    ANNOTATION_COLUMNS,
+    Chunk,
+    Rank,
+    Run,
+    Series,
+    Stream,
+    run_owner,
+)
 from mlbench_master.reading import files
 from mlbench_master.reading.points import Points, Reader
 from mlbench_master.reading.selection import NamedSeries
@@ -20,7 +28,7 @@ from mlbench_master.runs import autopsies, events, manifest, presenters, profile
 # Columns that tell of the archive itself, or may change without the run.
 _NOT_SEALED = {
     *("archive", "archive_sha256", "archive_problem", "sealed_at", "settled_at", "redeliveries"),
-    *("figures", "added", "job_key", *WORDS),
+    *("figures", "added", "job_key", *ANNOTATION_COLUMNS),
 }
 
 SealedSeries = Iterator[tuple[SeriesName, Iterator[Piece]]]

@@ -22,7 +22,7 @@ from mlbench.contract.records import Run as RunRecord
 from mlbench.evaluation import sandbox
 from mlbench.evaluation.result import figures_of, metrics_of
 from mlbench_master.database.connection import STATE, exclusive, store
-from mlbench_master.database.models import WORDS, JSONField, Rank, Run
+from mlbench_master.database.models import ANNOTATION_COLUMNS, JSONField, Rank, Run
 from mlbench_master.errors import BadFieldError, TooLargeError
 from mlbench_master.reading.files import listed_in
 from mlbench_master.reading.series import SeriesReader
@@ -38,7 +38,7 @@ _LONGEST_ORIGIN = 100
 # What is not so here, whatever it was there.
 _LEFT_BEHIND = {
     *("id", "run", "stop_requested", "delete_requested", "waiting"),
-    *("figures", "added", "set_name", "place", "origin", "job_key", *WORDS),
+    *("figures", "added", "set_name", "place", "origin", "job_key", *ANNOTATION_COLUMNS),
 }
 _TYPES: tuple[tuple[type[Field], tuple[type, ...]], ...] = (
     (JSONField, (object,)),

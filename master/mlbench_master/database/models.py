@@ -585,7 +585,7 @@ TABLES = (
 )
 
 # Columns that users can change at any time. They are not part of the evidence.
-WORDS = frozenset({"title", "tags", "note"})
+ANNOTATION_COLUMNS = frozenset({"title", "tags", "note"})
 
 # Tables whose rows belong to an owner, and are deleted with it.
 OWNED = (Stream, Series, SeriesName, UnstorableSample, Detail, PostedBody)

@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO
 
-from mlbench.archive import ADDED_SUFFIX, SUFFIX, WORDS_SUFFIX, Archive, ArchiveError
+from mlbench.archive import ADDED_SUFFIX, ANNOTATIONS_SUFFIX, SUFFIX, Archive, ArchiveError
 
 
 class ArchiveStore:
@@ -59,7 +59,7 @@ class ArchiveStore:
         files, root = self._place
         with self._errors():
             for one in files.get_file_info(FileSelector(root, allow_not_found=True)):
-                name = one.base_name.removesuffix(WORDS_SUFFIX)
+                name = one.base_name.removesuffix(ANNOTATIONS_SUFFIX)
                 if name.endswith((f"-{run_id}{SUFFIX}", f"-{run_id}{ADDED_SUFFIX}")):
                     files.delete_file(one.path)
 

@@ -19,12 +19,20 @@ from mlbench_master.http.bodies import read_body
 from mlbench_master.http.original import OriginalRunRequest, fit, is_original, listed
 from mlbench_master.openapi.operation import flag, names, one_of, operation, parsed, text, whole
 from mlbench_master.reading.store import ArchiveStore
-from mlbench_master.runs import columns, groups, lifecycle, listing, manifest, presenters, words
+from mlbench_master.runs import (
+    annotations,
+    columns,
+    groups,
+    lifecycle,
+    listing,
+    manifest,
+    presenters,
+)
+from mlbench_master.runs.annotations import AnnotationsRequest
 from mlbench_master.runs.events import events_of
 from mlbench_master.runs.query import ANY
 from mlbench_master.runs.query import parse as parse_query
 from mlbench_master.runs.requests import RunRequest
-from mlbench_master.runs.words import WordsRequest
 from mlbench_master.settings import Limits
 
 _FROM_ID = whole("from_id", "Lowest run id to return.", 1)
@@ -156,13 +164,13 @@ class RunsResource:
         """Return a run."""
         resp.media = listing.describe_all([lifecycle.find(run_id)])[0]
 
-    @operation("edit_run", "The changed run.", Run, body=WordsRequest)
+    @operation("edit_run", "The changed run.", Run, body=AnnotationsRequest)
     def on_patch_one(self, req: Request, resp: Response, run_id: int) -> None:
         """Change the title, the tags or the note of a run, also after its end.
 
         These annotations are part of neither the archive nor the result.
         """
-        changed = words.change(run_id, read_body(req, WordsRequest))
+        changed = annotations.change(run_id, read_body(req, AnnotationsRequest))
         resp.media = listing.describe_all([changed])[0]
 
     @operation(
@@ -177,7 +185,7 @@ class RunsResource:
         """Delete a run, its series and its archive. An active run is stopped first."""
         run, keep_archive = lifecycle.find(run_id), _KEEP_ARCHIVE.read(req)
         if keep_archive:
-            words.keep(run, self.archives)
+            annotations.keep(run, self.archives)
         if not lifecycle.delete(run, keep_archive=keep_archive):
             resp.status = falcon.HTTP_ACCEPTED
         if is_original(req):

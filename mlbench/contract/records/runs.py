@@ -280,10 +280,10 @@ class Run(RunSpec, _RunHead):
                 raise ValueError(f"{field_name}: must be the name of a file (got {name!r:.100})")
 
     @property
-    def words(self) -> "Words":
+    def annotations(self) -> "Annotations":
         """Title, tags and note of the user."""
         title = "" if self.title == self.name else self.title
-        return Words(title, self.tags, self.note)
+        return Annotations(title, self.tags, self.note)
 
     @property
     def active(self) -> bool:
@@ -292,7 +292,7 @@ class Run(RunSpec, _RunHead):
 
 
 @dataclass(frozen=True)
-class Words(Record):
+class Annotations(Record):
     """The user's annotations of a run, which are stored in a file of their own."""
 
     title: str = ""

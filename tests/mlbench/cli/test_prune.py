@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 
 from mlbench import ApiClient
-from mlbench.contract.records import Run, Words
+from mlbench.contract.records import Annotations, Run
 from mlbench.local.home import Home
 from tests.conftest import wait_for
 from tests.mlbench.cli.conftest import Mlbench
@@ -42,7 +42,7 @@ def test_the_words_of_a_run_are_kept_beside_its_archive(
     client.delete_run(run.id, keep_archive=True).result()
     assert mlbench("import", str(archive)).code == 0
     again = client.get_runs().result().value[-1]
-    assert again.words == Words("Løss", ("paper",), "*N*")
+    assert again.annotations == Annotations("Løss", ("paper",), "*N*")
     assert mlbench("delete", "--yes", str(again.id)).code == 0
     archive.unlink()
 

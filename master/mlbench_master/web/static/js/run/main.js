@@ -19,7 +19,7 @@ import { Progress, Timeline, showDelivery } from "./progress.js";
 import { Profiles } from "./profiles.js";
 import { Ranks, rankFigures } from "./ranks.js";
 import { Throughput, Training } from "./training.js";
-import { Words } from "./words.js";
+import { Annotations } from "./annotations.js";
 
 const FAST_MS = 1000;
 const FIGURES_MS = 2000;
@@ -33,7 +33,7 @@ const page = byId("run");
 const runId = Number(page.dataset.runId);
 
 const head = new Head(() => runPoll.now());
-const words = new Words(() => runPoll.now());
+const annotations = new Annotations(() => runPoll.now());
 const progress = new Progress();
 const training = new Training(
   runId,
@@ -99,7 +99,7 @@ function show() {
   const wasted = isActive(run) ? "what the run does from there on is" : "what the run did from there on was";
   setNotice(byId("not-finite"), problem && `${problem}: ${wasted} wasted.`);
   head.show(run, descriptions.get(run.benchmark) ?? "");
-  words.show(run);
+  annotations.show(run);
   autopsy.show(run);
   profiles.show(run);
   progress.show(run);

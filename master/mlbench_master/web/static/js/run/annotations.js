@@ -1,4 +1,4 @@
-// Words of one's own about a run: its tags and note, and the dialog that changes them and its title.
+// Annotations of one's own about a run: its tags and note, and the dialog that changes them and its title.
 
 import { patch } from "../api.js";
 import { byId, onSubmit, setNotice, setText } from "../dom.js";
@@ -10,18 +10,18 @@ import { showTags } from "../ui.js";
 const FIELDS = ["title", "tags", "note"];
 
 /** Tags and note, with the button and the dialog that change them. */
-export class Words {
+export class Annotations {
   /** @type {Run | null} */
   #run = null;
   #shown = "";
-  #dialog = byId("words");
+  #dialog = byId("annotations");
   #form = this.#dialog.querySelector("form");
 
   /** @param {() => void} onChange called when the words were changed */
   constructor(onChange) {
     this.onChange = onChange;
     byId("edit").addEventListener("click", () => this.#open());
-    byId("words-cancel").addEventListener("click", () => this.#dialog.close());
+    byId("annotations-cancel").addEventListener("click", () => this.#dialog.close());
     onSubmit(this.#form, () => this.#save());
   }
 
@@ -49,7 +49,7 @@ export class Words {
   async #save() {
     const [title, tags, note] = FIELDS.map((name) => this.#form.elements.namedItem(name).value);
     const words = { title: title.trim(), tags: tags.split(/[\s,]+/).filter(Boolean), note };
-    const button = byId("words-save");
+    const button = byId("annotations-save");
     button.disabled = true;
     try {
       await patch(`/api/runs/${this.#run.id}/`, words);
@@ -71,6 +71,6 @@ export class Words {
       this.#form.elements.namedItem(name).setAttribute("aria-invalid", String(Boolean(key)));
       delete left[key];
     }
-    setNotice(byId("words-alert"), Object.values(left).join("; "));
+    setNotice(byId("annotations-alert"), Object.values(left).join("; "));
   }
 }

@@ -1,4 +1,4 @@
-"""Words of one's own about a run: changed at any time, bounded, and found."""
+"""Annotations of a run: changed at any time, bounded, and found."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any

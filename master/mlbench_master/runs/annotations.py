@@ -12,9 +12,9 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, ConfigDict, Field
 from pydantic.dataclasses import dataclass as request
 
-from mlbench.archive import WORDS_SUFFIX
+from mlbench.archive import ANNOTATIONS_SUFFIX
 from mlbench_master.database.connection import STATE, exclusive
-from mlbench_master.database.models import WORDS, Run
+from mlbench_master.database.models import ANNOTATION_COLUMNS, Run
 from mlbench_master.errors import BadFieldError
 from mlbench_master.http.fields import NO_NUL
 from mlbench_master.reading.store import ArchiveStore
@@ -42,7 +42,7 @@ _Note = Annotated[str, Field(max_length=10_000, pattern=NO_NUL)]
 @request(
     frozen=True, kw_only=True, config=ConfigDict(extra="forbid", use_attribute_docstrings=True)
 )
-class WordsRequest:
+class AnnotationsRequest:
     """Annotations to change. Fields that are missing or null stay unchanged."""
 
     title: _Title | None = None
@@ -57,7 +57,7 @@ class WordsRequest:
     """Note in Markdown."""
 
 
-def change(run_id: int, words: WordsRequest) -> Run:
+def change(run_id: int, words: AnnotationsRequest) -> Run:
     """Change the annotations of a run, and return the run.
 
     Raises:
@@ -65,7 +65,7 @@ def change(run_id: int, words: WordsRequest) -> Run:
         BadFieldError: the run would have too many tags.
     """
     changes: dict[str, Any] = {
-        name: value for name in WORDS if (value := getattr(words, name)) is not None
+        name: value for name in ANNOTATION_COLUMNS if (value := getattr(words, name)) is not None
     }
     with exclusive(STATE):
         if words.add_tags or words.remove_tags:
@@ -87,11 +87,11 @@ def keep(run: Run, archives: ArchiveStore) -> None:
     Raises:
         ArchiveError: the file cannot be written.
     """
-    words = {column: getattr(run, column) for column in sorted(WORDS)}
+    words = {column: getattr(run, column) for column in sorted(ANNOTATION_COLUMNS)}
 
     def write(draft: Path) -> str:
         draft.write_text(json.dumps({run.job_id: words}, indent=1), encoding="utf-8")
         return ""
 
     if run.archive is not None and any(words.values()):
-        archives.put(f"{run.archive}{WORDS_SUFFIX}", write)
+        archives.put(f"{run.archive}{ANNOTATIONS_SUFFIX}", write)
