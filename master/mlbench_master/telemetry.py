@@ -16,8 +16,8 @@ from prometheus_client.registry import Collector
 
 from mlbench.contract import names
 from mlbench.contract.distribution import own_version
+from mlbench.contract.humanize import swept
 from mlbench.contract.names import ACTIVE_STATES, RunState
-from mlbench.contract.words import swept
 from mlbench.evaluation.result import Figures
 from mlbench_master.database.connection import find_room, run_sql
 from mlbench_master.database.models import Pod, Rank, Run, UnstorableSample, Worker, run_owner

@@ -17,8 +17,8 @@ from mlbench.cli.common import (
 )
 from mlbench.client import ApiClient
 from mlbench.contract.autopsy import Autopsy, Evidence
+from mlbench.contract.humanize import spans
 from mlbench.contract.records import Run
-from mlbench.contract.words import spans
 
 _PROCESS_STATES = {"T": "stopped", "t": "stopped", "D": "blocked in I/O", "Z": "exited"}
 AgainOption = Annotated[

@@ -20,8 +20,8 @@ from mlbench.client import ApiClient
 from mlbench.client.transport import Answer
 from mlbench.contract import names
 from mlbench.contract.errors import ApiError, MLBenchError
+from mlbench.contract.humanize import visible
 from mlbench.contract.records import Run
-from mlbench.contract.words import visible
 from mlbench.local.discovery import find_connection
 from mlbench.local.home import Connection
 

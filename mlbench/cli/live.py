@@ -19,9 +19,9 @@ from mlbench.cli.common import Value, err
 from mlbench.client import ApiClient
 from mlbench.contract import names
 from mlbench.contract.errors import ApiError, MLBenchError, NoAnswerError
+from mlbench.contract.humanize import count
 from mlbench.contract.records import Alert, Run, Series
 from mlbench.contract.series import split_name
-from mlbench.contract.words import count
 from mlbench.report import figures
 
 _REFRESH_SECONDS = 0.3

@@ -14,9 +14,9 @@ from rich.text import Text
 from mlbench.cli.common import out, print_pairs
 from mlbench.contract import names
 from mlbench.contract.buckets import TITLES
+from mlbench.contract.humanize import spans
 from mlbench.contract.login import origin_of
 from mlbench.contract.records import Alert, Pod, Run
-from mlbench.contract.words import spans
 from mlbench.local.home import Connection
 from mlbench.report import figures
 

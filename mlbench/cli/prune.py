@@ -9,8 +9,8 @@ import typer
 
 from mlbench.cli.common import JsonOption, UsageError, confirm, connected, tell
 from mlbench.client import ApiClient
+from mlbench.contract.humanize import count
 from mlbench.contract.records import Run
-from mlbench.contract.words import count
 
 _AGE = re.compile(r"([0-9]{1,5})([dw])")
 _PAGE = 500

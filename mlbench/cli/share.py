@@ -25,8 +25,8 @@ from mlbench.cli.common import (
 from mlbench.client import ApiClient
 from mlbench.contract.distribution import how_to_install
 from mlbench.contract.errors import ApiError
+from mlbench.contract.humanize import count
 from mlbench.contract.records import Annotations, Run, RunSet
-from mlbench.contract.words import count
 from mlbench.evaluation import sandbox
 from mlbench.local.home import replacing
 

@@ -30,11 +30,11 @@ from mlbench.cli.live import AWAY_SECONDS, last_numbers, patiently, read_last_va
 from mlbench.cli.output import page_url, show_alerts, show_result, show_runs, sign_in_url
 from mlbench.client import ApiClient
 from mlbench.contract.errors import ApiError
+from mlbench.contract.humanize import visible
 from mlbench.contract.names import STEP
 from mlbench.contract.records import GroupMean, LogPage, Point, Run, RunGroup, Series
 from mlbench.contract.reported_settings import Setting, spell
 from mlbench.contract.series import series_name, split_name
-from mlbench.contract.words import visible
 from mlbench.local.discovery import find_connection
 from mlbench.local.home import Connection, Home, write_private
 

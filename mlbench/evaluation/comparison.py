@@ -19,10 +19,10 @@ from mlbench.contract.comparisons import (
     Value,
     Verdict,
 )
+from mlbench.contract.humanize import count, numbered, swept
 from mlbench.contract.records import RunSet
 from mlbench.contract.results import Result, Summary
 from mlbench.contract.runspec import Network, options_of
-from mlbench.contract.words import count, numbered, swept
 from mlbench.evaluation import official_rules, statistics, stragglers, sweeps
 from mlbench.evaluation.goodput import failures_of, largest
 from mlbench.evaluation.run_attributes import (

@@ -21,7 +21,7 @@ from mlbench.contract.autopsy import (
     Thread,
     Verdict,
 )
-from mlbench.contract.words import join
+from mlbench.contract.humanize import join
 
 # --- Stacks ---
 

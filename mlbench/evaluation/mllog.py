@@ -11,7 +11,7 @@ from math import isfinite
 from typing import Any, Literal, NamedTuple
 
 from mlbench.contract import names
-from mlbench.contract.words import count
+from mlbench.contract.humanize import count
 from mlbench.evaluation.inputs import ByRank, Column, Columns, finite_by_rank
 from mlbench.evaluation.official_rules import division
 from mlbench.evaluation.result import Accuracy, RunContext

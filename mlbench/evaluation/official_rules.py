@@ -22,6 +22,7 @@ from typing import Any
 
 from mlbench.benchmarks.registry import BENCHMARKS
 from mlbench.contract.comparisons import Convergence, Score
+from mlbench.contract.humanize import count, numbered
 from mlbench.contract.names import ACTIVE_STATES
 from mlbench.contract.records import (
     Division,
@@ -35,7 +36,6 @@ from mlbench.contract.records import (
 )
 from mlbench.contract.results import Result
 from mlbench.contract.runspec import IMPAIRMENTS, options_of
-from mlbench.contract.words import count, numbered
 from mlbench.evaluation.inputs import RunRow
 from mlbench.evaluation.run_attributes import BATCH_SIZE, to_text
 from mlbench.evaluation.statistics import t_quantile

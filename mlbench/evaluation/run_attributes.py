@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from mlbench.contract.comparisons import Breaks, Difference, Value
+from mlbench.contract.humanize import numbered
 from mlbench.contract.records import Goal, Machine
 from mlbench.contract.results import Result
 from mlbench.contract.runspec import SWEPT
 from mlbench.contract.series import spell
-from mlbench.contract.words import numbered
 from mlbench.evaluation.inputs import RankRow, RunRow
 
 # --- Differences between runs ---

@@ -31,11 +31,11 @@ from types import MappingProxyType
 
 from mlbench.contract import names
 from mlbench.contract.comparisons import Group
+from mlbench.contract.humanize import count
 from mlbench.contract.names import DISTURBED_SHARE, Bucket
 from mlbench.contract.records import Disturbance
 from mlbench.contract.results import LateRank, RankDisturbance, Result, Stragglers
 from mlbench.contract.sampled_steps import steps_per_sample
-from mlbench.contract.words import count
 from mlbench.evaluation.inputs import Column, Columns, RankRow, finite_by_rank
 from mlbench.evaluation.statistics import mean
 from mlbench.evaluation.timeline import Dates

@@ -20,6 +20,7 @@ from statistics import StatisticsError, correlation, fmean, median
 
 from mlbench.contract import palette
 from mlbench.contract.comparisons import Evidence, Group
+from mlbench.contract.humanize import count, swept
 from mlbench.contract.records import RunSet, SetPlace
 from mlbench.contract.results import Result, Summary
 from mlbench.contract.runspec import NETWORK_UNITS
@@ -36,7 +37,6 @@ from mlbench.contract.sweeps import (
     SetPoint,
     Sweep,
 )
-from mlbench.contract.words import count, swept
 from mlbench.evaluation import statistics
 from mlbench.evaluation.statistics import CONFIDENCE, Interval, doubled_ranks, log_mean, t_quantile
 

@@ -14,9 +14,9 @@ from typing import Any
 from mlbench import archive
 from mlbench.archive import ArchiveError
 from mlbench.contract.comparisons import Comparison, Group
+from mlbench.contract.humanize import count
 from mlbench.contract.records import Manifest, Run, RunSet
 from mlbench.contract.results import Result
-from mlbench.contract.words import count
 from mlbench.evaluation.sandbox import check_digests
 from mlbench.report import figures
 from mlbench.report.formats import render_page, to_html

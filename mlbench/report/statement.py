@@ -6,10 +6,10 @@ from typing import Any
 
 from mlbench.benchmarks.task_options import in_use
 from mlbench.contract.comparisons import Comparison, Judgement
+from mlbench.contract.humanize import count, numbered
 from mlbench.contract.masking import mask_command
 from mlbench.contract.records import Machine, Manifest, RankOnMachine
 from mlbench.contract.runspec import IMPAIRMENTS, Network, options_of
-from mlbench.contract.words import count, numbered
 from mlbench.report import figures
 
 _OWN_CODE = "own code"

@@ -7,7 +7,7 @@ functions.
 
 from dataclasses import replace
 
-from mlbench.contract.words import spans
+from mlbench.contract.humanize import spans
 from mlbench_master.controller import termination
 from mlbench_master.controller.actions import Action, End
 from mlbench_master.controller.observed_state import RankView, RunView

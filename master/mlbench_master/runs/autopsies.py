@@ -10,8 +10,8 @@ from peewee import fn
 
 from mlbench.contract.autopsy import Autopsy as AutopsyRecord
 from mlbench.contract.autopsy import Evidence, Reason
+from mlbench.contract.humanize import join, spans
 from mlbench.contract.pod_token import PodIdentity
-from mlbench.contract.words import join, spans
 from mlbench.evaluation.hang_diagnosis import judge, merge_stacks, split
 from mlbench_master import times
 from mlbench_master.database.connection import STATE, exclusive, run_sql

@@ -5,8 +5,8 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import get_args
 
+from mlbench.contract.humanize import count
 from mlbench.contract.records import EventKind, RunEvent
-from mlbench.contract.words import count
 from mlbench.evaluation.inputs import InjectedFault
 from mlbench.report import figures
 from mlbench_master.database.models import Rank, Run

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from mlbench.contract import names
-from mlbench.contract.words import visible
+from mlbench.contract.humanize import visible
 from mlbench.tracking.job_totals import JobTotals, read_totals
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.exits import Exit
