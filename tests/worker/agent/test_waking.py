@@ -6,7 +6,7 @@ from pathlib import Path
 from mlbench_master.pools.base import PodStatus, wake
 from mlbench_worker.agent.agent import Agent
 from mlbench_worker.agent.link import Link, Reply
-from mlbench_worker.agent.scraped import WorkerCollector
+from mlbench_worker.agent.metrics_endpoint import WorkerCollector
 from tests.conftest import free_port, wait_for
 
 

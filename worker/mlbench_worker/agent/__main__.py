@@ -12,8 +12,8 @@ from mlbench.local.serving import serve_metrics
 from mlbench.local.signals import on_termination
 from mlbench_worker.agent.agent import Agent
 from mlbench_worker.agent.link import Link
+from mlbench_worker.agent.metrics_endpoint import WorkerCollector
 from mlbench_worker.agent.process import adopt_orphans, hide_from_others
-from mlbench_worker.agent.scraped import WorkerCollector
 
 
 def main() -> None:

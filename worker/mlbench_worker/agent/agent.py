@@ -21,9 +21,9 @@ from mlbench_worker.agent.faults import Faults
 from mlbench_worker.agent.files import remove
 from mlbench_worker.agent.forkserver import ForkServers
 from mlbench_worker.agent.link import Link, LinkError, RefusedError, Reply
+from mlbench_worker.agent.metrics_endpoint import WorkerCollector, read_progress
 from mlbench_worker.agent.network import Network, address_towards, attach
 from mlbench_worker.agent.process import end_left
-from mlbench_worker.agent.scraped import WorkerCollector, read_progress
 from mlbench_worker.agent.shipper import Shipper
 
 log = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from mlbench.contract import names
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.exits import Exit
-from mlbench_worker.agent.scraped import WorkerCollector
+from mlbench_worker.agent.metrics_endpoint import WorkerCollector
 
 _RANK = {"run_id": "7", "rank": "1"}
 _FORGED = 1e9
