@@ -9,8 +9,8 @@ from pathlib import Path
 from benchmarks.measure import Figure, Ratio
 from benchmarks.rivals import serving_mlflow
 from mlbench.contract import names
-from mlbench_worker.agent.sources.loopback import Line, Loopback
-from mlbench_worker.agent.sources.mlflow import Tracking, variables
+from mlbench_worker.agent.receivers.http_receiver import HttpReceiver, Line
+from mlbench_worker.agent.receivers.mlflow import Tracking, variables
 
 
 def measure(folder: Path) -> list[Figure | Ratio]:
@@ -23,7 +23,7 @@ def measure(folder: Path) -> list[Figure | Ratio]:
             file.writelines(json.dumps(line) + "\n" for line in lines)
             file.flush()
 
-        agent = Loopback([Tracking(1, folder).answer], append, print)
+        agent = HttpReceiver([Tracking(1, folder).answer], append, print)
         with serving_mlflow(folder) as port:
             own = variables({}, agent)["MLFLOW_TRACKING_URI"]
             words = [python, "-m", "benchmarks.logging_process", str(folder), own]

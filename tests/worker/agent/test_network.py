@@ -17,12 +17,12 @@ from mlbench.contract.shaping import Shaping
 from mlbench.local.network import Network as Ability
 from mlbench.local.network import probe
 from mlbench_worker.agent.network import NetworkError, attach
-from mlbench_worker.agent.sources import egress
-from mlbench_worker.agent.sources.loopback import Answer, Loopback
+from mlbench_worker.agent.receivers import egress
+from mlbench_worker.agent.receivers.http_receiver import HttpReceiver, ReceiverResponse
 from tests.conftest import wait_for
 from tests.support.known import known
 from tests.support.processes import run_text
-from tests.worker.agent.sources.test_loopback import address_of
+from tests.worker.agent.receivers.test_http_receiver import address_of
 
 pytestmark = pytest.mark.slow
 
@@ -136,8 +136,8 @@ def test_a_rank_sends_as_fast_as_it_may(switch: Path, size: int, least: float, m
     wait_for(lambda: ports(switch) == 0, what="nothing is left")
 
 
-def serve(**options: Any) -> Loopback:
-    return Loopback([lambda _: Answer({})], lambda _: None, lambda _: None, **options)
+def serve(**options: Any) -> HttpReceiver:
+    return HttpReceiver([lambda _: ReceiverResponse({})], lambda _: None, lambda _: None, **options)
 
 
 def test_what_speaks_to_the_agent_is_heard_and_let_out(

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from mlbench.contract.records import Disturbance
     from mlbench_worker.agent.forkserver import ForkServer
     from mlbench_worker.agent.observation import Observation
-    from mlbench_worker.agent.sources.loopback import Sockets
+    from mlbench_worker.agent.receivers.http_receiver import Sockets
 
 log = logging.getLogger(__name__)
 

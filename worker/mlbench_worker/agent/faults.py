@@ -19,7 +19,7 @@ from mlbench.contract.limits import MAX_ERROR_LENGTH
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.link import Link, Offset, send_patiently
 from mlbench_worker.agent.network import Network
-from mlbench_worker.agent.sources.processes import descendants, environ_of
+from mlbench_worker.agent.receivers.processes import descendants, environ_of
 
 log = logging.getLogger(__name__)
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from mlbench.contract import names
 from mlbench_worker.agent.environment import of_any_rank
-from mlbench_worker.agent.sources import mlflow, original
-from mlbench_worker.agent.sources.egress import ports_of
-from mlbench_worker.agent.sources.files import Follower
-from mlbench_worker.agent.sources.loopback import Loopback, Sockets, no_proxy_for
+from mlbench_worker.agent.receivers import mlbench_core, mlflow
+from mlbench_worker.agent.receivers.egress import ports_of
+from mlbench_worker.agent.receivers.files import Follower
+from mlbench_worker.agent.receivers.http_receiver import HttpReceiver, Sockets, no_proxy_for
 
 if TYPE_CHECKING:
     from mlbench.contract.records import Disturbance
@@ -44,8 +44,8 @@ class Observation:
         let_out = environ.get(names.ENV_LET_OUT, "")
         ports = ports_of(let_out) if sockets and let_out else frozenset()
         tracking = mlflow.Tracking(assignment.run_id, attempt.output)
-        routes = [tracking.answer, original.Reports(assignment).answer]
-        self._loopback = server = Loopback(routes, append, attempt.say, sockets, ports, root)
+        routes = [tracking.answer, mlbench_core.Reports(assignment).answer]
+        self._loopback = server = HttpReceiver(routes, append, attempt.say, sockets, ports, root)
         try:
             folder = Path(assignment.working_dir or ".")
             stdout = attempt.file("stdout")
@@ -54,7 +54,7 @@ class Observation:
         except RuntimeError:
             server.close()
             raise
-        libraries = mlflow.variables(environ, server) | original.variables(environ, server)
+        libraries = mlflow.variables(environ, server) | mlbench_core.variables(environ, server)
         attachment, egress = assignment.attachment, server.egress
         peers = (assignment.master_addr, attachment.network) if attachment else ()
         self.token = server.token

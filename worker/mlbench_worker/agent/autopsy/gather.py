@@ -26,7 +26,7 @@ from mlbench_worker.agent.autopsy.collectives import find_collectives, left_coll
 from mlbench_worker.agent.autopsy.stacks import Pipe, find_spy, parse_traceback, spy
 from mlbench_worker.agent.external_usage import free_memory, read_usage
 from mlbench_worker.agent.files import StreamFile, read_regular, text_of
-from mlbench_worker.agent.sources.processes import environ_of, is_python, other_process, state_of
+from mlbench_worker.agent.receivers.processes import environ_of, is_python, other_process, state_of
 
 _STACKS_SECONDS = 5.0
 _END_BYTES = 8 << 10

@@ -25,7 +25,7 @@ from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.autopsy.collectives import Connection
 from mlbench_worker.agent.autopsy.stacks import find_spy
 from mlbench_worker.agent.external_usage import free_memory
-from mlbench_worker.agent.sources.processes import descendants, is_python
+from mlbench_worker.agent.receivers.processes import descendants, is_python
 
 _HANDLER = "torch_profile"
 _PIECE_BYTES = 1 << 20

@@ -21,7 +21,7 @@ from typing import Any
 from mlbench.contract.autopsy import Frame, Thread
 from mlbench_worker.agent import torchrun
 from mlbench_worker.agent.files import text_of
-from mlbench_worker.agent.sources.processes import has_open
+from mlbench_worker.agent.receivers.processes import has_open
 
 _SHOW_STACKS = 57
 """Number of the signal that hook/sitecustomize.py registers."""

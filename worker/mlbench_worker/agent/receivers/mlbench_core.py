@@ -16,7 +16,13 @@ from typing import NamedTuple
 from mlbench.contract import names
 from mlbench.contract.assignment import Assignment
 from mlbench.contract.limits import MAX_METRIC_NAME_LENGTH
-from mlbench_worker.agent.sources.loopback import Answer, Line, Loopback, Request, refusal
+from mlbench_worker.agent.receivers.http_receiver import (
+    HttpReceiver,
+    Line,
+    ReceiverRequest,
+    ReceiverResponse,
+    refusal,
+)
 
 HOOK = Path(__file__).with_name("hook")
 """The folder with the module that each Python of a run imports at its start, also in a bundle."""
@@ -41,7 +47,7 @@ _GOALS = (
 )
 
 
-def variables(environ: Mapping[str, str], server: Loopback) -> dict[str, str]:
+def variables(environ: Mapping[str, str], server: HttpReceiver) -> dict[str, str]:
     """Return the variables that direct the library to this server, before the user's own path.
 
     Empty entries of that path, which come from unset variables, would mean the working folder.
@@ -65,14 +71,14 @@ class Reports:
         }
         self._epochs: dict[str, str] = {}
 
-    def answer(self, request: Request) -> Answer | None:
+    def answer(self, request: ReceiverRequest) -> ReceiverResponse | None:
         """Respond to a request of MLBench's client."""
         endpoint = (request.method, request.path.rstrip("/"))
         if endpoint == ("POST", _METRICS):
             posted = request.form()
-            return Answer(posted, HTTPStatus.CREATED, tuple(self._lines(posted)))
+            return ReceiverResponse(posted, HTTPStatus.CREATED, tuple(self._lines(posted)))
         if endpoint == ("GET", f"{_RUNS}/{self._run_id}"):
-            return Answer(self._run)
+            return ReceiverResponse(self._run)
         if request.path.startswith((_METRICS, _RUNS)):
             words = "a run's code can post values of its run here, and get that run, nothing else"
             return refusal(HTTPStatus.NOT_FOUND, words)

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from mlbench_worker.agent.sources import original
-from mlbench_worker.agent.sources.loopback import Loopback
+from mlbench_worker.agent.receivers import mlbench_core
+from mlbench_worker.agent.receivers.http_receiver import HttpReceiver
 from tests.support.processes import run_text
 
-_HOOK = original.HOOK / "sitecustomize.py"
+_HOOK = mlbench_core.HOOK / "sitecustomize.py"
 _SHOW = "import json, sys; print(json.dumps([sys.path, sorted(sys.modules)]))"
 _LIBRARY = {
     "__init__.py": "",
@@ -59,18 +59,18 @@ Python = Callable[[str, Path], tuple[str, str]]
 
 
 @pytest.fixture
-def agent() -> Iterator[Loopback]:
-    server = Loopback([], lambda lines: None, print)
+def agent() -> Iterator[HttpReceiver]:
+    server = HttpReceiver([], lambda lines: None, print)
     yield server
     server.close()
 
 
 @pytest.fixture
-def python(agent: Loopback) -> Python:
+def python(agent: HttpReceiver) -> Python:
     """Runs code as a run does whose user has a folder in PYTHONPATH; returns what it printed."""
 
     def run(code: str, folder: Path) -> tuple[str, str]:
-        environ = {**os.environ, **original.variables({"PYTHONPATH": str(folder)}, agent)}
+        environ = {**os.environ, **mlbench_core.variables({"PYTHONPATH": str(folder)}, agent)}
         done = run_text([sys.executable, "-c", code], env=environ, check=True)
         return done.stdout, done.stderr
 
@@ -105,7 +105,7 @@ def test_the_users_own_sitecustomize_is_run(python: Python, tmp_path: Path) -> N
 
 
 def test_the_library_finds_the_agent_and_reports(
-    python: Python, agent: Loopback, tmp_path: Path
+    python: Python, agent: HttpReceiver, tmp_path: Path
 ) -> None:
     code = """
 from mlbench_core.utils.log_metrics import LogMetrics

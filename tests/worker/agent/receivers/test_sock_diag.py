@@ -8,8 +8,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from mlbench_worker.agent.sources import processes, sock_diag
-from mlbench_worker.agent.sources.sock_diag import Address, Holder, find
+from mlbench_worker.agent.receivers import processes, sock_diag
+from mlbench_worker.agent.receivers.sock_diag import Address, Holder, find
 
 
 @pytest.fixture

@@ -23,8 +23,8 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from mlbench.contract.process import Process
-from mlbench_worker.agent.sources import processes
-from mlbench_worker.agent.sources.egress import connect, join
+from mlbench_worker.agent.receivers import processes
+from mlbench_worker.agent.receivers.egress import connect, join
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ Line = Mapping[str, object]
 
 
 @dataclass(frozen=True)
-class Request:
+class ReceiverRequest:
     """A request of a client."""
 
     method: str
@@ -81,7 +81,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Answer:
+class ReceiverResponse:
     """A response in JSON, with lines for the metrics file and a message for the user."""
 
     body: Mapping[str, object]
@@ -94,14 +94,14 @@ class Answer:
 Sockets = tuple[socket.socket, socket.socket]
 """Two unbound TCP sockets in the network of the server."""
 
-Route = Callable[[Request], Answer | None]
+Route = Callable[[ReceiverRequest], ReceiverResponse | None]
 """Responds to a request; returns None if the request is for another route.
 
 A ValueError is sent to the client. Only one request is processed at a time.
 """
 
 
-class Loopback:
+class HttpReceiver:
     """A server, which runs until it is closed."""
 
     def __init__(
@@ -198,7 +198,7 @@ class Loopback:
             words = f"{self._refused:,} connections to the server of this run were refused"
             self._say(f"{words}: what they would have told is not recorded")
 
-    def answer(self, request: Request, caller: Process | None = None) -> Answer:
+    def answer(self, request: ReceiverRequest, caller: Process | None = None) -> ReceiverResponse:
         """Respond to a request after its lines are written.
 
         ``caller`` is the process of the client; None for the worker's own rank.
@@ -284,9 +284,11 @@ def no_proxy_for(environ: Mapping[str, str], *peers: str) -> dict[str, str]:
     return {"no_proxy": value, "NO_PROXY": value}
 
 
-def refusal(status: int, words: str, code: str = "") -> Answer:
+def refusal(status: int, words: str, code: str = "") -> ReceiverResponse:
     """Return the response to a refused request, in the format of MLflow."""
-    return Answer({"error_code": code or HTTPStatus(status).name, "message": words}, status)
+    return ReceiverResponse(
+        {"error_code": code or HTTPStatus(status).name, "message": words}, status
+    )
 
 
 class _Patience(io.RawIOBase):
@@ -332,9 +334,9 @@ class _Conversation(BaseHTTPRequestHandler):
     # A response is buffered, and sent as one packet without delay.
     wbufsize = -1
     disable_nagle_algorithm = True
-    server: Loopback  # type: ignore[assignment]
+    server: HttpReceiver  # type: ignore[assignment]
 
-    def __init__(self, connection: socket.socket, caller: object, server: Loopback) -> None:
+    def __init__(self, connection: socket.socket, caller: object, server: HttpReceiver) -> None:
         super().__init__(connection, caller, server)  # type: ignore[arg-type]
 
     def setup(self) -> None:
@@ -384,7 +386,7 @@ class _Conversation(BaseHTTPRequestHandler):
     def log_message(self, *_: object) -> None:
         """Do not log requests."""
 
-    def _answer(self) -> Answer:
+    def _answer(self) -> ReceiverResponse:
         length = self.headers.get("Content-Length", "0")
         if "Transfer-Encoding" in self.headers or not re.fullmatch("[0-9]{1,18}", length):
             self.close_connection = True
@@ -401,7 +403,7 @@ class _Conversation(BaseHTTPRequestHandler):
             self.server.note_unanswered()
             self.close_connection = True
             return refusal(HTTPStatus.BAD_REQUEST, "the body is shorter than its Content-Length")
-        request = Request(self.command, url.path, dict(parse_qsl(url.query)), body)
+        request = ReceiverRequest(self.command, url.path, dict(parse_qsl(url.query)), body)
         return self.server.answer(request, self._caller)
 
     @cached_property

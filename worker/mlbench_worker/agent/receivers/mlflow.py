@@ -17,7 +17,13 @@ from typing import Any, TypeVar
 from mlbench.contract.limits import MAX_METRIC_NAME_LENGTH, MAX_SETTING_LENGTH, MAX_SETTINGS
 from mlbench.contract.output import is_name
 from mlbench.contract.reported_settings import Setting, check_settings
-from mlbench_worker.agent.sources.loopback import Answer, Line, Loopback, Request, refusal
+from mlbench_worker.agent.receivers.http_receiver import (
+    HttpReceiver,
+    Line,
+    ReceiverRequest,
+    ReceiverResponse,
+    refusal,
+)
 
 _API = "/api/2.0/mlflow/"
 _MODELS = "logged-models"
@@ -169,10 +175,10 @@ class Tracking:
         self._experiment_name = "Default"
         self._models: dict[str, None] = {}
         self._model_id = f"m-{run_id}"
-        self._calls: Mapping[str, Callable[[Fields], Answer]] = {
+        self._calls: Mapping[str, Callable[[Fields], ReceiverResponse]] = {
             "POST runs/create": self._create,
             "POST runs/update": self._update,
-            "GET runs/get": lambda fields: Answer({"run": self._told(self._of(fields))}),
+            "GET runs/get": lambda fields: ReceiverResponse({"run": self._told(self._of(fields))}),
             "POST runs/search": self._search_runs,
             "POST runs/log-metric": lambda body: self._log(self._of(body), {"metrics": [body]}),
             "POST runs/log-batch": lambda fields: self._log(self._of(fields), fields),
@@ -180,17 +186,17 @@ class Tracking:
             "POST runs/set-tag": lambda body: self._log(self._of(body), {"tags": [body]}),
             "POST runs/delete-tag": self._delete_tag,
             # Without a history, clients do not log metrics again for a model.
-            "GET metrics/get-history": lambda _: Answer({"metrics": []}),
+            "GET metrics/get-history": lambda _: ReceiverResponse({"metrics": []}),
             "POST experiments/create": self._set_experiment,
             "GET experiments/get": self._set_experiment,
             "GET experiments/get-by-name": self._set_experiment,
             "POST experiments/search": self._search_experiments,
             # The data and models of a run are not recorded.
-            "POST runs/log-inputs": lambda _: Answer({}),
-            "POST runs/outputs": lambda _: Answer({}),
+            "POST runs/log-inputs": lambda _: ReceiverResponse({}),
+            "POST runs/outputs": lambda _: ReceiverResponse({}),
         }
 
-    def answer(self, request: Request) -> Answer | None:
+    def answer(self, request: ReceiverRequest) -> ReceiverResponse | None:
         """Respond to a request of MLflow's clients, or raise a ValueError."""
         if not request.path.startswith(_API):
             return None
@@ -198,7 +204,7 @@ class Tracking:
         if endpoint.startswith(_MODELS):
             return self._logged_model(request, endpoint.removeprefix(_MODELS))
         if endpoint.startswith(_REGISTRY) and request.method != "GET":
-            return Answer(_registered(request.fields()), words=_NO_REGISTRY)
+            return ReceiverResponse(_registered(request.fields()), words=_NO_REGISTRY)
         call = self._calls.get(f"{request.method} {endpoint}")
         if call is None:
             words = f"MLBench records a run's values, parameters and tags; it has no {endpoint}"
@@ -214,22 +220,24 @@ class Tracking:
         models = [{"model_id": self._model_id, "step": 0}] if self._models else []
         return {**run.fields(), "outputs": {"model_outputs": models}}
 
-    def _search_runs(self, fields: Fields) -> Answer:
+    def _search_runs(self, fields: Fields) -> ReceiverResponse:
         _check_plain_search(fields)
         if fields.get("run_view_type") == "DELETED_ONLY":
-            return Answer({"runs": []})
+            return ReceiverResponse({"runs": []})
         # The newest first, as in MLflow.
         runs = [*self._runs.values()][::-1]
         first, limit = _whole(fields, "page_token", 0), _whole(fields, "max_results", len(runs))
         page = [self._told(run) for run in runs[first : first + limit]]
         is_last = first + limit >= len(runs)
-        return Answer({"runs": page} | ({} if is_last else {"next_page_token": str(first + limit)}))
+        return ReceiverResponse(
+            {"runs": page} | ({} if is_last else {"next_page_token": str(first + limit)})
+        )
 
-    def _search_experiments(self, fields: Fields) -> Answer:
+    def _search_experiments(self, fields: Fields) -> ReceiverResponse:
         _check_plain_search(fields)
-        return Answer({"experiments": [self._experiment()]})
+        return ReceiverResponse({"experiments": [self._experiment()]})
 
-    def _create(self, fields: Fields) -> Answer:
+    def _create(self, fields: Fields) -> ReceiverResponse:
         tags = _pairs(fields, "tags")
         if "mlflow.parentRunId" in tags and len(self._runs) <= _MOST_NESTED:
             run = self._nested(str(fields.get("run_name") or tags.get("mlflow.runName") or ""))
@@ -252,7 +260,7 @@ class Tracking:
         """Return a subfolder of the run's output; ``otherwise`` if the name is not a valid one."""
         return self._own.artifacts / (name if is_name(name) else otherwise)
 
-    def _update(self, fields: Fields) -> Answer:
+    def _update(self, fields: Fields) -> ReceiverResponse:
         run = self._of(fields)
         run.name = str(fields.get("run_name") or run.name)[:_LONGEST_REMEMBERED]
         run.status = str(fields.get("status") or "RUNNING")
@@ -260,7 +268,7 @@ class Tracking:
         run_fields = self._told(run)
         return replace(answer, body={"run": run_fields, "run_info": run_fields["info"]})
 
-    def _log(self, run: _Run, fields: Fields) -> Answer:
+    def _log(self, run: _Run, fields: Fields) -> ReceiverResponse:
         sent = [Metric.read(metric) for metric in _list(fields, "metrics")]
         # Clients may repeat a value, which MLflow's server also stores once.
         metrics = [metric for metric in sent if metric != run.latest.get(metric.key)]
@@ -278,7 +286,7 @@ class Tracking:
         run.params |= _shortened(params)
         _remember(run.tags, _shortened(tags), _MOST_TAGS)
         _remember(run.latest, {metric.key: metric for metric in metrics}, _MOST_REMEMBERED)
-        return Answer({}, lines=lines, words=words)
+        return ReceiverResponse({}, lines=lines, words=words)
 
     def _settings(
         self, changed: _Run, params: dict[str, str], tags: dict[str, str]
@@ -289,15 +297,15 @@ class Tracking:
             settings |= run.settings(params, tags) if run is changed else run.settings({}, {})
         return settings
 
-    def _delete_tag(self, fields: Fields) -> Answer:
+    def _delete_tag(self, fields: Fields) -> ReceiverResponse:
         run = self._of(fields)
         run.tags.pop(str(fields.get("key")), None)
-        return Answer({}, lines=[{"settings": self._settings(run, {}, {})}])
+        return ReceiverResponse({}, lines=[{"settings": self._settings(run, {}, {})}])
 
-    def _set_experiment(self, fields: Fields) -> Answer:
+    def _set_experiment(self, fields: Fields) -> ReceiverResponse:
         name = fields.get("experiment_name") or fields.get("name") or self._experiment_name
         self._experiment_name = str(name)
-        return Answer({"experiment_id": _EXPERIMENT, "experiment": self._experiment()})
+        return ReceiverResponse({"experiment_id": _EXPERIMENT, "experiment": self._experiment()})
 
     def _experiment(self) -> Fields:
         return {
@@ -307,13 +315,15 @@ class Tracking:
             "lifecycle_stage": "active",
         }
 
-    def _logged_model(self, request: Request, endpoint: str) -> Answer:
+    def _logged_model(self, request: ReceiverRequest, endpoint: str) -> ReceiverResponse:
         if endpoint == "/search":
-            return Answer({"models": [self._model(name) for name in self._models]})
+            return ReceiverResponse({"models": [self._model(name) for name in self._models]})
         name = request.fields().get("name") if request.method == "POST" else None
         if endpoint == "" and isinstance(name, str) and len(self._models) < _MOST_MODELS:
             self._models.setdefault(name[:MAX_METRIC_NAME_LENGTH])
-        return Answer({"model": self._model(name or next(reversed(self._models), "model"))})
+        return ReceiverResponse(
+            {"model": self._model(name or next(reversed(self._models), "model"))}
+        )
 
     def _model(self, name: str) -> Fields:
         info = {
@@ -329,7 +339,7 @@ class Tracking:
         return {"info": info, "data": {}}
 
 
-def variables(environ: Mapping[str, str], server: Loopback) -> dict[str, str]:
+def variables(environ: Mapping[str, str], server: HttpReceiver) -> dict[str, str]:
     """Return the variables that direct MLflow's clients to this server.
 
     The user's own MLFLOW_TRACKING_URI is kept. The token is a part of the address, so that other

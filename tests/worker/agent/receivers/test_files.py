@@ -13,11 +13,11 @@ import pytest
 
 from mlbench.contract import names
 from mlbench.tracking.tensorboard import Scalar, first_record, masked_checksum, to_record
-from mlbench_worker.agent.sources import files, processes, tensorboard
-from mlbench_worker.agent.sources.files import Follower
-from mlbench_worker.agent.sources.loopback import Line
-from mlbench_worker.agent.sources.presence import Presence
-from mlbench_worker.agent.sources.tensorboard import EventFiles
+from mlbench_worker.agent.receivers import files, processes, tensorboard
+from mlbench_worker.agent.receivers.files import Follower
+from mlbench_worker.agent.receivers.http_receiver import Line
+from mlbench_worker.agent.receivers.presence import Presence
+from mlbench_worker.agent.receivers.tensorboard import EventFiles
 from tests.conftest import wait_for
 from tests.mlbench.tracking.test_tensorboard import SESSION, record
 

@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from mlbench_worker.agent.sources.loopback import Answer, Request
-from mlbench_worker.agent.sources.mlflow import Tracking, setting
+from mlbench_worker.agent.receivers.http_receiver import ReceiverRequest, ReceiverResponse
+from mlbench_worker.agent.receivers.mlflow import Tracking, setting
 from tests.support.known import known
 
 MOMENT = 1_763_683_200_123
 OUTPUT = Path("/home/me/out put")
 
 
-def ask(tracking: Tracking, call: str, fields: object = None, **query: str) -> Answer:
+def ask(tracking: Tracking, call: str, fields: object = None, **query: str) -> ReceiverResponse:
     method, path = call.split()
     body = json.dumps(fields).encode() if fields is not None else b""
-    return known(tracking.answer(Request(method, f"/api/2.0/mlflow/{path}", query, body)))
+    return known(tracking.answer(ReceiverRequest(method, f"/api/2.0/mlflow/{path}", query, body)))
 
 
 def nested(tracking: Tracking, **order: object) -> str:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from mlbench.contract.process import Process, of_worker, this_process
 from mlbench_worker.agent.files import text_of
-from mlbench_worker.agent.sources import sock_diag
-from mlbench_worker.agent.sources.sock_diag import Address
+from mlbench_worker.agent.receivers import sock_diag
+from mlbench_worker.agent.receivers.sock_diag import Address
 
 MOST_PROCESSES = 1024
 _MOST_OPEN_FILES = 256

@@ -24,8 +24,8 @@ from mlbench.contract.process import Process, of_worker, this_process
 from mlbench.contract.reported_settings import Setting
 from mlbench.tracking.tensorboard import DamagedError, Hyperparameters, Scalar, read_events
 from mlbench_worker.agent.files import open_regular, read_regular
-from mlbench_worker.agent.sources import processes
-from mlbench_worker.agent.sources.presence import Presence
+from mlbench_worker.agent.receivers import processes
+from mlbench_worker.agent.receivers.presence import Presence
 
 log = logging.getLogger(__name__)
 

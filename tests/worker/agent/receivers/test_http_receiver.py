@@ -14,9 +14,15 @@ from typing import Any
 import httpx
 import pytest
 
-from mlbench_worker.agent.sources import egress, sock_diag
-from mlbench_worker.agent.sources import loopback as loopbacks
-from mlbench_worker.agent.sources.loopback import Answer, Line, Loopback, Request, no_proxy_for
+from mlbench_worker.agent.receivers import egress, sock_diag
+from mlbench_worker.agent.receivers import http_receiver as loopbacks
+from mlbench_worker.agent.receivers.http_receiver import (
+    HttpReceiver,
+    Line,
+    ReceiverRequest,
+    ReceiverResponse,
+    no_proxy_for,
+)
 from tests.conftest import wait_for
 from tests.support.processes import run_text
 
@@ -25,16 +31,18 @@ class Sink:
     """What a server's route was asked, and what was appended."""
 
     def __init__(self) -> None:
-        self.requests: list[Request] = []
+        self.requests: list[ReceiverRequest] = []
         self.lines: list[Line] = []
         self.words: list[str] = []
         self.full = False
 
-    def route(self, request: Request) -> Answer | None:
+    def route(self, request: ReceiverRequest) -> ReceiverResponse | None:
         self.requests.append(request)
         if request.path != "/say":
             return None
-        return Answer({"heard": len(self.requests)}, lines=[request.fields()], words="heard")
+        return ReceiverResponse(
+            {"heard": len(self.requests)}, lines=[request.fields()], words="heard"
+        )
 
     def append(self, lines: Sequence[Line]) -> None:
         if self.full:
@@ -48,17 +56,17 @@ def sink() -> Sink:
 
 
 @pytest.fixture
-def loopback(sink: Sink) -> Iterator[Loopback]:
-    server = Loopback([sink.route], sink.append, sink.words.append)
+def loopback(sink: Sink) -> Iterator[HttpReceiver]:
+    server = HttpReceiver([sink.route], sink.append, sink.words.append)
     yield server
     server.close()
 
 
-def connect(loopback: Loopback) -> http.client.HTTPConnection:
+def connect(loopback: HttpReceiver) -> http.client.HTTPConnection:
     return http.client.HTTPConnection(loopback.url.removeprefix("http://"), timeout=60)
 
 
-def address_of(loopback: Loopback) -> tuple[str, int]:
+def address_of(loopback: HttpReceiver) -> tuple[str, int]:
     return "127.0.0.1", int(loopback.url.rpartition(":")[2])
 
 
@@ -71,7 +79,7 @@ def call(
     return response.status, json.loads(response.read())
 
 
-def test_what_is_said_is_appended_before_it_is_answered(loopback: Loopback, sink: Sink) -> None:
+def test_what_is_said_is_appended_before_it_is_answered(loopback: HttpReceiver, sink: Sink) -> None:
     with closing(connect(loopback)) as connection:
         assert call(connection, loopback.token, b'{"a": 1}') == (200, {"heard": 1})
         assert sink.lines == [{"a": 1}]
@@ -81,7 +89,7 @@ def test_what_is_said_is_appended_before_it_is_answered(loopback: Loopback, sink
     assert sink.words == ["heard"], "once"
 
 
-def test_the_token_is_taken_as_a_password_too(loopback: Loopback) -> None:
+def test_the_token_is_taken_as_a_password_too(loopback: HttpReceiver) -> None:
     url = loopback.url.replace("//", f"//anyone:{loopback.token}@")
     assert httpx.post(f"{url}/say", json={}).status_code == 200
 
@@ -97,7 +105,7 @@ def test_the_token_is_taken_as_a_password_too(loopback: Loopback) -> None:
     ],
 )
 def test_errors_are_words_and_the_connection_goes_on(
-    loopback: Loopback, sink: Sink, path: str, body: bytes, status: int, said: str
+    loopback: HttpReceiver, sink: Sink, path: str, body: bytes, status: int, said: str
 ) -> None:
     with closing(connect(loopback)) as connection:
         found, answer = call(connection, loopback.token, body, path)
@@ -106,14 +114,14 @@ def test_errors_are_words_and_the_connection_goes_on(
     assert sink.lines == [{}]
 
 
-def test_others_can_add_nothing(loopback: Loopback, sink: Sink) -> None:
+def test_others_can_add_nothing(loopback: HttpReceiver, sink: Sink) -> None:
     with closing(connect(loopback)) as connection:
         status, answer = call(connection, "guessed", b'{"a": 1}')
         assert (status, "needs the token" in answer["message"]) == (401, True)
     assert not sink.requests
 
 
-def test_a_full_disk_is_told(loopback: Loopback, sink: Sink) -> None:
+def test_a_full_disk_is_told(loopback: HttpReceiver, sink: Sink) -> None:
     sink.full = True
     with closing(connect(loopback)) as connection:
         status, answer = call(connection, loopback.token)
@@ -121,7 +129,7 @@ def test_a_full_disk_is_told(loopback: Loopback, sink: Sink) -> None:
 
 
 def test_what_an_ended_process_had_sent_is_still_heard(
-    loopback: Loopback, sink: Sink, monkeypatch: pytest.MonkeyPatch
+    loopback: HttpReceiver, sink: Sink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also on connections that were not yet accepted."""
     monkeypatch.setattr(loopbacks, "_PATIENCE_SECONDS", 60.0)
@@ -140,7 +148,7 @@ def test_what_an_ended_process_had_sent_is_still_heard(
         socket.create_connection(address)
 
 
-def tunnel(server: Loopback, to: str, token: str) -> http.client.HTTPConnection:
+def tunnel(server: HttpReceiver, to: str, token: str) -> http.client.HTTPConnection:
     """Return a connection through a server."""
     through, shown = connect(server), b64encode(f"mlbench:{token}".encode()).decode()
     host, port = to.split(":")
@@ -149,10 +157,10 @@ def tunnel(server: Loopback, to: str, token: str) -> http.client.HTTPConnection:
 
 
 def test_a_process_is_let_out_by_the_token_where_it_may(
-    sink: Sink, loopback: Loopback, monkeypatch: pytest.MonkeyPatch
+    sink: Sink, loopback: HttpReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ports = frozenset({1, address_of(loopback)[1]})
-    door = Loopback([], sink.append, sink.words.append, lets_out_to=ports)
+    door = HttpReceiver([], sink.append, sink.words.append, lets_out_to=ports)
     assert door.egress["https_proxy"] == door.url.replace("//", f"//mlbench:{door.token}@")
     outside = loopback.url.removeprefix("http://")
     with pytest.raises(OSError, match="502"):  # this machine
@@ -172,7 +180,7 @@ def test_a_process_is_let_out_by_the_token_where_it_may(
     door.close()
 
 
-def test_refused_calls_are_counted(loopback: Loopback, sink: Sink) -> None:
+def test_refused_calls_are_counted(loopback: HttpReceiver, sink: Sink) -> None:
     with closing(connect(loopback)) as connection:
         assert call(connection, loopback.token)[0] == 200
         assert call(connection, loopback.token, b"[")[0] == 400
@@ -184,7 +192,7 @@ def test_refused_calls_are_counted(loopback: Loopback, sink: Sink) -> None:
 
 
 def test_calls_that_break_off_or_time_out_are_counted(
-    loopback: Loopback, sink: Sink, monkeypatch: pytest.MonkeyPatch
+    loopback: HttpReceiver, sink: Sink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loopbacks, "_PATIENCE_SECONDS", 0.2)
     head = f"POST /say HTTP/1.1\r\nAuthorization: Bearer {loopback.token}\r\nContent-Length: 9\r\n"
@@ -203,7 +211,7 @@ def test_calls_that_break_off_or_time_out_are_counted(
 
 
 def test_connections_that_drip_are_ended_and_others_are_heard(
-    loopback: Loopback, monkeypatch: pytest.MonkeyPatch
+    loopback: HttpReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loopbacks, "_PATIENCE_SECONDS", 1.0)
     monkeypatch.setattr(loopbacks, "_MOST_CONNECTIONS", 16)
@@ -228,7 +236,7 @@ def test_too_many_connections_are_told_in_the_log(
 ) -> None:
     monkeypatch.setattr(loopbacks, "_PATIENCE_SECONDS", 60.0)
     monkeypatch.setattr(loopbacks, "_MOST_CONNECTIONS", 16)
-    server = Loopback([sink.route], sink.append, sink.words.append)
+    server = HttpReceiver([sink.route], sink.append, sink.words.append)
     with ExitStack() as silent:
         for _ in range(20):
             silent.enter_context(socket.create_connection(address_of(server)))
@@ -260,7 +268,7 @@ print(refused)
 @pytest.mark.parametrize("is_available", [True, False])
 @pytest.mark.parametrize("source", ["127.0.0.1", "127.0.0.9"])
 def test_another_user_of_the_machine_is_not_heard(
-    loopback: Loopback,
+    loopback: HttpReceiver,
     sink: Sink,
     monkeypatch: pytest.MonkeyPatch,
     is_available: bool,
@@ -275,7 +283,7 @@ def test_another_user_of_the_machine_is_not_heard(
     assert sink.words == ["heard"]
 
 
-def test_a_length_of_5000_digits_is_refused_in_words(loopback: Loopback) -> None:
+def test_a_length_of_5000_digits_is_refused_in_words(loopback: HttpReceiver) -> None:
     with closing(connect(loopback)) as connection:
         connection.putrequest("POST", "/say")
         connection.putheader("Content-Length", "1" * 5000)

@@ -3,7 +3,7 @@
 import pytest
 
 from mlbench_worker.agent.network import address_towards
-from mlbench_worker.agent.sources.egress import _is_elsewhere, connect, ports_of
+from mlbench_worker.agent.receivers.egress import _is_elsewhere, connect, ports_of
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from mlbench_worker.agent.sources.loopback import Line
-from mlbench_worker.agent.sources.mllog import Stdout
-from mlbench_worker.agent.sources.tensorboard import EventFiles
+from mlbench_worker.agent.receivers.http_receiver import Line
+from mlbench_worker.agent.receivers.mllog import Stdout
+from mlbench_worker.agent.receivers.tensorboard import EventFiles
 
 log = logging.getLogger(__name__)
 

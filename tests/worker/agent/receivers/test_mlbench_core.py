@@ -5,8 +5,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from mlbench_worker.agent.sources.loopback import Answer, Line, Request
-from mlbench_worker.agent.sources.original import Reports
+from mlbench_worker.agent.receivers.http_receiver import Line, ReceiverRequest, ReceiverResponse
+from mlbench_worker.agent.receivers.mlbench_core import Reports
 from tests.support.known import known
 from tests.worker.agent.test_attempt import ASSIGNMENT
 
@@ -15,12 +15,12 @@ _TIME = 1772356890.50025
 _REACHED = "80% Top 1 Validation Accuracy reached in 12.345 seconds, Compute: 9.1 seconds"
 
 
-def post(reports: Reports, **fields: object) -> Answer:
+def post(reports: Reports, **fields: object) -> ReceiverResponse:
     """Post a value as the library does."""
     form = {"run_id": 7, "name": "train_loss @ 1", "cumulative": False, "date": _DATE}
     form |= {"value": 0.25, "metadata": "{rank: 1, epoch:3}", **fields}
     body = urlencode(form).encode()
-    answer = known(reports.answer(Request("POST", "/api/metrics/", {}, body)))
+    answer = known(reports.answer(ReceiverRequest("POST", "/api/metrics/", {}, body)))
     assert answer.status == HTTPStatus.CREATED
     return answer
 
@@ -93,13 +93,13 @@ def test_what_is_no_value_of_this_run_is_refused(fields: dict[str, object], comp
         post(Reports(ASSIGNMENT), **fields)
 
 
-def ask(method: str, path: str) -> Answer | None:
-    return Reports(ASSIGNMENT).answer(Request(method, path, {}, b""))
+def ask(method: str, path: str) -> ReceiverResponse | None:
+    return Reports(ASSIGNMENT).answer(ReceiverRequest(method, path, {}, b""))
 
 
 def test_its_run_is_told() -> None:
     run = {"id": 7, "state": "STARTED", "attempt": 2, "num_workers": 4, "seed": 42}
-    assert ask("GET", "/api/runs/7/") == Answer(run)
+    assert ask("GET", "/api/runs/7/") == ReceiverResponse(run)
 
 
 @pytest.mark.parametrize(
