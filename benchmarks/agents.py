@@ -16,7 +16,7 @@ from mlbench.contract.assignment import Assignment
 from mlbench.local.backoff import Backoff
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.exits import Exit
-from mlbench_worker.agent.link import Link, LinkError
+from mlbench_worker.agent.master_client import MasterClient, MasterClientError
 from mlbench_worker.agent.shipper import Shipper
 
 # What panels of a run's dashboard ask for; further metrics have numbers.
@@ -103,7 +103,7 @@ class _Agent(threading.Thread):
         super().__init__(name=pod, daemon=True)
         self.writes_at = 0.0
         self._folder, self._work, self._seen = folder, work, seen
-        self._link, self._shippers = Link(url, token), Link(url, token)
+        self._link, self._shippers = MasterClient(url, token), MasterClient(url, token)
         metrics = *_ASKED_FOR, *(f"metric_{i}" for i in range(work.metrics))
         self._metrics = metrics[: work.metrics]
         self._attempt: Attempt | None = None
@@ -118,7 +118,7 @@ class _Agent(threading.Thread):
             sent_at = time.monotonic()
             try:
                 reply = self._link.poll(self.name, self._report())
-            except LinkError as error:
+            except MasterClientError as error:
                 self._seen.failures.append(str(error))
                 time.sleep(backoff.seconds())
                 continue

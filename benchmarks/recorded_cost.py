@@ -15,7 +15,7 @@ from benchmarks.measure import Figure, alternate, timed
 from benchmarks.stacks import local_stack
 from mlbench.contract import names
 from mlbench.contract.join_token import make, new_holder
-from mlbench_worker.agent.link import Link
+from mlbench_worker.agent.master_client import MasterClient
 
 _RANKS, _CALLERS = 1000, 32
 # Steps of some 2 ms, which is little. It counts its own time, as the machine may be shared.
@@ -61,7 +61,7 @@ def join_rate(folder: Path) -> list[Figure]:
         def join(job: int, rank: int) -> None:
             order = {"key": str(job), "rank": rank, "num_workers": _RANKS, "launcher": "slurm"}
             order |= {"command": "true", "host": "here", "uid": secrets.token_hex(16)}
-            Link(connection.url, token).join(order)
+            MasterClient(connection.url, token).join(order)
 
         def join_all(job: int) -> None:
             with ThreadPoolExecutor(_CALLERS) as pool:

@@ -19,8 +19,8 @@ from mlbench_worker.agent.autopsy.autopsies import Autopsies
 from mlbench_worker.agent.autopsy.collectives import find_collectives, read_trace
 from mlbench_worker.agent.autopsy.gather import gather
 from mlbench_worker.agent.autopsy.stacks import parse_stacks
-from mlbench_worker.agent.link import Link
-from mlbench_worker.agent.link import Reply as Answer
+from mlbench_worker.agent.master_client import MasterClient
+from mlbench_worker.agent.master_client import PollResponse as Answer
 from tests.conftest import wait_for
 from tests.support.processes import run_text
 from tests.support.scripted import Reply, serving
@@ -169,7 +169,9 @@ def test_an_autopsy_is_done_once_and_sent_until_it_is_taken(begin: Begin) -> Non
     attempt = begin("sh", "-c", "echo; sleep 60; :")
     with serving(Reply(503), Reply(204)) as server:
         asked = server.asked
-        autopsies = Autopsies(lambda: Link(server.url, "token"), lambda attempt: JobTotals(3))
+        autopsies = Autopsies(
+            lambda: MasterClient(server.url, "token"), lambda attempt: JobTotals(3)
+        )
         for wanted in (None, 5, 5, None):
             autopsies.follow(replace(_REPLY, autopsy=wanted), "pod", attempt, attempt.pid)
         wait_for(lambda: len(asked) == 2, what="it is sent again")

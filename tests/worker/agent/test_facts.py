@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mlbench.contract.distribution import own_version
 from mlbench_worker.agent.facts import Facts, bounded
-from mlbench_worker.agent.link import Offset
+from mlbench_worker.agent.master_client import Offset
 from tests.worker.agent.conftest import git
 from tests.worker.agent.test_attempt import ASSIGNMENT
 

@@ -11,7 +11,7 @@ import pytest
 
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.faults import Faults
-from mlbench_worker.agent.link import Link, Offset
+from mlbench_worker.agent.master_client import MasterClient, Offset
 from tests.conftest import wait_for
 from tests.support.known import known
 from tests.support.scripted import Reply, Scripted, serving
@@ -29,7 +29,9 @@ class Harmed:
         self.attempt = attempt
         self.asked = master.asked
         offset, url = Offset(_AHEAD, 0.001), master.url
-        self.faults = Faults("w-0", lambda: Link(url, "token"), lambda: attempt, lambda: offset)
+        self.faults = Faults(
+            "w-0", lambda: MasterClient(url, "token"), lambda: attempt, lambda: offset
+        )
 
     def order(self, fault: str, within: float = 0.3, number: int = 1) -> float:
         """Tell of a failure, twice as polls do, and return when it is due by the master's clock."""

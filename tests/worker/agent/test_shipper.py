@@ -4,12 +4,17 @@ import pytest
 
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.exits import Exit
-from mlbench_worker.agent.link import Link, LinkError, RefusedError, Shipped
+from mlbench_worker.agent.master_client import (
+    MasterClient,
+    MasterClientError,
+    RefusedError,
+    Shipped,
+)
 from mlbench_worker.agent.shipper import Shipper
 from tests.conftest import wait_for
 
 
-class Master(Link):
+class Master(MasterClient):
     """Holds streams by offset as the master does, and can be told to misbehave."""
 
     def __init__(self) -> None:
@@ -26,7 +31,7 @@ class Master(Link):
     def ship(self, path: str, offset: int, data: bytes) -> Shipped:
         """Take the new part of a piece."""
         if self.away:
-            raise LinkError("away")
+            raise MasterClientError("away")
         if self.closed:
             raise RefusedError("closed")
         held = self.held.setdefault(path.rpartition("/")[2].partition("?")[0], bytearray())

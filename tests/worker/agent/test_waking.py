@@ -5,19 +5,19 @@ from pathlib import Path
 
 from mlbench_master.pools.base import PodStatus, wake
 from mlbench_worker.agent.agent import Agent
-from mlbench_worker.agent.link import Link, Reply
+from mlbench_worker.agent.master_client import MasterClient, PollResponse
 from mlbench_worker.agent.metrics_endpoint import WorkerCollector
 from tests.conftest import free_port, wait_for
 
 
-class Master(Link):
+class Master(MasterClient):
     """Counts polls, and asks for the next one in an hour."""
 
     polls = 0
 
-    def poll(self, *_: object) -> Reply:
+    def poll(self, *_: object) -> PollResponse:
         self.polls += 1
-        return Reply("wait", 3600.0, None)
+        return PollResponse("wait", 3600.0, None)
 
 
 def test_an_agent_is_woken_by_the_controller(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from mlbench.contract import names, pod_token
 from mlbench.local.serving import serve_metrics
 from mlbench.local.signals import on_termination
 from mlbench_worker.agent.agent import Agent
-from mlbench_worker.agent.link import Link
+from mlbench_worker.agent.master_client import MasterClient
 from mlbench_worker.agent.metrics_endpoint import WorkerCollector
 from mlbench_worker.agent.process import adopt_orphans, hide_from_others
 
@@ -49,7 +49,7 @@ def main() -> None:
     agent = Agent(
         options.pod,
         options.folder,
-        lambda: Link(options.master, token),
+        lambda: MasterClient(options.master, token),
         collector,
         start_in=options.start_in,
         pod_uid=os.environ.get(names.ENV_POD_UID, ""),

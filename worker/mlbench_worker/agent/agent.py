@@ -20,7 +20,12 @@ from mlbench_worker.agent.facts import Facts
 from mlbench_worker.agent.faults import Faults
 from mlbench_worker.agent.files import remove
 from mlbench_worker.agent.forkserver import ForkServers
-from mlbench_worker.agent.link import Link, LinkError, RefusedError, Reply
+from mlbench_worker.agent.master_client import (
+    MasterClient,
+    MasterClientError,
+    PollResponse,
+    RefusedError,
+)
 from mlbench_worker.agent.metrics_endpoint import WorkerCollector, read_progress
 from mlbench_worker.agent.network import Network, address_towards, attach
 from mlbench_worker.agent.process import end_left
@@ -36,7 +41,7 @@ class Agent:
         self,
         pod: str,
         folder: Path,
-        connect: Callable[[], Link],
+        connect: Callable[[], MasterClient],
         collector: WorkerCollector,
         start_in: Path,
         pod_uid: str = "",
@@ -123,7 +128,7 @@ class Agent:
             report |= self._attempt.report()
         try:
             reply = self._link.poll(self._pod, report)
-        except (LinkError, RefusedError) as error:
+        except (MasterClientError, RefusedError) as error:
             patience = backoff.seconds()
             log.warning("cannot poll, trying again in %.1f s: %s", patience, error)
         else:
@@ -137,7 +142,7 @@ class Agent:
         self._fork_servers.note(is_busy=self._is_busy)
         return patience
 
-    def _follow(self, reply: Reply) -> None:
+    def _follow(self, reply: PollResponse) -> None:
         match reply.do:
             case "start" if self._attempt is None and reply.assignment is not None:
                 self._start(Assignment.from_fields(reply.assignment))

@@ -14,8 +14,8 @@ from mlbench.contract.limits import MAX_FACT_LENGTH
 from mlbench.contract.records import ReportedMachine
 from mlbench.contract.shaping import Shaping
 from mlbench_worker.agent.gpus import Gpus
-from mlbench_worker.agent.link import Offset
 from mlbench_worker.agent.machine import read_machine
+from mlbench_worker.agent.master_client import Offset
 from mlbench_worker.agent.software import Pythons, find_source, git_state, python_of
 
 

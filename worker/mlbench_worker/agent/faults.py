@@ -17,7 +17,7 @@ from mlbench.contract.errors import MLBenchError
 from mlbench.contract.faults import Fault
 from mlbench.contract.limits import MAX_ERROR_LENGTH
 from mlbench_worker.agent.attempt import Attempt
-from mlbench_worker.agent.link import Link, Offset, send_patiently
+from mlbench_worker.agent.master_client import MasterClient, Offset, send_patiently
 from mlbench_worker.agent.network import Network
 from mlbench_worker.agent.receivers.processes import descendants, environ_of
 
@@ -33,7 +33,7 @@ class Faults:
     def __init__(
         self,
         pod: str,
-        connect: Callable[[], Link],
+        connect: Callable[[], MasterClient],
         current: Callable[[], Attempt | None],
         offset: Callable[[], Offset | None],
     ) -> None:

@@ -274,11 +274,11 @@ def _read_qdiscs() -> Iterator[bytes]:
     length = _HEADER.size + _TRAFFIC.size
     request = _HEADER.pack(length, _GET_QDISC, _REQUEST | _DUMP, 1, 0)
     request += _TRAFFIC.pack(socket.AF_UNSPEC, 0, 0, 0, 0)
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as link:
-        link.settimeout(5.0)
-        link.send(request)
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as client:
+        client.settimeout(5.0)
+        client.send(request)
         while True:
-            rest = link.recv(1 << 16)
+            rest = client.recv(1 << 16)
             while rest:
                 length, kind, _, _, _ = _HEADER.unpack_from(rest)
                 body = rest[_HEADER.size : length]

@@ -7,7 +7,7 @@ from mlbench.contract.names import StreamName
 from mlbench.local.backoff import Backoff
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.files import whole_lines
-from mlbench_worker.agent.link import Link, LinkError, RefusedError
+from mlbench_worker.agent.master_client import MasterClient, MasterClientError, RefusedError
 
 log = logging.getLogger(__name__)
 
@@ -22,10 +22,10 @@ class Shipper(threading.Thread):
     The files are the queue: they grow while the master is not reachable.
     """
 
-    def __init__(self, attempt: Attempt, link: Link) -> None:
+    def __init__(self, attempt: Attempt, client: MasterClient) -> None:
         super().__init__(name="shipper", daemon=True)
         self._attempt = attempt
-        self._link = link
+        self._link = client
         self._offsets: dict[StreamName, int] = dict.fromkeys(_IN_TURN, 0)
         # Lines are collected for this time before a request. A request per line would disturb the
         # training, and a thousand ranks would overload the master, which sets the value later.
@@ -48,7 +48,7 @@ class Shipper(threading.Thread):
             ended = self._attempt.ended.is_set()
             try:
                 moved = [self._ship(stream, ended) for stream in _IN_TURN]
-            except (LinkError, OSError) as error:
+            except (MasterClientError, OSError) as error:
                 patience = backoff.seconds()
                 log.warning("cannot ship, trying again in %.1f s: %s", patience, error)
                 self._quit.wait(patience)

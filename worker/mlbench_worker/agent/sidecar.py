@@ -37,7 +37,7 @@ from mlbench_worker.agent.external_rank import LOOK_SECONDS, ExternalRank, say, 
 from mlbench_worker.agent.external_usage import read_usage
 from mlbench_worker.agent.files import read_json, remove, write_json
 from mlbench_worker.agent.gpus import Gpus
-from mlbench_worker.agent.link import Joined, Link, RefusedError
+from mlbench_worker.agent.master_client import JoinResponse, MasterClient, RefusedError
 from mlbench_worker.agent.network import address_towards
 from mlbench_worker.agent.process import GRACE_SECONDS
 from mlbench_worker.agent.shipper import Shipper
@@ -229,7 +229,7 @@ class Recording:
         self._wake = threading.Event()
         self._token = token
         self._link = self._connect()
-        self._joined: Joined | None = None
+        self._joined: JoinResponse | None = None
         self._shipper: Shipper | None = None
         self._problem = nowhere or "it does not answer"
         self.is_refused = bool(nowhere)
@@ -242,8 +242,8 @@ class Recording:
         if facts is not None:
             self._describer.start()
 
-    def _connect(self) -> Link:
-        return Link(self._url or "http://master.invalid", self._token)
+    def _connect(self) -> MasterClient:
+        return MasterClient(self._url or "http://master.invalid", self._token)
 
     def wake(self) -> None:
         """Report the rank's end to the master immediately."""
@@ -337,7 +337,7 @@ class Recording:
             return GRACE_SECONDS
         return reply.next_poll_seconds
 
-    def _join(self) -> Joined:
+    def _join(self) -> JoinResponse:
         order = dict(self._order)
         order["began_ago"] = max(0.0, time.time() - order.pop("began_at"))
         joined = self._link.join(order)

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from mlbench.tracking.job_totals import JobTotals
 from mlbench_worker.agent.attempt import Attempt
-from mlbench_worker.agent.link import Link, Reply, send_patiently
+from mlbench_worker.agent.master_client import MasterClient, PollResponse, send_patiently
 
 log = logging.getLogger(__name__)
 
@@ -19,14 +19,14 @@ class Autopsies:
     """Examines a rank when the master requests it, and sends the results."""
 
     def __init__(
-        self, connect: Callable[[], Link], progress: Callable[[Attempt], JobTotals]
+        self, connect: Callable[[], MasterClient], progress: Callable[[Attempt], JobTotals]
     ) -> None:
         """``progress`` returns the steps of a rank."""
         self._connect = connect
         self._progress = progress
         self._last: dict[str, int] = {}
 
-    def follow(self, reply: Reply, pod: str, attempt: Attempt, root: int | None) -> None:
+    def follow(self, reply: PollResponse, pod: str, attempt: Attempt, root: int | None) -> None:
         """Start a thread for each request in a reply that is new.
 
         The rank's processes are ``root`` and its descendants; None if the rank has not started.

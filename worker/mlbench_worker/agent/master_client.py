@@ -22,7 +22,7 @@ _NEVER_JOINS = _REFUSED | {http.HTTPStatus.BAD_REQUEST, http.HTTPStatus.UNAUTHOR
 _NEVER_TAKES = _NEVER_JOINS | {http.HTTPStatus.REQUEST_ENTITY_TOO_LARGE}
 
 
-class LinkError(Exception):
+class MasterClientError(Exception):
     """The master did not respond, or failed. A later attempt may succeed."""
 
 
@@ -61,7 +61,7 @@ class Clock:
 
 
 @dataclass(frozen=True)
-class Reply:
+class PollResponse:
     """The master's response to a poll."""
 
     do: str
@@ -89,7 +89,7 @@ class Shipped:
 
 
 @dataclass(frozen=True)
-class Joined:
+class JoinResponse:
     """The master's response to an external rank that joins its run."""
 
     run_id: int
@@ -100,7 +100,7 @@ class Joined:
     """Token of this rank, which replaces the token to join."""
 
 
-class Link:
+class MasterClient:
     """A connection to the master, for one thread at a time.
 
     Requests raise a LinkError without a usable response, and a RefusedError if the master refuses.
@@ -117,14 +117,14 @@ class Link:
         self._path = parts.path.rstrip("/")
         self._headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
 
-    def poll(self, pod: str, report: Mapping[str, object]) -> Reply:
+    def poll(self, pod: str, report: Mapping[str, object]) -> PollResponse:
         """Report this pod's state, and return the master's reply."""
         sent_at = time.time()
 
-        def parse(answer: Any) -> Reply:
+        def parse(answer: Any) -> PollResponse:
             self.clock.note(sent_at, time.time(), float(answer["time"]))
             profile = answer.get("profile")
-            return Reply(
+            return PollResponse(
                 answer["do"],
                 float(answer["next_poll_seconds"]),
                 answer["assignment"],
@@ -138,12 +138,12 @@ class Link:
         path = f"/api/workers/{quote(pod)}/poll"
         return self._request("POST", path, json.dumps(report).encode(), parse)
 
-    def join(self, order: Mapping[str, object]) -> Joined:
+    def join(self, order: Mapping[str, object]) -> JoinResponse:
         """Join the run of an external job; its first rank creates the run."""
 
-        def parse(answer: Any) -> Joined:
+        def parse(answer: Any) -> JoinResponse:
             run_id, attempt = int(answer["run_id"]), int(answer["attempt"])
-            return Joined(run_id, attempt, str(answer["pod"]), str(answer["token"]))
+            return JoinResponse(run_id, attempt, str(answer["pod"]), str(answer["token"]))
 
         body = json.dumps(order).encode()
         return self._request("POST", "/api/join", body, parse, _NEVER_JOINS)
@@ -178,16 +178,18 @@ class Link:
             status, text = self._exchange(method, path, body)
         except (OSError, http.client.HTTPException) as error:
             if not was_open:
-                raise LinkError(f"{method} {path}: {error or type(error).__name__}") from error
+                raise MasterClientError(
+                    f"{method} {path}: {error or type(error).__name__}"
+                ) from error
             return self._request(method, path, body, parse, refused)
         if status in refused:
             raise RefusedError(f"{method} {path}: {status} {_message(text)}", status)
         if status not in {http.HTTPStatus.OK, http.HTTPStatus.NO_CONTENT}:
-            raise LinkError(f"{method} {path}: {status} {_message(text)}")
+            raise MasterClientError(f"{method} {path}: {status} {_message(text)}")
         try:
             return parse(json.loads(text or "null"))
         except (KeyError, TypeError, ValueError) as error:
-            raise LinkError(f"{method} {path}: the answer is malformed: {text}") from error
+            raise MasterClientError(f"{method} {path}: the answer is malformed: {text}") from error
 
     def _exchange(self, method: str, path: str, body: bytes) -> tuple[int, str]:
         try:
@@ -210,19 +212,19 @@ def _message(text: str) -> str:
         return text
 
 
-def send_patiently(connect: Callable[[], Link], path: str, body: bytes) -> None:
+def send_patiently(connect: Callable[[], MasterClient], path: str, body: bytes) -> None:
     """Send a body over a new link; retry for a minute unless it is refused.
 
     Raises:
         LinkError: the master did not respond within the minute.
     """
     until = time.monotonic() + 60.0
-    link, backoff = connect(), Backoff()
+    client, backoff = connect(), Backoff()
     while True:
         try:
-            link.give(path, body)
+            client.give(path, body)
             break
-        except LinkError as error:
+        except MasterClientError as error:
             if time.monotonic() > until:
                 raise
             log.warning("cannot send it, trying again: %s", error)
@@ -230,4 +232,4 @@ def send_patiently(connect: Callable[[], Link], path: str, body: bytes) -> None:
         except RefusedError as error:
             log.warning("the master does not want it: %s", error)
             break
-    link.close()
+    client.close()

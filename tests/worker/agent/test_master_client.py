@@ -7,27 +7,37 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from mlbench_worker.agent.link import Clock, Link, LinkError, Offset, RefusedError, Shipped
+from mlbench_worker.agent.master_client import (
+    Clock,
+    MasterClient,
+    MasterClientError,
+    Offset,
+    RefusedError,
+    Shipped,
+)
 from tests.support.scripted import Reply, Scripted, serving
 
 
 @contextmanager
-def linked(*replies: Reply) -> Iterator[tuple[Link, Scripted]]:
+def linked(*replies: Reply) -> Iterator[tuple[MasterClient, Scripted]]:
     """Give a link to a master that gives these replies, and the master."""
-    with serving(*replies) as master, closing(Link(f"{master.url}/base", "secret")) as link:
-        yield link, master
+    with (
+        serving(*replies) as master,
+        closing(MasterClient(f"{master.url}/base", "secret")) as client,
+    ):
+        yield client, master
 
 
 def test_poll() -> None:
     now = time.time()
     answer = {"do": "wait", "next_poll_seconds": 0.5, "time": now - 100, "assignment": None}
-    with linked(Reply(body=answer)) as (link, master):
-        reply = link.poll("pod-0", {"state": "idle"})
+    with linked(Reply(body=answer)) as (client, master):
+        reply = client.poll("pod-0", {"state": "idle"})
     assert (reply.do, reply.next_poll_seconds, reply.assignment) == ("wait", 0.5, None)
     # The answer was written before it was asked for, and so says a little too much.
-    assert link.clock.offset is not None
-    assert link.clock.offset.uncertainty_seconds <= time.time() - now
-    assert 100 <= link.clock.offset.seconds <= 100 + time.time() - now
+    assert client.clock.offset is not None
+    assert client.clock.offset.uncertainty_seconds <= time.time() - now
+    assert 100 <= client.clock.offset.seconds <= 100 + time.time() - now
     [asked] = master.asked
     assert (asked.method, asked.path) == ("POST", "/base/api/workers/pod-0/poll")
     assert asked.headers["Authorization"] == "Bearer secret"
@@ -35,29 +45,30 @@ def test_poll() -> None:
 
 
 def test_ship() -> None:
-    with linked(Reply(body={"offset": 12, "next_ship_seconds": 1.5})) as (link, master):
-        assert link.ship("/stream?attempt=1", 7, b"bytes") == Shipped(12, 1.5)
+    with linked(Reply(body={"offset": 12, "next_ship_seconds": 1.5})) as (client, master):
+        assert client.ship("/stream?attempt=1", 7, b"bytes") == Shipped(12, 1.5)
     [asked] = master.asked
     assert (asked.method, asked.path) == ("PUT", "/base/stream?attempt=1&offset=7")
 
 
 def test_a_connection_that_was_closed_meanwhile_is_opened_again() -> None:
     taken = Reply(body={"offset": 1, "next_ship_seconds": 1}, hangs_up=True)
-    with linked(taken) as (link, master):
-        assert [link.ship("/s?a=1", 0, b"x") for _ in range(3)] == [Shipped(1, 1.0)] * 3
+    with linked(taken) as (client, master):
+        assert [client.ship("/s?a=1", 0, b"x") for _ in range(3)] == [Shipped(1, 1.0)] * 3
     assert len(master.asked) == 3
 
 
 @pytest.mark.parametrize(
-    ("error", "statuses"), [(RefusedError, (403, 404, 409)), (LinkError, (401, 413, 500, 503))]
+    ("error", "statuses"),
+    [(RefusedError, (403, 404, 409)), (MasterClientError, (401, 413, 500, 503))],
 )
 def test_what_is_refused_for_good_and_what_to_try_again(
     error: type[Exception], statuses: tuple[int, ...]
 ) -> None:
-    with linked(*map(Reply, statuses)) as (link, _):
+    with linked(*map(Reply, statuses)) as (client, _):
         for status in statuses:
             with pytest.raises(error, match=str(status)):
-                link.ship("/s?a=1", 0, b"x")
+                client.ship("/s?a=1", 0, b"x")
 
 
 @pytest.mark.parametrize(
@@ -68,11 +79,11 @@ def test_what_is_refused_for_good_and_what_to_try_again(
     ],
 )
 def test_an_answer_that_makes_no_sense(answer: bytes, problem: str) -> None:
-    with linked(Reply(body=answer)) as (link, _):
-        with pytest.raises(LinkError, match=problem):
-            link.ship("/s?a=1", 0, b"x")
-        with pytest.raises(LinkError, match=problem):
-            link.poll("pod-0", {})
+    with linked(Reply(body=answer)) as (client, _):
+        with pytest.raises(MasterClientError, match=problem):
+            client.ship("/s?a=1", 0, b"x")
+        with pytest.raises(MasterClientError, match=problem):
+            client.poll("pod-0", {})
 
 
 def test_the_shortest_of_the_last_round_trips_counts() -> None:
