@@ -59,7 +59,7 @@ from mlbench.evaluation.stragglers import exchanges_of, outside
 from mlbench.evaluation.timeline import (
     Key,
     ProcessLifetime,
-    dates_of,
+    clock_correction_of,
     kept_until,
     lifetimes_of,
     lineage_of,
@@ -164,7 +164,7 @@ class _BucketAccounting:
         self._run = run
         self._useless = useless or (_NEVER_US, "hung")
         self._ended_us = round(ended_at * 1e6)
-        dates = dates_of(ranks, run.started_at or 0.0, ended_at)
+        dates = clock_correction_of(ranks, run.started_at or 0.0, ended_at)
         placed = dates.placed(series)
         line = lineage_of(placed, dates.begun_us)
         # It is unknown which part of the training before an unclear resumption was repeated.

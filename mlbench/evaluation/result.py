@@ -54,7 +54,13 @@ from mlbench.evaluation.inputs import (
 from mlbench.evaluation.official_rules import division, rule_violations
 from mlbench.evaluation.statistics import mean_or_none, ratio
 from mlbench.evaluation.stragglers import disturbances, stragglers_of
-from mlbench.evaluation.timeline import Dates, Lineage, dates_of, lineage_of, stopped_spans
+from mlbench.evaluation.timeline import (
+    ClockCorrection,
+    Lineage,
+    clock_correction_of,
+    lineage_of,
+    stopped_spans,
+)
 
 # --- Accuracy ---
 
@@ -82,7 +88,7 @@ class Accuracy:
     clocks: ByRank
     """Training seconds by rank, all finite."""
     started_us: int
-    dates: Dates
+    dates: ClockCorrection
     until: float = math.inf
     """Unix seconds from which values do not count, because the model is NaN."""
 
@@ -384,9 +390,11 @@ class RunContext:
         return [rank.machine for rank in self.latest if rank.machine]
 
     @cached_property
-    def dates(self) -> Dates:
+    def dates(self) -> ClockCorrection:
         """Begins of the attempts, and errors of the ranks' clocks."""
-        return dates_of(self.ranks, self.run.started_at or self.run.created_at, self.ended_at)
+        return clock_correction_of(
+            self.ranks, self.run.started_at or self.run.created_at, self.ended_at
+        )
 
     def accuracy(self, series: Columns, until: float | None = None) -> Accuracy | None:
         """Return the values of the target's metric; None without a target, or before the start.

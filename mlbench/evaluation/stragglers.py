@@ -38,7 +38,7 @@ from mlbench.contract.results import LateRank, RankDisturbance, Result, Straggle
 from mlbench.contract.sampled_steps import steps_per_sample
 from mlbench.evaluation.inputs import Column, Columns, RankRow, finite_by_rank
 from mlbench.evaluation.statistics import mean
-from mlbench.evaluation.timeline import Dates
+from mlbench.evaluation.timeline import ClockCorrection
 
 # --- Exchanges ---
 
@@ -161,7 +161,7 @@ _MAX_BLOCKS, _SIGNIFICANT = 40, 0.001
 
 def stragglers_of(
     series: Columns,
-    dates: Dates,
+    dates: ClockCorrection,
     waited: Mapping[int, float] = MappingProxyType({}),
     stopped: Iterable[tuple[int, int]] = (),
 ) -> Stragglers | None:

@@ -33,7 +33,7 @@ _SLACK_US = round(SLACK_SECONDS * 1e6)
 
 
 @dataclass(frozen=True)
-class Dates:
+class ClockCorrection:
     """Begins of attempts and processes, and the errors of the ranks' clocks, in microseconds."""
 
     attempts_us: Sequence[int]
@@ -74,7 +74,9 @@ def _within(first_us: int, last_us: int, bounds: Sequence[int]) -> bool:
     return bounds[0] - _SLACK_US <= first_us and last_us <= bounds[-1] + _SLACK_US
 
 
-def dates_of(ranks: Iterable[RankRow], started_at: float, ended_at: float) -> Dates:
+def clock_correction_of(
+    ranks: Iterable[RankRow], started_at: float, ended_at: float
+) -> ClockCorrection:
     """Return the dates of a run from the ranks of all its attempts."""
     began: dict[int, float] = {}
     restarted: list[float] = []
@@ -86,7 +88,7 @@ def dates_of(ranks: Iterable[RankRow], started_at: float, ended_at: float) -> Da
             ahead.setdefault(str(process), {})[rank.attempt] = rank.clock_ahead
     attempts = sorted(began) or [1]
     attempts_us = [round(began.get(attempt, started_at) * 1e6) for attempt in attempts]
-    return Dates(
+    return ClockCorrection(
         attempts_us,
         sorted([*attempts_us, *(round(at * 1e6) for at in restarted)]),
         round(ended_at * 1e6),

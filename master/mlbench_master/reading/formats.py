@@ -69,9 +69,9 @@ def write_one(owner: Owner, format_: str, title: str) -> Answer:
         case "zip":
             chunks = _to_zip([("", _files(owner))])
         case "csv":
-            chunks = chain(_csv([_CSV_COLUMNS]), _csv_lines((), owner.series, Dates()))
+            chunks = chain(_csv([_CSV_COLUMNS]), _csv_lines((), owner.series, FormattedTimes()))
         case _:
-            chunks = _json_series(owner.series, Dates())
+            chunks = _json_series(owner.series, FormattedTimes())
     return _answer(chunks, format_, title)
 
 
@@ -127,7 +127,7 @@ def _json_object(entries: Iterable[tuple[str, Iterable[bytes]]]) -> Iterator[byt
     yield b"{}" if before == b"{" else b"}"
 
 
-def _json_series(series: NamedSeries, dates: "Dates") -> Iterator[bytes]:
+def _json_series(series: NamedSeries, dates: "FormattedTimes") -> Iterator[bytes]:
     """Write ``{name: [{"date", "value"}, …], …}``; averages have ``min`` and ``max``."""
     return _json_object(
         (name, _json_list(_json_points(points, dates) for points in chunks))
@@ -145,7 +145,7 @@ def _json_list(parts: Iterable[list[str]], around: str = "") -> Iterator[bytes]:
 
 
 def _json_of_all(owners: Iterable[Owner]) -> Iterator[bytes]:
-    dates = Dates()
+    dates = FormattedTimes()
 
     def write(series: NamedSeries | str) -> Iterable[bytes]:
         return [orjson.dumps(series)] if isinstance(series, str) else _json_series(series, dates)
@@ -153,7 +153,7 @@ def _json_of_all(owners: Iterable[Owner]) -> Iterator[bytes]:
     return _json_object((owner.name, write(_or_message(owner.series))) for owner in owners)
 
 
-def _json_points(points: Points, dates: "Dates") -> list[str]:
+def _json_points(points: Points, dates: "FormattedTimes") -> list[str]:
     entries = [
         f'{{"date":"{date}","value":{value}}}' for date, value in _dated_values(points, dates)
     ]
@@ -171,13 +171,13 @@ def _json_points(points: Points, dates: "Dates") -> list[str]:
     return entries
 
 
-def _dated_values(points: Points, dates: "Dates") -> Iterator[tuple[str, str]]:
+def _dated_values(points: Points, dates: "FormattedTimes") -> Iterator[tuple[str, str]]:
     """Return the date of each point, and its value as JSON's text."""
     return zip(dates.of(points), map(encode_basestring, points.values), strict=True)
 
 
 def _csv_of_all(owners: Iterable[Owner], kind: str) -> Iterator[bytes]:
-    dates = Dates()
+    dates = FormattedTimes()
     yield from _csv([("owner" if kind == "all" else kind, *_CSV_COLUMNS)])
     for owner in owners:
         series = _or_message(owner.series)
@@ -187,7 +187,9 @@ def _csv_of_all(owners: Iterable[Owner], kind: str) -> Iterator[bytes]:
             yield from _csv_lines((owner.name,), series, dates)
 
 
-def _csv_lines(before: tuple[str, ...], series: NamedSeries, dates: "Dates") -> Iterator[bytes]:
+def _csv_lines(
+    before: tuple[str, ...], series: NamedSeries, dates: "FormattedTimes"
+) -> Iterator[bytes]:
     """Write lines (RFC 4180) with the columns ``before``, and texts that spreadsheets may open."""
     for name, chunks in series:
         for points in chunks:
@@ -247,11 +249,11 @@ def _or_incomplete(files: Iterator[_File]) -> Iterator[_File]:
 
 
 def _json_file(chunks: Chunks) -> Iterator[bytes]:
-    dates = Dates()
+    dates = FormattedTimes()
     return _json_list((_indented_points(points, dates) for points in chunks), "\n")
 
 
-def _indented_points(points: Points, dates: "Dates") -> list[str]:
+def _indented_points(points: Points, dates: "FormattedTimes") -> list[str]:
     """Write points indented as MLBench does."""
     entries = [
         f'    {{\n        "date": "{date}",\n        "value": {value},\n        "cumulative": false'
@@ -328,7 +330,7 @@ def _unused_path(folder: str, name: str, used: set[str]) -> str:
     return path
 
 
-class Dates(dict[int, str]):
+class FormattedTimes(dict[int, str]):
     """Dates by microseconds since 1970, as ``times.to_text`` writes them.
 
     They are remembered for a while, as series share their times.

@@ -10,7 +10,7 @@ from mlbench.contract.records import Goal
 from mlbench.contract.results import AccuracyAfterTime, TimeToAccuracy
 from mlbench.evaluation.inputs import by_rank
 from mlbench.evaluation.result import Accuracy
-from mlbench.evaluation.timeline import Dates
+from mlbench.evaluation.timeline import ClockCorrection
 from tests.mlbench.evaluation.making import at_us, columns
 from tests.support.known import known
 
@@ -32,7 +32,7 @@ def accuracy(
         by_rank(table, target.metric),
         by_rank(table, "train_seconds"),
         at_us(0),
-        Dates(
+        ClockCorrection(
             [at_us(seconds) for seconds in attempts],
             [at_us(seconds) for seconds in (*attempts, *anew)],
             at_us(1e6),

@@ -20,13 +20,13 @@ from mlbench.contract.sampled_steps import is_sampled
 from mlbench.evaluation.comparison import compare, judge
 from mlbench.evaluation.inputs import Columns, RankRow
 from mlbench.evaluation.stragglers import disturbances, stragglers_of
-from mlbench.evaluation.timeline import Dates
+from mlbench.evaluation.timeline import ClockCorrection
 from tests.mlbench.evaluation.making import START, at_us, columns, make_facts, reaching
 from tests.support.known import known
 from tests.support.rows import QUIET
 
 _AHEAD = 7.0  # seconds, for which the clock of simulated rank 1 is ahead
-_DATES = Dates([0], [0], 1 << 60, {"1": [round(_AHEAD * 1e6)]})
+_DATES = ClockCorrection([0], [0], 1 << 60, {"1": [round(_AHEAD * 1e6)]})
 _TRANSFER, _STEPS, _REAL_STEPS = 0.05, 400, 24
 _METRICS = ("train_seconds", "data_seconds", "communication_seconds")
 _SAMPLES = ("sampled_step", "sampled_communication_seconds")
