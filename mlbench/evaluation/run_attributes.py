@@ -187,7 +187,7 @@ _OF_MACHINES: Mapping[str, Callable[[Machine], Any]] = {
 }
 
 
-def facts_of(run: RunRow, ranks: Sequence[RankRow], result: Result) -> dict[str, str]:
+def attributes_of(run: RunRow, ranks: Sequence[RankRow], result: Result) -> dict[str, str]:
     """Return the attributes of a run, given the ranks of its latest attempt, and its result."""
     machines = [rank.machine for rank in ranks if rank.machine]
     processors = [machine.processor for machine in machines]

@@ -43,7 +43,7 @@ from mlbench.evaluation.inputs import (
     RunRow,
 )
 from mlbench.evaluation.result import RunContext, evaluate, read_series
-from mlbench.evaluation.run_attributes import ORIGIN, Facts, facts_of
+from mlbench.evaluation.run_attributes import ORIGIN, Facts, attributes_of
 
 # --- Results of archives ---
 
@@ -329,7 +329,7 @@ def _read_runs(files: Sequence[Path], run_set: RunSet | None, criteria: Criteria
             run_id = context.run.id
             if run_set is None or run_id in run_set.counted:
                 results[run_id] = recompute(archive, context)
-                facts[run_id] = facts_of(context.run, context.latest, results[run_id])
+                facts[run_id] = attributes_of(context.run, context.latest, results[run_id])
                 origins[run_id] = origin_of(archive)
     order = run_set.counted if run_set else [*results]
     if not order or results.keys() != {*order}:

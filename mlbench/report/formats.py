@@ -12,13 +12,13 @@ from mlbench.contract import palette
 from mlbench.contract.comparisons import Comparison, Group
 from mlbench.contract.csv_cells import escape_formula
 from mlbench.contract.results import Result
-from mlbench.report.statement import Fact, lists, subtitle, title
+from mlbench.report.statement import Attribute, lists, subtitle, title
 from mlbench.report.tables import Table, tables
 
 SUFFIXES = (".json", ".csv", ".md", ".html")
 
 
-def render(comparison: Comparison, environment: Sequence[Fact], suffix: str) -> str:
+def render(comparison: Comparison, environment: Sequence[Attribute], suffix: str) -> str:
     """Return a report in the format of a file with this suffix, one of ``SUFFIXES``.
 
     ``environment`` has facts about the first run, such as its machines.
@@ -91,7 +91,7 @@ def _flat(
 # --- Markdown, with GitHub's tables ---
 
 
-def to_markdown(comparison: Comparison, environment: Sequence[Fact] = ()) -> str:
+def to_markdown(comparison: Comparison, environment: Sequence[Attribute] = ()) -> str:
     """Return a report for a README, an issue or a wiki."""
     judgement = comparison.judgement
     parts = [f"# {escape(title(comparison))}", escape(subtitle(comparison))]
@@ -133,7 +133,9 @@ def escape(text: str) -> str:
 # --- HTML: one file with plots, which needs no network ---
 
 
-def to_html(comparison: Comparison, environment: Sequence[Fact] = (), *, site_of: str = "") -> str:
+def to_html(
+    comparison: Comparison, environment: Sequence[Attribute] = (), *, site_of: str = ""
+) -> str:
     """Return a report as a page that stands alone, or as one of a site, with a link to a file."""
     from mlbench.report.plots import plots  # noqa: PLC0415 - in the extra `report`, and slow
 

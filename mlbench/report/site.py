@@ -22,7 +22,7 @@ from mlbench.report import figures
 from mlbench.report.formats import render_page, to_html
 from mlbench.report.plots import plots
 from mlbench.report.reproduce import commands
-from mlbench.report.statement import Fact, facts, title
+from mlbench.report.statement import Attribute, facts, title
 from mlbench.report.tables import tables
 
 _SHORT = 12  # characters of a digest that name an archive's files
@@ -123,10 +123,10 @@ def write(entries: Sequence[Entry], sets: Sequence[SetEntry], folder: Path) -> N
 def _run_page(entry: Entry, kept: Path) -> str:
     run, result, shown = entry.run, entry.result, _alone(entry.result)
     sealed = [
-        Fact("SHA-256", entry.digest),
-        Fact("run", f"{run.id} ({run.title}), {result.outcome_title}"),
-        Fact("started", run.started_at or figures.NOTHING),
-        Fact("samples", f"{run.delivery.recorded:,}" if run.delivery else figures.NOTHING),
+        Attribute("SHA-256", entry.digest),
+        Attribute("run", f"{run.id} ({run.title}), {result.outcome_title}"),
+        Attribute("started", run.started_at or figures.NOTHING),
+        Attribute("samples", f"{run.delivery.recorded:,}" if run.delivery else figures.NOTHING),
     ]
     return render_page(
         "run",

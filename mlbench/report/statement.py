@@ -54,36 +54,36 @@ def _distinct(texts: Iterable[str]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Fact:
+class Attribute:
     """A line of a report."""
 
     name: str
     text: str
 
 
-def facts(manifest: Manifest) -> tuple[Fact, ...]:
+def facts(manifest: Manifest) -> tuple[Attribute, ...]:
     """Return what a run ran, and on which machines; facts that are not known are left out."""
     ranks = manifest.ranks
     bound = [f"rank {rank.rank} on {', '.join(map(str, rank.cpus))}" for rank in ranks if rank.cpus]
     stated_facts = [
-        Fact("division", manifest.division),
-        *(Fact("departure", text) for text in manifest.departures),
-        Fact("task", manifest.benchmark),
-        Fact("command", mask_command(manifest.command)),
-        Fact("started by", manifest.launcher),
-        Fact("folder", manifest.working_dir or ""),
-        Fact("image", manifest.image),
-        Fact("arguments", _pairs(manifest.args)),
-        Fact("settings", _pairs(in_use(manifest.settings or {}))),
-        Fact("seed", "" if manifest.seed is None else str(manifest.seed)),
-        Fact("backend", manifest.backend),
-        Fact("limits", _pairs({"num_workers": 0} | asdict(manifest.limits))),
-        Fact("image ids", ", ".join(sorted({rank.image for rank in ranks if rank.image}))),
-        Fact("cores", "; ".join(bound) or ("bound to none" if ranks else "")),
-        Fact("clocks", _clocks(ranks)),
-        Fact("not recorded", manifest.not_recorded.text if manifest.not_recorded else ""),
-        *(Fact(numbered("rank", one.ranks), machine_text(one)) for one in manifest.machines),
-        Fact("MLBench", manifest.versions.mlbench),
+        Attribute("division", manifest.division),
+        *(Attribute("departure", text) for text in manifest.departures),
+        Attribute("task", manifest.benchmark),
+        Attribute("command", mask_command(manifest.command)),
+        Attribute("started by", manifest.launcher),
+        Attribute("folder", manifest.working_dir or ""),
+        Attribute("image", manifest.image),
+        Attribute("arguments", _pairs(manifest.args)),
+        Attribute("settings", _pairs(in_use(manifest.settings or {}))),
+        Attribute("seed", "" if manifest.seed is None else str(manifest.seed)),
+        Attribute("backend", manifest.backend),
+        Attribute("limits", _pairs({"num_workers": 0} | asdict(manifest.limits))),
+        Attribute("image ids", ", ".join(sorted({rank.image for rank in ranks if rank.image}))),
+        Attribute("cores", "; ".join(bound) or ("bound to none" if ranks else "")),
+        Attribute("clocks", _clocks(ranks)),
+        Attribute("not recorded", manifest.not_recorded.text if manifest.not_recorded else ""),
+        *(Attribute(numbered("rank", one.ranks), machine_text(one)) for one in manifest.machines),
+        Attribute("MLBench", manifest.versions.mlbench),
     ]
     return tuple(fact for fact in stated_facts if fact.text)
 

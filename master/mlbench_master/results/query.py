@@ -15,7 +15,7 @@ from mlbench.contract.series import number_or_text, split_name
 from mlbench.evaluation import comparison, mllog
 from mlbench.evaluation.inputs import OWN_CRITERIA, Column, Columns, Criteria, RankRow
 from mlbench.evaluation.result import LINE_METRICS, RunContext, evaluate, read_series
-from mlbench.evaluation.run_attributes import facts_of
+from mlbench.evaluation.run_attributes import attributes_of
 from mlbench.evaluation.timeline import Lineage
 from mlbench_master.database.models import Rank, Run
 from mlbench_master.reading.promql import PrometheusClient, select
@@ -55,7 +55,7 @@ def comparison_of(reader: SeriesReader, runs: Sequence[Run], criteria: Criteria)
     for run in runs:
         result, context = _evaluate(reader, run, criteria)
         results.append(result)
-        facts[run.id] = facts_of(context.run, context.latest, result)
+        facts[run.id] = attributes_of(context.run, context.latest, result)
     of_sets = {run.set_name: None for run in runs if run.set_name is not None}
     run_sets = [sets.describe(sets.find(name)) for name in of_sets]
     return comparison.compare(results, facts, run_sets)

@@ -7,7 +7,7 @@ import pytest
 
 from mlbench.contract.records import GitState, Goal, ReportedMachine
 from mlbench.evaluation.inputs import RankRow, RunRow
-from mlbench.evaluation.run_attributes import facts_of
+from mlbench.evaluation.run_attributes import attributes_of
 from tests.mlbench.evaluation.making import USUAL_ORDER, make_result, make_run
 
 _MACHINE = ReportedMachine(
@@ -23,7 +23,7 @@ _MACHINE = ReportedMachine(
 
 def facts(run: RunRow, *machines: ReportedMachine, **fields: Any) -> dict[str, str]:
     ranks = [RankRow(attempt=1, rank=rank, machine=one) for rank, one in enumerate(machines)]
-    return facts_of(run, ranks, make_result(run.id, run.num_workers, **fields))
+    return attributes_of(run, ranks, make_result(run.id, run.num_workers, **fields))
 
 
 def test_a_run_that_stated_nothing() -> None:
@@ -90,7 +90,7 @@ def test_workers_that_share_cores_are_oversubscribed(
     cores: list[list[int]], said: str | None
 ) -> None:
     ranks = [RankRow(attempt=1, rank=i, assignment={"cpus": one}) for i, one in enumerate(cores)]
-    found = facts_of(make_run(), ranks, make_result(1))
+    found = attributes_of(make_run(), ranks, make_result(1))
     assert found.get("oversubscribed") == said
 
 

@@ -12,7 +12,7 @@ import pytest
 from mlbench.contract.comparisons import Comparison
 from mlbench.contract.results import LateRank, Stragglers
 from mlbench.report.formats import to_csv, to_html, to_markdown
-from mlbench.report.statement import Fact
+from mlbench.report.statement import Attribute
 from tests.support import results
 from tests.support.known import known
 
@@ -73,7 +73,7 @@ def test_a_report_begins_with_what_can_be_compared_and_ends_with_the_machines() 
     differences = (results.make_difference("cpu", "no", "cpu is a for run 1 and b for run 2"),)
     crashed = "set scaling: 2 of 2 places have a run that counts; 3 runs; 1 crashed"
     comparison = replace(results.make_matrix((1, 2), 1), differences=differences, sets=(crashed,))
-    text = to_markdown(results.judged(comparison), (Fact("rank 0", "a CPU; 2 cores"),))
+    text = to_markdown(results.judged(comparison), (Attribute("rank 0", "a CPU; 2 cores"),))
     lines = text.splitlines()
     assert lines[0] == "# digits on 1, 2 workers"
     assert lines[2] == "2 runs, goal: val_global_Prec@1 ≥ 97"
@@ -152,7 +152,7 @@ def test_a_page_has_the_statement_the_figures_and_the_machines() -> None:
         comparable="no",
         differences=(results.make_difference("batch_size", "yes", "batch_size is 32 and 64"),),
     )
-    page = to_html(results.judged(comparison), (Fact("rank 0", "AMD EPYC; 2 cores"),))
+    page = to_html(results.judged(comparison), (Attribute("rank 0", "AMD EPYC; 2 cores"),))
     text = read(page).text
     parts = (
         "cannot be compared",
@@ -179,4 +179,4 @@ def test_nothing_of_the_users_is_markup() -> None:
         groups=tuple(replace(group, label=evil) for group in comparison.groups),
         differences=(results.make_difference(evil, "no", evil),),
     )
-    assert evil in read(to_html(results.judged(comparison), (Fact(evil, evil),))).text
+    assert evil in read(to_html(results.judged(comparison), (Attribute(evil, evil),))).text

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from mlbench.contract.comparisons import Judgement
 from mlbench.contract.records import GitState, Limits, Machine, NotRecorded, RankOnMachine
-from mlbench.report.statement import Fact, facts, lists, subtitle, title
+from mlbench.report.statement import Attribute, facts, lists, subtitle, title
 from tests.support.results import (
     make_aimless,
     make_comparison,
@@ -86,11 +86,13 @@ def test_the_facts_say_what_ran_and_on_what() -> None:
 
 def test_the_facts_say_what_is_not_recorded() -> None:
     missing = NotRecorded("1 event file not read to its end", unread_files=1)
-    assert Fact("not recorded", missing.text) in facts(replace(_MANIFEST, not_recorded=missing))
+    assert Attribute("not recorded", missing.text) in facts(
+        replace(_MANIFEST, not_recorded=missing)
+    )
 
 
 def test_facts_that_are_not_known_are_left_out() -> None:
     machine = Machine(ranks=(3,), cpu_model="a CPU")
     found = facts(replace(_MANIFEST, machines=(machine,), ranks=(), settings=None, seed=None))
-    assert Fact("rank 3", "a CPU") in found
+    assert Attribute("rank 3", "a CPU") in found
     assert not {"settings", "seed", "clocks", "image ids"} & {fact.name for fact in found}

@@ -16,7 +16,6 @@ from mlbench.local.home import Home
 from mlbench.local.traffic import traffic_from_now
 from mlbench_worker.agent.attempt import OUTPUT, Attempt
 from mlbench_worker.agent.autopsy.autopsies import Autopsies
-from mlbench_worker.agent.facts import Facts
 from mlbench_worker.agent.faults import Faults
 from mlbench_worker.agent.files import remove
 from mlbench_worker.agent.forkserver import ForkServers
@@ -29,6 +28,7 @@ from mlbench_worker.agent.master_client import (
 from mlbench_worker.agent.metrics_endpoint import WorkerCollector, read_progress
 from mlbench_worker.agent.network import Network, address_towards, attach
 from mlbench_worker.agent.process import end_left
+from mlbench_worker.agent.reported_attributes import ReportedAttributes
 from mlbench_worker.agent.shipper import Shipper
 
 log = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class Agent:
         self._start_in = start_in
         # The training process inherits all of it, so it must not contain the pod's token.
         self._environ = dict(os.environ)
-        self._facts = Facts(self._environ)
+        self._facts = ReportedAttributes(self._environ)
         self._link = connect()
         self._wake = threading.Event()
         self._stopping = threading.Event()

@@ -43,7 +43,7 @@ from mlbench_worker.agent.process import GRACE_SECONDS
 from mlbench_worker.agent.shipper import Shipper
 
 if TYPE_CHECKING:
-    from mlbench_worker.agent.facts import Facts
+    from mlbench_worker.agent.reported_attributes import ReportedAttributes
 
 log = logging.getLogger(__name__)
 
@@ -116,9 +116,9 @@ def record(request: Mapping[str, Any], url: str, token: str) -> None:
     print(json.dumps({"variables": variables, "logs": logs}), flush=True)
     # The rank starts now. Slow imports come after this, so that it does not wait for them.
     from mlbench_worker.agent import trainjob  # noqa: PLC0415
-    from mlbench_worker.agent.facts import Facts  # noqa: PLC0415
+    from mlbench_worker.agent.reported_attributes import ReportedAttributes  # noqa: PLC0415
 
-    facts = Facts(dict(os.environ))
+    facts = ReportedAttributes(dict(os.environ))
     observation.measure(f"{names.ENV_JOB}={job.key}", name_others=True)
     rank = ExternalRank(attempt, root)
     recording = Recording(attempt, order, url, token, facts, rank, request["nowhere"])
@@ -204,7 +204,7 @@ class Recording:
         order: Mapping[str, Any],
         url: str,
         token: str,
-        facts: "Facts | None" = None,
+        facts: "ReportedAttributes | None" = None,
         rank: ExternalRank | None = None,
         nowhere: str = "",
     ) -> None:

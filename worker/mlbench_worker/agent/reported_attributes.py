@@ -19,7 +19,7 @@ from mlbench_worker.agent.master_client import Offset
 from mlbench_worker.agent.software import Pythons, find_source, git_state, python_of
 
 
-class Facts:
+class ReportedAttributes:
     """Determines slow facts in advance, in a thread, so that the start of a run is not delayed."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:

@@ -9,8 +9,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 from mlbench.contract.distribution import own_version
-from mlbench_worker.agent.facts import Facts, bounded
 from mlbench_worker.agent.master_client import Offset
+from mlbench_worker.agent.reported_attributes import ReportedAttributes, bounded
 from tests.worker.agent.conftest import git
 from tests.worker.agent.test_attempt import ASSIGNMENT
 
@@ -21,7 +21,7 @@ def state(command: str, folder: Path | None, offset: Offset | None = None) -> di
         command=tuple(shlex.split(command)),
         working_dir=str(folder) if folder else None,
     )
-    return Facts(os.environ).state(assignment, offset)
+    return ReportedAttributes(os.environ).state(assignment, offset)
 
 
 def test_all_that_is_known(script: Path) -> None:
