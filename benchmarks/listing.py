@@ -11,7 +11,7 @@ from peewee import chunked
 
 from benchmarks import servers
 from benchmarks.measure import Figure, Measure, alternate, timed
-from mlbench.evaluation.result import Figures
+from mlbench.evaluation.result import SummaryMetrics
 from mlbench_master.database.models import Rank, Run, open_database
 from mlbench_master.runs.listing import RunQuery, count_runs, list_runs
 from mlbench_master.runs.query import parse
@@ -62,7 +62,7 @@ def _store() -> None:
     numbers = random.Random(0)  # noqa: S311 - the same each time, no secret
     now = time.time()
     settings = {f"setting_{i}": i / 7 for i in range(25)}
-    figures = asdict(Figures(metric="val_global_Prec@1", samples_per_second=1e3, epochs=7))
+    figures = asdict(SummaryMetrics(metric="val_global_Prec@1", samples_per_second=1e3, epochs=7))
     alike = {"job_id": "", "benchmark": "digits", "args": {}, "attempt": 1, "settled_at": now}
     runs: list[dict[str, Any]] = [
         {

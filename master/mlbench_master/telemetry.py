@@ -18,7 +18,7 @@ from mlbench.contract import names
 from mlbench.contract.distribution import own_version
 from mlbench.contract.humanize import swept
 from mlbench.contract.names import ACTIVE_STATES, RunState
-from mlbench.evaluation.result import Figures
+from mlbench.evaluation.result import SummaryMetrics
 from mlbench_master.database.connection import find_room, run_sql
 from mlbench_master.database.models import Pod, Rank, Run, UnstorableSample, Worker, run_owner
 from mlbench_master.reading.counting import delivered_so_far
@@ -213,10 +213,12 @@ def _runs(runs: Sequence[Run]) -> Iterator[Metric]:
     for name, help_text, value in values:
         yield _gauge(name, help_text, ("run_id",), [((str(r.id),), value(r)) for r in runs])
     # Convert drops figures that only earlier versions stored.
-    yield from _figures({str(run.id): convert(run.figures, Figures) for run in runs if run.figures})
+    yield from _figures(
+        {str(run.id): convert(run.figures, SummaryMetrics) for run in runs if run.figures}
+    )
 
 
-def _figures(runs: Mapping[str, Figures]) -> Iterator[Metric]:
+def _figures(runs: Mapping[str, SummaryMetrics]) -> Iterator[Metric]:
     """Yield the figures of ended runs' results, by run id."""
     of_runs = (
         (names.RUN_TRAINING_SECONDS, "Training time.", "training_seconds"),

@@ -622,7 +622,7 @@ def _last_values(columns: ByRank) -> list[float]:
 
 
 @dataclass(frozen=True)
-class Figures:
+class SummaryMetrics:
     """Figures of a run that are stored with it at its end, for lists and for Prometheus.
 
     Shares are from 0 to 1, and times are seconds.
@@ -655,13 +655,13 @@ class Figures:
     """``min``, ``max`` and ``last`` of the finite values of each metric."""
 
 
-def figures_of(result: Result) -> Figures:
+def summary_metrics_of(result: Result) -> SummaryMetrics:
     """Return the figures of a result."""
     most = max(result.disturbances, key=lambda rank: rank.waiting_share, default=None)
     late = result.stragglers
     straggler = next((r for r in late.ranks if r.rank == late.named), None) if late else None
     figures: dict[str, Any] = {
-        field.name: getattr(result, field.name, None) for field in fields(Figures)
+        field.name: getattr(result, field.name, None) for field in fields(SummaryMetrics)
     }
     # JSON has neither NaN nor infinity.
     for name, value in figures.items():
@@ -677,7 +677,7 @@ def figures_of(result: Result) -> Figures:
         "curve": _thin(result.curve) if result.curve else ((), ()),
         "metrics": {},
     }
-    return Figures(**figures)
+    return SummaryMetrics(**figures)
 
 
 def metrics_of(archive: Archive) -> dict[str, dict[str, float]]:

@@ -242,7 +242,7 @@ _FEWEST = 5
 
 
 @dataclass(frozen=True)
-class RunFigures:
+class RunSummaryMetrics:
     """Figures of a run of a set; None where unknown."""
 
     seconds_to_goal: float | None = None
@@ -252,12 +252,12 @@ class RunFigures:
     """Duration of the run; for an active run, the time since its start."""
 
 
-def analyze(run_set: RunSet, figures: Mapping[int, RunFigures]) -> SetAnalysis:
+def analyze(run_set: RunSet, figures: Mapping[int, RunSummaryMetrics]) -> SetAnalysis:
     """Return the figures of a set's counted runs over its axes, and the remaining time."""
     counted = [
         (place, trial.run_id) for place in run_set.places for trial in place.trials if trial.counts
     ]
-    runs = [figures.get(run_id, RunFigures()) for _, run_id in counted]
+    runs = [figures.get(run_id, RunSummaryMetrics()) for _, run_id in counted]
     by_time = any(run.seconds_to_goal is not None for run in runs)
     measure = TIME if by_time else RATE
     values = [run.seconds_to_goal if by_time else run.samples_per_second for run in runs]
@@ -349,12 +349,14 @@ def _is_left(place: SetPlace) -> bool:
     return place.is_open or place.active is not None
 
 
-def _seconds_left(places: Sequence[SetPlace], figures: Mapping[int, RunFigures]) -> float | None:
+def _seconds_left(
+    places: Sequence[SetPlace], figures: Mapping[int, RunSummaryMetrics]
+) -> float | None:
     """Estimate the remaining time from finished runs of the same kind, or else from all."""
     durations: defaultdict[str, list[float]] = defaultdict(list)
     for place in places:
         for trial in place.trials:
-            seconds = figures.get(trial.run_id, RunFigures()).wall_seconds
+            seconds = figures.get(trial.run_id, RunSummaryMetrics()).wall_seconds
             if trial.state == "FINISHED" and seconds is not None:
                 durations[_name(place)].append(seconds)
     remaining = [place for place in places if _is_left(place)]
@@ -363,7 +365,9 @@ def _seconds_left(places: Sequence[SetPlace], figures: Mapping[int, RunFigures])
     if not durations:
         return None
     usual = fmean(seconds for alike in durations.values() for seconds in alike)
-    active = [figures.get(place.active.run_id, RunFigures()) for place in remaining if place.active]
+    active = [
+        figures.get(place.active.run_id, RunSummaryMetrics()) for place in remaining if place.active
+    ]
     elapsed = sum(min(usual, run.wall_seconds or 0.0) for run in active)
     return sum(fmean(durations.get(_name(place), [usual])) for place in remaining) - elapsed
 

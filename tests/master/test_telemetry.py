@@ -10,7 +10,7 @@ from falcon.testing import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from mlbench.contract.distribution import own_version
-from mlbench.evaluation.result import Figures
+from mlbench.evaluation.result import SummaryMetrics
 from mlbench_master.app import create_app
 from mlbench_master.database.models import Pod, Run, run_owner
 from mlbench_master.reading.promql import PrometheusClient
@@ -244,7 +244,7 @@ def test_the_samples_of_a_run(api: TestClient, delivery: Delivery) -> None:
 
 
 def test_the_result_of_a_run_that_has_ended_is_told_in_figures(api: TestClient) -> None:
-    figures = Figures(
+    figures = SummaryMetrics(
         disturbed=True,
         waiting_share=0.25,
         waiting_rank=1,

@@ -20,7 +20,7 @@ from mlbench.contract.names import ACTIVE_STATES
 from mlbench.contract.records import Manifest
 from mlbench.contract.records import Run as RunRecord
 from mlbench.evaluation import sandbox
-from mlbench.evaluation.result import figures_of, metrics_of
+from mlbench.evaluation.result import metrics_of, summary_metrics_of
 from mlbench_master.database.connection import STATE, exclusive, store
 from mlbench_master.database.models import ANNOTATION_COLUMNS, JSONField, Rank, Run
 from mlbench_master.errors import BadFieldError, TooLargeError
@@ -77,7 +77,7 @@ def import_archive(
     if run.origin and run.archive is None:  # also if this was cut short before
         _keep(reader.archives, run, file, archive.digest)
         try:
-            figures = asdict(figures_of(result_of(reader, run)))
+            figures = asdict(summary_metrics_of(result_of(reader, run)))
             store(run, figures=figures | {"metrics": metrics_of(archive)})
         except _MALFORMED as error:
             lifecycle.delete(run)

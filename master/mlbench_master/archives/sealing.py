@@ -17,7 +17,7 @@ from peewee import fn
 
 from mlbench import archive
 from mlbench.contract.errors import MLBenchError
-from mlbench.evaluation.result import figures_of, metrics_of
+from mlbench.evaluation.result import metrics_of, summary_metrics_of
 from mlbench.local.backoff import Backoff
 from mlbench_master.archives import contents
 from mlbench_master.database.connection import STATE, exclusive, store
@@ -98,7 +98,7 @@ class Sealer:
             raise NotSealedError(counted.disagreement)
         run.energy_joules = energy_of(self.reader.prometheus, run)
         result = result_of(self.reader, run)
-        figures = asdict(figures_of(result))
+        figures = asdict(summary_metrics_of(result))
         store(run, energy_joules=run.energy_joules, figures=figures)
         if result.target == presenters.goal_of(run) and result.time_to_accuracy is None:
             store(run, goal_reached_at=None, goal_train_seconds=None)

@@ -7,7 +7,7 @@ from math import isfinite
 
 from mlbench.contract.names import RUN_METRIC
 from mlbench.contract.records import RunCurve
-from mlbench.evaluation.result import figures_of
+from mlbench.evaluation.result import summary_metrics_of
 from mlbench_master.database.models import Run
 from mlbench_master.reading.promql import PrometheusClient, PrometheusError, select
 from mlbench_master.reading.series import SeriesReader
@@ -29,7 +29,7 @@ def small_curves(reader: SeriesReader, ids: Collection[int]) -> list[RunCurve]:
         restarted = [run.id for run in active if run.attempt > 1]
         for run in Run.select().where(Run.id.in_(restarted)):
             # A result leaves out the steps that a restart discarded.
-            figures = figures_of(result_of(reader, run))
+            figures = summary_metrics_of(result_of(reader, run))
             if any(figures.curve):
                 curves.append(RunCurve(run.id, figures.metric, *figures.curve))
     return curves

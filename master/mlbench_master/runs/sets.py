@@ -21,7 +21,7 @@ from mlbench.contract.sweeps import SetAnalysis
 from mlbench.evaluation import official_rules, sweeps
 from mlbench.evaluation.official_rules import Entry, SetAtSealing
 from mlbench.evaluation.run_attributes import to_text
-from mlbench.evaluation.sweeps import RunFigures
+from mlbench.evaluation.sweeps import RunSummaryMetrics
 from mlbench_master.database.connection import STATE, exclusive, snapshot
 from mlbench_master.database.models import Run, RunSet
 from mlbench_master.errors import BadFieldError, ConflictError, NotFoundError, RefusedError
@@ -236,7 +236,7 @@ def analyze(run_set: RunSet) -> SetAnalysis:
         rate = run.figures.get("samples_per_second") if run.figures else None
         end = run.finished_at or time.time()
         wall_seconds = None if run.started_at is None else end - run.started_at
-        figures[run.id] = RunFigures(run.goal_train_seconds, rate, wall_seconds)
+        figures[run.id] = RunSummaryMetrics(run.goal_train_seconds, rate, wall_seconds)
     return sweeps.analyze(describe(run_set), figures)
 
 

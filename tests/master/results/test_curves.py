@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 import pytest
 from peewee import Database
 
-from mlbench.evaluation.result import figures_of
+from mlbench.evaluation.result import summary_metrics_of
 from mlbench_master.database.models import Run
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.reading.series import SeriesReader
@@ -32,7 +32,7 @@ def test_curves_are_those_that_were_recorded(
         make_ranks(run, ["w-0"], assigned_at=start)
         record(run, b"".join(line(start + s, **{metric: s / 3}) for s in range(1, 100)))
     deliver_all(delivery)
-    figures = asdict(figures_of(result_of(reader, ended)))
+    figures = asdict(summary_metrics_of(result_of(reader, ended)))
     Run.update(figures=figures).where(Run.id == ended.id).execute()
 
     ids = [ended.id, going.id, other.id]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from peewee import Database
 
-from mlbench.evaluation.result import Figures
+from mlbench.evaluation.result import SummaryMetrics
 from mlbench_master.database.models import Run
 from mlbench_master.errors import BadFieldError
 from mlbench_master.runs.columns import FIELDS, all_fields
@@ -25,7 +25,7 @@ def runs(database: Database) -> dict[str, Run]:
     """Three runs: two of them trained, one waits."""
 
     def figures(**values: Any) -> dict[str, Any]:
-        return asdict(Figures(**{"metric": "val_global_Prec@1"} | values))
+        return asdict(SummaryMetrics(**{"metric": "val_global_Prec@1"} | values))
 
     ended: dict[str, Any] = {"state": "FINISHED", "started_at": 100.0}
     fast = make_run(

@@ -10,7 +10,7 @@ from peewee import Database
 from scipy import stats
 
 from mlbench.contract.records import RunGroup
-from mlbench.evaluation.result import Figures
+from mlbench.evaluation.result import SummaryMetrics
 from mlbench_master.database.models import Run
 from mlbench_master.errors import BadFieldError
 from mlbench_master.runs.groups import MOST_GROUPS, group_runs
@@ -32,7 +32,7 @@ def numbers(found: list[RunGroup]) -> list[tuple[Any, ...]]:
 
 
 def make(workers: int = 1, best: float | None = None, **fields: Any) -> Run:
-    figures = asdict(Figures(metric="score", best_value=best))
+    figures = asdict(SummaryMetrics(metric="score", best_value=best))
     return make_run(workers, state="FINISHED", figures=figures, **fields)
 
 

@@ -13,7 +13,7 @@ from mlbench.contract.records import RunSet, SetPlace, Trial
 from mlbench.contract.sweeps import Axis, Cell, Chart, Panel, SetAnalysis, Sweep
 from mlbench.evaluation.comparison import compare
 from mlbench.evaluation.sweeps import (
-    RunFigures,
+    RunSummaryMetrics,
     SweepPoint,
     Timed,
     Workload,
@@ -221,7 +221,7 @@ def made(seconds: dict[tuple[str, str], float], *, repeats: int = 4, done: int =
         trials = (trial,) if number <= done else ()
         places.append(SetPlace(number, f"r{number}", 2, 1, not trials, trials, swept))
         took = seconds[exchange, bandwidth] + number / 100
-        figures[number] = RunFigures(took if took < math.inf else None, 100.0, took + 10)
+        figures[number] = RunSummaryMetrics(took if took < math.inf else None, 100.0, took + 10)
     run_set = RunSet("s", "2026-01-01T00:00:00Z", False, None, {}, tuple(places), "")
     return analyze(run_set, figures)
 

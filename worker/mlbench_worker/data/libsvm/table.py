@@ -37,7 +37,7 @@ _VALUES, _COLUMNS, _STARTS, _LABELS = "values.npy", "columns.npy", "starts.npy",
 
 
 @dataclass(frozen=True)
-class Figures:
+class TableStatistics:
     """The figures of a whole file."""
 
     rows: int
@@ -57,7 +57,7 @@ class Table:
     rows: Rows
     labels: torch.Tensor
     """``[rows]``: the labels in the file."""
-    figures: Figures
+    figures: TableStatistics
 
 
 def open_table(source: Path) -> Table:
@@ -113,7 +113,7 @@ def _map(folder: Path, source: Path) -> Table | None:
         about = json.loads((folder / _ABOUT).read_text())
         if (about["version"], about["source"]) != (_VERSION, _stamp(source)):
             return None
-        figures = Figures(**about["parsed"])
+        figures = TableStatistics(**about["parsed"])
         values, labels = _tensor(folder / _VALUES), _tensor(folder / _LABELS)
         rows: Rows = DenseRows(values)
         if not figures.dense:
@@ -151,7 +151,7 @@ class _Block:
     largest_norm2: float
 
 
-def _parse(source: Path, folder: Path) -> Figures:
+def _parse(source: Path, folder: Path) -> TableStatistics:
     """Parse a text file into float32 arrays in ``folder``, which is empty.
 
     The labels are ``[rows]``. If at least half of the entries are given, the values are
@@ -201,7 +201,7 @@ def _parse(source: Path, folder: Path) -> Figures:
     if not dense:
         columns.flush()
     largest_norm2 = max(block.largest_norm2 for block in blocks)
-    return Figures(rows, width, dense, largest_norm2, digest.hexdigest())
+    return TableStatistics(rows, width, dense, largest_norm2, digest.hexdigest())
 
 
 def _parse_blocks(
