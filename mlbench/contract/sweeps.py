@@ -170,7 +170,7 @@ class SetPoint(Record):
 
 
 @dataclass(frozen=True)
-class Effect(Record):
+class Importance(Record):
     """The correlation of the figure with a swept option: the option's importance."""
 
     key: str
@@ -201,7 +201,7 @@ class SetAnalysis(Record):
     """Axes in which the slots differ: swept options, and the number of workers."""
     points: tuple[SetPoint, ...]
     """Runs that count, in the order of the slots."""
-    effects: tuple[Effect, ...]
+    importances: tuple[Importance, ...]
     """Correlations with the figure, strongest first."""
     text: str
     """Most important option in a sentence, or the reason why it is unknown."""

@@ -29,8 +29,8 @@ from mlbench.contract.sweeps import (
     Cell,
     Chart,
     Crossing,
-    Effect,
     Frontier,
+    Importance,
     Panel,
     Profile,
     SetAnalysis,
@@ -267,7 +267,7 @@ def analyze(run_set: RunSet, figures: Mapping[int, RunSummaryMetrics]) -> SetAna
         settings = coordinates(place)
         position = tuple(settings.get(axis.key, "") for axis in axes)
         points.append(SetPoint(run_id, _name(place), position, value))
-    effects = tuple(
+    importances = tuple(
         sorted(_effects(axes, points, by_time=by_time), key=lambda effect: -abs(effect.correlation))
     )
     return SetAnalysis(
@@ -276,8 +276,8 @@ def analyze(run_set: RunSet, figures: Mapping[int, RunSummaryMetrics]) -> SetAna
         is_less_better=measure.is_less_better,
         axes=axes,
         points=tuple(points),
-        effects=effects,
-        text=_describe_effects(effects),
+        importances=importances,
+        text=_describe_effects(importances),
         places_left=sum(_is_left(place) for place in run_set.places),
         seconds_left=_seconds_left(run_set.places, figures),
     )
@@ -306,7 +306,7 @@ def interval(rho: float, runs: int) -> Interval:
 
 def _effects(
     axes: Sequence[Axis], points: Sequence[SetPoint], *, by_time: bool
-) -> Iterator[Effect]:
+) -> Iterator[Importance]:
     """Yield the correlation of the figure with each numeric axis, and each value of the others."""
     shown = [point for point in points if by_time or point.figure is not None]
     figures = [math.inf if point.figure is None else point.figure for point in shown]
@@ -322,14 +322,14 @@ def _effects(
         for value, numbers in levels.items():
             rho = spearman(numbers, figures)
             if rho is not None:
-                yield Effect(axis.key, value, rho, *interval(rho, len(shown)), len(shown))
+                yield Importance(axis.key, value, rho, *interval(rho, len(shown)), len(shown))
 
 
-def _describe_effects(effects: Sequence[Effect]) -> str:
+def _describe_effects(importances: Sequence[Importance]) -> str:
     """Say which option matters most, if the runs show it."""
-    if not effects:
+    if not importances:
         return "Too few runs have ended to see what matters"
-    first, *others = effects
+    first, *others = importances
     if first.low is None or first.high is None or first.low <= 0 <= first.high:
         return f"Nothing can be told from chance with {count(first.runs, 'run')}"
     least = min(abs(first.low), abs(first.high))

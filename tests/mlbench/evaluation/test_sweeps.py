@@ -279,11 +279,11 @@ def test_few_runs_have_no_interval() -> None:
 
 def test_what_matters_most_comes_first() -> None:
     analysis = made(_SECONDS)
-    assert [(effect.key, effect.value) for effect in analysis.effects] == [
+    assert [(effect.key, effect.value) for effect in analysis.importances] == [
         ("exchange", "topk"),
         ("bandwidth", ""),
     ]
-    assert all(effect.correlation < 0 for effect in analysis.effects), "both make it faster"
+    assert all(effect.correlation < 0 for effect in analysis.importances), "both make it faster"
     assert analysis.measure == "training time to the goal"
     assert [axis.key for axis in analysis.axes] == ["exchange", "bandwidth"]
     assert (analysis.points[2].name, analysis.points[2].values) == (
@@ -305,7 +305,9 @@ def test_what_cannot_be_told_is_said() -> None:
 def test_a_run_that_missed_its_goal_is_the_slowest() -> None:
     missed = made(_SECONDS | {("flat", "10"): math.inf})
     assert missed.points[0].figure is None
-    assert missed.effects[0].correlation == pytest.approx(-0.87, abs=0.01), "of topk, the faster"
+    assert missed.importances[0].correlation == pytest.approx(-0.87, abs=0.01), (
+        "of topk, the faster"
+    )
 
 
 def test_what_is_left_takes_as_long_as_what_is_alike() -> None:

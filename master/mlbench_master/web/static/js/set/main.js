@@ -14,7 +14,7 @@ import { drawParallel } from "./parallel.js";
 /**
  * @typedef {import("../records.js").Schemas["RunSet"]} RunSet
  * @typedef {import("../records.js").Schemas["SetPlace"]} Place
- * @typedef {import("../records.js").Schemas["Effect"]} Effect
+ * @typedef {import("../records.js").Schemas["Importance"]} Effect
  * @typedef {import("./parallel.js").SetAnalysis} SetAnalysis
  */
 
@@ -55,18 +55,18 @@ function orderText(/** @type {RunSet} */ { order, official, until_percent: perce
 }
 
 function showEffects(/** @type {SetAnalysis} */ analysis) {
-  const { axes, effects, measure, text } = analysis;
-  byId("effects-card").hidden = !axes.length || !effects.length;
-  if (byId("effects-card").hidden) return;
-  setText(byId("effects-title"), text);
+  const { axes, importances, measure, text } = analysis;
+  byId("importances-card").hidden = !axes.length || !importances.length;
+  if (byId("importances-card").hidden) return;
+  setText(byId("importances-title"), text);
   const note = `Spearman's rank correlation with the ${measure}, from -1 to 1, with a 95 % confidence interval.`;
-  setText(byId("effects-note"), note);
-  fillTable(byId("effects"), effectColumns(analysis), effects, ({ key, value }) => `${key} ${value}`);
+  setText(byId("importances-note"), note);
+  fillTable(byId("importances"), importanceColumns(analysis), importances, ({ key, value }) => `${key} ${value}`);
   drawParallel(byId("parallel"), analysis);
 }
 
 /** @returns {import("../ui.js").Column<Effect>[]} */
-export function effectColumns(/** @type {SetAnalysis} */ { is_less_better: lessIsBetter }) {
+export function importanceColumns(/** @type {SetAnalysis} */ { is_less_better: lessIsBetter }) {
   const word = ({ correlation }) => (correlation < 0 === lessIsBetter ? "faster" : "slower");
   const isClear = ({ low, high }) => low !== null && (low > 0 || high < 0);
   return [
