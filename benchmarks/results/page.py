@@ -78,7 +78,7 @@ def _section(section: Section, sets: Mapping[Bench, Measured], pictures: Path) -
 
 def _set(measured: Measured) -> Iterator[str]:
     """Yield how many runs there are, with which seeds and when, and what disturbed them."""
-    comparison, judgement = measured.comparison, measured.comparison.judgement
+    comparison, findings = measured.comparison, measured.comparison.findings
     seeds = sorted({run.seed for run in measured.runs if run.seed is not None})
     days = sorted({run.created_at[:10] for run in measured.runs})
     count = len(measured.runs)
@@ -90,13 +90,13 @@ def _set(measured: Measured) -> Iterator[str]:
     digest = hashlib.sha256(measured.file.read_bytes()).hexdigest()
     plan = measured.run_set.plan_sha256
     yield f"{link}, SHA-256 `{digest}`; the plan, registered first: `{plan}`."
-    if judgement.sentence:
-        yield f"**{escape(judgement.sentence)}**"
-    cautions = [*filter(None, [comparison.caution]), *judgement.reasons, *judgement.departures]
+    if findings.sentence:
+        yield f"**{escape(findings.sentence)}**"
+    cautions = [*filter(None, [comparison.caution]), *findings.reasons, *findings.departures]
     yield from filter(None, [markdown_list(cautions)])
-    if judgement.disturbed:
+    if findings.disturbed:
         runs = sum(bool(result.disturbed) for result in comparison.results)
-        yield _details(f"CPU contention: {runs} of the {count} runs disturbed", judgement.disturbed)
+        yield _details(f"CPU contention: {runs} of the {count} runs disturbed", findings.disturbed)
     machines = [machine for manifest in measured.manifests for machine in manifest.machines]
     yield _details("What each worker had", [*dict.fromkeys(map(machine_text, machines))])
 

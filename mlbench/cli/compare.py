@@ -164,10 +164,10 @@ def show_comparison(comparison: Comparison) -> None:
     """Print a comparison: whether it is fair, then its tables."""
     out.print(title(comparison), style="bold")
     out.print(subtitle(comparison))
-    judgement = comparison.judgement
-    if judgement.sentence:
-        out.print(judgement.sentence, style=_STYLES.get(judgement.verdict, "yellow"))
-    for heading, texts in lists(judgement):
+    findings = comparison.findings
+    if findings.sentence:
+        out.print(findings.sentence, style=_STYLES.get(findings.verdict, "yellow"))
+    for heading, texts in lists(findings):
         if heading:
             out.print(heading, style="yellow")
         for text in texts:

@@ -262,7 +262,7 @@ class Fastest(Record):
 
 
 @dataclass(frozen=True)
-class Judgement(Record):
+class Findings(Record):
     """The findings of a comparison: whether it is fair, and how the runs differ, in sentences."""
 
     verdict: Verdict = "yes"
@@ -359,7 +359,7 @@ class Comparison(Record):
     """Fastest algorithm by bandwidth; None unless bandwidth and the algorithm are swept."""
     caution: str = ""
     """Warning that groups have too few runs for any significant difference; otherwise empty."""
-    judgement: Judgement = Judgement()
+    findings: Findings = Findings()
     """Findings of the comparison, in sentences."""
     failures: tuple[Failures, ...] = ()
     """Cost of failures, for each group whose runs had failures or a fault schedule."""

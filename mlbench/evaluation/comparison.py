@@ -14,8 +14,8 @@ from mlbench.contract.comparisons import (
     Comparison,
     Difference,
     Fastest,
+    Findings,
     Group,
-    Judgement,
     Value,
     Verdict,
 )
@@ -168,7 +168,7 @@ _SENTENCES: Mapping[Verdict, tuple[str, str, str]] = {
 _OF_ONE = ("Two runs make a comparison", "", "Add a second run to see them side by side.")
 
 
-def judge(comparison: Comparison) -> Judgement:
+def judge(comparison: Comparison) -> Findings:
     """Judge a comparison by its differences, groups and results."""
     results, groups = comparison.results, comparison.groups
     is_comparison = len(results) > 1
@@ -192,7 +192,7 @@ def judge(comparison: Comparison) -> Judgement:
         runs = [result.run_id for result in results if departure in result.departures]
         subject = "all runs" if len(runs) == len(results) > 1 else numbered("run", runs)
         departures.append(f"{subject}: {departure}")
-    return Judgement(
+    return Findings(
         verdict=verdict,
         sentence=title + more if is_comparison else "",
         title=title,
@@ -279,7 +279,7 @@ def compare(
         caution,
         failures=failures_of(groups, results, facts),
     )
-    return replace(comparison, judgement=judge(comparison))
+    return replace(comparison, findings=judge(comparison))
 
 
 def _stopped_early(run_set: RunSet, groups: Sequence[Group]) -> str:

@@ -93,11 +93,11 @@ def _flat(
 
 def to_markdown(comparison: Comparison, environment: Sequence[Attribute] = ()) -> str:
     """Return a report for a README, an issue or a wiki."""
-    judgement = comparison.judgement
+    findings = comparison.findings
     parts = [f"# {escape(title(comparison))}", escape(subtitle(comparison))]
-    if judgement.sentence:
-        parts.append(f"**{escape(judgement.sentence)}**")
-    for heading, texts in lists(judgement):
+    if findings.sentence:
+        parts.append(f"**{escape(findings.sentence)}**")
+    for heading, texts in lists(findings):
         parts += [heading, markdown_list(texts)]
     for table in tables(comparison):
         parts += [f"## {escape(table.title)}", escape(table.note), markdown_table(table)]
@@ -143,8 +143,8 @@ def to_html(
         "report",
         title=title(comparison),
         subtitle=subtitle(comparison),
-        said=comparison.judgement,
-        lists=lists(comparison.judgement),
+        said=comparison.findings,
+        lists=lists(comparison.findings),
         plots=plots(comparison),
         tables=tables(comparison),
         environment=environment,

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from mlbench.benchmarks.task_options import in_use
-from mlbench.contract.comparisons import Comparison, Judgement
+from mlbench.contract.comparisons import Comparison, Findings
 from mlbench.contract.humanize import count, numbered
 from mlbench.contract.masking import mask_command
 from mlbench.contract.records import Machine, Manifest, RankOnMachine
@@ -34,14 +34,14 @@ def subtitle(comparison: Comparison) -> str:
     return f"{runs}, swept: {swept}" if swept else runs
 
 
-def lists(judgement: Judgement) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def lists(findings: Findings) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return what follows the sentence: lists that are not empty, each with a heading, or none."""
     every = (
-        ("", (*judgement.reasons, *judgement.notes, *judgement.clock_faults)),
-        ("Disturbed, so that figures are not those of the runs alone:", judgement.disturbed),
-        ("Departures from the rules of the task:", judgement.departures),
-        ("What is learned may differ by:", judgement.learning),
-        ("What else differs:", judgement.differences),
+        ("", (*findings.reasons, *findings.notes, *findings.clock_faults)),
+        ("Disturbed, so that figures are not those of the runs alone:", findings.disturbed),
+        ("Departures from the rules of the task:", findings.departures),
+        ("What is learned may differ by:", findings.learning),
+        ("What else differs:", findings.differences),
     )
     return tuple((heading, texts) for heading, texts in every if texts)
 

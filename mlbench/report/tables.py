@@ -88,7 +88,7 @@ def tables(comparison: Comparison) -> list[Table]:
     of_frontier += [_failures(groups, comparison.failures)] if comparison.failures else []
     limits = {r.accuracy_after_time.limit_seconds for r in results if r.accuracy_after_time}
     # A single run is described by the table of runs.
-    caution = _CAUTIONS.get(comparison.judgement.verdict, "")
+    caution = _CAUTIONS.get(comparison.findings.verdict, "")
     of_groups = [
         _time_to_accuracy(groups, caution),
         _throughput_and_cost(groups, " or ".join(map(figures.seconds, sorted(limits))), caution),

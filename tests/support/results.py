@@ -110,7 +110,7 @@ def make_comparison(results: list[Result]) -> Comparison:
 
 def judged(comparison: Comparison) -> Comparison:
     """Return a comparison that was changed, judged again."""
-    return replace(comparison, judgement=judge(comparison))
+    return replace(comparison, findings=judge(comparison))
 
 
 def make_matrix(workers: tuple[int, ...] = (1, 2, 4), repeats: int = 5) -> Comparison:

@@ -326,16 +326,16 @@ def test_reasons_come_before_what_else_differs() -> None:
             make_difference("cpu", "no", "cpu is a for run 1 and b for run 2"),
         ),
     )
-    judgement = judge(comparison)
-    assert judgement.sentence == "These runs cannot be compared:"
-    assert judgement.reasons == (
+    findings = judge(comparison)
+    assert findings.sentence == "These runs cannot be compared:"
+    assert findings.reasons == (
         "batch_size is 32 for run 1 and 64 for run 2",
         "run 2 does not state its data",
     )
-    assert judgement.learning == ("momentum is 0 in run 1 and 0.9 in run 2",)
-    assert judgement.learned_by == "What is learned may differ by: momentum."
-    assert judgement.differences == ("cpu is a for run 1 and b for run 2",)
-    assert judgement.fastest is None
+    assert findings.learning == ("momentum is 0 in run 1 and 0.9 in run 2",)
+    assert findings.learned_by == "What is learned may differ by: momentum."
+    assert findings.differences == ("cpu is a for run 1 and b for run 2",)
+    assert findings.fastest is None
 
 
 def test_a_departure_is_told_once_for_all_its_runs() -> None:

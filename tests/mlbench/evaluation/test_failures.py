@@ -96,7 +96,7 @@ def test_planned_failures_that_did_not_come_are_told_of_and_stops_are_no_part_of
     compared = compare(quiet, facts)
     [row] = compared.failures
     assert (row.injected, row.failures) == (0, 0)
-    assert row.text in compared.judgement.notes
+    assert row.text in compared.findings.notes
     assert row.text.endswith("none of the planned failures fell within its runs")
     ran = [
         replace(run, injected_faults=1, goodput=goodput_of(compute=6.0, stopped=4.0))

@@ -501,7 +501,7 @@ def test_a_nan_run_never_ranks_as_fastest() -> None:
     runs = [nan, *others]
     found = compare(runs, {run.run_id: make_facts(2) for run in runs})
     text = "run 1: NaN since step 61 (train_loss); its time to accuracy does not count"
-    assert known(found.judgement).notes[0] == text
+    assert known(found.findings).notes[0] == text
     [group] = found.groups
     assert group.reached == 2
     assert known(group.training_seconds_to_accuracy).minimum == 9.0

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from mlbench.contract.comparisons import Judgement
+from mlbench.contract.comparisons import Findings
 from mlbench.contract.records import GitState, Limits, Machine, NotRecorded, RankOnMachine
 from mlbench.report.statement import Attribute, facts, lists, subtitle, title
 from tests.support.results import (
@@ -26,8 +26,8 @@ def test_the_title_names_tasks_and_workers() -> None:
 
 
 def test_lists_have_headings_and_none_is_empty() -> None:
-    judgement = Judgement(reasons=("a",), notes=("b",), clock_faults=("c",), differences=("d",))
-    assert lists(judgement) == (("", ("a", "b", "c")), ("What else differs:", ("d",)))
+    findings = Findings(reasons=("a",), notes=("b",), clock_faults=("c",), differences=("d",))
+    assert lists(findings) == (("", ("a", "b", "c")), ("What else differs:", ("d",)))
 
 
 # --- The facts of a manifest ---

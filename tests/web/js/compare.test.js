@@ -216,7 +216,7 @@ test("phases come in the order of a step", () => {
 
 test("the fastest group is named with its lead, then what is to be known", () => {
   const target = { metric: "val_global_Prec@1", value: 97, lower_is_better: false };
-  const judgement = {
+  const findings = {
     fastest: { group: 1, slowest: 0, times_as_fast: 4 },
     learned_by: "What is learned may differ by: momentum.",
     notes: ["group 1 is told apart"],
@@ -225,7 +225,7 @@ test("the fastest group is named with its lead, then what is to be known", () =>
     departures: ["all runs: it is late"],
   };
   const groups = [10, 2.5].map((mean, i) => ({ label: `group ${i}`, training_seconds_to_accuracy: { mean } }));
-  const comparison = { judgement, groups, results: [{ target: null }, { target }] };
+  const comparison = { findings, groups, results: [{ target: null }, { target }] };
   deepEqual(toNotes(/** @type {any} */ (comparison)), [
     "Fastest: group 1 reached val_global_Prec@1 ≥ 97 % after 2.50 s of training, " +
       "4x the speed of group 0.",
