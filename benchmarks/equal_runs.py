@@ -15,7 +15,7 @@ from pathlib import Path
 from benchmarks.measure import Figure
 from benchmarks.stacks import local_stack, run_to_end
 from mlbench import ApiClient
-from mlbench.contract.comparisons import Evidence
+from mlbench.contract.comparisons import SignificanceTest
 
 _seeds = count(1)
 
@@ -39,7 +39,9 @@ def measure(folder: Path) -> Iterator[Figure]:
             yield Figure(what, "", [each.p for each in evidence])
 
 
-def _compare(client: ApiClient, script: Path, slower: float, wait: float, runs: int) -> Evidence:
+def _compare(
+    client: ApiClient, script: Path, slower: float, wait: float, runs: int
+) -> SignificanceTest:
     """Run two sets in turn, and return what tells them apart."""
     ids = []
     for _ in range(runs):

@@ -14,7 +14,7 @@ FEWEST_LOOKED_AT = 5
 
 
 @dataclass(frozen=True)
-class Evidence(Record):
+class SignificanceTest(Record):
     """A significance test between a group and its baseline group.
 
     The baseline is the first group. In a sweep, it is the group with the first value of one swept
@@ -144,7 +144,7 @@ class Group(Record):
 
     None without a throughput speedup, or for equal numbers of workers.
     """
-    evidence: Evidence | None
+    evidence: SignificanceTest | None
     """Significance test against the baseline group.
 
     None without another group, for a single run, or if the groups differ in data or target.

@@ -23,7 +23,7 @@ from random import Random
 from statistics import NormalDist, fmean, median, stdev
 from typing import Literal
 
-from mlbench.contract.comparisons import Evidence
+from mlbench.contract.comparisons import SignificanceTest
 from mlbench.contract.results import Summary
 
 # --- Intervals of a mean ---
@@ -305,7 +305,7 @@ def hold_against(
     return Pair(names, "Mann-Whitney", p, runs, deviation, difference, times_as_fast, least)
 
 
-def judge(comparisons: Sequence[Pair]) -> list[Evidence]:
+def judge(comparisons: Sequence[Pair]) -> list[SignificanceTest]:
     """Judge comparisons together: 1 in 20 sets of equal groups has a significant difference."""
     # Holm's method corrects the p-values.
     order = sorted(range(len(comparisons)), key=lambda i: comparisons[i].p)
@@ -314,7 +314,7 @@ def judge(comparisons: Sequence[Pair]) -> list[Evidence]:
         largest = max(largest, min(1.0, comparisons[i].p * (len(comparisons) - place)))
         corrected[i] = largest
     return [
-        Evidence(
+        SignificanceTest(
             p,
             p < _LEVEL,
             pair.detectable,

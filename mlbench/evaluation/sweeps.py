@@ -19,7 +19,7 @@ from random import Random
 from statistics import StatisticsError, correlation, fmean, median
 
 from mlbench.contract import palette
-from mlbench.contract.comparisons import Evidence, Group
+from mlbench.contract.comparisons import Group, SignificanceTest
 from mlbench.contract.humanize import count, swept
 from mlbench.contract.records import RunSet, SetPlace
 from mlbench.contract.results import Result, Summary
@@ -98,7 +98,7 @@ def _ranks(points: Sequence[SweepPoint]) -> dict[str, list[str]]:
 
 
 def lay_out(
-    points: Sequence[SweepPoint | Group], evidence: Sequence[Evidence] = ()
+    points: Sequence[SweepPoint | Group], evidence: Sequence[SignificanceTest] = ()
 ) -> Sweep | None:
     """Return the panels of sorted combinations; None if they do not differ in a key.
 

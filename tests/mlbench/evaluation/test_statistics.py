@@ -8,7 +8,7 @@ from random import Random
 import pytest
 import scipy  # its parts are loaded when they are used  # its parts are loaded when they are used
 
-from mlbench.contract.comparisons import Evidence
+from mlbench.contract.comparisons import SignificanceTest
 from mlbench.contract.results import Summary
 from mlbench.evaluation.statistics import (
     LOOKED_AT,
@@ -182,7 +182,7 @@ def _draw(seed: int) -> random.Random:
 
 def _judge(
     first: Sequence[float], other: Sequence[float], seeds: tuple[Sequence[int], Sequence[int]]
-) -> Evidence:
+) -> SignificanceTest:
     return judge([known(hold_against(first, other, _NAMES, seeds=seeds))])[0]
 
 
