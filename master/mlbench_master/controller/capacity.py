@@ -39,8 +39,9 @@ def find_capacity(run: RunView, observed: ObservedState) -> Capacity:
     used = {core for other in active for core in other.cores}
     free = [core for core in observed.cores if core not in used]
     if len(free) < required:
-        need = f"this run needs {required} cores, but only {len(free)} of {len(observed.cores)} are free"
-        return Capacity(None, f"{_waits_for(active)}: {need}")
+        need = f"this run needs {required} cores"
+        free_cores = f"only {len(free)} of {len(observed.cores)} are free"
+        return Capacity(None, f"{_waits_for(active)}: {need}, but {free_cores}")
     return Capacity(share_cores(free[:required], run.num_workers, each))
 
 
