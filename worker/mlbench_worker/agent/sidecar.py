@@ -1,7 +1,7 @@
 """The recorder process of an external rank: it joins a run, and ships the rank's values.
 
 ``mlbench/tracking/recorder_sidecar.py`` starts the process. The rank never waits for it, and does
-not end with it. Values that the master does not accept stay in a folder, for ``mlbench ship FOLDER``.
+not end with it. Values that the master does not accept stay in a folder, for ``mlbench ship``.
 """
 
 import json
