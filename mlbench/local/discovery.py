@@ -47,7 +47,7 @@ def find_connection(environ: Mapping[str, str] = os.environ) -> Connection:
         address = parse_address(url)
     except MLBenchError as error:
         # Without its value, which may have a token anywhere.
-        raise MLBenchError(str(error).replace("url: it", f"${names.ENV_URL}")) from None
+        raise MLBenchError(str(error).replace("url:", f"${names.ENV_URL}:")) from None
     token = token or address.token
     if not token:
         raise NotConnectedError(

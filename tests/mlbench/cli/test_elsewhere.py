@@ -41,7 +41,7 @@ def test_the_status_is_that_of_the_master_there(elsewhere: Mlbench, finished: Ru
     [
         ({"MLBENCH_TOKEN": ""}, "$MLBENCH_URL is set, but $MLBENCH_TOKEN is not. "),
         ({"MLBENCH_URL": ""}, "$MLBENCH_TOKEN is set, but $MLBENCH_URL is not. "),
-        ({"MLBENCH_URL": "ftp://me:t@x"}, "$MLBENCH_URL must be host:port or http"),
+        ({"MLBENCH_URL": "ftp://me:t@x"}, "$MLBENCH_URL: must be host:port or http"),
         (
             {"MLBENCH_TOKEN": "wrong"},
             "refused the token: is $MLBENCH_TOKEN the token of this master?",

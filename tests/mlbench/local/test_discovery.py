@@ -258,7 +258,7 @@ def test_address_and_token_lead_elsewhere(environ: dict[str, str], url: str) -> 
 
 @pytest.mark.parametrize("url", ["ftp://me:SECRET@host", "http://me:SECRET@", "http://me:SECRET"])
 def test_a_malformed_address_is_refused_without_its_token(url: str) -> None:
-    with pytest.raises(MLBenchError, match="MLBENCH_URL must be host:port") as error:
+    with pytest.raises(MLBenchError, match="MLBENCH_URL: must be host:port") as error:
         find_connection({"MLBENCH_URL": url})
     assert "SECRET" not in str(error.value)
 
