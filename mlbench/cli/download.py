@@ -39,9 +39,9 @@ from mlbench.client import ApiClient
 from mlbench.client.run_data import open_runs
 from mlbench.client.transport import OnProgress
 from mlbench.contract import names
+from mlbench.contract.atomic_files import replacing
 from mlbench.contract.records import Run
 from mlbench.contract.series import split_name
-from mlbench.local.home import replacing
 from mlbench.tracking.tensorboard import Scalar, first_record, to_record
 
 _TENSORBOARD: Final = "tensorboard"

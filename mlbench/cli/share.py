@@ -23,12 +23,12 @@ from mlbench.cli.common import (
     writing,
 )
 from mlbench.client import ApiClient
+from mlbench.contract.atomic_files import replacing
 from mlbench.contract.distribution import how_to_install
 from mlbench.contract.errors import ApiError
 from mlbench.contract.humanize import count
 from mlbench.contract.records import Annotations, Run, RunSet
 from mlbench.evaluation import sandbox
-from mlbench.local.home import replacing
 
 FilesArgument = Annotated[
     list[Path], typer.Argument(metavar="FILE...", help="Files written by `mlbench export`.")

@@ -29,6 +29,7 @@ from mlbench.cli.common import (
 from mlbench.cli.live import AWAY_SECONDS, last_numbers, patiently, read_last_values
 from mlbench.cli.output import page_url, show_alerts, show_result, show_runs, sign_in_url
 from mlbench.client import ApiClient
+from mlbench.contract.atomic_files import write_private
 from mlbench.contract.errors import ApiError
 from mlbench.contract.humanize import visible
 from mlbench.contract.names import STEP
@@ -36,7 +37,7 @@ from mlbench.contract.records import GroupMean, LogPage, Point, Run, RunGroup, S
 from mlbench.contract.reported_settings import Setting, spell
 from mlbench.contract.series import series_name, split_name
 from mlbench.local.discovery import find_connection
-from mlbench.local.home import Connection, Home, write_private
+from mlbench.local.home import Connection, Home
 
 _DATABASES = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
 _SIGN_IN_PAGE = """\

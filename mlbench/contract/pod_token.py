@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlbench.contract import names
-from mlbench.local.home import write_atomically
+from mlbench.contract.atomic_files import write_atomically
 
 # Names and uids of pods do not contain a slash, and HTTP headers may.
 _SEPARATOR = "/"

@@ -7,7 +7,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from mlbench.local.home import Home, write_atomically
+from mlbench.contract.atomic_files import write_atomically
+from mlbench.local.home import Home
 
 
 @dataclass(frozen=True)

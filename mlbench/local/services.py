@@ -19,6 +19,7 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
 from mlbench.contract import names, pod_token
+from mlbench.contract.atomic_files import write_private
 from mlbench.contract.distribution import how_to_install
 from mlbench.contract.errors import StackError
 from mlbench.contract.login import Login, with_login
@@ -26,7 +27,7 @@ from mlbench.contract.pod_token import PodIdentity, derive
 from mlbench.contract.shaping import with_tools
 from mlbench.local import grafana_server, network
 from mlbench.local.assets import CHECKOUT
-from mlbench.local.home import Home, write_private
+from mlbench.local.home import Home
 
 LOOPBACK = "127.0.0.1"
 _ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 - only if the user asks for it

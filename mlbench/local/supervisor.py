@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from mlbench.contract.atomic_files import write_atomically
 from mlbench.contract.errors import StackError
 from mlbench.local.assets import prometheus_folder
-from mlbench.local.home import Connection, Home, write_atomically
+from mlbench.local.home import Connection, Home
 from mlbench.local.pool import LocalWorker, PoolFiles
 from mlbench.local.services import Service, Services
 

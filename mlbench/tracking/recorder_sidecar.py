@@ -22,11 +22,12 @@ from types import TracebackType
 from typing import Any
 
 from mlbench.contract import names
+from mlbench.contract.atomic_files import write_private
 from mlbench.contract.errors import MLBenchError, NotConnectedError
 from mlbench.contract.limits import MAX_RUN_NAME_LENGTH
 from mlbench.contract.masking import mask_words
 from mlbench.local.discovery import find_connection
-from mlbench.local.home import Home, write_private
+from mlbench.local.home import Home
 from mlbench.tracking.job import Job, find_job
 from mlbench.tracking.notebook import current_shell, is_notebook, notebook_path
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from mlbench.contract import names
+from mlbench.contract.atomic_files import write_atomically, write_private
 from mlbench.contract.errors import NotConnectedError
-from mlbench.local.home import Connection, Home, write_atomically, write_private
+from mlbench.local.home import Connection, Home
 
 _CONNECTION = Connection("http://127.0.0.1:8000", "secret", "http://127.0.0.1:9090")
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from mlbench.local.home import replacing
+from mlbench.contract.atomic_files import replacing
 
 log = logging.getLogger(__name__)
 

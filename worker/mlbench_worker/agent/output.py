@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
+from mlbench.contract.atomic_files import replacing
 from mlbench.contract.output import (
     MOST_BYTES,
     MOST_FILE_BYTES,
@@ -22,7 +23,6 @@ from mlbench.contract.output import (
     is_name,
     sha256_of_start,
 )
-from mlbench.local.home import replacing
 from mlbench_worker.agent.files import open_regular, read_regular, remove
 
 _MOST_LOOKED_AT = 10_000

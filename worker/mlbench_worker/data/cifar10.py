@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mlbench.local.home import replacing
+from mlbench.contract.atomic_files import replacing
 from mlbench_worker.data.images import ImageData, Images
 from mlbench_worker.ranks.process import DataError
 
