@@ -2,13 +2,11 @@
 
 import os
 import stat
-import threading
 from pathlib import Path
 
 import pytest
 
 from mlbench.contract import names
-from mlbench.contract.atomic_files import write_atomically, write_private
 from mlbench.contract.errors import NotConnectedError
 from mlbench.local.home import Connection, Home
 
@@ -73,30 +71,3 @@ def test_a_home_that_is_no_folder_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(NotConnectedError, match=r"Not a directory.*MLBENCH_HOME must name a fold"):
         Home(tmp_path / "file").read_connection()
-
-
-def test_an_open_file_becomes_private_when_it_is_replaced(tmp_path: Path) -> None:
-    path = tmp_path / "token"
-    path.write_text("old")
-    path.chmod(0o644)
-    write_private(path, "new")
-    assert (mode(path), path.read_text()) == (0o600, "new")
-
-
-def test_a_reader_never_sees_half_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    texts = {"a" * 100_000, "b" * 200_000}
-    write_atomically(path, "a" * 100_000)
-    ended = threading.Event()
-
-    def write() -> None:
-        while not ended.is_set():
-            for text in texts:
-                write_atomically(path, text)
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    seen = {path.read_text() for _ in range(300)}
-    ended.set()
-    writer.join()
-    assert seen <= texts
