@@ -61,7 +61,7 @@ def test_a_run_says_what_is_not_recorded(client: ApiClient, stack: Home, tmp_pat
         ran = call("run", script, "--workers", "1")
         run = client.get_runs().result().value[-1]
         for printed in (ran, call("status", str(run.id))):
-            told = [line for line in printed.splitlines() if line.startswith("not recorded")]
+            told = [line for line in printed.splitlines() if line.startswith("Not recorded")]
             assert [line.split(maxsplit=2)[2] for line in told] == ([text] if text else []), ran
         manifest = client.get_manifest(run.id).result().value
         assert manifest.not_recorded == run.not_recorded

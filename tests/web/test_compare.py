@@ -24,7 +24,7 @@ def test_runs_and_their_goal_are_chosen_and_compared(
         compared.append(run_to_end(client, order.result().value))
     user.goto(f"{connection.url}/compare")
     expect(user.get_by_text("No runs to compare")).to_be_visible()
-    runs, goal = (user.get_by_role("textbox", name=name) for name in ("Runs", "Goal"))
+    runs, goal = (user.get_by_role("textbox", name=name) for name in ("Runs", "Target"))
     runs.fill(",".join(str(run.id) for run in compared))
     user.keyboard.press("Enter")
     times = section(user, "Time to target")

@@ -77,7 +77,7 @@ def test_sets_are_listed_and_lead_to_their_runs_by_swept_values(
     expect(row).to_have_count(1)
     for text in ("exchange, bandwidth", "16", "15 of 16 places have a run"):
         expect(row).to_contain_text(text)
-    row.get_by_role("link", name="In groups").click()
+    row.get_by_role("link", name="Groups").click()
     groups = page.locator("#groups tbody tr")
     expect(groups).to_have_count(4)
     expect(groups.first).to_contain_text("exchange=flat, bandwidth=10")

@@ -60,7 +60,7 @@ def test_a_browser_gets_an_error_as_a_page_with_a_way_home(browser: TestClient) 
     assert '<a href="/">' in answer.text
     assert browser.simulate_get("/api/nonsense").json["status"] == 404, "of the API, as programs do"
     escaped = browser.simulate_get("/", headers={"Host": "<b>example.com"}).text
-    assert "$MLBENCH_ALLOWED_HOSTS adds others" in escaped
+    assert "Allow others with $MLBENCH_ALLOWED_HOSTS" in escaped
     assert "<b>" not in escaped
 
 

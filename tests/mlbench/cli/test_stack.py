@@ -117,7 +117,7 @@ def test_a_demo_over_a_stack_that_runs_leaves_it_running(mlbench: Mlbench) -> No
     before = launch.running_supervisor(mlbench.home)
     done = mlbench("demo", "no-such-benchmark")
     assert done.code == 2
-    assert "there is no such benchmark" in done.err
+    assert "unknown benchmark" in done.err
     assert "Stopping" not in done.err
     assert launch.running_supervisor(mlbench.home) == before
 
