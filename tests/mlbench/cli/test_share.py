@@ -21,7 +21,7 @@ def test_a_run_leaves_and_comes_back_read_only(here: Mlbench, client: ApiClient)
     assert here("edit", "traveller", *words).out == f"run {run.id} (On the road): old, paper\n"
     assert here("edit", "On the road", "--untag", "old", "--json").json["tags"] == ["paper"]
     assert "nothing to change" in here("edit", "traveller").err
-    files = "traveller.mlbench: 1 run\ntraveller.annotations.json: titles, tags and notes\n"
+    files = "traveller.mlbench: 1 run\ntraveller.mlbench.annotations.json: titles, tags and notes\n"
     assert here("export", "traveller").output == files
     assert here("verify", "traveller.mlbench").code == 0
     [entry] = here("import", "traveller.mlbench", "--json").json

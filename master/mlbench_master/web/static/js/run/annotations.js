@@ -67,7 +67,7 @@ export class Annotations {
     const left = { ...problems };
     for (const name of FIELDS) {
       const key = Object.keys(left).find((field) => field.split(".")[0] === name);
-      setText(byId(`problem-words-${name}`), key ? left[key] : "");
+      setText(byId(`problem-annotations-${name}`), key ? left[key] : "");
       this.#form.elements.namedItem(name).setAttribute("aria-invalid", String(Boolean(key)));
       delete left[key];
     }
