@@ -7,6 +7,7 @@ import { NONE, alignedDurations, alignedNumbers, duration, number, percent } fro
 import { PHASES, colourOfPhase } from "../records.js";
 import { sum } from "../series.js";
 import { figure, fillTable } from "../ui.js";
+import { SENT_HINT } from "./times.js";
 
 /** @import { Group } from "../records.js" */
 
@@ -17,7 +18,6 @@ const MEAN_HINT = "Mean time to target (training) of all runs in the group";
 const P_HINT = "p-value of this comparison, corrected for multiple comparisons";
 const EFFICIENCY_HINT = "Speed-up divided by the increase in workers: 100 % is linear. In brackets: 95 % confidence interval";
 const GOODPUT_HINT = "Share of worker-seconds that advanced the final model: compute and communication";
-const SENT_HINT = "Mean bytes that a rank sends per step to exchange gradients or weights";
 
 export class Scaling {
   #speedup = byId("speedup");

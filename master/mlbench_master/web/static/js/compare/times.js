@@ -15,7 +15,7 @@ const WALL_HINT = "Time from the run's start until the target was first reached"
 const AFTER_HINT = "Value of the last evaluation within that time";
 const RATE_HINT = "Samples of all workers per second of training";
 const WAITED_HINT = "Share of training time that other programs held the core of the most affected rank";
-const SENT_HINT = "Mean bytes that a rank sends per step to exchange gradients or weights";
+export const SENT_HINT = "Mean bytes that a rank sends per step to exchange gradients or weights";
 const SAVED_HINT = "Training time lost per checkpoint, and number of times the run resumed from one";
 const COST_HINT = "Time for which the run held workers";
 
