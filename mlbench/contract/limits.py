@@ -11,6 +11,9 @@ MAX_RESOURCE_NAME_LENGTH: Final = 40
 MAX_COMMAND_LENGTH: Final = 4096
 """Command line of a run."""
 
+MAX_PATH_LENGTH: Final = 4096
+"""Path of a folder on a worker, as Linux limits it (PATH_MAX)."""
+
 MAX_METRIC_NAME_LENGTH: Final = 200
 """Name of a metric or of a setting."""
 

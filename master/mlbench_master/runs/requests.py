@@ -36,6 +36,7 @@ from mlbench.benchmarks.registry import (
 from mlbench.contract import faults
 from mlbench.contract.limits import (
     MAX_COMMAND_LENGTH,
+    MAX_PATH_LENGTH,
     MAX_RESOURCE_NAME_LENGTH,
     MAX_RUN_NAME_LENGTH,
 )
@@ -65,7 +66,7 @@ def _check_command(command: str) -> str:
     return command
 
 
-Folder = Annotated[str, Field(pattern=r"^/[^\x00]*$", max_length=MAX_COMMAND_LENGTH)]
+Folder = Annotated[str, Field(pattern=r"^/[^\x00]*$", max_length=MAX_PATH_LENGTH)]
 ArgKey = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$", max_length=64)]
 # Values may be numbers in JSON. The benchmark gets them as strings.
 ArgValue = Annotated[
