@@ -9,7 +9,7 @@ def _restored(runs: str) -> str:
     return f'mlbench_run_metric{{{runs},metric="{names.RESTORED_STEP}"}}'
 
 
-def abandoned(runs: str) -> str:
+def discarded(runs: str) -> str:
     """Find the ranks whose present step they will discard within a day."""
     step = f'mlbench_run_metric{{{runs},metric="{names.STEP}"}}'
     return f"{step} > on (run_id, rank) min_over_time({_restored(runs)}[1d] offset -1d)"
@@ -33,7 +33,7 @@ def kept_in_step(runs: str, metrics: str, function: str = "last") -> str:
     """
     values = f"mlbench_run_metric{{{runs},{metrics}}}"
     return (
-        f"({function}_over_time({values}[$__interval]) unless on (run_id) ({abandoned(runs)})"
+        f"({function}_over_time({values}[$__interval]) unless on (run_id) ({discarded(runs)})"
         f" unless on (run_id, metric) ({from_before(runs, metrics)}))"
     )
 

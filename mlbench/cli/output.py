@@ -237,7 +237,7 @@ def _restarts(result: "Result") -> Iterator[tuple[str, str]]:
         yield "Checkpoints", f"{size}, each delaying training by {saved.seconds:.3f} s"
     for resumption in result.resumptions:
         source = "" if resumption.stated else " (inferred from its step numbers)"
-        discarded = f"{resumption.abandoned_steps} later steps were discarded and repeated"
+        discarded = f"{resumption.discarded_steps} later steps were discarded and repeated"
         yield "Resumed", f"from step {resumption.step}{source}; {discarded}"
 
 

@@ -127,7 +127,7 @@ class MetricCalls(Calls):
         last_n: int | None = None,
         *,
         until: _Moment | None = None,
-        line: Literal["kept", "abandoned", "all"] = "kept",
+        lineage: Literal["final", "discarded", "all"] = "final",
     ) -> Future[Answer[Series]]:
         """Get a run's series by name, such as ``train_loss @ 0``, each in order of time.
 
@@ -141,7 +141,7 @@ class MetricCalls(Calls):
             line: for a restarted run, the values that led to its last model, the rest, or all.
         """
         params = _selection("run", since, summarize, metric_filter, last_n, until)
-        return self._get(path_of("metrics", run_id), _series, {**params, "line": line})
+        return self._get(path_of("metrics", run_id), _series, {**params, "lineage": lineage})
 
     def get_pod_metrics(
         self,

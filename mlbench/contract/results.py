@@ -213,7 +213,7 @@ class Resumption(Record):
 
     step: int
     """Number of the step that training resumed from; 0 if it started from scratch."""
-    abandoned_steps: int
+    discarded_steps: int
     """Number of discarded steps: done after ``step`` before the restart, and repeated after it.
 
     They are not part of the result.

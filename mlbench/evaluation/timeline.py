@@ -133,7 +133,7 @@ class UnclearResumption:
 class Lineage:
     """Lineage of a run's final model: the discarded spans, and the resumptions."""
 
-    abandoned: Mapping[str, Sequence[Interval]] = field(default_factory=dict)
+    discarded: Mapping[str, Sequence[Interval]] = field(default_factory=dict)
     """Discarded spans by rank, in order; no span touches another."""
     resumptions: tuple[Resumption, ...] = ()
     unclear: Mapping[str, "UnclearResumption"] = field(default_factory=dict)
@@ -146,11 +146,11 @@ class Lineage:
 
     def kept(self, columns: Columns) -> Columns:
         """Return the columns without discarded values; columns without any other are absent."""
-        if not self.abandoned:
+        if not self.discarded:
             return columns
         lineage = dict(columns)
         for (metric, rank), column in columns.items():
-            if rank not in self.abandoned:
+            if rank not in self.discarded:
                 continue
             ranges = self.runs(rank, column.times_us)
             positions = [i for first, end, is_kept in ranges if is_kept for i in range(first, end)]
@@ -164,7 +164,7 @@ class Lineage:
     def runs(self, rank: str, times_us: Sequence[int]) -> Iterator[tuple[int, int, bool]]:
         """Yield ranges of positions: the first, the end, and whether they are in the lineage."""
         start = 0
-        for first_us, end_us in self.abandoned.get(rank, ()):
+        for first_us, end_us in self.discarded.get(rank, ()):
             first, end = bisect_left(times_us, first_us), bisect_left(times_us, end_us)
             yield start, first, True
             yield first, end, False
@@ -183,20 +183,20 @@ def lineage_of(columns: Columns, begun_us: Sequence[int]) -> Lineage:
     metrics = (names.STEP, names.CHECKPOINT_STEP, names.RESTORED_STEP, names.EPOCH)
     by_metric = [finite_by_rank(columns, metric) for metric in (*metrics, names.TRAIN_SECONDS)]
     unclear: dict[str, UnclearResumption] = {}
-    abandoned: dict[str, list[Interval]] = {}
+    discarded: dict[str, list[Interval]] = {}
     resumed: dict[int, Resumption] = {}
     for rank in by_metric[0]:
         line = _RankLineage(begun_us, *(ranks.get(rank, Column([], [])) for ranks in by_metric))
         for attempt, resumption in line.resume():
             other = resumed.get(attempt, resumption)
-            repeated = max(resumption.abandoned_steps, other.abandoned_steps)
+            repeated = max(resumption.discarded_steps, other.discarded_steps)
             is_stated = resumption.stated and other.stated
             resumed[attempt] = Resumption(resumption.step, repeated, is_stated)
-        if line.abandoned:
-            abandoned[rank] = line.abandoned
+        if line.discarded:
+            discarded[rank] = line.discarded
         if line.unclear:
             unclear[rank] = line.unclear
-    return Lineage(abandoned, tuple(resumed[attempt] for attempt in sorted(resumed)), unclear)
+    return Lineage(discarded, tuple(resumed[attempt] for attempt in sorted(resumed)), unclear)
 
 
 class _RankLineage:
@@ -214,7 +214,7 @@ class _RankLineage:
         self._steps, self._saved, self._restored = steps, saved, restored
         self._epochs, self._clock = epochs, clock
         self._begun_us = begun_us
-        self.abandoned: list[Interval] = []
+        self.discarded: list[Interval] = []
         self.unclear: UnclearResumption | None = None
 
     def resume(self) -> Iterator[tuple[int, Resumption]]:
@@ -238,8 +238,8 @@ class _RankLineage:
                 continue
             repeated = round(max(discarded, default=step) - max(step, 0))
             if first_us < at_us:
-                earlier = [interval for interval in self.abandoned if interval[1] <= first_us]
-                self.abandoned = [*earlier, (first_us, at_us)]
+                earlier = [interval for interval in self.discarded if interval[1] <= first_us]
+                self.discarded = [*earlier, (first_us, at_us)]
             yield begun, Resumption(max(step, 0), max(repeated, 0), restored is not None)
 
     def _unclear_resumption(self, from_us: int, to_us: int) -> UnclearResumption | None:
@@ -280,8 +280,8 @@ class _RankLineage:
         """Yield the times and values between two times that are not discarded so far."""
         for i in range(column.first_from(from_us), column.first_from(to_us)):
             at_us = column.times_us[i]
-            position = bisect_right(self.abandoned, (at_us, _NEVER_US)) - 1
-            if position < 0 or at_us >= self.abandoned[position][1]:
+            position = bisect_right(self.discarded, (at_us, _NEVER_US)) - 1
+            if position < 0 or at_us >= self.discarded[position][1]:
                 yield at_us, column.values[i]
 
 
@@ -424,7 +424,7 @@ def kept_until(lifetimes: Iterable[ProcessLifetime], line: Lineage) -> dict[tupl
     kept_us: dict[tuple[str, Key], int] = {}
     for life in lifetimes:
         if life.has_clock:
-            spans = line.abandoned.get(life.rank, ())
+            spans = line.discarded.get(life.rank, ())
             firsts = (first_us for first_us, end_us in spans if first_us <= life.last_us < end_us)
             kept_us[life.rank, life.key] = max(life.trains_us, next(firsts, _NEVER_US))
     return kept_us

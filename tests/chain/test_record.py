@@ -119,7 +119,7 @@ def test_what_torchrun_begins_anew_is_held_against_the_formula(
     assert [(run.state, run.attempt) for run in runs] == [("FINISHED", 2), ("FINISHED", 1)]
     compared = client.compare([run.id for run in runs]).result().value
     assert [len(result.resumptions) for result in compared.results] == [1, 1]
-    assert [resumption.abandoned_steps for resumption in compared.results[0].resumptions] == [5]
+    assert [resumption.discarded_steps for resumption in compared.results[0].resumptions] == [5]
     assert [group.failures for group in compared.failures] == [1, 1]
     for group in compared.failures:
         assert group.interval_seconds == pytest.approx(1, abs=0.3)

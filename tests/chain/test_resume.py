@@ -19,9 +19,9 @@ def test_a_killed_training_is_the_one_that_was_not(client: ApiClient, stack: Hom
     assert killed.figures == whole.figures
     resumptions = killed.result.resumptions
     assert [resumption.stated for resumption in resumptions] == [True] * _KILLS
-    lost = [killed.abandoned.get(f"{names.TRAIN_LOSS} @ {rank}", []) for rank in range(_WORKERS)]
+    lost = [killed.discarded.get(f"{names.TRAIN_LOSS} @ {rank}", []) for rank in range(_WORKERS)]
     again = [len(losses) for losses in lost]
-    assert max(again) <= sum(resumption.abandoned_steps for resumption in resumptions) <= sum(again)
+    assert max(again) <= sum(resumption.discarded_steps for resumption in resumptions) <= sum(again)
     assert whole.result.checkpoints is None, "a run that is not restarted saves none"
     # Every 4 steps, and after each epoch; one that is killed may save and not say so.
     most = (_EPOCHS * EPOCH_STEPS - 1) // SAVED_EVERY + _EPOCHS

@@ -1,4 +1,4 @@
-"""The dashboards leave out what a restarted run has abandoned."""
+"""The dashboards leave out what a restarted run has discarded."""
 
 import time
 import uuid
@@ -16,7 +16,7 @@ from tests.conftest import PrometheusServer
 from tests.support.panels import Grafana, View
 from tests.support.rows import level, series, write
 
-# By the second in which it was recorded: step 4 and its evaluation are abandoned at second 60.
+# By the second in which it was recorded: step 4 and its evaluation are discarded at second 60.
 _RECORDED: dict[str, dict[int, float]] = {
     names.STEP: {4: 1, 8: 2, 12: 3, 16: 4, 80: 3, 84: 4},
     names.RESTORED_STEP: {60: 2},

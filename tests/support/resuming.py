@@ -35,7 +35,7 @@ class Trained:
     result: Result
     curves: dict[str, list[float]]
     """All values on its line, by series, but those that depend on time."""
-    abandoned: dict[str, list[float]]
+    discarded: dict[str, list[float]]
     """The same of what is not on it."""
 
     @property
@@ -69,12 +69,12 @@ def train(client: ApiClient, home: Home, workers: int, epochs: int, kills: int) 
     ended = run_to_end(client, run, seconds=300)
     assert (ended.state, ended.attempt) == ("FINISHED", 1 + kills), ended.reason
     assert_counted(ended)
-    curves, abandoned = (_curves(client, run, line) for line in ("kept", "abandoned"))
-    return Trained(ended, client.get_result(run.id).result().value, curves, abandoned)
+    curves, discarded = (_curves(client, run, line) for line in ("final", "discarded"))
+    return Trained(ended, client.get_result(run.id).result().value, curves, discarded)
 
 
 def _curves(client: ApiClient, run: Run, line: str) -> dict[str, list[float]]:
-    series = client.get_run_metrics(run.id, metric_filter=_SAME, line=line).result().value  # type: ignore[arg-type]
+    series = client.get_run_metrics(run.id, metric_filter=_SAME, lineage=line).result().value  # type: ignore[arg-type]
     return {name: [point.number for point in points] for name, points in series.items()}
 
 

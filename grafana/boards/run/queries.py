@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from grafana.line import abandoned, from_before
+from grafana.line import discarded, from_before
 from grafana.panels import RANK_COLOURS, Overrides, band, fixed
 from grafana.queries import Query, by, called, ever, graph, moment, newest_in_step, of_result
 from mlbench.contract import names, palette
@@ -95,7 +95,7 @@ def recorded_by_ranks(metrics: str, aggregate: str = "avg") -> str:
     in_step = f"{aggregate} by (run_id) (last_over_time({values}[$__interval]))"
     before = from_before(RUN, f'metric=~"{metrics}"')
     current = f"({newest} unless on (run_id) ({before}) or {in_step})"
-    return f"({current} unless on (run_id) ({abandoned(RANKS)}))"
+    return f"({current} unless on (run_id) ({discarded(RANKS)}))"
 
 
 def band_of(metrics: str, mean: str) -> dict[str, str]:

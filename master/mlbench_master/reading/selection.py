@@ -88,7 +88,7 @@ class Selection:
                 yield points
 
     def _on_line(self, name: str, read: Reader) -> Chunks:
-        """Leave out what was abandoned, or all else."""
+        """Leave out what was discarded, or all else."""
         rank = split_name(name)[1]
         for chunk in read():
             if self.lineage is None:

@@ -59,12 +59,12 @@ _ADDED = flag(
     "Include samples that were posted after the end of the run, marked as `added`.",
     default=True,
 )
-_LINE = one_of(
-    "line",
-    ("kept", "abandoned", "all"),
+_LINEAGE = one_of(
+    "lineage",
+    ("final", "discarded", "all"),
     "Part of a restarted run to return. `kept`: samples that contributed to the final model. "
-    "`abandoned`: samples discarded by a restart from an earlier checkpoint. `all`: both.",
-    "kept",
+    "`discarded`: samples discarded by a restart from an earlier checkpoint. `all`: both.",
+    "final",
 )
 _LAST_N = whole("last_n", "Return only this many of the newest points of each series.", 10, least=1)
 _FORMAT = one_of(
@@ -73,7 +73,7 @@ _FORMAT = one_of(
     "`json`, `zip` (a JSON file for each series) or `csv` (with a header).",
     "json",
 )
-_SELECTION = (_SINCE, _UNTIL, _FILTER, _SUMMARIZE, _ADDED, _LINE, _LAST_N, _FORMAT)
+_SELECTION = (_SINCE, _UNTIL, _FILTER, _SUMMARIZE, _ADDED, _LINEAGE, _LAST_N, _FORMAT)
 _OF_ONE = one_of("metric_type", ("pod", "run"), f"{_KIND}.", "run")
 _OF_MANY = one_of(
     "metric_type",
@@ -114,23 +114,23 @@ class MetricsResource:
     )
     def on_get(self, req: Request, resp: Response) -> None:
         """Return the series of all pods, all runs, or both."""
-        selection, format_, line = _selection(req), _FORMAT.read(req), _LINE.read(req)
+        selection, format_, lineage = _selection(req), _FORMAT.read(req), _LINEAGE.read(req)
         is_given = req.has_param(_OF_MANY.name) or not is_original(req)
         kind = _OF_MANY.read(req) if is_given else "all"
         runs = Run.select(Run.id, Run.created_at, Run.finished_at, Run.attempt).order_by(Run.id)
         owners = {
             "pod": (Owner("pod", *pod) for pod in self.reader.pods(selection)),
-            "run": (self._owner_of(run, selection, line) for run in list(runs)),
+            "run": (self._owner_of(run, selection, lineage) for run in list(runs)),
         }
         selected = (group for name, group in owners.items() if kind in {name, "all"})
         _send(req, resp, formats.write_all(chain.from_iterable(selected), kind, format_))
 
-    def _owner_of(self, run: Run, selection: Selection, line: str) -> Owner:
+    def _owner_of(self, run: Run, selection: Selection, lineage: str) -> Owner:
         pods = self.reader.pods_of(run, selection)
-        if line != "all" and run.attempt > 1:
+        if lineage != "all" and run.attempt > 1:
             lineage = line_of(self.reader, lifecycle.find(run.id))
-            selection = replace(selection, lineage=lineage, is_in_lineage=line == "kept")
-        elif line == "abandoned":
+            selection = replace(selection, lineage=lineage, is_in_lineage=lineage == "final")
+        elif lineage == "discarded":
             return Owner("run", str(run.id), iter(()), pods)
         return Owner("run", str(run.id), self.reader.run(run.id, selection), pods)
 
@@ -175,7 +175,7 @@ class MetricsResource:
             if run_id is None:
                 raise NotFoundError(f"run_id: run {owner!r} not found")
             run = lifecycle.find(run_id)
-            content, title = self._owner_of(run, selection, _LINE.read(req)), run.name
+            content, title = self._owner_of(run, selection, _LINEAGE.read(req)), run.name
         _send(req, resp, formats.write_one(content, format_, title))
 
     @operation("list_run_metrics", "The metrics, sorted by name.", list[RunMetric], errors=(503,))

@@ -376,7 +376,7 @@ def test_a_step_above_zero_after_a_restart_is_a_resumption_too() -> None:
     assert "continued at step 121" in result.training_time_problem
     assert result.time_to_accuracy is None
     # The steps themselves tell which of them were done again.
-    assert [(r.step, r.abandoned_steps) for r in result.resumptions] == [(120, 30)]
+    assert [(r.step, r.discarded_steps) for r in result.resumptions] == [(120, 30)]
 
 
 _DIGITS_RUN = RunRow(

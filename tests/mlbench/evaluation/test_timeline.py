@@ -31,7 +31,7 @@ def test_what_came_after_the_checkpoint_is_left_out_with_or_without_a_step() -> 
         noted={30: 1.0, 45: 2.0, 1020: 3.0, 1050: 4.0},
     )
     line = lineage_of(columns, _BEGUN[:2])
-    assert line.abandoned == {"0": [(31, 1050)]}
+    assert line.discarded == {"0": [(31, 1050)]}
     assert line.resumptions == (Resumption(2, 1, True),)
     kept = line.kept(columns)
     assert kept["step", "0"].values == [1, 2, 2, 3, 4]
@@ -64,13 +64,13 @@ def test_a_line_may_go_back_several_times(
         columns = {**columns, **series(checkpoint_step={11: 1, 21: 2})}
     line = lineage_of(columns, _BEGUN)
     assert line.kept(columns)["step", "0"].values == left
-    assert [(r.step, r.abandoned_steps) for r in line.resumptions] == resumptions
+    assert [(r.step, r.discarded_steps) for r in line.resumptions] == resumptions
 
 
 def test_a_step_that_goes_back_tells_what_code_of_ones_own_does_not() -> None:
     columns = series(step={10: 1, 20: 2, 30: 3, 40: 4, 1010: 3, 1020: 4, 2010: 5})
     line = lineage_of(columns, _BEGUN)
-    assert line.abandoned == {"0": [(30, 1000)]}
+    assert line.discarded == {"0": [(30, 1000)]}
     assert line.resumptions == (Resumption(2, 2, False),), "the third attempt did not go back"
 
 
@@ -82,5 +82,5 @@ def test_each_rank_has_its_own_intervals_and_the_run_the_most_steps() -> None:
         (names.RESTORED_STEP, "1"): Column([1060], [1]),
     }
     line = lineage_of(columns, _BEGUN[:2])
-    assert line.abandoned == {"0": [(12, 1050)], "1": [(22, 1060)]}
+    assert line.discarded == {"0": [(12, 1050)], "1": [(22, 1060)]}
     assert line.resumptions == (Resumption(1, 2, True),)

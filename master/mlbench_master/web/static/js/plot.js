@@ -32,7 +32,7 @@ const [BAND, PALE] = ["33", "4d"];
  * A curve. `lows` and `highs` draw a band around it, unless they equal `y`, or whiskers of its
  * points, if it shows these. With `smooth` it is drawn, with `y` pale behind it and without a band.
  * A mean has the `counts` of its curves at each point. What is `behind` it is drawn pale: the curves
- * of a mean, or what a restarted run abandoned.
+ * of a mean, or what a restarted run discarded.
  * A colour is a custom property of the style sheet.
  * @typedef {{
  *   name: string, x: number[], y: (number | null)[], lows?: number[], highs?: number[],

@@ -57,10 +57,10 @@ export function few(/** @type {string[]} */ texts) {
 }
 
 // The step from which a restart resumed, and its discarded steps.
-function resumed(/** @type {Result["resumptions"][number]} */ { step, abandoned_steps, stated }) {
+function resumed(/** @type {Result["resumptions"][number]} */ { step, discarded_steps, stated }) {
   const from = step ? `resumed from step ${step}` : "restarted from scratch";
   const how = stated ? "" : " (inferred from step numbers)";
-  const again = abandoned_steps ? `; ${plural(abandoned_steps, "discarded step")}, excluded from curves and result` : "";
+  const again = discarded_steps ? `; ${plural(discarded_steps, "discarded step")}, excluded from curves and result` : "";
   return `Restart: ${from}${how}${again}`;
 }
 

@@ -24,11 +24,11 @@ export class SeriesStore {
   /**
    * @param {number} runId
    * @param {number} points of each curve, about
-   * @param {"kept" | "abandoned"} line of a run that was restarted
+   * @param {"final" | "discarded"} lineage of a run that was restarted
    */
-  constructor(runId, points, line = "kept") {
+  constructor(runId, points, lineage = "final") {
     this.path = `/api/metrics/${runId}/`;
-    this.line = line;
+    this.lineage = lineage;
     this.points = points;
     /** @type {ByMetric} */
     this.series = new Map();
@@ -50,7 +50,7 @@ export class SeriesStore {
       metric_type: "run",
       metric_filter: filters,
       added: false,
-      line: this.line,
+      lineage: this.lineage,
       summarize: this.points,
       since: isWhole ? null : new Date(newest - OVERLAP_MS).toISOString(),
     });

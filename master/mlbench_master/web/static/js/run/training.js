@@ -60,7 +60,7 @@ export class Training {
     const asked = /** @type {HTMLInputElement | null} */ (document.getElementById(`axis-${getParam("axis")}`));
     if (asked) asked.checked = true;
     this.recorded = new SeriesStore(runId, POINTS);
-    this.abandoned = new SeriesStore(runId, POINTS, "abandoned");
+    this.discarded = new SeriesStore(runId, POINTS, "discarded");
     this.#axis.addEventListener("change", () => {
       setParams({ axis: this.#axisChosen() });
       onChange();
@@ -97,9 +97,9 @@ export class Training {
 
   /** Count discarded steps; @returns {boolean} whether there are new ones, which were fetched as part of the lineage. */
   setResumptions(/** @type {Result["resumptions"]} */ resumptions) {
-    const lost = resumptions.map((resumption) => resumption.abandoned_steps).filter(Boolean);
+    const lost = resumptions.map((resumption) => resumption.discarded_steps).filter(Boolean);
     const branches = lost.length === 1 ? "1 discarded branch" : `${lost.length} discarded branches`;
-    setNotice(byId("abandoned"), lost.length ? `Pale: ${branches}, ${plural(sum(lost), "step")}` : "");
+    setNotice(byId("discarded"), lost.length ? `Pale: ${branches}, ${plural(sum(lost), "step")}` : "");
     const isMore = resumptions.length > this.#resumptions;
     this.#resumptions = resumptions.length;
     if (isMore) expire();
@@ -124,7 +124,7 @@ export class Training {
     this.#asked = this.#filters(shown);
     if (this.#asked.length) {
       const points = isOfAll(shown.chosen) ? POINTS_OF_ALL / run.world_size : POINTS;
-      for (const recorded of [this.recorded, ...(this.#resumptions ? [this.abandoned] : [])]) {
+      for (const recorded of [this.recorded, ...(this.#resumptions ? [this.discarded] : [])]) {
         recorded.points = Math.max(FEW_POINTS, Math.min(POINTS, Math.floor(points)));
         await recorded.refresh(this.#asked, isReload);
       }
@@ -182,9 +182,9 @@ export class Training {
       const { times, values: y, lows, highs } = withGaps(series, this.#restarts.map(timeOf));
       return { x: on.place(times, rank), y, lows, highs };
     };
-    const withAbandoned = this.axis(true);
+    const withDiscarded = this.axis(true);
     const lines = curves.map((curve, i) => {
-      const behind = curve.abandoned.map((branch) => placed(branch, withAbandoned));
+      const behind = curve.discarded.map((branch) => placed(branch, withDiscarded));
       const points = curve.series.times.length < FEW_POINTS;
       return { name: curve.name, ...placed(curve, axis), behind, ...styleOf(styles[i]), points };
     });
@@ -207,9 +207,9 @@ export class Training {
   // The curves of a metric, each with its discarded branches.
   #curves(metric) {
     const ofLine = ({ series }) => curvesOf(metric, this.#inside(series.get(metric) ?? new Map()), this.#shown.chosen);
-    const [kept, left] = [this.recorded, this.abandoned].map(ofLine);
+    const [kept, left] = [this.recorded, this.discarded].map(ofLine);
     const isOf = (curve) => (branch) => kept.length === 1 || branch.rank === curve.rank;
-    return kept.map((curve) => ({ ...curve, abandoned: left.filter(isOf(curve)) }));
+    return kept.map((curve) => ({ ...curve, discarded: left.filter(isOf(curve)) }));
   }
 
   // Samples with a time within the run, by rank; the others are counted.
@@ -225,14 +225,14 @@ export class Training {
   }
 
   /** @returns {import("./curves.js").Axis} the horizontal axis of all charts, also of discarded branches. */
-  axis(withAbandoned = false) {
+  axis(withDiscarded = false) {
     const { axis } = this.#shown;
     if (axis !== "wall") {
       const clocksOf = ({ series }) => series.get(CLOCKS[axis]) ?? new Map();
-      const [kept, left] = [this.recorded, this.abandoned].map(clocksOf);
+      const [kept, left] = [this.recorded, this.discarded].map(clocksOf);
       const all = new Map(kept);
       for (const [rank, clock] of left) all.set(rank, merged(kept.get(rank) ?? EMPTY, clock));
-      return clockAxis(axis, withAbandoned ? all : kept);
+      return clockAxis(axis, withDiscarded ? all : kept);
     }
     const { started_at: start, finished_at: end } = this.#run;
     return timeAxis(start, end ? Date.parse(end) : now());
