@@ -328,7 +328,7 @@ def _goes_on(hang: HangEvidence) -> Verdict | None:
         text += f"{usual:.0f} s"
     else:
         return None
-    return Verdict("going", (), "", "", text, "none")
+    return Verdict("progressing", (), "", "", text, "none")
 
 
 def _sizes_differ(hang: HangEvidence) -> Verdict | None:
@@ -414,8 +414,8 @@ def _gone(hang: HangEvidence) -> Verdict | None:
         sentences.append(f"rank {number} has ended{with_code}{killed}{reason}")
     text = " and ".join(sentences)
     if not at_fault or (failed and len(at_fault) > 1):
-        return Verdict("gone", (), "", "", f"{text}: which was first is not known", "none")
-    return hang.verdict_of("gone", at_fault, text, "certain")
+        return Verdict("exited", (), "", "", f"{text}: which was first is not known", "none")
+    return hang.verdict_of("exited", at_fault, text, "certain")
 
 
 def _ended(rank: RankSummary) -> Ended:
@@ -443,7 +443,7 @@ def _on_device(hang: HangEvidence) -> Verdict | None:
     at_fault = [number for number in waiting if number in hang.behind or not hang.behind]
     if not at_fault or len(at_fault) == hang.world_size > 1:
         return None
-    return _by_state(hang, "device", at_fault, _ON_DEVICE)
+    return _by_state(hang, "blocked_io", at_fault, _ON_DEVICE)
 
 
 def _by_state(hang: HangEvidence, kind: str, at_fault: Sequence[int], states: str) -> Verdict:
@@ -454,7 +454,7 @@ def _by_state(hang: HangEvidence, kind: str, at_fault: Sequence[int], states: st
         is_first = process is rank.evidence.processes[0]
         subject = f"rank {number}" if is_first else f"process {process.pid} of rank {number}"
         state = "is stopped" if kind == "stopped" else "waits for a device"
-        waits_in = f" in {process.waits_in}" if kind == "device" and process.waits_in else ""
+        waits_in = f" in {process.waits_in}" if kind == "blocked_io" and process.waits_in else ""
         position = f", at {mark_frame(rank.at)}" if rank.at else ""
         sentences.append(f"{subject} {state}{waits_in}{position}")
     certainty = "certain" if kind == "stopped" else "likely"
@@ -466,7 +466,9 @@ def _behind(hang: HangEvidence) -> Verdict | None:
         return None
     is_certain = not hang.missing and all(hang.ranks[number].at for number in hang.behind)
     how = hang.describe(hang.behind)
-    return hang.verdict_of("behind", hang.behind, how, "certain" if is_certain else "likely")
+    return hang.verdict_of(
+        "not_in_collective", hang.behind, how, "certain" if is_certain else "likely"
+    )
 
 
 def _mismatch(hang: HangEvidence) -> Verdict | None:
@@ -553,7 +555,7 @@ def _accuse_few(
     if not few or len(few) > len(others) or not all(hang.ranks[number].at for number in few):
         return None
     how = f"{hang.describe(few)}; {where}"
-    return replace(hang.verdict_of("behind", few, how, "likely"), sentence=how)
+    return replace(hang.verdict_of("not_in_collective", few, how, "likely"), sentence=how)
 
 
 def _shared(hang: HangEvidence) -> Verdict | None:
@@ -564,7 +566,7 @@ def _shared(hang: HangEvidence) -> Verdict | None:
         return None
     subject = "all ranks are" if hang.world_size > 1 else "rank 0 is"
     text = f"{subject} at {mark_frame(frame)}"
-    return Verdict("shared", (), spell_frame(frame), "", text, "likely")
+    return Verdict("same_line", (), spell_frame(frame), "", text, "likely")
 
 
 def _any_entered(hang: HangEvidence) -> bool:

@@ -251,7 +251,7 @@ def hang_of(run: RunRow, series: Columns, autopsies: Sequence[Autopsy]) -> Hang 
         return None
     # In these cases ranks make progress, or have exited.
     has_exited = run.state == "FINISHED" and not run.reason
-    if last.verdict.kind in ("going", "gone") or has_exited:
+    if last.verdict.kind in ("progressing", "exited") or has_exited:
         return None
     quiet_since = [e.at - e.quiet_seconds for e in last.evidence if e.quiet_seconds is not None]
     is_unsure = not quiet_since or last.verdict.certainty == "none"

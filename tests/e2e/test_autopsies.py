@@ -35,6 +35,6 @@ def test_a_hang_in_pods_names_the_rank_and_its_line(release: Release) -> None:
     )
     client.stop_run(run.id).result()
     assert release.wait_for_end(run).state == "STOPPED"
-    assert (autopsy.verdict.kind, autopsy.verdict.at_fault) == ("behind", (1,)), autopsy
+    assert (autopsy.verdict.kind, autopsy.verdict.at_fault) == ("not_in_collective", (1,)), autopsy
     assert "rank 1 is at `load_batch` (<string>:7)" in autopsy.verdict.sentence
     assert [evidence.rank for evidence in autopsy.evidence] == [*range(WORKERS)]

@@ -114,7 +114,7 @@ def test_the_phases_tell_who_is_late_without_a_framework(
     assert verdict["sentence"] == (
         "rank 1 is at `load_images` (own.py:6); rank 0 waits in the phase communication"
     )
-    assert (verdict["kind"], verdict["at_fault"]) == ("behind", [1])
+    assert (verdict["kind"], verdict["at_fault"]) == ("not_in_collective", [1])
 
 
 @pytest.mark.slow

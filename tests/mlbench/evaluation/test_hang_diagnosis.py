@@ -46,31 +46,31 @@ def in_phase(number: int, phase: str, *frames: Any) -> Evidence:
 _AT_FAULT: dict[str, tuple[Any, ...]] = {
     "late in its own code": (
         [*waiting(0, 2, 3), LATE],
-        *(4, "behind", (1,), f"{LOADING}; {OTHERS}"),
+        *(4, "not_in_collective", (1,), f"{LOADING}; {OTHERS}"),
     ),
     "of two ranks": (
         [*waiting(0), LATE],
-        *(2, "behind", (1,), f"{LOADING}; rank 0 waits for it in all-reduce 22"),
+        *(2, "not_in_collective", (1,), f"{LOADING}; rank 0 waits for it in all-reduce 22"),
     ),
     "several are late": (
         [*waiting(0), LATE, rank(2, over(21), at=(LOAD, MAIN)), rank(3, over(21), at=(MAIN,))],
-        *(4, "behind", (1, 2, 3)),
+        *(4, "not_in_collective", (1, 2, 3)),
         "ranks 1 and 2 are at `load_batch` (data.py:41); rank 3 is at `<module>` "
         "(train.py:50); rank 0 waits for them in all-reduce 22",
     ),
     "late, and another one is silent": (
         [*waiting(0, 2), LATE],
-        *(4, "behind", (1,)),
+        *(4, "not_in_collective", (1,)),
         f"{LOADING}; ranks 0 and 2 wait for it in all-reduce 22; rank 3 has told nothing",
     ),
     "a data loader's worker has died": (
         [*waiting(0, 2, 3), rank(1, over(21), at=(LOADER, STEP, MAIN), states="SZ")],
-        *(4, "behind", (1,)),
+        *(4, "not_in_collective", (1,)),
         f"rank 1 is at `step` (train.py:12) (its process 201, python, has died); {OTHERS}",
     ),
     "late, without a stack": (
         [*waiting(0, 2, 3), rank(1, over(21), at=(), stacks_by="")],
-        *(4, "behind", (1,), f"rank 1 is at a place that is not known; {OTHERS}"),
+        *(4, "not_in_collective", (1,), f"rank 1 is at a place that is not known; {OTHERS}"),
     ),
     "groups of processes": (
         # Rank 0 waits for rank 1 in a group of two, so that it is late for ranks 2 and 3.
@@ -79,24 +79,24 @@ _AT_FAULT: dict[str, tuple[Any, ...]] = {
             rank(1, over(5), over(8, group="1"), at=(LOAD, MAIN)),
             *(rank(n, entered(6), over(9, group="2")) for n in (2, 3)),
         ],
-        *(4, "behind", (1,), f"{LOADING}; ranks 0, 2 and 3 wait for it in all-reduce 9"),
+        *(4, "not_in_collective", (1,), f"{LOADING}; ranks 0, 2 and 3 wait for it in all-reduce 9"),
     ),
     "another one waits in what is not counted": (
         # Rank 2 receives from rank 1, which PyTorch does not count.
         [*waiting(0, 3), LATE, rank(2, over(21), at=(C10D, STEP, MAIN))],
-        *(4, "behind", (1,), f"{LOADING}; {OTHERS}"),
+        *(4, "not_in_collective", (1,), f"{LOADING}; {OTHERS}"),
     ),
     "failed": (
         [*waiting(0, 2, 3), rank(1, over(21), states="", exit_code=1)],
-        *(4, "gone", (1,), f"rank 1 has ended with exit code 1; {OTHERS}"),
+        *(4, "exited", (1,), f"rank 1 has ended with exit code 1; {OTHERS}"),
     ),
     "left": (
         [*waiting(0, 2, 3), rank(1, over(21), states="", exit_code=0)],
-        *(4, "gone", (1,), f"rank 1 has ended with exit code 0; {OTHERS}"),
+        *(4, "exited", (1,), f"rank 1 has ended with exit code 0; {OTHERS}"),
     ),
     "killed for lack of memory": (
         [*waiting(0, 2, 3), rank(1, over(21), exit_code=-9, out_of_memory_kills=1)],
-        *(4, "gone", (1,)),
+        *(4, "exited", (1,)),
         f"rank 1 has ended with exit code -9 (the kernel killed it for lack of memory); {OTHERS}",
     ),
     "others fail because one has": (
@@ -105,11 +105,11 @@ _AT_FAULT: dict[str, tuple[Any, ...]] = {
             rank(1, exit_code=3, stderr_end="ValueError: no such label"),
             rank(2, exit_code=-15),
         ],
-        *(3, "gone", (1,), "rank 1 has ended with exit code 3"),
+        *(3, "exited", (1,), "rank 1 has ended with exit code 3"),
     ),
     "the other fails because one has left": (
         [rank(0, exit_code=1, stderr_end=CLOSED), rank(1, exit_code=0)],
-        *(2, "gone", (1,), "rank 1 has ended with exit code 0"),
+        *(2, "exited", (1,), "rank 1 has ended with exit code 0"),
     ),
     "gloo has aborted one of two that disagree in sizes": (
         [
@@ -143,13 +143,13 @@ _AT_FAULT: dict[str, tuple[Any, ...]] = {
     ),
     "waits for a device": (
         [*waiting(0, 2, 3), rank(1, over(21), at=(LOAD, MAIN), states="D")],
-        *(4, "device", (1,)),
+        *(4, "blocked_io", (1,)),
         f"rank 1 waits for a device in nfs_wait, at `load_batch` (data.py:41); {OTHERS}",
     ),
     "late while another one waits for a disk": (
         # It waits for a disk just now, but has done its part.
         [*waiting(0, 3), LATE, rank(2, entered(22), states="D")],
-        *(4, "behind", (1,), f"{LOADING}; {OTHERS}"),
+        *(4, "not_in_collective", (1,), f"{LOADING}; {OTHERS}"),
     ),
     "another collective": (
         [*waiting(0, 2, 3), rank(1, entered(22, "broadcast"), at=(C10D, LOAD, MAIN))],
@@ -166,11 +166,11 @@ _AT_FAULT: dict[str, tuple[Any, ...]] = {
     ),
     "stacks alone": (
         [rank(n, at=(JAX, STEP, MAIN)) for n in (0, 2)] + [rank(1, at=(LOAD, MAIN))],
-        *(3, "behind", (1,), f"{LOADING}; ranks 0 and 2 are at `step` (train.py:12)"),
+        *(3, "not_in_collective", (1,), f"{LOADING}; ranks 0 and 2 are at `step` (train.py:12)"),
     ),
     "waiting in what is not counted": (
         [rank(n, over(21)) for n in (0, 2)] + [rank(1, over(21), at=(LOCK, LOAD, MAIN))],
-        *(3, "behind", (1,), f"{LOADING}; ranks 0 and 2 are at `step` (train.py:12)"),
+        *(3, "not_in_collective", (1,), f"{LOADING}; ranks 0 and 2 are at `step` (train.py:12)"),
     ),
 }
 
@@ -207,11 +207,11 @@ _NOBODY_AT_FAULT: dict[str, tuple[Any, ...]] = {
     ),
     "all at the same frame": (
         [rank(n, over(21), at=(LOAD, MAIN)) for n in range(3)],
-        *(3, "shared", "all ranks are at `load_batch` (data.py:41)"),
+        *(3, "same_line", "all ranks are at `load_batch` (data.py:41)"),
     ),
     "all wait for the same device": (
         [rank(n, at=(LOAD, MAIN), states="D") for n in range(3)],
-        *(3, "shared", "all ranks are at `load_batch` (data.py:41)"),
+        *(3, "same_line", "all ranks are at `load_batch` (data.py:41)"),
     ),
     "who is behind waits as well": (
         [*waiting(0, 2), rank(1, entered(21))],
@@ -224,21 +224,21 @@ _NOBODY_AT_FAULT: dict[str, tuple[Any, ...]] = {
     ),
     "its steps take long": (
         [replace(one, usual_step_seconds=25.0) for one in (*waiting(0), LATE)],
-        *(2, "going", "it may go on: its last step was 60 s ago, and a step takes 25 s"),
+        *(2, "progressing", "it may go on: its last step was 60 s ago, and a step takes 25 s"),
     ),
     "it goes on": (
         [rank(0, entered(22), quiet_seconds=0.2), LATE],
-        *(2, "going", "the run goes on: rank 0 has just done a step"),
+        *(2, "progressing", "the run goes on: rank 0 has just done a step"),
     ),
     "two have failed": (
         [rank(0, exit_code=1), rank(1, exit_code=-11), rank(2, over(21))],
-        *(3, "gone"),
+        *(3, "exited"),
         "rank 0 has ended with exit code 1 and rank 1 has ended with exit code -11: which was "
         "first is not known",
     ),
     "one has failed because of another one, of which nothing is known": (
         [rank(0, exit_code=1, stderr_end=CLOSED), rank(1, over(21))],
-        *(3, "gone", "rank 0 has ended with exit code 1: which was first is not known"),
+        *(3, "exited", "rank 0 has ended with exit code 1: which was first is not known"),
     ),
     "gloo has aborted one that may be right": (
         [rank(0, exit_code=-6, stderr_end=LARGER), *waiting(1, 2)],
@@ -290,7 +290,7 @@ def test_nobody_is_accused_where_nobody_is_at_fault(
 def test_who_is_outside_of_the_communication_is_accused_without_a_framework_that_tells() -> None:
     inside = [in_phase(0, "communication"), in_phase(2, "communication", MAIN)]
     found = judge([*inside, in_phase(1, "data", LOAD, MAIN)], 3)
-    assert (found.kind, found.at_fault, found.certainty) == ("behind", (1,), "likely")
+    assert (found.kind, found.at_fault, found.certainty) == ("not_in_collective", (1,), "likely")
     assert found.sentence == f"{LOADING}; ranks 0 and 2 wait in the phase communication"
     assert judge([*inside, in_phase(1, "", LOAD, MAIN)], 3).at_fault == (1,)
     # All are inside, none is, most are outside, or one has told nothing.

@@ -401,7 +401,9 @@ def outcome(
     return evaluate(context, columns(**series)).outcome
 
 
-def diagnosis(kind: str = "behind", reason: Any = "stopped", certainty: str = "likely") -> Autopsy:
+def diagnosis(
+    kind: str = "not_in_collective", reason: Any = "stopped", certainty: str = "likely"
+) -> Autopsy:
     """Return what was found 40 s after the start, 30 s after the last step."""
     evidence = Evidence.from_fields(
         {
@@ -470,7 +472,7 @@ def test_a_run_that_was_stopped_while_it_hung() -> None:
     [
         (diagnosis(), _DIGITS_RUN, 10),  # finished by itself
         (diagnosis(), replace(_DIGITS_RUN, state="STOPPED"), 50),  # did steps later
-        (diagnosis("going"), replace(_DIGITS_RUN, state="STOPPED"), 10),
+        (diagnosis("progressing"), replace(_DIGITS_RUN, state="STOPPED"), 10),
         (diagnosis(certainty="none"), replace(_DIGITS_RUN, state="STOPPED"), 10),
         (diagnosis(reason="failed"), replace(_DIGITS_RUN, state="FAILED"), 10),
         (diagnosis(), replace(_DIGITS_RUN, state="STOPPED", attempt=2), 10),

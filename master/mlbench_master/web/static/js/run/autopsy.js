@@ -43,7 +43,7 @@ export class Autopsy {
 
   #fill(/** @type {Record} */ { done, verdict, stacks }) {
     byId("autopsy").hidden = false;
-    this.#isOn = done && verdict.kind === "going";
+    this.#isOn = done && verdict.kind === "progressing";
     this.#markVerdict();
     const sentence = done ? marked(verdict.sentence) : ["Diagnosing…"];
     byId("autopsy-sentence").replaceChildren(...sentence);
