@@ -45,7 +45,7 @@ def measure(folder: Path) -> Iterator[Figure]:
             if hogged and task == _TRAINS[0]:
                 named = [any(_HOG in text for text in result.disturbed) for result in results]
                 yield Figure("its mark names the hog", "", named)
-            shares = [result.waiting_share or 0.0 for result in results]
+            shares = [result.contention_share or 0.0 for result in results]
             waited = [100 * share for share in shares]
             yield Figure("  its rank that waited most did so", "%", waited)
             took = [result.training_seconds or 0.0 for result in results]

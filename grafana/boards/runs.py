@@ -88,8 +88,8 @@ _SHARE = " or ".join(
 _BEST = _result(names.RUN_BEST_VALUE, _NEWEST, "run_id, metric")
 _SO_FAR = by("run_id", latest("run:mlbench_run_throughput:mean"))
 _THROUGHPUT = _result(names.RUN_SAMPLES_PER_SECOND, _SO_FAR)
-_WAITS = by("run_id", "run_rank:mlbench_worker_disturbed:share1m")
-_WAITED = _result(names.RUN_WAITING_RATIO, _WAITS)
+_WAITS = by("run_id", "run_rank:mlbench_worker_cpu_contention:ratio1m")
+_WAITED = _result(names.RUN_CONTENTION_RATIO, _WAITS)
 _NO_STEP: Final = thresholds.not_a_number("No step yet", GREY)
 _DOTS: Final[Overrides] = {"/.*/": {"custom.showPoints": "always", "custom.spanNulls": True}}
 # Time range of the page of a run: a little longer than the run, for its last scrapes.

@@ -238,7 +238,7 @@ def _figures(runs: Mapping[str, SummaryMetrics]) -> Iterator[Metric]:
     waiting = "Share of time in which the rank waited for a core."
     straggler = "Speedup if no rank had been late, and the rank that was late most."
     labelled = (
-        (names.RUN_WAITING_RATIO, waiting, "rank", "waiting_rank", "waiting_share"),
+        (names.RUN_CONTENTION_RATIO, waiting, "rank", "contention_rank", "contention_share"),
         (names.RUN_STRAGGLER, straggler, "rank", "late_rank", "without_late"),
         (
             names.RUN_BEST_VALUE,

@@ -205,7 +205,10 @@ def _facts(run: Run, result: "Result") -> Iterator[tuple[str, str | Text]]:
     yield from _overlapped(result)
     yield from _restarts(result)
     if result.disturbances and not result.disturbed:
-        yield "CPU contention", max(result.disturbances, key=lambda rank: rank.waiting_share).text
+        yield (
+            "CPU contention",
+            max(result.disturbances, key=lambda rank: rank.contention_share).text,
+        )
     yield from _spent(result)
 
 

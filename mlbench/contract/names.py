@@ -230,7 +230,7 @@ WORKER_STEP_SECONDS: Final = "mlbench_worker_step_seconds"
 WORKER_PHASE_SECONDS: Final = "mlbench_worker_phase_seconds_total"  # {phase}
 WORKER_PROGRESS: Final = "mlbench_worker_progress_timestamp_seconds"
 WORKER_RUNNING: Final = "mlbench_worker_running"
-WORKER_WAITING: Final = "mlbench_worker_waiting_seconds_total"  # {cause: others or own}
+WORKER_CONTENTION: Final = "mlbench_worker_cpu_contention_seconds_total"  # {cause: others or own}
 WORKER_OTHERS: Final = "mlbench_worker_others_core_seconds_total"
 WORKER_STOLEN: Final = "mlbench_worker_stolen_seconds_total"
 WORKER_THROTTLED: Final = "mlbench_worker_throttled_seconds_total"
@@ -263,7 +263,9 @@ RUN_SAMPLES_PER_SECOND: Final = "mlbench_run_samples_per_second"
 RUN_TRAINED_SAMPLES: Final = "mlbench_run_trained_samples"
 RUN_STEP_SECONDS: Final = "mlbench_run_step_seconds"
 RUN_COMMUNICATION: Final = "mlbench_run_communication_ratio"
-RUN_WAITING_RATIO: Final = "mlbench_run_waiting_ratio"  # {rank}: the rank with most contention
+RUN_CONTENTION_RATIO: Final = (
+    "mlbench_run_cpu_contention_ratio"  # {rank}: the rank with most contention
+)
 RUN_DISTURBED: Final = "mlbench_run_disturbed"
 RUN_STRAGGLER: Final = "mlbench_run_straggler_ratio"  # {rank}: the rank with the largest delay
 RUN_EPOCHS: Final = "mlbench_run_epochs"

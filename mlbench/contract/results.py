@@ -76,7 +76,7 @@ class RankDisturbance(Record):
     attempt: int
     disturbed: bool
     """Whether CPU contention or steal time took more than 5 % of the rank's time."""
-    waiting_share: float
+    contention_share: float
     """CPU contention: share of the time that the rank waited for other programs, from 0 to 1."""
     stolen_share: float | None
     """Steal time: share of the cores' time that the hypervisor took, from 0 to 1.
@@ -120,7 +120,7 @@ class RankResult(Record):
     """Share of the training time spent communicating, from 0 to 1; None if it was not measured."""
     phases: Mapping[str, float]
     """Seconds in each phase; ``other`` is training time outside all phases."""
-    waiting_share: float | None
+    contention_share: float | None
     """CPU contention in the latest attempt, as a share of its time, from 0 to 1.
 
     None if it was not measured.
@@ -290,7 +290,7 @@ class Result(Record):
 
     Empty if the run was not disturbed.
     """
-    waiting_share: float | None
+    contention_share: float | None
     """CPU contention of the rank that had most, as a share of its time, from 0 to 1.
 
     None if it was not measured, or before the run's end.

@@ -386,7 +386,7 @@ def rank_results(
     network = (names.NETWORK_SENT, names.NETWORK_RECEIVED)
     metrics = (names.SAMPLES, names.TRAIN_SECONDS, names.STEP, *_PHASES.values(), *network)
     columns = {metric: finite_by_rank(series, metric) for metric in metrics}
-    waiting = {disturbance.rank: disturbance.waiting_share for disturbance in disturbances}
+    waiting = {disturbance.rank: disturbance.contention_share for disturbance in disturbances}
     last_us = {rank: at for rank, at in last_totals_us(series).items() if rank.isdecimal()}
     results = []
     for rank, at_us in sorted(last_us.items(), key=lambda item: int(item[0])):
@@ -414,7 +414,7 @@ def rank_results(
                 compute_seconds=ratio(compute, steps),
                 communication_share=ratio(communication, seconds),
                 phases=with_other({phase: time for phase, time in phases.items() if time}, seconds),
-                waiting_share=waiting.get(int(rank)),
+                contention_share=waiting.get(int(rank)),
                 network_sent_bytes=sent,
                 network_received_bytes=received,
             )

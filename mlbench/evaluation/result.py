@@ -512,7 +512,7 @@ def evaluate(context: RunContext, recorded: Columns) -> Result:
         cost=_cost(context, reached),
         energy_joules=run.energy_joules,
         disturbed=tuple(rank.text for rank in disturbed if rank.disturbed),
-        waiting_share=max((rank.waiting_share for rank in disturbed), default=None),
+        contention_share=max((rank.contention_share for rank in disturbed), default=None),
         disturbances=disturbed,
         curve=accuracy.curve(reached) if accuracy else None,
         clock_faults=tuple(_clock_faults(context)),
@@ -630,8 +630,8 @@ class SummaryMetrics:
 
     disturbed: bool = False
     outcome: Outcome | None = None
-    waiting_share: float | None = None
-    waiting_rank: int | None = None
+    contention_share: float | None = None
+    contention_rank: int | None = None
     """Rank with the highest CPU contention."""
     training_seconds: float | None = None
     samples: float | None = None
@@ -657,7 +657,7 @@ class SummaryMetrics:
 
 def summary_metrics_of(result: Result) -> SummaryMetrics:
     """Return the figures of a result."""
-    most = max(result.disturbances, key=lambda rank: rank.waiting_share, default=None)
+    most = max(result.disturbances, key=lambda rank: rank.contention_share, default=None)
     late = result.stragglers
     straggler = next((r for r in late.ranks if r.rank == late.named), None) if late else None
     figures: dict[str, Any] = {
@@ -669,7 +669,7 @@ def summary_metrics_of(result: Result) -> SummaryMetrics:
             figures[name] = None
     figures |= {
         "disturbed": bool(result.disturbed),
-        "waiting_rank": most.rank if most else None,
+        "contention_rank": most.rank if most else None,
         "late_rank": straggler.rank if straggler else None,
         "without_late": straggler.times_as_fast if straggler else None,
         "metric": result.target.metric if result.target else "",

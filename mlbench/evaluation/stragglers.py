@@ -333,7 +333,7 @@ def disturbances(ranks: Sequence[RankRow]) -> tuple[RankDisturbance, ...]:
                 rank=rank.rank,
                 attempt=rank.attempt,
                 disturbed=is_disturbed(measured),
-                waiting_share=measured.waiting_seconds / measured.seconds,
+                contention_share=measured.waiting_seconds / measured.seconds,
                 stolen_share=None if stolen is None else stolen / measured.seconds,
                 text=f"{name} {_describe(measured)}",
                 measured=measured,
@@ -356,8 +356,8 @@ def _describe(measured: Disturbance) -> str:
     by_stack = (measured.stack_waiting_seconds or 0.0) / seconds
     if by_stack >= 0.01:
         text += f", {_percent(by_stack)} more for MLBench's own processes"
-    if measured.own_waiting_seconds > DISTURBED_SHARE * seconds:
-        text += f", {_percent(measured.own_waiting_seconds / seconds)} more by its own doing"
+    if measured.self_contention_seconds > DISTURBED_SHARE * seconds:
+        text += f", {_percent(measured.self_contention_seconds / seconds)} more by its own doing"
     if measured.others_core_seconds is not None:
         used = measured.others_core_seconds / seconds
         text += f"; others used {used:.1f} of {count(measured.cores, 'core')}"

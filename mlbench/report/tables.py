@@ -342,7 +342,7 @@ def _runs(results: Sequence[Result], keys: Iterable[str]) -> Table:
         _figure("sent", "B/step", "bytes_sent_per_step", is_minor=True),
         _figure("checkpoint", "s", "checkpoints.seconds", _CHECKPOINT),
         _Column(Heading("resumed"), lambda result: len(result.resumptions) or None),
-        _figure("waited", "%", "waiting_share", _WAITED),
+        _figure("waited", "%", "contention_share", _WAITED),
         _figure("cost", "worker-s", "cost.worker_seconds"),
         _figure("price", "", "cost.total", is_minor=True),
         _figure("energy", "J", "energy_joules"),

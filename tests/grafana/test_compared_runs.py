@@ -79,14 +79,14 @@ class Boards:
         yield of_run(names.RUN_SAMPLES_PER_SECOND, rate, after)
         yield of_run(names.RUN_TIME_TO_GOAL, to_goal, after)
         yield of_run(names.RUN_DISTURBED, disturbed, after)
-        yield of_run(names.RUN_WAITING_RATIO, taken, after, rank="1")
+        yield of_run(names.RUN_CONTENTION_RATIO, taken, after, rank="1")
         yield of_run(names.RUN_PHASE_SECONDS, 3, after, phase="forward")
         yield of_run(names.RUN_PHASE_SECONDS, 1, after, phase="other")
         yield of_run(names.RUN_GOODPUT, 3, after, bucket="compute")
         yield of_run(names.RUN_GOODPUT, 1, after, bucket="lost")
         # What was computed while they ran is something else.
         yield of_run("run:mlbench_run_throughput:mean", 7, running)
-        yield of_run("run_rank:mlbench_worker_disturbed:share1m", 0.04, running, rank="1")
+        yield of_run("run_rank:mlbench_worker_cpu_contention:ratio1m", 0.04, running, rank="1")
         yield of_run(names.RUN_METRIC, 50, running, metric="forward_seconds", rank="0")
 
 

@@ -41,7 +41,7 @@ def test_every_query_finds_data(prometheus_binary: Path, tmp_path: Path) -> None
             "Progress / B": result.epochs,
             "Target / B": result.best_value,
             "Samples/s / A": result.samples_per_second,
-            "Samples/s / B": result.waiting_share,
+            "Samples/s / B": result.contention_share,
             "Progress / D": result.communication_share,
             **{
                 f"rank {rank.rank} {phase}": seconds / sum(rank.phases.values())
@@ -57,7 +57,7 @@ def test_every_query_finds_data(prometheus_binary: Path, tmp_path: Path) -> None
         "Samples/s / value": result.samples_per_second,
         "Time to target (training) / value": result.time_to_accuracy.training_seconds,
         "All runs / throughput": result.samples_per_second,
-        "All runs / waited": result.waiting_share,
+        "All runs / waited": result.contention_share,
         "All runs / result": result.best_value,
         "All runs / time_to_goal": result.time_to_accuracy.training_seconds,
     }

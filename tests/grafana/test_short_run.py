@@ -21,10 +21,10 @@ _SHORT = "Too short for this range: open “Whole run”"
 # What the result says, by who asks for it; rates of the last minute said something else.
 _FIGURES = {
     "Samples/s / A": (names.RUN_SAMPLES_PER_SECOND, "", 469.0),
-    "Samples/s / B": (names.RUN_WAITING_RATIO, "rank", 0.614),
+    "Samples/s / B": (names.RUN_CONTENTION_RATIO, "rank", 0.614),
     "Straggler / A": (names.RUN_STRAGGLER, "rank", 1.81),
     "Ranks / ratio": (names.RUN_STRAGGLER, "rank", 1.81),
-    "Ranks / waited": (names.RUN_WAITING_RATIO, "rank", 0.614),
+    "Ranks / waited": (names.RUN_CONTENTION_RATIO, "rank", 0.614),
     "Progress / B": (names.RUN_EPOCHS, "", 3.0),
     "Progress / D": (names.RUN_COMMUNICATION, "", 0.247),
     "Target / B": (names.RUN_BEST_VALUE, "metric", 98.6),
@@ -105,7 +105,7 @@ def _series(run_id: str, started: float, ended: float) -> Iterator[TimeSeries]:
         for counter in (names.WORKER_SAMPLES, f"{names.WORKER_STEP_SECONDS}_sum"):
             yield series(counter, running, rising, rank=rank)
         for rule in (
-            "run_rank:mlbench_worker_disturbed:share1m",
+            "run_rank:mlbench_worker_cpu_contention:ratio1m",
             "run_rank:mlbench_worker_straggler:ratio1m",
             "run_rank_pod:container_cpu_usage_seconds:irate1m",
         ):

@@ -246,8 +246,8 @@ def test_the_samples_of_a_run(api: TestClient, delivery: Delivery) -> None:
 def test_the_result_of_a_run_that_has_ended_is_told_in_figures(api: TestClient) -> None:
     figures = SummaryMetrics(
         disturbed=True,
-        waiting_share=0.25,
-        waiting_rank=1,
+        contention_share=0.25,
+        contention_rank=1,
         samples_per_second=469.0,
         late_rank=0,
         without_late=1.5,
@@ -262,7 +262,7 @@ def test_the_result_of_a_run_that_has_ended_is_told_in_figures(api: TestClient) 
     metrics = scrape(api)
     for name, labels, number in (
         ("disturbed", {}, 1.0),
-        ("waiting_ratio", {"rank": "1"}, 0.25),
+        ("cpu_contention_ratio", {"rank": "1"}, 0.25),
         ("samples_per_second", {}, 469.0),
         ("straggler_ratio", {"rank": "0"}, 1.5),
         ("best_value", {"metric": "acc"}, 98.5),

@@ -66,7 +66,7 @@ def make_result(run_id: int, workers: int = 1, *, repeat: int = 1) -> Result:
         cost=Cost(workers * (training + 5.0), workers * times[reached], None, None, None),
         energy_joules=None,
         disturbed=(),
-        waiting_share=None,
+        contention_share=None,
         disturbances=(),
         curve=Curve(tuple(time * 1.1 + 4.0 for time in times), times, values),
     )

@@ -32,7 +32,7 @@ QUIET: dict[str, Any] = {
     "seconds": 10.0,
     "cores": 2,
     "waiting_seconds": 0.1,
-    "own_waiting_seconds": 0.2,
+    "self_contention_seconds": 0.2,
     "others_core_seconds": 1.0,
     "top": {"idle": 0.1},
     "stolen_seconds": 0.0,

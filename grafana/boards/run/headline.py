@@ -54,7 +54,7 @@ _LOSS = " or ".join(
 
 _SPEED = result_or(THROUGHPUT, names.RUN_SAMPLES_PER_SECOND)
 _STRAGGLER = result_or(f"topk(1, {RATIO}{{{RUN}}})", names.RUN_STRAGGLER, "run_id, rank")
-_WAITS = result_or(f"topk(1, {DISTURBED}{{{RUN}}})", names.RUN_WAITING_RATIO, "run_id, rank")
+_WAITS = result_or(f"topk(1, {DISTURBED}{{{RUN}}})", names.RUN_CONTENTION_RATIO, "run_id, rank")
 
 _FIRES = by("alert, alertname", named_alerts(FIRING))
 _OVER = f"{by('alert, alertname', named_alerts(latest(FIRING)))} unless on (alertname) {FIRING}"

@@ -25,7 +25,7 @@ WORK: Final = "|".join(
     if phase not in ("communication", *names.UNTRAINED)
 )
 
-DISTURBED: Final = "run_rank:mlbench_worker_disturbed:share1m"
+DISTURBED: Final = "run_rank:mlbench_worker_cpu_contention:ratio1m"
 RATIO: Final = "run_rank:mlbench_worker_straggler:ratio1m"
 FIRING: Final = f'ALERTS{{{RUN},alertstate="firing"}}'
 

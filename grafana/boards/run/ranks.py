@@ -43,7 +43,7 @@ RANK_TABLE: Final = rows(
     column("info", by("rank, pod", latest(f"mlbench_worker_info{{{RANKS}}}"))),
     column("running", by("rank", latest(f"mlbench_worker_running{{{RANKS}}}"))),
     column("ratio", _of_each(RATIO, names.RUN_STRAGGLER)),
-    column("waited", _of_each(DISTURBED, names.RUN_WAITING_RATIO)),
+    column("waited", _of_each(DISTURBED, names.RUN_CONTENTION_RATIO)),
     column("step", _newest(names.STEP)),
     column("age", by("rank", f"run_rank:mlbench_worker_progress:age_seconds{{{RANKS}}}")),
     column("loss", _newest(names.TRAIN_LOSS)),

@@ -210,7 +210,7 @@ FIELDS: Mapping[str, Field] = {
     "communication": Field(
         "number", "Share of training time, 0 to 1", _figure("communication_share"), _SHARE
     ),
-    "waited": Field("number", "CPU contention, 0 to 1", _figure("waiting_share"), _SHARE),
+    "waited": Field("number", "CPU contention, 0 to 1", _figure("contention_share"), _SHARE),
     "accuracy": Field("number", "Best accuracy in percent", _goal("Prec@", "acc"), _PERCENT),
     "perplexity": Field("number", "Best perplexity", _goal("erplexity")),
     "best": Field("number", "Best value of the goal's metric", _figure("best_value")),

@@ -82,7 +82,7 @@ def _describe(run: Run, ranks: tuple[records.Rank, ...]) -> records.Run:
         "not_recorded": not_recorded.describe(run),
         "not_finite": _dated(records.NotFinite, run.not_finite, "since"),
         "outcome": records.Outcome(**outcome) if outcome else None,
-        **{name: run.figures[name] for name in ("disturbed", "waiting_share") if run.figures},
+        **{name: run.figures[name] for name in ("disturbed", "contention_share") if run.figures},
         "ranks": ranks,
     }
     return records.Run(**columns_of(run, records.Run) | others)

@@ -103,7 +103,7 @@ class Disturbance(Record):
     At most the share of the cores' time that other programs used. Any further wait is for other
     threads of the same run, and is not counted here.
     """
-    own_waiting_seconds: float
+    self_contention_seconds: float
     """Seconds of self-contention: the rank waited for threads of its own run, or was throttled."""
     others_core_seconds: float | None
     """Core seconds that other processes used on the rank's cores; None if unknown.

@@ -235,7 +235,7 @@ class Run(RunSpec, _RunHead):
     """Outcome of the run; None until its result is computed, soon after its end."""
     disturbed: bool = False
     """Whether CPU contention may have distorted the result; False before the run's end."""
-    waiting_share: float | None = None
+    contention_share: float | None = None
     """CPU contention of the rank that had most, as a share of its time, from 0 to 1.
 
     None if it was not measured, or before the run's end.

@@ -105,7 +105,7 @@ def test_a_page_has_the_newest_that_match(api: TestClient) -> None:
         for number, state in enumerate(("FINISHED", "FAILED", "FINISHED"), 1)
     )
     swept = {"exchange": "topk", "bandwidth": "20"}
-    disturbed = {"disturbed": True, "waiting_share": 0.5}
+    disturbed = {"disturbed": True, "contention_share": 0.5}
     other = make_run(benchmark="digits", swept=swept, figures=disturbed, state="FINISHED").id
     assert ids(limit=2) == [third, other]
     assert ids(limit=2, before=third) == [first, second]

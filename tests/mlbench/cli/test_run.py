@@ -44,7 +44,7 @@ def test_a_run_as_json_is_one_document(mlbench: Mlbench, client: ApiClient) -> N
     fields = json.loads(mlbench("run", "steps", "--workers", "1", *_FAST, "--json").output)
     answer = client.get_run(fields["id"]).result().json()
     # It may be evaluated and sealed meanwhile.
-    later = ("archive", "archive_sha256", "disturbed", "outcome", "waiting_share")
+    later = ("archive", "archive_sha256", "disturbed", "outcome", "contention_share")
     own = {name: fields[name] for name in ("web_url", "result", *later)}
     assert fields == answer | own
     assert fields["web_url"].endswith(f"/runs/{fields['id']}")

@@ -80,7 +80,7 @@ def test_a_run_is_described_in_full(client: ApiClient, finished: Run) -> None:
     assert (answer.status_code, answer.content[:1]) == (200, b"{")
     assert answer.json() == answer.value.fields
     # What comes when it is sealed, or posted by other tests.
-    later = ("outcome", "archive", "archive_sha256", "disturbed", "waiting_share", "added")
+    later = ("outcome", "archive", "archive_sha256", "disturbed", "contention_share", "added")
     assert answer.json() == {**finished.fields, **{name: answer.json()[name] for name in later}}
 
 

@@ -231,7 +231,7 @@ def make_rank(rank: int, attempt: int, **measured: Any) -> RankRow:
             "(top: a 0.8, b 0.3)",
         ),
         (
-            {"own_waiting_seconds": 7.5, "others_core_seconds": None, "cores": 1},
+            {"self_contention_seconds": 7.5, "others_core_seconds": None, "cores": 1},
             False,
             "rank 1 waited for a core 1 % of the time, 75 % more by its own doing",
         ),

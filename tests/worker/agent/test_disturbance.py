@@ -91,14 +91,14 @@ def test_waiting_is_a_part_of_the_time(
     end: Snapshot, cores: set[int], waiting: float, own: float
 ) -> None:
     found = measure(_BEGIN, end, cores)
-    assert (found.waiting_seconds, found.own_waiting_seconds) == pytest.approx((waiting, own))
+    assert (found.waiting_seconds, found.self_contention_seconds) == pytest.approx((waiting, own))
 
 
 def test_what_its_own_limit_took_is_no_disturbance() -> None:
     begin = replace(_BEGIN, throttled_seconds=1.0)
     end = replace(snapshot(110.0, running=5, waiting=5, busy=40), throttled_seconds=5.0)
     found = measure(begin, end, {0})
-    assert (found.waiting_seconds, found.own_waiting_seconds) == (1.0, 4.0)
+    assert (found.waiting_seconds, found.self_contention_seconds) == (1.0, 4.0)
     assert found.throttled_seconds == 4.0
 
 
@@ -118,7 +118,11 @@ def test_the_stack_is_told_apart_from_others() -> None:
     # Others had a fifth of the core; three quarters of that were MLBench's own.
     end = replace(snapshot(110.0, running=8, waiting=32, busy=10), stack_seconds=1.5)
     found = measure(_BEGIN, end, {0})
-    waiting = (found.waiting_seconds, known(found.stack_waiting_seconds), found.own_waiting_seconds)
+    waiting = (
+        found.waiting_seconds,
+        known(found.stack_waiting_seconds),
+        found.self_contention_seconds,
+    )
     assert waiting == pytest.approx((0.5, 1.5, 6.0))
     assert found.others_core_seconds == pytest.approx(0.5)
     assert found.contention_share == pytest.approx(0.2)

@@ -140,7 +140,7 @@ def measure(before: Snapshot, after: Snapshot, cores: Set[int]) -> Disturbance:
         seconds=seconds,
         cores=len(cores),
         waiting_seconds=for_others,
-        own_waiting_seconds=waiting - for_others - (by_stack or 0.0),
+        self_contention_seconds=waiting - for_others - (by_stack or 0.0),
         others_core_seconds=others,
         top=_by_name(before.others, after.others, cores),
         stolen_seconds=stolen,
@@ -234,7 +234,7 @@ def _counters(total: Disturbance) -> Iterator[tuple[str, str, tuple[str, ...], _
     waiting: _Values = {
         ("others",): total.waiting_seconds,
         ("mlbench",): total.stack_waiting_seconds,
-        ("own",): total.own_waiting_seconds,
+        ("own",): total.self_contention_seconds,
     }
     of_both = {"node": total.node_pressure_seconds, "pod": total.pod_pressure_seconds}
     pressures: _Values = {
@@ -245,7 +245,7 @@ def _counters(total: Disturbance) -> Iterator[tuple[str, str, tuple[str, ...], _
     limited: _Values = {(reason,): seconds for reason, seconds in total.gpu_limited_seconds.items()}
     others, stolen = total.others_core_seconds, total.stolen_seconds
     text = "Time in which it waited for a core that others, MLBench or its own run had."
-    yield names.WORKER_WAITING, text, ("cause",), waiting
+    yield names.WORKER_CONTENTION, text, ("cause",), waiting
     yield names.WORKER_OTHERS, "Time that others used its cores, summed.", (), {(): others}
     text = "Time in which the hypervisor had a core, the mean over its cores."
     yield names.WORKER_STOLEN, text, (), {(): stolen}

@@ -114,8 +114,8 @@ function scores(title, results, valueOf, hint = undefined) {
   return figures(title, results, valueOf, hint, unitOf);
 }
 
-function waited(/** @type {Result} */ { waiting_share, disturbed }) {
-  return percent(waiting_share, 1) + (disturbed.length ? ", disturbed" : "");
+function waited(/** @type {Result} */ { contention_share, disturbed }) {
+  return percent(contention_share, 1) + (disturbed.length ? ", disturbed" : "");
 }
 
 function checkpoints(/** @type {Result} */ { checkpoints: saved, resumptions }) {

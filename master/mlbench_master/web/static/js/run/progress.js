@@ -115,9 +115,9 @@ function figuresOf(/** @type {Run} */ run, /** @type {Result | null} */ result, 
   if (run.max_restarts || run.attempt > 1) {
     figures.push(["Attempt", String(run.attempt), `maximum ${run.max_restarts + 1}`]);
   }
-  if (result?.waiting_share != null) {
+  if (result?.contention_share != null) {
     const mark = result.disturbed.length ? "disturbed" : "most affected rank";
-    figures.push(["CPU contention", percent(result.waiting_share, 1), mark]);
+    figures.push(["CPU contention", percent(result.contention_share, 1), mark]);
   }
   if (result) figures.push(["Division", result.division, rulesOf(result)]);
   return figures;

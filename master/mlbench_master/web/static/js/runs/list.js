@@ -99,7 +99,7 @@ function explanationOf(/** @type {Run} */ run) {
 function marksOf(/** @type {Run} */ run) {
   const marks = [
     notFiniteOf(run),
-    run.disturbed && `disturbed, CPU contention ${format.percent(run.waiting_share)}`,
+    run.disturbed && `disturbed, CPU contention ${format.percent(run.contention_share)}`,
     run.replaced_by && `replaced by run ${run.replaced_by}`,
   ];
   return marks.filter(Boolean).join(", ");
