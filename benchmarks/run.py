@@ -18,7 +18,7 @@ from benchmarks.measure import machine
 _USUAL = (
     *("tracker_cost", "recorded_cost", "join_rate", "commands", "delivery_rate", "post_rate"),
     *("read_rate", "read_memory", "result_rate", "opened", "start_latency", "scrape_cost"),
-    *("watching", "silence", "disturbance", "step_cost", "resnet_rate", "exchange_rate"),
+    *("watching", "silence", "interference", "step_cost", "resnet_rate", "exchange_rate"),
     *("language_rate", "bandwidth_rate", "linear_rate", "deleting"),
 )
 _IF_NAMED = (

@@ -39,7 +39,7 @@ ANY_IS_BAD: Final = thresholds(GREEN, {1: RED})
 
 # The alert MLBenchStraggler fires above 1.2.
 STRAGGLER: Final = thresholds(GREEN, {1.1: YELLOW, 1.2: RED})
-# The alert MLBenchRunDisturbed fires above this share.
+# The alert MLBenchCPUContention fires above this share.
 DISTURBED: Final = thresholds(GREEN, {DISTURBED_SHARE: RED})
 # Share of time in which a process of a node or container waits. A fifth is noticeable.
 WAITING: Final = thresholds(GREEN, {0.2: YELLOW, 0.5: RED})

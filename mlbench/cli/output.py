@@ -204,10 +204,10 @@ def _facts(run: Run, result: "Result") -> Iterator[tuple[str, str | Text]]:
         yield "Communication", f"{share}, {sent:,.0f} B per step" if sent else share
     yield from _overlapped(result)
     yield from _restarts(result)
-    if result.disturbances and not result.disturbed:
+    if result.interferences and not result.disturbed:
         yield (
             "CPU contention",
-            max(result.disturbances, key=lambda rank: rank.contention_share).text,
+            max(result.interferences, key=lambda rank: rank.contention_share).text,
         )
     yield from _spent(result)
 

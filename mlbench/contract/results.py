@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from mlbench.contract.names import Bucket
-from mlbench.contract.records import Disturbance, Division, Goal, Outcome, Record
+from mlbench.contract.records import Division, Goal, Interference, Outcome, Record
 
 DEFAULT_AFTER_SECONDS = 7200.0
 """Time limit for "accuracy after time" of a run without a deadline: two hours, as in MLBench."""
@@ -69,7 +69,7 @@ class Cost(Record):
 
 
 @dataclass(frozen=True)
-class RankDisturbance(Record):
+class RankInterference(Record):
     """The CPU contention of a rank in one attempt."""
 
     rank: int
@@ -85,7 +85,7 @@ class RankDisturbance(Record):
     """
     text: str
     """Summary in words, with the programs that used the rank's cores."""
-    measured: Disturbance
+    measured: Interference
     """The measured values."""
 
 
@@ -295,7 +295,7 @@ class Result(Record):
 
     None if it was not measured, or before the run's end.
     """
-    disturbances: tuple[RankDisturbance, ...]
+    interferences: tuple[RankInterference, ...]
     """CPU contention by attempt and rank, if measured; empty before the run's end."""
     curve: Curve | None
     """Target's metric over time; None without a target, or before the first value."""

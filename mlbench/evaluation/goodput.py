@@ -50,7 +50,7 @@ from mlbench.contract import names
 from mlbench.contract.buckets import BEGINNING, PRODUCTIVE, WHOLE_STEPS
 from mlbench.contract.comparisons import Failures, Group
 from mlbench.contract.names import ACTIVE_STATES, BUCKETS, Bucket
-from mlbench.contract.records import Disturbance
+from mlbench.contract.records import Interference
 from mlbench.contract.results import Goodput, RankGoodput, Result
 from mlbench.evaluation.inputs import Column, Columns, RankRow, RunRow
 from mlbench.evaluation.run_attributes import Facts
@@ -219,7 +219,7 @@ class _BucketAccounting:
                 last_us = life.last_us if life.has_clock else following.began_us
                 useful_us = min(last_us, end_us)
             is_over = following is None and row.exit_code == 0
-            self._life(timeline, life, useful_us, row.disturbance, is_over=is_over)
+            self._life(timeline, life, useful_us, row.interference, is_over=is_over)
             begun_us.append(sum(timeline.buckets[bucket] for bucket in BEGINNING))
         timeline.restarts, timeline.again_us = lifetimes[-1].key[1], begun_us[-1] - begun_us[0]
         has_failed = attempt.failed_us is not None
@@ -233,7 +233,7 @@ class _BucketAccounting:
         timeline: _Timeline,
         life: ProcessLifetime,
         end_us: int,
-        measured: Disturbance | None,
+        measured: Interference | None,
         *,
         is_over: bool,
     ) -> None:
@@ -274,7 +274,7 @@ class _BucketAccounting:
             yield phase, life.before_training(metric) - carried
 
     def _parts(
-        self, life: ProcessLifetime, until_us: int, measured: Disturbance | None
+        self, life: ProcessLifetime, until_us: int, measured: Interference | None
     ) -> Iterator[tuple[Bucket, float]]:
         """Yield the seconds of a process's training by bucket; the first ones take precedence."""
         stops = self._stops[life.key[0]]

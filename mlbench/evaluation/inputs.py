@@ -16,9 +16,9 @@ from mlbench.contract import names
 from mlbench.contract.limits import MAX_METRIC_NAME_LENGTH
 from mlbench.contract.masking import mask_command
 from mlbench.contract.names import PHASES, UNTRAINED, RunState
-from mlbench.contract.records import Disturbance, Goal, Record, ReportedMachine
+from mlbench.contract.records import Goal, Interference, Record, ReportedMachine
 from mlbench.contract.reported_settings import Setting
-from mlbench.contract.results import RankDisturbance, RankResult
+from mlbench.contract.results import RankInterference, RankResult
 from mlbench.contract.runspec import RunSpec
 from mlbench.contract.series import SeriesKey, series_name
 from mlbench.evaluation.statistics import ratio
@@ -201,7 +201,7 @@ class RankRow(Record):
     """Maximum seconds by which a value's time was before the begin of the rank."""
     dated_ahead: float = 0.0
     """Maximum seconds by which a value's time was after its arrival."""
-    disturbance: Disturbance | None = None
+    interference: Interference | None = None
     processes: Processes | None = None
     machine: ReportedMachine | None = None
     assignment: Mapping[str, Any] = field(default_factory=dict)
@@ -356,7 +356,9 @@ def profiled_among(
     Ranks wait for each other, so all are slower then. The last totals before a profile and the
     first after it bound the time that is left out. Profiles may overlap.
     """
-    spans = sorted(span for rank in ranks if rank.disturbance for span in rank.disturbance.profiled)
+    spans = sorted(
+        span for rank in ranks if rank.interference for span in rank.interference.profiled
+    )
     counts: list[float] = []
     durations: list[float] = []
     for rank in samples.keys() & clocks.keys():
@@ -377,16 +379,16 @@ def profiled_among(
 
 
 def rank_results(
-    series: Columns, disturbances: Sequence[RankDisturbance]
+    series: Columns, interferences: Sequence[RankInterference]
 ) -> tuple[RankResult, ...]:
     """Return the result of each rank; later values than its last totals are left out.
 
-    ``disturbances`` are in order of attempts.
+    ``interferences`` are in order of attempts.
     """
     network = (names.NETWORK_SENT, names.NETWORK_RECEIVED)
     metrics = (names.SAMPLES, names.TRAIN_SECONDS, names.STEP, *_PHASES.values(), *network)
     columns = {metric: finite_by_rank(series, metric) for metric in metrics}
-    waiting = {disturbance.rank: disturbance.contention_share for disturbance in disturbances}
+    waiting = {interference.rank: interference.contention_share for interference in interferences}
     last_us = {rank: at for rank, at in last_totals_us(series).items() if rank.isdecimal()}
     results = []
     for rank, at_us in sorted(last_us.items(), key=lambda item: int(item[0])):

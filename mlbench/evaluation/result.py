@@ -53,7 +53,7 @@ from mlbench.evaluation.inputs import (
 )
 from mlbench.evaluation.official_rules import division, rule_violations
 from mlbench.evaluation.statistics import mean_or_none, ratio
-from mlbench.evaluation.stragglers import disturbances, stragglers_of
+from mlbench.evaluation.stragglers import interferences, stragglers_of
 from mlbench.evaluation.timeline import (
     ClockCorrection,
     Lineage,
@@ -479,7 +479,7 @@ def evaluate(context: RunContext, recorded: Columns) -> Result:
     phase_totals = {phase: finite_by_rank(totals, names.phase_metric(phase)) for phase in PHASES}
     phases = _mean_seconds(phase_totals)
     phase_seconds = _clocked(list(phase_totals.values()), clocks)
-    disturbed = disturbances(context.ranks)
+    disturbed = interferences(context.ranks)
     ranks = rank_results(totals, disturbed)
     waited = {
         rank.rank: rank.measured.contention_share * rank.measured.seconds for rank in disturbed
@@ -513,7 +513,7 @@ def evaluate(context: RunContext, recorded: Columns) -> Result:
         energy_joules=run.energy_joules,
         disturbed=tuple(rank.text for rank in disturbed if rank.disturbed),
         contention_share=max((rank.contention_share for rank in disturbed), default=None),
-        disturbances=disturbed,
+        interferences=disturbed,
         curve=accuracy.curve(reached) if accuracy else None,
         clock_faults=tuple(_clock_faults(context)),
         world_size=run.world_size,
@@ -657,7 +657,7 @@ class SummaryMetrics:
 
 def summary_metrics_of(result: Result) -> SummaryMetrics:
     """Return the figures of a result."""
-    most = max(result.disturbances, key=lambda rank: rank.contention_share, default=None)
+    most = max(result.interferences, key=lambda rank: rank.contention_share, default=None)
     late = result.stragglers
     straggler = next((r for r in late.ranks if r.rank == late.named), None) if late else None
     figures: dict[str, Any] = {

@@ -33,8 +33,8 @@ from mlbench.contract import names
 from mlbench.contract.comparisons import Group
 from mlbench.contract.humanize import count
 from mlbench.contract.names import DISTURBED_SHARE, Bucket
-from mlbench.contract.records import Disturbance
-from mlbench.contract.results import LateRank, RankDisturbance, Result, Stragglers
+from mlbench.contract.records import Interference
+from mlbench.contract.results import LateRank, RankInterference, Result, Stragglers
 from mlbench.contract.sampled_steps import steps_per_sample
 from mlbench.evaluation.inputs import Column, Columns, RankRow, finite_by_rank
 from mlbench.evaluation.statistics import mean
@@ -317,19 +317,19 @@ def _while_contended(late: float, waited: float) -> str:
 # --- CPU contention of a rank ---
 
 
-def disturbances(ranks: Sequence[RankRow]) -> tuple[RankDisturbance, ...]:
+def interferences(ranks: Sequence[RankRow]) -> tuple[RankInterference, ...]:
     """Return the CPU contention of each rank of all attempts for which it was measured."""
     restarted = len({rank.attempt for rank in ranks}) > 1
     contention = []
     for rank in sorted(ranks, key=lambda rank: (rank.attempt, rank.rank)):
-        measured = rank.disturbance
+        measured = rank.interference
         if measured is None:
             continue
         stolen = measured.stolen_seconds
         name = rank.worker if rank.processes else f"rank {rank.rank}"
         name += f", attempt {rank.attempt}," if restarted else ""
         contention.append(
-            RankDisturbance(
+            RankInterference(
                 rank=rank.rank,
                 attempt=rank.attempt,
                 disturbed=is_disturbed(measured),
@@ -342,14 +342,14 @@ def disturbances(ranks: Sequence[RankRow]) -> tuple[RankDisturbance, ...]:
     return tuple(contention)
 
 
-def is_disturbed(measured: Disturbance) -> bool:
+def is_disturbed(measured: Interference) -> bool:
     """Check if a rank was profiled, was stopped, or waited too long for other programs."""
     lost = max(measured.waiting_seconds, measured.stolen_seconds or 0.0)
     is_slowed = lost / measured.seconds > DISTURBED_SHARE
     return is_slowed or bool(measured.profiled or measured.stopped)
 
 
-def _describe(measured: Disturbance) -> str:
+def _describe(measured: Interference) -> str:
     """Return ``waited for a core 41 % of the time; others used 1.1 of 2 cores (top: …)``."""
     seconds = measured.seconds
     text = f"waited for a core {_percent(measured.waiting_seconds / seconds)} of the time"
@@ -398,7 +398,7 @@ def share_of(runs: Sequence[Result]) -> float | None:
 
     It includes contention by MLBench's own processes. None if no run measured it.
     """
-    measured = [[rank.measured.contention_share for rank in run.disturbances] for run in runs]
+    measured = [[rank.measured.contention_share for rank in run.interferences] for run in runs]
     shares = [max(ranks) for ranks in measured if ranks]
     return mean(shares) if shares else None
 

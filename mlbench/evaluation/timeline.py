@@ -520,7 +520,7 @@ def _lasting_faults(run: RunRow) -> Iterator[tuple[InjectedFault, str, int, int]
 
 def _noticed(row: RankRow) -> Iterator[Stop]:
     """Yield the stops of a rank that its agent noticed."""
-    for begin, end in row.disturbance.stopped if row.disturbance else ():
+    for begin, end in row.interference.stopped if row.interference else ():
         yield Stop(whole_us(begin - row.clock_ahead), whole_us(end - row.clock_ahead), 1.0)
 
 

@@ -38,7 +38,7 @@ def render(comparison: Comparison, environment: Sequence[Attribute], suffix: str
 
 # The row has these already, or they are no single figures.
 _LEFT_OUT = (
-    *("curve", "disturbances", "ranks", "group_label", "group_num_workers", "group_run_ids"),
+    *("curve", "interferences", "ranks", "group_label", "group_num_workers", "group_run_ids"),
     *("group_score_run_ids", "goodput_seconds", "goodput_ranks", "stragglers_ranks", "resumptions"),
 )
 

@@ -187,7 +187,7 @@ def test_start_goal_and_end_are_marked_also_of_short_runs(board: Dashboard) -> N
     ("shown", "rule", "limit"),
     [
         (thresholds.STRAGGLER, "MLBenchStraggler", r"ratio1m > ([\d.]+)"),
-        (thresholds.DISTURBED, "MLBenchRunDisturbed", r"ratio1m > ([\d.]+)"),
+        (thresholds.DISTURBED, "MLBenchCPUContention", r"ratio1m > ([\d.]+)"),
         (thresholds.SPOOL, "MLBenchSpoolGrowing", r"> ([\d.]+) \* max"),
         (thresholds.HEARTBEAT_AGE, "MLBenchWorkerLost", r"last30s > ([\d.]+)"),
         (

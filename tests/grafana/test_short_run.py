@@ -93,7 +93,7 @@ def _series(run_id: str, started: float, ended: float) -> Iterator[TimeSeries]:
     for name, label, value in set(_FIGURES.values()):
         of = {"rank": {"rank": "1"}, "metric": {"metric": names.VAL_ACCURACY}}.get(label, {})
         yield series(name, after, [value] * len(after), **of)
-    alert = {"alertname": "MLBenchRunDisturbed", "alertstate": "firing", "severity": "warning"}
+    alert = {"alertname": "MLBenchCPUContention", "alertstate": "firing", "severity": "warning"}
     yield series("ALERTS", running[10:20], [1.0] * 10, **alert)
     rising = [float(second + 1) for second in range(len(running))]
     for rank in ("0", "1"):

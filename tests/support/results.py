@@ -67,7 +67,7 @@ def make_result(run_id: int, workers: int = 1, *, repeat: int = 1) -> Result:
         energy_joules=None,
         disturbed=(),
         contention_share=None,
-        disturbances=(),
+        interferences=(),
         curve=Curve(tuple(time * 1.1 + 4.0 for time in times), times, values),
     )
 

@@ -286,7 +286,7 @@ class Rank(_Table):
     """Failure that its agent reports whatever the exit code; empty if there is none."""
     machine = JSONField(null=True)
     """Hardware and software of its machine, as its agent reported them."""
-    disturbance = JSONField(null=True)
+    interference = JSONField(null=True)
     """CPU contention, as its agent reported it."""
     processes = JSONField(null=True)
     """``{"ranks": [2, 3], "restarts": {"1": AT}}`` of a worker with several processes."""
@@ -308,7 +308,7 @@ class Rank(_Table):
         ranks = cls.rows(condition, run_id, attempt, rank, pod.name)
         return bool(ranks) and is_same_pod(ranks[0].pod_uid, pod.uid)
 
-    LARGE = (assignment, machine, disturbance)
+    LARGE = (assignment, machine, interference)
 
     class Meta:
         indexes = ((("run", "attempt", "rank"), True), (("run", "worker"), False))

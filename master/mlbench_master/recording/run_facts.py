@@ -7,7 +7,7 @@ from typing import Any
 
 from mlbench.contract import names
 from mlbench.contract.clock import SLACK_SECONDS
-from mlbench.contract.records import Disturbance, Goal, ReportedMachine
+from mlbench.contract.records import Goal, Interference, ReportedMachine
 from mlbench.contract.reported_settings import reaches
 from mlbench_master.database.connection import store
 from mlbench_master.database.models import Rank, Run, Stream
@@ -16,7 +16,7 @@ from mlbench_master.recording.samples import Began, Sample, Settings, Unrecorded
 from mlbench_master.recording.streams import POSTED
 from mlbench_master.runs import clock
 
-Fact = Goal | Settings | ReportedMachine | Disturbance | Began | Unrecorded
+Fact = Goal | Settings | ReportedMachine | Interference | Began | Unrecorded
 
 _LOSSES = frozenset(names.LOSSES)
 # Of a worker; of further ones, the samples are stored as well.
@@ -26,11 +26,11 @@ _MOST_PROCESSES = 1024
 def store_facts(run: Run, stream: Stream, facts: Iterable[Fact], samples: Sequence[Sample]) -> None:
     """Store what a batch of a stream states, and when one of its samples reached the goal.
 
-    The last goal, settings and disturbance count, and the first machine. The agent states a rank's
-    machine before its process starts, and its disturbance after that has ended: the process can
+    The last goal, settings and interference count, and the first machine. The agent states a rank's
+    machine before its process starts, and its interference after that has ended: the process can
     replace neither. Dates of samples that cannot be right are noted.
     """
-    goal, settings, machine, disturbance = run.goal, None, None, None
+    goal, settings, machine, interference = run.goal, None, None, None
     began: list[Began] = []
     for fact in facts:
         match fact:
@@ -40,8 +40,8 @@ def store_facts(run: Run, stream: Stream, facts: Iterable[Fact], samples: Sequen
                 settings = dict(values)
             case ReportedMachine():
                 machine = machine or asdict(fact)
-            case Disturbance():
-                disturbance = asdict(fact)
+            case Interference():
+                interference = asdict(fact)
             case Began():
                 began.append(fact)
             case Unrecorded(counts):
@@ -53,8 +53,8 @@ def store_facts(run: Run, stream: Stream, facts: Iterable[Fact], samples: Sequen
         ahead = Rank.clock_ahead + clock_ahead(machine)
         first = Rank.update(machine=machine, clock_ahead=ahead).where(Rank.machine.is_null())
         first.where(*of_rank).execute()
-    if disturbance is not None:
-        Rank.update(disturbance=disturbance).where(*of_rank).execute()
+    if interference is not None:
+        Rank.update(interference=interference).where(*of_rank).execute()
     if began and (rank := Rank.get_or_none(*of_rank)) is not None:
         store(rank, processes=with_processes(rank.processes, began))
         store(run, stated_world_size=began[-1].process.world_size)

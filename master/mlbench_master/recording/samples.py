@@ -11,7 +11,7 @@ import orjson
 from mlbench.contract import names
 from mlbench.contract.limits import MAX_FACT_LENGTH, MAX_METRIC_NAME_LENGTH
 from mlbench.contract.process import Process
-from mlbench.contract.records import Disturbance, Goal, ReportedMachine
+from mlbench.contract.records import Goal, Interference, ReportedMachine
 from mlbench.contract.reported_settings import Setting, check_settings
 from mlbench.contract.series import SeriesKey, number_or_text, spell, storable_text
 from mlbench_master import times
@@ -57,14 +57,14 @@ class Unrecorded:
     counts: Mapping[str, int]
 
 
-Statement = Sample | Goal | Settings | ReportedMachine | Disturbance | Began | Unrecorded
+Statement = Sample | Goal | Settings | ReportedMachine | Interference | Began | Unrecorded
 """The content of a line of a stream."""
 
 # Unix seconds that the API can write as a date.
 _EARLIEST, _LATEST = times.EARLIEST_US // 10**6, times.LATEST_US // 10**6
 
 # The names of what a line may state instead of samples.
-_STATED = frozenset({"goal", "settings", "process", "machine", "disturbance", "not_recorded"})
+_STATED = frozenset({"goal", "settings", "process", "machine", "interference", "not_recorded"})
 
 MOST_RANKS = 100_000
 MAX_METADATA_BYTES = 64 << 10
@@ -128,12 +128,12 @@ def _stated(fields: dict[str, Any], time_us: int, length: int) -> Statement:
             return Settings(settings)
         case {"process": {**process}}:
             return Began(_process(process), time_us / 1e6)
-        case {"machine": _} | {"disturbance": _} if length > MAX_MACHINE_BYTES:
+        case {"machine": _} | {"interference": _} if length > MAX_MACHINE_BYTES:
             raise ValueError(f"an agent states at most {MAX_MACHINE_BYTES} bytes")
         case {"machine": machine}:
             return read_machine(machine)
-        case {"disturbance": {**disturbance}}:
-            return _disturbance(disturbance)
+        case {"interference": {**interference}}:
+            return _disturbance(interference)
         case {"not_recorded": {**counts}}:
             return _unrecorded(counts)
     raise ValueError("what a line states is a JSON object")
@@ -266,11 +266,11 @@ def read_machine(fields: object) -> ReportedMachine:
     return machine
 
 
-def _disturbance(fields: Mapping[Any, Any]) -> Disturbance:
-    found = Disturbance.from_fields(fields)
+def _disturbance(fields: Mapping[Any, Any]) -> Interference:
+    found = Interference.from_fields(fields)
     _check_storable(asdict(found))
     if not found.seconds > 0 or found.cores < 1:
-        raise ValueError("a disturbance is of some seconds and cores")
+        raise ValueError("interference is of some seconds and cores")
     return found
 
 

@@ -10,7 +10,7 @@ from peewee import Expression
 
 from mlbench.contract.faults import MOST
 from mlbench.contract.names import ACTIVE_STATES
-from mlbench.contract.records import Disturbance
+from mlbench.contract.records import Interference
 from mlbench.evaluation.official_rules import Entry
 from mlbench.evaluation.stragglers import is_disturbed
 from mlbench_master.database.connection import STATE, check_room, exclusive, run_sql, store
@@ -258,10 +258,10 @@ def _delete(run: Run, *, keep_archive: bool = False) -> None:
 
 def entries_of(condition: Expression) -> list[Entry]:
     """Return the ledger entries of the runs that match a condition and belong to a set."""
-    columns = Rank.select(Rank.run, Rank.disturbance).join(Run)
-    ranks = columns.where(condition, Rank.disturbance.is_null(False))
-    measured = [(rank.run_id, Disturbance.from_fields(rank.disturbance)) for rank in ranks]
-    disturbed = {run_id for run_id, disturbance in measured if is_disturbed(disturbance)}
+    columns = Rank.select(Rank.run, Rank.interference).join(Run)
+    ranks = columns.where(condition, Rank.interference.is_null(False))
+    measured = [(rank.run_id, Interference.from_fields(rank.interference)) for rank in ranks]
+    disturbed = {run_id for run_id, interference in measured if is_disturbed(interference)}
     return [
         Entry(run.place, run.id, run.seed, run.state, reason_of(run), run.id in disturbed)
         for run in Run.select().where(condition)

@@ -86,7 +86,7 @@ class ReportedMachine(Machine):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Disturbance(Record):
+class Interference(Record):
     """CPU contention and other interference during a rank's training, from kernel counters.
 
     Training begins with the first line that the rank's process recorded. If it recorded none, the

@@ -178,7 +178,7 @@ def test_what_describes_no_run_is_refused(master: Master, rewritten: Rewritten) 
         ("rank", "machine", {"packages": 3}),
         ("rank", "assignment", []),
         ("rank", "exit_code", "0"),
-        ("rank", "disturbance", 5),
+        ("rank", "interference", 5),
     ]
     for table, column, value in cases:
         content = rewritten(partial(change, table, column, value))

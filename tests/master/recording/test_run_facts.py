@@ -114,14 +114,14 @@ def test_the_first_machine_of_each_rank_stays(run: Run, delivery: Delivery) -> N
 
 def test_the_last_disturbance_counts_which_the_agent_states(run: Run, delivery: Delivery) -> None:
     make_ranks(run)
-    record(run, stated(disturbance=QUIET | {"seconds": 99}) + b"\n" + stated(disturbance=QUIET))
+    record(run, stated(interference=QUIET | {"seconds": 99}) + b"\n" + stated(interference=QUIET))
     deliver(delivery)
-    assert Rank.get(run=run, rank=0).disturbance == QUIET | {
+    assert Rank.get(run=run, rank=0).interference == QUIET | {
         "profiled": [],
         "stack_waiting_seconds": None,
         "stopped": [],
     }
-    assert Rank.get(run=run, rank=1).disturbance is None
+    assert Rank.get(run=run, rank=1).interference is None
 
 
 def process(rank: int, restart: int = 0, at: float = 1763683200.5) -> bytes:

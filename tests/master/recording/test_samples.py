@@ -8,7 +8,7 @@ import pytest
 
 from mlbench.contract.limits import MAX_METRIC_TEXT_LENGTH
 from mlbench.contract.process import Process
-from mlbench.contract.records import Disturbance, GitState, Goal, ReportedMachine
+from mlbench.contract.records import GitState, Goal, Interference, ReportedMachine
 from mlbench.contract.series import SeriesKey
 from mlbench_master.recording.samples import (
     MALFORMED,
@@ -66,12 +66,12 @@ def test_what_is_stated_of_a_run_is_no_sample() -> None:
         '{"time":1,"goal":{"metric":"val","value":97,"lower_is_better":false}}',
         json.dumps({"time": 1, "settings": settings}),
         json.dumps({"time": 1, "machine": facts | {"of a later version": 1}}),
-        json.dumps({"time": 1, "disturbance": QUIET | {"of a later version": 1}}),
+        json.dumps({"time": 1, "interference": QUIET | {"of a later version": 1}}),
     ) == [
         Goal("val", 97.0, lower_is_better=False),
         Settings(settings),
         ReportedMachine(hostname="a", cpu_limit=2.0, gpus=("x",), git=GitState(commit="c")),
-        Disturbance(**QUIET),
+        Interference(**QUIET),
     ]
 
 
@@ -170,7 +170,7 @@ MALFORMED_LINES: list[str | bytes] = [
         )
     ),
     *(
-        json.dumps({"time": 1, "disturbance": QUIET | wrong})
+        json.dumps({"time": 1, "interference": QUIET | wrong})
         for wrong in ({"seconds": 0}, {"cores": 0}, {"seconds": None}, {"top": {"a": "1"}})
     ),
 ]

@@ -63,7 +63,7 @@ def test_no_run_replaces_one_with_contention(api: TestClient) -> None:
     register(api)
     run = order(api, 1).json
     [rank, _] = make_ranks(Run.get_by_id(run["id"]))
-    rank.disturbance = QUIET | {"waiting_seconds": 9.0}
+    rank.interference = QUIET | {"waiting_seconds": 9.0}
     rank.save()
     end(run, "FINISHED")
     place = api.simulate_get("/api/sets/scaling/").json["places"][0]

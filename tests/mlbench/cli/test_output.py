@@ -7,12 +7,12 @@ import pytest
 from rich.console import Console
 
 from mlbench.cli import common, output
-from mlbench.contract.records import Added, Delivery, Disturbance, Goal, NotRecorded, Origin, Pod
+from mlbench.contract.records import Added, Delivery, Goal, Interference, NotRecorded, Origin, Pod
 from mlbench.contract.results import (
     AccuracyAfterTime,
     Cost,
     Goodput,
-    RankDisturbance,
+    RankInterference,
     TimeToAccuracy,
 )
 from mlbench.local.home import Connection
@@ -100,10 +100,10 @@ def test_a_result_says_what_disturbed_it_or_how_long_it_waited(paper: io.StringI
     assert f"CPU contention: {marked}" in " ".join(shown(paper))
     quiet = "rank 1 waited for a core 2 % of the time"
     ranks = [
-        RankDisturbance(0, 1, False, 0.01, None, "rank 0", Disturbance(**QUIET)),
-        RankDisturbance(1, 1, False, 0.02, None, quiet, Disturbance(**QUIET)),
+        RankInterference(0, 1, False, 0.01, None, "rank 0", Interference(**QUIET)),
+        RankInterference(1, 1, False, 0.02, None, quiet, Interference(**QUIET)),
     ]
-    output.show_result(_RUN, replace(_RESULT, disturbances=tuple(ranks)), _CONNECTION, _METRICS)
+    output.show_result(_RUN, replace(_RESULT, interferences=tuple(ranks)), _CONNECTION, _METRICS)
     assert f"CPU contention {quiet}" in shown(paper)
 
 

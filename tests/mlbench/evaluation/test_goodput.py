@@ -8,7 +8,7 @@ import pytest
 
 from mlbench.contract import names
 from mlbench.contract.names import PHASES
-from mlbench.contract.records import Disturbance
+from mlbench.contract.records import Interference
 from mlbench.contract.results import Goodput
 from mlbench.evaluation.goodput import goodput_of, largest
 from mlbench.evaluation.inputs import Column, Columns, InjectedFault, Processes, RankRow, RunRow
@@ -274,10 +274,12 @@ def test_time_in_which_a_rank_was_stopped_is_not_goodput() -> None:
 @pytest.mark.parametrize("clock_runs", [True, False])
 def test_a_stop_that_an_agent_noticed_is_not_goodput(clock_runs: bool) -> None:
     # A machine that sleeps for 5 s stops the clock of its processes; a signal does not.
-    measured = Disturbance(**QUIET | {"stopped": ((START + 10, START + 15),), "waiting_seconds": 0})
+    measured = Interference(
+        **QUIET | {"stopped": ((START + 10, START + 15),), "waiting_seconds": 0}
+    )
     end = 20 if clock_runs else 15
     usage = goodput(
-        row(0, ended=22, disturbance=measured),
+        row(0, ended=22, interference=measured),
         row(1, ended=22),
         ended=22,
         train_seconds_0={2: 0, 10: 8, 15: end - 7, 22: end},
@@ -312,11 +314,11 @@ def test_a_fault_that_slowed_nothing_costs_nothing() -> None:
 
 
 def test_cores_that_other_programs_or_a_quota_held_are_not_compute() -> None:
-    measured = Disturbance(
+    measured = Interference(
         **QUIET | {"seconds": 40.0, "waiting_seconds": 20.0, "throttled_seconds": 10.0}
     )
     usage = goodput(
-        row(0, ended=42, disturbance=measured),
+        row(0, ended=42, interference=measured),
         ended=42,
         train_seconds_0={2: 0, 42: 40},
         communication_seconds_0={2: 0, 42: 8},

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mlbench.contract.autopsy import Autopsy, Evidence, Verdict
-from mlbench.contract.records import Disturbance, Goal, Outcome
+from mlbench.contract.records import Goal, Interference, Outcome
 from mlbench.contract.results import Result, TimeToAccuracy
 from mlbench.evaluation.comparison import compare
 from mlbench.evaluation.inputs import Criteria, RankRow, RunRow
@@ -50,7 +50,7 @@ def test_a_run_that_recorded_nothing() -> None:
     del expected["id"]
     expected |= {"target": Goal("acc", 97.0).to_fields(), "wall_seconds": 60.0, "phases": {}}
     expected |= {"accuracy_after_time": after, "energy_joules": 12.5, "cost": fields["cost"]}
-    expected |= {"disturbed": [], "disturbances": [], "clock_faults": [], "display_name": "a"}
+    expected |= {"disturbed": [], "interferences": [], "clock_faults": [], "display_name": "a"}
     expected |= {"world_size": 2, "swept": {}, "ranks": [], "goodput": fields["goodput"]}
     expected |= {"resumptions": [], "training_time_problem": "", "hidden_phases": {}}
     expected |= {"sampled_steps": None}
@@ -104,10 +104,10 @@ def test_training_time_is_the_mean_of_the_ranks_and_samples_their_sum() -> None:
 
 
 def _profiled(*spans: tuple[float, float]) -> RunContext:
-    about = Disturbance.from_fields(
+    about = Interference.from_fields(
         QUIET | {"profiled": [(START + a, START + b) for a, b in spans]}
     )
-    ranks = [RankRow(rank=0, attempt=1, disturbance=about), RankRow(rank=1, attempt=1)]
+    ranks = [RankRow(rank=0, attempt=1, interference=about), RankRow(rank=1, attempt=1)]
     return replace(_CONTEXT, ranks=ranks, run=RunRow(**_RUN | {"attempt": 1}, started_at=START))
 
 

@@ -14,12 +14,12 @@ import pytest
 
 from mlbench import Tracker
 from mlbench.contract import names
-from mlbench.contract.records import Disturbance
-from mlbench.contract.results import RankDisturbance, Result, Stragglers
+from mlbench.contract.records import Interference
+from mlbench.contract.results import RankInterference, Result, Stragglers
 from mlbench.contract.sampled_steps import is_sampled
 from mlbench.evaluation.comparison import compare, judge
 from mlbench.evaluation.inputs import Columns, RankRow
-from mlbench.evaluation.stragglers import disturbances, stragglers_of
+from mlbench.evaluation.stragglers import interferences, stragglers_of
 from mlbench.evaluation.timeline import ClockCorrection
 from tests.mlbench.evaluation.making import START, at_us, columns, make_facts, reaching
 from tests.support.known import known
@@ -216,8 +216,8 @@ def test_the_speed_without_a_straggler_is_predicted(tmp_path: Path) -> None:
 
 
 def make_rank(rank: int, attempt: int, **measured: Any) -> RankRow:
-    disturbance = Disturbance.from_fields(QUIET | measured)
-    return RankRow(rank=rank, attempt=attempt, disturbance=disturbance)
+    interference = Interference.from_fields(QUIET | measured)
+    return RankRow(rank=rank, attempt=attempt, interference=interference)
 
 
 @pytest.mark.parametrize(
@@ -250,13 +250,13 @@ def make_rank(rank: int, attempt: int, **measured: Any) -> RankRow:
     ],
 )
 def test_waiting_and_stealing_disturb(measured: Any, disturbed: bool, text: str) -> None:
-    [found] = disturbances([make_rank(1, 1, **measured)])
+    [found] = interferences([make_rank(1, 1, **measured)])
     assert (found.disturbed, found.text) == (disturbed, text)
 
 
 def test_every_attempt_counts_as_far_as_it_was_measured() -> None:
     ranks = [make_rank(0, 2), make_rank(1, 1, waiting_seconds=5.0), RankRow(rank=0, attempt=1)]
-    entries = disturbances(ranks)
+    entries = interferences(ranks)
     assert [(entry.attempt, entry.rank, entry.disturbed) for entry in entries] == [
         (1, 1, True),
         (2, 0, False),
@@ -268,12 +268,12 @@ def waiting(run_id: int, workers: int, seconds: float, *shares: float) -> Result
     """Return the result of a run whose ranks waited for such shares of their time."""
     ranks = []
     for rank, share in enumerate(shares):
-        measured = Disturbance(**QUIET)
+        measured = Interference(**QUIET)
         waited = replace(
             measured, waiting_seconds=0.0, stack_waiting_seconds=share * measured.seconds
         )
-        ranks.append(RankDisturbance(rank, 1, False, 0.0, None, "", waited))
-    return reaching(run_id, workers, seconds, disturbances=tuple(ranks))
+        ranks.append(RankInterference(rank, 1, False, 0.0, None, "", waited))
+    return reaching(run_id, workers, seconds, interferences=tuple(ranks))
 
 
 def groups(ours: float, theirs: float, *, faster: float) -> list[Result]:

@@ -196,7 +196,7 @@ os._exit(0)
 def recorded(attempt: Attempt) -> list[dict[str, Any]]:
     """Return the lines of a process, without what the agent states of one that took a second."""
     lines = attempt.file("metrics").read_text().splitlines()
-    return [json.loads(line) for line in lines if line and '"disturbance"' not in line]
+    return [json.loads(line) for line in lines if line and '"interference"' not in line]
 
 
 def test_what_the_process_has_told_mlflow_is_recorded_when_it_has_ended(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def test_another_python_is_profiled_by_py_spy_and_its_end_states_it(
     assert (top.name, top.calls) == ("hot (train.py)", None)
     assert 0.3 < top.self_seconds < 1.5
     end(attempt)
-    stated = json.loads(attempt.file("metrics").read_text().splitlines()[-1])["disturbance"]
+    stated = json.loads(attempt.file("metrics").read_text().splitlines()[-1])["interference"]
     [[began, ended]] = stated["profiled"]
     assert before <= began
     assert began + 0.9 <= ended <= recorded.ended_at

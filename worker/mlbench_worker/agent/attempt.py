@@ -38,7 +38,7 @@ from mlbench_worker.agent.output import clear, pack
 from mlbench_worker.agent.process import NOT_STARTED, TrainingProcess
 
 if TYPE_CHECKING:
-    from mlbench.contract.records import Disturbance
+    from mlbench.contract.records import Interference
     from mlbench_worker.agent.forkserver import ForkServer
     from mlbench_worker.agent.observation import Observation
     from mlbench_worker.agent.receivers.http_receiver import Sockets
@@ -170,8 +170,8 @@ class Attempt:
         return self._process.pid if self._process else None
 
     @property
-    def measured(self) -> "Disturbance | None":
-        """The disturbance measured so far; None before the first measurement."""
+    def measured(self) -> "Interference | None":
+        """The interference measured so far; None before the first measurement."""
         return self._observation.measured if self._observation else None
 
     @property
@@ -332,7 +332,7 @@ class Attempt:
         with suppress(OSError):
             (self.folder / _ROOM).unlink()
         lines: list[Mapping[str, object]] = []
-        disturbance = self._observation.close() if self._observation else None
+        interference = self._observation.close() if self._observation else None
         if self._traffic is not None:
             with suppress(OSError, ValueError, subprocess.SubprocessError):
                 carried = self._traffic()
@@ -341,9 +341,9 @@ class Attempt:
                 lines.append({"metrics": values})
         if self.network is not None:
             self.network.close()
-        if disturbance is not None:
+        if interference is not None:
             profiled = [(began, min(end, ended.at)) for began, end in self._profiled]
-            lines.append({"disturbance": {**asdict(disturbance), "profiled": profiled}})
+            lines.append({"interference": {**asdict(interference), "profiled": profiled}})
         counts = {"unwritten_values": unwritten}
         if self._observation is not None:
             counts |= self._observation.not_recorded

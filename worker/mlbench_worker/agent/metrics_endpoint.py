@@ -1,4 +1,4 @@
-"""The agent's ``/metrics``: its rank, the rank's disturbance, and the series of its process.
+"""The agent's ``/metrics``: its rank, the rank's interference, and the series of its process.
 
 The process publishes series in files of prometheus-client, which it may have filled with anything.
 They are read with limits. Of the names reserved for MLBench and other exporters, only the
@@ -26,7 +26,7 @@ from prometheus_client.samples import Sample
 from mlbench.contract import names
 from mlbench.tracking.job_totals import JobTotals
 from mlbench_worker.agent.attempt import Attempt
-from mlbench_worker.agent.disturbance import collect
+from mlbench_worker.agent.cpu_contention import collect
 from mlbench_worker.agent.files import open_regular
 
 log = logging.getLogger(__name__)

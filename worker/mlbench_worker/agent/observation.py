@@ -1,4 +1,4 @@
-"""The observation of a rank: values in other formats than MLBench's, and disturbances."""
+"""The observation of a rank: values in other formats than MLBench's, and interferences."""
 
 import os
 from collections.abc import Mapping
@@ -13,13 +13,13 @@ from mlbench_worker.agent.receivers.files import Follower
 from mlbench_worker.agent.receivers.http_receiver import HttpReceiver, Sockets, no_proxy_for
 
 if TYPE_CHECKING:
-    from mlbench.contract.records import Disturbance
+    from mlbench.contract.records import Interference
     from mlbench_worker.agent.attempt import Attempt
-    from mlbench_worker.agent.disturbance import Watch
+    from mlbench_worker.agent.cpu_contention import Watch
 
 
 class Observation:
-    """Receives a rank's values and measures its disturbances, from before its start to its end."""
+    """Receives a rank's values and measures its interferences, from before its start to its end."""
 
     def __init__(
         self,
@@ -74,19 +74,19 @@ class Observation:
         return {**self._loopback.not_recorded, "unread_files": unread}
 
     @property
-    def measured(self) -> "Disturbance | None":
-        """The disturbance measured so far; None before the first measurement."""
+    def measured(self) -> "Interference | None":
+        """The interference measured so far; None before the first measurement."""
         return self._watch.total if self._watch else None
 
     def measure(self, mark: str, *, name_others: bool) -> None:
-        """Start to measure disturbances.
+        """Start to measure interferences.
 
         ``mark`` is a variable, as ``NAME=VALUE``, in the environments of all processes of the run.
         ``name_others``: whether to record the names of programs that use the rank's cores.
         """
         # Slow imports: an external rank must not wait for them.
         from mlbench.local.home import Home  # noqa: PLC0415
-        from mlbench_worker.agent.disturbance import Watch  # noqa: PLC0415
+        from mlbench_worker.agent.cpu_contention import Watch  # noqa: PLC0415
         from mlbench_worker.agent.kernel import Kernel  # noqa: PLC0415
 
         cores = set(self._attempt.assignment.cpus) or os.sched_getaffinity(0)
@@ -101,8 +101,8 @@ class Observation:
         watch.start()
         self._watch = watch
 
-    def close(self) -> "Disturbance | None":
-        """Read the last values of the processes, which have ended; return the disturbance."""
+    def close(self) -> "Interference | None":
+        """Read the last values of the processes, which have ended; return the interference."""
         self._loopback.close()
         self._follower.close()
         return self._watch.end() if self._watch else None

@@ -12,8 +12,8 @@ import pytest
 
 from mlbench.contract.names import DISTURBED_SHARE, ENV_HOME
 from mlbench.local.home import Home
-from mlbench_worker.agent import disturbance
-from mlbench_worker.agent.disturbance import Watch, add, collect, measure
+from mlbench_worker.agent import cpu_contention
+from mlbench_worker.agent.cpu_contention import Watch, add, collect, measure
 from mlbench_worker.agent.kernel import (
     Cores,
     Kernel,
@@ -152,8 +152,8 @@ def test_a_process_is_read_whatever_its_name() -> None:
 
 
 def test_training_begins_with_the_first_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disturbance, "_SHORTEST_SECONDS", 0.01)
-    monkeypatch.setattr(disturbance, "_PAUSE_BY_COST", 0)
+    monkeypatch.setattr(cpu_contention, "_SHORTEST_SECONDS", 0.01)
+    monkeypatch.setattr(cpu_contention, "_PAUSE_BY_COST", 0)
     before: list[float] = []
 
     def has_recorded() -> bool:
@@ -176,7 +176,7 @@ def test_a_hog_on_its_core_disturbs_a_rank_and_is_named(tmp_path: Path) -> None:
     with subprocess.Popen(["taskset", "-c", core, hog, *spin]) as disturbing:
         text = subprocess.check_output([sys.executable, "-c", _AGENT, tmp_path, core, "sh", *spin])
         disturbing.kill()
-    report = json.loads(text)["disturbance"]
+    report = json.loads(text)["interference"]
     assert report["waiting_seconds"] > DISTURBED_SHARE * report["seconds"]
     assert "hog" in report["top"]
 
@@ -195,7 +195,7 @@ def test_a_service_of_the_stack_on_its_core_is_no_other_program(tmp_path: Path) 
         text = subprocess.check_output(command, env={**os.environ, ENV_HOME: str(home.root)})
         for pid in children(supervisor.pid):
             os.kill(pid, signal.SIGKILL)
-    report = json.loads(text)["disturbance"]
+    report = json.loads(text)["interference"]
     # Other programs may have had the core for most of the time, which nobody here can prevent.
     assert report["stack_waiting_seconds"] > 0.01 * report["seconds"]
     assert "service" not in report["top"]

@@ -39,7 +39,7 @@ def measure(folder: Path) -> Iterator[Figure]:
             ("trains alone", _TRAINS, False),
         ):
             results = [_run(client, folder, task, args, hogged) for _ in range(_TIMES)]
-            assert all(result.disturbances for result in results), "nothing was measured"
+            assert all(result.interferences for result in results), "nothing was measured"
             marked = [bool(result.disturbed) for result in results]
             yield Figure(f"a run that {what}: marked", "", marked)
             if hogged and task == _TRAINS[0]:

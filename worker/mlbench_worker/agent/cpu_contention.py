@@ -8,7 +8,7 @@ sleeping rank does not wait, and the number of threads does not matter if all wa
 Waiting for other programs is limited to the share of the cores' time that others used. MLBench's
 own processes on this machine are accounted for separately. The rest is waiting for each other, for
 other ranks of the run, or because of the container's limit. The run itself causes it, so it is not
-a disturbance.
+interference.
 """
 
 import logging
@@ -22,7 +22,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
 from mlbench.contract import names
-from mlbench.contract.records import Disturbance
+from mlbench.contract.records import Interference
 from mlbench_worker.agent.halts import LOOK_SECONDS, Halts
 from mlbench_worker.agent.kernel import Kernel, Process, Snapshot, Thread
 
@@ -60,9 +60,9 @@ class Watch(threading.Thread):
         self._name_others = name_others
         self._over = threading.Event()
         self._halts = Halts()
-        self._training: Disturbance | None = None
-        self.total: Disturbance | None = None
-        """The disturbance since the process began; None before the first measurement."""
+        self._training: Interference | None = None
+        self.total: Interference | None = None
+        """The interference since the process began; None before the first measurement."""
 
     def run(self) -> None:
         """Measure interval after interval."""
@@ -101,8 +101,8 @@ class Watch(threading.Thread):
             self._halts.look(set() if self._is_stopped_by_fault() else processes)
         return False
 
-    def end(self) -> Disturbance | None:
-        """End, and return the disturbance of the training; None if it was too short to measure."""
+    def end(self) -> Interference | None:
+        """End, and return the interference of the training; None if it was too short to measure."""
         self._over.set()
         self.join()
         total = self._training or self.total
@@ -112,8 +112,8 @@ class Watch(threading.Thread):
         return replace(total, top=dict(top), stopped=self._halts.spans())
 
 
-def measure(before: Snapshot, after: Snapshot, cores: Set[int]) -> Disturbance:
-    """Return the disturbance between two snapshots of a rank that may run on some cores."""
+def measure(before: Snapshot, after: Snapshot, cores: Set[int]) -> Interference:
+    """Return the interference between two snapshots of a rank that may run on some cores."""
     seconds = after.at - before.at
     threads = [_increase(before.threads.get(key), now) for key, now in after.threads.items()]
     running = sum(thread.running_seconds for thread in threads)
@@ -136,7 +136,7 @@ def measure(before: Snapshot, after: Snapshot, cores: Set[int]) -> Disturbance:
         by_stack = for_others * min(1.0, used / others) if others else 0.0
         for_others -= by_stack
         others = max(0.0, others - used)
-    return Disturbance(
+    return Interference(
         seconds=seconds,
         cores=len(cores),
         waiting_seconds=for_others,
@@ -166,19 +166,19 @@ def _increase(then: Thread | None, now: Thread) -> Thread:
     )
 
 
-def add(total: Disturbance | None, more: Disturbance) -> Disturbance:
-    """Return the sum of the disturbances of two intervals."""
+def add(total: Interference | None, more: Interference) -> Interference:
+    """Return the sum of the interferences of two intervals."""
     if total is None:
         return more
     sums = {
         field.name: _plus(getattr(total, field.name), getattr(more, field.name))
-        for field in fields(Disturbance)
+        for field in fields(Interference)
     }
     hertz = None
     if total.core_hertz is not None and more.core_hertz is not None:
         hertz = total.core_hertz * total.seconds + more.core_hertz * more.seconds
         hertz /= total.seconds + more.seconds
-    return Disturbance(**sums | {"cores": more.cores, "core_hertz": hertz})
+    return Interference(**sums | {"cores": more.cores, "core_hertz": hertz})
 
 
 def _plus(some: Any, more: Any) -> Any:
@@ -210,8 +210,8 @@ def _by_name(
     return used
 
 
-def collect(total: Disturbance, rank: Mapping[str, str]) -> Iterator[Metric]:
-    """Yield the series of a disturbance with the labels of a rank, without unknown values."""
+def collect(total: Interference, rank: Mapping[str, str]) -> Iterator[Metric]:
+    """Yield the series of interference with the labels of a rank, without unknown values."""
     hertz = GaugeMetricFamily(
         names.WORKER_CORE_HERTZ, "Mean frequency of its cores.", labels=tuple(rank)
     )
@@ -230,7 +230,7 @@ def collect(total: Disturbance, rank: Mapping[str, str]) -> Iterator[Metric]:
 _Values: TypeAlias = Mapping[tuple[str, ...], float | None]
 
 
-def _counters(total: Disturbance) -> Iterator[tuple[str, str, tuple[str, ...], _Values]]:
+def _counters(total: Interference) -> Iterator[tuple[str, str, tuple[str, ...], _Values]]:
     waiting: _Values = {
         ("others",): total.waiting_seconds,
         ("mlbench",): total.stack_waiting_seconds,
