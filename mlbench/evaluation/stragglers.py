@@ -350,9 +350,9 @@ def is_disturbed(measured: Interference) -> bool:
 
 
 def _describe(measured: Interference) -> str:
-    """Return ``waited for a core 41 % of the time; others used 1.1 of 2 cores (top: …)``."""
+    """Return ``had CPU contention for 41 % of the time; others used 1.1 of 2 cores (top: …)``."""
     seconds = measured.seconds
-    text = f"waited for a core {_percent(measured.waiting_seconds / seconds)} of the time"
+    text = f"had CPU contention for {_percent(measured.waiting_seconds / seconds)} of the time"
     by_stack = (measured.stack_waiting_seconds or 0.0) / seconds
     if by_stack >= 0.01:
         text += f", {_percent(by_stack)} more for MLBench's own processes"

@@ -135,7 +135,7 @@ def _run_page(entry: Entry, kept: Path) -> str:
         plots=plots(shown),
         tables=tables(shown),
         doubts={
-            "Disturbed, so that figures are not those of the run alone:": result.disturbed,
+            "Disturbed, so its results may be distorted:": result.disturbed,
             "Departures from the rules of the task:": result.departures,
             "Clocks were wrong:": result.clock_faults,
         },

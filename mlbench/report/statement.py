@@ -38,7 +38,7 @@ def lists(findings: Findings) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return what follows the sentence: lists that are not empty, each with a heading, or none."""
     every = (
         ("", (*findings.reasons, *findings.notes, *findings.clock_faults)),
-        ("Disturbed, so that figures are not those of the runs alone:", findings.disturbed),
+        ("Disturbed, so their results may be distorted:", findings.disturbed),
         ("Departures from the rules of the task:", findings.departures),
         ("What is learned may differ by:", findings.learning),
         ("What else differs:", findings.differences),

@@ -41,7 +41,7 @@ _REACHED = "Reached: the goal, in training time."
 _WALL = "Since start: to the goal, by the wall clock."
 _GOODPUT = "Goodput: share of worker-seconds that advanced the final model."
 _CHECKPOINT = "Checkpoint: for how long each held the training up."
-_WAITED = "Waited: for a core that others had, the rank that did so most."
+_CONTENTION = "CPU contention: share of the time in which others held the core of a rank, at most."
 _CONTENTION = (
     "Contention: share of the time that the rank waited for a core which others had, of the rank "
     "of each run that did so most. It lengthens a run by about 1.3 times as much."
@@ -342,7 +342,7 @@ def _runs(results: Sequence[Result], keys: Iterable[str]) -> Table:
         _figure("sent", "B/step", "bytes_sent_per_step", is_minor=True),
         _figure("checkpoint", "s", "checkpoints.seconds", _CHECKPOINT),
         _Column(Heading("resumed"), lambda result: len(result.resumptions) or None),
-        _figure("waited", "%", "contention_share", _WAITED),
+        _figure("CPU contention", "%", "contention_share", _CONTENTION),
         _figure("cost", "worker-s", "cost.worker_seconds"),
         _figure("price", "", "cost.total", is_minor=True),
         _figure("energy", "J", "energy_joules"),

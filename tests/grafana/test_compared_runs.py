@@ -15,7 +15,7 @@ from tests.support.panels import Grafana, View
 from tests.support.rows import level, write
 
 _SECONDS = 20
-# By the number of workers: samples/s, seconds to the goal, disturbed, core taken, threads.
+# By the number of workers: samples/s, seconds to the goal, disturbed, CPU contention, threads.
 _RUNS = {
     1: (100.0, 10.0, 0, 0.01, 1),
     2: (180.0, 6.0, 0, 0.02, 1),
@@ -97,7 +97,7 @@ def boards(shared_prometheus: PrometheusServer) -> Boards:
 
 def test_the_list_of_runs_has_the_figures_of_their_results(boards: Boards) -> None:
     shown = boards.ask("mlbench-runs", "run_id")
-    refs = ("throughput", "time_to_goal", "disturbed", "waited", "result")
+    refs = ("throughput", "time_to_goal", "disturbed", "contention", "result")
     for run_id, (rate, to_goal, disturbed, taken, _) in zip(
         boards.run_ids(*_RUNS), _RUNS.values(), strict=True
     ):

@@ -57,7 +57,7 @@ def test_every_query_finds_data(prometheus_binary: Path, tmp_path: Path) -> None
         "Samples/s / value": result.samples_per_second,
         "Time to target (training) / value": result.time_to_accuracy.training_seconds,
         "All runs / throughput": result.samples_per_second,
-        "All runs / waited": result.contention_share,
+        "All runs / contention": result.contention_share,
         "All runs / result": result.best_value,
         "All runs / time_to_goal": result.time_to_accuracy.training_seconds,
     }
@@ -111,7 +111,9 @@ def _listed(used: Used) -> dict[str, float]:
     grafana = Grafana(used.prometheus, used.finished)
     answers = grafana.answers("mlbench-runs") | grafana.answers("mlbench-compare")
     wanted = ["Samples/s / value", "Time to target (training) / value"]
-    wanted += [f"All runs / {ref}" for ref in ("throughput", "waited", "result", "time_to_goal")]
+    wanted += [
+        f"All runs / {ref}" for ref in ("throughput", "contention", "result", "time_to_goal")
+    ]
     return {place: float(answers[place][0].values[-1]) for place in wanted}
 
 

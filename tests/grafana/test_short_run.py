@@ -24,7 +24,7 @@ _FIGURES = {
     "Samples/s / B": (names.RUN_CONTENTION_RATIO, "rank", 0.614),
     "Straggler / A": (names.RUN_STRAGGLER, "rank", 1.81),
     "Ranks / ratio": (names.RUN_STRAGGLER, "rank", 1.81),
-    "Ranks / waited": (names.RUN_CONTENTION_RATIO, "rank", 0.614),
+    "Ranks / contention": (names.RUN_CONTENTION_RATIO, "rank", 0.614),
     "Progress / B": (names.RUN_EPOCHS, "", 3.0),
     "Progress / D": (names.RUN_COMMUNICATION, "", 0.247),
     "Target / B": (names.RUN_BEST_VALUE, "metric", 98.6),

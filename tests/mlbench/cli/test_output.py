@@ -95,10 +95,10 @@ def test_a_run_says_how_many_samples_came_too_late(paper: io.StringIO) -> None:
 
 
 def test_a_result_says_what_disturbed_it_or_how_long_it_waited(paper: io.StringIO) -> None:
-    marked = "rank 0 waited for a core 41 % of the time; others used 0.9 of 1 core"
+    marked = "rank 0 had CPU contention for 41 % of the time; others used 0.9 of 1 core"
     output.show_result(_RUN, replace(_RESULT, disturbed=(marked,)), _CONNECTION, _METRICS)
     assert f"CPU contention: {marked}" in " ".join(shown(paper))
-    quiet = "rank 1 waited for a core 2 % of the time"
+    quiet = "rank 1 had CPU contention for 2 % of the time"
     ranks = [
         RankInterference(0, 1, False, 0.01, None, "rank 0", Interference(**QUIET)),
         RankInterference(1, 1, False, 0.02, None, quiet, Interference(**QUIET)),

@@ -223,28 +223,28 @@ def make_rank(rank: int, attempt: int, **measured: Any) -> RankRow:
 @pytest.mark.parametrize(
     ("measured", "disturbed", "text"),
     [
-        ({}, False, "rank 1 waited for a core 1 % of the time; others used 0.1 of 2 cores"),
+        ({}, False, "rank 1 had CPU contention for 1 % of the time; others used 0.1 of 2 cores"),
         (
             {"waiting_seconds": 4.1, "others_core_seconds": 11.0, "top": {"a": 8.0, "b": 2.9}},
             True,
-            "rank 1 waited for a core 41 % of the time; others used 1.1 of 2 cores "
+            "rank 1 had CPU contention for 41 % of the time; others used 1.1 of 2 cores "
             "(top: a 0.8, b 0.3)",
         ),
         (
             {"self_contention_seconds": 7.5, "others_core_seconds": None, "cores": 1},
             False,
-            "rank 1 waited for a core 1 % of the time, 75 % more by its own doing",
+            "rank 1 had CPU contention for 1 % of the time, 75 % more by its own doing",
         ),
         (
             {"stolen_seconds": 0.6, "cores": 1},
             True,
-            "rank 1 waited for a core 1 % of the time; others used 0.1 of 1 core; "
+            "rank 1 had CPU contention for 1 % of the time; others used 0.1 of 1 core; "
             "its cores were stolen 6 % of the time",
         ),
         (
             {"profiled": [(100.0, 102.5), (200.0, 203.0)]},
             True,
-            "rank 1 waited for a core 1 % of the time; others used 0.1 of 2 cores; "
+            "rank 1 had CPU contention for 1 % of the time; others used 0.1 of 2 cores; "
             "it was profiled for 5.5 s",
         ),
     ],
@@ -261,7 +261,7 @@ def test_every_attempt_counts_as_far_as_it_was_measured() -> None:
         (1, 1, True),
         (2, 0, False),
     ]
-    assert entries[0].text.startswith("rank 1, attempt 1, waited for a core 50 % of the time")
+    assert entries[0].text.startswith("rank 1, attempt 1, had CPU contention for 50 % of the time")
 
 
 def waiting(run_id: int, workers: int, seconds: float, *shares: float) -> Result:
