@@ -43,7 +43,7 @@ class SignificanceTest(Record):
     """Summary in words."""
     than: str = ""
     """Difference of the baseline group, such as ``1 worker`` or ``exchange flat``."""
-    times_as_fast: float | None = None
+    times_faster: float | None = None
     """Speedup over the baseline group, from the means; None if a group has no mean."""
     test: Literal["Mann-Whitney", "paired t"] = "Mann-Whitney"
     """Name of the test; ``paired t``, of logarithms, if both groups have the same seeds."""
@@ -257,7 +257,7 @@ class Fastest(Record):
     """Position of the fastest group in ``groups``, from 0."""
     slowest: int
     """Position of the slowest group in ``groups``, from 0."""
-    times_as_fast: float
+    times_faster: float
     """Speedup of the fastest group over the slowest one."""
 
 

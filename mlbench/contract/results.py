@@ -138,7 +138,7 @@ class RankResult(Record):
 
 
 @dataclass(frozen=True)
-class LateRank(Record):
+class Straggler(Record):
     """The straggler delay of a rank."""
 
     rank: int
@@ -149,7 +149,7 @@ class LateRank(Record):
     """
     parts: Mapping[Bucket, float]
     """Straggler delay in seconds, by the activity that took the extra time."""
-    times_as_fast: float
+    speedup_without: float
     """Estimated speedup of the run if this rank alone had been as fast as a typical rank."""
 
 
@@ -157,9 +157,9 @@ class LateRank(Record):
 class Stragglers(Record):
     """The cost of stragglers: ranks that the others wait for in exchanges."""
 
-    times_as_fast: float
+    speedup_without: float
     """Estimated speedup of the run if no rank had been late."""
-    ranks: tuple[LateRank, ...]
+    ranks: tuple[Straggler, ...]
     """Straggler delay of every rank, largest first."""
     text: str
     """Summary in a sentence; empty if no straggler delay is significant and costs 5 % or more."""

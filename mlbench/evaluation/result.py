@@ -671,7 +671,7 @@ def summary_metrics_of(result: Result) -> SummaryMetrics:
         "disturbed": bool(result.disturbed),
         "contention_rank": most.rank if most else None,
         "late_rank": straggler.rank if straggler else None,
-        "without_late": straggler.times_as_fast if straggler else None,
+        "without_late": straggler.speedup_without if straggler else None,
         "metric": result.target.metric if result.target else "",
         "goodput": result.goodput.seconds if result.goodput else {},
         "curve": _thin(result.curve) if result.curve else ((), ()),

@@ -247,7 +247,7 @@ class Pair:
     """Standard deviation of a run, or of a pair's difference, relative to the mean."""
     difference: float | None
     """Difference of the means, relative to the first."""
-    times_as_fast: float | None
+    times_faster: float | None
     least_p: float
     """Smallest possible p of the test with this number of runs."""
 
@@ -276,12 +276,12 @@ def hold_against(
     first: Sequence[float],
     other: Sequence[float],
     names: tuple[str, str],
-    times_as_fast: float | None = None,
+    times_faster: float | None = None,
     seeds: tuple[Seeds, Seeds] = ((), ()),
 ) -> Pair | None:
     """Compare two groups by a figure of each run; None if one of them has fewer than two runs.
 
-    A figure is infinite for a goal not reached. ``times_as_fast`` is the speedup of the other group
+    A figure is infinite for a goal not reached. ``times_faster`` is the speedup of the other group
     by its mean; ``seeds`` are those of the runs, empty if unknown.
     """
     if min(len(first), len(other)) < 2:
@@ -295,14 +295,14 @@ def hold_against(
         t = abs(fmean(quotients)) * math.sqrt(runs) / spread if spread else math.inf
         # A smaller p is not computed exactly, and means the same.
         p = max(2 * (1 - t_probability(t, runs - 1)), 1e-9) if any(quotients) else 1.0
-        return Pair(names, "paired t", p, runs, spread, difference, times_as_fast, 0.0)
+        return Pair(names, "paired t", p, runs, spread, difference, times_faster, 0.0)
     p, runs = mann_whitney(first, other), min(len(first), len(other))
     deviation = None
     if difference is not None:
         groups = (first, other)
         deviation = math.sqrt(fmean((stdev(group) / fmean(group)) ** 2 for group in groups))
     least = 2 / math.comb(len(first) + len(other), len(first))
-    return Pair(names, "Mann-Whitney", p, runs, deviation, difference, times_as_fast, least)
+    return Pair(names, "Mann-Whitney", p, runs, deviation, difference, times_faster, least)
 
 
 def judge(comparisons: Sequence[Pair]) -> list[SignificanceTest]:
@@ -320,7 +320,7 @@ def judge(comparisons: Sequence[Pair]) -> list[SignificanceTest]:
             pair.detectable,
             pair.needed,
             _describe(pair, p, len(comparisons)),
-            times_as_fast=pair.times_as_fast,
+            times_faster=pair.times_faster,
             test=pair.test,
             can_tell=pair.least_p * len(comparisons) < _LEVEL,
         )
@@ -382,7 +382,7 @@ def _describe(pair: Pair, p: float, comparisons: int) -> str:
     corrected = f", corrected for {comparisons} comparisons" if comparisons > 1 else ""
     by = f"(p = {p:.2g}, {pair.test}{corrected})"
     if p < _LEVEL:
-        how = "" if pair.times_as_fast is None else f": {pair.times_as_fast:.3g} times as fast"
+        how = "" if pair.times_faster is None else f": {pair.times_faster:.3g} times as fast"
         return f"{other} differ from {first}{how} {by}"
     text = f"no significant difference between {other} and {first} with {pair.runs} runs each {by}"
     if pair.detectable is not None and pair.least_p < _LEVEL:

@@ -34,7 +34,7 @@ from mlbench.contract.comparisons import Group
 from mlbench.contract.humanize import count
 from mlbench.contract.names import DISTURBED_SHARE, Bucket
 from mlbench.contract.records import Interference
-from mlbench.contract.results import LateRank, RankInterference, Result, Stragglers
+from mlbench.contract.results import RankInterference, Result, Straggler, Stragglers
 from mlbench.contract.sampled_steps import steps_per_sample
 from mlbench.evaluation.inputs import Column, Columns, RankRow, finite_by_rank
 from mlbench.evaluation.statistics import mean
@@ -215,7 +215,7 @@ def _cost(
     long = sum(steps * delay for steps, delay in delays if delay > half_a_step)
     parts = _parts(totals)
     by_rank = [
-        LateRank(
+        Straggler(
             int(rank),
             late[rank],
             {part: late[rank] * share for part, share in parts[rank].items()},
@@ -230,7 +230,7 @@ def _cost(
     times_last = Counter(block[-1] for block in blocks)
     times_late = Counter(rank for block in blocks for rank in block[middle + 1 :])
     beats_chance = partial(_beats_chance, count=len(blocks), ranks=len(ranks))
-    gaining = [rank for rank in by_rank if rank.times_as_fast >= _MIN_SPEEDUP]
+    gaining = [rank for rank in by_rank if rank.speedup_without >= _MIN_SPEEDUP]
     named = next((r for r in gaining if beats_chance(times_last[str(r.rank)], places=1)), None)
     above = len(ranks) - 1 - middle
     often = [rank for rank in ranks if beats_chance(times_late[rank], places=above)]
@@ -238,14 +238,14 @@ def _cost(
         cause = _while_contended(named.seconds, waited.get(named.rank, 0.0))
         cause = cause or f", mostly in {_PARTS[max(_PARTS, key=lambda part: named.parts[part])]}"
         text = f"rank {named.rank} was {named.seconds:,.1f} s late{cause}"
-        text += f"; without that {named.times_as_fast:.2f} times as fast"
-        if speed >= _MIN_SPEEDUP * named.times_as_fast:
-            text += f"; with no rank late {speed:.2f} times as fast"
+        text += f"; {named.speedup_without:.2f}x speedup if on time"
+        if speed >= _MIN_SPEEDUP * named.speedup_without:
+            text += f"; {speed:.2f}x speedup if none was late"
     elif len(often) > 1 and speed >= _MIN_SPEEDUP:
-        text = f"ranks {', '.join(often)} were late; with no rank late {speed:.2f} times as fast"
+        text = f"ranks {', '.join(often)} were late; {speed:.2f}x speedup if none was late"
     elif trained / (trained - long) >= _MIN_SPEEDUP_IN_TURNS:
         cause = _while_contended(saved, sum(waited.values()) / len(ranks))
-        text = f"ranks were late in turns{cause}; with no rank late {speed:.2f} times as fast"
+        text = f"ranks were late in turns{cause}; {speed:.2f}x speedup if none was late"
     else:
         text = ""
     return Stragglers(speed, tuple(by_rank), text, named.rank if named else None)
@@ -408,7 +408,7 @@ def doubt_of(group: Group, base: Group) -> str:
 
     Differences in cost below 1 % do not count.
     """
-    faster = group.evidence.times_as_fast if group.evidence else None
+    faster = group.evidence.times_faster if group.evidence else None
     base_cost, cost = base.contention_cost, group.contention_cost
     if faster is None or base_cost is None or cost is None:
         return ""

@@ -159,7 +159,7 @@ def _sweep(groups: Sequence[Group]) -> Table:
     columns = [
         *_naming(groups),
         *(times if any(group.training_seconds_to_accuracy for group in groups) else rates),
-        _figure("times", figures.TIMES, "evidence.times_as_fast"),
+        _figure("times", figures.TIMES, "evidence.times_faster"),
         _figure("as fast as", "", "evidence.than", is_figure=False),
         _figure("p", "", "evidence.p", _P),
     ]

@@ -305,7 +305,7 @@ def test_the_fastest_group_is_that_with_the_least_mean_time() -> None:
     matrix = make_matrix((1, 2, 4), 2)
     fastest = known(judge(matrix).fastest)
     assert (fastest.group, fastest.slowest) == (2, 0)
-    assert fastest.times_as_fast == pytest.approx(4**0.8)
+    assert fastest.times_faster == pytest.approx(4**0.8)
     other = replace(matrix.results[0], target=Goal("loss", 1.0, lower_is_better=True))
     for results in (
         (other, *matrix.results[1:]),

@@ -70,7 +70,7 @@ def cost(ranks: int, own: Own, **options: Any) -> Stragglers:
 @pytest.mark.parametrize("ranks", [2, 3, 4, 16])
 def test_where_all_are_equally_slow_nobody_is_late(ranks: int) -> None:
     found = cost(ranks, lambda *_: (0.02, 0.28))
-    assert found.times_as_fast == pytest.approx(1)
+    assert found.speedup_without == pytest.approx(1)
     assert found.text == ""
     assert [one.seconds for one in found.ranks] == pytest.approx([0] * ranks, abs=1e-6)
 
@@ -85,16 +85,16 @@ def test_a_rank_late_in_each_step_is_late_in_all(
         ranks, lambda rank, _: (data, 0.2 - data) if rank == 1 else (0.02, 0.08), samples=samples
     )
     assert found.ranks[0].seconds == pytest.approx(0.1 * _STEPS, rel=0.003)
-    assert found.times_as_fast == pytest.approx(0.25 / 0.15, rel=0.003)
+    assert found.speedup_without == pytest.approx(0.25 / 0.15, rel=0.003)
     assert found.named == 1
-    assert found.text.endswith(f"s late, mostly in {what}; without that 1.67 times as fast")
+    assert found.text.endswith(f"s late, mostly in {what}; 1.67x speedup if on time")
 
 
 def test_one_of_two_that_are_late_is_waited_for_all_the_same() -> None:
     found = cost(5, lambda rank, _: (0.0, 0.35 if rank in (2, 3) else 0.05))
     assert {one.rank for one in found.ranks[:2]} == {2, 3}
-    assert [one.times_as_fast for one in found.ranks] == pytest.approx([1] * 5)
-    assert found.text == "ranks 2, 3 were late; with no rank late 4.00 times as fast"
+    assert [one.speedup_without for one in found.ranks] == pytest.approx([1] * 5)
+    assert found.text == "ranks 2, 3 were late; 4.00x speedup if none was late"
     assert found.named is None
 
 
@@ -110,7 +110,7 @@ def test_a_rank_that_was_stopped_is_not_late() -> None:
     stopped = [(at_us(40), at_us(49))]
     assert known(stragglers_of(series, _DATES)).text
     found = known(stragglers_of(series, _DATES, {}, stopped))
-    assert found.times_as_fast == pytest.approx(1)
+    assert found.speedup_without == pytest.approx(1)
     assert found.text == ""
 
 
@@ -145,8 +145,8 @@ def test_ranks_late_in_turns_within_a_second_cost_what_they_cost(
     found = cost(ranks, own, steps=steps, transfer=0.001)
     delayed = sum(any(step % every == 0 for every in late.values()) for step in range(steps))
     truth = 1 + 0.02 * delayed / (0.025 * steps)
-    assert found.times_as_fast == pytest.approx(truth, rel=0.05)
-    assert f"with no rank late {found.times_as_fast:.2f} times as fast" in found.text
+    assert found.speedup_without == pytest.approx(truth, rel=0.05)
+    assert f"{found.speedup_without:.2f}x speedup if none was late" in found.text
 
 
 @pytest.mark.parametrize("spread", [0.04, 0.15])
@@ -154,7 +154,7 @@ def test_the_noise_of_healthy_steps_is_not_worth_a_word(spread: float) -> None:
     noise = Random(1)  # noqa: S311 - reproducible
     found = cost(2, lambda *_: (0.0, 0.05 * noise.lognormvariate(0, spread)))
     assert (found.text, found.named) == ("", None)
-    assert found.times_as_fast == pytest.approx(1 + spread, abs=0.08)
+    assert found.speedup_without == pytest.approx(1 + spread, abs=0.08)
 
 
 def test_a_rank_that_died_held_nobody_up() -> None:
@@ -168,7 +168,7 @@ def test_a_rank_that_died_held_nobody_up() -> None:
     )
     found = known(stragglers_of(series, replace(_DATES, ahead_us={})))
     assert (found.text, found.named) == ("", None)
-    assert found.times_as_fast == pytest.approx(1, abs=0.01)
+    assert found.speedup_without == pytest.approx(1, abs=0.01)
 
 
 @pytest.mark.parametrize("missing", [_METRICS[:1], _METRICS[2:], _METRICS])
@@ -210,7 +210,7 @@ def test_the_speed_without_a_straggler_is_predicted(tmp_path: Path) -> None:
     series, seconds = trained(tmp_path / "late", [0.08, 0.08, 0.17])
     _, without = trained(tmp_path / "even", [0.08, 0.08, 0.08])
     found = known(stragglers_of(series, replace(_DATES, ahead_us={})))
-    assert found.times_as_fast == pytest.approx(seconds / without, rel=0.05)
+    assert found.speedup_without == pytest.approx(seconds / without, rel=0.05)
     assert found.ranks[0].rank == 2
     assert found.ranks[0].seconds == pytest.approx(_REAL_STEPS * 0.09, rel=0.1)
 

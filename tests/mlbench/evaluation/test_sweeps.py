@@ -158,7 +158,7 @@ def _told(group: Group) -> tuple[str, bool, float] | None:
     found = group.evidence
     if found is None:
         return None
-    return found.than, found.distinguishable, round(found.times_as_fast or 0, 2)
+    return found.than, found.distinguishable, round(found.times_faster or 0, 2)
 
 
 _SWEEP = make_sweep()

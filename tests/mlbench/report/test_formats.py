@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 import pytest
 
 from mlbench.contract.comparisons import Comparison
-from mlbench.contract.results import LateRank, Stragglers
+from mlbench.contract.results import Straggler, Stragglers
 from mlbench.report.formats import to_csv, to_html, to_markdown
 from mlbench.report.statement import Attribute
 from tests.support import results
@@ -61,9 +61,12 @@ def test_missing_figures_are_empty_and_every_run_has_every_column() -> None:
 
 
 def test_how_late_each_rank_was_is_no_single_figure() -> None:
-    late = Stragglers(1.25, (LateRank(1, 2.0, {"compute": 2.0}, 1.2),), "rank 1 was late")
+    late = Stragglers(1.25, (Straggler(1, 2.0, {"compute": 2.0}, 1.2),), "rank 1 was late")
     [row] = rows_of(results.make_comparison([replace(results.make_result(1, 2), stragglers=late)]))
-    assert (row["stragglers_times_as_fast"], row["stragglers_text"]) == ("1.25", "rank 1 was late")
+    assert (row["stragglers_speedup_without"], row["stragglers_text"]) == (
+        "1.25",
+        "rank 1 was late",
+    )
 
 
 # --- Markdown ---

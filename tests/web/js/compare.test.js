@@ -217,7 +217,7 @@ test("phases come in the order of a step", () => {
 test("the fastest group is named with its lead, then what is to be known", () => {
   const target = { metric: "val_global_Prec@1", value: 97, lower_is_better: false };
   const findings = {
-    fastest: { group: 1, slowest: 0, times_as_fast: 4 },
+    fastest: { group: 1, slowest: 0, times_faster: 4 },
     learned_by: "What is learned may differ by: momentum.",
     notes: ["group 1 is told apart"],
     disturbed: ["run 2: rank 0 waited for a core"],

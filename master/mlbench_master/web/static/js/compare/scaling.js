@@ -131,7 +131,7 @@ export function columnsOf(/** @type {Group[]} */ groups) {
 // Significance of the difference between groups of a sweep.
 function evidence() {
   return [
-    figure("Relative speed", (group) => times(group.evidence?.times_as_fast)),
+    figure("Relative speed", (group) => times(group.evidence?.times_faster)),
     { title: "Compared with", text: (group) => group.evidence?.than ?? NONE },
     figure("p", (group) => number(group.evidence?.p, 2), P_HINT),
   ];

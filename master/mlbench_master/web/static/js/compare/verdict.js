@@ -28,6 +28,6 @@ function fastest(/** @type {Comparison} */ { findings, groups, results }) {
   const target = results.find((result) => result.target).target;
   return (
     `Fastest: ${first.label} reached ${goal(target)} after ${alignedDurations([mean])(mean)} of ` +
-    `training, ${number(findings.fastest.times_as_fast, 3)}x the speed of ${last.label}.`
+    `training, ${number(findings.fastest.times_faster, 3)}x the speed of ${last.label}.`
   );
 }
