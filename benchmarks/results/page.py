@@ -92,7 +92,7 @@ def _set(measured: Measured) -> Iterator[str]:
     yield f"{link}, SHA-256 `{digest}`; the plan, registered first: `{plan}`."
     if findings.sentence:
         yield f"**{escape(findings.sentence)}**"
-    cautions = [*filter(None, [comparison.caution]), *findings.reasons, *findings.departures]
+    cautions = [*filter(None, [comparison.caution]), *findings.reasons, *findings.rule_violations]
     yield from filter(None, [markdown_list(cautions)])
     if findings.disturbed:
         runs = sum(bool(result.disturbed) for result in comparison.results)

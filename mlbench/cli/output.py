@@ -167,7 +167,7 @@ def _outcome(run: Run, result: "Result | None" = None) -> Text:
 def _facts(run: Run, result: "Result") -> Iterator[tuple[str, str | Text]]:
     yield "Division", result.division
     for label, texts in (
-        ("Rule violation", result.departures),
+        ("Rule violation", result.rule_violations),
         ("CPU contention", result.disturbed),
         ("Straggler", [late.text] if (late := result.stragglers) and late.text else []),
         ("Clock", result.clock_faults),

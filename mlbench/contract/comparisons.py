@@ -284,7 +284,7 @@ class Findings(Record):
     """Sentence that names the differences in ``learning``; empty if there are none."""
     differences: tuple[str, ...] = ()
     """Differences without an effect on convergence, such as another processor model."""
-    departures: tuple[str, ...] = ()
+    rule_violations: tuple[str, ...] = ()
     """Rule violations of runs in the closed division."""
     disturbed: tuple[str, ...] = ()
     """Runs whose results CPU contention may have distorted, with the cause."""

@@ -252,7 +252,7 @@ class Result(Record):
     num_workers: int
     division: Division
     """``closed`` for a benchmark with its fixed rules, ``open`` for your own code."""
-    departures: tuple[str, ...]
+    rule_violations: tuple[str, ...]
     """Rule violations of a run in the closed division, a sentence each."""
     target: Goal | None
     """Target of the run; None without a target."""

@@ -187,11 +187,11 @@ def judge(comparison: Comparison) -> Findings:
         verdict = "scaling" if reasons else "disturbed"
     title, more, why = _SENTENCES[verdict] if is_comparison else _OF_ONE
     learned_by = ", ".join(d.name for d in comparison.differences if d.breaks == "learning")
-    departures = []
-    for departure in dict.fromkeys(text for result in results for text in result.departures):
-        runs = [result.run_id for result in results if departure in result.departures]
+    rule_violations = []
+    for violation in dict.fromkeys(text for result in results for text in result.rule_violations):
+        runs = [result.run_id for result in results if violation in result.rule_violations]
         subject = "all runs" if len(runs) == len(results) > 1 else numbered("run", runs)
-        departures.append(f"{subject}: {departure}")
+        rule_violations.append(f"{subject}: {violation}")
     return Findings(
         verdict=verdict,
         sentence=title + more if is_comparison else "",
@@ -201,7 +201,7 @@ def judge(comparison: Comparison) -> Findings:
         learning=differing("learning"),
         learned_by=f"What is learned may differ by: {learned_by}." if learned_by else "",
         differences=differing("no"),
-        departures=tuple(departures),
+        rule_violations=tuple(rule_violations),
         disturbed=disturbed,
         notes=tuple(_notes(comparison)),
         clock_faults=tuple(

@@ -494,7 +494,7 @@ def evaluate(context: RunContext, recorded: Columns) -> Result:
         state=run.state,
         num_workers=run.num_workers,
         division=division(run),
-        departures=tuple(rule_violations(run, context.machines)),
+        rule_violations=tuple(rule_violations(run, context.machines)),
         target=context.target,
         time_to_accuracy=time_to_accuracy,
         accuracy_after_time=(

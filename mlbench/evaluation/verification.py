@@ -116,7 +116,7 @@ def _column(archive: Archive, name: SeriesName, since_us: int) -> Column:
 # corrected.
 _SECONDS, _SHARE = 0.5, 0.02
 # A rule decides these figures, and rules change. A sealed judgement stays as it was made.
-_JUDGEMENTS = ("division", "departures", "disturbed")
+_JUDGEMENTS = ("division", "rule_violations", "disturbed")
 # These figures have another definition in results without the later field on the right:
 # worker-seconds include the queue and end with each rank, and waiting is computed for spans of
 # seconds instead of steps.

@@ -53,7 +53,7 @@ def to_csv(comparison: Comparison) -> str:
     rows = []
     for result in comparison.results:
         group = groups[result.run_id]
-        lists = ("departures", "disturbed", "clock_faults")
+        lists = ("rule_violations", "disturbed", "clock_faults")
         texts = {name: "; ".join(getattr(result, name)) for name in lists}
         row = _flat(Result, result.to_fields() | texts, "", [*phases])
         row |= {"group": group.label, **_flat(Group, group.to_fields(), "group_", [])}

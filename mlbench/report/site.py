@@ -136,7 +136,7 @@ def _run_page(entry: Entry, kept: Path) -> str:
         tables=tables(shown),
         doubts={
             "Disturbed, so its results may be distorted:": result.disturbed,
-            "Departures from the rules of the task:": result.departures,
+            "Rule violations:": result.rule_violations,
             "Clocks were wrong:": result.clock_faults,
         },
         environment=facts(entry.manifest),
@@ -194,7 +194,7 @@ def _row(entry: Entry) -> Mapping[str, _Cell]:
         "samples/s": _figure(result.samples_per_second, figures.number),
         "workers": _figure(run.num_workers, str),
         "machine": _Cell(entry.machine, entry.machine),
-        "division": _Cell(*[result.division + ("*" if result.departures else "")] * 2),
+        "division": _Cell(*[result.division + ("*" if result.rule_violations else "")] * 2),
         "disturbed": _Cell(*["yes" if result.disturbed else "no"] * 2),
         "date": _Cell(run.created_at[:10], run.created_at),
     }

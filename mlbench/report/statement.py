@@ -39,7 +39,7 @@ def lists(findings: Findings) -> tuple[tuple[str, tuple[str, ...]], ...]:
     every = (
         ("", (*findings.reasons, *findings.notes, *findings.clock_faults)),
         ("Disturbed, so their results may be distorted:", findings.disturbed),
-        ("Departures from the rules of the task:", findings.departures),
+        ("Rule violations:", findings.rule_violations),
         ("What is learned may differ by:", findings.learning),
         ("What else differs:", findings.differences),
     )
@@ -67,7 +67,7 @@ def facts(manifest: Manifest) -> tuple[Attribute, ...]:
     bound = [f"rank {rank.rank} on {', '.join(map(str, rank.cpus))}" for rank in ranks if rank.cpus]
     stated_facts = [
         Attribute("division", manifest.division),
-        *(Attribute("departure", text) for text in manifest.departures),
+        *(Attribute("violation", text) for text in manifest.rule_violations),
         Attribute("task", manifest.benchmark),
         Attribute("command", mask_command(manifest.command)),
         Attribute("started by", manifest.launcher),

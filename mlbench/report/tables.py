@@ -322,7 +322,9 @@ def _in_phase(name: str) -> _Column:
 
 
 def _runs(results: Sequence[Result], keys: Iterable[str]) -> Table:
-    departs = "* departs from its task's rules." if any(r.departures for r in results) else ""
+    departs = (
+        "* violates the rules of its benchmark." if any(r.rule_violations for r in results) else ""
+    )
     usual = ("FINISHED", "target reached", "completed")
     is_told = any(result.outcome_title not in usual for result in results)
     columns = [
@@ -331,7 +333,7 @@ def _runs(results: Sequence[Result], keys: Iterable[str]) -> Table:
         *(_swept(key) for key in keys),
         *([_text("outcome", lambda result: result.outcome_title)] if is_told else []),
         _figure("workers", "", "num_workers", is_minor=True),
-        _text("division", lambda r: r.division + ("*" if r.departures else ""), is_minor=True),
+        _text("division", lambda r: r.division + ("*" if r.rule_violations else ""), is_minor=True),
         _figure("reached", "s", "time_to_accuracy.training_seconds", _REACHED),
         _figure("since start", "s", "time_to_accuracy.wall_seconds", _WALL),
         _figure("best", "", "best_value", "Best: of the goal's metric."),

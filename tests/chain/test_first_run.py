@@ -44,7 +44,7 @@ def test_digits_reaches_its_goal(client: ApiClient, stack: Home) -> None:
 
     assert result.division == "closed"
     # Whoever runs this may have changed the code; nothing else departs from the rules.
-    assert set(result.departures) <= {"the code that ran has changes that are not committed"}
+    assert set(result.rule_violations) <= {"the code that ran has changes that are not committed"}
     assert known(result.last_value) >= 97
     assert result.time_to_accuracy is not None
     assert (

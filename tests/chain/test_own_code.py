@@ -36,7 +36,7 @@ def test_a_shell_script_has_a_result(client: ApiClient, tmp_path: Path) -> None:
         f"worker {rank} of 2, told {rank} {ended.id} gloo 127.0.0.1,127.0.0.1, in {tmp_path}\n"
         for rank in (0, 1)
     ]
-    assert (result.division, result.departures) == ("open", ())
+    assert (result.division, result.rule_violations) == ("open", ())
     assert result.target is not None
     assert (result.target.metric, result.target.value) == ("val_accuracy", 0.8)
     assert result.time_to_accuracy is not None

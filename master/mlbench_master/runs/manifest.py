@@ -25,7 +25,7 @@ def build(run: Run) -> Manifest:
     others = {
         "run_id": run.id,
         "division": division(row),
-        "departures": tuple(rule_violations(row, machines)),
+        "rule_violations": tuple(rule_violations(row, machines)),
         "goal": presenters.goal_of(run),
         "not_recorded": not_recorded.describe(run),
         "data": {name: value for name, value in settings.items() if name.startswith("data")},

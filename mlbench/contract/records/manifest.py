@@ -204,7 +204,7 @@ class Manifest(Record):
     """Name that the user gave the run."""
     division: Division
     """``closed`` for a benchmark with its fixed rules, ``open`` for your own code."""
-    departures: tuple[str, ...]
+    rule_violations: tuple[str, ...]
     """Rule violations of a run in the closed division, a sentence each."""
     benchmark: str
     """Name of the benchmark; empty for your own code."""

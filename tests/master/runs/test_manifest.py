@@ -23,7 +23,7 @@ def test_the_order(run: Run) -> None:
     own |= {"working_dir": "/code", "run_all_nodes": False}
     limits: dict[str, Any] = {"num_cpus": 1.5, "deadline_seconds": 60.0, "max_restarts": 1}
     document = manifest.build(make_run(benchmark="", **own, **limits))
-    nothing = {"departures": (), "started_at": None, "finished_at": None}
+    nothing = {"rule_violations": (), "started_at": None, "finished_at": None}
     assert vars(document).items() >= {"division": "open", **own, **nothing}.items()
     assert document.limits == Limits(num_workers=2, light_target=False, **limits)
 
@@ -75,7 +75,7 @@ def test_an_ordered_limit_that_is_not_in_force_departs(database: object) -> None
     limited = make_run(benchmark="steps", max_bandwidth=20.0)
     make_ranks(limited)
     state(limited, 0, bandwidth_limit=20.0)
-    assert manifest.build(limited).departures == ()
+    assert manifest.build(limited).rule_violations == ()
     state(limited, 1, bandwidth_limit=None)
-    [sentence] = manifest.build(limited).departures
+    [sentence] = manifest.build(limited).rule_violations
     assert sentence == "the bandwidth of workers was not limited to 20 Mbit/s"

@@ -75,14 +75,14 @@ def test_why_runs_cannot_be_compared_comes_first(monkeypatch: pytest.MonkeyPatch
             make_difference("cpu", "no", "cpu is a and b"),
         ),
     )
-    first = replace(matrix.results[0], departures=("its goal is 90",))
+    first = replace(matrix.results[0], rule_violations=("its goal is 90",))
     compare.show_comparison(judged(replace(matrix, results=(first, matrix.results[1]))))
     assert paper.getvalue().splitlines()[:9] == [
         "digits on 1, 2 workers",
         "2 runs, goal: val_global_Prec@1 ≥ 97",
         "These runs cannot be compared:",
         "  batch_size is 32 [b] and 64",
-        "Departures from the rules of the task:",
+        "Rule violations:",
         "  run 1: its goal is 90",
         "What else differs:",
         "  cpu is a and b",

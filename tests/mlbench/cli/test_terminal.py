@@ -31,7 +31,7 @@ _RUN = make_run(
 _TEXTS = dict.fromkeys(("name", "severity", "text", "runbook", "pod"), _EVIL)
 _ALERT = {**_TEXTS, "since": _TIME, "run_id": 9, "rank": 0}
 _RUN = replace(_RUN, values={"command": _EVIL})
-_RESULT = replace(make_result(9), name="nine", departures=(_EVIL,), clock_faults=(_EVIL,))
+_RESULT = replace(make_result(9), name="nine", rule_violations=(_EVIL,), clock_faults=(_EVIL,))
 _SERIES = {f"{_EVIL} @ 0": [{"date": _TIME, "value": _EVIL}]}
 _REPLIES = {
     "/api/runs/": [_RUN.to_fields()],

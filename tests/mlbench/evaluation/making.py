@@ -54,7 +54,7 @@ def make_result(run_id: int, num_workers: int = 1, **given: Any) -> Result:
     needed = (one.name for one in fields(Result) if one.default is one.default_factory is MISSING)
     result: dict[str, Any] = dict.fromkeys(needed)
     result |= {"run_id": run_id, "num_workers": num_workers, "name": "made", "benchmark": "digits"}
-    result |= {"state": "FINISHED", "division": "closed", "departures": (), "phases": {}}
+    result |= {"state": "FINISHED", "division": "closed", "rule_violations": (), "phases": {}}
     result |= {"target": Goal("acc", 97.0), "disturbed": (), "interferences": ()}
     return Result(**(result | given))
 

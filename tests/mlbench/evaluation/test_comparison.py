@@ -295,7 +295,7 @@ def test_runs_that_can_be_compared() -> None:
     assert said.sentence == (
         "These runs can be compared: the same data, goal and batch size, as far as stated."
     )
-    assert (said.reasons, said.differences, said.departures) == ((), (), ())
+    assert (said.reasons, said.differences, said.rule_violations) == ((), (), ())
     assert said.sentence.startswith(f"{said.title}:")
     alone = judge(make_comparison([make_aimless(1)]))
     assert (alone.sentence, alone.title) == ("", "Two runs make a comparison")
@@ -341,13 +341,13 @@ def test_reasons_come_before_what_else_differs() -> None:
 def test_a_departure_is_told_once_for_all_its_runs() -> None:
     comparison = make_matrix((1, 2), 2)
     changed, goal = "the code has changes", "its goal is 90"
-    departures: list[tuple[str, ...]] = [(changed,), (), (changed,), (changed, goal)]
+    rule_violations: list[tuple[str, ...]] = [(changed,), (), (changed,), (changed, goal)]
     results = tuple(
-        replace(result, departures=texts)
-        for result, texts in zip(comparison.results, departures, strict=True)
+        replace(result, rule_violations=texts)
+        for result, texts in zip(comparison.results, rule_violations, strict=True)
     )
     said = judge(replace(comparison, results=results))
-    assert said.departures == ("runs 1, 3, 4: the code has changes", "run 4: its goal is 90")
+    assert said.rule_violations == ("runs 1, 3, 4: the code has changes", "run 4: its goal is 90")
 
 
 def test_a_disturbed_run_is_told_of_in_the_verdict_itself() -> None:

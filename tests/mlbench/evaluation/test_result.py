@@ -46,7 +46,7 @@ def evaluated(context: RunContext = _CONTEXT, **series: Values) -> Result:
 def test_a_run_that_recorded_nothing() -> None:
     fields = evaluated().to_fields()
     after = {"limit_seconds": 7200.0, "value": None, "at_seconds": None, "clock": "wall"}
-    expected = {**_RUN, "run_id": 7, "division": "closed", "departures": [_UNSTATED]}
+    expected = {**_RUN, "run_id": 7, "division": "closed", "rule_violations": [_UNSTATED]}
     del expected["id"]
     expected |= {"target": Goal("acc", 97.0).to_fields(), "wall_seconds": 60.0, "phases": {}}
     expected |= {"accuracy_after_time": after, "energy_joules": 12.5, "cost": fields["cost"]}

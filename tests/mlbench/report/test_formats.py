@@ -87,8 +87,8 @@ def test_a_report_begins_with_what_can_be_compared_and_ends_with_the_machines() 
 
 
 def test_nothing_of_the_users_is_markdown() -> None:
-    departure = "its <b> is `a|b` *c* [d](e)\n# f _g_ snake_case"
-    result = replace(results.make_result(1), departures=(departure,), disturbed=(departure,))
+    violation = "its <b> is `a|b` *c* [d](e)\n# f _g_ snake_case"
+    result = replace(results.make_result(1), rule_violations=(violation,), disturbed=(violation,))
     line = r"- run 1: its \<b\> is \`a\|b\` \*c\* \[d\](e) \# f \_g\_ snake_case"
     assert to_markdown(results.make_comparison([result])).splitlines().count(line) == 2
 
@@ -173,7 +173,7 @@ def test_nothing_of_the_users_is_markup() -> None:
     evil = '<script>alert("x")</script>'
     result = results.make_result(1)
     target = replace(known(result.target), metric=evil)
-    result = replace(result, name=evil, benchmark=evil, departures=(evil,), target=target)
+    result = replace(result, name=evil, benchmark=evil, rule_violations=(evil,), target=target)
     result = replace(result, disturbed=(evil,))
     result = replace(result, phases={evil: 1.0})
     comparison = results.make_comparison([result, replace(result, run_id=2)])

@@ -38,7 +38,7 @@ def test_results_are_listed_by_task_the_fastest_first(tmp_path: Path) -> None:
 
 def test_a_runs_page_has_its_figures_its_archive_and_how_to_repeat_it(tmp_path: Path) -> None:
     result = replace(
-        make_result(7, 2), departures=("batch_size is 64",), disturbed=("waited 41 %",)
+        make_result(7, 2), rule_violations=("batch_size is 64",), disturbed=("waited 41 %",)
     )
     file = make_archive(tmp_path, result, seed=3, num_cpus=1.5, args={"epochs": "4"})
     pages = publish(tmp_path / "site", file)
@@ -73,7 +73,7 @@ def test_own_code_is_repeated_from_its_commit(tmp_path: Path) -> None:
 def test_nothing_of_an_archive_is_markup_or_a_path(tmp_path: Path) -> None:
     evil = '../../<script>alert("x")</script>'
     name = evil.rpartition("/")[0].replace("/", "")  # with another one, no archive is read
-    result = replace(make_result(1), name=name, benchmark=evil, departures=(evil,))
+    result = replace(make_result(1), name=name, benchmark=evil, rule_violations=(evil,))
     pages = publish(tmp_path / "site", make_archive(tmp_path, result, args={"a": f"$(x) {evil}"}))
     assert all(text not in page for page in pages.values() for text in (evil, name))
     assert len(pages) == 2

@@ -48,7 +48,7 @@ _MACHINE = Machine(
 )
 _MANIFEST = replace(
     make_manifest(make_run(benchmark="digits", args={"goal": "90"}, seed=0), make_result(1)),
-    departures=("its goal is 90",),
+    rule_violations=("its goal is 90",),
     working_dir="/home/me",
     settings={"device": "cpu", "exchange": "ddp", "bits": 4, "rate": 0.1, "folder": None},
     limits=Limits(
@@ -65,7 +65,7 @@ _MANIFEST = replace(
 def test_the_facts_say_what_ran_and_on_what() -> None:
     assert {fact.name: fact.text for fact in facts(_MANIFEST)} == {
         "division": "closed",
-        "departure": "its goal is 90",
+        "violation": "its goal is 90",
         "task": "digits",
         "arguments": "goal=90",
         "settings": "device=cpu exchange=ddp rate=0.1",

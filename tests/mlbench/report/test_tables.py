@@ -58,7 +58,7 @@ def test_a_run_that_failed_or_departs_is_marked() -> None:
     phases, alone = tables(results.make_comparison([results.make_result(1)]))
     assert (phases.title, alone.title) == ("Where the time went", "Runs"), "no groups"
     assert "outcome" not in columns(alone)
-    failed = replace(results.make_result(2), state="FAILED", departures=("its goal is 90",))
+    failed = replace(results.make_result(2), state="FAILED", rule_violations=("its goal is 90",))
     both = columns(tables(results.make_comparison([results.make_result(1), failed]))[-1])
     assert both["outcome"] == ["FINISHED", "FAILED"]
     assert both["division"] == ["closed", "closed*"]

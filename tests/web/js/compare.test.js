@@ -222,7 +222,7 @@ test("the fastest group is named with its lead, then what is to be known", () =>
     notes: ["group 1 is told apart"],
     disturbed: ["run 2: rank 0 waited for a core"],
     clock_faults: [],
-    departures: ["all runs: it is late"],
+    rule_violations: ["all runs: it is late"],
   };
   const groups = [10, 2.5].map((mean, i) => ({ label: `group ${i}`, training_seconds_to_accuracy: { mean } }));
   const comparison = { findings, groups, results: [{ target: null }, { target }] };

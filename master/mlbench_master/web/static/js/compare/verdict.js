@@ -16,8 +16,8 @@ export function showVerdict(/** @type {Comparison} */ comparison) {
 
 /** @returns {string[]} further notes, the fastest group first */
 export function toNotes(/** @type {Comparison} */ comparison) {
-  const { learned_by, notes, disturbed, clock_faults, departures } = comparison.findings;
-  const ofRuns = [...disturbed, ...clock_faults, ...departures].map((text) => text[0].toUpperCase() + text.slice(1));
+  const { learned_by, notes, disturbed, clock_faults, rule_violations } = comparison.findings;
+  const ofRuns = [...disturbed, ...clock_faults, ...rule_violations].map((text) => text[0].toUpperCase() + text.slice(1));
   return [fastest(comparison), learned_by, ...notes, ...ofRuns].filter(Boolean);
 }
 

@@ -17,14 +17,14 @@ export class Progress {
   show(/** @type {Run} */ run) {
     this.#showGoal(run);
     showFigures(byId("figures"), figuresOf(run, this.result, now()));
-    const { departures = [], disturbed = [], clock_faults = [], resumptions = [], stragglers } = this.result ?? {};
+    const { rule_violations = [], disturbed = [], clock_faults = [], resumptions = [], stragglers } = this.result ?? {};
     const problem = this.result?.training_time_problem;
-    setList(byId("departures"), [
+    setList(byId("rule_violations"), [
       ...(problem ? [`Time to target unknown: ${problem}`] : []),
       ...few(disturbed.map((text) => `Disturbed: ${text}`)),
       ...(stragglers?.text ? [`Straggler: ${stragglers.text}`] : []),
       ...clock_faults.map((text) => `Clocks: ${text}`),
-      ...departures.map((text) => `Rule violation: ${text}`),
+      ...rule_violations.map((text) => `Rule violation: ${text}`),
       ...few(resumptions.map(resumed)),
       ...overlapped(this.result?.hidden_phases ?? {}),
       ...(run.not_recorded ? [`Not recorded: ${run.not_recorded.text}`] : []),
@@ -123,9 +123,9 @@ function figuresOf(/** @type {Run} */ run, /** @type {Result | null} */ result, 
   return figures;
 }
 
-function rulesOf(/** @type {Result} */ { division, departures }) {
+function rulesOf(/** @type {Result} */ { division, rule_violations }) {
   if (division === "open") return "no rules";
-  return departures.length ? "with rule violations" : "no rule violations";
+  return rule_violations.length ? "with rule violations" : "no rule violations";
 }
 
 function timeToTarget(run, /** @type {Result | null} */ result) {
