@@ -455,7 +455,7 @@ class Stream(_Table):
     """Offset of the gap in a long log, whose middle is not stored; 0 without a gap."""
     gap_end = BigIntegerField(default=0)
     """End of the gap. Chunks in the gap are about to be deleted."""
-    names_ranks = BooleanField(default=False)
+    has_other_ranks = BooleanField(default=False)
     """Whether it may contain samples of other ranks."""
 
     class Meta:

@@ -38,17 +38,17 @@ _CHUNKS = f"""
     ORDER BY "offset"
 """  # noqa: S608 - no values
 _WAITS = f"name IN ('{METRICS}', '{POSTED}') AND delivered < size"
-_OF_RANK = f"(CAST(stream.rank AS TEXT) = ? OR names_ranks OR name = '{POSTED}')"
+_OF_RANK = f"(CAST(stream.rank AS TEXT) = ? OR has_other_ranks OR name = '{POSTED}')"
 _WAITING = f"""
     SELECT stream.id, "offset", data FROM stream JOIN chunk ON stream_id = stream.id
     WHERE {_WAITS} AND owner = ? AND "offset" >= COALESCE(
         ({_FIRST_CHUNK.replace("?", "{}").format("stream.id", "delivered")}), 0)
 """  # noqa: S608 - no values
 _ADD_CHUNK = 'INSERT INTO chunk (stream_id, "offset", data) VALUES (?, ?, ?)'
-_GROW = "UPDATE stream SET size = ?, names_ranks = names_ranks OR ? WHERE id = ?"
+_GROW = "UPDATE stream SET size = ?, has_other_ranks = has_other_ranks OR ? WHERE id = ?"
 _CREATE = """
     INSERT INTO stream (
-        owner, attempt, rank, name, size, delivered, recorded, gap_start, gap_end, names_ranks
+        owner, attempt, rank, name, size, delivered, recorded, gap_start, gap_end, has_other_ranks
     ) VALUES (?, ?, ?, ?, 0, 0, 0, 0, 0, FALSE) ON CONFLICT DO NOTHING
 """
 # A process can cut its file to less than was shipped.
@@ -58,7 +58,7 @@ _CLOSE = """
 """
 _SHORTEN = f"{_CLOSE} AND final_size > size AND final_size > ?"
 _GROW_FROM = """
-    UPDATE stream SET size = size + ?, names_ranks = names_ranks OR ?
+    UPDATE stream SET size = size + ?, has_other_ranks = has_other_ranks OR ?
     WHERE owner = ? AND attempt = ? AND rank = ? AND name = ? AND size = ?
         AND (final_size IS NULL OR final_size >= size + ?)
     RETURNING id, size = final_size
