@@ -55,7 +55,7 @@ _OF_GRAFANA = (names.ENV_GRAFANA_URL, names.ENV_GRAFANA_TOKEN, names.ENV_GRAFANA
 _OUR_VARIABLES = {value for key, value in vars(names).items() if key.startswith("ENV_")} - {
     names.ENV_DATASETS,
     names.ENV_FORK_SERVER,
-    names.ENV_LET_OUT,
+    names.ENV_ALLOW_EGRESS,
     names.ENV_GIT_COMMIT,
 }
 

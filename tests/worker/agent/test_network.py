@@ -149,7 +149,7 @@ def test_what_speaks_to_the_agent_is_heard_and_let_out(
         closing(network),
         closing(serve()) as outside,
         closing(
-            serve(sockets=network.sockets, lets_out_to=frozenset({address_of(outside)[1]}))
+            serve(sockets=network.sockets, egress_ports=frozenset({address_of(outside)[1]}))
         ) as server,
     ):
         urls = server.url, server.token, outside.url, outside.token

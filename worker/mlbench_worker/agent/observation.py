@@ -35,13 +35,13 @@ class Observation:
 
         Raises:
             OSError, RuntimeError: out of sockets or threads.
-            ValueError: MLBENCH_LET_OUT is malformed.
+            ValueError: MLBENCH_ALLOW_EGRESS is malformed.
         """
         assignment, append = attempt.assignment, attempt.append
         self._attempt = attempt
         self._root = root
         self._watch: Watch | None = None
-        let_out = environ.get(names.ENV_LET_OUT, "")
+        let_out = environ.get(names.ENV_ALLOW_EGRESS, "")
         ports = ports_of(let_out) if sockets and let_out else frozenset()
         tracking = mlflow.Tracking(assignment.run_id, attempt.output)
         routes = [tracking.answer, mlbench_core.Reports(assignment).answer]

@@ -160,7 +160,7 @@ def test_a_process_is_let_out_by_the_token_where_it_may(
     sink: Sink, loopback: HttpReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ports = frozenset({1, address_of(loopback)[1]})
-    door = HttpReceiver([], sink.append, sink.words.append, lets_out_to=ports)
+    door = HttpReceiver([], sink.append, sink.words.append, egress_ports=ports)
     assert door.egress["https_proxy"] == door.url.replace("//", f"//mlbench:{door.token}@")
     outside = loopback.url.removeprefix("http://")
     with pytest.raises(OSError, match="502"):  # this machine

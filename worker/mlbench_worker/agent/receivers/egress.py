@@ -11,7 +11,7 @@ from contextlib import suppress
 
 
 def ports_of(text: str) -> frozenset[int]:
-    """Parse MLBENCH_LET_OUT: return the permitted ports, only 443 for the value "1".
+    """Parse MLBENCH_ALLOW_EGRESS: return the permitted ports, only 443 for the value "1".
 
     Raises:
         ValueError: the value is neither "1" nor a list of ports.
@@ -20,7 +20,9 @@ def ports_of(text: str) -> frozenset[int]:
         return frozenset({443})
     parts = text.split(",")
     if not all(part.isdecimal() and 0 < int(part[:6]) < 1 << 16 for part in parts):
-        raise ValueError(f"MLBENCH_LET_OUT must be 1, or ports such as 443,8443 (not {text!r})")
+        raise ValueError(
+            f"MLBENCH_ALLOW_EGRESS must be 1, or ports such as 443,8443 (not {text!r})"
+        )
     return frozenset(int(part) for part in parts)
 
 

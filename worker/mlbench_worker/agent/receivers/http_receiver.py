@@ -110,7 +110,7 @@ class HttpReceiver:
         append: Callable[[Sequence[Line]], None],
         say: Callable[[str], None],
         sockets: Sockets | None = None,
-        lets_out_to: frozenset[int] = frozenset(),
+        egress_ports: frozenset[int] = frozenset(),
         root: int | None = None,
     ) -> None:
         """Start the server.
@@ -120,14 +120,14 @@ class HttpReceiver:
             append: writes lines to the metrics file, or raises an OSError.
             say: prints a message in the run's log.
             sockets: sockets in the network of the server; None for this process's network.
-            lets_out_to: ports of other machines for which the server is also a proxy.
+            egress_ports: ports of other machines for which the server is also a proxy.
             root: the process whose descendants are the clients; None for this process.
 
         Raises:
             OSError, RuntimeError: out of sockets or threads.
         """
         self.token = secrets.token_urlsafe(24)
-        self.lets_out_to = lets_out_to
+        self.egress_ports = egress_ports
         self.root = root
         self._refused_calls = self._unanswered_calls = self._refused = 0
         self._routes = routes
@@ -163,7 +163,7 @@ class HttpReceiver:
     @property
     def egress(self) -> dict[str, str]:
         """Variables that direct HTTPS clients to the proxy; {} if the server is not a proxy."""
-        if not self.lets_out_to:
+        if not self.egress_ports:
             return {}
         return dict.fromkeys(("https_proxy", "HTTPS_PROXY"), self.address)
 
@@ -371,7 +371,7 @@ class _Conversation(BaseHTTPRequestHandler):
             join(self.connection, server)
 
     def _reach(self) -> tuple[HTTPStatus, socket.socket | None]:
-        ports = self.server.lets_out_to
+        ports = self.server.egress_ports
         if not ports or not self._shows_token("Proxy-Authorization"):
             return HTTPStatus.PROXY_AUTHENTICATION_REQUIRED, None
         host, _, port = self.path.rpartition(":")
