@@ -97,7 +97,7 @@ def parse(text: str) -> tuple[Recurring, ...]:
     return tuple(faults)
 
 
-def draw(text: str, seed: int, workers: int) -> tuple[PlannedFault, ...]:
+def fault_schedule(text: str, seed: int, workers: int) -> tuple[PlannedFault, ...]:
     """Return the fault schedule for a seed: at most ``MOST`` faults, in order of time.
 
     Runs with other numbers of workers get the same times, and other mean intervals scale the

@@ -4,7 +4,7 @@ from datetime import datetime
 from itertools import count
 
 from mlbench import ApiClient
-from mlbench.contract.faults import draw
+from mlbench.contract.faults import fault_schedule
 from mlbench.contract.records import Run, RunEvent
 from tests.conftest import wait_for
 from tests.support.stacks import order_command, reload, run_to_end
@@ -24,7 +24,7 @@ def seconds(event: RunEvent) -> float:
 
 def test_a_scheduled_kill_comes_at_its_second_and_the_run_goes_on(client: ApiClient) -> None:
     for seed in count():
-        first, second, *_ = draw(_TEXT, seed, 2)
+        first, second, *_ = fault_schedule(_TEXT, seed, 2)
         if 3 < first.seconds < 6 and first.rank == 1 and second.seconds > 90:
             break
     run = order_command(client, "fails", _LIVES, num_workers=2, seed=seed, faults=_TEXT)

@@ -27,7 +27,7 @@ def stored(planned: Sequence[PlannedFault]) -> list[dict[str, Any]]:
 
 def draw(text: str | None, seed: int | None, workers: int) -> tuple[PlannedFault, ...]:
     """Return the fault schedule of a run. Without a seed, the seed is 0."""
-    return faults.draw(text, seed or 0, workers) if text else ()
+    return faults.fault_schedule(text, seed or 0, workers) if text else ()
 
 
 def order(run: Run, rank: int, text: str, *, in_cluster: bool) -> InjectedFault:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from falcon.testing import TestClient
 
-from mlbench.contract.faults import MOST, draw
+from mlbench.contract.faults import MOST, fault_schedule
 from mlbench_master.database.models import Rank, Run
 from mlbench_master.runs import faults
 from tests.conftest import as_pod
@@ -37,7 +37,7 @@ def events(api: TestClient, run: Run) -> list[tuple[int, str]]:
 
 def test_a_schedule_begins_when_all_ranks_run(api: TestClient, run: Run) -> None:
     make_ranks(run, reported=False)
-    planned = draw(_TEXT, 3, 2)
+    planned = fault_schedule(_TEXT, 3, 2)
     Run.update(injected=faults.stored(planned)).execute()
     first = poll_running(api, run, 0)
     # Until then agents ask often, so that nothing is due before they know of it.
@@ -56,7 +56,7 @@ def test_a_schedule_begins_when_all_ranks_run(api: TestClient, run: Run) -> None
 
 def test_nothing_is_injected_after_the_deadline(api: TestClient, run: Run) -> None:
     make_ranks(run, reported=False)
-    planned = draw(_TEXT, 3, 2)
+    planned = fault_schedule(_TEXT, 3, 2)
     its = {"started_at": time.time() - 20, "deadline_seconds": 80}
     Run.update(injected=faults.stored(planned), **its).execute()
     for rank in (0, 1):
@@ -135,7 +135,7 @@ def test_a_run_is_ordered_with_failures(api: TestClient) -> None:
     ordered = api.simulate_post("/api/runs", json=order).json
     assert (ordered["faults"], ordered["max_restarts"]) == (_TEXT, MOST)
     stored = Run.get_by_id(ordered["id"]).injected
-    assert stored == faults.stored(draw(_TEXT, 5, 2))
+    assert stored == faults.stored(fault_schedule(_TEXT, 5, 2))
     few = api.simulate_post("/api/runs", json={**order, "max_restarts": 3, "queue": True}).json
     assert few["max_restarts"] == 3
     for text, says in (
@@ -159,11 +159,13 @@ def test_a_set_registers_the_schedules_of_its_places(api: TestClient) -> None:
     assert api.simulate_post("/api/sets", json=order).json == registered
     plan = [place["faults"] for place in registered["places"]]
     assert plan[0] == plan[1] != plan[2] == plan[3]
-    assert [fault["seconds"] for fault in plan[0]] == [fault.seconds for fault in draw(_TEXT, 1, 2)]
+    assert [fault["seconds"] for fault in plan[0]] == [
+        fault.seconds for fault in fault_schedule(_TEXT, 1, 2)
+    ]
     run = api.simulate_post("/api/sets/fails/runs", json={"place": 3}).json
     assert (run["faults"], run["seed"]) == (_TEXT, 2)
     assert [fault["seconds"] for fault in Run.get_by_id(run["id"]).injected] == [
-        fault.seconds for fault in draw(_TEXT, 2, 2)
+        fault.seconds for fault in fault_schedule(_TEXT, 2, 2)
     ]
 
 

@@ -4,7 +4,7 @@ from statistics import fmean
 
 import pytest
 
-from mlbench.contract.faults import MOST, Fault, FaultError, Recurring, draw, parse
+from mlbench.contract.faults import MOST, Fault, FaultError, Recurring, fault_schedule, parse
 
 
 @pytest.mark.parametrize(
@@ -54,9 +54,9 @@ def test_how_often_has_to_be_said(text: str) -> None:
 
 
 def test_a_schedule_is_that_of_its_seed() -> None:
-    drawn = draw("kill:every=15s+stop:2s:every=1m", 7, 2)
-    assert drawn == draw("kill:every=15s+stop:2s:every=1m", 7, 2)
-    assert drawn != draw("kill:every=15s+stop:2s:every=1m", 8, 2)
+    drawn = fault_schedule("kill:every=15s+stop:2s:every=1m", 7, 2)
+    assert drawn == fault_schedule("kill:every=15s+stop:2s:every=1m", 7, 2)
+    assert drawn != fault_schedule("kill:every=15s+stop:2s:every=1m", 8, 2)
     assert len(drawn) == MOST
     assert [one.seconds for one in drawn] == sorted(one.seconds for one in drawn)
     assert {one.rank for one in drawn} == {0, 1}
@@ -65,17 +65,19 @@ def test_a_schedule_is_that_of_its_seed() -> None:
 
 def test_what_is_compared_has_the_same_times() -> None:
     """Also from one version to the next: a registered schedule is drawn anew to be compared."""
-    first = draw("kill:every=15s", 1, 2)
+    first = fault_schedule("kill:every=15s", 1, 2)
     known = [(47.771, 0), (56.768, 0), (71.013, 1)]
     assert [(one.seconds, one.rank) for one in first[:3]] == known
-    assert [one.seconds for one in draw("kill:every=15s", 1, 8)] == [one.seconds for one in first]
-    doubled = [one.seconds for one in draw("kill:every=30s", 1, 2)]
+    assert [one.seconds for one in fault_schedule("kill:every=15s", 1, 8)] == [
+        one.seconds for one in first
+    ]
+    doubled = [one.seconds for one in fault_schedule("kill:every=30s", 1, 2)]
     assert doubled == pytest.approx([2 * one.seconds for one in first], abs=0.002)
 
 
 def test_times_have_their_mean_and_hit_all_workers_alike() -> None:
     """Of 20,000, the mean is within 3 % but once in 40,000 times."""
-    schedules = [draw("kill:every=10s", seed, 4) for seed in range(200)]
+    schedules = [fault_schedule("kill:every=10s", seed, 4) for seed in range(200)]
     assert fmean(one[-1].seconds / MOST for one in schedules) == pytest.approx(10, rel=0.03)
     hit = [one.rank for schedule in schedules for one in schedule]
     assert all(hit.count(rank) / len(hit) == pytest.approx(1 / 4, abs=0.02) for rank in range(4))
