@@ -289,8 +289,8 @@ def _store_epochs(name: str, steps: int) -> Run:
 
 def _epoch_lines(started_at: float, steps: int) -> Iterator[bytes]:
     """Yield what a rank records: a loss a step; accuracy and totals an epoch."""
-    goal = {"metric": names.VAL_ACCURACY, "value": 90.0}
-    yield line(started_at, {}, goal=goal)
+    target = {"metric": names.VAL_ACCURACY, "value": 90.0}
+    yield line(started_at, {}, target=target)
     for number in range(_EPOCHS * steps):
         moment = started_at + number * _STEP_SECONDS
         yield line(moment, {names.TRAIN_LOSS: 1 / (1 + number)})

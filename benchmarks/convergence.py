@@ -1,9 +1,9 @@
 """Make the reference convergence points: ``nice python -m benchmarks.convergence [TASK …]``.
 
-Each task is trained to its goal 20 times with each batch size, by its own module, on one worker: on
+Each task is trained to its target 20 times with each batch size, by its own module, on one worker: on
 any number, it would be the same model. Beside the batch size and the learning rate, which is the
 one of two with which it converges faster, all settings are those of the closed division. The light
-goal's epochs are those of the same runs. The seeds are none that a set has by itself. As many runs
+target's epochs are those of the same runs. The seeds are none that a set has by itself. As many runs
 as there are cores go on at once: epochs are counted here, not seconds.
 
 It writes ``mlbench/evaluation/references/TASK.json`` anew after each run: who interrupts it loses
@@ -55,27 +55,27 @@ def main() -> None:
 
 def _make_points(task: Benchmark, batch_size: int, options: Mapping[str, Any]) -> None:
     """Train with the seeds that the points of a batch size lack, and add each run to its file."""
-    assert task.goal
-    assert task.light_goal
+    assert task.target
+    assert task.light_target
     file = _FOLDER / f"{task.name}.json"
     points = json.loads(file.read_text())["points"] if file.exists() else []
     own = [point for point in points if point["batch_size"] == batch_size]
-    goals = {task.goal.value, task.light_goal.value} - {point["goal"] for point in own}
+    targets = {task.target.value, task.light_target.value} - {point["target"] for point in own}
     shared = {"batch_size": batch_size, "learning_rate": options["learning_rate"]}
     if "recipe" in options:
         shared["settings"] = {"recipe": options["recipe"]}
-    in_order = sorted(goals, reverse=not task.goal.lower_is_better)  # the light one is easier
-    new = [{"goal": goal, **shared, "epochs": []} for goal in in_order]
+    in_order = sorted(targets, reverse=not task.target.lower_is_better)  # the light one is easier
+    new = [{"target": target, **shared, "epochs": []} for target in in_order]
     points += new
     own += new
     missing = _SEEDS[min(len(point["epochs"]) for point in own) :]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for curve in pool.map(lambda seed: _train(task, {**options, "seed": seed}), missing):
             for point in own:
-                lower = task.goal.lower_is_better
-                reached = [reaches(each, point["goal"], lower_is_better=lower) for each in curve]
+                lower = task.target.lower_is_better
+                reached = [reaches(each, point["target"], lower_is_better=lower) for each in curve]
                 point["epochs"].append(1 + reached.index(True))
-                print(task.name, point["goal"], batch_size, point["epochs"], flush=True)
+                print(task.name, point["target"], batch_size, point["epochs"], flush=True)
             runs = max(len(point["epochs"]) for point in own)
             made_on = f"{machine()}, PyTorch {version('torch')}, one thread"
             document = {
@@ -88,8 +88,8 @@ def _make_points(task: Benchmark, batch_size: int, options: Mapping[str, Any]) -
 
 
 def _train(task: Benchmark, options: Mapping[str, Any]) -> list[float]:
-    """Return the value of the goal's metric after each epoch, until it is reached."""
-    assert task.goal
+    """Return the value of the target's metric after each epoch, until it is reached."""
+    assert task.target
     options = {"epochs": _MOST_EPOCHS, **options}
     with tempfile.TemporaryDirectory() as folder:
         metrics = Path(folder) / "metrics.jsonl"
@@ -104,7 +104,7 @@ def _train(task: Benchmark, options: Mapping[str, Any]) -> list[float]:
         )
         lines = [json.loads(line) for line in metrics.read_text().splitlines()]
     recorded = [line["metrics"] for line in lines if "metrics" in line]
-    return [each[task.goal.metric] for each in recorded if task.goal.metric in each]
+    return [each[task.target.metric] for each in recorded if task.target.metric in each]
 
 
 if __name__ == "__main__":

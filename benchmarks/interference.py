@@ -15,7 +15,7 @@ from mlbench_worker.agent.kernel import Kernel
 
 _TIMES = 10
 _HOG = "benchhog"
-# Some seconds of training without reaching the goal, and as long of sleeping between steps.
+# Some seconds of training without reaching the target, and as long of sleeping between steps.
 _TRAINS = ("digits", {"epochs": "20", "learning_rate": "1e-6"})
 _SLEEPS = ("steps", {"steps": "50", "rate": "10"})
 

@@ -139,7 +139,7 @@ def _master(_: int, now: float, began: float) -> Iterator[str]:
     yield f'{names.RUN_INFO}{{run_id="1",name="big",benchmark="digits",workers="{WORKERS}"}} 1'
     yield f'{names.RUN_WORKERS}{{run_id="1"}} {WORKERS}'
     yield f'{names.RUN_STARTED}{{run_id="1"}} {began}'
-    yield f'{names.RUN_GOAL}{{run_id="1",metric="{names.VAL_ACCURACY}"}} 97'
+    yield f'{names.RUN_TARGET}{{run_id="1",metric="{names.VAL_ACCURACY}"}} 97'
     yield f'{names.RUN_STATE}{{run_id="1",state="STARTED"}} 1'
     for number in range(WORKERS):
         yield f'{names.POD_INFO}{{pod="w{number}",phase="Running",node="n{number % 20}"}} 1'

@@ -1,4 +1,4 @@
-"""Annotations: the start, goal and end of runs on the time axis of graphs."""
+"""Annotations: the start, target and end of runs on the time axis of graphs."""
 
 from typing import Final
 
@@ -15,7 +15,7 @@ _STEP: Final = "2s"
 # Events of a run by their name in metrics: title of the annotation, verb, and colour.
 _EVENTS: Final = {
     "started": ("Run started", "started", BLUE),
-    "goal_reached": ("Target reached", "reached its target", GREEN),
+    "target_reached": ("Target reached", "reached its target", GREEN),
     "finished": ("Run ended", "ended", GREY),
 }
 _BUILT_IN: Final = AnnotationQuery(
@@ -30,7 +30,7 @@ _BUILT_IN: Final = AnnotationQuery(
 
 
 def run_events(runs: str) -> list[AnnotationQuery]:
-    """Mark start, goal and end of the runs that match the label selector ``runs``.
+    """Mark start, target and end of the runs that match the label selector ``runs``.
 
     The marks have no switch, because switches would take a row of the page. If ``runs`` is empty,
     the marks of all runs would cover a graph, so they have a switch that is off by default.

@@ -56,9 +56,9 @@ class Board:
     links: Sequence[DashboardLink] = ()
     """Links in addition to those to the other dashboards."""
     annotations: Sequence[AnnotationQuery] = ()
-    """Annotations in addition to the start, goal and end of runs."""
+    """Annotations in addition to the start, target and end of runs."""
     runs: str = ""
-    """Label selector of the runs whose start, goal and end are marked; empty: all, on request."""
+    """Label selector of the runs whose start, target and end are marked; empty: all, on request."""
 
     def to_json(self) -> str:
         """Return the dashboard as deterministic JSON."""

@@ -153,7 +153,7 @@ RUN_COLOURS: Final[Overrides] = {
 
 
 def dashed(colour: str) -> dict[str, object]:
-    """Return the properties of a reference line, such as the goal."""
+    """Return the properties of a reference line, such as the target."""
     return fixed(colour) | {
         "custom.lineStyle": common.LineStyle(fill="dash", dash=[10, 10]),
         "custom.fillOpacity": 0,
@@ -166,7 +166,7 @@ def dashed(colour: str) -> dict[str, object]:
 CURVE_COLOURS: Final[Overrides] = {
     "training": fixed(palette.TRAINING),
     "validation": fixed(palette.VALIDATION),
-    "goal": dashed(palette.GOAL),
+    "target": dashed(palette.TARGET),
 }
 
 

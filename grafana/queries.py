@@ -150,7 +150,7 @@ def named(runs: str) -> str:
 
 
 def moment(event: str, runs: str = "") -> str:
-    """Return when runs were created, started, finished or reached their goal.
+    """Return when runs were created, started, finished or reached their target.
 
     ``runs`` is a selector such as ``{run_id="$run_id"}``; all runs if empty.
     """
@@ -164,17 +164,17 @@ def duration(runs: str = "") -> str:
     return f"{ended} - on (run_id) {started}"
 
 
-def progress(value: str, goal: str, reached: str) -> str:
-    """Compute how near each run is to its goal, from 0 to 1.
+def progress(value: str, target: str, reached: str) -> str:
+    """Compute how near each run is to its target, from 0 to 1.
 
-    ``value`` and ``goal`` have the labels ``run_id`` and ``metric``. Until the goal is ``reached``,
+    ``value`` and ``target`` have the labels ``run_id`` and ``metric``. Until the target is ``reached``,
     it is above the value if higher is better, and below it if lower is better. So the smaller of
     both ratios is the progress.
     """
     return (
         f"max by (run_id) ({reached} * 0 + 1)"
-        f" or max by (run_id) ((({value}) / on (run_id, metric) ({goal})) <= 1)"
-        f" or max by (run_id) (({goal}) / on (run_id, metric) ({value}))"
+        f" or max by (run_id) ((({value}) / on (run_id, metric) ({target})) <= 1)"
+        f" or max by (run_id) (({target}) / on (run_id, metric) ({value}))"
     )
 
 

@@ -50,7 +50,7 @@ EFFICIENCY: Final = thresholds(RED, {0.5: YELLOW, 0.8: GREEN})
 # The alert MLBenchWorkerLost fires after 15 s; the master gives up a worker after 30 s.
 HEARTBEAT_AGE: Final = thresholds(GREEN, {5: YELLOW, 15: RED})
 PROGRESS_AGE: Final = thresholds(GREEN, {10: YELLOW, 30: RED})
-GOAL_PROGRESS: Final = thresholds(ORANGE, {0.9: YELLOW, 1: GREEN})
+TARGET_PROGRESS: Final = thresholds(ORANGE, {0.9: YELLOW, 1: GREEN})
 
 
 def value_map(meanings: Mapping[str, tuple[str, str]]) -> list[ValueMapping]:

@@ -75,7 +75,7 @@ def _step(folder: Path, added: Mapping[str, str]) -> float:
     """Return the seconds of the median step of an epoch, as rank 0 records its training time."""
     metrics, port = folder / "metrics.jsonl", free_port()
     metrics.unlink(missing_ok=True)
-    options = ("--goal", "100", "--epochs", "1")
+    options = ("--target", "100", "--epochs", "1")
     ranks = []
     for rank in range(2):
         environ = {

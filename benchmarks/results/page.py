@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from benchmarks.results.parts import Block, of_report, to_goals
+from benchmarks.results.parts import Block, of_report, to_targets
 from benchmarks.results.sections import SECTIONS, Section
 from benchmarks.results.sets import Bench, Measured, read
 from mlbench.contract import palette
@@ -72,8 +72,8 @@ def _section(section: Section, sets: Mapping[Bench, Measured], pictures: Path) -
         yield from _set(sets[bench])
         yield from _blocks(of_report(sets[bench], section.report), bench.name, pictures)
     measured = [sets[bench] for bench in section.sets if bench in sets]
-    if measured and section.goals:
-        yield from _blocks([to_goals(measured, section)], section.key, pictures)
+    if measured and section.targets:
+        yield from _blocks([to_targets(measured, section)], section.key, pictures)
 
 
 def _set(measured: Measured) -> Iterator[str]:

@@ -22,24 +22,24 @@ def of_report(measured: Measured, titles: Sequence[str]) -> Iterator[Block]:
         yield from (block for block in drawn if block.title.startswith(title))
 
 
-def to_goals(measured: Sequence[Measured], section: Section) -> Table:
-    """Make a table of epochs and training times to several goals, beside what was published."""
+def to_targets(measured: Sequence[Measured], section: Section) -> Table:
+    """Make a table of epochs and training times to several targets, beside what was published."""
     rows: list[list[tables.Cell]] = []
-    for value in section.goals:
+    for value in section.targets:
         for each in measured:
             target = next(result.target for result in each.comparison.results if result.target)
             compared = each.judged_by(replace(target, value=value))
             order = figures.pairs(each.run_set.order.get("args", {}))
-            rows += [_to_goal(value, group, order, compared) for group in compared.groups]
+            rows += [_to_target(value, group, order, compared) for group in compared.groups]
         for time in section.published:
-            if time.goal == value:
+            if time.target == value:
                 rows.append([f"{value:g} %", time.who, *[None] * 4, time.seconds, None, None])
     note = (
         "Training time, evaluation left out. From, to: where the mean is with 95 % confidence. "
         + section.source
     )
     headings = (
-        Heading("goal"),
+        Heading("target"),
         Heading("who", is_figure=False),
         Heading("reached"),
         *(Heading(text, unit) for unit in ("epochs", "s") for text in ("mean", "from", "to")),
@@ -49,7 +49,7 @@ def to_goals(measured: Sequence[Measured], section: Section) -> Table:
     return Table("Epochs and time to accuracy", note, headings, cells)
 
 
-def _to_goal(value: float, group: Group, order: str, compared: Comparison) -> list[tables.Cell]:
+def _to_target(value: float, group: Group, order: str, compared: Comparison) -> list[tables.Cell]:
     times = [each.time_to_accuracy for each in compared.results if each.run_id in group.run_ids]
     epochs = of_figures(time.epochs if time else None for time in times)
     reached = f"{group.reached}/{len(group.run_ids)}"

@@ -10,11 +10,11 @@ from benchmarks.results.sets import Bench
 
 @dataclass(frozen=True)
 class Published:
-    """A time to a goal that others have measured and published."""
+    """A time to a target that others have measured and published."""
 
     who: str
     """With the number of workers, and what they had."""
-    goal: float
+    target: float
     seconds: float
 
 
@@ -30,7 +30,7 @@ class Section:
     sets: tuple[Bench, ...]
     report: tuple[str, ...]
     """Titles of the tables and plots of a report, or beginnings of such: shown of each set."""
-    goals: tuple[float, ...] = ()
+    targets: tuple[float, ...] = ()
     """To which epochs and times are shown at the end, those of all sets together."""
     published: tuple[Published, ...] = ()
     """What is shown beside them."""

@@ -8,7 +8,7 @@ from typing import Any
 from mlbench.archive import RUN, SUFFIX, ArchiveError, bundle, opened
 from mlbench.contract import records
 from mlbench.contract.comparisons import Comparison
-from mlbench.contract.records import Goal, Manifest, RunSet
+from mlbench.contract.records import Manifest, RunSet, Target
 from mlbench.evaluation.inputs import Criteria
 from mlbench.evaluation.verification import compare_files
 
@@ -38,15 +38,15 @@ class Measured:
 
     run_set: RunSet
     comparison: Comparison
-    """Of the runs that count, by their own goals."""
+    """Of the runs that count, by their own targets."""
     runs: tuple[records.Run, ...]
     manifests: tuple[Manifest, ...]
     file: Path
     """The archives of all of them in one, as it is published."""
 
-    def judged_by(self, goal: Goal) -> Comparison:
-        """Return the comparison by another goal."""
-        return compare_files([self.file], Criteria(target=goal))[0]
+    def judged_by(self, target: Target) -> Comparison:
+        """Return the comparison by another target."""
+        return compare_files([self.file], Criteria(target=target))[0]
 
 
 def read(bench: Bench, file: Path) -> Measured:

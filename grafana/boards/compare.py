@@ -91,9 +91,9 @@ _WORKERS = _of_runs("mlbench_run_workers")
 _THROUGHPUT = _or_so_far(
     _of_results(names.RUN_SAMPLES_PER_SECOND), _of_runs("run:mlbench_run_throughput:mean")
 )
-_TIME_TO_GOAL = _of_results(names.RUN_TIME_TO_GOAL)
+_TIME_TO_TARGET = _of_results(names.RUN_TIME_TO_TARGET)
 _STARTED = _of_runs("mlbench_run_started_timestamp_seconds")
-_REACHED = _of_runs("mlbench_run_goal_reached_timestamp_seconds")
+_REACHED = _of_runs("mlbench_run_target_reached_timestamp_seconds")
 
 # Baseline: for each benchmark, the chosen runs with the fewest workers. A benchmark whose runs all
 # have the same number of workers has no baseline.
@@ -105,12 +105,14 @@ def _baseline_of(expr: str) -> str:
     return f"avg by (benchmark) ({expr} and on (run_id) ({_BASELINE}))"
 
 
-# A dashed line for each goal of a benchmark, from the start to the end of the longest run.
-_GOAL = _of_runs("mlbench_run_goal", ',metric="$metric"')
-_GOAL_OF_RUN = f'{_GOAL} * on (run_id) group_left (goal) count_values by (run_id) ("goal", {_GOAL})'
-_GOALS = (
-    f"label_join({called('line', 'goal', f'max by (benchmark, goal) ({_GOAL_OF_RUN})')},"
-    ' "run", " ", "line", "goal", "benchmark")'
+# A dashed line for each target of a benchmark, from the start to the end of the longest run.
+_TARGET = _of_runs("mlbench_run_target", ',metric="$metric"')
+_TARGET_OF_RUN = (
+    f'{_TARGET} * on (run_id) group_left (target) count_values by (run_id) ("target", {_TARGET})'
+)
+_TARGETS = (
+    f"label_join({called('line', 'target', f'max by (benchmark, target) ({_TARGET_OF_RUN})')},"
+    ' "run", " ", "line", "target", "benchmark")'
 )
 # A graph over something has no words of ours where there are no values: the legend says them.
 _NO_VALUES: Final = "No run records this metric and its training time"
@@ -125,7 +127,7 @@ def _at_both_ends(left: str, right: str) -> str:
     return " or ".join(called("run_id", end, expr) for end, expr in ends.items())
 
 
-_GOAL_ENDS = _at_both_ends(f"{_GOALS} * 0", f"{_GOALS} * 0 + scalar(max({latest(_CLOCK)}))")
+_TARGET_ENDS = _at_both_ends(f"{_TARGETS} * 0", f"{_TARGETS} * 0 + scalar(max({latest(_CLOCK)}))")
 
 
 def _or_nothing(expr: str) -> str:
@@ -144,7 +146,7 @@ def _if_values(expr: str) -> str:
 _IDEAL = f"({_WORKERS}) / on (benchmark) group_left () {_FEWEST}"
 _SPEEDUP = f"({_THROUGHPUT}) / on (benchmark) group_left () {_baseline_of(_THROUGHPUT)}"
 _EFFICIENCY = f"({_SPEEDUP}) / ({_IDEAL})"
-_SOONER = f"{_baseline_of(_TIME_TO_GOAL)} / on (benchmark) group_right () ({_TIME_TO_GOAL})"
+_SOONER = f"{_baseline_of(_TIME_TO_TARGET)} / on (benchmark) group_right () ({_TIME_TO_TARGET})"
 
 # Reasons why an efficiency may not be due to the number of workers. The page has more.
 _DISTURBED = _of_runs("mlbench_run_disturbed")
@@ -189,9 +191,9 @@ def _more(expr: str) -> str:
     return by("run_id", f"({expr}) unless on (run_id) ({_BASELINE})")
 
 
-_GOAL_METRICS = f"count by (metric) ({latest(f'mlbench_run_goal{{{_RUNS}}}')})"
+_TARGET_METRICS = f"count by (metric) ({latest(f'mlbench_run_target{{{_RUNS}}}')})"
 _RESULTS = f"mlbench_run_metric{{{_RUNS},{_IS_RESULT}}}"
-_METRICS = f"{_GOAL_METRICS} or count by (metric) ({latest(_RESULTS)}) * 0"
+_METRICS = f"{_TARGET_METRICS} or count by (metric) ({latest(_RESULTS)}) * 0"
 
 LEARNING: Final = (
     against(
@@ -200,9 +202,9 @@ LEARNING: Final = (
         "recorded without a training time, for example by a client that posts, are only on the "
         "web page, linked above.",
         samples_kept("value", _RANK_0, _OF_RESULT),
-        column("goal", _if_values(_or_nothing(_at_both_ends(_GOALS, _GOALS)))),
+        column("target", _if_values(_or_nothing(_at_both_ends(_TARGETS, _TARGETS)))),
         samples_kept("clock", _RANK_0, _OF_CLOCK),
-        column("ends", _if_values(_or_nothing(_GOAL_ENDS))),
+        column("ends", _if_values(_or_nothing(_TARGET_ENDS))),
         column("named", _STARTED),
         x="training time",
         unit="short",
@@ -211,14 +213,14 @@ LEARNING: Final = (
         height=11,
         data_points=10_000,
         points=VisibilityMode.ALWAYS,
-        transformations=over_clock(("value", "goal"), ("clock", "ends"), "run", "training time"),
-        overrides={**RUN_COLOURS, "/^goal/": dashed(palette.GOAL), **_WORDS},
+        transformations=over_clock(("value", "target"), ("clock", "ends"), "run", "training time"),
+        overrides={**RUN_COLOURS, "/^target/": dashed(palette.TARGET), **_WORDS},
     ),
     ranking(
         "Time to target (training)",
         "Training time until each run reached its target, evaluation excluded. Lower is better. "
         "Runs that have not reached the target are missing.",
-        _grouped(_TIME_TO_GOAL),
+        _grouped(_TIME_TO_TARGET),
         name="bar",
         unit="suffix: s",
         height=11,
@@ -317,7 +319,7 @@ TABLE: Final = rows(
     column("speedup", _more(_SPEEDUP)),
     column("efficiency", f"{_more(_EFFICIENCY)} unless on (run_id) ({_DOUBTS})"),
     column("doubt", f"{_DOUBTS} unless on (run_id) ({_BASELINE})"),
-    column("time_to_goal", by("run_id", _TIME_TO_GOAL)),
+    column("time_to_target", by("run_id", _TIME_TO_TARGET)),
     column("sooner", _more(_SOONER)),
     column("result", by("run_id", newest_kept(_RANK_0, _OF_RESULT))),
     column("throughput", by("run_id", _THROUGHPUT)),
@@ -328,7 +330,7 @@ TABLE: Final = rows(
         Column("run", width=215, links=(links.RUN_OF_ROW,)),
         Column("workers", unit="none", decimals=0, width=95),
         Column("throughput", "samples/s", unit="locale", decimals=0, width=85),
-        Column("time_to_goal", "time to target", unit="suffix: s", width=105),
+        Column("time_to_target", "time to target", unit="suffix: s", width=105),
         Column("sooner", unit="none", decimals=2, width=75),
         Column("speedup", "speed-up", unit="none", decimals=2, width=80),
         share("efficiency", width=85, colours=thresholds.EFFICIENCY),

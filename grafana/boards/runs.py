@@ -69,20 +69,20 @@ def _result(figure: str, so_far: str, labels: str = "run_id") -> str:
 
 
 _ANY_RUN: Final = 'run_id!=""'
-_OF_GOALS: Final = 'metric=~"$goals"'
-_GOAL = by("run_id, metric", latest('mlbench_run_goal{metric=~"$goals"}'))
+_OF_TARGETS: Final = 'metric=~"$targets"'
+_TARGET = by("run_id, metric", latest('mlbench_run_target{metric=~"$targets"}'))
 _NEWEST = (
-    by("run_id, metric", newest_kept(_ANY_RUN, _OF_GOALS)) + f" and on (run_id, metric) {_GOAL}"
+    by("run_id, metric", newest_kept(_ANY_RUN, _OF_TARGETS)) + f" and on (run_id, metric) {_TARGET}"
 )
-_PROGRESS = progress(_NEWEST, _GOAL, moment("goal_reached"))
-_IN_STEP = f"{kept_in_step(_ANY_RUN, _OF_GOALS)}[$__interval:$__interval] offset -$__interval"
+_PROGRESS = progress(_NEWEST, _TARGET, moment("target_reached"))
+_IN_STEP = f"{kept_in_step(_ANY_RUN, _OF_TARGETS)}[$__interval:$__interval] offset -$__interval"
 _VALUE = by("run_id, metric", f"last_over_time({_IN_STEP})")
-# 1 is the goal, whether higher or lower is better.
+# 1 is the target, whether higher or lower is better.
 _SHARE = " or ".join(
     f"clamp_max({left} / on (run_id, metric) {right}, 1)"
     for left, right in (
-        (_VALUE, by("run_id, metric", ever('mlbench_run_goal{better="higher"}'))),
-        (by("run_id, metric", ever('mlbench_run_goal{better="lower"}')), _VALUE),
+        (_VALUE, by("run_id, metric", ever('mlbench_run_target{better="higher"}'))),
+        (by("run_id, metric", ever('mlbench_run_target{better="lower"}')), _VALUE),
     )
 )
 _BEST = _result(names.RUN_BEST_VALUE, _NEWEST, "run_id, metric")
@@ -104,8 +104,8 @@ ALL: Final = rows(
     column("info", or_none(_info(_CHOSEN), "run", "No run in this time range")),
     column("states", f"({state_or_outcome('')}) and on (run_id) {_CHOSEN}"),
     column("result", _shown(_BEST, "run_id, metric")),
-    column("goal", _shown(_GOAL, "run_id, metric")),
-    column("time_to_goal", _shown(of_result(names.RUN_TIME_TO_GOAL))),
+    column("target", _shown(_TARGET, "run_id, metric")),
+    column("time_to_target", _shown(of_result(names.RUN_TIME_TO_TARGET))),
     column("throughput", _shown(_THROUGHPUT)),
     column("contention", _shown(_WAITED)),
     column("disturbed", _shown(of_result(names.RUN_DISTURBED))),
@@ -120,8 +120,8 @@ ALL: Final = rows(
         Column("run", links=(links.RUN_OF_ROW,)),
         Column("state", width=95, mappings=thresholds.RUN_STATE),
         Column("result", unit="short", width=60),
-        Column("goal", unit="short", width=50),
-        Column("time_to_goal", "time to target", unit="suffix: s", width=105),
+        Column("target", unit="short", width=50),
+        Column("time_to_target", "time to target", unit="suffix: s", width=105),
         Column("throughput", "samples/s", unit="locale", decimals=0, width=85),
         share("contention", "CPU contention", width=90, colours=thresholds.DISTURBED),
         Column("disturbed", unit="none", width=80, mappings=thresholds.IS_DISTURBED),
@@ -158,7 +158,7 @@ NOW: Final = (
         "Newest value of the active run as a share of its target. 100 %: target reached.",
         value(_step_of_active(f"({_PROGRESS})"), "run {{run_id}}"),
         unit="percentunit",
-        colours=thresholds.GOAL_PROGRESS,
+        colours=thresholds.TARGET_PROGRESS,
         mappings=(_NO_STEP,),
         no_value="No run is active",
     ),
@@ -237,9 +237,9 @@ BOARD: Final = Board(
     variables=(
         variables.benchmarks("Benchmarks of the listed runs."),
         variables.query(
-            "goals",
+            "targets",
             "Target metrics",
-            "label_values(mlbench_run_goal, metric)",
+            "label_values(mlbench_run_target, metric)",
             multi=True,
             hidden=True,
         ),

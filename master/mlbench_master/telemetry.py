@@ -178,10 +178,10 @@ def _runs(runs: Sequence[Run]) -> Iterator[Metric]:
         [((str(r.id), state), r.state == state) for r in runs for state in get_args(RunState)],
     )
     yield _gauge(
-        names.RUN_GOAL,
-        "Goal of the run.",
+        names.RUN_TARGET,
+        "Target of the run.",
         ("run_id", "metric", "better"),
-        [(_goal_labels(r), r.goal["value"]) for r in runs if r.goal],
+        [(_target_labels(r), r.target["value"]) for r in runs if r.target],
     )
     yield _gauge(
         names.RUN_FAILURE,
@@ -200,8 +200,16 @@ def _runs(runs: Sequence[Run]) -> Iterator[Metric]:
         (names.RUN_CREATED, "When the run was submitted.", lambda r: r.created_at),
         (names.RUN_STARTED, "When the run got its workers.", lambda r: r.started_at),
         (names.RUN_FINISHED, "When the run ended.", lambda r: r.finished_at),
-        (names.RUN_GOAL_REACHED, "When the goal was first reached.", lambda r: r.goal_reached_at),
-        (names.RUN_TIME_TO_GOAL, "Training time to the goal.", lambda r: r.goal_train_seconds),
+        (
+            names.RUN_TARGET_REACHED,
+            "When the target was first reached.",
+            lambda r: r.target_reached_at,
+        ),
+        (
+            names.RUN_TIME_TO_TARGET,
+            "Training time to the target.",
+            lambda r: r.target_train_seconds,
+        ),
         (names.RUN_WORKERS, "Workers of the run.", lambda r: r.num_workers),
         (names.RUN_WORLD_SIZE, "Processes of the run, each with a rank.", lambda r: r.world_size),
         (names.RUN_CPUS, "Requested cores of each worker.", lambda r: r.num_cpus),
@@ -242,14 +250,14 @@ def _figures(runs: Mapping[str, SummaryMetrics]) -> Iterator[Metric]:
         (names.RUN_STRAGGLER, straggler, "rank", "late_rank", "without_late"),
         (
             names.RUN_BEST_VALUE,
-            "Best value of the goal's metric.",
+            "Best value of the target's metric.",
             "metric",
             "metric",
             "best_value",
         ),
         (
             names.RUN_LAST_VALUE,
-            "Last value of the goal's metric.",
+            "Last value of the target's metric.",
             "metric",
             "metric",
             "last_value",
@@ -266,9 +274,9 @@ def _figures(runs: Mapping[str, SummaryMetrics]) -> Iterator[Metric]:
     yield _gauge(names.RUN_GOODPUT, help_text, ("run_id", "bucket"), buckets)
 
 
-def _goal_labels(run: Run) -> tuple[str, str, str]:
-    better = "lower" if run.goal["lower_is_better"] else "higher"
-    return str(run.id), run.goal["metric"], better
+def _target_labels(run: Run) -> tuple[str, str, str]:
+    better = "lower" if run.target["lower_is_better"] else "higher"
+    return str(run.id), run.target["metric"], better
 
 
 def _failure(run: Run) -> str:

@@ -8,7 +8,7 @@ from typing import get_args
 from mlbench.benchmarks import tasks
 from mlbench.benchmarks.options import Options, describe
 from mlbench.benchmarks.task_options import Backend, TrainingOptions
-from mlbench.contract.records import Goal
+from mlbench.contract.records import Target
 from mlbench.contract.reported_settings import Setting
 
 Rules = Mapping[str, tuple[Setting, ...]]
@@ -50,27 +50,27 @@ class Benchmark:
         return {name: allowed for name, allowed in rules if settings.get(name) not in allowed}
 
     @property
-    def goal(self) -> Goal | None:
+    def target(self) -> Target | None:
         """Default target; None for a benchmark without a target."""
-        return self._goal(0)
+        return self._target(0)
 
     @property
-    def light_goal(self) -> Goal | None:
+    def light_target(self) -> Target | None:
         """Target of a run with ``light_target``; None for a benchmark without a light target."""
-        return self._goal(1)
+        return self._target(1)
 
     @property
     def light_args(self) -> Mapping[str, str]:
         """Arguments that select the light target; empty for a benchmark without one."""
-        return {"goal": f"{self.light_goal.value:g}"} if self.light_goal else {}
+        return {"goal": f"{self.light_target.value:g}"} if self.light_target else {}
 
-    def _goal(self, position: int) -> Goal | None:
+    def _target(self, position: int) -> Target | None:
         """Return the target at a position among the allowed ones; None if there is none."""
         values = self.rules.get("goal", ())[position : position + 1]
         if not values or not isinstance(values[0], float):
             return None
         assert issubclass(self.options, TrainingOptions)
-        return Goal(self.options.goal_metric, values[0], self.options.lower_is_better)
+        return Target(self.options.goal_metric, values[0], self.options.lower_is_better)
 
     @property
     def seeded(self) -> bool:
@@ -149,7 +149,7 @@ BENCHMARKS = {
             tasks.LinearOptions,
             "Linear learning: linear regression with an L2 penalty on data in LIBSVM's format.",
             args={"model": "ridge"},
-            facts={"goal": (None,)},  # it trains all the epochs
+            facts={"target": (None,)},  # it trains all the epochs
         ),
         Benchmark(
             "linear-svm",

@@ -31,7 +31,7 @@ from mlbench.contract.comparisons import Comparison
 from mlbench.contract.distribution import how_to_install
 from mlbench.contract.records import Manifest
 from mlbench.evaluation import sandbox
-from mlbench.evaluation.inputs import Criteria, read_goal
+from mlbench.evaluation.inputs import Criteria, read_target
 from mlbench.report import formats, tables
 from mlbench.report.statement import facts, lists, subtitle, title
 
@@ -59,10 +59,10 @@ def compare(
             metavar="RUN", help="Ids or names of runs, or archives of runs or benchmark sets."
         ),
     ],
-    goal: Annotated[
+    target: Annotated[
         str | None,
         typer.Option(
-            metavar="GOAL",
+            metavar="TARGET",
             help="Target to compare by: 'METRIC>=VALUE' or 'METRIC<=VALUE'.",
             show_default="the targets of the runs",
         ),
@@ -89,24 +89,26 @@ def compare(
                 "RUN: cannot compare files with runs of a master. Export the runs first."
             )
         try:
-            criteria = Criteria(read_goal(goal) if goal else None, after, price)
+            criteria = Criteria(read_target(target) if target else None, after, price)
             comparison, manifest = sandbox.compare(archives, criteria)
         except ValueError as error:
-            raise UsageError(f"--goal: {error}") from None
-        _warn_of_goal(goal, comparison)
+            raise UsageError(f"--target: {error}") from None
+        _warn_of_target(target, comparison)
         write_and_show(lambda _: manifest, comparison, files, as_json=json)
         return
     with connected() as client:
         ids = [find_run(client, run).id for run in wanted]
-        comparison = client.compare(ids, goal=goal, after_seconds=after, price=price).result().value
-        _warn_of_goal(goal, comparison)
+        comparison = (
+            client.compare(ids, target=target, after_seconds=after, price=price).result().value
+        )
+        _warn_of_target(target, comparison)
         write_and_show(manifests_of(client), comparison, files, as_json=json)
 
 
-def _warn_of_goal(goal: str | None, comparison: Comparison) -> None:
+def _warn_of_target(asked: str | None, comparison: Comparison) -> None:
     target = comparison.results[0].target
-    if goal and target and all(result.best_value is None for result in comparison.results):
-        warn(f"--goal: no run has recorded {target.metric}")
+    if asked and target and all(result.best_value is None for result in comparison.results):
+        warn(f"--target: no run has recorded {target.metric}")
 
 
 def manifests_of(client: ApiClient) -> Callable[[int], Manifest]:

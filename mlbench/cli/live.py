@@ -85,7 +85,7 @@ def progress(run: Run, series: Series, now: datetime) -> Progress:
     return Progress(
         epoch=None if epoch is None or not math.isfinite(epoch) else round(epoch),
         loss=loss,
-        accuracy=first_rank(run.goal.metric if run.goal else None),
+        accuracy=first_rank(run.target.metric if run.target else None),
         samples_per_second=samples * len(train_seconds) / sum(train_seconds) if measured else None,
         seconds=(now - began).total_seconds(),
     )
@@ -182,9 +182,9 @@ def _draw(run: Run, now: Progress, spinner: Spinner) -> RenderableType:
     spinner.update(text=f"run {run.id} ({run.title}) on {workers}: {_phase(run, now)}")
     table = Table.grid(padding=(0, 2))
     table.add_row(*_cells(run, now))
-    if run.goal is None or now.accuracy is None or run.goal.lower_is_better:
+    if run.target is None or now.accuracy is None or run.target.lower_is_better:
         return Group(spinner, table)
-    return Group(spinner, table, ProgressBar(run.goal.value, now.accuracy, width=24))
+    return Group(spinner, table, ProgressBar(run.target.value, now.accuracy, width=24))
 
 
 def _alert_line(alert: Alert) -> str:
@@ -207,9 +207,9 @@ def _cells(run: Run, now: Progress) -> list[str]:
     cells = [f"epoch {'-' if now.epoch is None else now.epoch}"]
     if now.loss is not None:
         cells.append(f"loss {now.loss:.4f}")
-    if run.goal:
+    if run.target:
         cells.append(
-            f"{run.goal.metric} {figures.number(now.accuracy)} (target {run.goal.value:g})"
+            f"{run.target.metric} {figures.number(now.accuracy)} (target {run.target.value:g})"
         )
     if now.samples_per_second is not None:
         cells.append(figures.throughput(now.samples_per_second, run.settings))

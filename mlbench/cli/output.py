@@ -105,8 +105,8 @@ def show_result(
         out.print(_goodput_table(result.goodput, 0.05 if brief else 0.0))
     # The target metric of own code, or else the loss, or else any metric.
     metric = names.loss_among(metrics) or next(iter(metrics), None)
-    if run.goal and not run.benchmark and run.goal.metric in metrics:
-        metric = run.goal.metric
+    if run.target and not run.benchmark and run.target.metric in metrics:
+        metric = run.target.metric
     _show_links(run, connection, metric, brief=brief)
 
 
@@ -184,7 +184,7 @@ def _facts(run: Run, result: "Result") -> Iterator[tuple[str, str | Text]]:
         text = figures.pairs(in_use(run.settings)).replace("\n", " ")
         yield "Settings", Text(text, no_wrap=True, overflow="ellipsis")
     if result.target:
-        yield "Target", figures.goal(result.target)
+        yield "Target", figures.target(result.target)
         yield from _times_to_target(result)
     if (last := result.last_value) is not None:
         best = result.best_value

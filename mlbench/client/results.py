@@ -72,7 +72,7 @@ class ResultCalls(Calls):
         self,
         run_id: int | str,
         *,
-        goal: str | None = None,
+        target: str | None = None,
         after_seconds: float | None = None,
         price: float | None = None,
     ) -> "Future[Answer[Result]]":
@@ -80,13 +80,13 @@ class ResultCalls(Calls):
 
         Args:
             run_id: the run.
-            goal: replaces the run's own goal, e.g. ``"val_loss<=0.1"`` or ``"acc>=97"``.
+            target: replaces the run's own target, e.g. ``"val_loss<=0.1"`` or ``"acc>=97"``.
             after_seconds: the time of accuracy after time, instead of the run's deadline or 2 h.
             price: of a worker-second, in any currency.
         """
         from mlbench.contract.results import Result  # noqa: PLC0415 - its classes take a while to make
 
-        params = given(goal=goal, after=after_seconds, price=price)
+        params = given(target=target, after=after_seconds, price=price)
         return self._get(path_of("runs", run_id, "result"), to_record(Result), params)
 
     def get_goodput(self, run_id: int | str) -> "Future[Answer[Goodput]]":
@@ -99,7 +99,7 @@ class ResultCalls(Calls):
         self,
         run_ids: Sequence[int | str],
         *,
-        goal: str | None = None,
+        target: str | None = None,
         after_seconds: float | None = None,
         price: float | None = None,
     ) -> "Future[Answer[Comparison]]":
@@ -110,5 +110,5 @@ class ResultCalls(Calls):
         from mlbench.contract.comparisons import Comparison  # noqa: PLC0415 - its classes take a while to make
 
         runs = ",".join(map(str, run_ids))
-        params = given(runs=runs, goal=goal, after=after_seconds, price=price)
+        params = given(runs=runs, target=target, after=after_seconds, price=price)
         return self._get("/api/compare/", to_record(Comparison), params)

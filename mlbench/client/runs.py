@@ -139,7 +139,7 @@ class RunCalls(Calls):
             run_all_nodes: with ``custom_backend``, run the command on every worker, not only on
                 rank 0.
             gpu_enabled: give the workers GPUs.
-            light_target: aim for the easier goal.
+            light_target: aim for the easier target.
             options: ``benchmark``, ``seed``, ``queue`` and others: see ``RunOptions``.
 
         Raises:

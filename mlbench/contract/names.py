@@ -253,9 +253,9 @@ RUN_AUTOPSY: Final = "mlbench_run_autopsy_timestamp_seconds"  # {run_id, verdict
 RUN_CREATED: Final = "mlbench_run_created_timestamp_seconds"
 RUN_STARTED: Final = "mlbench_run_started_timestamp_seconds"
 RUN_FINISHED: Final = "mlbench_run_finished_timestamp_seconds"
-RUN_GOAL: Final = "mlbench_run_goal"  # {run_id, metric, better: higher or lower}
-RUN_GOAL_REACHED: Final = "mlbench_run_goal_reached_timestamp_seconds"
-RUN_TIME_TO_GOAL: Final = "mlbench_run_time_to_goal_seconds"  # training time without evaluation
+RUN_TARGET: Final = "mlbench_run_target"  # {run_id, metric, better: higher or lower}
+RUN_TARGET_REACHED: Final = "mlbench_run_target_reached_timestamp_seconds"
+RUN_TIME_TO_TARGET: Final = "mlbench_run_time_to_target_seconds"  # training time without evaluation
 # Results of runs that have ended. All have the label run_id; ratios are from 0 to 1.
 RUN_OUTCOME: Final = "mlbench_run_outcome"  # {outcome}: 1 for the outcome of the run
 RUN_TRAINING_SECONDS: Final = "mlbench_run_training_seconds"

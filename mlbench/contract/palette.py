@@ -33,7 +33,7 @@ SERIES: Final = (
 
 TRAINING: Final = SERIES[0]
 VALIDATION: Final = SERIES[1]
-GOAL: Final = GREEN
+TARGET: Final = GREEN
 
 RUN_STATE: Final[Mapping[RunState, str]] = {
     "INITIALIZED": GREY,

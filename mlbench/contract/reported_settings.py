@@ -56,6 +56,6 @@ def is_plain(text: str) -> bool:
     return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
 
 
-def reaches(value: float, goal: float, *, lower_is_better: bool) -> bool:
+def reaches(value: float, target: float, *, lower_is_better: bool) -> bool:
     """Check that a value is as good as the target or better; NaN and infinities never are."""
-    return isfinite(value) and (value <= goal if lower_is_better else value >= goal)
+    return isfinite(value) and (value <= target if lower_is_better else value >= target)

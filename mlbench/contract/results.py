@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from mlbench.contract.names import Bucket
-from mlbench.contract.records import Division, Goal, Interference, Outcome, Record
+from mlbench.contract.records import Division, Interference, Outcome, Record, Target
 
 DEFAULT_AFTER_SECONDS = 7200.0
 """Time limit for "accuracy after time" of a run without a deadline: two hours, as in MLBench."""
@@ -254,7 +254,7 @@ class Result(Record):
     """``closed`` for a benchmark with its fixed rules, ``open`` for your own code."""
     rule_violations: tuple[str, ...]
     """Rule violations of a run in the closed division, a sentence each."""
-    target: Goal | None
+    target: Target | None
     """Target of the run; None without a target."""
     time_to_accuracy: TimeToAccuracy | None
     """Time to target; None if the target was not reached, or without a target."""

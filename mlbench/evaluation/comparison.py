@@ -28,9 +28,9 @@ from mlbench.evaluation.goodput import failures_of, largest
 from mlbench.evaluation.run_attributes import (
     COMMAND,
     DATA,
-    GOAL,
     NUM_CPUS,
     SEED,
+    TARGET,
     Facts,
     are_comparable,
     find_differences,
@@ -85,8 +85,8 @@ def _differ(some: Facts, others: Facts) -> bool:
 
 
 def same_task(first: Configuration, config: Configuration) -> bool:
-    """Check if both groups learn the same data to the same goal; a speed-up requires it."""
-    known = {name: first.facts[name] for name in (GOAL, DATA) if name in first.facts}
+    """Check if both groups learn the same data to the same target; a speed-up requires it."""
+    known = {name: first.facts[name] for name in (TARGET, DATA) if name in first.facts}
     return not _differ(config.facts, known)
 
 
@@ -145,8 +145,8 @@ def _shape(config: Configuration, configs: Sequence[Configuration]) -> str:
 _SENTENCES: Mapping[Verdict, tuple[str, str, str]] = {
     "yes": (
         "These runs can be compared",
-        ": the same data, goal and batch size, as far as stated.",
-        "They have the same data, goal and batch size, as far as they state them.",
+        ": the same data, target and batch size, as far as stated.",
+        "They have the same data, target and batch size, as far as they state them.",
     ),
     "scaling": (
         "These runs can be compared, but not by their number of workers",
@@ -232,12 +232,12 @@ def _notes(comparison: Comparison) -> Iterator[str]:
 
 
 def _fastest(comparison: Comparison) -> Fastest | None:
-    """Return the group with the least time to the goal; None if not all have the same goal."""
+    """Return the group with the least time to the target; None if not all have the same target."""
     times = (group.training_seconds_to_accuracy for group in comparison.groups)
     means = {i: time.mean for i, time in enumerate(times) if time and time.mean}
     means = {i: mean for i, mean in means.items() if isfinite(mean)}
-    goals = {result.target for result in comparison.results if result.target}
-    if comparison.comparable == "no" or len(means) < 2 or len(goals) > 1:
+    targets = {result.target for result in comparison.results if result.target}
+    if comparison.comparable == "no" or len(means) < 2 or len(targets) > 1:
         return None
     fastest, *_, slowest = sorted(means, key=lambda i: means[i])
     return Fastest(fastest, slowest, means[slowest] / means[fastest])
@@ -355,9 +355,9 @@ def _pair(
     i: int,
     seeds: Mapping[int, str],
 ) -> Pair | None:
-    """Test a group's times to accuracy against its baseline's, or throughput if none has a goal.
+    """Test a group's times to accuracy against its baseline's, or throughput if none has a target.
 
-    None if it has no baseline with the same data and goal.
+    None if it has no baseline with the same data and target.
     """
     if baseline == i or not same_task(configs[baseline], configs[i]):
         return None

@@ -16,7 +16,7 @@ from mlbench.contract import names
 from mlbench.contract.limits import MAX_METRIC_NAME_LENGTH
 from mlbench.contract.masking import mask_command
 from mlbench.contract.names import PHASES, UNTRAINED, RunState
-from mlbench.contract.records import Goal, Interference, Record, ReportedMachine
+from mlbench.contract.records import Interference, Record, ReportedMachine, Target
 from mlbench.contract.reported_settings import Setting
 from mlbench.contract.results import RankInterference, RankResult
 from mlbench.contract.runspec import RunSpec
@@ -142,7 +142,7 @@ class RunRow(RunSpec, Record):
     started_at: float | None = None
     finished_at: float | None = None
     clock_set_seconds: float = 0.0
-    goal: Goal | None = None
+    target: Target | None = None
     settings: Mapping[str, Setting] | None = None
     """Settings that the task reported; None before it has."""
     stated_world_size: int | None = None
@@ -224,8 +224,8 @@ class RankRow(Record):
 class Criteria(Record):
     """Criteria by which runs are evaluated; None for a run's own."""
 
-    target: Goal | None = None
-    """Target; None for the goal of each run."""
+    target: Target | None = None
+    """Target; None for the target of each run."""
     after_seconds: float | None = None
     """Time of "accuracy after time" in seconds; None for each run's deadline, else two hours."""
     price: float | None = None
@@ -235,8 +235,8 @@ class Criteria(Record):
 OWN_CRITERIA = Criteria()
 
 
-def read_goal(text: str) -> Goal:
-    """Parse a goal such as ``val_loss<=0.1``; raise ValueError for other texts."""
+def read_target(text: str) -> Target:
+    """Parse a target such as ``val_loss<=0.1``; raise ValueError for other texts."""
     lower_is_better = text.rfind("<=") > text.rfind(">=")
     parts = text.rpartition("<=" if lower_is_better else ">=")
     metric, sign, value = (part.strip(" ") for part in parts)
@@ -247,7 +247,7 @@ def read_goal(text: str) -> Goal:
             "METRIC>=VALUE or METRIC<=VALUE with a finite number, such as val_loss<=0.1 "
             f"(not {text[:80]!r})"
         )
-    return Goal(metric, number, lower_is_better)
+    return Target(metric, number, lower_is_better)
 
 
 def read_finite(text: str) -> float | None:
@@ -279,7 +279,7 @@ _PARTS: Mapping[str, Sequence[str]] = {
 
 
 def _totals(part: str) -> Sequence[str]:
-    """Return the names under which a part's total is posted when the goal is reached."""
+    """Return the names under which a part's total is posted when the target is reached."""
     more = ("TotalCumulativeTrainTime",) if part == _BATCHES else ()
     return (f"global_cum_{part}", *more)
 
@@ -294,7 +294,7 @@ def add_totals(columns: Columns) -> Columns:
     """Return columns with the totals of ranks that MLBench's original tracker recorded.
 
     At the end of each epoch, each rank posts the seconds of its batches, in total and by step of a
-    batch. When the goal is reached, rank 0 posts the totals until then. Series that a rank recorded
+    batch. When the target is reached, rank 0 posts the totals until then. Series that a rank recorded
     under MLBench's own names stay as they are.
     """
     added: dict[SeriesKey, Column] = {}

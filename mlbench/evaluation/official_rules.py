@@ -298,7 +298,7 @@ def choose(seconds: Sequence[float], size: int = OFFICIAL_RUNS) -> Window:
 
 @dataclass(frozen=True)
 class Point:
-    """Epochs of the reference to the goal with a batch size."""
+    """Epochs of the reference to the target with a batch size."""
 
     batch_size: int
     mean: float
@@ -374,7 +374,7 @@ def _between(below: Point, above: Point, batch_size: int) -> Point:
 
 @dataclass(frozen=True)
 class Reference:
-    """Reference convergence points of a task and a goal, for runs with a batch size."""
+    """Reference convergence points of a task and a target, for runs with a batch size."""
 
     batch_size: int
     points: tuple[Point, ...]
@@ -382,7 +382,7 @@ class Reference:
     def judge(self, runs: Sequence[Result | None]) -> Convergence | None:
         """Compare the epochs of runs with the reference's; None for fewer than three runs.
 
-        A run that did not reach the goal, or is missing, took infinitely many.
+        A run that did not reach the target, or is missing, took infinitely many.
         """
         if len(runs) < 3:
             return None
@@ -393,7 +393,7 @@ class Reference:
         if not math.isfinite(epochs):
             return None
         point = find(self.points, self.batch_size)
-        text = f"they took {epochs:.3g} epochs to the goal with a batch of {self.batch_size}"
+        text = f"they took {epochs:.3g} epochs to the target with a batch of {self.batch_size}"
         if point is None:
             text += ", larger than any that the reference has"
             return Convergence(self.batch_size, epochs, None, None, False, 1.0, text)
@@ -415,7 +415,8 @@ def reference_of(run: Result, facts: Mapping[str, str]) -> Reference | None:
         Point.of(point["batch_size"], point["epochs"])
         for point in _points(run.benchmark)
         # The reference of a recipe does not apply to other settings.
-        if point["goal"] == run.target.value and point.get("settings", {}).items() <= facts.items()
+        if point["target"] == run.target.value
+        and point.get("settings", {}).items() <= facts.items()
     )
     return Reference(int(batch_size), points) if points else None
 
@@ -455,7 +456,7 @@ def score(
     chosen = [trial.run_id for trial in trials[window.first : window.first + OFFICIAL_RUNS]]
     if math.isinf(window.score):
         missed = sum(map(math.isinf, seconds))
-        return _none(run_set, f"invalid: {missed} of {len(seconds)} runs did not reach the goal")
+        return _none(run_set, f"invalid: {missed} of {len(seconds)} runs did not reach the target")
     convergence = reference and reference.judge([by_id.get(run_id) for run_id in chosen])
     factor = convergence.factor if convergence else 1.0
     text = f"official score of set {run_set.name}: {window.score:.4g} s"

@@ -19,7 +19,7 @@ from mlbench.archive import Archive, SeriesName
 from mlbench.contract import names
 from mlbench.contract.autopsy import Autopsy
 from mlbench.contract.names import ACTIVE_STATES, PHASES, OutcomeKind, Phase
-from mlbench.contract.records import Goal, Machine, Outcome
+from mlbench.contract.records import Machine, Outcome, Target
 from mlbench.contract.reported_settings import reaches
 from mlbench.contract.results import (
     DEFAULT_AFTER_SECONDS,
@@ -83,7 +83,7 @@ class Evaluation(NamedTuple):
 class Accuracy:
     """Values of a target's metric, and the training time at which they were recorded."""
 
-    target: Goal
+    target: Target
     values: ByRank
     clocks: ByRank
     """Training seconds by rank, all finite."""
@@ -94,11 +94,11 @@ class Accuracy:
 
     def reached(self) -> Evaluation | None:
         """Return the earliest value of any rank that is as good as the target."""
-        goal, lower = self.target.value, self.target.lower_is_better
+        target, lower = self.target.value, self.target.lower_is_better
         firsts: list[Evaluation] = []
         for rank in self.values:
             evaluations = self._evaluations(rank)
-            matches = (e for e in evaluations if reaches(e.value, goal, lower_is_better=lower))
+            matches = (e for e in evaluations if reaches(e.value, target, lower_is_better=lower))
             firsts += islice(matches, 1)
         first = min(firsts, default=None)
         return first if first and first.time_us < self.until * 1e6 else None
@@ -225,7 +225,7 @@ class Hang:
     """Verdict of the diagnosis."""
 
 
-def not_finite_loss(run: RunRow, target: Goal | None, series: Columns) -> NotFiniteLoss | None:
+def not_finite_loss(run: RunRow, target: Target | None, series: Columns) -> NotFiniteLoss | None:
     """Return the first NaN or infinity of a loss or the target's metric; None if all are finite.
 
     A later finite value of the same series makes the loss count as finite again.
@@ -282,7 +282,7 @@ def useless_from(loss: NotFiniteLoss | None, hang: Hang | None) -> Useless | Non
 
 def outcome_of(
     run: RunRow,
-    target: Goal | None,
+    target: Target | None,
     reached: TimeToAccuracy | None,
     loss: NotFiniteLoss | None,
     hang: Hang | None,
@@ -374,9 +374,9 @@ class RunContext:
     """Hang diagnoses of all attempts, the latest last."""
 
     @property
-    def target(self) -> Goal | None:
-        """Goal that the run is evaluated by; None without one."""
-        return self.criteria.target or self.run.goal
+    def target(self) -> Target | None:
+        """Target that the run is evaluated by; None without one."""
+        return self.criteria.target or self.run.target
 
     @cached_property
     def latest(self) -> list[RankRow]:
@@ -590,7 +590,7 @@ def _clocked(totals: Sequence[ByRank], clocks: ByRank) -> float | None:
 
 
 def _epochs(series: Columns, reached: Evaluation | None = None) -> int | None:
-    """Count the epochs that the first rank has begun, or the one that reached the goal by then."""
+    """Count the epochs that the first rank has begun, or the one that reached the target by then."""
     by_rank = finite_by_rank(series, names.EPOCH)
     begun = next(iter(by_rank.values()), None)
     if reached:  # Ranks begin epochs at different times, and have their own clocks.

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from mlbench.contract.comparisons import Breaks, Difference, Value
 from mlbench.contract.humanize import numbered
-from mlbench.contract.records import Goal, Machine
+from mlbench.contract.records import Machine, Target
 from mlbench.contract.results import Result
 from mlbench.contract.runspec import SWEPT
 from mlbench.contract.series import spell
@@ -22,7 +22,7 @@ Facts = Mapping[str, str]
 
 Answer = Literal["yes", "no", "unknown"]
 
-GOAL, OWN_GOAL = "goal", "own_goal"
+TARGET, OWN_TARGET = "target", "own_target"
 DATA, DATA_CHECKSUM = "data", "data_sha256"
 BATCH_SIZE, WORKER_BATCH_SIZE = "batch_size", "worker_batch_size"
 NUM_WORKERS, NUM_CPUS = "num_workers", "num_cpus"
@@ -35,7 +35,7 @@ CPU_FACT = "cpu_"
 """Prefix of attributes of a processor beside its model."""
 
 # Runs that differ in one of these attributes are not comparable.
-_BREAKING = (GOAL, DATA, BATCH_SIZE)
+_BREAKING = (TARGET, DATA, BATCH_SIZE)
 # Runs with the same code and no reported data have the same data.
 _CODE = (BENCHMARK, IMAGE, COMMAND, WORKING_DIR)
 _LIMITS = tuple(name for name, _ in SWEPT.values())
@@ -56,7 +56,7 @@ _NOT_LEARNED = frozenset(
         *("cpu", "gpus", "gpu_driver", "device_name", "channels_last", "compile"),
         *("os", "python", "torch", "numpy", "jax", "tensorflow", "blas"),
         *("mlbench", "git_commit", "git_dirty"),
-        *(ORIGIN, "division", "own_goal"),
+        *(ORIGIN, "division", "own_target"),
         *("deadline_seconds", "max_restarts", "backend", "run_all_nodes"),
     }
 )
@@ -67,17 +67,17 @@ def normalize(facts: Mapping[int, Facts]) -> dict[int, dict[str, str]]:
 
     Data is its checksum, or its name if a run has no checksum. The batch size is that of a worker
     if all have the same: their task fixes it, and the total grows with the workers. A run's own
-    goal counts only if some runs are evaluated by another one.
+    target counts only if some runs are evaluated by another one.
     """
-    by_own_goals = all(of_run.get(OWN_GOAL) == of_run.get(GOAL) for of_run in facts.values())
+    by_own_targets = all(of_run.get(OWN_TARGET) == of_run.get(TARGET) for of_run in facts.values())
     by_worker = _all_state(facts, WORKER_BATCH_SIZE) and not _differ(facts, WORKER_BATCH_SIZE)
     sources = {
         DATA: DATA_CHECKSUM if _all_state(facts, DATA_CHECKSUM) else DATA,
         BATCH_SIZE: WORKER_BATCH_SIZE if by_worker else BATCH_SIZE,
     }
     replaced = {*sources, SEED, DATA_CHECKSUM, WORKER_BATCH_SIZE}
-    if by_own_goals:
-        replaced.add(OWN_GOAL)
+    if by_own_targets:
+        replaced.add(OWN_TARGET)
     normalized = {}
     for run_id, of_run in facts.items():
         others = {name: value for name, value in of_run.items() if name not in replaced}
@@ -197,11 +197,11 @@ def attributes_of(run: RunRow, ranks: Sequence[RankRow], result: Result) -> dict
     for name, value in {**requested, **(run.settings or {})}.items():
         # Every run has data and a batch size, so None means that they are unknown.
         is_unknown = value is None and name in (DATA, DATA_CHECKSUM, BATCH_SIZE)
-        # The goal has another name here, and the seed is meant to differ.
-        if name not in ("goal", "seed") and not is_unknown:
+        # The target has another name here, and the seed is meant to differ.
+        if name not in ("target", "seed") and not is_unknown:
             settings[name] = _NONE if value is None else value
     facts = {
-        GOAL: _goal(result.target),
+        TARGET: _target(result.target),
         DATA: settings.get(DATA, settings.get("dataset")),
         NUM_WORKERS: run.num_workers,
         PROCESSES: f"{run.world_size / run.num_workers:g}",
@@ -220,7 +220,7 @@ def attributes_of(run: RunRow, ranks: Sequence[RankRow], result: Result) -> dict
         ORIGIN: run.origin.installation or "elsewhere" if run.origin else "here",
         "division": result.division,
         SEED: run.seed,
-        OWN_GOAL: _goal(run.goal),
+        OWN_TARGET: _target(run.target),
         "deadline_seconds": _NONE if run.deadline_seconds is None else run.deadline_seconds,
         # Keeping checkpoints takes time.
         "max_restarts": run.max_restarts,
@@ -246,7 +246,7 @@ def _oversubscribed(cores: Sequence[Sequence[int]]) -> str | None:
     return f"{len(cores)} workers on {distinct} cores" if shares else "no"
 
 
-def _goal(target: Goal | None) -> str | None:
+def _target(target: Target | None) -> str | None:
     if target is None:
         return None
     return f"{target.metric} {'<=' if target.lower_is_better else '>='} {spell(target.value)}"

@@ -112,7 +112,7 @@ def of_ratio(whole: Sequence[float], part: Sequence[float]) -> Interval:
 def of_mean(figures: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
     """Return the interval of the mean of the runs' distribution, for at least two runs.
 
-    The figure of a run that did not reach its goal is infinite: then there is no upper end.
+    The figure of a run that did not reach its target is infinite: then there is no upper end.
     """
     finite = [figure for figure in figures if math.isfinite(figure)]
     if len(finite) < 2:
@@ -176,12 +176,12 @@ def of_figures(figures: Iterable[float | None], confidence: float = CONFIDENCE) 
 
 
 def of_times(seconds: Iterable[float | None], confidence: float = CONFIDENCE) -> Summary | None:
-    """Summarize times to accuracy; the mean is None if a run missed its goal."""
+    """Summarize times to accuracy; the mean is None if a run missed its target."""
     return _summarize(missed_as_slowest(seconds), confidence)
 
 
 def mean_of_times(seconds: Iterable[float | None]) -> float:
-    """Return the mean time to accuracy of runs; infinite if a run missed its goal."""
+    """Return the mean time to accuracy of runs; infinite if a run missed its target."""
     return mean(missed_as_slowest(seconds))
 
 
@@ -196,7 +196,7 @@ def missed_as_slowest(seconds: Iterable[float | None]) -> list[float]:
 
 
 def _summarize(figures: Sequence[float], confidence: float) -> Summary | None:
-    """Summarize figures; that of a run that missed its goal is infinite."""
+    """Summarize figures; that of a run that missed its target is infinite."""
     ranked = sorted(figures)
     finite = [figure for figure in ranked if math.isfinite(figure)]
     if not finite:
@@ -281,7 +281,7 @@ def hold_against(
 ) -> Pair | None:
     """Compare two groups by a figure of each run; None if one of them has fewer than two runs.
 
-    A figure is infinite for a goal not reached. ``times_faster`` is the speedup of the other group
+    A figure is infinite for a target not reached. ``times_faster`` is the speedup of the other group
     by its mean; ``seeds`` are those of the runs, empty if unknown.
     """
     if min(len(first), len(other)) < 2:

@@ -1,7 +1,7 @@
 """Sweeps: their baselines and panels, the importance of their options, and the frontier.
 
 The importance of an option is a rank correlation. It takes any monotonic effect, and a run that
-missed its goal counts as the slowest. Its interval is Fisher's with the variance of Bonett and
+missed its target counts as the slowest. Its interval is Fisher's with the variance of Bonett and
 Wright (2000), "Sample size requirements for estimating Pearson, Kendall and Spearman correlations";
 a test simulates its coverage.
 
@@ -196,7 +196,7 @@ class Measure:
 
 
 TIME = Measure(
-    "Time to accuracy", "training time to the goal", "s", "training_seconds_to_accuracy", True
+    "Time to accuracy", "training time to the target", "s", "training_seconds_to_accuracy", True
 )
 RATE = Measure("Throughput", "throughput", "samples/s", "samples_per_second", False)
 
@@ -245,8 +245,8 @@ _FEWEST = 5
 class RunSummaryMetrics:
     """Figures of a run of a set; None where unknown."""
 
-    seconds_to_goal: float | None = None
-    """Training time to the goal; None also for a run that has not reached it."""
+    seconds_to_target: float | None = None
+    """Training time to the target; None also for a run that has not reached it."""
     samples_per_second: float | None = None
     wall_seconds: float | None = None
     """Duration of the run; for an active run, the time since its start."""
@@ -258,9 +258,9 @@ def analyze(run_set: RunSet, figures: Mapping[int, RunSummaryMetrics]) -> SetAna
         (place, trial.run_id) for place in run_set.places for trial in place.trials if trial.counts
     ]
     runs = [figures.get(run_id, RunSummaryMetrics()) for _, run_id in counted]
-    by_time = any(run.seconds_to_goal is not None for run in runs)
+    by_time = any(run.seconds_to_target is not None for run in runs)
     measure = TIME if by_time else RATE
-    values = [run.seconds_to_goal if by_time else run.samples_per_second for run in runs]
+    values = [run.seconds_to_target if by_time else run.samples_per_second for run in runs]
     axes = tuple(axes_of([coordinates(place) for place in run_set.places]).values())
     points = []
     for (place, run_id), value in zip(counted, values, strict=True):
@@ -393,7 +393,7 @@ class Workload:
 
 @dataclass(frozen=True)
 class Timed:
-    """A run's time to accuracy; None if it did not reach the goal."""
+    """A run's time to accuracy; None if it did not reach the target."""
 
     algorithm: str
     workload: Workload
@@ -493,7 +493,7 @@ class _Logs:
 
     mean: float
     drawn: Sequence[float]
-    """Possible means, given the runs; empty for too few runs, or a missed goal."""
+    """Possible means, given the runs; empty for too few runs, or a missed target."""
 
 
 def _logs(seconds: Sequence[float | None], draw: Random) -> _Logs:

@@ -228,7 +228,7 @@ def _clocks(archive: Archive) -> Iterator[str]:
 
 
 def _task_results(archive: Archive) -> Iterator[str]:
-    """Yield a contradiction if the task's own sentence has another time to the goal."""
+    """Yield a contradiction if the task's own sentence has another time to the target."""
     reached = archive.document(RUN)["result"].get("time_to_accuracy") or {}
     seconds = reached.get("training_seconds")
     texts = [
@@ -246,7 +246,7 @@ def _task_results(archive: Archive) -> Iterator[str]:
     if matches and seconds is not None:
         claim = float(matches[-1][1])
         if abs(claim - seconds) > max(_SECONDS, _SHARE * seconds):
-            yield f"the task says that it reached its goal in {claim} s, its result {seconds:.3f} s"
+            yield f"the task says that it reached its target in {claim} s, its result {seconds:.3f} s"
 
 
 def _values(archive: Archive, name: SeriesName) -> dict[int, float]:

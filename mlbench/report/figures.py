@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mlbench.contract.records import Goal
+from mlbench.contract.records import Target
 from mlbench.contract.reported_settings import spell
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def throughput(samples_per_second: float, settings: Mapping[str, Any] | None) ->
     return f"{samples_per_second:,.0f} {(settings or {}).get('sample', 'sample')}s/s"
 
 
-def goal(target: Goal) -> str:
+def target(target: Target) -> str:
     """Return a target, such as ``val_global_Prec@1 ≥ 97``."""
     return f"{target.metric} {'≤' if target.lower_is_better else '≥'} {target.value:g}"
 

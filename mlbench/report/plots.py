@@ -8,7 +8,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from mlbench.contract import palette
 from mlbench.contract.comparisons import Comparison, Group
-from mlbench.contract.records import Goal
+from mlbench.contract.records import Target
 from mlbench.contract.results import Curve, Result
 from mlbench.contract.sweeps import Chart, Frontier, Sweep
 from mlbench.report import figures
@@ -134,13 +134,13 @@ def _metric_over_time(comparison: Comparison, metric: str, name: str) -> Plot | 
             named.add(place)
             axes.plot(times, values, color=colour, linestyle=line, marker=marker, label=label)
             _mark_reaching(axes, result, colour, in_training=in_training)
-        _draw_goals(axes, [result.target for result, _ in curves if result.target])
+        _draw_targets(axes, [result.target for result, _ in curves if result.target])
         clock = "training time" if in_training else "time since the start"
         axes.set(xlabel=f"{clock} [s]", ylabel=wrapped(metric))
         axes.set_xlim(left=0)
         if len(named) <= _MOST_IN_LEGEND:
             axes.legend(loc="best")
-        caption = "Each line is a run; its dot is where it reached the goal."
+        caption = "Each line is a run; its dot is where it reached the target."
         return Plot(f"{metric} over {clock}", caption, to_svg(figure, name))
 
 
@@ -178,8 +178,8 @@ def _time_to_accuracy(comparison: Comparison) -> Plot | None:
         axes.set_ylim(0, _ROOM * max(seconds.values()) or 1.0)
         axes.grid(visible=False, axis="x")
         axes.tick_params(axis="x", length=0)
-        axes.set(xlabel="workers" if scale_out else "", ylabel="training time to the goal [s]")
-        caption = "Each dot is a run that reached the goal, each bar the mean of its group."
+        axes.set(xlabel="workers" if scale_out else "", ylabel="training time to the target [s]")
+        caption = "Each dot is a run that reached the target, each bar the mean of its group."
         return Plot("Time to accuracy", caption, to_svg(figure, "time-to-accuracy"))
 
 
@@ -251,7 +251,7 @@ def _points(curve: Curve, *, in_training: bool) -> tuple[list[float], list[float
 
 
 def _mark_reaching(axes: Axes, result: Result, colour: str, *, in_training: bool) -> None:
-    """Put a dot where a run reached its goal."""
+    """Put a dot where a run reached its target."""
     reached = result.time_to_accuracy
     if reached is None or result.target is None:
         return
@@ -260,10 +260,10 @@ def _mark_reaching(axes: Axes, result: Result, colour: str, *, in_training: bool
         axes.plot([seconds], [result.target.value], marker="o", color=colour, zorder=3)
 
 
-def _draw_goals(axes: Axes, targets: Sequence[Goal]) -> None:
+def _draw_targets(axes: Axes, targets: Sequence[Target]) -> None:
     for target in dict.fromkeys(targets):
         axes.axhline(target.value, color=INK, linestyle=DASHED, linewidth=1.1, zorder=1)
-        text = f"goal\n{target.value:g}"
+        text = f"target\n{target.value:g}"
         _write_beside(axes, text, (1, target.value), ("axes fraction", "data"))
 
 

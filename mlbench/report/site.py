@@ -47,10 +47,10 @@ class Entry:
 
     @property
     def task(self) -> str:
-        """The task with its goal, which results must share to be listed together."""
+        """The task with its target, which results must share to be listed together."""
         target = self.result.target
         name = self.run.benchmark or "own code"
-        return f"{name}: {figures.goal(target)}" if target else name
+        return f"{name}: {figures.target(target)}" if target else name
 
     @property
     def machine(self) -> str:

@@ -26,9 +26,11 @@ def title(comparison: Comparison) -> str:
 
 
 def subtitle(comparison: Comparison) -> str:
-    """Return the number of runs, their goals, and what they sweep."""
-    goals = _distinct(figures.goal(result.target) for result in comparison.results if result.target)
-    aim = f"goal: {', '.join(goals)}" if goals else "no goal"
+    """Return the number of runs, their targets, and what they sweep."""
+    targets = _distinct(
+        figures.target(result.target) for result in comparison.results if result.target
+    )
+    aim = f"target: {', '.join(targets)}" if targets else "no target"
     swept = ", ".join(comparison.groups[0].swept)
     runs = f"{count(len(comparison.results), 'run')}, {aim}"
     return f"{runs}, swept: {swept}" if swept else runs

@@ -37,8 +37,8 @@ _THROUGHPUT = "Throughput: of all workers, in training time."
 _COMMUNICATION = "Communication: its share of the training time."
 _SENT = "Sent: by a rank in a step, to exchange gradients or weights."
 _COST = "Cost: for how long workers were taken."
-_REACHED = "Reached: the goal, in training time."
-_WALL = "Since start: to the goal, by the wall clock."
+_REACHED = "Reached: the target, in training time."
+_WALL = "Since start: to the target, by the wall clock."
 _GOODPUT = "Goodput: share of worker-seconds that advanced the final model."
 _CHECKPOINT = "Checkpoint: for how long each held the training up."
 _CONTENTION = "CPU contention: share of the time in which others held the core of a rank, at most."
@@ -149,7 +149,7 @@ def _differ_in_workers(groups: Sequence[Group]) -> bool:
 def _sweep(groups: Sequence[Group]) -> Table:
     times = [
         _reached(),
-        *_mean("to the goal", "s", "training_seconds_to_accuracy"),
+        *_mean("to the target", "s", "training_seconds_to_accuracy"),
         _figure("throughput", "samples/s", "samples_per_second.mean", is_minor=True),
     ]
     rates = [
@@ -214,7 +214,7 @@ def _time_to_accuracy(groups: Sequence[Group], caution: str) -> Table | None:
         _figure("since start", "s", "wall_seconds_to_accuracy.mean", _WALL_MEAN),
         *_scaling(groups, "time", "speedup", "efficiency"),
     ]
-    note = f"A mean needs every run to have reached the goal. {caution}".rstrip()
+    note = f"A mean needs every run to have reached the target. {caution}".rstrip()
     return _table("Time to accuracy", note, columns, groups)
 
 
@@ -233,7 +233,7 @@ def _throughput_and_cost(groups: Sequence[Group], limits: str, caution: str) -> 
             "after time",
             "metric",
             "accuracy_after_time.mean",
-            f"After time: the goal's metric after {limits}.",
+            f"After time: the target's metric after {limits}.",
         ),
         _figure("cost", "worker-s", "worker_seconds.mean", _COST),
         _figure("energy", "J", "energy_joules.mean", "Energy: of the GPUs."),
@@ -336,7 +336,7 @@ def _runs(results: Sequence[Result], keys: Iterable[str]) -> Table:
         _text("division", lambda r: r.division + ("*" if r.rule_violations else ""), is_minor=True),
         _figure("reached", "s", "time_to_accuracy.training_seconds", _REACHED),
         _figure("since start", "s", "time_to_accuracy.wall_seconds", _WALL),
-        _figure("best", "", "best_value", "Best: of the goal's metric."),
+        _figure("best", "", "best_value", "Best: of the target's metric."),
         _figure("epochs", "", "epochs", is_minor=True),
         _figure("throughput", "samples/s", "samples_per_second"),
         _figure("comm.", "%", "communication_share"),

@@ -1,4 +1,4 @@
-"""The run that a new user sees: digits on two workers, to its goal, with all its figures."""
+"""The run that a new user sees: digits on two workers, to its target, with all its figures."""
 
 import io
 import os
@@ -33,7 +33,7 @@ def _labels(printed: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_digits_reaches_its_goal(client: ApiClient, stack: Home) -> None:
+def test_digits_reaches_its_target(client: ApiClient, stack: Home) -> None:
     ordered = client.create_run("first", 2, None, benchmark="digits").result().value
     ended = run_to_end(client, ordered, seconds=100)
     result = client.get_result(ended.id).result().value

@@ -23,16 +23,16 @@ def check(file: Path) -> str:
 @pytest.mark.slow
 def test_a_run_of_an_official_task_complies(client: ApiClient, tmp_path: Path) -> None:
     logs = {}
-    for goal, epochs in (("93", "30"), ("99.9", "1")):
-        args = {"goal": goal, "epochs": epochs}
+    for target, epochs in (("93", "30"), ("99.9", "1")):
+        args = {"goal": target, "epochs": epochs}
         ordered = client.create_run("mllog", 2, None, benchmark="digits-linear", args=args)
         ended = run_to_end(client, ordered.result().value)
         assert ended.state == "FINISHED", ended.reason
-        file = tmp_path / f"{goal}.mllog"
-        with file.open("wb") as target:
-            client.download(ended.id, target, format="mllog")
+        file = tmp_path / f"{target}.mllog"
+        with file.open("wb") as log:
+            client.download(ended.id, log, format="mllog")
         assert check(file) == ""
-        logs[goal] = file.read_text()
+        logs[target] = file.read_text()
     reached, not_reached = logs.values()
     assert '"status": "success"' in reached
     assert '"status": "aborted"' in not_reached

@@ -5,7 +5,7 @@ from pathlib import Path
 from mlbench import ApiClient
 from tests.support.stacks import order_command, run_to_end
 
-# Not a line of Python. It reaches its goal in its third epoch, rank 1 a moment later.
+# Not a line of Python. It reaches its target in its third epoch, rank 1 a moment later.
 _TRAINING = r"""
 say() { echo "{\"time\": $(date +%s.%N), $1}" >> "$MLBENCH_METRICS_FILE"; }
 say '"goal": {"metric": "val_accuracy", "value": 0.8}'

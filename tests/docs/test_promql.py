@@ -111,7 +111,7 @@ def _ask(prometheus: PrometheusClient, ended_at: float, question: Question) -> l
 
 
 def _series(workers: int, ended_at: float) -> Iterator[TimeSeries]:
-    throughput, to_goal = _RUNS[workers]
+    throughput, to_target = _RUNS[workers]
     during = [ended_at - second for second in reversed(range(_SECONDS))]
     after = [ended_at + second for second in range(4, 12, 2)]
     run_id = str(workers)
@@ -123,7 +123,7 @@ def _series(workers: int, ended_at: float) -> Iterator[TimeSeries]:
     for instance, times in (("127.0.0.1:8000", during), ("127.0.0.1:8001", after)):
         info = {"name": f"run-{workers}", "benchmark": "digits", "workers": run_id}
         yield level(names.RUN_INFO, times, 1, run_id=run_id, instance=instance, **info)
-    yield level(names.RUN_TIME_TO_GOAL, after, to_goal, run_id=run_id)
+    yield level(names.RUN_TIME_TO_TARGET, after, to_target, run_id=run_id)
     yield level(names.RUN_SAMPLES_PER_SECOND, after, throughput, run_id=run_id)
     for bucket, seconds in (("compute", 30.0), ("lost", 10.0)):
         yield level(names.RUN_GOODPUT, after, seconds, run_id=run_id, bucket=bucket)

@@ -42,8 +42,8 @@ SECTION = Section(
 def _archives(folder: Path) -> Iterator[Path]:
     """Write the archives of two runs, which reach 92 and 98 % after two and three epochs."""
     for seed in (1, 2):
-        goal = {"metric": VAL_ACCURACY, "value": 97.0, "lower_is_better": False}
-        run = make_run(1, state="FINISHED", seed=seed, goal=goal, benchmark="digits")
+        target = {"metric": VAL_ACCURACY, "value": 97.0, "lower_is_better": False}
+        run = make_run(1, state="FINISHED", seed=seed, target=target, benchmark="digits")
         run.started_at = run.created_at
         run.finished_at = run.created_at + 60
         run.save()

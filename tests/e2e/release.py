@@ -31,7 +31,7 @@ START_SECONDS = 90
 """After 60 the master itself ends a pod whose node has lost sight of it."""
 IDLE_SECONDS = 10
 ENDLESS = {"learning_rate": "0.000001"}
-"""Options of a training that does not reach its goal before its last epoch."""
+"""Options of a training that does not reach its target before its last epoch."""
 
 # While the master's pod is another one: it is stopped, started, and the node may be busy.
 _AWAY_SECONDS = 180.0

@@ -48,8 +48,8 @@ MAY_BE_EMPTY: Final[dict[str, tuple[str, ...]]] = {
     'ALERTS{alertname=~"MLBench.*",alertstate="firing"}': (
         "mlbench-stack / Firing alerts / since",
     ),
-    # The run, or one of the runs, has reached its goal.
-    'mlbench_run_goal_reached_timestamp_seconds{run_id="$run_id"}': (
+    # The run, or one of the runs, has reached its target.
+    'mlbench_run_target_reached_timestamp_seconds{run_id="$run_id"}': (
         "mlbench-run / annotation Target reached",
         "mlbench-run / Target / C",
     ),
@@ -69,10 +69,10 @@ MAY_BE_EMPTY: Final[dict[str, tuple[str, ...]]] = {
     'last_over_time(ALERTS{run_id="$run_id",alertstate="firing"}[$__range])': (
         "mlbench-run / Alerts",
     ),
-    'mlbench_run_goal_reached_timestamp_seconds{run_id=~"$run_id"}': (
+    'mlbench_run_target_reached_timestamp_seconds{run_id=~"$run_id"}': (
         "mlbench-compare / annotation Target reached",
         "mlbench-compare / Time to target (training)",
-        "mlbench-compare / Compared runs / time_to_goal",
+        "mlbench-compare / Compared runs / time_to_target",
         "mlbench-compare / Compared runs / since_start",
     ),
     # Runs with different numbers of workers are chosen.

@@ -61,7 +61,7 @@ def _use(home: Home, client: ApiClient, prometheus: PrometheusClient) -> Used:
     wait_for(lambda: _is_over(prometheus, ended), 90, "the end of the run is seen")
     finished = _view("finished", ended)
     day = View("a day", finished.last - 86400, finished.last, finished.run_id)
-    # It learns too slowly to reach its goal: it trains until the stack is stopped.
+    # It learns too slowly to reach its target: it trains until the stack is stopped.
     endless = {"learning_rate": "1e-9", "epochs": "100000"}
     active = _order_digits(client, "active", endless)
     client.create_run("waiting", 2, None, benchmark="steps", queue=True).result()

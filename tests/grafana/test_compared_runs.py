@@ -15,7 +15,7 @@ from tests.support.panels import Grafana, View
 from tests.support.rows import level, write
 
 _SECONDS = 20
-# By the number of workers: samples/s, seconds to the goal, disturbed, CPU contention, threads.
+# By the number of workers: samples/s, seconds to the target, disturbed, CPU contention, threads.
 _RUNS = {
     1: (100.0, 10.0, 0, 0.01, 1),
     2: (180.0, 6.0, 0, 0.02, 1),
@@ -51,7 +51,13 @@ class Boards:
         }
 
     def _series(
-        self, workers: int, rate: float, to_goal: float, disturbed: int, taken: float, threads: int
+        self,
+        workers: int,
+        rate: float,
+        to_target: float,
+        disturbed: int,
+        taken: float,
+        threads: int,
     ) -> Iterator[TimeSeries]:
         [run_id], started = self.run_ids(workers), self._ended - _SECONDS
         running = [started + second for second in range(_SECONDS + 1)]
@@ -71,13 +77,13 @@ class Boards:
         yield of_run(names.RUN_STARTED, started, always)
         yield of_run(names.RUN_FINISHED, self._ended, after)
         yield of_run(names.RUN_STATE, 1, after, state="FINISHED")
-        goal = {"metric": names.VAL_ACCURACY, "better": "higher"}
-        yield of_run(names.RUN_GOAL, 90 + workers, always, **goal)
+        target = {"metric": names.VAL_ACCURACY, "better": "higher"}
+        yield of_run(names.RUN_TARGET, 90 + workers, always, **target)
         yield of_run(names.RUN_METRIC, 10, running, metric=names.VAL_ACCURACY, rank="0")
-        yield of_run(names.RUN_METRIC, to_goal, running, metric=names.TRAIN_SECONDS, rank="0")
+        yield of_run(names.RUN_METRIC, to_target, running, metric=names.TRAIN_SECONDS, rank="0")
         yield of_run(names.RUN_BEST_VALUE, 98.6, after, metric=names.VAL_ACCURACY)
         yield of_run(names.RUN_SAMPLES_PER_SECOND, rate, after)
-        yield of_run(names.RUN_TIME_TO_GOAL, to_goal, after)
+        yield of_run(names.RUN_TIME_TO_TARGET, to_target, after)
         yield of_run(names.RUN_DISTURBED, disturbed, after)
         yield of_run(names.RUN_CONTENTION_RATIO, taken, after, rank="1")
         yield of_run(names.RUN_PHASE_SECONDS, 3, after, phase="forward")
@@ -97,12 +103,12 @@ def boards(shared_prometheus: PrometheusServer) -> Boards:
 
 def test_the_list_of_runs_has_the_figures_of_their_results(boards: Boards) -> None:
     shown = boards.ask("mlbench-runs", "run_id")
-    refs = ("throughput", "time_to_goal", "disturbed", "contention", "result")
-    for run_id, (rate, to_goal, disturbed, taken, _) in zip(
+    refs = ("throughput", "time_to_target", "disturbed", "contention", "result")
+    for run_id, (rate, to_target, disturbed, taken, _) in zip(
         boards.run_ids(*_RUNS), _RUNS.values(), strict=True
     ):
         found = [shown[f"All runs / {ref}"][run_id] for ref in refs]
-        assert found == [rate, to_goal, disturbed, taken, 98.6]
+        assert found == [rate, to_target, disturbed, taken, 98.6]
 
 
 def test_compared_runs_have_the_figures_of_their_results(boards: Boards) -> None:
@@ -163,9 +169,9 @@ def test_there_is_no_efficiency_without_another_number_of_workers(boards: Boards
     assert list(said) == ["Choose different numbers of workers"]
 
 
-def test_each_goal_has_its_value(boards: Boards) -> None:
+def test_each_target_has_its_value(boards: Boards) -> None:
     found = boards.ask("mlbench-compare", "run", *boards.run_ids(1, 2))
-    goals = found["Metric over training time / goal"]
-    assert {name.split()[1]: value for name, value in goals.items()} == {"91": 91, "92": 92}
+    targets = found["Metric over training time / target"]
+    assert {name.split()[1]: value for name, value in targets.items()} == {"91": 91, "92": 92}
     ends = boards.ask("mlbench-compare", "run_id", *boards.run_ids(1, 2))
     assert ends["Metric over training time / ends"] == {"left": 0, "right": 10}

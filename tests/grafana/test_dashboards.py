@@ -172,9 +172,9 @@ def test_every_series_is_one_that_the_code_exposes_or_a_rule_records(board: Dash
 
 
 @each_board
-def test_start_goal_and_end_are_marked_also_of_short_runs(board: Dashboard) -> None:
+def test_start_target_and_end_are_marked_also_of_short_runs(board: Dashboard) -> None:
     marked = {one for each in board.annotations for one in _SERIES.findall(each["expr"])}
-    events = {names.RUN_STARTED, names.RUN_GOAL_REACHED, names.RUN_FINISHED}
+    events = {names.RUN_STARTED, names.RUN_TARGET_REACHED, names.RUN_FINISHED}
     # Where a run is chosen, also why it did not go on.
     assert marked - {names.RUN_AUTOPSY} == events
     # Grafana looks for them once a minute unless told otherwise: a run may take 15 s. Up to

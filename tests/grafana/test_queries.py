@@ -59,7 +59,7 @@ def test_every_query_finds_data(prometheus_binary: Path, tmp_path: Path) -> None
         "All runs / throughput": result.samples_per_second,
         "All runs / contention": result.contention_share,
         "All runs / result": result.best_value,
-        "All runs / time_to_goal": result.time_to_accuracy.training_seconds,
+        "All runs / time_to_target": result.time_to_accuracy.training_seconds,
     }
 
 
@@ -112,7 +112,7 @@ def _listed(used: Used) -> dict[str, float]:
     answers = grafana.answers("mlbench-runs") | grafana.answers("mlbench-compare")
     wanted = ["Samples/s / value", "Time to target (training) / value"]
     wanted += [
-        f"All runs / {ref}" for ref in ("throughput", "contention", "result", "time_to_goal")
+        f"All runs / {ref}" for ref in ("throughput", "contention", "result", "time_to_target")
     ]
     return {place: float(answers[place][0].values[-1]) for place in wanted}
 

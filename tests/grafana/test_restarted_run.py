@@ -63,7 +63,7 @@ def _series(run_id: str, start: int) -> Iterator[TimeSeries]:
     yield level(names.RUN_CREATED, always, start, run_id=run_id)
     yield level(names.RUN_WORKERS, always, 1, run_id=run_id)
     yield level(names.RUN_STATE, always, 1, run_id=run_id, state="STARTED")
-    yield level(names.RUN_GOAL, always, 1, run_id=run_id, metric="val_loss", better="lower")
+    yield level(names.RUN_TARGET, always, 1, run_id=run_id, metric="val_loss", better="lower")
 
 
 def test_curves_of_a_run_leave_out_what_came_after_the_checkpoint(restarted: Restarted) -> None:
@@ -93,6 +93,6 @@ def test_newest_values_leave_it_out(restarted: Restarted, second: int, value: fl
     assert restarted.at(second, "All runs / result") == [value]
 
 
-def test_progress_to_the_goal_leaves_it_out(restarted: Restarted) -> None:
+def test_progress_to_the_target_leaves_it_out(restarted: Restarted) -> None:
     shares = restarted.at(100, "Progress to the target / A")
     assert set(shares) == {1 / 5, 1 / 4.5}

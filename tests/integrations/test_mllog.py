@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mlbench import ApiClient
-from mlbench.contract.records import Goal
+from mlbench.contract.records import Target
 from mlbench.local.home import Home
 from tests.conftest import wait_for
 from tests.support.known import known
@@ -26,7 +26,7 @@ def test_what_is_logged_becomes_values_settings_goal_and_epochs(
     assert_counted(ended)
     settings = {"submission_benchmark": "resnet", "batch_size": 96, "learning_rate": 0.1}
     assert ended.settings == settings
-    assert ended.goal == Goal("eval_accuracy", 0.75)
+    assert ended.target == Target("eval_accuracy", 0.75)
     series = client.get_run_metrics(run.id).result().value
     for rank in (0, 1):
         lines = client.get_logs(run.id, rank).result().value.text.splitlines()

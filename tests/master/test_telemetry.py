@@ -47,9 +47,9 @@ def test_promtool_finds_nothing_to_complain_about(api: TestClient, promtool: Pat
         assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
     check()
-    make_run(state="FINISHED", started_at=1.0, finished_at=2.0, goal_reached_at=1.5)
+    make_run(state="FINISHED", started_at=1.0, finished_at=2.0, target_reached_at=1.5)
     make_worker(make_pod())
-    make_run(goal={"metric": 'ü "\\\n', "value": 97.0, "lower_is_better": False})
+    make_run(target={"metric": 'ü "\\\n', "value": 97.0, "lower_is_better": False})
     api.simulate_get("/api/runs")
     check()
 
@@ -156,23 +156,23 @@ def test_of_a_recorded_rank_there_is_what_its_recorder_reports(api: TestClient) 
 
 
 def test_a_run_is_described(api: TestClient) -> None:
-    goal = {"metric": "val", "value": 97.0, "lower_is_better": False}
+    target = {"metric": "val", "value": 97.0, "lower_is_better": False}
     run = make_run(
-        3, created_at=10.5, started_at=11.0, goal=goal, num_cpus=2, settings={"threads": 4}
+        3, created_at=10.5, started_at=11.0, target=target, num_cpus=2, settings={"threads": 4}
     )
     run_id = str(run.id)
     metrics = scrape(api)
     what = {"name": "made", "benchmark": "steps", "backend": "gloo", "workers": "3"}
     assert metrics["mlbench_run_info"] == [({"run_id": run_id, **what}, 1)]
     stated = {"run_id": run_id, "metric": "val", "better": "higher"}
-    assert metrics["mlbench_run_goal"] == [(stated, 97.0)]
+    assert metrics["mlbench_run_target"] == [(stated, 97.0)]
     later = (
         "mlbench_run_finished_timestamp_seconds",
-        "mlbench_run_goal_reached_timestamp_seconds",
-        "mlbench_run_time_to_goal_seconds",
+        "mlbench_run_target_reached_timestamp_seconds",
+        "mlbench_run_time_to_target_seconds",
     )
     assert not metrics.keys() & set(later)
-    Run.update(finished_at=30.0, goal_reached_at=20.5, goal_train_seconds=4.25).execute()
+    Run.update(finished_at=30.0, target_reached_at=20.5, target_train_seconds=4.25).execute()
     metrics = scrape(api)
     expected = {
         "mlbench_run_created_timestamp_seconds": 10.5,

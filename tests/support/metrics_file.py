@@ -10,5 +10,5 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 
 def metrics(path: Path) -> list[dict[str, Any]]:
-    """Return the values of each line that has some: of all but the goal's."""
+    """Return the values of each line that has some: of all but the target's."""
     return [line["metrics"] for line in lines(path) if "metrics" in line]

@@ -52,7 +52,7 @@ class Rank:
         return [values[metric] for values in recorded if metric in values]
 
     def stated(self, what: str) -> list[Any]:
-        """Return what it has stated of its goal or settings, in order."""
+        """Return what it has stated of its target or settings, in order."""
         return [line[what] for line in self.lines() if what in line]
 
 
@@ -80,10 +80,10 @@ def run_ranks(folder: Path, size: int, *command: str) -> list[Rank]:
     return ranks
 
 
-def assert_stopped_at(goal: float, ranks: Sequence[Rank]) -> list[float]:
+def assert_stopped_at(target: float, ranks: Sequence[Rank]) -> list[float]:
     """Check that all ranks agreed and stopped once they reached it; return the accuracies."""
     accuracies = ranks[0].series(names.VAL_ACCURACY)
-    assert accuracies[-1] >= goal > max(accuracies[:-1], default=0)
+    assert accuracies[-1] >= target > max(accuracies[:-1], default=0)
     for rank in ranks:
         assert rank.series(names.VAL_ACCURACY) == accuracies
         assert rank.series(names.VAL_LOSS) == ranks[0].series(names.VAL_LOSS)

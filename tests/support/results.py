@@ -9,13 +9,13 @@ from typing import Any, Literal
 from mlbench import archive
 from mlbench.archive import Piece, SeriesName
 from mlbench.contract.comparisons import Comparison, Difference, Value
-from mlbench.contract.records import GitState, Goal, Limits, Machine, Manifest, Run, Versions
+from mlbench.contract.records import GitState, Limits, Machine, Manifest, Run, Target, Versions
 from mlbench.contract.results import AccuracyAfterTime, Cost, Curve, Result, TimeToAccuracy
 from mlbench.evaluation.comparison import compare, judge
 from tests.support.known import known
 
 METRIC = "val_global_Prec@1"
-GOAL = Goal(METRIC, 97.0)
+TARGET = Target(METRIC, 97.0)
 _EPOCHS = 12
 # Of the training time.
 _PHASES = {"data": 0.02, "forward": 0.3, "backward": 0.4, "communication": 0.05}
@@ -26,7 +26,7 @@ def make_run(**given: Any) -> Run:
     """Return run 7, which has FINISHED after a minute, but for what is given."""
     fields: dict[str, Any] = {
         **{"id": 7, "name": "first", "state": "FINISHED", "reason": "", "num_workers": 2},
-        **{"attempt": 1, "goal": None, "delivery": None, "ranks": ()},
+        **{"attempt": 1, "target": None, "delivery": None, "ranks": ()},
         "created_at": "2018-08-03T09:21:29.347000Z",
         "started_at": "2018-08-03T09:21:30.000000Z",
         "finished_at": "2018-08-03T09:22:30.000000Z",
@@ -35,11 +35,11 @@ def make_run(**given: Any) -> Run:
 
 
 def make_result(run_id: int, workers: int = 1, *, repeat: int = 1) -> Result:
-    """Return a run that reached its goal: the more workers, the sooner."""
+    """Return a run that reached its target: the more workers, the sooner."""
     epoch_seconds = 0.8 / workers**0.8 * (1 + 0.03 * repeat)
     times = tuple(epoch_seconds * (epoch + 1) for epoch in range(_EPOCHS))
     values = tuple(99.0 - 80.0 * 0.62**epoch for epoch in range(_EPOCHS))
-    reached = next(i for i, value in enumerate(values) if value >= GOAL.value)
+    reached = next(i for i, value in enumerate(values) if value >= TARGET.value)
     training = times[-1]
     phases = {name: share * training for name, share in _PHASES.items()}
     return Result(
@@ -50,7 +50,7 @@ def make_result(run_id: int, workers: int = 1, *, repeat: int = 1) -> Result:
         num_workers=workers,
         division="closed",
         rule_violations=(),
-        target=GOAL,
+        target=TARGET,
         time_to_accuracy=TimeToAccuracy(times[reached], times[reached] * 1.1 + 4.0),
         accuracy_after_time=AccuracyAfterTime(7200.0, values[-1], training, "training"),
         last_value=values[-1],
@@ -86,7 +86,7 @@ def make_unreached(run_id: int, workers: int = 1, *, repeat: int = 1) -> Result:
 
 
 def make_aimless(run_id: int, workers: int = 1, *, repeat: int = 1) -> Result:
-    """Return a run of one's own code that has no goal."""
+    """Return a run of one's own code that has no target."""
     return replace(
         make_result(run_id, workers, repeat=repeat),
         benchmark="",
@@ -140,7 +140,7 @@ def make_sweep(workers: tuple[int, ...] = (2,), repeats: int = 3) -> Comparison:
             replace(made, time_to_accuracy=reached, samples_per_second=rate, swept=swept)
         )
         facts[run_id] = {"num_workers": str(count), "exchange": exchange, "max_bandwidth": limit}
-        facts[run_id] |= {"goal": "acc", "data": "digits", "batch_size": "96"}
+        facts[run_id] |= {"target": "acc", "data": "digits", "batch_size": "96"}
     return compare(results, facts)
 
 
@@ -163,7 +163,7 @@ def make_manifest(run: Run, result: Result) -> Manifest:
         backend=run.backend,
         seed=run.seed,
         settings={"batch_size": 128},
-        goal=result.target,
+        target=result.target,
         data={},
         limits=Limits(
             num_workers=run.num_workers, light_target=False, max_restarts=0, deadline_seconds=None

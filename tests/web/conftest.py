@@ -81,10 +81,10 @@ def still(
     database = open_database(database_url(folder))
     made.make_talker(TALKER_LINES)
     made.make_runs(5)
-    goal = {"metric": "val_global_Prec@1", "value": 97.0, "lower_is_better": False}
-    reached = {"goal": goal, "goal_train_seconds": 12.5}
+    target = {"metric": "val_global_Prec@1", "value": 97.0, "lower_is_better": False}
+    reached = {"target": target, "target_train_seconds": 12.5}
     run = made.make_ended_run(name="reached", benchmark="digits", num_workers=4, **reached)
-    Run.update(goal_reached_at=run.finished_at).where(Run.id == run.id).execute()
+    Run.update(target_reached_at=run.finished_at).where(Run.id == run.id).execute()
     made.make_autopsy(run)
     with closing(RemoteWriter(shared_prometheus.url)) as writer:
         long = "validation" + "/loss_of_the_1st_set" * 7  # 150 characters

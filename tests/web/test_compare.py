@@ -13,7 +13,7 @@ from tests.web.watch import Watch
 
 
 @pytest.mark.slow
-def test_runs_and_their_goal_are_chosen_and_compared(
+def test_runs_and_their_target_are_chosen_and_compared(
     user: Page, client: ApiClient, connection: Connection, watch: Watch
 ) -> None:
     compared = []
@@ -24,7 +24,7 @@ def test_runs_and_their_goal_are_chosen_and_compared(
         compared.append(run_to_end(client, order.result().value))
     user.goto(f"{connection.url}/compare")
     expect(user.get_by_text("No runs to compare")).to_be_visible()
-    runs, goal = (user.get_by_role("textbox", name=name) for name in ("Runs", "Target"))
+    runs, target = (user.get_by_role("textbox", name=name) for name in ("Runs", "Target"))
     runs.fill(",".join(str(run.id) for run in compared))
     user.keyboard.press("Enter")
     times = section(user, "Time to target")
@@ -39,11 +39,11 @@ def test_runs_and_their_goal_are_chosen_and_compared(
     for axis in ("Training time", "Wall-clock time", "Step"):
         curves.get_by_role("radio", name=axis).check()
         expect(chart).to_have_accessible_name(re.compile(f"by {axis.split()[0]}", re.IGNORECASE))
-    goals = chart.get_attribute("aria-label")
+    targets = chart.get_attribute("aria-label")
     for added in ("train_loss", "val_global_loss"):
         curves.get_by_role("combobox", name="Metric").select_option(added)
     expect(curves.get_by_role("img")).to_have_count(3)
-    assert chart.get_attribute("aria-label") == goals
+    assert chart.get_attribute("aria-label") == targets
     curves.get_by_role("button", name="Remove val_global_Prec@1").click()
     expect(chart).to_have_accessible_name(re.compile("; train_loss by"))
     # Who is sent the address sees the same, and what is zoomed in one chart is so in all.
@@ -52,14 +52,14 @@ def test_runs_and_their_goal_are_chosen_and_compared(
     drag(user, curves.locator(".u-over").first, 0.2, 0.7)
     expect(curves.get_by_role("button", name="Show all")).to_have_count(2)
 
-    goal.fill("val_global_Prec@1>=100.5")
+    target.fill("val_global_Prec@1>=100.5")
     user.keyboard.press("Enter")
     expect(times).to_contain_text("not reached", ignore_case=True)
     watch.expect("status of 400")
-    goal.fill("nonsense")
+    target.fill("nonsense")
     user.keyboard.press("Enter")
-    expect(goal).to_have_attribute("aria-invalid", "true")
-    goal.fill("")
+    expect(target).to_have_attribute("aria-invalid", "true")
+    target.fill("")
     runs.fill("one, two")
     user.keyboard.press("Enter")
     expect(runs).to_have_attribute("aria-invalid", "true")

@@ -22,7 +22,7 @@ def _state(page: Page, name: str) -> None:
 
 
 @pytest.mark.usefixtures("no_run_left")
-def test_a_run_is_started_and_watched_to_its_goal(
+def test_a_run_is_started_and_watched_to_its_target(
     user: Page, connection: Connection, client: ApiClient
 ) -> None:
     user.goto(f"{connection.url}/runs?new=1")
@@ -49,7 +49,7 @@ def test_a_run_is_started_and_watched_to_its_goal(
     for text in ("local-mlbench-worker-1", "1"):
         expect(ranks.last).to_contain_text(text)
     timeline = section(user, "Timeline")
-    for text in ("ordered", "ready", "running", "goal", "finished"):
+    for text in ("ordered", "ready", "running", "target", "finished"):
         expect(timeline).to_contain_text(text, ignore_case=True)
     expect(section(user, "Delivery")).to_contain_text("No missing samples")
     expect(section(user, "Manifest")).to_contain_text("torch")

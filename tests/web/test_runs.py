@@ -44,9 +44,9 @@ def test_runs_are_listed_narrowed_and_compared(page: Page, watch: Watch, still: 
     expect(runs.first).to_be_hidden()
     page.get_by_label("Search").fill("workers >= 2")
     expect(runs).to_have_count(2)
-    page.get_by_label("More columns").fill("id, time_to_goal")
+    page.get_by_label("More columns").fill("id, time_to_target")
     page.get_by_label("More columns").press("Enter")
-    expect(runs.filter(has_text="reached").locator("[data-label=time_to_goal]")).to_have_text(
+    expect(runs.filter(has_text="reached").locator("[data-label=time_to_target]")).to_have_text(
         "12.5"
     )
     page.get_by_role("button", name="Workers").click()
@@ -56,7 +56,7 @@ def test_runs_are_listed_narrowed_and_compared(page: Page, watch: Watch, still: 
     expect(runs.first).to_contain_text("reached")
     assert "order=-workers" in page.url
     page.reload()
-    expect(page.get_by_role("columnheader", name="time_to_goal")).to_be_visible()
+    expect(page.get_by_role("columnheader", name="time_to_target")).to_be_visible()
     expect(runs).to_have_count(2)
     page.get_by_label("Search").fill("")
     page.get_by_role("button", name="Workers").click()
@@ -100,7 +100,7 @@ def test_columns_are_hidden_and_a_narrow_screen_sorts(page: Page, still: Connect
 def test_selected_runs_are_tagged_saved_and_compared(
     page: Page, watch: Watch, still: Connection
 ) -> None:
-    sign_in(page, still, "/runs?columns=time_to_goal")
+    sign_in(page, still, "/runs?columns=time_to_target")
     runs = page.get_by_role("row").filter(has=page.get_by_role("checkbox"))
     compare = page.get_by_role("button", name="Compare")
     expect(compare).to_be_disabled()
@@ -118,7 +118,7 @@ def test_selected_runs_are_tagged_saved_and_compared(
         page.get_by_role("button", name="CSV").click()
     header, *lines = saved.value.path().read_text().splitlines()
     assert header.startswith("id,title,state,")
-    assert header.endswith(",tags,time_to_goal")
+    assert header.endswith(",tags,time_to_target")
     assert [line.split(",")[0] for line in lines] == ["2", "7"]
     assert lines[1].endswith(",tried,12.5")
     expect(page.get_by_role("button", name="Stop")).to_be_hidden()

@@ -37,7 +37,7 @@ def master(
         swept = place["swept"]
         slow = 90 if swept["exchange"] == "flat" else 20
         seconds = slow - 0.1 * int(swept["bandwidth"]) + place["seed"]
-        fields = {"benchmark": "digits", "num_workers": 2, "goal_train_seconds": seconds}
+        fields = {"benchmark": "digits", "num_workers": 2, "target_train_seconds": seconds}
         in_set = {"set_name": "grid", "place": number, "swept": swept}
         made.make_ended_run(name=f"grid-{number}", **fields, **in_set)
     database.close()

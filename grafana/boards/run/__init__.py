@@ -1,4 +1,4 @@
-"""Page of one run, from its goal to the resources of each worker."""
+"""Page of one run, from its target to the resources of each worker."""
 
 from typing import Final
 
@@ -95,7 +95,10 @@ BOARD: Final = Board(
             description="Ranks shown in the panels per rank.",
         ),
         variables.query(
-            "goal", "Target metric", f"label_values(mlbench_run_goal{{{RUN}}}, metric)", hidden=True
+            "target",
+            "Target metric",
+            f"label_values(mlbench_run_target{{{RUN}}}, metric)",
+            hidden=True,
         ),
         variables.query(
             "other_metric",

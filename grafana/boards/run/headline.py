@@ -1,4 +1,4 @@
-"""Six figures of the run: state, goal, loss, speed, straggler, alerts."""
+"""Six figures of the run: state, target, loss, speed, straggler, alerts."""
 
 from functools import partial
 from typing import Final
@@ -29,23 +29,23 @@ from mlbench.contract import names
 _STATE = f"({state_or_outcome(RUN)})"
 _FAILURE = f"topk by (run_id) (1, {latest(f'mlbench_run_failure_info{{{RUN}}}')})"
 
-_GOAL = by("run_id", latest(f"mlbench_run_goal{{{RUN}}}"))
-_OF_GOAL: Final = 'metric="$goal"'
-_VALUE = f"({result_or_value(by('run_id', newest_kept(RUN, _OF_GOAL)), names.RUN_LAST_VALUE)})"
-# Three significant digits, by the goal: 94.4 for 97, 0.512 for 0.5.
-_SCALE = f"10 ^ (2 - floor(log10(clamp_min(abs({_GOAL}), 1e-6))))"
+_TARGET = by("run_id", latest(f"mlbench_run_target{{{RUN}}}"))
+_OF_TARGET: Final = 'metric="$target"'
+_VALUE = f"({result_or_value(by('run_id', newest_kept(RUN, _OF_TARGET)), names.RUN_LAST_VALUE)})"
+# Three significant digits, by the target: 94.4 for 97, 0.512 for 0.5.
+_SCALE = f"10 ^ (2 - floor(log10(clamp_min(abs({_TARGET}), 1e-6))))"
 _PROGRESS = (
     f'label_join(count_values by (run_id) ("value", round({_VALUE} * {_SCALE}) / {_SCALE})'
-    f' * on (run_id) group_left (goal) count_values by (run_id) ("goal", {_GOAL})'
-    ', "now", " of ", "value", "goal")'
+    f' * on (run_id) group_left (target) count_values by (run_id) ("target", {_TARGET})'
+    ', "now", " of ", "value", "target")'
 )
 _BEST = result_or_value(
-    f"{extreme_kept(RUN, _OF_GOAL, 'max')}"
-    f' unless on (run_id) mlbench_run_goal{{{RUN},better="lower"}}'
-    f" or on (run_id) {extreme_kept(RUN, _OF_GOAL, 'min')}",
+    f"{extreme_kept(RUN, _OF_TARGET, 'max')}"
+    f' unless on (run_id) mlbench_run_target{{{RUN},better="lower"}}'
+    f" or on (run_id) {extreme_kept(RUN, _OF_TARGET, 'min')}",
     names.RUN_BEST_VALUE,
 )
-_TOOK = by("run_id", latest(f"{names.RUN_TIME_TO_GOAL}{{{RUN}}}"))
+_TOOK = by("run_id", latest(f"{names.RUN_TIME_TO_TARGET}{{{RUN}}}"))
 
 _LOSS = " or ".join(
     called("curve", name, "avg by (run_id) " + newest_kept(RUN, f'metric=~"{metrics}"'))

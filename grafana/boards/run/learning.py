@@ -29,7 +29,7 @@ _LOSS = {**band_of(TRAIN_LOSS, "training"), "validation": recorded_by_ranks(VAL_
 _ACCURACY = {
     "training": recorded_by_ranks(TRAIN_ACCURACY),
     "validation": recorded_by_ranks(VAL_ACCURACY),
-    "goal": by("run_id", f'mlbench_run_goal{{{RUN},metric=~"{VAL_ACCURACY}"}}'),
+    "target": by("run_id", f'mlbench_run_target{{{RUN},metric=~"{VAL_ACCURACY}"}}'),
 }
 _LOOK: Final[Overrides] = {**CURVE_COLOURS, **band("lowest", "highest")}
 

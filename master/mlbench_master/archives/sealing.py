@@ -100,11 +100,11 @@ class Sealer:
         result = result_of(self.reader, run)
         figures = asdict(summary_metrics_of(result))
         store(run, energy_joules=run.energy_joules, figures=figures)
-        if result.target == presenters.goal_of(run) and result.time_to_accuracy is None:
-            store(run, goal_reached_at=None, goal_train_seconds=None)
+        if result.target == presenters.target_of(run) and result.time_to_accuracy is None:
+            store(run, target_reached_at=None, target_train_seconds=None)
         if (reached := result.time_to_accuracy) is not None and run.started_at is not None:
             at, seconds = run.started_at + reached.wall_seconds, reached.training_seconds
-            store(run, goal_reached_at=at, goal_train_seconds=seconds)
+            store(run, target_reached_at=at, target_train_seconds=seconds)
         documents = contents.documents(run, result)
         pods = contents.series_of_pods(self.reader.pods_of(run, Selection()))
         texts = chain(contents.files_of(run), contents.logs_of(run) if self.with_logs else ())

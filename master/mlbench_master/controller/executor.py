@@ -235,4 +235,4 @@ def _finished_at(run: Run, now: float) -> float:
     if not exits or len(exits) < len(ranks) or is_waiting:
         return now
     # The time at which the target was reached is part of the run, even if another clock gave it.
-    return min(now, max(*exits, run.started_at or 0.0, run.goal_reached_at or 0.0))
+    return min(now, max(*exits, run.started_at or 0.0, run.target_reached_at or 0.0))

@@ -160,11 +160,11 @@ class Run(_Table):
     clock_set_seconds = DoubleField(default=0.0)
     """Seconds by which the master's clock was set during the run; its times are corrected."""
 
-    goal = JSONField(null=True)
+    target = JSONField(null=True)
     """``{"metric", "value", "lower_is_better"}``"""
-    goal_reached_at = DoubleField(null=True)
-    """When a recorded value first reached the goal."""
-    goal_train_seconds = DoubleField(null=True)
+    target_reached_at = DoubleField(null=True)
+    """When a recorded value first reached the target."""
+    target_train_seconds = DoubleField(null=True)
     """Training time until then, without evaluation."""
     not_finite = JSONField(null=True)
     """``{"metric", "rank", "step", "since"}``: first loss that is not a finite number."""

@@ -1,4 +1,4 @@
-"""What a run's streams state of the run itself: goal, settings, machines, processes, and more."""
+"""What a run's streams state of the run itself: target, settings, machines, processes, and more."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -7,7 +7,7 @@ from typing import Any
 
 from mlbench.contract import names
 from mlbench.contract.clock import SLACK_SECONDS
-from mlbench.contract.records import Goal, Interference, ReportedMachine
+from mlbench.contract.records import Interference, ReportedMachine, Target
 from mlbench.contract.reported_settings import reaches
 from mlbench_master.database.connection import store
 from mlbench_master.database.models import Rank, Run, Stream
@@ -16,7 +16,7 @@ from mlbench_master.recording.samples import Began, Sample, Settings, Unrecorded
 from mlbench_master.recording.streams import POSTED
 from mlbench_master.runs import clock
 
-Fact = Goal | Settings | ReportedMachine | Interference | Began | Unrecorded
+Fact = Target | Settings | ReportedMachine | Interference | Began | Unrecorded
 
 _LOSSES = frozenset(names.LOSSES)
 # Of a worker; of further ones, the samples are stored as well.
@@ -24,18 +24,18 @@ _MOST_PROCESSES = 1024
 
 
 def store_facts(run: Run, stream: Stream, facts: Iterable[Fact], samples: Sequence[Sample]) -> None:
-    """Store what a batch of a stream states, and when one of its samples reached the goal.
+    """Store what a batch of a stream states, and when one of its samples reached the target.
 
-    The last goal, settings and interference count, and the first machine. The agent states a rank's
+    The last target, settings and interference count, and the first machine. The agent states a rank's
     machine before its process starts, and its interference after that has ended: the process can
     replace neither. Dates of samples that cannot be right are noted.
     """
-    goal, settings, machine, interference = run.goal, None, None, None
+    target, settings, machine, interference = run.target, None, None, None
     began: list[Began] = []
     for fact in facts:
         match fact:
-            case Goal():
-                goal = asdict(fact)
+            case Target():
+                target = asdict(fact)
             case Settings(values):
                 settings = dict(values)
             case ReportedMachine():
@@ -58,7 +58,7 @@ def store_facts(run: Run, stream: Stream, facts: Iterable[Fact], samples: Sequen
     if began and (rank := Rank.get_or_none(*of_rank)) is not None:
         store(rank, processes=with_processes(rank.processes, began))
         store(run, stated_world_size=began[-1].process.world_size)
-    _store_goal(run, goal, samples, _placing(run, stream, samples))
+    _store_target(run, target, samples, _placing(run, stream, samples))
     not_finite = not_finite_after(run.not_finite, samples)
     if not_finite != run.not_finite:
         store(run, not_finite=not_finite)
@@ -136,34 +136,36 @@ def _wrong(seconds: float) -> float:
     return seconds if seconds > SLACK_SECONDS else 0.0
 
 
-def _store_goal(
+def _store_target(
     run: Run,
     stated: dict[str, Any] | None,
     samples: Sequence[Sample],
     placed: Callable[[Sample], float],
 ) -> None:
-    """Store a goal, and when a sample reached it first.
+    """Store a target, and when a sample reached it first.
 
     Batches may come twice, and those of several ranks in any order: the first moment stays.
     """
-    if stated != run.goal:
-        store(run, goal=stated, goal_reached_at=None, goal_train_seconds=None)
-    reached = min(_reaching(Goal(**stated), samples), key=placed, default=None) if stated else None
+    if stated != run.target:
+        store(run, target=stated, target_reached_at=None, target_train_seconds=None)
+    reached = (
+        min(_reaching(Target(**stated), samples), key=placed, default=None) if stated else None
+    )
     if reached is None:
         return
     reached_at = placed(reached)
-    if run.goal_reached_at is None or reached_at < run.goal_reached_at:
+    if run.target_reached_at is None or reached_at < run.target_reached_at:
         seconds = _train_seconds(reached, samples)
-        store(run, goal_reached_at=reached_at, goal_train_seconds=seconds)
+        store(run, target_reached_at=reached_at, target_train_seconds=seconds)
 
 
-def _reaching(goal: Goal, samples: Iterable[Sample]) -> Iterable[Sample]:
+def _reaching(target: Target, samples: Iterable[Sample]) -> Iterable[Sample]:
     return (
         sample
         for sample in samples
-        if sample.metric == goal.metric
+        if sample.metric == target.metric
         and not isinstance(sample.value, str)
-        and reaches(sample.value, goal.value, lower_is_better=goal.lower_is_better)
+        and reaches(sample.value, target.value, lower_is_better=target.lower_is_better)
     )
 
 

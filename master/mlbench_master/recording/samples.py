@@ -11,7 +11,7 @@ import orjson
 from mlbench.contract import names
 from mlbench.contract.limits import MAX_FACT_LENGTH, MAX_METRIC_NAME_LENGTH
 from mlbench.contract.process import Process
-from mlbench.contract.records import Goal, Interference, ReportedMachine
+from mlbench.contract.records import Interference, ReportedMachine, Target
 from mlbench.contract.reported_settings import Setting, check_settings
 from mlbench.contract.series import SeriesKey, number_or_text, spell, storable_text
 from mlbench_master import times
@@ -57,7 +57,7 @@ class Unrecorded:
     counts: Mapping[str, int]
 
 
-Statement = Sample | Goal | Settings | ReportedMachine | Interference | Began | Unrecorded
+Statement = Sample | Target | Settings | ReportedMachine | Interference | Began | Unrecorded
 """The content of a line of a stream."""
 
 # Unix seconds that the API can write as a date.
@@ -121,8 +121,8 @@ def parse_lines(
 def _stated(fields: dict[str, Any], time_us: int, length: int) -> Statement:
     """Return what a line states that has one of the names in ``_STATED``."""
     match fields:
-        case {"goal": {**goal}}:
-            return _goal(goal)
+        case {"goal": {**target}}:
+            return _target(target)
         case {"settings": settings}:
             check_settings(settings)
             return Settings(settings)
@@ -212,11 +212,11 @@ def _note(fields: dict[str, Any]) -> tuple[bool, Any]:
     return bool(fields.get("cumulative", False)), fields["metadata"]
 
 
-def _goal(goal: Mapping[Any, Any]) -> Goal:
-    value = number_or_text(goal.get("value"))
+def _target(target: Mapping[Any, Any]) -> Target:
+    value = number_or_text(target.get("value"))
     if isinstance(value, str) or not math.isfinite(value):
-        raise ValueError("a goal's value must be a finite number")
-    return Goal(_name(goal.get("metric")), value, bool(goal.get("lower_is_better", False)))
+        raise ValueError("a target's value must be a finite number")
+    return Target(_name(target.get("metric")), value, bool(target.get("lower_is_better", False)))
 
 
 @lru_cache(4096)

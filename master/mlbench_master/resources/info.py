@@ -38,7 +38,7 @@ class InfoResource:
 
     @operation("list_benchmarks", "All benchmarks.", list[records.Benchmark])
     def on_get_benchmarks(self, req: Request, resp: Response) -> None:
-        """List benchmarks with their goals, options and the run fields that they support."""
+        """List benchmarks with their targets, options and the run fields that they support."""
         resp.media = [
             _describe(benchmark, self.settings.limits) for benchmark in BENCHMARKS.values()
         ]
@@ -64,8 +64,8 @@ def _describe(benchmark: Benchmark, limits: Limits) -> records.Benchmark:
     return records.Benchmark(
         name=benchmark.name,
         description=benchmark.description,
-        goal=benchmark.goal,
-        light_goal=benchmark.light_goal,
+        target=benchmark.target,
+        light_target=benchmark.light_target,
         has_light_target=bool(benchmark.light_args),
         takes_seed=benchmark.seeded,
         takes_gpu=benchmark.on_gpu,

@@ -10,7 +10,7 @@ from mlbench.contract.comparisons import Comparison
 from mlbench.contract.names import ACTIVE_STATES
 from mlbench.contract.records import RunCurve
 from mlbench.contract.results import Goodput, Result
-from mlbench.evaluation.inputs import OWN_CRITERIA, Criteria, read_finite, read_goal
+from mlbench.evaluation.inputs import OWN_CRITERIA, Criteria, read_finite, read_target
 from mlbench_master.database.models import Run
 from mlbench_master.errors import BadFieldError
 from mlbench_master.http.bodies import offer_file
@@ -36,11 +36,11 @@ def _number(text: str) -> float:
 
 _NUMBER = r"[+-]?[0-9]{1,50}(\.[0-9]{1,50})?([eE][+-]?[0-9]{1,2})?"
 _ID = "[0-9]{1,18}"
-_GOAL = Parameter(
-    "goal",
+_TARGET = Parameter(
+    "target",
     {"type": "string", "pattern": rf"^[^ \x00][^\x00]*(>=|<=){_NUMBER}$"},
-    "Target, `METRIC>=VALUE` or `METRIC<=VALUE`. Default: the goal of each run.",
-    read_goal,
+    "Target, `METRIC>=VALUE` or `METRIC<=VALUE`. Default: the target of each run.",
+    read_target,
     default=None,
     example="val_global_Prec@1>=97",
 )
@@ -63,7 +63,7 @@ _PRICE = Parameter(
     must_be=_A_NUMBER,
     example=0.0001,
 )
-_CRITERIA = (_GOAL, _AFTER, _PRICE)
+_CRITERIA = (_TARGET, _AFTER, _PRICE)
 # Slower results, such as those of a thousand ranks, are reused for a multiple of their duration.
 _SLOW_SECONDS, _REUSE_FACTOR = 1.0, 10
 _MLLOG = (
@@ -96,7 +96,7 @@ class ResultsResource:
         parameters=(_RUNS,),
     )
     def on_get_curves(self, req: Request, resp: Response) -> None:
-        """Return the goal's metric over time for several runs, with few points each."""
+        """Return the target's metric over time for several runs, with few points each."""
         resp.media = small_curves(self.reader, _read_ids(req))
 
     @operation("get_result", "The result.", Result, parameters=_CRITERIA, errors=(502, 503))
@@ -176,4 +176,4 @@ def _criteria(req: Request) -> Criteria:
     after_seconds = _AFTER.read(req)
     if after_seconds == 0:
         raise BadFieldError("after", "must be greater than 0 seconds (got '0')")
-    return Criteria(_GOAL.read(req), after_seconds, _PRICE.read(req))
+    return Criteria(_TARGET.read(req), after_seconds, _PRICE.read(req))

@@ -16,14 +16,14 @@ from mlbench_master.results.query import result_of
 
 def small_curves(reader: SeriesReader, ids: Collection[int]) -> list[RunCurve]:
     """Return the curves of runs that have one; if Prometheus is away, only of ended runs."""
-    columns = (Run.id, Run.figures, Run.goal, Run.started_at, Run.attempt)
+    columns = (Run.id, Run.figures, Run.target, Run.started_at, Run.attempt)
     runs = list(Run.select(*columns).where(Run.id.in_(list(ids))))
     curves = [
         RunCurve(run.id, run.figures["metric"], *map(tuple, run.figures["curve"]))
         for run in runs
         if run.figures and any(run.figures.get("curve", ()))
     ]
-    active = [run for run in runs if run.figures is None and run.goal and run.started_at]
+    active = [run for run in runs if run.figures is None and run.target and run.started_at]
     with suppress(PrometheusError):
         curves += _query(reader.prometheus, [run for run in active if run.attempt == 1])
         restarted = [run.id for run in active if run.attempt > 1]
@@ -38,7 +38,7 @@ def small_curves(reader: SeriesReader, ids: Collection[int]) -> list[RunCurve]:
 def _query(prometheus: PrometheusClient, runs: Sequence[Run]) -> Iterator[RunCurve]:
     if not runs:
         return
-    metrics = {run.goal["metric"] for run in runs}
+    metrics = {run.target["metric"] for run in runs}
     labels = {"run_id": [str(run.id) for run in runs], "metric": sorted(metrics)}
     last_ms = round(time.time() * 1000)
     started = {run.id: run.started_at or 0.0 for run in runs}
@@ -48,8 +48,8 @@ def _query(prometheus: PrometheusClient, runs: Sequence[Run]) -> Iterator[RunCur
     series = prometheus.query_range(promql, first_ms, last_ms, step_ms)
     by_run = {(curve.labels["run_id"], curve.labels["metric"]): curve for curve in series}
     for run in runs:
-        if curve := by_run.get((str(run.id), run.goal["metric"])):
+        if curve := by_run.get((str(run.id), run.target["metric"])):
             pairs = zip(curve.times, map(float, curve.values), strict=True)
             points = [(at - started[run.id], value) for at, value in pairs if isfinite(value)]
             seconds, values = (tuple(point[i] for point in points) for i in (0, 1))
-            yield RunCurve(run.id, run.goal["metric"], seconds, values)
+            yield RunCurve(run.id, run.target["metric"], seconds, values)

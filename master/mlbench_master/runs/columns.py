@@ -31,7 +31,9 @@ _AGO = {"min": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _MBIT = {"kbit": 0.001, "mbit": 1, "gbit": 1000}
 _PERCENT = {"%": 1}
 _SHARE = {"%": 0.01}
-_METRIC_HELP = "Metric: best value for the metric of a goal, else the last value of the first rank"
+_METRIC_HELP = (
+    "Metric: best value for the metric of a target, else the last value of the first rank"
+)
 _EXTREMES = {"last": "Last value", "max": "Largest value", "min": "Smallest value"}
 # Numbers that both databases can read without overflow.
 _NUMBER = r"^-?[0-9]{1,100}(\.[0-9]{1,100})?([eE][-+]?[0-9]{1,2})?$"
@@ -128,8 +130,8 @@ def _figure(*path: str) -> Callable[[], _SQL]:
     return sql
 
 
-def _goal(*parts: str) -> Callable[[], _SQL]:
-    """Return the best value of the goal's metric, if its name contains one of these parts."""
+def _target(*parts: str) -> Callable[[], _SQL]:
+    """Return the best value of the target's metric, if its name contains one of these parts."""
 
     def sql() -> _SQL:
         metric = _text(Run.figures, "metric")
@@ -201,8 +203,8 @@ FIELDS: Mapping[str, Field] = {
     "duration": Field(
         "number", "Seconds from start to end", lambda: Run.finished_at - Run.started_at, _SECONDS
     ),
-    "time_to_goal": Field(
-        "number", "Training seconds until the target", lambda: Run.goal_train_seconds, _SECONDS
+    "time_to_target": Field(
+        "number", "Training seconds until the target", lambda: Run.target_train_seconds, _SECONDS
     ),
     "training": Field("number", "Training seconds", _figure("training_seconds"), _SECONDS),
     "step_time": Field("number", "Mean seconds per step", _figure("step_seconds"), _SECONDS),
@@ -211,10 +213,10 @@ FIELDS: Mapping[str, Field] = {
         "number", "Share of training time, 0 to 1", _figure("communication_share"), _SHARE
     ),
     "waited": Field("number", "CPU contention, 0 to 1", _figure("contention_share"), _SHARE),
-    "accuracy": Field("number", "Best accuracy in percent", _goal("Prec@", "acc"), _PERCENT),
-    "perplexity": Field("number", "Best perplexity", _goal("erplexity")),
-    "best": Field("number", "Best value of the goal's metric", _figure("best_value")),
-    "last": Field("number", "Last value of the goal's metric", _figure("last_value")),
+    "accuracy": Field("number", "Best accuracy in percent", _target("Prec@", "acc"), _PERCENT),
+    "perplexity": Field("number", "Best perplexity", _target("erplexity")),
+    "best": Field("number", "Best value of the target's metric", _figure("best_value")),
+    "last": Field("number", "Last value of the target's metric", _figure("last_value")),
 }
 """Fields of all runs. Settings, and metrics of runs that have ended, are further fields."""
 
@@ -236,7 +238,7 @@ def find(name: str, parameter: str) -> Field:
     if _occurs(f'"metric": "{name}"', (Run.figures,)) or _is_metric(name):
         last = _figure("metrics", name, "last")
         return Field(
-            "number", _METRIC_HELP, lambda: fn.COALESCE(_goal(name)(), last()).coerce(False)
+            "number", _METRIC_HELP, lambda: fn.COALESCE(_target(name)(), last()).coerce(False)
         )
     metric, _, statistic = name.rpartition(".")
     if statistic in _EXTREMES and _is_metric(metric):

@@ -37,7 +37,7 @@ def events_of(run: Run) -> list[RunEvent]:
     for ranks in attempts.values():
         events += _starts(ranks)
         events += _ends_of_ranks(run, ranks)
-    events += _goal(run, attempts)
+    events += _target(run, attempts)
     for autopsy in autopsies.asked_of(run.id):
         is_done = autopsies.is_done(autopsy)
         outcome = autopsies.sentence_of(autopsy) if is_done else "it is being asked"
@@ -97,17 +97,17 @@ def _ends_of_ranks(run: Run, ranks: Sequence[Rank]) -> Iterator[RunEvent]:
             yield _event(end_of(rank), "lost", *of_rank, f"{place} is lost: {rank.lost}")
 
 
-def _goal(run: Run, attempts: dict[int, list[Rank]]) -> Iterator[RunEvent]:
-    reached_at = run.goal_reached_at
+def _target(run: Run, attempts: dict[int, list[Rank]]) -> Iterator[RunEvent]:
+    reached_at = run.target_reached_at
     if reached_at is None:
         return
-    text = "The goal was reached"
-    if run.goal_train_seconds is not None:
-        text += f" after {figures.seconds(run.goal_train_seconds)} of training"
-    if goal := run.goal:
-        sign = "≤" if goal["lower_is_better"] else "≥"
-        text += f": {goal['metric']} {sign} {goal['value']:.15g}"
-    yield _event(reached_at, "goal", _attempt_at(reached_at, attempts), None, text)
+    text = "The target was reached"
+    if run.target_train_seconds is not None:
+        text += f" after {figures.seconds(run.target_train_seconds)} of training"
+    if target := run.target:
+        sign = "≤" if target["lower_is_better"] else "≥"
+        text += f": {target['metric']} {sign} {target['value']:.15g}"
+    yield _event(reached_at, "target", _attempt_at(reached_at, attempts), None, text)
 
 
 def _attempt_at(seconds: float, attempts: dict[int, list[Rank]]) -> int:

@@ -26,7 +26,7 @@ def build(run: Run) -> Manifest:
         "run_id": run.id,
         "division": division(row),
         "rule_violations": tuple(rule_violations(row, machines)),
-        "goal": presenters.goal_of(run),
+        "target": presenters.target_of(run),
         "not_recorded": not_recorded.describe(run),
         "data": {name: value for name, value in settings.items() if name.startswith("data")},
         "limits": Limits(**presenters.columns_of(run, Limits)),

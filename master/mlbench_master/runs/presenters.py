@@ -71,10 +71,10 @@ def _describe(run: Run, ranks: tuple[records.Rank, ...]) -> records.Run:
         "created_at": seconds_to_text(run.created_at),
         "started_at": seconds_to_text(run.started_at),
         "finished_at": seconds_to_text(run.finished_at),
-        "goal_reached_at": seconds_to_text(run.goal_reached_at),
+        "target_reached_at": seconds_to_text(run.target_reached_at),
         "reason": reason_of(run) or note_of(run),
         "waiting": run.waiting or shortage or ("" if is_counted else uncounted),
-        "goal": goal_of(run),
+        "target": target_of(run),
         "origin": _dated(records.Origin, run.origin, "imported_at"),
         "world_size": run.world_size,
         "delivery": records.Delivery(**run.delivery) if run.delivery else None,
@@ -102,9 +102,9 @@ def added_to(run: Run) -> records.Added | None:
     return records.Added(run.added["samples"], first_at, last_at, of_lost_ranks)
 
 
-def goal_of(run: Run) -> records.Goal | None:
-    """Return the goal of a run; None for a task without one."""
-    return records.Goal(**run.goal) if run.goal else None
+def target_of(run: Run) -> records.Target | None:
+    """Return the target of a run; None for a task without one."""
+    return records.Target(**run.target) if run.target else None
 
 
 def columns_of(run: Run, record: type[records.Record]) -> dict[str, Any]:

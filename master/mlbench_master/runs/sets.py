@@ -164,8 +164,8 @@ def _check_can_be_scored(order: RunRequest) -> None:
     task = order.task
     if task is None:
         return
-    if task.goal is None:
-        raise BadFieldError("official", f"{task.name} has no goal, so its runs cannot be scored")
+    if task.target is None:
+        raise BadFieldError("official", f"{task.name} has no target, so its runs cannot be scored")
     settings = vars(read(task.options, order.all_args))
     for name, values in task.broken_rules(settings).items():
         if name in settings:  # the run itself reports the others
@@ -236,7 +236,7 @@ def analyze(run_set: RunSet) -> SetAnalysis:
         rate = run.figures.get("samples_per_second") if run.figures else None
         end = run.finished_at or time.time()
         wall_seconds = None if run.started_at is None else end - run.started_at
-        figures[run.id] = RunSummaryMetrics(run.goal_train_seconds, rate, wall_seconds)
+        figures[run.id] = RunSummaryMetrics(run.target_train_seconds, rate, wall_seconds)
     return sweeps.analyze(describe(run_set), figures)
 
 

@@ -10,7 +10,7 @@ EventKind = Literal[
     "ready",
     "restarted",
     "started",
-    "goal",
+    "target",
     "autopsy",
     "fault",
     "exited",
@@ -28,7 +28,7 @@ class RunEvent(Record):
     """An event in a run's life."""
 
     time: Time
-    """Time of the event: by the worker's clock for ``exited`` and ``goal``, else the master's."""
+    """Time of the event: by the worker's clock for ``exited`` and ``target``, else the master's."""
     kind: EventKind
     """Kind of the event:
 
@@ -36,7 +36,7 @@ class RunEvent(Record):
     - ``ready``: all workers are available
     - ``started``: all ranks run
     - ``restarted``: a later attempt began, or torchrun restarted a worker's processes
-    - ``goal``: the target was reached
+    - ``target``: the target was reached
     - ``autopsy``: a hang diagnosis was requested
     - ``fault``: a fault was injected, could not be injected, or is due
     - ``exited``: a rank exited with an error

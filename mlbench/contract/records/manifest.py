@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mlbench.contract.records.base import Record, Time
-from mlbench.contract.records.runs import Division, Goal, NotRecorded
+from mlbench.contract.records.runs import Division, NotRecorded, Target
 from mlbench.contract.reported_settings import Setting
 from mlbench.contract.runspec import Resources
 
@@ -224,7 +224,7 @@ class Manifest(Record):
     """Random seed; None if none was set."""
     settings: Mapping[str, Setting] | None
     """Settings that the training process reported; None until it has reported them."""
-    goal: Goal | None
+    target: Target | None
     """Target of the run; None without a target."""
     data: Mapping[str, Setting]
     """Settings that describe the training data: all whose names begin with ``data``."""

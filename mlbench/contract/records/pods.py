@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from mlbench.contract.records.base import Record, Time
-from mlbench.contract.records.runs import Goal
+from mlbench.contract.records.runs import Target
 from mlbench.contract.reported_settings import Setting
 
 AgentState = Literal["idle", "running", "exited"]
@@ -56,9 +56,9 @@ class Benchmark(Record):
     name: str
     """Name of the benchmark: the value of a run's ``benchmark``."""
     description: str
-    goal: Goal | None = None
+    target: Target | None = None
     """Default target; None for a benchmark without a target."""
-    light_goal: Goal | None = None
+    light_target: Target | None = None
     """Target of a run with ``light_target``; None if there is no light target."""
     has_light_target: bool = False
     """Whether a run may set ``light_target``, a target that is easier to reach."""

@@ -14,7 +14,7 @@ Division = Literal["closed", "open"]
 
 
 @dataclass(frozen=True)
-class Goal(Record):
+class Target(Record):
     """The target of a run: a metric, and the value that it must reach."""
 
     metric: str
@@ -217,11 +217,11 @@ class Run(RunSpec, _RunHead):
     """Whether the run will be deleted as soon as it has ended."""
     settings: Mapping[str, Setting] | None = None
     """Settings that the training process reported; None until it has reported them."""
-    goal: Goal | None
+    target: Target | None
     """Target of the run; None without a target, or until the training process has reported it."""
-    goal_reached_at: Time | None = None
+    target_reached_at: Time | None = None
     """Time of the first recorded value that reached the target; None until then."""
-    goal_train_seconds: float | None = None
+    target_train_seconds: float | None = None
     """Time to target (training), in seconds; None if not reached, or not recorded."""
     delivery: Delivery | None
     """Counts of the run's samples; None until they are counted, around the run's end."""

@@ -44,8 +44,8 @@ class Master:
         Its values are so many seconds ``apart``.
         """
         began = round(time.time()) - ago
-        goal = {"metric": "acc", "value": 97.0, "lower_is_better": False}
-        run = rows.make_run(name=name, state="FINISHED", goal=goal, created_at=began)
+        target = {"metric": "acc", "value": 97.0, "lower_is_better": False}
+        run = rows.make_run(name=name, state="FINISHED", target=target, created_at=began)
         run.started_at = began
         run.save()
         rows.make_ranks(run, [POD, "w-1"], assigned_at=began, exited_at=began + 90, exit_code=0)

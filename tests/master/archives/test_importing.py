@@ -172,7 +172,7 @@ def test_what_describes_no_run_is_refused(master: Master, rewritten: Rewritten) 
         ("run", "finished_at", None),
         ("run", "benchmark", "of-the-future"),
         ("run", "settings", ["a"]),
-        ("run", "goal", {"metric": "acc"}),
+        ("run", "target", {"metric": "acc"}),
         ("run", "seed", 2**70),
         ("run", "created_at", "yesterday"),
         ("rank", "machine", {"packages": 3}),

@@ -58,17 +58,17 @@ def test_a_run_that_prometheus_has_forgotten_answers_the_same(master: Master) ->
     assert answers(master, run) == before
 
 
-def test_a_goal_that_was_stated_late_was_reached_when_its_value_was_recorded(
+def test_a_target_that_was_stated_late_was_reached_when_its_value_was_recorded(
     master: Master,
 ) -> None:
     run = master.make_ended()
-    assert run.goal_reached_at is not None
-    unknown = Run.update(goal_reached_at=None, goal_train_seconds=None)
+    assert run.target_reached_at is not None
+    unknown = Run.update(target_reached_at=None, target_train_seconds=None)
     unknown.where(Run.id == run.id).execute()
     master.sealer.turn()
     sealed = reload(run)
-    assert sealed.goal_reached_at == pytest.approx(run.goal_reached_at)
-    assert sealed.goal_train_seconds == run.goal_train_seconds
+    assert sealed.target_reached_at == pytest.approx(run.target_reached_at)
+    assert sealed.target_train_seconds == run.target_train_seconds
 
 
 def test_logs_are_sealed_if_wished(master: Master) -> None:

@@ -258,8 +258,8 @@ def test_the_first_end_counts(executor: Executor, run: Run) -> None:
         ({"launcher": "shell"}, [(0, 995.0)], 995.0, False),
         ({}, [(0, 605.0), (0, 606.5)], 606.5, False),
         ({"stop_requested": True}, [(-15, 606.0)], 606.0, False),
-        # A goal after the exit: clocks of two workers differ.
-        ({"goal_reached_at": 607.0}, [(0, 606.0)], 607.0, False),
+        # A target after the exit: clocks of two workers differ.
+        ({"target_reached_at": 607.0}, [(0, 606.0)], 607.0, False),
         # A lost rank, and a worker whose clock dated the exit before the start.
         ({}, [(0, 605.0), (None, 610.0)], 1000.0, False),
         ({}, [(0, 600.0)], 1000.0, False),

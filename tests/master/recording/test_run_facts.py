@@ -1,4 +1,4 @@
-"""Goals, settings and machines, as a run's streams state them."""
+"""Targets, settings and machines, as a run's streams state them."""
 
 import json
 import math
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mlbench.contract.records import Goal
+from mlbench.contract.records import Target
 from mlbench_master.database.models import Rank, Run, Stream, pod_owner, run_owner
 from mlbench_master.recording.delivery import Delivery
 from mlbench_master.recording.run_facts import store_facts
@@ -18,20 +18,20 @@ from tests.support.rows import deliver_all as deliver
 
 pytestmark = pytest.mark.both_databases
 
-_GOAL = Goal("val", 97.0, lower_is_better=False)
+_TARGET = Target("val", 97.0, lower_is_better=False)
 
 
 def at(second: float, value: float | str, metric: str = "val", rank: str = "0") -> Sample:
     return Sample(metric, rank, round(second * 1e6), value)
 
 
-def store(run: Run, *samples: Sample, goal: Goal | None = None) -> None:
-    store_facts(run, Stream(), (goal,) if goal else (), samples)
+def store(run: Run, *samples: Sample, target: Target | None = None) -> None:
+    store_facts(run, Stream(), (target,) if target else (), samples)
 
 
 def reached(run: Run) -> tuple[float | None, float | None]:
     found = Run.get_by_id(run.id)
-    return found.goal_reached_at, found.goal_train_seconds
+    return found.target_reached_at, found.target_train_seconds
 
 
 def stated(**fields: Any) -> bytes:
@@ -39,7 +39,7 @@ def stated(**fields: Any) -> bytes:
 
 
 def test_the_first_moment_counts_with_its_training_time(run: Run) -> None:
-    store(run, at(1, 90.0), goal=_GOAL)
+    store(run, at(1, 90.0), target=_TARGET)
     assert reached(run) == (None, None)
     store(run, at(2, 5.0, "train_seconds"), at(2, 97.0), at(3, 6.0, "train_seconds"), at(3, 99.0))
     assert reached(run) == (2.0, 5.0)
@@ -51,19 +51,19 @@ def test_ranks_may_be_delivered_in_any_order_and_twice(run: Run) -> None:
     one = [at(5.5, 4.0, "train_seconds", "1"), at(5.5, 98.0, rank="1")]
     other = [at(5.25, 3.0, "train_seconds"), at(5.25, 98.0), at(5.25, 9.0, "train_seconds", "1")]
     for batch in (one, other, one):
-        store(run, *batch, goal=_GOAL)
+        store(run, *batch, target=_TARGET)
     assert reached(run) == (5.25, 3.0)
 
 
 @pytest.mark.parametrize("value", [float("nan"), "99", 96.9])
-def test_values_that_do_not_reach_the_goal(run: Run, value: float | str) -> None:
-    store(run, at(1, value), at(1, 99.0, "other"), goal=_GOAL)
+def test_values_that_do_not_reach_the_target(run: Run, value: float | str) -> None:
+    store(run, at(1, value), at(1, 99.0, "other"), target=_TARGET)
     assert reached(run) == (None, None)
 
 
-def test_another_goal_begins_anew(run: Run) -> None:
-    store(run, at(1, 97.5), goal=_GOAL)
-    store(run, at(2, 97.5), goal=Goal("val", 0.5, lower_is_better=True))
+def test_another_target_begins_anew(run: Run) -> None:
+    store(run, at(1, 97.5), target=_TARGET)
+    store(run, at(2, 97.5), target=Target("val", 0.5, lower_is_better=True))
     assert reached(run) == (None, None)
     store(run, at(3, 0.6), at(4, 0.5))
     assert reached(run) == (4.0, None)
@@ -75,19 +75,19 @@ def test_the_last_settings_replace_those_before(run: Run) -> None:
     assert Run.get_by_id(run.id).settings == {"a": 3}
 
 
-def test_delivery_stores_goal_and_settings_and_counts_no_sample(
+def test_delivery_stores_target_and_settings_and_counts_no_sample(
     run: Run, delivery: Delivery
 ) -> None:
     settings = {"learning_rate": 0.1, "compile": False, "folder": None, "device": "cpü", "n": 2**60}
-    goal = {"metric": "val", "value": 97.0}
-    stream = record(run, stated(goal=goal) + stated(settings=settings))
+    target = {"metric": "val", "value": 97.0}
+    stream = record(run, stated(target=target) + stated(settings=settings))
     deliver(delivery)
     assert stream.get_by_id(stream.id).recorded == 0
     record(run, stated(metrics={"train_seconds": 12.5, "val": 97.25}))
     deliver(delivery)
     assert reached(run) == (1763683200.5, 12.5)
     row = Run.get_by_id(run.id)
-    assert (row.settings, row.goal) == (settings, goal | {"lower_is_better": False})
+    assert (row.settings, row.target) == (settings, target | {"lower_is_better": False})
 
 
 def hostnames(run: Run) -> list[str | None]:
@@ -168,7 +168,7 @@ def test_another_attempt_states_its_own_machine(run: Run, delivery: Delivery) ->
     assert Rank.get(run=run, attempt=1, rank=0).machine["hostname"] == "first"
 
 
-def test_only_ranks_have_machines_and_only_runs_have_goals(run: Run, delivery: Delivery) -> None:
+def test_only_ranks_have_machines_and_only_runs_have_targets(run: Run, delivery: Delivery) -> None:
     make_ranks(run)
     post(run_owner(run.id), [Sample("machine", "", 1763683200_500000, '{"hostname": "a"}')])
     post(pod_owner("p"), [at(1, 99.0)])

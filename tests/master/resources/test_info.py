@@ -57,12 +57,12 @@ def test_all_are_listed(api: TestClient) -> None:
     assert [entry["name"] for entry in answer.json] == list(BENCHMARKS)
     assert all(entry["description"] for entry in answer.json)
     rules = {entry["name"]: entry["rules"] for entry in answer.json}
-    assert rules["digits"]["goal"] == [97.0, 90.0]
+    assert rules["digits"]["target"] == [97.0, 90.0]
     assert rules["steps"] == {}
-    goals = {entry["name"]: (entry["goal"], entry["light_goal"]) for entry in answer.json}
+    targets = {entry["name"]: (entry["target"], entry["light_target"]) for entry in answer.json}
     accuracy = {"metric": "val_global_Prec@1", "lower_is_better": False}
-    assert goals["digits"] == (accuracy | {"value": 97.0}, accuracy | {"value": 90.0})
-    assert goals["ridge-regression"] == goals["steps"] == (None, None)
+    assert targets["digits"] == (accuracy | {"value": 97.0}, accuracy | {"value": 90.0})
+    assert targets["ridge-regression"] == targets["steps"] == (None, None)
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def test_a_runs_zip_is_laid_out_as_mlbenchs(
             Sample("a", "", OLD_US, 1.0, True),
             Sample("a", "", OLD_US + 1, 2.0),
             Sample("TaskResult", "0", OLD_US, "bad"),
-            Sample("TaskResult", "0", OLD_US + 1, "Goal Reached! ü"),
+            Sample("TaskResult", "0", OLD_US + 1, "Target Reached! ü"),
         ],
     )
     Run.update(finished_at=now_ms / 1000 - 10).execute()
@@ -48,7 +48,7 @@ def test_a_runs_zip_is_laid_out_as_mlbenchs(
             "result_val_global_Prec@1 @ 0.json": [
                 point(OLD_US, "97.5", cumulative=False, metadata="")
             ],
-            "official_result.txt": "Goal Reached! ü",
+            "official_result.txt": "Target Reached! ü",
             f"{pod}_{CPU}.json": [
                 point((now_ms - ago) * 1000, str(ago), cumulative=False)
                 for ago in (60_000, 30_000, 10_000)

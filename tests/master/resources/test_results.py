@@ -12,14 +12,16 @@ from mlbench.contract import comparisons, results
 from mlbench_master.database.models import Run
 from tests.support.rows import line, make_ranks, make_run, record
 
-_GOAL = {"metric": "acc", "value": 97.0, "lower_is_better": False}
+_TARGET = {"metric": "acc", "value": 97.0, "lower_is_better": False}
 
 
 @pytest.fixture
 def judged(database: Database) -> Run:
-    """A run that has ended, and reached its goal 20 s after its start and 10 s of training."""
+    """A run that has ended, and reached its target 20 s after its start and 10 s of training."""
     started_at = float(round(time.time()) - 60)
-    run = make_run(state="FINISHED", goal=_GOAL, started_at=started_at, finished_at=started_at + 50)
+    run = make_run(
+        state="FINISHED", target=_TARGET, started_at=started_at, finished_at=started_at + 50
+    )
     make_ranks(run, assigned_at=started_at, exited_at=started_at + 50)
     record(
         run,
@@ -54,7 +56,7 @@ def test_a_result_that_takes_long_holds_for_a_while_as_long_as_its_run_goes_on(
 ) -> None:
     monkeypatch.setattr("mlbench_master.resources.results._SLOW_SECONDS", 0.0)
     monkeypatch.setattr("mlbench_master.resources.results._REUSE_FACTOR", 1e6)
-    run = make_run(1, goal=_GOAL, started_at=time.time() - 20)
+    run = make_run(1, target=_TARGET, started_at=time.time() - 20)
     make_ranks(run, ["w-0"], assigned_at=time.time() - 20)
 
     for value, state, result in ((50, "STARTED", 50), (60, "STARTED", 50), (70, "FINISHED", 70)):
@@ -63,8 +65,8 @@ def test_a_result_that_takes_long_holds_for_a_while_as_long_as_its_run_goes_on(
         assert get_result(api, run.id).json["last_value"] == result
 
 
-def test_goal_time_and_price_can_be_asked_for(api: TestClient, judged: Run) -> None:
-    answer = get_result(api, judged.id, goal="val_loss <= 0.1", after="9.5", price="0.02").json
+def test_target_time_and_price_can_be_asked_for(api: TestClient, judged: Run) -> None:
+    answer = get_result(api, judged.id, target="val_loss <= 0.1", after="9.5", price="0.02").json
     assert answer["target"] == {"metric": "val_loss", "value": 0.1, "lower_is_better": True}
     reached = {"training_seconds": 10.0, "wall_seconds": 20.0, "epochs": None}
     assert answer["time_to_accuracy"] == reached
@@ -79,7 +81,7 @@ def test_goal_time_and_price_can_be_asked_for(api: TestClient, judged: Run) -> N
     }
 
 
-def test_a_goal_is_a_metric_and_a_bound(api: TestClient, judged: Run) -> None:
+def test_a_target_is_a_metric_and_a_bound(api: TestClient, judged: Run) -> None:
     targets = {
         "acc>=97": ("acc", 97.0, False),
         "acc<=-1e-3": ("acc", -0.001, True),
@@ -87,20 +89,23 @@ def test_a_goal_is_a_metric_and_a_bound(api: TestClient, judged: Run) -> None:
         "a>=b<=5": ("a>=b", 5.0, True),
         "val_Prec@1 @ 0>=.5": ("val_Prec@1 @ 0", 0.5, False),
     }
-    for goal, target in targets.items():
-        answer = get_result(api, judged.id, goal=goal).json["target"]
+    for text, target in targets.items():
+        answer = get_result(api, judged.id, target=text).json["target"]
         assert (answer["metric"], answer["value"], answer["lower_is_better"]) == target
 
 
-def test_a_goal_that_is_none_is_refused(api: TestClient, judged: Run) -> None:
-    for goal in (
+def test_a_target_that_is_none_is_refused(api: TestClient, judged: Run) -> None:
+    for target in (
         *("", "acc", "acc>97", "acc=97", ">=97", " >=97", "acc>=", "acc>=x", "acc>=nan"),
         *("acc<=inf", "acc>=1e999", "acc>=1_000", "acc>=\N{FULLWIDTH DIGIT NINE}"),
         *("a" * 201 + ">=1", "a\0>=1"),
     ):
-        for answer in (get_result(api, judged.id, goal=goal), compare(api, judged.id, goal=goal)):
+        for answer in (
+            get_result(api, judged.id, target=target),
+            compare(api, judged.id, target=target),
+        ):
             assert answer.status_code == 400
-            assert answer.json["message"].startswith("goal: METRIC>=VALUE or METRIC<=VALUE")
+            assert answer.json["message"].startswith("target: METRIC>=VALUE or METRIC<=VALUE")
 
 
 def test_numbers_have_bounds(api: TestClient, judged: Run) -> None:
@@ -124,7 +129,7 @@ def test_no_such_run(api: TestClient, judged: Run) -> None:
 
 
 def test_a_comparison_is_what_the_client_reads(api: TestClient, judged: Run) -> None:
-    other = make_run(state="FAILED", goal={**_GOAL, "value": 90.0}, settings={"batch_size": 64})
+    other = make_run(state="FAILED", target={**_TARGET, "value": 90.0}, settings={"batch_size": 64})
     answer = compare(api, other.id, judged.id, price=1)
     assert answer.status_code == 200
     comparison = comparisons.Comparison.from_fields(answer.json)
@@ -133,11 +138,11 @@ def test_a_comparison_is_what_the_client_reads(api: TestClient, judged: Run) -> 
     assert comparison.results[1].to_fields() == get_result(api, judged.id, price=1).json
     assert comparison.comparable == "no"
     assert [(difference.name, difference.breaks) for difference in comparison.differences] == [
-        ("goal", "yes"),
+        ("target", "yes"),
         ("batch_size", "unknown"),
     ]
-    asked = compare(api, other.id, judged.id, goal="acc>=95").json
-    assert (asked["comparable"], asked["differences"][-1]["name"]) == ("unknown", "own_goal")
+    asked = compare(api, other.id, judged.id, target="acc>=95").json
+    assert (asked["comparable"], asked["differences"][-1]["name"]) == ("unknown", "own_target")
 
 
 def test_malformed_lists_of_runs_are_refused(api: TestClient, judged: Run) -> None:

@@ -42,7 +42,7 @@ def test_order_and_look(api: TestClient) -> None:
     fields |= {"benchmark": "steps", "args": {"steps": "5"}, "backend": "gloo", "attempt": 0}
     fields |= {"num_workers": 3, "world_size": 3, "num_cpus": 1.0, "max_restarts": 2, "ranks": []}
     fields |= {"job_metadata": {"command": "steps", "master_name": None, "pods": []}, "reason": ""}
-    fields |= dict.fromkeys(["started_at", "finished_at", "delivery", "goal"])
+    fields |= dict.fromkeys(["started_at", "finished_at", "delivery", "target"])
     assert records.Run.from_fields(run).to_fields() == run == run | fields
     assert before <= Run.get_by_id(run["id"]).created_at <= time.time()
     assert api.simulate_get(f"/api/runs/{run['id']}").json == run
@@ -60,8 +60,12 @@ def test_an_order_that_names_nothing_to_run_is_told_what_it_gets(api: TestClient
 @pytest.mark.both_databases
 def test_a_run_that_goes_on(api: TestClient) -> None:
     stated = {"device": "cpu", "rate": 0.1, "compile": False, "n": 2**63 - 1, "folder": None}
-    goal = {"metric": "a", "value": 1.0, "lower_is_better": True}
-    reached: dict[str, Any] = {"goal": goal, "goal_reached_at": 1.25, "goal_train_seconds": 0.5}
+    target = {"metric": "a", "value": 1.0, "lower_is_better": True}
+    reached: dict[str, Any] = {
+        "target": target,
+        "target_reached_at": 1.25,
+        "target_train_seconds": 0.5,
+    }
     run = make_run(started_at=0.5, settings=stated, **reached)
     make_ranks(run)
     run.attempt = 2
@@ -70,9 +74,9 @@ def test_a_run_that_goes_on(api: TestClient) -> None:
     answer = api.simulate_get(f"/api/runs/{run.id}/").json
     assert answer["state"] == "STARTED"
     assert answer["started_at"] == "1970-01-01T00:00:00.500000Z"
-    assert (answer["goal"], answer["settings"]) == (goal, stated)
-    assert answer["goal_reached_at"] == "1970-01-01T00:00:01.250000Z"
-    assert answer["goal_train_seconds"] == 0.5
+    assert (answer["target"], answer["settings"]) == (target, stated)
+    assert answer["target_reached_at"] == "1970-01-01T00:00:01.250000Z"
+    assert answer["target_train_seconds"] == 0.5
     assert answer["ranks"] == [
         {"rank": 0, "pod": "w-1", "exit_code": 1, "stopped": "", "processes": [0]},
         {"rank": 1, "pod": "w-2", "exit_code": 1, "stopped": "", "processes": [1]},

@@ -93,7 +93,7 @@ TEN = [{"num_workers": 1, "seed": i} for i in range(10)]
     [
         (
             {"benchmark": "communication", "places": [{"num_workers": 2}] * 10},
-            "official: communication has no goal, so its runs cannot be scored",
+            "official: communication has no target, so its runs cannot be scored",
         ),
         (
             {"args": {"learning-rate": "1"}},
@@ -224,7 +224,7 @@ def test_a_set_is_analyzed_over_what_it_sweeps(api: TestClient) -> None:
     run = order(api, 2).json
     assert api.simulate_get("/api/sets/scaling/analysis/").json["places_left"] == 2
     end(run, "FINISHED")
-    took = {"started_at": 10.0, "finished_at": 40.0, "goal_train_seconds": 12.5}
+    took = {"started_at": 10.0, "finished_at": 40.0, "target_train_seconds": 12.5}
     Run.update(**took).where(Run.id == run["id"]).execute()
     analysis = api.simulate_get("/api/sets/scaling/analysis/").json
     name = "learning_rate 0.2, 1 worker"

@@ -22,10 +22,10 @@ def test_curves_are_those_that_were_recorded(
     database: Database, delivery: Delivery, reader: SeriesReader
 ) -> None:
     metric = f"acc-{uuid.uuid4()}"
-    goal = {"metric": metric, "value": 500.0, "lower_is_better": False}
+    target = {"metric": metric, "value": 500.0, "lower_is_better": False}
     start = round(time.time()) - 100.0
     ended, going, other = (
-        make_run(1, state=state, started_at=start, finished_at=end, goal=goal)
+        make_run(1, state=state, started_at=start, finished_at=end, target=target)
         for state, end in (("FINISHED", start + 100), ("STARTED", None), ("STARTED", None))
     )
     for run in (ended, going):
@@ -54,8 +54,8 @@ def test_what_a_run_has_abandoned_is_not_in_its_curve(
     database: Database, delivery: Delivery, reader: SeriesReader
 ) -> None:
     start = round(time.time()) - 100.0
-    goal = {"metric": "acc", "value": 50.0, "lower_is_better": False}
-    run = make_run(1, started_at=start, goal=goal)
+    target = {"metric": "acc", "value": 50.0, "lower_is_better": False}
+    run = make_run(1, started_at=start, target=target)
     make_ranks(run, ["w-0"], assigned_at=start)
     record(run, b"".join(line(start + s, acc=s, step=s) for s in range(1, 10)))
     run.attempt = 2

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from peewee import Database
 
-from mlbench.contract.records import Goal
+from mlbench.contract.records import Target
 from mlbench.contract.results import TimeToAccuracy
 from mlbench.evaluation.inputs import OWN_CRITERIA, Criteria
 from mlbench_master.database.models import Run, run_owner
@@ -26,7 +26,7 @@ from mlbench_master.results.query import result_of, to_columns, used_joules
 from mlbench_master.runs import lifecycle
 from tests.support.rows import deliver_all, line, make_ranks, make_run, post, record, time_series
 
-_GOAL = {"metric": "acc", "value": 97.0, "lower_is_better": False}
+_TARGET = {"metric": "acc", "value": 97.0, "lower_is_better": False}
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def started_at(database: Database) -> float:
 def make_ended(started_at: float, seconds: float = 50.0, **fields: Any) -> Run:
     """Store a run that has ended, with its ranks, each of which was taken for all the time."""
     times = {"started_at": started_at, "finished_at": started_at + seconds}
-    run = make_run(**{"state": "FINISHED", "goal": _GOAL, **times, **fields})
+    run = make_run(**{"state": "FINISHED", "target": _TARGET, **times, **fields})
     workers = [f"w-{rank}" for rank in range(run.num_workers)]
     make_ranks(run, workers, assigned_at=started_at, exited_at=started_at + seconds)
     return run
@@ -65,7 +65,7 @@ def test_a_result_is_the_same_before_and_after_delivery(
         delivery.deliver_waiting()
     assert results[0] == results[1]
     result = results[0]
-    assert result.target == Goal("acc", 97.0)
+    assert result.target == Target("acc", 97.0)
     assert result.time_to_accuracy is not None
     assert (result.time_to_accuracy.training_seconds, result.time_to_accuracy.wall_seconds) == (
         10.0,
@@ -146,8 +146,8 @@ def test_a_value_whose_date_is_wrong_counts_as_recorded_at_the_end(
     )
     [text] = result.clock_faults
     assert fnmatch(text, f"{fault}: they count as recorded at the end of the run")
-    goal_at = lifecycle.find(run.id).goal_reached_at
-    assert goal_at == pytest.approx(time.time(), abs=10), "when it came"
+    target_at = lifecycle.find(run.id).target_reached_at
+    assert target_at == pytest.approx(time.time(), abs=10), "when it came"
 
 
 @pytest.mark.parametrize("ahead", [3600.0, -3600.0])
@@ -161,7 +161,7 @@ def test_a_clock_that_is_known_to_be_wrong_is_put_right(
     deliver_all(delivery)
     result = result_of(reader, lifecycle.find(run.id))
     assert (result.time_to_accuracy, result.clock_faults) == (TimeToAccuracy(None, 20.0), ())
-    assert lifecycle.find(run.id).goal_reached_at == started_at + 20
+    assert lifecycle.find(run.id).target_reached_at == started_at + 20
 
 
 def test_a_run_has_its_own_criteria(started_at: float, reader: SeriesReader) -> None:
@@ -170,9 +170,9 @@ def test_a_run_has_its_own_criteria(started_at: float, reader: SeriesReader) -> 
         return after.limit_seconds if after else None
 
     assert limit(make_ended(started_at, deadline_seconds=12.0), OWN_CRITERIA) == 12.0
-    without = make_ended(started_at, goal=None)
+    without = make_ended(started_at, target=None)
     assert limit(without, OWN_CRITERIA) is None
-    assert limit(without, Criteria(Goal("acc", 97.0))) == 7200.0
+    assert limit(without, Criteria(Target("acc", 97.0))) == 7200.0
 
 
 def test_a_run_that_is_deleted_meanwhile_has_no_result(

@@ -34,16 +34,16 @@ def test_a_run_that_waits() -> None:
     assert rows(made(state="INITIALIZED", attempt=0, started_at=None)) == [ORDERED]
 
 
-def test_a_run_that_reaches_its_goal() -> None:
-    goal = {"metric": "val_global_Prec@1", "value": 97.0, "lower_is_better": False}
-    reached = {"goal": goal, "goal_reached_at": 5.5, "goal_train_seconds": 3.02}
+def test_a_run_that_reaches_its_target() -> None:
+    target = {"metric": "val_global_Prec@1", "value": 97.0, "lower_is_better": False}
+    reached = {"target": target, "target_reached_at": 5.5, "target_train_seconds": 3.02}
     run = made(state="FINISHED", finished_at=7.0, **reached)
     make_ranks(run, assigned_at=2.0, reported_at=3.0, exit_code=0, exited_at=6.0)
-    after = "The goal was reached after 3.02 s of training: val_global_Prec@1 ≥ 97"
+    after = "The target was reached after 3.02 s of training: val_global_Prec@1 ≥ 97"
     assert rows(run) == [
         *(ORDERED, READY),
         (3.0, "started", 1, None, "2 ranks are running"),
-        (5.5, "goal", 1, None, after),
+        (5.5, "target", 1, None, after),
         (7.0, "finished", 1, None, "The run finished"),
     ]
 
@@ -115,7 +115,7 @@ def test_a_rank_that_was_killed_by_somebody_else() -> None:
 
 
 def test_a_run_that_is_restarted() -> None:
-    run = made(max_restarts=1, goal_reached_at=9.5)
+    run = made(max_restarts=1, target_reached_at=9.5)
     make_ranks(run, ["w-0"], assigned_at=2.0, lost="no report from w-0 for 31 s", exited_at=5.0)
     # What stops the second attempt does not explain how the first one ended.
     store(run, attempt=2, stop_requested=True)
@@ -123,7 +123,7 @@ def test_a_run_that_is_restarted() -> None:
     assert rows(run)[2:] == [
         (5.0, "lost", 1, 0, "Rank 0 on w-0 is lost: no report from w-0 for 31 s"),
         (9.0, "restarted", 2, None, "Attempt 2 began: 1 worker is ready"),
-        (9.5, "goal", 2, None, "The goal was reached"),
+        (9.5, "target", 2, None, "The target was reached"),
     ]
 
 

@@ -39,20 +39,20 @@ def make(workers: int = 1, best: float | None = None, **fields: Any) -> Run:
 def test_means_and_intervals_are_those_of_a_second_computation(database: Database) -> None:
     scores = [-2.0, 1.0, 3.5, 0.5]
     for seconds, score in zip(_SECONDS, scores, strict=True):
-        make(2, score, goal_train_seconds=seconds)
+        make(2, score, target_train_seconds=seconds)
     make(2)
     make(1, 7.0)
-    alone, several = groups("workers", columns=("time_to_goal", "best", "state"))
+    alone, several = groups("workers", columns=("time_to_target", "best", "state"))
     assert numbers([alone, several]) == [(1, 1), (2, 5)]
 
-    assert alone.means["time_to_goal"] is None
+    assert alone.means["time_to_target"] is None
     best = alone.means["best"]
     assert best
     assert (best.count, best.mean, best.low, best.high) == (1, 7.0, None, None)
     assert several.means["state"] is None
 
     t = stats.t.ppf(0.975, df=3)
-    times, best = several.means["time_to_goal"], several.means["best"]
+    times, best = several.means["time_to_target"], several.means["best"]
     assert times
     assert best
     assert (times.count, best.count) == (4, 4)

@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import Any
 
-from mlbench.contract.records import Goal, Limits, RankOnMachine, ReportedMachine
+from mlbench.contract.records import Limits, RankOnMachine, ReportedMachine, Target
 from mlbench_master.database.connection import store
 from mlbench_master.database.models import Rank, Run
 from mlbench_master.runs import manifest
@@ -28,11 +28,11 @@ def test_the_order(run: Run) -> None:
     assert document.limits == Limits(num_workers=2, light_target=False, **limits)
 
 
-def test_the_settings_and_goal_of_the_task(database: object) -> None:
+def test_the_settings_and_target_of_the_task(database: object) -> None:
     settings = {"batch_size": 128, "data": "digits", "data_sha256": "ab", "seed": 1}
-    goal: dict[str, Any] = {"metric": "a", "value": 1.0, "lower_is_better": True}
-    said = manifest.build(make_run(settings=settings, goal=goal))
-    assert (said.settings, said.goal) == (settings, Goal(**goal))
+    target: dict[str, Any] = {"metric": "a", "value": 1.0, "lower_is_better": True}
+    said = manifest.build(make_run(settings=settings, target=target))
+    assert (said.settings, said.target) == (settings, Target(**target))
     assert said.data == {"data": "digits", "data_sha256": "ab"}
 
 

@@ -45,7 +45,7 @@ def is_signed_in(browser: TestClient, answer: Result) -> bool:
         ("/?token={}", "/"),
         ("/runs?token={}&state=FAILED", "/runs?state=FAILED"),
         ("/runs/3?token={}", "/runs/3"),
-        ("/compare?runs=1,2&token={}&goal=a%3E%3D1//x", "/compare?runs=1,2&goal=a%3E%3D1//x"),
+        ("/compare?runs=1,2&token={}&target=a%3E%3D1//x", "/compare?runs=1,2&target=a%3E%3D1//x"),
         ("/runs/?to%6ben={}", "/runs"),
         ("/signin?token={}", "/"),
         ("/signin?token={}&next=/runs/3", "/runs/3"),

@@ -134,7 +134,7 @@ def test_the_goals_are_those_that_the_tasks_state(tmp_path: Path) -> None:
     for task in BENCHMARKS.values():
         for light in (False, True):
             # Asked for the light one, a task without goes on as ever.
-            goals[task.name, light] = (light and task.light_goal) or task.goal
+            goals[task.name, light] = (light and task.light_target) or task.target
             chosen = {**task.args, **(task.light_args if light else {})}
             file = files[task.name, light] = tmp_path / f"{task.name}-{light}"
             calls.append([task.name, chosen | _SHORT.get(task.name, {}), str(file)])

@@ -71,7 +71,7 @@ def test_a_set_is_run_in_turn_and_compared(
         ("4", f"{name}-w2-r2"),
     ]
     assert [left != "" for _, _, left in progress] == [False, True, True, True]
-    assert done.out.startswith("steps on 1, 2 workers\n4 runs, no goal\n")
+    assert done.out.startswith("steps on 1, 2 workers\n4 runs, no target\n")
     assert re.search(r"^2 workers +2 +[\d,.]+ ", done.out, re.MULTILINE)
     assert report.read_text().startswith("# steps on 1, 2 workers\n")
 
@@ -114,7 +114,7 @@ def test_own_code_has_another_seed_each_time_and_failures_are_told(
     assert logs == ["7 --bad 8\n", "8 --bad 8\n", "9 --bad 8\n"]
     assert f"run {runs[1].id} ({name}-w1-r2): FAILED: rank 0 on" in done.err
     assert done.err.endswith("1 of 3 runs did not finish\n")
-    assert done.out.startswith("own code on 1 worker\n2 runs, no goal\n")
+    assert done.out.startswith("own code on 1 worker\n2 runs, no target\n")
     assert summary in done.out
 
     again = mlbench("bench", *arguments, "--json", "--", "--bad", "8").json
@@ -175,7 +175,7 @@ def test_a_run_beside_a_hog_counts_and_names_it(
     hog.symlink_to("/bin/sh")
     cores = os.sched_getaffinity(0)
     keep_busy = [[str(hog), "-c", "while :; do :; done"] for _ in cores]
-    # Some epochs, none of which reaches the goal.
+    # Some epochs, none of which reaches the target.
     trains = ("--set=epochs=6", "--set=learning_rate=1e-6")
     with ExitStack() as hogs:
         for core, command in zip(cores, keep_busy, strict=True):

@@ -36,7 +36,7 @@ _BENCH = ["digits", "--sweep", "exchang=a,b", "--sweep", "bandwidth=5,10"]
         (["bench", *_BENCH], "until_percent: less than 100", "--until: less than 100"),
         (["status", "9999"], "run_id: run 9999 not found", "run 9999 not found"),
         (["logs", "7"], "rank: run 7 has", "--rank: run 7 has"),
-        (["compare", "7"], "runs: at most 200; goal: a", "at most 200; --goal: a"),
+        (["compare", "7"], "runs: at most 200; target: a", "at most 200; --target: a"),
     ],
 )
 def test_a_refusal_names_what_was_typed(call: list[str], refusal: str, shown: str) -> None:

@@ -75,15 +75,15 @@ def test_why_runs_cannot_be_compared_comes_first(monkeypatch: pytest.MonkeyPatch
             make_difference("cpu", "no", "cpu is a and b"),
         ),
     )
-    first = replace(matrix.results[0], rule_violations=("its goal is 90",))
+    first = replace(matrix.results[0], rule_violations=("its target is 90",))
     compare.show_comparison(judged(replace(matrix, results=(first, matrix.results[1]))))
     assert paper.getvalue().splitlines()[:9] == [
         "digits on 1, 2 workers",
-        "2 runs, goal: val_global_Prec@1 ≥ 97",
+        "2 runs, target: val_global_Prec@1 ≥ 97",
         "These runs cannot be compared:",
         "  batch_size is 32 [b] and 64",
         "Rule violations:",
-        "  run 1: its goal is 90",
+        "  run 1: its target is 90",
         "What else differs:",
         "  cpu is a and b",
         "",
@@ -93,7 +93,7 @@ def test_why_runs_cannot_be_compared_comes_first(monkeypatch: pytest.MonkeyPatch
 def test_runs_are_compared_by_id_and_name(mlbench: Mlbench, finished: Run) -> None:
     compared = json.loads(mlbench("compare", str(finished.id), "--json").output)
     assert compared["results"][0]["target"] is None
-    options = ("--goal", "train_loss<=0.5", "--after", "1m", "--price", "0.5")
+    options = ("--target", "train_loss<=0.5", "--after", "1m", "--price", "0.5")
     [result] = mlbench("compare", "finished", *options, "--json").json["results"]
     assert (result["run_id"], result["target"]["metric"]) == (finished.id, "train_loss")
     assert result["time_to_accuracy"]["wall_seconds"] > 0
@@ -101,10 +101,10 @@ def test_runs_are_compared_by_id_and_name(mlbench: Mlbench, finished: Run) -> No
     assert result["cost"]["total"] == pytest.approx(0.5 * result["cost"]["worker_seconds"])
 
 
-def test_a_goal_that_no_run_can_reach_is_told(mlbench: Mlbench, finished: Run) -> None:
-    done = mlbench("compare", "finished", "--goal", "foo>=3")
-    assert (done.code, done.err) == (0, "--goal: no run has recorded foo\n")
-    assert mlbench("compare", "finished", "--goal", "train_loss<=1e-9").err == ""
+def test_a_target_that_no_run_can_reach_is_told(mlbench: Mlbench, finished: Run) -> None:
+    done = mlbench("compare", "finished", "--target", "foo>=3")
+    assert (done.code, done.err) == (0, "--target: no run has recorded foo\n")
+    assert mlbench("compare", "finished", "--target", "train_loss<=1e-9").err == ""
 
 
 def test_a_comparison_is_printed_even_if_its_file_cannot_be_written(
@@ -113,14 +113,14 @@ def test_a_comparison_is_printed_even_if_its_file_cannot_be_written(
     done = mlbench("compare", "finished", "-o", "/proc/report.md")
     assert done.code == 2
     assert done.err.startswith("mlbench: -o /proc/report.md: ")
-    assert done.out.startswith("steps on 2 workers\n1 run, no goal\n")
+    assert done.out.startswith("steps on 2 workers\n1 run, no target\n")
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("4711",), "mlbench: run 4711 not found\n"),
-        (("finished", "--goal", "nonsense"), "mlbench: --goal: "),
+        (("finished", "--target", "nonsense"), "mlbench: --target: "),
         (("finished", "-o", "report.pdf"), "mlbench: -o report.pdf: name must end with one of"),
     ],
 )

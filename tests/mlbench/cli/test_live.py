@@ -9,7 +9,7 @@ import pytest
 from mlbench import ApiClient
 from mlbench.cli import live
 from mlbench.cli.live import Progress, last_numbers, progress
-from mlbench.contract.records import Goal, Point, Run, Series
+from mlbench.contract.records import Point, Run, Series, Target
 from tests.mlbench.cli.conftest import Mlbench
 from tests.support.scripted import Asked, Reply, answering
 
@@ -26,7 +26,7 @@ def run(finished: Run) -> Run:
         finished,
         created_at="2018-08-03T09:21:20.000000Z",
         started_at="2018-08-03T09:21:30.000000Z",
-        goal=Goal("acc", 97.0, lower_is_better=False),
+        target=Target("acc", 97.0, lower_is_better=False),
     )
 
 
@@ -70,7 +70,7 @@ def test_the_last_numbers_are_in_order_of_ranks_and_texts_are_passed_over() -> N
 
 
 def test_before_the_first_number_there_is_time_only(run: Run) -> None:
-    waiting = replace(run, started_at=None, goal=None)
+    waiting = replace(run, started_at=None, target=None)
     found = progress(waiting, {"epoch @ 0": points("NaN")}, _NOW)
     assert found == Progress(None, None, None, None, seconds=20.0)
 

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from mlbench.cli import common, output
-from mlbench.contract.records import Added, Delivery, Goal, Interference, NotRecorded, Origin, Pod
+from mlbench.contract.records import Added, Delivery, Interference, NotRecorded, Origin, Pod, Target
 from mlbench.contract.results import (
     AccuracyAfterTime,
     Cost,
@@ -21,7 +21,7 @@ from tests.support.rows import QUIET
 
 _CONNECTION = Connection("http://127.0.0.1:8000", "secret", "http://127.0.0.1:9090")
 
-_GOAL = Goal("val_global_Prec@1", 97.0)
+_TARGET = Target("val_global_Prec@1", 97.0)
 _RESULT = replace(
     make_result(7, 2),
     time_to_accuracy=TimeToAccuracy(8.52, 11.0),
@@ -38,7 +38,7 @@ _RESULT = replace(
 )
 _METRICS = ("epoch", "train_loss", "val_global_loss")
 _DELIVERY = Delivery(recorded=12345, in_prometheus=12344, kept=1)
-_RUN = make_run(benchmark="digits", goal=_GOAL, delivery=_DELIVERY)
+_RUN = make_run(benchmark="digits", target=_TARGET, delivery=_DELIVERY)
 
 
 @pytest.fixture
@@ -144,9 +144,9 @@ def test_the_links_lead_to_the_run_and_are_not_wrapped(paper: io.StringIO) -> No
 
 
 def test_the_link_of_own_code_leads_to_what_it_is_judged_by(paper: io.StringIO) -> None:
-    goal = Goal('val "loss"', 0.5, lower_is_better=True)
-    own = replace(_RUN, benchmark="", goal=goal)
-    output.show_result(own, _RESULT, _CONNECTION, [*_METRICS, goal.metric])
+    target = Target('val "loss"', 0.5, lower_is_better=True)
+    own = replace(_RUN, benchmark="", target=target)
+    output.show_result(own, _RESULT, _CONNECTION, [*_METRICS, target.metric])
     *_, graph, promql = shown(paper)
     assert (
         promql == r'PromQL last_over_time(mlbench_run_metric{run_id="7",metric="val \"loss\""}[1y])'
@@ -155,7 +155,7 @@ def test_the_link_of_own_code_leads_to_what_it_is_judged_by(paper: io.StringIO) 
 
 
 def test_there_is_a_query_of_what_the_run_has_recorded_and_else_none(paper: io.StringIO) -> None:
-    own = replace(_RUN, benchmark="", goal=Goal("never_recorded", 1.0))
+    own = replace(_RUN, benchmark="", target=Target("never_recorded", 1.0))
     output.show_result(own, _RESULT, _CONNECTION, ["epoch", "train/loss"])
     assert (
         shown(paper)[-1]
@@ -172,7 +172,7 @@ def test_there_is_a_query_of_what_the_run_has_recorded_and_else_none(paper: io.S
         assert shown(paper)[-1] == "API http://127.0.0.1:8000/api/runs/7/"
 
 
-def test_a_goal_that_was_not_reached_is_told(paper: io.StringIO) -> None:
+def test_a_target_that_was_not_reached_is_told(paper: io.StringIO) -> None:
     late = AccuracyAfterTime(60.0, None, None, "wall")
     missed = replace(_RESULT, time_to_accuracy=None, accuracy_after_time=late)
     output.show_result(_RUN, missed, _CONNECTION, _METRICS)
@@ -183,7 +183,7 @@ def test_a_goal_that_was_not_reached_is_told(paper: io.StringIO) -> None:
 def test_missing_figures_are_left_out(paper: io.StringIO) -> None:
     nothing = replace(make_aimless(7), epochs=None, samples_per_second=None, phases={})
     nothing = replace(nothing, communication_share=None, bytes_sent_per_step=None, cost=None)
-    run = replace(_RUN, state="FAILED", reason="rank 1 [is] lost\nbye", goal=None, delivery=None)
+    run = replace(_RUN, state="FAILED", reason="rank 1 [is] lost\nbye", target=None, delivery=None)
     output.show_result(run, nothing, _CONNECTION, _METRICS)
     assert shown(paper)[:-4] == [
         "run 7 (first): FAILED",

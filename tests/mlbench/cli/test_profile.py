@@ -9,7 +9,7 @@ from tests.conftest import wait_for
 from tests.mlbench.cli.conftest import Mlbench
 from tests.support.stacks import losses, order_command, run_to_end
 
-# It learns nothing, so it never reaches its goal.
+# It learns nothing, so it never reaches its target.
 _ENDLESS = {"epochs": "100000", "learning_rate": "1e-9"}
 
 

@@ -14,7 +14,7 @@ from mlbench.client import MLBENCH_IMAGES, Sample
 from mlbench.contract.comparisons import Comparison
 from mlbench.contract.distribution import own_version
 from mlbench.contract.errors import NoAnswerError
-from mlbench.contract.records import Goal, LogMatch, Point, Run
+from mlbench.contract.records import LogMatch, Point, Run, Target
 from mlbench.contract.results import Result
 from mlbench.local.network import probe
 from tests.support.known import known
@@ -291,13 +291,13 @@ def test_a_log_is_read_downwards_upwards_and_as_a_file(client: ApiClient, finish
 
 def test_a_result_and_a_comparison_come_back(client: ApiClient, finished: Run) -> None:
     # The loss is 1 / (1 + step / 100), and 0.5 at step 100.
-    goal = "train_loss<=0.5"
-    answer = client.get_result(finished.id, goal=goal, after_seconds=3600, price=0.5).result()
+    target = "train_loss<=0.5"
+    answer = client.get_result(finished.id, target=target, after_seconds=3600, price=0.5).result()
     result = answer.value
     assert isinstance(result, Result)
     assert result.to_fields() == answer.json()
     assert (result.run_id, result.state, result.num_workers) == (finished.id, "FINISHED", 2)
-    assert result.target == Goal("train_loss", 0.5, lower_is_better=True)
+    assert result.target == Target("train_loss", 0.5, lower_is_better=True)
     assert 0 < known(result.time_to_accuracy).wall_seconds < known(result.wall_seconds)
     assert result.last_value == result.best_value == pytest.approx(1 / 3)
     assert known(result.accuracy_after_time).limit_seconds == 3600
@@ -305,7 +305,7 @@ def test_a_result_and_a_comparison_come_back(client: ApiClient, finished: Run) -
     assert result.cost.total == pytest.approx(result.cost.worker_seconds / 2)
     assert len(known(result.curve).values) == 200
 
-    compared = client.compare([finished.id], goal=goal, after_seconds=3600, price=0.5).result()
+    compared = client.compare([finished.id], target=target, after_seconds=3600, price=0.5).result()
     assert isinstance(compared.value, Comparison)
     assert compared.value.to_fields() == compared.json()
     assert (compared.value.comparable, compared.value.differences) == ("yes", ())

@@ -40,7 +40,7 @@ def test_colours_stand_out_from_the_paper(colours: Iterable[str], paper: str) ->
 
 
 def test_no_phase_has_the_colour_of_a_curve() -> None:
-    assert not {palette.TRAINING, palette.VALIDATION, palette.GOAL} & set(palette.PHASE.values())
+    assert not {palette.TRAINING, palette.VALIDATION, palette.TARGET} & set(palette.PHASE.values())
 
 
 def test_texts_can_be_read_on_every_colour_of_a_heat_map() -> None:

@@ -1,13 +1,13 @@
 """Records as a client reads them."""
 
-from mlbench.contract.records import BandwidthLimit, Goal, Info, Run, RunLimits
+from mlbench.contract.records import BandwidthLimit, Info, Run, RunLimits, Target
 from tests.support.results import make_run
 
 
 def test_unknown_fields_are_passed_over_and_kept() -> None:
-    goal = {"metric": "acc", "value": 97.0, "new": 1}
-    run = Run.from_fields({**make_run().to_fields(), "goal": goal, "new": [1]})
-    assert run == make_run(goal=Goal("acc", 97.0))
+    target = {"metric": "acc", "value": 97.0, "new": 1}
+    run = Run.from_fields({**make_run().to_fields(), "target": target, "new": [1]})
+    assert run == make_run(target=Target("acc", 97.0))
     assert run.fields["new"] == [1]
 
 

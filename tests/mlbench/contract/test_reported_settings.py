@@ -1,4 +1,4 @@
-"""What a task may state: its settings, and when its goal is reached."""
+"""What a task may state: its settings, and when its target is reached."""
 
 import math
 

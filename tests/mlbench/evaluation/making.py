@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from typing import Any
 
-from mlbench.contract.records import Goal
+from mlbench.contract.records import Target
 from mlbench.contract.results import Cost, Result, TimeToAccuracy
 from mlbench.evaluation.inputs import Column, Columns, RunRow
 
@@ -21,7 +21,7 @@ USUAL_ORDER = {
     "command": "none",
 }
 SAME = USUAL_ORDER | {
-    "goal": "acc >= 97",
+    "target": "acc >= 97",
     "data": "digits",
     "data_sha256": "d1",
     "batch_size": "128",
@@ -55,7 +55,7 @@ def make_result(run_id: int, num_workers: int = 1, **given: Any) -> Result:
     result: dict[str, Any] = dict.fromkeys(needed)
     result |= {"run_id": run_id, "num_workers": num_workers, "name": "made", "benchmark": "digits"}
     result |= {"state": "FINISHED", "division": "closed", "rule_violations": (), "phases": {}}
-    result |= {"target": Goal("acc", 97.0), "disturbed": (), "interferences": ()}
+    result |= {"target": Target("acc", 97.0), "disturbed": (), "interferences": ()}
     return Result(**(result | given))
 
 

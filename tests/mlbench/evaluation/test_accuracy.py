@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mlbench.contract.records import Goal
+from mlbench.contract.records import Target
 from mlbench.contract.results import AccuracyAfterTime, TimeToAccuracy
 from mlbench.evaluation.inputs import by_rank
 from mlbench.evaluation.result import Accuracy
@@ -14,14 +14,14 @@ from mlbench.evaluation.timeline import ClockCorrection
 from tests.mlbench.evaluation.making import at_us, columns
 from tests.support.known import known
 
-_TARGET = Goal("acc", 97.0)
-_LOSS = Goal("loss", 0.1, lower_is_better=True)
+_TARGET = Target("acc", 97.0)
+_LOSS = Target("loss", 0.1, lower_is_better=True)
 
 Values = Mapping[float, float]
 
 
 def accuracy(
-    target: Goal = _TARGET,
+    target: Target = _TARGET,
     attempts: tuple[float, ...] = (0.0,),
     anew: tuple[float, ...] = (),
     **series: Values,
@@ -86,7 +86,7 @@ def test_time_to_accuracy(series: Any, expected: tuple[float | None, float]) -> 
     assert time_to(accuracy(**series)) == TimeToAccuracy(*expected)
 
 
-def test_a_goal_may_be_a_low_value() -> None:
+def test_a_target_may_be_a_low_value() -> None:
     judged = accuracy(
         _LOSS, loss_0={10: 0.5, 20: 0.1, 30: 0.05, 40: 0.2}, train_seconds_0={20: 8.5, 30: 12}
     )

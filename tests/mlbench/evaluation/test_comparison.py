@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from mlbench.contract.comparisons import Convergence, Difference, Group, Score, Value
-from mlbench.contract.records import Goal
+from mlbench.contract.records import Target
 from mlbench.contract.results import Result
 from mlbench.evaluation.comparison import compare, judge
 from mlbench.evaluation.run_attributes import SHAPE, are_comparable, find_differences, normalize
@@ -45,8 +45,8 @@ def test_data_is_compared_by_its_checksum_or_else_by_its_name() -> None:
         assert [value.value for value in diff.values] == values
 
 
-@pytest.mark.parametrize("name", ["goal", "batch_size"])
-def test_another_goal_or_batch_size_cannot_be_compared(name: str) -> None:
+@pytest.mark.parametrize("name", ["target", "batch_size"])
+def test_another_target_or_batch_size_cannot_be_compared(name: str) -> None:
     diffs = differences(make_facts(), make_facts() | {name: "other"}, make_facts())
     usual = make_facts()[name]
     assert diffs == (
@@ -69,7 +69,7 @@ def test_a_batch_that_is_fixed_for_a_worker_grows_with_the_workers() -> None:
     assert are_comparable(differences(one, two, smaller)) == "no"
 
 
-@pytest.mark.parametrize("name", ["goal", "data", "batch_size"])
+@pytest.mark.parametrize("name", ["target", "data", "batch_size"])
 def test_a_fact_that_one_run_does_not_state_leaves_it_unknown(name: str) -> None:
     found = differences(make_facts(), without(make_facts(), name, "data_sha256"))
     assert [(one.name, one.breaks) for one in found] == [(name, "unknown")]
@@ -93,12 +93,12 @@ def test_runs_of_the_same_code_share_unstated_facts() -> None:
 
 def test_breaking_differences_come_first() -> None:
     diffs = differences(
-        without(make_facts(cpu="a", learning_rate="0.1"), "goal"),
+        without(make_facts(cpu="a", learning_rate="0.1"), "target"),
         make_facts(cpu="b", learning_rate="0.2", batch_size="64"),
     )
     assert [(diff.name, diff.breaks) for diff in diffs] == [
         ("batch_size", "yes"),
-        ("goal", "unknown"),
+        ("target", "unknown"),
         ("learning_rate", "learning"),
         ("cpu", "no"),
     ]
@@ -130,11 +130,14 @@ def test_means_that_vary_alike_for_each_number_of_workers_are_no_flaw() -> None:
     assert [(one.name, one.breaks) for one in differences(*every)] == [("threads", "no")]
 
 
-def test_the_goals_that_runs_had_are_told_where_they_are_judged_by_another() -> None:
-    own = [make_facts(own_goal="acc >= 97"), make_facts(own_goal="acc >= 90", goal="acc >= 90")]
-    assert [one.name for one in differences(*own)] == ["goal"]
-    asked = [facts | {"goal": "acc >= 80"} for facts in own]
-    assert [(one.name, one.breaks) for one in differences(*asked)] == [("own_goal", "no")]
+def test_the_targets_that_runs_had_are_told_where_they_are_judged_by_another() -> None:
+    own = [
+        make_facts(own_target="acc >= 97"),
+        make_facts(own_target="acc >= 90", target="acc >= 90"),
+    ]
+    assert [one.name for one in differences(*own)] == ["target"]
+    asked = [facts | {"target": "acc >= 80"} for facts in own]
+    assert [(one.name, one.breaks) for one in differences(*asked)] == [("own_target", "no")]
 
 
 def group(results: Sequence[Result], **facts: dict[str, str]) -> tuple[Group, ...]:
@@ -257,8 +260,8 @@ def test_an_efficiency_above_105_percent_is_doubted() -> None:
     assert odd.doubt.endswith("workers: 1 worker was disturbed in 1 of 1 run")
 
 
-@pytest.mark.parametrize(("name", "value"), [("goal", "acc >= 90"), ("data_sha256", "d2")])
-def test_nothing_is_faster_with_other_data_or_to_another_goal(name: str, value: str) -> None:
+@pytest.mark.parametrize(("name", "value"), [("target", "acc >= 90"), ("data_sha256", "d2")])
+def test_nothing_is_faster_with_other_data_or_to_another_target(name: str, value: str) -> None:
     base, two = group(
         [
             reaching(1, 1, 10.0, samples_per_second=100.0),
@@ -293,7 +296,7 @@ def test_seeds_of_many_groups_are_told_in_one_line() -> None:
 def test_runs_that_can_be_compared() -> None:
     said = judge(make_matrix((1, 2), 1))
     assert said.sentence == (
-        "These runs can be compared: the same data, goal and batch size, as far as stated."
+        "These runs can be compared: the same data, target and batch size, as far as stated."
     )
     assert (said.reasons, said.differences, said.rule_violations) == ((), (), ())
     assert said.sentence.startswith(f"{said.title}:")
@@ -306,7 +309,7 @@ def test_the_fastest_group_is_that_with_the_least_mean_time() -> None:
     fastest = known(judge(matrix).fastest)
     assert (fastest.group, fastest.slowest) == (2, 0)
     assert fastest.times_faster == pytest.approx(4**0.8)
-    other = replace(matrix.results[0], target=Goal("loss", 1.0, lower_is_better=True))
+    other = replace(matrix.results[0], target=Target("loss", 1.0, lower_is_better=True))
     for results in (
         (other, *matrix.results[1:]),
         (replace(matrix.results[0], disturbed=("rank 0 waited",)), *matrix.results[1:]),
@@ -340,14 +343,14 @@ def test_reasons_come_before_what_else_differs() -> None:
 
 def test_a_departure_is_told_once_for_all_its_runs() -> None:
     comparison = make_matrix((1, 2), 2)
-    changed, goal = "the code has changes", "its goal is 90"
-    rule_violations: list[tuple[str, ...]] = [(changed,), (), (changed,), (changed, goal)]
+    changed, target = "the code has changes", "its target is 90"
+    rule_violations: list[tuple[str, ...]] = [(changed,), (), (changed,), (changed, target)]
     results = tuple(
         replace(result, rule_violations=texts)
         for result, texts in zip(comparison.results, rule_violations, strict=True)
     )
     said = judge(replace(comparison, results=results))
-    assert said.rule_violations == ("runs 1, 3, 4: the code has changes", "run 4: its goal is 90")
+    assert said.rule_violations == ("runs 1, 3, 4: the code has changes", "run 4: its target is 90")
 
 
 def test_a_disturbed_run_is_told_of_in_the_verdict_itself() -> None:

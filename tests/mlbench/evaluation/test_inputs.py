@@ -4,14 +4,14 @@ from collections.abc import Mapping
 
 import pytest
 
-from mlbench.contract.records import Goal
+from mlbench.contract.records import Target
 from mlbench.contract.results import Result, TimeToAccuracy
 from mlbench.evaluation.inputs import add_totals
 from mlbench.evaluation.result import RunContext, evaluate
 from tests.mlbench.evaluation.making import START, columns, make_run
 
 _CONTEXT = RunContext(
-    run=make_run(state="FINISHED", started_at=START, goal=Goal("val_global_Prec@1", 80.0)),
+    run=make_run(state="FINISHED", started_at=START, target=Target("val_global_Prec@1", 80.0)),
     ranks=(),
     ended_at=START + 60,
 )
@@ -43,7 +43,7 @@ def test_training_time_and_phases_are_the_sums_of_the_epochs() -> None:
     assert result.communication_share == pytest.approx(5 / 16)
 
 
-def test_the_goal_is_reached_after_the_training_time_that_rank_0_reports_with_it() -> None:
+def test_the_target_is_reached_after_the_training_time_that_rank_0_reports_with_it() -> None:
     """Not after that of the epoch, which may end later, in which evaluation is done."""
     result = evaluated(
         CumulativeTrainTimeEpoch_0={10: 8, 30: 9},

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mlbench.contract.records import Goal, ReportedMachine
+from mlbench.contract.records import ReportedMachine, Target
 from mlbench.evaluation import mllog
 from mlbench.evaluation.inputs import Criteria, RankRow, RunRow
 from mlbench.evaluation.result import RunContext
@@ -20,7 +20,7 @@ _RUN: dict[str, Any] = {
     "num_workers": 2,
     "state": "FINISHED",
     "attempt": 1,
-    "goal": Goal("acc", 97.0),
+    "target": Target("acc", 97.0),
     "created_at": START - 1,
     "started_at": START,
     "finished_at": START + 60,
@@ -52,7 +52,7 @@ def timed(context: RunContext = _CONTEXT, **series: Any) -> list[tuple[float, st
     ]
 
 
-def test_a_run_that_reached_its_goal_stops_there() -> None:
+def test_a_run_that_reached_its_target_stops_there() -> None:
     assert timed(**_SERIES) == [
         (0, "init_start", []),
         (2, "init_stop", []),
@@ -73,7 +73,7 @@ def test_a_run_that_reached_its_goal_stops_there() -> None:
 
 def test_a_target_has_its_direction() -> None:
     for lower in (False, True):
-        context = replace(_CONTEXT, criteria=Criteria(Goal("acc", 95.0, lower_is_better=lower)))
+        context = replace(_CONTEXT, criteria=Criteria(Target("acc", 95.0, lower_is_better=lower)))
         [target] = [one for one in written(context, **_SERIES) if one["key"] == "target_accuracy"]
         assert (target["value"], target["metadata"]) == (95.0, {"lower_is_better": lower})
     assert timed(context, **_SERIES)[-1] == (11, "run_stop", ["success"])

@@ -10,7 +10,7 @@ import pytest
 from mlbench.benchmarks.registry import BENCHMARKS
 from mlbench.contract.comparisons import Group
 from mlbench.contract.names import VAL_ACCURACY
-from mlbench.contract.records import GitState, Goal, Planned, ReportedMachine, RunSet
+from mlbench.contract.records import GitState, Planned, ReportedMachine, RunSet, Target
 from mlbench.contract.results import Result, TimeToAccuracy
 from mlbench.evaluation import official_rules
 from mlbench.evaluation.comparison import compare
@@ -35,10 +35,10 @@ PLAN = [Planned(1, seed) for seed in range(1, 11)]
 
 
 def run(run_id: int, seconds: float | None = 20.0, epochs: int = 10, **given: Any) -> Result:
-    """Return a run of digits that reached its goal after so long; None: it did not."""
+    """Return a run of digits that reached its target after so long; None: it did not."""
     reached = None if seconds is None else TimeToAccuracy(seconds - 5, seconds, epochs)
-    goal = Goal(VAL_ACCURACY, 97.0)
-    return make_result(run_id, time_to_accuracy=reached, target=goal, **given)
+    target = Target(VAL_ACCURACY, 97.0)
+    return make_result(run_id, time_to_accuracy=reached, target=target, **given)
 
 
 def official(*states: str) -> RunSet:
@@ -61,12 +61,12 @@ def test_an_official_set_has_a_score_also_with_a_run_that_crashed() -> None:
     assert found.text == "official score of set set: 15.5 s"
 
 
-def test_two_runs_that_miss_the_goal_make_it_invalid() -> None:
+def test_two_runs_that_miss_the_target_make_it_invalid() -> None:
     runs = [run(i, None if i == 3 else 20.0) for i in range(1, 11)]
     found = known(group(runs, official(*["FINISHED"] * 9, "FAILED")).score)
     assert (found.seconds, found.run_ids) == (None, ())
     assert found.text == (
-        "no official score of set set: invalid: 2 of 10 runs did not reach the goal"
+        "no official score of set set: invalid: 2 of 10 runs did not reach the target"
     )
 
 
@@ -101,11 +101,11 @@ def test_a_batch_beyond_the_reference_and_a_task_without_one() -> None:
     assert group([run(i, benchmark="steps") for i in (1, 2, 3)]).convergence is None
 
 
-def test_tasks_whose_data_comes_along_have_a_reference_of_20_runs_to_both_goals() -> None:
+def test_tasks_whose_data_comes_along_have_a_reference_of_20_runs_to_both_targets() -> None:
     for name in ("digits", "digits-linear"):
         task = BENCHMARKS[name]
-        for goal in (known(task.goal), known(task.light_goal)):
-            run = make_result(1, benchmark=name, target=goal)
+        for target in (known(task.target), known(task.light_target)):
+            run = make_result(1, benchmark=name, target=target)
             batch_size = str(task.rules["batch_size"][0])
             reference = known(official_rules.reference_of(run, {"batch_size": batch_size}))
             assert len(reference.points) >= 3
@@ -114,7 +114,7 @@ def test_tasks_whose_data_comes_along_have_a_reference_of_20_runs_to_both_goals(
 
 @pytest.mark.parametrize(("recipe", "has_one"), [("one-cycle", True), ("he-2015", False)])
 def test_a_reference_is_of_its_recipe_alone(recipe: str, has_one: bool) -> None:
-    result = make_result(1, benchmark="cifar10-resnet", target=BENCHMARKS["cifar10-resnet"].goal)
+    result = make_result(1, benchmark="cifar10-resnet", target=BENCHMARKS["cifar10-resnet"].target)
     found = official_rules.reference_of(result, {"batch_size": "128", "recipe": recipe})
     assert (found is not None) == has_one
 
@@ -220,7 +220,7 @@ def test_official_tasks_are_the_closed_division() -> None:
 
 @pytest.mark.slow
 def test_a_real_run_keeps_the_rules(tmp_path: Path) -> None:
-    ranks = start_ranks(tmp_path, 1, "-m", "mlbench_worker.tasks.digits", "--goal", "90")
+    ranks = start_ranks(tmp_path, 1, "-m", "mlbench_worker.tasks.digits", "--target", "90")
     finish(ranks)
     [settings] = ranks[0].stated("settings")
     assert violations(dict(settings), benchmark="digits") == []
@@ -228,11 +228,11 @@ def test_a_real_run_keeps_the_rules(tmp_path: Path) -> None:
 
 def test_each_violation_is_a_sentence() -> None:
     settings = {name: permitted[0] for name, permitted in BENCHMARKS["digits"].rules.items()}
-    changed = settings | {"learning_rate": 0.1, "compression": "fp16", "goal": 95.0, "seed": 9}
+    changed = settings | {"learning_rate": 0.1, "compression": "fp16", "target": 95.0, "seed": 9}
     assert violations(settings, benchmark="digits") == []
     assert violations(changed, benchmark="digits") == [
         "compression is fp16; the task's rules say none",
-        "goal is 95; the task's rules say 97 or 90",
+        "target is 95; the task's rules say 97 or 90",
         "learning_rate is 0.1; the task's rules say 0.05",
     ]
 

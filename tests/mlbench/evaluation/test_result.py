@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mlbench.contract.autopsy import Autopsy, Evidence, Verdict
-from mlbench.contract.records import Goal, Interference, Outcome
+from mlbench.contract.records import Interference, Outcome, Target
 from mlbench.contract.results import Result, TimeToAccuracy
 from mlbench.evaluation.comparison import compare
 from mlbench.evaluation.inputs import Criteria, RankRow, RunRow
@@ -29,7 +29,7 @@ def rank(attempt: int, assigned_at: float, exited_at: float) -> RankRow:
 
 
 _CONTEXT = RunContext(
-    run=RunRow(**_RUN, started_at=START, goal=Goal("acc", 97.0), energy_joules=12.5),
+    run=RunRow(**_RUN, started_at=START, target=Target("acc", 97.0), energy_joules=12.5),
     ranks=(rank(1, -1, 59), rank(1, -1, 60)),
     ended_at=START + 60,
 )
@@ -48,7 +48,7 @@ def test_a_run_that_recorded_nothing() -> None:
     after = {"limit_seconds": 7200.0, "value": None, "at_seconds": None, "clock": "wall"}
     expected = {**_RUN, "run_id": 7, "division": "closed", "rule_violations": [_UNSTATED]}
     del expected["id"]
-    expected |= {"target": Goal("acc", 97.0).to_fields(), "wall_seconds": 60.0, "phases": {}}
+    expected |= {"target": Target("acc", 97.0).to_fields(), "wall_seconds": 60.0, "phases": {}}
     expected |= {"accuracy_after_time": after, "energy_joules": 12.5, "cost": fields["cost"]}
     expected |= {"disturbed": [], "interferences": [], "clock_faults": [], "display_name": "a"}
     expected |= {"world_size": 2, "swept": {}, "ranks": [], "goodput": fields["goodput"]}
@@ -64,14 +64,14 @@ def test_code_that_records_its_accuracy_alone() -> None:
     assert (found.last_value, found.training_seconds, found.phases) == (98.0, None, {})
 
 
-def test_epochs_to_the_goal_are_those_of_the_rank_that_reached_it() -> None:
+def test_epochs_to_the_target_are_those_of_the_rank_that_reached_it() -> None:
     found = evaluated(acc_0={40: 98}, acc_1={20: 98}, epoch_0={30: 0}, epoch_1={5: 0, 15: 1, 25: 2})
     assert found.time_to_accuracy == TimeToAccuracy(None, 20.0, epochs=2)
     assert found.epochs == 1
 
 
 def test_without_a_target_the_other_figures_stand() -> None:
-    run = replace(_CONTEXT.run, goal=None)
+    run = replace(_CONTEXT.run, target=None)
     context = replace(_CONTEXT, run=run, criteria=Criteria(price=0.5))
     found = evaluated(context, acc_0={20: 98}, train_seconds_0={20: 8})
     assert (found.target, found.time_to_accuracy, found.accuracy_after_time) == (None, None, None)
@@ -387,7 +387,7 @@ _DIGITS_RUN = RunRow(
     num_workers=2,
     attempt=1,
     started_at=START,
-    goal=Goal("acc", 97.0),
+    target=Target("acc", 97.0),
 )
 _LOSS = {"metric": "train_loss", "rank": "0", "step": 61, "since": START + 15}
 _HOW = "rank 1 is at `load` (x.py:14); rank 0 waits for it"
@@ -426,7 +426,7 @@ def test_a_target_that_was_reached() -> None:
 
 def test_the_outcome_without_a_reached_target() -> None:
     assert known(outcome(acc_0={10: 90})).kind == "not_reached"
-    assert known(outcome(run=replace(_DIGITS_RUN, goal=None))).kind == "completed"
+    assert known(outcome(run=replace(_DIGITS_RUN, target=None))).kind == "completed"
     assert known(outcome(run=replace(_DIGITS_RUN, state="STOPPED"))).kind == "stopped"
     assert outcome(run=replace(_DIGITS_RUN, state="STARTED"), acc_0={10: 98}) is None
 

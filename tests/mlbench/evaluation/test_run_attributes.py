@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mlbench.contract.records import GitState, Goal, ReportedMachine
+from mlbench.contract.records import GitState, ReportedMachine, Target
 from mlbench.evaluation.inputs import RankRow, RunRow
 from mlbench.evaluation.run_attributes import attributes_of
 from tests.mlbench.evaluation.making import USUAL_ORDER, make_result, make_run
@@ -47,20 +47,20 @@ def test_a_run_that_stated_nothing() -> None:
 def test_stated_settings_replace_those_of_the_order() -> None:
     run = make_run(
         args={"batch_size": "64"},
-        goal=Goal("acc", 97.0),
+        target=Target("acc", 97.0),
         settings={
             "batch_size": 128,
             "compile": False,
             "compression": None,
             "learning_rate": 1e-4,
-            "goal": 97.0,
+            "target": 97.0,
             "seed": 1,
             "data": "digits",
             "data_sha256": "d1",
         },
     )
-    values = facts(run, target=Goal("val_loss", 0.1, lower_is_better=True))
-    assert (values["goal"], values["own_goal"]) == ("val_loss <= 0.1", "acc >= 97")
+    values = facts(run, target=Target("val_loss", 0.1, lower_is_better=True))
+    assert (values["target"], values["own_target"]) == ("val_loss <= 0.1", "acc >= 97")
     assert (values["batch_size"], values["data"], values["data_sha256"]) == ("128", "digits", "d1")
     assert (values["compile"], values["compression"]) == ("false", "none")
     assert values["learning_rate"] == "0.0001"

@@ -110,7 +110,7 @@ def test_figures_that_may_be_negative_have_an_interval_too() -> None:
     assert of_mean([-1.0, 0.0, 1.0]) == pytest.approx((-4.3027 / 3**0.5, 4.3027 / 3**0.5), rel=1e-4)
 
 
-def test_a_run_that_did_not_reach_its_goal_leaves_no_upper_end() -> None:
+def test_a_run_that_did_not_reach_its_target_leaves_no_upper_end() -> None:
     low, high = of_mean([10.0, 11.0, math.inf])
     assert (low is not None, high) == (True, None)
     assert of_mean([10.0, math.inf]) == (None, None)
@@ -258,7 +258,7 @@ def test_several_comparisons_are_corrected() -> None:
     assert "(p = 0.057, Mann-Whitney, corrected for 2 comparisons)" in one.text
 
 
-def test_runs_that_missed_their_goal_rank_last() -> None:
+def test_runs_that_missed_their_target_rank_last() -> None:
     found = _judge([10.0, 11.0, 12.0, 13.0], [math.inf] * 4, ([], []))
     assert (found.distinguishable, found.detectable, found.runs_needed) == (True, None, None)
     assert hold_against([1.0], [2.0, 3.0], _NAMES) is None

@@ -203,7 +203,7 @@ def test_there_is_no_chart_without_figures() -> None:
     assert drawn(*[None] * 6) == []
 
 
-# Seconds to the goal by exchange and bandwidth: both matter, the exchange more.
+# Seconds to the target by exchange and bandwidth: both matter, the exchange more.
 _SECONDS = {
     ("flat", "10"): 90.0,
     ("flat", "100"): 60.0,
@@ -284,7 +284,7 @@ def test_what_matters_most_comes_first() -> None:
         ("bandwidth", ""),
     ]
     assert all(effect.correlation < 0 for effect in analysis.importances), "both make it faster"
-    assert analysis.measure == "training time to the goal"
+    assert analysis.measure == "training time to the target"
     assert [axis.key for axis in analysis.axes] == ["exchange", "bandwidth"]
     assert (analysis.points[2].name, analysis.points[2].values) == (
         "exchange topk, bandwidth 10, 2 workers",
@@ -302,7 +302,7 @@ def test_what_cannot_be_told_is_said() -> None:
     )
 
 
-def test_a_run_that_missed_its_goal_is_the_slowest() -> None:
+def test_a_run_that_missed_its_target_is_the_slowest() -> None:
     missed = made(_SECONDS | {("flat", "10"): math.inf})
     assert missed.points[0].figure is None
     assert missed.importances[0].correlation == pytest.approx(-0.87, abs=0.01), (
@@ -413,7 +413,7 @@ def test_a_workload_that_not_all_had_does_not_count() -> None:
     assert [one.ratios for one in profiles(runs)] == [(1.0,), (2.0,)]
 
 
-def test_who_never_reaches_the_goal_is_never_near() -> None:
+def test_who_never_reaches_the_target_is_never_near() -> None:
     first, other = profiles(_runs(a={5: [None], 80: [3]}, b={5: [None], 80: [None]}))
     assert (first.ratios, first.score) == ((1.0, None), 0.5)
     assert (other.ratios, other.score) == ((None, None), 0.0)

@@ -10,7 +10,7 @@ import pytest
 from mlbench import archive
 from mlbench.archive import ROWS, RUN, ArchiveError, More, Piece, SeriesName, bundle, opened
 from mlbench.contract import names
-from mlbench.contract.records import Goal
+from mlbench.contract.records import Target
 from mlbench.evaluation.inputs import Criteria
 from mlbench.evaluation.verification import compare_files, contradictions
 
@@ -46,7 +46,7 @@ def test_an_honest_run_contradicts_nothing(tmp_path: Path) -> None:
 def test_clocks_that_were_halved_contradict_the_dates(tmp_path: Path) -> None:
     [clocks, sentence] = _found(tmp_path, slower=0.5, seconds=4.0)
     assert clocks == ("the clocks of rank 0 tell 5.00 s, and the dates of its samples 10.00 s")
-    assert sentence == ("the task says that it reached its goal in 8.0 s, its result 4.000 s")
+    assert sentence == ("the task says that it reached its target in 8.0 s, its result 4.000 s")
 
 
 @pytest.mark.parametrize("by", [{"attempt": 2}, {"attempt": 3}, {"restarts": 1}])
@@ -85,7 +85,7 @@ def test_runs_of_two_installations_keep_apart(files: Mapping[int, Path]) -> None
     assert manifest.run_id == 2
     [origin] = [one for one in found.differences if one.name == "origin"]
     assert [value.run_ids for value in origin.values] == [(2, 9), (4,)]
-    judged, _ = compare_files([files[2], files[8]], Criteria(Goal("val_global_Prec@1", 50.0)))
+    judged, _ = compare_files([files[2], files[8]], Criteria(Target("val_global_Prec@1", 50.0)))
     times = [(one.results[0].target, one.results[0].time_to_accuracy) for one in (found, judged)]
     assert times[0] != times[1]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mlbench.contract.records import Goal
+from mlbench.contract.records import Target
 from mlbench.report import figures
 
 _DURATIONS = Path(__file__).parents[2] / "web" / "js" / "durations.json"
@@ -46,7 +46,7 @@ def test_a_duration_that_is_not_known_is_a_dash() -> None:
     assert figures.seconds(None) == "-"
 
 
-def test_shares_and_goals_have_their_units() -> None:
+def test_shares_and_targets_have_their_units() -> None:
     assert (figures.percent(0.2672), figures.percent(None)) == ("26.7 %", "-")
-    assert figures.goal(Goal("acc", 97.0)) == "acc ≥ 97"
-    assert figures.goal(Goal("loss", 0.25, lower_is_better=True)) == "loss ≤ 0.25"
+    assert figures.target(Target("acc", 97.0)) == "acc ≥ 97"
+    assert figures.target(Target("loss", 0.25, lower_is_better=True)) == "loss ≤ 0.25"

@@ -47,7 +47,7 @@ def test_a_set_has_every_plot(matrix: dict[str, Plot]) -> None:
     ]
     expected = {"1 worker", "2 workers", "4 workers", "training time [s]", METRIC, "97"}
     assert expected <= {*texts(metric)}
-    assert {"1", "2", "4", "workers", "training time to the goal [s]"} <= {*texts(reached)}
+    assert {"1", "2", "4", "workers", "training time to the target [s]"} <= {*texts(reached)}
     assert {"ideal", "time to accuracy", "throughput"} <= {*texts(speedup)}
     assert {"communication", "other", "9.94 s", "time [s]"} <= {*texts(phases)}
 
@@ -125,7 +125,7 @@ def test_a_sweep_is_plotted_over_its_numbers_with_a_line_for_each_other_value() 
     found = drawn(make_sweep((2,), 3))
     times = found["Time to accuracy by bandwidth and exchange"]
     expected = {"bandwidth [Mbit/s]", "5", "20", "100", "exchange", "flat", "topk"}
-    assert expected | {"training time to the goal [s]"} <= {*texts(times)}
+    assert expected | {"training time to the target [s]"} <= {*texts(times)}
     rates = found["Throughput by bandwidth and exchange"]
     assert expected | {"throughput [samples/s]"} <= {*texts(rates)}
     assert {"flat", "topk", "share of workloads"} <= {*texts(found["Performance profiles"])}

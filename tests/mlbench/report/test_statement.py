@@ -19,10 +19,10 @@ from tests.support.results import (
 def test_the_title_names_tasks_and_workers() -> None:
     matrix, alone = make_matrix((1, 2, 4), 2), make_comparison([make_aimless(1)])
     assert title(matrix) == "digits on 1, 2, 4 workers"
-    assert subtitle(matrix) == "6 runs, goal: val_global_Prec@1 ≥ 97"
-    swept = "18 runs, goal: val_global_Prec@1 ≥ 97, swept: exchange, bandwidth"
+    assert subtitle(matrix) == "6 runs, target: val_global_Prec@1 ≥ 97"
+    swept = "18 runs, target: val_global_Prec@1 ≥ 97, swept: exchange, bandwidth"
     assert subtitle(make_sweep()) == swept
-    assert (title(alone), subtitle(alone)) == ("own code on 1 worker", "1 run, no goal")
+    assert (title(alone), subtitle(alone)) == ("own code on 1 worker", "1 run, no target")
 
 
 def test_lists_have_headings_and_none_is_empty() -> None:
@@ -48,7 +48,7 @@ _MACHINE = Machine(
 )
 _MANIFEST = replace(
     make_manifest(make_run(benchmark="digits", args={"goal": "90"}, seed=0), make_result(1)),
-    rule_violations=("its goal is 90",),
+    rule_violations=("its target is 90",),
     working_dir="/home/me",
     settings={"device": "cpu", "exchange": "ddp", "bits": 4, "rate": 0.1, "folder": None},
     limits=Limits(
@@ -65,9 +65,9 @@ _MANIFEST = replace(
 def test_the_facts_say_what_ran_and_on_what() -> None:
     assert {fact.name: fact.text for fact in facts(_MANIFEST)} == {
         "division": "closed",
-        "violation": "its goal is 90",
+        "violation": "its target is 90",
         "task": "digits",
-        "arguments": "goal=90",
+        "arguments": "target=90",
         "settings": "device=cpu exchange=ddp rate=0.1",
         "folder": "/home/me",
         "seed": "0",

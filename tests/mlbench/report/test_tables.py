@@ -34,7 +34,7 @@ def test_a_set_has_every_table() -> None:
     assert columns(runs)["run"] == [str(i) for i in range(1, 16)]
 
 
-def test_a_goal_that_was_not_reached_has_no_mean() -> None:
+def test_a_target_that_was_not_reached_has_no_mean() -> None:
     comparison = results.make_comparison(
         [results.make_result(1), results.make_unreached(2, repeat=2)]
     )
@@ -44,7 +44,7 @@ def test_a_goal_that_was_not_reached_has_no_mean() -> None:
     assert columns(runs)["reached"] == ["7.42", "-"]
 
 
-def test_without_a_goal_there_is_nothing_to_reach() -> None:
+def test_without_a_target_there_is_nothing_to_reach() -> None:
     found = tables(results.make_comparison([results.make_aimless(1), results.make_aimless(2, 2)]))
     assert [table.title for table in found] == [
         "Throughput and cost",
@@ -58,7 +58,7 @@ def test_a_run_that_failed_or_departs_is_marked() -> None:
     phases, alone = tables(results.make_comparison([results.make_result(1)]))
     assert (phases.title, alone.title) == ("Where the time went", "Runs"), "no groups"
     assert "outcome" not in columns(alone)
-    failed = replace(results.make_result(2), state="FAILED", rule_violations=("its goal is 90",))
+    failed = replace(results.make_result(2), state="FAILED", rule_violations=("its target is 90",))
     both = columns(tables(results.make_comparison([results.make_result(1), failed]))[-1])
     assert both["outcome"] == ["FINISHED", "FAILED"]
     assert both["division"] == ["closed", "closed*"]

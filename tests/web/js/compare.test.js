@@ -18,7 +18,7 @@ test("runs are given by their ids", () => {
 });
 
 test("an address describes the view that it was made of", () => {
-  const view = { runs: "3,1", goal: "a>=1", metrics: ["b", "c,d"], axis: "step", ofGroups: true };
+  const view = { runs: "3,1", target: "a>=1", metrics: ["b", "c,d"], axis: "step", ofGroups: true };
   const pairs = Object.entries(toParams(view)).flatMap(([key, values]) => [values].flat().map((text) => [key, text]));
   deepEqual(toView(new URLSearchParams(pairs)), view);
   equal(toView(new URLSearchParams("axis=sideways")).axis, "");
@@ -83,7 +83,7 @@ test("of metrics, a loss that all runs have comes first", () => {
   deepEqual(inOrder([["z", "a"], ["z"]]), ["z", "a"]);
 });
 
-test("each goal is marked once", () => {
+test("each target is marked once", () => {
   const target = { metric: "val_Prec@1", value: 97 };
   const results = /** @type {any} */ ([{ target }, { target }, { target: null }]);
   deepEqual(curves.toMarks(results, "val_Prec@1"), [{ y: 97, text: "target 97 %" }]);
@@ -187,7 +187,7 @@ test("groups of several runs have bars with whiskers", () => {
   );
 });
 
-test("single runs have a bar each, if they reached the goal", () => {
+test("single runs have a bar each, if they reached the target", () => {
   const chart = bars([group(1, 1, 9), group(2, 1, null)], 9, null);
   deepEqual(chart.bars.map(({ name, text }) => [name, text]), [["1 · r", "9 s"], ["2 · r (not reached)", "–"]]);
   deepEqual(chart.bars.map(({ pieces }) => pieces[0]?.colour), ["--series-1", undefined]);

@@ -5,7 +5,7 @@ import { test } from "node:test";
 import "./browser.js";
 import * as format from "../../../master/mlbench_master/web/static/js/format.js";
 
-const { ago, bytes, clock, count, duration, goal } = format;
+const { ago, bytes, clock, count, duration, targetText } = format;
 const { metric, moment, number, percent, plural } = format;
 // Reports and the terminal write them alike: a test in Python reads the same file.
 /** @type {[number, string][]} */
@@ -41,8 +41,8 @@ for (const [text, expected] of [
   [metric("val_global_Prec@1", 97.25), "97.25 %"],
   [metric("train_loss", 0.25), "0.25"],
   [metric("Prec@1", null), "–"],
-  [goal({ metric: "Prec@1", value: 97, lower_is_better: false }), "Prec@1 ≥ 97 %"],
-  [goal({ metric: "loss", value: 0.5, lower_is_better: true }), "loss ≤ 0.5"],
+  [targetText({ metric: "Prec@1", value: 97, lower_is_better: false }), "Prec@1 ≥ 97 %"],
+  [targetText({ metric: "loss", value: 0.5, lower_is_better: true }), "loss ≤ 0.5"],
   [ago(noon, after(-5)), "just now"],
   [ago(noon, after(1)), "just now"],
   [ago(noon, after(12)), "12 s ago"],

@@ -14,7 +14,7 @@ function of(/** @type {number[]} */ times, /** @type {number[]} */ values) {
   return { times, values, lows: values, highs: values };
 }
 
-for (const [metrics, goal, charts] of /** @type {[string[], string | null, object][]} */ ([
+for (const [metrics, target, charts] of /** @type {[string[], string | null, object][]} */ ([
   [[], null, {}],
   [["step", "train_seconds", "data_seconds"], null, {}],
   [
@@ -27,8 +27,8 @@ for (const [metrics, goal, charts] of /** @type {[string[], string | null, objec
   [["reward"], "reward", { reward: ["reward"] }],
   [["reward"], "score", {}],
 ])) {
-  test(`${metrics} with the goal ${goal} have the charts ${Object.keys(charts)}`, () => {
-    const pairs = curves.chartsOf(metrics, goal).map((chart) => [chart.title, chart.metrics]);
+  test(`${metrics} with the target ${target} have the charts ${Object.keys(charts)}`, () => {
+    const pairs = curves.chartsOf(metrics, target).map((chart) => [chart.title, chart.metrics]);
     deepEqual(Object.fromEntries(pairs), charts);
   });
 }

@@ -90,8 +90,8 @@ export function isPercent(/** @type {string} */ name) {
   return /(^|_)Prec@\d+$/.test(name);
 }
 
-/** @returns {string} a goal, such as `val_global_Prec@1 ≥ 97 %`. */
-export function goal(/** @type {import("./records.js").Goal} */ aim) {
+/** @returns {string} a target, such as `val_global_Prec@1 ≥ 97 %`. */
+export function targetText(/** @type {import("./records.js").Target} */ aim) {
   return `${aim.metric} ${aim.lower_is_better ? "≤" : "≥"} ${metric(aim.metric, aim.value)}`;
 }
 

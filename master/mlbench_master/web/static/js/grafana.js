@@ -35,7 +35,7 @@ export function boardOf(/** @type {string} */ page) {
   return `/d/mlbench-${BOARDS.includes(page) ? page : "runs"}`;
 }
 
-/** @returns {string} the dashboard of comparisons, with these runs, their goal and time. */
+/** @returns {string} the dashboard of comparisons, with these runs, their target and time. */
 export function comparisonUrl(/** @type {string} */ base, /** @type {Found} */ answer) {
   const { comparison, manifests } = answer;
   const isOver = manifests.every((manifest) => manifest.finished_at);

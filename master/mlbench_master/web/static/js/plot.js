@@ -42,7 +42,7 @@ const [BAND, PALE] = ["33", "4d"];
  */
 
 /**
- * Titles and kinds of the axes; `marks` are horizontal lines such as a goal, `moments` vertical
+ * Titles and kinds of the axes; `marks` are horizontal lines such as a target, `moments` vertical
  * ones such as a restart; `bands` mark where something is wrong. Lines are smoothed with a
  * half-life of that share of the axis. Charts that share an axis are zoomed together.
  * @typedef {{

@@ -5,7 +5,7 @@
  * @typedef {import("openapi").components["schemas"]} Schemas
  * @typedef {Schemas["Run"]} Run
  * @typedef {Schemas["Rank"]} Rank
- * @typedef {Schemas["Goal"]} Goal
+ * @typedef {Schemas["Target"]} Target
  * @typedef {Schemas["Pod"]} Pod
  * @typedef {Schemas["Point"]} Point
  * @typedef {Schemas["RunEvent"]} RunEvent

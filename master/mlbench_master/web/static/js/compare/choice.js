@@ -14,10 +14,10 @@ import { AXES } from "./curves.js";
 const MAX_RECENT = 100;
 
 /**
- * What the page shows. `runs` is as it was typed; an empty `goal` is each run's own, no `metrics`
- * are that of the goal, and an empty `axis` is the first that was recorded. Curves are of runs, or
+ * What the page shows. `runs` is as it was typed; an empty `target` is each run's own, no `metrics`
+ * are that of the target, and an empty `axis` is the first that was recorded. Curves are of runs, or
  * of groups of them.
- * @typedef {{ runs: string, goal: string, metrics: string[], axis: string, ofGroups: boolean }} View
+ * @typedef {{ runs: string, target: string, metrics: string[], axis: string, ofGroups: boolean }} View
  */
 
 /** @returns {View} the view that an address describes. */
@@ -25,7 +25,7 @@ export function toView(/** @type {URLSearchParams} */ params) {
   const axis = params.get("axis");
   return {
     runs: params.get("runs") ?? "",
-    goal: params.get("goal") ?? "",
+    target: params.get("target") ?? "",
     metrics: params.getAll("metric").filter(Boolean),
     axis: AXES.includes(axis) ? axis : "",
     ofGroups: params.get("curves") === "groups",
@@ -36,7 +36,7 @@ export function toView(/** @type {URLSearchParams} */ params) {
 export function toParams(/** @type {View} */ view) {
   return {
     runs: parseRuns(view.runs).ids.join(",") || view.runs,
-    goal: view.goal,
+    target: view.target,
     metric: view.metrics,
     axis: view.axis,
     curves: view.ofGroups ? "groups" : "",
@@ -58,14 +58,14 @@ export class Choice {
   #ids = [];
   #labels = new Map();
   #runs = byId("runs");
-  #goal = byId("goal");
+  #target = byId("target");
 
-  /** @param {(part: { runs?: string, goal?: string }) => void} onChange */
+  /** @param {(part: { runs?: string, target?: string }) => void} onChange */
   constructor(onChange) {
     this.onChange = onChange;
     this.recent = new Recent((id, isChosen) => this.#choose(id, isChosen));
     this.#runs.addEventListener("change", () => onChange({ runs: this.#runs.value.trim() }));
-    this.#goal.addEventListener("change", () => onChange({ goal: this.#goal.value.trim() }));
+    this.#target.addEventListener("change", () => onChange({ target: this.#target.value.trim() }));
     onSubmit(byId("choice"), () => {});
   }
 
@@ -73,7 +73,7 @@ export class Choice {
     this.#ids = ids;
     // Keep the text that the user is typing.
     if (document.activeElement !== this.#runs) this.#runs.value = view.runs;
-    if (document.activeElement !== this.#goal) this.#goal.value = view.goal;
+    if (document.activeElement !== this.#target) this.#target.value = view.target;
     this.recent.choose(ids);
     this.showMissing([]);
     this.#fillChips();
@@ -86,7 +86,7 @@ export class Choice {
 
   /** Show the problems of the fields beside them. */
   showProblems(/** @type {Record<string, string>} */ problems) {
-    for (const field of [this.#runs, this.#goal]) {
+    for (const field of [this.#runs, this.#target]) {
       const problem = problems[field.id] ?? "";
       setText(byId(`${field.id}-problem`), problem);
       field.setAttribute("aria-invalid", String(problem !== ""));

@@ -56,17 +56,17 @@ export class Curves {
     const hasGroups = groups.some((group) => group.run_ids.length > 1);
     this.#ofGroups.checked = view.ofGroups;
     this.#ofGroups.parentElement.hidden = !hasGroups;
-    const goals = results.map((result) => result.target?.metric).filter(Boolean);
+    const targets = results.map((result) => result.target?.metric).filter(Boolean);
     const shownOf = (offered) => (view.metrics.length ? view.metrics : offered.slice(0, 1));
     const offering = this.loader.metrics(answer.manifests).then((recorded) => {
-      const offered = [...new Set([...goals, ...recorded])];
+      const offered = [...new Set([...targets, ...recorded])];
       const others = offered.filter((metric) => !shownOf(offered).includes(metric));
       if (drawing === this.#drawing) offerCharts(this.#metric, others);
       return offered;
     });
     // A known metric is drawn before it is known which others there are.
-    const isKnown = view.metrics.length || goals.length;
-    const metrics = shownOf(isKnown ? goals : await offering);
+    const isKnown = view.metrics.length || targets.length;
+    const metrics = shownOf(isKnown ? targets : await offering);
     if (drawing === this.#drawing) this.#metrics = metrics;
     const { axis, columns } = await this.#columnsOn(answer, metrics, view.axis);
     if (drawing !== this.#drawing) return;
@@ -176,7 +176,7 @@ export function toLines(/** @type {Result[]} */ results, /** @type {Columns[]} *
   });
 }
 
-/** @returns {{ y: number, text: string }[]} the goals that are values of a metric. */
+/** @returns {{ y: number, text: string }[]} the targets that are values of a metric. */
 export function toMarks(/** @type {Result[]} */ results, /** @type {string} */ metric) {
   const targets = results.map((result) => result.target).filter((target) => target?.metric === metric);
   const values = [...new Set(targets.map((target) => target.value))];

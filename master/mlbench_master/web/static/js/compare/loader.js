@@ -22,8 +22,8 @@ export class Loader {
   #metrics = new Map();
 
   /** @returns {Promise<Found>} the comparison of those runs that exist. */
-  async compare(/** @type {number[]} */ ids, /** @type {string} */ goal) {
-    const asked = getOrNull(toPath(ids, goal));
+  async compare(/** @type {number[]} */ ids, /** @type {string} */ target) {
+    const asked = getOrNull(toPath(ids, target));
     const titled = Promise.all(ids.map((id) => getOrNull(`/api/runs/${id}/`)));
     const manifests = await Promise.all(ids.map((id) => this.#manifest(id)));
     const there = ids.filter((_, i) => manifests[i]);
@@ -33,7 +33,7 @@ export class Loader {
     // A run was deleted after its manifest was fetched: fetch them again to find which.
     if (!missing.length) this.#manifests.clear();
     if (!there.length) return { comparison: null, manifests: [], missing };
-    const answer = await this.compare(there, goal);
+    const answer = await this.compare(there, target);
     return { ...answer, missing: [...missing, ...answer.missing] };
   }
 
@@ -93,8 +93,8 @@ export function inOrder(recorded) {
 }
 
 /** @returns {string} the API's path of a comparison. */
-export function toPath(/** @type {number[]} */ ids, /** @type {string} */ goal) {
-  const end = goal ? `&${new URLSearchParams({ goal })}` : "";
+export function toPath(/** @type {number[]} */ ids, /** @type {string} */ target) {
+  const end = target ? `&${new URLSearchParams({ target })}` : "";
   return `/api/compare/?runs=${ids.join(",")}${end}`;
 }
 

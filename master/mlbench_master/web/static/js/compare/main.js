@@ -41,7 +41,7 @@ function change(part) {
   const before = view;
   view = { ...view, ...part };
   setParams(toParams(view));
-  if (view.runs !== before.runs || view.goal !== before.goal) poller.now();
+  if (view.runs !== before.runs || view.target !== before.target) poller.now();
   else if (content) curves.show(content, view).catch((error) => curves.fail(error));
 }
 
@@ -53,8 +53,8 @@ async function refresh() {
   if (!ids.length) return showNothing();
   place.setAttribute("aria-busy", "true");
   try {
-    const answer = await loader.compare(ids, asked.goal);
-    if (asked.runs === view.runs && asked.goal === view.goal) return await show(answer);
+    const answer = await loader.compare(ids, asked.target);
+    if (asked.runs === view.runs && asked.target === view.target) return await show(answer);
   } catch (error) {
     if (!(error instanceof ApiError) || error.status !== 400) throw error;
     choice.showProblems(error.fields);
@@ -94,7 +94,7 @@ async function show(answer) {
 async function showLinks(ids) {
   const download = byId("download");
   download.hidden = !ids.length;
-  download.href = toPath(ids, view.goal);
+  download.href = toPath(ids, view.target);
   download.download = `compare-${ids.join("-")}.json`;
   const url = await grafana;
   const link = byId("grafana");

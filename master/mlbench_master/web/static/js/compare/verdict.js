@@ -1,7 +1,7 @@
 // The section at the top: whether the runs can be compared, and which is the fastest.
 
 import { byId, setList, setText } from "../dom.js";
-import { alignedDurations, goal, number } from "../format.js";
+import { alignedDurations, targetText, number } from "../format.js";
 
 /** @import { Comparison } from "../records.js" */
 
@@ -27,7 +27,7 @@ function fastest(/** @type {Comparison} */ { findings, groups, results }) {
   const { mean } = first.training_seconds_to_accuracy;
   const target = results.find((result) => result.target).target;
   return (
-    `Fastest: ${first.label} reached ${goal(target)} after ${alignedDurations([mean])(mean)} of ` +
+    `Fastest: ${first.label} reached ${targetText(target)} after ${alignedDurations([mean])(mean)} of ` +
     `training, ${number(findings.fastest.times_faster, 3)}x the speed of ${last.label}.`
   );
 }

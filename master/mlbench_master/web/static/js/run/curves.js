@@ -25,20 +25,20 @@ const UNITS = [
 
 /**
  * @param {string[]} metrics that a run has recorded
- * @param {string | null} goal the metric of its goal
+ * @param {string | null} target the metric of its target
  * @returns {{ title: string, metrics: string[] }[]} the charts that are shown by default
  */
-export function chartsOf(metrics, goal) {
+export function chartsOf(metrics, target) {
   const curves = plottable(metrics);
   const losses = curves.filter((name) => LOSSES.includes(name));
-  const accuracies = curves.filter((name) => ACCURACY.test(name) && hasRankOf(name, goal));
+  const accuracies = curves.filter((name) => ACCURACY.test(name) && hasRankOf(name, target));
   const isR2 = accuracies.every((name) => /R2$/.test(name));
   const charts = [
     { title: "Loss", metrics: losses },
     { title: isR2 ? "R²" : "Accuracy", metrics: accuracies },
   ];
-  const isShown = charts.some((chart) => chart.metrics.includes(goal));
-  if (goal && curves.includes(goal) && !isShown) charts.push({ title: goal, metrics: [goal] });
+  const isShown = charts.some((chart) => chart.metrics.includes(target));
+  if (target && curves.includes(target) && !isShown) charts.push({ title: target, metrics: [target] });
   return charts.filter((chart) => chart.metrics.length);
 }
 
@@ -48,9 +48,9 @@ export function plottable(/** @type {string[]} */ metrics) {
 }
 
 // Top-5 accuracies are close to 100 %, and would flatten the curves of top-1.
-function hasRankOf(name, goal) {
+function hasRankOf(name, target) {
   const kind = (text) => /@(\d+)$/.exec(text ?? "")?.[1] ?? "1";
-  return kind(name) === kind(goal);
+  return kind(name) === kind(target);
 }
 
 /** @returns {boolean} whether all ranks are chosen. */

@@ -15,7 +15,7 @@ export class Progress {
   result = null;
 
   show(/** @type {Run} */ run) {
-    this.#showGoal(run);
+    this.#showTarget(run);
     showFigures(byId("figures"), figuresOf(run, this.result, now()));
     const { rule_violations = [], disturbed = [], clock_faults = [], resumptions = [], stragglers } = this.result ?? {};
     const problem = this.result?.training_time_problem;
@@ -32,21 +32,21 @@ export class Progress {
     ]);
   }
 
-  #showGoal(/** @type {Run} */ { goal }) {
-    byId("goal").hidden = !goal;
-    if (!goal) return;
-    const share = byId("goal-share");
-    setText(byId("goal-metric"), goal.metric);
-    setText(byId("goal-value"), metric(goal.metric, this.result?.last_value ?? null));
-    const sign = goal.lower_is_better ? "or less" : "or more";
-    setText(byId("goal-target"), `target: ${metric(goal.metric, goal.value)} ${sign}`);
+  #showTarget(/** @type {Run} */ { target }) {
+    byId("target").hidden = !target;
+    if (!target) return;
+    const share = byId("target-share");
+    setText(byId("target-metric"), target.metric);
+    setText(byId("target-value"), metric(target.metric, this.result?.last_value ?? null));
+    const sign = target.lower_is_better ? "or less" : "or more";
+    setText(byId("target-target"), `target: ${metric(target.metric, target.value)} ${sign}`);
     const isReached = Boolean(this.result?.time_to_accuracy);
-    const best = shareOf(goal, this.result, this.result?.best_value);
-    share.value = isReached ? 1 : shareOf(goal, this.result, this.result?.last_value);
+    const best = shareOf(target, this.result, this.result?.best_value);
+    share.value = isReached ? 1 : shareOf(target, this.result, this.result?.last_value);
     share.textContent = `${Math.round(share.value * 100)} %`;
-    byId("goal-best").hidden = isReached || best <= share.value;
-    byId("goal-best").style.left = `${100 * best}%`;
-    byId("goal").toggleAttribute("data-reached", isReached);
+    byId("target-best").hidden = isReached || best <= share.value;
+    byId("target-best").style.left = `${100 * best}%`;
+    byId("target").toggleAttribute("data-reached", isReached);
   }
 }
 
@@ -86,22 +86,22 @@ export function addedTo(/** @type {Pick<Run, "added">} */ { added }) {
   ];
 }
 
-// The share of the way to the goal at a value: from 0 upwards, or from the first value down.
-function shareOf(goal, /** @type {Result | null} */ result, /** @type {number | null} */ value) {
+// The share of the way to the target at a value: from 0 upwards, or from the first value down.
+function shareOf(target, /** @type {Result | null} */ result, /** @type {number | null} */ value) {
   if (value == null) return 0;
-  const isUpwards = !goal.lower_is_better && goal.value > 0;
+  const isUpwards = !target.lower_is_better && target.value > 0;
   const first = isUpwards ? 0 : (result.curve?.values[0] ?? value);
-  const share = (value - first) / (goal.value - first);
+  const share = (value - first) / (target.value - first);
   return Number.isFinite(share) ? Math.min(1, Math.max(0, share)) : 0;
 }
 
 // Name, value and hint of each figure.
 function figuresOf(/** @type {Run} */ run, /** @type {Result | null} */ result, moment) {
-  const { goal } = run;
+  const { target } = run;
   const elapsed = duration(elapsedSeconds(run, moment));
   const figures = [["Elapsed", elapsed, isActive(run) ? "so far" : "total"]];
-  if (goal) {
-    figures.push(["Best value", metric(goal.metric, result?.best_value ?? null), ""]);
+  if (target) {
+    figures.push(["Best value", metric(target.metric, result?.best_value ?? null), ""]);
     figures.push(timeToTarget(run, result));
   }
   if (result?.epochs != null) {

@@ -166,8 +166,8 @@ export class Training {
   }
 
   #wanted() {
-    const goal = this.#run?.goal?.metric ?? null;
-    const usual = chartsOf(this.#metrics ?? [...USUAL, goal].filter(Boolean), goal);
+    const target = this.#run?.target?.metric ?? null;
+    const usual = chartsOf(this.#metrics ?? [...USUAL, target].filter(Boolean), target);
     return [
       ...usual.map((chart) => ({ ...chart, isAdded: false })),
       ...this.#added.map((metric) => ({ title: metric, metrics: [metric], isAdded: true })),
@@ -188,14 +188,14 @@ export class Training {
       const points = curve.series.times.length < FEW_POINTS;
       return { name: curve.name, ...placed(curve, axis), behind, ...styleOf(styles[i]), points };
     });
-    const { goal } = this.#run;
-    const goals = goal && metrics.includes(goal.metric) ? [goal] : [];
+    const { target } = this.#run;
+    const targets = target && metrics.includes(target.metric) ? [target] : [];
     this.#charts.get(title).draw(lines, {
       x: axis.title,
       shared: axis.shared,
       ...this.#look.axes(metrics),
       ySuffix: metrics.every(isPercent) ? " %" : "",
-      marks: goals.map(({ metric, value }) => ({
+      marks: targets.map(({ metric, value }) => ({
         y: value,
         text: `target ${formatMetric(metric, value)}`,
       })),

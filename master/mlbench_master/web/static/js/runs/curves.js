@@ -1,4 +1,4 @@
-// A small curve in the row of each run: its goal's metric over time.
+// A small curve in the row of each run: its target's metric over time.
 
 import { get } from "../api.js";
 import { svg } from "../dom.js";
@@ -50,7 +50,7 @@ export class Curves {
     const isDue = Date.now() - this.#askedAt > ACTIVE_MS;
     // A run's curve is stored before its archive.
     const stateOf = (run) => `${run.state} ${run.archive}`;
-    const isWanted = (run) => run.goal && ((isActive(run) && isDue) || this.#asked.get(run.id) !== stateOf(run));
+    const isWanted = (run) => run.target && ((isActive(run) && isDue) || this.#asked.get(run.id) !== stateOf(run));
     const wanted = runs.filter(isWanted).slice(0, MOST);
     if (!wanted.length) return;
     this.#askedAt = Date.now();

@@ -132,10 +132,10 @@ export function showLength(/** @type {string} */ name) {
   hint("name", `Any text · ${name.length} of ${MAX_NAME_LENGTH}`);
 }
 
-function hintsOf(/** @type {Benchmark} */ { description, goal, light_goal: lightGoal }) {
+function hintsOf(/** @type {Benchmark} */ { description, target, light_target: lightTarget }) {
   return {
-    benchmark: goal ? `${description} Target: ${format.goal(goal)}.` : description,
-    light_target: lightGoal ? `Light target: ${format.goal(lightGoal)}.` : "",
+    benchmark: target ? `${description} Target: ${format.targetText(target)}.` : description,
+    light_target: lightTarget ? `Light target: ${format.targetText(lightTarget)}.` : "",
     gpu_enabled: "Trains on GPUs.",
     seed: "Seed of all random numbers.",
   };

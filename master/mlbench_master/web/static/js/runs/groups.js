@@ -8,7 +8,7 @@ import { headCell, textOf } from "./columns.js";
 /** @typedef {import("../records.js").Schemas["RunGroup"]} RunGroup */
 
 // Besides the chosen columns.
-const MEANS = ["duration", "time_to_goal"];
+const MEANS = ["duration", "time_to_target"];
 
 /** @returns {string} a query that finds the runs of a group. */
 export function termsOf(/** @type {RunGroup["values"]} */ values) {

@@ -63,9 +63,9 @@ function updateRow(row, /** @type {Run} */ run, now) {
   setText(row.querySelector("time"), format.ago(run.created_at, now));
   setText(duration, format.duration(elapsedSeconds(run, now)));
   setText(result.firstElementChild, resultOf(run));
-  result.title = run.goal?.metric ?? "";
-  result.toggleAttribute("data-none", !run.goal);
-  result.classList.toggle("soft", run.goal_reached_at === null);
+  result.title = run.target?.metric ?? "";
+  result.toggleAttribute("data-none", !run.target);
+  result.classList.toggle("soft", run.target_reached_at === null);
 }
 
 function showValues(row, /** @type {Run} */ run, columns) {
@@ -117,10 +117,10 @@ function limitsOf(/** @type {Run} */ run) {
 }
 
 function resultOf(/** @type {Run} */ run) {
-  if (!run.goal) return format.NONE;
-  const goal = format.metric(run.goal.metric, run.goal.value);
-  if (run.goal_reached_at === null)
-    return isActive(run) ? `target ${goal}` : `${goal} not reached`;
-  const took = run.goal_train_seconds;
-  return took === null ? goal : `${goal} in ${format.duration(took)}`;
+  if (!run.target) return format.NONE;
+  const target = format.metric(run.target.metric, run.target.value);
+  if (run.target_reached_at === null)
+    return isActive(run) ? `target ${target}` : `${target} not reached`;
+  const took = run.target_train_seconds;
+  return took === null ? target : `${target} in ${format.duration(took)}`;
 }

@@ -9,7 +9,7 @@ import { confirm } from "../ui.js";
 
 /** @import { Run } from "../records.js" */
 
-const COLUMNS = /** @type {const} */ (["id", "title", "state", "outcome", "benchmark", "command", "num_workers", "created_at", "finished_at", "goal_train_seconds"]);
+const COLUMNS = /** @type {const} */ (["id", "title", "state", "outcome", "benchmark", "command", "num_workers", "created_at", "finished_at", "target_train_seconds"]);
 
 /** The ids of the selected runs, and the buttons for them. */
 export class Selection {
