@@ -73,9 +73,9 @@ def check(file: Path, archives: Sequence[Path]) -> list[str]:
         for run_id, digest in listed.items()
         if digest not in digests
     ]
-    trials = [trial for place in run_set.places for trial in place.trials]
+    trials = [trial for place in run_set.slots for trial in place.trials]
     problems += [
-        f"run {trial.run_id} of place {trial.place} has no archive"
+        f"run {trial.run_id} of place {trial.slot} has no archive"
         for trial in trials
         if not trial.deleted and not trial.active and str(trial.run_id) not in listed
     ]

@@ -21,7 +21,7 @@ from mlbench.cli.live import follow
 from mlbench.cli.spec import FILLED_IN, PERCENT, read_quantity, takes
 from mlbench.client import ApiClient
 from mlbench.contract.comparisons import FEWEST_LOOKED_AT
-from mlbench.contract.records import Benchmark, Info, Planned, RunSet, SetPlace
+from mlbench.contract.records import Benchmark, Info, Planned, RunSet, Slot
 from mlbench.contract.runspec import SWEPT, CommonSpec, Option
 from mlbench.report import figures
 
@@ -121,11 +121,11 @@ def bench(
             )
         benchmark = benchmarks.get(code.benchmark or "")
         seeds = [seed_of_repeat(benchmark, seed, repeat) for repeat in range(runs)]
-        places = plan_places(counts, seeds, sweeps)
-        room = len(f"-w{max(counts)}-c{len(places)}-r{runs}")
+        slots = plan_places(counts, seeds, sweeps)
+        room = len(f"-w{max(counts)}-c{len(slots)}-r{runs}")
         set_name = orders.make_name(code.title, room) if name is None else name
         registered = client.create_set(
-            set_name, places, official=official, until_percent=until, **order
+            set_name, slots, official=official, until_percent=until, **order
         )
         run_set = registered.result().value
         if not json:
@@ -146,48 +146,48 @@ def bench(
         if ended.counted:
             comparison = client.compare(ended.counted).result().value
             write_and_show(manifests_of(client), comparison, files, as_json=json)
-    tried = [place for place in ended.places if place.trials]
-    if missing := sum(not place.finished for place in tried):
+    tried = [slot for slot in ended.slots if slot.trials]
+    if missing := sum(not slot.finished for slot in tried):
         err.print(f"{missing} of {len(tried)} runs did not finish", style="red")
         raise typer.Exit(FAILED)
 
 
 def _run_all(client: ApiClient, run_set: RunSet, *, queue: bool, quiet: bool) -> RunSet:
-    """Run the open places of a set, one after the other, and return the set.
+    """Run the open slots of a set, one after the other, and return the set.
 
     The set stops early once all means are known to the precision of ``--until``.
     """
-    waiting = [place for place in run_set.places if place.is_open or place.active]
+    waiting = [slot for slot in run_set.slots if slot.is_open or slot.active]
     took: defaultdict[Hashable, list[float]] = defaultdict(list)
 
     def tell(text: str, style: str | None = None) -> None:
         if not quiet:
             err.print(text, style=style, soft_wrap=True)
 
-    def fill(place: SetPlace) -> SetPlace:
-        """Run a place until it is finished or fails, and return its final state."""
+    def fill(slot: Slot) -> Slot:
+        """Run a slot until it is finished or fails, and return its final state."""
         nonlocal run_set
-        while place.is_open or place.active:
+        while slot.is_open or slot.active:
             # After the first run, the set waits for runs that others submit meanwhile.
             ordered = (
-                client.get_run(place.active.run_id)
-                if place.active
-                else client.create_set_run(run_set.name, place.number, queue=queue or bool(took))
+                client.get_run(slot.active.run_id)
+                if slot.active
+                else client.create_set_run(run_set.name, slot.number, queue=queue or bool(took))
             )
             run = follow(client, ordered.result().value, quiet=quiet)
             seconds = 0.0
             if run.started_at is not None and run.finished_at is not None:
                 start, end = map(datetime.fromisoformat, (run.started_at, run.finished_at))
                 seconds = (end - start).total_seconds()
-            took[_kind(place)].append(seconds)
+            took[_kind(slot)].append(seconds)
             run_set = client.get_set(run_set.name).result().value
-            place = run_set.places[place.number - 1]
+            slot = run_set.slots[slot.number - 1]
             if run.state != "FINISHED":
                 tell(f"run {run.id} ({run.title}): {run.state}: {run.reason}", style="red")
                 break
-        return place
+        return slot
 
-    for planned in run_set.places:
+    for planned in run_set.slots:
         remaining = seconds_left(took, [*map(_kind, waiting)])
         when = f", about {figures.whole_seconds(remaining)} left" if remaining is not None else ""
         if planned in waiting:
@@ -195,19 +195,19 @@ def _run_all(client: ApiClient, run_set: RunSet, *, queue: bool, quiet: bool) ->
         else:
             when = ", already done"
         swept = f" ({figures.pairs(planned.swept)})" if planned.swept else ""
-        tell(f"run {planned.number} of {len(run_set.places)}: {planned.name}{swept}{when}")
-        place = fill(planned)
+        tell(f"run {planned.number} of {len(run_set.slots)}: {planned.name}{swept}{when}")
+        slot = fill(planned)
         percent = run_set.until_percent
-        is_whole = place.number % len(set(map(_kind, run_set.places))) == 0
+        is_whole = slot.number % len(set(map(_kind, run_set.slots))) == 0
         if percent is not None and is_whole and _are_known(client, run_set.counted, percent):
             tell(f"stopped early: every mean is known to within {percent:.3g}%")
             return run_set
     return run_set
 
 
-def _kind(place: SetPlace) -> Hashable:
-    """Return the key that a place shares with its other repeats."""
-    return (place.num_workers, *place.swept.items())
+def _kind(slot: Slot) -> Hashable:
+    """Return the key that a slot shares with its other repeats."""
+    return (slot.num_workers, *slot.swept.items())
 
 
 def _are_known(client: ApiClient, counted: Sequence[int], percent: float) -> bool:
@@ -291,13 +291,13 @@ def plan_places(
     combinations = [dict(zip(sweeps, values, strict=True)) for values in product(*sweeps.values())]
     runs = [(count, swept) for swept in combinations for count in sorted(workers, reverse=True)]
     pairs = (len(seeds) + 1) // 2
-    places = []
+    slots = []
     for repeat, seed in enumerate(seeds):
         first = repeat // 2 * len(runs) // pairs
         rotated = [*runs[first:], *runs[:first]]
         ordered = reversed(rotated) if repeat % 2 else rotated
-        places += [Planned(count, seed, swept) for count, swept in ordered]
-    return places
+        slots += [Planned(count, seed, swept) for count, swept in ordered]
+    return slots
 
 
 def seed_of_repeat(benchmark: Benchmark | None, seed: int | None, repeat: int) -> int | None:

@@ -20,7 +20,7 @@ class ResultCalls(Calls):
     def create_set(
         self,
         name: str,
-        places: Sequence[Planned],
+        slots: Sequence[Planned],
         *,
         official: bool = False,
         until_percent: float | None = None,
@@ -30,7 +30,7 @@ class ResultCalls(Calls):
 
         Args:
             name: what the names of its runs begin with.
-            places: the number of workers, the seed and the swept values of each run, in order.
+            slots: the number of workers, the seed and the swept values of each run, in order.
             official: whether to follow MLPerf's rules.
             until_percent: how well every mean is to be known for the set to end early.
             order: what all runs are ordered with: arguments of ``create_run``.
@@ -39,7 +39,7 @@ class ResultCalls(Calls):
             order["image_name"] = "custom_image"
         body = given(
             name=name,
-            places=[given(**vars(place) | {"faults": None}) for place in places],
+            slots=[given(**vars(slot) | {"faults": None}) for slot in slots],
             official=official or None,
             until_percent=until_percent,
             **order,
@@ -60,9 +60,9 @@ class ResultCalls(Calls):
         """Get a benchmark set: its plan and its runs so far."""
         return self._get(path_of("sets", name), to_record(RunSet))
 
-    def create_set_run(self, name: str, place: int, *, queue: bool = False) -> Future[Answer[Run]]:
-        """Order the run of a set's place, as it was registered. The request is never repeated."""
-        body = given(place=place, queue=queue or None)
+    def create_set_run(self, name: str, slot: int, *, queue: bool = False) -> Future[Answer[Run]]:
+        """Order the run of a set's slot, as it was registered. The request is never repeated."""
+        body = given(slot=slot, queue=queue or None)
         path = path_of("sets", name, "runs")
         return self._http.request("POST", path, to_record(Run), body=body, repeatable=False)
 

@@ -205,7 +205,7 @@ class SetAnalysis(Record):
     """Correlations with the figure, strongest first."""
     text: str
     """Most important option in a sentence, or the reason why it is unknown."""
-    places_left: int
+    slots_left: int
     """Number of slots that have an active run or need one."""
     seconds_left: float | None
     """Estimated time for the remaining slots, in seconds; None until a run has finished."""

@@ -31,7 +31,7 @@ from mlbench.contract.records import (
     Record,
     Run,
     RunSet,
-    SetPlace,
+    Slot,
     Trial,
 )
 from mlbench.contract.results import Result
@@ -47,7 +47,7 @@ from mlbench.evaluation.statistics import t_quantile
 class Entry:
     """Run of a benchmark set as the ledger keeps it, even after the run is deleted."""
 
-    place: int
+    slot: int
     run_id: int
     seed: int | None
     state: str
@@ -78,13 +78,13 @@ def run_names(name: str, plan: Sequence[Planned]) -> list[str]:
     return run_names_of
 
 
-def places_of(
+def slots_of(
     name: str, plan: Sequence[Planned], entries: Iterable[Entry], *, official: bool
-) -> tuple[SetPlace, ...]:
-    """Return the places of a set with the runs that were started there."""
+) -> tuple[Slot, ...]:
+    """Return the slots of a set with the runs that were started there."""
     at: dict[int, list[Entry]] = {number: [] for number in range(1, len(plan) + 1)}
     for entry in sorted(entries, key=lambda entry: entry.run_id):
-        at[entry.place].append(entry)
+        at[entry.slot].append(entry)
     places = []
     for (number, runs), planned, run_name in zip(
         at.items(), plan, run_names(name, plan), strict=True
@@ -92,7 +92,7 @@ def places_of(
         # A place of an official set has one run; others need one that is active or finished.
         is_taken = any(run.state in ACTIVE_STATES or run.finished for run in runs)
         places.append(
-            SetPlace(
+            Slot(
                 number,
                 run_name,
                 planned.num_workers,
@@ -106,7 +106,7 @@ def places_of(
     return tuple(places)
 
 
-def next_seed(place: SetPlace, places: Iterable[SetPlace]) -> int | None:
+def next_seed(place: Slot, places: Iterable[Slot]) -> int | None:
     """Return the seed of a place's next run: the registered one for the first run.
 
     A run that crashed may have done so because of its seed, so the next one gets an unused seed.
@@ -117,8 +117,8 @@ def next_seed(place: SetPlace, places: Iterable[SetPlace]) -> int | None:
     return max(seed for seed in used if seed is not None) + 1
 
 
-def describe(places: Sequence[SetPlace]) -> str:
-    """Say how many places have a run that counts, and how the other runs ended."""
+def describe(places: Sequence[Slot]) -> str:
+    """Say how many slots have a run that counts, and how the other runs ended."""
     done = sum(any(trial.counts for trial in place.trials) for place in places)
     trials = [trial for place in places for trial in place.trials]
     times = {
@@ -128,7 +128,7 @@ def describe(places: Sequence[SetPlace]) -> str:
         "deleted": sum(trial.deleted for trial in trials),
     }
     counts = [f"{number} {end}" for end, number in times.items() if number]
-    text = f"{done} of {len(places)} places have a run that counts"
+    text = f"{done} of {len(places)} slots have a run that counts"
     return "; ".join([text, count(len(trials), "run"), *counts])
 
 
@@ -184,7 +184,7 @@ def check_ledger(
     run_set: RunSet, archived: Mapping[int, tuple[Run, SetAtSealing | None]]
 ) -> tuple[list[str], list[str]]:
     """Compare a set with the archives of its runs, by their ids; return problems and notes."""
-    trials = {trial.run_id: (place, trial) for place in run_set.places for trial in place.trials}
+    trials = {trial.run_id: (place, trial) for place in run_set.slots for trial in place.trials}
     problems = [f"run {run_id} is none of the ledger's" for run_id in archived.keys() - trials]
     for run_id, (run, at_sealing) in sorted(archived.items()):
         if run_id in trials:
@@ -200,12 +200,12 @@ def check_ledger(
 
 
 def _contradictions(
-    run_set: RunSet, place: SetPlace, trial: Trial, run: Run, at_sealing: SetAtSealing | None
+    run_set: RunSet, place: Slot, trial: Trial, run: Run, at_sealing: SetAtSealing | None
 ) -> Iterator[str]:
     """Yield the contradictions between a set and the archive of one of its runs."""
     both = {
         "set": (run_set.name, run.set_name),
-        "place": (place.number, run.place),
+        "place": (place.number, run.slot),
         "name": (place.name, run.resource_name),
         "workers": (place.num_workers, run.num_workers),
         "swept values": (dict(place.swept), dict(run.swept)),
@@ -225,7 +225,7 @@ def _contradictions(
         yield f"its set was registered at {at_sealing.created_at}, not at {run_set.created_at}"
     if at_sealing.plan_sha256 != run_set.plan_sha256:
         yield f"its set had the plan {at_sealing.plan_sha256}, not {run_set.plan_sha256}"
-    listed_ids = {trial.run_id for place in run_set.places for trial in place.trials}
+    listed_ids = {trial.run_id for place in run_set.slots for trial in place.trials}
     if missing := sorted({*at_sealing.runs} - listed_ids):
         yield f"the ledger lacks {numbered('run', missing)} of its set"
 
@@ -235,15 +235,15 @@ def _recomputed(
 ) -> Iterator[str]:
     """Yield the differences between the ledger and its recomputation from the archives."""
     entries = []
-    for place in run_set.places:
+    for place in run_set.slots:
         for trial in place.trials:
             run, _ = archived.get(trial.run_id, (None, None))
             source = run or trial
-            entry = (trial.place, trial.run_id, trial.seed, source.state, source.reason)
+            entry = (trial.slot, trial.run_id, trial.seed, source.state, source.reason)
             entries.append(Entry(*entry, source.disturbed, trial.deleted))
-    plan = [Planned(p.num_workers, p.seed, p.swept, p.faults) for p in run_set.places]
-    places = places_of(run_set.name, plan, entries, official=run_set.official)
-    for place, listed in zip(places, run_set.places, strict=True):
+    plan = [Planned(p.num_workers, p.seed, p.swept, p.faults) for p in run_set.slots]
+    places = slots_of(run_set.name, plan, entries, official=run_set.official)
+    for place, listed in zip(places, run_set.slots, strict=True):
         counted, claimed = ([t.run_id for t in p.trials if t.counts] for p in (place, listed))
         if counted != claimed:
             text = f"{_those(counted)} counts, the ledger has {_those(claimed)}"
@@ -438,7 +438,7 @@ def score(
     run_set = next((plan for plan in sets if plan.official and ids & {*plan.counted}), None)
     if run_set is None:
         return None
-    places = [place for place in run_set.places if place.num_workers == runs[0].num_workers]
+    places = [place for place in run_set.slots if place.num_workers == runs[0].num_workers]
     trials = [trial for place in places for trial in place.trials if trial.counts]
     by_id = {run.run_id: run for run in runs}
     # A run that crashed early may have reported too little to be in the group.

@@ -21,7 +21,7 @@ from statistics import StatisticsError, correlation, fmean, median
 from mlbench.contract import palette
 from mlbench.contract.comparisons import Group, SignificanceTest
 from mlbench.contract.humanize import count, swept
-from mlbench.contract.records import RunSet, SetPlace
+from mlbench.contract.records import RunSet, Slot
 from mlbench.contract.results import Result, Summary
 from mlbench.contract.runspec import NETWORK_UNITS
 from mlbench.contract.sweeps import (
@@ -152,7 +152,7 @@ def is_wide_range(least: float, most: float) -> bool:
     return 0 < least <= most / 8
 
 
-def coordinates(point: SweepPoint | Group | SetPlace) -> dict[str, str]:
+def coordinates(point: SweepPoint | Group | Slot) -> dict[str, str]:
     """Return the swept values and the number of workers, as strings."""
     return {**point.swept, WORKERS: str(point.num_workers)}
 
@@ -255,13 +255,13 @@ class RunSummaryMetrics:
 def analyze(run_set: RunSet, figures: Mapping[int, RunSummaryMetrics]) -> SetAnalysis:
     """Return the figures of a set's counted runs over its axes, and the remaining time."""
     counted = [
-        (place, trial.run_id) for place in run_set.places for trial in place.trials if trial.counts
+        (place, trial.run_id) for place in run_set.slots for trial in place.trials if trial.counts
     ]
     runs = [figures.get(run_id, RunSummaryMetrics()) for _, run_id in counted]
     by_time = any(run.seconds_to_target is not None for run in runs)
     measure = TIME if by_time else RATE
     values = [run.seconds_to_target if by_time else run.samples_per_second for run in runs]
-    axes = tuple(axes_of([coordinates(place) for place in run_set.places]).values())
+    axes = tuple(axes_of([coordinates(place) for place in run_set.slots]).values())
     points = []
     for (place, run_id), value in zip(counted, values, strict=True):
         settings = coordinates(place)
@@ -278,8 +278,8 @@ def analyze(run_set: RunSet, figures: Mapping[int, RunSummaryMetrics]) -> SetAna
         points=tuple(points),
         importances=importances,
         text=_describe_effects(importances),
-        places_left=sum(_is_left(place) for place in run_set.places),
-        seconds_left=_seconds_left(run_set.places, figures),
+        slots_left=sum(_is_left(place) for place in run_set.slots),
+        seconds_left=_seconds_left(run_set.slots, figures),
     )
 
 
@@ -340,18 +340,16 @@ def _describe_effects(importances: Sequence[Importance]) -> str:
     return f"{first.key} matters most"
 
 
-def _name(place: SetPlace) -> str:
+def _name(place: Slot) -> str:
     workers = count(place.num_workers, "worker")
     return ", ".join(filter(None, [swept(place.swept), workers]))
 
 
-def _is_left(place: SetPlace) -> bool:
+def _is_left(place: Slot) -> bool:
     return place.is_open or place.active is not None
 
 
-def _seconds_left(
-    places: Sequence[SetPlace], figures: Mapping[int, RunSummaryMetrics]
-) -> float | None:
+def _seconds_left(places: Sequence[Slot], figures: Mapping[int, RunSummaryMetrics]) -> float | None:
     """Estimate the remaining time from finished runs of the same kind, or else from all."""
     durations: defaultdict[str, list[float]] = defaultdict(list)
     for place in places:

@@ -19,7 +19,7 @@ from mlbench.archive import ArchiveError, Piece, SeriesName, bundle
 from mlbench.benchmarks.options import read
 from mlbench.benchmarks.registry import BENCHMARKS
 from mlbench.contract.names import TRAIN_SECONDS, VAL_ACCURACY
-from mlbench.contract.records import RunSet, SetPlace, Trial
+from mlbench.contract.records import RunSet, Slot, Trial
 from mlbench_master.archives.contents import documents
 from tests.support.results import make_result
 from tests.support.rows import make_ranks, make_run
@@ -57,12 +57,12 @@ def _archives(folder: Path) -> Iterator[Path]:
         yield file
 
 
-def _place(number: int) -> SetPlace:
+def _place(number: int) -> Slot:
     """Return a place whose run, of the same number, counts."""
     trial = Trial(
         number, number, number, "FINISHED", "", False, deleted=False, counts=True, remark=""
     )
-    return SetPlace(number, f"pair-w1-r{number}", 1, number, False, (trial,))
+    return Slot(number, f"pair-w1-r{number}", 1, number, False, (trial,))
 
 
 @pytest.fixture

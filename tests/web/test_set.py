@@ -26,19 +26,19 @@ def master(
     """A master with a set of two exchanges and bandwidths, four times each; the last is to come."""
     folder = tmp_path_factory.mktemp("set")
     database = open_database(database_url(folder))
-    places: list[dict[str, Any]] = [
+    slots: list[dict[str, Any]] = [
         {"num_workers": 2, "seed": seed, "swept": {"exchange": exchange, "bandwidth": bandwidth}}
         for exchange, bandwidth, seed in _SWEPT
     ]
     order = {"benchmark": "digits", "args": {"epochs": "3"}, "faults": "kill:every=15s"}
     of_set = {"order": order, "official": False, "until_percent": None, "created_at": time.time()}
-    RunSet.create(name="grid", places=places, **of_set)
-    for number, place in enumerate(places[:-1], 1):
-        swept = place["swept"]
+    RunSet.create(name="grid", slots=slots, **of_set)
+    for number, slot in enumerate(slots[:-1], 1):
+        swept = slot["swept"]
         slow = 90 if swept["exchange"] == "flat" else 20
-        seconds = slow - 0.1 * int(swept["bandwidth"]) + place["seed"]
+        seconds = slow - 0.1 * int(swept["bandwidth"]) + slot["seed"]
         fields = {"benchmark": "digits", "num_workers": 2, "target_train_seconds": seconds}
-        in_set = {"set_name": "grid", "place": number, "swept": swept}
+        in_set = {"set_name": "grid", "slot": number, "swept": swept}
         made.make_ended_run(name=f"grid-{number}", **fields, **in_set)
     database.close()
     with serve_master(folder, free_port(), shared_prometheus.url) as connection:
@@ -49,7 +49,7 @@ def master(
 def test_a_set_shows_what_matters_what_is_left_and_its_plan(page: Page, master: Connection) -> None:
     sign_in(page, master, "/sets/grid")
     expect(section(page, "1 slot left: about 1 h 00 min")).to_contain_text(
-        "15 of 16 places have a run"
+        "15 of 16 slots have a run"
     )
     expect(page.locator("#order")).to_contain_text("fault injection: kill:every=15s")
     matters = section(page, "exchange matters most")
@@ -75,7 +75,7 @@ def test_sets_are_listed_and_lead_to_their_runs_by_swept_values(
     sign_in(page, master, "/sets")
     row = page.get_by_role("row").filter(has_text="grid")
     expect(row).to_have_count(1)
-    for text in ("exchange, bandwidth", "16", "15 of 16 places have a run"):
+    for text in ("exchange, bandwidth", "16", "15 of 16 slots have a run"):
         expect(row).to_contain_text(text)
     row.get_by_role("link", name="Groups").click()
     groups = page.locator("#groups tbody tr")

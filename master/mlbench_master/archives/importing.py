@@ -38,7 +38,7 @@ _LONGEST_ORIGIN = 100
 # What is not so here, whatever it was there.
 _LEFT_BEHIND = {
     *("id", "run", "stop_requested", "delete_requested", "waiting"),
-    *("figures", "added", "set_name", "place", "origin", "job_key", *ANNOTATION_COLUMNS),
+    *("figures", "added", "set_name", "slot", "origin", "job_key", *ANNOTATION_COLUMNS),
 }
 _TYPES: tuple[tuple[type[Field], tuple[type, ...]], ...] = (
     (JSONField, (object,)),
@@ -119,7 +119,7 @@ def _store(archive: Archive) -> tuple[Run, bool]:
             "run_id": int(row["id"]),
             "imported_at": time.time(),
             # Of its set there, which this installation knows nothing else of.
-            **{name: row[name] for name in ("set_name", "place") if row.get(name) is not None},
+            **{name: row[name] for name in ("set_name", "slot") if row.get(name) is not None},
         }
         run.save(force_insert=True)
         for rank in rows["rank"]:

@@ -130,7 +130,7 @@ class Run(_Table):
     injected = JSONField(default=list)
     """Fields of a ``records.InjectedFault`` for each fault, scheduled or injected by hand."""
     set_name = CharField(null=True, index=True)
-    place = IntegerField(null=True)
+    slot = IntegerField(null=True)
     """Number in its benchmark set, from 1."""
     swept = JSONField(default=dict)
     """Value of each swept option, which its request contains too."""
@@ -244,7 +244,7 @@ class RunSet(_Table):
     until_percent = DoubleField(null=True)
     order = JSONField()
     """Fields that the requests of all its runs have in common."""
-    places = JSONField()
+    slots = JSONField()
     """``[{"num_workers", "seed"}, …]``: its runs in order, with ``swept`` in a sweep."""
     deleted = JSONField(default=list)
     """Entries of deleted runs for the ledger: the fields of a ``ledger.Entry``."""

@@ -42,7 +42,7 @@ class SetsResource:
 
     @operation(
         "analyze_set",
-        "Results over the swept values, importance of each option, and remaining places.",
+        "Results over the swept values, importance of each option, and remaining slots.",
         SetAnalysis,
     )
     def on_get_analysis(self, req: Request, resp: Response, name: str) -> None:
@@ -51,12 +51,12 @@ class SetsResource:
 
     @operation(
         "create_set_run",
-        "The new run, as registered for its place in the benchmark set.",
+        "The new run, as registered for its slot in the benchmark set.",
         Run,
         body=NextRunRequest,
         errors=(409, 503),
     )
     def on_post_runs(self, req: Request, resp: Response, name: str) -> None:
-        """Request the run for a place of a benchmark set."""
+        """Request the run for a slot of a benchmark set."""
         run = sets.order_run(name, read_body(req, NextRunRequest), self.limits)
         resp.media = presenters.describe(run)

@@ -263,7 +263,7 @@ def entries_of(condition: Expression) -> list[Entry]:
     measured = [(rank.run_id, Interference.from_fields(rank.interference)) for rank in ranks]
     disturbed = {run_id for run_id, interference in measured if is_disturbed(interference)}
     return [
-        Entry(run.place, run.id, run.seed, run.state, reason_of(run), run.id in disturbed)
+        Entry(run.slot, run.id, run.seed, run.state, reason_of(run), run.id in disturbed)
         for run in Run.select().where(condition)
-        if run.place is not None
+        if run.slot is not None
     ]

@@ -88,12 +88,12 @@ def describe_all(runs: Sequence[Run]) -> list[records.Run]:
     newest: dict[tuple[str | None, int | None], int] = {}
     if sets:
         condition = Run.set_name.in_(sets), Run.state == "FINISHED"
-        rows = Run.select(Run.set_name, Run.place, fn.MAX(Run.id)).where(*condition)
-        places = database.execute(rows.group_by(Run.set_name, Run.place))
+        rows = Run.select(Run.set_name, Run.slot, fn.MAX(Run.id)).where(*condition)
+        places = database.execute(rows.group_by(Run.set_name, Run.slot))
         newest = {(name, place): run_id for name, place, run_id in places}
     described = []
     for run in presenters.describe_all(runs):
-        replacement = newest.get((run.set_name, run.place), 0)
+        replacement = newest.get((run.set_name, run.slot), 0)
         described.append(replace(run, replaced_by=replacement) if replacement > run.id else run)
     return described
 

@@ -309,11 +309,11 @@ class RunRequest(CommonRequest, RunSpec):
 
 
 @request(frozen=True, kw_only=True, config=STRICT)
-class PlaceRequest(Repeat, Checked):
-    """A place of a benchmark set: number of workers, swept values, and a seed of its own."""
+class SlotRequest(Repeat, Checked):
+    """A slot of a benchmark set: number of workers, swept values, and a seed of its own."""
 
     swept: dict[ArgKey, ArgValue] = Field(default_factory=dict, max_length=10)
-    """Swept values of this place, by option of the benchmark, ``bandwidth``, ``cpus`` and so on."""
+    """Swept values of this slot, by option of the benchmark, ``bandwidth``, ``cpus`` and so on."""
 
 
 @request(frozen=True, kw_only=True, config=STRICT)
@@ -324,7 +324,7 @@ class SetRequest(CommonRequest):
         max_length=MAX_RESOURCE_NAME_LENGTH, json_schema_extra={"pattern": f"^{NAME.pattern}$"}
     )
     """Name of the benchmark set, with which the names of its runs begin."""
-    places: list[PlaceRequest] = Field(min_length=1, max_length=MOST_RUNS)
+    slots: list[SlotRequest] = Field(min_length=1, max_length=MOST_RUNS)
     """Planned runs, in this order."""
     official: bool = False
     """Follow MLPerf's rules."""
@@ -346,28 +346,28 @@ class SetRequest(CommonRequest):
     @model_validator(mode="after")
     def _follows_its_rules(self) -> Self:
         if self.official and self.until_percent is not None:
-            raise ValueError("until_percent: not allowed with official, because all places are run")
-        if self.official and any(place.swept for place in self.places):
+            raise ValueError("until_percent: not allowed with official, because all slots are run")
+        if self.official and any(slot.swept for slot in self.slots):
             raise ValueError("official: sweeps cannot be scored. Leave out swept.")
         if self.official and self.faults:
             raise ValueError("official: runs with faults cannot be scored. Leave out faults.")
-        if len({frozenset(place.swept) for place in self.places}) > 1:
-            raise ValueError("places: swept must have the same keys in all places")
-        counts = Counter(place.num_workers for place in self.places)
+        if len({frozenset(slot.swept) for slot in self.slots}) > 1:
+            raise ValueError("slots: swept must have the same keys in all slots")
+        counts = Counter(slot.num_workers for slot in self.slots)
         few = min(counts, key=lambda workers: counts[workers])
         if self.official and counts[few] < OFFICIAL_RUNS:
             raise ValueError(
-                f"official: each number of workers must have at least {OFFICIAL_RUNS} places "
+                f"official: each number of workers must have at least {OFFICIAL_RUNS} slots "
                 f"(got {counts[few]} with {few} workers)"
             )
         seeds = Counter(
-            (place.seed, place.num_workers, frozenset(place.swept.items()))
-            for place in self.places
-            if place.seed is not None
+            (slot.seed, slot.num_workers, frozenset(slot.swept.items()))
+            for slot in self.slots
+            if slot.seed is not None
         )
         for (seed, *_), count in seeds.items():
             if count > 1:
-                raise ValueError(f"places: seeds must be unique (got seed {seed} twice)")
+                raise ValueError(f"slots: seeds must be unique (got seed {seed} twice)")
         return self
 
     def shared(self) -> dict[str, Any]:
@@ -383,8 +383,8 @@ class SetRequest(CommonRequest):
 class NextRunRequest(Checked):
     """The body of ``POST /api/sets/{name}/runs/``."""
 
-    place: Annotated[int, BeforeValidator(refuse_truth_value)] = Field(ge=1)
-    """Number of the place in the benchmark set, from 1."""
+    slot: Annotated[int, BeforeValidator(refuse_truth_value)] = Field(ge=1)
+    """Number of the slot in the benchmark set, from 1."""
     queue: bool = False
     """Queue the run if another run is active, instead of refusing the request."""
 

@@ -41,34 +41,34 @@ def register(order: SetRequest, limits: Limits) -> RunSet:
         RefusedError: a run of the plan could not be submitted, or not be scored.
         ConflictError: the name is registered with another plan.
     """
-    places = [Planned(**asdict(place)) for place in order.places]
+    slots = [Planned(**asdict(slot)) for slot in order.slots]
     shared = order.shared()
     plan = []
-    for name, place in zip(official_rules.run_names(order.name, places), places, strict=True):
+    for name, slot in zip(official_rules.run_names(order.name, slots), slots, strict=True):
         if len(name) > MAX_RESOURCE_NAME_LENGTH:
             raise BadFieldError(
                 "name",
                 f"run names must have at most {MAX_RESOURCE_NAME_LENGTH} characters (got {name!r})",
             )
-        _check_keys(shared, place.swept)
-        with _naming(place.swept):
-            run = _order_of(shared, place, name)
+        _check_keys(shared, slot.swept)
+        with _naming(slot.swept):
+            run = _order_of(shared, slot, name)
             validate_against_limits(run, limits)
-            if run.faults and place.seed is None:
+            if run.faults and slot.seed is None:
                 raise BadFieldError(
                     "faults", "schedules are drawn from seeds, which this task does not take"
                 )
         if order.official:
             _check_can_be_scored(run)
-        schedule = faults.draw(run.faults, place.seed, place.num_workers)
-        plan.append(replace(place, faults=schedule))
+        schedule = faults.draw(run.faults, slot.seed, slot.num_workers)
+        plan.append(replace(slot, faults=schedule))
     optional = {"swept", "faults"}
     columns = {
         "official": order.official,
         "until_percent": order.until_percent,
         "order": shared,
         # The column leaves out empty swept values and faults.
-        "places": [
+        "slots": [
             {name: value for name, value in fields.items() if value or name not in optional}
             for fields in json.loads(json.dumps(list(map(asdict, plan))))
         ],
@@ -87,23 +87,23 @@ def register(order: SetRequest, limits: Limits) -> RunSet:
     return existing
 
 
-def _order_of(shared: Mapping[str, Any], place: Planned, name: str) -> RunRequest:
-    """Return the request for the run of a place, from the fields that all runs share.
+def _order_of(shared: Mapping[str, Any], slot: Planned, name: str) -> RunRequest:
+    """Return the request for the run of a slot, from the fields that all runs share.
 
     Raises:
         pydantic.ValidationError, BadFieldError: a field is wrong (400).
     """
     fields = {}
-    for key in place.swept.keys() & SWEPT:
+    for key in slot.swept.keys() & SWEPT:
         field, option = SWEPT[key]
-        value = place.swept[key].removesuffix(option.unit)
+        value = slot.swept[key].removesuffix(option.unit)
         fields[field] = None if value == option.swept_out else value
-    options = {key: value for key, value in place.swept.items() if key not in SWEPT}
+    options = {key: value for key, value in slot.swept.items() if key not in SWEPT}
     order = RunRequest(
         **{**shared, **fields, "args": shared.get("args", {}) | options},
         name=name,
-        num_workers=place.num_workers,
-        seed=place.seed,
+        num_workers=slot.num_workers,
+        seed=slot.seed,
     )
     if "max_bandwidth" in fields and order.max_bandwidth == UNASKED_BANDWIDTH:
         raise BadFieldError(
@@ -196,28 +196,28 @@ def find(name: str) -> RunSet:
 
 
 def order_run(name: str, request: NextRunRequest, limits: Limits) -> Run:
-    """Submit the run for a place of a benchmark set, as registered.
+    """Submit the run for a slot of a benchmark set, as registered.
 
     Raises:
-        NotFoundError: the set or the place does not exist.
-        ConflictError: the place has its run, or another run is active.
+        NotFoundError: the set or the slot does not exist.
+        ConflictError: the slot has its run, or another run is active.
     """
     with exclusive(STATE):
         run_set = find(name)
-        places = _places(run_set)
-        if request.place > len(places):
-            raise NotFoundError(f"place: set {name} has {len(places)} places (got {request.place})")
-        place = places[request.place - 1]
-        if not place.is_open:
+        slots = _slots(run_set)
+        if request.slot > len(slots):
+            raise NotFoundError(f"slot: set {name} has {len(slots)} slots (got {request.slot})")
+        slot = slots[request.slot - 1]
+        if not slot.is_open:
             raise ConflictError(
-                f"place: slot {place.number} of set {name} is taken by "
-                f"{', '.join(f'run {trial.run_id}' for trial in place.trials)}"
+                f"slot: slot {slot.number} of set {name} is taken by "
+                f"{', '.join(f'run {trial.run_id}' for trial in slot.trials)}"
             )
-        planned = Planned(place.num_workers, official_rules.next_seed(place, places), place.swept)
-        order = _order_of(run_set.order | {"queue": request.queue}, planned, place.name)
-        in_set = {"set_name": name, "place": place.number, "swept": place.swept}
+        planned = Planned(slot.num_workers, official_rules.next_seed(slot, slots), slot.swept)
+        order = _order_of(run_set.order | {"queue": request.queue}, planned, slot.name)
+        in_set = {"set_name": name, "slot": slot.number, "swept": slot.swept}
         # After a crash, the next run has another seed, but keeps the registered faults.
-        in_set["injected"] = faults.stored(place.faults)
+        in_set["injected"] = faults.stored(slot.faults)
         run = lifecycle.create(order, limits, in_set)
     notify()  # again, because the run is visible only after the lock is released
     return run
@@ -230,7 +230,7 @@ def _shown(order: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def analyze(run_set: RunSet) -> SetAnalysis:
-    """Return the results of a set's runs over its swept values, and its remaining places."""
+    """Return the results of a set's runs over its swept values, and its remaining slots."""
     figures = {}
     for run in Run.select().where(Run.set_name == run_set.name):
         rate = run.figures.get("samples_per_second") if run.figures else None
@@ -248,28 +248,28 @@ def describe_all() -> list[records.RunSet]:
 
 def describe(run_set: RunSet) -> records.RunSet:
     """Return a benchmark set with its ledger."""
-    places = _places(run_set)
+    slots = _slots(run_set)
     return records.RunSet(
         name=run_set.name,
         created_at=seconds_to_text(run_set.created_at),
         official=run_set.official,
         until_percent=run_set.until_percent,
         order=_shown(run_set.order),
-        places=places,
-        text=official_rules.describe(places),
+        slots=slots,
+        text=official_rules.describe(slots),
     )
 
 
 def at_sealing(run: Run) -> SetAtSealing:
     """Return the facts about a run's set for its archive: the plan, and the earlier runs."""
     run_set = describe(RunSet.get(RunSet.name == run.set_name))
-    trials = [trial for place in run_set.places for trial in place.trials]
+    trials = [trial for slot in run_set.slots for trial in slot.trials]
     earlier = tuple(sorted(trial.run_id for trial in trials if trial.run_id < run.id))
     return SetAtSealing(run_set.created_at, run_set.plan_sha256, earlier)
 
 
-def _places(run_set: RunSet) -> tuple[records.SetPlace, ...]:
-    plan = [Planned.from_fields(place) for place in run_set.places]
+def _slots(run_set: RunSet) -> tuple[records.Slot, ...]:
+    plan = [Planned.from_fields(slot) for slot in run_set.slots]
     deleted = [Entry(**fields) for fields in run_set.deleted]
     entries = [*deleted, *lifecycle.entries_of(Run.set_name == run_set.name)]
-    return official_rules.places_of(run_set.name, plan, entries, official=run_set.official)
+    return official_rules.slots_of(run_set.name, plan, entries, official=run_set.official)

@@ -145,7 +145,7 @@ class Origin(Record):
     """Time of the import."""
     set_name: str | None = None
     """Benchmark set of the run in the original installation; None if it was in no set."""
-    place: int | None = None
+    slot: int | None = None
     """Slot of the run in that set, from 1; None if it was in no set."""
 
     def __str__(self) -> str:
@@ -203,7 +203,7 @@ class Run(RunSpec, _RunHead):
     """Number of training processes. One per worker, unless the processes report more."""
     set_name: str | None = None
     """Benchmark set of the run; None if it is in no set."""
-    place: int | None = None
+    slot: int | None = None
     """Slot of the run in its benchmark set, from 1; None if it is in no set."""
     swept: Mapping[str, str] = field(default_factory=dict)
     """Values of the swept options, by option, as they were written; empty without a sweep."""

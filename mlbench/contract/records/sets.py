@@ -39,7 +39,7 @@ class Planned(Record):
 class Trial(Record):
     """A run of a benchmark set, which stays in the set's ledger even if the run is deleted."""
 
-    place: int
+    slot: int
     """Number of the run's slot, from 1."""
     run_id: int
     seed: int | None
@@ -63,7 +63,7 @@ class Trial(Record):
 
 
 @dataclass(frozen=True)
-class SetPlace(Record):
+class Slot(Record):
     """A slot of a benchmark set: the planned run, and the runs that were made for it."""
 
     number: int
@@ -109,7 +109,7 @@ class RunSet(Record):
     """
     order: Mapping[str, Any]
     """Settings that all runs of the set share."""
-    places: tuple[SetPlace, ...]
+    slots: tuple[Slot, ...]
     """Slots of the set, in order."""
     text: str
     """Progress of the set so far, in a sentence."""
@@ -117,23 +117,29 @@ class RunSet(Record):
     @property
     def plan_sha256(self) -> str:
         """SHA-256 of the registered plan. A noted value proves later that the plan is unchanged."""
-        places = [
-            [place.num_workers, place.seed, dict(place.swept), *map(asdict, place.faults)]
-            for place in self.places
+        slots = [
+            [slot.num_workers, slot.seed, dict(slot.swept), *map(asdict, slot.faults)]
+            for slot in self.slots
         ]
-        return _sha256([self.name, self.official, self.until_percent, dict(self.order), places])
+        return _sha256([self.name, self.official, self.until_percent, dict(self.order), slots])
 
     @property
     def ledger_sha256(self) -> str:
         """SHA-256 of the plan, the time of its registration, and the outcome of every run."""
-        trials = [asdict(trial) for place in self.places for trial in place.trials]
+        trials = [_sealed(trial) for slot in self.slots for trial in slot.trials]
         return _sha256([self.plan_sha256, self.created_at, trials])
 
     @property
     def counted(self) -> list[int]:
         """Ids of the runs that count and are not deleted."""
-        trials = [trial for place in self.places for trial in place.trials]
+        trials = [trial for slot in self.slots for trial in slot.trials]
         return [trial.run_id for trial in trials if trial.counts and not trial.deleted]
+
+
+def _sealed(trial: Trial) -> dict[str, Any]:
+    """Return a trial with the name of its slot that digests of ledgers have always had."""
+    fields = asdict(trial)
+    return {**fields, "place": fields.pop("slot")}
 
 
 def _sha256(content: Sequence[Any]) -> str:

@@ -24,7 +24,7 @@ _SET: dict[str, Any] = {
     "name": "scaling",
     "benchmark": "digits",
     "num_cpus": 1,
-    "places": [{"num_workers": 2, "seed": 1}, {"num_workers": 1, "seed": 1}],
+    "slots": [{"num_workers": 2, "seed": 1}, {"num_workers": 1, "seed": 1}],
 }
 _PODS = ("local-mlbench-worker-0", "local-mlbench-worker-1")
 
@@ -37,7 +37,7 @@ def example_run(database: Database) -> Run:
     JoinToken.create(holder="5f0c2a6de1b94d3f8a7c6b5d4e3f2a10", expires_at=time.time() + 60)
     sets.register(SetRequest(**_SET), Limits())
     hand = asdict(InjectedFault(rank=0, fault="kill", due_at=time.time()))
-    run = make_run(id=1, set_name="scaling", place=1, injected=[hand])
+    run = make_run(id=1, set_name="scaling", slot=1, injected=[hand])
     make_ranks(run, _PODS)
     Autopsy.create(run=run, attempt=1, reason="stalled", asked_at=time.time())
     Profile.create(run=run, attempt=1, rank=0, seconds=5, asked_at=time.time())

@@ -149,20 +149,20 @@ def test_a_run_is_ordered_with_failures(api: TestClient) -> None:
 
 def test_a_set_registers_the_schedules_of_its_places(api: TestClient) -> None:
     """The same for all that is compared, and part of the digest of the plan."""
-    places = [
+    slots = [
         {"num_workers": 2, "seed": seed, "swept": {"batch_size": size, "faults": _TEXT}}
         for seed in (1, 2)
         for size in ("64", "128")
     ]
-    order = {"name": "fails", "benchmark": "digits", "places": places}
+    order = {"name": "fails", "benchmark": "digits", "slots": slots}
     registered = api.simulate_post("/api/sets", json=order).json
     assert api.simulate_post("/api/sets", json=order).json == registered
-    plan = [place["faults"] for place in registered["places"]]
+    plan = [slot["faults"] for slot in registered["slots"]]
     assert plan[0] == plan[1] != plan[2] == plan[3]
     assert [fault["seconds"] for fault in plan[0]] == [
         fault.seconds for fault in fault_schedule(_TEXT, 1, 2)
     ]
-    run = api.simulate_post("/api/sets/fails/runs", json={"place": 3}).json
+    run = api.simulate_post("/api/sets/fails/runs", json={"slot": 3}).json
     assert (run["faults"], run["seed"]) == (_TEXT, 2)
     assert [fault["seconds"] for fault in Run.get_by_id(run["id"]).injected] == [
         fault.seconds for fault in fault_schedule(_TEXT, 2, 2)
@@ -173,7 +173,7 @@ def test_a_set_registers_the_schedules_of_its_places(api: TestClient) -> None:
     ("changed", "says"),
     [
         (
-            {"benchmark": "steps", "places": [{"num_workers": 2}]},
+            {"benchmark": "steps", "slots": [{"num_workers": 2}]},
             "faults: schedules are drawn from",
         ),
         ({"official": True}, "official: runs with faults cannot be scored"),
@@ -182,8 +182,8 @@ def test_a_set_registers_the_schedules_of_its_places(api: TestClient) -> None:
 def test_a_set_that_could_not_keep_its_word_is_refused(
     api: TestClient, changed: dict[str, Any], says: str
 ) -> None:
-    places = [{"num_workers": 2, "seed": seed} for seed in range(10)]
-    order = {"name": "fails", "benchmark": "digits", "places": places, "faults": _TEXT}
+    slots = [{"num_workers": 2, "seed": seed} for seed in range(10)]
+    order = {"name": "fails", "benchmark": "digits", "slots": slots, "faults": _TEXT}
     answer = api.simulate_post("/api/sets", json=order | changed)
     assert answer.status_code == 400
     assert says in answer.json["message"]

@@ -171,7 +171,7 @@ def test_runs_are_queried_sorted_and_have_the_columns_asked_for(api: TestClient)
 def test_a_run_of_a_set_names_the_one_that_replaced_it(api: TestClient) -> None:
     places = (("a", 1, "FAILED"), ("a", 2, "FINISHED"), ("a", 1, "FINISHED"), ("a", 2, "FAILED"))
     first, *_, third, _ = (
-        make_run(set_name=name, place=place, state=state).id for name, place, state in places
+        make_run(set_name=name, slot=place, state=state).id for name, place, state in places
     )
     replaced = {run["id"]: run["replaced_by"] for run in api.simulate_get("/api/runs/").json}
     assert {one: other for one, other in replaced.items() if other} == {first: third}

@@ -8,16 +8,16 @@ from falcon.testing import Result, TestClient
 from mlbench_master.database.models import Run
 from tests.support.rows import QUIET, make_ranks
 
-PLACES = [{"num_workers": 2, "seed": 1}, {"num_workers": 1, "seed": 1}]
-SET = {"name": "scaling", "benchmark": "digits", "args": {"epochs": 3}, "places": PLACES}
+SLOTS = [{"num_workers": 2, "seed": 1}, {"num_workers": 1, "seed": 1}]
+SET = {"name": "scaling", "benchmark": "digits", "args": {"epochs": 3}, "slots": SLOTS}
 
 
 def register(api: TestClient, **fields: Any) -> Result:
     return api.simulate_post("/api/sets/", json=SET | fields)
 
 
-def order(api: TestClient, place: int, name: str = "scaling") -> Result:
-    body = {"place": place, "queue": True}
+def order(api: TestClient, slot: int, name: str = "scaling") -> Result:
+    body = {"slot": slot, "queue": True}
     return api.simulate_post(f"/api/sets/{name}/runs/", json=body)
 
 
@@ -29,11 +29,11 @@ def end(run: Any, state: str) -> None:
 def test_a_set_is_registered_and_its_runs_are_what_it_says(api: TestClient) -> None:
     run_set = register(api, num_cpus=1).json
     assert run_set["order"] == {"benchmark": "digits", "args": {"epochs": "3"}, "num_cpus": 1.0}
-    assert [place["name"] for place in run_set["places"]] == ["scaling-w2-r1", "scaling-w1-r1"]
+    assert [slot["name"] for slot in run_set["slots"]] == ["scaling-w2-r1", "scaling-w1-r1"]
     assert api.simulate_get("/api/sets/").json == [run_set]
     run = order(api, 2).json
     fields = {"name": "scaling-w1-r1", "num_workers": 1, "seed": 1, "num_cpus": 1.0}
-    fields |= {"set_name": "scaling", "place": 2, "args": {"epochs": "3", "seed": "1"}}
+    fields |= {"set_name": "scaling", "slot": 2, "args": {"epochs": "3", "seed": "1"}}
     assert {name: run[name] for name in fields} == fields
     assert order(api, 2).status_code == 409
     end(run, "FAILED")
@@ -41,7 +41,7 @@ def test_a_set_is_registered_and_its_runs_are_what_it_says(api: TestClient) -> N
     assert again["seed"] == 2
     end(again, "FINISHED")
     assert order(api, 2).json["message"] == (
-        f"place: slot 2 of set scaling is taken by run {run['id']}, run {again['id']}"
+        f"slot: slot 2 of set scaling is taken by run {run['id']}, run {again['id']}"
     )
 
 
@@ -51,9 +51,9 @@ def test_a_run_that_was_deleted_stays_in_the_ledger(api: TestClient) -> None:
     run = order(api, 1).json
     end(run, "FAILED")
     assert api.simulate_delete(f"/api/runs/{run['id']}/").status_code == 204
-    [trial] = api.simulate_get("/api/sets/scaling/").json["places"][0]["trials"]
+    [trial] = api.simulate_get("/api/sets/scaling/").json["slots"][0]["trials"]
     assert trial == {
-        **{"place": 1, "run_id": run["id"], "seed": 1, "state": "FAILED", "reason": "because"},
+        **{"slot": 1, "run_id": run["id"], "seed": 1, "state": "FAILED", "reason": "because"},
         **{"disturbed": False, "deleted": True, "counts": False, "remark": "deleted"},
     }
     assert order(api, 1).json["seed"] == 2
@@ -66,8 +66,8 @@ def test_no_run_replaces_one_with_contention(api: TestClient) -> None:
     rank.interference = QUIET | {"waiting_seconds": 9.0}
     rank.save()
     end(run, "FINISHED")
-    place = api.simulate_get("/api/sets/scaling/").json["places"][0]
-    assert (place["is_open"], place["trials"][0]["remark"]) == (False, "disturbed")
+    slot = api.simulate_get("/api/sets/scaling/").json["slots"][0]
+    assert (slot["is_open"], slot["trials"][0]["remark"]) == (False, "disturbed")
 
 
 def test_a_set_is_registered_once(api: TestClient) -> None:
@@ -75,7 +75,7 @@ def test_a_set_is_registered_once(api: TestClient) -> None:
     assert register(api).json == run_set
     for fields, was in (
         ({"args": {"epochs": 4}}, "args={'epochs': '3'}"),
-        ({"places": PLACES[:1]}, "other places"),
+        ({"slots": SLOTS[:1]}, "other slots"),
         ({"until_percent": 5}, "until_percent=None"),
     ):
         answer = register(api, **fields)
@@ -92,7 +92,7 @@ TEN = [{"num_workers": 1, "seed": i} for i in range(10)]
     ("fields", "message"),
     [
         (
-            {"benchmark": "communication", "places": [{"num_workers": 2}] * 10},
+            {"benchmark": "communication", "slots": [{"num_workers": 2}] * 10},
             "official: communication has no target, so its runs cannot be scored",
         ),
         (
@@ -109,23 +109,23 @@ TEN = [{"num_workers": 1, "seed": i} for i in range(10)]
 def test_what_could_not_be_scored_is_no_official_set(
     api: TestClient, fields: dict[str, Any], message: str
 ) -> None:
-    told = register(api, **{"official": True, "args": {}, "places": TEN} | fields)
+    told = register(api, **{"official": True, "args": {}, "slots": TEN} | fields)
     assert (told.status_code, told.json["message"][: len(message)]) == (400, message)
-    assert register(api, **{"args": {}, "places": TEN} | fields).status_code == 200
+    assert register(api, **{"args": {}, "slots": TEN} | fields).status_code == 200
 
 
 def test_an_official_set_may_choose_what_its_rules_leave_free(api: TestClient) -> None:
     chosen = {"exchange": "flat", "backend": "gloo"}
-    light = register(api, official=True, args=chosen, places=TEN, light_target=True)
+    light = register(api, official=True, args=chosen, slots=TEN, light_target=True)
     assert light.json["order"]["args"] == chosen
     own = {"image_name": "custom_image", "custom_image_name": "local", "custom_image_command": "b"}
-    body = {"name": "own", "official": True, "places": TEN, **own}
+    body = {"name": "own", "official": True, "slots": TEN, **own}
     assert api.simulate_post("/api/sets/", json=body).status_code == 200
 
 
 def test_a_set_tells_no_secret_of_its_command(api: TestClient) -> None:
     own = {"image_name": "custom_image", "custom_image_name": "local"}
-    body = {"name": "own", "places": [{"num_workers": 1}], **own}
+    body = {"name": "own", "slots": [{"num_workers": 1}], **own}
     told = []
     for secret in ("hunter3", "hunter3", "hunter4"):
         body["custom_image_command"] = f"x --token {secret}"
@@ -141,7 +141,7 @@ def test_what_there_is_not(api: TestClient) -> None:
     assert order(api, 1, name="other").json["message"] == "name: set 'other' not found"
     assert api.simulate_get("/api/sets/other/").status_code == 404
     register(api)
-    assert order(api, 3).json["message"] == "place: set scaling has 2 places (got 3)"
+    assert order(api, 3).json["message"] == "slot: set scaling has 2 slots (got 3)"
 
 
 SWEPT = [
@@ -151,9 +151,9 @@ SWEPT = [
 
 
 def test_a_run_of_a_sweep_is_ordered_with_its_values(api: TestClient) -> None:
-    found = register(api, places=SWEPT).json
-    assert [place["name"] for place in found["places"]] == ["scaling-w1-c1-r1", "scaling-w1-c2-r1"]
-    assert register(api, places=SWEPT).json == found
+    found = register(api, slots=SWEPT).json
+    assert [slot["name"] for slot in found["slots"]] == ["scaling-w1-c1-r1", "scaling-w1-c2-r1"]
+    assert register(api, slots=SWEPT).json == found
     run = order(api, 2).json
     told = {"num_cpus": 1.0, "swept": {"learning-rate": "0.2", "cpus": "1"}}
     assert {name: run[name] for name in told} == told
@@ -162,11 +162,11 @@ def test_a_run_of_a_sweep_is_ordered_with_its_values(api: TestClient) -> None:
 
 def swept(**values: str) -> dict[str, Any]:
     """Return the places of a sweep with one run."""
-    place = {"num_workers": 1, "seed": 1}
-    return {"places": [{**place, "swept": {k.replace("_", "-"): v for k, v in values.items()}}]}
+    slot = {"num_workers": 1, "seed": 1}
+    return {"slots": [{**slot, "swept": {k.replace("_", "-"): v for k, v in values.items()}}]}
 
 
-TWICE = "places: seeds must be unique (got seed 1 twice)"
+TWICE = "slots: seeds must be unique (got seed 1 twice)"
 UNASKED = "swept.bandwidth: 1000 means no limit, because clients send"
 
 
@@ -174,17 +174,17 @@ UNASKED = "swept.bandwidth: 1000 means no limit, because clients send"
     ("fields", "message"),
     [
         (
-            {"places": [{"num_workers": 99}]},
+            {"slots": [{"num_workers": 99}]},
             "num_workers: must be at most 4 (got 99). Raise MLBENCH_LIMIT_W",
         ),
         ({"args": {"epochs": 0}}, "args.epochs: "),
         ({"name": 7}, "name: must be a string (got '7')"),
-        ({"places": []}, "places: "),
-        ({"places": [*PLACES, PLACES[0]]}, TWICE),
+        ({"slots": []}, "slots: "),
+        ({"slots": [*SLOTS, SLOTS[0]]}, TWICE),
         ({"num_workers": 2}, "num_workers: unknown field"),
         (
             {"official": True},
-            "official: each number of workers must have at least 10 places (got 1",
+            "official: each number of workers must have at least 10 slots (got 1",
         ),
         ({"official": True, "until_percent": 5}, "until_percent: not allowed with official"),
         ({"until_percent": 100}, "until_percent: must be less than 100 (got '100')"),
@@ -202,9 +202,9 @@ UNASKED = "swept.bandwidth: 1000 means no limit, because clients send"
         ),
         *((swept(bandwidth=unasked), UNASKED) for unasked in ("1000", "1e3")),
         (swept(seed="1"), "swept.seed: each repeat has a seed of its own. Leave out this setting."),
-        ({"places": [*SWEPT, PLACES[0]]}, "places: swept must have the same keys in all"),
-        ({"places": [*SWEPT, SWEPT[0]]}, TWICE),
-        ({"official": True, "places": SWEPT * 5}, "official: sweeps cannot be scored"),
+        ({"slots": [*SWEPT, SLOTS[0]]}, "slots: swept must have the same keys in all"),
+        ({"slots": [*SWEPT, SWEPT[0]]}, TWICE),
+        ({"official": True, "slots": SWEPT * 5}, "official: sweeps cannot be scored"),
     ],
 )
 def test_what_could_not_be_run_is_not_registered(
@@ -217,12 +217,12 @@ def test_what_could_not_be_run_is_not_registered(
 
 @pytest.mark.both_databases
 def test_a_set_is_analyzed_over_what_it_sweeps(api: TestClient) -> None:
-    places = [
+    slots = [
         {"num_workers": 1, "seed": 1, "swept": {"learning_rate": rate}} for rate in ("0.1", "0.2")
     ]
-    register(api, places=places)
+    register(api, slots=slots)
     run = order(api, 2).json
-    assert api.simulate_get("/api/sets/scaling/analysis/").json["places_left"] == 2
+    assert api.simulate_get("/api/sets/scaling/analysis/").json["slots_left"] == 2
     end(run, "FINISHED")
     took = {"started_at": 10.0, "finished_at": 40.0, "target_train_seconds": 12.5}
     Run.update(**took).where(Run.id == run["id"]).execute()
@@ -232,5 +232,5 @@ def test_a_set_is_analyzed_over_what_it_sweeps(api: TestClient) -> None:
         {"run_id": run["id"], "name": name, "values": ["0.2"], "figure": 12.5}
     ]
     assert [axis["numbers"] for axis in analysis["axes"]] == [[0.1, 0.2]]
-    assert (analysis["unit"], analysis["places_left"], analysis["seconds_left"]) == ("s", 1, 30.0)
+    assert (analysis["unit"], analysis["slots_left"], analysis["seconds_left"]) == ("s", 1, 30.0)
     assert api.simulate_get("/api/sets/none/analysis/").status_code == 404

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mlbench.archive import ArchiveError, bundle
-from mlbench.contract.records import RunSet, SetPlace, Trial
+from mlbench.contract.records import RunSet, Slot, Trial
 from tests.support.results import make_archive, make_result
 
 
@@ -14,7 +14,7 @@ def _trial(run_id: int, *, counts: bool) -> Trial:
     return Trial(1, run_id, 1, "FINISHED", "", not counts, deleted=False, counts=counts, remark="")
 
 
-_PLACE = SetPlace(1, "a-w1-r1", 1, 1, False, (_trial(1, counts=False), _trial(2, counts=True)))
+_PLACE = Slot(1, "a-w1-r1", 1, 1, False, (_trial(1, counts=False), _trial(2, counts=True)))
 _SET = RunSet("a", "2018-08-03T09:21:29Z", False, None, {}, (_PLACE,), "1 of 1")
 
 

@@ -64,7 +64,7 @@ def test_a_set_is_run_in_turn_and_compared(
         (f"{name}-w2-r2", 2),
     ]
     progress = re.findall(r"^run (\d) of 4: (\S+?)(, about .* left)?$", done.err, re.MULTILINE)
-    assert [(place, name) for place, name, _ in progress] == [
+    assert [(slot, name) for slot, name, _ in progress] == [
         ("1", f"{name}-w2-r1"),
         ("2", f"{name}-w1-r1"),
         ("3", f"{name}-w1-r2"),
@@ -77,7 +77,7 @@ def test_a_set_is_run_in_turn_and_compared(
 
     again = json.loads(mlbench("bench", *arguments, *_FAST, "--json").output)
     [ledger] = again["sets"]
-    assert ledger.startswith(f"set {name}: 4 of 4 places have a run that counts; {len(ran)} runs")
+    assert ledger.startswith(f"set {name}: 4 of 4 slots have a run that counts; {len(ran)} runs")
     assert [run.id for run in runs_of(name)] == [run.id for run in ran], "nothing is run twice"
     assert {group["label"]: len(group["run_ids"]) for group in again["groups"]} == {
         "1 worker": 2,
@@ -102,7 +102,7 @@ def test_own_code_has_another_seed_each_time_and_failures_are_told(
     arguments = (str(script), "--workers=1", "--repeats=3", "--seed=7", f"--name={name}")
     done = mlbench("bench", *arguments, "-o", str(report), "--", "--bad", "8")
     assert done.code == 1
-    summary = f"set {name}: 2 of 3 places have a run that counts; 3 runs; 1 crashed"
+    summary = f"set {name}: 2 of 3 slots have a run that counts; 3 runs; 1 crashed"
     assert json.loads(report.read_text())["sets"] == [summary]
     runs = runs_of(name)
     assert [(run.name, run.state) for run in runs] == [
@@ -119,7 +119,7 @@ def test_own_code_has_another_seed_each_time_and_failures_are_told(
 
     again = mlbench("bench", *arguments, "--json", "--", "--bad", "8").json
     assert [(run.name, run.seed) for run in runs_of(name)][3:] == [(f"{name}-w1-r2", 10)]
-    assert again["sets"] == [f"set {name}: 3 of 3 places have a run that counts; 4 runs; 1 crashed"]
+    assert again["sets"] == [f"set {name}: 3 of 3 slots have a run that counts; 4 runs; 1 crashed"]
 
 
 def test_a_set_ends_once_its_means_are_known_well_enough(mlbench: Mlbench, runs_of: RunsOf) -> None:
@@ -184,8 +184,8 @@ def test_a_run_beside_a_hog_counts_and_names_it(
         done = mlbench("bench", "digits", "--workers=2", "--repeats=1", f"--name={name}", *trains)
     assert done.code == 0, done.err
     [run] = runs_of(name)
-    [place] = client.get_set(name).result().value.places
-    assert [(trial.disturbed, trial.counts) for trial in place.trials] == [(True, True)]
+    [slot] = client.get_set(name).result().value.slots
+    assert [(trial.disturbed, trial.counts) for trial in slot.trials] == [(True, True)]
     assert any("setshog" in text for text in client.get_result(run.id).result().value.disturbed)
     assert "disturbed" in done.out
 
@@ -295,8 +295,8 @@ def test_each_repeat_runs_all_in_turn_and_the_next_one_backwards() -> None:
         Planned(2, 6),
     ]
     swept = {"exchange": ["a", "b"], "bandwidth": ["5", "20"]}
-    places = plan_places([1], [1, 2, 3, 4], swept)
-    repeats = [places[i : i + 4] for i in range(0, 16, 4)]
+    slots = plan_places([1], [1, 2, 3, 4], swept)
+    repeats = [slots[i : i + 4] for i in range(0, 16, 4)]
     orders = ["".join(("".join(run.swept.values()) + " ") for run in runs) for runs in repeats]
     assert orders == [
         "a5 a20 b5 b20 ",

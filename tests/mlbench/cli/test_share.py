@@ -6,7 +6,7 @@ import pytest
 
 from mlbench import ApiClient
 from mlbench.contract import names
-from mlbench.contract.records import Planned, RunSet, SetPlace, Trial
+from mlbench.contract.records import Planned, RunSet, Slot, Trial
 from mlbench.local.home import Home
 from tests.mlbench.cli.conftest import Mlbench
 from tests.support.results import make_archive, make_result, make_run
@@ -48,15 +48,15 @@ def test_a_run_leaves_and_comes_back_read_only(here: Mlbench, client: ApiClient)
 def test_a_set_leaves_with_the_runs_that_count(here: Mlbench, client: ApiClient) -> None:
     args = {"steps": "20", "rate": "1000"}
     client.create_set("pair", [Planned(1), Planned(2)], benchmark="steps", args=args).result()
-    for place in (1, 2):
-        run_to_end(client, client.create_set_run("pair", place).result().value)
+    for slot in (1, 2):
+        run_to_end(client, client.create_set_run("pair", slot).result().value)
     assert here("export", "pair", "-o", "all.mlbench").out == "all.mlbench: 2 runs\n"
     run_ids = client.get_set("pair").result().value.counted
     for run_id in run_ids:
         client.delete_run(run_id).result()
     imported = here("import", "all.mlbench", "--json").json
     assert [entry["run"]["origin"]["run_id"] for entry in imported] == run_ids
-    assert [entry["run"]["origin"]["place"] for entry in imported] == [1, 2]
+    assert [entry["run"]["origin"]["slot"] for entry in imported] == [1, 2]
     assert here("verify", "all.mlbench").code == 0
     assert here("publish", "all.mlbench", "-o", "site").out == "site/index.html: 2 runs\n"
 
@@ -83,8 +83,8 @@ def test_what_is_no_archive_is_refused(here: Mlbench, tmp_path: Path) -> None:
 
 def test_a_master_names_no_file_outside_of_the_folder(tmp_path: Path) -> None:
     trial = Trial(1, 9, 1, "FINISHED", "", disturbed=False, deleted=False, counts=True, remark="")
-    place = SetPlace(1, "a-w1-r1", 1, 1, is_open=False, trials=(trial,))
-    run_set = RunSet("../outside", "2018-08-03T09:21:29Z", False, None, {}, (place,), "")
+    slot = Slot(1, "a-w1-r1", 1, 1, is_open=False, trials=(trial,))
+    run_set = RunSet("../outside", "2018-08-03T09:21:29Z", False, None, {}, (slot,), "")
     run = make_run(id=9, archive="a-9.mlbench").to_fields()
     replies: dict[str, object] = {
         "/api/runs/": [run],

@@ -7,31 +7,31 @@ from typing import Any
 
 import pytest
 
-from mlbench.contract.records import Planned, Run, RunSet, SetPlace
+from mlbench.contract.records import Planned, Run, RunSet, Slot
 from mlbench.evaluation.official_rules import (
     Entry,
     SetAtSealing,
     check_ledger,
     describe,
     next_seed,
-    places_of,
     run_names,
+    slots_of,
 )
 from tests.support.results import make_run
 
 PLAN = [Planned(2, 1), Planned(1, 1), Planned(2, 2), Planned(1, 2)]
 
 
-def entry(place: int, run_id: int, state: str = "FINISHED", **given: Any) -> Entry:
-    return Entry(place, run_id, given.pop("seed", run_id), state, "", **given)
+def entry(slot: int, run_id: int, state: str = "FINISHED", **given: Any) -> Entry:
+    return Entry(slot, run_id, given.pop("seed", run_id), state, "", **given)
 
 
-def places(*entries: Entry, official: bool = False) -> tuple[SetPlace, ...]:
-    return places_of("set", PLAN, entries, official=official)
+def slots(*entries: Entry, official: bool = False) -> tuple[Slot, ...]:
+    return slots_of("set", PLAN, entries, official=official)
 
 
-def remarks(place: SetPlace) -> list[tuple[int, bool, str]]:
-    return [(one.run_id, one.counts, one.remark) for one in place.trials]
+def remarks(slot: Slot) -> list[tuple[int, bool, str]]:
+    return [(one.run_id, one.counts, one.remark) for one in slot.trials]
 
 
 def test_a_place_is_named_by_its_workers_and_repeat() -> None:
@@ -39,40 +39,38 @@ def test_a_place_is_named_by_its_workers_and_repeat() -> None:
 
 
 def test_a_run_that_crashed_stays_and_another_may_be_run_with_a_fresh_seed() -> None:
-    found = places(entry(1, 7, "FAILED"), entry(2, 8), entry(3, 9, "STARTED"))
-    assert [place.is_open for place in found] == [True, False, False, True]
+    found = slots(entry(1, 7, "FAILED"), entry(2, 8), entry(3, 9, "STARTED"))
+    assert [slot.is_open for slot in found] == [True, False, False, True]
     assert remarks(found[0]) == [(7, False, "crashed")]
     assert remarks(found[1]) == [(8, True, "")]
     assert remarks(found[2]) == [(9, False, "goes on")]
-    assert [next_seed(place, found) for place in found if place.is_open] == [10, 2]
-    again = places(entry(1, 7, "FAILED"), entry(1, 10))
+    assert [next_seed(slot, found) for slot in found if slot.is_open] == [10, 2]
+    again = slots(entry(1, 7, "FAILED"), entry(1, 10))
     assert remarks(again[0]) == [(7, False, "crashed"), (10, True, "")]
-    assert describe(again) == "1 of 4 places have a run that counts; 2 runs; 1 crashed"
+    assert describe(again) == "1 of 4 slots have a run that counts; 2 runs; 1 crashed"
 
 
 def test_a_task_without_seeds_has_none() -> None:
-    [place] = places_of(
-        "set", [Planned(1, None)], [entry(1, 7, "FAILED", seed=None)], official=False
-    )
-    assert next_seed(place, [place]) is None
+    [slot] = slots_of("set", [Planned(1, None)], [entry(1, 7, "FAILED", seed=None)], official=False)
+    assert next_seed(slot, [slot]) is None
 
 
 def test_a_deleted_run_leaves_its_trace() -> None:
-    found = places(entry(1, 7, deleted=True), entry(1, 8))
+    found = slots(entry(1, 7, deleted=True), entry(1, 8))
     assert remarks(found[0]) == [(7, False, "deleted"), (8, True, "")]
-    assert describe(found) == "1 of 4 places have a run that counts; 2 runs; 1 deleted"
+    assert describe(found) == "1 of 4 slots have a run that counts; 2 runs; 1 deleted"
 
 
 def test_contention_never_opens_a_place_again() -> None:
-    found = places(entry(1, 1, disturbed=True), entry(2, 2))
-    assert [place.is_open for place in found] == [False, False, True, True]
+    found = slots(entry(1, 1, disturbed=True), entry(2, 2))
+    assert [slot.is_open for slot in found] == [False, False, True, True]
     assert remarks(found[0]) == [(1, True, "disturbed")]
 
 
 def test_stand_ins_of_earlier_versions_still_count() -> None:
-    [first, *_] = places(entry(1, 1, disturbed=True), entry(1, 2))
+    [first, *_] = slots(entry(1, 1, disturbed=True), entry(1, 2))
     assert remarks(first) == [(1, False, "disturbed: run 2 stands in for it"), (2, True, "")]
-    [first, *_] = places(entry(1, 1, disturbed=True), entry(1, 2, disturbed=True))
+    [first, *_] = slots(entry(1, 1, disturbed=True), entry(1, 2, disturbed=True))
     assert [trial.counts for trial in first.trials] == [False, True]
 
 
@@ -88,8 +86,8 @@ def test_stand_ins_of_earlier_versions_still_count() -> None:
 def test_of_an_official_set_every_run_counts_and_none_is_run_again(
     ended: Entry, remark: str
 ) -> None:
-    found = places(ended, entry(2, 8, "STARTED"), official=True)
-    assert [place.is_open for place in found] == [False, False, True, True]
+    found = slots(ended, entry(2, 8, "STARTED"), official=True)
+    assert [slot.is_open for slot in found] == [False, False, True, True]
     assert remarks(found[0]) == [(7, True, remark)]
     assert remarks(found[1]) == [(8, False, "goes on")]
 
@@ -102,7 +100,7 @@ def test_a_sweep_names_its_combinations_by_their_numbers() -> None:
 
 _AT = "2026-11-24T07:13:14.073824Z"
 _PLAN = [Planned(1, seed) for seed in (1, 2, 3)]
-# The first run of place 2 was disturbed, and an earlier version ran another one in its stead.
+# The first run of slot 2 was disturbed, and an earlier version ran another one in its stead.
 _ENTRIES = [
     Entry(1, 4, 1, "FINISHED", ""),
     Entry(2, 5, 2, "FINISHED", "", disturbed=True),
@@ -113,8 +111,8 @@ _Archived = Mapping[int, tuple[Run, SetAtSealing | None]]
 
 
 def made(entries: list[Entry], plan: list[Planned] = _PLAN, created_at: str = _AT) -> RunSet:
-    places = places_of("a", plan, entries, official=False)
-    return RunSet("a", created_at, False, None, {}, places, describe(places))
+    slots = slots_of("a", plan, entries, official=False)
+    return RunSet("a", created_at, False, None, {}, slots, describe(slots))
 
 
 _HONEST = made(_ENTRIES)
@@ -122,10 +120,10 @@ _HONEST = made(_ENTRIES)
 
 def archived(*, states_set: bool) -> dict[int, tuple[Run, SetAtSealing | None]]:
     """Return what the archives of the honest set's runs say."""
-    names = {place.number: place.name for place in _HONEST.places}
+    names = {slot.number: slot.name for slot in _HONEST.slots}
     found = {}
     for i, entry in enumerate(_ENTRIES):
-        run = make_run(id=entry.run_id, name=names[entry.place], set_name="a", place=entry.place)
+        run = make_run(id=entry.run_id, name=names[entry.slot], set_name="a", slot=entry.slot)
         run = replace(run, num_workers=1, seed=entry.seed, state="FINISHED", reason="")
         run = replace(run, created_at=f"2026-11-24T07:13:{15 + i}Z", disturbed=entry.disturbed)
         before = tuple(other.run_id for other in _ENTRIES[:i])
@@ -157,14 +155,14 @@ def test_an_attempt_that_was_taken_out_is_missed() -> None:
 
 @pytest.mark.parametrize("states_set", [True, False])
 def test_another_attempt_than_the_one_that_counts_is_found(*, states_set: bool) -> None:
-    trials = _HONEST.places[1].trials
+    trials = _HONEST.slots[1].trials
     swapped = tuple(replace(trial, counts=not trial.counts) for trial in trials)
-    places = list(_HONEST.places)
-    places[1] = replace(places[1], trials=swapped)
+    slots = list(_HONEST.slots)
+    slots[1] = replace(slots[1], trials=swapped)
     problems, _ = check_ledger(
-        replace(_HONEST, places=tuple(places)), archived(states_set=states_set)
+        replace(_HONEST, slots=tuple(slots)), archived(states_set=states_set)
     )
-    assert problems == ["place 2: run 6 counts, the ledger has run 5"]
+    assert problems == ["slot 2: run 6 counts, the ledger has run 5"]
 
 
 @pytest.mark.parametrize("states_set", [True, False])
@@ -184,7 +182,7 @@ def test_a_set_that_was_registered_at_another_time_or_with_another_plan_is_found
         made(_ENTRIES, created_at="2026-11-24T07:13:16.5Z"), archived(states_set=False)
     )
     assert re.fullmatch(r"run 4: it was ordered at .*, before the set was registered", later)
-    # One repeat is left out: place 3 with its run.
+    # One repeat is left out: slot 3 with its run.
     shorter = made(_ENTRIES[:3], _PLAN[:2])
     left = {run_id: its for run_id, its in archived(states_set=True).items() if run_id != 7}
     problems, _ = check_ledger(shorter, left)
@@ -194,8 +192,8 @@ def test_a_set_that_was_registered_at_another_time_or_with_another_plan_is_found
 
 def test_a_summary_that_does_not_follow_and_a_foreign_run_are_found() -> None:
     runs = archived(states_set=True)
-    problems, _ = check_ledger(replace(_HONEST, text="3 of 3 places; 3 runs"), runs)
+    problems, _ = check_ledger(replace(_HONEST, text="3 of 3 slots; 3 runs"), runs)
     assert len(problems) == 1
-    assert problems[0].startswith("the ledger says '3 of 3 places; 3 runs', and its runs give")
+    assert problems[0].startswith("the ledger says '3 of 3 slots; 3 runs', and its runs give")
     problems, _ = check_ledger(_HONEST, runs | {9: runs[4]})
     assert problems == ["run 9 is none of the ledger's"]

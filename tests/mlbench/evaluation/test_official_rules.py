@@ -43,7 +43,7 @@ def run(run_id: int, seconds: float | None = 20.0, epochs: int = 10, **given: An
 
 def official(*states: str) -> RunSet:
     entries = [Entry(i, i, i, state, "") for i, state in enumerate(states, 1)]
-    places = official_rules.places_of("set", PLAN, entries, official=True)
+    places = official_rules.slots_of("set", PLAN, entries, official=True)
     return RunSet("set", "", True, None, {}, places, official_rules.describe(places))
 
 

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from mlbench.contract.comparisons import Comparison, Group
-from mlbench.contract.records import RunSet, SetPlace, Trial
+from mlbench.contract.records import RunSet, Slot, Trial
 from mlbench.contract.sweeps import Axis, Cell, Chart, Panel, SetAnalysis, Sweep
 from mlbench.evaluation.comparison import compare
 from mlbench.evaluation.sweeps import (
@@ -219,7 +219,7 @@ def made(seconds: dict[tuple[str, str], float], *, repeats: int = 4, done: int =
         trial = Trial(number, number, 1, "FINISHED", "", False, False, counts=True, remark="")
         swept = {"exchange": exchange, "bandwidth": bandwidth}
         trials = (trial,) if number <= done else ()
-        places.append(SetPlace(number, f"r{number}", 2, 1, not trials, trials, swept))
+        places.append(Slot(number, f"r{number}", 2, 1, not trials, trials, swept))
         took = seconds[exchange, bandwidth] + number / 100
         figures[number] = RunSummaryMetrics(took if took < math.inf else None, 100.0, took + 10)
     run_set = RunSet("s", "2026-01-01T00:00:00Z", False, None, {}, tuple(places), "")
@@ -312,7 +312,7 @@ def test_a_run_that_missed_its_target_is_the_slowest() -> None:
 
 def test_what_is_left_takes_as_long_as_what_is_alike() -> None:
     found = made(_SECONDS, done=8)
-    assert found.places_left == 8
+    assert found.slots_left == 8
     assert found.seconds_left == pytest.approx(2 * (90 + 60 + 30 + 20 + 4 * 10), abs=1)
     assert made(_SECONDS).seconds_left == 0
     assert made(_SECONDS, done=0).seconds_left is None

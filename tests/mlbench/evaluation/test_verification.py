@@ -94,7 +94,7 @@ def test_a_set_keeps_its_ledger_under_other_ids(files: Mapping[int, Path]) -> No
     found, _ = compare_files([elsewhere(files[8], id=4), _SET])
     assert [one.run_id for one in found.results] == [4, 6, 7, 8, 9, 11, 12, 13, 14, 15, 16]
     assert found.sets == (
-        "set results-digits: 10 of 10 places have a run that counts; 12 runs; 2 disturbed",
+        "set results-digits: 10 of 10 slots have a run that counts; 12 runs; 2 disturbed",
     )
 
 

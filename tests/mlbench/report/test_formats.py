@@ -74,7 +74,7 @@ def test_how_late_each_rank_was_is_no_single_figure() -> None:
 
 def test_a_report_begins_with_what_can_be_compared_and_ends_with_the_machines() -> None:
     differences = (results.make_difference("cpu", "no", "cpu is a for run 1 and b for run 2"),)
-    crashed = "set scaling: 2 of 2 places have a run that counts; 3 runs; 1 crashed"
+    crashed = "set scaling: 2 of 2 slots have a run that counts; 3 runs; 1 crashed"
     comparison = replace(results.make_matrix((1, 2), 1), differences=differences, sets=(crashed,))
     text = to_markdown(results.judged(comparison), (Attribute("rank 0", "a CPU; 2 cores"),))
     lines = text.splitlines()

@@ -215,7 +215,7 @@ test("a list calls a run by its title, or else by what its set sweeps", () => {
 });
 
 test("a run says where it was imported from, or who started it", () => {
-  const imported = { installation: "lab", run_id: 3, imported_at: "", set_name: null, place: null };
+  const imported = { installation: "lab", run_id: 3, imported_at: "", set_name: null, slot: null };
   equal(originOf({ origin: imported, launcher: "slurm" }), "run 3 of lab");
   equal(originOf({ origin: null, launcher: "slurm" }), "started by slurm");
   equal(originOf({ origin: null, launcher: "" }), "");

@@ -13,7 +13,7 @@ import { drawParallel } from "./parallel.js";
 
 /**
  * @typedef {import("../records.js").Schemas["RunSet"]} RunSet
- * @typedef {import("../records.js").Schemas["SetPlace"]} Place
+ * @typedef {import("../records.js").Schemas["Slot"]} Slot
  * @typedef {import("../records.js").Schemas["Importance"]} Effect
  * @typedef {import("./parallel.js").SetAnalysis} SetAnalysis
  */
@@ -34,14 +34,14 @@ async function refresh() {
   setText(byId("state-title"), leftText(analysis));
   setText(byId("ledger"), `${set.text}.`);
   setText(byId("order"), orderText(set));
-  fillTable(byId("plan"), planColumns(set), set.places, ({ number }) => number);
+  fillTable(byId("plan"), planColumns(set), set.slots, ({ number }) => number);
   showEffects(analysis);
   await showComparison(analysis.points.map((point) => point.run_id).slice(0, MOST_RUNS));
-  return analysis.places_left ? POLL_MS : null;
+  return analysis.slots_left ? POLL_MS : null;
 }
 
 /** @returns {string} how much is left, and how long it will take. */
-export function leftText(/** @type {SetAnalysis} */ { places_left: left, seconds_left: seconds }) {
+export function leftText(/** @type {SetAnalysis} */ { slots_left: left, seconds_left: seconds }) {
   if (!left) return "All runs done";
   const time = seconds === null ? "time known after the first run" : `about ${duration(seconds)}`;
   return `${plural(left, "slot")} left: ${time}`;
@@ -90,20 +90,20 @@ async function showComparison(/** @type {number[]} */ ids) {
   sweep.show(comparison);
 }
 
-/** @returns {import("../ui.js").Column<Place>[]} */
-function planColumns(/** @type {RunSet} */ { places }) {
-  const swept = places.some((place) => sweptOf(place));
+/** @returns {import("../ui.js").Column<Slot>[]} */
+function planColumns(/** @type {RunSet} */ { slots }) {
+  const swept = slots.some((slot) => sweptOf(slot));
   return [
-    figure("Slot", (place) => String(place.number)),
-    { title: "Runs of", isHead: true, text: (place) => sweptOf(place) || place.name },
-    ...(swept ? [{ title: "Name", text: (place) => place.name }] : []),
-    figure("Workers", (place) => String(place.num_workers)),
-    figure("Seed", (place) => String(place.seed ?? "")),
+    figure("Slot", (slot) => String(slot.number)),
+    { title: "Runs of", isHead: true, text: (slot) => sweptOf(slot) || slot.name },
+    ...(swept ? [{ title: "Name", text: (slot) => slot.name }] : []),
+    figure("Workers", (slot) => String(slot.num_workers)),
+    figure("Seed", (slot) => String(slot.seed ?? "")),
     { title: "Runs", fill: fillTrials },
   ];
 }
 
-function fillTrials(/** @type {Element} */ cell, /** @type {Place} */ { trials, is_open: isOpen }) {
+function fillTrials(/** @type {Element} */ cell, /** @type {Slot} */ { trials, is_open: isOpen }) {
   const parts = trials.map((run) => ({ key: `${run.run_id} ${run.state} ${run.remark}`, run }));
   const open = isOpen ? [{ key: "open", run: null }] : [];
   reconcile(cell, [...parts, ...open], ({ key }) => key, ({ run }) => {

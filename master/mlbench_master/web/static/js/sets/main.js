@@ -12,9 +12,9 @@ import { errorState, figure, fillTable } from "../ui.js";
 const POLL_MS = 5000;
 
 /** @returns {string} the options that differ between the slots of a set. */
-export function sweptIn(/** @type {Pick<RunSet, "places">} */ { places }) {
-  const keys = new Set(places.flatMap((place) => Object.keys(place.swept)));
-  const isScaled = new Set(places.map((place) => place.num_workers)).size > 1;
+export function sweptIn(/** @type {Pick<RunSet, "slots">} */ { slots }) {
+  const keys = new Set(slots.flatMap((slot) => Object.keys(slot.swept)));
+  const isScaled = new Set(slots.map((slot) => slot.num_workers)).size > 1;
   return [...keys, ...(isScaled ? ["workers"] : [])].join(", ");
 }
 
@@ -26,7 +26,7 @@ const COLUMNS = [
     fill: (cell, { name }) => fillOnce(cell, () => h("a", { href: `/sets/${encodeURIComponent(name)}` }, name)),
   },
   { title: "Sweeps", text: sweptIn },
-  figure("Slots", ({ places }) => String(places.length)),
+  figure("Slots", ({ slots }) => String(slots.length)),
   {
     title: "Created",
     fill: (cell, { created_at: at }) => {
