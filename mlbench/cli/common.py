@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mlbench.client import ApiClient
-from mlbench.client.transport import Answer
+from mlbench.client.transport import Response
 from mlbench.contract import names
 from mlbench.contract.errors import ApiError, MLBenchError
 from mlbench.contract.humanize import visible
@@ -130,7 +130,7 @@ def confirm(question: str) -> None:
     typer.confirm(question, abort=True)
 
 
-def if_there(answer: Future[Answer[Value]]) -> Value | None:
+def if_there(answer: Future[Response[Value]]) -> Value | None:
     """Return the value of an answer; None if the master responded 404."""
     try:
         return answer.result().value

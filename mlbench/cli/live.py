@@ -18,7 +18,7 @@ from rich.text import Text
 from mlbench.cli.common import Value, err
 from mlbench.client import ApiClient
 from mlbench.contract import names
-from mlbench.contract.errors import ApiError, MLBenchError, NoAnswerError
+from mlbench.contract.errors import ApiError, MLBenchError, NoResponseError
 from mlbench.contract.humanize import count
 from mlbench.contract.records import Alert, Run, Series
 from mlbench.contract.series import split_name
@@ -134,13 +134,13 @@ def follow(client: ApiClient, run: Run, *, quiet: bool) -> Run:
 def patiently(ask: Callable[[], Value], seconds: float = AWAY_SECONDS) -> Value:
     """Call ``ask`` until the master responds, and return the result.
 
-    NoAnswerError and ApiError 503 are raised after ``seconds``, other refusals at once.
+    NoResponseError and ApiError 503 are raised after ``seconds``, other refusals at once.
     """
     deadline = time.monotonic() + seconds
     while True:
         try:
             return ask()
-        except (NoAnswerError, ApiError) as error:
+        except (NoResponseError, ApiError) as error:
             may_pass = getattr(error, "status", _UNAVAILABLE) == _UNAVAILABLE
             if not may_pass or time.monotonic() > deadline:
                 raise
@@ -151,7 +151,7 @@ def read_last_values(client: ApiClient, run: Run) -> Series:
     """Return the last value of each series of a run; empty while they cannot be read."""
     try:
         return client.get_run_metrics(run.id, last_n=1).result().value
-    except (NoAnswerError, ApiError):
+    except (NoResponseError, ApiError):
         return {}
 
 

@@ -2,11 +2,11 @@
 
 from concurrent.futures import Future
 
-from mlbench.client.base import path_of, to_record, to_records
-from mlbench.client.metrics import MetricCalls, Sample
-from mlbench.client.results import ResultCalls
-from mlbench.client.runs import RunCalls
-from mlbench.client.transport import Answer, HttpClient
+from mlbench.client.base import api_path, record_decoder, records_decoder
+from mlbench.client.metrics import MetricsApi, Sample
+from mlbench.client.results import ResultsApi
+from mlbench.client.runs import RunsApi
+from mlbench.client.transport import HttpClient, Response
 from mlbench.contract.address import Address, parse_address
 from mlbench.contract.original import MLBENCH_BACKENDS, MLBENCH_IMAGES
 from mlbench.contract.records import Alert, Benchmark, Info, JoinToken, Pod
@@ -23,12 +23,12 @@ from mlbench.local.home import Connection, Home
 __all__ = ["MLBENCH_BACKENDS", "MLBENCH_IMAGES", "ApiClient", "Sample"]
 
 
-class ApiClient(RunCalls, ResultCalls, MetricCalls):
+class ApiClient(RunsApi, ResultsApi, MetricsApi):
     """A client of one master. Every method returns at once, with a future.
 
-    ``future.result()`` waits for the ``Answer``: its ``value`` is typed; its ``json()``,
+    ``future.result()`` waits for the ``Response``: its ``value`` is typed; its ``json()``,
     ``status_code`` and ``content`` are what was received. It raises ``ApiError`` if the master
-    refuses, and ``NoAnswerError`` if it does not respond. Threads may share a client.
+    refuses, and ``NoResponseError`` if it does not respond. Threads may share a client.
 
     Requests are repeated for a few seconds if the connection was refused, and, if carrying them out
     twice does no harm, also if it broke or the master asks for it (503 with Retry-After).
@@ -108,34 +108,34 @@ class ApiClient(RunCalls, ResultCalls, MetricCalls):
 
     # --- The installation ---
 
-    def get_worker_pods(self) -> Future[Answer[list[Pod]]]:
+    def get_worker_pods(self) -> Future[Response[list[Pod]]]:
         """Get all worker pods."""
-        return self._get("/api/pods/", to_records(Pod))
+        return self._get("/api/pods/", records_decoder(Pod))
 
-    def get_benchmarks(self) -> Future[Answer[list[Benchmark]]]:
+    def get_benchmarks(self) -> Future[Response[list[Benchmark]]]:
         """Get the official benchmarks."""
-        return self._get("/api/benchmarks/", to_records(Benchmark))
+        return self._get("/api/benchmarks/", records_decoder(Benchmark))
 
-    def get_alerts(self) -> Future[Answer[list[Alert]]]:
+    def get_alerts(self) -> Future[Response[list[Alert]]]:
         """Get the firing alerts, the oldest first."""
-        return self._get("/api/alerts/", to_records(Alert))
+        return self._get("/api/alerts/", records_decoder(Alert))
 
-    def get_info(self) -> Future[Answer[Info]]:
+    def get_info(self) -> Future[Response[Info]]:
         """Get the version, pool and run limits of the installation."""
-        return self._get("/api/info/", to_record(Info))
+        return self._get("/api/info/", record_decoder(Info))
 
     # --- Joining tokens ---
 
-    def get_tokens(self) -> Future[Answer[list[JoinToken]]]:
+    def get_tokens(self) -> Future[Response[list[JoinToken]]]:
         """Get the joining tokens that have not expired, the oldest first, without their texts."""
-        return self._get("/api/tokens/", to_records(JoinToken))
+        return self._get("/api/tokens/", records_decoder(JoinToken))
 
-    def create_token(self, name: str = "", days: int = 30) -> Future[Answer[JoinToken]]:
+    def create_token(self, name: str = "", days: int = 30) -> Future[Response[JoinToken]]:
         """Create a joining token, valid for ``days``; only this answer contains its text."""
-        body, decode = {"name": name, "days": days}, to_record(JoinToken)
+        body, decode = {"name": name, "days": days}, record_decoder(JoinToken)
         # Not repeated, because the first token would be lost.
         return self._http.request("POST", "/api/tokens/", decode, body=body, repeatable=False)
 
-    def revoke_token(self, token_id: str) -> Future[Answer[JoinToken]]:
+    def revoke_token(self, token_id: str) -> Future[Response[JoinToken]]:
         """Revoke a joining token, so that no more processes can join with it."""
-        return self._http.request("DELETE", path_of("tokens", token_id), to_record(JoinToken))
+        return self._http.request("DELETE", api_path("tokens", token_id), record_decoder(JoinToken))

@@ -11,8 +11,8 @@ from typing import Any, BinaryIO, Literal, cast
 
 import msgspec
 
-from mlbench.client.base import Calls, given, path_of, to_record
-from mlbench.client.transport import Answer, OnProgress
+from mlbench.client.base import ApiBase, api_path, drop_none, record_decoder
+from mlbench.client.transport import OnProgress, Response
 from mlbench.contract.errors import ApiError
 from mlbench.contract.names import StreamName
 from mlbench.contract.records import LogPage, LogSearch, Point, Series
@@ -40,7 +40,7 @@ class Sample:
 
     def to_fields(self) -> dict[str, object]:
         """Return the sample as the API takes it, without fields that have their default."""
-        return given(
+        return drop_none(
             run_id=self.run_id,
             pod_name=self.pod_name,
             name=self.name,
@@ -51,7 +51,7 @@ class Sample:
         )
 
 
-class MetricCalls(Calls):
+class MetricsApi(ApiBase):
     """Calls about logs and metrics."""
 
     def get_logs(
@@ -64,7 +64,7 @@ class MetricCalls(Calls):
         tail: int | None = None,
         before: int | None = None,
         attempt: int | None = None,
-    ) -> Future[Answer[LogPage]]:
+    ) -> Future[Response[LogPage]]:
         """Get a piece of a rank's log.
 
         Args:
@@ -78,8 +78,8 @@ class MetricCalls(Calls):
         """
         where = {"before": before, "tail": tail, "offset": offset}
         chosen = next(name for name, place in where.items() if place is not None)
-        params = given(rank=rank, stream=stream, attempt=attempt) | {chosen: where[chosen]}
-        return self._get(path_of("runs", run_id, "logs"), to_record(LogPage), params)
+        params = drop_none(rank=rank, stream=stream, attempt=attempt) | {chosen: where[chosen]}
+        return self._get(api_path("runs", run_id, "logs"), record_decoder(LogPage), params)
 
     def search_logs(
         self,
@@ -90,14 +90,14 @@ class MetricCalls(Calls):
         *,
         offset: int = 0,
         attempt: int | None = None,
-    ) -> Future[Answer[LogSearch]]:
+    ) -> Future[Response[LogSearch]]:
         """Search a rank's log from an offset on for lines with a text, ignoring case.
 
         An answer has the first such lines. Ask again from its ``offset`` unless it is
         ``complete``.
         """
-        params = given(rank=rank, stream=stream, attempt=attempt, search=text, offset=offset)
-        return self._get(path_of("runs", run_id, "logs"), to_record(LogSearch), params)
+        params = drop_none(rank=rank, stream=stream, attempt=attempt, search=text, offset=offset)
+        return self._get(api_path("runs", run_id, "logs"), record_decoder(LogSearch), params)
 
     def download_log(
         self,
@@ -113,8 +113,8 @@ class MetricCalls(Calls):
 
         Options and errors are those of ``get_logs`` and ``download``.
         """
-        params = given(rank=rank, stream=stream, attempt=attempt, format="text")
-        return self._http.download(path_of("runs", run_id, "logs"), params, file, on_progress)
+        params = drop_none(rank=rank, stream=stream, attempt=attempt, format="text")
+        return self._http.download(api_path("runs", run_id, "logs"), params, file, on_progress)
 
     # --- Metrics ---
 
@@ -128,7 +128,7 @@ class MetricCalls(Calls):
         *,
         until: _Moment | None = None,
         lineage: Literal["final", "discarded", "all"] = "final",
-    ) -> Future[Answer[Series]]:
+    ) -> Future[Response[Series]]:
         """Get a run's series by name, such as ``train_loss @ 0``, each in order of time.
 
         Args:
@@ -141,7 +141,7 @@ class MetricCalls(Calls):
             line: for a restarted run, the values that led to its last model, the rest, or all.
         """
         params = _selection("run", since, summarize, metric_filter, last_n, until)
-        return self._get(path_of("metrics", run_id), _series, {**params, "lineage": lineage})
+        return self._get(api_path("metrics", run_id), _series, {**params, "lineage": lineage})
 
     def get_pod_metrics(
         self,
@@ -152,13 +152,13 @@ class MetricCalls(Calls):
         metric_filter: _Names | None = None,
         last_n: int | None = None,
         until: _Moment | None = None,
-    ) -> Future[Answer[Series]]:
+    ) -> Future[Response[Series]]:
         """Get a pod's series by name, each in order of time.
 
         ``pod_id`` is the pod's name; the options are those of ``get_run_metrics``.
         """
         params = _selection("pod", since, summarize, metric_filter, last_n, until)
-        return self._get(path_of("metrics", pod_id), _series, params)
+        return self._get(api_path("metrics", pod_id), _series, params)
 
     def get_all_metrics(
         self,
@@ -168,7 +168,7 @@ class MetricCalls(Calls):
         metric_filter: _Names | None = None,
         last_n: int | None = None,
         until: _Moment | None = None,
-    ) -> Future[Answer[dict[str, Series]]]:
+    ) -> Future[Response[dict[str, Series]]]:
         """Get the series of all worker pods, by the pods' names, and of all runs, by their ids.
 
         The options are those of ``get_run_metrics``. The future raises ApiError if the series of
@@ -179,10 +179,10 @@ class MetricCalls(Calls):
 
     def download_run_metrics(
         self, run_id: int | str, since: _Moment | None = None, summarize: int | None = None
-    ) -> Future[Answer[bytes]]:
+    ) -> Future[Response[bytes]]:
         """Get a run's series as the bytes of a zip file; ``download`` needs less memory."""
         params = _selection("run", since, summarize) | {"format": "zip"}
-        return self._get(path_of("metrics", run_id), bytes, params)
+        return self._get(api_path("metrics", run_id), bytes, params)
 
     def download(
         self,
@@ -207,9 +207,9 @@ class MetricCalls(Calls):
                 there will be, if the master says.
         """
         if format == "mllog":
-            return self._http.download(path_of("runs", run_id, "mllog"), {}, file, on_progress)
+            return self._http.download(api_path("runs", run_id, "mllog"), {}, file, on_progress)
         params = _selection("run", since, summarize) | {"format": format}
-        return self._http.download(path_of("metrics", run_id), params, file, on_progress)
+        return self._http.download(api_path("metrics", run_id), params, file, on_progress)
 
     def post_metric(
         self,
@@ -219,16 +219,16 @@ class MetricCalls(Calls):
         cumulative: bool = False,
         metadata: object = "",
         date: _Moment | None = None,
-    ) -> Future[Answer[Point]]:
+    ) -> Future[Response[Point]]:
         """Add a sample to a run. It can be read as soon as there is an answer: the stored point.
 
         The options are those of ``Sample``; a date without a zone is in UTC.
         """
         sample = Sample(name, value, date or datetime.now(UTC), run_id, None, cumulative, metadata)
         body = sample.to_fields()
-        return self._http.request("POST", "/api/metrics/", to_record(Point), body=body)
+        return self._http.request("POST", "/api/metrics/", record_decoder(Point), body=body)
 
-    def post_metrics(self, samples: Sequence[Sample]) -> Future[Answer[int]]:
+    def post_metrics(self, samples: Sequence[Sample]) -> Future[Response[int]]:
         """Add up to 10,000 samples to runs or pods, and get their number.
 
         If one is wrong, none is added.
@@ -247,7 +247,7 @@ def _selection(
     last_n: int | None = None,
     until: _Moment | None = None,
 ) -> dict[str, Any]:
-    return given(
+    return drop_none(
         metric_type=metric_type,
         since=_time(since),
         until=_time(until),

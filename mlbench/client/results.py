@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-from mlbench.client.base import Calls, given, path_of, to_record, to_records
-from mlbench.client.transport import Answer
+from mlbench.client.base import ApiBase, api_path, drop_none, record_decoder, records_decoder
+from mlbench.client.transport import Response
 from mlbench.contract.records import Planned, Run, RunSet
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mlbench.contract.sweeps import SetAnalysis
 
 
-class ResultCalls(Calls):
+class ResultsApi(ApiBase):
     """Calls about benchmark sets and results."""
 
     def create_set(
@@ -25,7 +25,7 @@ class ResultCalls(Calls):
         official: bool = False,
         until_percent: float | None = None,
         **order: Any,
-    ) -> Future[Answer[RunSet]]:
+    ) -> Future[Response[RunSet]]:
         """Register a set, so that its runs can be ordered; the same once more is the same set.
 
         Args:
@@ -37,34 +37,34 @@ class ResultCalls(Calls):
         """
         if order.get("custom_image_name") is not None:
             order["image_name"] = "custom_image"
-        body = given(
+        body = drop_none(
             name=name,
-            slots=[given(**vars(slot) | {"faults": None}) for slot in slots],
+            slots=[drop_none(**vars(slot) | {"faults": None}) for slot in slots],
             official=official or None,
             until_percent=until_percent,
             **order,
         )
-        return self._http.request("POST", "/api/sets/", to_record(RunSet), body=body)
+        return self._http.request("POST", "/api/sets/", record_decoder(RunSet), body=body)
 
-    def get_set_analysis(self, name: str) -> "Future[Answer[SetAnalysis]]":
+    def get_set_analysis(self, name: str) -> "Future[Response[SetAnalysis]]":
         """Get what a set has shown so far, and how long the rest of it takes."""
         from mlbench.contract.sweeps import SetAnalysis  # noqa: PLC0415 - as in get_result
 
-        return self._get(path_of("sets", name, "analysis"), to_record(SetAnalysis))
+        return self._get(api_path("sets", name, "analysis"), record_decoder(SetAnalysis))
 
-    def get_sets(self) -> Future[Answer[list[RunSet]]]:
+    def get_sets(self) -> Future[Response[list[RunSet]]]:
         """Get all sets, the oldest first."""
-        return self._get("/api/sets/", to_records(RunSet))
+        return self._get("/api/sets/", records_decoder(RunSet))
 
-    def get_set(self, name: str) -> Future[Answer[RunSet]]:
+    def get_set(self, name: str) -> Future[Response[RunSet]]:
         """Get a benchmark set: its plan and its runs so far."""
-        return self._get(path_of("sets", name), to_record(RunSet))
+        return self._get(api_path("sets", name), record_decoder(RunSet))
 
-    def create_set_run(self, name: str, slot: int, *, queue: bool = False) -> Future[Answer[Run]]:
+    def create_set_run(self, name: str, slot: int, *, queue: bool = False) -> Future[Response[Run]]:
         """Order the run of a set's slot, as it was registered. The request is never repeated."""
-        body = given(slot=slot, queue=queue or None)
-        path = path_of("sets", name, "runs")
-        return self._http.request("POST", path, to_record(Run), body=body, repeatable=False)
+        body = drop_none(slot=slot, queue=queue or None)
+        path = api_path("sets", name, "runs")
+        return self._http.request("POST", path, record_decoder(Run), body=body, repeatable=False)
 
     # --- Results ---
 
@@ -75,7 +75,7 @@ class ResultCalls(Calls):
         target: str | None = None,
         after_seconds: float | None = None,
         price: float | None = None,
-    ) -> "Future[Answer[Result]]":
+    ) -> "Future[Response[Result]]":
         """Get the result of a run; of one that has not ended, the result so far.
 
         Args:
@@ -86,14 +86,14 @@ class ResultCalls(Calls):
         """
         from mlbench.contract.results import Result  # noqa: PLC0415 - its classes take a while to make
 
-        params = given(target=target, after=after_seconds, price=price)
-        return self._get(path_of("runs", run_id, "result"), to_record(Result), params)
+        params = drop_none(target=target, after=after_seconds, price=price)
+        return self._get(api_path("runs", run_id, "result"), record_decoder(Result), params)
 
-    def get_goodput(self, run_id: int | str) -> "Future[Answer[Goodput]]":
+    def get_goodput(self, run_id: int | str) -> "Future[Response[Goodput]]":
         """Get where every worker-second of a run went, or so far; empty before its start."""
         from mlbench.contract.results import Goodput  # noqa: PLC0415 - as in get_result
 
-        return self._get(path_of("runs", run_id, "goodput"), to_record(Goodput))
+        return self._get(api_path("runs", run_id, "goodput"), record_decoder(Goodput))
 
     def compare(
         self,
@@ -102,7 +102,7 @@ class ResultCalls(Calls):
         target: str | None = None,
         after_seconds: float | None = None,
         price: float | None = None,
-    ) -> "Future[Answer[Comparison]]":
+    ) -> "Future[Response[Comparison]]":
         """Get the comparison of up to 200 runs, and whether it is fair.
 
         The options are those of ``get_result``.
@@ -110,5 +110,5 @@ class ResultCalls(Calls):
         from mlbench.contract.comparisons import Comparison  # noqa: PLC0415 - its classes take a while to make
 
         runs = ",".join(map(str, run_ids))
-        params = given(runs=runs, target=target, after=after_seconds, price=price)
-        return self._get("/api/compare/", to_record(Comparison), params)
+        params = drop_none(runs=runs, target=target, after=after_seconds, price=price)
+        return self._get("/api/compare/", record_decoder(Comparison), params)

@@ -5,8 +5,8 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, BinaryIO, Unpack
 from urllib.parse import quote
 
-from mlbench.client.base import Calls, given, path_of, to_record, to_records
-from mlbench.client.transport import Answer
+from mlbench.client.base import ApiBase, api_path, drop_none, record_decoder, records_decoder
+from mlbench.client.transport import Response
 from mlbench.contract.names import RunState
 from mlbench.contract.original import MLBENCH_IMAGES
 from mlbench.contract.records import (
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mlbench.contract.profiles import RankProfile
 
 
-class RunCalls(Calls):
+class RunsApi(ApiBase):
     """Calls about runs."""
 
     def get_runs(
@@ -41,7 +41,7 @@ class RunCalls(Calls):
         query: str | None = None,
         order: str | None = None,
         columns: Sequence[str] = (),
-    ) -> Future[Answer[list[Run]]]:
+    ) -> Future[Response[list[Run]]]:
         """Get all runs, the oldest first, or some of them.
 
         Args:
@@ -53,7 +53,7 @@ class RunCalls(Calls):
             order: the field that they are sorted by; with ``-`` before it, the largest first.
             columns: the fields whose values they shall have.
         """
-        params = given(
+        params = drop_none(
             from_id=from_id or None,
             before=before,
             limit=limit,
@@ -62,11 +62,13 @@ class RunCalls(Calls):
             order=order,
             columns=",".join(columns) or None,
         )
-        return self._get("/api/runs/", to_records(Run), params)
+        return self._get("/api/runs/", records_decoder(Run), params)
 
-    def count_runs(self, *, query: str | None = None) -> Future[Answer[RunCounts]]:
+    def count_runs(self, *, query: str | None = None) -> Future[Response[RunCounts]]:
         """Get how many runs there are, and in each state of those that match a query."""
-        return self._get("/api/runs/counts/", to_record(RunCounts), given(query=query or None))
+        return self._get(
+            "/api/runs/counts/", record_decoder(RunCounts), drop_none(query=query or None)
+        )
 
     def group_runs(
         self,
@@ -76,7 +78,7 @@ class RunCalls(Calls):
         state: RunState | None = None,
         order: str | None = None,
         columns: Sequence[str] = (),
-    ) -> Future[Answer[list[RunGroup]]]:
+    ) -> Future[Response[list[RunGroup]]]:
         """Get all runs that match in groups, with the means of some fields.
 
         Args:
@@ -87,22 +89,22 @@ class RunCalls(Calls):
                 for the largest first.
             columns: the fields whose means they shall have, with intervals.
         """
-        params = given(
+        params = drop_none(
             group=",".join(by),
             query=query or None,
             state=state,
             order=order,
             columns=",".join(columns) or None,
         )
-        return self._get("/api/runs/groups/", to_records(RunGroup), params)
+        return self._get("/api/runs/groups/", records_decoder(RunGroup), params)
 
-    def get_run_fields(self) -> Future[Answer[list[RunField]]]:
+    def get_run_fields(self) -> Future[Response[list[RunField]]]:
         """Get the fields that queries, orders and columns may name."""
-        return self._get("/api/runs/fields/", to_records(RunField))
+        return self._get("/api/runs/fields/", records_decoder(RunField))
 
-    def get_run(self, run_id: int | str) -> Future[Answer[Run]]:
+    def get_run(self, run_id: int | str) -> Future[Response[Run]]:
         """Get a run."""
-        return self._get(path_of("runs", run_id), to_record(Run))
+        return self._get(api_path("runs", run_id), record_decoder(Run))
 
     def create_run(
         self,
@@ -119,11 +121,11 @@ class RunCalls(Calls):
         gpu_enabled: bool = False,
         light_target: bool = False,
         **options: Unpack[RunOptions],
-    ) -> Future[Answer[Run]]:
+    ) -> Future[Response[Run]]:
         """Submit a run, which starts as soon as workers are available.
 
         Set one of ``benchmark``, ``image`` and ``custom_image_name``. The request is never
-        repeated: after a ``NoAnswerError``, check with ``get_runs`` whether it arrived.
+        repeated: after a ``NoResponseError``, check with ``get_runs`` whether it arrived.
 
         Args:
             name: any text.
@@ -150,7 +152,7 @@ class RunCalls(Calls):
         if image is not None and image in MLBENCH_IMAGES:
             image = MLBENCH_IMAGES[image][0]
         is_custom = custom_image_name is not None or custom_image_command is not None
-        body = given(
+        body = drop_none(
             name=name,
             num_workers=num_workers,
             num_cpus=num_cpus,
@@ -165,11 +167,13 @@ class RunCalls(Calls):
             light_target=light_target or None,
             **options,
         )
-        return self._http.request("POST", "/api/runs/", to_record(Run), body=body, repeatable=False)
+        return self._http.request(
+            "POST", "/api/runs/", record_decoder(Run), body=body, repeatable=False
+        )
 
-    def stop_run(self, run_id: int | str) -> Future[Answer[Run]]:
+    def stop_run(self, run_id: int | str) -> Future[Response[Run]]:
         """Request to stop a run. It has stopped when its state is STOPPED."""
-        return self._http.request("POST", path_of("runs", run_id, "stop"), to_record(Run))
+        return self._http.request("POST", api_path("runs", run_id, "stop"), record_decoder(Run))
 
     def edit_run(
         self,
@@ -180,7 +184,7 @@ class RunCalls(Calls):
         add_tags: Sequence[str] = (),
         remove_tags: Sequence[str] = (),
         note: str | None = None,
-    ) -> Future[Answer[Run]]:
+    ) -> Future[Response[Run]]:
         """Change the title, tags or note of a run, also after its end; None changes nothing.
 
         Args:
@@ -192,22 +196,24 @@ class RunCalls(Calls):
             note: a note in Markdown.
         """
         changed = {"add_tags": [*add_tags], "remove_tags": [*remove_tags]}
-        body = given(title=title, tags=tags, note=note) | changed
-        return self._http.request("PATCH", path_of("runs", run_id), to_record(Run), body=body)
+        body = drop_none(title=title, tags=tags, note=note) | changed
+        return self._http.request("PATCH", api_path("runs", run_id), record_decoder(Run), body=body)
 
     def verify_run(
         self, run_id: int | str, *, restore: bool = False
-    ) -> Future[Answer[Verification]]:
+    ) -> Future[Response[Verification]]:
         """Verify a run's archive, by itself and against what Prometheus has.
 
         Args:
             run_id: a run that has ended.
             restore: whether to write what Prometheus lacks, if it is not older than 23 hours.
         """
-        path, params = path_of("runs", run_id, "verification"), {"restore": str(restore).lower()}
-        return self._http.request("POST", path, to_record(Verification), params=params)
+        path, params = api_path("runs", run_id, "verification"), {"restore": str(restore).lower()}
+        return self._http.request("POST", path, record_decoder(Verification), params=params)
 
-    def delete_run(self, run_id: int | str, *, keep_archive: bool = False) -> Future[Answer[None]]:
+    def delete_run(
+        self, run_id: int | str, *, keep_archive: bool = False
+    ) -> Future[Response[None]]:
         """Delete a run with its series, and with its archive unless that is kept.
 
         One that is active is stopped first, and then gone as soon as it ends.
@@ -215,30 +221,32 @@ class RunCalls(Calls):
         # Not repeated: the second request would find no run if the first was carried out.
         return self._http.request(
             "DELETE",
-            path_of("runs", run_id),
+            api_path("runs", run_id),
             lambda content: None,
             params={"keep_archive": "true"} if keep_archive else {},
             repeatable=False,
         )
 
-    def get_run_events(self, run_id: int | str) -> Future[Answer[list[RunEvent]]]:
+    def get_run_events(self, run_id: int | str) -> Future[Response[list[RunEvent]]]:
         """Get what has happened to a run so far, in order of time."""
-        return self._get(path_of("runs", run_id, "events"), to_records(RunEvent))
+        return self._get(api_path("runs", run_id, "events"), records_decoder(RunEvent))
 
-    def get_run_alerts(self, run_id: int | str) -> Future[Answer[list[RunAlert]]]:
+    def get_run_alerts(self, run_id: int | str) -> Future[Response[list[RunAlert]]]:
         """Get the alerts that fired about a run, in order of time."""
-        return self._get(path_of("runs", run_id, "alerts"), to_records(RunAlert))
+        return self._get(api_path("runs", run_id, "alerts"), records_decoder(RunAlert))
 
-    def get_autopsy(self, run_id: int | str, *, evidence: bool = True) -> "Future[Answer[Autopsy]]":
+    def get_autopsy(
+        self, run_id: int | str, *, evidence: bool = True
+    ) -> "Future[Response[Autopsy]]":
         """Get the latest hang diagnosis of a run."""
         from mlbench.contract.autopsy import Autopsy  # noqa: PLC0415 - its classes take a while to make
 
         params = {} if evidence else {"evidence": "false"}
-        return self._get(path_of("runs", run_id, "autopsy"), to_record(Autopsy), params)
+        return self._get(api_path("runs", run_id, "autopsy"), record_decoder(Autopsy), params)
 
     def ask_autopsy(
         self, run_id: int | str, *, native: int | None = None
-    ) -> "Future[Answer[Autopsy]]":
+    ) -> "Future[Response[Autopsy]]":
         """Request a diagnosis of a running run; ``get_autopsy`` returns it within 20 s.
 
         The rank ``native`` also reports its C frames, and is paused for that.
@@ -246,52 +254,56 @@ class RunCalls(Calls):
         from mlbench.contract.autopsy import Autopsy  # noqa: PLC0415 - its classes take a while to make
 
         params = {} if native is None else {"native": native}
-        path = path_of("runs", run_id, "autopsy")
-        return self._http.request("POST", path, to_record(Autopsy), params=params)
+        path = api_path("runs", run_id, "autopsy")
+        return self._http.request("POST", path, record_decoder(Autopsy), params=params)
 
-    def get_profiles(self, run_id: int | str) -> "Future[Answer[list[RankProfile]]]":
+    def get_profiles(self, run_id: int | str) -> "Future[Response[list[RankProfile]]]":
         """Get the last five profiles of a run; their files are among the files of the run."""
         from mlbench.contract.profiles import RankProfile  # noqa: PLC0415 - its classes take a while to make
 
-        return self._get(path_of("runs", run_id, "profiles"), to_records(RankProfile))
+        return self._get(api_path("runs", run_id, "profiles"), records_decoder(RankProfile))
 
     def ask_profile(
         self, run_id: int | str, *, rank: int = 0, seconds: int = 5
-    ) -> "Future[Answer[RankProfile]]":
+    ) -> "Future[Response[RankProfile]]":
         """Profile a rank for up to 60 seconds; ``get_profiles`` returns the profile when done."""
         from mlbench.contract.profiles import RankProfile  # noqa: PLC0415 - its classes take a while to make
 
-        path, body = path_of("runs", run_id, "profiles"), {"rank": rank, "seconds": seconds}
-        return self._http.request("POST", path, to_record(RankProfile), body=body, repeatable=False)
+        path, body = api_path("runs", run_id, "profiles"), {"rank": rank, "seconds": seconds}
+        return self._http.request(
+            "POST", path, record_decoder(RankProfile), body=body, repeatable=False
+        )
 
     def inject_fault(
         self, run_id: int | str, fault: str, *, rank: int = 0
-    ) -> Future[Answer[RunEvent]]:
+    ) -> Future[Response[RunEvent]]:
         """Have a failure such as ``kill`` or ``stop:5s`` hit a rank of a run, within seconds."""
         body = {"fault": fault, "rank": rank}
-        path = path_of("runs", run_id, "faults")
+        path = api_path("runs", run_id, "faults")
         # Not repeated: it would hit the run twice.
-        return self._http.request("POST", path, to_record(RunEvent), body=body, repeatable=False)
+        return self._http.request(
+            "POST", path, record_decoder(RunEvent), body=body, repeatable=False
+        )
 
     def get_files(
         self, run_id: int | str, *, attempt: int | None = None
-    ) -> Future[Answer[list[RunFile]]]:
+    ) -> Future[Response[list[RunFile]]]:
         """Get the output files of each rank, by default of the latest attempt."""
-        params = given(attempt=attempt)
-        return self._get(path_of("runs", run_id, "files"), to_records(RunFile), params)
+        params = drop_none(attempt=attempt)
+        return self._get(api_path("runs", run_id, "files"), records_decoder(RunFile), params)
 
     def download_file(self, run_id: int | str, wanted: RunFile, file: BinaryIO) -> int:
         """Write the content of one of a run's files to a file; return its size in bytes.
 
         Errors are those of ``download``.
         """
-        params = given(rank=wanted.rank, attempt=wanted.attempt)
-        path = path_of("runs", run_id, "files") + quote(wanted.name)
+        params = drop_none(rank=wanted.rank, attempt=wanted.attempt)
+        path = api_path("runs", run_id, "files") + quote(wanted.name)
         return self._http.download(path, params, file, None)
 
-    def get_manifest(self, run_id: int | str) -> Future[Answer[Manifest]]:
+    def get_manifest(self, run_id: int | str) -> Future[Response[Manifest]]:
         """Get what a run's result depends on: code, settings, machines and versions."""
-        return self._get(path_of("runs", run_id, "manifest"), to_record(Manifest))
+        return self._get(api_path("runs", run_id, "manifest"), record_decoder(Manifest))
 
     # --- Archives ---
 
@@ -312,14 +324,14 @@ class RunCalls(Calls):
 
     def download_archive(self, run_id: int | str, file: BinaryIO) -> int:
         """Write a run's archive to a file, in this thread, and return its size in bytes."""
-        return self._http.download(path_of("runs", run_id, "archive"), {}, file, None)
+        return self._http.download(api_path("runs", run_id, "archive"), {}, file, None)
 
-    def import_archive(self, file: BinaryIO) -> Answer[Imported]:
+    def import_archive(self, file: BinaryIO) -> Response[Imported]:
         """Import the run of an archive, in this thread.
 
         ApiError if the file is no archive, is damaged, or is too large.
         """
-        return self._http.upload("/api/archives/", to_record(Imported), file)
+        return self._http.upload("/api/archives/", record_decoder(Imported), file)
 
 
 def _refuse_both(**arguments: object) -> None:

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Generic, TypeVar
 import httpx
 
 from mlbench.contract.address import Address
-from mlbench.contract.errors import ApiError, NoAnswerError
+from mlbench.contract.errors import ApiError, NoResponseError
 
 Value = TypeVar("Value")
 Params = Mapping[str, str | int | Sequence[str]]
@@ -28,7 +28,7 @@ _UPLOAD_SECONDS = 600.0
 
 
 @dataclass(frozen=True)
-class Answer(Generic[Value]):
+class Response(Generic[Value]):
     """The master's answer to a request: the result of a client's future."""
 
     value: Value
@@ -78,13 +78,13 @@ class HttpClient:
         params: Params | None = None,
         body: object = None,
         repeatable: bool = True,
-    ) -> Future[Answer[Value]]:
+    ) -> Future[Response[Value]]:
         """Send a request with a JSON body, and return a future of the decoded answer.
 
         ``repeatable`` requests may be sent again when it is not known whether they were carried
         out. A request that could not be sent at all is always sent again.
 
-        The future raises ApiError if the master refuses, and NoAnswerError if it does not answer.
+        The future raises ApiError if the master refuses, and NoResponseError if it does not answer.
 
         Raises:
             TypeError, ValueError: JSON cannot hold the body.
@@ -99,7 +99,9 @@ class HttpClient:
             lambda: _decoded(self._send(request, repeatable=repeatable, stream=False), decode)
         )
 
-    def upload(self, path: str, decode: Callable[[bytes], Value], file: BinaryIO) -> Answer[Value]:
+    def upload(
+        self, path: str, decode: Callable[[bytes], Value], file: BinaryIO
+    ) -> Response[Value]:
         """Send a file with POST, in this thread, once; the errors are those of ``request``."""
         size = file.seek(0, io.SEEK_END)
         file.seek(0)
@@ -154,8 +156,8 @@ class HttpClient:
             raise self._no_answer(outcome) from outcome
         return outcome
 
-    def _no_answer(self, error: httpx.RequestError) -> NoAnswerError:
-        return NoAnswerError(
+    def _no_answer(self, error: httpx.RequestError) -> NoResponseError:
+        return NoResponseError(
             f"the master at {self._address.url} does not respond "
             f"({error or type(error).__name__}): {self._address.hint}"
         )
@@ -192,7 +194,7 @@ def _retry_after(response: httpx.Response) -> float | None:
     return float(text) if asks else None
 
 
-def _decoded(response: httpx.Response, decode: Callable[[bytes], Value]) -> Answer[Value]:
+def _decoded(response: httpx.Response, decode: Callable[[bytes], Value]) -> Response[Value]:
     _raise_refusal(response)
     try:
         value = decode(response.content)
@@ -202,7 +204,7 @@ def _decoded(response: httpx.Response, decode: Callable[[bytes], Value]) -> Answ
             f"{response.url}: not a valid response of a master "
             f"({type(error).__name__}: {error}). Is it a master of this version?",
         ) from error
-    return Answer(value, response.status_code, response.content)
+    return Response(value, response.status_code, response.content)
 
 
 def _raise_refusal(response: httpx.Response) -> None:

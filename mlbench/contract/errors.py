@@ -13,7 +13,7 @@ class DiscoveryError(MLBenchError):
     """The cluster has no master."""
 
 
-class NoAnswerError(MLBenchError):
+class NoResponseError(MLBenchError):
     """The master is not reachable, or stopped responding."""
 
 

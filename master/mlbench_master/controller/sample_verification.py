@@ -20,7 +20,7 @@ from mlbench_master.database.connection import STATE, exclusive
 from mlbench_master.database.models import DeletedRun, Run, run_owner
 from mlbench_master.notify import Waiter, notify
 from mlbench_master.reading.counting import SampleCounts, count, span_of
-from mlbench_master.reading.promql import NoAnswerError, PrometheusClient, PrometheusError
+from mlbench_master.reading.promql import NoResponseError, PrometheusClient, PrometheusError
 from mlbench_master.recording.delivery import Delivery
 from mlbench_master.recording.plan import FUTURE_MS
 from mlbench_master.recording.remote_write import UnavailableError
@@ -114,7 +114,7 @@ class SampleVerifier:
             needs_second = not once
             try:
                 self.prometheus.delete_series(*(f"{{{ours},{of_runs}}}" for ours in _OURS))
-            except NoAnswerError:
+            except NoResponseError:
                 raise
             except PrometheusError as error:
                 log.warning("the series of the runs %s stay as long as others: %s", run_ids, error)

@@ -53,7 +53,7 @@ class Owner:
 
 
 @dataclass(frozen=True)
-class Answer:
+class FormattedSeries:
     """The answer to a client, made as its pieces are taken."""
 
     chunks: Iterator[bytes]
@@ -63,7 +63,7 @@ class Answer:
     """The name to save it by; empty if it is to be shown."""
 
 
-def write_one(owner: Owner, format_: str, title: str) -> Answer:
+def write_one(owner: Owner, format_: str, title: str) -> FormattedSeries:
     """Write the series of one pod or run; ``title`` becomes part of a zip file's name."""
     match format_:
         case "zip":
@@ -75,7 +75,7 @@ def write_one(owner: Owner, format_: str, title: str) -> Answer:
     return _answer(chunks, format_, title)
 
 
-def write_all(owners: Iterable[Owner], kind: str, format_: str) -> Answer:
+def write_all(owners: Iterable[Owner], kind: str, format_: str) -> FormattedSeries:
     """Write the series of many pods, runs, or of ``all`` kinds, each by its name.
 
     Where Prometheus has lost some of an owner's samples, a text says so in place of its series.
@@ -90,9 +90,9 @@ def write_all(owners: Iterable[Owner], kind: str, format_: str) -> Answer:
     return _answer(chunks, format_, kind if kind == "all" else f"{kind}s")
 
 
-def _answer(chunks: Iterator[bytes], format_: str, title: str) -> Answer:
+def _answer(chunks: Iterator[bytes], format_: str, title: str) -> FormattedSeries:
     name = f"metrics_{title}.zip" if format_ == "zip" else ""
-    return Answer(_in_blocks(chunks), _CONTENT_TYPES[format_], name)
+    return FormattedSeries(_in_blocks(chunks), _CONTENT_TYPES[format_], name)
 
 
 def _in_blocks(chunks: Iterable[bytes]) -> Iterator[bytes]:

@@ -16,7 +16,7 @@ from mlbench_master.http.fields import NO_NUL, parse_whole_number
 from mlbench_master.http.original import is_original
 from mlbench_master.openapi.operation import Parameter, flag, moment, one_of, operation, whole
 from mlbench_master.reading import formats
-from mlbench_master.reading.formats import Answer, Owner
+from mlbench_master.reading.formats import FormattedSeries, Owner
 from mlbench_master.reading.selection import AFTER_ALL_US, BEFORE_ALL_US, Selection
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.recording import ingest
@@ -184,7 +184,7 @@ class MetricsResource:
         resp.media = self.reader.metrics(lifecycle.find(run_id))
 
 
-def _send(req: Request, resp: Response, answer: Answer) -> None:
+def _send(req: Request, resp: Response, answer: FormattedSeries) -> None:
     # Wait for the first chunk, so that its errors become an error response.
     chunks = chain([next(answer.chunks)], answer.chunks)
     # Only summaries are compressed: a full download takes longer to compress than to send.

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mlbench import ApiClient
-from mlbench.client.transport import Answer
+from mlbench.client.transport import Response
 from mlbench.contract.errors import ApiError
 from mlbench.contract.records import Alert
 from tests.mlbench.cli.conftest import Mlbench
@@ -32,12 +32,12 @@ def alert(name: str, run_id: int | None) -> Alert:
 def firing(monkeypatch: pytest.MonkeyPatch) -> None:
     """An alert of each run and one of a part, whatever the real Prometheus finds."""
     found = [alert("OfAPart", None), *(alert("OfARun", number) for number in range(1, 1000))]
-    answer(monkeypatch, lambda future: future.set_result(Answer(found, 200, b"")))
+    answer(monkeypatch, lambda future: future.set_result(Response(found, 200, b"")))
 
 
 def answer(monkeypatch: pytest.MonkeyPatch, fill: Any) -> None:
-    def get_alerts(client: ApiClient) -> Future[Answer[list[Alert]]]:
-        future: Future[Answer[list[Alert]]] = Future()
+    def get_alerts(client: ApiClient) -> Future[Response[list[Alert]]]:
+        future: Future[Response[list[Alert]]] = Future()
         fill(future)
         return future
 

@@ -13,7 +13,7 @@ from mlbench import ApiClient
 from mlbench.client import MLBENCH_IMAGES, Sample
 from mlbench.contract.comparisons import Comparison
 from mlbench.contract.distribution import own_version
-from mlbench.contract.errors import NoAnswerError
+from mlbench.contract.errors import NoResponseError
 from mlbench.contract.records import LogMatch, Point, Run, Target
 from mlbench.contract.results import Result
 from mlbench.local.network import probe
@@ -227,7 +227,7 @@ def test_a_download_that_breaks_off_is_an_error() -> None:
     with (
         serving(cut) as master,
         ApiClient(url=master.url) as client,
-        pytest.raises(NoAnswerError, match="does not respond"),
+        pytest.raises(NoResponseError, match="does not respond"),
     ):
         client.download(1, io.BytesIO())
     assert len(master.asked) == 1, "what was written cannot be taken back"

@@ -10,7 +10,7 @@ import pytest
 
 from mlbench import ApiClient, MLBenchError
 from mlbench.client.transport import pause_before_retry
-from mlbench.contract.errors import ApiError, NoAnswerError
+from mlbench.contract.errors import ApiError, NoResponseError
 from tests.conftest import free_port, wait_for
 from tests.support.scripted import Reply, Scripted, serving
 
@@ -66,7 +66,7 @@ def test_a_body_may_change_after_the_call() -> None:
 
 @pytest.mark.parametrize("trouble", [_CUT, _FULL])
 def test_an_order_and_a_deletion_are_sent_once(trouble: Reply) -> None:
-    error = NoAnswerError if trouble.status is None else ApiError
+    error = NoResponseError if trouble.status is None else ApiError
     with serving(trouble) as master, ApiClient(url=master.url) as client:
         for asked in (client.create_run("a", 2), client.delete_run(1)):
             with pytest.raises(error):
@@ -101,7 +101,7 @@ def test_a_silent_master_is_given_up() -> None:
     with (
         serving(Reply(seconds=60)) as master,
         ApiClient(url=master.url, timeout_seconds=0.2) as client,
-        pytest.raises(NoAnswerError, match="timed out"),
+        pytest.raises(NoResponseError, match="timed out"),
     ):
         client.get_runs().result()
     assert len(master.asked) == 1
@@ -172,7 +172,7 @@ def test_a_master_that_is_away_is_named_without_its_token() -> None:
     place = f"127.0.0.1:{free_port()}"
     with (
         ApiClient(url=f"user:SECRET@{place}") as client,
-        pytest.raises(NoAnswerError, match=f"the master at http://{place} does not") as error,
+        pytest.raises(NoResponseError, match=f"the master at http://{place} does not") as error,
     ):
         client.get_runs().result()
     assert "`mlbench up` starts it" in str(error.value)
