@@ -1,7 +1,7 @@
 """Measure, and print a line for each figure: ``make bench``, or a part by its name.
 
 ``python -m benchmarks.run post_rate read_rate`` runs two parts. Sixteen run only if named:
-``cluster_start``, which needs a cluster, ``autopsies``, ``autopsies_cost``, ``equal_runs``,
+``cluster_start``, which needs a cluster, ``diagnoses``, ``diagnoses_cost``, ``equal_runs``,
 ``failures``, ``faults``, ``idle`` and ``resumed``, which take a quarter or half an hour each,
 ``listing``, which needs PostgreSQL, ``pages`` and ``dragging``, which need Chromium, ``loggers``
 and ``rivals``, which install what others use instead, ``thousand``, which takes a quarter of an
@@ -22,12 +22,12 @@ _USUAL = (
     *("language_rate", "bandwidth_rate", "linear_rate", "deleting"),
 )
 _IF_NAMED = (
-    *("autopsies", "autopsies_cost", "cluster_start", "dragging", "equal_runs", "failures"),
+    *("diagnoses", "diagnoses_cost", "cluster_start", "dragging", "equal_runs", "failures"),
     *("faults", "idle", "listing", "loggers", "pages", "resumed", "rivals", "thousand", "year"),
 )
 # The function of a part; of the others it is ``measure`` in the module of their name.
 _FUNCTIONS = {
-    "autopsies_cost": "autopsies.cost.measure",
+    "diagnoses_cost": "diagnoses.cost.measure",
     "cluster_start": "starting.cluster_start",
     "deleting": "silence.deleting",
     "delivery_rate": "api.delivery_rate",

@@ -6,7 +6,7 @@ from grafana_foundation_sdk.models.common import DataSourceRef
 from grafana_foundation_sdk.models.dashboard import AnnotationQuery
 
 from grafana.queries import DATASOURCE, Query, by, called
-from mlbench.contract.names import RUN_AUTOPSY
+from mlbench.contract.names import RUN_DIAGNOSIS
 from mlbench.contract.palette import BLUE, GREEN, GREY, RED
 
 # Grafana's default is once a minute, which misses the events of shorter runs. Versions up to 11
@@ -45,14 +45,14 @@ def run_events(runs: str) -> list[AnnotationQuery]:
         all_marks.text_format = "run {{run_id}} {{event}}"
         return [_BUILT_IN, all_marks]
     # Hang diagnoses, with their verdict.
-    asked = by("run_id, verdict", f"{RUN_AUTOPSY}{{{runs}}}")
-    autopsy = _moments("Hang diagnosis", asked, RED)
-    autopsy.text_format = "{{verdict}}"
+    asked = by("run_id, verdict", f"{RUN_DIAGNOSIS}{{{runs}}}")
+    diagnosis = _moments("Hang diagnosis", asked, RED)
+    diagnosis.text_format = "{{verdict}}"
     events = (
         _moments(title, by("run_id", f"mlbench_run_{event}_timestamp_seconds{{{runs}}}"), colour)
         for event, (title, _, colour) in _EVENTS.items()
     )
-    return [_BUILT_IN, *events, autopsy]
+    return [_BUILT_IN, *events, diagnosis]
 
 
 def firing(title: str, alert: str, runs: str) -> AnnotationQuery:

@@ -24,7 +24,7 @@ from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.recording.limits import SeriesLimit, Spool
 from mlbench_master.resources.alerts import AlertsResource
 from mlbench_master.resources.archives import ArchivesResource
-from mlbench_master.resources.autopsies import AutopsyResource, EvidenceResource
+from mlbench_master.resources.diagnosis import DiagnosisResource, EvidenceResource
 from mlbench_master.resources.faults import FaultReportsResource, FaultsResource
 from mlbench_master.resources.files import FilesResource
 from mlbench_master.resources.health import HealthResource, OpenApiResource, OwnMetricsResource
@@ -38,7 +38,7 @@ from mlbench_master.resources.runs import RunsResource
 from mlbench_master.resources.sets import SetsResource
 from mlbench_master.resources.tokens import TokensResource
 from mlbench_master.resources.workers import JoinResource, PollResource, StreamResource
-from mlbench_master.runs.autopsies import verdicts_of
+from mlbench_master.runs.diagnoses import verdicts_of
 from mlbench_master.settings import Settings
 from mlbench_master.telemetry import DatabaseCollector, RequestMiddleware
 from mlbench_master.web import assets
@@ -105,7 +105,7 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
         Route("/api/runs/{run_id:int}/files", files),
         Route("/api/runs/{run_id:int}/files/{file:path}", files, "one"),
         Route("/api/runs/{run_id:int}/events", runs, "events"),
-        Route("/api/runs/{run_id:int}/autopsy", AutopsyResource()),
+        Route("/api/runs/{run_id:int}/diagnosis", DiagnosisResource()),
         Route("/api/runs/{run_id:int}/profiles", ProfilesResource(reader.archives)),
         Route("/api/runs/{run_id:int}/faults", FaultsResource(settings.limits)),
         Route("/api/runs/{run_id:int}/metrics", metrics, "run"),
@@ -129,7 +129,7 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
         # Called by agents and recorders.
         Route("/api/join", JoinResource(settings.limits, settings.agent_secret)),
         Route("/api/workers/{pod}/poll", PollResource()),
-        Route("/api/workers/{pod}/autopsies/{autopsy_id:int}", EvidenceResource()),
+        Route("/api/workers/{pod}/diagnoses/{diagnosis_id:int}", EvidenceResource()),
         Route("/api/workers/{pod}/profiles/{profile_id:int}", GivenProfileResource()),
         Route("/api/workers/{pod}/runs/{run_id:int}/faults/{fault_id:int}", FaultReportsResource()),
         Route("/api/runs/{run_id:int}/ranks/{rank:int}/{stream}", stream),

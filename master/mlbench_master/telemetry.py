@@ -88,7 +88,7 @@ class DatabaseCollector(Collector):
             self._known = ended, list(_runs(_find([row[0] for row in ended])))
         verdicts = self._verdicts([row[0] for row in rows])
         yield _gauge(
-            names.RUN_AUTOPSY,
+            names.RUN_DIAGNOSIS,
             "When the run's last hang diagnosis was requested.",
             ("run_id", "verdict"),
             [((str(run), verdict[:200]), asked_at) for run, verdict, asked_at in verdicts],

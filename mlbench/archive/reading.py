@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from mlbench.archive.format import (
-    AUTOPSIES,
+    DIAGNOSES,
     DIGESTS,
     FORMAT,
     GROUP_ROWS,
@@ -103,7 +103,7 @@ class Archive:
 
     def texts(self) -> list[str]:
         """Return the names of the other members, such as ``logs/1/0.stdout``."""
-        return [name for name in self.members if name not in {RUN, ROWS, AUTOPSIES}]
+        return [name for name in self.members if name not in {RUN, ROWS, DIAGNOSES}]
 
     def text(self, name: str) -> bytes:
         """Return the bytes of a member that ``texts`` lists."""

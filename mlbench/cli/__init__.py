@@ -48,8 +48,8 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
     "benchmarks": ("show.benchmarks", "List the benchmarks, or the options of one."),
     "data": ("data.data", "Download the dataset of sotu-lstm and sotu-gpt."),
     "logs": ("show.logs", "Print the stdout or stderr of a rank."),
-    "autopsy": ("autopsy.autopsy", "Diagnose why a run hangs, and which rank is at fault."),
-    "stacks": ("autopsy.stacks", "Show the Python stacks of all ranks of a run, as one tree."),
+    "diagnose": ("diagnose.diagnose", "Diagnose why a run hangs, and which rank is at fault."),
+    "stacks": ("diagnose.stacks", "Show the Python stacks of all ranks of a run, as one tree."),
     "profile": (
         "profile.profile",
         "Profile a rank with PyTorch's profiler or py-spy.",

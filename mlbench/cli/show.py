@@ -187,9 +187,9 @@ def show_run(
     else:
         metrics = last_numbers(read_last_values(client, run))
         show_result(run, result, connection, metrics, brief=brief)
-        from mlbench.cli.autopsy import latest_autopsy  # noqa: PLC0415 - as mlbench.results
+        from mlbench.cli.diagnose import latest_diagnosis  # noqa: PLC0415 - as mlbench.results
 
-        if (diagnosis := latest_autopsy(client, run)) and diagnosis.done:
+        if (diagnosis := latest_diagnosis(client, run)) and diagnosis.done:
             out.print(f"Hang diagnosis  {diagnosis.verdict.sentence}", soft_wrap=True)
     if problem:
         err.print(f"mlbench: result not available: {problem}", style="red", soft_wrap=True)

@@ -24,7 +24,7 @@ from mlbench.contract.records import (
 from mlbench.contract.runspec import RunOptions
 
 if TYPE_CHECKING:
-    from mlbench.contract.autopsy import Autopsy
+    from mlbench.contract.diagnosis import Diagnosis
     from mlbench.contract.profiles import RankProfile
 
 
@@ -235,27 +235,27 @@ class RunsApi(ApiBase):
         """Get the alerts that fired about a run, in order of time."""
         return self._get(api_path("runs", run_id, "alerts"), records_decoder(RunAlert))
 
-    def get_autopsy(
+    def get_diagnosis(
         self, run_id: int | str, *, evidence: bool = True
-    ) -> "Future[Response[Autopsy]]":
+    ) -> "Future[Response[Diagnosis]]":
         """Get the latest hang diagnosis of a run."""
-        from mlbench.contract.autopsy import Autopsy  # noqa: PLC0415 - its classes take a while to make
+        from mlbench.contract.diagnosis import Diagnosis  # noqa: PLC0415 - its classes take a while to make
 
         params = {} if evidence else {"evidence": "false"}
-        return self._get(api_path("runs", run_id, "autopsy"), record_decoder(Autopsy), params)
+        return self._get(api_path("runs", run_id, "diagnosis"), record_decoder(Diagnosis), params)
 
-    def ask_autopsy(
+    def ask_diagnosis(
         self, run_id: int | str, *, native: int | None = None
-    ) -> "Future[Response[Autopsy]]":
-        """Request a diagnosis of a running run; ``get_autopsy`` returns it within 20 s.
+    ) -> "Future[Response[Diagnosis]]":
+        """Request a diagnosis of a running run; ``get_diagnosis`` returns it within 20 s.
 
         The rank ``native`` also reports its C frames, and is paused for that.
         """
-        from mlbench.contract.autopsy import Autopsy  # noqa: PLC0415 - its classes take a while to make
+        from mlbench.contract.diagnosis import Diagnosis  # noqa: PLC0415 - its classes take a while to make
 
         params = {} if native is None else {"native": native}
-        path = api_path("runs", run_id, "autopsy")
-        return self._http.request("POST", path, record_decoder(Autopsy), params=params)
+        path = api_path("runs", run_id, "diagnosis")
+        return self._http.request("POST", path, record_decoder(Diagnosis), params=params)
 
     def get_profiles(self, run_id: int | str) -> "Future[Response[list[RankProfile]]]":
         """Get the last five profiles of a run; their files are among the files of the run."""

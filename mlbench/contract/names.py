@@ -23,7 +23,7 @@ ENV_DEADLINE: Final = "MLBENCH_DEADLINE"  # Unix seconds by this machine's clock
 ENV_MULTIPROC_DIR: Final = "PROMETHEUS_MULTIPROC_DIR"
 ENV_JOB: Final = "MLBENCH_JOB"  # key of an external job
 ENV_LAUNCHER: Final = "MLBENCH_LAUNCHER"  # launcher of an external job
-ENV_AUTOPSY: Final = "MLBENCH_AUTOPSY"  # a folder, for hang diagnoses of a rank's processes
+ENV_DIAGNOSIS: Final = "MLBENCH_DIAGNOSIS"  # a folder, for hang diagnoses of a rank's processes
 ENV_AGENT: Final = "MLBENCH_AGENT"  # receiver for MLBench's original library: user:token@host:port
 
 # --- Set by the local stack for its services. ---
@@ -249,7 +249,9 @@ RUN_INFO: Final = "mlbench_run_info"  # {run_id, name, benchmark, backend, worke
 RUN_SET_INFO: Final = "mlbench_run_set_info"  # {run_id, set, swept}
 RUN_STATE: Final = "mlbench_run_state"  # {run_id, state}
 RUN_FAILURE: Final = "mlbench_run_failure_info"  # {run_id, reason}
-RUN_AUTOPSY: Final = "mlbench_run_autopsy_timestamp_seconds"  # {run_id, verdict}: of the last one
+RUN_DIAGNOSIS: Final = (
+    "mlbench_run_diagnosis_timestamp_seconds"  # {run_id, verdict}: of the last one
+)
 RUN_CREATED: Final = "mlbench_run_created_timestamp_seconds"
 RUN_STARTED: Final = "mlbench_run_started_timestamp_seconds"
 RUN_FINISHED: Final = "mlbench_run_finished_timestamp_seconds"

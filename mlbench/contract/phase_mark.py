@@ -18,7 +18,7 @@ Mark = mmap.mmap | bytearray
 
 def open_mark(environ: Mapping[str, str]) -> Mark:
     """Return the mark of this process; without an agent, a buffer that nobody reads."""
-    folder = environ.get(names.ENV_AUTOPSY)
+    folder = environ.get(names.ENV_DIAGNOSIS)
     if folder is None:
         return bytearray(1)
     try:

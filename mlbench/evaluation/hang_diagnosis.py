@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import takewhile
 from pathlib import PurePosixPath
 
-from mlbench.contract.autopsy import (
+from mlbench.contract.diagnosis import (
     Collective,
     Evidence,
     Frame,

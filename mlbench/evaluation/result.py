@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 from mlbench.archive import Archive, SeriesName
 from mlbench.contract import names
-from mlbench.contract.autopsy import Autopsy
+from mlbench.contract.diagnosis import Diagnosis
 from mlbench.contract.names import ACTIVE_STATES, PHASES, OutcomeKind, Phase
 from mlbench.contract.records import Machine, Outcome, Target
 from mlbench.contract.reported_settings import reaches
@@ -242,9 +242,9 @@ def not_finite_loss(run: RunRow, target: Target | None, series: Columns) -> NotF
     return min(losses, key=lambda loss: loss.since, default=None)
 
 
-def hang_of(run: RunRow, series: Columns, autopsies: Sequence[Autopsy]) -> Hang | None:
+def hang_of(run: RunRow, series: Columns, diagnoses: Sequence[Diagnosis]) -> Hang | None:
     """Return the hang that the run is in, or was in when it was ended; None without one."""
-    attempts = (autopsy for autopsy in reversed(autopsies) if autopsy.attempt == run.attempt)
+    attempts = (diagnosis for diagnosis in reversed(diagnoses) if diagnosis.attempt == run.attempt)
     last = next(attempts, None)
     # Diagnoses of failed ranks explain a crash, not a hang.
     if last is None or last.reason not in ("asked", "stalled", "deadline", "stopped"):
@@ -370,7 +370,7 @@ class RunContext:
     ended_at: float
     """End of the run in Unix seconds; the present for an active run."""
     criteria: Criteria = OWN_CRITERIA
-    autopsies: Sequence[Autopsy] = ()
+    diagnoses: Sequence[Diagnosis] = ()
     """Hang diagnoses of all attempts, the latest last."""
 
     @property
@@ -458,7 +458,7 @@ def evaluate(context: RunContext, recorded: Columns) -> Result:
     series = line.kept(recorded)
     run, started_at = context.run, context.run.started_at
     loss = not_finite_loss(run, context.target, series)
-    hang = hang_of(run, series, context.autopsies)
+    hang = hang_of(run, series, context.diagnoses)
     accuracy = context.accuracy(series, until=loss.since if loss else math.inf)
     reached, time_to_accuracy = accuracy.reached() if accuracy else None, None
     if accuracy and reached and not line.unclear:

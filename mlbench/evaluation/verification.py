@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from mlbench.archive import (
-    AUTOPSIES,
+    DIAGNOSES,
     ROWS,
     RUN,
     Archive,
@@ -27,8 +27,8 @@ from mlbench.archive import (
     opened,
 )
 from mlbench.contract import names
-from mlbench.contract.autopsy import Autopsy
 from mlbench.contract.comparisons import Comparison
+from mlbench.contract.diagnosis import Diagnosis
 from mlbench.contract.records import Manifest, RunSet
 from mlbench.contract.results import Result
 from mlbench.contract.series import EXACT_INTEGERS, number_or_text, spell
@@ -63,9 +63,9 @@ def context_of(archive: Archive, criteria: Criteria = OWN_CRITERIA) -> RunContex
     rows = archive.document(ROWS)
     run = RunRow.from_fields(rows["run"][0])
     ranks = [RankRow.from_fields(row) for row in rows["rank"]]
-    documents = archive.document(AUTOPSIES) if AUTOPSIES in archive.members else ()
-    autopsies = [Autopsy.from_fields(fields) for fields in documents]
-    return RunContext(run, ranks, float(rows["run"][0]["finished_at"]), criteria, autopsies)
+    documents = archive.document(DIAGNOSES) if DIAGNOSES in archive.members else ()
+    diagnoses = [Diagnosis.from_fields(fields) for fields in documents]
+    return RunContext(run, ranks, float(rows["run"][0]["finished_at"]), criteria, diagnoses)
 
 
 @errors_of_archives()

@@ -54,10 +54,10 @@ MAY_BE_EMPTY: Final[dict[str, tuple[str, ...]]] = {
         "mlbench-run / Target / C",
     ),
     # Somebody, or the master, has asked why the run, or one of them, does not go on.
-    'mlbench_run_autopsy_timestamp_seconds{run_id="$run_id"}': (
+    'mlbench_run_diagnosis_timestamp_seconds{run_id="$run_id"}': (
         "mlbench-run / annotation Hang diagnosis",
     ),
-    'mlbench_run_autopsy_timestamp_seconds{run_id=~"$run_id"}': (
+    'mlbench_run_diagnosis_timestamp_seconds{run_id=~"$run_id"}': (
         "mlbench-compare / annotation Hang diagnosis",
     ),
     # A rank of the ended run holds up the others. Its result comes after the view's end.

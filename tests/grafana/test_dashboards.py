@@ -176,7 +176,7 @@ def test_start_target_and_end_are_marked_also_of_short_runs(board: Dashboard) ->
     marked = {one for each in board.annotations for one in _SERIES.findall(each["expr"])}
     events = {names.RUN_STARTED, names.RUN_TARGET_REACHED, names.RUN_FINISHED}
     # Where a run is chosen, also why it did not go on.
-    assert marked - {names.RUN_AUTOPSY} == events
+    assert marked - {names.RUN_DIAGNOSIS} == events
     # Grafana looks for them once a minute unless told otherwise: a run may take 15 s. Up to
     # Grafana 11 the annotation says it, from 12 on its query.
     for one in board.annotations:

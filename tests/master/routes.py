@@ -31,7 +31,7 @@ USER_ROUTES = _routes(
         "/api/runs/{run_id:int}/files/{file:path}": "GET",
         "/api/runs/{run_id:int}/events": "GET",
         "/api/runs/{run_id:int}/alerts": "GET",
-        "/api/runs/{run_id:int}/autopsy": "GET POST",
+        "/api/runs/{run_id:int}/diagnosis": "GET POST",
         "/api/runs/{run_id:int}/faults": "POST",
         "/api/runs/{run_id:int}/manifest": "GET",
         "/api/runs/{run_id:int}/profiles": "GET POST",
@@ -56,7 +56,7 @@ USER_ROUTES = _routes(
 AGENT_ROUTES = _routes(
     {
         "/api/workers/{pod}/poll": "POST",
-        "/api/workers/{pod}/autopsies/{autopsy_id:int}": "PUT",
+        "/api/workers/{pod}/diagnoses/{diagnosis_id:int}": "PUT",
         "/api/workers/{pod}/profiles/{profile_id:int}": "PUT",
         "/api/workers/{pod}/runs/{run_id:int}/faults/{fault_id:int}": "PUT",
         "/api/runs/{run_id:int}/ranks/{rank:int}/{stream}": "PUT",
@@ -79,7 +79,7 @@ WEB_ROUTES = [
 """For browsers; no part of the API."""
 
 _USUAL = {
-    **dict.fromkeys(("owner", "run_id", "autopsy_id", "profile_id", "fault_id"), "1"),
+    **dict.fromkeys(("owner", "run_id", "diagnosis_id", "profile_id", "fault_id"), "1"),
     **{"rank": "0", "pod": "w-0", "stream": "metrics", "file": "plots/loss.csv"},
     **{"name": "scaling", "set_name": "scaling", "version": "0", "path": "style.css"},
     **{"alert": "MLBenchRunStalled", "token_id": "ab12"},

@@ -23,7 +23,7 @@ def test_tab_shows_the_public_names_and_nothing_else() -> None:
         ("mlbench.client", "kubernetes"),
         ("mlbench.cli.show", "mlbench.benchmarks.options"),
         ("mlbench.cli.show", "mlbench.contract.results"),
-        ("mlbench.cli.show", "mlbench.contract.autopsy"),
+        ("mlbench.cli.show", "mlbench.contract.diagnosis"),
     ],
 )
 def test_unused_packages_are_not_imported(module: str, unused: str) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from mlbench.contract.autopsy import Collective, Evidence, Frame, Process, Thread
+from mlbench.contract.diagnosis import Collective, Evidence, Frame, Process, Thread
 
 _USER, _TORCH = "/home/me/{}", "/venv/lib/python3.11/site-packages/torch/{}"
 MAIN = Frame("<module>", _USER.format("train.py"), 50)

@@ -85,7 +85,7 @@ def still(
     reached = {"target": target, "target_train_seconds": 12.5}
     run = made.make_ended_run(name="reached", benchmark="digits", num_workers=4, **reached)
     Run.update(target_reached_at=run.finished_at).where(Run.id == run.id).execute()
-    made.make_autopsy(run)
+    made.make_diagnosis(run)
     with closing(RemoteWriter(shared_prometheus.url)) as writer:
         long = "validation" + "/loss_of_the_1st_set" * 7  # 150 characters
         made.record_losses(run, long, Delivery(writer))

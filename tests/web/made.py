@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from peewee import fn
 
-from mlbench.contract.autopsy import Frame
+from mlbench.contract.diagnosis import Frame
 from mlbench.contract.output import OutputFile
 from mlbench.contract.profiles import Operator, ProfileResult
 from mlbench_master.database.models import (
-    Autopsy,
+    Diagnosis,
     Pod,
     Profile,
     Rank,
@@ -68,13 +68,13 @@ def make_runs(count: int) -> None:
         make_ended_run(name=f"number-{number}", state=states[number % 3])
 
 
-def make_autopsy(run: Run) -> None:
+def make_diagnosis(run: Run) -> None:
     """Store why a run does not go on: rank 1 is late, at a function with a hostile name."""
-    asked = Autopsy.create(run=run, attempt=2, reason="stalled", asked_at=run.created_at + 300)
+    asked = Diagnosis.create(run=run, attempt=2, reason="stalled", asked_at=run.created_at + 300)
     hostile = Frame("<img src=x onerror=alert(1)>", "/home/me/data.py", 41)
     late = evidence_of(1, over(21), at=(hostile, STEP, MAIN))
     for one in (evidence_of(0, entered(22)), late):
-        RankEvidence.create(autopsy=asked, rank=one.rank, evidence=one.to_fields())
+        RankEvidence.create(diagnosis=asked, rank=one.rank, evidence=one.to_fields())
 
 
 def make_profile(run: Run) -> None:
@@ -127,7 +127,7 @@ def make_talker(lines: int) -> Run:
                 where = streams.StreamKey(run_owner(run.id), attempt, rank, name)
                 streams.append(where, 0, text.encode())
             streams.close(run.id, attempt, rank, {})
-    make_autopsy(run)
+    make_diagnosis(run)
     make_profile(run)
     return run
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
-from mlbench.archive import AUTOPSIES, ROWS, RUN, More, Piece, SeriesName, file_member
+from mlbench.archive import DIAGNOSES, ROWS, RUN, More, Piece, SeriesName, file_member
 from mlbench.contract.results import Result
 from mlbench.contract.series import SeriesKey, number_or_text, spell
 from mlbench_master.database.models import (
@@ -23,7 +23,7 @@ from mlbench_master.reading import files
 from mlbench_master.reading.points import Points, Reader
 from mlbench_master.reading.selection import NamedSeries
 from mlbench_master.reading.stored import Stored
-from mlbench_master.runs import autopsies, events, manifest, presenters, profiles, sets
+from mlbench_master.runs import diagnoses, events, manifest, presenters, profiles, sets
 
 # Columns that tell of the archive itself, or may change without the run.
 _NOT_SEALED = {
@@ -57,8 +57,8 @@ def documents(run: Run, result: Result) -> dict[str, Any]:
         "series": Series.select().where(Series.owner == owner).order_by(Series.metric, Series.rank),
     }
     rows = {name: list(query.dicts()) for name, query in tables.items()}
-    asked = [autopsies.describe(autopsy).to_fields() for autopsy in autopsies.asked_of(run.id)]
-    described = {AUTOPSIES: asked} if asked else {}
+    asked = [diagnoses.describe(diagnosis).to_fields() for diagnosis in diagnoses.asked_of(run.id)]
+    described = {DIAGNOSES: asked} if asked else {}
     return {RUN: content, ROWS: {"run": [row], **rows}, **described}
 
 

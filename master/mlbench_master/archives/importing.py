@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 from peewee import BooleanField, DatabaseError, DoubleField, Field, IntegerField
 
-from mlbench.archive import AUTOPSIES, ROWS, RUN, Archive, ArchiveError, file_name
+from mlbench.archive import DIAGNOSES, ROWS, RUN, Archive, ArchiveError, file_name
 from mlbench.contract.limits import MAX_RESOURCE_NAME_LENGTH
 from mlbench.contract.names import ACTIVE_STATES
 from mlbench.contract.records import Manifest
@@ -28,7 +28,7 @@ from mlbench_master.reading.files import listed_in
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.results.query import result_of
-from mlbench_master.runs import autopsies, events, lifecycle, manifest, presenters, profiles
+from mlbench_master.runs import diagnoses, events, lifecycle, manifest, presenters, profiles
 from mlbench_master.runs.requests import NAME, check_display_name
 
 _MOST_BYTES = 64 << 20
@@ -124,8 +124,8 @@ def _store(archive: Archive) -> tuple[Run, bool]:
         run.save(force_insert=True)
         for rank in rows["rank"]:
             Rank.create(run=run, **_columns(Rank, rank))
-        if AUTOPSIES in archive.members:
-            autopsies.restore(run, archive.document(AUTOPSIES))
+        if DIAGNOSES in archive.members:
+            diagnoses.restore(run, archive.document(DIAGNOSES))
         # All that is told of a run can be told of this one, or it is not stored.
         listed_in(record)
         profiles.listed_in(record)

@@ -4,7 +4,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Literal
 
-from mlbench.contract.autopsy import Reason
+from mlbench.contract.diagnosis import Reason
 from mlbench.contract.runspec import WorkerSpec
 
 

@@ -31,7 +31,7 @@ from mlbench_master.errors import RefusedError
 from mlbench_master.pools.base import Pool, wake
 from mlbench_master.reading import logs
 from mlbench_master.recording import streams
-from mlbench_master.runs import autopsies, clock, lifecycle
+from mlbench_master.runs import clock, diagnoses, lifecycle
 from mlbench_master.runs.events import describe_exit
 
 log = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ class Executor:
                 self._assign(action)
             case Ask(run_id, reason):
                 with suppress(RefusedError):  # the last of its ranks has just ended
-                    autopsies.ask(run_id, reason)
+                    diagnoses.ask(run_id, reason)
             case StopRanks(run_id, reason):
                 log.info("run %d: stopping all ranks %s", run_id, reason)
                 attempt = Run.select(Run.attempt).where(Run.id == run_id)

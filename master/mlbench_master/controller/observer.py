@@ -23,7 +23,7 @@ from mlbench_master.pools.base import RUNNING, PodStatus, is_same_pod
 from mlbench_master.reading.counting import SampleCounts
 from mlbench_master.recording.limits import has_room
 from mlbench_master.recording.streams import METRICS
-from mlbench_master.runs import autopsies
+from mlbench_master.runs import diagnoses
 from mlbench_master.runs.lifecycle import deadline_at, find_external, find_next
 from mlbench_master.runs.reachability import Reachability, read_reachability
 
@@ -252,7 +252,7 @@ def _view_run(
         METRICS,
     )
     ends = run.stop_requested or any(rank.exit_code for rank in ranks)
-    diagnoses = [a for a in autopsies.asked_of(run.id) if a.attempt == run.attempt] if ends else []
+    diagnoses = [a for a in diagnoses.asked_of(run.id) if a.attempt == run.attempt] if ends else []
     return RunView(
         id=run.id,
         attempt=run.attempt,
@@ -277,7 +277,7 @@ def _view_run(
         delivered=undelivered.fetchone() is None,
         delivery=SampleCounts(**run.delivery) if run.delivery else None,
         asked=time.time() - diagnoses[-1].asked_at if diagnoses else math.inf,
-        answered=bool(diagnoses) and autopsies.is_done(diagnoses[-1]),
+        answered=bool(diagnoses) and diagnoses.is_done(diagnoses[-1]),
     )
 
 

@@ -9,12 +9,12 @@ import time
 
 from mlbench_master import times
 from mlbench_master.controller.decisions import DEADLINE_GRACE, DEADLINE_GRACE_SECONDS
-from mlbench_master.database.models import Autopsy, Rank, Run
+from mlbench_master.database.models import Diagnosis, Rank, Run
 from mlbench_master.errors import RefusedError
 from mlbench_master.notify import Waiter
 from mlbench_master.pools.base import Pool, wake
 from mlbench_master.reading.promql import PrometheusClient, PrometheusError
-from mlbench_master.runs import autopsies, lifecycle
+from mlbench_master.runs import diagnoses, lifecycle
 
 log = logging.getLogger(__name__)
 
@@ -49,24 +49,24 @@ def ask_of_stalled(prometheus: PrometheusClient, now: float) -> None:
         if labels["alertname"] == "MLBenchRunStalled":
             since[labels["run_id"]] = min(at, since.get(labels["run_id"], at))
     for run in active:
-        diagnoses = [old for old in autopsies.asked_of(run.id) if old.attempt == run.attempt]
+        diagnoses = [old for old in diagnoses.asked_of(run.id) if old.attempt == run.attempt]
         last = max((old.asked_at for old in diagnoses if old.reason == "stalled"), default=0.0)
         try:
             if last < since.get(str(run.id), last):
-                autopsies.ask(run.id, "stalled")
+                diagnoses.ask(run.id, "stalled")
             elif not any(old.reason == "deadline" for old in diagnoses):
                 deadline = lifecycle.deadline_at(run)
                 grace = max(DEADLINE_GRACE_SECONDS, DEADLINE_GRACE * (run.deadline_seconds or 0.0))
                 # A run is stopped after the whole grace period.
                 if deadline is not None and now > deadline + grace / 2:
-                    autopsies.ask(run.id, "deadline")
+                    diagnoses.ask(run.id, "deadline")
         except RefusedError:
             pass  # The run has just ended.
 
 
 def _wake_asked(pool: Pool, since: float) -> float:
     """Wake the agents of runs that were asked since then; return when the last one was."""
-    for diagnosis in Autopsy.rows("asked_at > ? ORDER BY asked_at", since):
+    for diagnosis in Diagnosis.rows("asked_at > ? ORDER BY asked_at", since):
         ranks = Rank.select(Rank.worker).where(
             Rank.run == diagnosis.run_id, Rank.attempt == diagnosis.attempt
         )

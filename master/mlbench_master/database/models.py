@@ -314,7 +314,7 @@ class Rank(_Table):
         indexes = ((("run", "attempt", "rank"), True), (("run", "worker"), False))
 
 
-class Autopsy(_Table):
+class Diagnosis(_Table):
     """A hang diagnosis of a run."""
 
     id = LastingIdField()
@@ -326,17 +326,20 @@ class Autopsy(_Table):
     native_rank = IntegerField(null=True)
     """Rank whose native (C) stack is requested; null for Python stacks of all ranks."""
 
+    class Meta:
+        table_name = "autopsy"
+
 
 class RankEvidence(_Table):
     """Response of a rank to a hang diagnosis."""
 
-    autopsy = ForeignKeyField(Autopsy, on_delete="CASCADE")
+    diagnosis = ForeignKeyField(Diagnosis, column_name="autopsy_id", on_delete="CASCADE")
     rank = IntegerField()
     evidence = JSONField()
-    """Fields of an ``mlbench.contract.autopsy.Evidence``."""
+    """Fields of an ``mlbench.contract.diagnosis.Evidence``."""
 
     class Meta:
-        primary_key = CompositeKey("autopsy", "rank")
+        primary_key = CompositeKey("diagnosis", "rank")
 
 
 class Profile(_Table):
@@ -570,7 +573,7 @@ TABLES = (
         Run,
         RunSet,
         Rank,
-        Autopsy,
+        Diagnosis,
         RankEvidence,
         Profile,
         Worker,

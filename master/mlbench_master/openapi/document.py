@@ -45,7 +45,12 @@ _PATH_PARAMETERS = {
         ("file", {"type": "string"}, "Path of the file in the output folder.", "plots/loss.csv"),
         ("owner", {"type": "string"}, "Id of a run, or name of a pod with `metric_type=pod`.", "1"),
         ("pod", {"type": "string"}, "Name of the worker pod.", "local-mlbench-worker-0"),
-        ("autopsy_id", {"type": "integer"}, "Id of the autopsy, from the response to a poll.", 1),
+        (
+            "diagnosis_id",
+            {"type": "integer"},
+            "Id of the diagnosis, from the response to a poll.",
+            1,
+        ),
         ("profile_id", {"type": "integer"}, "Id of the profile, from the response to a poll.", 1),
         ("fault_id", {"type": "integer"}, "Id of the fault, from the response to a poll.", 1),
         ("name", {"type": "string"}, "Name of the benchmark set.", "scaling"),

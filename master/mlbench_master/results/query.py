@@ -21,7 +21,7 @@ from mlbench_master.database.models import Rank, Run
 from mlbench_master.reading.promql import PrometheusClient, select
 from mlbench_master.reading.selection import BEFORE_ALL_US, NamedSeries, Selection
 from mlbench_master.reading.series import SeriesReader
-from mlbench_master.runs import autopsies, clock, lifecycle, sets
+from mlbench_master.runs import clock, diagnoses, lifecycle, sets
 
 
 def result_of(reader: SeriesReader, run: Run, criteria: Criteria = OWN_CRITERIA) -> Result:
@@ -74,9 +74,9 @@ def _evaluate(reader: SeriesReader, run: Run, criteria: Criteria) -> tuple[Resul
 def _context(prometheus: PrometheusClient, run: Run, criteria: Criteria) -> RunContext:
     row = replace(run.row, energy_joules=energy_of(prometheus, run))
     diagnoses = [
-        autopsies.describe(autopsy)
-        for autopsy in autopsies.asked_of(run.id)
-        if autopsies.is_done(autopsy)
+        diagnoses.describe(diagnosis)
+        for diagnosis in diagnoses.asked_of(run.id)
+        if diagnoses.is_done(diagnosis)
     ]
     # Ranks of earlier attempts lack the large columns, because a thousand restarted ranks are many.
     small = Rank.select_without(Rank.machine, Rank.assignment)

@@ -10,14 +10,14 @@ from mlbench.contract.records import EventKind, RunEvent
 from mlbench.evaluation.inputs import InjectedFault
 from mlbench.report import figures
 from mlbench_master.database.models import Rank, Run
-from mlbench_master.runs import autopsies
+from mlbench_master.runs import diagnoses
 from mlbench_master.runs.faults import LATE_SECONDS
 from mlbench_master.runs.presenters import STOPPED_BY, added_to, note_of, reason_of
 from mlbench_master.times import seconds_to_text
 
 _ORDER = {kind: place for place, kind in enumerate(get_args(EventKind))}
 _WHY_ASKED = {
-    "asked": "Why it does not go on was asked",
+    "asked": "Hang diagnosis was asked",
     "stalled": "It makes no progress",
     "deadline": "It is past its deadline",
     "failed": "A rank has failed while others ran",
@@ -38,11 +38,11 @@ def events_of(run: Run) -> list[RunEvent]:
         events += _starts(ranks)
         events += _ends_of_ranks(run, ranks)
     events += _target(run, attempts)
-    for autopsy in autopsies.asked_of(run.id):
-        is_done = autopsies.is_done(autopsy)
-        outcome = autopsies.sentence_of(autopsy) if is_done else "it is being asked"
-        text = f"{_WHY_ASKED[autopsy.reason]}: {outcome}"
-        events.append(_event(autopsy.asked_at, "autopsy", autopsy.attempt, None, text))
+    for diagnosis in diagnoses.asked_of(run.id):
+        is_done = diagnoses.is_done(diagnosis)
+        outcome = diagnoses.sentence_of(diagnosis) if is_done else "it is being asked"
+        text = f"{_WHY_ASKED[diagnosis.reason]}: {outcome}"
+        events.append(_event(diagnosis.asked_at, "diagnosis", diagnosis.attempt, None, text))
     now = time.time() if run.finished_at is None else run.finished_at
     for fault in map(InjectedFault.from_fields, run.injected):
         if fault.due_at is not None and fault.due_at <= now:

@@ -34,7 +34,7 @@ from mlbench_master.http.fields import NO_NUL, refuse_truth_value
 from mlbench_master.notify import notify
 from mlbench_master.pools.base import is_same_pod
 from mlbench_master.recording import late, streams
-from mlbench_master.runs import autopsies, clock, faults, profiles
+from mlbench_master.runs import clock, diagnoses, faults, profiles
 from mlbench_master.runs.lifecycle import deadline_at, has_active
 
 _MAX_POLLS_PER_SECOND = 150
@@ -170,10 +170,10 @@ class Reply(BaseModel):
     busy: bool = False
     """Whether a run is active. Idle agents then do no work that could disturb the run."""
     assignment: dict[str, Any] | None = None
-    autopsy: int | None = None
-    """Id of the autopsy that requests evidence of the rank; null for none."""
+    diagnosis: int | None = None
+    """Id of the diagnosis that requests evidence of the rank; null for none."""
     native_rank: int | None = None
-    """Rank whose C frames the autopsy requests; null for none."""
+    """Rank whose C frames the diagnosis requests; null for none."""
     profile: profiles.PendingProfile | None = None
     """Requested profile of the rank; null for none."""
     faults: list[DueFault] = []
@@ -207,7 +207,7 @@ def poll(pod: str, report: Report, waited_seconds: float = 0.0) -> Reply:
         return Reply(do=outcome.do, next_poll_seconds=1.0, time=time.time())
     [pods] = run_sql("SELECT COUNT(*) FROM pod").fetchone()
     rank = report.run_id, report.attempt, report.rank
-    autopsy, native_rank = autopsies.wanted_of(*rank)
+    diagnosis, native_rank = diagnoses.wanted_of(*rank)
     due, is_to_begin = faults.due_for(report.run_id, report.rank)
     # The controller wakes agents that have nothing to report, so these can poll rarely.
     rests = outcome.do == "wait" and report.state != "exited" and not is_to_begin
@@ -221,7 +221,7 @@ def poll(pod: str, report: Report, waited_seconds: float = 0.0) -> Reply:
         time=time.time(),
         busy=outcome.is_steady or has_active(),
         assignment=outcome.assignment,
-        autopsy=autopsy,
+        diagnosis=diagnosis,
         native_rank=native_rank,
         profile=profiles.wanted_of(*rank),
         faults=[DueFault(**fault) for fault in due],

@@ -11,7 +11,7 @@ EventKind = Literal[
     "restarted",
     "started",
     "target",
-    "autopsy",
+    "diagnosis",
     "fault",
     "exited",
     "lost",
@@ -37,7 +37,7 @@ class RunEvent(Record):
     - ``started``: all ranks run
     - ``restarted``: a later attempt began, or torchrun restarted a worker's processes
     - ``target``: the target was reached
-    - ``autopsy``: a hang diagnosis was requested
+    - ``diagnosis``: a hang diagnosis was requested
     - ``fault``: a fault was injected, could not be injected, or is due
     - ``exited``: a rank exited with an error
     - ``lost``: the master gave up a rank

@@ -17,7 +17,7 @@ from falcon.testing import Result
 from mlbench import archive
 from mlbench.archive import ROWS, RUN, opened
 from mlbench_master.archives import importing
-from mlbench_master.database.models import Autopsy, Rank, RankEvidence, Run
+from mlbench_master.database.models import Diagnosis, Rank, RankEvidence, Run
 from mlbench_master.errors import BadFieldError
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.reading.store import ArchiveStore
@@ -53,13 +53,13 @@ def told(master: Master, path: str, **params: Any) -> Any:
 
 def test_an_imported_run_answers_as_it_did_at_home(master: Master, tmp_path: Path) -> None:
     home = master.make_ended()
-    asked = Autopsy.create(run=home, attempt=1, reason="stalled", asked_at=home.created_at)
+    asked = Diagnosis.create(run=home, attempt=1, reason="stalled", asked_at=home.created_at)
     evidence = evidence_of(1, over(21), at=(LOAD,)).to_fields()
-    RankEvidence.create(autopsy=asked, rank=1, evidence=evidence)
+    RankEvidence.create(diagnosis=asked, rank=1, evidence=evidence)
     master.sealer.turn()
     paths = ("manifest", "events", "result")
     before = {path: told(master, f"/api/runs/{home.id}/{path}") for path in paths}
-    autopsy = told(master, f"/api/runs/{home.id}/autopsy")
+    diagnosis = told(master, f"/api/runs/{home.id}/diagnosis")
     series = reading.get_run(master.api, home).json
     files = reading.opened(reading.get_run(master.api, home, format="zip"))
     content = master.api.simulate_get(f"/api/runs/{home.id}/archive").content
@@ -79,8 +79,8 @@ def test_an_imported_run_answers_as_it_did_at_home(master: Master, tmp_path: Pat
             assert now.pop("run_id") == run_id
             before[path].pop("run_id")
         assert now == before[path]
-    its = told(master, f"/api/runs/{run_id}/autopsy")
-    assert (its["verdict"], its["evidence"]) == (autopsy["verdict"], [evidence])
+    its = told(master, f"/api/runs/{run_id}/diagnosis")
+    assert (its["verdict"], its["evidence"]) == (diagnosis["verdict"], [evidence])
     run = Run.get_by_id(run_id)
     assert reading.get_run(master.api, run).json == series
     assert reading.opened(reading.get_run(master.api, run, format="zip")) == files

@@ -17,7 +17,7 @@ from mlbench_master.controller.executor import Executor, command
 from mlbench_master.controller.observer import Observer, store_pods
 from mlbench_master.controller.sample_verification import SampleVerifier
 from mlbench_master.database.connection import store
-from mlbench_master.database.models import Autopsy, Hearing, Rank, Run
+from mlbench_master.database.models import Diagnosis, Hearing, Rank, Run
 from mlbench_master.pools.base import Placement, PodStatus
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording import streams
@@ -185,7 +185,7 @@ def test_ranks_are_asked_unless_they_have_just_ended(executor: Executor, run: Ru
         executor.perform(Ask(run.id, "failed"))
     Rank.update(exit_code=1).execute()
     executor.perform(Ask(run.id, "stopped"))
-    assert [one.reason for one in Autopsy.select()] == ["failed"]
+    assert [one.reason for one in Diagnosis.select()] == ["failed"]
 
 
 @pytest.mark.both_databases

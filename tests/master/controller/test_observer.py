@@ -12,7 +12,7 @@ from mlbench.contract.runspec import WorkerSpec
 from mlbench_master.controller.observed_state import RankView, RunView, WarmPool, WorkerView
 from mlbench_master.controller.observer import Observer, Stopwatch, store_pods
 from mlbench_master.database.connection import store
-from mlbench_master.database.models import Autopsy, Hearing, Pod, Rank, Run, Stream
+from mlbench_master.database.models import Diagnosis, Hearing, Pod, Rank, Run, Stream
 from mlbench_master.pools.base import PodStatus
 from mlbench_master.recording import streams
 from mlbench_master.recording.samples import Sample
@@ -323,7 +323,7 @@ def test_a_run_is_quiet_while_nothing_comes(observer: Observer, run: Run, clock:
 
 def test_what_ranks_told_is_looked_up_when_the_run_is_to_stop(observer: Observer, run: Run) -> None:
     make_ranks(run)
-    Autopsy.create(run=run, attempt=1, reason="asked", asked_at=time.time() - 3)
+    Diagnosis.create(run=run, attempt=1, reason="asked", asked_at=time.time() - 3)
     assert see_run(observer).asked == math.inf
     Run.update(stop_requested=True).execute()
     view = see_run(observer)
@@ -332,5 +332,5 @@ def test_what_ranks_told_is_looked_up_when_the_run_is_to_stop(observer: Observer
     Rank.update(exit_code=0).execute()
     assert see_run(observer).answered
     # The end of one that failed is evidence too.
-    Autopsy.update(reason="failed").execute()
+    Diagnosis.update(reason="failed").execute()
     assert not see_run(observer).answered

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from mlbench_master.controller.stalls import ask_of_stalled
-from mlbench_master.database.models import Autopsy, Run
-from mlbench_master.runs import autopsies
+from mlbench_master.database.models import Diagnosis, Run
+from mlbench_master.runs import diagnoses
 from mlbench_master.times import seconds_to_text
 from tests.support.rows import make_ranks
 
@@ -32,16 +32,18 @@ class Alerts:
 def ask(alerts: Any, later: float = 0.0) -> list[str]:
     """Ask, and return why runs were asked by now; all ranks have had their time to answer."""
     ask_of_stalled(alerts, time.time() + later)
-    late = Autopsy.asked_at > time.time() - autopsies.ANSWER_SECONDS
-    Autopsy.update(asked_at=Autopsy.asked_at - 2 * autopsies.ANSWER_SECONDS).where(late).execute()
-    return [one.reason for one in Autopsy.select().order_by(Autopsy.id)]
+    late = Diagnosis.asked_at > time.time() - diagnoses.ANSWER_SECONDS
+    Diagnosis.update(asked_at=Diagnosis.asked_at - 2 * diagnoses.ANSWER_SECONDS).where(
+        late
+    ).execute()
+    return [one.reason for one in Diagnosis.select().order_by(Diagnosis.id)]
 
 
 def test_a_run_is_asked_once_for_each_stall(run: Run) -> None:
     make_ranks(run)
     assert ask(Alerts(run)) == []
     assert ask(Alerts(run, 0, name="MLBenchLossNotFinite")) == []
-    began = 10 * autopsies.ANSWER_SECONDS
+    began = 10 * diagnoses.ANSWER_SECONDS
     assert ask(Alerts(run, began)) == ["stalled"]
     # Other ranks stall a little later.
     assert ask(Alerts(run, began, 0)) == ["stalled"]

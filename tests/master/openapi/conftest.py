@@ -11,7 +11,7 @@ import pytest
 from peewee import Database
 
 from mlbench.evaluation.inputs import InjectedFault
-from mlbench_master.database.models import Autopsy, JoinToken, Pod, Profile, Run
+from mlbench_master.database.models import Diagnosis, JoinToken, Pod, Profile, Run
 from mlbench_master.recording import streams
 from mlbench_master.runs import sets
 from mlbench_master.runs.requests import SetRequest
@@ -39,7 +39,7 @@ def example_run(database: Database) -> Run:
     hand = asdict(InjectedFault(rank=0, fault="kill", due_at=time.time()))
     run = make_run(id=1, set_name="scaling", slot=1, injected=[hand])
     make_ranks(run, _PODS)
-    Autopsy.create(run=run, attempt=1, reason="stalled", asked_at=time.time())
+    Diagnosis.create(run=run, attempt=1, reason="stalled", asked_at=time.time())
     Profile.create(run=run, attempt=1, rank=0, seconds=5, asked_at=time.time())
     streams.append(key(run, 1, "stdout"), 0, b"text\n")
     ship_files(run, {"plots/loss.csv": b"step,loss\n1,0.31\n"})

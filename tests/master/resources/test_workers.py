@@ -137,7 +137,7 @@ def test_a_poll_is_heard(api: TestClient, assigned: Run) -> None:
         "busy": True,
         "time": 0.0,
         "assignment": {"run_id": assigned.id, "attempt": 1, "rank": 1},
-        "autopsy": None,
+        "diagnosis": None,
         "native_rank": None,
         "profile": None,
         "faults": [],

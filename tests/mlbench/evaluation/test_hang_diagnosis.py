@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mlbench.contract.autopsy import Collective, Evidence, Thread
+from mlbench.contract.diagnosis import Collective, Evidence, Thread
 from mlbench.evaluation.hang_diagnosis import judge, merge_stacks, split
 from tests.support.evidence import (
     BACKWARD,

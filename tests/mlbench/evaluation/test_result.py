@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mlbench.contract.autopsy import Autopsy, Evidence, Verdict
+from mlbench.contract.diagnosis import Diagnosis, Evidence, Verdict
 from mlbench.contract.records import Interference, Outcome, Target
 from mlbench.contract.results import Result, TimeToAccuracy
 from mlbench.evaluation.comparison import compare
@@ -394,16 +394,16 @@ _HOW = "rank 1 is at `load` (x.py:14); rank 0 waits for it"
 
 
 def outcome(
-    autopsy: Autopsy | None = None, /, run: RunRow = _DIGITS_RUN, **series: Any
+    diagnosis: Diagnosis | None = None, /, run: RunRow = _DIGITS_RUN, **series: Any
 ) -> Outcome | None:
-    asked = (autopsy,) if autopsy else ()
-    context = RunContext(run, (), START + 60, autopsies=asked)
+    asked = (diagnosis,) if diagnosis else ()
+    context = RunContext(run, (), START + 60, diagnoses=asked)
     return evaluate(context, columns(**series)).outcome
 
 
 def diagnosis(
     kind: str = "not_in_collective", reason: Any = "stopped", certainty: str = "likely"
-) -> Autopsy:
+) -> Diagnosis:
     """Return what was found 40 s after the start, 30 s after the last step."""
     evidence = Evidence.from_fields(
         {
@@ -415,7 +415,7 @@ def diagnosis(
         }
     )
     verdict = Verdict(kind, (1,), "", "", _HOW, certainty)
-    return Autopsy(1, 1, reason, "2023-11-14T22:14:00Z", True, verdict, (), (evidence,))
+    return Diagnosis(1, 1, reason, "2023-11-14T22:14:00Z", True, verdict, (), (evidence,))
 
 
 def test_a_target_that_was_reached() -> None:
@@ -468,7 +468,7 @@ def test_a_run_that_was_stopped_while_it_hung() -> None:
 
 
 @pytest.mark.parametrize(
-    ("autopsy", "run", "last_step"),
+    ("diagnosis", "run", "last_step"),
     [
         (diagnosis(), _DIGITS_RUN, 10),  # finished by itself
         (diagnosis(), replace(_DIGITS_RUN, state="STOPPED"), 50),  # did steps later
@@ -478,8 +478,8 @@ def test_a_run_that_was_stopped_while_it_hung() -> None:
         (diagnosis(), replace(_DIGITS_RUN, state="STOPPED", attempt=2), 10),
     ],
 )
-def test_no_hang(autopsy: Autopsy, run: RunRow, last_step: int) -> None:
-    assert known(outcome(autopsy, run=run, step_0={last_step: 60})).kind != "hung"
+def test_no_hang(diagnosis: Diagnosis, run: RunRow, last_step: int) -> None:
+    assert known(outcome(diagnosis, run=run, step_0={last_step: 60})).kind != "hung"
 
 
 def test_the_goodput_ends_where_a_run_diverges_or_hangs() -> None:
@@ -490,7 +490,7 @@ def test_the_goodput_ends_where_a_run_diverges_or_hangs() -> None:
     nan = RunContext(replace(_DIGITS_RUN, not_finite=_LOSS), [row], START + 60)
     assert known(evaluate(nan, series).goodput).seconds["diverged"] == pytest.approx(45)
     stopped = replace(_DIGITS_RUN, state="STOPPED")
-    hung = RunContext(stopped, [row], START + 60, autopsies=[diagnosis()])
+    hung = RunContext(stopped, [row], START + 60, diagnoses=[diagnosis()])
     assert known(evaluate(hung, series).goodput).seconds["hung"] == pytest.approx(50)
 
 

@@ -2,7 +2,7 @@ import { deepEqual, equal } from "node:assert/strict";
 import { test } from "node:test";
 
 import "./browser.js";
-import { whose } from "../../../master/mlbench_master/web/static/js/run/autopsy.js";
+import { whose } from "../../../master/mlbench_master/web/static/js/run/diagnosis.js";
 
 const frame = { function: "main", file: "train.py", line: 1 };
 

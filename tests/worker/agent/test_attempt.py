@@ -67,13 +67,13 @@ def test_how_it_ended_is_remembered_until_it_is_forgotten(attempt: Attempt) -> N
 def test_a_folder_can_be_copied_once_the_process_has_ended(
     attempt: Attempt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(attempt.autopsy)  # a socket's path has to be short
-    (attempt.autopsy / "17.json").write_text("{}")
+    monkeypatch.chdir(attempt.diagnosis)  # a socket's path has to be short
+    (attempt.diagnosis / "17.json").write_text("{}")
     with socket.socket(socket.AF_UNIX) as torch:
         torch.bind("17.sock")
     attempt._note_exit(Exit(3, 1234.5))
     shutil.copytree(attempt.folder, tmp_path / "backup")
-    assert [path.name for path in attempt.autopsy.iterdir()] == ["17.json"]
+    assert [path.name for path in attempt.diagnosis.iterdir()] == ["17.json"]
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_the_process_gets_what_torch_distributed_and_tasks_need(tmp_path: Path) 
         "TORCHELASTIC_ERROR_FILE": "./error.json",
         "PYTHONUNBUFFERED": "1",
         "PYTHONPATH": str(HOOK),
-        "MLBENCH_AUTOPSY": "./autopsy",
+        "MLBENCH_DIAGNOSIS": "./diagnosis",
         "MLBENCH_RUN_ID": "7",
         "MLBENCH_ATTEMPT": "2",
         "MLBENCH_RANK": "1",

@@ -11,14 +11,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from mlbench.contract.autopsy import Collective, Evidence, Frame, Thread
+from mlbench.contract.diagnosis import Collective, Evidence, Frame, Thread
 from mlbench.tracking.job_totals import JobTotals
 from mlbench_worker.agent.attempt import Attempt
-from mlbench_worker.agent.autopsy import gather as gathering
-from mlbench_worker.agent.autopsy.autopsies import Autopsies
-from mlbench_worker.agent.autopsy.collectives import find_collectives, read_trace
-from mlbench_worker.agent.autopsy.gather import gather
-from mlbench_worker.agent.autopsy.stacks import parse_stacks
+from mlbench_worker.agent.diagnosis import gather as gathering
+from mlbench_worker.agent.diagnosis.collectives import find_collectives, read_trace
+from mlbench_worker.agent.diagnosis.gather import gather
+from mlbench_worker.agent.diagnosis.rank_diagnoses import Diagnoses
+from mlbench_worker.agent.diagnosis.stacks import parse_stacks
 from mlbench_worker.agent.master_client import MasterClient
 from mlbench_worker.agent.master_client import PollResponse as Answer
 from tests.conftest import wait_for
@@ -165,30 +165,30 @@ Thread 0x00007f3 (most recent call first):
     ]
 
 
-def test_an_autopsy_is_done_once_and_sent_until_it_is_taken(begin: Begin) -> None:
+def test_an_diagnosis_is_done_once_and_sent_until_it_is_taken(begin: Begin) -> None:
     attempt = begin("sh", "-c", "echo; sleep 60; :")
     with serving(Reply(503), Reply(204)) as server:
         asked = server.asked
-        autopsies = Autopsies(
+        diagnoses = Diagnoses(
             lambda: MasterClient(server.url, "token"), lambda attempt: JobTotals(3)
         )
         for wanted in (None, 5, 5, None):
-            autopsies.follow(replace(_REPLY, autopsy=wanted), "pod", attempt, attempt.pid)
+            diagnoses.follow(replace(_REPLY, diagnosis=wanted), "pod", attempt, attempt.pid)
         wait_for(lambda: len(asked) == 2, what="it is sent again")
-        assert {request.path for request in asked} == {"/api/workers/pod/autopsies/5"}
+        assert {request.path for request in asked} == {"/api/workers/pod/diagnoses/5"}
         assert asked[0].body == asked[1].body
         evidence = json.loads(asked[1].body)
         assert (evidence["steps"], evidence["exit_code"]) == (3, None)
         assert [process["command"] for process in evidence["processes"]][1:] == ["sleep 60"]
-        autopsies.follow(replace(_REPLY, autopsy=6), "pod", attempt, attempt.pid)
+        diagnoses.follow(replace(_REPLY, diagnosis=6), "pod", attempt, attempt.pid)
         wait_for(lambda: len(asked) == 3, what="the next one is done")
 
 
 def test_real_ranks_that_hang_are_told_from_those_that_wait() -> None:
-    """All kinds of hangs are in ``benchmarks/autopsies``."""
+    """All kinds of hangs are in ``benchmarks/diagnoses``."""
     names = ("interpreter-2", "skipped-2", "left-2")
-    hangs = {"AUTOPSIES": " ".join(f"torch-spy-{one}-1" for one in names)}
-    command = [sys.executable, "-m", "benchmarks.run", "autopsies"]
+    hangs = {"DIAGNOSES": " ".join(f"torch-spy-{one}-1" for one in names)}
+    command = [sys.executable, "-m", "benchmarks.run", "diagnoses"]
     done = run_text(command, env={**os.environ, **hangs}, cwd=Path(__file__).parents[3])
     total = " 3 hangs: 3 right, 0 wrong, 0 cannot tell; line right 1 of 1;"
     assert total in done.stdout.splitlines()[-1], done.stdout + done.stderr

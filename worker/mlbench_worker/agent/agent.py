@@ -15,7 +15,7 @@ from mlbench.local.backoff import Backoff
 from mlbench.local.home import Home
 from mlbench.local.traffic import traffic_from_now
 from mlbench_worker.agent.attempt import OUTPUT, Attempt
-from mlbench_worker.agent.autopsy.autopsies import Autopsies
+from mlbench_worker.agent.diagnosis.rank_diagnoses import Diagnoses
 from mlbench_worker.agent.faults import Faults
 from mlbench_worker.agent.files import remove
 from mlbench_worker.agent.forkserver import ForkServers
@@ -61,7 +61,7 @@ class Agent:
         self._attempt: Attempt | None = None
         self._shipper: Shipper | None = None
         self._fork_servers = ForkServers(self._environ)
-        self._autopsies = Autopsies(connect, read_progress)
+        self._diagnoses = Diagnoses(connect, read_progress)
         self._faults = Faults(pod, connect, lambda: self._attempt, lambda: self._link.clock.offset)
         self._is_busy = True  # until the master says that no run is active
 
@@ -150,7 +150,7 @@ class Agent:
                 self._stop(self._attempt)
         if self._attempt is not None:
             attempt = self._attempt
-            self._autopsies.follow(reply, self._pod, attempt, attempt.pid)
+            self._diagnoses.follow(reply, self._pod, attempt, attempt.pid)
             self._faults.follow(reply.faults, attempt.assignment)
 
     def _start(self, assignment: Assignment) -> None:

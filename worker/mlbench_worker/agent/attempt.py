@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _ASSIGNMENT = "assignment.json"
-_COUNTERS, _AUTOPSY = "counters", "autopsy"
+_COUNTERS, _DIAGNOSIS = "counters", "diagnosis"
 OUTPUT = "output"
 """Folder next to those of the attempts, so that a file in it outlives its attempt."""
 _ROOM = "room"
@@ -67,7 +67,7 @@ class Attempt:
         self.folder = folder
         self.counters = folder / _COUNTERS
         """The folder of prometheus-client's files of the process."""
-        self.autopsy = folder / _AUTOPSY
+        self.diagnosis = folder / _DIAGNOSIS
         """Folder with a pipe for the stacks of the rank's Pythons, and with PyTorch's sockets."""
         self.error_file = folder / "error.json"
         """File for the error of torchrun, or of a process whose main function is a ``record``."""
@@ -117,10 +117,10 @@ class Attempt:
         else:
             raise FileNotFoundError(f"{parent} does not stay")
         try:
-            for name in (_COUNTERS, _AUTOPSY):
+            for name in (_COUNTERS, _DIAGNOSIS):
                 (folder / name).mkdir(mode=0o700)
             with suppress(OSError):  # a file system without pipes
-                os.mkfifo(folder / _AUTOPSY / "stacks", 0o600)
+                os.mkfifo(folder / _DIAGNOSIS / "stacks", 0o600)
             write_json(folder / _ASSIGNMENT, asdict(assignment))
             (folder / _ROOM).write_bytes(os.urandom(8 << 10))  # random: not compressible
             attempt = cls(folder, assignment, create_stream)
@@ -427,7 +427,7 @@ class Attempt:
         self.streams["files"] = StreamFile(packed, open_regular(packed))
         # Pipes and sockets would break a backup of the home folder.
         with suppress(OSError):
-            for path in self.autopsy.iterdir():
+            for path in self.diagnosis.iterdir():
                 if not (path.is_file() or path.is_symlink()):
                     path.unlink()
         self._metrics.size()  # checks once more that all recorded values are still there

@@ -63,5 +63,5 @@ def of_any_rank(attempt: "Attempt") -> dict[str, str]:
         names.ENV_WORLD_SIZE: str(a.world_size),
         names.ENV_METRICS_FILE: str(attempt.file("metrics")),
         names.ENV_OUTPUT: str(attempt.output),
-        names.ENV_AUTOPSY: str(attempt.autopsy),
+        names.ENV_DIAGNOSIS: str(attempt.diagnosis),
     }

@@ -69,10 +69,10 @@ class PollResponse:
     assignment: Mapping[str, Any] | None
     busy: bool = False
     """Whether a run is active, on this agent or another one."""
-    autopsy: int | None = None
-    """Id of the autopsy that requests evidence of the rank; None if none does."""
+    diagnosis: int | None = None
+    """Id of the diagnosis that requests evidence of the rank; None if none does."""
     native_rank: int | None = None
-    """The rank for which the autopsy also requests C frames; None for no rank."""
+    """The rank for which the diagnosis also requests C frames; None for no rank."""
     profile: tuple[int, int] | None = None
     """Id of the requested profile of the rank, and its seconds; None if none is requested."""
     faults: Sequence[Mapping[str, Any]] = ()
@@ -129,7 +129,7 @@ class MasterClient:
                 float(answer["next_poll_seconds"]),
                 answer["assignment"],
                 busy=bool(answer.get("busy")),
-                autopsy=answer.get("autopsy"),
+                diagnosis=answer.get("diagnosis"),
                 native_rank=answer.get("native_rank"),
                 profile=(profile["id"], profile["seconds"]) if profile else None,
                 faults=answer.get("faults", ()),

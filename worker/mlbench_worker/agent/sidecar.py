@@ -32,7 +32,7 @@ from mlbench.tracking.job import Job
 from mlbench.tracking.job_totals import JobTotals
 from mlbench_worker.agent import environment
 from mlbench_worker.agent.attempt import Attempt
-from mlbench_worker.agent.autopsy.autopsies import Autopsies
+from mlbench_worker.agent.diagnosis.rank_diagnoses import Diagnoses
 from mlbench_worker.agent.external_rank import LOOK_SECONDS, ExternalRank, say, totals_of
 from mlbench_worker.agent.external_usage import read_usage
 from mlbench_worker.agent.files import read_json, remove, write_json
@@ -225,7 +225,7 @@ class Recording:
         self._order = order
         self._url = url
         self._rank = rank
-        self._autopsies = Autopsies(self._connect, _last_step)
+        self._diagnoses = Diagnoses(self._connect, _last_step)
         self._wake = threading.Event()
         self._token = token
         self._link = self._connect()
@@ -331,7 +331,7 @@ class Recording:
         reply = self._link.poll(joined.pod, report)
         self._has_told_end = has_ended
         pid = self._rank.pid if self._rank else None
-        self._autopsies.follow(reply, joined.pod, self._attempt, pid)
+        self._diagnoses.follow(reply, joined.pod, self._attempt, pid)
         if reply.do == "stop" and self._rank and not has_ended:
             self._rank.stop()
             return GRACE_SECONDS

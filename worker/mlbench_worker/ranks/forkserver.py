@@ -70,7 +70,7 @@ def _become(order: Mapping[str, Any], files: Sequence[int]) -> str:
     os.environ.clear()
     os.environ.update(order["environ"])
     _write_environment_to_proc()
-    if names.ENV_AUTOPSY in os.environ:
+    if names.ENV_DIAGNOSIS in os.environ:
         # Run the agent's ``sitecustomize``, like a new interpreter.
         sys.path.insert(0, os.environ["PYTHONPATH"].split(os.pathsep)[0])
         sys.modules.pop("sitecustomize", None)

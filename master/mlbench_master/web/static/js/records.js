@@ -9,7 +9,7 @@
  * @typedef {Schemas["Pod"]} Pod
  * @typedef {Schemas["Point"]} Point
  * @typedef {Schemas["RunEvent"]} RunEvent
- * @typedef {Schemas["Autopsy"]} Autopsy
+ * @typedef {Schemas["Diagnosis"]} Diagnosis
  * @typedef {Schemas["StackLine"]} StackLine
  * @typedef {Schemas["Alert"]} Alert
  * @typedef {Schemas["RunAlert"]} RunAlert

@@ -30,7 +30,7 @@ _FOLDERS = {
     "--root-output": "/output",
 }
 
-_AUTOPSY = os.environ.get("MLBENCH_AUTOPSY", "")
+_DIAGNOSIS = os.environ.get("MLBENCH_DIAGNOSIS", "")
 # A real-time signal, because other code uses SIGUSR2. The agent sends it only to processes that
 # have its pipe open.
 _SHOW_STACKS = 57
@@ -130,7 +130,7 @@ def _show_stacks() -> None:
     import faulthandler  # noqa: PLC0415 - it is built in
 
     # A pipe, because a disk may be full. It is open for reading, too, so that opening never blocks.
-    pipe = os.open(os.path.join(_AUTOPSY, "stacks"), os.O_RDWR | os.O_NONBLOCK)
+    pipe = os.open(os.path.join(_DIAGNOSIS, "stacks"), os.O_RDWR | os.O_NONBLOCK)
     faulthandler.register(_SHOW_STACKS, file=pipe)
 
 
@@ -158,7 +158,7 @@ def _serve_collectives() -> None:
 
     _try(_add_profiler)
     # The path of a socket has at most 108 bytes: /proc shortens that of the folder.
-    folder = os.open(_AUTOPSY, os.O_RDONLY)
+    folder = os.open(_DIAGNOSIS, os.O_RDONLY)
     stderr, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(null, 2)  # the server prints a message at its start
@@ -185,7 +185,7 @@ def _leave_collectives() -> None:
     """Write the trace of the flight recorder to a file."""
     from torch._C import _distributed_c10d as c10d  # noqa: PLC0415
 
-    with open(os.path.join(_AUTOPSY, "%d.json" % os.getpid()), "wb") as file:  # noqa: PTH123, UP031
+    with open(os.path.join(_DIAGNOSIS, "%d.json" % os.getpid()), "wb") as file:  # noqa: PTH123, UP031
         file.write(c10d._dump_fr_trace_json())  # type: ignore[attr-defined]
 
 
@@ -266,7 +266,7 @@ if _AGENT:
     sys.meta_path.insert(0, _Finder())
     for _name in _ADAPTED.keys() & sys.modules.keys():  # loaded before a fork
         _ADAPTED[_name](lambda module: None)(sys.modules[_name])
-if _AUTOPSY:
+if _DIAGNOSIS:
     _try(_show_stacks)
 
 # Remove this folder from the path, and import the user's own sitecustomize, if there is one.

@@ -1,4 +1,4 @@
-"""Autopsies and profiles that the master requests of a rank: each is done once, in a thread."""
+"""Diagnoses and profiles that the master requests of a rank: each is done once, in a thread."""
 
 import json
 import logging
@@ -15,7 +15,7 @@ from mlbench_worker.agent.master_client import MasterClient, PollResponse, send_
 log = logging.getLogger(__name__)
 
 
-class Autopsies:
+class Diagnoses:
     """Examines a rank when the master requests it, and sends the results."""
 
     def __init__(
@@ -34,12 +34,12 @@ class Autopsies:
 
         def look() -> bytes:
             # Imported on request: most agents never need it.
-            from mlbench_worker.agent.autopsy.gather import gather  # noqa: PLC0415
+            from mlbench_worker.agent.diagnosis.gather import gather  # noqa: PLC0415
 
             return _line(gather(attempt, root, self._progress(attempt), reply.native_rank))
 
-        if reply.autopsy is not None:
-            self._begin(pod, "autopsies", reply.autopsy, look)
+        if reply.diagnosis is not None:
+            self._begin(pod, "diagnoses", reply.diagnosis, look)
         if reply.profile is not None:
             number, seconds = reply.profile
             self._begin(pod, "profiles", number, lambda: _profile(attempt, root, seconds))
@@ -61,7 +61,7 @@ class Autopsies:
 
 
 def _profile(attempt: Attempt, root: int | None, seconds: int) -> bytes:
-    from mlbench_worker.agent.autopsy.profiler import profile  # noqa: PLC0415
+    from mlbench_worker.agent.diagnosis.profiler import profile  # noqa: PLC0415
 
     recorded, content = profile(attempt, root, seconds)
     return _line(recorded) + b"\n" + content

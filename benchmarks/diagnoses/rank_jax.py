@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax.experimental import multihost_utils
 
-from benchmarks.autopsies.hangs import train
+from benchmarks.diagnoses.hangs import train
 
 if __name__ == "__main__":
     jax.config.update("jax_cpu_collectives_implementation", "gloo")

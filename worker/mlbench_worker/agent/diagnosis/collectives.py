@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from mlbench.contract.autopsy import Collective
+from mlbench.contract.diagnosis import Collective
 from mlbench_worker.agent.files import read_regular
 
 _MOST_BYTES = 16 << 20

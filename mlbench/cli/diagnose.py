@@ -1,4 +1,4 @@
-"""``mlbench autopsy`` and ``mlbench stacks``: diagnosis of a hung run."""
+"""``mlbench diagnose`` and ``mlbench stacks``: diagnosis of a hung run."""
 
 import time
 from typing import Annotated
@@ -16,7 +16,7 @@ from mlbench.cli.common import (
     tell,
 )
 from mlbench.client import ApiClient
-from mlbench.contract.autopsy import Autopsy, Evidence
+from mlbench.contract.diagnosis import Diagnosis, Evidence
 from mlbench.contract.humanize import spans
 from mlbench.contract.records import Run
 
@@ -26,7 +26,7 @@ AgainOption = Annotated[
 ]
 
 
-def autopsy(wanted: RunArgument, again: AgainOption = False, json: JsonOption = False) -> None:
+def diagnose(wanted: RunArgument, again: AgainOption = False, json: JsonOption = False) -> None:
     """Diagnose why a run hangs, and which rank is at fault.
 
     The ranks are asked for evidence, unless a diagnosis exists. The run is not interrupted.
@@ -64,7 +64,9 @@ def stacks(
         return
     if not lines:
         source = "any rank" if rank is None else f"rank {rank}"
-        raise UsageError(f"no stack from {source}. `mlbench autopsy {wanted}` shows what is known.")
+        raise UsageError(
+            f"no stack from {source}. `mlbench diagnose {wanted}` shows what is known."
+        )
     for line in lines:
         frame = line.frame
         text = f"{'  ' * line.depth}{frame.function} ({frame.file}:{frame.line})"
@@ -77,7 +79,7 @@ def stacks(
 
 def _show_native(client: ApiClient, run: Run, rank: int, *, json: bool) -> None:
     """Ask a rank for its C frames, and print them, the innermost first."""
-    client.ask_autopsy(run.id, native=rank).result()
+    client.ask_diagnosis(run.id, native=rank).result()
     evidence = next((answer for answer in _wait(client, run).evidence if answer.rank == rank), None)
     threads = evidence.native if evidence else ()
     if json:
@@ -93,24 +95,24 @@ def _show_native(client: ApiClient, run: Run, rank: int, *, json: bool) -> None:
             out.print(f"  {frame.function} ({frame.file}{line})", soft_wrap=True)
 
 
-def latest_autopsy(client: ApiClient, run: Run) -> Autopsy | None:
+def latest_diagnosis(client: ApiClient, run: Run) -> Diagnosis | None:
     """Return the latest diagnosis of a run, without its evidence; None if there is none."""
-    return if_there(client.get_autopsy(run.id, evidence=False))
+    return if_there(client.get_diagnosis(run.id, evidence=False))
 
 
-def _find(client: ApiClient, run: Run, *, again: bool) -> Autopsy:
+def _find(client: ApiClient, run: Run, *, again: bool) -> Diagnosis:
     """Return the latest diagnosis of a run, after asking for one if there is none."""
-    latest = latest_autopsy(client, run)
+    latest = latest_diagnosis(client, run)
     if run.active and (again or latest is None or latest.attempt != run.attempt):
-        client.ask_autopsy(run.id).result()
+        client.ask_diagnosis(run.id).result()
     elif latest is None:
         reason = f": {run.reason}" if run.reason else ""
         raise UsageError(f"run {run.id} ({run.title}) ended without a diagnosis{reason}")
     return _wait(client, run)
 
 
-def _wait(client: ApiClient, run: Run) -> Autopsy:
-    while not (diagnosis := client.get_autopsy(run.id).result().value).done:
+def _wait(client: ApiClient, run: Run) -> Diagnosis:
+    while not (diagnosis := client.get_diagnosis(run.id).result().value).done:
         time.sleep(0.5)
     return diagnosis
 

@@ -22,8 +22,8 @@ from typing import BinaryIO
 from mlbench.contract.profiles import LONGEST_TEXT, MOST_BYTES, Operator, ProfileResult, Tool
 from mlbench.evaluation import operators
 from mlbench_worker.agent.attempt import Attempt
-from mlbench_worker.agent.autopsy.collectives import Connection
-from mlbench_worker.agent.autopsy.stacks import find_spy
+from mlbench_worker.agent.diagnosis.collectives import Connection
+from mlbench_worker.agent.diagnosis.stacks import find_spy
 from mlbench_worker.agent.external_usage import free_memory
 from mlbench_worker.agent.receivers.processes import descendants, is_python
 
@@ -44,7 +44,7 @@ def profile(attempt: Attempt, root: int | None, seconds: int) -> tuple[ProfileRe
     tool: Tool = ""
     content, table, problem = b"", tuple[Operator, ...](), ""
     try:
-        if socket := _find_pytorch(attempt.autopsy):
+        if socket := _find_pytorch(attempt.diagnosis):
             tool = "pytorch"
             free = free_memory(root)
             if free < seconds * _BYTES_PER_SECOND:

@@ -5,10 +5,10 @@ import { byId, h, setNotice, setText } from "../dom.js";
 import { spans } from "../format.js";
 import { isActive } from "../records.js";
 
-/** @import { Autopsy as Record, Run, RunEvent, StackLine } from "../records.js" */
+/** @import { Diagnosis as Record, Run, RunEvent, StackLine } from "../records.js" */
 
 /** The box above the sections of a run, and the button "Diagnose". */
-export class Autopsy {
+export class Diagnosis {
   #button = byId("ask");
   #shown = "";
   #isOn = false;
@@ -20,7 +20,7 @@ export class Autopsy {
    * @param {() => void} onAsk called when the ranks were asked
    */
   constructor(runId, onAsk) {
-    this.path = `/api/runs/${runId}/autopsy/`;
+    this.path = `/api/runs/${runId}/diagnosis/`;
     this.onAsk = onAsk;
     this.#button.addEventListener("click", () => this.#ask());
   }
@@ -33,26 +33,26 @@ export class Autopsy {
     this.#markVerdict();
   }
 
-  /** Show the latest autopsy, if the run's events have another one than is shown. */
+  /** Show the latest diagnosis, if the run's events have another one than is shown. */
   async setEvents(/** @type {RunEvent[]} */ events) {
-    const last = events.filter((event) => event.kind === "autopsy").at(-1);
+    const last = events.filter((event) => event.kind === "diagnosis").at(-1);
     if (!last || last.time + last.text === this.#shown) return;
     this.#fill(await get(this.path, { evidence: false }));
     this.#shown = last.time + last.text;
   }
 
   #fill(/** @type {Record} */ { done, verdict, stacks }) {
-    byId("autopsy").hidden = false;
+    byId("diagnosis").hidden = false;
     this.#isOn = done && verdict.kind === "progressing";
     this.#markVerdict();
     const sentence = done ? marked(verdict.sentence) : ["Diagnosing…"];
-    byId("autopsy-sentence").replaceChildren(...sentence);
-    byId("autopsy-stacks").hidden = !stacks.length;
-    byId("autopsy-tree").replaceChildren(...stacks.map(row));
+    byId("diagnosis-sentence").replaceChildren(...sentence);
+    byId("diagnosis-stacks").hidden = !stacks.length;
+    byId("diagnosis-tree").replaceChildren(...stacks.map(row));
   }
 
   #markVerdict() {
-    byId("autopsy").classList.toggle("going", this.#isActive ? this.#isOn : !this.#hasHung);
+    byId("diagnosis").classList.toggle("going", this.#isActive ? this.#isOn : !this.#hasHung);
   }
 
   async #ask() {

@@ -1,4 +1,4 @@
-"""``mlbench autopsy`` and ``mlbench stacks``: asked of ranks that hang."""
+"""``mlbench diagnose`` and ``mlbench stacks``: asked of ranks that hang."""
 
 import shlex
 import sys
@@ -20,11 +20,11 @@ def test_a_run_is_asked_why_it_does_not_go_on(mlbench: Mlbench, client: ApiClien
     try:
         while client.get_run(ordered.id).result().value.started_at is None:
             pass
-        text = mlbench("autopsy", "hangs").out
+        text = mlbench("diagnose", "hangs").out
         assert text.startswith("cannot tell: ranks 0 and 1 ")
         assert text.splitlines()[0] in mlbench("status", "hangs").out
         [asked] = [
-            e for e in client.get_run_events(ordered.id).result().value if e.kind == "autopsy"
+            e for e in client.get_run_events(ordered.id).result().value if e.kind == "diagnosis"
         ]
         assert asked.text.endswith(text.splitlines()[0])
         assert "no stack from any rank" in mlbench("stacks", "hangs").err
@@ -34,7 +34,9 @@ def test_a_run_is_asked_why_it_does_not_go_on(mlbench: Mlbench, client: ApiClien
     finally:
         mlbench("stop", "hangs")
     # What is known is not asked again.
-    assert mlbench("autopsy", "hangs", "--json").json["verdict"]["sentence"] == text.splitlines()[0]
+    assert (
+        mlbench("diagnose", "hangs", "--json").json["verdict"]["sentence"] == text.splitlines()[0]
+    )
 
 
 _WITHOUT_TORCH = """
@@ -110,7 +112,7 @@ def test_the_phases_tell_who_is_late_without_a_framework(
     mlbench: Mlbench, client: ApiClient, tmp_path: Path
 ) -> None:
     with hanging(mlbench, client, tmp_path / "own.py", _WITHOUT_TORCH) as run:
-        verdict = mlbench("autopsy", run, "--json").json["verdict"]
+        verdict = mlbench("diagnose", run, "--json").json["verdict"]
     assert verdict["sentence"] == (
         "rank 1 is at `load_images` (own.py:6); rank 0 waits in the phase communication"
     )
@@ -122,6 +124,6 @@ def test_the_line_of_a_stuck_data_loaders_worker_is_told(
     mlbench: Mlbench, client: ApiClient, tmp_path: Path
 ) -> None:
     with hanging(mlbench, client, tmp_path / "loads.py", _STUCK_LOADER) as run:
-        verdict = mlbench("autopsy", run, "--json").json["verdict"]
+        verdict = mlbench("diagnose", run, "--json").json["verdict"]
     assert "(its data loader's worker is at `stuck_decode` (loads.py:16))" in verdict["sentence"]
     assert verdict["at_fault"] == [1]

@@ -1,9 +1,9 @@
-"""Whether an autopsy finds who is at fault: real ranks that hang, each in a known way.
+"""Whether a diagnosis finds who is at fault: real ranks that hang, each in a known way.
 
-``python -m benchmarks.run autopsies`` has 120 of PyTorch's hang, for half an hour.
-``AUTOPSIES="torch-signal torch-spy-sleep-2"`` has those whose names begin so: all stacks come by
+``python -m benchmarks.run diagnoses`` has 120 of PyTorch's hang, for half an hour.
+``DIAGNOSES="torch-signal torch-spy-sleep-2"`` has those whose names begin so: all stacks come by
 the signal in the first, as py-spy is forbidden. ``jax`` and ``tensorflow`` are those that tell no
-collective, ``shell`` and ``c`` are no Python. What is known goes into ``AUTOPSIES_FILE``, a line of
+collective, ``shell`` and ``c`` are no Python. What is known goes into ``DIAGNOSES_FILE``, a line of
 JSON each, and is not done again.
 """
 
@@ -27,14 +27,14 @@ from unittest.mock import patch
 
 import psutil
 
-from benchmarks.autopsies import rank
+from benchmarks.diagnoses import rank
 from mlbench.contract.assignment import Assignment
-from mlbench.contract.autopsy import Evidence, Verdict
+from mlbench.contract.diagnosis import Evidence, Verdict
 from mlbench.evaluation.hang_diagnosis import judge
 from mlbench.tracking.job_totals import JobTotals
 from mlbench_worker.agent.attempt import Attempt
-from mlbench_worker.agent.autopsy import gather as gathering
-from mlbench_worker.agent.autopsy.gather import gather
+from mlbench_worker.agent.diagnosis import gather as gathering
+from mlbench_worker.agent.diagnosis.gather import gather
 from mlbench_worker.agent.forkserver import ForkServer
 from mlbench_worker.agent.process import adopt_orphans
 from tests.conftest import free_port, wait_for
@@ -114,9 +114,9 @@ def cases() -> Iterator[Case]:
 def measure(folder: Path) -> Iterator[str]:
     """Yield a line for each hang that was not told right, for each kind, and for all."""
     adopt_orphans()
-    wanted = tuple(os.environ.get("AUTOPSIES", "torch-spy").split())
+    wanted = tuple(os.environ.get("DIAGNOSES", "torch-spy").split())
     chosen = [case for case in cases() if case.name.startswith(wanted)]
-    file = Path(os.environ.get("AUTOPSIES_FILE", folder / "autopsies.jsonl"))
+    file = Path(os.environ.get("DIAGNOSES_FILE", folder / "autopsies.jsonl"))
     measured = _read(file)
     for case in chosen:
         if case.name not in measured:
@@ -142,7 +142,7 @@ def _measure(case: Case, folder: Path) -> dict[str, Any]:
     with ExitStack() as leaving:
         if case.reader == "signal":
             leaving.enter_context(patch.object(gathering, "find_spy", lambda: None))
-        seconds, verdict = autopsy(case, folder)
+        seconds, verdict = diagnosis(case, folder)
     line = case.is_at(verdict.where) if case.has_line else None
     about = {"outcome": assess(case, verdict), "line": line, "sentence": verdict.sentence}
     return about | {"seconds": round(seconds, 3), "load": load}
@@ -167,8 +167,8 @@ def _row(name: str, told: Sequence[tuple[Case, Any]]) -> str:
     )
 
 
-def autopsy(case: Case, parent: Path) -> tuple[float, Verdict]:
-    """Have ranks hang; return the seconds that their autopsy took, and its verdict."""
+def diagnosis(case: Case, parent: Path) -> tuple[float, Verdict]:
+    """Have ranks hang; return the seconds that their diagnosis took, and its verdict."""
     folder = parent / case.name
     folder.mkdir()
     with ExitStack() as leaving:
@@ -233,7 +233,7 @@ def _command(case: Case, folder: Path) -> tuple[str, ...]:
         binary = folder / "rank"
         subprocess.run(["cc", "-o", binary, _HERE / "rank.c"], check=True)
         return str(binary), *words
-    python, module = sys.executable, "benchmarks.autopsies.rank"
+    python, module = sys.executable, "benchmarks.diagnoses.rank"
     if case.program != "torch":
         python = subprocess.check_output(["scripts/get-integrations.sh"], text=True).strip()
         module += f"_{case.program}"

@@ -1,16 +1,16 @@
-"""``/api/runs/{id}/autopsy``: diagnosis of hung runs, and where agents send the evidence."""
+"""``/api/runs/{id}/diagnosis``: diagnosis of hung runs, and where agents send the evidence."""
 
 from dataclasses import replace
 
 from falcon import Request, Response
 
-from mlbench.contract.autopsy import Autopsy, Evidence
+from mlbench.contract.diagnosis import Diagnosis, Evidence
 from mlbench.contract.limits import MAX_EVIDENCE_BYTES
 from mlbench_master.errors import NotFoundError
 from mlbench_master.http.access import Access, own_pod
 from mlbench_master.http.bodies import read_json
 from mlbench_master.openapi.operation import flag, operation, whole
-from mlbench_master.runs import autopsies, lifecycle
+from mlbench_master.runs import diagnoses, lifecycle
 
 _EVIDENCE = flag("evidence", "Include the evidence of each rank.", default=True)
 _NATIVE = whole(
@@ -18,44 +18,44 @@ _NATIVE = whole(
 )
 
 
-class AutopsyResource:
-    """The latest autopsy of a run."""
+class DiagnosisResource:
+    """The latest diagnosis of a run."""
 
     @operation(
-        "get_autopsy",
-        "The autopsy: verdict, merged stacks and evidence.",
-        Autopsy,
+        "get_diagnosis",
+        "The diagnosis: verdict, merged stacks and evidence.",
+        Diagnosis,
         parameters=(_EVIDENCE,),
     )
     def on_get(self, req: Request, resp: Response, run_id: int) -> None:
         """Return the latest diagnosis of why the run makes no progress."""
-        requested = autopsies.asked_of(lifecycle.find(run_id).id)
+        requested = diagnoses.asked_of(lifecycle.find(run_id).id)
         if not requested:
-            raise NotFoundError(f"run_id: run {run_id} has no autopsy. Request one with POST.")
-        autopsy = autopsies.describe(requested[-1])
-        resp.media = autopsy if _EVIDENCE.read(req) else replace(autopsy, evidence=())
+            raise NotFoundError(f"run_id: run {run_id} has no diagnosis. Request one with POST.")
+        diagnosis = diagnoses.describe(requested[-1])
+        resp.media = diagnosis if _EVIDENCE.read(req) else replace(diagnosis, evidence=())
 
     @operation(
         "ask_run",
-        "The new autopsy, or one that is still running. An autopsy takes at most 20 s.",
-        Autopsy,
+        "The new diagnosis, or one that is still running. A diagnosis takes at most 20 s.",
+        Diagnosis,
         parameters=(_NATIVE,),
         errors=(409,),
     )
     def on_post(self, req: Request, resp: Response, run_id: int) -> None:
         """Diagnose why a running run makes no progress. Its ranks are not affected."""
-        resp.media = autopsies.describe(autopsies.ask(run_id, "asked", _NATIVE.read(req)))
+        resp.media = diagnoses.describe(diagnoses.ask(run_id, "asked", _NATIVE.read(req)))
 
 
 class EvidenceResource:
-    """``/api/workers/{pod}/autopsies/{autopsy}``: the evidence of a rank."""
+    """``/api/workers/{pod}/diagnoses/{diagnosis}``: the evidence of a rank."""
 
     access: Access = "agent"
 
     @operation("give_evidence", "The evidence is stored.", status=204, body=Evidence, errors=(409,))
-    def on_put(self, req: Request, resp: Response, pod: str, autopsy_id: int) -> None:
+    def on_put(self, req: Request, resp: Response, pod: str, diagnosis_id: int) -> None:
         """Store the evidence of the pod's rank, at most 256 KiB; only the first one counts.
 
         403: the token belongs to another pod.
         """
-        autopsies.answer(own_pod(req, pod), autopsy_id, read_json(req, MAX_EVIDENCE_BYTES))
+        diagnoses.answer(own_pod(req, pod), diagnosis_id, read_json(req, MAX_EVIDENCE_BYTES))

@@ -26,7 +26,7 @@ def measure(folder: Path) -> Iterator[str]:
     os.mkfifo(folder / "stacks")
     hooked = {
         "PYTHONPATH": os.pathsep.join([str(HOOK), os.environ.get("PYTHONPATH", "")]),
-        names.ENV_AUTOPSY: str(folder),
+        names.ENV_DIAGNOSIS: str(folder),
         names.ENV_AGENT: "http://127.0.0.1:1",
     }
     yield _compare("start of a Python", "ms", _STARTS, lambda added: 1000 * _start(added), hooked)

@@ -8,9 +8,9 @@ import pytest
 from falcon.testing import TestClient
 
 from mlbench.contract import names
-from mlbench.contract.autopsy import Evidence
-from mlbench_master.database.models import Autopsy, Rank, RankEvidence, Run
-from mlbench_master.runs import autopsies, lifecycle
+from mlbench.contract.diagnosis import Evidence
+from mlbench_master.database.models import Diagnosis, Rank, RankEvidence, Run
+from mlbench_master.runs import diagnoses, lifecycle
 from tests.conftest import as_pod
 from tests.master.resources.agents import poll_running
 from tests.support.evidence import LOAD, MAIN, entered, evidence_of, over
@@ -21,9 +21,9 @@ pytestmark = pytest.mark.both_databases
 
 @pytest.fixture
 def asked(api: TestClient, run: Run) -> int:
-    """The id of an autopsy of a run with two ranks."""
+    """The id of a diagnosis of a run with two ranks."""
     make_ranks(run)
-    answer = api.simulate_post(f"/api/runs/{run.id}/autopsy")
+    answer = api.simulate_post(f"/api/runs/{run.id}/diagnosis")
     assert (answer.status_code, answer.json["done"], answer.json["reason"]) == (200, False, "asked")
     return int(answer.json["id"])
 
@@ -31,16 +31,16 @@ def asked(api: TestClient, run: Run) -> int:
 def give(api: TestClient, asked: int, body: object, pod: str = "w-0", whose: str = "") -> Any:
     fields = body.to_fields() if isinstance(body, Evidence) else body
     text = fields if isinstance(fields, str) else json.dumps(fields)
-    path = f"/api/workers/{pod}/autopsies/{asked}"
+    path = f"/api/workers/{pod}/diagnoses/{asked}"
     return api.simulate_put(path, body=text, headers=as_pod(whose or pod))
 
 
 def poll(api: TestClient, run: Run, rank: int) -> Any:
-    return poll_running(api, run, rank)["autopsy"]
+    return poll_running(api, run, rank)["diagnosis"]
 
 
 def read(api: TestClient, run: Run, **params: Any) -> Any:
-    return api.simulate_get(f"/api/runs/{run.id}/autopsy", params=params).json
+    return api.simulate_get(f"/api/runs/{run.id}/diagnosis", params=params).json
 
 
 def test_ranks_are_asked_until_they_have_answered(api: TestClient, run: Run, asked: int) -> None:
@@ -52,25 +52,25 @@ def test_ranks_are_asked_until_they_have_answered(api: TestClient, run: Run, ask
     assert not read(api, run)["done"]
     late = evidence_of(1, over(21), at=(LOAD,))
     assert give(api, asked, late, "w-1").status_code == 204
-    autopsy = read(api, run)
+    diagnosis = read(api, run)
     sentence = "rank 1 is at `load_batch` (data.py:41); rank 0 waits for it in all-reduce 22"
-    assert (autopsy["done"], autopsy["verdict"]["sentence"]) == (True, sentence)
-    assert [item["rank"] for item in autopsy["evidence"]] == [0, 1]
-    assert autopsy["stacks"][-1] == {
+    assert (diagnosis["done"], diagnosis["verdict"]["sentence"]) == (True, sentence)
+    assert [item["rank"] for item in diagnosis["evidence"]] == [0, 1]
+    assert diagnosis["stacks"][-1] == {
         **{"depth": 0, "frame": LOAD.to_fields(), "here": [1], "elsewhere": [0]}
     }
-    assert read(api, run, evidence="false") == autopsy | {"evidence": []}
+    assert read(api, run, evidence="false") == diagnosis | {"evidence": []}
     [event] = [
         event
         for event in api.simulate_get(f"/api/runs/{run.id}/events").json
-        if event["kind"] == "autopsy"
+        if event["kind"] == "diagnosis"
     ]
     assert event["text"] == f"Why it does not go on was asked: {sentence}"
 
 
 def test_one_rank_is_asked_for_its_frames_of_c(api: TestClient, run: Run) -> None:
     make_ranks(run)
-    path = f"/api/runs/{run.id}/autopsy"
+    path = f"/api/runs/{run.id}/diagnosis"
     assert "ranks 0-1" in api.simulate_post(path, params={"native": 2}).json["message"]
     asked = api.simulate_post(path, params={"native": 1}).json["id"]
     assert [poll_running(api, run, rank)["native_rank"] for rank in (0, 1)] == [1, 1]
@@ -88,7 +88,7 @@ def test_the_first_answer_of_a_rank_counts(api: TestClient, run: Run, asked: int
 
 def test_who_is_silent_is_not_waited_for(api: TestClient, run: Run, asked: int) -> None:
     give(api, asked, evidence_of(0, entered(22)))
-    Autopsy.update(asked_at=Autopsy.asked_at - 2 * autopsies.ANSWER_SECONDS).execute()
+    Diagnosis.update(asked_at=Diagnosis.asked_at - 2 * diagnoses.ANSWER_SECONDS).execute()
     assert poll(api, run, 1) is None
     assert give(api, asked, evidence_of(1), "w-1").status_code == 409
     found = read(api, run)
@@ -99,7 +99,7 @@ def test_who_is_silent_is_not_waited_for(api: TestClient, run: Run, asked: int) 
 def test_the_exit_code_of_a_rank_that_is_gone_is_evidence(api: TestClient, run: Run) -> None:
     make_ranks(run)
     Rank.update(exit_code=0, exited_at=1.0).where(Rank.rank == 1).execute()
-    asked = api.simulate_post(f"/api/runs/{run.id}/autopsy").json["id"]
+    asked = api.simulate_post(f"/api/runs/{run.id}/diagnosis").json["id"]
     give(api, asked, evidence_of(0, entered(22)))
     found = read(api, run)
     said = "rank 1 has ended with exit code 0; rank 0 waits for it in all-reduce 22"
@@ -110,9 +110,9 @@ def test_metrics_tell_the_last_verdict_once_it_is_known(
     api: TestClient, run: Run, asked: int
 ) -> None:
     give(api, asked, evidence_of(0, entered(22)))
-    assert f"\n{names.RUN_AUTOPSY}{{" not in api.simulate_get("/metrics").text
+    assert f"\n{names.RUN_DIAGNOSIS}{{" not in api.simulate_get("/metrics").text
     give(api, asked, evidence_of(1, over(21), at=(LOAD, MAIN)), "w-1")
-    [line] = re.findall(rf"\n{names.RUN_AUTOPSY}{{(.*)}} ", api.simulate_get("/metrics").text)
+    [line] = re.findall(rf"\n{names.RUN_DIAGNOSIS}{{(.*)}} ", api.simulate_get("/metrics").text)
     said = "rank 1 is at `load_batch` (data.py:41); rank 0 waits for it in all-reduce 22"
     assert line == f'run_id="{run.id}",verdict="{said}"'
 
@@ -160,24 +160,26 @@ def test_texts_of_a_process_can_be_shown(api: TestClient, run: Run, asked: int) 
 
 
 def test_only_a_run_that_is_running_can_be_asked(api: TestClient, run: Run) -> None:
-    path = f"/api/runs/{run.id}/autopsy"
+    path = f"/api/runs/{run.id}/diagnosis"
     assert api.simulate_get(path).status_code == 404
     assert api.simulate_post(path).status_code == 409
     make_ranks(run, exit_code=0)
     assert api.simulate_post(path).status_code == 409
-    assert api.simulate_post("/api/runs/99/autopsy").status_code == 404
+    assert api.simulate_post("/api/runs/99/diagnosis").status_code == 404
 
 
-def test_few_autopsies_of_a_run_are_kept_until_it_is_deleted(
+def test_few_diagnoses_of_a_run_are_kept_until_it_is_deleted(
     api: TestClient, run: Run, asked: int
 ) -> None:
-    path = f"/api/runs/{run.id}/autopsy"
+    path = f"/api/runs/{run.id}/diagnosis"
     assert api.simulate_post(path).json["id"] == asked
     for number in range(asked, asked + 7):
         for rank in (0, 1):
             give(api, number, evidence_of(rank), f"w-{rank}")
         assert api.simulate_post(path).json["id"] == number + 1
-    assert [autopsy.id for autopsy in autopsies.asked_of(run.id)] == [*range(asked + 3, asked + 8)]
+    assert [diagnosis.id for diagnosis in diagnoses.asked_of(run.id)] == [
+        *range(asked + 3, asked + 8)
+    ]
     Run.update(state="FINISHED").execute()
     lifecycle.delete(lifecycle.find(run.id))
-    assert not Autopsy.select().count() + RankEvidence.select().count()
+    assert not Diagnosis.select().count() + RankEvidence.select().count()

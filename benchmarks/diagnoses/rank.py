@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from benchmarks.autopsies import hangs
+from benchmarks.diagnoses import hangs
 
 _NEW_NETWORK = 0x40000000  # CLONE_NEWNET
 

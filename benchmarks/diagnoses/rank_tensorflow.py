@@ -5,7 +5,7 @@ import os
 
 import tensorflow as tf
 
-from benchmarks.autopsies.hangs import train
+from benchmarks.diagnoses.hangs import train
 
 RANK, WORLD_SIZE = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 

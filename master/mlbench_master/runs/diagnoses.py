@@ -1,4 +1,4 @@
-"""Autopsies: requests to diagnose a hung run, and the evidence of its ranks."""
+"""Diagnoses: requests to diagnose a hung run, and the evidence of its ranks."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -8,45 +8,45 @@ from typing import Any, cast
 
 from peewee import fn
 
-from mlbench.contract.autopsy import Autopsy as AutopsyRecord
-from mlbench.contract.autopsy import Evidence, Reason
+from mlbench.contract.diagnosis import Diagnosis as DiagnosisRecord
+from mlbench.contract.diagnosis import Evidence, Reason
 from mlbench.contract.humanize import join, spans
 from mlbench.contract.pod_token import PodIdentity
 from mlbench.evaluation.hang_diagnosis import judge, merge_stacks, split
 from mlbench_master import times
 from mlbench_master.database.connection import STATE, exclusive, run_sql
-from mlbench_master.database.models import Autopsy, Rank, RankEvidence, Run
+from mlbench_master.database.models import Diagnosis, Rank, RankEvidence, Run
 from mlbench_master.errors import BadFieldError, ConflictError, NotFoundError
 from mlbench_master.notify import notify
 from mlbench_master.runs import lifecycle
 
 ANSWER_SECONDS = 20.0
 """Time for ranks to send evidence. Later evidence would be of another moment."""
-_MAX_AUTOPSIES = 5
-"""Maximum number of autopsies per run. The oldest ones are deleted."""
+_MAX_DIAGNOSES = 5
+"""Maximum number of diagnoses per run. The oldest ones are deleted."""
 _MAX_NUMBER = 2**53
 """Largest integer that JSON readers in all languages keep exact."""
 _MAX_TEXT_LENGTH, _MAX_OUTPUT_LENGTH = 500, 16 << 10
 # Raw SQL, because a thousand agents poll.
 _PENDING = """
-    SELECT id, native_rank FROM autopsy
+    SELECT id, native_rank FROM diagnosis
     WHERE run_id = ? AND attempt = ? AND asked_at > ? AND NOT EXISTS (
-        SELECT 1 FROM rankevidence WHERE autopsy_id = autopsy.id AND rank = ?)
+        SELECT 1 FROM rankevidence WHERE diagnosis_id = diagnosis.id AND rank = ?)
     ORDER BY id DESC LIMIT 1
 """
 _SILENT = """
     SELECT COUNT(*) FROM "rank" AS mine WHERE run_id = ? AND attempt = ? AND lost = ''
         AND (exit_code IS NULL OR ? = 'failed') AND NOT EXISTS (
-            SELECT 1 FROM rankevidence WHERE autopsy_id = ? AND rankevidence.rank = mine.rank)
+            SELECT 1 FROM rankevidence WHERE diagnosis_id = ? AND rankevidence.rank = mine.rank)
 """
 
 
-def ask(run_id: int, reason: Reason, native_rank: int | None = None) -> Autopsy:
-    """Start an autopsy of a run, or return a pending one that requests the same evidence.
+def ask(run_id: int, reason: Reason, native_rank: int | None = None) -> Diagnosis:
+    """Start a diagnosis of a run, or return a pending one that requests the same evidence.
 
     Args:
         run_id: the run.
-        reason: why the autopsy is made.
+        reason: why the diagnosis is made.
         native_rank: rank whose C frames are requested; None for none.
 
     Raises:
@@ -69,9 +69,9 @@ def ask(run_id: int, reason: Reason, native_rank: int | None = None) -> Autopsy:
         last = earlier[-1] if earlier and earlier[-1].attempt == run.attempt else None
         if last and native_rank in (None, last.native_rank) and not is_done(last):
             return last
-        for old in earlier[: 1 - _MAX_AUTOPSIES]:
+        for old in earlier[: 1 - _MAX_DIAGNOSES]:
             old.delete_instance()
-        autopsy: Autopsy = Autopsy.create(
+        diagnosis: Diagnosis = Diagnosis.create(
             run=run,
             asked_at=time.time(),
             attempt=run.attempt,
@@ -79,30 +79,30 @@ def ask(run_id: int, reason: Reason, native_rank: int | None = None) -> Autopsy:
             native_rank=native_rank,
         )
     notify()
-    return autopsy
+    return diagnosis
 
 
-def asked_of(run_id: int) -> list[Autopsy]:
-    """Return the autopsies of a run, oldest first."""
-    return Autopsy.rows("run_id = ? ORDER BY id", run_id)
+def asked_of(run_id: int) -> list[Diagnosis]:
+    """Return the diagnoses of a run, oldest first."""
+    return Diagnosis.rows("run_id = ? ORDER BY id", run_id)
 
 
 def wanted_of(
     run_id: int | None, attempt: int | None, rank: int | None
 ) -> tuple[int | None, int | None]:
-    """Return the autopsy that awaits evidence of a rank, and its native rank; None for none."""
+    """Return the diagnosis that awaits evidence of a rank, and its native rank; None for none."""
     if run_id is None:
         return None, None
     since = time.time() - ANSWER_SECONDS
     return run_sql(_PENDING, run_id, attempt, since, rank).fetchone() or (None, None)
 
 
-def answer(pod: PodIdentity, autopsy_id: int, fields: Any) -> None:
+def answer(pod: PodIdentity, diagnosis_id: int, fields: Any) -> None:
     """Store the evidence of a pod's rank; only the first one counts.
 
     Raises:
         BadFieldError: the evidence is malformed.
-        NotFoundError: the autopsy does not exist, or is of another run.
+        NotFoundError: the diagnosis does not exist, or is of another run.
         ConflictError: the evidence arrives too late.
     """
     try:
@@ -110,14 +110,14 @@ def answer(pod: PodIdentity, autopsy_id: int, fields: Any) -> None:
     except (ValueError, RecursionError) as error:
         raise BadFieldError("body", str(error)[:_MAX_TEXT_LENGTH]) from None
     with exclusive(STATE):
-        rows = Autopsy.rows("id = ?", min(autopsy_id, _MAX_NUMBER))
+        rows = Diagnosis.rows("id = ?", min(diagnosis_id, _MAX_NUMBER))
         if not rows or not Rank.is_of_pod(pod, rows[0].run_id, rows[0].attempt, evidence.rank):
-            raise NotFoundError(f"autopsy_id: no autopsy {autopsy_id} for this rank")
-        [autopsy] = rows
-        if time.time() > autopsy.asked_at + ANSWER_SECONDS:
-            raise ConflictError(f"autopsy {autopsy_id} is closed: the agent answered too late")
+            raise NotFoundError(f"diagnosis_id: no diagnosis {diagnosis_id} for this rank")
+        [diagnosis] = rows
+        if time.time() > diagnosis.asked_at + ANSWER_SECONDS:
+            raise ConflictError(f"diagnosis {diagnosis_id} is closed: the agent answered too late")
         RankEvidence.insert(
-            autopsy=autopsy, rank=evidence.rank, evidence=evidence.to_fields()
+            diagnosis=diagnosis, rank=evidence.rank, evidence=evidence.to_fields()
         ).on_conflict_ignore().execute()
 
 
@@ -145,27 +145,27 @@ def _printable(text: str, allowed: str = "") -> str:
     return "".join(char if char.isprintable() or char in allowed else "?" for char in text)
 
 
-def is_done(autopsy: Autopsy) -> bool:
+def is_done(diagnosis: Diagnosis) -> bool:
     """Return whether all ranks that can have sent evidence, or the time for evidence has passed."""
-    if time.time() > autopsy.asked_at + ANSWER_SECONDS:
+    if time.time() > diagnosis.asked_at + ANSWER_SECONDS:
         return True
-    key = (autopsy.run_id, autopsy.attempt, autopsy.reason, autopsy.get_id())
+    key = (diagnosis.run_id, diagnosis.attempt, diagnosis.reason, diagnosis.get_id())
     [silent] = run_sql(_SILENT, *key).fetchone()
     return not silent
 
 
-def describe(autopsy: Autopsy) -> AutopsyRecord:
-    """Return the API record of an autopsy: evidence, merged stacks and verdict."""
-    parts = (part for evidence in _evidence_of(autopsy) for part in split(evidence))
+def describe(diagnosis: Diagnosis) -> DiagnosisRecord:
+    """Return the API record of a diagnosis: evidence, merged stacks and verdict."""
+    parts = (part for evidence in _evidence_of(diagnosis) for part in split(evidence))
     evidence = tuple(sorted(parts, key=lambda part: part.rank))
-    ranks = sum(len(rank.ranks) for rank in _ranks(autopsy.run_id, autopsy.attempt))
+    ranks = sum(len(rank.ranks) for rank in _ranks(diagnosis.run_id, diagnosis.attempt))
     world_size = max(ranks, *(part.world_size for part in evidence), 0)
-    return AutopsyRecord(
-        id=autopsy.get_id(),
-        attempt=autopsy.attempt,
-        reason=cast("Reason", autopsy.reason),
-        asked_at=times.seconds_to_text(autopsy.asked_at),
-        done=is_done(autopsy),
+    return DiagnosisRecord(
+        id=diagnosis.get_id(),
+        attempt=diagnosis.attempt,
+        reason=cast("Reason", diagnosis.reason),
+        asked_at=times.seconds_to_text(diagnosis.asked_at),
+        done=is_done(diagnosis),
         verdict=judge(evidence, world_size),
         stacks=merge_stacks(evidence),
         evidence=evidence,
@@ -173,50 +173,52 @@ def describe(autopsy: Autopsy) -> AutopsyRecord:
 
 
 def restore(run: Run, listed: Any) -> None:
-    """Store the autopsies of an imported run, as listed in its archive.
+    """Store the diagnoses of an imported run, as listed in its archive.
 
     Raises:
         ValueError: the list is malformed.
     """
-    for fields in listed[-_MAX_AUTOPSIES:]:
-        record = AutopsyRecord.from_fields(_bounded(fields))
-        autopsy = Autopsy.create(
+    for fields in listed[-_MAX_DIAGNOSES:]:
+        record = DiagnosisRecord.from_fields(_bounded(fields))
+        diagnosis = Diagnosis.create(
             run=run,
             asked_at=times.parse(record.asked_at) / 1e6,
             attempt=record.attempt,
             reason=record.reason,
         )
         for evidence in record.evidence:
-            RankEvidence.create(autopsy=autopsy, rank=evidence.rank, evidence=evidence.to_fields())
+            RankEvidence.create(
+                diagnosis=diagnosis, rank=evidence.rank, evidence=evidence.to_fields()
+            )
 
 
 def verdicts_of(run_ids: Sequence[int]) -> Iterator[tuple[int, str, float]]:
-    """Yield run id, verdict and time of the last autopsy of each run, if it is done."""
-    last = Autopsy.select(fn.MAX(Autopsy.id)).where(Autopsy.run.in_(run_ids))
-    for autopsy in Autopsy.select().where(Autopsy.id.in_(last.group_by(Autopsy.run))):
-        if is_done(autopsy):
-            yield autopsy.run_id, sentence_of(autopsy), autopsy.asked_at
+    """Yield run id, verdict and time of the last diagnosis of each run, if it is done."""
+    last = Diagnosis.select(fn.MAX(Diagnosis.id)).where(Diagnosis.run.in_(run_ids))
+    for diagnosis in Diagnosis.select().where(Diagnosis.id.in_(last.group_by(Diagnosis.run))):
+        if is_done(diagnosis):
+            yield diagnosis.run_id, sentence_of(diagnosis), diagnosis.asked_at
 
 
-def sentence_of(autopsy: Autopsy) -> str:
-    """Return the verdict of a finished autopsy as a sentence."""
-    query = "SELECT COUNT(*) FROM rankevidence WHERE autopsy_id = ?"
-    [count] = run_sql(query, autopsy.get_id()).fetchone()
-    return _cached_sentence(autopsy.get_id(), count)
+def sentence_of(diagnosis: Diagnosis) -> str:
+    """Return the verdict of a finished diagnosis as a sentence."""
+    query = "SELECT COUNT(*) FROM rankevidence WHERE diagnosis_id = ?"
+    [count] = run_sql(query, diagnosis.get_id()).fetchone()
+    return _cached_sentence(diagnosis.get_id(), count)
 
 
 @lru_cache(maxsize=256)
-def _cached_sentence(autopsy_id: int, evidence_count: int) -> str:
-    return describe(Autopsy.get_by_id(autopsy_id)).verdict.sentence
+def _cached_sentence(diagnosis_id: int, evidence_count: int) -> str:
+    return describe(Diagnosis.get_by_id(diagnosis_id)).verdict.sentence
 
 
-def _evidence_of(autopsy: Autopsy) -> tuple[Evidence, ...]:
+def _evidence_of(diagnosis: Diagnosis) -> tuple[Evidence, ...]:
     """Return the evidence of ranks; for ranks that had exited before, their exit codes."""
-    rows = RankEvidence.rows("autopsy_id = ? ORDER BY rank", autopsy.get_id())
+    rows = RankEvidence.rows("diagnosis_id = ? ORDER BY rank", diagnosis.get_id())
     by_rank = {row.rank: Evidence.from_fields(row.evidence) for row in rows}
-    for rank in _ranks(autopsy.run_id, autopsy.attempt):
-        number, exited_at = rank.rank, rank.exited_at or autopsy.asked_at
-        has_exited = rank.exit_code is not None and exited_at < autopsy.asked_at
+    for rank in _ranks(diagnosis.run_id, diagnosis.attempt):
+        number, exited_at = rank.rank, rank.exited_at or diagnosis.asked_at
+        has_exited = rank.exit_code is not None and exited_at < diagnosis.asked_at
         if number not in by_rank and has_exited:
             by_rank[number] = _evidence_of_exit(rank, exited_at)
         if number in by_rank and rank.processes and not by_rank[number].ranks:

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 
 from mlbench.contract import names
-from mlbench.contract.autopsy import Collective, Evidence, Process, Thread
+from mlbench.contract.diagnosis import Collective, Evidence, Process, Thread
 from mlbench.contract.limits import MAX_EVIDENCE_BYTES
 from mlbench.contract.masking import mask_words
 from mlbench.contract.phase_mark import mark_of, phase_in
@@ -22,8 +22,8 @@ from mlbench.contract.process import this_process
 from mlbench.tracking.job_totals import JobTotals
 from mlbench_worker.agent import kernel, torchrun
 from mlbench_worker.agent.attempt import Attempt
-from mlbench_worker.agent.autopsy.collectives import find_collectives, left_collectives
-from mlbench_worker.agent.autopsy.stacks import Pipe, find_spy, parse_traceback, spy
+from mlbench_worker.agent.diagnosis.collectives import find_collectives, left_collectives
+from mlbench_worker.agent.diagnosis.stacks import Pipe, find_spy, parse_traceback, spy
 from mlbench_worker.agent.external_usage import free_memory, read_usage
 from mlbench_worker.agent.files import StreamFile, read_regular, text_of
 from mlbench_worker.agent.receivers.processes import environ_of, is_python, other_process, state_of
@@ -52,15 +52,15 @@ def gather(
     missing: list[str] = []
     processes = _processes(root) if attempt.exit is None and root is not None else []
     for index, process in enumerate(processes):
-        mark = read_regular(mark_of(attempt.autopsy, process.pid), 1) or b""
+        mark = read_regular(mark_of(attempt.diagnosis, process.pid), 1) or b""
         processes[index] = replace(process, phase=phase_in(mark) or "")
     ranks = {process.pid: process.rank for process in processes if process.rank is not None}
     stderr_end = _end(attempt.streams["stderr"])
     if attempt.exit is None:
-        collectives = find_collectives(attempt.autopsy, ranks)
+        collectives = find_collectives(attempt.diagnosis, ranks)
     else:
-        collectives = left_collectives(attempt.autopsy)
-    threads, stacks_by = _stacks(attempt.autopsy, processes, missing)
+        collectives = left_collectives(attempt.diagnosis)
+    threads, stacks_by = _stacks(attempt.diagnosis, processes, missing)
     if not threads:  # the rank has failed, or is failing
         own = torchrun.lines_of(stderr_end, str(attempt.assignment.rank))
         threads = parse_traceback(attempt.pid or 0, own)
@@ -219,7 +219,7 @@ def _quiet_seconds(
 ) -> float | None:
     """Return the seconds since the last step; 0 if a collective was entered since ``before``."""
     numbers = {collective.group: collective.number for collective in before}
-    for collective in find_collectives(attempt.autopsy) if before else ():
+    for collective in find_collectives(attempt.diagnosis) if before else ():
         if collective.number > numbers.get(collective.group, collective.number):
             return 0.0
     return max(0.0, at - progress_at) if progress_at else None

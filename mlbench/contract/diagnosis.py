@@ -170,7 +170,7 @@ class Verdict(Record):
 
 
 @dataclass(frozen=True)
-class Autopsy(Record):
+class Diagnosis(Record):
     """A hang diagnosis of a run."""
 
     id: int

@@ -29,12 +29,14 @@ def test_a_hang_in_pods_names_the_rank_and_its_line(release: Release) -> None:
     release.wait_until_recorded(run, "reached @ 0", _LATE_STEP - 1)
     client = release.client
     time.sleep(_LONGER_THAN_STEPS)
-    client.ask_autopsy(run.id).result()
-    autopsy = wait_until(
-        lambda: client.get_autopsy(run.id).result().value, lambda a: a.done, 60, "ranks told"
+    client.ask_diagnosis(run.id).result()
+    diagnosis = wait_until(
+        lambda: client.get_diagnosis(run.id).result().value, lambda a: a.done, 60, "ranks told"
     )
     client.stop_run(run.id).result()
     assert release.wait_for_end(run).state == "STOPPED"
-    assert (autopsy.verdict.kind, autopsy.verdict.at_fault) == ("not_in_collective", (1,)), autopsy
-    assert "rank 1 is at `load_batch` (<string>:7)" in autopsy.verdict.sentence
-    assert [evidence.rank for evidence in autopsy.evidence] == [*range(WORKERS)]
+    assert (diagnosis.verdict.kind, diagnosis.verdict.at_fault) == ("not_in_collective", (1,)), (
+        diagnosis
+    )
+    assert "rank 1 is at `load_batch` (<string>:7)" in diagnosis.verdict.sentence
+    assert [evidence.rank for evidence in diagnosis.evidence] == [*range(WORKERS)]

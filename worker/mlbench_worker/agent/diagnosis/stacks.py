@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mlbench.contract.autopsy import Frame, Thread
+from mlbench.contract.diagnosis import Frame, Thread
 from mlbench_worker.agent import torchrun
 from mlbench_worker.agent.files import text_of
 from mlbench_worker.agent.receivers.processes import has_open
