@@ -46,15 +46,15 @@ def to_targets(measured: Sequence[Measured], section: Section) -> Table:
     )
     columns = [figures.column(cells) for cells in zip(*rows, strict=True)]
     cells = tuple(zip(*columns, strict=True))
-    return Table("Epochs and time to accuracy", note, headings, cells)
+    return Table("Epochs and time to target", note, headings, cells)
 
 
 def _to_target(value: float, group: Group, order: str, compared: Comparison) -> list[tables.Cell]:
-    times = [each.time_to_accuracy for each in compared.results if each.run_id in group.run_ids]
+    times = [each.time_to_target for each in compared.results if each.run_id in group.run_ids]
     epochs = of_figures(time.epochs if time else None for time in times)
     reached = f"{group.reached}/{len(group.run_ids)}"
     who = ", ".join(filter(None, [group.label, order]))
-    seconds = group.training_seconds_to_accuracy
+    seconds = group.training_seconds_to_target
     return [f"{value:g} %", who, reached, *_mean_and_ends(epochs), *_mean_and_ends(seconds)]
 
 

@@ -258,7 +258,7 @@ def _delivery(run: Run) -> Iterator[tuple[str, str | Text]]:
 
 
 def _times_to_target(result: "Result") -> Iterator[tuple[str, str]]:
-    reached = result.time_to_accuracy
+    reached = result.time_to_target
     if reached is None:
         problem = result.training_time_problem
         yield "Time to target (training)", f"unknown: {problem}" if problem else "not reached"

@@ -108,9 +108,9 @@ class Group(Record):
     """Number of runs that reached the target."""
     disturbed: int
     """Number of runs that CPU contention may have distorted."""
-    training_seconds_to_accuracy: Summary | None
+    training_seconds_to_target: Summary | None
     """Time to target (training), in seconds; None if no run has a target."""
-    wall_seconds_to_accuracy: Summary | None
+    wall_seconds_to_target: Summary | None
     """Time to target (wall clock), in seconds; None if no run has a target."""
     accuracy_after_time: Summary | None
     """Value of the target's metric after a fixed time; None if no run has one."""
@@ -200,7 +200,7 @@ class Group(Record):
 
         Fewer than five runs are never enough, because a few runs may agree by chance.
         """
-        summary = self.training_seconds_to_accuracy or self.samples_per_second
+        summary = self.training_seconds_to_target or self.samples_per_second
         if summary is None or len(self.run_ids) < FEWEST_LOOKED_AT:
             return False
         mean, low, high = summary.mean, summary.mean_low, summary.mean_high

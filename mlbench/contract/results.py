@@ -15,7 +15,7 @@ DEFAULT_AFTER_SECONDS = 7200.0
 
 
 @dataclass(frozen=True)
-class TimeToAccuracy(Record):
+class TimeToTarget(Record):
     """The time until a run first reached its target."""
 
     training_seconds: float | None
@@ -256,7 +256,7 @@ class Result(Record):
     """Rule violations of a run in the closed division, a sentence each."""
     target: Target | None
     """Target of the run; None without a target."""
-    time_to_accuracy: TimeToAccuracy | None
+    time_to_target: TimeToTarget | None
     """Time to target; None if the target was not reached, or without a target."""
     accuracy_after_time: AccuracyAfterTime | None
     """Value of the target's metric after a fixed time; None without a target."""
@@ -361,18 +361,18 @@ class Result(Record):
         return self.outcome.title if self.outcome else self.state
 
     @property
-    def valid_time_to_accuracy(self) -> TimeToAccuracy | None:
+    def valid_time_to_target(self) -> TimeToTarget | None:
         """Time to target for comparisons; None if not reached, or if the run ended with NaN."""
         is_nan = self.outcome is not None and self.outcome.kind == "nan"
-        return None if is_nan else self.time_to_accuracy
+        return None if is_nan else self.time_to_target
 
     @property
-    def seconds_to_accuracy(self) -> float | None:
+    def seconds_to_target(self) -> float | None:
         """Time to target (training) for comparisons, in seconds.
 
         None if not reached, not recorded, or if the run ended with NaN.
         """
-        time = self.valid_time_to_accuracy
+        time = self.valid_time_to_target
         return time.training_seconds if time else None
 
 

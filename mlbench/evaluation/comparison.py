@@ -214,7 +214,7 @@ def judge(comparison: Comparison) -> Findings:
 def _notes(comparison: Comparison) -> Iterator[str]:
     for result in comparison.results:
         if result.outcome and result.outcome.kind in ("nan", "hung", "crashed"):
-            uncounted = "; its time to accuracy does not count" * (result.outcome.kind == "nan")
+            uncounted = "; its time to target does not count" * (result.outcome.kind == "nan")
             yield f"run {result.run_id}: {result.outcome.text}{uncounted}"
     if comparison.caution:
         yield comparison.caution
@@ -233,7 +233,7 @@ def _notes(comparison: Comparison) -> Iterator[str]:
 
 def _fastest(comparison: Comparison) -> Fastest | None:
     """Return the group with the least time to the target; None if not all have the same target."""
-    times = (group.training_seconds_to_accuracy for group in comparison.groups)
+    times = (group.training_seconds_to_target for group in comparison.groups)
     means = {i: time.mean for i, time in enumerate(times) if time and time.mean}
     means = {i: mean for i, mean in means.items() if isfinite(mean)}
     targets = {result.target for result in comparison.results if result.target}
@@ -355,7 +355,7 @@ def _pair(
     i: int,
     seeds: Mapping[int, str],
 ) -> Pair | None:
-    """Test a group's times to accuracy against its baseline's, or throughput if none has a target.
+    """Test a group's times to target against its baseline's, or throughput if none has a target.
 
     None if it has no baseline with the same data and target.
     """
@@ -367,7 +367,7 @@ def _pair(
         [seeds.get(run.run_id) for run in config.results] for config in both
     )
     figures = [statistics.missed_as_slowest(_training_seconds(config)) for config in both]
-    means = _mean(first.training_seconds_to_accuracy), _mean(other.training_seconds_to_accuracy)
+    means = _mean(first.training_seconds_to_target), _mean(other.training_seconds_to_target)
     if not any(map(math.isfinite, [*figures[0], *figures[1]])):
         figures = [statistics.known(_rates(config)) for config in both]
         means = _mean(other.samples_per_second), _mean(first.samples_per_second)
@@ -380,7 +380,7 @@ def _group(
 ) -> Group:
     runs = config.results
     reference = official_rules.reference_of(runs[0], config.facts)
-    reached = [run.valid_time_to_accuracy for run in runs]
+    reached = [run.valid_time_to_target for run in runs]
     # Sets that stop when their means are known look at the interval after each run.
     watched = {run_id for run_set in sets if run_set.until_percent for run_id in run_set.counted}
     is_watched = any(run.run_id in watched for run in runs)
@@ -396,8 +396,8 @@ def _group(
         run_ids=tuple(run.run_id for run in runs),
         reached=sum(time is not None for time in reached),
         disturbed=sum(bool(run.disturbed) for run in runs),
-        training_seconds_to_accuracy=statistics.of_times(_training_seconds(config), confidence),
-        wall_seconds_to_accuracy=statistics.of_times(
+        training_seconds_to_target=statistics.of_times(_training_seconds(config), confidence),
+        wall_seconds_to_target=statistics.of_times(
             time.wall_seconds if time else None for time in reached
         ),
         accuracy_after_time=statistics.of_figures(last.value for last in after if last),
@@ -436,7 +436,7 @@ def _scaled(
         return group
     is_scaled = len({point.num_workers for point in points if point.swept == points[i].swept}) > 1
     faster = ratio(
-        _mean(origin.training_seconds_to_accuracy), _mean(group.training_seconds_to_accuracy)
+        _mean(origin.training_seconds_to_target), _mean(group.training_seconds_to_target)
     )
     more = ratio(_mean(group.samples_per_second), _mean(origin.samples_per_second))
     of_times = [statistics.missed_as_slowest(_training_seconds(side)) for side in (base, config)]
@@ -455,8 +455,8 @@ def _scaled(
 
 
 def _training_seconds(config: Configuration) -> list[float | None]:
-    """Return the training time to accuracy of each run; None for one that did not reach it."""
-    return [run.seconds_to_accuracy for run in config.results]
+    """Return the training time to target of each run; None for one that did not reach it."""
+    return [run.seconds_to_target for run in config.results]
 
 
 def _rates(config: Configuration) -> list[float | None]:
@@ -465,7 +465,7 @@ def _rates(config: Configuration) -> list[float | None]:
 
 def _doubt(group: Group, first: Group) -> str:
     by, efficiency = max(
-        ("time to accuracy", group.efficiency or 0.0),
+        ("time to target", group.efficiency or 0.0),
         ("samples/s", group.throughput_efficiency or 0.0),
         key=itemgetter(1),
     )

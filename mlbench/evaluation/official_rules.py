@@ -386,7 +386,7 @@ class Reference:
         """
         if len(runs) < 3:
             return None
-        times = [run.valid_time_to_accuracy if run else None for run in runs]
+        times = [run.valid_time_to_target if run else None for run in runs]
         epochs = mean_of_runs(
             [math.inf if time is None or time.epochs is None else time.epochs for time in times]
         )
@@ -450,7 +450,7 @@ def score(
     seconds = []
     for trial in trials:
         run = by_id.get(trial.run_id) if trial.state == "FINISHED" else None
-        reached = run.valid_time_to_accuracy if run else None
+        reached = run.valid_time_to_target if run else None
         seconds.append(reached.wall_seconds if reached else math.inf)
     window = choose(seconds)
     chosen = [trial.run_id for trial in trials[window.first : window.first + OFFICIAL_RUNS]]

@@ -28,7 +28,7 @@ from mlbench.contract.results import (
     Cost,
     Curve,
     Result,
-    TimeToAccuracy,
+    TimeToTarget,
 )
 from mlbench.evaluation import inputs
 from mlbench.evaluation.goodput import Useless, goodput_of
@@ -103,9 +103,9 @@ class Accuracy:
         first = min(firsts, default=None)
         return first if first and first.time_us < self.until * 1e6 else None
 
-    def time_to(self, reached: Evaluation) -> TimeToAccuracy:
+    def time_to(self, reached: Evaluation) -> TimeToTarget:
         """Return the training time and the wall time of a value."""
-        return TimeToAccuracy(
+        return TimeToTarget(
             self.training_seconds(reached.rank, reached.time_us), self._wall(reached.at_us)
         )
 
@@ -283,7 +283,7 @@ def useless_from(loss: NotFiniteLoss | None, hang: Hang | None) -> Useless | Non
 def outcome_of(
     run: RunRow,
     target: Target | None,
-    reached: TimeToAccuracy | None,
+    reached: TimeToTarget | None,
     loss: NotFiniteLoss | None,
     hang: Hang | None,
     *,
@@ -460,10 +460,10 @@ def evaluate(context: RunContext, recorded: Columns) -> Result:
     loss = not_finite_loss(run, context.target, series)
     hang = hang_of(run, series, context.diagnoses)
     accuracy = context.accuracy(series, until=loss.since if loss else math.inf)
-    reached, time_to_accuracy = accuracy.reached() if accuracy else None, None
+    reached, time_to_target = accuracy.reached() if accuracy else None, None
     if accuracy and reached and not line.unclear:
         epochs = _epochs(series, reached)
-        time_to_accuracy = replace(accuracy.time_to(reached), epochs=epochs)
+        time_to_target = replace(accuracy.time_to(reached), epochs=epochs)
     after_seconds = context.criteria.after_seconds or run.deadline_seconds or DEFAULT_AFTER_SECONDS
     totals = until_last_common_step(series) if run.state in ENDED_BADLY else series
     clocks = finite_by_rank(totals, names.TRAIN_SECONDS)
@@ -496,7 +496,7 @@ def evaluate(context: RunContext, recorded: Columns) -> Result:
         division=division(run),
         rule_violations=tuple(rule_violations(run, context.machines)),
         target=context.target,
-        time_to_accuracy=time_to_accuracy,
+        time_to_target=time_to_target,
         accuracy_after_time=(
             accuracy.after(after_seconds) if accuracy and not line.unclear else None
         ),
@@ -534,7 +534,7 @@ def evaluate(context: RunContext, recorded: Columns) -> Result:
         sampled_steps=min((len(column.values) for column in sampled.values()), default=None),
         injected_faults=sum(fault.at is not None and not fault.problem for fault in run.injected),
         outcome=outcome_of(
-            run, context.target, time_to_accuracy, loss, hang, is_reached=reached is not None
+            run, context.target, time_to_target, loss, hang, is_reached=reached is not None
         ),
     )
 

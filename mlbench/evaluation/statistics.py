@@ -176,12 +176,12 @@ def of_figures(figures: Iterable[float | None], confidence: float = CONFIDENCE) 
 
 
 def of_times(seconds: Iterable[float | None], confidence: float = CONFIDENCE) -> Summary | None:
-    """Summarize times to accuracy; the mean is None if a run missed its target."""
+    """Summarize times to target; the mean is None if a run missed its target."""
     return _summarize(missed_as_slowest(seconds), confidence)
 
 
 def mean_of_times(seconds: Iterable[float | None]) -> float:
-    """Return the mean time to accuracy of runs; infinite if a run missed its target."""
+    """Return the mean time to target of runs; infinite if a run missed its target."""
     return mean(missed_as_slowest(seconds))
 
 
@@ -191,7 +191,7 @@ def known(figures: Iterable[float | None]) -> list[float]:
 
 
 def missed_as_slowest(seconds: Iterable[float | None]) -> list[float]:
-    """Return times to accuracy, infinite for the runs without one."""
+    """Return times to target, infinite for the runs without one."""
     return [math.inf if time is None else time for time in seconds]
 
 

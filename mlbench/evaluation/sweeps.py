@@ -196,7 +196,7 @@ class Measure:
 
 
 TIME = Measure(
-    "Time to accuracy", "training time to the target", "s", "training_seconds_to_accuracy", True
+    "Time to target", "training time to the target", "s", "training_seconds_to_target", True
 )
 RATE = Measure("Throughput", "throughput", "samples/s", "samples_per_second", False)
 
@@ -391,7 +391,7 @@ class Workload:
 
 @dataclass(frozen=True)
 class Timed:
-    """A run's time to accuracy; None if it did not reach the target."""
+    """A run's time to target; None if it did not reach the target."""
 
     algorithm: str
     workload: Workload
@@ -419,7 +419,7 @@ def timed(results: Sequence[Result]) -> list[Timed]:
         except ValueError:  # The value is ``none``.
             bandwidth = math.inf
         limit = bandwidth if 0 < bandwidth < math.inf else None
-        runs.append(Timed(algorithm, Workload(where, limit), result.seconds_to_accuracy))
+        runs.append(Timed(algorithm, Workload(where, limit), result.seconds_to_target))
     return runs
 
 
@@ -487,7 +487,7 @@ def profiles(runs: Sequence[Timed]) -> tuple[Profile, ...]:
 
 @dataclass(frozen=True)
 class _Logs:
-    """Logarithms of times to accuracy at one bandwidth."""
+    """Logarithms of times to target at one bandwidth."""
 
     mean: float
     drawn: Sequence[float]

@@ -229,7 +229,7 @@ def _clocks(archive: Archive) -> Iterator[str]:
 
 def _task_results(archive: Archive) -> Iterator[str]:
     """Yield a contradiction if the task's own sentence has another time to the target."""
-    reached = archive.document(RUN)["result"].get("time_to_accuracy") or {}
+    reached = archive.document(RUN)["result"].get("time_to_target") or {}
     seconds = reached.get("training_seconds")
     texts = [
         more.text

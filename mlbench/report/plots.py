@@ -1,4 +1,4 @@
-"""The plots of a comparison: sweeps, the metric over time, time to accuracy, speed-up, phases."""
+"""The plots of a comparison: sweeps, the metric over time, time to target, speed-up, phases."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -42,7 +42,7 @@ def plots(comparison: Comparison) -> list[Plot]:
     drawn = [
         *of_sweep,
         *(_metric_over_time(comparison, metric, f"metric-{i}") for i, metric in enumerate(metrics)),
-        _time_to_accuracy(comparison),
+        _time_to_target(comparison),
         _speedup(comparison.groups),
         _phases(comparison.groups),
     ]
@@ -144,11 +144,11 @@ def _metric_over_time(comparison: Comparison, metric: str, name: str) -> Plot | 
         return Plot(f"{metric} over {clock}", caption, to_svg(figure, name))
 
 
-def _time_to_accuracy(comparison: Comparison) -> Plot | None:
+def _time_to_target(comparison: Comparison) -> Plot | None:
     seconds = {
-        result.run_id: result.seconds_to_accuracy
+        result.run_id: result.seconds_to_target
         for result in comparison.results
-        if result.seconds_to_accuracy is not None
+        if result.seconds_to_target is not None
     }
     if not seconds or len(comparison.results) == 1:
         return None
@@ -160,7 +160,7 @@ def _time_to_accuracy(comparison: Comparison) -> Plot | None:
             step = _SPREAD / max(1, len(values) - 1)
             across = [place + step * (i - (len(values) - 1) / 2) for i in range(len(values))]
             axes.scatter(across, values, s=34, color=SERIES[place % len(SERIES)], alpha=0.8)
-        summaries = [group.training_seconds_to_accuracy for group in groups]
+        summaries = [group.training_seconds_to_target for group in groups]
         means = {i: its.mean for i, its in enumerate(summaries) if its and its.mean is not None}
         axes.plot(
             [*means],
@@ -180,7 +180,7 @@ def _time_to_accuracy(comparison: Comparison) -> Plot | None:
         axes.tick_params(axis="x", length=0)
         axes.set(xlabel="workers" if scale_out else "", ylabel="training time to the target [s]")
         caption = "Each dot is a run that reached the target, each bar the mean of its group."
-        return Plot("Time to accuracy", caption, to_svg(figure, "time-to-accuracy"))
+        return Plot("Time to target", caption, to_svg(figure, "time-to-accuracy"))
 
 
 def _speedup(groups: Sequence[Group]) -> Plot | None:
@@ -188,7 +188,7 @@ def _speedup(groups: Sequence[Group]) -> Plot | None:
         return None
     workers = [group.num_workers for group in groups]
     lines = [
-        ("time to accuracy", "o", [group.speedup for group in groups]),
+        ("time to target", "o", [group.speedup for group in groups]),
         ("throughput", "s", [group.throughput_speedup for group in groups]),
     ]
     # The first group is always 1: that alone is no measurement.
@@ -252,7 +252,7 @@ def _points(curve: Curve, *, in_training: bool) -> tuple[list[float], list[float
 
 def _mark_reaching(axes: Axes, result: Result, colour: str, *, in_training: bool) -> None:
     """Put a dot where a run reached its target."""
-    reached = result.time_to_accuracy
+    reached = result.time_to_target
     if reached is None or result.target is None:
         return
     seconds = reached.training_seconds if in_training else reached.wall_seconds

@@ -154,7 +154,7 @@ def _alone(result: Result) -> Comparison:
         "label": count(result.num_workers, "worker"),
         "num_workers": result.num_workers,
         "run_ids": (result.run_id,),
-        "reached": int(result.valid_time_to_accuracy is not None),
+        "reached": int(result.valid_time_to_target is not None),
         "phases": result.phases,
         "doubt": "",
         "swept": {},
@@ -171,7 +171,7 @@ class _Cell:
 
 def _index(entries: Sequence[Entry], sets: Sequence[SetEntry]) -> str:
     tasks: dict[str, list[Entry]] = {}
-    fastest_first = sorted(entries, key=lambda one: one.result.seconds_to_accuracy or _NEVER)
+    fastest_first = sorted(entries, key=lambda one: one.result.seconds_to_target or _NEVER)
     for entry in sorted(fastest_first, key=lambda one: one.task):
         tasks.setdefault(entry.task, []).append(entry)
     return render_page(
@@ -186,9 +186,9 @@ def _index(entries: Sequence[Entry], sets: Sequence[SetEntry]) -> str:
 
 def _row(entry: Entry) -> Mapping[str, _Cell]:
     run, result = entry.run, entry.result
-    reached = result.time_to_accuracy
+    reached = result.time_to_target
     return {
-        "time to accuracy": _figure(result.seconds_to_accuracy, figures.seconds),
+        "time to target": _figure(result.seconds_to_target, figures.seconds),
         "since start": _figure(reached.wall_seconds if reached else None, figures.seconds),
         "best": _figure(result.best_value, figures.number),
         "samples/s": _figure(result.samples_per_second, figures.number),

@@ -18,7 +18,7 @@ SWEEP, FAILURES = "Sweep", "Failures"
 _INTERVAL = "From, to: where the mean is with 95 % confidence, if figures are about lognormal."
 _INTERVALS = "In brackets, where the mean is with 95 % confidence, if figures are about lognormal."
 _CROSSINGS = (
-    "Which is faster below a bandwidth, and which above: time to accuracy, interpolated between "
+    "Which is faster below a bandwidth, and which above: time to target, interpolated between "
     "the bandwidths measured. From, to: where the crossing is with 95 % confidence; - is beyond "
     "what was measured, or for fewer than three runs."
 )
@@ -90,7 +90,7 @@ def tables(comparison: Comparison) -> list[Table]:
     # A single run is described by the table of runs.
     caution = _CAUTIONS.get(comparison.findings.verdict, "")
     of_groups = [
-        _time_to_accuracy(groups, caution),
+        _time_to_target(groups, caution),
         _throughput_and_cost(groups, " or ".join(map(figures.seconds, sorted(limits))), caution),
     ]
     others = [_phases(groups), _runs(results, groups[0].swept)]
@@ -149,7 +149,7 @@ def _differ_in_workers(groups: Sequence[Group]) -> bool:
 def _sweep(groups: Sequence[Group]) -> Table:
     times = [
         _reached(),
-        *_mean("to the target", "s", "training_seconds_to_accuracy"),
+        *_mean("to the target", "s", "training_seconds_to_target"),
         _figure("throughput", "samples/s", "samples_per_second.mean", is_minor=True),
     ]
     rates = [
@@ -158,7 +158,7 @@ def _sweep(groups: Sequence[Group]) -> Table:
     ]
     columns = [
         *_naming(groups),
-        *(times if any(group.training_seconds_to_accuracy for group in groups) else rates),
+        *(times if any(group.training_seconds_to_target for group in groups) else rates),
         _figure("times", figures.TIMES, "evidence.times_faster"),
         _figure("as fast as", "", "evidence.than", is_figure=False),
         _figure("p", "", "evidence.p", _P),
@@ -201,21 +201,21 @@ def _heat(sweep: Sweep, chart: Chart) -> Table | None:
     )
 
 
-def _time_to_accuracy(groups: Sequence[Group], caution: str) -> Table | None:
-    if not any(g.training_seconds_to_accuracy or g.wall_seconds_to_accuracy for g in groups):
+def _time_to_target(groups: Sequence[Group], caution: str) -> Table | None:
+    if not any(g.training_seconds_to_target or g.wall_seconds_to_target for g in groups):
         return None
     columns = [
         *_naming(groups),
         _reached("In training time, evaluation left out."),
-        *_mean("mean", "s", "training_seconds_to_accuracy"),
-        _figure("fastest", "s", "training_seconds_to_accuracy.minimum"),
-        _figure("slowest", "s", "training_seconds_to_accuracy.maximum"),
-        _figure("std. dev.", "s", "training_seconds_to_accuracy.standard_deviation"),
-        _figure("since start", "s", "wall_seconds_to_accuracy.mean", _WALL_MEAN),
+        *_mean("mean", "s", "training_seconds_to_target"),
+        _figure("fastest", "s", "training_seconds_to_target.minimum"),
+        _figure("slowest", "s", "training_seconds_to_target.maximum"),
+        _figure("std. dev.", "s", "training_seconds_to_target.standard_deviation"),
+        _figure("since start", "s", "wall_seconds_to_target.mean", _WALL_MEAN),
         *_scaling(groups, "time", "speedup", "efficiency"),
     ]
     note = f"A mean needs every run to have reached the target. {caution}".rstrip()
-    return _table("Time to accuracy", note, columns, groups)
+    return _table("Time to target", note, columns, groups)
 
 
 def _throughput_and_cost(groups: Sequence[Group], limits: str, caution: str) -> Table:
@@ -334,8 +334,8 @@ def _runs(results: Sequence[Result], keys: Iterable[str]) -> Table:
         *([_text("outcome", lambda result: result.outcome_title)] if is_told else []),
         _figure("workers", "", "num_workers", is_minor=True),
         _text("division", lambda r: r.division + ("*" if r.rule_violations else ""), is_minor=True),
-        _figure("reached", "s", "time_to_accuracy.training_seconds", _REACHED),
-        _figure("since start", "s", "time_to_accuracy.wall_seconds", _WALL),
+        _figure("reached", "s", "time_to_target.training_seconds", _REACHED),
+        _figure("since start", "s", "time_to_target.wall_seconds", _WALL),
         _figure("best", "", "best_value", "Best: of the target's metric."),
         _figure("epochs", "", "epochs", is_minor=True),
         _figure("throughput", "samples/s", "samples_per_second"),

@@ -202,7 +202,7 @@ class Tracker:
         if self._goal is not None and self._goal[0] in values:
             seconds = self._recorded_seconds = self.train_seconds
             self._check_goal(values[self._goal[0]], seconds)
-            # With the same time as the accuracy, so that time to accuracy is exact.
+            # With the same time as the accuracy, so that time to target is exact.
             values = {names.TRAIN_SECONDS: seconds, **values}
         if self._recorder is not None:
             self._recorder.write(values, step)
@@ -302,7 +302,7 @@ class Tracker:
         time.sleep(_MILLISECOND)  # later values are not part of the checkpoint
 
     def goal(self, metric: str, value: float, *, lower_is_better: bool = False) -> None:
-        """Set the goal: time to accuracy ends when ``metric`` reaches ``value``.
+        """Set the goal: time to target ends when ``metric`` reaches ``value``.
 
         Raises:
             ValueError: the name is invalid, or the value is not finite.
@@ -343,7 +343,7 @@ class Tracker:
 
         Call it before the first epoch. What was recorded after the checkpoint is then no part of
         the run's result.
-        ``train_seconds`` continues from the checkpoint, so time to accuracy is that of the steps
+        ``train_seconds`` continues from the checkpoint, so time to target is that of the steps
         that led to it. What a killed process did after its checkpoint is done again, and counts
         only in the run's wall time. The scraped totals are those of this process.
         """

@@ -46,10 +46,8 @@ def test_digits_reaches_its_target(client: ApiClient, stack: Home) -> None:
     # Whoever runs this may have changed the code; nothing else departs from the rules.
     assert set(result.rule_violations) <= {"the code that ran has changes that are not committed"}
     assert known(result.last_value) >= 97
-    assert result.time_to_accuracy is not None
-    assert (
-        0 < known(result.time_to_accuracy.training_seconds) < result.time_to_accuracy.wall_seconds
-    )
+    assert result.time_to_target is not None
+    assert 0 < known(result.time_to_target.training_seconds) < result.time_to_target.wall_seconds
     assert known(result.samples_per_second) > 0
     phases = {"data", "forward", "backward", "communication", "optimizer", "metrics"}
     assert result.phases.keys() == {*phases, "evaluation", "other"}

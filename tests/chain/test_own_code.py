@@ -39,9 +39,9 @@ def test_a_shell_script_has_a_result(client: ApiClient, tmp_path: Path) -> None:
     assert (result.division, result.rule_violations) == ("open", ())
     assert result.target is not None
     assert (result.target.metric, result.target.value) == ("val_accuracy", 0.8)
-    assert result.time_to_accuracy is not None
-    assert result.time_to_accuracy.training_seconds == 20
-    assert 0 < result.time_to_accuracy.wall_seconds < 30
+    assert result.time_to_target is not None
+    assert result.time_to_target.training_seconds == 20
+    assert 0 < result.time_to_target.wall_seconds < 30
     assert (result.last_value, result.best_value) == (0.9, 0.9)
     # Two ranks, 300 samples each, in 30 seconds as they say.
     assert (result.epochs, result.samples, result.samples_per_second) == (4, 600, 20)

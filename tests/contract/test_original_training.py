@@ -84,7 +84,7 @@ def test_parts_of_task_3_train_beside_todays_numpy_and_tqdm(
     assert (result.target.metric, result.target.value) == ("val_global_Perplexity", 6)
     assert result.target.lower_is_better
     assert known(result.last_value) <= 6
-    assert result.time_to_accuracy is not None
+    assert result.time_to_target is not None
     assert {"forward", "backward", "communication", "optimizer"} <= result.phases.keys()
 
 
@@ -137,9 +137,9 @@ def _check_tutorial(metrics: Metrics, result: Result) -> None:
     assert result.target is not None
     assert (result.target.metric, result.target.value) == ("val_global_Prec@1", 80)
     assert (result.last_value, result.epochs) == (float(reached["value"]), epochs)
-    assert result.time_to_accuracy is not None
-    assert result.time_to_accuracy.training_seconds == float(train_time["value"])
-    assert result.time_to_accuracy.epochs == epochs
+    assert result.time_to_target is not None
+    assert result.time_to_target.training_seconds == float(train_time["value"])
+    assert result.time_to_target.epochs == epochs
     assert result.phases.keys() == {"forward", "backward", "other"}
     [backward] = metrics["global_cum_backward @ 0"]
     per_epoch = [float(entry["value"]) for entry in metrics["backward @ 0"]]

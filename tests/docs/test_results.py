@@ -32,7 +32,7 @@ SECTION = Section(
     "Some runs",
     "What is asked.",
     (BENCH, OTHER),
-    ("Time to accuracy",),
+    ("Time to target",),
     (90.0, 97.0),
     (Published("others", 97.0, 407),),
     "A paper.",

@@ -47,10 +47,10 @@ def test_the_page_works_as_printed(stack: Home, tmp_path: Path) -> None:
     assert {result.division for result in results.values()} == {"open"}
     plain, two, shell = results["plain"], results["two"], results["shell"]
     assert (plain.target, plain.samples, plain.num_workers) == (None, None, 1)
-    assert known(two.time_to_accuracy).training_seconds is not None
+    assert known(two.time_to_target).training_seconds is not None
     assert {"forward", "backward", "optimizer", "evaluation"} <= two.phases.keys()
     assert two.num_workers == 2
-    assert known(shell.time_to_accuracy).training_seconds is None
+    assert known(shell.time_to_target).training_seconds is None
     assert shell.epochs == 4
 
 

@@ -52,14 +52,14 @@ def test_every_query_finds_data(prometheus_binary: Path, tmp_path: Path) -> None
         rel=0.01,
     )
     assert shown == [expected, expected]
-    assert result.time_to_accuracy
+    assert result.time_to_target
     assert listed == {
         "Samples/s / value": result.samples_per_second,
-        "Time to target (training) / value": result.time_to_accuracy.training_seconds,
+        "Time to target (training) / value": result.time_to_target.training_seconds,
         "All runs / throughput": result.samples_per_second,
         "All runs / contention": result.contention_share,
         "All runs / result": result.best_value,
-        "All runs / time_to_target": result.time_to_accuracy.training_seconds,
+        "All runs / time_to_target": result.time_to_target.training_seconds,
     }
 
 

@@ -62,7 +62,7 @@ def test_a_finished_run_of_which_prometheus_lost_a_part_is_an_error_in_words(
     whole = metrics(api, lost.id).json
     assert sum(map(len, whole.values())) == SAMPLES
     result = api.simulate_get(f"/api/runs/{lost.id}/result/").json
-    assert result["time_to_accuracy"]["training_seconds"] == 19.0
+    assert result["time_to_target"]["training_seconds"] == 19.0
 
     own_prometheus.lose_everything()
     other = make_finished(delivery, began)

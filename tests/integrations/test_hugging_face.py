@@ -115,5 +115,5 @@ def test_all_that_an_accelerator_logs_is_recorded_on_every_rank(
         steps, _ = zip(*trained.values("train_loss", rank), strict=True)
         assert steps == tuple(range(1, 1001))
     assert (trained.result.epochs, trained.result.samples) == (8, 32_000)
-    assert trained.result.time_to_accuracy is not None
+    assert trained.result.time_to_target is not None
     assert trained.manifest.settings == {"learning_rate": 0.1, "batch_size": 32}

@@ -85,7 +85,7 @@ def test_every_value_step_and_phase_of_a_trainer_is_recorded(
     assert {"data", "forward", "backward", "optimizer", "evaluation"} <= {*trained.result.phases}
     assert trained.result.target is not None
     assert (trained.result.target.metric, trained.result.target.value) == ("val_accuracy", 0.9)
-    assert known(trained.result.time_to_accuracy).training_seconds is not None
+    assert known(trained.result.time_to_target).training_seconds is not None
     assert trained.manifest.settings == {"learning_rate": 0.01, "batch_size": 32}
 
 

@@ -60,7 +60,7 @@ def test_workers_and_processes_are_one_job(client: ApiClient, stack: Home, tmp_p
     assert (result.num_workers, result.world_size, result.epochs) == (2, 4, 20)
     assert result.samples == 4 * 100 * 32
     assert {"forward", "backward", "optimizer"} <= result.phases.keys()
-    assert result.time_to_accuracy is not None
+    assert result.time_to_target is not None
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from mlbench import archive
 from mlbench.archive import Piece, SeriesName
 from mlbench.contract.comparisons import Comparison, Difference, Value
 from mlbench.contract.records import GitState, Limits, Machine, Manifest, Run, Target, Versions
-from mlbench.contract.results import AccuracyAfterTime, Cost, Curve, Result, TimeToAccuracy
+from mlbench.contract.results import AccuracyAfterTime, Cost, Curve, Result, TimeToTarget
 from mlbench.evaluation.comparison import compare, judge
 from tests.support.known import known
 
@@ -51,7 +51,7 @@ def make_result(run_id: int, workers: int = 1, *, repeat: int = 1) -> Result:
         division="closed",
         rule_violations=(),
         target=TARGET,
-        time_to_accuracy=TimeToAccuracy(times[reached], times[reached] * 1.1 + 4.0),
+        time_to_target=TimeToTarget(times[reached], times[reached] * 1.1 + 4.0),
         accuracy_after_time=AccuracyAfterTime(7200.0, values[-1], training, "training"),
         last_value=values[-1],
         best_value=max(values),
@@ -78,7 +78,7 @@ def make_unreached(run_id: int, workers: int = 1, *, repeat: int = 1) -> Result:
     values = tuple(value * 0.9 if value else None for value in result.curve.values)
     return replace(
         result,
-        time_to_accuracy=None,
+        time_to_target=None,
         last_value=values[-1],
         best_value=values[-1],
         curve=replace(result.curve, values=values),
@@ -92,7 +92,7 @@ def make_aimless(run_id: int, workers: int = 1, *, repeat: int = 1) -> Result:
         benchmark="",
         division="open",
         target=None,
-        time_to_accuracy=None,
+        time_to_target=None,
         accuracy_after_time=None,
         last_value=None,
         best_value=None,
@@ -131,14 +131,12 @@ def make_sweep(workers: tuple[int, ...] = (2,), repeats: int = 3) -> Comparison:
         run_id = len(results) + 1
         slower = 1 + (20 if exchange == "flat" else 3) / float(limit)
         made = make_result(run_id, count, repeat=repeat)
-        assert made.time_to_accuracy is not None
-        seconds = known(made.time_to_accuracy.training_seconds) * slower
-        reached = replace(made.time_to_accuracy, training_seconds=seconds)
+        assert made.time_to_target is not None
+        seconds = known(made.time_to_target.training_seconds) * slower
+        reached = replace(made.time_to_target, training_seconds=seconds)
         rate = known(made.samples_per_second) / slower
         swept = {"exchange": exchange, "bandwidth": limit}
-        results.append(
-            replace(made, time_to_accuracy=reached, samples_per_second=rate, swept=swept)
-        )
+        results.append(replace(made, time_to_target=reached, samples_per_second=rate, swept=swept))
         facts[run_id] = {"num_workers": str(count), "exchange": exchange, "max_bandwidth": limit}
         facts[run_id] |= {"target": "acc", "data": "digits", "batch_size": "96"}
     return compare(results, facts)

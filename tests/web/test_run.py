@@ -66,13 +66,13 @@ def test_a_run_is_started_and_watched_to_its_target(
 
     # What is posted now is told, and is no part of what it has reached.
     figures = progress.get_by_role("definition")
-    best, time_to_accuracy = (figures.nth(place).text_content() or "" for place in (1, 2))
+    best, time_to_target = (figures.nth(place).text_content() or "" for place in (1, 2))
     run = client.get_runs().result().value[-1]
     client.post_metric(run.id, "val_global_Prec@1 @ 0", 99.9, date=run.started_at).result()
     user.reload()
     expect(progress).to_contain_text("1 sample was added after the end, at")
     expect(figures.nth(1)).to_have_text(best)
-    expect(figures.nth(2)).to_have_text(time_to_accuracy)
+    expect(figures.nth(2)).to_have_text(time_to_target)
 
 
 @pytest.mark.usefixtures("no_run_left")

@@ -100,9 +100,9 @@ class Sealer:
         result = result_of(self.reader, run)
         figures = asdict(summary_metrics_of(result))
         store(run, energy_joules=run.energy_joules, figures=figures)
-        if result.target == presenters.target_of(run) and result.time_to_accuracy is None:
+        if result.target == presenters.target_of(run) and result.time_to_target is None:
             store(run, target_reached_at=None, target_train_seconds=None)
-        if (reached := result.time_to_accuracy) is not None and run.started_at is not None:
+        if (reached := result.time_to_target) is not None and run.started_at is not None:
             at, seconds = run.started_at + reached.wall_seconds, reached.training_seconds
             store(run, target_reached_at=at, target_train_seconds=seconds)
         documents = contents.documents(run, result)

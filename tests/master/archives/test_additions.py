@@ -52,7 +52,7 @@ def test_a_sample_that_is_posted_after_the_end_changes_no_result(
         master.sealer.turn()
     before = known(master, run)
     # The 776th value; the one that was added is dated a second after the start.
-    assert before[0]["time_to_accuracy"]["wall_seconds"] == 77.6
+    assert before[0]["time_to_target"]["wall_seconds"] == 77.6
     for forget in (False, False, True):
         points = reading.get_run(master.api, run).json[_ACCURACY]
         assert [point for point in points if "added" in point] == [sample | {"added": True}]

@@ -85,7 +85,7 @@ def test_an_imported_run_answers_as_it_did_at_home(master: Master, tmp_path: Pat
     assert reading.get_run(master.api, run).json == series
     assert reading.opened(reading.get_run(master.api, run, format="zip")) == files
     compared = told(master, "/api/compare", runs=str(run_id))
-    assert compared["results"][0]["time_to_accuracy"] == before["result"]["time_to_accuracy"]
+    assert compared["results"][0]["time_to_target"] == before["result"]["time_to_target"]
     again = master.api.simulate_get(f"/api/runs/{run_id}/archive").content
     assert again == content
 

@@ -44,7 +44,7 @@ def test_a_result_is_what_the_client_reads(api: TestClient, judged: Run) -> None
     assert answer.status_code == 200
     found = results.Result.from_fields(answer.json)
     assert found.to_fields() == answer.json
-    assert found.time_to_accuracy == results.TimeToAccuracy(10.0, 20.0)
+    assert found.time_to_target == results.TimeToTarget(10.0, 20.0)
     assert found.accuracy_after_time == results.AccuracyAfterTime(7200.0, 97.0, 10.0, "training")
     assert found.phases == {"forward": 4.0, "other": 6.0}
     assert found.curve is not None
@@ -69,7 +69,7 @@ def test_target_time_and_price_can_be_asked_for(api: TestClient, judged: Run) ->
     answer = get_result(api, judged.id, target="val_loss <= 0.1", after="9.5", price="0.02").json
     assert answer["target"] == {"metric": "val_loss", "value": 0.1, "lower_is_better": True}
     reached = {"training_seconds": 10.0, "wall_seconds": 20.0, "epochs": None}
-    assert answer["time_to_accuracy"] == reached
+    assert answer["time_to_target"] == reached
     assert answer["accuracy_after_time"]["limit_seconds"] == 9.5
     assert answer["accuracy_after_time"]["value"] is None
     assert answer["cost"] == {

@@ -12,7 +12,7 @@ import pytest
 from peewee import Database
 
 from mlbench.contract.records import Target
-from mlbench.contract.results import TimeToAccuracy
+from mlbench.contract.results import TimeToTarget
 from mlbench.evaluation.inputs import OWN_CRITERIA, Criteria
 from mlbench_master.database.models import Run, run_owner
 from mlbench_master.errors import NotFoundError
@@ -66,8 +66,8 @@ def test_a_result_is_the_same_before_and_after_delivery(
     assert results[0] == results[1]
     result = results[0]
     assert result.target == Target("acc", 97.0)
-    assert result.time_to_accuracy is not None
-    assert (result.time_to_accuracy.training_seconds, result.time_to_accuracy.wall_seconds) == (
+    assert result.time_to_target is not None
+    assert (result.time_to_target.training_seconds, result.time_to_target.wall_seconds) == (
         10.0,
         20.0,
     )
@@ -97,9 +97,9 @@ def test_kept_samples_count_too(
     )
     for _ in range(2):
         result = result_of(reader, run)
-        assert result.time_to_accuracy is not None
-        assert result.time_to_accuracy.training_seconds == 10.0
-        assert result.time_to_accuracy.wall_seconds == pytest.approx(20.0004)
+        assert result.time_to_target is not None
+        assert result.time_to_target.training_seconds == 10.0
+        assert result.time_to_target.wall_seconds == pytest.approx(20.0004)
         assert (result.last_value, result.training_seconds) == (97.5, 11.0)
         delivery.deliver_waiting()
 
@@ -114,10 +114,10 @@ def test_values_from_before_the_start_do_not_count(
     Run.update(finished_at=run.finished_at).execute()
     for _ in range(2):
         result = result_of(reader, run)
-        assert (result.time_to_accuracy, result.best_value) == (None, None)
+        assert (result.time_to_target, result.best_value) == (None, None)
         delivery.deliver_waiting()
     record(run, line(started_at, acc=99))
-    reached = result_of(reader, run).time_to_accuracy
+    reached = result_of(reader, run).time_to_target
     assert reached is not None
     assert reached.wall_seconds == 0.0
 
@@ -138,7 +138,7 @@ def test_a_value_whose_date_is_wrong_counts_as_recorded_at_the_end(
     record(run, line(at, train_seconds=9.5, acc=98), rank=1)
     deliver_all(delivery)
     result = result_of(reader, lifecycle.find(run.id), Criteria(price=1.0))
-    assert result.time_to_accuracy == TimeToAccuracy(9.5, 50.0)
+    assert result.time_to_target == TimeToTarget(9.5, 50.0)
     assert result.cost is not None
     assert (result.cost.to_target, result.curve.wall_seconds if result.curve else ()) == (
         100,
@@ -160,7 +160,7 @@ def test_a_clock_that_is_known_to_be_wrong_is_put_right(
     record(run, stated + line(started_at + 20 + ahead, acc=98), rank=1)
     deliver_all(delivery)
     result = result_of(reader, lifecycle.find(run.id))
-    assert (result.time_to_accuracy, result.clock_faults) == (TimeToAccuracy(None, 20.0), ())
+    assert (result.time_to_target, result.clock_faults) == (TimeToTarget(None, 20.0), ())
     assert lifecycle.find(run.id).target_reached_at == started_at + 20
 
 

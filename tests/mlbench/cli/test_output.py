@@ -13,7 +13,7 @@ from mlbench.contract.results import (
     Cost,
     Goodput,
     RankInterference,
-    TimeToAccuracy,
+    TimeToTarget,
 )
 from mlbench.local.home import Connection
 from tests.support.results import make_aimless, make_result, make_run
@@ -24,7 +24,7 @@ _CONNECTION = Connection("http://127.0.0.1:8000", "secret", "http://127.0.0.1:90
 _TARGET = Target("val_global_Prec@1", 97.0)
 _RESULT = replace(
     make_result(7, 2),
-    time_to_accuracy=TimeToAccuracy(8.52, 11.0),
+    time_to_target=TimeToTarget(8.52, 11.0),
     accuracy_after_time=AccuracyAfterTime(7200.0, 97.456, 9.0, "training"),
     last_value=97.456,
     best_value=98.1,
@@ -174,7 +174,7 @@ def test_there_is_a_query_of_what_the_run_has_recorded_and_else_none(paper: io.S
 
 def test_a_target_that_was_not_reached_is_told(paper: io.StringIO) -> None:
     late = AccuracyAfterTime(60.0, None, None, "wall")
-    missed = replace(_RESULT, time_to_accuracy=None, accuracy_after_time=late)
+    missed = replace(_RESULT, time_to_target=None, accuracy_after_time=late)
     output.show_result(_RUN, missed, _CONNECTION, _METRICS)
     assert "Time to target (training) not reached" in shown(paper)
     assert "Accuracy after time" not in paper.getvalue()

@@ -298,7 +298,7 @@ def test_a_result_and_a_comparison_come_back(client: ApiClient, finished: Run) -
     assert result.to_fields() == answer.json()
     assert (result.run_id, result.state, result.num_workers) == (finished.id, "FINISHED", 2)
     assert result.target == Target("train_loss", 0.5, lower_is_better=True)
-    assert 0 < known(result.time_to_accuracy).wall_seconds < known(result.wall_seconds)
+    assert 0 < known(result.time_to_target).wall_seconds < known(result.wall_seconds)
     assert result.last_value == result.best_value == pytest.approx(1 / 3)
     assert known(result.accuracy_after_time).limit_seconds == 3600
     assert result.cost is not None

@@ -5,7 +5,7 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 from mlbench.contract.records import Target
-from mlbench.contract.results import Cost, Result, TimeToAccuracy
+from mlbench.contract.results import Cost, Result, TimeToTarget
 from mlbench.evaluation.inputs import Column, Columns, RunRow
 
 START = 1_700_000_000.0
@@ -64,7 +64,7 @@ def reaching(run_id: int, num_workers: int, seconds: float, **given: Any) -> Res
     return make_result(
         run_id,
         num_workers,
-        time_to_accuracy=TimeToAccuracy(seconds, seconds + 5),
+        time_to_target=TimeToTarget(seconds, seconds + 5),
         cost=Cost(num_workers * seconds, num_workers * seconds, None, None, None),
         **given,
     )

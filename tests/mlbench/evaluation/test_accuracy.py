@@ -1,4 +1,4 @@
-"""Time to accuracy and accuracy after time, with figures that were worked out by hand."""
+"""Time to target and accuracy after time, with figures that were worked out by hand."""
 
 import math
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mlbench.contract.records import Target
-from mlbench.contract.results import AccuracyAfterTime, TimeToAccuracy
+from mlbench.contract.results import AccuracyAfterTime, TimeToTarget
 from mlbench.evaluation.inputs import by_rank
 from mlbench.evaluation.result import Accuracy
 from mlbench.evaluation.timeline import ClockCorrection
@@ -41,7 +41,7 @@ def accuracy(
     )
 
 
-def time_to(judged: Accuracy) -> TimeToAccuracy | None:
+def time_to(judged: Accuracy) -> TimeToTarget | None:
     reached = judged.reached()
     return judged.time_to(reached) if reached else None
 
@@ -83,14 +83,14 @@ def time_to(judged: Accuracy) -> TimeToAccuracy | None:
     ],
 )
 def test_time_to_accuracy(series: Any, expected: tuple[float | None, float]) -> None:
-    assert time_to(accuracy(**series)) == TimeToAccuracy(*expected)
+    assert time_to(accuracy(**series)) == TimeToTarget(*expected)
 
 
 def test_a_target_may_be_a_low_value() -> None:
     judged = accuracy(
         _LOSS, loss_0={10: 0.5, 20: 0.1, 30: 0.05, 40: 0.2}, train_seconds_0={20: 8.5, 30: 12}
     )
-    assert time_to(judged) == TimeToAccuracy(8.5, 20.0)
+    assert time_to(judged) == TimeToTarget(8.5, 20.0)
     assert (judged.last(), judged.best()) == (0.2, 0.05)
     # NaN reaches nothing and is not the best.
     diverged = accuracy(_LOSS, loss_0={10: math.nan, 20: 0.3, 30: math.nan})
@@ -111,9 +111,9 @@ def test_nothing_recorded_is_nothing_reached() -> None:
 )
 def test_the_next_process_s_clock_which_began_anew_does_not_count(begun: Any) -> None:
     judged = accuracy(**begun, acc_0={20: 98}, train_seconds_0={19: 8, 25: 0.5, 30: 4})
-    assert time_to(judged) == TimeToAccuracy(None, 20.0)
+    assert time_to(judged) == TimeToTarget(None, 20.0)
     within = accuracy(**begun, acc_0={23: 98}, train_seconds_0={19: 8, 25: 0.5})
-    assert time_to(within) == TimeToAccuracy(0.5, 23.0)
+    assert time_to(within) == TimeToTarget(0.5, 23.0)
 
 
 def test_accuracy_after_time_is_the_last_value_within_it() -> None:

@@ -178,9 +178,9 @@ def test_speed_up_and_efficiency_are_against_the_first_group() -> None:
 def test_a_run_that_did_not_reach_the_target_leaves_no_mean() -> None:
     [found] = group([reaching(1, 1, 10.0), make_result(2), reaching(3, 1, 12.0)])
     assert (found.reached, found.run_ids) == (2, (1, 2, 3))
-    times = known(found.training_seconds_to_accuracy)
+    times = known(found.training_seconds_to_target)
     assert (times.count, times.mean, times.median) == (2, None, 12.0)
-    assert known(found.wall_seconds_to_accuracy).mean is None
+    assert known(found.wall_seconds_to_target).mean is None
     workers = known(found.worker_seconds)
     assert (workers.count, workers.mean) == (2, 11.0)
 
@@ -252,7 +252,7 @@ def test_an_efficiency_above_105_percent_is_doubted() -> None:
     one, usual, odd = group([reaching(1, 1, 21.0), reaching(2, 2, 10.0), reaching(3, 3, 2.0)])
     assert (one.doubt, usual.doubt) == ("", "")
     assert odd.doubt.startswith(
-        "the efficiency of 3 workers by time to accuracy, 350%, is hardly that of its workers"
+        "the efficiency of 3 workers by time to target, 350%, is hardly that of its workers"
     )
     slow = reaching(1, 1, 21.0, disturbed=("rank 0 waited",))
     one, odd = group([slow, reaching(3, 3, 2.0)])

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from mlbench.contract.records import Target
-from mlbench.contract.results import Result, TimeToAccuracy
+from mlbench.contract.results import Result, TimeToTarget
 from mlbench.evaluation.inputs import add_totals
 from mlbench.evaluation.result import RunContext, evaluate
 from tests.mlbench.evaluation.making import START, columns, make_run
@@ -51,7 +51,7 @@ def test_the_target_is_reached_after_the_training_time_that_rank_0_reports_with_
         global_cum_agg_0={26: 3},
         agg_0={10: 2, 30: 2},
     )
-    assert result.time_to_accuracy == TimeToAccuracy(15.5, 22.0)
+    assert result.time_to_target == TimeToTarget(15.5, 22.0)
     assert result.training_seconds == 17.0
     assert result.phases["communication"] == 4.0
 

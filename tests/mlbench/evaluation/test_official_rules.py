@@ -11,7 +11,7 @@ from mlbench.benchmarks.registry import BENCHMARKS
 from mlbench.contract.comparisons import Group
 from mlbench.contract.names import VAL_ACCURACY
 from mlbench.contract.records import GitState, Planned, ReportedMachine, RunSet, Target
-from mlbench.contract.results import Result, TimeToAccuracy
+from mlbench.contract.results import Result, TimeToTarget
 from mlbench.evaluation import official_rules
 from mlbench.evaluation.comparison import compare
 from mlbench.evaluation.inputs import InjectedFault
@@ -36,9 +36,9 @@ PLAN = [Planned(1, seed) for seed in range(1, 11)]
 
 def run(run_id: int, seconds: float | None = 20.0, epochs: int = 10, **given: Any) -> Result:
     """Return a run of digits that reached its target after so long; None: it did not."""
-    reached = None if seconds is None else TimeToAccuracy(seconds - 5, seconds, epochs)
+    reached = None if seconds is None else TimeToTarget(seconds - 5, seconds, epochs)
     target = Target(VAL_ACCURACY, 97.0)
-    return make_result(run_id, time_to_accuracy=reached, target=target, **given)
+    return make_result(run_id, time_to_target=reached, target=target, **given)
 
 
 def official(*states: str) -> RunSet:

@@ -9,7 +9,7 @@ import pytest
 
 from mlbench.contract.diagnosis import Diagnosis, Evidence, Verdict
 from mlbench.contract.records import Interference, Outcome, Target
-from mlbench.contract.results import Result, TimeToAccuracy
+from mlbench.contract.results import Result, TimeToTarget
 from mlbench.evaluation.comparison import compare
 from mlbench.evaluation.inputs import Criteria, RankRow, RunRow
 from mlbench.evaluation.result import RunContext, evaluate
@@ -60,13 +60,13 @@ def test_a_run_that_recorded_nothing() -> None:
 
 def test_code_that_records_its_accuracy_alone() -> None:
     found = evaluated(acc={10: 90, 20: 98})
-    assert found.time_to_accuracy == TimeToAccuracy(None, 20.0)
+    assert found.time_to_target == TimeToTarget(None, 20.0)
     assert (found.last_value, found.training_seconds, found.phases) == (98.0, None, {})
 
 
 def test_epochs_to_the_target_are_those_of_the_rank_that_reached_it() -> None:
     found = evaluated(acc_0={40: 98}, acc_1={20: 98}, epoch_0={30: 0}, epoch_1={5: 0, 15: 1, 25: 2})
-    assert found.time_to_accuracy == TimeToAccuracy(None, 20.0, epochs=2)
+    assert found.time_to_target == TimeToTarget(None, 20.0, epochs=2)
     assert found.epochs == 1
 
 
@@ -74,7 +74,7 @@ def test_without_a_target_the_other_figures_stand() -> None:
     run = replace(_CONTEXT.run, target=None)
     context = replace(_CONTEXT, run=run, criteria=Criteria(price=0.5))
     found = evaluated(context, acc_0={20: 98}, train_seconds_0={20: 8})
-    assert (found.target, found.time_to_accuracy, found.accuracy_after_time) == (None, None, None)
+    assert (found.target, found.time_to_target, found.accuracy_after_time) == (None, None, None)
     assert (found.last_value, found.best_value, found.curve) == (None, None, None)
     assert found.training_seconds == 8.0
     cost = known(found.cost)
@@ -83,7 +83,7 @@ def test_without_a_target_the_other_figures_stand() -> None:
 
 def test_a_run_that_never_started_has_no_figures() -> None:
     found = evaluated(replace(_CONTEXT, run=RunRow(**_RUN), ranks=()))
-    assert (found.wall_seconds, found.cost, found.time_to_accuracy) == (None, None, None)
+    assert (found.wall_seconds, found.cost, found.time_to_target) == (None, None, None)
     assert found.accuracy_after_time is None
 
 
@@ -346,7 +346,7 @@ def test_the_time_to_target_is_unknown_where_the_tracker_was_not_restored() -> N
     result = restarted(**_RESTARTED)
     assert "continued at epoch 3" in result.training_time_problem
     assert "t.load_state_dict" in result.training_time_problem
-    unknown = (result.time_to_accuracy, result.accuracy_after_time, result.training_seconds)
+    unknown = (result.time_to_target, result.accuracy_after_time, result.training_seconds)
     assert (*unknown, result.samples) == (None, None, None, None)
     assert (result.resumptions, result.epochs, result.best_value) == ((), 5, 98)
     seconds = known(result.goodput).seconds
@@ -360,13 +360,13 @@ def test_a_restored_tracker_makes_the_time_to_target_known() -> None:
     series |= {"restored_step": {21: 150}}
     result = restarted(**series | {"step": {0: 0, 5: 50, 10: 100, 15: 150, 22: 150, 27: 200}})
     assert result.training_time_problem == ""
-    assert result.time_to_accuracy == TimeToAccuracy(20, 27, 5)
+    assert result.time_to_target == TimeToTarget(20, 27, 5)
 
 
 def test_a_run_that_starts_from_the_beginning_again_discards_the_first_attempt() -> None:
     result = restarted(**_RESTARTED | {"epoch": {0: 0, 5: 1, 10: 2, 15: 3, 22: 0, 27: 1}})
     assert result.training_time_problem == ""
-    assert result.time_to_accuracy == TimeToAccuracy(5, 27, 2)
+    assert result.time_to_target == TimeToTarget(5, 27, 2)
 
 
 def test_a_step_above_zero_after_a_restart_is_a_resumption_too() -> None:
@@ -374,7 +374,7 @@ def test_a_step_above_zero_after_a_restart_is_a_resumption_too() -> None:
     series = {**_RESTARTED, "step": steps, "epoch": {}}
     result = restarted(**series)
     assert "continued at step 121" in result.training_time_problem
-    assert result.time_to_accuracy is None
+    assert result.time_to_target is None
     # The steps themselves tell which of them were done again.
     assert [(r.step, r.discarded_steps) for r in result.resumptions] == [(120, 30)]
 
@@ -443,14 +443,14 @@ def test_a_loss_that_became_nan_outweighs_a_target_reached_later() -> None:
     found = evaluate(RunContext(run, (), START + 60), columns(acc_0={10: 90, 20: 98}))
     text = "NaN since step 61 (train_loss)"
     assert found.outcome == Outcome("nan", text, "NaN", since=START + 15, step=61)
-    assert found.time_to_accuracy is None
+    assert found.time_to_target is None
 
 
 def test_a_run_that_ended_with_nan_has_no_time_that_comparisons_count() -> None:
     run = replace(_DIGITS_RUN, not_finite=_LOSS)
     found = evaluate(RunContext(run, (), START + 60), columns(acc_0={10: 98}))
-    assert known(found.time_to_accuracy).wall_seconds == 10.0
-    assert (found.valid_time_to_accuracy, found.seconds_to_accuracy) == (None, None)
+    assert known(found.time_to_target).wall_seconds == 10.0
+    assert (found.valid_time_to_target, found.seconds_to_target) == (None, None)
 
 
 def test_a_target_metric_that_stays_nan() -> None:
@@ -499,11 +499,11 @@ def test_a_nan_run_never_ranks_as_fastest() -> None:
         reaching(1, 2, 5.0), outcome=Outcome("nan", "NaN since step 61 (train_loss)", "NaN")
     )
     others: list[Result] = [reaching(2, 2, 9.0), reaching(3, 2, 9.5)]
-    assert nan.time_to_accuracy == TimeToAccuracy(5.0, 10.0)
+    assert nan.time_to_target == TimeToTarget(5.0, 10.0)
     runs = [nan, *others]
     found = compare(runs, {run.run_id: make_facts(2) for run in runs})
-    text = "run 1: NaN since step 61 (train_loss); its time to accuracy does not count"
+    text = "run 1: NaN since step 61 (train_loss); its time to target does not count"
     assert known(found.findings).notes[0] == text
     [group] = found.groups
     assert group.reached == 2
-    assert known(group.training_seconds_to_accuracy).minimum == 9.0
+    assert known(group.training_seconds_to_target).minimum == 9.0

@@ -169,16 +169,16 @@ def drawn(*means: float | None) -> list[Chart]:
     groups = []
     for group, mean in zip(_SWEEP.groups, means, strict=True):
         rate = replace(known(group.samples_per_second), mean=mean)
-        found = replace(group, samples_per_second=rate, training_seconds_to_accuracy=None)
+        found = replace(group, samples_per_second=rate, training_seconds_to_target=None)
         groups.append(found)
     return [*charts(known(_SWEEP.sweep), groups)]
 
 
 def test_each_measure_has_a_chart_with_figures_and_their_intervals() -> None:
     times, rates = known(_SWEEP.sweep).charts
-    assert times.title == "Time to accuracy by bandwidth and exchange"
+    assert times.title == "Time to target by bandwidth and exchange"
     assert (rates.axis, rates.unit) == ("throughput [samples/s]", "samples/s")
-    summary = known(_SWEEP.groups[0].training_seconds_to_accuracy)
+    summary = known(_SWEEP.groups[0].training_seconds_to_target)
     assert times.cells[0][0] == Cell(known(summary.mean), summary.mean_low, summary.mean_high, 0)
 
 

@@ -31,7 +31,7 @@ def _found(
         (SeriesName(names.phase_metric("evaluation"), "0"), [evaluation]),
         (SeriesName(names.TASK_RESULT, "0"), [sentence]),
     ]
-    result = {"time_to_accuracy": {"training_seconds": seconds}, "clock_faults": []}
+    result = {"time_to_target": {"training_seconds": seconds}, "clock_faults": []}
     result |= {"goodput": {"ranks": [{"restarts": restarts}]}}
     documents = {RUN: {"result": result}, ROWS: {"run": [{"attempt": attempt}]}}
     archive.write(folder / "a", documents, series)
@@ -86,7 +86,7 @@ def test_runs_of_two_installations_keep_apart(files: Mapping[int, Path]) -> None
     [origin] = [one for one in found.differences if one.name == "origin"]
     assert [value.run_ids for value in origin.values] == [(2, 9), (4,)]
     judged, _ = compare_files([files[2], files[8]], Criteria(Target("val_global_Prec@1", 50.0)))
-    times = [(one.results[0].target, one.results[0].time_to_accuracy) for one in (found, judged)]
+    times = [(one.results[0].target, one.results[0].time_to_target) for one in (found, judged)]
     assert times[0] != times[1]
 
 

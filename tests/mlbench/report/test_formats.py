@@ -28,7 +28,7 @@ def test_there_is_a_row_for_each_run_in_base_units() -> None:
     rows = rows_of(comparison)
     assert [row["run_id"] for row in rows] == ["1", "2", "3", "4"]
     assert [row["group"] for row in rows] == ["1 worker", "2 workers"] * 2
-    reached = known(comparison.results[1].time_to_accuracy)
+    reached = known(comparison.results[1].time_to_target)
     assert float(rows[1]["time_to_accuracy_training_seconds"]) == reached.training_seconds
     assert float(rows[1]["time_to_accuracy_wall_seconds"]) == reached.wall_seconds
     assert float(rows[1]["phases_forward"]) == comparison.results[1].phases["forward"]
@@ -44,11 +44,11 @@ def test_every_row_has_the_figures_of_its_group() -> None:
         assert int(row["group_reached"]) == group.reached == 3
         assert float(row["group_speedup"]) == group.speedup
         assert float(row["group_efficiency"]) == group.efficiency
-    summary = dataclasses.asdict(known(second.training_seconds_to_accuracy))
+    summary = dataclasses.asdict(known(second.training_seconds_to_target))
     for name, value in summary.items():
-        assert float(rows[1][f"group_training_seconds_to_accuracy_{name}"]) == value
+        assert float(rows[1][f"group_training_seconds_to_target_{name}"]) == value
     [aimless] = rows_of(results.make_comparison([results.make_aimless(1)]))
-    assert aimless["group_training_seconds_to_accuracy_mean"] == ""
+    assert aimless["group_training_seconds_to_target_mean"] == ""
 
 
 def test_missing_figures_are_empty_and_every_run_has_every_column() -> None:

@@ -41,14 +41,14 @@ def test_a_set_has_every_plot(matrix: dict[str, Plot]) -> None:
     metric, reached, speedup, phases = matrix.values()
     assert [*matrix] == [
         f"{METRIC} over training time",
-        "Time to accuracy",
+        "Time to target",
         "Speed-up",
         "Where the time went",
     ]
     expected = {"1 worker", "2 workers", "4 workers", "training time [s]", METRIC, "97"}
     assert expected <= {*texts(metric)}
     assert {"1", "2", "4", "workers", "training time to the target [s]"} <= {*texts(reached)}
-    assert {"ideal", "time to accuracy", "throughput"} <= {*texts(speedup)}
+    assert {"ideal", "time to target", "throughput"} <= {*texts(speedup)}
     assert {"communication", "other", "9.94 s", "time [s]"} <= {*texts(phases)}
 
 
@@ -123,7 +123,7 @@ def test_the_drawings_of_a_page_do_not_share_ids(matrix: dict[str, Plot]) -> Non
 
 def test_a_sweep_is_plotted_over_its_numbers_with_a_line_for_each_other_value() -> None:
     found = drawn(make_sweep((2,), 3))
-    times = found["Time to accuracy by bandwidth and exchange"]
+    times = found["Time to target by bandwidth and exchange"]
     expected = {"bandwidth [Mbit/s]", "5", "20", "100", "exchange", "flat", "topk"}
     assert expected | {"training time to the target [s]"} <= {*texts(times)}
     rates = found["Throughput by bandwidth and exchange"]

@@ -80,7 +80,7 @@ def test_a_sweep_has_a_table_of_its_groups_and_one_of_each_figure_by_its_two_key
     ]
     assert sweep["as fast as"][:3] == ["-", "1 worker", "bandwidth 5"]
     assert sweep["times"][:3] == ["-", "1.74", "2.50"]
-    times = by_title["Time to accuracy by bandwidth and exchange, 2 workers [s]"]
+    times = by_title["Time to target by bandwidth and exchange, 2 workers [s]"]
     assert [heading.text for heading in times.headings] == ["exchange", "5", "20", "100"]
     assert times.rows[0][:2] == ("flat", "22.23 (20.99 to 23.54)")
     assert times.heat == ((None, 0, 5, 6), (None, 5, 6, 6))

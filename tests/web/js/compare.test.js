@@ -160,7 +160,7 @@ function group(num_workers, runs, mean, more = {}) {
     num_workers,
     run_ids: [...Array(runs).keys()],
     reached: mean ? runs : 0,
-    training_seconds_to_accuracy: mean && { mean, minimum: mean - 1, maximum: mean + 1 },
+    training_seconds_to_target: mean && { mean, minimum: mean - 1, maximum: mean + 1 },
     speedup: null,
     throughput_speedup: null,
     phases: {},
@@ -174,7 +174,7 @@ function bars(groups, ...seconds) {
     run_id: i + 1,
     display_name: "r",
     swept: {},
-    time_to_accuracy: training_seconds && { training_seconds, wall_seconds: 99 },
+    time_to_target: training_seconds && { training_seconds, wall_seconds: 99 },
   }));
   return toBars(/** @type {any} */ ({ groups, results }));
 }
@@ -199,7 +199,7 @@ test("speed-ups are drawn beside the ideal, if the workers differ", () => {
   const lines = toSpeedups([group(2, 1, 9, { speedup: 1 }), group(8, 1, 3, { speedup: 3 })]);
   deepEqual(lines.map(({ name, x, y }) => [name, x, y]), [
     ["ideal", [2, 8], [1, 4]],
-    ["time to accuracy", [2, 8], [1, 3]],
+    ["time to target", [2, 8], [1, 3]],
   ]);
   deepEqual(toSpeedups([group(2, 1, 9, { speedup: 1 }), group(2, 1, 3, { speedup: 3 })]), []);
 });
@@ -224,7 +224,7 @@ test("the fastest group is named with its lead, then what is to be known", () =>
     clock_faults: [],
     rule_violations: ["all runs: it is late"],
   };
-  const groups = [10, 2.5].map((mean, i) => ({ label: `group ${i}`, training_seconds_to_accuracy: { mean } }));
+  const groups = [10, 2.5].map((mean, i) => ({ label: `group ${i}`, training_seconds_to_target: { mean } }));
   const comparison = { findings, groups, results: [{ target: null }, { target }] };
   deepEqual(toNotes(/** @type {any} */ (comparison)), [
     "Fastest: group 1 reached val_global_Prec@1 ≥ 97 % after 2.50 s of training, " +

@@ -57,7 +57,7 @@ export function toSpeedups(/** @type {Group[]} */ groups) {
   const workers = groups.map((group) => group.num_workers);
   if (groups.length < 2 || new Set(workers).size < groups.length) return [];
   const measured = [
-    { name: "time to accuracy", y: groups.map((group) => group.speedup), colour: "--series-0" },
+    { name: "time to target", y: groups.map((group) => group.speedup), colour: "--series-0" },
     { name: "throughput", y: groups.map((group) => group.throughput_speedup), colour: "--series-1" },
     // A single speed-up, of the first group, is always 1.
   ].filter(({ y }) => y.filter((value) => value !== null).length > 1);
@@ -102,11 +102,11 @@ function speedupNote(groups, lines) {
 
 /** @returns {import("../ui.js").Column<Group>[]} the columns of the table of groups. */
 export function columnsOf(/** @type {Group[]} */ groups) {
-  const write = alignedDurations(groups.map((group) => group.training_seconds_to_accuracy?.maximum));
+  const write = alignedDurations(groups.map((group) => group.training_seconds_to_target?.maximum));
   const rate = alignedNumbers(groups.map((group) => group.samples_per_second?.mean));
   const sent = alignedNumbers(groups.map((group) => group.bytes_sent_per_step?.mean));
   const time = (title, name, hint = undefined) =>
-    figure(title, (group) => write(group.training_seconds_to_accuracy?.[name] ?? null), hint);
+    figure(title, (group) => write(group.training_seconds_to_target?.[name] ?? null), hint);
   return [
     { title: "Group", isHead: true, text: (group) => group.label },
     { title: "Run ids", text: (group) => group.run_ids.map((id) => `#${id}`).join(", ") },

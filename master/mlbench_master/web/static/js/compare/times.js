@@ -38,7 +38,7 @@ export class Times {
  *   several runs, a bar per group with whiskers
  */
 export function toBars({ groups, results }) {
-  const hasTraining = results.some((result) => result.time_to_accuracy?.training_seconds != null);
+  const hasTraining = results.some((result) => result.time_to_target?.training_seconds != null);
   const clock = hasTraining ? "training_seconds" : "wall_seconds";
   const title = hasTraining ? "Time to target (training)" : "Time to target (wall clock)";
   const ofGroups = groups.map((group) => groupBar(group, clock));
@@ -64,7 +64,7 @@ function groupBar(group, clock) {
 }
 
 function runBar(result, clock) {
-  const value = result.time_to_accuracy?.[clock];
+  const value = result.time_to_target?.[clock];
   const name = value == null ? `${labelOf(result)} (not reached)` : labelOf(result);
   return toBar(name, value, styleOfRun(result.run_id, [result.run_id]).colour);
 }
@@ -96,8 +96,8 @@ function columnsOf(/** @type {Result[]} */ results) {
 }
 
 function seconds(title, results, clock, hint) {
-  const write = alignedDurations(results.map((result) => result.time_to_accuracy?.[clock]));
-  const text = ({ target, time_to_accuracy: reached }) =>
+  const write = alignedDurations(results.map((result) => result.time_to_target?.[clock]));
+  const text = ({ target, time_to_target: reached }) =>
     target && !reached ? "not reached" : write(reached?.[clock]);
   return figure(title, text, hint);
 }

@@ -24,7 +24,7 @@ export function toNotes(/** @type {Comparison} */ comparison) {
 function fastest(/** @type {Comparison} */ { findings, groups, results }) {
   if (!findings.fastest) return "";
   const [first, last] = [findings.fastest.group, findings.fastest.slowest].map((i) => groups[i]);
-  const { mean } = first.training_seconds_to_accuracy;
+  const { mean } = first.training_seconds_to_target;
   const target = results.find((result) => result.target).target;
   return (
     `Fastest: ${first.label} reached ${targetText(target)} after ${alignedDurations([mean])(mean)} of ` +

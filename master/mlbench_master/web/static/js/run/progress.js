@@ -40,7 +40,7 @@ export class Progress {
     setText(byId("target-value"), metric(target.metric, this.result?.last_value ?? null));
     const sign = target.lower_is_better ? "or less" : "or more";
     setText(byId("target-target"), `target: ${metric(target.metric, target.value)} ${sign}`);
-    const isReached = Boolean(this.result?.time_to_accuracy);
+    const isReached = Boolean(this.result?.time_to_target);
     const best = shareOf(target, this.result, this.result?.best_value);
     share.value = isReached ? 1 : shareOf(target, this.result, this.result?.last_value);
     share.textContent = `${Math.round(share.value * 100)} %`;
@@ -129,7 +129,7 @@ function rulesOf(/** @type {Result} */ { division, rule_violations }) {
 }
 
 function timeToTarget(run, /** @type {Result | null} */ result) {
-  const time = result?.time_to_accuracy;
+  const time = result?.time_to_target;
   const title = "Time to target (training)";
   if (result?.training_time_problem) return [title, "–", "unknown: tracker not restored"];
   if (!time) return [title, "–", isActive(run) ? "not reached yet" : "not reached"];
