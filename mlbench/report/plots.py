@@ -240,7 +240,7 @@ def _phases(groups: Sequence[Group]) -> Plot | None:
         axes.set(xlabel="time [s]")
         figure.legend(loc="outside upper center", ncols=4, columnspacing=1.2, handlelength=1.0)
         caption = "The mean over ranks and runs; evaluation is no training time."
-        return Plot("Where the time went", caption, to_svg(figure, "phases"))
+        return Plot("Time breakdown", caption, to_svg(figure, "phases"))
 
 
 def _points(curve: Curve, *, in_training: bool) -> tuple[list[float], list[float]]:

@@ -312,7 +312,7 @@ def _phases(groups: Sequence[Group]) -> Table | None:
     )
     sums = _Column(Heading("sum", "s"), lambda group: sum(group.phases.values()) or None)
     columns = [*_naming(groups), *map(_in_phase, names), sums]
-    return _table("Where the time went", note, columns, groups)
+    return _table("Time breakdown", note, columns, groups)
 
 
 def _in_phase(name: str) -> _Column:

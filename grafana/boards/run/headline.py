@@ -120,7 +120,7 @@ HEADLINE: Final = (
         no_value="Unknown",
     ),
     _tile(
-        "Straggler",
+        "Straggler ratio",
         "Slowest rank's compute time per step relative to the median of the others, over the "
         "last minute. After the run: the speedup if no rank had been late, and the rank that was "
         "latest. Close to 1 is good.",

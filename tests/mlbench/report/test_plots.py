@@ -43,7 +43,7 @@ def test_a_set_has_every_plot(matrix: dict[str, Plot]) -> None:
         f"{METRIC} over training time",
         "Time to target",
         "Speed-up",
-        "Where the time went",
+        "Time breakdown",
     ]
     expected = {"1 worker", "2 workers", "4 workers", "training time [s]", METRIC, "97"}
     assert expected <= {*texts(metric)}
@@ -57,9 +57,9 @@ def test_a_set_has_every_plot(matrix: dict[str, Plot]) -> None:
     [
         (
             [make_unreached(1), make_unreached(2, repeat=2)],
-            [f"{METRIC} over training time", "Where the time went"],
+            [f"{METRIC} over training time", "Time breakdown"],
         ),
-        ([make_aimless(1), make_aimless(2, 2)], ["Speed-up", "Where the time went"]),
+        ([make_aimless(1), make_aimless(2, 2)], ["Speed-up", "Time breakdown"]),
         ([replace(make_aimless(1), phases={})], []),
     ],
 )

@@ -48,7 +48,7 @@ def test_without_a_target_there_is_nothing_to_reach() -> None:
     found = tables(results.make_comparison([results.make_aimless(1), results.make_aimless(2, 2)]))
     assert [table.title for table in found] == [
         "Throughput and cost",
-        "Where the time went",
+        "Time breakdown",
         "Runs",
     ]
     assert not {"reached", "best", "energy", "price"} & columns(found[-1]).keys()
@@ -56,7 +56,7 @@ def test_without_a_target_there_is_nothing_to_reach() -> None:
 
 def test_a_run_that_failed_or_departs_is_marked() -> None:
     phases, alone = tables(results.make_comparison([results.make_result(1)]))
-    assert (phases.title, alone.title) == ("Where the time went", "Runs"), "no groups"
+    assert (phases.title, alone.title) == ("Time breakdown", "Runs"), "no groups"
     assert "outcome" not in columns(alone)
     failed = replace(results.make_result(2), state="FAILED", rule_violations=("its target is 90",))
     both = columns(tables(results.make_comparison([results.make_result(1), failed]))[-1])
@@ -87,7 +87,7 @@ def test_a_sweep_has_a_table_of_its_groups_and_one_of_each_figure_by_its_two_key
     rates = by_title["Throughput by bandwidth and exchange, 1 worker [samples/s]"]
     assert rates.heat == ((None, 0, 2, 5), (None, 3, 5, 6))
     assert {"exchange", "bandwidth"} <= columns(by_title["Runs"]).keys()
-    assert columns(by_title["Where the time went"])["exchange"] == sweep["exchange"]
+    assert columns(by_title["Time breakdown"])["exchange"] == sweep["exchange"]
 
 
 def test_a_frontier_has_its_crossings_and_its_profiles_the_best_first() -> None:
