@@ -17,14 +17,14 @@ BEGINNING: Final[tuple[Bucket, ...]] = ("start", "initialization", "compile", "r
 TITLES: Final[Mapping[Bucket, str]] = {
     "queued": "queued",
     "workers": "waiting for workers",
-    "start": "image and start",
-    "initialization": "imports and initialization",
+    "start": "pod startup",
+    "initialization": "initialization",
     "compile": "compile",
     "restore": "checkpoint restored",
     "compute": "compute",
     "contention": "CPU contention",
     "communication": "communication",
-    "waiting": "waiting for the slowest rank",
+    "waiting": "straggler wait",
     "data": "data",
     "evaluation": "evaluation",
     "checkpoint": "checkpoint saved",
@@ -35,7 +35,7 @@ TITLES: Final[Mapping[Bucket, str]] = {
     "lost": "lost",
     "detection": "detecting a failure",
     "restart": "restart",
-    "idle": "idle at the end",
+    "idle": "teardown",
     "unknown": "unknown",
 }
 
