@@ -394,13 +394,16 @@ class Worker(_Table):
     """Reachable seconds at the report (``master/mlbench_master/runs/reachability.py``)."""
 
 
-class Hearing(_Table):
+class MasterUptime(_Table):
     """Reachable seconds (``master/mlbench_master/runs/reachability.py``), in a single row."""
 
     id = IntegerField(primary_key=True)
     seconds = BigIntegerField()
     since = BigIntegerField()
     """Reachable seconds at the end of the last pause."""
+
+    class Meta:
+        table_name = "hearing"
 
 
 class Pod(_Table):
@@ -577,7 +580,7 @@ TABLES = (
         RankEvidence,
         Profile,
         Worker,
-        Hearing,
+        MasterUptime,
         Pod,
         JoinToken,
         Stream,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from mlbench.contract.clock import steady_seconds
 from mlbench_master.database.connection import STATE, exclusive
-from mlbench_master.database.models import Hearing
+from mlbench_master.database.models import MasterUptime
 
 EVERY_SECONDS = 2
 # Agents wait longer than this for a response.
@@ -29,7 +29,7 @@ class Reachability:
 
 def read_reachability() -> Reachability:
     """Read the reachable seconds from the database."""
-    row = Hearing.select().first()
+    row = MasterUptime.select().first()
     return Reachability(row.seconds, row.since) if row else Reachability(0, 0)
 
 
@@ -46,9 +46,9 @@ class HeartbeatCounter:
             if now - sent_at > LATE_SECONDS:
                 return
             was_away = now - self._heard_at > 5.0
-            now_heard = Hearing.seconds + EVERY_SECONDS
-            pause = {Hearing.since: now_heard} if was_away else {}
-            Hearing.insert(id=1, seconds=EVERY_SECONDS, since=EVERY_SECONDS).on_conflict(
-                conflict_target=[Hearing.id], update={Hearing.seconds: now_heard, **pause}
+            now_heard = MasterUptime.seconds + EVERY_SECONDS
+            pause = {MasterUptime.since: now_heard} if was_away else {}
+            MasterUptime.insert(id=1, seconds=EVERY_SECONDS, since=EVERY_SECONDS).on_conflict(
+                conflict_target=[MasterUptime.id], update={MasterUptime.seconds: now_heard, **pause}
             ).execute()
         self._heard_at = now

@@ -17,7 +17,7 @@ from mlbench_master.controller.executor import Executor, command
 from mlbench_master.controller.observer import Observer, store_pods
 from mlbench_master.controller.sample_verification import SampleVerifier
 from mlbench_master.database.connection import store
-from mlbench_master.database.models import Diagnosis, Hearing, Rank, Run
+from mlbench_master.database.models import Diagnosis, MasterUptime, Rank, Run
 from mlbench_master.pools.base import Placement, PodStatus
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording import streams
@@ -356,7 +356,7 @@ class Agent:
 @pytest.mark.parametrize("turns", range(7))
 def test_delete_at_any_moment(executor: Executor, ordered: Run, turns: int) -> None:
     """Also just after a rank was assigned, and whichever controller carries it out."""
-    Hearing.create(id=1, seconds=1, since=0)
+    MasterUptime.create(id=1, seconds=1, since=0)
     agents = [Agent("w-0"), Agent("w-1")]
 
     def turn(observer: Observer) -> None:

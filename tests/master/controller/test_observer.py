@@ -12,7 +12,7 @@ from mlbench.contract.runspec import WorkerSpec
 from mlbench_master.controller.observed_state import RankView, RunView, WarmPool, WorkerView
 from mlbench_master.controller.observer import Observer, Stopwatch, store_pods
 from mlbench_master.database.connection import store
-from mlbench_master.database.models import Diagnosis, Hearing, Pod, Rank, Run, Stream
+from mlbench_master.database.models import Diagnosis, MasterUptime, Pod, Rank, Run, Stream
 from mlbench_master.pools.base import PodStatus
 from mlbench_master.recording import streams
 from mlbench_master.recording.samples import Sample
@@ -47,7 +47,7 @@ def see_rank(observer: Observer) -> RankView:
 
 @pytest.mark.both_databases
 def test_workers_are_running_pods_that_were_heard_of(observer: Observer) -> None:
-    Hearing.create(id=1, seconds=100, since=40)
+    MasterUptime.create(id=1, seconds=100, since=40)
     make_worker("w-0", heard=95)
     make_worker("w-1", state="running", heard=39)
     make_worker("w-2", state="exited", seen_at=6.0)
@@ -217,7 +217,7 @@ def test_a_rank_from_its_assignment_to_its_end(run: Run, observer: Observer) -> 
 
     make_worker("w-0", seen_at=90.0)
     assert see_rank(observer).seen_at == 100.0
-    Hearing.create(id=1, seconds=12, since=1)
+    MasterUptime.create(id=1, seconds=12, since=1)
     make_worker("w-0", state="running", run_id=run.id, attempt=1, seen_at=110.0, heard=10)
     Rank.update(reported=True).execute()
     rank = see_rank(observer)
@@ -285,11 +285,11 @@ def test_the_end_of_a_rank_is_timed_while_its_agent_can_be_heard_and_send(
     run: Run, observer: Observer, clock: Clock
 ) -> None:
     make_ranks(run, reported=True)
-    Hearing.create(id=1, seconds=1, since=0)
+    MasterUptime.create(id=1, seconds=1, since=0)
 
     def hear(seconds: int, observer: Observer = observer) -> tuple[float, float]:
         clock.now += 1
-        Hearing.update(seconds=Hearing.seconds + seconds).execute()
+        MasterUptime.update(seconds=MasterUptime.seconds + seconds).execute()
         rank = see_rank(observer)
         return rank.ending, rank.stuck
 

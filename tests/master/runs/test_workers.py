@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from peewee import Database
 
-from mlbench_master.database.models import Hearing, Pod, Rank, Run, Stream, Worker
+from mlbench_master.database.models import MasterUptime, Pod, Rank, Run, Stream, Worker
 from mlbench_master.recording import streams
 from mlbench_master.runs.workers import Report, decide, is_steady, next_ship_seconds, poll
 from tests.support.rows import key, make_ranks, make_run, see_pod
@@ -166,7 +166,7 @@ def test_every_poll_is_a_heartbeat(database: Database) -> None:
     assert (worker.state, worker.run_id, worker.ip) == ("idle", None, "127.0.0.1")
     assert before <= worker.seen_at <= time.time()
     assert worker.heard == 0
-    Hearing.create(id=1, seconds=7, since=1)
+    MasterUptime.create(id=1, seconds=7, since=1)
     poll("w-0", report("running", Run(id=7)))
     worker = Worker.get_by_id("w-0")
     assert (worker.state, worker.run_id, worker.attempt) == ("running", 7, 1)
