@@ -69,7 +69,9 @@ class Ledger:
             if run.state != "FINISHED" and run.attempt <= _RESTARTS:  # else it rightly failed
                 notes.append(f"run {run_id} {run.state}: {run.reason.splitlines()[0]}")
             counts = run.delivery
-            total.update(recorded=counts.recorded, stored=counts.in_prometheus, kept=counts.kept)
+            total.update(
+                recorded=counts.recorded, stored=counts.in_prometheus, kept=counts.in_database
+            )
             for rank in range(WORKERS):
                 of_rank = points.get(f"{training.METRIC} @ {rank}", [])
                 values = [round(point.number) for point in of_rank]

@@ -112,7 +112,7 @@ ALL: Final = rows(
     column("duration", _shown(duration())),
     column("workers", _shown(latest("mlbench_run_workers"))),
     column("started", _shown(f"{moment('started')} * 1000")),
-    column("missing", _shown(f"{_samples('recorded')} - {_samples('in_prometheus|kept')}")),
+    column("missing", _shown(f"{_samples('recorded')} - {_samples('in_prometheus|in_database')}")),
     column("attempts", _shown(latest("mlbench_run_attempts"))),
     column("from", _shown(_FROM)),
     column("to", _shown(_TO)),

@@ -246,8 +246,8 @@ def _restarts(result: "Result") -> Iterator[tuple[str, str]]:
 
 def _delivery(run: Run) -> Iterator[tuple[str, str | Text]]:
     if d := run.delivery:
-        missing = f"{d.recorded - d.in_prometheus - d.kept:,} of {d.recorded:,}"
-        places = f"{d.in_prometheus:,} in Prometheus, {d.kept:,} in database"
+        missing = f"{d.recorded - d.in_prometheus - d.in_database:,} of {d.recorded:,}"
+        places = f"{d.in_prometheus:,} in Prometheus, {d.in_database:,} in database"
         yield "Missing samples", f"{missing} ({'all in the archive' if run.origin else places})"
     if run.added:
         late = run.added.of_lost_ranks

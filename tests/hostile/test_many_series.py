@@ -49,7 +49,7 @@ def test_a_run_has_no_more_series_than_the_limit_and_says_so(
         advice = "put what varies into a step or a value, or raise MLBENCH_LIMIT_SERIES"
         assert reason(api, run) == f"{words}refused; {advice}"
         counted = count(prometheus, run.id)
-        assert counted == SampleCounts(recorded=27, in_prometheus=26, kept=1)
+        assert counted == SampleCounts(recorded=27, in_prometheus=26, in_database=1)
         [kept] = UnstorableSample.select().where(UnstorableSample.owner == run_owner(run.id))
         assert (kept.metric, kept.rank) == ("malformed", "0")
         assert kept.value.startswith(

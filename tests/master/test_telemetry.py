@@ -229,15 +229,15 @@ def test_the_samples_of_a_run(api: TestClient, delivery: Delivery) -> None:
 
     run = make_run()
     stream = record(run, line(time.time(), a=1, b=2, text="kept"))
-    assert samples() == {"recorded": 0, "in_prometheus": 0, "kept": 0}
+    assert samples() == {"recorded": 0, "in_prometheus": 0, "in_database": 0}
     assert value(api, "mlbench_run_waiting_bytes", run_id=str(run.id)) == stream.size
     delivery.deliver_waiting()
-    assert samples() == {"recorded": 3, "in_prometheus": 2, "kept": 1}
+    assert samples() == {"recorded": 3, "in_prometheus": 2, "in_database": 1}
     assert value(api, "mlbench_run_waiting_bytes", run_id=str(run.id)) == 0
     # Once it has ended, those counted are shown.
     Run.update(state="STOPPED").execute()
     assert samples() == {}
-    counted = {"recorded": 5, "in_prometheus": 3, "kept": 1}
+    counted = {"recorded": 5, "in_prometheus": 3, "in_database": 1}
     Run.update(delivery=counted).execute()
     assert samples() == counted
     assert value(api, "mlbench_run_waiting_bytes", run_id=str(run.id)) is None

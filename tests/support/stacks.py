@@ -132,7 +132,7 @@ def losses(client: ApiClient, run: Run, rank: int = 0) -> list[float]:
 def assert_counted(run: Run) -> None:
     """Assert that each sample is in Prometheus or kept."""
     assert run.delivery is not None
-    assert run.delivery.recorded == run.delivery.in_prometheus + run.delivery.kept
+    assert run.delivery.recorded == run.delivery.in_prometheus + run.delivery.in_database
 
 
 def assert_complete(client: ApiClient, run: Run, steps: int) -> None:

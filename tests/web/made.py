@@ -55,7 +55,7 @@ def make_ended_run(**fields: Any) -> Run:
     """Store a run of an hour that ended well, under the next id."""
     now = time.time()
     times = {"created_at": now - 3610, "started_at": now - 3600, "finished_at": now}
-    counted = {"recorded": 0, "in_prometheus": 0, "kept": 0}
+    counted = {"recorded": 0, "in_prometheus": 0, "in_database": 0}
     last = Run.select(fn.MAX(Run.id)).scalar() or 0
     ended = {"id": last + 1, "state": "FINISHED", "delivery": counted}
     return make_run(**{"num_workers": 1, **times, **ended, **fields})

@@ -19,7 +19,7 @@ class SampleCounts(Delivery):
     @property
     def lost(self) -> int:
         """How many samples are nowhere; negative if some are in two places."""
-        return self.recorded - self.in_prometheus - self.kept
+        return self.recorded - self.in_prometheus - self.in_database
 
     @property
     def disagreement(self) -> str:
@@ -28,7 +28,7 @@ class SampleCounts(Delivery):
             return ""
         return (
             f"samples are missing: {self.recorded} recorded, "
-            f"{self.in_prometheus} in Prometheus, {self.kept} kept"
+            f"{self.in_prometheus} in Prometheus, {self.in_database} in the database only"
         )
 
 

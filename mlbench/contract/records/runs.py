@@ -25,13 +25,13 @@ class Target(Record):
 
 @dataclass(frozen=True)
 class Delivery(Record):
-    """Counts of a run's samples. Samples are missing unless recorded = in_prometheus + kept."""
+    """Counts of a run's samples. Samples are missing unless recorded = in_prometheus + in_database."""
 
     recorded: int
     """Number of samples that the workers recorded."""
     in_prometheus: int
     """Number of samples that are stored in Prometheus."""
-    kept: int
+    in_database: int
     """Number of samples stored in the database only, because Prometheus cannot store them."""
 
 

@@ -121,7 +121,7 @@ def test_additions_go_with_their_run(master: Master) -> None:
 
 
 def test_a_run_that_recorded_nothing_says_that_samples_were_added(master: Master) -> None:
-    nothing = {"recorded": 0, "in_prometheus": 0, "kept": 0}
+    nothing = {"recorded": 0, "in_prometheus": 0, "in_database": 0}
     run = master.make_ended()
     Run.update(delivery=nothing, benchmark="").execute()
     add(master, run, 1.0)

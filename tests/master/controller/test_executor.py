@@ -141,7 +141,7 @@ def test_an_attempt_begins_once(executor: Executor, ordered: Run) -> None:
 
 
 def test_a_restart_keeps_the_start_and_counts_anew(executor: Executor, database: Database) -> None:
-    counted = {"recorded": 1, "in_prometheus": 1, "kept": 0}
+    counted = {"recorded": 1, "in_prometheus": 1, "in_database": 0}
     run = make_run(started_at=5.0, deadline_seconds=60.0, delivery=counted, max_restarts=1)
     make_ranks(run, exit_code=1)
     executor.perform(Assign(run.id, 2, ("w-1", "w-0")))

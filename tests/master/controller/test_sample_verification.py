@@ -31,9 +31,9 @@ from tests.support.places import write_labelled
 from tests.support.rows import deliver_all, line, make_run, post, record, reload
 
 # What the samples of `recorded` count as.
-WHOLE = SampleCounts(recorded=9, in_prometheus=7, kept=2)
+WHOLE = SampleCounts(recorded=9, in_prometheus=7, in_database=2)
 # And those of `Master.make_ended`.
-ENDED = SampleCounts(recorded=21, in_prometheus=20, kept=1)
+ENDED = SampleCounts(recorded=21, in_prometheus=20, in_database=1)
 
 
 class Master:

@@ -50,7 +50,7 @@ RUN = RunView(
     waited=60.0,
 )
 ORDERED = replace(RUN, attempt=0, ranks=())
-COUNTED = SampleCounts(recorded=10, in_prometheus=8, kept=2)
+COUNTED = SampleCounts(recorded=10, in_prometheus=8, in_database=2)
 
 
 def workers(count: int, busy: Sequence[int] = (), silent: float = 0.0) -> tuple[WorkerView, ...]:

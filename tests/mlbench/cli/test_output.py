@@ -37,7 +37,7 @@ _RESULT = replace(
     goodput=Goodput(0.75, {"start": 3.0, "compute": 15.0, "lost": 2.0}, ()),
 )
 _METRICS = ("epoch", "train_loss", "val_global_loss")
-_DELIVERY = Delivery(recorded=12345, in_prometheus=12344, kept=1)
+_DELIVERY = Delivery(recorded=12345, in_prometheus=12344, in_database=1)
 _RUN = make_run(benchmark="digits", target=_TARGET, delivery=_DELIVERY)
 
 

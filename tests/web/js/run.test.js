@@ -118,7 +118,7 @@ for (const [fields, verdict, text] of /** @type {[any, string, RegExp][]} */ ([
 ])) {
   test(`the delivery of ${JSON.stringify(fields)} is ${verdict}`, () => {
     const counts = fields.delivery;
-    const delivery = counts && { recorded: counts[0], in_prometheus: counts[1], kept: counts[2] };
+    const delivery = counts && { recorded: counts[0], in_prometheus: counts[1], in_database: counts[2] };
     const run = /** @type {any} */ ({ state: "FINISHED", waiting: "", ...fields, delivery });
     const judgement = judgeDelivery(run);
     equal(judgement.verdict, verdict);

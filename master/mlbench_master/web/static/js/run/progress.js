@@ -207,7 +207,7 @@ export function showDelivery(/** @type {Run} */ run) {
   const recorded = count(delivery.recorded);
   const places = [
     ["In Prometheus", count(delivery.in_prometheus), "counted by a query"],
-    ["Database only", count(delivery.kept), "not storable in Prometheus"],
+    ["Database only", count(delivery.in_database), "not storable in Prometheus"],
   ];
   const archive = [["In the archive", recorded, "with a digest of each series"]];
   const figures = [["Recorded", recorded, "by the ranks"], ...(run.origin ? archive : places)];
@@ -218,7 +218,7 @@ export function showDelivery(/** @type {Run} */ run) {
 export function judgeDelivery(/** @type {Run} */ run) {
   const { delivery } = run;
   if (!delivery) return { verdict: "open", text: uncounted(run) };
-  const lost = delivery.recorded - delivery.in_prometheus - delivery.kept;
+  const lost = delivery.recorded - delivery.in_prometheus - delivery.in_database;
   if (lost > 0)
     return { verdict: "bad", text: `Missing samples: ${count(lost)}.` };
   if (lost < 0)
