@@ -167,9 +167,9 @@ def duration(runs: str = "") -> str:
 def progress(value: str, target: str, reached: str) -> str:
     """Compute how near each run is to its target, from 0 to 1.
 
-    ``value`` and ``target`` have the labels ``run_id`` and ``metric``. Until the target is ``reached``,
-    it is above the value if higher is better, and below it if lower is better. So the smaller of
-    both ratios is the progress.
+    ``value`` and ``target`` have the labels ``run_id`` and ``metric``. Until the target is
+    ``reached``, it is above the value if higher is better, and below it if lower is better. So the
+    smaller of both ratios is the progress.
     """
     return (
         f"max by (run_id) ({reached} * 0 + 1)"

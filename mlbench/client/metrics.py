@@ -138,7 +138,7 @@ class MetricsApi(ApiBase):
             metric_filter: only this metric of all ranks, or this series, or several of them.
             last_n: only the last points of each series.
             until: return only points up to this time.
-            line: for a restarted run, the values that led to its last model, the rest, or all.
+            lineage: for a restarted run, the values that led to its last model, the rest, or all.
         """
         params = _selection("run", since, summarize, metric_filter, last_n, until)
         return self._get(api_path("metrics", run_id), _series, {**params, "lineage": lineage})

@@ -294,8 +294,8 @@ def add_totals(columns: Columns) -> Columns:
     """Return columns with the totals of ranks that MLBench's original tracker recorded.
 
     At the end of each epoch, each rank posts the seconds of its batches, in total and by step of a
-    batch. When the target is reached, rank 0 posts the totals until then. Series that a rank recorded
-    under MLBench's own names stay as they are.
+    batch. When the target is reached, rank 0 posts the totals until then. Series that a
+    rank recorded under MLBench's own names stay as they are.
     """
     added: dict[SeriesKey, Column] = {}
     for rank in {rank for metric, rank in columns if metric == _BATCHES}:

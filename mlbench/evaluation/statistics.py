@@ -281,8 +281,8 @@ def hold_against(
 ) -> Pair | None:
     """Compare two groups by a figure of each run; None if one of them has fewer than two runs.
 
-    A figure is infinite for a target not reached. ``times_faster`` is the speedup of the other group
-    by its mean; ``seeds`` are those of the runs, empty if unknown.
+    A figure is infinite for a target not reached. ``times_faster`` is the speedup of the other
+    group by its mean; ``seeds`` are those of the runs, empty if unknown.
     """
     if min(len(first), len(other)) < 2:
         return None

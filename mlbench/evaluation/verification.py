@@ -246,7 +246,7 @@ def _task_results(archive: Archive) -> Iterator[str]:
     if matches and seconds is not None:
         claim = float(matches[-1][1])
         if abs(claim - seconds) > max(_SECONDS, _SHARE * seconds):
-            yield f"the task says that it reached its target in {claim} s, its result {seconds:.3f} s"
+            yield f"the task states {claim} s until its target, its result {seconds:.3f} s"
 
 
 def _values(archive: Archive, name: SeriesName) -> dict[int, float]:

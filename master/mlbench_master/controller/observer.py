@@ -252,7 +252,8 @@ def _view_run(
         METRICS,
     )
     ends = run.stop_requested or any(rank.exit_code for rank in ranks)
-    diagnoses = [a for a in diagnoses.asked_of(run.id) if a.attempt == run.attempt] if ends else []
+    asked = diagnoses.asked_of(run.id) if ends else []
+    current = [diagnosis for diagnosis in asked if diagnosis.attempt == run.attempt]
     return RunView(
         id=run.id,
         attempt=run.attempt,
@@ -276,8 +277,8 @@ def _view_run(
         ),
         delivered=undelivered.fetchone() is None,
         delivery=SampleCounts(**run.delivery) if run.delivery else None,
-        asked=time.time() - diagnoses[-1].asked_at if diagnoses else math.inf,
-        answered=bool(diagnoses) and diagnoses.is_done(diagnoses[-1]),
+        asked=time.time() - current[-1].asked_at if current else math.inf,
+        answered=bool(current) and diagnoses.is_done(current[-1]),
     )
 
 

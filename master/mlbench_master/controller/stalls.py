@@ -49,12 +49,12 @@ def ask_of_stalled(prometheus: PrometheusClient, now: float) -> None:
         if labels["alertname"] == "MLBenchRunStalled":
             since[labels["run_id"]] = min(at, since.get(labels["run_id"], at))
     for run in active:
-        diagnoses = [old for old in diagnoses.asked_of(run.id) if old.attempt == run.attempt]
-        last = max((old.asked_at for old in diagnoses if old.reason == "stalled"), default=0.0)
+        earlier = [old for old in diagnoses.asked_of(run.id) if old.attempt == run.attempt]
+        last = max((old.asked_at for old in earlier if old.reason == "stalled"), default=0.0)
         try:
             if last < since.get(str(run.id), last):
                 diagnoses.ask(run.id, "stalled")
-            elif not any(old.reason == "deadline" for old in diagnoses):
+            elif not any(old.reason == "deadline" for old in earlier):
                 deadline = lifecycle.deadline_at(run)
                 grace = max(DEADLINE_GRACE_SECONDS, DEADLINE_GRACE * (run.deadline_seconds or 0.0))
                 # A run is stopped after the whole grace period.

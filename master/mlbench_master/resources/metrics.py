@@ -128,8 +128,8 @@ class MetricsResource:
     def _owner_of(self, run: Run, selection: Selection, lineage: str) -> Owner:
         pods = self.reader.pods_of(run, selection)
         if lineage != "all" and run.attempt > 1:
-            lineage = line_of(self.reader, lifecycle.find(run.id))
-            selection = replace(selection, lineage=lineage, is_in_lineage=lineage == "final")
+            line = line_of(self.reader, lifecycle.find(run.id))
+            selection = replace(selection, lineage=line, is_in_lineage=lineage == "final")
         elif lineage == "discarded":
             return Owner("run", str(run.id), iter(()), pods)
         return Owner("run", str(run.id), self.reader.run(run.id, selection), pods)

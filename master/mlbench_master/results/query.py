@@ -73,7 +73,7 @@ def _evaluate(reader: SeriesReader, run: Run, criteria: Criteria) -> tuple[Resul
 
 def _context(prometheus: PrometheusClient, run: Run, criteria: Criteria) -> RunContext:
     row = replace(run.row, energy_joules=energy_of(prometheus, run))
-    diagnoses = [
+    finished = [
         diagnoses.describe(diagnosis)
         for diagnosis in diagnoses.asked_of(run.id)
         if diagnoses.is_done(diagnosis)
@@ -85,7 +85,7 @@ def _context(prometheus: PrometheusClient, run: Run, criteria: Criteria) -> RunC
     rows = [
         RankRow.from_fields(row) for ranks in (earlier, latest) for row in ranks.dicts().execute()
     ]
-    return RunContext(row, rows, run.finished_at or clock.now(run), criteria, diagnoses)
+    return RunContext(row, rows, run.finished_at or clock.now(run), criteria, finished)
 
 
 def energy_of(prometheus: PrometheusClient, run: Run) -> float | None:

@@ -25,7 +25,7 @@ class Target(Record):
 
 @dataclass(frozen=True)
 class Delivery(Record):
-    """Counts of a run's samples. Samples are missing unless recorded = in_prometheus + in_database."""
+    """Counts of a run's samples. None is missing if recorded = in_prometheus + in_database."""
 
     recorded: int
     """Number of samples that the workers recorded."""

