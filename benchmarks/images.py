@@ -26,7 +26,7 @@ from mlbench.benchmarks.task_options import Exchange, ExchangeOptions, ImageMode
 from mlbench_worker.data.images import Images
 from mlbench_worker.ranks.distributed import World, join_world
 from mlbench_worker.tasks.cifar10 import CifarResNet
-from mlbench_worker.training.images import ImageTrainer
+from mlbench_worker.training.image_trainer import ImageTrainer
 from mlbench_worker.training.session import Session
 from tests.support.ranks import start_ranks
 

@@ -23,7 +23,7 @@ from mlbench.benchmarks.options import read
 from mlbench.benchmarks.tasks import LinearModel, LinearOptions
 from mlbench.contract import names
 from mlbench_worker.data.libsvm.dataset import Dataset, Samples, load_dataset
-from mlbench_worker.data.libsvm.rows import DenseRows
+from mlbench_worker.data.libsvm.row_blocks import DenseRows
 from mlbench_worker.tasks.linear import LOSSES, Training
 
 _SETTINGS = {"decay": "0", "momentum": "0.995", "epochs": "4000"}

@@ -20,7 +20,7 @@ from mlbench.benchmarks.tasks import LinearOptions
 from mlbench.contract import names
 from mlbench.contract.names import Phase
 from mlbench_worker.data.libsvm.dataset import Dataset, Samples
-from mlbench_worker.data.libsvm.rows import DenseRows
+from mlbench_worker.data.libsvm.row_blocks import DenseRows
 from mlbench_worker.data.libsvm.table import open_table
 from mlbench_worker.tasks.linear import Training
 

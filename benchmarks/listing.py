@@ -14,7 +14,7 @@ from benchmarks.measure import Figure, Measure, alternate, timed
 from mlbench.evaluation.result import SummaryMetrics
 from mlbench_master.database.models import Rank, Run, open_database
 from mlbench_master.runs.listing import RunQuery, count_runs, list_runs
-from mlbench_master.runs.query import parse
+from mlbench_master.runs.run_query import parse
 from tests.support.postgres import serve
 
 _RUNS, _TIMES, _PAGE, _BATCH = 10_000, 7, 100, 500

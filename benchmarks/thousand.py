@@ -26,7 +26,7 @@ from benchmarks.watching import ask_board
 from mlbench import ApiClient
 from mlbench.contract import names
 from mlbench.contract.records import Run
-from mlbench_master import times
+from mlbench_master import timestamps
 from mlbench_master.database.models import Stream, run_owner
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording.streams import METRICS
@@ -193,7 +193,7 @@ def _delays(master: Master, run: Run) -> Iterator[float]:
     end = time.monotonic() + _FOLLOW_SECONDS
     while time.monotonic() < end:
         time.sleep(_LOOK_SECONDS)
-        since = times.seconds_to_text(time.time() - 2 * _FOLLOW_SECONDS)
+        since = timestamps.seconds_to_text(time.time() - 2 * _FOLLOW_SECONDS)
         query = f"metric_type=run&added=false&metric_filter={name}&since={since}"
         answer = json.loads(master.get(f"/api/metrics/{run.id}/?{query}", {200, 503}).body)
         if "status" in answer:  # of a master that is behind

@@ -13,7 +13,7 @@ from grafana_foundation_sdk.models.dashboard import (
 )
 
 from grafana.queries import DATASOURCE, by, latest, moment, named
-from mlbench.local.grafana import DATA_SOURCE_NAME, DATA_SOURCE_UID
+from mlbench.local.grafana_api import DATA_SOURCE_NAME, DATA_SOURCE_UID
 
 _ALL: Final = VariableOption(text=["All"], value=["$__all"])
 

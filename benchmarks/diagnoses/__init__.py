@@ -35,8 +35,8 @@ from mlbench.tracking.job_totals import JobTotals
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.diagnosis import gather as gathering
 from mlbench_worker.agent.diagnosis.gather import gather
-from mlbench_worker.agent.forkserver import ForkServer
-from mlbench_worker.agent.process import adopt_orphans
+from mlbench_worker.agent.fork_servers import ForkServer
+from mlbench_worker.agent.training_process import adopt_orphans
 from tests.conftest import free_port, wait_for
 
 _HERE = Path(__file__).parent
@@ -212,7 +212,7 @@ def _ranks(case: Case, folder: Path) -> Iterator[list[Attempt]]:
         working_dir=None,
     )
     attempts: list[Attempt] = []
-    with patch("mlbench_worker.agent.process._end_children", lambda keep: None):
+    with patch("mlbench_worker.agent.training_process._end_children", lambda keep: None):
         server = _server(environ) if case.program == "torch" else None
         try:
             for number in range(case.ranks):

@@ -20,11 +20,11 @@ from mlbench.local.serving import serve_metrics
 from mlbench_exporter import gpu, pressure
 from mlbench_exporter.cadvisor import WorkerPods
 from mlbench_exporter.collector import UsageCollector
+from mlbench_exporter.exported_series import Source
 from mlbench_exporter.gpu import GpuSource
 from mlbench_exporter.kubelet import KubeletSource
 from mlbench_exporter.pressure import PressureSource
 from mlbench_exporter.processes import ProcessSource
-from mlbench_exporter.series import Source
 
 log = logging.getLogger("mlbench_exporter")
 

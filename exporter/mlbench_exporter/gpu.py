@@ -7,20 +7,26 @@ from typing import TypeAlias, TypeVar
 
 import pynvml
 
-from mlbench_exporter import series
+from mlbench_exporter import exported_series
+from mlbench_exporter.exported_series import Sample, Series, SourceError
 from mlbench_exporter.processes import find_processes
-from mlbench_exporter.series import Sample, Series, SourceError
 
 Handle: TypeAlias = pynvml.c_nvmlDevice_t
 Value = TypeVar("Value")
 
 # NVML reports percent, milliwatts and millijoules.
 FIGURES: tuple[tuple[Series, Callable[[Handle], float]], ...] = (
-    (series.GPU_UTILIZATION, lambda gpu: pynvml.nvmlDeviceGetUtilizationRates(gpu).gpu / 100),
-    (series.GPU_MEMORY_USED, lambda gpu: pynvml.nvmlDeviceGetMemoryInfo(gpu).used),
-    (series.GPU_MEMORY_TOTAL, lambda gpu: pynvml.nvmlDeviceGetMemoryInfo(gpu).total),
-    (series.GPU_POWER, lambda gpu: pynvml.nvmlDeviceGetPowerUsage(gpu) / 1000),
-    (series.GPU_ENERGY, lambda gpu: pynvml.nvmlDeviceGetTotalEnergyConsumption(gpu) / 1000),
+    (
+        exported_series.GPU_UTILIZATION,
+        lambda gpu: pynvml.nvmlDeviceGetUtilizationRates(gpu).gpu / 100,
+    ),
+    (exported_series.GPU_MEMORY_USED, lambda gpu: pynvml.nvmlDeviceGetMemoryInfo(gpu).used),
+    (exported_series.GPU_MEMORY_TOTAL, lambda gpu: pynvml.nvmlDeviceGetMemoryInfo(gpu).total),
+    (exported_series.GPU_POWER, lambda gpu: pynvml.nvmlDeviceGetPowerUsage(gpu) / 1000),
+    (
+        exported_series.GPU_ENERGY,
+        lambda gpu: pynvml.nvmlDeviceGetTotalEnergyConsumption(gpu) / 1000,
+    ),
 )
 
 

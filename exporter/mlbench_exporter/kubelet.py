@@ -17,7 +17,7 @@ from http.client import HTTPException, HTTPResponse, HTTPSConnection, Incomplete
 from pathlib import Path
 
 from mlbench_exporter.cadvisor import WorkerPods, parse
-from mlbench_exporter.series import Sample, SourceError
+from mlbench_exporter.exported_series import Sample, SourceError
 
 PATH = "/metrics/cadvisor"
 

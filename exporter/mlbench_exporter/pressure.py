@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlbench_exporter import series
-from mlbench_exporter.series import Sample, SourceError
+from mlbench_exporter import exported_series
+from mlbench_exporter.exported_series import Sample, SourceError
 
 PRESSURE = Path("/proc/pressure")
 
@@ -40,4 +40,6 @@ class PressureSource:
             if not (scope.startswith("some ") and microseconds.isdecimal()):
                 file = self.folder / resource
                 raise SourceError(f"{file}: must begin with the total of some (got {line!r})")
-            yield Sample(series.NODE_PRESSURE, (self.node, resource), int(microseconds) / 1e6)
+            yield Sample(
+                exported_series.NODE_PRESSURE, (self.node, resource), int(microseconds) / 1e6
+            )

@@ -12,7 +12,7 @@ from grafana.graphs import against, stacked_bars
 from grafana.line import newest_kept, samples_kept
 from grafana.panels import BUCKET_COLOURS, PHASE_COLOURS, RUN_COLOURS, Overrides, dashed, fixed
 from grafana.queries import by, called, column, latest, named, of_result, or_none, state_or_outcome
-from grafana.tables import RANGE_OF_RUN, Column, ranking, rows, share
+from grafana.table_panels import RANGE_OF_RUN, Column, ranking, rows, share
 from grafana.transformations import in_parts, over, over_clock
 from mlbench.contract import names, palette
 

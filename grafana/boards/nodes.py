@@ -5,7 +5,7 @@ from typing import Final
 from grafana import links, thresholds
 from grafana.graphs import lines
 from grafana.queries import by, column, graph, rate
-from grafana.tables import Column, rows, share
+from grafana.table_panels import Column, rows, share
 
 _NODES: Final = 'node=~"$node"'
 _OF_WORKERS: Final = f'{{{_NODES},pod=~"$pod"}}'

@@ -25,7 +25,7 @@ from grafana.queries import (
     state_or_outcome,
     value,
 )
-from grafana.tables import RANGE_OF_RUN, Column, rows, share
+from grafana.table_panels import RANGE_OF_RUN, Column, rows, share
 from mlbench.contract import names
 from mlbench.contract.palette import BLUE, GREY
 

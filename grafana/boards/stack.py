@@ -20,7 +20,7 @@ from grafana.queries import (
     rate,
     value,
 )
-from grafana.tables import Column, ranking, rows
+from grafana.table_panels import Column, ranking, rows
 from mlbench.contract.palette import GREEN, RED
 
 _JOBS: Final = 'job=~"prometheus|master|controller|exporter|workers"'

@@ -24,7 +24,7 @@ from grafana.queries import (
     rate,
     value,
 )
-from grafana.tables import Column, rows, share
+from grafana.table_panels import Column, rows, share
 from grafana.transformations import states
 from mlbench.contract.palette import GREY, RED
 

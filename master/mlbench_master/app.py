@@ -14,7 +14,7 @@ from mlbench_master.archives.verifying import Verifier
 from mlbench_master.database.connection import UnreachableDatabaseError
 from mlbench_master.database.models import open_database
 from mlbench_master.http import bodies
-from mlbench_master.http import errors as http_errors
+from mlbench_master.http import error_responses as http_errors
 from mlbench_master.http.access import OriginMiddleware, TokenMiddleware
 from mlbench_master.openapi.operation import Route
 from mlbench_master.reading.files import FileReader
@@ -41,10 +41,10 @@ from mlbench_master.resources.workers import JoinResource, PollResource, StreamR
 from mlbench_master.runs.diagnoses import verdicts_of
 from mlbench_master.settings import Settings
 from mlbench_master.telemetry import DatabaseCollector, RequestMiddleware
-from mlbench_master.web import assets
-from mlbench_master.web.assets import StaticResource
+from mlbench_master.web import static_assets
 from mlbench_master.web.pages import PageResource, RunbookResource, SignInResource
 from mlbench_master.web.rendering import PageRenderer, page_headers
+from mlbench_master.web.static_assets import StaticResource
 
 
 class _App(falcon.App[Request, Response]):
@@ -71,7 +71,7 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
     app.add_middleware(TokenMiddleware(settings.token, settings.agent_secret, settings.url))
     app.req_options.strip_url_path_trailing_slash = True
     bodies.write_json(app)
-    static = assets.load()
+    static = static_assets.load()
     renderer = PageRenderer(static.prefix, page_headers(settings.grafana_public_url))
     http_errors.install(app)
     app.set_error_serializer(renderer.render_error)

@@ -1,4 +1,4 @@
-"""Errors of the master's rules; ``http/errors.py`` turns them into HTTP responses."""
+"""Errors of the master's rules; ``http/error_responses.py`` turns them into HTTP responses."""
 
 from mlbench.contract.errors import MLBenchError
 

@@ -10,12 +10,12 @@ from gunicorn.workers.base import Worker
 from mlbench_master import interpreter
 from mlbench_master.runs.reachability import HeartbeatCounter
 from mlbench_master.serving.canary import Canary
-from mlbench_master.serving.worker import write_json_error
+from mlbench_master.serving.gunicorn_worker import write_json_error
 
 wsgi_app = "mlbench_master.app:get_app()"
 # One process, so that it has all metrics. Threads, because requests wait for the database.
 workers = 1
-worker_class = "mlbench_master.serving.worker.Worker"
+worker_class = "mlbench_master.serving.gunicorn_worker.Worker"
 # A thousand agents have two connections each, for polling and for shipping.
 worker_connections = 4000
 # Longer than the time between two polls of an agent.

@@ -9,6 +9,6 @@ Archives need pyarrow. It is imported only when an archive is opened, because ag
 ``mlbench --help`` have to work without it.
 """
 
-from mlbench.archive.format import *
+from mlbench.archive.archive_format import *
 from mlbench.archive.reading import *
 from mlbench.archive.writing import *

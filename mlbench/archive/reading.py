@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from mlbench.archive.format import (
+from mlbench.archive.archive_format import (
     DIAGNOSES,
     DIGESTS,
     FORMAT,

@@ -9,7 +9,7 @@ from dataclasses import astuple
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from mlbench.archive.format import (
+from mlbench.archive.archive_format import (
     DIGEST_BYTES,
     DIGESTS,
     FORMAT,

@@ -76,7 +76,7 @@ def load_command(name: str) -> Any:
     if isinstance(command, typer.Typer):
         return typer.main.get_command(command)
     from mlbench.cli.command import Command  # noqa: PLC0415
-    from mlbench.cli.order import CodeCommand  # noqa: PLC0415
+    from mlbench.cli.request import CodeCommand  # noqa: PLC0415
 
     single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     single.command(name, cls=CodeCommand if name in {"run", "bench"} else Command)(command)

@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from mlbench.cli import order as orders
+from mlbench.cli import request as orders
 from mlbench.cli.common import FAILED, INTERRUPTED, JsonOption, UsageError, connected, err
 from mlbench.cli.compare import OutputsOption, check_files, manifests_of, write_and_show
 from mlbench.cli.live import follow

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from mlbench.cli.common import UsageError, out
-from mlbench.cli.order import find_program
+from mlbench.cli.request import find_program
 from mlbench.contract import names
 from mlbench.local.home import Home
 

@@ -124,7 +124,7 @@ def push(
     """
     prometheus_url = prometheus_url or _stack_prometheus()
     try:
-        from mlbench.local.grafana import Grafana  # noqa: PLC0415 - its packages are optional
+        from mlbench.local.grafana_api import Grafana  # noqa: PLC0415 - its packages are optional
     except ModuleNotFoundError as error:
         raise UsageError(f"packages are missing. Run {how_to_install('master')}.") from error
     interval = os.environ.get(names.ENV_SCRAPE_INTERVAL) or names.DEFAULT_SCRAPE_INTERVAL

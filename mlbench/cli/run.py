@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mlbench.cli import order as orders
+from mlbench.cli import request as orders
 from mlbench.cli.common import (
     FAILED,
     INTERRUPTED,
@@ -22,7 +22,7 @@ from mlbench.cli.common import (
     tell,
 )
 from mlbench.cli.live import follow
-from mlbench.cli.output import page_url
+from mlbench.cli.run_tables import page_url
 from mlbench.cli.show import show_run
 from mlbench.cli.spec import FILLED_IN, takes
 from mlbench.client import ApiClient

@@ -27,7 +27,7 @@ from mlbench.cli.common import (
     warn,
 )
 from mlbench.cli.live import AWAY_SECONDS, last_numbers, patiently, read_last_values
-from mlbench.cli.output import page_url, show_alerts, show_result, show_runs, sign_in_url
+from mlbench.cli.run_tables import page_url, show_alerts, show_result, show_runs, sign_in_url
 from mlbench.client import ApiClient
 from mlbench.contract.atomic_files import write_private
 from mlbench.contract.errors import ApiError

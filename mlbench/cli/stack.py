@@ -12,9 +12,9 @@ import typer
 from rich.console import Console
 
 from mlbench.cli.common import JsonOption, UsageError, connected, err, out, tell, warn
-from mlbench.cli.order import make_name
-from mlbench.cli.output import page_url, prometheus_url
+from mlbench.cli.request import make_name
 from mlbench.cli.run import run_and_show
+from mlbench.cli.run_tables import page_url, prometheus_url
 from mlbench.client import ApiClient
 from mlbench.contract import names
 from mlbench.local import grafana_archive, launch

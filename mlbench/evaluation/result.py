@@ -590,7 +590,7 @@ def _clocked(totals: Sequence[ByRank], clocks: ByRank) -> float | None:
 
 
 def _epochs(series: Columns, reached: Evaluation | None = None) -> int | None:
-    """Count the epochs begun by the first rank, or by the one that reached the target until then."""
+    """Count the epochs begun by the first rank, or until the target by the one that reached it."""
     by_rank = finite_by_rank(series, names.EPOCH)
     begun = next(iter(by_rank.values()), None)
     if reached:  # Ranks begin epochs at different times, and have their own clocks.

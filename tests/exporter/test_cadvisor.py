@@ -2,9 +2,9 @@
 
 import pytest
 
-from mlbench_exporter import series
+from mlbench_exporter import exported_series
 from mlbench_exporter.cadvisor import WorkerPods, parse, parse_line
-from mlbench_exporter.series import Sample, Series, SourceError
+from mlbench_exporter.exported_series import Sample, Series, SourceError
 from tests.support.kubelet_server import NAMESPACE, RELEASE, TEXT
 
 ZERO = "r1-mlbench-worker-0"
@@ -54,56 +54,60 @@ def test_a_real_kubelets_text_is_read_without_counting_anything_twice() -> None:
     assert {sample.labels[0] for sample in samples if len(sample.labels) > 1} == {NAMESPACE}
     assert {sample.labels[-1] for sample in samples} == {"node1"}
     # Not the pod as a whole, whose 4.1 seconds hold these, nor its sandbox.
-    assert values(samples, series.CPU_USAGE) == {
+    assert values(samples, exported_series.CPU_USAGE) == {
         (ZERO, "worker"): (4.09164079, 1795246978.634),
         (ZERO, "sidecar"): (0.014650213, 1795246968.327),
         (ONE, "worker"): (0.018796063, 1795246975.707),
     }
-    assert values(samples, series.CPU_USER)[ZERO, "worker"] == (3.12, 1795246978.634)
-    assert values(samples, series.MEMORY_USAGE)[ZERO, "worker"][0] == 2048000
-    assert values(samples, series.MEMORY_WORKING_SET)[ZERO, "worker"][0] == 1044480
-    assert values(samples, series.THREADS)[ZERO, "worker"][0] == 2
-    assert values(samples, series.PROCESSES)[ONE, "worker"][0] == 1
+    assert values(samples, exported_series.CPU_USER)[ZERO, "worker"] == (3.12, 1795246978.634)
+    assert values(samples, exported_series.MEMORY_USAGE)[ZERO, "worker"][0] == 2048000
+    assert values(samples, exported_series.MEMORY_WORKING_SET)[ZERO, "worker"][0] == 1044480
+    assert values(samples, exported_series.THREADS)[ZERO, "worker"][0] == 2
+    assert values(samples, exported_series.PROCESSES)[ONE, "worker"][0] == 1
 
 
 def test_a_limit_is_shown_where_there_is_one() -> None:
-    assert values(read(TEXT), series.MEMORY_LIMIT) == {(ZERO, "worker"): (128 << 20, None)}
+    assert values(read(TEXT), exported_series.MEMORY_LIMIT) == {(ZERO, "worker"): (128 << 20, None)}
 
 
 def test_a_pods_interfaces_are_added_up_and_shown_on_its_worker() -> None:
-    received = values(read(TEXT), series.NETWORK_RECEIVE)
+    received = values(read(TEXT), exported_series.NETWORK_RECEIVE)
 
     assert received == {
         (ZERO, "worker"): (4916, 1795246980.05),
         (ONE, "worker"): (4466 + 656 + 656, 1795246970.196),  # eth0, net1, net2
     }
-    sent = values(read(TEXT), series.NETWORK_TRANSMIT)
+    sent = values(read(TEXT), exported_series.NETWORK_TRANSMIT)
     assert {pod for pod, _ in sent} == {ZERO, ONE}
 
 
 @pytest.mark.parametrize("container", ["", "POD"])
 def test_the_sandbox_and_the_pod_as_a_whole_are_left_out(container: str) -> None:
-    text = line(series.CPU_USAGE, "1.5 1000", cpu="total", container=container)
+    text = line(exported_series.CPU_USAGE, "1.5 1000", cpu="total", container=container)
 
-    assert values(read(text + MACHINE), series.CPU_USAGE) == {}
+    assert values(read(text + MACHINE), exported_series.CPU_USAGE) == {}
 
 
 def test_devices_and_cores_are_added_up() -> None:
-    text = line(series.FS_READS, "10 2000", device="/dev/sda")
-    text += line(series.FS_READS, "20 2000", device="/dev/sdb")
-    text += line(series.FS_WRITES, "0 2000", device="/dev/sda")
-    text += line(series.CPU_USAGE, "0.25 2000", cpu="cpu00")
-    text += line(series.CPU_USAGE, "0.5 2000", cpu="cpu01")
+    text = line(exported_series.FS_READS, "10 2000", device="/dev/sda")
+    text += line(exported_series.FS_READS, "20 2000", device="/dev/sdb")
+    text += line(exported_series.FS_WRITES, "0 2000", device="/dev/sda")
+    text += line(exported_series.CPU_USAGE, "0.25 2000", cpu="cpu00")
+    text += line(exported_series.CPU_USAGE, "0.5 2000", cpu="cpu01")
     samples = read(text + MACHINE)
 
-    assert values(samples, series.FS_READS) == {(ZERO, "worker"): (30, 2)}
-    assert values(samples, series.FS_WRITES) == {(ZERO, "worker"): (0, 2)}
-    assert values(samples, series.CPU_USAGE) == {(ZERO, "worker"): (0.75, 2)}
+    assert values(samples, exported_series.FS_READS) == {(ZERO, "worker"): (30, 2)}
+    assert values(samples, exported_series.FS_WRITES) == {(ZERO, "worker"): (0, 2)}
+    assert values(samples, exported_series.CPU_USAGE) == {(ZERO, "worker"): (0.75, 2)}
 
 
 def test_what_a_limit_costs_and_what_a_container_waits_for_are_read() -> None:
-    costs = (series.CPU_PERIODS, series.CPU_THROTTLED_PERIODS, series.CPU_THROTTLED)
-    of_all = (*costs, *series.PRESSURES)
+    costs = (
+        exported_series.CPU_PERIODS,
+        exported_series.CPU_THROTTLED_PERIODS,
+        exported_series.CPU_THROTTLED,
+    )
+    of_all = (*costs, *exported_series.PRESSURES)
     samples = read(b"".join(line(of, f"{i}.5 2000") for i, of in enumerate(of_all)) + MACHINE)
 
     for i, of in enumerate(of_all):
@@ -115,13 +119,13 @@ def test_a_container_that_was_started_anew_is_shown_without_the_one_before(
     new_first: bool,
 ) -> None:
     lines = [
-        line(series.CPU_USAGE, "100 5000", id="/kubepods/pod1/old"),
-        line(series.CPU_USAGE, "0.5 6000", id="/kubepods/pod1/new"),
+        line(exported_series.CPU_USAGE, "100 5000", id="/kubepods/pod1/old"),
+        line(exported_series.CPU_USAGE, "0.5 6000", id="/kubepods/pod1/new"),
     ]
 
     text = b"".join(reversed(lines) if new_first else lines) + MACHINE
 
-    assert values(read(text), series.CPU_USAGE) == {(ZERO, "worker"): (0.5, 6)}
+    assert values(read(text), exported_series.CPU_USAGE) == {(ZERO, "worker"): (0.5, 6)}
 
 
 @pytest.mark.parametrize(
@@ -140,9 +144,9 @@ def test_a_container_that_was_started_anew_is_shown_without_the_one_before(
     ],
 )
 def test_only_the_workers_of_the_release_are_shown(namespace: str, pod: str, shown: bool) -> None:
-    text = line(series.THREADS, "3 1000", pod, namespace=namespace) + MACHINE
+    text = line(exported_series.THREADS, "3 1000", pod, namespace=namespace) + MACHINE
 
-    assert [s.value for s in read(text) if s.series is series.THREADS] == [3] * shown
+    assert [s.value for s in read(text) if s.series is exported_series.THREADS] == [3] * shown
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from mlbench_exporter.cadvisor import WorkerPods, parse
+from mlbench_exporter.exported_series import SourceError
 from mlbench_exporter.kubelet import PATH, KubeletSource
-from mlbench_exporter.series import SourceError
 from tests.support.kubelet_server import (
     NAMESPACE,
     RELEASE,

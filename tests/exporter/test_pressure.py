@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from mlbench_exporter.exported_series import SourceError
 from mlbench_exporter.pressure import PressureSource
-from mlbench_exporter.series import SourceError
 
 SOME = "some avg10=0.48 avg60=0.13 avg300=1.65 total={}\nfull avg10=0.00 avg60=0.00 total=7\n"
 

@@ -13,7 +13,7 @@ from mlbench.contract import names
 from mlbench.contract.records import Run
 from mlbench.contract.results import Result
 from mlbench.local.home import Home
-from mlbench_master import times
+from mlbench_master import timestamps
 from mlbench_master.reading.promql import PrometheusClient
 from tests.conftest import running_stack, wait_for
 from tests.support.known import known
@@ -166,4 +166,4 @@ def _view(name: str, run: Run) -> View:
 
 
 def _moment(text: str | None) -> float:
-    return times.parse(known(text)) / 1e6
+    return timestamps.parse(known(text)) / 1e6

@@ -15,7 +15,7 @@ from mlbench_master.database.models import OWNED, Chunk, Deletion, Rank, Run, St
 from mlbench_master.recording import streams
 from mlbench_master.recording.limits import waiting_bytes
 from mlbench_master.recording.streams import StreamKey
-from mlbench_master.runs import deletion, lifecycle, workers
+from mlbench_master.runs import deletion, lifecycle, worker_reports
 from tests.conftest import wait_for
 from tests.support.rows import line, make_ranks, make_run, record, see_pod
 
@@ -46,10 +46,10 @@ def file_size(database: Database) -> int:
 def poll_until(done: Callable[[], bool], database: Database) -> float:
     """Poll as a bystander's agent until something is done; return the longest time it took."""
     longest = 0.0
-    report = workers.Report(state="idle", ip="")
+    report = worker_reports.Report(state="idle", ip="")
     while not done():
         begun = time.monotonic()
-        workers.poll("bystander", report)
+        worker_reports.poll("bystander", report)
         longest = max(longest, time.monotonic() - begun)
         time.sleep(0.01)
     database.close()  # this thread's connection

@@ -20,7 +20,7 @@ from torch.nn import functional
 from mlbench.benchmarks.task_options import Framework
 from mlbench_worker import frameworks
 from mlbench_worker.frameworks.compiled import Batch, Sgd
-from mlbench_worker.frameworks.models import Forward, cifar_resnet, of_module, resnet8
+from mlbench_worker.frameworks.framework_models import Forward, cifar_resnet, of_module, resnet8
 from mlbench_worker.ranks.distributed import World
 from mlbench_worker.tasks.cifar10 import CifarResNet
 from mlbench_worker.tasks.digits import ResNet8

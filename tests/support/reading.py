@@ -10,7 +10,7 @@ from falcon.testing import Result, TestClient
 
 from mlbench_master.database.models import Run
 from mlbench_master.recording.remote_write import RemoteWriter
-from mlbench_master.times import to_text
+from mlbench_master.timestamps import to_text
 from tests.support.rows import time_series
 
 CPU = "container_cpu_usage_seconds_total"

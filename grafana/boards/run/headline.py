@@ -22,7 +22,7 @@ from grafana.graphs import figure
 from grafana.line import extreme_kept, newest_kept
 from grafana.panels import BY_THRESHOLD
 from grafana.queries import SECONDS, by, called, column, latest, state_or_outcome, value
-from grafana.tables import Column, rows
+from grafana.table_panels import Column, rows
 from grafana.transformations import one_row
 from mlbench.contract import names
 

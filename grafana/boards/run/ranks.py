@@ -20,7 +20,7 @@ from grafana.graphs import lines
 from grafana.line import newest_kept
 from grafana.panels import NO_DATA, dashed, markdown
 from grafana.queries import CORES, by, column, graph, latest, newest_in_step, rate
-from grafana.tables import Column, rows, share
+from grafana.table_panels import Column, rows, share
 from mlbench.contract import names, palette
 
 

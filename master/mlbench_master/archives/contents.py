@@ -23,7 +23,14 @@ from mlbench_master.reading import files
 from mlbench_master.reading.points import Points, Reader
 from mlbench_master.reading.selection import NamedSeries
 from mlbench_master.reading.stored import Stored
-from mlbench_master.runs import diagnoses, events, manifest, presenters, profiles, sets
+from mlbench_master.runs import (
+    benchmark_sets,
+    diagnoses,
+    presenters,
+    run_events,
+    run_manifest,
+    run_profiles,
+)
 
 # Columns that tell of the archive itself, or may change without the run.
 _NOT_SEALED = {
@@ -40,14 +47,14 @@ def documents(run: Run, result: Result) -> dict[str, Any]:
     content = {
         "installation": socket.gethostname(),
         "run": {name: value for name, value in of_run.items() if name not in _NOT_SEALED},
-        "events": [event.to_fields() for event in events.events_of(run)],
-        "manifest": manifest.build(run).to_fields(),
+        "events": [event.to_fields() for event in run_events.events_of(run)],
+        "manifest": run_manifest.build(run).to_fields(),
         "result": result.to_fields(),
         "files": [file.to_fields() for file, _ in files.stored(run)],
-        "profiles": [profile.to_fields() for profile in profiles.stored(run)],
+        "profiles": [profile.to_fields() for profile in run_profiles.stored(run)],
     }
     if run.set_name:
-        content["set"] = sets.at_sealing(run).to_fields()
+        content["set"] = benchmark_sets.at_sealing(run).to_fields()
     row = {name: value for name, value in run.__data__.items() if name not in _NOT_SEALED}
     row["command"] = run.shown_command
     owner = run_owner(run.id)

@@ -27,8 +27,15 @@ from mlbench_master.errors import BadFieldError, TooLargeError
 from mlbench_master.reading.files import listed_in
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.reading.store import ArchiveStore
-from mlbench_master.results.query import result_of
-from mlbench_master.runs import diagnoses, events, lifecycle, manifest, presenters, profiles
+from mlbench_master.results.result_query import result_of
+from mlbench_master.runs import (
+    diagnoses,
+    lifecycle,
+    presenters,
+    run_events,
+    run_manifest,
+    run_profiles,
+)
 from mlbench_master.runs.requests import NAME, check_display_name
 
 _MOST_BYTES = 64 << 20
@@ -128,10 +135,10 @@ def _store(archive: Archive) -> tuple[Run, bool]:
             diagnoses.restore(run, archive.document(DIAGNOSES))
         # All that is told of a run can be told of this one, or it is not stored.
         listed_in(record)
-        profiles.listed_in(record)
+        run_profiles.listed_in(record)
         RunRecord.from_fields(presenters.describe(run).to_fields())
-        Manifest.from_fields(manifest.build(run).to_fields())
-        events.events_of(run)
+        Manifest.from_fields(run_manifest.build(run).to_fields())
+        run_events.events_of(run)
     return run, True
 
 

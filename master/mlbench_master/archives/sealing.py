@@ -30,7 +30,7 @@ from mlbench_master.reading.selection import Selection
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.recording import streams
-from mlbench_master.results.query import energy_of, result_of
+from mlbench_master.results.result_query import energy_of, result_of
 from mlbench_master.runs import presenters
 
 log = logging.getLogger(__name__)

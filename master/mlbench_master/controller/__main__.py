@@ -19,7 +19,7 @@ from mlbench.local.backoff import Backoff
 from mlbench.local.pool import PoolFiles
 from mlbench.local.serving import serve_metrics
 from mlbench.local.signals import on_termination
-from mlbench_master import grafana, interpreter
+from mlbench_master import grafana_push, interpreter
 from mlbench_master.archives.sealing import Sealer
 from mlbench_master.controller import stalls
 from mlbench_master.controller.decisions import decide
@@ -31,8 +31,8 @@ from mlbench_master.controller.sample_verification import SampleVerifier
 from mlbench_master.database.connection import UnreachableDatabaseError, check_integrity
 from mlbench_master.database.models import open_database
 from mlbench_master.notify import Waiter, Waker
-from mlbench_master.pools.base import PodStatus, Pool
-from mlbench_master.pools.local import LocalPool
+from mlbench_master.pools.local_pool import LocalPool
+from mlbench_master.pools.pool import PodStatus, Pool
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.reading.store import ArchiveStore
@@ -99,7 +99,7 @@ def main() -> None:
     for name, run in loops.items():
         threading.Thread(target=run, args=(waker.waiter(),), name=name, daemon=True).start()
     if settings.grafana:
-        push = partial(grafana.push, settings.grafana, registry, stop)
+        push = partial(grafana_push.push, settings.grafana, registry, stop)
         threading.Thread(target=push, name="grafana", daemon=True).start()
 
     stored_pods: list[PodStatus] | None = None

@@ -28,11 +28,11 @@ from mlbench_master.controller.sample_verification import SampleVerifier
 from mlbench_master.database.connection import STATE, exclusive, store
 from mlbench_master.database.models import Rank, Run
 from mlbench_master.errors import RefusedError
-from mlbench_master.pools.base import Pool, wake
+from mlbench_master.pools.pool import Pool, wake
 from mlbench_master.reading import logs
 from mlbench_master.recording import streams
-from mlbench_master.runs import clock, diagnoses, lifecycle
-from mlbench_master.runs.events import describe_exit
+from mlbench_master.runs import diagnoses, lifecycle, run_clock
+from mlbench_master.runs.run_events import describe_exit
 
 log = logging.getLogger(__name__)
 
@@ -89,9 +89,9 @@ class Executor:
             return
         pods = tuple(usable[name] for name in action.workers)
         placement = self.pool.place(pods, part(WorkerSpec, run))
-        now = clock.now(run)
+        now = run_clock.now(run)
         if run.started_at is None:
-            run.started_at, run.steady_clock = now, clock.begin()
+            run.started_at, run.steady_clock = now, run_clock.begin()
         run.attempt = action.attempt
         last = (Rank.run == run.id) & (Rank.attempt == run.attempt - 1)
         before = Rank.select(Rank.assignment).where(last).order_by(Rank.rank)
@@ -129,7 +129,7 @@ class Executor:
                     rank=rank,
                     worker=pod.name,
                     assigned_at=now,
-                    clock_ahead=clock.was_set_by(run),
+                    clock_ahead=run_clock.was_set_by(run),
                     assignment=asdict(assignment),
                     pod_uid=pod.uid or None,
                     image=pod.image or None,
@@ -188,7 +188,7 @@ def _end(end: End) -> None:
         stderr = _CUT_FRAME.sub("", stderr).rstrip().lstrip("\n")
         # PostgreSQL cannot store NUL in a text.
         reason += f"\n{stderr}".replace("\0", "\N{REPLACEMENT CHARACTER}") if stderr else ""
-    now = clock.now(run)
+    now = run_clock.now(run)
     finished_at = _finished_at(run, now)
     came_late = bool(run.launcher) and now - finished_at > _LATE_SECONDS
     lifecycle.end(
@@ -197,7 +197,7 @@ def _end(end: End) -> None:
         reason=reason,
         finished_at=finished_at,
         shipped_at=now if came_late else None,
-        clock_set_seconds=clock.was_set_by(run),
+        clock_set_seconds=run_clock.was_set_by(run),
         waiting=None,
     )
     log.info("run %d: %s %s", end.run_id, end.state, end.reason)

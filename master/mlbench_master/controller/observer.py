@@ -19,7 +19,7 @@ from mlbench_master.controller.observed_state import (
 )
 from mlbench_master.database.connection import database, run_sql, snapshot
 from mlbench_master.database.models import Pod, Rank, Run, Worker, run_owner
-from mlbench_master.pools.base import RUNNING, PodStatus, is_same_pod
+from mlbench_master.pools.pool import RUNNING, PodStatus, is_same_pod
 from mlbench_master.reading.counting import SampleCounts
 from mlbench_master.recording.limits import has_room
 from mlbench_master.recording.streams import METRICS

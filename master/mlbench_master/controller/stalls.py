@@ -7,12 +7,12 @@ whether a run makes progress. A pending alert is enough, because a diagnosis cos
 import logging
 import time
 
-from mlbench_master import times
+from mlbench_master import timestamps
 from mlbench_master.controller.decisions import DEADLINE_GRACE, DEADLINE_GRACE_SECONDS
 from mlbench_master.database.models import Diagnosis, Rank, Run
 from mlbench_master.errors import RefusedError
 from mlbench_master.notify import Waiter
-from mlbench_master.pools.base import Pool, wake
+from mlbench_master.pools.pool import Pool, wake
 from mlbench_master.reading.promql import PrometheusClient, PrometheusError
 from mlbench_master.runs import diagnoses, lifecycle
 
@@ -45,7 +45,7 @@ def ask_of_stalled(prometheus: PrometheusClient, now: float) -> None:
     active = Run.rows("state = ?", "STARTED")
     since: dict[str, float] = {}
     for alert in prometheus.alerts() if active else ():
-        labels, at = alert["labels"], times.parse(alert["activeAt"]) / 1e6
+        labels, at = alert["labels"], timestamps.parse(alert["activeAt"]) / 1e6
         if labels["alertname"] == "MLBenchRunStalled":
             since[labels["run_id"]] = min(at, since.get(labels["run_id"], at))
     for run in active:

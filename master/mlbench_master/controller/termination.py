@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from mlbench_master.controller.actions import Action, Ask, Count, End, MarkLost, StopRanks, Wait
 from mlbench_master.controller.observed_state import RankView, RunView
-from mlbench_master.runs.events import describe_exit
+from mlbench_master.runs.run_events import describe_exit
 
 # A rank that has exited is lost if no more of its output arrives for this long.
 STUCK_SECONDS = 60.0

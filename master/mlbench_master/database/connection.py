@@ -31,7 +31,7 @@ from peewee import (
 )
 from playhouse.db_url import parse
 
-from mlbench.archive.format import SUFFIX
+from mlbench.archive.archive_format import SUFFIX
 from mlbench.contract.errors import MLBenchError
 from mlbench_master.database.reserve import Reserve
 from mlbench_master.errors import ServiceUnavailableError

@@ -38,7 +38,7 @@ from mlbench_master.database.connection import (
     run_sql,
 )
 from mlbench_master.migrations import bring_up_to_date
-from mlbench_master.pools.base import is_same_pod
+from mlbench_master.pools.pool import is_same_pod
 
 
 class LastingIdField(AutoField):

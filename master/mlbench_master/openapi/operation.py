@@ -9,7 +9,7 @@ from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from falcon import Request, Response
 
-from mlbench_master import times
+from mlbench_master import timestamps
 from mlbench_master.errors import BadFieldError
 from mlbench_master.http.fields import parse_whole_number
 
@@ -150,7 +150,7 @@ def moment(name: str, description: str, example: str, default: int) -> Parameter
     """Return a parameter for a time, in microseconds since 1970."""
     schema = {"type": "string", "format": "date-time"}
     must_be = "a time such as 2018-08-03T09:21:29.347Z"
-    return Parameter(name, schema, description, times.parse, default, must_be, example)
+    return Parameter(name, schema, description, timestamps.parse, default, must_be, example)
 
 
 def text(name: str, description: str, example: str) -> Parameter[str | None]:

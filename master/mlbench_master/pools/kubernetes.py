@@ -17,8 +17,7 @@ from prometheus_client import CollectorRegistry, Counter
 
 from mlbench.contract.runspec import WorkerSpec
 from mlbench.local.backoff import Backoff
-from mlbench_master.pools.api import Api, ApiError
-from mlbench_master.pools.base import TERMINATING, Placement, PodStatus
+from mlbench_master.pools.kubernetes_api import Api, ApiError
 from mlbench_master.pools.manifests import (
     Manifest,
     Object,
@@ -26,7 +25,8 @@ from mlbench_master.pools.manifests import (
     load,
     make_stateful_set,
 )
-from mlbench_master.pools.plan import (
+from mlbench_master.pools.pool import TERMINATING, Placement, PodStatus
+from mlbench_master.pools.pool_plan import (
     Apply,
     Delete,
     DesiredPool,

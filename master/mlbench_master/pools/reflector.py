@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
 from mlbench.local.backoff import Backoff
-from mlbench_master.pools.api import Api, ApiError
+from mlbench_master.pools.kubernetes_api import Api, ApiError
 from mlbench_master.pools.manifests import Object
 
 log = logging.getLogger(__name__)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
-from mlbench_master.pools.base import TERMINATING, PodStatus
 from mlbench_master.pools.manifests import SHAPE_LABEL, WORKER, Object
+from mlbench_master.pools.pool import TERMINATING, PodStatus
 
 T = TypeVar("T")
 

@@ -6,7 +6,7 @@ from mlbench.contract.records import RunAlert
 from mlbench_master.database.models import Run
 from mlbench_master.http.fields import parse_whole_number
 from mlbench_master.reading.promql import PrometheusClient, QueryResult, select
-from mlbench_master.times import seconds_to_text
+from mlbench_master.timestamps import seconds_to_text
 
 # How often rules are evaluated, in milliseconds, and the most points that are asked for.
 _EVALUATION_MS, _POINTS = 5_000, 1_000

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import orjson
 
 from mlbench.contract.csv_cells import escape_formula, escape_formula_value
-from mlbench_master import times
+from mlbench_master import timestamps
 from mlbench_master.reading.delivered import LostSamplesError
 from mlbench_master.reading.points import Chunks, Points
 from mlbench_master.reading.selection import NamedSeries
@@ -331,7 +331,7 @@ def _unused_path(folder: str, name: str, used: set[str]) -> str:
 
 
 class FormattedTimes(dict[int, str]):
-    """Dates by microseconds since 1970, as ``times.to_text`` writes them.
+    """Dates by microseconds since 1970, as ``timestamps.to_text`` writes them.
 
     They are remembered for a while, as series share their times.
     """
@@ -351,7 +351,9 @@ class FormattedTimes(dict[int, str]):
         if (start := self._seconds.get(second)) is None:
             if len(self._seconds) >= _DATES_REMEMBERED:
                 self._seconds.clear()
-            start = self._seconds[second] = times.to_text(second * 1_000_000)[: -len("000000Z")]
+            start = self._seconds[second] = timestamps.to_text(second * 1_000_000)[
+                : -len("000000Z")
+            ]
         digits = _THREE_DIGITS
         text = f"{start}{digits[time_us // 1000 % 1000]}{digits[time_us % 1000]}Z"
         self[time_us] = text

@@ -10,7 +10,7 @@ from typing import Any
 
 from mlbench.contract.series import number_or_text, spell, split_name
 from mlbench.evaluation.timeline import Lineage
-from mlbench_master import times
+from mlbench_master import timestamps
 from mlbench_master.reading.points import (
     NO_ANNOTATION,
     Annotation,
@@ -26,8 +26,8 @@ NamedSeries = Iterator[tuple[str, Chunks]]
 """Series in order of their names, none of them empty; each is read before the next."""
 
 # Before and after all times that the API can write.
-BEFORE_ALL_US = times.EARLIEST_US - 1
-AFTER_ALL_US = times.LATEST_US + 1
+BEFORE_ALL_US = timestamps.EARLIEST_US - 1
+AFTER_ALL_US = timestamps.LATEST_US + 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from pydantic import (
 from mlbench.contract.errors import MLBenchError
 from mlbench.contract.limits import MAX_METRIC_NAME_LENGTH, MAX_METRIC_TEXT_LENGTH
 from mlbench.contract.series import number_or_text, split_name
-from mlbench_master import times
+from mlbench_master import timestamps
 from mlbench_master.database.connection import exclusive, run_sql
 from mlbench_master.database.group_commit import GroupCommit
 from mlbench_master.database.models import Pod, Rank, Stream, added_owner, pod_owner, run_owner
@@ -106,7 +106,7 @@ class PostedSample(BaseModel):
     @field_validator("date")
     @classmethod
     def _can_be_written(cls, date: datetime) -> datetime:
-        if times.EARLIEST_US <= times.to_microseconds(date) <= times.LATEST_US:
+        if timestamps.EARLIEST_US <= timestamps.to_microseconds(date) <= timestamps.LATEST_US:
             return date
         raise ValueError("in the years 1 to 9999, in UTC")
 
@@ -209,7 +209,7 @@ def _to_sample(posted: PostedSample) -> Sample:
     return Sample(
         metric,
         rank,
-        times.to_microseconds(posted.date),
+        timestamps.to_microseconds(posted.date),
         number_or_text(posted.value),
         posted.cumulative,
         posted.metadata,

@@ -14,7 +14,7 @@ from mlbench_master.database.models import Rank, Run, Stream
 from mlbench_master.recording import not_recorded
 from mlbench_master.recording.samples import Began, Sample, Settings, Unrecorded
 from mlbench_master.recording.streams import POSTED
-from mlbench_master.runs import clock
+from mlbench_master.runs import run_clock
 
 Fact = Target | Settings | ReportedMachine | Interference | Began | Unrecorded
 
@@ -116,7 +116,7 @@ def _placing(run: Run, stream: Stream, samples: Sequence[Sample]) -> Callable[[S
 
     Dates of a rank that cannot be right are noted.
     """
-    began, now, ahead = run.started_at or 0.0, clock.now(run), 0.0
+    began, now, ahead = run.started_at or 0.0, run_clock.now(run), 0.0
     dates = [sample.time_us / 1e6 for sample in samples]
     if stream.name == POSTED:
         # Of any time, by anyone's clock.
@@ -129,7 +129,7 @@ def _placing(run: Run, stream: Stream, samples: Sequence[Sample]) -> Callable[[S
             before, after = rank.assigned_at - (min(dates) - ahead), max(dates) - ahead - now
             before = max(rank.dated_before, _wrong(before))
             store(rank, dated_before=before, dated_ahead=max(rank.dated_ahead, _wrong(after)))
-    return lambda sample: clock.place(sample.time_us / 1e6 - ahead, began, now)
+    return lambda sample: run_clock.place(sample.time_us / 1e6 - ahead, began, now)
 
 
 def _wrong(seconds: float) -> float:

@@ -14,7 +14,7 @@ from mlbench.contract.process import Process
 from mlbench.contract.records import Interference, ReportedMachine, Target
 from mlbench.contract.reported_settings import Setting, check_settings
 from mlbench.contract.series import SeriesKey, number_or_text, spell, storable_text
-from mlbench_master import times
+from mlbench_master import timestamps
 from mlbench_master.exact_json import LONG_NUMBER, loads_exactly, loads_fast
 from mlbench_master.recording.not_recorded import STATED
 from mlbench_master.recording.remote_write import encode_labels
@@ -61,7 +61,7 @@ Statement = Sample | Target | Settings | ReportedMachine | Interference | Began 
 """The content of a line of a stream."""
 
 # Unix seconds that the API can write as a date.
-_EARLIEST, _LATEST = times.EARLIEST_US // 10**6, times.LATEST_US // 10**6
+_EARLIEST, _LATEST = timestamps.EARLIEST_US // 10**6, timestamps.LATEST_US // 10**6
 
 # The names of what a line may state instead of samples.
 _STATED = frozenset({"goal", "settings", "process", "machine", "interference", "not_recorded"})

@@ -8,7 +8,7 @@ from typing import Any
 from falcon import Request, Response
 
 from mlbench.contract.records import Alert, RunAlert
-from mlbench_master import times
+from mlbench_master import timestamps
 from mlbench_master.http.fields import parse_whole_number
 from mlbench_master.openapi.operation import operation
 from mlbench_master.reading.alerts import alerts_of
@@ -44,7 +44,7 @@ def _describe(alert: Mapping[str, Any]) -> Alert:
     return Alert(
         name=labels["alertname"],
         severity=labels.get("severity", ""),
-        since=times.to_text(times.parse(alert["activeAt"])),
+        since=timestamps.to_text(timestamps.parse(alert["activeAt"])),
         text=annotations.get("description") or annotations.get("summary", ""),
         runbook=annotations.get("runbook", ""),
         run_id=parse_whole_number(labels.get("run_id", "")),

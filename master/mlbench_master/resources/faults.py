@@ -8,16 +8,16 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from mlbench.contract.limits import MAX_ERROR_LENGTH
 from mlbench.contract.records import RunEvent
-from mlbench_master import times
+from mlbench_master import timestamps
 from mlbench_master.http.access import Access, own_pod
 from mlbench_master.http.bodies import read_body
 from mlbench_master.http.fields import NO_NUL, refuse_truth_value
 from mlbench_master.openapi.operation import operation
-from mlbench_master.runs import events, faults, lifecycle
+from mlbench_master.runs import lifecycle, run_events, run_faults
 from mlbench_master.settings import Limits
 
 _Number = Annotated[int, Field(ge=0, le=2**31 - 1), BeforeValidator(refuse_truth_value)]
-_Time = Annotated[float, Field(ge=0, le=times.LATEST_US // 10**6)]
+_Time = Annotated[float, Field(ge=0, le=timestamps.LATEST_US // 10**6)]
 
 
 class FaultRequest(BaseModel):
@@ -65,8 +65,8 @@ class FaultsResource:
         run = lifecycle.find(run_id)
         request = read_body(req, FaultRequest)
         in_cluster = self.limits.pool == "kubernetes"
-        fault = faults.order(run, request.rank, request.fault, in_cluster=in_cluster)
-        resp.media = events.of_fault(fault, run.attempt)
+        fault = run_faults.order(run, request.rank, request.fault, in_cluster=in_cluster)
+        resp.media = run_events.of_fault(fault, run.attempt)
 
 
 class FaultReportsResource:
@@ -82,4 +82,4 @@ class FaultReportsResource:
         """
         own = own_pod(req, pod)
         report = read_body(req, FaultReport)
-        faults.note(own, run_id, fault_id, report.model_dump())
+        run_faults.note(own, run_id, fault_id, report.model_dump())

@@ -8,12 +8,12 @@ from falcon import Request, Response
 from pydantic import Field
 
 from mlbench.contract.records import Count, Echo, Point, RunMetric
-from mlbench_master import times
+from mlbench_master import timestamps
 from mlbench_master.database.models import Run
 from mlbench_master.errors import BadFieldError, NotFoundError
 from mlbench_master.http.bodies import compressed, offer_file, read_bodies
 from mlbench_master.http.fields import NO_NUL, parse_whole_number
-from mlbench_master.http.original import is_original
+from mlbench_master.http.original_requests import is_original
 from mlbench_master.openapi.operation import Parameter, flag, moment, one_of, operation, whole
 from mlbench_master.reading import formats
 from mlbench_master.reading.formats import FormattedSeries, Owner
@@ -22,7 +22,7 @@ from mlbench_master.reading.series import SeriesReader
 from mlbench_master.recording import ingest
 from mlbench_master.recording.ingest import MAX_SAMPLES, PostedSample
 from mlbench_master.recording.limits import SeriesLimit, Spool
-from mlbench_master.results.query import line_of
+from mlbench_master.results.result_query import line_of
 from mlbench_master.runs import lifecycle
 
 _KIND = "Kind of series: `run` for samples of runs, `pod` for the resource usage of pods"
@@ -154,7 +154,7 @@ class MetricsResource:
             ingest.store([posted], self.limit)
             # Written by hand, because building the record takes ten times as long.
             fields = {name: part for name, part in posted if part is not None}
-            date = times.to_text(times.to_microseconds(posted.date))
+            date = timestamps.to_text(timestamps.to_microseconds(posted.date))
             resp.media = fields | {"date": date, "value": str(posted.value)}
 
     @operation(

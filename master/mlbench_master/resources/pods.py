@@ -8,8 +8,8 @@ from mlbench.contract import records
 from mlbench.contract.names import ACTIVE_STATES
 from mlbench_master.database.models import Pod, Rank, Run, Worker
 from mlbench_master.openapi.operation import operation
-from mlbench_master.pools.base import is_same_pod
-from mlbench_master.times import seconds_to_text
+from mlbench_master.pools.pool import is_same_pod
+from mlbench_master.timestamps import seconds_to_text
 
 
 class PodsResource:

@@ -10,7 +10,7 @@ from mlbench_master.http.access import Access, own_pod
 from mlbench_master.http.bodies import read_body, read_bytes
 from mlbench_master.openapi.operation import operation
 from mlbench_master.reading.store import ArchiveStore
-from mlbench_master.runs import lifecycle, profiles
+from mlbench_master.runs import lifecycle, run_profiles
 
 
 @dataclass(frozen=True)
@@ -25,23 +25,23 @@ class ProfilesResource:
         run = lifecycle.find(run_id)
         if run.origin:
             with self.archives.open(str(run.archive)) as archive:
-                resp.media = profiles.listed_in(archive.document(RUN))
+                resp.media = run_profiles.listed_in(archive.document(RUN))
         else:
-            resp.media = profiles.stored(run)
+            resp.media = run_profiles.stored(run)
 
     @operation(
         "profile_run",
         "The requested profile, not done yet.",
         RankProfile,
         status=201,
-        body=profiles.ProfileRequest,
+        body=run_profiles.ProfileRequest,
         form=True,
         errors=(409,),
     )
     def on_post(self, req: Request, resp: Response, run_id: int) -> None:
         """Profile a rank of an active run. The run is slowed down and marked as disturbed."""
-        profile = profiles.ask(run_id, read_body(req, profiles.ProfileRequest))
-        resp.media = profiles.describe(profile, lifecycle.find(run_id))
+        profile = run_profiles.ask(run_id, read_body(req, run_profiles.ProfileRequest))
+        resp.media = run_profiles.describe(profile, lifecycle.find(run_id))
 
 
 class GivenProfileResource:
@@ -56,4 +56,4 @@ class GivenProfileResource:
         The file has at most 32 MiB. 403: the token belongs to another pod.
         """
         identity = own_pod(req, pod)
-        profiles.answer(identity, profile_id, read_bytes(req, profiles.MOST_BODY_BYTES))
+        run_profiles.answer(identity, profile_id, read_bytes(req, run_profiles.MOST_BODY_BYTES))

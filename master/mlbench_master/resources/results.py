@@ -17,8 +17,8 @@ from mlbench_master.http.bodies import offer_file
 from mlbench_master.http.fields import parse_whole_number
 from mlbench_master.openapi.operation import Parameter, operation
 from mlbench_master.reading.series import SeriesReader
-from mlbench_master.results.curves import small_curves
-from mlbench_master.results.query import comparison_of, mllog_of, result_of
+from mlbench_master.results.result_curves import small_curves
+from mlbench_master.results.result_query import comparison_of, mllog_of, result_of
 from mlbench_master.runs import lifecycle
 from mlbench_master.runs.requests import MOST_RUNS
 

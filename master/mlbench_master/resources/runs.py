@@ -16,23 +16,23 @@ from mlbench.contract.records import (
     RunGroup,
 )
 from mlbench_master.http.bodies import read_body
-from mlbench_master.http.original import OriginalRunRequest, fit, is_original, listed
+from mlbench_master.http.original_requests import OriginalRunRequest, fit, is_original, listed
 from mlbench_master.openapi.operation import flag, names, one_of, operation, parsed, text, whole
 from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.runs import (
     annotations,
-    columns,
-    groups,
     lifecycle,
     listing,
-    manifest,
     presenters,
+    run_columns,
+    run_groups,
+    run_manifest,
 )
 from mlbench_master.runs.annotations import AnnotationsRequest
-from mlbench_master.runs.events import events_of
-from mlbench_master.runs.query import ANY
-from mlbench_master.runs.query import parse as parse_query
 from mlbench_master.runs.requests import RunRequest
+from mlbench_master.runs.run_events import events_of
+from mlbench_master.runs.run_query import ANY
+from mlbench_master.runs.run_query import parse as parse_query
 from mlbench_master.settings import Limits
 
 _FROM_ID = whole("from_id", "Lowest run id to return.", 1)
@@ -140,7 +140,7 @@ class RunsResource:
 
     @operation(
         "group_runs",
-        f"The groups, at most {groups.MOST_GROUPS}.",
+        f"The groups, at most {run_groups.MOST_GROUPS}.",
         list[RunGroup],
         parameters=(_GROUP, _STATE, _QUERY, _GROUP_ORDER, _MEANS),
     )
@@ -152,12 +152,12 @@ class RunsResource:
             order=_GROUP_ORDER.read(req) or "",
             columns=_MEANS.read(req),
         )
-        resp.media = groups.group_runs(query, _GROUP.read(req))
+        resp.media = run_groups.group_runs(query, _GROUP.read(req))
 
     @operation("list_run_fields", "The fields, without settings of your own code.", list[RunField])
     def on_get_fields(self, req: Request, resp: Response) -> None:
         """List the fields by which runs can be searched, sorted and grouped."""
-        resp.media = columns.all_fields()
+        resp.media = run_columns.all_fields()
 
     @operation("get_run", "The run.", Run)
     def on_get_one(self, req: Request, resp: Response, run_id: int) -> None:
@@ -210,4 +210,4 @@ class RunsResource:
     @operation("get_manifest", "The manifest.", Manifest)
     def on_get_manifest(self, req: Request, resp: Response, run_id: int) -> None:
         """Return the manifest of a run: request, settings, data, versions and machines."""
-        resp.media = manifest.build(lifecycle.find(run_id))
+        resp.media = run_manifest.build(lifecycle.find(run_id))

@@ -8,7 +8,7 @@ from mlbench.contract.records import Run, RunSet
 from mlbench.contract.sweeps import SetAnalysis
 from mlbench_master.http.bodies import read_body
 from mlbench_master.openapi.operation import operation
-from mlbench_master.runs import presenters, sets
+from mlbench_master.runs import benchmark_sets, presenters
 from mlbench_master.runs.requests import NextRunRequest, SetRequest
 from mlbench_master.settings import Limits
 
@@ -22,7 +22,7 @@ class SetsResource:
     @operation("list_sets", "All benchmark sets with their ledgers, oldest first.", list[RunSet])
     def on_get(self, req: Request, resp: Response) -> None:
         """List benchmark sets, oldest first."""
-        resp.media = sets.describe_all()
+        resp.media = benchmark_sets.describe_all()
 
     @operation(
         "create_set",
@@ -33,12 +33,14 @@ class SetsResource:
     )
     def on_post(self, req: Request, resp: Response) -> None:
         """Register a benchmark set: its plan and seeds, before the first run."""
-        resp.media = sets.describe(sets.register(read_body(req, SetRequest), self.limits))
+        resp.media = benchmark_sets.describe(
+            benchmark_sets.register(read_body(req, SetRequest), self.limits)
+        )
 
     @operation("get_set", "The plan of the benchmark set and its ledger.", RunSet)
     def on_get_one(self, req: Request, resp: Response, name: str) -> None:
         """Return a benchmark set with its plan and its ledger."""
-        resp.media = sets.describe(sets.find(name))
+        resp.media = benchmark_sets.describe(benchmark_sets.find(name))
 
     @operation(
         "analyze_set",
@@ -47,7 +49,7 @@ class SetsResource:
     )
     def on_get_analysis(self, req: Request, resp: Response, name: str) -> None:
         """Return the results of a benchmark set so far, and an estimate of the remaining time."""
-        resp.media = sets.analyze(sets.find(name))
+        resp.media = benchmark_sets.analyze(benchmark_sets.find(name))
 
     @operation(
         "create_set_run",
@@ -58,5 +60,5 @@ class SetsResource:
     )
     def on_post_runs(self, req: Request, resp: Response, name: str) -> None:
         """Request the run for a slot of a benchmark set."""
-        run = sets.order_run(name, read_body(req, NextRunRequest), self.limits)
+        run = benchmark_sets.order_run(name, read_body(req, NextRunRequest), self.limits)
         resp.media = presenters.describe(run)

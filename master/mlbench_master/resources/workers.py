@@ -14,10 +14,10 @@ from mlbench_master.errors import BadFieldError
 from mlbench_master.http.access import Access, own_pod
 from mlbench_master.http.bodies import read_body, read_bytes
 from mlbench_master.openapi.operation import operation, whole
-from mlbench_master.pools.base import is_same_pod
+from mlbench_master.pools.pool import is_same_pod
 from mlbench_master.recording import files, late, streams
 from mlbench_master.recording.limits import Spool
-from mlbench_master.runs import joining, workers
+from mlbench_master.runs import joining, worker_reports
 from mlbench_master.serving.buffered import waited_seconds
 from mlbench_master.settings import Limits
 
@@ -77,8 +77,8 @@ class PollResource:
     @operation(
         "poll",
         "What the agent must do, and when to poll again.",
-        workers.Reply,
-        body=workers.Report,
+        worker_reports.Reply,
+        body=worker_reports.Report,
     )
     def on_post(self, req: Request, resp: Response, pod: str) -> None:
         """Report the state of an agent, and get its next task.
@@ -86,10 +86,10 @@ class PollResource:
         403: the token belongs to another pod.
         """
         identity = own_pod(req, pod)
-        report = read_body(req, workers.Report)
+        report = read_body(req, worker_reports.Report)
         if report.pod_uid != identity.uid:
             raise falcon.HTTPForbidden(description="pod_uid: token belongs to another pod")
-        resp.media = workers.poll(pod, report, waited_seconds(req.env)).model_dump()
+        resp.media = worker_reports.poll(pod, report, waited_seconds(req.env)).model_dump()
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,9 @@ class StreamResource:
                 held = files.append(key, offset, data, written)
             else:
                 held = streams.append(key, offset, data, limit=self.log_bytes, written=written)
-        resp.media = Held(held, workers.next_ship_seconds(num_workers, waited_seconds(req.env)))
+        resp.media = Held(
+            held, worker_reports.next_ship_seconds(num_workers, waited_seconds(req.env))
+        )
 
 
 def _check_open(

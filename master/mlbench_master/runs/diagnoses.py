@@ -13,7 +13,7 @@ from mlbench.contract.diagnosis import Evidence, Reason
 from mlbench.contract.humanize import join, spans
 from mlbench.contract.pod_token import PodIdentity
 from mlbench.evaluation.hang_diagnosis import judge, merge_stacks, split
-from mlbench_master import times
+from mlbench_master import timestamps
 from mlbench_master.database.connection import STATE, exclusive, run_sql
 from mlbench_master.database.models import Diagnosis, Rank, RankEvidence, Run
 from mlbench_master.errors import BadFieldError, ConflictError, NotFoundError
@@ -164,7 +164,7 @@ def describe(diagnosis: Diagnosis) -> DiagnosisRecord:
         id=diagnosis.get_id(),
         attempt=diagnosis.attempt,
         reason=cast("Reason", diagnosis.reason),
-        asked_at=times.seconds_to_text(diagnosis.asked_at),
+        asked_at=timestamps.seconds_to_text(diagnosis.asked_at),
         done=is_done(diagnosis),
         verdict=judge(evidence, world_size),
         stacks=merge_stacks(evidence),
@@ -182,7 +182,7 @@ def restore(run: Run, listed: Any) -> None:
         record = DiagnosisRecord.from_fields(_bounded(fields))
         diagnosis = Diagnosis.create(
             run=run,
-            asked_at=times.parse(record.asked_at) / 1e6,
+            asked_at=timestamps.parse(record.asked_at) / 1e6,
             attempt=record.attempt,
             reason=record.reason,
         )

@@ -14,7 +14,7 @@ from mlbench_master.database.models import JoinToken
 from mlbench_master.errors import NotFoundError, TooManyError
 from mlbench_master.http.fields import NO_NUL, refuse_truth_value
 from mlbench_master.settings import Limits
-from mlbench_master.times import seconds_to_text
+from mlbench_master.timestamps import seconds_to_text
 
 _STATES = ", ".join("?" * len(ACTIVE_STATES))
 _ACTIVE = f"""

@@ -17,9 +17,9 @@ from mlbench_master.database.models import Pod, Rank, Run, Stream, Worker, run_o
 from mlbench_master.errors import ConflictError
 from mlbench_master.http.fields import NO_NUL, refuse_truth_value
 from mlbench_master.notify import notify
-from mlbench_master.pools.base import RUNNING
+from mlbench_master.pools.pool import RUNNING
 from mlbench_master.recording import streams
-from mlbench_master.runs import clock, join_tokens
+from mlbench_master.runs import join_tokens, run_clock
 from mlbench_master.runs.admission import check_workers
 from mlbench_master.runs.reachability import read_reachability
 from mlbench_master.runs.requests import Command, DisplayName, Folder, Word, kubernetes_name
@@ -152,7 +152,7 @@ def _create(order: JoinRequest, holder: str, limits: Limits) -> Run:
         created_at=now - order.began_ago,
         room_at=now - order.began_ago,
         started_at=now - order.began_ago,
-        steady_clock=clock.begin(order.began_ago),
+        steady_clock=run_clock.begin(order.began_ago),
     )
     return created
 
@@ -165,16 +165,16 @@ def _begin_attempt(run: Run, attempt: int) -> None:
     for rank in Rank.select().where(Rank.run == run.id, Rank.attempt == run.attempt):
         if not rank.lost and (rank.exit_code is None or rank.rank in unfinished):
             why = f"attempt {attempt} began before all of it had come"
-            store(rank, lost=why, exited_at=rank.exited_at or clock.now(run))
+            store(rank, lost=why, exited_at=rank.exited_at or run_clock.now(run))
             streams.close(run.id, run.attempt, rank.rank, {})
     store(run, attempt=attempt, waiting=None)
 
 
 def _add(run: Run, order: JoinRequest) -> None:
     """Give a process its rank, with the rows of a pod and of an agent that has just polled."""
-    name, began_at = external_pod(run.id, order.rank), clock.now(run) - order.began_ago
+    name, began_at = external_pod(run.id, order.rank), run_clock.now(run) - order.began_ago
     if run.started_at is not None and began_at < run.started_at:
-        clock.begin_before(run, began_at)
+        run_clock.begin_before(run, began_at)
     assignment = Assignment(
         run_id=run.id,
         attempt=run.attempt,
@@ -203,6 +203,6 @@ def _add(run: Run, order: JoinRequest) -> None:
         assignment=asdict(assignment),
         assigned_at=began_at,
         reported_at=began_at,
-        clock_ahead=clock.was_set_by(run),
+        clock_ahead=run_clock.was_set_by(run),
     )
     Run.update(delivery=None).where(Run.id == run.id).execute()

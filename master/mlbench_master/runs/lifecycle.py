@@ -31,7 +31,7 @@ from mlbench_master.errors import ConflictError, NotFoundError
 from mlbench_master.notify import notify
 from mlbench_master.reading.counting import delivered_so_far
 from mlbench_master.recording.limits import waiting_bytes
-from mlbench_master.runs import faults
+from mlbench_master.runs import run_faults
 from mlbench_master.runs.admission import validate_against_limits
 from mlbench_master.runs.presenters import reason_of
 from mlbench_master.runs.requests import RunRequest, kubernetes_name
@@ -89,7 +89,9 @@ def create(
             "run_all_nodes": order.runs_on_all,
             "max_bandwidth": order.wanted_bandwidth(limits),
             "max_restarts": order.max_restarts or (MOST if order.faults else 0),
-            "injected": faults.stored(faults.draw(order.faults, order.seed, order.num_workers)),
+            "injected": run_faults.stored(
+                run_faults.draw(order.faults, order.seed, order.num_workers)
+            ),
             **(in_set or {}),
         }
         run: Run = Run.create(

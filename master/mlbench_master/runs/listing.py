@@ -11,8 +11,8 @@ from peewee import ColumnBase, Expression, fn
 from mlbench.contract import records
 from mlbench_master.database.connection import database, snapshot
 from mlbench_master.database.models import Rank, Run
-from mlbench_master.runs import columns, presenters
-from mlbench_master.runs.query import ANY, Query, Term
+from mlbench_master.runs import presenters, run_columns
+from mlbench_master.runs.run_query import ANY, Query, Term
 
 # One string, because searching each column takes twice as long. Words have no line breaks.
 _SEARCHED: ColumnBase = Run.id.cast("text")
@@ -56,13 +56,13 @@ def list_runs(run_query: RunQuery) -> list[records.Run]:
     Raises:
         BadFieldError: a field is unknown, or does not allow a value (400).
     """
-    fields = {name: columns.find(name, "columns") for name in run_query.columns}
+    fields = {name: run_columns.find(name, "columns") for name in run_query.columns}
     values = [field.sql().alias(f"column_{i}") for i, field in enumerate(fields.values())]
     rows = Run.select(Run, *values).where(matching(run_query)).limit(run_query.limit)
     with snapshot():
         if run_query.order:
             direction = "desc" if run_query.order.startswith("-") else "asc"
-            order = columns.find(run_query.order.removeprefix("-"), "order").order
+            order = run_columns.find(run_query.order.removeprefix("-"), "order").order
             keys = [getattr(key, direction)(nulls="LAST") for key in order]
             runs = list(rows.order_by(*keys, Run.id.desc()))
         else:
@@ -130,8 +130,8 @@ def matching(run_query: RunQuery) -> Expression:
 def _condition(term: Term) -> Any:
     """Return the SQL condition of a term."""
     if term.field:
-        condition = columns.condition(term)
+        condition = run_columns.condition(term)
     else:
         marks = [is_marked for mark, is_marked in _MARKS.items() if term.value.lower() in mark]
         condition = reduce(or_, marks, _SEARCHED.contains(term.value))
-    return columns.negation(condition) if term.negated else condition
+    return run_columns.negation(condition) if term.negated else condition

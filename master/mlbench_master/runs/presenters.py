@@ -16,7 +16,7 @@ from mlbench_master.database.connection import database, find_reserve
 from mlbench_master.database.models import Rank, Run
 from mlbench_master.recording import not_recorded
 from mlbench_master.recording.limits import describe_refused
-from mlbench_master.times import seconds_to_text
+from mlbench_master.timestamps import seconds_to_text
 
 _Record = TypeVar("_Record")
 

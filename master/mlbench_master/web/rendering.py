@@ -12,9 +12,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from mlbench.contract.buckets import GOOGLE, TITLES
 from mlbench.contract.runspec import IMPAIRMENTS, RunSpec, options_of
 from mlbench.evaluation.statistics import CONFIDENCE, t_quantile
-from mlbench_master.http import errors as http_errors
+from mlbench_master.http import error_responses as http_errors
 from mlbench_master.runs.requests import MOST_RUNS
-from mlbench_master.web import assets
+from mlbench_master.web import static_assets
 
 _ORIGIN = re.compile(r"https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?(?=/|\Z)")
 
@@ -90,5 +90,5 @@ def _templates() -> Environment:
     buckets = [(bucket, (title, GOOGLE.get(bucket, ""))) for bucket, title in TITLES.items()]
     environment.globals["buckets"] = buckets
     environment.globals["quantiles"] = _quantiles
-    environment.globals["modules_of"] = cache(assets.load().modules_of)
+    environment.globals["modules_of"] = cache(static_assets.load().modules_of)
     return environment

@@ -5,10 +5,10 @@ the names and the order of the JSON fields. Records of results: ``mlbench.contra
 """
 
 from mlbench.contract.records.answers import *
-from mlbench.contract.records.base import *
 from mlbench.contract.records.events import *
 from mlbench.contract.records.manifest import *
 from mlbench.contract.records.pods import *
+from mlbench.contract.records.record import *
 from mlbench.contract.records.runs import *
-from mlbench.contract.records.series import *
+from mlbench.contract.records.series_records import *
 from mlbench.contract.records.sets import *

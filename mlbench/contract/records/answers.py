@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from mlbench.contract.records.base import Record, SparseRecord, Time
+from mlbench.contract.records.record import Record, SparseRecord, Time
 
 
 @dataclass(frozen=True, kw_only=True)

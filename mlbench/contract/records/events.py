@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from mlbench.contract.records.base import Record, Time
+from mlbench.contract.records.record import Record, Time
 
 EventKind = Literal[
     "created",

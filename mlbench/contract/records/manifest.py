@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from mlbench.contract.records.base import Record, Time
+from mlbench.contract.records.record import Record, Time
 from mlbench.contract.records.runs import Division, NotRecorded, Target
 from mlbench.contract.reported_settings import Setting
 from mlbench.contract.runspec import Resources

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from mlbench.contract.records.base import Record, Time
+from mlbench.contract.records.record import Record, Time
 from mlbench.contract.records.runs import Target
 from mlbench.contract.reported_settings import Setting
 

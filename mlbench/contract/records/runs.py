@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from mlbench.contract.names import ACTIVE_STATES, OutcomeKind, RunState
 from mlbench.contract.output import is_file_name
-from mlbench.contract.records.base import Record, Time
+from mlbench.contract.records.record import Record, Time
 from mlbench.contract.reported_settings import Setting
 from mlbench.contract.runspec import RunSpec
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from mlbench.contract.names import ACTIVE_STATES, RunState
-from mlbench.contract.records.base import Record, Time
+from mlbench.contract.records.record import Record, Time
 
 
 @dataclass(frozen=True)

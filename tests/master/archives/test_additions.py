@@ -7,7 +7,7 @@ import pytest
 from mlbench.archive import opened
 from mlbench_master.database.models import Run, Stream
 from mlbench_master.runs import deletion, lifecycle
-from mlbench_master.times import seconds_to_text
+from mlbench_master.timestamps import seconds_to_text
 from tests.master.archives.conftest import Master
 from tests.support import reading
 from tests.support.rows import deliver_all, reload

@@ -18,12 +18,12 @@ from mlbench_master.controller.observer import Observer, store_pods
 from mlbench_master.controller.sample_verification import SampleVerifier
 from mlbench_master.database.connection import store
 from mlbench_master.database.models import Diagnosis, MasterUptime, Rank, Run
-from mlbench_master.pools.base import Placement, PodStatus
+from mlbench_master.pools.pool import Placement, PodStatus
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording import streams
 from mlbench_master.recording.delivery import Delivery
 from mlbench_master.runs import lifecycle
-from mlbench_master.runs.workers import Report, poll
+from mlbench_master.runs.worker_reports import Report, poll
 from tests.master.controller.worlds import POLICY
 from tests.support.rows import key, make_ranks, make_run, record, reload
 
@@ -226,7 +226,7 @@ def test_a_clock_that_is_set_makes_no_run_longer(
     right = time.time
     Run.update(state="INITIALIZED", attempt=0).execute()
     executor.perform(Assign(run.id, 1, BEGIN, CORES))
-    monkeypatch.setattr("mlbench_master.runs.clock.time.time", lambda: right() + jump)
+    monkeypatch.setattr("mlbench_master.runs.run_clock.time.time", lambda: right() + jump)
     executor.perform(Assign(run.id, 2, BEGIN))
     executor.perform(End(run.id, "FINISHED"))
     ended, again = reload(run), ranks(run)[-1]
@@ -282,7 +282,7 @@ def test_a_run_ends_with_the_last_exit_of_its_ranks(
     for rank, (code, at) in zip(made, exits, strict=True):
         store(rank, exit_code=code, exited_at=at, lost="" if code is not None else "silent")
     make_ranks(run, ["w-9"], attempt=0, assigned_at=600.0, exit_code=1, exited_at=900.0)
-    monkeypatch.setattr("mlbench_master.runs.clock.time.time", lambda: 1000.0)
+    monkeypatch.setattr("mlbench_master.runs.run_clock.time.time", lambda: 1000.0)
     executor.perform(End(run.id, "FINISHED"))
     assert (reload(run).finished_at, reload(run).shipped_at) == (ended, 1000.0 if shipped else None)
 

@@ -13,7 +13,7 @@ from mlbench_master.controller.observed_state import RankView, RunView, WarmPool
 from mlbench_master.controller.observer import Observer, Stopwatch, store_pods
 from mlbench_master.database.connection import store
 from mlbench_master.database.models import Diagnosis, MasterUptime, Pod, Rank, Run, Stream
-from mlbench_master.pools.base import PodStatus
+from mlbench_master.pools.pool import PodStatus
 from mlbench_master.recording import streams
 from mlbench_master.recording.samples import Sample
 from tests.master.conftest import Clock

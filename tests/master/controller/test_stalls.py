@@ -8,7 +8,7 @@ import pytest
 from mlbench_master.controller.stalls import ask_of_stalled
 from mlbench_master.database.models import Diagnosis, Run
 from mlbench_master.runs import diagnoses
-from mlbench_master.times import seconds_to_text
+from mlbench_master.timestamps import seconds_to_text
 from tests.support.rows import make_ranks
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from mlbench.contract.runspec import WorkerSpec
-from mlbench_master.pools.api import Api
 from mlbench_master.pools.kubernetes import KubernetesPool
+from mlbench_master.pools.kubernetes_api import Api
 from mlbench_master.pools.manifests import Manifest, Object, add_owner, load, make_stateful_set
-from mlbench_master.pools.plan import DesiredPool
+from mlbench_master.pools.pool_plan import DesiredPool
 from mlbench_master.pools.status import SeenPod
 from mlbench_master.settings import ClusterSettings, Limits
 

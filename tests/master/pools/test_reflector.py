@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mlbench_master.pools.api import Api
+from mlbench_master.pools.kubernetes_api import Api
 from mlbench_master.pools.manifests import Object
 from mlbench_master.pools.reflector import _WATCH_SECONDS, Reflector
 from tests.conftest import wait_for

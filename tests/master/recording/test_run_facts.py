@@ -12,7 +12,7 @@ from mlbench_master.recording.delivery import Delivery
 from mlbench_master.recording.run_facts import store_facts
 from mlbench_master.recording.samples import Sample, Settings, read_machine
 from mlbench_master.runs import presenters
-from mlbench_master.runs.events import events_of
+from mlbench_master.runs.run_events import events_of
 from tests.support.rows import QUIET, make_ranks, post, record
 from tests.support.rows import deliver_all as deliver
 

@@ -10,7 +10,7 @@ import pytest
 from falcon.testing import TestClient
 from peewee import Database
 
-from mlbench_master import times
+from mlbench_master import timestamps
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording.remote_write import RemoteWriter
 from mlbench_master.settings import Settings
@@ -60,7 +60,7 @@ def test_those_that_fire(api: TestClient, server: PrometheusServer) -> None:
     wait_for(lambda: len(api.simulate_get("/api/alerts/").json) == 2)
     alerts = {alert["name"]: alert for alert in api.simulate_get("/api/alerts/").json}
     for alert in alerts.values():
-        assert times.parse(alert.pop("since")) > 0
+        assert timestamps.parse(alert.pop("since")) > 0
     rank = {"run_id": 3, "rank": 1, "pod": "w-1", "text": "Rank 1 hangs.", "runbook": "docs/a.md"}
     stack = dict.fromkeys(["run_id", "rank", "pod"]) | {"text": "The disk is full.", "runbook": ""}
     assert alerts == {
@@ -88,5 +88,5 @@ def test_those_that_fired_about_a_run(api: TestClient, server: PrometheusServer)
         ("Slow", "warning", 1)
     ] * 2
     keys = ("began_at", "ended_at")
-    ends = [times.parse(alert[key]) / 1e6 - began for alert in alerts for key in keys]
+    ends = [timestamps.parse(alert[key]) / 1e6 - began for alert in alerts for key in keys]
     assert ends == pytest.approx([100, 160, 290, 310], abs=6)

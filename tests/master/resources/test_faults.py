@@ -9,7 +9,7 @@ from falcon.testing import TestClient
 
 from mlbench.contract.faults import MOST, fault_schedule
 from mlbench_master.database.models import Rank, Run
-from mlbench_master.runs import faults
+from mlbench_master.runs import run_faults
 from tests.conftest import as_pod
 from tests.master.resources.agents import poll_running
 from tests.support.rows import make_ranks
@@ -38,7 +38,7 @@ def events(api: TestClient, run: Run) -> list[tuple[int, str]]:
 def test_a_schedule_begins_when_all_ranks_run(api: TestClient, run: Run) -> None:
     make_ranks(run, reported=False)
     planned = fault_schedule(_TEXT, 3, 2)
-    Run.update(injected=faults.stored(planned)).execute()
+    Run.update(injected=run_faults.stored(planned)).execute()
     first = poll_running(api, run, 0)
     # Until then agents ask often, so that nothing is due before they know of it.
     assert (first["faults"], first["next_poll_seconds"]) == ([], 0.25)
@@ -58,7 +58,7 @@ def test_nothing_is_injected_after_the_deadline(api: TestClient, run: Run) -> No
     make_ranks(run, reported=False)
     planned = fault_schedule(_TEXT, 3, 2)
     its = {"started_at": time.time() - 20, "deadline_seconds": 80}
-    Run.update(injected=faults.stored(planned), **its).execute()
+    Run.update(injected=run_faults.stored(planned), **its).execute()
     for rank in (0, 1):
         poll_running(api, run, rank)
     injected = Run.get_by_id(run.id).injected
@@ -91,7 +91,7 @@ def test_what_was_due_between_two_attempts_is_told_as_missed(api: TestClient, ru
     make_ranks(run)
     inject(api, run.id, fault="kill", rank=1)
     [hand] = Run.get_by_id(run.id).injected
-    Run.update(injected=[hand | {"due_at": time.time() - faults.LATE_SECONDS}]).execute()
+    Run.update(injected=[hand | {"due_at": time.time() - run_faults.LATE_SECONDS}]).execute()
     assert not poll_running(api, run, 1)["faults"]
     said = "kill of rank 1, by hand, did not happen: it had no process then"
     assert events(api, run) == [(1, said)]
@@ -135,7 +135,7 @@ def test_a_run_is_ordered_with_failures(api: TestClient) -> None:
     ordered = api.simulate_post("/api/runs", json=order).json
     assert (ordered["faults"], ordered["max_restarts"]) == (_TEXT, MOST)
     stored = Run.get_by_id(ordered["id"]).injected
-    assert stored == faults.stored(fault_schedule(_TEXT, 5, 2))
+    assert stored == run_faults.stored(fault_schedule(_TEXT, 5, 2))
     few = api.simulate_post("/api/runs", json={**order, "max_restarts": 3, "queue": True}).json
     assert few["max_restarts"] == 3
     for text, says in (

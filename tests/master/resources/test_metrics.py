@@ -9,7 +9,7 @@ from typing import Any
 from falcon.testing import TestClient
 
 from mlbench_master.database.models import Pod, Run, Stream
-from mlbench_master.times import parse
+from mlbench_master.timestamps import parse
 from tests.support.reading import OLD, get, get_run
 from tests.support.rows import make_pod, make_ranks, make_run
 

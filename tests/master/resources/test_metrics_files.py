@@ -11,7 +11,7 @@ from mlbench_master.database.models import Run, pod_owner, run_owner
 from mlbench_master.recording.delivery import Delivery
 from mlbench_master.recording.remote_write import RemoteWriter
 from mlbench_master.recording.samples import Sample
-from mlbench_master.times import to_text
+from mlbench_master.timestamps import to_text
 from tests.support.reading import CPU, OLD, OLD_US, get, get_run, opened, point, rows, scrape
 from tests.support.rows import make_pod, make_ranks, make_run, post
 

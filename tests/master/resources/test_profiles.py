@@ -11,7 +11,7 @@ from falcon.testing import TestClient
 
 from mlbench.contract.profiles import MOST_BYTES, Operator, ProfileResult
 from mlbench_master.database.models import Profile, Rank, Run
-from mlbench_master.runs import profiles
+from mlbench_master.runs import run_profiles
 from tests.conftest import as_pod
 from tests.master.resources.agents import poll_running
 from tests.support.rows import make_ranks
@@ -156,7 +156,9 @@ def test_a_run_that_has_ended_is_not_profiled(api: TestClient, run: Run) -> None
 
 
 def test_the_oldest_are_forgotten(api: TestClient, run: Run, asked: int) -> None:
-    for _ in range(profiles._MOST):
+    for _ in range(run_profiles._MOST):
         give(api, asked)
         asked = ask(api, run).json["id"]
-    assert [one["id"] for one in read(api, run)] == [*range(asked - profiles._MOST + 1, asked + 1)]
+    assert [one["id"] for one in read(api, run)] == [
+        *range(asked - run_profiles._MOST + 1, asked + 1)
+    ]

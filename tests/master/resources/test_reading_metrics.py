@@ -15,7 +15,7 @@ from mlbench_master.recording.delivery import Delivery
 from mlbench_master.recording.remote_write import RemoteWriter
 from mlbench_master.recording.samples import Sample
 from mlbench_master.settings import Settings
-from mlbench_master.times import seconds_to_text, to_text
+from mlbench_master.timestamps import seconds_to_text, to_text
 from tests.conftest import PrometheusServer, call_as_user
 from tests.support.reading import OLD, OLD_US, get, get_run, opened, point, rows
 from tests.support.rows import deliver_all, line, make_run, post, record

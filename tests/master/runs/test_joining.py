@@ -14,15 +14,15 @@ from mlbench_master.controller.observed_state import PoolPolicy
 from mlbench_master.controller.observer import Observer, store_pods
 from mlbench_master.database.models import Pod, Rank, Run, Worker
 from mlbench_master.errors import BadFieldError, ConflictError
-from mlbench_master.pools.base import PodStatus
+from mlbench_master.pools.pool import PodStatus
 from mlbench_master.recording import streams
-from mlbench_master.runs import clock, lifecycle, presenters
-from mlbench_master.runs.events import events_of
+from mlbench_master.runs import lifecycle, presenters, run_clock
 from mlbench_master.runs.joining import JoinRequest, join
 from mlbench_master.runs.requests import RunRequest
-from mlbench_master.runs.workers import Report, poll
+from mlbench_master.runs.run_events import events_of
+from mlbench_master.runs.worker_reports import Report, poll
 from mlbench_master.settings import Limits
-from mlbench_master.times import parse
+from mlbench_master.timestamps import parse
 from tests.conftest import AGENT_SECRET, as_pod
 from tests.support.rows import key, see_pod
 
@@ -81,7 +81,7 @@ def test_a_run_begins_with_the_first_of_its_processes_however_late_they_join(
     come(1, began_ago=60.0)
     run = Run.get_by_id(joined.run_id)
     assert run.started_at == pytest.approx(now - 60, abs=5)
-    assert clock.now(run) == pytest.approx(now, abs=5)
+    assert run_clock.now(run) == pytest.approx(now, abs=5)
     began = [rank.assigned_at for rank in Rank.select().order_by(Rank.rank)]
     assert began == pytest.approx([now - 10, now - 60], abs=5)
     with pytest.raises(ValidationError, match="began_ago"):

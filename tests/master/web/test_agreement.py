@@ -8,7 +8,7 @@ from typing import Any
 from grafana import build
 from mlbench.contract import names, palette
 from mlbench.report.formats import render_page
-from mlbench_master.web.assets import load
+from mlbench_master.web.static_assets import load
 
 
 def read(path: str) -> str:

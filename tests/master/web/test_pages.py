@@ -7,8 +7,8 @@ from falcon.testing import TestClient
 from falcon.testing.helpers import DEFAULT_HOST
 
 from mlbench_master.database.models import Run
-from mlbench_master.web.assets import load
 from mlbench_master.web.rendering import origin_of, page_headers
+from mlbench_master.web.static_assets import load
 from tests.master.routes import ALL_ROUTES, PAGES, WEB_ROUTES, fill
 
 PATHS = [fill(template) for _, template in PAGES]

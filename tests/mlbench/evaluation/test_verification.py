@@ -46,7 +46,7 @@ def test_an_honest_run_contradicts_nothing(tmp_path: Path) -> None:
 def test_clocks_that_were_halved_contradict_the_dates(tmp_path: Path) -> None:
     [clocks, sentence] = _found(tmp_path, slower=0.5, seconds=4.0)
     assert clocks == ("the clocks of rank 0 tell 5.00 s, and the dates of its samples 10.00 s")
-    assert sentence == ("the task says that it reached its target in 8.0 s, its result 4.000 s")
+    assert sentence == ("the task states 8.0 s until its target, its result 4.000 s")
 
 
 @pytest.mark.parametrize("by", [{"attempt": 2}, {"attempt": 3}, {"restarts": 1}])

@@ -19,7 +19,7 @@ from mlbench.contract.login import split_login
 from mlbench.contract.pod_token import PodIdentity, identify
 from mlbench.local import network, services
 from mlbench.local.assets import grafana_folder
-from mlbench.local.grafana import DATA_SOURCE_NAME, DATA_SOURCE_UID, FOLDER_TITLE, FOLDER_UID
+from mlbench.local.grafana_api import DATA_SOURCE_NAME, DATA_SOURCE_UID, FOLDER_TITLE, FOLDER_UID
 from mlbench.local.home import Home
 from mlbench.local.services import (
     Listen,

@@ -12,11 +12,11 @@ import threading
 from dataclasses import asdict
 from pathlib import Path
 
-import mlbench_worker.agent.process
+import mlbench_worker.agent.training_process
 from mlbench.contract.names import ENV_METRICS_FILE
 from mlbench_worker.agent.exits import Exit
-from mlbench_worker.agent.forkserver import ForkServer
-from mlbench_worker.agent.process import TrainingProcess, adopt_orphans
+from mlbench_worker.agent.fork_servers import ForkServer
+from mlbench_worker.agent.training_process import TrainingProcess, adopt_orphans
 
 
 def main() -> None:
@@ -30,7 +30,7 @@ def main() -> None:
         exits.append(outcome)
         ended.set()
 
-    mlbench_worker.agent.process.GRACE_SECONDS = 1.0
+    mlbench_worker.agent.training_process.GRACE_SECONDS = 1.0
     adopt_orphans()
     stdout = Path(folder) / "stdout"
     working_dirs = [flag.removeprefix("in=") for flag in flags if flag.startswith("in=")]

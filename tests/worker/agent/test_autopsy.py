@@ -18,7 +18,7 @@ from mlbench_worker.agent.diagnosis import gather as gathering
 from mlbench_worker.agent.diagnosis.collectives import find_collectives, read_trace
 from mlbench_worker.agent.diagnosis.gather import gather
 from mlbench_worker.agent.diagnosis.rank_diagnoses import Diagnoses
-from mlbench_worker.agent.diagnosis.stacks import parse_stacks
+from mlbench_worker.agent.diagnosis.rank_stacks import parse_stacks
 from mlbench_worker.agent.master_client import MasterClient
 from mlbench_worker.agent.master_client import PollResponse as Answer
 from tests.conftest import wait_for

@@ -3,7 +3,7 @@
 import threading
 from pathlib import Path
 
-from mlbench_master.pools.base import PodStatus, wake
+from mlbench_master.pools.pool import PodStatus, wake
 from mlbench_worker.agent.agent import Agent
 from mlbench_worker.agent.master_client import MasterClient, PollResponse
 from mlbench_worker.agent.metrics_endpoint import WorkerCollector

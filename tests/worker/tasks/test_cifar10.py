@@ -19,7 +19,7 @@ from benchmarks.cifar10_from_images import CLASSES, convert
 from mlbench.benchmarks.tasks import CifarDepth, CifarVersion
 from mlbench.contract import names
 from mlbench_worker.data.cifar10 import ARCHIVE, load_cifar10
-from mlbench_worker.ranks.process import DataError
+from mlbench_worker.ranks.rank_process import DataError
 from mlbench_worker.tasks.cifar10 import BlockV1, BlockV2, CifarResNet
 from tests.support.cifar_archives import write_archive, write_colours, write_members
 from tests.support.known import known

@@ -92,7 +92,7 @@ def test_after_the_deadline_nothing_more_is_measured(
 _LIE = """
 import sys
 from mlbench_worker.tasks import communication
-from mlbench_worker.ranks import process
+from mlbench_worker.ranks import rank_process
 honest = communication.COLLECTIVES["all_reduce"].run
 def lie(message):
     honest(message)

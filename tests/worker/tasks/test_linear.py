@@ -14,7 +14,7 @@ from mlbench import Tracker
 from mlbench.benchmarks.tasks import LinearModel, LinearOptions
 from mlbench.contract import names
 from mlbench_worker.data.libsvm.dataset import load_dataset
-from mlbench_worker.data.libsvm.rows import DenseRows
+from mlbench_worker.data.libsvm.row_blocks import DenseRows
 from mlbench_worker.ranks.distributed import World
 from mlbench_worker.tasks.linear import LOSSES, Fit, Loss, Training
 from tests.support.libsvm_files import make, make_regression

@@ -14,8 +14,8 @@ from mlbench.benchmarks.task_options import ExchangeOptions, ImageModelOptions
 from mlbench.contract import names
 from mlbench_worker.data.images import Images, augmented_batches
 from mlbench_worker.ranks.distributed import World, set_up
-from mlbench_worker.training.exchange.base import Exchange
-from mlbench_worker.training.images import ImageScore, ImageTrainer
+from mlbench_worker.training.exchange.exchange_base import Exchange
+from mlbench_worker.training.image_trainer import ImageScore, ImageTrainer
 from mlbench_worker.training.schedules import Schedule
 from mlbench_worker.training.session import Session
 from tests.support.ranks import finish, start_ranks

@@ -13,7 +13,7 @@ from mlbench.local.signals import on_termination
 from mlbench_worker.agent.agent import Agent
 from mlbench_worker.agent.master_client import MasterClient
 from mlbench_worker.agent.metrics_endpoint import WorkerCollector
-from mlbench_worker.agent.process import adopt_orphans, hide_from_others
+from mlbench_worker.agent.training_process import adopt_orphans, hide_from_others
 
 
 def main() -> None:

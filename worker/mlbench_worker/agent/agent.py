@@ -16,9 +16,8 @@ from mlbench.local.home import Home
 from mlbench.local.traffic import traffic_from_now
 from mlbench_worker.agent.attempt import OUTPUT, Attempt
 from mlbench_worker.agent.diagnosis.rank_diagnoses import Diagnoses
-from mlbench_worker.agent.faults import Faults
-from mlbench_worker.agent.files import remove
-from mlbench_worker.agent.forkserver import ForkServers
+from mlbench_worker.agent.fault_injector import Faults
+from mlbench_worker.agent.fork_servers import ForkServers
 from mlbench_worker.agent.master_client import (
     MasterClient,
     MasterClientError,
@@ -26,10 +25,11 @@ from mlbench_worker.agent.master_client import (
     RefusedError,
 )
 from mlbench_worker.agent.metrics_endpoint import WorkerCollector, read_progress
-from mlbench_worker.agent.network import Network, address_towards, attach
-from mlbench_worker.agent.process import end_left
+from mlbench_worker.agent.rank_network import Network, address_towards, attach
 from mlbench_worker.agent.reported_attributes import ReportedAttributes
 from mlbench_worker.agent.shipper import Shipper
+from mlbench_worker.agent.stream_files import remove
+from mlbench_worker.agent.training_process import end_left
 
 log = logging.getLogger(__name__)
 

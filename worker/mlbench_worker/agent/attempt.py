@@ -21,7 +21,10 @@ from mlbench.contract.names import StreamName
 from mlbench.local.traffic import Traffic
 from mlbench_worker.agent import environment, torchrun
 from mlbench_worker.agent.exits import Exit, read_exit, why_silent, write_exit
-from mlbench_worker.agent.files import (
+from mlbench_worker.agent.machine import killed_for_memory, memory_limit
+from mlbench_worker.agent.output_collector import clear, pack
+from mlbench_worker.agent.rank_network import NETWORK_VARIABLES, Network
+from mlbench_worker.agent.stream_files import (
     LogFile,
     MetricsFile,
     StreamFile,
@@ -32,14 +35,11 @@ from mlbench_worker.agent.files import (
     remove,
     write_json,
 )
-from mlbench_worker.agent.machine import killed_for_memory, memory_limit
-from mlbench_worker.agent.network import NETWORK_VARIABLES, Network
-from mlbench_worker.agent.output import clear, pack
-from mlbench_worker.agent.process import NOT_STARTED, TrainingProcess
+from mlbench_worker.agent.training_process import NOT_STARTED, TrainingProcess
 
 if TYPE_CHECKING:
     from mlbench.contract.records import Interference
-    from mlbench_worker.agent.forkserver import ForkServer
+    from mlbench_worker.agent.fork_servers import ForkServer
     from mlbench_worker.agent.observation import Observation
     from mlbench_worker.agent.receivers.http_receiver import Sockets
 

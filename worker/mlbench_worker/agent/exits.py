@@ -7,7 +7,7 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from mlbench_worker.agent.files import read_json, write_json
+from mlbench_worker.agent.stream_files import read_json, write_json
 
 log = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ from mlbench.contract.humanize import visible
 from mlbench.tracking.job_totals import JobTotals, read_totals
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.exits import Exit
-from mlbench_worker.agent.process import GRACE_SECONDS
-from mlbench_worker.agent.receivers.processes import descendants, state_of
+from mlbench_worker.agent.receivers.process_lookup import descendants, state_of
+from mlbench_worker.agent.training_process import GRACE_SECONDS
 
 LOOK_SECONDS = 0.02
 

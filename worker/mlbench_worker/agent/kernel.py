@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlbench.local.proc import read_proc
-from mlbench_worker.agent.files import text_of
 from mlbench_worker.agent.gpus import Gpus
 from mlbench_worker.agent.machine import of_groups
+from mlbench_worker.agent.stream_files import text_of
 
 _PROC = Path("/proc")
 _TICKS = os.sysconf("SC_CLK_TCK")

@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from mlbench.contract.shaping import Shaping, default_interface
-from mlbench_worker.agent.files import text_of
+from mlbench_worker.agent.stream_files import text_of
 
 if TYPE_CHECKING:
     from mlbench.contract.records import Machine

@@ -27,7 +27,7 @@ from mlbench.contract import names
 from mlbench.tracking.job_totals import JobTotals
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.cpu_contention import collect
-from mlbench_worker.agent.files import open_regular
+from mlbench_worker.agent.stream_files import open_regular
 
 log = logging.getLogger(__name__)
 

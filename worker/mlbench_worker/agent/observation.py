@@ -9,7 +9,7 @@ from mlbench.contract import names
 from mlbench_worker.agent.environment import of_any_rank
 from mlbench_worker.agent.receivers import mlbench_core, mlflow
 from mlbench_worker.agent.receivers.egress import ports_of
-from mlbench_worker.agent.receivers.files import Follower
+from mlbench_worker.agent.receivers.file_receiver import Follower
 from mlbench_worker.agent.receivers.http_receiver import HttpReceiver, Sockets, no_proxy_for
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import threading
 from mlbench.contract.names import StreamName
 from mlbench.local.backoff import Backoff
 from mlbench_worker.agent.attempt import Attempt
-from mlbench_worker.agent.files import whole_lines
 from mlbench_worker.agent.master_client import MasterClient, MasterClientError, RefusedError
+from mlbench_worker.agent.stream_files import whole_lines
 
 log = logging.getLogger(__name__)
 

@@ -35,12 +35,12 @@ from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.diagnosis.rank_diagnoses import Diagnoses
 from mlbench_worker.agent.external_rank import LOOK_SECONDS, ExternalRank, say, totals_of
 from mlbench_worker.agent.external_usage import read_usage
-from mlbench_worker.agent.files import read_json, remove, write_json
 from mlbench_worker.agent.gpus import Gpus
 from mlbench_worker.agent.master_client import JoinResponse, MasterClient, RefusedError
-from mlbench_worker.agent.network import address_towards
-from mlbench_worker.agent.process import GRACE_SECONDS
+from mlbench_worker.agent.rank_network import address_towards
 from mlbench_worker.agent.shipper import Shipper
+from mlbench_worker.agent.stream_files import read_json, remove, write_json
+from mlbench_worker.agent.training_process import GRACE_SECONDS
 
 if TYPE_CHECKING:
     from mlbench_worker.agent.reported_attributes import ReportedAttributes

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from mlbench.contract.assignment import Assignment
-from mlbench_worker.agent.files import read_json, read_regular
-from mlbench_worker.agent.network import address_towards
+from mlbench_worker.agent.rank_network import address_towards
+from mlbench_worker.agent.stream_files import read_json, read_regular
 
 # torchrun ends with this report, as the message of an exception.
 _REPORT = "Root Cause (first observed failure):\n"

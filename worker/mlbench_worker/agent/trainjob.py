@@ -16,7 +16,7 @@ from urllib.request import Request, urlopen
 
 from mlbench.contract import names
 from mlbench_worker.agent.attempt import Attempt
-from mlbench_worker.agent.files import whole_lines
+from mlbench_worker.agent.stream_files import whole_lines
 
 log = logging.getLogger(__name__)
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from mlbench.contract.atomic_files import replacing
 from mlbench_worker.data.images import ImageData, Images
-from mlbench_worker.ranks.process import DataError
+from mlbench_worker.ranks.rank_process import DataError
 
 CLASSES = 10
 ARCHIVE = "cifar-10-python.tar.gz"

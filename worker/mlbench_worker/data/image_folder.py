@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 
 from mlbench_worker.ranks.distributed import World
-from mlbench_worker.ranks.process import DataError
+from mlbench_worker.ranks.rank_process import DataError
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from torch.utils.data import DataLoader, Dataset
 from mlbench_worker.data.image_folder import ImageFiles
 from mlbench_worker.data.images import Images, shares_of_epoch
 from mlbench_worker.ranks.distributed import World
-from mlbench_worker.ranks.process import DataError
+from mlbench_worker.ranks.rank_process import DataError
 
 Pixels = npt.NDArray[np.uint8]
 Box = tuple[float, float, float, float]

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional
 
 from mlbench_worker.ranks.distributed import World
-from mlbench_worker.ranks.process import DataError
+from mlbench_worker.ranks.rank_process import DataError
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from pathlib import Path
 import torch
 
 from mlbench.benchmarks.tasks import TextDataset
-from mlbench_worker.ranks.process import DataError
+from mlbench_worker.ranks.rank_process import DataError
 
 SOTU_SHA256 = "074bba9165be86814ad1e9793e862cf60cfd98eb5e658b93e0c03cf8ac449b36"
 

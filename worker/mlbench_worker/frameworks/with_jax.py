@@ -24,7 +24,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from jaxlib import _jax
 
 from mlbench_worker.frameworks.compiled import Batch, Sgd, State, exchange_addresses
-from mlbench_worker.frameworks.models import Array, Model, Net
+from mlbench_worker.frameworks.framework_models import Array, Model, Net
 from mlbench_worker.ranks.distributed import World, WorldError
 
 VERSION = jax.__version__

@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from mlbench_worker.frameworks.compiled import Batch, Sgd, State, exchange_addresses
-from mlbench_worker.frameworks.models import Array, Model, Net
+from mlbench_worker.frameworks.framework_models import Array, Model, Net
 from mlbench_worker.ranks.distributed import World, WorldError
 
 VERSION = tf.__version__

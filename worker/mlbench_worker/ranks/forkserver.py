@@ -1,7 +1,7 @@
 """A fork server: a process that has imported PyTorch, and is forked for each official task.
 
 ``python -m mlbench_worker.ranks.forkserver FD`` waits for requests on a socket of the agent
-(``agent/forkserver.py``). Each forked process becomes a child of the agent. It has the environment,
+(``agent/fork_servers.py``). Each forked process becomes a child of the agent. It has the environment,
 cores, folder, threads and random numbers of a new interpreter, without the time to import PyTorch.
 
 Only the hash seed is inherited from this process, because existing strings have their hashes

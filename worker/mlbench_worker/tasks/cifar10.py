@@ -39,9 +39,9 @@ from mlbench.benchmarks.tasks import Cifar10Options, CifarDepth, CifarVersion
 from mlbench_worker.data.cifar10 import CLASSES, SHA256, load_cifar10
 from mlbench_worker.data.images import augmented_batches
 from mlbench_worker.frameworks import versions
-from mlbench_worker.frameworks.models import cifar_resnet
-from mlbench_worker.frameworks.training import make_trainer
-from mlbench_worker.ranks.process import run
+from mlbench_worker.frameworks.compiled_training import make_trainer
+from mlbench_worker.frameworks.framework_models import cifar_resnet
+from mlbench_worker.ranks.rank_process import run
 from mlbench_worker.training import schedules
 from mlbench_worker.training.session import start
 

@@ -31,7 +31,7 @@ from mlbench.benchmarks.task_options import DeviceOptions
 from mlbench.benchmarks.tasks import FEWEST_ROUNDS, CommunicationOptions
 from mlbench.contract import names
 from mlbench_worker.ranks.distributed import World, WorldError, set_up
-from mlbench_worker.ranks.process import run
+from mlbench_worker.ranks.rank_process import run
 from mlbench_worker.training.session import Session, start
 
 _PERIOD = 251

@@ -27,9 +27,9 @@ from mlbench.benchmarks.tasks import DigitsOptions
 from mlbench_worker.data.digits import CLASSES, load_digits
 from mlbench_worker.data.images import augmented_batches
 from mlbench_worker.frameworks import versions
-from mlbench_worker.frameworks.models import resnet8
-from mlbench_worker.frameworks.training import make_trainer
-from mlbench_worker.ranks.process import run
+from mlbench_worker.frameworks.compiled_training import make_trainer
+from mlbench_worker.frameworks.framework_models import resnet8
+from mlbench_worker.ranks.rank_process import run
 from mlbench_worker.training.session import start
 
 

@@ -31,10 +31,10 @@ from mlbench_worker.data.digits import CLASSES, load_digits
 from mlbench_worker.data.images import Images, shares_of_epoch
 from mlbench_worker.frameworks import versions
 from mlbench_worker.frameworks.compiled import Sgd
-from mlbench_worker.frameworks.models import cross_entropy
-from mlbench_worker.frameworks.training import LinearSteps
-from mlbench_worker.ranks.process import run
-from mlbench_worker.training.images import ImageScore
+from mlbench_worker.frameworks.compiled_training import LinearSteps
+from mlbench_worker.frameworks.framework_models import cross_entropy
+from mlbench_worker.ranks.rank_process import run
+from mlbench_worker.training.image_trainer import ImageScore
 from mlbench_worker.training.session import Session, start
 
 

@@ -30,7 +30,7 @@ from torch.nn import functional
 from mlbench.benchmarks.tasks import GptOptions
 from mlbench_worker.data.text import SOTU_SHA256, load_texts
 from mlbench_worker.ranks.distributed import World
-from mlbench_worker.ranks.process import DataError, run
+from mlbench_worker.ranks.rank_process import DataError, run
 from mlbench_worker.training.language import LanguageTrainer, Rows
 from mlbench_worker.training.schedules import Schedule
 from mlbench_worker.training.session import start

@@ -29,8 +29,8 @@ from torch.nn import functional
 from mlbench.benchmarks.tasks import ImagenetOptions
 from mlbench_worker.data.image_folder import check_same_everywhere, read_image_folder
 from mlbench_worker.data.image_loader import Loading, training_batches, validation_batches
-from mlbench_worker.ranks.process import run
-from mlbench_worker.training.images import ImageTrainer
+from mlbench_worker.ranks.rank_process import run
+from mlbench_worker.training.image_trainer import ImageTrainer
 from mlbench_worker.training.schedules import scale_linearly
 from mlbench_worker.training.session import start
 from mlbench_worker.training.trainer import decay_weights_only

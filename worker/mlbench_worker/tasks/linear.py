@@ -45,9 +45,9 @@ from mlbench.contract import names
 from mlbench_worker.data.libsvm.dataset import Dataset, Samples, load_dataset
 from mlbench_worker.frameworks import versions
 from mlbench_worker.frameworks.compiled import Sgd
-from mlbench_worker.frameworks.models import LINEAR
-from mlbench_worker.frameworks.training import LinearSteps
-from mlbench_worker.ranks.process import DataError, run
+from mlbench_worker.frameworks.compiled_training import LinearSteps
+from mlbench_worker.frameworks.framework_models import LINEAR
+from mlbench_worker.ranks.rank_process import DataError, run
 from mlbench_worker.training.checkpoint import Stateful
 from mlbench_worker.training.session import Session, Sums, start
 

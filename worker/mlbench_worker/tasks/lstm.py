@@ -41,7 +41,7 @@ from torch.nn import functional
 from mlbench.benchmarks.tasks import LstmOptions, LstmSize
 from mlbench_worker.data.text import SOTU_SHA256, load_texts
 from mlbench_worker.ranks.distributed import World
-from mlbench_worker.ranks.process import DataError, run
+from mlbench_worker.ranks.rank_process import DataError, run
 from mlbench_worker.training.checkpoint import Stateful
 from mlbench_worker.training.language import LanguageTrainer, Rows, TextScore
 from mlbench_worker.training.nt_asgd import NtAsgd

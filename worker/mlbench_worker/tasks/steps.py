@@ -9,7 +9,7 @@ from dataclasses import asdict
 
 from mlbench import Tracker
 from mlbench.benchmarks.tasks import StepsOptions
-from mlbench_worker.ranks.process import run
+from mlbench_worker.ranks.rank_process import run
 
 _EPOCH_STEPS = 100
 

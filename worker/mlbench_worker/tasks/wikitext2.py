@@ -6,7 +6,7 @@ data, and the model needs a GPU.
 """
 
 from mlbench.benchmarks.tasks import WikiText2Options
-from mlbench_worker.ranks.process import run
+from mlbench_worker.ranks.rank_process import run
 from mlbench_worker.tasks.lstm import main
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional
 
 from mlbench.contract import names
-from mlbench_worker.ranks.process import DataError
+from mlbench_worker.ranks.rank_process import DataError
 from mlbench_worker.training.trainer import Outcome, Score, Trainer
 
 

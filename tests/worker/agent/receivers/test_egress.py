@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlbench_worker.agent.network import address_towards
+from mlbench_worker.agent.rank_network import address_towards
 from mlbench_worker.agent.receivers.egress import _is_elsewhere, connect, ports_of
 
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from mlbench_worker.agent.receivers import processes, sock_diag
+from mlbench_worker.agent.receivers import process_lookup, sock_diag
 from mlbench_worker.agent.receivers.sock_diag import Address, Holder, find
 
 
@@ -40,12 +40,12 @@ def test_the_kernel_answers_on_this_machine() -> None:
 def test_no_table_of_connections_is_read(
     opened: tuple[socket.socket, Address, Address], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr(processes, "_field_in")
+    monkeypatch.delattr(process_lookup, "_field_in")
     _, own, other = opened
-    assert not processes.is_of_another_user(own, other)
+    assert not process_lookup.is_of_another_user(own, other)
     # The caller is this process, which has the rank of its worker.
-    assert processes._holder(own, other, os.getpid()) == os.getpid()
-    assert processes.caller(own, other, os.getpid()) is None
+    assert process_lookup._holder(own, other, os.getpid()) == os.getpid()
+    assert process_lookup.caller(own, other, os.getpid()) is None
 
 
 @pytest.mark.parametrize("is_available", [True, False])
@@ -57,7 +57,7 @@ def test_the_caller_is_found_in_any_thread(
     monkeypatch.setattr(sock_diag, "is_available", lambda: is_available)
     _, own, other = opened
     found: list[int | None] = []
-    look = lambda: found.append(processes._holder(own, other, os.getpid()))  # noqa: E731
+    look = lambda: found.append(process_lookup._holder(own, other, os.getpid()))  # noqa: E731
     thread = threading.Thread(target=look)
     thread.start()
     thread.join()

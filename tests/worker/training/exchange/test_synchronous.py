@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from mlbench_worker.ranks.distributed import World
-from mlbench_worker.training.exchange.base import average_buffers
+from mlbench_worker.training.exchange.exchange_base import average_buffers
 from mlbench_worker.training.exchange.synchronous import Flat
 from tests.support.known import known
 from tests.support.ranks import finish, start_ranks

@@ -17,7 +17,7 @@ from torch import nn
 from mlbench.benchmarks.task_options import ExchangeOptions
 from mlbench_worker.ranks.distributed import World, join_world
 from mlbench_worker.training.exchange import make_exchange
-from mlbench_worker.training.exchange.base import Exchange
+from mlbench_worker.training.exchange.exchange_base import Exchange
 
 SEED = 3
 STEPS = 6
@@ -153,7 +153,7 @@ def main() -> None:
     with join_world() as world:
         found = {name: asdict(run(options, world)) for name, options in ALGORITHMS.items()}
         print(json.dumps(found), flush=True)
-        os._exit(0)  # as mlbench_worker.ranks.process.run does
+        os._exit(0)  # as mlbench_worker.ranks.rank_process.run does
 
 
 if __name__ == "__main__":

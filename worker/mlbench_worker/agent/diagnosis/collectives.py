@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any
 
 from mlbench.contract.diagnosis import Collective
-from mlbench_worker.agent.files import read_regular
+from mlbench_worker.agent.stream_files import read_regular
 
 _MOST_BYTES = 16 << 20
 _NO_TRACE = (ValueError, TypeError, KeyError, AttributeError, RecursionError)

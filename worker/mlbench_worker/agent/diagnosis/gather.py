@@ -23,10 +23,15 @@ from mlbench.tracking.job_totals import JobTotals
 from mlbench_worker.agent import kernel, torchrun
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.diagnosis.collectives import find_collectives, left_collectives
-from mlbench_worker.agent.diagnosis.stacks import Pipe, find_spy, parse_traceback, spy
+from mlbench_worker.agent.diagnosis.rank_stacks import Pipe, find_spy, parse_traceback, spy
 from mlbench_worker.agent.external_usage import free_memory, read_usage
-from mlbench_worker.agent.files import StreamFile, read_regular, text_of
-from mlbench_worker.agent.receivers.processes import environ_of, is_python, other_process, state_of
+from mlbench_worker.agent.receivers.process_lookup import (
+    environ_of,
+    is_python,
+    other_process,
+    state_of,
+)
+from mlbench_worker.agent.stream_files import StreamFile, read_regular, text_of
 
 _STACKS_SECONDS = 5.0
 _END_BYTES = 8 << 10

@@ -23,9 +23,9 @@ from mlbench.contract.profiles import LONGEST_TEXT, MOST_BYTES, Operator, Profil
 from mlbench.evaluation import operators
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.diagnosis.collectives import Connection
-from mlbench_worker.agent.diagnosis.stacks import find_spy
+from mlbench_worker.agent.diagnosis.rank_stacks import find_spy
 from mlbench_worker.agent.external_usage import free_memory
-from mlbench_worker.agent.receivers.processes import descendants, is_python
+from mlbench_worker.agent.receivers.process_lookup import descendants, is_python
 
 _HANDLER = "torch_profile"
 _PIECE_BYTES = 1 << 20

@@ -23,7 +23,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from mlbench.contract.process import Process
-from mlbench_worker.agent.receivers import processes
+from mlbench_worker.agent.receivers import process_lookup
 from mlbench_worker.agent.receivers.egress import connect, join
 
 log = logging.getLogger(__name__)
@@ -252,7 +252,7 @@ class HttpReceiver:
                 # The kernel may deliver earlier connections slightly later.
                 self._listener.settimeout(0.05)
                 continue
-            if self._is_shared and processes.is_of_another_user(caller, server):
+            if self._is_shared and process_lookup.is_of_another_user(caller, server):
                 connection.close()
                 continue
             thread = threading.Thread(target=self._serve, args=(connection, caller), daemon=True)
@@ -409,7 +409,7 @@ class _Conversation(BaseHTTPRequestHandler):
     @cached_property
     def _caller(self) -> Process | None:
         server = self.connection.getsockname()
-        return processes.caller(self.client_address, server, self.server.root)
+        return process_lookup.caller(self.client_address, server, self.server.root)
 
     def _shows_token(self, header: str) -> bool:
         scheme, _, token = self.headers.get(header, "").partition(" ")

@@ -8,7 +8,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from mlbench_worker.agent.files import text_of
+from mlbench_worker.agent.stream_files import text_of
 
 
 class Presence:

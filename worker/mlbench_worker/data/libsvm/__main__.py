@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from mlbench_worker.data.libsvm.table import open_table
-from mlbench_worker.ranks.process import DataError
+from mlbench_worker.ranks.rank_process import DataError
 
 
 def main() -> None:

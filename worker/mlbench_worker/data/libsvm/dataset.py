@@ -5,10 +5,10 @@ from pathlib import Path
 
 import torch
 
-from mlbench_worker.data.libsvm.rows import Rows
+from mlbench_worker.data.libsvm.row_blocks import Rows
+from mlbench_worker.data.libsvm.svmlight_text import find_files
 from mlbench_worker.data.libsvm.table import Table, open_table
-from mlbench_worker.data.libsvm.text import find_files
-from mlbench_worker.ranks.process import DataError
+from mlbench_worker.ranks.rank_process import DataError
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,9 +27,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mlbench_worker.data.libsvm.rows import DenseRows, Rows, SparseRows
-from mlbench_worker.data.libsvm.text import parse_lines, read_blocks
-from mlbench_worker.ranks.process import DataError
+from mlbench_worker.data.libsvm.row_blocks import DenseRows, Rows, SparseRows
+from mlbench_worker.data.libsvm.svmlight_text import parse_lines, read_blocks
+from mlbench_worker.ranks.rank_process import DataError
 
 _VERSION = 2
 _ABOUT = "about.json"

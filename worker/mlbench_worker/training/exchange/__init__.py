@@ -10,10 +10,10 @@ from torch import nn
 
 from mlbench.benchmarks.task_options import ExchangeOptions
 from mlbench_worker.ranks.distributed import World
-from mlbench_worker.training.exchange.base import Exchange
 from mlbench_worker.training.exchange.compressed import QSGD, Compressed, PowerSGD, RandomK
 from mlbench_worker.training.exchange.compressors import Compressor, SignCompressor, TopKCompressor
-from mlbench_worker.training.exchange.local import Choco, Decentralized, LocalSGD
+from mlbench_worker.training.exchange.exchange_base import Exchange
+from mlbench_worker.training.exchange.local_sgd import Choco, Decentralized, LocalSGD
 from mlbench_worker.training.exchange.synchronous import Buckets, Flat, PerLayer
 
 

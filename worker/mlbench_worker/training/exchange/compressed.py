@@ -13,8 +13,8 @@ import torch
 from torch import nn
 
 from mlbench_worker.ranks.distributed import World
-from mlbench_worker.training.exchange.base import buffer_for
 from mlbench_worker.training.exchange.compressors import Compressor, Quantizer, count_of
+from mlbench_worker.training.exchange.exchange_base import buffer_for
 from mlbench_worker.training.exchange.synchronous import Flat
 
 

@@ -23,7 +23,7 @@ from torch.futures import Future
 from torch.nn.parallel import DistributedDataParallel
 
 from mlbench_worker.ranks.distributed import World
-from mlbench_worker.training.exchange.base import Exchange, flatten_gradients
+from mlbench_worker.training.exchange.exchange_base import Exchange, flatten_gradients
 
 
 class Buckets(Exchange):

@@ -1,0 +1,110 @@
+"""Groups of runs with equal values of fields, and means of other fields."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, product
+from math import isfinite
+from typing import Any
+
+from mlbench.contract.records import GroupMean, RunGroup
+from mlbench.contract.reported_settings import Setting
+from mlbench.evaluation import statistics
+from mlbench_master.database.models import Run
+from mlbench_master.errors import BadFieldError
+from mlbench_master.runs import run_columns
+from mlbench_master.runs.listing import RunQuery, matching
+from mlbench_master.runs.run_columns import Field
+
+MOST_GROUPS = 500
+# The fields that distinguish the runs of a benchmark set.
+_OF_SET = ("set", "swept", "workers")
+
+
+def group_runs(run_query: RunQuery, by: Sequence[str]) -> list[RunGroup]:
+    """Group the runs of a query by the values of fields.
+
+    The field ``set`` also groups by the swept values and the number of workers. Groups are sorted
+    by their fields, or by the field, mean or number of ``runs`` that ``run_query.order`` names.
+
+    Raises:
+        BadFieldError: a field is unknown, or the runs form too many groups (400).
+    """
+    names = dict.fromkeys(chain(*(_OF_SET if name == "set" else (name,) for name in by)))
+    keys = {name: run_columns.find(name, "group") for name in names}
+    figures = {name: run_columns.find(name, "columns") for name in run_query.columns}
+    fields = [*keys.values(), *figures.values()]
+    if not keys:
+        raise BadFieldError("group", "must name a field, such as exchange")
+    rows = Run.select(*(field.sql() for field in fields)).where(matching(run_query)).tuples()
+    groups = defaultdict[tuple[Setting, ...], list[Sequence[Any]]](list)
+    for row in rows.iterator():
+        for key in product(*(_keys(*pair) for pair in zip(keys.values(), row, strict=False))):
+            groups[key].append(row[len(keys) :])
+        if len(groups) > MOST_GROUPS:
+            problem = f"more than {MOST_GROUPS} groups by {', '.join(keys)}"
+            advice = "Choose another field, or search for fewer runs."
+            raise BadFieldError("group", f"{problem}. {advice}")
+    summaries = [
+        RunGroup(
+            values=dict(zip(keys, key, strict=True)),
+            runs=len(rows),
+            means={
+                name: _mean(field, (row[i] for row in rows))
+                for i, (name, field) in enumerate(figures.items())
+            },
+        )
+        for key, rows in groups.items()
+    ]
+    return _sorted(summaries, run_query.order)
+
+
+def _keys(field: Field, value: Any) -> Iterator[Setting]:
+    """Yield the values by which a run is grouped: each tag, the day of a time, else the value."""
+    if field.kind == "tags":
+        yield from (json.loads(value) if isinstance(value, str) else value) or [None]
+    elif field.kind == "moment" and value is not None:
+        yield str(field.spell(value))[: len("2018-08-03")]
+    else:
+        yield field.spell(value)
+
+
+def _mean(field: Field, values: Iterable[Any]) -> GroupMean | None:
+    settings = map(field.spell, values)
+    known = statistics.known(
+        value
+        for value in settings
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    )
+    if not known:
+        return None
+    mean = statistics.mean(known)
+    return GroupMean(len(known), mean if isfinite(mean) else None, *statistics.of_any_mean(known))
+
+
+def _sorted(groups: list[RunGroup], order: str) -> list[RunGroup]:
+    """Sort groups by a field, a mean or the number of runs, groups without a value last."""
+    name = order.removeprefix("-")
+    if groups and order and name not in {*groups[0].values, *groups[0].means, "runs"}:
+        raise BadFieldError("order", f"must be a displayed field, or runs (got {name!r})")
+
+    def value(group: RunGroup) -> Setting:
+        mean = group.means.get(name)
+        return mean.mean if mean else group.values.get(name, group.runs if name == "runs" else None)
+
+    ordered = sorted(groups, key=lambda group: [_key(field) for field in group.values.values()])
+    if order:
+        ordered.sort(key=lambda group: _key(value(group)), reverse=order != name)
+        ordered.sort(key=lambda group: value(group) is None)
+    return ordered
+
+
+def _key(value: Setting) -> tuple[int, float, str]:
+    """Return the sort key of a value: numbers before strings, None last."""
+    match value:
+        case None:
+            return 2, 0, ""
+        case str():
+            return 1, 0, value.lower()
+        case _:
+            return 0, value, ""

@@ -1,0 +1,119 @@
+"""Errors are JSON with status and message, whatever went wrong."""
+
+import logging
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+import falcon
+import pytest
+from falcon import Request, Response
+from falcon.testing import TestClient
+from peewee import InterfaceError, OperationalError
+from pydantic import BaseModel, Field
+
+from mlbench_master import errors
+from mlbench_master.http import error_responses as http_errors
+from mlbench_master.reading.promql import PrometheusError
+
+
+class Body(BaseModel):
+    name: str = Field(max_length=3)
+    date: datetime | None = None
+    inner: dict[str, int] = Field(default_factory=dict)
+
+
+class Fails:
+    """A resource that raises what it is given."""
+
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+
+    def on_get(self, req: Request, resp: Response) -> None:
+        raise self._error
+
+
+def answer_to(error: BaseException) -> Any:
+    app = falcon.App()
+    http_errors.install(app)
+    app.add_route("/", Fails(error))
+    answer = TestClient(app).simulate_get("/")
+    assert answer.headers["Content-Type"] == "application/json"
+    assert set(answer.json) == {"status", "message"}
+    assert answer.json["status"] == answer.status_code
+    return answer
+
+
+def invalid(fields: object) -> Exception:
+    try:
+        Body.model_validate(fields)
+    except ValueError as error:
+        return error
+    raise AssertionError("it is valid")
+
+
+@pytest.fixture(autouse=True)
+def _quiet(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    with caplog.at_level(logging.CRITICAL):
+        yield
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "message"),
+    [
+        (errors.BadFieldError("rank", "too high"), 400, "rank: too high"),
+        (errors.NotFoundError("run_id: run 3 not found"), 404, "run 3 not found"),
+        (errors.ConflictError("run 3 is active"), 409, "run 3 is active"),
+        (errors.TooLargeError("body: at most 3 bytes"), 413, "at most 3 bytes"),
+        (errors.RefusedError("swept.rate: a number"), 400, "swept.rate: a number"),
+        (falcon.HTTPNotFound(), 404, "404 Not Found"),
+        (falcon.HTTPConflict(title="Taken"), 409, "Taken"),
+        (PrometheusError("it is away"), 503, "it is away"),
+        (
+            OperationalError("locked"),
+            503,
+            "the database does not respond (locked). Try again later.",
+        ),
+        (InterfaceError("gone"), 503, "the database does not respond (gone). Try again later."),
+        (ZeroDivisionError("secret"), 500, "internal error. See the log of the master."),
+    ],
+)
+def test_every_error_is_json(error: Exception, status: int, message: str) -> None:
+    answer = answer_to(error)
+    assert answer.status_code == status
+    assert message in answer.json["message"]
+    assert answer.headers.get("Retry-After") == ("5" if status == 503 else None)
+
+
+def test_a_failure_says_nothing_of_the_inside(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.ERROR):
+        assert "secret" not in answer_to(ZeroDivisionError("secret")).text
+    assert "secret" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({}, "name: required field is missing"),
+        ({"name": 3}, "name: must be a string (got '3')"),
+        ({"name": "long"}, "name: must have at most 3 characters (got 'long')"),
+        (
+            {"name": "a", "date": "x"},
+            "date: must be a time such as 2018-08-03T09:21:29.347Z (got 'x')",
+        ),
+        ({"name": "a", "inner": {"b": "c"}}, "inner.b: must be a whole number (got 'c')"),
+        ({"name": "a", "inner": {"\ud800": "x"}}, "inner."),  # half a character pair
+        ([], "body: must be a JSON object"),
+    ],
+)
+def test_a_wrong_field_is_named(fields: object, message: str) -> None:
+    answer = answer_to(invalid(fields))
+    assert answer.status_code == 400
+    assert message in answer.json["message"]
+
+
+def test_all_wrong_fields_are_named_and_none_at_length() -> None:
+    message = answer_to(invalid({"name": "x" * 10_000, "inner": 3})).json["message"]
+    assert message.startswith("name: ")
+    assert "; inner: " in message
+    assert len(message) < 500

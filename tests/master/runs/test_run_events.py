@@ -1,0 +1,145 @@
+"""What happened to a run: which events there are, in which order, and in which words."""
+
+from typing import Any
+
+import pytest
+
+from mlbench_master.database.connection import store
+from mlbench_master.database.models import Run
+from mlbench_master.runs.run_events import describe_exit, events_of
+from mlbench_master.timestamps import parse
+from tests.support.rows import make_ranks, make_run
+
+pytestmark = pytest.mark.usefixtures("database")
+
+Row = tuple[float, str, int, int | None, str]
+
+
+def made(**fields: Any) -> Run:
+    return make_run(**{"created_at": 1.0, "started_at": 2.0} | fields)
+
+
+def rows(run: Run) -> list[Row]:
+    return [
+        (parse(event.time) / 1e6, event.kind, event.attempt, event.rank, event.text)
+        for event in events_of(Run.get_by_id(run.id))
+    ]
+
+
+ORDERED: Row = (1.0, "created", 0, None, "The run was ordered")
+READY: Row = (2.0, "ready", 1, None, "2 workers are ready")
+
+
+def test_a_run_that_waits() -> None:
+    assert rows(made(state="INITIALIZED", attempt=0, started_at=None)) == [ORDERED]
+
+
+def test_a_run_that_reaches_its_target() -> None:
+    target = {"metric": "val_global_Prec@1", "value": 97.0, "lower_is_better": False}
+    reached = {"target": target, "target_reached_at": 5.5, "target_train_seconds": 3.02}
+    run = made(state="FINISHED", finished_at=7.0, **reached)
+    make_ranks(run, assigned_at=2.0, reported_at=3.0, exit_code=0, exited_at=6.0)
+    after = "The target was reached after 3.02 s of training: val_global_Prec@1 ≥ 97"
+    assert rows(run) == [
+        *(ORDERED, READY),
+        (3.0, "started", 1, None, "2 ranks are running"),
+        (5.5, "target", 1, None, after),
+        (7.0, "finished", 1, None, "The run finished"),
+    ]
+
+
+def test_a_recording_that_is_shipped_later() -> None:
+    run = made(state="FINISHED", launcher="shell", finished_at=7.0, shipped_at=401.0)
+    make_ranks(run, assigned_at=2.0, reported_at=7.0, exit_code=0, exited_at=7.0)
+    shipped = (401.0, "shipped", 1, None, "The recording was shipped 6 min 34 s after its end")
+    assert rows(run)[-2:] == [(7.0, "finished", 1, None, "The run finished"), shipped]
+
+
+def test_it_has_started_once_all_ranks_run() -> None:
+    run = made()
+    first, second = make_ranks(run, assigned_at=2.0)
+    store(first, reported_at=4.0)
+    assert rows(run) == [ORDERED, READY]
+    store(second, reported_at=3.0)
+    assert rows(run)[2:] == [(4.0, "started", 1, None, "2 ranks are running")]
+
+
+def test_a_rank_that_fails_and_those_that_are_stopped_then() -> None:
+    run = made(
+        state="FAILED", num_workers=3, reason="rank 1 on w-1 exited …\nTrace", finished_at=9.0
+    )
+    ranks = make_ranks(run, ["w-0", "w-1", "w-2"], assigned_at=2.0, stop=True)
+    for rank, (code, at) in zip(ranks, [(-15, 6.0), (-9, 5.0), (3, 6.5)], strict=True):
+        store(rank, exit_code=code, exited_at=at)
+    assert rows(run)[2:] == [
+        (5.0, "exited", 1, 1, "Rank 1 on w-1 was killed by signal 9 (SIGKILL)"),
+        (6.5, "exited", 1, 2, "Rank 2 on w-2 exited with code 3"),
+        (9.0, "failed", 1, None, "The run failed: rank 1 on w-1 exited …"),
+    ]
+
+
+def test_a_rank_that_fails_in_its_agents_words() -> None:
+    run = made(state="FAILED", reason="rank 1 on w-1: cut short", finished_at=6.0)
+    first, second = make_ranks(run, assigned_at=2.0, stop=True)
+    for rank, code, failure in ((first, -15, ""), (second, 0, "cut short")):
+        store(rank, exit_code=code, exited_at=5.0, failure=failure)
+    told = (5.0, "exited", 1, 1, "Rank 1 on w-1: cut short")
+    assert rows(run)[2:] == [told, (6.0, "failed", 1, None, "The run failed: " + run.reason)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "end"),
+    [
+        ({"state": "STARTED", "stop_requested": True}, []),
+        ({"state": "STARTED", "reason": "stopped at its deadline of 60 s"}, []),
+        (
+            {"state": "STOPPED", "stop_requested": True, "finished_at": 9.0},
+            [(9.0, "stopped", 1, None, "The run was stopped")],
+        ),
+        (
+            {"state": "FINISHED", "reason": "stopped at its deadline of 60 s", "finished_at": 9.0},
+            [(9.0, "finished", 1, None, "The run finished: stopped at its deadline of 60 s")],
+        ),
+    ],
+)
+def test_ranks_that_are_stopped_have_not_failed(fields: dict[str, Any], end: list[Row]) -> None:
+    run = made(**fields)
+    make_ranks(run, assigned_at=2.0, stop=True, exit_code=-15, exited_at=5.0)
+    assert rows(run)[2:] == end
+
+
+def test_a_rank_that_was_killed_by_somebody_else() -> None:
+    run = made()
+    make_ranks(run, assigned_at=2.0, exit_code=-15, exited_at=5.0)
+    assert [row[1:4] for row in rows(run)[2:]] == [("exited", 1, 0), ("exited", 1, 1)]
+
+
+def test_a_run_that_is_restarted() -> None:
+    run = made(max_restarts=1, target_reached_at=9.5)
+    make_ranks(run, ["w-0"], assigned_at=2.0, lost="no report from w-0 for 31 s", exited_at=5.0)
+    # What stops the second attempt does not explain how the first one ended.
+    store(run, attempt=2, stop_requested=True)
+    make_ranks(run, ["w-1"], assigned_at=9.0)
+    assert rows(run)[2:] == [
+        (5.0, "lost", 1, 0, "Rank 0 on w-0 is lost: no report from w-0 for 31 s"),
+        (9.0, "restarted", 2, None, "Attempt 2 began: 1 worker is ready"),
+        (9.5, "target", 2, None, "The target was reached"),
+    ]
+
+
+def test_events_of_one_moment_are_in_order_of_their_kind() -> None:
+    run = made(created_at=2.0, state="FAILED", finished_at=2.0, reason="x")
+    make_ranks(run, assigned_at=2.0, reported_at=2.0, exit_code=1, exited_at=2.0)
+    kinds = ["created", "ready", "started", "exited", "exited", "failed"]
+    assert [row[1] for row in rows(run)] == kinds
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        *((1, "exited with code 1"), (-11, "was killed by signal 11 (SIGSEGV)")),
+        (-99, "was killed by signal 99"),
+    ],
+)
+def test_exit_codes_are_put_in_words(code: int, words: str) -> None:
+    assert describe_exit(code) == words

@@ -1,0 +1,285 @@
+"""Pushing to Grafana: everything at first, then only what differs, and errors that say what to do.
+
+With a real Grafana in $GRAFANA_URL (token in $GRAFANA_TOKEN, admin:admin by default) the last test
+pushes to that one too.
+"""
+
+import base64
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from mlbench.contract import names
+from mlbench.local.assets import grafana_folder
+from mlbench.local.grafana_api import Grafana, GrafanaError, Pushed
+from tests.conftest import free_port
+from tests.support.grafana_server import (
+    ADMIN,
+    EDITOR,
+    PASSWORD,
+    VIEWER,
+    Fault,
+    GrafanaServer,
+    serve_grafana,
+)
+from tests.support.scripted import Reply, serving
+
+_PROMETHEUS = "http://prometheus:9090"
+_BOARDS = ("mlbench-run", "mlbench-runs")
+_UNCHANGED = Pushed("unchanged", "unchanged", dict.fromkeys(_BOARDS, "unchanged"))
+
+
+@pytest.fixture
+def dashboards(tmp_path: Path) -> Path:
+    """A folder with two dashboards."""
+    for uid in _BOARDS:
+        panels = [{"id": 1, "type": "text", "title": "Panel"}]
+        board = {"uid": uid, "title": uid, "panels": panels, "schemaVersion": 39}
+        (tmp_path / f"{uid}.json").write_text(json.dumps(board))
+    return tmp_path
+
+
+def push(
+    url: str,
+    dashboards: Path,
+    token: str = ADMIN,
+    prometheus_url: str = _PROMETHEUS,
+    timeout_seconds: float = 5.0,
+) -> Pushed:
+    with Grafana(url, token, timeout_seconds=timeout_seconds) as grafana:
+        return grafana.push(dashboards, prometheus_url, "2s")
+
+
+@pytest.fixture
+def pushed(server: GrafanaServer, dashboards: Path) -> GrafanaServer:
+    """A Grafana that was pushed to once; the requests of it are forgotten."""
+    done = push(server.url, dashboards)
+    assert done == Pushed("created", "created", dict.fromkeys(_BOARDS, "created"))
+    server.log.clear()
+    return server
+
+
+def change_board(dashboards: Path) -> None:
+    file = dashboards / "mlbench-run.json"
+    file.write_text(file.read_text().replace("Panel", "Another title"))
+
+
+def test_the_first_push_brings_everything(pushed: GrafanaServer, tmp_path: Path) -> None:
+    assert pushed.folders["mlbench"]["title"] == "MLBench"
+    [source] = pushed.data_sources
+    assert (source["uid"], source["name"]) == ("mlbench-prometheus", "MLBench Prometheus")
+    assert (source["type"], source["access"], source["url"]) == ("prometheus", "proxy", _PROMETHEUS)
+    assert source["jsonData"] == {"httpMethod": "POST", "timeInterval": "2s"}
+    assert not source["isDefault"], "another may be"
+    assert pushed.dashboards.keys() == set(_BOARDS)
+    for board in pushed.dashboards.values():
+        assert board["meta"]["folderUid"] == "mlbench"
+        assert board["dashboard"]["panels"][0]["title"] == "Panel"
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(GrafanaError, match="no dashboards in"):
+        push(pushed.url, tmp_path / "empty")
+
+
+def test_the_second_push_changes_nothing(pushed: GrafanaServer, dashboards: Path) -> None:
+    # Neither do ids and versions in a file: they are Grafana's own.
+    file = dashboards / "mlbench-run.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"id": 77, "version": 13}))
+    pushed.folders["mlbench"]["title"] = "Renamed by a user"
+    assert push(pushed.url, dashboards) == _UNCHANGED
+    assert pushed.written() == []
+
+
+def test_only_a_changed_dashboard_gets_a_new_version(
+    pushed: GrafanaServer, dashboards: Path
+) -> None:
+    change_board(dashboards)
+    done = push(pushed.url, dashboards)
+    assert done.dashboards == {"mlbench-run": "updated", "mlbench-runs": "unchanged"}
+    changed = pushed.dashboards["mlbench-run"]["dashboard"]
+    assert (changed["version"], changed["panels"][0]["title"]) == (2, "Another title")
+
+
+def test_a_dashboard_changed_or_moved_by_hand_is_set_right(
+    pushed: GrafanaServer, dashboards: Path
+) -> None:
+    pushed.dashboards["mlbench-run"]["dashboard"]["panels"].append({"id": 2})
+    pushed.messages["mlbench-run"].append("a panel of mine")
+    pushed.dashboards["mlbench-runs"]["meta"]["folderUid"] = ""
+    assert set(push(pushed.url, dashboards).dashboards.values()) == {"updated"}
+    assert len(pushed.dashboards["mlbench-run"]["dashboard"]["panels"]) == 1
+    assert pushed.dashboards["mlbench-runs"]["meta"]["folderUid"] == "mlbench"
+    assert push(pushed.url, dashboards) == _UNCHANGED
+
+
+@pytest.mark.parametrize("plainly", [True, False])
+def test_a_dashboard_that_grafana_rewrote_is_unchanged(
+    pushed: GrafanaServer, dashboards: Path, plainly: bool
+) -> None:
+    pushed.lists_versions_plainly = plainly
+    for board in pushed.dashboards.values():
+        board["dashboard"] |= {"schemaVersion": 42, "panels": [{"id": 1}]}
+    assert push(pushed.url, dashboards) == _UNCHANGED
+    # A change by hand is a version of its own, with another message or none.
+    pushed.messages["mlbench-run"].append("")
+    assert push(pushed.url, dashboards).dashboards["mlbench-run"] == "updated"
+
+
+@pytest.mark.parametrize(
+    ("uid", "name"), [("mlbench-prometheus", "Renamed"), ("made-by-hand", "MLBench Prometheus")]
+)
+def test_a_data_source_changed_by_hand_is_set_right_not_doubled(
+    pushed: GrafanaServer, dashboards: Path, uid: str, name: str
+) -> None:
+    source = pushed.data_sources[0]
+    source |= {"uid": uid, "name": name, "url": "http://elsewhere", "basicAuthUser": "someone"}
+    source["jsonData"] |= {"timeInterval": "1m", "tlsSkipVerify": True}
+    assert push(pushed.url, dashboards).data_source == "updated"
+    assert pushed.data_sources == [source]
+    assert (source["uid"], source["name"]) == ("mlbench-prometheus", "MLBench Prometheus")
+    assert source["url"] == _PROMETHEUS
+    kept = {"httpMethod": "POST", "timeInterval": "2s", "tlsSkipVerify": True}
+    assert source["jsonData"] == kept, "what the user added stays"
+    assert source["basicAuthUser"] == "someone"
+    assert push(pushed.url, dashboards) == _UNCHANGED
+
+
+def test_a_login_for_prometheus_is_kept_where_nobody_reads_it(
+    pushed: GrafanaServer, dashboards: Path
+) -> None:
+    with_login = "http://mlbench:secret@prometheus:9090/path"
+    assert push(pushed.url, dashboards, prometheus_url=with_login).data_source == "updated"
+    [source] = pushed.data_sources
+    assert source["url"] == "http://prometheus:9090/path"
+    assert (source["basicAuth"], source["basicAuthUser"]) == (True, "mlbench")
+    assert source["secureJsonFields"] == {"basicAuthPassword": True}
+    assert push(pushed.url, dashboards, prometheus_url=with_login) == _UNCHANGED
+
+
+def test_provisioned_dashboards_are_left_alone(pushed: GrafanaServer, dashboards: Path) -> None:
+    pushed.dashboards["mlbench-run"]["meta"]["provisioned"] = True
+    pushed.data_sources[0]["readOnly"] = True
+    assert push(pushed.url, dashboards) == _UNCHANGED
+    change_board(dashboards)
+    assert push(pushed.url, dashboards).dashboards["mlbench-run"] == "provisioned"
+    assert pushed.written() == []
+    with pytest.raises(
+        GrafanaError, match="the data source MLBench Prometheus: it comes from Grafana's provis"
+    ):
+        push(pushed.url, dashboards, prometheus_url="http://other:9090")
+
+
+def test_a_name_that_another_data_source_took_is_told(
+    pushed: GrafanaServer, dashboards: Path
+) -> None:
+    [ours] = pushed.data_sources
+    pushed.data_sources.append({**ours, "uid": "another"})
+    ours["name"] = "Renamed"
+    with pytest.raises(GrafanaError, match="something else there has that name or uid"):
+        push(pushed.url, dashboards)
+
+
+@pytest.mark.parametrize("end", ["", "/", "/?orgId=1"])
+def test_grafana_may_be_served_below_a_path(dashboards: Path, end: str) -> None:
+    with serve_grafana(path="/tools/grafana") as server:
+        push(f"{server.url}{end}", dashboards)
+        assert server.dashboards
+        for wrong in (server.url.removesuffix("/tools/grafana"), f"{server.url}/login"):
+            with pytest.raises(GrafanaError, match=f"there is no Grafana at {wrong}"):
+                push(wrong, dashboards)
+
+
+@pytest.mark.parametrize("url", ["", "grafana:3000", "ftp://grafana", "http://", "http://a:b@host"])
+def test_a_malformed_address_is_told_and_no_password_repeated(url: str) -> None:
+    with pytest.raises(GrafanaError, match="--url: must be like http://HOST:3000") as error:
+        Grafana(url, ADMIN)
+    assert "a:b" not in str(error.value)
+
+
+@pytest.mark.parametrize("token", ["glsa_wrong", "admin:wrong"])
+def test_a_wrong_token_is_told_and_not_repeated(
+    server: GrafanaServer, dashboards: Path, token: str
+) -> None:
+    with pytest.raises(GrafanaError, match="does not know the token") as error:
+        push(server.url, dashboards, token)
+    assert token not in str(error.value)
+    assert base64.b64encode(token.encode()).decode() not in str(error.value)
+
+
+def test_a_missing_right_or_token_is_told(server: GrafanaServer, dashboards: Path) -> None:
+    with pytest.raises(GrafanaError, match="refuses the folder MLBench: the token lacks") as error:
+        push(server.url, dashboards, VIEWER)
+    assert "Permissions needed: folders:create" in str(error.value)
+    with pytest.raises(GrafanaError, match="refuses the data sources: the token lacks a right"):
+        push(server.url, dashboards, EDITOR)
+    assert push(server.url, dashboards, f"{PASSWORD}\n").data_source == "created"
+    with pytest.raises(GrafanaError, match=r"Set \$GRAFANA_TOKEN"):
+        push(server.url, dashboards, "\n")
+
+
+@pytest.mark.parametrize("version", ["9.5.21", "8.0.0-beta1"])
+def test_a_grafana_that_is_too_old_is_told_before_anything_is_pushed(
+    server: GrafanaServer, dashboards: Path, version: str
+) -> None:
+    server.version = version
+    needed = f"MLBench needs Grafana 10 or newer; this is Grafana {version}"
+    with pytest.raises(GrafanaError, match=f"nothing is pushed to {server.url}: {needed}"):
+        push(server.url, dashboards)
+    assert [path for _, path in server.log] == ["/health"]
+
+
+@pytest.mark.parametrize("version", ["", "main-4711", "12.2.0-security-01"])
+def test_a_grafana_that_is_new_or_hides_its_version_is_pushed_to(
+    server: GrafanaServer, dashboards: Path, version: str
+) -> None:
+    server.version = version
+    assert push(server.url, dashboards).folder == "created"
+
+
+def test_a_grafana_that_is_down_is_told(dashboards: Path) -> None:
+    url = f"http://127.0.0.1:{free_port()}"
+    with pytest.raises(GrafanaError, match=f"Grafana at {url} cannot be reached"):
+        push(url, dashboards)
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("hang", "does not answer within 0.2 s"),
+        ("garbage", "there is no Grafana at"),
+        ("error page", "there is no Grafana at"),
+        ("list", "there is no Grafana at"),
+        ("500", "does not work now: Server Error 500: database is locked"),
+    ],
+)
+def test_a_grafana_that_does_not_work_is_told(
+    server: GrafanaServer, dashboards: Path, fault: Fault, said: str
+) -> None:
+    server.fault = fault
+    began = time.monotonic()
+    with pytest.raises(GrafanaError, match=said):
+        push(server.url, dashboards, timeout_seconds=0.2)
+    assert time.monotonic() - began < 5, "it was not waited for"
+
+
+def test_a_redirect_is_told_not_followed(dashboards: Path) -> None:
+    moved = Reply(301, b"", (("Location", "https://secure/"),))
+    with (
+        serving(moved) as server,
+        pytest.raises(GrafanaError, match="leads to https://secure/: give that address"),
+    ):
+        push(server.url, dashboards)
+
+
+@pytest.mark.skipif(
+    not os.environ.get(names.ENV_GRAFANA_URL), reason="no real Grafana: $GRAFANA_URL is not set"
+)
+def test_a_second_push_to_a_real_grafana_changes_nothing() -> None:
+    url = os.environ[names.ENV_GRAFANA_URL]
+    token = os.environ.get(names.ENV_GRAFANA_TOKEN) or "admin:admin"
+    dashboards = grafana_folder() / "dashboards"
+    push(url, dashboards, token, timeout_seconds=20)
+    again = push(url, dashboards, token, timeout_seconds=20)
+    assert {again.folder, again.data_source, *again.dashboards.values()} == {"unchanged"}

@@ -1,0 +1,145 @@
+"""Options on the command line; a wrong one is refused with a message that helps."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from mlbench.benchmarks.options import Options
+from mlbench_worker.ranks import rank_process
+from tests.support.processes import run_text
+
+
+@dataclass(frozen=True)
+class Where(Options):
+    """Where to train."""
+
+    device: Literal["cpu", "cuda"] = "cpu"
+    """The device."""
+    fast: bool = False
+    """Whether to hurry."""
+    depth: Literal[20, 32] = 20
+
+    def _rules(self) -> dict[str, bool]:
+        needs = not self.fast or self.device == "cuda"
+        return super()._rules() | {"fast needs device=cuda": needs}
+
+
+@dataclass(frozen=True)
+class Config(Where):
+    """Train something somewhere."""
+
+    device: Literal["cpu", "cuda"] = "cuda"
+    learning_rate: float = 0.1
+    """Step size, 100 % of it."""
+    epochs: int = 3
+    """How often."""
+    name: str = "plain"
+    fast: bool = True
+    """Whether to hurry more."""
+
+    def _rules(self) -> dict[str, bool]:
+        return super()._rules() | {"epochs must be at least 1": self.epochs >= 1}
+
+
+@pytest.mark.parametrize(
+    ("argv", "chosen"),
+    [
+        ([], Config()),
+        (["--learning-rate", "0.5", "--epochs", "7"], Config(learning_rate=0.5, epochs=7)),
+        (["--learning_rate", "0.5", "--epochs", "7"], Config(learning_rate=0.5, epochs=7)),
+        (["--learning_rate=0.5", "--epochs=7"], Config(learning_rate=0.5, epochs=7)),
+        (["--name=a_b"], Config(name="a_b")),
+        (["--name", "a_b"], Config(name="a_b")),
+        (["--device=cuda", "--fast", "false", "--depth=32"], Config(fast=False, depth=32)),
+    ],
+)
+def test_values_are_given_in_any_spelling(argv: list[str], chosen: Config) -> None:
+    assert rank_process.parse(Config, argv) == chosen
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["--speed", "1"], "unknown option --speed; the options are --device, --fast, --depth, "),
+        (["--epoch", "1"], "unknown option --epoch;"),
+        (["--learning_rte=1"], "unknown option --learning-rte=1;"),
+        (["stray"], "unknown option stray;"),
+        (["--epochs", "many"], "--epochs must be a whole number (not 'many')"),
+        (["--epochs"], "argument --epochs: expected one argument"),
+        (["--epochs", "0"], "--epochs must be at least 1"),
+        (["--device=cpu"], "--fast needs device=cuda"),
+        (["--device=tpu"], "--device must be cpu or cuda (not 'tpu')"),
+        (["--depth=21"], "--depth must be 20 or 32 (not '21')"),
+        (["--depth=deep"], "--depth must be 20 or 32 (not 'deep')"),
+        (["--fast=yes"], "--fast must be true or false (not 'yes')"),
+    ],
+)
+def test_what_is_wrong_exits_with_2_and_says_why(
+    argv: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as exited:
+        rank_process.parse(Config, argv)
+    assert exited.value.code == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert "--learning-rate" in told, "the known options are named"
+
+
+def test_help_is_the_sentence_under_each_field_or_that_of_its_base(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as exited:
+        rank_process.parse(Config, ["--help"])
+    assert exited.value.code == 0
+    text = capsys.readouterr().out
+    assert "Train something somewhere." in text
+    assert "Step size, 100 % of it. (default: 0.1)" in text
+    assert "The device. (default: cuda)" in text
+    assert "Whether to hurry more. (default: true)" in text
+
+
+_TASK = """
+import atexit
+from dataclasses import dataclass
+from mlbench import MLBenchError
+from mlbench.benchmarks.options import Options
+from mlbench_worker.ranks.rank_process import run
+
+@dataclass(frozen=True)
+class Config(Options):
+    '''Divide.'''
+    by: int = 1
+    '''What to divide by.'''
+
+def main(config: Config) -> None:
+    if config.by == 9:
+        raise MLBenchError("nine is too much")
+    atexit.register(print, "the interpreter is taken down")
+    print("divided:", 1 / config.by)
+
+run(main, Config)
+"""
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "out", "last_error"),
+    [
+        ([], 0, "divided: 1.0\n", ""),
+        (["--by=0"], 1, "", "ZeroDivisionError: division by zero"),
+        (["--by=9"], 1, "", "MLBenchError: nine is too much"),
+        (["--by=x"], 2, "", "error: --by must be a whole number (not 'x')"),
+    ],
+)
+def test_the_exit_code_tells_how_it_went(
+    argv: list[str], code: int, out: str, last_error: str, tmp_path: Path
+) -> None:
+    task = tmp_path / "task.py"
+    task.write_text(_TASK)
+    done = run_text([sys.executable, task, *argv])
+    assert (done.returncode, done.stdout) == (code, out)
+    assert last_error in (done.stderr.splitlines() or [""])[-1]
+    # Of an error of ours, the message alone says what is wrong.
+    assert ("Traceback" in done.stderr) == ("ZeroDivision" in last_error)

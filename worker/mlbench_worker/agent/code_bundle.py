@@ -1,0 +1,69 @@
+"""Pack the agent into one file that any image with Python 3.11 can run.
+
+``python -m mlbench_worker.agent.code_bundle OUT`` writes the file, ``python3 OUT …`` runs it, and
+``python3 OUT record -- COMMAND`` records a command. The file contains the agent, the modules of
+mlbench that it needs, and prometheus-client, all pure Python. It is reproducible.
+"""
+
+import sys
+from collections.abc import Iterator
+from importlib.metadata import distribution
+from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+
+import prometheus_client
+
+import mlbench
+import mlbench_worker
+from mlbench.contract.distribution import DISTRIBUTION
+
+# Every Python since 2.6 can parse this, to print the message. The imported modules need 3.11.
+_MAIN = """\
+import sys
+
+if sys.version_info < (3, 11):
+    sys.exit("MLBench's agent needs Python 3.11 or newer as python3; this image has %d.%d"
+             % sys.version_info[:2])
+
+if sys.argv[1:2] == ["record"]:
+    from mlbench.tracking.record_command import main
+    main(sys.argv[2:])
+else:
+    from mlbench_worker.agent.__main__ import main
+    main()
+"""
+
+_OF_MLBENCH = (
+    *("mlbench/contract/**/*.py", "mlbench/tracking/*.py", "mlbench/local/*.py"),
+    # The agent adds up the operators of a profile.
+    *("mlbench/evaluation/__init__.py", "mlbench/evaluation/operators.py"),
+)
+
+
+def write_bundle(path: Path) -> None:
+    """Write the agent as one zip file with a ``__main__``."""
+    with ZipFile(path, "w", ZIP_DEFLATED) as bundle:
+        for name, content in sorted(_contents()):
+            # ZipInfo sets the oldest possible time for all files: the bundle is reproducible.
+            bundle.writestr(ZipInfo(name), content, ZIP_DEFLATED)
+
+
+def _contents() -> Iterator[tuple[str, str]]:
+    yield "__main__.py", _MAIN
+    # importlib.metadata reads the version from this file.
+    installed = distribution(DISTRIBUTION)
+    about = f"{DISTRIBUTION.replace('-', '_')}-{installed.version}.dist-info"
+    yield f"{about}/METADATA", str(installed.read_text("METADATA"))
+    for package, patterns in (
+        (mlbench, ["mlbench/*.py", *_OF_MLBENCH]),
+        (mlbench_worker, ["mlbench_worker/*.py", "mlbench_worker/agent/**/*.py"]),
+        (prometheus_client, ["prometheus_client/**/*.py"]),
+    ):
+        folder = Path(str(package.__file__)).parent.parent
+        for pattern in patterns:
+            for path in folder.glob(pattern):
+                yield str(path.relative_to(folder)), path.read_text()
+
+
+if __name__ == "__main__":
+    write_bundle(Path(sys.argv[1]))

@@ -1,0 +1,134 @@
+"""Fault injection: carry out the master's faults in a rank when they are due, and report them."""
+
+import json
+import logging
+import math
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+from urllib.parse import quote
+
+from mlbench.contract.assignment import Assignment
+from mlbench.contract.errors import MLBenchError
+from mlbench.contract.faults import Fault
+from mlbench.contract.limits import MAX_ERROR_LENGTH
+from mlbench_worker.agent.attempt import Attempt
+from mlbench_worker.agent.master_client import MasterClient, Offset, send_patiently
+from mlbench_worker.agent.rank_network import Network
+from mlbench_worker.agent.receivers.process_lookup import descendants, environ_of
+
+log = logging.getLogger(__name__)
+
+_PERIOD_SECONDS = 0.1
+"""Period in which a slowed worker runs for a part of the time, and is stopped for the rest."""
+
+
+class Faults:
+    """Carries out each fault once, in a separate thread."""
+
+    def __init__(
+        self,
+        pod: str,
+        connect: Callable[[], MasterClient],
+        current: Callable[[], Attempt | None],
+        offset: Callable[[], Offset | None],
+    ) -> None:
+        """``current`` returns the running attempt; ``offset`` this clock's lead over the master."""
+        self._pod = pod
+        self._connect = connect
+        self._current = current
+        self._offset = offset
+        self._known: set[tuple[int, int]] = set()
+
+    def follow(self, due: Sequence[Mapping[str, Any]], assignment: Assignment) -> None:
+        """Schedule the new faults of a rank."""
+        for order in due:
+            key = (assignment.run_id, int(order["id"]))
+            if key not in self._known:
+                self._known.add(key)
+                fault, at = Fault.parse(order["fault"]), float(order["at"])
+                arguments = (*key, assignment.rank, fault, at)
+                threading.Thread(target=self._do, args=arguments, name="fault", daemon=True).start()
+
+    def _do(self, run_id: int, number: int, rank: int, fault: Fault, at: float) -> None:
+        offset = self._offset()
+        ahead = offset.seconds if offset else 0.0
+        time.sleep(max(0.0, at + ahead - time.time()))
+        attempt, late = self._current(), time.time() - at - ahead
+        if not attempt or attempt.pid is None or attempt.exit:
+            return
+        # Another run's attempt may have started meanwhile.
+        if (attempt.assignment.run_id, attempt.assignment.rank) != (run_id, rank):
+            return
+        if time.monotonic() - attempt.began < late:
+            return
+        log.info("run %d: %s of rank %d", run_id, fault.kind, rank)
+        body: dict[str, object] = {"at": time.time() - ahead, "attempt": attempt.assignment.attempt}
+        try:
+            finish = _begin(fault, attempt)
+        except (OSError, MLBenchError) as error:
+            body["problem"], finish = str(error)[:MAX_ERROR_LENGTH], lambda: None
+        # Sent from another thread, so that a slow master does not prolong the fault.
+        path = f"/api/workers/{quote(self._pod)}/runs/{run_id}/faults/{number}"
+        message = (self._connect, path, json.dumps(body).encode())
+        threading.Thread(target=send_patiently, args=message, daemon=True).start()
+        finish()
+
+
+def _begin(fault: Fault, attempt: Attempt) -> Callable[[], None]:
+    """Begin a fault; return a function that continues it until its end.
+
+    Raises:
+        OSError, MLBenchError: the fault cannot be carried out.
+    """
+    match fault.kind:
+        case "kill":
+            _signal(attempt, signal.SIGKILL)
+            return lambda: None
+        case "stop" | "slow":
+            attempt.injected_stops += 1
+            _signal(attempt, signal.SIGSTOP)
+            return lambda: _hold_back(attempt, (fault.percent or 0.0) / 100, fault.seconds)
+        case "network" if network := attempt.network:
+            network.plug(is_in=False)
+            return lambda: _reconnect(attempt, network, fault.seconds)
+    raise OSError(f"there is no {fault.kind} for this worker")
+
+
+def _hold_back(attempt: Attempt, share: float, seconds: float | None) -> None:
+    """Let stopped processes run for a share of the time only, until the end of the fault."""
+    until = math.inf if seconds is None else time.monotonic() + seconds
+    while (remaining := until - time.monotonic()) > 0:
+        pause = (1 - share) * _PERIOD_SECONDS if share else remaining
+        if attempt.ended.wait(min(pause, remaining)):
+            return
+        if share:
+            _signal(attempt, signal.SIGCONT)
+            attempt.ended.wait(share * _PERIOD_SECONDS)
+            _signal(attempt, signal.SIGSTOP)
+    _signal(attempt, signal.SIGCONT)
+    attempt.injected_stops -= 1
+
+
+def _reconnect(attempt: Attempt, network: Network, seconds: float | None) -> None:
+    """Connect a network again at the end of the fault, unless its attempt has ended."""
+    if not attempt.ended.wait(seconds):
+        network.plug(is_in=True)
+
+
+def _signal(attempt: Attempt, number: signal.Signals) -> None:
+    """Send a signal to the processes of a rank, with torchrun only to the first of its ranks."""
+    root = attempt.pid
+    if root is None:
+        return
+    # torchrun sets this variable for its ranks, not for itself.
+    is_rank = "TORCHELASTIC_RESTART_COUNT"
+    pids = [root, *descendants(root)]
+    root = next((pid for pid in pids if is_rank in environ_of(pid)), root)
+    for pid in [root, *descendants(root)]:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
