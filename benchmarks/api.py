@@ -26,7 +26,7 @@ from mlbench.contract import names
 from mlbench_master.database.models import Run, open_database
 from mlbench_master.reading.counting import count
 from mlbench_master.reading.promql import PrometheusClient
-from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.delivery import SampleDelivery
 from mlbench_master.recording.remote_write import RemoteWriter
 
 CLIENTS = 8
@@ -137,7 +137,7 @@ def delivery_rate(folder: Path) -> list[Figure]:
     """Return samples a second, end to end."""
     database = open_database(servers.database_url(folder))
     with servers.running_prometheus(folder) as url:
-        prometheus, delivery = PrometheusClient(url), Delivery(RemoteWriter(url))
+        prometheus, delivery = PrometheusClient(url), SampleDelivery(RemoteWriter(url))
         numbers = itertools.count(1)
 
         def measure_once() -> float:

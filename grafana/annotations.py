@@ -5,7 +5,7 @@ from typing import Final
 from grafana_foundation_sdk.models.common import DataSourceRef
 from grafana_foundation_sdk.models.dashboard import AnnotationQuery
 
-from grafana.queries import DATASOURCE, Query, by, called
+from grafana.queries import DATASOURCE, PanelQuery, by, called
 from mlbench.contract.names import RUN_DIAGNOSIS
 from mlbench.contract.palette import BLUE, GREEN, GREY, RED
 
@@ -76,7 +76,7 @@ def _annotation(title: str, expr: str, colour: str, *, is_moment: bool) -> Annot
         hide=True,
         icon_color=colour,
         expr=expr,
-        target=Query(expr, "{{run_id}}", interval=_STEP).target("Anno"),
+        target=PanelQuery(expr, "{{run_id}}", interval=_STEP).target("Anno"),
         step=_STEP,
         title_format=title,
         text_format="run {{run_id}}",

@@ -17,14 +17,14 @@ from grafana_foundation_sdk.models.dashboard import Panel, ThresholdsConfig
 
 from grafana.links import DataLink
 from grafana.panels import BY_ORDER, BY_THRESHOLD, LEGEND, NO_DATA, TOOLTIP, Look, panel
-from grafana.queries import Query
+from grafana.queries import PanelQuery
 from grafana.thresholds import PLAIN, missing
 
 
 def figure(
     title: str,
     description: str,
-    *queries: Query,
+    *queries: PanelQuery,
     show: common.BigValueTextMode = common.BigValueTextMode.AUTO,
     field: str = "",
     size: int | None = None,
@@ -53,7 +53,7 @@ def figure(
     return panel("stat", title, description, queries, options, look, color=BY_THRESHOLD)
 
 
-def dial(title: str, description: str, *queries: Query, **look: Unpack[Look]) -> Panel:
+def dial(title: str, description: str, *queries: PanelQuery, **look: Unpack[Look]) -> Panel:
     """Show the newest value as a gauge from 0 to 1."""
     options = gauge.Options(reduce_options=_last("", "last"))
     look = _grey_if_missing(Look(width=4, height=4, most=1, decimals=1) | look)
@@ -73,7 +73,7 @@ def _last(field: str, calculation: str) -> common.ReduceDataOptions:
 def lines(
     title: str,
     description: str,
-    *queries: Query,
+    *queries: PanelQuery,
     least: float | None = 0,
     stacked: bool = False,
     limits: ThresholdsConfig | None = None,
@@ -107,7 +107,7 @@ def lines(
 def against(
     title: str,
     description: str,
-    *queries: Query,
+    *queries: PanelQuery,
     x: str,
     x_unit: str,
     points: common.VisibilityMode = common.VisibilityMode.NEVER,
@@ -147,7 +147,7 @@ def _curve(
 
 
 def stacked_bars(
-    title: str, description: str, *queries: Query, x: str, **look: Unpack[Look]
+    title: str, description: str, *queries: PanelQuery, x: str, **look: Unpack[Look]
 ) -> Panel:
     """Draw a stacked bar for each row of a table; the column ``x`` names the bars."""
     options = barchart.Options(
@@ -173,7 +173,7 @@ def stacked_bars(
     )
 
 
-def timeline(title: str, description: str, *queries: Query, **look: Unpack[Look]) -> Panel:
+def timeline(title: str, description: str, *queries: PanelQuery, **look: Unpack[Look]) -> Panel:
     """Draw a strip for each series, coloured by its state over time."""
     options = statetimeline.Options(
         show_value=common.VisibilityMode.AUTO, row_height=0.85, merge_values=True
@@ -190,7 +190,7 @@ def timeline(title: str, description: str, *queries: Query, **look: Unpack[Look]
     )
 
 
-def heat_map(title: str, description: str, *queries: Query, **look: Unpack[Look]) -> Panel:
+def heat_map(title: str, description: str, *queries: PanelQuery, **look: Unpack[Look]) -> Panel:
     """Draw a row for each series, from the bottom up; higher values are darker."""
     unit = look.get("unit")
     options = heatmap.Options(

@@ -1,6 +1,6 @@
 """PromQL that leaves out discarded steps: those after the checkpoint from which a run resumed."""
 
-from grafana.queries import RECORDED_INTERVAL, Query, called
+from grafana.queries import RECORDED_INTERVAL, PanelQuery, called
 from mlbench.contract import names
 
 
@@ -38,10 +38,10 @@ def kept_in_step(runs: str, metrics: str, function: str = "last") -> str:
     )
 
 
-def samples_kept(ref: str, runs: str, metrics: str) -> Query:
+def samples_kept(ref: str, runs: str, metrics: str) -> PanelQuery:
     """Query the newest value in many short steps, so that values of several metrics match."""
     steps = f"{kept_in_step(runs, metrics)}[$__range:$__interval]"
-    return Query(steps, ref=ref, instant=True, table=True, interval=RECORDED_INTERVAL)
+    return PanelQuery(steps, ref=ref, instant=True, table=True, interval=RECORDED_INTERVAL)
 
 
 def newest_kept(runs: str, metrics: str) -> str:

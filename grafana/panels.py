@@ -20,7 +20,7 @@ from grafana_foundation_sdk.models.dashboard import (
     ValueMapping,
 )
 
-from grafana.queries import DATASOURCE, Query
+from grafana.queries import DATASOURCE, PanelQuery
 from grafana.thresholds import GOOD
 from mlbench.contract import palette
 
@@ -67,7 +67,7 @@ def panel(
     kind: str,
     title: str,
     description: str,
-    queries: Sequence[Query],
+    queries: Sequence[PanelQuery],
     options: object,
     look: Look,
     *,

@@ -24,7 +24,7 @@ _PARTS_INTERVAL: Final = "15s"
 
 
 @dataclass(frozen=True)
-class Query:
+class PanelQuery:
     """A query of a panel."""
 
     expr: str
@@ -51,34 +51,34 @@ class Query:
         )
 
 
-def graph(expr: str, legend: str) -> Query:
+def graph(expr: str, legend: str) -> PanelQuery:
     """Query scraped series over time."""
-    return Query(expr, legend)
+    return PanelQuery(expr, legend)
 
 
-def of_parts(expr: str, legend: str) -> Query:
+def of_parts(expr: str, legend: str) -> PanelQuery:
     """Query series of the installation's components over time; they are scraped less often."""
-    return Query(expr, legend, interval=_PARTS_INTERVAL)
+    return PanelQuery(expr, legend, interval=_PARTS_INTERVAL)
 
 
-def recorded(expr: str, legend: str) -> Query:
+def recorded(expr: str, legend: str) -> PanelQuery:
     """Query recorded series over time, in full resolution if the graph is wide enough."""
-    return Query(expr, legend, interval=RECORDED_INTERVAL)
+    return PanelQuery(expr, legend, interval=RECORDED_INTERVAL)
 
 
-def value(expr: str, legend: str) -> Query:
+def value(expr: str, legend: str) -> PanelQuery:
     """Query the values at the end of the time range."""
-    return Query(expr, legend, instant=True)
+    return PanelQuery(expr, legend, instant=True)
 
 
-def column(ref: str, expr: str) -> Query:
+def column(ref: str, expr: str) -> PanelQuery:
     """Query a table column: the values at the end of the time range, with labels."""
-    return Query(expr, ref=ref, instant=True, table=True)
+    return PanelQuery(expr, ref=ref, instant=True, table=True)
 
 
-def history(ref: str, expr: str, interval: str | None = None) -> Query:
+def history(ref: str, expr: str, interval: str | None = None) -> PanelQuery:
     """Query a table column over time."""
-    return Query(expr, ref=ref, table=True, interval=interval)
+    return PanelQuery(expr, ref=ref, table=True, interval=interval)
 
 
 def rate(selector: str) -> str:

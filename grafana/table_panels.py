@@ -10,7 +10,7 @@ from grafana_foundation_sdk.models.dashboard import Panel, ThresholdsConfig, Val
 
 from grafana.links import DataLink
 from grafana.panels import Look, panel
-from grafana.queries import Query, by, column
+from grafana.queries import PanelQuery, by, column
 from grafana.thresholds import PLAIN, STILL_RUNNING, missing
 from grafana.transformations import organized, step
 
@@ -18,7 +18,7 @@ _BAR: Final = {"type": "gauge", "mode": "basic", "valueDisplayMode": "text"}
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """A column of a table."""
 
     source: str
@@ -57,21 +57,21 @@ class Column:
         return {key: value for key, value in fields.items() if value not in ("", None, [])}
 
 
-share = partial(Column, unit="percentunit", decimals=0)
+share = partial(TableColumn, unit="percentunit", decimals=0)
 
 # Columns of a row that links to its run need.
 RANGE_OF_RUN: Final = (
-    Column("run_id", hidden=True),
-    Column("from", unit="none", decimals=0, hidden=True),
-    Column("to", unit="none", decimals=0, mappings=STILL_RUNNING, hidden=True),
+    TableColumn("run_id", hidden=True),
+    TableColumn("from", unit="none", decimals=0, hidden=True),
+    TableColumn("to", unit="none", decimals=0, mappings=STILL_RUNNING, hidden=True),
 )
 
 
 def rows(
     title: str,
     description: str,
-    *queries: Query,
-    columns: Sequence[Column],
+    *queries: PanelQuery,
+    columns: Sequence[TableColumn],
     sort_by: str,
     descending: bool = False,
     then_by: str | None = None,
@@ -129,7 +129,10 @@ def ranking(
         title,
         description,
         column("value", by(name, expr)),
-        columns=(Column(name, width=name_width), Column("value", "", unit, decimals, bar=True)),
+        columns=(
+            TableColumn(name, width=name_width),
+            TableColumn("value", "", unit, decimals, bar=True),
+        ),
         sort_by="value",
         descending=most_first,
         headings=False,

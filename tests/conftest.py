@@ -32,7 +32,7 @@ from mlbench.local.services import find_prometheus
 from mlbench_master.app import create_app
 from mlbench_master.database.models import TABLES, open_database
 from mlbench_master.reading.promql import PrometheusClient
-from mlbench_master.settings import LOOPBACK_HOSTS, Limits, Settings
+from mlbench_master.settings import LOOPBACK_HOSTS, InstallationLimits, Settings
 from tests.support.chromium import NoChromiumError, running_chromium
 from tests.support.leftovers import watch_this_session
 from tests.support.postgres import PostgresServer, serve
@@ -304,7 +304,7 @@ def settings(tmp_path: Path) -> Settings:
         token=USER_TOKEN,
         agent_secret=AGENT_SECRET,
         workers=2,
-        limits=Limits(workers=4, cpus=2),
+        limits=InstallationLimits(workers=4, cpus=2),
         # What falcon's test client calls.
         allowed_hosts=LOOPBACK_HOSTS | {DEFAULT_HOST},
     )

@@ -14,7 +14,7 @@ from mlbench_master.openapi.document import build
 from mlbench_master.openapi.operation import Route
 from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.resources.runs import RunsResource
-from mlbench_master.settings import Limits
+from mlbench_master.settings import InstallationLimits
 
 OPTIONS = options_of(RunSpec)
 NUMBERS = [(name, option) for name, option in OPTIONS.items() if option.is_number]
@@ -29,7 +29,7 @@ _IN_SCHEMAS = {
 @pytest.fixture(scope="module")
 def body() -> dict[str, Any]:
     """The properties of the body of ``POST /api/runs/``."""
-    document = build([Route("/api/runs", RunsResource(Limits(), ArchiveStore("")))])
+    document = build([Route("/api/runs", RunsResource(InstallationLimits(), ArchiveStore("")))])
     properties: dict[str, Any] = document["components"]["schemas"]["RunRequest"]["properties"]
     return properties
 

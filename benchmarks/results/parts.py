@@ -10,9 +10,9 @@ from mlbench.contract.results import Summary
 from mlbench.evaluation.statistics import of_figures
 from mlbench.report import figures, plots, tables
 from mlbench.report.drawing import Plot
-from mlbench.report.tables import Heading, Table
+from mlbench.report.tables import Heading, ReportTable
 
-Block = Table | Plot
+Block = ReportTable | Plot
 
 
 def of_report(measured: Measured, titles: Sequence[str]) -> Iterator[Block]:
@@ -22,7 +22,7 @@ def of_report(measured: Measured, titles: Sequence[str]) -> Iterator[Block]:
         yield from (block for block in drawn if block.title.startswith(title))
 
 
-def to_targets(measured: Sequence[Measured], section: Section) -> Table:
+def to_targets(measured: Sequence[Measured], section: Section) -> ReportTable:
     """Make a table of epochs and training times to several targets, beside what was published."""
     rows: list[list[tables.Cell]] = []
     for value in section.targets:
@@ -46,7 +46,7 @@ def to_targets(measured: Sequence[Measured], section: Section) -> Table:
     )
     columns = [figures.column(cells) for cells in zip(*rows, strict=True)]
     cells = tuple(zip(*columns, strict=True))
-    return Table("Epochs and time to target", note, headings, cells)
+    return ReportTable("Epochs and time to target", note, headings, cells)
 
 
 def _to_target(value: float, group: Group, order: str, compared: Comparison) -> list[tables.Cell]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mlbench_exporter import exported_series
-from mlbench_exporter.exported_series import WORKER, Sample, Series, SourceError
+from mlbench_exporter.exported_series import WORKER, ExportedSample, ExportedSeries, SourceError
 
 _INFIX: Final = "-mlbench-worker-"
 _LABEL = re.compile(r'(\w+)="([^"\\]*(?:\\.[^"\\]*)*)"')
@@ -66,7 +66,7 @@ class Figure:
     """Unix seconds; None if cAdvisor reports no time, as for constants."""
 
 
-def parse(pieces: Iterable[bytes], workers: WorkerPods, node: str) -> list[Sample]:
+def parse(pieces: Iterable[bytes], workers: WorkerPods, node: str) -> list[ExportedSample]:
     """Return the samples of the worker pods and of the node, each with cAdvisor's own time.
 
     ``pieces`` are parts of the response, cut anywhere.
@@ -74,9 +74,9 @@ def parse(pieces: Iterable[bytes], workers: WorkerPods, node: str) -> list[Sampl
     Raises:
         SourceError: the response is incomplete, or not cAdvisor's.
     """
-    machine: dict[Series, float] = {}
+    machine: dict[ExportedSeries, float] = {}
     # Keys: series, pod and container, then cgroup.
-    figures: defaultdict[tuple[Series, str, str], defaultdict[str, Figure]]
+    figures: defaultdict[tuple[ExportedSeries, str, str], defaultdict[str, Figure]]
     figures = defaultdict(lambda: defaultdict(Figure))
     # Skips most lines of a full node: other metrics, other pods, and sandboxes.
     of_workers = f'pod="{workers.release}{_INFIX}'.encode()
@@ -97,14 +97,14 @@ def parse(pieces: Iterable[bytes], workers: WorkerPods, node: str) -> list[Sampl
     # The figures of the machine are at the end, so they show that the response is complete.
     if machine.keys() != set(_MACHINE.values()):
         raise SourceError("incomplete response: the figures of the machine are missing")
-    samples = [Sample(of, (node,), value) for of, value in machine.items()]
+    samples = [ExportedSample(of, (node,), value) for of, value in machine.items()]
     for (of, pod, container), cgroups in figures.items():
         # A restarted container may appear together with its predecessor, which has the same name.
         newest = max(cgroups.values(), key=lambda figure: figure.time or 0)
         if of is exported_series.MEMORY_LIMIT and newest.value == 0:  # no limit
             continue
         of_pod = (workers.namespace, pod, container, node)
-        samples.append(Sample(of, of_pod, newest.value, newest.time))
+        samples.append(ExportedSample(of, of_pod, newest.value, newest.time))
     return samples
 
 
@@ -127,7 +127,7 @@ def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
         yield from lines
 
 
-def _container(of: Series, labels: Mapping[str, str]) -> str:
+def _container(of: ExportedSeries, labels: Mapping[str, str]) -> str:
     """Return the container of an exported figure, or "" for a figure that is not exported.
 
     The interfaces of a pod belong to the sandbox that its containers share. Other figures of the

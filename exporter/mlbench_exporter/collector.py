@@ -8,7 +8,13 @@ from collections.abc import Iterable, Iterator
 from prometheus_client.registry import Collector
 
 from mlbench_exporter import exported_series
-from mlbench_exporter.exported_series import Family, Sample, Series, Source, SourceError
+from mlbench_exporter.exported_series import (
+    ExportedSample,
+    ExportedSeries,
+    Family,
+    Source,
+    SourceError,
+)
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +29,7 @@ class UsageCollector(Collector):
 
     def collect(self) -> Iterator[Family]:
         """Yield the families of all sources; a failing source contributes what it read before."""
-        samples: defaultdict[Series, list[Sample]] = defaultdict(list)
+        samples: defaultdict[ExportedSeries, list[ExportedSample]] = defaultdict(list)
         for source in self._sources:
             start = time.perf_counter()
             works = True
@@ -49,7 +55,7 @@ class UsageCollector(Collector):
                 (exported_series.SOURCE_UP, works),
                 (exported_series.SOURCE_SECONDS, seconds),
             ):
-                samples[kind].append(Sample(kind, (source.name,), value))
+                samples[kind].append(ExportedSample(kind, (source.name,), value))
         for kind, members in samples.items():
             family = kind.family(kind.name, kind.help, labels=kind.labels)
             for sample in members:

@@ -19,7 +19,7 @@ Family = CounterMetricFamily | GaugeMetricFamily
 
 
 @dataclass(frozen=True, eq=False)
-class Series:
+class ExportedSeries:
     """Name, help text and labels of one series."""
 
     family: type[CounterMetricFamily] | type[GaugeMetricFamily]
@@ -33,10 +33,10 @@ class SourceError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class ExportedSample:
     """One value of a series."""
 
-    series: Series
+    series: ExportedSeries
     labels: tuple[str, ...]
     """Values of the labels, in the order of the series' labels."""
     value: float
@@ -50,7 +50,7 @@ class Source(Protocol):
     name: str
     """Value of the label ``source``."""
 
-    def read(self) -> Iterable[Sample]:
+    def read(self) -> Iterable[ExportedSample]:
         """Return the present samples: one for each series and set of labels.
 
         Unknown values are left out, because Prometheus would read a guess as a counter reset.
@@ -62,11 +62,11 @@ class Source(Protocol):
 
 _CONTAINER_LABELS = ("namespace", "pod", "container", "node")
 _GPU_LABELS = ("node", "gpu", "uuid", "pod")
-_container_counter = partial(Series, CounterMetricFamily, _CONTAINER_LABELS)
-_container_gauge = partial(Series, GaugeMetricFamily, _CONTAINER_LABELS)
-_machine_gauge = partial(Series, GaugeMetricFamily, ("node",))
-_source_gauge = partial(Series, GaugeMetricFamily, ("source",))
-_gpu_gauge = partial(Series, GaugeMetricFamily, _GPU_LABELS)
+_container_counter = partial(ExportedSeries, CounterMetricFamily, _CONTAINER_LABELS)
+_container_gauge = partial(ExportedSeries, GaugeMetricFamily, _CONTAINER_LABELS)
+_machine_gauge = partial(ExportedSeries, GaugeMetricFamily, ("node",))
+_source_gauge = partial(ExportedSeries, GaugeMetricFamily, ("source",))
+_gpu_gauge = partial(ExportedSeries, GaugeMetricFamily, _GPU_LABELS)
 
 CPU_USAGE = _container_counter(
     "container_cpu_usage_seconds_total", "CPU time used, in user and kernel mode."
@@ -128,7 +128,7 @@ NETWORK_TRANSMIT = _container_counter(
 
 MACHINE_MEMORY = _machine_gauge("machine_memory_bytes", "Memory of the machine.")
 MACHINE_CORES = _machine_gauge("machine_cpu_cores", "Logical CPU cores of the machine.")
-NODE_PRESSURE = Series(
+NODE_PRESSURE = ExportedSeries(
     CounterMetricFamily,
     ("node", "resource"),
     "mlbench_node_pressure_seconds_total",
@@ -148,7 +148,7 @@ GPU_UTILIZATION = _gpu_gauge(
 GPU_MEMORY_USED = _gpu_gauge("mlbench_gpu_memory_used_bytes", "Memory of the GPU in use.")
 GPU_MEMORY_TOTAL = _gpu_gauge("mlbench_gpu_memory_total_bytes", "Memory of the GPU.")
 GPU_POWER = _gpu_gauge("mlbench_gpu_power_watts", "Power that the GPU draws.")
-GPU_ENERGY = Series(
+GPU_ENERGY = ExportedSeries(
     CounterMetricFamily,
     _GPU_LABELS,
     names.GPU_ENERGY,

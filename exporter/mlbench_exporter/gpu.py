@@ -8,14 +8,14 @@ from typing import TypeAlias, TypeVar
 import pynvml
 
 from mlbench_exporter import exported_series
-from mlbench_exporter.exported_series import Sample, Series, SourceError
+from mlbench_exporter.exported_series import ExportedSample, ExportedSeries, SourceError
 from mlbench_exporter.processes import find_processes
 
 Handle: TypeAlias = pynvml.c_nvmlDevice_t
 Value = TypeVar("Value")
 
 # NVML reports percent, milliwatts and millijoules.
-FIGURES: tuple[tuple[Series, Callable[[Handle], float]], ...] = (
+FIGURES: tuple[tuple[ExportedSeries, Callable[[Handle], float]], ...] = (
     (
         exported_series.GPU_UTILIZATION,
         lambda gpu: pynvml.nvmlDeviceGetUtilizationRates(gpu).gpu / 100,
@@ -52,7 +52,7 @@ class GpuSource:
     home: Path
     node: str
 
-    def read(self) -> Iterator[Sample]:
+    def read(self) -> Iterator[ExportedSample]:
         """Yield the samples of each GPU; SourceError follows after the others if a GPU fails."""
         pods = find_processes(self.home)
         failures: list[str] = []
@@ -68,7 +68,7 @@ class GpuSource:
         if failures:
             raise SourceError("; ".join(failures))
 
-    def _read_gpu(self, index: int, pods: Mapping[int, str]) -> Iterator[Sample]:
+    def _read_gpu(self, index: int, pods: Mapping[int, str]) -> Iterator[ExportedSample]:
         gpu = pynvml.nvmlDeviceGetHandleByIndex(index)
         processes = _ask(pynvml.nvmlDeviceGetComputeRunningProcesses, gpu) or ()
         users = {pods[process.pid] for process in processes if process.pid in pods}
@@ -76,7 +76,7 @@ class GpuSource:
         labels = (self.node, str(index), pynvml.nvmlDeviceGetUUID(gpu), pod)
         for kind, read in FIGURES:
             if (value := _ask(read, gpu)) is not None:
-                yield Sample(kind, labels, value)
+                yield ExportedSample(kind, labels, value)
 
 
 def _ask(read: Callable[[Handle], Value], gpu: Handle) -> Value | None:

@@ -17,7 +17,7 @@ from http.client import HTTPException, HTTPResponse, HTTPSConnection, Incomplete
 from pathlib import Path
 
 from mlbench_exporter.cadvisor import WorkerPods, parse
-from mlbench_exporter.exported_series import Sample, SourceError
+from mlbench_exporter.exported_series import ExportedSample, SourceError
 
 PATH = "/metrics/cadvisor"
 
@@ -43,7 +43,7 @@ class KubeletSource:
     workers: WorkerPods
     node: str
 
-    def read(self) -> Sequence[Sample]:
+    def read(self) -> Sequence[ExportedSample]:
         """Return the samples of the node and of its worker pods."""
         try:
             with closing(self._get()) as pieces:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlbench_exporter import exported_series
-from mlbench_exporter.exported_series import Sample, SourceError
+from mlbench_exporter.exported_series import ExportedSample, SourceError
 
 PRESSURE = Path("/proc/pressure")
 
@@ -31,7 +31,7 @@ class PressureSource:
     node: str
     folder: Path = PRESSURE
 
-    def read(self) -> Iterator[Sample]:
+    def read(self) -> Iterator[ExportedSample]:
         """Yield the time in which some process waited, by resource."""
         for resource in ("cpu", "memory", "io"):
             # some avg10=0.00 avg60=0.00 avg300=0.00 total=8291540043
@@ -40,6 +40,6 @@ class PressureSource:
             if not (scope.startswith("some ") and microseconds.isdecimal()):
                 file = self.folder / resource
                 raise SourceError(f"{file}: must begin with the total of some (got {line!r})")
-            yield Sample(
+            yield ExportedSample(
                 exported_series.NODE_PRESSURE, (self.node, resource), int(microseconds) / 1e6
             )

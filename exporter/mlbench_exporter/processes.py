@@ -25,7 +25,7 @@ from mlbench.contract import names
 from mlbench.local.proc import read_proc
 from mlbench.local.traffic import parse_traffic
 from mlbench_exporter import exported_series
-from mlbench_exporter.exported_series import WORKER, Sample, Series
+from mlbench_exporter.exported_series import WORKER, ExportedSample, ExportedSeries
 
 PROC = Path("/proc")
 NAMESPACE = "local"
@@ -34,7 +34,7 @@ NAMESPACE = "local"
 # that start and exit very quickly must not delay the scrape.
 MAX_READINGS = 4
 
-Usage = dict[Series, float]
+Usage = dict[ExportedSeries, float]
 """Known usage of a process or a pod."""
 
 
@@ -47,13 +47,15 @@ class ProcessSource:
     home: Path
     node: str
 
-    def read(self) -> Iterator[Sample]:
+    def read(self) -> Iterator[ExportedSample]:
         """Yield the samples of this machine, and of every pod with a living process."""
-        yield Sample(exported_series.MACHINE_MEMORY, (self.node,), psutil.virtual_memory().total)
-        yield Sample(exported_series.MACHINE_CORES, (self.node,), psutil.cpu_count() or 1)
+        yield ExportedSample(
+            exported_series.MACHINE_MEMORY, (self.node,), psutil.virtual_memory().total
+        )
+        yield ExportedSample(exported_series.MACHINE_CORES, (self.node,), psutil.cpu_count() or 1)
         for pod, usage in sorted(self.read_pods().items()):
             for kind, value in usage.items():
-                yield Sample(kind, (NAMESPACE, pod, WORKER, self.node), value)
+                yield ExportedSample(kind, (NAMESPACE, pod, WORKER, self.node), value)
 
     def read_pods(self) -> dict[str, Usage]:
         """Return the usage of each pod with a living process."""

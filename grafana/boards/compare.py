@@ -12,7 +12,7 @@ from grafana.graphs import against, stacked_bars
 from grafana.line import newest_kept, samples_kept
 from grafana.panels import BUCKET_COLOURS, PHASE_COLOURS, RUN_COLOURS, Overrides, dashed, fixed
 from grafana.queries import by, called, column, latest, named, of_result, or_none, state_or_outcome
-from grafana.table_panels import RANGE_OF_RUN, Column, ranking, rows, share
+from grafana.table_panels import RANGE_OF_RUN, TableColumn, ranking, rows, share
 from grafana.transformations import in_parts, over, over_clock
 from mlbench.contract import names, palette
 
@@ -327,24 +327,24 @@ TABLE: Final = rows(
     column("from", f"({by('run_id', _STARTED)} - 5) * 1000"),
     column("to", f"({_FINISHED} + 30) * 1000 or on (run_id) {by('run_id', _STARTED)} * 0"),
     columns=(
-        Column("run", width=215, links=(links.RUN_OF_ROW,)),
-        Column("workers", unit="none", decimals=0, width=95),
-        Column("throughput", "samples/s", unit="locale", decimals=0, width=85),
-        Column("time_to_target", "time to target", unit="suffix: s", width=105),
-        Column("sooner", unit="none", decimals=2, width=75),
-        Column("speedup", "speed-up", unit="none", decimals=2, width=80),
+        TableColumn("run", width=215, links=(links.RUN_OF_ROW,)),
+        TableColumn("workers", unit="none", decimals=0, width=95),
+        TableColumn("throughput", "samples/s", unit="locale", decimals=0, width=85),
+        TableColumn("time_to_target", "time to target", unit="suffix: s", width=105),
+        TableColumn("sooner", unit="none", decimals=2, width=75),
+        TableColumn("speedup", "speed-up", unit="none", decimals=2, width=80),
         share("efficiency", width=85, colours=thresholds.EFFICIENCY),
-        Column(
+        TableColumn(
             "doubtful",
             "doubtful efficiency",
             width=190,
             mappings=(thresholds.matching(".+", palette.GREY),),
             links=(links.VERDICT,),
         ),
-        Column("result", "value", unit="short", width=70),
-        Column("state", width=95, mappings=thresholds.RUN_STATE),
-        Column("since_start", "target since start", unit="dthms", width=130),
-        Column("benchmark"),
+        TableColumn("result", "value", unit="short", width=70),
+        TableColumn("state", width=95, mappings=thresholds.RUN_STATE),
+        TableColumn("since_start", "target since start", unit="dthms", width=130),
+        TableColumn("benchmark"),
         *RANGE_OF_RUN,
     ),
     sort_by="workers",

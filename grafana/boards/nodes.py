@@ -5,7 +5,7 @@ from typing import Final
 from grafana import links, thresholds
 from grafana.graphs import lines
 from grafana.queries import by, column, graph, rate
-from grafana.table_panels import Column, rows, share
+from grafana.table_panels import TableColumn, rows, share
 
 _NODES: Final = 'node=~"$node"'
 _OF_WORKERS: Final = f'{{{_NODES},pod=~"$pod"}}'
@@ -48,9 +48,9 @@ TABLE: Final = rows(
     column("waits_io", _waits("io")),
     column("limited", f"{_periods('throttled_periods')} / ({_periods('periods')} > 0)"),
     columns=(
-        Column("node", width=210, links=(links.WORKERS_OF_NODE,)),
-        Column("workers", unit="none", decimals=0, width=85),
-        Column("cores", unit="none", decimals=0, width=70),
+        TableColumn("node", width=210, links=(links.WORKERS_OF_NODE,)),
+        TableColumn("workers", unit="none", decimals=0, width=85),
+        TableColumn("cores", unit="none", decimals=0, width=70),
         share("cpu", "CPU used", width=90),
         share("memory", "memory used", width=130),
         share("waits_cpu", "waits for cores", width=155, colours=thresholds.WAITING),

@@ -10,7 +10,7 @@ from grafana.panels import fixed
 from grafana.queries import (
     DURATION,
     SECONDS,
-    Query,
+    PanelQuery,
     age,
     by,
     column,
@@ -20,7 +20,7 @@ from grafana.queries import (
     rate,
     value,
 )
-from grafana.table_panels import Column, ranking, rows
+from grafana.table_panels import TableColumn, ranking, rows
 from mlbench.contract.palette import GREEN, RED
 
 _JOBS: Final = 'job=~"prometheus|master|controller|exporter|workers"'
@@ -28,16 +28,16 @@ _JOBS: Final = 'job=~"prometheus|master|controller|exporter|workers"'
 _figure = partial(figure, width=6, height=3)
 
 
-def _rates(counter: str, label: str) -> Query:
+def _rates(counter: str, label: str) -> PanelQuery:
     return of_parts(f"sum by ({label}) ({rate(counter)})", f"{{{{{label}}}}}")
 
 
-def _fails(what: str, counter: str, failed: str = "") -> Query:
+def _fails(what: str, counter: str, failed: str = "") -> PanelQuery:
     """Query a failure rate: 0 without failures, no value if they are not counted."""
     return of_parts(f"sum({rate(f'{counter}{{{failed}}}')}) or 0 * sum({rate(counter)})", what)
 
 
-def _answered_in(quantile: float, legend: str) -> Query:
+def _answered_in(quantile: float, legend: str) -> PanelQuery:
     """Query a quantile of the master's response time."""
     buckets = f"sum by (le) ({rate('mlbench_http_request_seconds_bucket')})"
     return of_parts(f"histogram_quantile({quantile}, {buckets})", legend)
@@ -46,7 +46,7 @@ def _answered_in(quantile: float, legend: str) -> Query:
 _ANSWERS: Final = "mlbench_http_requests_total"
 
 
-def _error_ratio(status: str, legend: str) -> Query:
+def _error_ratio(status: str, legend: str) -> PanelQuery:
     """Query the share of responses with a status."""
     all_ = f"sum({rate(_ANSWERS)})"
     with_status = f'{_ANSWERS}{{status=~"{status}"}}'
@@ -67,13 +67,13 @@ WRONG: Final = (
         column("firing", or_none(by(_ALERT, _FIRING), "severity", "No firing alert")),
         column("since", by(_ALERT, f"time() - {_SINCE}")),
         columns=(
-            Column("severity", width=115, mappings=thresholds.SEVERITY),
-            Column("alertname", "alert", width=210, links=(links.RUNBOOK,)),
-            Column("since", "for", unit=DURATION, width=100),
-            Column("run_id", "run", width=65, links=(links.RUN_OF_WORKER,)),
-            Column("rank", width=70),
-            Column("pod"),
-            Column("instance"),
+            TableColumn("severity", width=115, mappings=thresholds.SEVERITY),
+            TableColumn("alertname", "alert", width=210, links=(links.RUNBOOK,)),
+            TableColumn("since", "for", unit=DURATION, width=100),
+            TableColumn("run_id", "run", width=65, links=(links.RUN_OF_WORKER,)),
+            TableColumn("rank", width=70),
+            TableColumn("pod"),
+            TableColumn("instance"),
         ),
         sort_by="severity",
         height=6,

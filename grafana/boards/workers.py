@@ -14,7 +14,7 @@ from grafana.panels import Overrides, band, dashed, fixed
 from grafana.queries import (
     CORES,
     SECONDS,
-    Query,
+    PanelQuery,
     age,
     by,
     called,
@@ -24,7 +24,7 @@ from grafana.queries import (
     rate,
     value,
 )
-from grafana.table_panels import Column, rows, share
+from grafana.table_panels import TableColumn, rows, share
 from grafana.transformations import states
 from mlbench.contract.palette import GREY, RED
 
@@ -79,7 +79,7 @@ _LEAST: Final = "-({0})"
 _UNLIKE_OTHERS: Final = "abs({0} - scalar(quantile(0.5, {0})))"
 
 
-def _of_workers(series: str, worst: str, aggregate: str = "sum") -> Query:
+def _of_workers(series: str, worst: str, aggregate: str = "sum") -> PanelQuery:
     """Query a value of each worker; of many workers, the extremes, the median and the worst ones.
 
     The worst are those with the largest ``worst`` of the value over the whole time range, so that
@@ -141,15 +141,15 @@ TABLE: Final = rows(
     column("memory", f"sum by (pod) ({_MEMORY})"),
     column("gpu", f"avg by (pod) ({_GPU})"),
     columns=(
-        Column("pod", "worker", width=190, links=(links.WORKER,)),
-        Column("trouble", width=150, mappings=thresholds.TROUBLE),
-        Column("silent", "heartbeat", SECONDS, 1, width=95, colours=thresholds.HEARTBEAT_AGE),
-        Column("run_id", "run", width=60, links=(links.RUN_OF_WORKER,)),
-        Column("rank", width=65),
-        Column("cpu", "CPU", unit=CORES, decimals=2, width=100),
-        Column("memory", unit="bytes", width=95),
+        TableColumn("pod", "worker", width=190, links=(links.WORKER,)),
+        TableColumn("trouble", width=150, mappings=thresholds.TROUBLE),
+        TableColumn("silent", "heartbeat", SECONDS, 1, width=95, colours=thresholds.HEARTBEAT_AGE),
+        TableColumn("run_id", "run", width=60, links=(links.RUN_OF_WORKER,)),
+        TableColumn("rank", width=65),
+        TableColumn("cpu", "CPU", unit=CORES, decimals=2, width=100),
+        TableColumn("memory", unit="bytes", width=95),
         share("gpu", "GPU", width=65),
-        Column("node"),
+        TableColumn("node"),
     ),
     sort_by="trouble",
     descending=True,

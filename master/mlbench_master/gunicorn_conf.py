@@ -15,7 +15,7 @@ from mlbench_master.serving.gunicorn_worker import write_json_error
 wsgi_app = "mlbench_master.app:get_app()"
 # One process, so that it has all metrics. Threads, because requests wait for the database.
 workers = 1
-worker_class = "mlbench_master.serving.gunicorn_worker.Worker"
+worker_class = "mlbench_master.serving.gunicorn_worker.ThreadedWorker"
 # A thousand agents have two connections each, for polling and for shipping.
 worker_connections = 4000
 # Longer than the time between two polls of an agent.

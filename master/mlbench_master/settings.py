@@ -23,7 +23,7 @@ LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 @dataclass(frozen=True)
-class Limits:
+class InstallationLimits:
     """Limits of runs. The API refuses requests that the pool could not fulfil."""
 
     workers: int = 16
@@ -58,7 +58,7 @@ class Limits:
     """Maximum number of runs that a joining token submits in a minute."""
 
     @classmethod
-    def from_environ(cls, environ: Mapping[str, str], pool: PoolKind) -> "Limits":
+    def from_environ(cls, environ: Mapping[str, str], pool: PoolKind) -> "InstallationLimits":
         """Read the limits.
 
         Raises:
@@ -139,7 +139,7 @@ class SharedSettings:
     """The Prometheus that receives samples and answers queries."""
     workers: int
     """Number of idle workers that the pool keeps."""
-    limits: Limits
+    limits: InstallationLimits
     """Limits of runs."""
     allowed_hosts: frozenset[str] = LOOPBACK_HOSTS
     """Host names, without port, by which clients may call the master."""
@@ -194,7 +194,7 @@ class SharedSettings:
             database_url=environ.get(names.ENV_DATABASE_URL) or f"sqlite:///{home.database}",
             prometheus_url=prometheus_url,
             workers=_whole(environ, names.ENV_WORKERS, 2, least=1),
-            limits=Limits.from_environ(environ, pool),
+            limits=InstallationLimits.from_environ(environ, pool),
             allowed_hosts=LOOPBACK_HOSTS | _words(environ, "MLBENCH_ALLOWED_HOSTS"),
             spool_bytes=_whole(environ, "MLBENCH_SPOOL_BYTES", cls.spool_bytes, least=1),
             log_bytes=_whole(environ, "MLBENCH_LOG_BYTES", cls.log_bytes, least=1),

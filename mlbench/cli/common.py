@@ -23,7 +23,7 @@ from mlbench.contract.errors import ApiError, MLBenchError
 from mlbench.contract.humanize import visible
 from mlbench.contract.records import Run
 from mlbench.local.discovery import find_connection
-from mlbench.local.home import Connection
+from mlbench.local.home import StackConnection
 
 Value = TypeVar("Value")
 
@@ -82,7 +82,7 @@ class UsageError(MLBenchError):
 
 
 @contextmanager
-def connected(connection: Connection | None = None) -> Iterator[ApiClient]:
+def connected(connection: StackConnection | None = None) -> Iterator[ApiClient]:
     """Connect to a master; by default that of the environment, or else the local stack.
 
     If a remote master refuses, the error hints at the environment variable to check.

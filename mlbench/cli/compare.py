@@ -189,7 +189,7 @@ def show_comparison(comparison: Comparison) -> None:
         out.print("\nFor all tables and plots: -o FILE.html", style="dim")
 
 
-def _draw(table: tables.Table) -> RenderableType:
+def _draw(table: tables.ReportTable) -> RenderableType:
     """Lay out a table; on a narrow terminal without minor columns, closer, or as lists."""
     every = range(len(table.headings))
     major = [i for i in every if not table.headings[i].is_minor]
@@ -203,7 +203,7 @@ def _draw(table: tables.Table) -> RenderableType:
     return next(fitting, close if folded <= out.width else _as_lists(table))
 
 
-def _least_width(table: tables.Table, column: int) -> int:
+def _least_width(table: tables.ReportTable, column: int) -> int:
     heading = table.headings[column]
     if not heading.is_figure:
         return _MIN_TEXT
@@ -211,7 +211,7 @@ def _least_width(table: tables.Table, column: int) -> int:
     return max(map(cell_len, [*words, *(row[column] for row in table.rows)]))
 
 
-def _as_lists(table: tables.Table) -> RenderableType:
+def _as_lists(table: tables.ReportTable) -> RenderableType:
     """Lay out each row as its name and a list of its values."""
     name = next(i for i, heading in enumerate(table.headings) if not heading.is_figure)
     lists: list[RenderableType] = []
@@ -226,7 +226,7 @@ def _as_lists(table: tables.Table) -> RenderableType:
     return Group(*lists)
 
 
-def _lay_out(table: tables.Table, columns: Sequence[int], gap: int) -> Table:
+def _lay_out(table: tables.ReportTable, columns: Sequence[int], gap: int) -> Table:
     drawn = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0))
     for heading in (table.headings[i] for i in columns):
         # One word per line, so that a heading is not wider than its numbers.

@@ -60,7 +60,7 @@ class AlertWatch:
 
 
 @dataclass(frozen=True)
-class Progress:
+class LiveProgress:
     """Progress of a run."""
 
     epoch: int | None
@@ -71,7 +71,7 @@ class Progress:
     seconds: float
 
 
-def progress(run: Run, series: Series, now: datetime) -> Progress:
+def progress(run: Run, series: Series, now: datetime) -> LiveProgress:
     """Return the progress of a run from the last value of each of its series."""
     last = last_numbers(series)
 
@@ -82,7 +82,7 @@ def progress(run: Run, series: Series, now: datetime) -> Progress:
     train_seconds, samples = last.get(names.TRAIN_SECONDS, []), sum(last.get(names.SAMPLES, []))
     measured = samples and sum(train_seconds)
     began = datetime.fromisoformat(run.started_at or run.created_at)
-    return Progress(
+    return LiveProgress(
         epoch=None if epoch is None or not math.isfinite(epoch) else round(epoch),
         loss=loss,
         accuracy=first_rank(run.target.metric if run.target else None),
@@ -163,7 +163,7 @@ class _Lines:
     waiting: str = ""
     alerts: frozenset[str] = frozenset()
 
-    def show(self, run: Run, now: Progress, alerts: Sequence[Alert]) -> None:
+    def show(self, run: Run, now: LiveProgress, alerts: Sequence[Alert]) -> None:
         for alert in alerts:
             # By name, because the text of an alert changes while it fires.
             if alert.name not in self.alerts:
@@ -177,7 +177,7 @@ class _Lines:
             err.print("  ".join(_cells(run, now)))
 
 
-def _draw(run: Run, now: Progress, spinner: Spinner) -> RenderableType:
+def _draw(run: Run, now: LiveProgress, spinner: Spinner) -> RenderableType:
     workers = count(run.num_workers, "worker")
     spinner.update(text=f"run {run.id} ({run.title}) on {workers}: {_phase(run, now)}")
     table = Table.grid(padding=(0, 2))
@@ -191,7 +191,7 @@ def _alert_line(alert: Alert) -> str:
     return f"{alert.name}: {alert.text} See {alert.runbook}."
 
 
-def _phase(run: Run, now: Progress) -> str:
+def _phase(run: Run, now: LiveProgress) -> str:
     if run.waiting:
         return f"waiting: {run.waiting}"
     if run.state == "INITIALIZED":
@@ -203,7 +203,7 @@ def _phase(run: Run, now: Progress) -> str:
     return "training"
 
 
-def _cells(run: Run, now: Progress) -> list[str]:
+def _cells(run: Run, now: LiveProgress) -> list[str]:
     cells = [f"epoch {'-' if now.epoch is None else now.epoch}"]
     if now.loss is not None:
         cells.append(f"loss {now.loss:.4f}")

@@ -29,7 +29,7 @@ from mlbench.client import ApiClient
 from mlbench.contract.records import Run
 from mlbench.contract.runspec import RunSpec
 from mlbench.local.discovery import find_connection
-from mlbench.local.home import Connection
+from mlbench.local.home import StackConnection
 
 
 @takes(RunSpec)
@@ -75,7 +75,7 @@ def run(
 
 def run_and_show(
     client: ApiClient,
-    connection: Connection,
+    connection: StackConnection,
     ordered: Run,
     *,
     as_json: bool = False,
@@ -157,5 +157,5 @@ def delete(
     tell({"deleted": list(runs)}, lines, as_json=json)
 
 
-def _page_line(ordered: Run, connection: Connection) -> str:
+def _page_line(ordered: Run, connection: StackConnection) -> str:
     return f"Web page    {page_url(connection, f'/runs/{ordered.id}', err)}"

@@ -17,7 +17,7 @@ from mlbench.contract.buckets import TITLES
 from mlbench.contract.humanize import spans
 from mlbench.contract.login import origin_of
 from mlbench.contract.records import Alert, Pod, Run
-from mlbench.local.home import Connection
+from mlbench.local.home import StackConnection
 from mlbench.report import figures
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _OUTCOME_STYLES: Mapping[names.OutcomeKind, str] = {
 }
 
 
-def page_url(connection: Connection, path: str = "/", console: Console | None = None) -> str:
+def page_url(connection: StackConnection, path: str = "/", console: Console | None = None) -> str:
     """Return the address of a web page.
 
     On a terminal, an address of the local stack contains the token, which signs the browser in.
@@ -44,12 +44,12 @@ def page_url(connection: Connection, path: str = "/", console: Console | None = 
     return sign_in_url(connection, path)
 
 
-def sign_in_url(connection: Connection, path: str = "/") -> str:
+def sign_in_url(connection: StackConnection, path: str = "/") -> str:
     """Return the address of a web page with the token that signs the browser in."""
     return f"{connection.url}{path}?{urlencode({'token': connection.token})}"
 
 
-def prometheus_url(connection: Connection) -> str | None:
+def prometheus_url(connection: StackConnection) -> str | None:
     """Return the address of Prometheus: on a terminal with password and secret path."""
     url = connection.prometheus_url
     if url is None or out.is_terminal or connection.elsewhere:
@@ -72,7 +72,7 @@ _DETAILS = {
 def show_result(
     run: Run,
     result: "Result | None",
-    connection: Connection,
+    connection: StackConnection,
     metrics: Collection[str],
     *,
     brief: bool = False,
@@ -297,7 +297,7 @@ def _time_ranges(run: Run) -> tuple[str, str]:
     return graph, f"&from={math.floor(began.timestamp()) * 1000}&to={until * 1000}"
 
 
-def _show_links(run: Run, connection: Connection, metric: str | None, *, brief: bool) -> None:
+def _show_links(run: Run, connection: StackConnection, metric: str | None, *, brief: bool) -> None:
     # The samples of an imported run are not in Prometheus.
     selector = None
     if metric and not run.origin:

@@ -37,7 +37,7 @@ from mlbench.contract.records import GroupMean, LogPage, Point, Run, RunGroup, S
 from mlbench.contract.reported_settings import Setting, spell
 from mlbench.contract.series import series_name, split_name
 from mlbench.local.discovery import find_connection
-from mlbench.local.home import Connection, Home
+from mlbench.local.home import Home, StackConnection
 
 _DATABASES = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
 _SIGN_IN_PAGE = """\
@@ -170,7 +170,7 @@ def _cell(name: str, value: Setting) -> str:
 
 
 def show_run(
-    client: ApiClient, connection: Connection, run: Run, *, as_json: bool, brief: bool = False
+    client: ApiClient, connection: StackConnection, run: Run, *, as_json: bool, brief: bool = False
 ) -> bool:
     """Print a run and its result, brief without details; return whether there is a result."""
     result, problem = None, ""

@@ -20,7 +20,7 @@ from mlbench.contract import names
 from mlbench.local import grafana_archive, launch
 from mlbench.local.assets import too_old_for_dashboards
 from mlbench.local.grafana_server import NONE_FOUND
-from mlbench.local.home import Connection, Home
+from mlbench.local.home import Home, StackConnection
 from mlbench.local.services import LOOPBACK, Listen
 from mlbench.local.signals import on_termination
 
@@ -74,7 +74,7 @@ def up(
     )
 
 
-def _check_same(connection: Connection, workers: int | None, port: int | None) -> None:
+def _check_same(connection: StackConnection, workers: int | None, port: int | None) -> None:
     """Raise UsageError if the running stack differs from the requested one."""
     with ApiClient.from_connection(connection) as client:
         idle = client.get_info().result().value.workers
@@ -139,7 +139,7 @@ def demo(
     raise typer.Exit(code)
 
 
-def _show(state: str, connection: Connection, *, as_json: bool) -> None:
+def _show(state: str, connection: StackConnection, *, as_json: bool) -> None:
     fields = {
         "state": state,
         "url": connection.url,
@@ -158,12 +158,12 @@ def _show(state: str, connection: Connection, *, as_json: bool) -> None:
     )
 
 
-def _pages_line(connection: Connection, console: Console) -> str:
+def _pages_line(connection: StackConnection, console: Console) -> str:
     hint = "" if console.is_terminal else "  (`mlbench open` signs in)"
     return f"  Web pages   {page_url(connection, console=console)}{hint}"
 
 
-def _grafana_line(connection: Connection) -> str:
+def _grafana_line(connection: StackConnection) -> str:
     if connection.grafana_url is None:
         if grafana_archive.is_being_installed(Home.from_environ()):
             return "  Grafana: being installed; the next `mlbench up` or `make run` starts it"

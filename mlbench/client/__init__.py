@@ -12,13 +12,13 @@ from mlbench.contract.original import MLBENCH_BACKENDS, MLBENCH_IMAGES
 from mlbench.contract.records import Alert, Benchmark, Info, JoinToken, Pod
 from mlbench.local.discovery import (
     HINT_ELSEWHERE,
-    Place,
+    ServiceLocation,
     find_connection,
     find_pod,
     find_service,
     find_token,
 )
-from mlbench.local.home import Connection, Home
+from mlbench.local.home import Home, StackConnection
 
 __all__ = ["MLBENCH_BACKENDS", "MLBENCH_IMAGES", "ApiClient", "Sample"]
 
@@ -77,7 +77,7 @@ class ApiClient(RunsApi, ResultsApi, MetricsApi):
         if url is not None:
             address = parse_address(url)
         else:
-            place = Place(k8s_namespace, label_selector, service_name)
+            place = ServiceLocation(k8s_namespace, label_selector, service_name)
             find = find_pod if in_cluster else find_service
             address = find(place, load_config=load_config)
         if token is None:
@@ -91,7 +91,7 @@ class ApiClient(RunsApi, ResultsApi, MetricsApi):
         return cls.from_connection(home.read_connection() if home else find_connection())
 
     @classmethod
-    def from_connection(cls, connection: Connection) -> "ApiClient":
+    def from_connection(cls, connection: StackConnection) -> "ApiClient":
         """Connect to the master of a connection."""
         hint = HINT_ELSEWHERE if connection.elsewhere else None
         return cls(url=connection.url, token=connection.token, hint=hint)

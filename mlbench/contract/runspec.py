@@ -111,7 +111,7 @@ class Option:
 
 
 @dataclass(frozen=True)
-class Network:
+class NetworkOptions:
     """The options that slow down the network of each worker; None leaves the network as it is."""
 
     max_bandwidth: Annotated[
@@ -161,7 +161,7 @@ class Network:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Resources(Network):
+class Resources(NetworkOptions):
     """The resources of each worker; None leaves the choice to the pool."""
 
     num_cpus: Annotated[
@@ -313,10 +313,10 @@ def _options_of(spec: Any) -> Mapping[str, Option]:
     return options
 
 
-IMPAIRMENTS = tuple(name for name in options_of(Network) if name != "max_bandwidth")
+IMPAIRMENTS = tuple(name for name in options_of(NetworkOptions) if name != "max_bandwidth")
 """Names of the options that need netem, which not every kernel has."""
 
-NETWORK_UNITS = {option.sweep: option.unit for option in options_of(Network).values()}
+NETWORK_UNITS = {option.sweep: option.unit for option in options_of(NetworkOptions).values()}
 """Units of the network options, by their key in sweeps."""
 
 SWEPT: Mapping[str, tuple[str, Option]] = {

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mlbench.contract.errors import MLBenchError
-from mlbench.contract.runspec import Network
+from mlbench.contract.runspec import NetworkOptions
 
 # Kubernetes shows the text of this file for a container that failed. It exists only there.
 _REASON = Path("/dev/termination-log")
@@ -38,7 +38,7 @@ class ShapingError(MLBenchError):
 
 
 @dataclass(frozen=True)
-class Shaping(Network):
+class Shaping(NetworkOptions):
     """The limits on a worker's outgoing traffic, with their environment variables."""
 
     def __bool__(self) -> bool:

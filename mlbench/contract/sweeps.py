@@ -120,7 +120,7 @@ class Crossing(Record):
 
 
 @dataclass(frozen=True)
-class Profile(Record):
+class PerformanceProfile(Record):
     """The performance profile of an algorithm: its time relative to the fastest, per workload."""
 
     algorithm: str
@@ -149,7 +149,7 @@ class Frontier(Record):
 
     crossings: tuple[Crossing, ...]
     """Crossings, ordered by the other settings, then by bandwidth."""
-    profiles: tuple[Profile, ...]
+    profiles: tuple[PerformanceProfile, ...]
     """Performance profile of each algorithm, in the order of the runs.
 
     A workload is a number of workers with a bandwidth.

@@ -51,7 +51,7 @@ def _check(*files: str) -> list[tuple[list[str], list[str], Any, Any]]:
             with opened(Path(file)) as archive, errors_of_archives():
                 document = archive.document(RUN)
                 run, in_set = document["run"], document.get("set")
-                sandbox.Checked.from_answer([], [], run, in_set)
+                sandbox.CheckedArchive.from_answer([], [], run, in_set)
                 checked.append((*examine(archive), run, in_set))
         except ArchiveError as error:
             checked.append(([str(error)], [], None, None))

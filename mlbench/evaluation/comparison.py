@@ -22,7 +22,7 @@ from mlbench.contract.comparisons import (
 from mlbench.contract.humanize import count, numbered, swept
 from mlbench.contract.records import RunSet
 from mlbench.contract.results import Result, Summary
-from mlbench.contract.runspec import Network, options_of
+from mlbench.contract.runspec import NetworkOptions, options_of
 from mlbench.evaluation import official_rules, statistics, stragglers, sweeps
 from mlbench.evaluation.goodput import failures_of, largest
 from mlbench.evaluation.run_attributes import (
@@ -132,7 +132,7 @@ def _shape(config: Configuration, configs: Sequence[Configuration]) -> str:
     if len({other.facts[NUM_CPUS] for other in configs}) > 1:
         cores = config.facts[NUM_CPUS]
         parts.append(f"{cores} {'core' if cores == '1' else 'cores'} each")
-    for name, option in options_of(Network).items():
+    for name, option in options_of(NetworkOptions).items():
         value, *values = [c.facts.get(name, option.unasked) for c in (config, *configs)]
         if len(set(values)) > 1 and value != "none":
             parts.append(f"{value} {option.unit_in_words}")

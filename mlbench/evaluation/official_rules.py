@@ -297,7 +297,7 @@ def choose(seconds: Sequence[float], size: int = OFFICIAL_RUNS) -> Window:
 
 
 @dataclass(frozen=True)
-class Point:
+class ReferencePoint:
     """Epochs of the reference to the target with a batch size."""
 
     batch_size: int
@@ -307,7 +307,7 @@ class Point:
     """Number of runs in the test."""
 
     @classmethod
-    def of(cls, batch_size: int, epochs: Sequence[float]) -> "Point":
+    def of(cls, batch_size: int, epochs: Sequence[float]) -> "ReferencePoint":
         """Sum up runs; the fastest and the slowest count for neither figure ("RCP Examples").
 
         MLPerf's own checker takes the deviation of all runs, which is less strict.
@@ -324,7 +324,7 @@ class Point:
         return self.mean - quantile * self.deviation * math.sqrt(1 / self.runs + 1 / runs)
 
 
-def prune(points: Sequence[Point]) -> list[Point]:
+def prune(points: Sequence[ReferencePoint]) -> list[ReferencePoint]:
     """Return the points that bound the convergence of the reference, by batch size.
 
     RCP: larger batches take more epochs. So a point does not count if a larger batch converged
@@ -332,7 +332,7 @@ def prune(points: Sequence[Point]) -> list[Point]:
     """
     ordered = sorted(points, key=lambda point: point.batch_size)
     fastest = min(ordered, key=lambda point: point.mean)
-    bounds: list[Point] = []
+    bounds: list[ReferencePoint] = []
     for point in ordered[ordered.index(fastest) :]:
         while len(bounds) > 1:
             line = _between(bounds[-2], point, bounds[-1].batch_size)
@@ -343,7 +343,7 @@ def prune(points: Sequence[Point]) -> list[Point]:
     return bounds
 
 
-def find(points: Sequence[Point], batch_size: int) -> Point | None:
+def find(points: Sequence[ReferencePoint], batch_size: int) -> ReferencePoint | None:
     """Return the point of a batch size, interpolated if needed; None beyond the largest.
 
     RCP: below the smallest it is the smallest, which is stricter.
@@ -359,7 +359,7 @@ def find(points: Sequence[Point], batch_size: int) -> Point | None:
     return None
 
 
-def _between(below: Point, above: Point, batch_size: int) -> Point:
+def _between(below: ReferencePoint, above: ReferencePoint, batch_size: int) -> ReferencePoint:
     """Interpolate; the test takes as many runs as the reference had, including dropped ones.
 
     MLPerf's checker and the example of submitter S3 do the same.
@@ -369,7 +369,7 @@ def _between(below: Point, above: Point, batch_size: int) -> Point:
         low + share * (high - low)
         for low, high in ((below.mean, above.mean), (below.deviation, above.deviation))
     )
-    return Point(batch_size, mean, deviation, min(below.runs, above.runs) + 2)
+    return ReferencePoint(batch_size, mean, deviation, min(below.runs, above.runs) + 2)
 
 
 @dataclass(frozen=True)
@@ -377,7 +377,7 @@ class Reference:
     """Reference convergence points of a task and a target, for runs with a batch size."""
 
     batch_size: int
-    points: tuple[Point, ...]
+    points: tuple[ReferencePoint, ...]
 
     def judge(self, runs: Sequence[Result | None]) -> Convergence | None:
         """Compare the epochs of runs with the reference's; None for fewer than three runs.
@@ -412,7 +412,7 @@ def reference_of(run: Result, facts: Mapping[str, str]) -> Reference | None:
     if run.target is None or not batch_size.isdecimal():
         return None
     points = tuple(
-        Point.of(point["batch_size"], point["epochs"])
+        ReferencePoint.of(point["batch_size"], point["epochs"])
         for point in _points(run.benchmark)
         # The reference of a recipe does not apply to other settings.
         if point["target"] == run.target.value

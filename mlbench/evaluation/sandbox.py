@@ -27,7 +27,7 @@ _UNREADABLE = "it cannot be checked within the memory and time for that"
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckedArchive:
     """Result of checking an archive."""
 
     problems: Sequence[str]
@@ -38,7 +38,9 @@ class Checked:
     """Benchmark set of the run; None without one."""
 
     @classmethod
-    def from_answer(cls, problems: list[str], notes: list[str], run: Any, in_set: Any) -> "Checked":
+    def from_answer(
+        cls, problems: list[str], notes: list[str], run: Any, in_set: Any
+    ) -> "CheckedArchive":
         """Decode the answer of ``python -m mlbench.evaluation check`` for an archive."""
         return cls(
             problems,
@@ -48,17 +50,17 @@ class Checked:
         )
 
 
-def check(files: Sequence[Path]) -> list[Checked]:
+def check(files: Sequence[Path]) -> list[CheckedArchive]:
     """Return the problems and the notes of each archive, as ``verification.examine`` does.
 
     One process reads all of them. Its progress goes to stderr, if that is a terminal. If an
     archive ends the process, the two halves are checked apart, until that archive is alone.
     """
     try:
-        return [Checked.from_answer(*answer) for answer in _ask("check", *map(str, files))]
+        return [CheckedArchive.from_answer(*answer) for answer in _ask("check", *map(str, files))]
     except ArchiveError as error:
         if len(files) <= 1:
-            return [Checked([str(error)], [], None, None) for _ in files]
+            return [CheckedArchive([str(error)], [], None, None) for _ in files]
         half = len(files) // 2
         return check(files[:half]) + check(files[half:])
 

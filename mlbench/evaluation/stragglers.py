@@ -51,7 +51,7 @@ Recorded = Mapping[str, Mapping[str, Column]]
 
 
 @dataclass(frozen=True)
-class Exchange:
+class TimedExchange:
     """Communication of the ranks in a step, or in a span of several steps."""
 
     at_us: int
@@ -67,7 +67,7 @@ class Exchange:
         return min(self.seconds.values())
 
 
-def exchanges_of(recorded: Recorded, span_us: int) -> list[Exchange]:
+def exchanges_of(recorded: Recorded, span_us: int) -> list[TimedExchange]:
     """Return the exchanges of at least two ranks in order; empty if one recorded none.
 
     ``span_us`` is the length of spans in recordings that contain only totals.
@@ -81,7 +81,9 @@ def exchanges_of(recorded: Recorded, span_us: int) -> list[Exchange]:
     return []
 
 
-def outside(exchanges: Sequence[Exchange], spans: Iterable[tuple[int, int]]) -> list[Exchange]:
+def outside(
+    exchanges: Sequence[TimedExchange], spans: Iterable[tuple[int, int]]
+) -> list[TimedExchange]:
     """Return the exchanges that no span of time touches; ``spans`` are in microseconds."""
     excluded = list(spans)
     ends_us = [exchange.at_us for exchange in exchanges]
@@ -92,7 +94,7 @@ def outside(exchanges: Sequence[Exchange], spans: Iterable[tuple[int, int]]) -> 
     ]
 
 
-def _sampled(recorded: Recorded) -> list[Exchange]:
+def _sampled(recorded: Recorded) -> list[TimedExchange]:
     """Return the steps that all ranks recorded."""
     by_rank: dict[str, dict[int, float]] = {}
     at_us: dict[int, int] = {}
@@ -109,7 +111,7 @@ def _sampled(recorded: Recorded) -> list[Exchange]:
     common = common[:: ceil(len(common) * len(recorded) / _MAX_VALUES) or 1]
     counted = sum(map(steps_per_sample, common))
     return [
-        Exchange(
+        TimedExchange(
             at_us[number],
             steps_per_sample(number) * common[-1] / counted,
             {rank: seconds[number] for rank, seconds in by_rank.items()},
@@ -118,7 +120,7 @@ def _sampled(recorded: Recorded) -> list[Exchange]:
     ]
 
 
-def _spans(recorded: Recorded, span_us: int) -> list[Exchange]:
+def _spans(recorded: Recorded, span_us: int) -> list[TimedExchange]:
     """Return spans of at least this length while all ranks trained, from the totals."""
     clocks = [totals[names.TRAIN_SECONDS] for totals in recorded.values()]
     began_us = max(clock.times_us[0] for clock in clocks)
@@ -136,7 +138,7 @@ def _spans(recorded: Recorded, span_us: int) -> list[Exchange]:
             max(0.0, column.at(end) - column.at(begin)) for begin, end in pairwise(edges)
         ]
     return [
-        Exchange(edges[i + 1], spans, {rank: seconds[i] for rank, seconds in spent.items()})
+        TimedExchange(edges[i + 1], spans, {rank: seconds[i] for rank, seconds in spent.items()})
         for i in range(count)
     ]
 
@@ -191,7 +193,7 @@ def stragglers_of(
 
 
 def _cost(
-    exchanges: Sequence[Exchange], totals: Recorded, waited: Mapping[int, float]
+    exchanges: Sequence[TimedExchange], totals: Recorded, waited: Mapping[int, float]
 ) -> Stragglers | None:
     """Compare the steps with those in which all ranks, or one, are replaced by typical ranks."""
     ranks = list(exchanges[0].seconds)
@@ -256,7 +258,7 @@ def _ranked(seconds: Mapping[str, float]) -> list[str]:
     return sorted(seconds, key=seconds.__getitem__, reverse=True)
 
 
-def _blocks(exchanges: Sequence[Exchange]) -> Iterator[list[str]]:
+def _blocks(exchanges: Sequence[TimedExchange]) -> Iterator[list[str]]:
     """Yield the order of the ranks in blocks of consecutive steps."""
     count = min(len(exchanges), _MAX_BLOCKS)
     edges = [i * len(exchanges) // count for i in range(count + 1)]

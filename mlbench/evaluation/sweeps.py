@@ -32,7 +32,7 @@ from mlbench.contract.sweeps import (
     Frontier,
     Importance,
     Panel,
-    Profile,
+    PerformanceProfile,
     SetAnalysis,
     SetPoint,
     Sweep,
@@ -459,7 +459,7 @@ def crossings(runs: Sequence[Timed]) -> tuple[Crossing, ...]:
     return tuple(sorted(distinct, key=lambda crossing: (crossing.where, crossing.bandwidth)))
 
 
-def profiles(runs: Sequence[Timed]) -> tuple[Profile, ...]:
+def profiles(runs: Sequence[Timed]) -> tuple[PerformanceProfile, ...]:
     """Return the performance profile of each algorithm, over the workloads that all of them had."""
     times: dict[Workload, dict[str, list[float]]] = {}
     for run in runs:
@@ -481,7 +481,7 @@ def profiles(runs: Sequence[Timed]) -> tuple[Profile, ...]:
         # Each workload adds a step at its ratio: the score is the area below all, from 1 to 4.
         score = fmean(max(0.0, _MOST - ratio) / (_MOST - 1) for ratio in ratios)
         finite = tuple(ratio if math.isfinite(ratio) else None for ratio in ratios)
-        performance.append(Profile(algorithm, finite, score))
+        performance.append(PerformanceProfile(algorithm, finite, score))
     return tuple(performance)
 
 

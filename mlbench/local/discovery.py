@@ -10,7 +10,7 @@ from mlbench.contract import names
 from mlbench.contract.address import Address, parse_address
 from mlbench.contract.distribution import how_to_install
 from mlbench.contract.errors import DiscoveryError, MLBenchError, NotConnectedError
-from mlbench.local.home import Connection, Home
+from mlbench.local.home import Home, StackConnection
 
 HINT_ELSEWHERE = (
     f"is ${names.ENV_URL} right? For a forwarded port, is `kubectl port-forward` running?"
@@ -28,7 +28,7 @@ _NOT_THERE = (
 _INSIDE = "pod addresses work only inside the cluster; from outside, pass in_cluster=False"
 
 
-def find_connection(environ: Mapping[str, str] = os.environ) -> Connection:
+def find_connection(environ: Mapping[str, str] = os.environ) -> StackConnection:
     """Return the connection to the master at $MLBENCH_URL, or else to the running local stack.
 
     $MLBENCH_TOKEN is its token, unless the address carries one. $MLBENCH_PROMETHEUS_URL and
@@ -54,7 +54,7 @@ def find_connection(environ: Mapping[str, str] = os.environ) -> Connection:
             f"${names.ENV_URL} is set, but ${names.ENV_TOKEN} is not. Set it to the token of this "
             "master; in a cluster, a Secret contains it."
         )
-    return Connection(
+    return StackConnection(
         address.url,
         token,
         environ.get(names.ENV_PROMETHEUS_URL) or None,
@@ -74,7 +74,7 @@ def find_token(address: Address, environ: Mapping[str, str] = os.environ) -> str
 
 
 @dataclass(frozen=True)
-class Place:
+class ServiceLocation:
     """Where in a cluster to look for the master."""
 
     namespace: str
@@ -85,7 +85,7 @@ class Place:
         return f"label {self.label_selector} in namespace {self.namespace!r}"
 
 
-def find_pod(place: Place, *, load_config: bool) -> Address:
+def find_pod(place: ServiceLocation, *, load_config: bool) -> Address:
     """Return the address of the master's pod, which only pods of its cluster reach.
 
     Without ``load_config``, the caller has set the ``kubernetes`` package's default configuration;
@@ -98,7 +98,7 @@ def find_pod(place: Place, *, load_config: bool) -> Address:
     return _address(pod.status.pod_ip, port.container_port if port else _PORT, _INSIDE)
 
 
-def find_service(place: Place, *, load_config: bool) -> Address:
+def find_service(place: ServiceLocation, *, load_config: bool) -> Address:
     """Return the address of the master's service, for clients outside its cluster.
 
     ``load_config`` is as for ``find_pod``, with the kubeconfig file that kubectl uses.
@@ -131,7 +131,7 @@ def find_service(place: Place, *, load_config: bool) -> Address:
     raise DiscoveryError(f"service {name} (type {spec.type}) has no address. Use {forward}")
 
 
-def _find_service(core: Any, place: Place) -> Any:
+def _find_service(core: Any, place: ServiceLocation) -> Any:
     services = _labelled(core.list_namespaced_service, place)
     there = ", ".join(sorted(service.metadata.name for service in services)) or "none"
     named = [s for s in services if place.service_name in {None, s.metadata.name}]
@@ -143,7 +143,7 @@ def _find_service(core: Any, place: Place) -> Any:
     raise DiscoveryError(f"no {service} with {place} (found: {there}). {_NOT_THERE}")
 
 
-def _find_ready_pod(core: Any, place: Place) -> Any:
+def _find_ready_pod(core: Any, place: ServiceLocation) -> Any:
     pods = _labelled(core.list_namespaced_pod, place)
     for pod in pods:
         conditions = pod.status.conditions or []
@@ -154,13 +154,13 @@ def _find_ready_pod(core: Any, place: Place) -> Any:
     raise DiscoveryError(f"no ready pod with {place} (found: {phases or 'none'}). {_NOT_THERE}")
 
 
-def _labelled(ask: Callable[..., Any], place: Place) -> Any:
+def _labelled(ask: Callable[..., Any], place: ServiceLocation) -> Any:
     return ask(
         place.namespace, label_selector=place.label_selector, _request_timeout=_TIMEOUT
     ).items
 
 
-def _node_address(core: Any, place: Place) -> str:
+def _node_address(core: Any, place: ServiceLocation) -> str:
     """Return the address of the master's node, an external one if it has one."""
     node_name = _find_ready_pod(core, place).spec.node_name
     node = core.read_node(node_name, _request_timeout=_TIMEOUT)

@@ -13,7 +13,7 @@ from mlbench.contract.errors import NotConnectedError
 
 
 @dataclass(frozen=True)
-class Connection:
+class StackConnection:
     """Addresses of a master, its Prometheus and its Grafana."""
 
     url: str
@@ -32,7 +32,7 @@ class Home:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.connection_file = root / "connection.json"
-        """The ``Connection`` to the running stack, as JSON, mode 0600."""
+        """The ``StackConnection`` to the running stack, as JSON, mode 0600."""
         self.database = root / "mlbench.db"
         """SQLite database of the master; the controller's lease is in the same folder."""
         self.logs = root / "logs"
@@ -80,11 +80,11 @@ class Home:
         if mode & 0o077 and not mode & stat.S_ISVTX:
             self.root.chmod(0o700)
 
-    def read_connection(self) -> Connection:
+    def read_connection(self) -> StackConnection:
         """Return how to reach the running stack; a NotConnectedError says why that is not known."""
         file = self.connection_file
         try:
-            connection = Connection(**json.loads(file.read_text()))
+            connection = StackConnection(**json.loads(file.read_text()))
             urls = (connection.url, connection.prometheus_url or "", connection.grafana_url or "")
             if not all(isinstance(text, str) for text in (*urls, connection.token)):
                 raise TypeError("an address or the token is no text")
@@ -103,6 +103,6 @@ class Home:
                 f"{file}: damaged. Run `mlbench down`, then `mlbench up`, to write a new one."
             ) from None
 
-    def write_connection(self, connection: Connection) -> None:
+    def write_connection(self, connection: StackConnection) -> None:
         """Store how to reach the stack, readable by this user alone."""
         write_private(self.connection_file, json.dumps(asdict(connection)) + "\n")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from mlbench.contract import names
 from mlbench.contract.errors import MLBenchError, NotConnectedError, StackError
-from mlbench.local.home import Connection, Home
+from mlbench.local.home import Home, StackConnection
 from mlbench.local.services import THIS_MACHINE, Listen, Services, check_installed
 from mlbench.local.signals import on_termination
 from mlbench.local.supervisor import Supervisor
@@ -30,7 +30,7 @@ def run_in_front(
     home: Home,
     workers: int,
     listen: Listen = THIS_MACHINE,
-    on_ready: Callable[[Connection], None] = lambda _: None,
+    on_ready: Callable[[StackConnection], None] = lambda _: None,
 ) -> None:
     """Run a stack until SIGTERM or Ctrl-C; StackError if it cannot be started, or runs already."""
     check_installed()
@@ -45,7 +45,7 @@ def run_in_front(
         raise StackError(f"the stack cannot use {home.root}: {error}") from error
 
 
-def start_detached(home: Home, workers: int, listen: Listen = THIS_MACHINE) -> Connection:
+def start_detached(home: Home, workers: int, listen: Listen = THIS_MACHINE) -> StackConnection:
     """Start a stack that outlives this process, and wait until it is ready.
 
     If it cannot be started, a StackError ends with its last output.
@@ -103,7 +103,7 @@ def _spawn_detached(command: list[str], environ: dict[str, str], log_file: Path)
     )
 
 
-def wait_until_ready(home: Home) -> Connection:
+def wait_until_ready(home: Home) -> StackConnection:
     """Wait for the stack that is running or starting; raise StackError if it does not get ready."""
     deadline = time.monotonic() + _START_SECONDS
     while running_supervisor(home) is not None and time.monotonic() < deadline:

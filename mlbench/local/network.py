@@ -34,7 +34,7 @@ _NO_LATENCY = "what workers here send can be neither late nor lost"
 
 
 @dataclass(frozen=True)
-class Network:
+class LocalNetwork:
     """Network abilities of this machine; each field is the reason for a lack, empty if able."""
 
     no_bandwidth: str = ""
@@ -47,7 +47,7 @@ class Network:
         return (*_in_namespace(self.unshare, *_BRIDGE, *_HOLD), SWITCH, str(file))
 
 
-def probe() -> Network:
+def probe() -> LocalNetwork:
     """Find out what this machine can do by trying it once, within a tenth of a second."""
     problem = _missing()
     for unshare, become in () if problem else _ways():
@@ -56,8 +56,8 @@ def probe() -> Network:
         problem = _try(unshare, *_BRIDGE, *_CABLE, attach, *limit, become)
         if not problem:
             late = _try(unshare, *_CABLE, *_shaped(Shaping(latency_ms=1)))
-            return Network("", f"{_NO_LATENCY}: {late}" if late else "", unshare)
-    return Network(f"{_NO_BANDWIDTH}: {problem}", f"{_NO_LATENCY}: {problem}")
+            return LocalNetwork("", f"{_NO_LATENCY}: {late}" if late else "", unshare)
+    return LocalNetwork(f"{_NO_BANDWIDTH}: {problem}", f"{_NO_LATENCY}: {problem}")
 
 
 def _missing() -> str:

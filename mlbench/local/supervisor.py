@@ -19,7 +19,7 @@ from typing import BinaryIO
 from mlbench.contract.atomic_files import write_atomically
 from mlbench.contract.errors import StackError
 from mlbench.local.assets import prometheus_folder
-from mlbench.local.home import Connection, Home
+from mlbench.local.home import Home, StackConnection
 from mlbench.local.pool import LocalWorker, PoolFiles
 from mlbench.local.services import Service, Services
 
@@ -69,7 +69,11 @@ class Supervisor:
     """Keeps one stack running until ``quit`` is called."""
 
     def __init__(
-        self, home: Home, services: Services, workers: int, on_ready: Callable[[Connection], None]
+        self,
+        home: Home,
+        services: Services,
+        workers: int,
+        on_ready: Callable[[StackConnection], None],
     ) -> None:
         self._home = home
         self._services = services
@@ -93,7 +97,7 @@ class Supervisor:
             self._adjust_workers()
             if self._wait_until_ready():
                 s = self._services
-                connection = Connection(s.url, s.token, s.prometheus_url, s.grafana_url)
+                connection = StackConnection(s.url, s.token, s.prometheus_url, s.grafana_url)
                 self._home.write_connection(connection)
                 self._on_ready(connection)
             while not self._quit.wait(_TICK_SECONDS):

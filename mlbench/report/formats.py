@@ -13,7 +13,7 @@ from mlbench.contract.comparisons import Comparison, Group
 from mlbench.contract.csv_cells import escape_formula
 from mlbench.contract.results import Result
 from mlbench.report.statement import Attribute, lists, subtitle, title
-from mlbench.report.tables import Table, tables
+from mlbench.report.tables import ReportTable, tables
 
 SUFFIXES = (".json", ".csv", ".md", ".html")
 
@@ -107,7 +107,7 @@ def to_markdown(comparison: Comparison, environment: Sequence[Attribute] = ()) -
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def markdown_table(table: Table) -> str:
+def markdown_table(table: ReportTable) -> str:
     """Return the cells of a table, without its title and note."""
     heads = [
         escape(f"{heading.text} ({heading.unit})" if heading.unit else heading.text)

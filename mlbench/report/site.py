@@ -30,7 +30,7 @@ _NEVER = 1e308  # JavaScript sorts it too
 
 
 @dataclass(frozen=True)
-class Entry:
+class SiteEntry:
     """A run of the list."""
 
     file: Path
@@ -59,17 +59,17 @@ class Entry:
         return ", ".join(dict.fromkeys(filter(None, of_ranks))) or figures.NOTHING
 
 
-def read_entries(files: Sequence[Path]) -> list[Entry]:
+def read_entries(files: Sequence[Path]) -> list[SiteEntry]:
     """Read archives; ArchiveError if anything in one of them is damaged."""
     check_digests(files)
     return [_read_entry(file) for file in files]
 
 
-def _read_entry(file: Path) -> Entry:
+def _read_entry(file: Path) -> SiteEntry:
     with archive.opened(file) as sealed:
         record = sealed.document(archive.RUN)
         try:
-            return Entry(
+            return SiteEntry(
                 file,
                 sealed.digest,
                 Run.from_fields(record["run"]),
@@ -97,7 +97,7 @@ class SetEntry:
         return f"set-{archive.file_stem(name)}-{digest[:_SHORT]}"
 
 
-def write(entries: Sequence[Entry], sets: Sequence[SetEntry], folder: Path) -> None:
+def write(entries: Sequence[SiteEntry], sets: Sequence[SetEntry], folder: Path) -> None:
     """Write the site into a folder, or raise an OSError.
 
     What another call left there stays, but for the list.
@@ -120,7 +120,7 @@ def write(entries: Sequence[Entry], sets: Sequence[SetEntry], folder: Path) -> N
     (folder / "index.html").write_text(_index(entries, sets), encoding="utf-8")
 
 
-def _run_page(entry: Entry, kept: Path) -> str:
+def _run_page(entry: SiteEntry, kept: Path) -> str:
     run, result, shown = entry.run, entry.result, _alone(entry.result)
     sealed = [
         Attribute("SHA-256", entry.digest),
@@ -169,8 +169,8 @@ class _Cell:
     """What it is sorted by."""
 
 
-def _index(entries: Sequence[Entry], sets: Sequence[SetEntry]) -> str:
-    tasks: dict[str, list[Entry]] = {}
+def _index(entries: Sequence[SiteEntry], sets: Sequence[SetEntry]) -> str:
+    tasks: dict[str, list[SiteEntry]] = {}
     fastest_first = sorted(entries, key=lambda one: one.result.seconds_to_target or _NEVER)
     for entry in sorted(fastest_first, key=lambda one: one.task):
         tasks.setdefault(entry.task, []).append(entry)
@@ -184,7 +184,7 @@ def _index(entries: Sequence[Entry], sets: Sequence[SetEntry]) -> str:
     )
 
 
-def _row(entry: Entry) -> Mapping[str, _Cell]:
+def _row(entry: SiteEntry) -> Mapping[str, _Cell]:
     run, result = entry.run, entry.result
     reached = result.time_to_target
     return {

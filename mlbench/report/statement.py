@@ -9,7 +9,7 @@ from mlbench.contract.comparisons import Comparison, Findings
 from mlbench.contract.humanize import count, numbered
 from mlbench.contract.masking import mask_command
 from mlbench.contract.records import Machine, Manifest, RankOnMachine
-from mlbench.contract.runspec import IMPAIRMENTS, Network, options_of
+from mlbench.contract.runspec import IMPAIRMENTS, NetworkOptions, options_of
 from mlbench.report import figures
 
 _OWN_CODE = "own code"
@@ -109,7 +109,7 @@ def _machine_parts(machine: Machine) -> Iterable[str]:
         yield f"{machine.bandwidth_limit:g} Mbit/s at most, but for 3 kB at once"
     for name in IMPAIRMENTS:
         if value := getattr(machine, name):
-            yield f"{value:g} {options_of(Network)[name].unit_in_words}"
+            yield f"{value:g} {options_of(NetworkOptions)[name].unit_in_words}"
     if machine.os:
         yield f"{machine.os} {machine.architecture or ''}".strip()
     if machine.python:

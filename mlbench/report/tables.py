@@ -67,7 +67,7 @@ class Heading:
 
 
 @dataclass(frozen=True)
-class Table:
+class ReportTable:
     """A table whose cells are texts."""
 
     title: str
@@ -79,7 +79,7 @@ class Table:
     """The colours of its cells, as positions in the palette; empty for a table without any."""
 
 
-def tables(comparison: Comparison) -> list[Table]:
+def tables(comparison: Comparison) -> list[ReportTable]:
     """Return the tables of a comparison, without those that would be empty."""
     groups, results = comparison.groups, comparison.results
     sweep = comparison.sweep
@@ -146,7 +146,7 @@ def _differ_in_workers(groups: Sequence[Group]) -> bool:
     return len({group.num_workers for group in groups}) > 1
 
 
-def _sweep(groups: Sequence[Group]) -> Table:
+def _sweep(groups: Sequence[Group]) -> ReportTable:
     times = [
         _reached(),
         *_mean("to the target", "s", "training_seconds_to_target"),
@@ -183,13 +183,13 @@ def _with_interval(text: str, unit: str, path: str, note: str = "") -> list[_Col
     ]
 
 
-def _heat(sweep: Sweep, chart: Chart) -> Table | None:
+def _heat(sweep: Sweep, chart: Chart) -> ReportTable | None:
     """Return a table of one figure, with a row and a column for each value of two keys."""
     if sweep.by is None:
         return None
     across, by = sweep.across, sweep.by
     heads = (Heading(value.removesuffix(across.unit)) for value in across.values)
-    return Table(
+    return ReportTable(
         f"{chart.title} [{chart.unit}]",
         f"Across: {across.title}. {_INTERVALS} The darker, the faster.",
         (Heading(by.key, is_figure=False), *heads),
@@ -201,7 +201,7 @@ def _heat(sweep: Sweep, chart: Chart) -> Table | None:
     )
 
 
-def _time_to_target(groups: Sequence[Group], caution: str) -> Table | None:
+def _time_to_target(groups: Sequence[Group], caution: str) -> ReportTable | None:
     if not any(g.training_seconds_to_target or g.wall_seconds_to_target for g in groups):
         return None
     columns = [
@@ -218,7 +218,7 @@ def _time_to_target(groups: Sequence[Group], caution: str) -> Table | None:
     return _table("Time to target", note, columns, groups)
 
 
-def _throughput_and_cost(groups: Sequence[Group], limits: str, caution: str) -> Table:
+def _throughput_and_cost(groups: Sequence[Group], limits: str, caution: str) -> ReportTable:
     columns = [
         *_naming(groups),
         _Column(Heading("runs"), lambda group: len(group.run_ids)),
@@ -250,7 +250,7 @@ def _scaling(groups: Sequence[Group], by: str, speedup: str, efficiency: str) ->
     ]
 
 
-def _frontier(frontier: Frontier) -> list[Table]:
+def _frontier(frontier: Frontier) -> list[ReportTable]:
     """Return the tables of crossings and of performance profiles."""
     crossings = [
         _text("on", lambda crossing: crossing.where),
@@ -274,7 +274,7 @@ def _frontier(frontier: Frontier) -> list[Table]:
     return [_table(*table) for table in of_both if table[-1]]
 
 
-def _failures(groups: Sequence[Group], failures: Sequence[Failures]) -> Table:
+def _failures(groups: Sequence[Group], failures: Sequence[Failures]) -> ReportTable:
     columns = [
         _text("group", lambda row: groups[row.group].label),
         _figure("injected", "", "injected"),
@@ -302,7 +302,7 @@ def phase_names(groups: Sequence[Group]) -> list[str]:
     return [name for name in known if name in found] + sorted(found - {*known})
 
 
-def _phases(groups: Sequence[Group]) -> Table | None:
+def _phases(groups: Sequence[Group]) -> ReportTable | None:
     names = phase_names(groups)
     if not names:
         return None
@@ -321,7 +321,7 @@ def _in_phase(name: str) -> _Column:
     return _Column(heading, lambda group: group.phases.get(name))
 
 
-def _runs(results: Sequence[Result], keys: Iterable[str]) -> Table:
+def _runs(results: Sequence[Result], keys: Iterable[str]) -> ReportTable:
     departs = (
         "* violates the rules of its benchmark." if any(r.rule_violations for r in results) else ""
     )
@@ -352,11 +352,13 @@ def _runs(results: Sequence[Result], keys: Iterable[str]) -> Table:
     return _table("Runs", departs, columns, results)
 
 
-def _table(title: str, note: str, columns: Sequence[_Column], records: Sequence[Any]) -> Table:
+def _table(
+    title: str, note: str, columns: Sequence[_Column], records: Sequence[Any]
+) -> ReportTable:
     """Return a table without the columns that are empty, and without their notes."""
     found = [(column, [column.value(record) for record in records]) for column in columns]
     kept = [(column, values) for column, values in found if any(v is not None for v in values)]
-    return Table(
+    return ReportTable(
         title,
         " ".join(filter(None, [*(column.note for column, _ in kept), note])),
         tuple(column.heading for column, _ in kept),

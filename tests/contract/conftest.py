@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from mlbench import ApiClient
-from mlbench.local.home import Connection, Home
+from mlbench.local.home import Home, StackConnection
 from tests.support.known import known
 from tests.support.stacks import order_command, run_to_end
 
@@ -23,12 +23,12 @@ _CALLS = Path(__file__).with_name("original_calls.py")
 
 
 @pytest.fixture(scope="session")
-def connection(stack: Home) -> Connection:
+def connection(stack: Home) -> StackConnection:
     return stack.read_connection()
 
 
 @pytest.fixture
-def http(connection: Connection) -> Iterator[httpx.Client]:
+def http(connection: StackConnection) -> Iterator[httpx.Client]:
     """Calls the master as a user with the token."""
     headers = {"Authorization": f"Bearer {connection.token}"}
     with httpx.Client(base_url=connection.url, headers=headers, timeout=30) as client:
@@ -73,7 +73,7 @@ def original_python() -> str:
 
 
 @pytest.fixture(scope="session")
-def original(original_python: str, connection: Connection) -> Iterator[Original]:
+def original(original_python: str, connection: StackConnection) -> Iterator[Original]:
     """Calls the master of the shared stack."""
     url = f"user:{connection.token}@{httpx.URL(connection.url).netloc.decode()}"
     with subprocess.Popen(

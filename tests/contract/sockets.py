@@ -7,11 +7,11 @@ from http.client import HTTPResponse
 
 import httpx
 
-from mlbench.local.home import Connection
+from mlbench.local.home import StackConnection
 
 
 def head(
-    connection: Connection, method: str, path: str, *lines: str, host: str | None = None
+    connection: StackConnection, method: str, path: str, *lines: str, host: str | None = None
 ) -> bytes:
     """Return a request up to its body; the host is the master's own if none is given."""
     own = httpx.URL(connection.url).netloc.decode()
@@ -27,7 +27,7 @@ def head(
 
 
 @contextmanager
-def connect(connection: Connection) -> Iterator[socket.socket]:
+def connect(connection: StackConnection) -> Iterator[socket.socket]:
     url = httpx.URL(connection.url)
     with socket.create_connection((url.host, url.port or 80), timeout=20) as opened:
         yield opened

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import httpx
 import pytest
 
-from mlbench.local.home import Connection
+from mlbench.local.home import StackConnection
 from tests.contract import sockets
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
@@ -103,7 +103,7 @@ def test_a_body_in_chunks(http: httpx.Client) -> None:
     assert values(http, "chunks") == ["3"]
 
 
-def test_an_announced_body(connection: Connection, http: httpx.Client) -> None:
+def test_an_announced_body(connection: StackConnection, http: httpx.Client) -> None:
     body = json.dumps(sample("announced", 4)).encode()
     lines = (f"Content-Length: {len(body)}", "Expect: 100-continue")
     with sockets.connect(connection) as opened:
@@ -131,7 +131,7 @@ def test_a_compressed_body(http: httpx.Client, encoding: str) -> None:
 # --- What is too large, and where a request comes from. ---
 
 
-def test_a_huge_announced_body_is_refused_before_it_is_sent(connection: Connection) -> None:
+def test_a_huge_announced_body_is_refused_before_it_is_sent(connection: StackConnection) -> None:
     line = "Content-Length: 1000000000000"
     with sockets.connect(connection) as opened:
         opened.sendall(sockets.head(connection, "POST", "/api/metrics/", line))
@@ -155,7 +155,7 @@ def test_the_length_of_a_list(http: httpx.Client) -> None:
 # --- Other methods. ---
 
 
-def test_a_connection_goes_on_after_a_head(connection: Connection) -> None:
+def test_a_connection_goes_on_after_a_head(connection: StackConnection) -> None:
     """What answered HEAD with a body would be taken for the next answer."""
     with sockets.connect(connection) as opened:
         for method, status in [("HEAD", 200), ("GET", 200), ("OPTIONS", 200), ("GET", 200)]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mlbench.contract import names
-from mlbench.local.home import Connection, Home
+from mlbench.local.home import Home, StackConnection
 from mlbench_master.reading.promql import PrometheusClient, QueryResult
 from mlbench_master.recording.remote_write import TimeSeries
 from tests.conftest import PrometheusServer
@@ -93,7 +93,7 @@ def test_the_commands_for_scripts_reach_prometheus(
 ) -> None:
     home = Home(tmp_path / ".local" / "share" / "mlbench")
     home.make()
-    home.write_connection(Connection("http://127.0.0.1:8000", "secret", own_prometheus.url))
+    home.write_connection(StackConnection("http://127.0.0.1:8000", "secret", own_prometheus.url))
     block = re.search(r"^```\n(PROMETHEUS_URL=.*?)^```$", PAGE.read_text(), re.M | re.S)
     assert block
     environ = {**os.environ, "HOME": str(tmp_path)}

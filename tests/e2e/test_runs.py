@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from mlbench import ApiClient
-from mlbench.local.discovery import Place, find_pod
+from mlbench.local.discovery import ServiceLocation, find_pod
 from tests.e2e.reaching import forwarded, listens
 from tests.e2e.release import CORES, Release
 from tests.support.processes import run_text
@@ -82,7 +82,7 @@ def test_in_the_cluster_the_masters_pod_is_found(release: Release) -> None:
     from kubernetes import config  # noqa: PLC0415 - only here
 
     config.load_kube_config()
-    place = Place(release.name, "component=master,app=mlbench")
+    place = ServiceLocation(release.name, "component=master,app=mlbench")
     url = find_pod(place, load_config=False).url
     [pod] = release.pods("master").values()
     assert urlsplit(url).hostname == pod["status"]["podIP"]

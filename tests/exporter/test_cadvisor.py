@@ -4,7 +4,7 @@ import pytest
 
 from mlbench_exporter import exported_series
 from mlbench_exporter.cadvisor import WorkerPods, parse, parse_line
-from mlbench_exporter.exported_series import Sample, Series, SourceError
+from mlbench_exporter.exported_series import ExportedSample, ExportedSeries, SourceError
 from tests.support.kubelet_server import NAMESPACE, RELEASE, TEXT
 
 ZERO = "r1-mlbench-worker-0"
@@ -18,11 +18,13 @@ machine_memory_bytes{boot_id="b",machine_id="m",system_uuid="s"} 1.6e+10
 """
 
 
-def read(text: bytes, release: str = RELEASE) -> list[Sample]:
+def read(text: bytes, release: str = RELEASE) -> list[ExportedSample]:
     return parse([text], WorkerPods(NAMESPACE, release), "node1")
 
 
-def values(samples: list[Sample], of: Series) -> dict[tuple[str, str], tuple[float, float | None]]:
+def values(
+    samples: list[ExportedSample], of: ExportedSeries
+) -> dict[tuple[str, str], tuple[float, float | None]]:
     """Return value and time by pod and container."""
     found = {
         (sample.labels[1], sample.labels[2]): (sample.value, sample.time)
@@ -33,7 +35,7 @@ def values(samples: list[Sample], of: Series) -> dict[tuple[str, str], tuple[flo
     return found
 
 
-def line(of: Series, value: str, pod: str = ZERO, **labels: str) -> bytes:
+def line(of: ExportedSeries, value: str, pod: str = ZERO, **labels: str) -> bytes:
     """Return a line as cAdvisor writes it, of one container if ``labels`` do not say more."""
     every = {
         "container": "worker",

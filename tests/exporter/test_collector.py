@@ -10,24 +10,24 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 
 from mlbench_exporter import exported_series
 from mlbench_exporter.collector import UsageCollector
-from mlbench_exporter.exported_series import Sample, Series, Source, SourceError
+from mlbench_exporter.exported_series import ExportedSample, ExportedSeries, Source, SourceError
 from tests.support.exporting import promtool_says
 
 POD = ("local", "local-mlbench-worker-0", "worker", "laptop")
 OTHER_POD = ("local", "local-mlbench-worker-1", "worker", "laptop")
 LABELS = dict(zip(exported_series.THREADS.labels, POD, strict=True))
 
-EVERY_SERIES = [of for of in vars(series).values() if isinstance(of, Series)]
+EVERY_SERIES = [of for of in vars(series).values() if isinstance(of, ExportedSeries)]
 
 
 class Works:
     """A source that knows what it was given."""
 
-    def __init__(self, name: str, *samples: Sample) -> None:
+    def __init__(self, name: str, *samples: ExportedSample) -> None:
         self.name = name
         self._samples = samples
 
-    def read(self) -> Iterable[Sample]:
+    def read(self) -> Iterable[ExportedSample]:
         """Return what it was given."""
         return self._samples
 
@@ -40,9 +40,9 @@ class Fails:
     def __init__(self, error: Exception | None) -> None:
         self.error = error
 
-    def read(self) -> Iterator[Sample]:
+    def read(self) -> Iterator[ExportedSample]:
         """Yield a sample, and fail."""
-        yield Sample(exported_series.MACHINE_CORES, ("laptop",), 2)
+        yield ExportedSample(exported_series.MACHINE_CORES, ("laptop",), 2)
         if self.error:
             raise self.error
 
@@ -54,8 +54,8 @@ def registry(*sources: Source) -> CollectorRegistry:
 
 
 def test_samples_of_several_sources_share_one_family() -> None:
-    first = Works("one", Sample(exported_series.THREADS, POD, 7))
-    second = Works("two", Sample(exported_series.THREADS, OTHER_POD, 3))
+    first = Works("one", ExportedSample(exported_series.THREADS, POD, 7))
+    second = Works("two", ExportedSample(exported_series.THREADS, OTHER_POD, 3))
     families = list(registry(first, second).collect())
 
     assert len({family.name for family in families}) == len(families)
@@ -67,7 +67,7 @@ def test_samples_of_several_sources_share_one_family() -> None:
 
 
 def test_a_sample_carries_the_time_at_which_it_was_measured() -> None:
-    measured = Sample(exported_series.THREADS, POD, 7, time=1795246978.634)
+    measured = ExportedSample(exported_series.THREADS, POD, 7, time=1795246978.634)
     text = generate_latest(registry(Works("one", measured))).decode()
     assert '"} 7.0 1795246978634\n' in text
 
@@ -76,7 +76,7 @@ def test_a_sample_carries_the_time_at_which_it_was_measured() -> None:
 
 
 def test_a_source_that_fails_says_so_and_leaves_the_others_alone() -> None:
-    works = Works("one", Sample(exported_series.THREADS, POD, 7))
+    works = Works("one", ExportedSample(exported_series.THREADS, POD, 7))
     read = registry(Fails(SourceError("no such thing")), works).get_sample_value
 
     assert read("mlbench_exporter_source_up", {"source": "broken"}) == 0
@@ -122,7 +122,7 @@ def test_an_error_that_nobody_foresaw_is_logged_with_its_traceback_once(
 
 
 def test_promtool_finds_nothing_to_say(promtool: Path) -> None:
-    samples = [Sample(of, tuple("abcd"[: len(of.labels)]), 1) for of in EVERY_SERIES]
+    samples = [ExportedSample(of, tuple("abcd"[: len(of.labels)]), 1) for of in EVERY_SERIES]
     text = generate_latest(registry(Works("one", *samples), Fails(SourceError("down")))).decode()
     assert all(of.name in text for of in EVERY_SERIES)
     assert promtool_says(promtool, text) == ""

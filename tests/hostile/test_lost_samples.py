@@ -11,7 +11,7 @@ import pytest
 from falcon.testing import Result, TestClient
 
 from mlbench_master.database.models import Run, pod_owner
-from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.delivery import SampleDelivery
 from mlbench_master.recording.remote_write import RemoteWriter
 from mlbench_master.recording.samples import Sample
 from tests.conftest import PrometheusServer, wait_for
@@ -29,7 +29,7 @@ def shared_prometheus(own_prometheus: PrometheusServer) -> PrometheusServer:
     return own_prometheus
 
 
-def make_finished(delivery: Delivery, began: float) -> Run:
+def make_finished(delivery: SampleDelivery, began: float) -> Run:
     """Store a run whose 20th step reaches the goal, and deliver its samples."""
     ended: dict[str, Any] = {"finished_at": began + 50, "settled_at": began + 51}
     run = rows.make_run(state="FINISHED", goal=_GOAL, created_at=began, started_at=began, **ended)
@@ -53,7 +53,7 @@ def text(began: float, seconds: float) -> str:
 def test_a_finished_run_of_which_prometheus_lost_a_part_is_an_error_in_words(
     api: TestClient,
     writer: RemoteWriter,
-    delivery: Delivery,
+    delivery: SampleDelivery,
     own_prometheus: PrometheusServer,
 ) -> None:
     """Also its result, its comparison, and every part of it that cannot be known to be whole."""
@@ -110,7 +110,7 @@ def test_a_finished_run_of_which_prometheus_lost_a_part_is_an_error_in_words(
 
 
 def test_a_series_that_prometheus_was_told_to_forget_is_missed_and_the_others_are_read(
-    api: TestClient, delivery: Delivery, own_prometheus: PrometheusServer
+    api: TestClient, delivery: SampleDelivery, own_prometheus: PrometheusServer
 ) -> None:
     own_prometheus.kill()
     own_prometheus.start("--web.enable-admin-api")
@@ -127,7 +127,7 @@ def test_a_series_that_prometheus_was_told_to_forget_is_missed_and_the_others_ar
 
 
 def test_missing_samples_of_an_active_run_may_be_asked_for_again(
-    api: TestClient, delivery: Delivery, own_prometheus: PrometheusServer
+    api: TestClient, delivery: SampleDelivery, own_prometheus: PrometheusServer
 ) -> None:
     """As the controller has it delivered again."""
     run = make_finished(delivery, float(round(time.time()) - 60))
@@ -140,7 +140,7 @@ def test_missing_samples_of_an_active_run_may_be_asked_for_again(
 
 
 def test_lost_samples_of_a_pod_are_missed_and_later_ones_read(
-    api: TestClient, delivery: Delivery, own_prometheus: PrometheusServer
+    api: TestClient, delivery: SampleDelivery, own_prometheus: PrometheusServer
 ) -> None:
     """A pod outlives what Prometheus remembers of it."""
     pod, now_us = rows.make_pod(), time.time_ns() // 1_000_000 * 1000

@@ -11,10 +11,10 @@ from peewee import Database
 from mlbench_master.database.models import PostedBody, Run, SeriesName, UnstorableSample, run_owner
 from mlbench_master.reading.counting import SampleCounts, count
 from mlbench_master.reading.promql import PrometheusClient
-from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.delivery import SampleDelivery
 from mlbench_master.recording.remote_write import RemoteWriter
 from mlbench_master.recording.streams import rewind
-from mlbench_master.settings import Limits, Settings
+from mlbench_master.settings import InstallationLimits, Settings
 from tests.conftest import call_as_user
 from tests.support.rows import deliver_all, line, make_pod, make_run, record
 
@@ -22,9 +22,9 @@ MOST = 20
 
 
 @pytest.fixture
-def limited(writer: RemoteWriter, database: Database) -> Delivery:
+def limited(writer: RemoteWriter, database: Database) -> SampleDelivery:
     """A delivery with a small limit."""
-    return Delivery(writer, most_series=MOST)
+    return SampleDelivery(writer, most_series=MOST)
 
 
 def reason(api: TestClient, run: Run) -> str:
@@ -33,7 +33,7 @@ def reason(api: TestClient, run: Run) -> str:
 
 
 def test_a_run_has_no_more_series_than_the_limit_and_says_so(
-    api: TestClient, run: Run, limited: Delivery, prometheus: PrometheusClient
+    api: TestClient, run: Run, limited: SampleDelivery, prometheus: PrometheusClient
 ) -> None:
     now = time.time()
     record(run, line(now, **{f"x{i}": i for i in range(15)}))
@@ -70,7 +70,7 @@ def test_a_run_has_no_more_series_than_the_limit_and_says_so(
 def test_posted_samples_beyond_the_limit_are_refused_and_nothing_is_stored(
     settings: Settings, run: Run, prometheus: PrometheusClient
 ) -> None:
-    small = dataclasses.replace(settings, limits=Limits(series=MOST))
+    small = dataclasses.replace(settings, limits=InstallationLimits(series=MOST))
     api = call_as_user(small, prometheus)
     for owner in ({"run_id": run.id}, {"pod_name": make_pod()}):
         samples = [

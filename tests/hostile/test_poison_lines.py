@@ -15,7 +15,7 @@ from mlbench_master.database.models import Run, Stream, UnstorableSample, run_ow
 from mlbench_master.reading.counting import SampleCounts, count
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording import streams
-from mlbench_master.recording.delivery import BATCH_BYTES, Delivery
+from mlbench_master.recording.delivery import BATCH_BYTES, SampleDelivery
 from tests.conftest import as_pod, wait_for
 from tests.support.deliverer import delivering
 from tests.support.places import nothing_waits
@@ -64,7 +64,7 @@ def peak_growth() -> Iterator[list[int]]:
 
 
 def test_no_line_takes_all_memory_or_keeps_its_run_from_ending(
-    api: TestClient, run: Run, delivery: Delivery, prometheus: PrometheusClient
+    api: TestClient, run: Run, delivery: SampleDelivery, prometheus: PrometheusClient
 ) -> None:
     other = make_run()
     make_ranks(run)
@@ -106,7 +106,7 @@ def test_no_line_takes_all_memory_or_keeps_its_run_from_ending(
     ids=["no samples", "as many series", "goals", "settings"],
 )
 def test_the_worst_batch_takes_bounded_memory_and_room(
-    run: Run, delivery: Delivery, data: bytes
+    run: Run, delivery: SampleDelivery, data: bytes
 ) -> None:
     record(run, data)
     with peak_growth() as growth:
@@ -121,7 +121,7 @@ def test_the_worst_batch_takes_bounded_memory_and_room(
 @pytest.mark.slow
 @pytest.mark.both_databases
 def test_a_line_that_the_database_refuses_is_kept_as_malformed(
-    database: Database, run: Run, delivery: Delivery, prometheus: PrometheusClient
+    database: Database, run: Run, delivery: SampleDelivery, prometheus: PrometheusClient
 ) -> None:
     """Whatever it is: a line that is tried in vain is taken out, and nobody waits for it."""
     other = make_run()

@@ -11,7 +11,7 @@ from peewee import PostgresqlDatabase
 
 from mlbench_master.database.connection import database
 from mlbench_master.database.models import Rank, Run
-from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.delivery import SampleDelivery
 from tests.support.places import nothing_waits
 from tests.support.rows import deliver_all, make_ranks, record
 
@@ -33,7 +33,7 @@ WAYS_TO_READ: list[dict[str, Any]] = [
 
 @pytest.mark.both_databases
 def test_every_value_is_refused_by_its_field_or_can_be_read(
-    api: TestClient, run: Run, delivery: Delivery
+    api: TestClient, run: Run, delivery: SampleDelivery
 ) -> None:
     for i, value in enumerate(NASTY):
         for field in ("value", "metadata"):

@@ -9,7 +9,7 @@ from peewee import Database
 from mlbench_master.database.models import Run
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.reading.series import SeriesReader
-from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.delivery import SampleDelivery
 from mlbench_master.recording.remote_write import RemoteWriter
 from tests.conftest import PrometheusServer
 from tests.support.rows import NO_ARCHIVES, make_run
@@ -28,8 +28,8 @@ def writer(shared_prometheus: PrometheusServer) -> Iterator[RemoteWriter]:
 
 
 @pytest.fixture
-def delivery(writer: RemoteWriter, database: Database) -> Delivery:
-    return Delivery(writer)
+def delivery(writer: RemoteWriter, database: Database) -> SampleDelivery:
+    return SampleDelivery(writer)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from mlbench_master.app import create_app
 from mlbench_master.database.models import Pod, Run, run_owner
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording import streams
-from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.delivery import SampleDelivery
 from mlbench_master.recording.samples import Sample
 from mlbench_master.settings import Settings
 from tests.support.rows import line, make_pod, make_ranks, make_run, make_worker, post, record
@@ -87,7 +87,7 @@ def test_strange_methods_make_no_series_of_their_own(api: TestClient) -> None:
 # --- The master. ---
 
 
-def test_waiting_bytes_and_kept_samples(api: TestClient, delivery: Delivery) -> None:
+def test_waiting_bytes_and_kept_samples(api: TestClient, delivery: SampleDelivery) -> None:
     run = make_run()
     streams.append(streams.StreamKey(run_owner(run.id), 1, 0, "stdout"), 0, b"not a sample")
     assert value(api, "mlbench_spool_bytes") == 0
@@ -222,7 +222,7 @@ def test_the_lost_ranks_of_the_latest_attempt_are_counted(api: TestClient) -> No
 
 
 @pytest.mark.both_databases
-def test_the_samples_of_a_run(api: TestClient, delivery: Delivery) -> None:
+def test_the_samples_of_a_run(api: TestClient, delivery: SampleDelivery) -> None:
     def samples() -> dict[str, float]:
         series = scrape(api).get("mlbench_run_samples", [])
         return {labels["place"]: v for labels, v in series}

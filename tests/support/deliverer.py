@@ -6,12 +6,12 @@ from contextlib import contextmanager
 
 from peewee import Database
 
-from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.delivery import SampleDelivery
 from tests.support.known import known
 
 
 @contextmanager
-def delivering(delivery: Delivery, database: Database) -> Iterator[None]:
+def delivering(delivery: SampleDelivery, database: Database) -> Iterator[None]:
     """Deliver in a thread of its own until the block ends."""
     stop = threading.Event()
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 from benchmarks.servers import database_url, gunicorn, running
 from mlbench.contract import names
-from mlbench.local.home import Connection
+from mlbench.local.home import StackConnection
 from tests.conftest import AGENT_SECRET, USER_TOKEN
 
 
 @contextmanager
 def serve_master(
     folder: Path, port: int, prometheus_url: str, token: str = USER_TOKEN, database: str = ""
-) -> Iterator[Connection]:
+) -> Iterator[StackConnection]:
     """Run the API on a database, by default that of the folder, until the block ends."""
     url = f"http://127.0.0.1:{port}"
     environ = {
@@ -25,4 +25,4 @@ def serve_master(
         names.ENV_URL: url,
     }
     with running("master", gunicorn(port), folder, environ, f"{url}/healthz"):
-        yield Connection(url, token, prometheus_url)
+        yield StackConnection(url, token, prometheus_url)

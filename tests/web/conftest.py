@@ -8,9 +8,9 @@ from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
 from benchmarks.servers import database_url
 from mlbench import ApiClient
-from mlbench.local.home import Connection, Home
+from mlbench.local.home import Home, StackConnection
 from mlbench_master.database.models import Run, open_database
-from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.delivery import SampleDelivery
 from mlbench_master.recording.remote_write import RemoteWriter
 from tests.conftest import PrometheusServer, free_port, wait_for
 from tests.support.serving import serve_master
@@ -53,13 +53,13 @@ def page(context: BrowserContext) -> Iterator[Page]:
 
 
 @pytest.fixture(scope="session")
-def connection(stack: Home) -> Connection:
+def connection(stack: Home) -> StackConnection:
     """How to reach the shared stack."""
     return stack.read_connection()
 
 
 @pytest.fixture
-def user(page: Page, connection: Connection) -> Page:
+def user(page: Page, connection: StackConnection) -> Page:
     """A page whose user is signed in to the shared stack."""
     sign_in(page, connection)
     return page
@@ -75,7 +75,7 @@ def client(stack: Home) -> Iterator[ApiClient]:
 @pytest.fixture(scope="session")
 def still(
     shared_prometheus: PrometheusServer, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Connection]:
+) -> Iterator[StackConnection]:
     """A master with eight runs that have ended, the first with logs, others with hostile names."""
     folder = tmp_path_factory.mktemp("still")
     database = open_database(database_url(folder))
@@ -88,7 +88,7 @@ def still(
     made.make_diagnosis(run)
     with closing(RemoteWriter(shared_prometheus.url)) as writer:
         long = "validation" + "/loss_of_the_1st_set" * 7  # 150 characters
-        made.record_losses(run, long, Delivery(writer))
+        made.record_losses(run, long, SampleDelivery(writer))
     origin = {"installation": "<b>lab", "run_id": 3, "imported_at": 0.0}
     hostile = {"image": "<b>image</b>", "command": "<i>", "reason": "<u>no", "origin": origin}
     made.make_ended_run(name="own", benchmark="", state="FAILED", **hostile)
@@ -104,7 +104,7 @@ def no_run_left(client: ApiClient) -> Iterator[None]:
     stop_runs(client)
 
 
-def sign_in(page: Page, connection: Connection, path: str = "/signin?next=/signin") -> None:
+def sign_in(page: Page, connection: StackConnection, path: str = "/signin?next=/signin") -> None:
     """Open a page, by default the smallest, as a user does who has the URL with the token."""
     separator = "&" if "?" in path else "?"
     page.goto(f"{connection.url}{path}{separator}token={connection.token}")

@@ -23,7 +23,7 @@ from mlbench_master.database.models import (
     run_owner,
 )
 from mlbench_master.recording import streams
-from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.delivery import SampleDelivery
 from tests.support.evidence import MAIN, STEP, entered, evidence_of, over
 from tests.support.rows import deliver_all, line, make_run, record, ship_files
 
@@ -132,7 +132,7 @@ def make_talker(lines: int) -> Run:
     return run
 
 
-def record_losses(run: Run, metric: str, delivery: Delivery) -> None:
+def record_losses(run: Run, metric: str, delivery: SampleDelivery) -> None:
     """Record 20 values of a loss that falls over the last hour, and bring them to Prometheus."""
     start = time.time() - 3600
     lines = (line(start + 180 * i, step=i, **{metric: 2 * 0.9**i}) for i in range(20))

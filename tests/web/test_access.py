@@ -4,7 +4,7 @@ import re
 
 from playwright.sync_api import Page, expect
 
-from mlbench.local.home import Connection
+from mlbench.local.home import StackConnection
 from tests.conftest import wait_for
 from tests.web.watch import Watch
 
@@ -30,7 +30,7 @@ def _enter(page: Page, token: str) -> None:
 
 
 def test_a_page_leads_to_signing_in_and_back(
-    page: Page, connection: Connection, watch: Watch
+    page: Page, connection: StackConnection, watch: Watch
 ) -> None:
     watch.expect(_REFUSED)
     page.goto(f"{connection.url}/runs?query=digits&state=FAILED")
@@ -54,7 +54,7 @@ def test_a_page_leads_to_signing_in_and_back(
 
 
 def test_injected_markup_does_nothing_and_no_other_server_is_asked(
-    user: Page, connection: Connection, watch: Watch
+    user: Page, connection: StackConnection, watch: Watch
 ) -> None:
     asked: list[str] = []
     user.on("request", lambda request: asked.append(request.url))

@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from mlbench import ApiClient
 from mlbench.contract.records import Run
-from mlbench.local.home import Connection
+from mlbench.local.home import StackConnection
 from tests.conftest import wait_for
 from tests.support.stacks import FAILS, order_command, order_steps, run_to_end
 
@@ -61,7 +61,7 @@ def pair(client: ApiClient) -> tuple[Run, Run]:
 
 
 @pytest.fixture
-def visit(user: Page, connection: Connection, pair: tuple[Run, Run]) -> Callable[[str], Page]:
+def visit(user: Page, connection: StackConnection, pair: tuple[Run, Run]) -> Callable[[str], Page]:
     """Opens a page, and waits until it shows something."""
     first, other = pair
 
@@ -167,7 +167,7 @@ def _theme(page: Page) -> str:
 
 
 def test_the_theme_is_the_systems_until_one_is_chosen_for_all_pages(
-    user: Page, connection: Connection
+    user: Page, connection: StackConnection
 ) -> None:
     # What is no theme is ignored.
     user.evaluate("localStorage.setItem('mlbench-theme', 'pink')")

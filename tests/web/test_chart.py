@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 from playwright.sync_api import Page, expect
 
-from mlbench.local.home import Connection
+from mlbench.local.home import StackConnection
 from tests.conftest import wait_for
 from tests.web.conftest import drag
 
@@ -60,7 +60,7 @@ def pixels(page: Page, colour: str, alpha: int = 255) -> int:
     return int(page.locator("#place canvas").evaluate(_COUNT, sought))
 
 
-def test_charts_draw_lines_and_bands_whatever_they_hold(page: Page, still: Connection) -> None:
+def test_charts_draw_lines_and_bands_whatever_they_hold(page: Page, still: StackConnection) -> None:
     page.goto(f"{still.url}/signin")
     draw(page, _LINE, _OTHER)
     assert pixels(page, "--series-0") > 200
@@ -104,7 +104,7 @@ def test_charts_draw_lines_and_bands_whatever_they_hold(page: Page, still: Conne
 
 
 def test_values_are_shown_under_the_cursor_and_dragging_zooms(
-    page: Page, still: Connection
+    page: Page, still: StackConnection
 ) -> None:
     page.goto(f"{still.url}/signin")
     draw(page, _LINE, _OTHER)
@@ -138,7 +138,7 @@ _DRAW_TWO = """async (lines) => {
 
 
 def test_charts_over_one_axis_are_zoomed_by_the_address_and_saved(
-    page: Page, still: Connection
+    page: Page, still: StackConnection
 ) -> None:
     page.goto(f"{still.url}/signin")
     lines = [{"name": "a", "x": [0, 60, 120], "y": [3.0, 1.0, 2.0]}, _OTHER]

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from mlbench import ApiClient
-from mlbench.local.home import Connection
+from mlbench.local.home import StackConnection
 from tests.support.stacks import run_to_end
 from tests.web.conftest import drag, section
 from tests.web.watch import Watch
@@ -14,7 +14,7 @@ from tests.web.watch import Watch
 
 @pytest.mark.slow
 def test_runs_and_their_target_are_chosen_and_compared(
-    user: Page, client: ApiClient, connection: Connection, watch: Watch
+    user: Page, client: ApiClient, connection: StackConnection, watch: Watch
 ) -> None:
     compared = []
     for workers in (1, 2):

@@ -8,9 +8,9 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from benchmarks.servers import database_url
-from mlbench.local.home import Connection
+from mlbench.local.home import StackConnection
 from mlbench_master.database.models import open_database
-from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.delivery import SampleDelivery
 from mlbench_master.recording.remote_write import RemoteWriter
 from tests.conftest import PrometheusServer, free_port
 from tests.support.rows import deliver_all
@@ -40,7 +40,7 @@ _WATCH_TASKS = """
 @pytest.fixture(scope="module")
 def large(
     shared_prometheus: PrometheusServer, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Connection]:
+) -> Iterator[StackConnection]:
     """Runs a master with many workers and runs, without controller: they stay as they are."""
     folder = tmp_path_factory.mktemp("large")
     database = open_database(database_url(folder))
@@ -51,21 +51,21 @@ def large(
         for rank in range(_WORKERS):
             made.record_steps(steps, rank, 0.02 if rank == _SLOW_RANK else 0.01, _SECONDS)
     with closing(RemoteWriter(shared_prometheus.url)) as writer:
-        deliver_all(Delivery(writer))
+        deliver_all(SampleDelivery(writer))
     database.close()
     with serve_master(folder, free_port(), shared_prometheus.url) as connection:
         yield connection
 
 
 @pytest.fixture
-def visitor(page: Page, large: Connection) -> Page:
+def visitor(page: Page, large: StackConnection) -> Page:
     """Is signed in, and notes for how long a page stood still."""
     page.add_init_script(_WATCH_TASKS)
     sign_in(page, large)
     return page
 
 
-def test_200_workers_are_found_by_name_and_node(visitor: Page, large: Connection) -> None:
+def test_200_workers_are_found_by_name_and_node(visitor: Page, large: StackConnection) -> None:
     visitor.goto(f"{large.url}/")
     articles = visitor.get_by_role("article")
     expect(articles).to_have_count(_WORKERS)
@@ -75,7 +75,7 @@ def test_200_workers_are_found_by_name_and_node(visitor: Page, large: Connection
     assert visitor.evaluate("window.longest") < _PATIENCE_MS
 
 
-def test_2000_runs_are_listed_and_searched(visitor: Page, large: Connection) -> None:
+def test_2000_runs_are_listed_and_searched(visitor: Page, large: StackConnection) -> None:
     visitor.goto(f"{large.url}/runs")
     expect(visitor.get_by_role("status").first).to_contain_text("2,001 runs")
     rows = visitor.get_by_role("row").filter(has=visitor.get_by_role("checkbox"))
@@ -88,7 +88,7 @@ def test_2000_runs_are_listed_and_searched(visitor: Page, large: Connection) -> 
     assert visitor.evaluate("window.longest") < _PATIENCE_MS
 
 
-def test_the_slow_one_of_200_ranks_is_seen(visitor: Page, large: Connection) -> None:
+def test_the_slow_one_of_200_ranks_is_seen(visitor: Page, large: StackConnection) -> None:
     visitor.goto(f"{large.url}/runs/{_RUNS + 1}")
     steps = section(visitor, "Step times")
     name = re.compile(rf"Step time of 200 ranks .*; longest 20 ms, rank {_SLOW_RANK}, ")

@@ -8,7 +8,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from mlbench import ApiClient
 from mlbench.contract.records import Run
-from mlbench.local.home import Connection
+from mlbench.local.home import StackConnection
 from tests.support.stacks import order_steps
 from tests.web.conftest import stop_runs
 from tests.web.watch import Watch
@@ -17,7 +17,7 @@ _OWN = "Your own image and command"
 
 
 @pytest.fixture
-def dialog(user: Page, connection: Connection) -> Locator:
+def dialog(user: Page, connection: StackConnection) -> Locator:
     """The dialog, opened, with everything it needs to know."""
     user.goto(f"{connection.url}/runs")
     # The list has the button in another place where there is no run.

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from mlbench import ApiClient
 from mlbench.contract.records import Run
-from mlbench.local.home import Connection
+from mlbench.local.home import StackConnection
 from tests.conftest import wait_for
 from tests.support.stacks import losses, order_command, order_steps, run_to_end
 from tests.web.conftest import TALKER, TALKER_LINES, WORDY, section, sign_in, stop_runs
@@ -23,7 +23,7 @@ def _state(page: Page, name: str) -> None:
 
 @pytest.mark.usefixtures("no_run_left")
 def test_a_run_is_started_and_watched_to_its_target(
-    user: Page, connection: Connection, client: ApiClient
+    user: Page, connection: StackConnection, client: ApiClient
 ) -> None:
     user.goto(f"{connection.url}/runs?new=1")
     dialog = user.get_by_role("dialog", name="New run")
@@ -77,7 +77,7 @@ def test_a_run_is_started_and_watched_to_its_target(
 
 @pytest.mark.usefixtures("no_run_left")
 def test_a_value_with_a_foreign_date_does_not_stretch_the_charts(
-    user: Page, connection: Connection, client: ApiClient
+    user: Page, connection: StackConnection, client: ApiClient
 ) -> None:
     run = order_steps(client, "foreign", steps=2000, rate=200)
     wait_for(lambda: losses(client, run), what="it has begun")
@@ -91,7 +91,7 @@ def test_a_value_with_a_foreign_date_does_not_stretch_the_charts(
 
 @pytest.mark.usefixtures("no_run_left")
 def test_what_is_not_recorded_is_told_once(
-    user: Page, connection: Connection, client: ApiClient
+    user: Page, connection: StackConnection, client: ApiClient
 ) -> None:
     command = "sh -c 'echo nonsense >> $MLBENCH_METRICS_FILE'"
     run = run_to_end(client, order_command(client, "nonsense", command))
@@ -103,7 +103,7 @@ def test_what_is_not_recorded_is_told_once(
 
 
 @pytest.fixture
-def talked(page: Page, still: Connection) -> Page:
+def talked(page: Page, still: StackConnection) -> Page:
     """The page of a run that has failed, and whose ranks have written a lot."""
     sign_in(page, still, f"/runs/{TALKER}")
     expect(page.get_by_role("log")).to_be_visible()
@@ -124,7 +124,9 @@ def test_why_a_run_does_not_go_on_is_told_with_the_stacks_of_all_ranks(talked: P
     expect(talked.get_by_role("button", name="Diagnose")).to_be_hidden()
 
 
-def test_what_held_up_a_run_that_has_finished_is_no_warning(page: Page, still: Connection) -> None:
+def test_what_held_up_a_run_that_has_finished_is_no_warning(
+    page: Page, still: StackConnection
+) -> None:
     sign_in(page, still, "/runs?query=reached")
     page.get_by_role("link", name="reached").click()
     expect(section(page, "Hang diagnosis")).to_have_class(re.compile("going"))
@@ -194,7 +196,7 @@ def test_a_log_is_searched_and_downloaded(talked: Page) -> None:
 
 @pytest.mark.parametrize("path", [f"/runs/{WORDY}", f"/compare?runs={WORDY}"])
 def test_long_names_do_not_make_it_wider_than_a_phone(
-    page: Page, still: Connection, path: str
+    page: Page, still: StackConnection, path: str
 ) -> None:
     page.set_viewport_size({"width": 375, "height": 800})
     # However many there are, a chart gets about as many points as the screen has columns.
@@ -211,7 +213,7 @@ def going(client: ApiClient) -> Iterator[Run]:
     stop_runs(client)
 
 
-def test_a_run_is_followed_and_stopped(user: Page, connection: Connection, going: Run) -> None:
+def test_a_run_is_followed_and_stopped(user: Page, connection: StackConnection, going: Run) -> None:
     user.goto(f"{connection.url}/runs/{going.id}")
     log = user.get_by_role("log", name="Log of rank 0")
     expect(log).to_contain_text("step 100 of 6000")
@@ -224,7 +226,7 @@ def test_a_run_is_followed_and_stopped(user: Page, connection: Connection, going
 
 @pytest.mark.slow
 def test_a_run_is_run_again_and_deleted(
-    user: Page, connection: Connection, client: ApiClient, watch: Watch
+    user: Page, connection: StackConnection, client: ApiClient, watch: Watch
 ) -> None:
     first = order_steps(client, "again", num_workers=1, steps=20, rate=1000)
     run_to_end(client, first)
@@ -269,7 +271,7 @@ def test_a_run_is_run_again_and_deleted(
 
 
 def test_the_page_says_what_prometheus_has_lost(
-    page: Page, still: Connection, watch: Watch
+    page: Page, still: StackConnection, watch: Watch
 ) -> None:
     sign_in(page, still)
     watch.expect("502")
@@ -298,7 +300,7 @@ def test_files_are_looked_at_and_downloaded(talked: Page) -> None:
     assert Path(download.value.path()).read_bytes() == b"<script>alert(1)</script>"
 
 
-def test_a_profile_is_shown_by_speedscope(page: Page, still: Connection, watch: Watch) -> None:
+def test_a_profile_is_shown_by_speedscope(page: Page, still: StackConnection, watch: Watch) -> None:
     watch.allow("GPU stall due to ReadPixels")  # where Chromium draws without a GPU
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
@@ -323,7 +325,7 @@ def test_a_profile_is_shown_by_speedscope(page: Page, still: Connection, watch: 
 
 @pytest.mark.usefixtures("no_run_left")
 def test_a_rank_is_profiled_by_a_button(
-    user: Page, connection: Connection, client: ApiClient, watch: Watch
+    user: Page, connection: StackConnection, client: ApiClient, watch: Watch
 ) -> None:
     watch.allow("GPU stall due to ReadPixels")
     watch.allow("console warning: (ts=|Frame )")  # calls that begin as others end

@@ -6,13 +6,15 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from mlbench import ApiClient
-from mlbench.local.home import Connection
+from mlbench.local.home import StackConnection
 from tests.support.stacks import order_steps
 from tests.web.conftest import section, sign_in
 from tests.web.watch import Watch
 
 
-def test_runs_are_listed_narrowed_and_compared(page: Page, watch: Watch, still: Connection) -> None:
+def test_runs_are_listed_narrowed_and_compared(
+    page: Page, watch: Watch, still: StackConnection
+) -> None:
     sign_in(page, still, "/runs")
     runs = page.get_by_role("row").filter(has=page.get_by_role("checkbox"))
     expect(runs).to_have_count(8)
@@ -64,7 +66,7 @@ def test_runs_are_listed_narrowed_and_compared(page: Page, watch: Watch, still: 
     expect(runs).to_have_count(8)
 
 
-def test_runs_are_grouped_and_a_group_opens_its_runs(page: Page, still: Connection) -> None:
+def test_runs_are_grouped_and_a_group_opens_its_runs(page: Page, still: StackConnection) -> None:
     sign_in(page, still, "/runs?query=id<8")
     page.get_by_label("Group by").fill("workers")
     page.get_by_label("Group by").press("Enter")
@@ -81,7 +83,7 @@ def test_runs_are_grouped_and_a_group_opens_its_runs(page: Page, still: Connecti
     expect(page.get_by_label("Select run")).to_have_count(1)
 
 
-def test_columns_are_hidden_and_a_narrow_screen_sorts(page: Page, still: Connection) -> None:
+def test_columns_are_hidden_and_a_narrow_screen_sorts(page: Page, still: StackConnection) -> None:
     sign_in(page, still, "/runs?columns=id")
     page.get_by_text("Hide columns").click()
     page.get_by_label("Hide Benchmark").check()
@@ -98,7 +100,7 @@ def test_columns_are_hidden_and_a_narrow_screen_sorts(page: Page, still: Connect
 
 
 def test_selected_runs_are_tagged_saved_and_compared(
-    page: Page, watch: Watch, still: Connection
+    page: Page, watch: Watch, still: StackConnection
 ) -> None:
     sign_in(page, still, "/runs?columns=time_to_target")
     runs = page.get_by_role("row").filter(has=page.get_by_role("checkbox"))
@@ -127,7 +129,7 @@ def test_selected_runs_are_tagged_saved_and_compared(
 
 
 def test_an_imported_run_says_so_and_shows_nothing_of_this_installation(
-    page: Page, still: Connection, watch: Watch
+    page: Page, still: StackConnection, watch: Watch
 ) -> None:
     watch.allow("502")  # of its archive, which was only made up
     sign_in(page, still, "/runs/8")
@@ -142,7 +144,7 @@ def test_an_imported_run_says_so_and_shows_nothing_of_this_installation(
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_run_left")
 def test_runs_of_others_appear_by_themselves(
-    user: Page, connection: Connection, client: ApiClient
+    user: Page, connection: StackConnection, client: ApiClient
 ) -> None:
     user.goto(f"{connection.url}/runs")
     expect(user.get_by_role("button", name="New run").first).to_be_visible()

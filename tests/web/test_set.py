@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from benchmarks.servers import database_url
-from mlbench.local.home import Connection
+from mlbench.local.home import StackConnection
 from mlbench_master.database.models import RunSet, open_database
 from tests.conftest import PrometheusServer, free_port
 from tests.support.serving import serve_master
@@ -22,7 +22,7 @@ _SWEPT = [*product(("flat", "topk"), ("10", "100"), (1, 2, 3, 4))]
 @pytest.fixture(scope="module")
 def master(
     shared_prometheus: PrometheusServer, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Connection]:
+) -> Iterator[StackConnection]:
     """A master with a set of two exchanges and bandwidths, four times each; the last is to come."""
     folder = tmp_path_factory.mktemp("set")
     database = open_database(database_url(folder))
@@ -46,7 +46,9 @@ def master(
 
 
 @pytest.mark.slow
-def test_a_set_shows_what_matters_what_is_left_and_its_plan(page: Page, master: Connection) -> None:
+def test_a_set_shows_what_matters_what_is_left_and_its_plan(
+    page: Page, master: StackConnection
+) -> None:
     sign_in(page, master, "/sets/grid")
     expect(section(page, "1 slot left: about 1 h 00 min")).to_contain_text(
         "15 of 16 slots have a run"
@@ -70,7 +72,7 @@ def test_a_set_shows_what_matters_what_is_left_and_its_plan(page: Page, master: 
 
 @pytest.mark.slow
 def test_sets_are_listed_and_lead_to_their_runs_by_swept_values(
-    page: Page, master: Connection
+    page: Page, master: StackConnection
 ) -> None:
     sign_in(page, master, "/sets")
     row = page.get_by_role("row").filter(has_text="grid")

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from mlbench import ApiClient
-from mlbench.local.home import Connection
+from mlbench.local.home import StackConnection
 from tests.web.conftest import sign_in
 from tests.web.watch import Watch
 
@@ -29,7 +29,7 @@ Some *plain* and **bold** text, `code <b>` and [a link](https://example.org/x).
 
 
 @pytest.fixture
-def client(still: Connection) -> Iterator[ApiClient]:
+def client(still: StackConnection) -> Iterator[ApiClient]:
     """A client of the still master, whose run has no words again at the end."""
     with ApiClient(url=still.url, token=still.token) as client:
         yield client
@@ -37,7 +37,7 @@ def client(still: Connection) -> Iterator[ApiClient]:
 
 
 def test_words_are_changed_in_the_page_and_shown_in_the_list(
-    page: Page, watch: Watch, still: Connection, client: ApiClient
+    page: Page, watch: Watch, still: StackConnection, client: ApiClient
 ) -> None:
     sign_in(page, still, f"/runs/{_RUN}")
     expect(page.get_by_role("button", name="Edit")).to_be_visible()
@@ -69,7 +69,7 @@ def test_words_are_changed_in_the_page_and_shown_in_the_list(
 
 
 def test_a_note_is_rendered_and_harms_nobody(
-    page: Page, still: Connection, client: ApiClient
+    page: Page, still: StackConnection, client: ApiClient
 ) -> None:
     client.edit_run(_RUN, note=_HOSTILE).result()
     sign_in(page, still, f"/runs/{_RUN}")

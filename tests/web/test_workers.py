@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 
 from benchmarks.servers import database_url
 from mlbench import ApiClient
-from mlbench.local.home import Connection
+from mlbench.local.home import StackConnection
 from mlbench_master.database.models import open_database
 from tests.conftest import PrometheusServer, free_port
 from tests.support.serving import serve_master
@@ -21,7 +21,7 @@ _FIRST, _SECOND = "local-mlbench-worker-0", "local-mlbench-worker-1"
 
 @pytest.mark.usefixtures("no_run_left")
 def test_each_worker_says_what_it_is_uses_and_works_on(
-    user: Page, connection: Connection, client: ApiClient
+    user: Page, connection: StackConnection, client: ApiClient
 ) -> None:
     user.goto(f"{connection.url}/")
     for name in (_FIRST, _SECOND):
@@ -62,7 +62,7 @@ def test_an_empty_installation_says_what_to_do(
         page.goto("about:blank")
 
 
-def test_errors_are_shown(user: Page, connection: Connection, watch: Watch) -> None:
+def test_errors_are_shown(user: Page, connection: StackConnection, watch: Watch) -> None:
     watch.expect("status of 400")
     refusal = {"status": 400, "message": "it is <b>wrong</b>"}
     user.route("**/api/pods/", lambda route: route.fulfill(status=400, json=refusal))
@@ -76,7 +76,7 @@ def test_errors_are_shown(user: Page, connection: Connection, watch: Watch) -> N
 
 @pytest.mark.parametrize("path", ["/", "/runs"])
 def test_alerts_about_the_stack_itself_are_shown(
-    user: Page, connection: Connection, path: str
+    user: Page, connection: StackConnection, path: str
 ) -> None:
     common = {"name": "MLBenchDiskFull", "severity": "critical", "since": "2026-11-22T14:00:00Z"}
     place = {"runbook": "docs/runbooks/MLBenchDiskFull.md", "rank": None, "pod": None}

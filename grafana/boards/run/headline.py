@@ -22,7 +22,7 @@ from grafana.graphs import figure
 from grafana.line import extreme_kept, newest_kept
 from grafana.panels import BY_THRESHOLD
 from grafana.queries import SECONDS, by, called, column, latest, state_or_outcome, value
-from grafana.table_panels import Column, rows
+from grafana.table_panels import TableColumn, rows
 from grafana.transformations import one_row
 from mlbench.contract import names
 
@@ -139,9 +139,9 @@ HEADLINE: Final = (
             "alerts", f"{called('state', 'firing', _FIRES)} or {called('state', 'over', _OVER)}"
         ),
         columns=(
-            Column("alert", unit="none", width=135, links=(links.RUNBOOK,)),
-            Column("state", " ", unit="none", width=65, mappings=thresholds.FIRED),
-            Column("alertname", hidden=True),
+            TableColumn("alert", unit="none", width=135, links=(links.RUNBOOK,)),
+            TableColumn("state", " ", unit="none", width=65, mappings=thresholds.FIRED),
+            TableColumn("alertname", hidden=True),
         ),
         sort_by="alert",
         width=5,

@@ -5,7 +5,7 @@ from typing import Final
 
 from grafana.line import discarded, from_before
 from grafana.panels import RANK_COLOURS, Overrides, band, fixed
-from grafana.queries import Query, by, called, ever, graph, moment, newest_in_step, of_result
+from grafana.queries import PanelQuery, by, called, ever, graph, moment, newest_in_step, of_result
 from mlbench.contract import names, palette
 
 RUN: Final = 'run_id="$run_id"'
@@ -113,7 +113,7 @@ def curves(by_name: Mapping[str, str]) -> str:
     return while_running(" or ".join(named), "curve")
 
 
-def of_ranks(expr: str, worst: str = "topk") -> Query:
+def of_ranks(expr: str, worst: str = "topk") -> PanelQuery:
     """Query a value of each rank; of many ranks, the extremes, the median and the worst ones.
 
     ``expr`` has the labels ``run_id`` and ``rank``, and the range ``[$__rate_interval]``. The worst
@@ -132,7 +132,7 @@ def of_ranks(expr: str, worst: str = "topk") -> Query:
     return graph(while_running(drawn, "rank"), "{{rank}}")
 
 
-def of_rule(rule: str, worst: str = "topk") -> Query:
+def of_rule(rule: str, worst: str = "topk") -> PanelQuery:
     """Query the result of a recording rule for each rank."""
     return of_ranks(f"avg_over_time({rule}{{{RANKS}}}[$__rate_interval])", worst)
 

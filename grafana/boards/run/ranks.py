@@ -20,7 +20,7 @@ from grafana.graphs import lines
 from grafana.line import newest_kept
 from grafana.panels import NO_DATA, dashed, markdown
 from grafana.queries import CORES, by, column, graph, latest, newest_in_step, rate
-from grafana.table_panels import Column, rows, share
+from grafana.table_panels import TableColumn, rows, share
 from mlbench.contract import names, palette
 
 
@@ -48,14 +48,16 @@ RANK_TABLE: Final = rows(
     column("age", by("rank", f"run_rank:mlbench_worker_progress:age_seconds{{{RANKS}}}")),
     column("loss", _newest(names.TRAIN_LOSS)),
     columns=(
-        Column("rank", width=70, links=(links.log_of_rank("stdout"), links.log_of_rank("stderr"))),
-        Column("ratio", "straggler ratio", "none", 2, width=135, colours=thresholds.STRAGGLER),
+        TableColumn(
+            "rank", width=70, links=(links.log_of_rank("stdout"), links.log_of_rank("stderr"))
+        ),
+        TableColumn("ratio", "straggler ratio", "none", 2, width=135, colours=thresholds.STRAGGLER),
         share("contention", "CPU contention", width=110, colours=thresholds.DISTURBED),
-        Column("step", unit="none", decimals=0, width=80),
-        Column("age", "last step", unit="s", decimals=0, width=145),
-        Column("loss", "train loss", unit="short", width=110),
-        Column("running", "process", mappings=thresholds.PROCESS, width=90),
-        Column("pod"),
+        TableColumn("step", unit="none", decimals=0, width=80),
+        TableColumn("age", "last step", unit="s", decimals=0, width=145),
+        TableColumn("loss", "train loss", unit="short", width=110),
+        TableColumn("running", "process", mappings=thresholds.PROCESS, width=90),
+        TableColumn("pod"),
     ),
     sort_by="straggler ratio",
     descending=True,

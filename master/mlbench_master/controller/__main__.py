@@ -36,7 +36,7 @@ from mlbench_master.pools.pool import PodStatus, Pool
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.reading.store import ArchiveStore
-from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.delivery import SampleDelivery
 from mlbench_master.recording.remote_write import RemoteWriter, WriterMetrics
 from mlbench_master.runs import deletion
 from mlbench_master.runs.lifecycle import has_active
@@ -80,7 +80,7 @@ def main() -> None:
     )
     observer = Observer(policy, settings.spool_bytes, pool.cores())
     writer = RemoteWriter(settings.prometheus_url, metrics=writer_metrics)
-    delivery = Delivery(writer, settings.limits.series)
+    delivery = SampleDelivery(writer, settings.limits.series)
     prometheus = PrometheusClient(settings.prometheus_url, timeout_seconds=10.0)
     verifier = SampleVerifier(prometheus, delivery)
     reader = SeriesReader(prometheus, ArchiveStore(settings.archive))

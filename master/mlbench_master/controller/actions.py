@@ -68,7 +68,7 @@ class MarkLost:
 
 
 @dataclass(frozen=True)
-class Count:
+class CountSamples:
     """Have the samples of a run counted."""
 
     run_id: int
@@ -85,4 +85,4 @@ class End:
     """Rank whose last lines of stderr are appended to the reason."""
 
 
-Action = Scale | Wait | Assign | Ask | StopRanks | MarkLost | Count | End
+Action = Scale | Wait | Assign | Ask | StopRanks | MarkLost | CountSamples | End

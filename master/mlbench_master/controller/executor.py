@@ -17,7 +17,7 @@ from mlbench_master.controller.actions import (
     Action,
     Ask,
     Assign,
-    Count,
+    CountSamples,
     End,
     MarkLost,
     Scale,
@@ -77,7 +77,7 @@ class Executor:
                 wake(pod for pod in self.pool.pods() or [] if pod.name in workers)
             case MarkLost():
                 _mark_lost(action)
-            case Count(run_id):
+            case CountSamples(run_id):
                 self.verifier.ask(run_id)
             case End():
                 _end(action)

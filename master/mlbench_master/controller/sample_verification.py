@@ -20,8 +20,8 @@ from mlbench_master.database.connection import STATE, exclusive
 from mlbench_master.database.models import DeletedRun, Run, run_owner
 from mlbench_master.notify import Waiter, notify
 from mlbench_master.reading.counting import SampleCounts, count, span_of
-from mlbench_master.reading.promql import NoResponseError, PrometheusClient, PrometheusError
-from mlbench_master.recording.delivery import Delivery
+from mlbench_master.reading.promql import NoPrometheusError, PrometheusClient, PrometheusError
+from mlbench_master.recording.delivery import SampleDelivery
 from mlbench_master.recording.plan import FUTURE_MS
 from mlbench_master.recording.remote_write import UnavailableError
 from mlbench_master.recording.streams import forget_delivered, forget_some, rewind, waits
@@ -51,7 +51,7 @@ class SampleVerifier:
     """Counts the runs that the controller asks about, and verifies those that have ended."""
 
     def __init__(
-        self, prometheus: PrometheusClient, delivery: Delivery, look_seconds: float = 5.0
+        self, prometheus: PrometheusClient, delivery: SampleDelivery, look_seconds: float = 5.0
     ) -> None:
         """Prepare; ``look_seconds``: interval of looks for ended runs, and a new Prometheus."""
         self.prometheus = prometheus
@@ -114,7 +114,7 @@ class SampleVerifier:
             needs_second = not once
             try:
                 self.prometheus.delete_series(*(f"{{{ours},{of_runs}}}" for ours in _OURS))
-            except NoResponseError:
+            except NoPrometheusError:
                 raise
             except PrometheusError as error:
                 log.warning("the series of the runs %s stay as long as others: %s", run_ids, error)

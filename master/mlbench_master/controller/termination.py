@@ -5,7 +5,15 @@ Pure functions.
 
 from collections.abc import Callable
 
-from mlbench_master.controller.actions import Action, Ask, Count, End, MarkLost, StopRanks, Wait
+from mlbench_master.controller.actions import (
+    Action,
+    Ask,
+    CountSamples,
+    End,
+    MarkLost,
+    StopRanks,
+    Wait,
+)
 from mlbench_master.controller.observed_state import RankView, RunView
 from mlbench_master.runs.run_events import describe_exit
 
@@ -76,7 +84,7 @@ def count_or_end(run: RunView, shortage: str, waited: float) -> list[Action]:
     is_cut_short = bool(shortage or run.stop_requested or failed)
     is_counted = run.delivered and run.delivery is not None
     if not is_counted and not (is_cut_short and waited > COUNT_SECONDS):
-        return [Count(run.id)] if run.delivered else []
+        return [CountSamples(run.id)] if run.delivered else []
     disagreement = run.delivery.disagreement if run.delivery else ""
     if run.stop_requested:
         return [End(run.id, "STOPPED", disagreement)]

@@ -13,7 +13,7 @@ from pydantic.dataclasses import dataclass as request
 
 from mlbench.contract.records import OriginalRun, Run
 from mlbench_master.runs.requests import STRICT, RunRequest
-from mlbench_master.settings import Limits
+from mlbench_master.settings import InstallationLimits
 
 
 @request(frozen=True, kw_only=True, config=STRICT)
@@ -27,7 +27,7 @@ class OriginalRunRequest(RunRequest):
         return 1 if cores == 0 and not isinstance(cores, bool) else cores
 
 
-def fit(order: RunRequest, limits: Limits) -> tuple[RunRequest, str]:
+def fit(order: RunRequest, limits: InstallationLimits) -> tuple[RunRequest, str]:
     """Adapt a request of this client to the pool, and return it with notes about the changes.
 
     The defaults of the command line are three cores and MPI, which few installations have.

@@ -17,10 +17,10 @@ from prometheus_client import CollectorRegistry, Counter
 
 from mlbench.contract.runspec import WorkerSpec
 from mlbench.local.backoff import Backoff
-from mlbench_master.pools.kubernetes_api import Api, ApiError
+from mlbench_master.pools.kubernetes_api import Api, KubernetesApiError
 from mlbench_master.pools.manifests import (
-    Manifest,
     Object,
+    PodManifest,
     add_owner,
     load,
     make_stateful_set,
@@ -38,7 +38,7 @@ from mlbench_master.pools.pool_plan import (
 )
 from mlbench_master.pools.reflector import Reflector
 from mlbench_master.pools.status import SeenPod, read_pod
-from mlbench_master.settings import ClusterSettings, Limits
+from mlbench_master.settings import ClusterSettings, InstallationLimits
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ Seen = TypeVar("Seen")
 
 
 def open_pool(
-    limits: Limits, registry: CollectorRegistry, stop: threading.Event
+    limits: InstallationLimits, registry: CollectorRegistry, stop: threading.Event
 ) -> "KubernetesPool":
     """Return the pool that the environment describes, with its threads started.
 
@@ -75,7 +75,7 @@ class KubernetesPool:
     """Worker pods ``{release}-mlbench-worker-0…`` in a cluster."""
 
     def __init__(
-        self, api: Api, settings: ClusterSettings, manifest: Manifest, limits: Limits
+        self, api: Api, settings: ClusterSettings, manifest: PodManifest, limits: InstallationLimits
     ) -> None:
         """Prepare, without a request to the cluster."""
         self._api = api
@@ -167,7 +167,7 @@ class KubernetesPool:
                 self._note_refusal("")
                 backoff.reset()
                 self._changed.wait(_LOOK_SECONDS)
-            except ApiError as error:
+            except KubernetesApiError as error:
                 self._note_refusal(_explain_refusal(error))
                 retry_seconds = min(error.retry_seconds, 60.0)
                 stop.wait(max(backoff.seconds(), retry_seconds))
@@ -186,11 +186,11 @@ class KubernetesPool:
         if any(isinstance(step, Apply) for step in steps):
             # The cluster deletes objects whose owner no longer exists, so look the owner up again.
             steps = self._decide(self._find_owner())
-        refused: ApiError | None = None
+        refused: KubernetesApiError | None = None
         for step in steps:
             try:
                 self._perform(step)
-            except ApiError as error:
+            except KubernetesApiError as error:
                 refused = error
                 # Without a response, or after too many requests, other steps would fail too.
                 if error.status in (0, HTTPStatus.TOO_MANY_REQUESTS):
@@ -238,7 +238,7 @@ class KubernetesPool:
         name = self._settings.owner
         owner = self._api.get(f"{self._apps}/deployments/{name}")
         if "deletionTimestamp" in owner["metadata"]:
-            raise ApiError(HTTPStatus.CONFLICT, f"the Deployment {name} is being deleted")
+            raise KubernetesApiError(HTTPStatus.CONFLICT, f"the Deployment {name} is being deleted")
         self._owner = owner
         return owner
 
@@ -259,7 +259,7 @@ def _named(made: Object) -> dict[str, str]:
     return {"fieldSelector": f"metadata.name={made['metadata']['name']}"}
 
 
-def _explain_refusal(error: ApiError) -> str:
+def _explain_refusal(error: KubernetesApiError) -> str:
     match error.status:
         case 0:
             return f"the cluster's API does not respond: {error}"

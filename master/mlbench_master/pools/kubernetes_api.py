@@ -20,7 +20,7 @@ from mlbench_master.pools.status import to_line
 _MAX_MESSAGE_LENGTH = 500
 
 
-class ApiError(MLBenchError):
+class KubernetesApiError(MLBenchError):
     """The cluster refuses a request, or does not respond."""
 
     def __init__(self, status: int, message: str, retry_seconds: float = 0.0) -> None:
@@ -52,7 +52,7 @@ class Api:
             else:
                 load_kube_config(os.environ.get("KUBECONFIG"), client_configuration=settings)
         except ConfigException as error:
-            raise ApiError(0, f"cannot find the cluster's API: {error}") from error
+            raise KubernetesApiError(0, f"cannot find the cluster's API: {error}") from error
         # No discovery, because it has no timeout, and all paths are known.
         self._client = DynamicClient(ApiClient(settings), discoverer=lambda *_: None)
         self._count = count
@@ -77,7 +77,7 @@ class Api:
             options["gracePeriodSeconds"] = grace_seconds
         try:
             _read(self._request("DELETE", path, {}, body=options))
-        except ApiError as error:
+        except KubernetesApiError as error:
             # These statuses mean that it was deleted already.
             if error.status not in (404, 409):
                 raise
@@ -93,12 +93,12 @@ class Api:
                 event = json.loads(line)
                 if event["type"] == "ERROR":
                     status = event["object"]
-                    raise ApiError(status.get("code", 0), _message(status))
+                    raise KubernetesApiError(status.get("code", 0), _message(status))
                 yield event["type"], event["object"]
         except HTTPError as error:
-            raise ApiError(0, _describe(error)) from error
+            raise KubernetesApiError(0, _describe(error)) from error
         except (ValueError, KeyError, TypeError) as error:
-            raise ApiError(0, f"cannot read its response: {error!r}") from error
+            raise KubernetesApiError(0, f"cannot read its response: {error!r}") from error
         finally:
             answer.close()
 
@@ -126,12 +126,12 @@ class Api:
             status = str(error.status or status)
             retry_after = str((error.headers or {}).get("Retry-After", ""))
             retry_seconds = float(retry_after) if retry_after.isdecimal() else 0.0
-            raise ApiError(error.status or 0, _reason(error), retry_seconds) from error
+            raise KubernetesApiError(error.status or 0, _reason(error), retry_seconds) from error
         except HTTPError as error:
-            raise ApiError(0, _describe(error)) from error
+            raise KubernetesApiError(0, _describe(error)) from error
         except (OSError, ConfigException) as error:
             # The client reads the pod's token again, because it is renewed every hour.
-            raise ApiError(0, f"cannot read this pod's own token: {error}") from error
+            raise KubernetesApiError(0, f"cannot read this pod's own token: {error}") from error
         finally:
             self._count(verb, status)
         return answer
@@ -141,9 +141,9 @@ def _read(answer: BaseHTTPResponse) -> Object:
     try:
         item: Object = json.loads(answer.data)
     except HTTPError as error:
-        raise ApiError(0, _describe(error)) from error
+        raise KubernetesApiError(0, _describe(error)) from error
     except ValueError as error:
-        raise ApiError(0, f"its response is not JSON: {error}") from error
+        raise KubernetesApiError(0, f"its response is not JSON: {error}") from error
     finally:
         answer.release_conn()
     return item

@@ -11,7 +11,7 @@ from typing import Any
 from mlbench.contract.errors import MLBenchError
 from mlbench.contract.runspec import WorkerSpec, part
 from mlbench.contract.shaping import Shaping
-from mlbench_master.settings import Limits
+from mlbench_master.settings import InstallationLimits
 
 Object = dict[str, Any]
 """A Kubernetes object as JSON."""
@@ -29,7 +29,7 @@ class ManifestError(MLBenchError):
 
 
 @dataclass(frozen=True)
-class Manifest:
+class PodManifest:
     """Objects of the pool as the administrator configured them, for pods of the default shape."""
 
     service: Object
@@ -51,7 +51,7 @@ class Manifest:
         return labels
 
 
-def load(path: Path) -> Manifest:
+def load(path: Path) -> PodManifest:
     """Read the manifest.
 
     Raises:
@@ -59,7 +59,7 @@ def load(path: Path) -> Manifest:
     """
     try:
         parsed = json.loads(path.read_text())
-        manifest = Manifest(
+        manifest = PodManifest(
             service=parsed["service"],
             stateful_set=parsed["statefulSet"],
             shape_network=parsed["initContainers"]["network"],
@@ -86,7 +86,7 @@ def load(path: Path) -> Manifest:
 
 
 def make_stateful_set(
-    manifest: Manifest, limits: Limits, shape: WorkerSpec, workers: int
+    manifest: PodManifest, limits: InstallationLimits, shape: WorkerSpec, workers: int
 ) -> Object:
     """Return the StatefulSet with a number of pods of a shape.
 

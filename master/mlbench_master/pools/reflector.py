@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
 from mlbench.local.backoff import Backoff
-from mlbench_master.pools.kubernetes_api import Api, ApiError
+from mlbench_master.pools.kubernetes_api import Api, KubernetesApiError
 from mlbench_master.pools.manifests import Object
 
 log = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ class Reflector(Generic[Seen]):
             retry_seconds = 0.0
             try:
                 self._watch(self._list())
-            except ApiError as error:
+            except KubernetesApiError as error:
                 retry_seconds = min(error.retry_seconds, _LONGEST_BACKOFF_SECONDS)
             except Exception:
                 # If this thread ended, outdated records would count as current.
@@ -81,12 +81,12 @@ class Reflector(Generic[Seen]):
             listing = self._api.get(self._path, **self._selector)
             version: str = listing["metadata"]["resourceVersion"]
             self.seen = {item["metadata"]["name"]: self._read(item) for item in listing["items"]}
-        except ApiError as error:
+        except KubernetesApiError as error:
             self._note_trouble(str(error))
             raise
         except _UNREADABLE as error:
             self._note_trouble(f"cannot read its response: {error!r}")
-            raise ApiError(0, self.trouble) from error
+            raise KubernetesApiError(0, self.trouble) from error
         self._note_trouble("")
         self._changed()
         return version
@@ -102,7 +102,7 @@ class Reflector(Generic[Seen]):
                 if kind != "DELETED":
                     seen[name] = self._read(item)
             except _UNREADABLE as error:
-                raise ApiError(0, f"cannot read an event: {error!r}") from error
+                raise KubernetesApiError(0, f"cannot read an event: {error!r}") from error
             self.seen = seen
             self._changed()
             if time.monotonic() > until:

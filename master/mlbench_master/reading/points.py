@@ -25,7 +25,7 @@ class Annotation(NamedTuple):
 NO_ANNOTATION = Annotation()
 
 
-class Point(NamedTuple):
+class StoredPoint(NamedTuple):
     """A value at a time. Numbers are written as Prometheus writes them."""
 
     time_us: int
@@ -47,9 +47,9 @@ class Points:
     def __len__(self) -> int:
         return len(self.times_us)
 
-    def __iter__(self) -> Iterator[Point]:
+    def __iter__(self) -> Iterator[StoredPoint]:
         for i, (time_us, value) in enumerate(zip(self.times_us, self.values, strict=True)):
-            yield Point(time_us, value, self.annotations.get(i, NO_ANNOTATION))
+            yield StoredPoint(time_us, value, self.annotations.get(i, NO_ANNOTATION))
 
     def part(self, start: int, end: int) -> "Points":
         """Return the points from position ``start`` to before ``end``."""
@@ -76,7 +76,7 @@ Reader = Callable[[], Chunks]
 """Reads a series from its start. It may be called again."""
 
 
-def from_points(points: Iterable[Point]) -> Points:
+def from_points(points: Iterable[StoredPoint]) -> Points:
     """Make columns of points in order of time."""
     rows = list(points)
     return Points(

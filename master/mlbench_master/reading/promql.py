@@ -28,7 +28,7 @@ class PrometheusError(ServiceUnavailableError):
     """Prometheus gave no answer to a query."""
 
 
-class NoResponseError(PrometheusError):
+class NoPrometheusError(PrometheusError):
     """Prometheus cannot be reached, or does not answer in time."""
 
 
@@ -49,7 +49,7 @@ class CircuitBreaker:
     def query(self) -> Iterator[None]:
         """Run the block as a query, unless the circuit is open or too many are under way.
 
-        A block that raises ``NoResponseError`` counts as a failure.
+        A block that raises ``NoPrometheusError`` counts as a failure.
         """
         self._check()
         if not self._slots.acquire(timeout=_QUEUE_SECONDS):
@@ -59,7 +59,7 @@ class CircuitBreaker:
         try:
             self._enter()
             yield
-        except NoResponseError:
+        except NoPrometheusError:
             self._count_failure()
             raise
         else:
@@ -153,10 +153,10 @@ class PrometheusClient:
         try:
             answer = self._client.post(call, data={"match[]": selectors})
         except httpx.HTTPError as error:
-            raise NoResponseError(f"Prometheus deleted no series: {error}") from error
+            raise NoPrometheusError(f"Prometheus deleted no series: {error}") from error
         if not answer.is_success:
             # Both are 503; to one that is starting it will be said again.
-            kind = PrometheusError if "admin APIs disabled" in answer.text else NoResponseError
+            kind = PrometheusError if "admin APIs disabled" in answer.text else NoPrometheusError
             raise kind(f"Prometheus deleted no series: {answer.text}")
 
     def alerts(self) -> list[dict[str, Any]]:
@@ -188,7 +188,7 @@ class PrometheusClient:
             try:
                 answer = self._client.request(method, f"{self._url}/api/v1/{call}", data=form)
             except httpx.HTTPError as error:
-                raise NoResponseError(f"Prometheus gave no answer to {asked}: {error}") from error
+                raise NoPrometheusError(f"Prometheus gave no answer to {asked}: {error}") from error
         del answer.stream  # it refers to the answer: megabytes would wait for the garbage collector
         try:
             content = orjson.loads(_flatten(answer.content))

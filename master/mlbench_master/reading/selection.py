@@ -15,9 +15,9 @@ from mlbench_master.reading.points import (
     NO_ANNOTATION,
     Annotation,
     Chunks,
-    Point,
     Points,
     Reader,
+    StoredPoint,
     from_points,
     merge,
 )
@@ -132,7 +132,7 @@ class _Group:
     cumulative: bool | None = None
     added: bool = False
     """Whether one of them was."""
-    text: Point | None = None
+    text: StoredPoint | None = None
 
     def add(self, part: Points, values: Sequence[float | str]) -> None:
         if not self.size:
@@ -150,7 +150,7 @@ class _Group:
             for i, value in enumerate(values):
                 if isinstance(value, str):
                     note = part.annotations.get(i, NO_ANNOTATION)
-                    self.text = Point(part.times_us[i], value, note)
+                    self.text = StoredPoint(part.times_us[i], value, note)
         if not numbers:
             return
         self.numbers += len(numbers)
@@ -162,7 +162,7 @@ class _Group:
             self.minimum = min(self.minimum, *finite)
             self.maximum = max(self.maximum, *finite)
 
-    def point(self) -> Point:
+    def point(self) -> StoredPoint:
         """Return the average of the numbers at the time of the first; else the last text."""
         if not self.numbers:
             assert self.text is not None
@@ -171,7 +171,7 @@ class _Group:
         if self.minimum < self.maximum or (self.size > 1 and self.minimum == self.maximum):
             extremes = spell(self.minimum), spell(self.maximum)
             note = Annotation(self.cumulative, None, *extremes, self.added)
-        return Point(self.first_us, spell(self.mean), note)
+        return StoredPoint(self.first_us, spell(self.mean), note)
 
 
 def _averages(read: Reader, size: int) -> Chunks:

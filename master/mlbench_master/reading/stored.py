@@ -17,9 +17,9 @@ from mlbench_master.database.models import Deletion, Detail, Series, Stream, Uns
 from mlbench_master.reading.points import (
     Annotation,
     Chunks,
-    Point,
     Points,
     Reader,
+    StoredPoint,
     from_points,
     merge,
 )
@@ -55,7 +55,7 @@ class Delivered:
 
 
 @dataclass(slots=True)
-class Waiting:
+class WaitingSamples:
     """Samples of a series that wait for delivery, in little memory."""
 
     times_us: "array[int]" = field(default_factory=lambda: array("q"))
@@ -100,7 +100,7 @@ class Stored:
 
     owner: str
     delivered: Mapping[SeriesKey, Delivered]
-    waiting: Mapping[SeriesKey, Waiting]
+    waiting: Mapping[SeriesKey, WaitingSamples]
     kept: Mapping[SeriesKey, int]
     """The newest id among the kept samples of a series. Later ones were still waiting."""
     details: Mapping[SeriesKey, int]
@@ -153,7 +153,7 @@ class Stored:
         rows = list(database.execute(query.where(kept.time_us > after_us)))
         while rows:
             yield from_points(
-                Point(
+                StoredPoint(
                     time_us,
                     value,
                     Annotation(
@@ -244,7 +244,7 @@ def _select(table: type[Any], owner: str, key: SeriesKey, newest: int) -> ModelS
 
 def _load_waiting(
     owner: str, selection: Selection, last_ms: dict[SeriesKey, int]
-) -> dict[SeriesKey, Waiting]:
+) -> dict[SeriesKey, WaitingSamples]:
     """Parse the samples that wait for delivery, each with the time that it will have later.
 
     ``last_ms`` has the newest millisecond of each series in Prometheus.
@@ -264,9 +264,9 @@ def _load_waiting(
 
 def _parse_waiting(
     owner: str, selection: Selection, last_ms: dict[SeriesKey, int]
-) -> dict[SeriesKey, Waiting]:
+) -> dict[SeriesKey, WaitingSamples]:
     now_us, metrics = time.time_ns() // 1000, selection.metrics
-    waiting: dict[SeriesKey, Waiting] = {}
+    waiting: dict[SeriesKey, WaitingSamples] = {}
     for stream, lines in _find_lines(owner, metrics, selection.ranks):
         samples = (
             record
@@ -280,9 +280,9 @@ def _parse_waiting(
                 # Prometheus has milliseconds; the rest is kept beside, of what has details.
                 is_exact = stream.name == POSTED or sample.metadata is not None
                 at_us = sample.time_us if is_exact else sample.time_us // 1000 * 1000
-                waiting.setdefault(key, Waiting()).add(sample, at_us)
+                waiting.setdefault(key, WaitingSamples()).add(sample, at_us)
         for sample in planned.keep:
-            waiting.setdefault(sample[:2], Waiting()).add(sample, sample.time_us)
+            waiting.setdefault(sample[:2], WaitingSamples()).add(sample, sample.time_us)
     return waiting
 
 

@@ -44,7 +44,7 @@ from mlbench_master.recording.streams import (
     waiting,
 )
 from mlbench_master.runs.lifecycle import find_begun
-from mlbench_master.settings import Limits
+from mlbench_master.settings import InstallationLimits
 
 log = logging.getLogger(__name__)
 
@@ -96,13 +96,13 @@ class _MovedError(Exception):
     """Somebody else has delivered, or deleted, some of these streams."""
 
 
-class Delivery:
+class SampleDelivery:
     """Delivers the samples that wait in the streams.
 
     Where Prometheus can take nothing now, methods raise UnavailableError.
     """
 
-    def __init__(self, writer: RemoteWriter, most_series: int = Limits.series) -> None:
+    def __init__(self, writer: RemoteWriter, most_series: int = InstallationLimits.series) -> None:
         self._writer = writer
         self._most_series = most_series
         # Held while a batch may have been sent, but is not yet marked as delivered.

@@ -40,7 +40,7 @@ _REQUEST_BYTES = 4 << 20
 _MOST_SAMPLE_BYTES = 24
 
 
-class RefusedError(MLBenchError):
+class SamplesRefusedError(MLBenchError):
     """Prometheus refused a request for its content, and may have stored none of it."""
 
 
@@ -162,7 +162,7 @@ class RemoteWriter:
         try:
             self._post(bytes(cramjam.snappy.compress_raw(encode(series))))
             answer = "accepted"
-        except RefusedError:
+        except SamplesRefusedError:
             answer = "refused"
             raise
         finally:
@@ -182,7 +182,7 @@ class RemoteWriter:
         """Send series; a refused request is halved until its bad samples are alone."""
         try:
             self.send(series)
-        except RefusedError as error:
+        except SamplesRefusedError as error:
             first, *others = series
             if not others and len(first.samples) == 1:
                 log.warning("Prometheus refused a sample, so it is kept: %s: %s", first, error)
@@ -202,7 +202,7 @@ class RemoteWriter:
             return
         text = response.text.strip()
         if response.status_code in _REFUSALS or _TOO_OLD in text:
-            raise RefusedError(text)
+            raise SamplesRefusedError(text)
         # It may be a date, too.
         retry_after = response.headers.get("Retry-After", "")
         seconds = float(retry_after) if retry_after.isdecimal() else None

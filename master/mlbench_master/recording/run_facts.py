@@ -12,11 +12,11 @@ from mlbench.contract.reported_settings import reaches
 from mlbench_master.database.connection import store
 from mlbench_master.database.models import Rank, Run, Stream
 from mlbench_master.recording import not_recorded
-from mlbench_master.recording.samples import Began, Sample, Settings, Unrecorded
+from mlbench_master.recording.samples import Began, Sample, TaskSettings, Unrecorded
 from mlbench_master.recording.streams import POSTED
 from mlbench_master.runs import run_clock
 
-Fact = Target | Settings | ReportedMachine | Interference | Began | Unrecorded
+Fact = Target | TaskSettings | ReportedMachine | Interference | Began | Unrecorded
 
 _LOSSES = frozenset(names.LOSSES)
 # Of a worker; of further ones, the samples are stored as well.
@@ -36,7 +36,7 @@ def store_facts(run: Run, stream: Stream, facts: Iterable[Fact], samples: Sequen
         match fact:
             case Target():
                 target = asdict(fact)
-            case Settings(values):
+            case TaskSettings(values):
                 settings = dict(values)
             case ReportedMachine():
                 machine = machine or asdict(fact)

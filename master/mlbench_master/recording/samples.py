@@ -36,7 +36,7 @@ class Sample(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class TaskSettings:
     """The settings of a run's task, by name."""
 
     values: Mapping[str, Setting]
@@ -57,7 +57,7 @@ class Unrecorded:
     counts: Mapping[str, int]
 
 
-Statement = Sample | Target | Settings | ReportedMachine | Interference | Began | Unrecorded
+Statement = Sample | Target | TaskSettings | ReportedMachine | Interference | Began | Unrecorded
 """The content of a line of a stream."""
 
 # Unix seconds that the API can write as a date.
@@ -125,7 +125,7 @@ def _stated(fields: dict[str, Any], time_us: int, length: int) -> Statement:
             return _target(target)
         case {"settings": settings}:
             check_settings(settings)
-            return Settings(settings)
+            return TaskSettings(settings)
         case {"process": {**process}}:
             return Began(_process(process), time_us / 1e6)
         case {"machine": _} | {"interference": _} if length > MAX_MACHINE_BYTES:

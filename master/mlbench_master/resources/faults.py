@@ -14,7 +14,7 @@ from mlbench_master.http.bodies import read_body
 from mlbench_master.http.fields import NO_NUL, refuse_truth_value
 from mlbench_master.openapi.operation import operation
 from mlbench_master.runs import lifecycle, run_events, run_faults
-from mlbench_master.settings import Limits
+from mlbench_master.settings import InstallationLimits
 
 _Number = Annotated[int, Field(ge=0, le=2**31 - 1), BeforeValidator(refuse_truth_value)]
 _Time = Annotated[float, Field(ge=0, le=timestamps.LATEST_US // 10**6)]
@@ -47,7 +47,7 @@ class FaultReport(BaseModel):
 class FaultsResource:
     """The injected faults of a run."""
 
-    limits: Limits
+    limits: InstallationLimits
 
     @operation(
         "inject_fault",

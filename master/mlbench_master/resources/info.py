@@ -8,10 +8,10 @@ from mlbench.benchmarks.options import describe
 from mlbench.benchmarks.registry import BENCHMARKS, IMAGES, Benchmark
 from mlbench.contract import records
 from mlbench.contract.distribution import own_version
-from mlbench.contract.records import BandwidthLimit, Info, Place, RunLimits
+from mlbench.contract.records import BandwidthLimit, Info, Link, RunLimits
 from mlbench_master.database.connection import database_kind
 from mlbench_master.openapi.operation import operation
-from mlbench_master.settings import Limits, Settings
+from mlbench_master.settings import InstallationLimits, Settings
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class InfoResource:
         ]
 
 
-def _limits(limits: Limits) -> RunLimits:
+def _limits(limits: InstallationLimits) -> RunLimits:
     return RunLimits(
         workers=limits.workers,
         cpus=float(limits.cpus),
@@ -55,11 +55,11 @@ def _limits(limits: Limits) -> RunLimits:
     )
 
 
-def _place(url: str | None) -> Place | None:
-    return Place(url) if url else None
+def _place(url: str | None) -> Link | None:
+    return Link(url) if url else None
 
 
-def _describe(benchmark: Benchmark, limits: Limits) -> records.Benchmark:
+def _describe(benchmark: Benchmark, limits: InstallationLimits) -> records.Benchmark:
     images = (name for name, image in IMAGES.items() if image.benchmark == benchmark.name)
     return records.Benchmark(
         name=benchmark.name,
@@ -72,7 +72,7 @@ def _describe(benchmark: Benchmark, limits: Limits) -> records.Benchmark:
         backends=benchmark.backends_among(limits.backends),
         rules=benchmark.rules,
         options=tuple(
-            records.Option(option.name, option.default, option.choices, option.help)
+            records.BenchmarkOption(option.name, option.default, option.choices, option.help)
             for option in describe(benchmark.options)
             if option.name not in benchmark.args
         ),

@@ -33,7 +33,7 @@ from mlbench_master.runs.requests import RunRequest
 from mlbench_master.runs.run_events import events_of
 from mlbench_master.runs.run_query import ANY
 from mlbench_master.runs.run_query import parse as parse_query
-from mlbench_master.settings import Limits
+from mlbench_master.settings import InstallationLimits
 
 _FROM_ID = whole("from_id", "Lowest run id to return.", 1)
 _BEFORE = whole("before", "Return only runs with an id below this one.", 100)
@@ -91,7 +91,7 @@ _KEEP_ARCHIVE = flag("keep_archive", "Keep the archive of the run.", default=Fal
 class RunsResource:
     """Runs, their events and their manifests."""
 
-    limits: Limits
+    limits: InstallationLimits
     archives: ArchiveStore
 
     @operation(

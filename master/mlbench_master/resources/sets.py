@@ -10,14 +10,14 @@ from mlbench_master.http.bodies import read_body
 from mlbench_master.openapi.operation import operation
 from mlbench_master.runs import benchmark_sets, presenters
 from mlbench_master.runs.requests import NextRunRequest, SetRequest
-from mlbench_master.settings import Limits
+from mlbench_master.settings import InstallationLimits
 
 
 @dataclass(frozen=True)
 class SetsResource:
     """Benchmark sets and their runs."""
 
-    limits: Limits
+    limits: InstallationLimits
 
     @operation("list_sets", "All benchmark sets with their ledgers, oldest first.", list[RunSet])
     def on_get(self, req: Request, resp: Response) -> None:

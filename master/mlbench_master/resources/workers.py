@@ -19,7 +19,7 @@ from mlbench_master.recording import files, late, streams
 from mlbench_master.recording.limits import Spool
 from mlbench_master.runs import joining, worker_reports
 from mlbench_master.serving.buffered import waited_seconds
-from mlbench_master.settings import Limits
+from mlbench_master.settings import InstallationLimits
 
 _MAX_CHUNK_BYTES = 4 << 20
 # Larger numbers do not fit the columns, and no run, attempt or rank has them.
@@ -46,7 +46,7 @@ _RANK = """
 class JoinResource:
     """``/api/join``: processes of external jobs become ranks of a run."""
 
-    limits: Limits
+    limits: InstallationLimits
     agent_secret: str
     access: Access = "join"
 

@@ -10,7 +10,7 @@ from mlbench.contract.names import THIS_MACHINE
 from mlbench.contract.runspec import IMPAIRMENTS
 from mlbench_master.errors import BadFieldError
 from mlbench_master.runs.requests import CUSTOM_BACKEND, RunRequest
-from mlbench_master.settings import Limits
+from mlbench_master.settings import InstallationLimits
 
 _MIN_CPUS = 0.01
 """Smallest share of a core that Linux can allocate."""
@@ -18,7 +18,7 @@ _MIN_BANDWIDTH = 0.1
 """Smallest bandwidth in Mbit/s with which training still works."""
 
 
-def validate_against_limits(order: RunRequest, limits: Limits) -> None:
+def validate_against_limits(order: RunRequest, limits: InstallationLimits) -> None:
     """Check that the pool can provide what a request asks for.
 
     Raises:
@@ -47,14 +47,14 @@ def validate_against_limits(order: RunRequest, limits: Limits) -> None:
         _check_framework(order, limits)
 
 
-def check_workers(num_workers: int, limits: Limits) -> None:
+def check_workers(num_workers: int, limits: InstallationLimits) -> None:
     """Check that a run may have this many workers, or raise a BadFieldError (400)."""
     if num_workers > limits.workers:
         problem = f"must be at most {limits.workers} (got {num_workers})"
         raise BadFieldError("num_workers", f"{problem}. Raise MLBENCH_LIMIT_WORKERS for more.")
 
 
-def _check_resources(order: RunRequest, limits: Limits) -> None:
+def _check_resources(order: RunRequest, limits: InstallationLimits) -> None:
     cores, bandwidth = order.num_cpus, order.wanted_bandwidth(limits)
     if cores is not None:
         problem = ""
@@ -80,7 +80,7 @@ def _check_resources(order: RunRequest, limits: Limits) -> None:
         raise BadFieldError("gpu_enabled", "workers here have no GPU. Leave out this setting.")
 
 
-def _check_image(image: str, limits: Limits) -> None:
+def _check_image(image: str, limits: InstallationLimits) -> None:
     problem = ""
     if image == THIS_MACHINE and limits.pool == "kubernetes":
         problem = (
@@ -122,7 +122,7 @@ def _check_task(order: RunRequest, task: Benchmark) -> None:
         raise BadFieldError(f"args.{error.option}", error.problem) from None
 
 
-def _check_framework(order: RunRequest, limits: Limits) -> None:
+def _check_framework(order: RunRequest, limits: InstallationLimits) -> None:
     framework, problem = order.framework, ""
     if framework != "torch" and limits.pool == "kubernetes":
         if framework not in limits.framework_images:
@@ -139,13 +139,13 @@ def _check_framework(order: RunRequest, limits: Limits) -> None:
         raise BadFieldError("args.device", f"cuda requires GPUs. {_gpu_advice(limits, 'cpu')}")
 
 
-def _gpu_advice(limits: Limits, instead: str) -> str:
+def _gpu_advice(limits: InstallationLimits, instead: str) -> str:
     if limits.gpus:
         return "Also set gpu_enabled=true."
     return f"Workers here have no GPU, so use {instead}."
 
 
-def _check_backend(order: RunRequest, limits: Limits) -> None:
+def _check_backend(order: RunRequest, limits: InstallationLimits) -> None:
     backend, task = order.backend_name, order.task
     if task is None:
         is_named = order.backend not in {None, CUSTOM_BACKEND}

@@ -30,11 +30,11 @@ from mlbench_master.notify import notify
 from mlbench_master.runs import lifecycle, run_faults
 from mlbench_master.runs.admission import validate_against_limits
 from mlbench_master.runs.requests import NextRunRequest, RunRequest, SetRequest
-from mlbench_master.settings import Limits
+from mlbench_master.settings import InstallationLimits
 from mlbench_master.timestamps import seconds_to_text
 
 
-def register(order: SetRequest, limits: Limits) -> RunSet:
+def register(order: SetRequest, limits: InstallationLimits) -> RunSet:
     """Store the plan of a benchmark set. Storing the same plan again changes nothing.
 
     Raises:
@@ -195,7 +195,7 @@ def find(name: str) -> RunSet:
     return run_set
 
 
-def order_run(name: str, request: NextRunRequest, limits: Limits) -> Run:
+def order_run(name: str, request: NextRunRequest, limits: InstallationLimits) -> Run:
     """Submit the run for a slot of a benchmark set, as registered.
 
     Raises:

@@ -13,7 +13,7 @@ from mlbench_master.database.connection import STATE, exclusive, run_sql, store
 from mlbench_master.database.models import JoinToken
 from mlbench_master.errors import NotFoundError, TooManyError
 from mlbench_master.http.fields import NO_NUL, refuse_truth_value
-from mlbench_master.settings import Limits
+from mlbench_master.settings import InstallationLimits
 from mlbench_master.timestamps import seconds_to_text
 
 _STATES = ", ".join("?" * len(ACTIVE_STATES))
@@ -78,7 +78,7 @@ def note_use(holder: str, expires_at: float) -> None:
     JoinToken.update(last_used_at=time.time()).where(JoinToken.holder == holder).execute()
 
 
-def admit_run(holder: str, num_workers: int, limits: Limits) -> None:
+def admit_run(holder: str, num_workers: int, limits: InstallationLimits) -> None:
     """Count a run against the quota of its token.
 
     Raises:

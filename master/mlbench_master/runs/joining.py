@@ -23,7 +23,7 @@ from mlbench_master.runs import join_tokens, run_clock
 from mlbench_master.runs.admission import check_workers
 from mlbench_master.runs.reachability import read_reachability
 from mlbench_master.runs.requests import Command, DisplayName, Folder, Word, kubernetes_name
-from mlbench_master.settings import Limits
+from mlbench_master.settings import InstallationLimits
 
 _LARGEST = 2**31 - 1
 _Index = Annotated[int, Field(ge=0, le=_LARGEST), BeforeValidator(refuse_truth_value)]
@@ -68,7 +68,11 @@ class JoinRequest(BaseModel):
 
 
 def join(
-    order: JoinRequest, holder: str, limits: Limits, agent_secret: str, expires_at: float = 0.0
+    order: JoinRequest,
+    holder: str,
+    limits: InstallationLimits,
+    agent_secret: str,
+    expires_at: float = 0.0,
 ) -> Joined:
     """Join a process to the run of its job. The first process creates the run.
 
@@ -96,7 +100,7 @@ def join(
     return Joined(run.id, order.attempt, pod.name, derive(pod, agent_secret))
 
 
-def _find_or_create(order: JoinRequest, holder: str, limits: Limits) -> Run:
+def _find_or_create(order: JoinRequest, holder: str, limits: InstallationLimits) -> Run:
     """Return the run of a job, at the attempt of the process."""
     job_key = f"{holder}/{order.key}"
     runs = Run.rows("job_key = ? ORDER BY id DESC LIMIT 1", job_key)
@@ -131,7 +135,7 @@ def _find_rank(run: Run, rank: int) -> Rank | None:
     return row
 
 
-def _create(order: JoinRequest, holder: str, limits: Limits) -> Run:
+def _create(order: JoinRequest, holder: str, limits: InstallationLimits) -> Run:
     if holder:
         join_tokens.admit_run(holder, order.num_workers, limits)
     name, now = order.name or f"{order.launcher} job", time.time()

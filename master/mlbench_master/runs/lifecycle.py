@@ -35,7 +35,7 @@ from mlbench_master.runs import run_faults
 from mlbench_master.runs.admission import validate_against_limits
 from mlbench_master.runs.presenters import reason_of
 from mlbench_master.runs.requests import RunRequest, kubernetes_name
-from mlbench_master.settings import Limits
+from mlbench_master.settings import InstallationLimits
 
 _ORDERED = Run._meta.fields.keys() & {field.name for field in fields(RunRequest)}
 # A run that is being deleted ends within seconds, so the next run waits in the queue.
@@ -48,7 +48,7 @@ _NEXT = """
 
 def create(
     order: RunRequest,
-    limits: Limits,
+    limits: InstallationLimits,
     in_set: Mapping[str, Any] | None = None,
     *,
     adjustments: str = "",

@@ -125,12 +125,12 @@ def _ranks_by_run(condition: Expression) -> Mapping[int, tuple[records.Rank, ...
         .order_by(Rank.run, Rank.rank)
     )
     return {
-        run_id: _describe_ranks([_RankRow(*row[1:]) for row in group])
+        run_id: _describe_ranks([_PresentedRank(*row[1:]) for row in group])
         for run_id, group in groupby(database.execute(rows), itemgetter(0))
     }
 
 
-class _RankRow(NamedTuple):
+class _PresentedRank(NamedTuple):
     rank: int
     pod: str
     exit_code: int | None
@@ -143,7 +143,7 @@ class _RankRow(NamedTuple):
         return bool(self.stop) and self.exit_code in STOPPED_BY
 
 
-def _describe_ranks(rows: Sequence[_RankRow]) -> tuple[records.Rank, ...]:
+def _describe_ranks(rows: Sequence[_PresentedRank]) -> tuple[records.Rank, ...]:
     failed = [row for row in rows if row.exit_code and not row.was_stopped]
     first = min(failed, key=lambda row: row.exited_at or 0.0, default=None)
     reason = "stopped" if first is None else f"stopped after rank {first.rank} failed"

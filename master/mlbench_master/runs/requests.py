@@ -44,7 +44,7 @@ from mlbench.contract.names import UNASKED_BANDWIDTH
 from mlbench.contract.runspec import CommonSpec, Repeat, RunSpec, options_of
 from mlbench.evaluation.official_rules import OFFICIAL_RUNS
 from mlbench_master.http.fields import NO_NUL, refuse_number, refuse_truth_value
-from mlbench_master.settings import Limits
+from mlbench_master.settings import InstallationLimits
 
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 # No control characters, which could control a terminal, and no spaces at either end.
@@ -98,7 +98,7 @@ MOST_RUNS = 200
 STRICT = ConfigDict(extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
 
-class Checked:
+class CheckedRequest:
     """Validation of booleans, and of the fields that ``mlbench/contract/runspec.py`` describes."""
 
     __pydantic_fields__: ClassVar[dict[str, FieldInfo]]
@@ -129,7 +129,7 @@ class Checked:
 
 
 @request(frozen=True, kw_only=True, config=STRICT)
-class CommonRequest(CommonSpec, Checked):
+class CommonRequest(CommonSpec, CheckedRequest):
     """Benchmark or command, and the settings that all runs of a benchmark set share."""
 
     name: DisplayName
@@ -212,7 +212,7 @@ class CommonRequest(CommonSpec, Checked):
             return self.run_all_nodes
         return self.backend_name != "mpi"
 
-    def wanted_bandwidth(self, limits: Limits) -> float | None:
+    def wanted_bandwidth(self, limits: InstallationLimits) -> float | None:
         """Return the bandwidth limit of each worker in Mbit/s; None for no limit.
 
         Without a request, it is the limit of the pool.
@@ -309,7 +309,7 @@ class RunRequest(CommonRequest, RunSpec):
 
 
 @request(frozen=True, kw_only=True, config=STRICT)
-class SlotRequest(Repeat, Checked):
+class SlotRequest(Repeat, CheckedRequest):
     """A slot of a benchmark set: number of workers, swept values, and a seed of its own."""
 
     swept: dict[ArgKey, ArgValue] = Field(default_factory=dict, max_length=10)
@@ -380,7 +380,7 @@ class SetRequest(CommonRequest):
 
 
 @request(frozen=True, kw_only=True, config=STRICT)
-class NextRunRequest(Checked):
+class NextRunRequest(CheckedRequest):
     """The body of ``POST /api/sets/{name}/runs/``."""
 
     slot: Annotated[int, BeforeValidator(refuse_truth_value)] = Field(ge=1)

@@ -10,7 +10,7 @@ from mlbench.contract import faults
 from mlbench.contract.faults import Fault, FaultError
 from mlbench.contract.pod_token import PodIdentity
 from mlbench.contract.records import PlannedFault
-from mlbench.contract.runspec import Network, part
+from mlbench.contract.runspec import NetworkOptions, part
 from mlbench.evaluation.inputs import InjectedFault
 from mlbench_master.database.connection import STATE, exclusive, run_sql
 from mlbench_master.database.models import Rank, Run
@@ -42,7 +42,7 @@ def order(run: Run, rank: int, text: str, *, in_cluster: bool) -> InjectedFault:
         kind = Fault.parse(text).kind
     except FaultError as error:
         raise BadFieldError("fault", f"{error} (got {text[:80]!r})") from None
-    network = any(vars(part(Network, run)).values())
+    network = any(vars(part(NetworkOptions, run)).values())
     if problem := faults.why_refused(kind, in_cluster=in_cluster, has_network=network):
         raise BadFieldError("fault", problem)
     if run.launcher:

@@ -15,7 +15,7 @@ from mlbench_master.serving.buffered import BufferedSocket
 from mlbench_master.serving.bulkheads import Bulkhead, Head, find_head
 
 
-class Connection(TConn):
+class ClientConnection(TConn):
     """A client's connection: gunicorn's, with the state that the loop needs."""
 
     def __init__(self, cfg: Config, opened: socket.socket, *client_and_server: Any) -> None:
@@ -62,35 +62,35 @@ class Connection(TConn):
         self.buffered.begin()
 
 
-class Waiting:
+class WaitingConnections:
     """Connections without a thread, in the order in which their waits started."""
 
     def __init__(self) -> None:
-        self._agents: dict[Connection, int] = {}
-        self._others: dict[Connection, int] = {}
+        self._agents: dict[ClientConnection, int] = {}
+        self._others: dict[ClientConnection, int] = {}
         self.held = 0
         """Bytes in memory for all these connections."""
 
-    def __iter__(self) -> Iterator[Connection]:
+    def __iter__(self) -> Iterator[ClientConnection]:
         yield from list(self._others)
         yield from list(self._agents)
 
-    def __contains__(self, conn: Connection) -> bool:
+    def __contains__(self, conn: ClientConnection) -> bool:
         return conn in self._of(conn)
 
-    def put(self, conn: Connection) -> None:
+    def put(self, conn: ClientConnection) -> None:
         """Add a connection, or update its number of bytes in memory."""
         held = conn.buffered.held
         self.held += held - self._of(conn).get(conn, 0)
         self._of(conn)[conn] = held
 
-    def take(self, conn: Connection) -> None:
+    def take(self, conn: ClientConnection) -> None:
         """Remove a connection, if present."""
         self.held -= self._of(conn).pop(conn, 0)
 
-    def first(self) -> Connection | None:
+    def first(self) -> ClientConnection | None:
         """Return the connection to close first: the longest waiting one, agents last."""
         return next(iter(self._others or self._agents), None)
 
-    def _of(self, conn: Connection) -> dict[Connection, int]:
+    def _of(self, conn: ClientConnection) -> dict[ClientConnection, int]:
         return self._agents if conn.is_agents else self._others

@@ -19,7 +19,7 @@ from gunicorn.workers.gthread import ThreadWorker
 
 from mlbench_master.serving.buffered import LEAST_BYTES_PER_SECOND, STALL_SECONDS
 from mlbench_master.serving.bulkheads import Bulkhead, Bulkheads, find_head
-from mlbench_master.serving.connections import Connection, Waiting
+from mlbench_master.serving.connections import ClientConnection, WaitingConnections
 
 # Time for the client to read its response before the connection is closed.
 _LINGER_SECONDS = 2.0
@@ -49,12 +49,12 @@ def _refusal(status: int, reason: str, message: str, *headers: str) -> bytes:
     return "\r\n".join(lines).encode("latin-1")
 
 
-class Worker(ThreadWorker):
+class ThreadedWorker(ThreadWorker):
     """One process that serves the API."""
 
     def init_process(self) -> None:
         """Prepare the threads, and raise the limit of file descriptors as needed."""
-        self._waiting = Waiting()
+        self._waiting = WaitingConnections()
         self._bulkheads = Bulkheads(self._serve)
         self._swept_at = 0.0
         # Cached, because gunicorn's lookups take a third of the time of parsing a request.
@@ -114,7 +114,7 @@ class Worker(ThreadWorker):
                 opened.close()
                 continue
             self.nr_conns += 1
-            self._await_request(Connection(self.cfg, opened, client, listener.getsockname()))
+            self._await_request(ClientConnection(self.cfg, opened, client, listener.getsockname()))
 
     def _make_room(self) -> bool:
         """Close the longest waiting connection; return whether there was one."""
@@ -125,10 +125,10 @@ class Worker(ThreadWorker):
 
     # --- A request arrives. ---
 
-    def _await_request(self, conn: Connection) -> None:
+    def _await_request(self, conn: ClientConnection) -> None:
         self._watch(conn, selectors.EVENT_READ, self._receive, self.cfg.keepalive)
 
-    def _receive(self, conn: Connection) -> None:
+    def _receive(self, conn: ClientConnection) -> None:
         if conn.buffered.receive():
             self._waiting.put(conn)
             self._go_on(conn)
@@ -137,7 +137,7 @@ class Worker(ThreadWorker):
         if self._waiting.held > _MOST_HELD_BYTES:
             self._make_room()
 
-    def _go_on(self, conn: Connection) -> None:
+    def _go_on(self, conn: ClientConnection) -> None:
         """Give a request to a thread if it is complete; otherwise set its deadline."""
         arrived, now = conn.buffered.arrived, time.monotonic()
         if conn.head is None:
@@ -161,7 +161,7 @@ class Worker(ThreadWorker):
         total = conn.began + STALL_SECONDS + len(arrived) / LEAST_BYTES_PER_SECOND
         conn.deadline = min(now + STALL_SECONDS, total)
 
-    def _serve(self, conn: Connection, bulkhead: Bulkhead) -> None:
+    def _serve(self, conn: ClientConnection, bulkhead: Bulkhead) -> None:
         conn.stays = False
         try:
             conn.stays = self._answer(conn, bulkhead)
@@ -171,27 +171,27 @@ class Worker(ThreadWorker):
             self.log.exception("a request failed")
         self.method_queue.defer(self._finish, conn, bulkhead)
 
-    def _answer(self, conn: Connection, bulkhead: Bulkhead) -> bool:
+    def _answer(self, conn: ClientConnection, bulkhead: Bulkhead) -> bool:
         """Handle a request in a thread, unless it is of an agent that has given up waiting."""
         buffered = conn.buffered
         buffered.waited = time.monotonic() - buffered.whole_at
         is_late = bulkhead is Bulkhead.POLLS and buffered.waited > 1.0
         return not (is_late and buffered.is_gone) and self.handle(conn)
 
-    def _has_next(self, conn: Connection) -> bool:
+    def _has_next(self, conn: ClientConnection) -> bool:
         """Return whether a user's next request has come, and no other request needs the thread."""
         is_free = self.alive and not self._bulkheads.has_waiting(Bulkhead.OTHERS)
         return is_free and conn.receive_next(Bulkhead.OTHERS)
 
     # --- A response leaves. ---
 
-    def _finish(self, conn: Connection, bulkhead: Bulkhead) -> None:
+    def _finish(self, conn: ClientConnection, bulkhead: Bulkhead) -> None:
         """Send the rest of the response, then wait for the next request or close."""
         self._bulkheads.note_done(bulkhead)
         conn.stays = conn.stays and self.alive
         self._send_rest(conn)
 
-    def _send_rest(self, conn: Connection) -> None:
+    def _send_rest(self, conn: ClientConnection) -> None:
         if not conn.buffered.flush():
             self._watch(conn, selectors.EVENT_WRITE, self._flush, conn.buffered.writing.timeout)
             return
@@ -206,19 +206,19 @@ class Worker(ThreadWorker):
             conn.buffered.end_sending()
             self._watch(conn, selectors.EVENT_READ, self._discard, _LINGER_SECONDS)
 
-    def _flush(self, conn: Connection) -> None:
+    def _flush(self, conn: ClientConnection) -> None:
         # The client accepts data, so its wait restarts: stalled connections are closed before it.
         conn.buffered.writing.note(0, time.monotonic() - conn.began)
         self._unwatch(conn)
         self._send_rest(conn)
 
-    def _discard(self, conn: Connection) -> None:
+    def _discard(self, conn: ClientConnection) -> None:
         conn.buffered.receive()
         conn.buffered.arrived.clear()
         if conn.buffered.over:
             self._drop(conn)
 
-    def _refuse(self, conn: Connection, status: int, reason: str, message: str) -> None:
+    def _refuse(self, conn: ClientConnection, status: int, reason: str, message: str) -> None:
         conn.stays = False
         conn.buffered.arrived.clear()
         conn.buffered.begin()
@@ -228,7 +228,11 @@ class Worker(ThreadWorker):
     # --- Waiting, and its end. ---
 
     def _watch(
-        self, conn: Connection, event: int, then: Callable[[Connection], None], seconds: float
+        self,
+        conn: ClientConnection,
+        event: int,
+        then: Callable[[ClientConnection], None],
+        seconds: float,
     ) -> None:
         """Have the loop call ``then`` when the connection is ready, or cut it after ``seconds``."""
         conn.began = time.monotonic()
@@ -238,17 +242,19 @@ class Worker(ThreadWorker):
         while self._waiting.held > _MOST_HELD_BYTES:
             self._make_room()
 
-    def _call(self, then: Callable[[Connection], None], conn: Connection, _: Any) -> None:
+    def _call(
+        self, then: Callable[[ClientConnection], None], conn: ClientConnection, _: Any
+    ) -> None:
         # An earlier event of the same turn may have dropped the connection.
         if conn in self._waiting:
             then(conn)
 
-    def _unwatch(self, conn: Connection) -> None:
+    def _unwatch(self, conn: ClientConnection) -> None:
         if conn in self._waiting:
             self._waiting.take(conn)
             self.poller.unregister(conn.buffered.fileno())
 
-    def _cut(self, conn: Connection) -> None:
+    def _cut(self, conn: ClientConnection) -> None:
         """Close a connection after its deadline, with a response if its request has started."""
         has_begun = bool(conn.buffered.arrived) and not (
             conn.buffered.is_sending or conn.buffered.over
@@ -259,7 +265,7 @@ class Worker(ThreadWorker):
         else:
             self._drop(conn)
 
-    def _drop(self, conn: Connection) -> None:
+    def _drop(self, conn: ClientConnection) -> None:
         self._unwatch(conn)
         conn.buffered.hang_up()
         self.nr_conns -= 1

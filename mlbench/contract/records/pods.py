@@ -38,7 +38,7 @@ class Pod(Record):
 
 
 @dataclass(frozen=True)
-class Option(Record):
+class BenchmarkOption(Record):
     """An option of a benchmark, which a run sets in ``args``."""
 
     name: str
@@ -70,7 +70,7 @@ class Benchmark(Record):
     """Allowed values of a run's ``backend``; empty if the ranks do not communicate."""
     rules: Mapping[str, tuple[Setting, ...]] = field(default_factory=dict)
     """Values that a setting may have in the closed division, by setting; the usual value first."""
-    options: tuple[Option, ...] = ()
+    options: tuple[BenchmarkOption, ...] = ()
     """Options that a run may set in ``args``."""
     images: tuple[str, ...] = ()
     """MLBench's images of the benchmark, which a run may name in ``image_name`` with any tag."""
@@ -103,7 +103,7 @@ class RunLimits(Record):
 
 
 @dataclass(frozen=True)
-class Place(Record):
+class Link(Record):
     """A web page of another service."""
 
     url: str
@@ -122,9 +122,9 @@ class Info(Record):
     workers: int
     """Number of idle workers that are kept ready."""
     limits: RunLimits
-    grafana: Place | None
+    grafana: Link | None
     """Grafana; None without Grafana."""
-    prometheus: Place | None
+    prometheus: Link | None
     """Prometheus of a local stack; None on a cluster, where browsers cannot reach Prometheus."""
 
     @property

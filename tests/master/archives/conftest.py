@@ -16,7 +16,7 @@ from mlbench_master.reading.counting import count
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.reading.store import ArchiveStore
-from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.delivery import SampleDelivery
 from mlbench_master.recording.remote_write import RemoteWriter
 from mlbench_master.recording.samples import Sample
 from mlbench_master.settings import Settings
@@ -33,7 +33,7 @@ class Master:
     def __init__(self, server: PrometheusServer, settings: Settings) -> None:
         self.server = server
         self.writer, self.prometheus = RemoteWriter(server.url), PrometheusClient(server.url)
-        self.delivery = Delivery(self.writer)
+        self.delivery = SampleDelivery(self.writer)
         self.api = call_as_user(settings, self.prometheus)
         self.folder = Path(settings.archive)
         self.sealer = Sealer(SeriesReader(self.prometheus, ArchiveStore(settings.archive)))

@@ -9,7 +9,7 @@ from mlbench_master.controller.actions import (
     Action,
     Ask,
     Assign,
-    Count,
+    CountSamples,
     End,
     MarkLost,
     StopRanks,
@@ -106,7 +106,7 @@ class Simulation:
                 at = ranks[number].exited_at or heard_at
                 ranks[number] = replace(ranks[number], lost=why, exited_at=at)
                 self.run = replace(run, ranks=tuple(ranks))
-            case Count():
+            case CountSamples():
                 self.run = replace(run, delivery=COUNTED)
             case End():
                 self.end = self.end or action

@@ -12,7 +12,7 @@ from mlbench_master.controller.actions import (
     Action,
     Ask,
     Assign,
-    Count,
+    CountSamples,
     End,
     MarkLost,
     Scale,
@@ -214,7 +214,7 @@ def test_a_rank_that_is_over_may_be_silent_and_a_lost_one_stays_lost() -> None:
 def test_samples_are_counted_once_everything_is_delivered(code: int) -> None:
     ended = with_ranks(exited(0), exited(code))
     assert decide_for(replace(ended, delivered=False), waited=0.0) == []
-    assert decide_for(ended, waited=0.0) == [Count(7)]
+    assert decide_for(ended, waited=0.0) == [CountSamples(7)]
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_only_a_run_that_is_to_be_finished_waits_long_for_its_count(delivered: b
     assert decide_for(failed, waited=5.1) == [End(7, "FAILED", reason, 1)]
     assert decide_for(replace(failed, stop_requested=True), waited=5.1) == [End(7, "STOPPED")]
     good = with_ranks(exited(0), exited(0), delivered=delivered)
-    assert decide_for(good, WORLD, 9999) == ([Count(7)] if delivered else [])
+    assert decide_for(good, WORLD, 9999) == ([CountSamples(7)] if delivered else [])
 
 
 # --- What is named as the cause. ---
@@ -299,7 +299,7 @@ def test_a_failed_attempt_is_followed_by_another() -> None:
 )
 def test_no_other_attempt(run: RunView) -> None:
     """No more than asked for, nor after a stop, the deadline, or success."""
-    assert decide_for(run, waited=0.0) == [Count(7)]
+    assert decide_for(run, waited=0.0) == [CountSamples(7)]
 
 
 def test_a_restart_waits_for_workers_but_not_for_ever() -> None:

@@ -21,7 +21,7 @@ from mlbench_master.database.models import Diagnosis, MasterUptime, Rank, Run
 from mlbench_master.pools.pool import Placement, PodStatus
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording import streams
-from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.delivery import SampleDelivery
 from mlbench_master.runs import lifecycle
 from mlbench_master.runs.worker_reports import Report, poll
 from tests.master.controller.worlds import POLICY
@@ -63,7 +63,7 @@ def pool() -> FakePool:
 
 
 @pytest.fixture
-def executor(pool: FakePool, prometheus: PrometheusClient, delivery: Delivery) -> Executor:
+def executor(pool: FakePool, prometheus: PrometheusClient, delivery: SampleDelivery) -> Executor:
     return Executor(pool, SampleVerifier(prometheus, delivery, look_seconds=0.0))
 
 

@@ -80,7 +80,7 @@ def test_a_stop_is_passed_on_also_to_those_that_come_later() -> None:
 
 
 def test_the_end_is_counted() -> None:
-    assert decide_external(with_ranks(DONE, DONE, waited=0.0)) == [actions.Count(7)]
+    assert decide_external(with_ranks(DONE, DONE, waited=0.0)) == [actions.CountSamples(7)]
     assert decide_external(with_ranks(DONE, DONE, delivered=False)) == []
     done = with_ranks(DONE, DONE, delivery=COUNTED)
     assert decide_external(done) == [actions.End(7, "FINISHED")]
@@ -107,7 +107,7 @@ def test_missing_ranks_are_waited_for_once_the_others_are_over() -> None:
     never = "ranks 2-4 of 5 never joined"
     assert decide_external(replace(run, waited=60.0)) == [actions.End(7, "FAILED", never)]
     uncounted = replace(run, waited=64.0, delivery=None)
-    assert decide_external(uncounted) == [actions.Count(7)]
+    assert decide_external(uncounted) == [actions.CountSamples(7)]
     assert decide_external(replace(uncounted, waited=66.0)) == [actions.End(7, "FAILED", never)]
     pair = with_ranks(DONE, num_workers=2, delivery=COUNTED, waited=60.0)
     assert decide_external(pair) == [actions.End(7, "FAILED", "rank 1 of 2 never joined")]

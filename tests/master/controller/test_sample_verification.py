@@ -20,7 +20,7 @@ from mlbench_master.reading.promql import PrometheusClient, PrometheusError
 from mlbench_master.reading.selection import Selection
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.reading.store import ArchiveStore
-from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.delivery import SampleDelivery
 from mlbench_master.recording.limits import waiting_bytes
 from mlbench_master.recording.remote_write import RemoteWriter, UnavailableError
 from mlbench_master.recording.samples import Sample
@@ -42,7 +42,7 @@ class Master:
     def __init__(self, server: PrometheusServer, archives: ArchiveStore) -> None:
         self.server = server
         self.writer, self.prometheus = RemoteWriter(server.url), PrometheusClient(server.url)
-        self.delivery = Delivery(self.writer)
+        self.delivery = SampleDelivery(self.writer)
         self.verifier = SampleVerifier(self.prometheus, self.delivery, look_seconds=0.0)
         self.reader = SeriesReader(self.prometheus, archives)
         self.sealer = Sealer(self.reader)

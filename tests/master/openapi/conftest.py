@@ -15,7 +15,7 @@ from mlbench_master.database.models import Diagnosis, JoinToken, Pod, Profile, R
 from mlbench_master.recording import streams
 from mlbench_master.runs import benchmark_sets
 from mlbench_master.runs.requests import SetRequest
-from mlbench_master.settings import Limits
+from mlbench_master.settings import InstallationLimits
 from tests.conftest import PrometheusServer, free_port
 from tests.support.rows import key, line, make_ranks, make_run, record, ship_files
 from tests.support.serving import serve_master
@@ -35,7 +35,7 @@ def example_run(database: Database) -> Run:
     for name in _PODS:
         Pod.create(name=name, phase="Running", ip="127.0.0.1", node="here", labels={})
     JoinToken.create(holder="5f0c2a6de1b94d3f8a7c6b5d4e3f2a10", expires_at=time.time() + 60)
-    benchmark_sets.register(SetRequest(**_SET), Limits())
+    benchmark_sets.register(SetRequest(**_SET), InstallationLimits())
     hand = asdict(InjectedFault(rank=0, fault="kill", due_at=time.time()))
     run = make_run(id=1, set_name="scaling", slot=1, injected=[hand])
     make_ranks(run, _PODS)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mlbench_master.pools.manifests import Manifest, load
+from mlbench_master.pools.manifests import PodManifest, load
 from tests.master.pools.made import write_manifest
 from tests.master.pools.proxy import Backend, Proxy, serve
 
@@ -25,7 +25,7 @@ def manifest_path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def manifest(manifest_path: Path) -> Manifest:
+def manifest(manifest_path: Path) -> PodManifest:
     return load(manifest_path)
 
 

@@ -9,17 +9,17 @@ from typing import Any
 from mlbench.contract.runspec import WorkerSpec
 from mlbench_master.pools.kubernetes import KubernetesPool
 from mlbench_master.pools.kubernetes_api import Api
-from mlbench_master.pools.manifests import Manifest, Object, add_owner, load, make_stateful_set
+from mlbench_master.pools.manifests import Object, PodManifest, add_owner, load, make_stateful_set
 from mlbench_master.pools.pool_plan import DesiredPool
 from mlbench_master.pools.status import SeenPod
-from mlbench_master.settings import ClusterSettings, Limits
+from mlbench_master.settings import ClusterSettings, InstallationLimits
 
 NAME = "r-mlbench-worker"
 OWNER_NAME = "r-mlbench-master"
 LABELS = {"app": "mlbench", "component": "worker", "release": "r"}
 IMAGE = "docker.io/library/debian:bookworm-slim"
 DEFAULT_SHAPE = WorkerSpec()
-LIMITS = Limits(cpus=64.0, gpus=2)
+LIMITS = InstallationLimits(cpus=64.0, gpus=2)
 OWNER: Object = {"metadata": {"name": OWNER_NAME, "uid": "5ec9f286"}}
 
 
@@ -90,7 +90,7 @@ def write_manifest(
 
 
 def make_wanted(
-    manifest: Manifest, workers: int = 2, shape: WorkerSpec = DEFAULT_SHAPE
+    manifest: PodManifest, workers: int = 2, shape: WorkerSpec = DEFAULT_SHAPE
 ) -> DesiredPool:
     """Return what there should be, owned."""
     made = make_stateful_set(manifest, LIMITS, shape, workers)

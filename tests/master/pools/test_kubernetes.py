@@ -11,8 +11,8 @@ from prometheus_client import CollectorRegistry
 from mlbench.contract.runspec import WorkerSpec
 from mlbench_master.pools import kubernetes
 from mlbench_master.pools.kubernetes import KubernetesPool
-from mlbench_master.pools.manifests import Manifest, load, make_stateful_set
-from mlbench_master.settings import Limits
+from mlbench_master.pools.manifests import PodManifest, load, make_stateful_set
+from mlbench_master.settings import InstallationLimits
 from tests.conftest import wait_for
 from tests.master.pools.made import LIMITS, NAME, OWNER, OWNER_NAME, make_pool
 from tests.master.pools.proxy import Fault, Proxy, Request
@@ -59,7 +59,7 @@ def test_it_opens_as_the_environment_says(
     monkeypatch.setenv("MLBENCH_NAMESPACE", "here")
     monkeypatch.setenv("MLBENCH_OWNER", OWNER_NAME)
     registry = CollectorRegistry()
-    pool = kubernetes.open_pool(Limits(), registry, stop)
+    pool = kubernetes.open_pool(InstallationLimits(), registry, stop)
     wait_for(lambda: pool.pods() == [])
     name, labels = "mlbench_kubernetes_requests_total", {"verb": "GET", "status": "200"}
     assert (registry.get_sample_value(name, labels) or 0) > 0
@@ -206,7 +206,7 @@ def test_the_next_controller_goes_on_where_one_was_killed(
 
 
 def test_whatever_fails_on_the_way_it_ends_with_exactly_the_right_pods(
-    pool: KubernetesPool, proxy: Proxy, cluster: StandIn, manifest: Manifest
+    pool: KubernetesPool, proxy: Proxy, cluster: StandIn, manifest: PodManifest
 ) -> None:
     """Also where the cluster has done what it was asked, and only its answer is lost."""
     dice = random.Random(2)  # noqa: S311 - dice, not secrets

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mlbench_master.pools.kubernetes_api import Api, ApiError
+from mlbench_master.pools.kubernetes_api import Api, KubernetesApiError
 from tests.master.pools.proxy import Answer, Fault, Proxy, Request
 
 PATH = "/api/v1/namespaces/here/pods"
@@ -55,14 +55,14 @@ def test_deleting_a_deleted_object_succeeds(proxy: Proxy) -> None:
         proxy.spoil = lambda request, status=status: Fault(status)  # type: ignore[misc]
         Api().delete(f"{PATH}/a", "uid-1")
     proxy.spoil = lambda request: Fault(403)
-    with pytest.raises(ApiError):
+    with pytest.raises(KubernetesApiError):
         Api().delete(f"{PATH}/a", "uid-1")
 
 
 def test_an_error_says_what_the_cluster_says(proxy: Proxy) -> None:
     counted: list[tuple[str, str]] = []
     proxy.spoil = lambda request: Fault(429, "slow down", {"Retry-After": "3"})
-    with pytest.raises(ApiError, match=r"^slow down$") as refused:
+    with pytest.raises(KubernetesApiError, match=r"^slow down$") as refused:
         Api(lambda verb, status: counted.append((verb, status))).get(PATH)
     assert (refused.value.status, refused.value.retry_seconds) == (429, 3.0)
     assert counted == [("GET", "429")]
@@ -80,7 +80,7 @@ def test_a_proxy_in_between_may_say_it_otherwise(
     proxy: Proxy, cluster: Recorder, body: bytes, words: str
 ) -> None:
     cluster.answer = 502, body
-    with pytest.raises(ApiError, match=f"^{words}") as refused:
+    with pytest.raises(KubernetesApiError, match=f"^{words}") as refused:
         Api().get(PATH)
     assert str(refused.value).isprintable()
 
@@ -97,10 +97,10 @@ def test_no_answer_is_an_error_in_words(
     proxy: Proxy, call: Callable[[Api], object], tmp_path: Path
 ) -> None:
     proxy.spoil = lambda request: Fault(0)
-    with pytest.raises(ApiError, match=r"[Cc]onnection|closed") as cut:
+    with pytest.raises(KubernetesApiError, match=r"[Cc]onnection|closed") as cut:
         call(Api())
     Proxy(port=1).write_config(tmp_path / "config")
-    with pytest.raises(ApiError, match="refused") as refused:
+    with pytest.raises(KubernetesApiError, match="refused") as refused:
         call(Api())
     for error in (cut, refused):
         assert error.value.status == 0
@@ -113,14 +113,14 @@ def test_an_answer_is_waited_for_not_for_ever(
     monkeypatch.setattr(Api._request, "__defaults__", (0.1,))
     proxy.spoil = lambda request: Fault(200, hang_seconds=1.0)
     for call in CALLS[:2]:
-        with pytest.raises(ApiError, match="timed out"):
+        with pytest.raises(KubernetesApiError, match="timed out"):
             call(Api())
 
 
 def test_a_watch_ends_by_itself_where_the_cluster_hangs(proxy: Proxy) -> None:
     proxy.spoil = lambda request: Fault(200, hang_seconds=3.0)
     began = time.monotonic()
-    with pytest.raises(ApiError, match="timed out"):
+    with pytest.raises(KubernetesApiError, match="timed out"):
         list(Api().watch(PATH, {}, 0))
     assert time.monotonic() - began < 3
 
@@ -135,12 +135,12 @@ def test_an_access_that_cannot_be_read_is_an_error_in_words(proxy: Proxy) -> Non
     settings = api._client.configuration
     settings.api_key["BearerToken"] = "expired"
     settings.refresh_api_key_hook = read
-    with pytest.raises(ApiError, match=r"cannot read this pod's own token: .*'token'"):
+    with pytest.raises(KubernetesApiError, match=r"cannot read this pod's own token: .*'token'"):
         api.get(PATH)
 
 
 def test_nothing_says_where_the_cluster_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    with pytest.raises(ApiError, match="cannot find the cluster's API"):
+    with pytest.raises(KubernetesApiError, match="cannot find the cluster's API"):
         Api()

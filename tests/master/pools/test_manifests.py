@@ -9,20 +9,22 @@ import pytest
 from mlbench.contract.runspec import WorkerSpec
 from mlbench_master.pools.manifests import (
     APPLIED,
-    Manifest,
     ManifestError,
     Object,
+    PodManifest,
     add_owner,
     applied,
     load,
     make_stateful_set,
     shape_of,
 )
-from mlbench_master.settings import Limits
+from mlbench_master.settings import InstallationLimits
 from tests.master.pools.made import IMAGE, LABELS, LIMITS, NAME, OWNER, write_manifest
 
 
-def make(manifest: Manifest, workers: int = 1, limits: Limits = LIMITS, **shape: Any) -> Object:
+def make(
+    manifest: PodManifest, workers: int = 1, limits: InstallationLimits = LIMITS, **shape: Any
+) -> Object:
     return make_stateful_set(manifest, limits, WorkerSpec(**shape), workers)
 
 
@@ -35,7 +37,7 @@ def worker_of(made: Object) -> Any:
     return worker
 
 
-def test_the_default_shape_is_the_manifests_own(manifest: Manifest) -> None:
+def test_the_default_shape_is_the_manifests_own(manifest: PodManifest) -> None:
     made = make(manifest, 3)
     assert made["spec"]["replicas"] == 3
     labels = made["spec"]["template"]["metadata"]["labels"]
@@ -49,7 +51,7 @@ def test_the_default_shape_is_the_manifests_own(manifest: Manifest) -> None:
     ("cores", "quantity", "threads"),
     [(2.0, "2000m", "2"), (1.25, "1250m", "2"), (0.01, "10m", "1")],
 )
-def test_cores(manifest: Manifest, cores: float, quantity: str, threads: str) -> None:
+def test_cores(manifest: PodManifest, cores: float, quantity: str, threads: str) -> None:
     worker = worker_of(make(manifest, num_cpus=cores))
     assert worker["resources"] == {
         "requests": {"cpu": quantity, "memory": "10Mi"},
@@ -58,7 +60,7 @@ def test_cores(manifest: Manifest, cores: float, quantity: str, threads: str) ->
     assert worker["env"] == [{"name": "OMP_NUM_THREADS", "value": threads}]
 
 
-def test_init_containers_get_no_more_cores_than_the_worker(manifest: Manifest) -> None:
+def test_init_containers_get_no_more_cores_than_the_worker(manifest: PodManifest) -> None:
     """Or a pod of a small shape would need the default cores to begin."""
     resources = {"requests": {"cpu": "64"}, "limits": {"cpu": "64", "memory": "50Mi"}}
     pod_of(manifest.stateful_set)["initContainers"] = [{"name": "token", "resources": resources}]
@@ -73,7 +75,7 @@ def test_init_containers_get_no_more_cores_than_the_worker(manifest: Manifest) -
         assert "OMP_NUM_THREADS" not in str(container)
 
 
-def test_gpus(manifest: Manifest) -> None:
+def test_gpus(manifest: PodManifest) -> None:
     worker = worker_of(make(manifest, gpu_enabled=True))
     assert worker["resources"]["limits"] == {"cpu": "1", "memory": "50Mi", "nvidia.com/gpu": "2"}
 
@@ -82,20 +84,22 @@ def test_gpus(manifest: Manifest) -> None:
     ("default", "asked", "limit"),
     [(0.0, 20.0, "20"), (100.0, None, "100"), (1e6, 2.5, "2.5"), (0.0, 1e6, "1000000")],
 )
-def test_bandwidth(manifest: Manifest, default: float, asked: float | None, limit: str) -> None:
-    made = make(manifest, limits=Limits(cpus=1.0, bandwidth=default), max_bandwidth=asked)
+def test_bandwidth(manifest: PodManifest, default: float, asked: float | None, limit: str) -> None:
+    made = make(
+        manifest, limits=InstallationLimits(cpus=1.0, bandwidth=default), max_bandwidth=asked
+    )
     [limiter] = pod_of(made)["initContainers"]
     assert limiter["name"] == "network"
     assert limiter["env"] == [{"name": "MLBENCH_BANDWIDTH_MBIT", "value": limit}]
 
 
-def test_latency_and_loss(manifest: Manifest) -> None:
+def test_latency_and_loss(manifest: PodManifest) -> None:
     [shaper] = pod_of(make(manifest, latency_ms=5.0, loss_percent=0.1))["initContainers"]
     told = [("MLBENCH_LATENCY_MS", "5"), ("MLBENCH_LOSS_PERCENT", "0.1")]
     assert shaper["env"] == [{"name": name, "value": value} for name, value in told]
 
 
-def test_any_image(manifest: Manifest) -> None:
+def test_any_image(manifest: PodManifest) -> None:
     pod_of(manifest.stateful_set)["initContainers"] = [{"name": "the administrator's"}]
     made = make(manifest, image="me/train:1", max_bandwidth=1.0)
     worker = worker_of(made)
@@ -107,7 +111,7 @@ def test_any_image(manifest: Manifest) -> None:
     assert worker_of(manifest.stateful_set)["image"] == IMAGE, "the manifest itself is as it was"
 
 
-def test_each_shape_has_a_label_of_its_own(manifest: Manifest, tmp_path: Path) -> None:
+def test_each_shape_has_a_label_of_its_own(manifest: PodManifest, tmp_path: Path) -> None:
     shapes: list[dict[str, Any]] = [
         *({}, {"num_cpus": 0.5}, {"num_cpus": 1.0}),
         *(
@@ -129,12 +133,12 @@ def test_each_shape_has_a_label_of_its_own(manifest: Manifest, tmp_path: Path) -
     assert shape_of(make(changed)) != labels[0]
 
     # To ask for the defaults is no other shape.
-    limits = Limits(cpus=0.5, bandwidth=100.0)
+    limits = InstallationLimits(cpus=0.5, bandwidth=100.0)
     shapes = [{}, {"max_bandwidth": 100.0}, {"num_cpus": 0.5}]
     assert len({shape_of(make(manifest, limits=limits, **shape)) for shape in shapes}) == 1
 
 
-def test_an_object_goes_with_its_owner(manifest: Manifest) -> None:
+def test_an_object_goes_with_its_owner(manifest: PodManifest) -> None:
     owned = add_owner(manifest.service, OWNER)
     owner = {"kind": "Deployment", "name": "r-mlbench-master", "uid": "5ec9f286"}
     assert owned["metadata"]["ownerReferences"] == [{"apiVersion": "apps/v1", **owner}]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mlbench_master.pools.manifests import APPLIED, SHAPE_LABEL, Manifest, Object
+from mlbench_master.pools.manifests import APPLIED, SHAPE_LABEL, Object, PodManifest
 from mlbench_master.pools.pool_plan import (
     OVERDUE_SECONDS,
     Apply,
@@ -27,7 +27,7 @@ OLD = "an older shape"
 
 
 @pytest.fixture
-def wanted(manifest: Manifest) -> DesiredPool:
+def wanted(manifest: PodManifest) -> DesiredPool:
     return make_wanted(manifest)
 
 
@@ -133,7 +133,7 @@ def test_a_pod_of_the_run_is_good_for_all_of_it_though_the_manifest_has_changed(
     assert not is_usable(make_pod(0, OLD, uid="a later one"), kept, frozenset())
 
 
-def test_pods_past_the_size_go_though_it_grows_again(manifest: Manifest) -> None:
+def test_pods_past_the_size_go_though_it_grows_again(manifest: PodManifest) -> None:
     """The cluster may be about to end them when a larger run comes."""
     pods = [make_pod(number, OLD) for number in range(4)]
     two, four = make_wanted(manifest, 2), make_wanted(manifest, 4)

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from mlbench_master.reading import containers
-from mlbench_master.reading.points import Point
+from mlbench_master.reading.points import StoredPoint
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.reading.selection import Selection
 from mlbench_master.recording.remote_write import RemoteWriter
@@ -23,7 +23,7 @@ def scraped(writer: RemoteWriter, pod: str, ago_ms: int, value: float, **labels:
 
 def read(
     prometheus: PrometheusClient, pod: str, selection: Selection | None = None
-) -> dict[str, list[Point]]:
+) -> dict[str, list[StoredPoint]]:
     return {
         name: [point for chunk in read() for point in chunk]
         for _, figures in containers.read(prometheus, [pod], selection or Selection(), NOW_MS)
@@ -51,7 +51,7 @@ def test_an_exporter_that_was_started_again_goes_on_with_the_series(
     scraped(writer, pod, 0, 3, instance="a:9400")
     times = [(NOW_MS - ago) * 1000 for ago in (20_000, 10_000, 0)]
     assert read(prometheus, pod) == {
-        CPU: [Point(time_us, value) for time_us, value in zip(times, "123", strict=True)]
+        CPU: [StoredPoint(time_us, value) for time_us, value in zip(times, "123", strict=True)]
     }
     assert read(prometheus, pod, Selection(after_us=times[0]))[CPU][0].value == "2"
     assert read(prometheus, pod, Selection(until_us=times[1]))[CPU][-1].value == "2"

@@ -7,14 +7,14 @@ import pytest
 from mlbench_master.database.models import Run, Stream, UnstorableSample, run_owner
 from mlbench_master.reading.counting import SampleCounts, count
 from mlbench_master.reading.promql import PrometheusClient
-from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.delivery import SampleDelivery
 from tests.support.rows import line, make_run, record
 
 HOUR = 3600.0
 
 
 @pytest.fixture
-def counted(run: Run, delivery: Delivery, prometheus: PrometheusClient) -> Run:
+def counted(run: Run, delivery: SampleDelivery, prometheus: PrometheusClient) -> Run:
     """A run of hours, with series that begin and end at different times."""
     now = time.time()
     record(run, line(now - 22 * HOUR, first=1) + line(now - HOUR, middle=1, text="x"))
@@ -25,7 +25,7 @@ def counted(run: Run, delivery: Delivery, prometheus: PrometheusClient) -> Run:
 
 
 def test_samples_of_another_run_are_not_counted(
-    counted: Run, delivery: Delivery, prometheus: PrometheusClient
+    counted: Run, delivery: SampleDelivery, prometheus: PrometheusClient
 ) -> None:
     other = make_run(id=int(f"{counted.id}0"))
     record(other, line(time.time(), a=1, b="text"))

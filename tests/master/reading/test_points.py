@@ -7,27 +7,27 @@ from collections.abc import Iterator
 from mlbench_master.reading.points import (
     Annotation,
     Chunks,
-    Point,
     Points,
+    StoredPoint,
     from_points,
     join,
     merge,
 )
 
 
-def made(*rows: Point) -> Points:
+def made(*rows: StoredPoint) -> Points:
     return from_points(rows)
 
 
 def at(*times_us: int, value: str = "1") -> Points:
-    return made(*(Point(time_us, value) for time_us in times_us))
+    return made(*(StoredPoint(time_us, value) for time_us in times_us))
 
 
 def chunks(*parts: Points) -> Chunks:
     return iter(parts)
 
 
-def rows(found: Iterator[Points]) -> list[Point]:
+def rows(found: Iterator[Points]) -> list[StoredPoint]:
     return [point for chunk in found for point in chunk]
 
 
@@ -40,7 +40,7 @@ def test_between_leaves_out_the_first_time_and_not_the_last() -> None:
 def test_joined_points_of_one_time_keep_the_order_of_the_parts() -> None:
     joined = join(
         [
-            made(Point(1, "a", Annotation(True)), Point(3, "c")),
+            made(StoredPoint(1, "a", Annotation(True)), StoredPoint(3, "c")),
             at(1, 2, 3, value="x"),
             Points((), ()),
         ]
@@ -56,7 +56,9 @@ def test_merging_is_sorting_however_the_points_are_cut() -> None:
         sides = []
         for side in "ab":
             times = sorted(dice.randrange(20) for _ in range(dice.randrange(15)))
-            whole = made(*(Point(t, side, Annotation(bool(t % 2), i)) for i, t in enumerate(times)))
+            whole = made(
+                *(StoredPoint(t, side, Annotation(bool(t % 2), i)) for i, t in enumerate(times))
+            )
             cuts = sorted({0, len(times), *(dice.randrange(len(times) + 1) for _ in range(3))})
             sides.append([whole.part(a, b) for a, b in itertools.pairwise(cuts)])
         points = rows(merge(*(chunks(*side) for side in sides)))

@@ -11,7 +11,7 @@ import pytest
 from mlbench.contract.series import spell
 from mlbench_master.reading.promql import (
     CircuitBreaker,
-    NoResponseError,
+    NoPrometheusError,
     PrometheusClient,
     PrometheusError,
     quote,
@@ -73,8 +73,8 @@ def breaker(clock: Clock) -> CircuitBreaker:
 
 
 def fail(breaker: CircuitBreaker) -> None:
-    with pytest.raises(NoResponseError), breaker.query():
-        raise NoResponseError("no answer")
+    with pytest.raises(NoPrometheusError), breaker.query():
+        raise NoPrometheusError("no answer")
 
 
 def passes(breaker: CircuitBreaker) -> bool:

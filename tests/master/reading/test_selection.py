@@ -5,7 +5,14 @@ from functools import partial
 
 import pytest
 
-from mlbench_master.reading.points import Annotation, Chunks, Point, Points, Reader, from_points
+from mlbench_master.reading.points import (
+    Annotation,
+    Chunks,
+    Points,
+    Reader,
+    StoredPoint,
+    from_points,
+)
 from mlbench_master.reading.selection import Selection
 
 
@@ -18,17 +25,19 @@ def reading(
     values: list[str], size: int = 3, cumulative: bool | None = None, *, are_numbers: bool = False
 ) -> Reader:
     points = from_points(
-        Point(i * 10, value, Annotation(cumulative)) for i, value in enumerate(values)
+        StoredPoint(i * 10, value, Annotation(cumulative)) for i, value in enumerate(values)
     )
     return partial(cut, replace(points, are_numbers=are_numbers), size)
 
 
-def chosen(read: Reader, summarize: int | None = None, last_n: int | None = None) -> list[Point]:
+def chosen(
+    read: Reader, summarize: int | None = None, last_n: int | None = None
+) -> list[StoredPoint]:
     selection = Selection(summarize=summarize, last_n=last_n)
     return [point for chunk in selection.apply(read) for point in chunk]
 
 
-def texts(points: list[Point]) -> list[str]:
+def texts(points: list[StoredPoint]) -> list[str]:
     return [point.value for point in points]
 
 
@@ -75,7 +84,7 @@ def test_texts_are_left_out_of_averages() -> None:
 def test_of_texts_alone_the_last_stands_for_all() -> None:
     found = chosen(reading(["a", "b", "c", "d", "e"], cumulative=True), summarize=3)
     assert found == [
-        Point(us, text, Annotation(True)) for us, text in ((10, "b"), (30, "d"), (40, "e"))
+        StoredPoint(us, text, Annotation(True)) for us, text in ((10, "b"), (30, "d"), (40, "e"))
     ]
 
 

@@ -8,11 +8,11 @@ import pytest
 
 from mlbench_master.database.models import Run, run_owner
 from mlbench_master.reading import delivered, stored, windows
-from mlbench_master.reading.points import Point
+from mlbench_master.reading.points import StoredPoint
 from mlbench_master.reading.promql import PrometheusClient, PrometheusError, QueryResult
 from mlbench_master.reading.selection import NamedSeries, Selection
 from mlbench_master.reading.series import SeriesReader
-from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.delivery import SampleDelivery
 from mlbench_master.recording.samples import Sample
 from mlbench_master.runs import lifecycle
 from tests.conftest import PrometheusServer
@@ -55,21 +55,23 @@ class Listening(PrometheusClient):
         return found
 
 
-def to_dict(series: NamedSeries) -> dict[str, list[Point]]:
+def to_dict(series: NamedSeries) -> dict[str, list[StoredPoint]]:
     return {name: [point for chunk in chunks for point in chunk] for name, chunks in series}
 
 
-def read(reader: SeriesReader, run: Run, selection: Selection = ALL) -> dict[str, list[Point]]:
+def read(
+    reader: SeriesReader, run: Run, selection: Selection = ALL
+) -> dict[str, list[StoredPoint]]:
     return to_dict(reader.run(run.id, selection))
 
 
-def values(points: Sequence[Point]) -> list[str]:
+def values(points: Sequence[StoredPoint]) -> list[str]:
     return [point.value for point in points]
 
 
 @pytest.mark.usefixtures("way")
 def test_the_same_is_read_before_and_after_delivery(
-    run: Run, reader: SeriesReader, delivery: Delivery
+    run: Run, reader: SeriesReader, delivery: SampleDelivery
 ) -> None:
     now_ms = time.time_ns() // 1_000_000
     at = now_ms / 1000
@@ -86,16 +88,16 @@ def test_the_same_is_read_before_and_after_delivery(
     record(run, line(at, **{"a": 7, "x @ 0": 3}), rank=1)
     expected = {
         "a @ 0": [
-            Point((now_ms - 1000) * 1000, "1e-07"),
-            Point(now_ms * 1000, "1"),
-            Point(now_ms * 1000, "1"),
-            Point((now_ms + 1) * 1000, "+Inf"),
-            Point((now_ms + 1000) * 1000, "2"),
+            StoredPoint((now_ms - 1000) * 1000, "1e-07"),
+            StoredPoint(now_ms * 1000, "1"),
+            StoredPoint(now_ms * 1000, "1"),
+            StoredPoint((now_ms + 1) * 1000, "+Inf"),
+            StoredPoint((now_ms + 1000) * 1000, "2"),
         ],
-        "a @ 1": [Point(now_ms * 1000, "7"), Point((now_ms + 2) * 1000, "9")],
-        "b @ 0": [Point(now_ms * 1000, "NaN")],
-        "note @ 0": [Point((now_ms + 1) * 1000, "text")],
-        "x @ 0 @ 1": [Point(now_ms * 1000, "3")],
+        "a @ 1": [StoredPoint(now_ms * 1000, "7"), StoredPoint((now_ms + 2) * 1000, "9")],
+        "b @ 0": [StoredPoint(now_ms * 1000, "NaN")],
+        "note @ 0": [StoredPoint((now_ms + 1) * 1000, "text")],
+        "x @ 0 @ 1": [StoredPoint(now_ms * 1000, "3")],
     }
     assert read(reader, run) == expected
     assert list(read(reader, run)) == sorted(expected)
@@ -109,7 +111,7 @@ def test_the_same_is_read_before_and_after_delivery(
 
 @pytest.mark.usefixtures("way")
 def test_samples_that_were_sent_but_not_committed_are_read_once(
-    run: Run, reader: SeriesReader, delivery: Delivery
+    run: Run, reader: SeriesReader, delivery: SampleDelivery
 ) -> None:
     now = round(time.time(), 3)
     record(run, line(now, a=1, b=math.nan))
@@ -129,7 +131,7 @@ def test_what_is_delivered_while_prometheus_is_asked_is_read_once(
     run: Run,
     reader: SeriesReader,
     prometheus: PrometheusClient,
-    delivery: Delivery,
+    delivery: SampleDelivery,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = round(time.time(), 3)
@@ -149,7 +151,7 @@ def test_what_is_delivered_while_prometheus_is_asked_is_read_once(
 
 @pytest.mark.usefixtures("way")
 def test_since_leaves_out_what_is_not_newer(
-    run: Run, reader: SeriesReader, delivery: Delivery
+    run: Run, reader: SeriesReader, delivery: SampleDelivery
 ) -> None:
     start_ms = time.time_ns() // 1_000_000 - 1_000
     record(run, b"".join(line((start_ms + i) / 1000, a=i) for i in range(10)))
@@ -167,7 +169,7 @@ def test_since_leaves_out_what_is_not_newer(
 
 
 def test_only_the_metrics_that_are_wanted_are_asked_for(
-    run: Run, delivery: Delivery, shared_prometheus: PrometheusServer
+    run: Run, delivery: SampleDelivery, shared_prometheus: PrometheusServer
 ) -> None:
     now = round(time.time(), 3) - 5
     for rank in (0, 1):
@@ -193,7 +195,7 @@ def steps(start_ms: int, first: int, last: int) -> bytes:
 
 @pytest.mark.usefixtures("small_pieces")
 def test_a_delivery_meanwhile_does_not_change_an_answer(
-    run: Run, reader: SeriesReader, delivery: Delivery
+    run: Run, reader: SeriesReader, delivery: SampleDelivery
 ) -> None:
     start_ms = time.time_ns() // 1_000_000 - 1_000
     record(run, steps(start_ms, 0, 20))
@@ -203,7 +205,7 @@ def test_a_delivery_meanwhile_does_not_change_an_answer(
     expected = read(reader, run)
     assert [len(points) for points in expected.values()] == [81, 80]
     assert sorted(values(expected["a @ 0"])) == sorted(["0.5", *map(str, range(80))])
-    series: dict[str, list[Point]] = {}
+    series: dict[str, list[StoredPoint]] = {}
     for name, chunks in reader.run(run.id, ALL):
         for n, chunk in enumerate(chunks):
             series.setdefault(name, []).extend(chunk)
@@ -215,7 +217,7 @@ def test_a_delivery_meanwhile_does_not_change_an_answer(
 
 @pytest.mark.usefixtures("small_pieces")
 def test_any_number_of_the_last_points_whatever_holds_them(
-    run: Run, reader: SeriesReader, delivery: Delivery
+    run: Run, reader: SeriesReader, delivery: SampleDelivery
 ) -> None:
     start_ms = time.time_ns() // 1_000_000 - 1_000
     record(run, steps(start_ms, 0, 10) + line(start_ms / 1000 - 7200, a=-1))
@@ -231,7 +233,7 @@ def test_any_number_of_the_last_points_whatever_holds_them(
 
 @pytest.mark.usefixtures("way")
 def test_series_of_one_name_are_read_as_one(
-    run: Run, reader: SeriesReader, delivery: Delivery
+    run: Run, reader: SeriesReader, delivery: SampleDelivery
 ) -> None:
     now = round(time.time(), 3)
     record(run, line(now, a=1) + line(now + 2, a=3))
@@ -245,7 +247,7 @@ def test_series_of_one_name_are_read_as_one(
 
 @pytest.mark.usefixtures("way")
 def test_a_run_that_is_deleted_meanwhile_is_an_error_and_no_gap(
-    run: Run, reader: SeriesReader, delivery: Delivery
+    run: Run, reader: SeriesReader, delivery: SampleDelivery
 ) -> None:
     record(run, line(time.time(), a=1, b=2))
     delivery.deliver_waiting()
@@ -258,7 +260,7 @@ def test_a_run_that_is_deleted_meanwhile_is_an_error_and_no_gap(
 
 
 def test_prometheus_averages_what_is_much(
-    run: Run, reader: SeriesReader, delivery: Delivery, monkeypatch: pytest.MonkeyPatch
+    run: Run, reader: SeriesReader, delivery: SampleDelivery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = round(time.time(), 3)
     wanted = Selection(names=("a",), summarize=10)

@@ -7,7 +7,7 @@ from collections import defaultdict
 import pytest
 
 from mlbench_master.reading import windows
-from mlbench_master.reading.points import Point
+from mlbench_master.reading.points import StoredPoint
 from mlbench_master.reading.promql import PrometheusClient, QueryResult, select
 from mlbench_master.reading.windows import Span
 from mlbench_master.recording.remote_write import RemoteWriter
@@ -51,7 +51,7 @@ def test_every_sample_once_and_few_at_a_time(
     first, last = NOW_MS + offsets[0], NOW_MS + offsets[-1]
     chunks = list(windows.read(prometheus, select(series), Span(first, last)))
     assert [point for chunk in chunks for point in chunk] == [
-        Point((NOW_MS + ms) * 1000, str(i)) for i, ms in enumerate(offsets)
+        StoredPoint((NOW_MS + ms) * 1000, str(i)) for i, ms in enumerate(offsets)
     ]
     assert max(len(chunk) for chunk in chunks) <= PIECE
     # Neighbouring windows share one where they can.

@@ -8,7 +8,7 @@ from mlbench.contract.series import spell
 from mlbench_master.database.models import Detail, Run, UnstorableSample, run_owner
 from mlbench_master.reading.counting import SampleCounts, count
 from mlbench_master.reading.promql import PrometheusClient
-from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.delivery import SampleDelivery
 from mlbench_master.recording.remote_write import RemoteWriter
 from mlbench_master.recording.samples import Sample
 from tests.support.places import Place, assert_everywhere_once, in_prometheus, kept, nothing_waits
@@ -26,7 +26,7 @@ class Recorder:
         self.recorded: Counter[Place] = Counter()
         self._writer = RemoteWriter(writes_to, timeout_seconds)
         self._prometheus = PrometheusClient(self.url)
-        self.delivery = Delivery(self._writer)
+        self.delivery = SampleDelivery(self._writer)
 
     @property
     def labels(self) -> dict[str, str]:

@@ -10,7 +10,7 @@ from mlbench_master.reading.counting import SampleCounts, count
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording import delivery as module
 from mlbench_master.recording import streams
-from mlbench_master.recording.delivery import BATCH_BYTES, Delivery
+from mlbench_master.recording.delivery import BATCH_BYTES, SampleDelivery
 from mlbench_master.recording.samples import Sample
 from tests.support.killing import killed_at
 from tests.support.rows import deliver_all, line, make_run, post, record
@@ -28,7 +28,7 @@ def assert_counts(prometheus: PrometheusClient, run: Run, sent: int, kept: int) 
 
 
 def test_killed_between_sending_and_committing(
-    run: Run, delivery: Delivery, prometheus: PrometheusClient
+    run: Run, delivery: SampleDelivery, prometheus: PrometheusClient
 ) -> None:
     start = time.time() - 5
     record(run, b"".join(line(start + i / 2000, a=i, text="x") for i in range(50)))
@@ -47,7 +47,10 @@ def test_killed_between_sending_and_committing(
 
 
 def test_many_batches_and_cuts_within_lines(
-    run: Run, delivery: Delivery, prometheus: PrometheusClient, monkeypatch: pytest.MonkeyPatch
+    run: Run,
+    delivery: SampleDelivery,
+    prometheus: PrometheusClient,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "BATCH_BYTES", 100)
     start = time.time() - 5
@@ -65,7 +68,7 @@ def test_many_batches_and_cuts_within_lines(
 
 
 def test_delivered_chunks_go_unless_their_run_may_be_counted_again(
-    run: Run, delivery: Delivery
+    run: Run, delivery: SampleDelivery
 ) -> None:
     """Samples of pods and of runs that are settled; those of a run that may be counted stay."""
     settled = make_run(state="FAILED", settled_at=time.time())
@@ -78,7 +81,7 @@ def test_delivered_chunks_go_unless_their_run_may_be_counted_again(
 
 
 def test_a_torn_last_line_waits_until_the_stream_is_closed(
-    run: Run, delivery: Delivery, prometheus: PrometheusClient
+    run: Run, delivery: SampleDelivery, prometheus: PrometheusClient
 ) -> None:
     now = time.time()
     torn = line(now, a=2)[:-9]
@@ -97,7 +100,7 @@ def test_a_torn_last_line_waits_until_the_stream_is_closed(
 
 
 def test_a_line_longer_than_a_batch_does_not_stop_the_stream(
-    run: Run, delivery: Delivery, prometheus: PrometheusClient
+    run: Run, delivery: SampleDelivery, prometheus: PrometheusClient
 ) -> None:
     now = time.time()
     long = line(now, text="x" * (2 * BATCH_BYTES))
@@ -114,7 +117,7 @@ def test_a_line_longer_than_a_batch_does_not_stop_the_stream(
     assert_counts(prometheus, run, sent=2, kept=3)
 
 
-def test_a_deleted_run_is_skipped(run: Run, delivery: Delivery, database: Database) -> None:
+def test_a_deleted_run_is_skipped(run: Run, delivery: SampleDelivery, database: Database) -> None:
     stream = record(run, line(time.time(), a=1, b="text"))
     other = Stream.create(owner=run_owner(run.id), attempt=1, rank=1, name="metrics")
     stream.delete_instance()

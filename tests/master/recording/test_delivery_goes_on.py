@@ -11,7 +11,7 @@ from mlbench_master.reading.counting import SampleCounts, count
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording import delivery as module
 from mlbench_master.recording import storing, streams
-from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.delivery import SampleDelivery
 from mlbench_master.recording.remote_write import RemoteWriter, TimeSeries, UnavailableError, encode
 from tests.support.deliverer import Patience
 from tests.support.places import decode
@@ -36,7 +36,7 @@ def test_it_waits_ever_longer_for_an_absent_prometheus(run: Run) -> None:
     record(run, line(time.time(), a=1))
     away = UnavailableError("away")
     writer = Moody(None, *[away] * 8)
-    delivery, stop = Delivery(writer), Patience(times=11)
+    delivery, stop = SampleDelivery(writer), Patience(times=11)
     delivery.deliver_waiting()
     record(run, line(time.time(), a=2))
     recoveries: list[int] = []
@@ -62,7 +62,7 @@ def test_a_stream_that_fails_does_not_hold_up_the_others(
 
     monkeypatch.setattr(storing, "_store_series", fails)
     writer = Moody()
-    delivery = Delivery(writer)
+    delivery = SampleDelivery(writer)
     assert delivery.deliver_waiting()
     assert {s.owner for s in streams.waiting()} == {run_owner(bad.id)}
     record(run, line(time.time() + 1, a=2))
@@ -83,7 +83,7 @@ def test_the_active_run_waits_for_no_others(
     for run in (*ended, active):
         record(run, line(time.time(), a=1))
     writer = Moody(UnavailableError("silent"))
-    delivery = Delivery(writer)
+    delivery = SampleDelivery(writer)
     with pytest.raises(UnavailableError):
         delivery.deliver_waiting()
     for _ in ended:
@@ -96,7 +96,10 @@ def test_the_active_run_waits_for_no_others(
 
 @pytest.mark.both_databases
 def test_two_controllers_deliver_once(
-    run: Run, delivery: Delivery, prometheus: PrometheusClient, monkeypatch: pytest.MonkeyPatch
+    run: Run,
+    delivery: SampleDelivery,
+    prometheus: PrometheusClient,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """One is about to end, the other has begun, and both have looked at the same time."""
     now = time.time()

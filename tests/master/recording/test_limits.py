@@ -10,7 +10,7 @@ from mlbench_master.database.models import PostedBody, Run, SeriesName, Stream, 
 from mlbench_master.errors import BadFieldError
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording import limits
-from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.delivery import SampleDelivery
 from mlbench_master.recording.limits import (
     SeriesLimit,
     Spool,
@@ -62,7 +62,7 @@ def test_one_sample_stands_for_all_that_are_refused() -> None:
 
 
 def test_bytes_wait_until_they_are_delivered(
-    run: Run, delivery: Delivery, monkeypatch: pytest.MonkeyPatch
+    run: Run, delivery: SampleDelivery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = record(run, line(time.time(), a=1))
     Stream.create(owner=run_owner(run.id), attempt=1, rank=0, name="stdout", size=1000)

@@ -10,7 +10,7 @@ from falcon.testing import TestClient
 from mlbench.contract.records import NotRecorded
 from mlbench_master.database.models import Run, run_owner
 from mlbench_master.recording import streams
-from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.delivery import SampleDelivery
 from mlbench_master.recording.not_recorded import describe, refuse_bytes
 from tests.support.rows import deliver_all, line, make_ranks, record, reload
 
@@ -25,14 +25,14 @@ def found(run: Run) -> NotRecorded | None:
     return describe(reload(run))
 
 
-def test_a_complete_run_says_nothing(run: Run, delivery: Delivery) -> None:
+def test_a_complete_run_says_nothing(run: Run, delivery: SampleDelivery) -> None:
     record(run, line(time.time(), a=1, text="x"))
     deliver_all(delivery)
     assert found(run) is None
 
 
 def test_malformed_lines_are_counted_once_whatever_is_delivered_again(
-    run: Run, delivery: Delivery
+    run: Run, delivery: SampleDelivery
 ) -> None:
     for rank in (0, 1):
         record(run, line(time.time(), a=1) + b"no JSON\n" * 150, rank)
@@ -48,15 +48,15 @@ def test_malformed_lines_are_counted_once_whatever_is_delivered_again(
     assert described.text == "300 malformed lines, 5 bytes of lost ranks"
 
 
-def test_values_beyond_the_limit_of_series_are_counted(run: Run, delivery: Delivery) -> None:
-    delivery = Delivery(delivery._writer, most_series=2)
+def test_values_beyond_the_limit_of_series_are_counted(run: Run, delivery: SampleDelivery) -> None:
+    delivery = SampleDelivery(delivery._writer, most_series=2)
     record(run, line(time.time(), a=1, b=2, c=3, d=4))
     deliver_all(delivery)
     text = "2 values beyond the limit of series"
     assert found(run) == NotRecorded(text, refused_values=2)
 
 
-def test_agents_state_their_own_counts(run: Run, delivery: Delivery) -> None:
+def test_agents_state_their_own_counts(run: Run, delivery: SampleDelivery) -> None:
     record(run, stated(unread_files=1, refused_calls=2))
     record(run, stated(unread_files=2, unanswered_calls=1), rank=1)
     deliver_all(delivery)
@@ -78,7 +78,7 @@ def test_agents_state_their_own_counts(run: Run, delivery: Delivery) -> None:
     [{"malformed_lines": 1}, {"unread_files": 0}, {"unread_files": True}, {"unread_files": 2**31}],
 )
 def test_other_counts_are_malformed_lines(
-    run: Run, delivery: Delivery, counts: dict[str, Any]
+    run: Run, delivery: SampleDelivery, counts: dict[str, Any]
 ) -> None:
     record(run, stated(**counts))
     deliver_all(delivery)
@@ -93,7 +93,7 @@ def test_refused_bytes_of_a_stream_count_once(run: Run) -> None:
 
 
 def test_run_and_manifest_have_the_same_field(
-    api: TestClient, run: Run, delivery: Delivery
+    api: TestClient, run: Run, delivery: SampleDelivery
 ) -> None:
     make_ranks(run)
     for path in ("", "/manifest"):

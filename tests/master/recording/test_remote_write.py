@@ -12,10 +12,10 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from mlbench_master.database.models import Run
-from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.delivery import SampleDelivery
 from mlbench_master.recording.remote_write import (
-    RefusedError,
     RemoteWriter,
+    SamplesRefusedError,
     UnavailableError,
     WriterMetrics,
     encode,
@@ -93,8 +93,8 @@ def test_the_request_is_what_the_protocol_asks(
 @pytest.mark.parametrize(
     ("status", "text", "error"),
     [
-        (400, "duplicate sample for timestamp", RefusedError),
-        (500, "too old sample", RefusedError),
+        (400, "duplicate sample for timestamp", SamplesRefusedError),
+        (500, "too old sample", SamplesRefusedError),
         (500, "the disk is full", UnavailableError),
         *((status, "later", UnavailableError) for status in (401, 404, 429, 503)),
     ],
@@ -149,7 +149,7 @@ def test_samples_are_counted_by_where_they_went(
     writer = RemoteWriter(shared_prometheus.url, metrics=WriterMetrics(registry))
     writer.send([time_series(foreign, [(now * 1000, -1.0)])])
     record(run, line(now, a=1, b=2, c="text") + line(now + 0.1, a=3))
-    Delivery(writer).deliver_waiting()
+    SampleDelivery(writer).deliver_waiting()
     writer.close()
     samples = outcomes(registry, "mlbench_writer_samples")
     assert samples == {"delivered": 2, "kept": 1, "refused": 1}

@@ -8,9 +8,9 @@ import pytest
 
 from mlbench.contract.records import Target
 from mlbench_master.database.models import Rank, Run, Stream, pod_owner, run_owner
-from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.delivery import SampleDelivery
 from mlbench_master.recording.run_facts import store_facts
-from mlbench_master.recording.samples import Sample, Settings, read_machine
+from mlbench_master.recording.samples import Sample, TaskSettings, read_machine
 from mlbench_master.runs import presenters
 from mlbench_master.runs.run_events import events_of
 from tests.support.rows import QUIET, make_ranks, post, record
@@ -70,13 +70,13 @@ def test_another_target_begins_anew(run: Run) -> None:
 
 
 def test_the_last_settings_replace_those_before(run: Run) -> None:
-    store_facts(run, Stream(), [Settings({"a": 1, "b": 2}), Settings({"a": 3})], [])
+    store_facts(run, Stream(), [TaskSettings({"a": 1, "b": 2}), TaskSettings({"a": 3})], [])
     store(run)
     assert Run.get_by_id(run.id).settings == {"a": 3}
 
 
 def test_delivery_stores_target_and_settings_and_counts_no_sample(
-    run: Run, delivery: Delivery
+    run: Run, delivery: SampleDelivery
 ) -> None:
     settings = {"learning_rate": 0.1, "compile": False, "folder": None, "device": "cpü", "n": 2**60}
     target = {"metric": "val", "value": 97.0}
@@ -96,7 +96,7 @@ def hostnames(run: Run) -> list[str | None]:
     return [rank.machine and rank.machine["hostname"] for rank in ranks]
 
 
-def test_the_first_machine_of_each_rank_stays(run: Run, delivery: Delivery) -> None:
+def test_the_first_machine_of_each_rank_stays(run: Run, delivery: SampleDelivery) -> None:
     make_ranks(run)
     machine = {
         "hostname": "agent",
@@ -112,7 +112,9 @@ def test_the_first_machine_of_each_rank_stays(run: Run, delivery: Delivery) -> N
     assert Rank.get(run=run, rank=0).machine == read_machine(machine).to_fields()
 
 
-def test_the_last_disturbance_counts_which_the_agent_states(run: Run, delivery: Delivery) -> None:
+def test_the_last_disturbance_counts_which_the_agent_states(
+    run: Run, delivery: SampleDelivery
+) -> None:
     make_ranks(run)
     record(run, stated(interference=QUIET | {"seconds": 99}) + b"\n" + stated(interference=QUIET))
     deliver(delivery)
@@ -128,7 +130,7 @@ def process(rank: int, restart: int = 0, at: float = 1763683200.5) -> bytes:
     return stated(time=at, process={"rank": rank, "world_size": 4, "restart": restart})
 
 
-def test_processes_have_ranks_and_begin_anew(run: Run, delivery: Delivery) -> None:
+def test_processes_have_ranks_and_begin_anew(run: Run, delivery: SampleDelivery) -> None:
     make_ranks(run)
     record(run, process(2) + process(3) + process(2, 1, 1763683205.0), rank=1)
     deliver(delivery)
@@ -144,7 +146,7 @@ def test_processes_have_ranks_and_begin_anew(run: Run, delivery: Delivery) -> No
     assert event.text == "torchrun on w-1 began its processes anew (restart 1)"
 
 
-def test_no_worker_has_any_number_of_processes(run: Run, delivery: Delivery) -> None:
+def test_no_worker_has_any_number_of_processes(run: Run, delivery: SampleDelivery) -> None:
     make_ranks(run)
     lines = b"".join(
         stated(process={"rank": i, "world_size": 5000, "restart": i}) for i in range(2000)
@@ -156,7 +158,7 @@ def test_no_worker_has_any_number_of_processes(run: Run, delivery: Delivery) -> 
     assert len(found["restarts"]) == 1024
 
 
-def test_another_attempt_states_its_own_machine(run: Run, delivery: Delivery) -> None:
+def test_another_attempt_states_its_own_machine(run: Run, delivery: SampleDelivery) -> None:
     make_ranks(run)
     record(run, stated(machine={"hostname": "first"}))
     run.attempt = 2
@@ -168,7 +170,9 @@ def test_another_attempt_states_its_own_machine(run: Run, delivery: Delivery) ->
     assert Rank.get(run=run, attempt=1, rank=0).machine["hostname"] == "first"
 
 
-def test_only_ranks_have_machines_and_only_runs_have_targets(run: Run, delivery: Delivery) -> None:
+def test_only_ranks_have_machines_and_only_runs_have_targets(
+    run: Run, delivery: SampleDelivery
+) -> None:
     make_ranks(run)
     post(run_owner(run.id), [Sample("machine", "", 1763683200_500000, '{"hostname": "a"}')])
     post(pod_owner("p"), [at(1, 99.0)])
@@ -185,7 +189,7 @@ def loss(value: float, at: int, metric: str = "train_loss", rank: str = "0") -> 
     return [Sample(metric, rank, at * 10**6, value), Sample("step", rank, at * 10**6, 10.0 * at)]
 
 
-def test_since_when_the_loss_is_no_finite_number(run: Run, delivery: Delivery) -> None:
+def test_since_when_the_loss_is_no_finite_number(run: Run, delivery: SampleDelivery) -> None:
     def since() -> object:
         return Run.get_by_id(run.id).not_finite
 

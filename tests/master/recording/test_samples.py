@@ -16,8 +16,8 @@ from mlbench_master.recording.samples import (
     MAX_METADATA_BYTES,
     Began,
     Sample,
-    Settings,
     Statement,
+    TaskSettings,
     Unrecorded,
     parse_lines,
     parse_posted,
@@ -69,7 +69,7 @@ def test_what_is_stated_of_a_run_is_no_sample() -> None:
         json.dumps({"time": 1, "interference": QUIET | {"of a later version": 1}}),
     ) == [
         Target("val", 97.0, lower_is_better=False),
-        Settings(settings),
+        TaskSettings(settings),
         ReportedMachine(hostname="a", cpu_limit=2.0, gpus=("x",), git=GitState(commit="c")),
         Interference(**QUIET),
     ]

@@ -17,7 +17,7 @@ from mlbench_master.database.models import (
     run_owner,
 )
 from mlbench_master.recording import streams
-from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.delivery import SampleDelivery
 from mlbench_master.recording.samples import Sample
 from mlbench_master.recording.streams import POSTED, read, read_batch, read_waiting
 from tests.support.rows import deliver_all, get_stream, key, line, make_run, post, record
@@ -122,7 +122,7 @@ def test_waiting_streams_of_an_owner_come_in_order(run: Run) -> None:
 
 
 @pytest.fixture
-def delivered(run: Run, delivery: Delivery) -> Run:
+def delivered(run: Run, delivery: SampleDelivery) -> Run:
     """A run whose samples have all been delivered, with everything that there can be."""
     now = time.time()
     record(run, line(now, a=1, text="x"))

@@ -9,7 +9,7 @@ from falcon.testing import TestClient
 from mlbench.benchmarks.registry import BENCHMARKS
 from mlbench.contract.distribution import own_version
 from mlbench_master.reading.promql import PrometheusClient
-from mlbench_master.settings import Limits, Settings
+from mlbench_master.settings import InstallationLimits, Settings
 from tests.conftest import call_as_user
 
 
@@ -38,7 +38,7 @@ def test_a_local_stack(settings: Settings, prometheus: PrometheusClient) -> None
 
 
 def test_a_cluster(settings: Settings, prometheus: PrometheusClient) -> None:
-    limits = Limits(workers=8, cpus=0.5, bandwidth=250.0, gpus=1, pool="kubernetes")
+    limits = InstallationLimits(workers=8, cpus=0.5, bandwidth=250.0, gpus=1, pool="kubernetes")
     there = replace(
         settings, pool="kubernetes", limits=limits, grafana_public_url="https://grafana.example.com"
     )
@@ -47,7 +47,7 @@ def test_a_cluster(settings: Settings, prometheus: PrometheusClient) -> None:
     assert info == info | its | {"prometheus": None}
     bounds = {"whole_cpus": False, "bandwidth": {"most": 250.0}, "gpus": 1}
     assert info["limits"] == info["limits"] | bounds
-    unlimited = replace(there, limits=Limits(pool="kubernetes"))
+    unlimited = replace(there, limits=InstallationLimits(pool="kubernetes"))
     assert ask(unlimited, prometheus)["limits"]["bandwidth"] == {"most": None}
 
 

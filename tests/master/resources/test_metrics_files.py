@@ -8,7 +8,7 @@ import zipfile
 from falcon.testing import TestClient
 
 from mlbench_master.database.models import Run, pod_owner, run_owner
-from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.delivery import SampleDelivery
 from mlbench_master.recording.remote_write import RemoteWriter
 from mlbench_master.recording.samples import Sample
 from mlbench_master.timestamps import to_text
@@ -17,7 +17,7 @@ from tests.support.rows import make_pod, make_ranks, make_run, post
 
 
 def test_a_runs_zip_is_laid_out_as_mlbenchs(
-    api: TestClient, writer: RemoteWriter, delivery: Delivery
+    api: TestClient, writer: RemoteWriter, delivery: SampleDelivery
 ) -> None:
     now_ms = time.time_ns() // 1_000_000
     run = make_run(name="my-run", created_at=now_ms / 1000 - 60)
@@ -91,7 +91,7 @@ def test_no_name_leads_out_of_the_zip_or_over_another_file(api: TestClient, run:
     assert set(opened(get(api, format="zip", metric_filter="a"))) == {"%2E%2E/result_a.json"}
 
 
-def test_csv(api: TestClient, run: Run, delivery: Delivery) -> None:
+def test_csv(api: TestClient, run: Run, delivery: SampleDelivery) -> None:
     now_us = time.time_ns() // 1_000_000 * 1000
     post(
         run_owner(run.id),

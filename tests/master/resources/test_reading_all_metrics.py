@@ -6,7 +6,7 @@ import pytest
 from falcon.testing import TestClient
 
 from mlbench_master.database.models import Pod, pod_owner, run_owner
-from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.delivery import SampleDelivery
 from mlbench_master.recording.remote_write import RemoteWriter
 from mlbench_master.recording.samples import Sample
 from mlbench_master.timestamps import to_text
@@ -14,7 +14,7 @@ from tests.support.reading import CPU, OLD, OLD_US, get, get_run, opened, point,
 from tests.support.rows import line, make_pod, make_run, post, record
 
 
-def test_all_pods(api: TestClient, writer: RemoteWriter, delivery: Delivery) -> None:
+def test_all_pods(api: TestClient, writer: RemoteWriter, delivery: SampleDelivery) -> None:
     first, second, gone = sorted(make_pod() for _ in range(3))
     now_ms = time.time_ns() // 1_000_000
     scrape(writer, first, now_ms - 1_000, 0.5)
@@ -47,7 +47,7 @@ def test_all_pods(api: TestClient, writer: RemoteWriter, delivery: Delivery) -> 
 def test_all_pods_take_few_queries(
     api: TestClient,
     writer: RemoteWriter,
-    delivery: Delivery,
+    delivery: SampleDelivery,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     pods = sorted(make_pod() for _ in range(20))
@@ -79,7 +79,7 @@ def test_no_pods_no_runs_and_nothing_recorded(api: TestClient) -> None:
     ]
 
 
-def test_all_runs(api: TestClient, delivery: Delivery) -> None:
+def test_all_runs(api: TestClient, delivery: SampleDelivery) -> None:
     first, second = make_run(), make_run()
     post(run_owner(first.id), [Sample("a", "0", OLD_US, 1.0, True, "m")])
     record(second, line(time.time(), b=2))

@@ -11,7 +11,7 @@ from falcon.testing import TestClient
 from mlbench_master.database.models import Run, run_owner
 from mlbench_master.reading import delivered, windows
 from mlbench_master.reading.promql import PrometheusClient, PrometheusError, QueryResult
-from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.delivery import SampleDelivery
 from mlbench_master.recording.remote_write import RemoteWriter
 from mlbench_master.recording.samples import Sample
 from mlbench_master.settings import Settings
@@ -22,7 +22,7 @@ from tests.support.rows import deliver_all, line, make_run, post, record
 
 
 def test_metadata_of_samples_is_answered_before_and_after_delivery(
-    api: TestClient, run: Run, delivery: Delivery
+    api: TestClient, run: Run, delivery: SampleDelivery
 ) -> None:
     now_us = time.time_ns() // 1_000_000 * 1000
     samples = [
@@ -55,7 +55,7 @@ def test_metadata_of_samples_is_answered_before_and_after_delivery(
 
 
 def test_metadata_of_a_ranks_lines_are_answered_too(
-    api: TestClient, run: Run, delivery: Delivery
+    api: TestClient, run: Run, delivery: SampleDelivery
 ) -> None:
     at_us = time.time_ns() // 1_000_000 * 1000 + 250
     sample = {"time": at_us / 1e6, "name": "a", "value": "0.5", "metadata": "{rank: 0, epoch:1}"}
@@ -69,7 +69,7 @@ def test_metadata_of_a_ranks_lines_are_answered_too(
 
 
 def test_names_of_series_or_metrics_select_any_of_them(
-    api: TestClient, run: Run, delivery: Delivery
+    api: TestClient, run: Run, delivery: SampleDelivery
 ) -> None:
     now = time.time()
     odd = ['a"} or up{x="', "a.c", "a\\d", "Prec@1 (top) +*?[x]^$ #-~&", "line\nend", "größe"]
@@ -93,7 +93,7 @@ def test_names_of_series_or_metrics_select_any_of_them(
 
 
 def test_the_metrics_of_a_run_are_listed_without_their_values(
-    api: TestClient, run: Run, delivery: Delivery
+    api: TestClient, run: Run, delivery: SampleDelivery
 ) -> None:
     now = time.time()
     record(run, line(now, step=1, loss=0.5, note="text"), rank=1)
@@ -108,7 +108,7 @@ def test_the_metrics_of_a_run_are_listed_without_their_values(
     assert api.simulate_get(f"/api/runs/{make_run().id}/metrics/").json == []
 
 
-def test_since_until_and_fewer_points(api: TestClient, run: Run, delivery: Delivery) -> None:
+def test_since_until_and_fewer_points(api: TestClient, run: Run, delivery: SampleDelivery) -> None:
     start = round(time.time(), 3)
     at = [seconds_to_text(start + i) for i in range(20)]
     record(run, b"".join(line(start + i, a=i) for i in range(10)))
@@ -160,7 +160,7 @@ def test_a_wrong_parameter_is_named(api: TestClient) -> None:
 
 @pytest.mark.parametrize("form", ["json", "csv", "zip"])
 def test_a_long_answer_breaks_off_where_prometheus_does(
-    api: TestClient, run: Run, delivery: Delivery, monkeypatch: pytest.MonkeyPatch, form: str
+    api: TestClient, run: Run, delivery: SampleDelivery, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
     monkeypatch.setattr(delivered, "_AT_ONCE", 0)
     monkeypatch.setattr(windows, "PIECE", 500)
@@ -191,7 +191,7 @@ def test_without_prometheus_there_is_no_half_answer(
     api = call_as_user(settings, prometheus)
     run, waiting = make_run(), make_run()
     record(run, line(time.time(), a=1))
-    Delivery(writer).deliver_waiting()
+    SampleDelivery(writer).deliver_waiting()
     record(waiting, line(time.time(), a=1))
     own_prometheus.kill()
     for form in ("json", "zip", "csv"):

@@ -12,7 +12,7 @@ from falcon.testing import TestClient
 from mlbench.contract import records
 from mlbench_master.database.models import Run
 from mlbench_master.runs.requests import kubernetes_name
-from mlbench_master.settings import Limits
+from mlbench_master.settings import InstallationLimits
 from tests.conftest import USER_TOKEN
 from tests.support.rows import make_ranks, make_run
 
@@ -258,7 +258,7 @@ def test_the_defaults_of_the_original_command_line_can_be_run(api: TestClient) -
     several = order | {"num_cpus": 1000}
     assert api.simulate_post("/api/runs/", json=several).status_code == 400, "only for that client"
     run = api.simulate_post("/api/runs/", json=several, headers=ORIGINAL).json
-    most = Limits().cpus
+    most = InstallationLimits().cpus
     assert (run["num_cpus"], run["backend"], run["benchmark"]) == (most, "gloo", "cifar10-resnet")
     assert run["reason"] == (
         f"each worker has {most:g} cores, the maximum here, not 1000; "

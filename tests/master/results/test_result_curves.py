@@ -11,7 +11,7 @@ from mlbench.evaluation.result import summary_metrics_of
 from mlbench_master.database.models import Run
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.reading.series import SeriesReader
-from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.delivery import SampleDelivery
 from mlbench_master.results.result_curves import small_curves
 from mlbench_master.results.result_query import result_of
 from tests.support.rows import deliver_all, line, make_ranks, make_run, record
@@ -19,7 +19,7 @@ from tests.support.rows import deliver_all, line, make_ranks, make_run, record
 
 @pytest.mark.both_databases
 def test_curves_are_those_that_were_recorded(
-    database: Database, delivery: Delivery, reader: SeriesReader
+    database: Database, delivery: SampleDelivery, reader: SeriesReader
 ) -> None:
     metric = f"acc-{uuid.uuid4()}"
     target = {"metric": metric, "value": 500.0, "lower_is_better": False}
@@ -51,7 +51,7 @@ def test_curves_are_those_that_were_recorded(
 
 
 def test_what_a_run_has_abandoned_is_not_in_its_curve(
-    database: Database, delivery: Delivery, reader: SeriesReader
+    database: Database, delivery: SampleDelivery, reader: SeriesReader
 ) -> None:
     start = round(time.time()) - 100.0
     target = {"metric": "acc", "value": 50.0, "lower_is_better": False}

@@ -19,7 +19,7 @@ from mlbench_master.errors import NotFoundError
 from mlbench_master.reading.points import Points
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.reading.series import SeriesReader
-from mlbench_master.recording.delivery import Delivery
+from mlbench_master.recording.delivery import SampleDelivery
 from mlbench_master.recording.remote_write import RemoteWriter
 from mlbench_master.recording.samples import Sample
 from mlbench_master.results.result_query import result_of, to_columns, used_joules
@@ -53,7 +53,7 @@ def record_accuracy(run: Run, values: Mapping[float, float], rank: int = 0) -> N
 
 @pytest.mark.both_databases
 def test_a_result_is_the_same_before_and_after_delivery(
-    started_at: float, reader: SeriesReader, delivery: Delivery
+    started_at: float, reader: SeriesReader, delivery: SampleDelivery
 ) -> None:
     run = make_ended(started_at)
     for rank in (0, 1):
@@ -83,7 +83,7 @@ def test_a_result_is_the_same_before_and_after_delivery(
 
 
 def test_kept_samples_count_too(
-    started_at: float, reader: SeriesReader, delivery: Delivery
+    started_at: float, reader: SeriesReader, delivery: SampleDelivery
 ) -> None:
     run = make_ended(started_at)
     at = started_at + 20
@@ -105,7 +105,7 @@ def test_kept_samples_count_too(
 
 
 def test_values_from_before_the_start_do_not_count(
-    started_at: float, reader: SeriesReader, delivery: Delivery
+    started_at: float, reader: SeriesReader, delivery: SampleDelivery
 ) -> None:
     run = make_ended(started_at)
     Run.update(finished_at=None).execute()
@@ -130,7 +130,7 @@ def test_values_from_before_the_start_do_not_count(
     ],
 )
 def test_a_value_whose_date_is_wrong_counts_as_recorded_at_the_end(
-    started_at: float, reader: SeriesReader, delivery: Delivery, hours: int, fault: str
+    started_at: float, reader: SeriesReader, delivery: SampleDelivery, hours: int, fault: str
 ) -> None:
     run = make_ended(started_at)
     record(run, line(started_at + 10, train_seconds=5, acc=90), rank=1)
@@ -152,7 +152,7 @@ def test_a_value_whose_date_is_wrong_counts_as_recorded_at_the_end(
 
 @pytest.mark.parametrize("ahead", [3600.0, -3600.0])
 def test_a_clock_that_is_known_to_be_wrong_is_put_right(
-    started_at: float, reader: SeriesReader, delivery: Delivery, ahead: float
+    started_at: float, reader: SeriesReader, delivery: SampleDelivery, ahead: float
 ) -> None:
     run = make_ended(started_at)
     machine = {"clock_offset_seconds": ahead, "clock_uncertainty_seconds": 0.01}

@@ -14,13 +14,13 @@ from mlbench_master.errors import TooManyError
 from mlbench_master.runs import join_tokens
 from mlbench_master.runs.join_tokens import TokenRequest
 from mlbench_master.runs.joining import JoinRequest, join
-from mlbench_master.settings import Limits
+from mlbench_master.settings import InstallationLimits
 from tests.conftest import AGENT_SECRET, USER_TOKEN
 from tests.master.runs.test_joining import JOB
 
 pytestmark = pytest.mark.both_databases
 
-LIMITS = Limits(join_runs=3, join_ranks=10, join_rate=5)
+LIMITS = InstallationLimits(join_runs=3, join_ranks=10, join_rate=5)
 
 
 def order(key: str, holder: str = "ab12", num_workers: int = 1) -> Run:

@@ -21,14 +21,14 @@ from mlbench_master.runs.joining import JoinRequest, join
 from mlbench_master.runs.requests import RunRequest
 from mlbench_master.runs.run_events import events_of
 from mlbench_master.runs.worker_reports import Report, poll
-from mlbench_master.settings import Limits
+from mlbench_master.settings import InstallationLimits
 from mlbench_master.timestamps import parse
 from tests.conftest import AGENT_SECRET, as_pod
 from tests.support.rows import key, see_pod
 
 pytestmark = pytest.mark.both_databases
 
-LIMITS = Limits(workers=16)
+LIMITS = InstallationLimits(workers=16)
 JOB: dict[str, Any] = {
     "key": "4711",
     "rank": 0,
@@ -213,7 +213,7 @@ def test_it_is_in_nobodys_way(database: Database) -> None:
     assert world.recorded[0].missing == [1]
     [rank] = world.recorded[0].ranks
     assert (rank.reported, rank.forgotten, rank.replaced, rank.silent) == (False, False, False, 0)
-    ordered = lifecycle.create(RunRequest(name="mine", benchmark="digits"), Limits())
+    ordered = lifecycle.create(RunRequest(name="mine", benchmark="digits"), InstallationLimits())
     assert [run.id for run in observe().runs] == [ordered.id]
     assert lifecycle.has_active()
     finish(joined)

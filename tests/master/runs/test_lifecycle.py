@@ -25,12 +25,12 @@ from mlbench_master.errors import ConflictError, NotFoundError
 from mlbench_master.recording.samples import Sample
 from mlbench_master.runs import deletion, lifecycle
 from mlbench_master.runs.requests import RunRequest
-from mlbench_master.settings import Limits
+from mlbench_master.settings import InstallationLimits
 from tests.support.rows import line, make_ranks, make_run, post, record
 
 pytestmark = pytest.mark.both_databases
 
-LIMITS = Limits(workers=4, cpus=2)
+LIMITS = InstallationLimits(workers=4, cpus=2)
 
 
 def order(**fields: Any) -> RunRequest:

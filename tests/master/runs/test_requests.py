@@ -8,9 +8,9 @@ from pydantic import ValidationError
 from mlbench_master.errors import BadFieldError
 from mlbench_master.runs.admission import validate_against_limits
 from mlbench_master.runs.requests import RunRequest, kubernetes_name
-from mlbench_master.settings import Limits
+from mlbench_master.settings import InstallationLimits
 
-LIMITS = Limits(workers=4, cpus=2)
+LIMITS = InstallationLimits(workers=4, cpus=2)
 CUSTOM = {
     "image_name": "custom_image",
     "custom_image_name": "local",
@@ -204,7 +204,7 @@ def test_a_task_is_told_its_backend_and_device_on_every_rank(
     fields: dict[str, Any], backend: str, args: dict[str, str]
 ) -> None:
     found = order(**fields)
-    validate_against_limits(found, Limits(gpus=1, backends=("gloo", "nccl", "mpi")))
+    validate_against_limits(found, InstallationLimits(gpus=1, backends=("gloo", "nccl", "mpi")))
     assert (found.backend_name, found.all_args) == (backend, args)
     assert found.runs_on_all
 
@@ -222,9 +222,9 @@ def test_a_forms_texts_are_understood() -> None:
 # --- What the pool and the task allow ---
 
 
-CLUSTER = Limits(workers=8, cpus=1.5, pool="kubernetes")
-HERE = Limits(no_bandwidth="no limits here", no_latency="no sch_netem")
-LARGE = Limits(workers=8, cpus=4, bandwidth=500, gpus=1, pool="kubernetes")
+CLUSTER = InstallationLimits(workers=8, cpus=1.5, pool="kubernetes")
+HERE = InstallationLimits(no_bandwidth="no limits here", no_latency="no sch_netem")
+LARGE = InstallationLimits(workers=8, cpus=4, bandwidth=500, gpus=1, pool="kubernetes")
 
 
 @pytest.mark.parametrize(
@@ -337,7 +337,7 @@ LARGE = Limits(workers=8, cpus=4, bandwidth=500, gpus=1, pool="kubernetes")
     ],
 )
 def test_orders_beyond_the_limits_are_refused(
-    limits: Limits, fields: dict[str, Any], message: str
+    limits: InstallationLimits, fields: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(BadFieldError) as refused:
         validate_against_limits(order(**fields), limits)
@@ -352,12 +352,14 @@ def test_orders_beyond_the_limits_are_refused(
         *((CLUSTER, {"max_bandwidth": bandwidth}) for bandwidth in (20, 1e5)),
         (LIMITS, {"max_bandwidth": 0.5, "latency_ms": 0.1, "loss_percent": 0.1}),
         (CLUSTER, CUSTOM | {"custom_image_name": "me/train:1"}),
-        (Limits(gpus=1), {"args": {"device": "cuda"}}),
-        (Limits(backends=("mpi",)), CUSTOM | {"backend": "MPI"}),
-        (Limits(backends=("mpi",)), CUSTOM),
+        (InstallationLimits(gpus=1), {"args": {"device": "cuda"}}),
+        (InstallationLimits(backends=("mpi",)), CUSTOM | {"backend": "MPI"}),
+        (InstallationLimits(backends=("mpi",)), CUSTOM),
     ],
 )
-def test_orders_within_the_limits_are_taken(limits: Limits, fields: dict[str, Any]) -> None:
+def test_orders_within_the_limits_are_taken(
+    limits: InstallationLimits, fields: dict[str, Any]
+) -> None:
     validate_against_limits(order(**fields), limits)
 
 
@@ -365,12 +367,12 @@ def test_mlbenchs_own_bandwidth_asks_for_nothing_where_there_is_no_limit() -> No
     """Its client sends 1000 whenever its user says nothing."""
     validate_against_limits(order(max_bandwidth="1000"), HERE)
     assert order(max_bandwidth=1000).wanted_bandwidth(LIMITS) is None
-    assert order(max_bandwidth=1000).wanted_bandwidth(Limits(bandwidth=2000)) == 1000
+    assert order(max_bandwidth=1000).wanted_bandwidth(InstallationLimits(bandwidth=2000)) == 1000
 
 
 def test_a_clusters_limit_is_the_usual_bandwidth_too() -> None:
     """As in MLBench: what nobody asks for is as much as a worker may have."""
-    limited = Limits(bandwidth=100, pool="kubernetes")
+    limited = InstallationLimits(bandwidth=100, pool="kubernetes")
     assert order().wanted_bandwidth(limited) == 100
     assert order(max_bandwidth=1000).wanted_bandwidth(limited) == 100, "its client's own default"
     assert order(max_bandwidth=20).wanted_bandwidth(limited) == 20

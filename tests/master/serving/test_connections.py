@@ -7,7 +7,7 @@ import pytest
 from gunicorn.config import Config
 
 from mlbench_master.serving.buffered import LEAST_BYTES_PER_SECOND, STALL_SECONDS, TransferRate
-from mlbench_master.serving.connections import Connection, Waiting
+from mlbench_master.serving.connections import ClientConnection, WaitingConnections
 
 
 def test_a_client_must_keep_the_pace() -> None:
@@ -25,18 +25,20 @@ def test_a_client_must_keep_the_pace() -> None:
 
 
 @pytest.fixture
-def connections() -> Iterator[list[Connection]]:
+def connections() -> Iterator[list[ClientConnection]]:
     pairs = [socket.socketpair() for _ in range(3)]
-    yield [Connection(Config(), ours, ("", 0), ("", 0)) for ours, _ in pairs]
+    yield [ClientConnection(Config(), ours, ("", 0), ("", 0)) for ours, _ in pairs]
     for pair in pairs:
         for one in pair:
             one.close()
 
 
-def test_the_longest_wait_is_closed_first_and_agents_last(connections: list[Connection]) -> None:
+def test_the_longest_wait_is_closed_first_and_agents_last(
+    connections: list[ClientConnection],
+) -> None:
     agents, first, second = connections
     agents.is_agents = True
-    waiting = Waiting()
+    waiting = WaitingConnections()
     for connection in connections:
         waiting.put(connection)
     order = []
@@ -46,9 +48,9 @@ def test_the_longest_wait_is_closed_first_and_agents_last(connections: list[Conn
     assert order == [first, second, agents]
 
 
-def test_the_memory_of_waiting_connections_is_counted(connections: list[Connection]) -> None:
+def test_the_memory_of_waiting_connections_is_counted(connections: list[ClientConnection]) -> None:
     first, second, _ = connections
-    waiting = Waiting()
+    waiting = WaitingConnections()
     first.buffered.arrived += b"12345"
     waiting.put(first)
     waiting.put(second)

@@ -17,7 +17,7 @@ import pytest
 
 from mlbench import ApiClient
 from mlbench.contract.records import Run
-from mlbench.local.home import Connection, Home
+from mlbench.local.home import Home, StackConnection
 from tests.conftest import wait_for
 from tests.mlbench.cli.conftest import Mlbench
 from tests.support.known import known
@@ -161,7 +161,7 @@ def halting(finished: Run) -> Iterator[Scripted]:
 def stuck(halting: Scripted, mlbench: Mlbench, tmp_path: Path) -> Mlbench:
     """The command line over that master, called in a folder with an older file."""
     home, folder = Home(tmp_path / "home"), tmp_path / "folder"
-    home.write_connection(Connection(halting.url, "token", "http://127.0.0.1:9"))
+    home.write_connection(StackConnection(halting.url, "token", "http://127.0.0.1:9"))
     folder.mkdir()
     (folder / "all.zip").write_text("old")
     return replace(mlbench, home=home, folder=folder)

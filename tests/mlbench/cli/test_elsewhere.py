@@ -6,20 +6,20 @@ from dataclasses import replace
 import pytest
 
 from mlbench.contract.records import Run
-from mlbench.local.home import Connection
+from mlbench.local.home import StackConnection
 from tests.conftest import free_port
 from tests.mlbench.cli.conftest import Mlbench
 from tests.support.scripted import Reply, serving
 
 
 @pytest.fixture
-def there(mlbench: Mlbench) -> Connection:
+def there(mlbench: Mlbench) -> StackConnection:
     """A master that happens to be near."""
     return mlbench.home.read_connection()
 
 
 @pytest.fixture
-def elsewhere(alone: Mlbench, there: Connection) -> Mlbench:
+def elsewhere(alone: Mlbench, there: StackConnection) -> Mlbench:
     """A command line with no stack of its own, which is told of that master."""
     return replace(alone, more={"MLBENCH_URL": there.url, "MLBENCH_TOKEN": there.token})
 

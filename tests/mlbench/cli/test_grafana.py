@@ -8,7 +8,7 @@ from mlbench.contract import names
 from mlbench.local import grafana_archive
 from mlbench.local.assets import grafana_folder
 from mlbench.local.grafana_server import find_grafana
-from mlbench.local.home import Connection
+from mlbench.local.home import StackConnection
 from tests.conftest import wait_for
 from tests.mlbench.cli.conftest import Mlbench
 from tests.support.archive_server import serving
@@ -70,7 +70,7 @@ def test_the_stacks_prometheus_is_the_usual_one(alone: Mlbench, server: GrafanaS
     done = alone(*push)
     assert done.code == 2
     assert re.search("--prometheus-url: required: no stack is running here", done.err)
-    alone.home.write_connection(Connection("http://127.0.0.1:1", "t", "http://127.0.0.1:9091"))
+    alone.home.write_connection(StackConnection("http://127.0.0.1:1", "t", "http://127.0.0.1:9091"))
     assert alone(*push).code == 0
     assert server.data_sources[0]["url"] == "http://127.0.0.1:9091"
 

@@ -8,7 +8,7 @@ import pytest
 
 from mlbench import ApiClient
 from mlbench.cli import live
-from mlbench.cli.live import Progress, last_numbers, progress
+from mlbench.cli.live import LiveProgress, last_numbers, progress
 from mlbench.contract.records import Point, Run, Series, Target
 from tests.mlbench.cli.conftest import Mlbench
 from tests.support.scripted import Asked, Reply, answering
@@ -40,7 +40,7 @@ def test_progress_is_read_off_the_last_values(run: Run) -> None:
         "train_seconds @ 0": points("6"),
         "train_seconds @ 1": points("6"),
     }
-    assert progress(run, series, _NOW) == Progress(2, 0.25, 91.5, 200.0, seconds=10.0)
+    assert progress(run, series, _NOW) == LiveProgress(2, 0.25, 91.5, 200.0, seconds=10.0)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_the_last_numbers_are_in_order_of_ranks_and_texts_are_passed_over() -> N
 def test_before_the_first_number_there_is_time_only(run: Run) -> None:
     waiting = replace(run, started_at=None, target=None)
     found = progress(waiting, {"epoch @ 0": points("NaN")}, _NOW)
-    assert found == Progress(None, None, None, None, seconds=20.0)
+    assert found == LiveProgress(None, None, None, None, seconds=20.0)
 
 
 def test_the_view_is_redrawn_in_place_and_gives_way_to_the_result(mlbench: Mlbench) -> None:

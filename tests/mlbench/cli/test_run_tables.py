@@ -15,11 +15,11 @@ from mlbench.contract.results import (
     RankInterference,
     TimeToTarget,
 )
-from mlbench.local.home import Connection
+from mlbench.local.home import StackConnection
 from tests.support.results import make_aimless, make_result, make_run
 from tests.support.rows import QUIET
 
-_CONNECTION = Connection("http://127.0.0.1:8000", "secret", "http://127.0.0.1:9090")
+_CONNECTION = StackConnection("http://127.0.0.1:8000", "secret", "http://127.0.0.1:9090")
 
 _TARGET = Target("val_global_Prec@1", 97.0)
 _RESULT = replace(
@@ -196,7 +196,7 @@ def test_missing_figures_are_left_out(paper: io.StringIO) -> None:
 
 
 def test_a_token_that_is_not_the_users_alone_is_not_shown(paper: io.StringIO) -> None:
-    far = Connection("https://example.com/bench", "secret", None, "http://g:2", elsewhere=True)
+    far = StackConnection("https://example.com/bench", "secret", None, "http://g:2", elsewhere=True)
     run_tables.show_result(_RUN, _RESULT, far, _METRICS)
     assert shown(paper)[-4:] == [
         "Web page https://example.com/bench/runs/7",

@@ -11,7 +11,7 @@ import pytest
 
 from mlbench import ApiClient
 from mlbench.contract.records import Run
-from mlbench.local.home import Connection
+from mlbench.local.home import StackConnection
 from tests.conftest import free_port
 from tests.mlbench.cli.conftest import Mlbench
 from tests.support.stacks import order_command, order_steps, run_to_end
@@ -192,7 +192,7 @@ def test_the_browser_is_led_to_the_pages_and_signed_in(
 
 def test_an_address_where_nothing_answers_is_not_opened(alone: Mlbench) -> None:
     alone.home.make()
-    dead = Connection(f"http://127.0.0.1:{free_port()}", "token", None)
+    dead = StackConnection(f"http://127.0.0.1:{free_port()}", "token", None)
     alone.home.write_connection(dead)
     assert f"the master at {dead.url} does not respond" in alone("open").refusal
 

@@ -14,7 +14,7 @@ from mlbench import ApiClient
 from mlbench.cli.stack import _grafana_line as grafana_line
 from mlbench.contract import names
 from mlbench.local import launch
-from mlbench.local.home import Connection, Home
+from mlbench.local.home import Home, StackConnection
 from tests.conftest import free_port, wait_for
 from tests.mlbench.cli.conftest import Mlbench
 from tests.support.grafana_server import serve_grafana
@@ -46,7 +46,7 @@ def test_a_grafana_that_is_being_installed_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(names.ENV_HOME, str(tmp_path))
-    connection = Connection("http://127.0.0.1:1", "t", None)
+    connection = StackConnection("http://127.0.0.1:1", "t", None)
     with Home(tmp_path).grafana_lock.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert grafana_line(connection).startswith("  Grafana: being installed; ")
@@ -55,7 +55,7 @@ def test_a_grafana_that_is_being_installed_is_told(
 
 def test_it_is_told_how_the_stacks_grafana_is() -> None:
     with serve_grafana() as server:
-        connection = Connection("http://127.0.0.1:1", "t", None, grafana_url=server.url)
+        connection = StackConnection("http://127.0.0.1:1", "t", None, grafana_url=server.url)
         shown = f"  Grafana     {server.url}"
         assert grafana_line(connection) == shown
         server.version = "9.5.21"

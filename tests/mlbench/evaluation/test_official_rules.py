@@ -17,7 +17,7 @@ from mlbench.evaluation.comparison import compare
 from mlbench.evaluation.inputs import InjectedFault
 from mlbench.evaluation.official_rules import (
     Entry,
-    Point,
+    ReferencePoint,
     Window,
     choose,
     division,
@@ -152,8 +152,8 @@ def test_if_the_median_window_is_invalid_so_is_the_result() -> None:
 # --- The examples of MLPerf's rules ("Appendix: RCP Examples") ---
 
 # Benchmark A, of which a submission has 5 runs.
-SMALL = Point.of(128, [16, 14, 16, 17, 16, 16, 15, 16, 15, 16])
-LARGE = Point.of(256, [20, 21, 21, 20, 22, 22, 21, 21, 20, 20])
+SMALL = ReferencePoint.of(128, [16, 14, 16, 17, 16, 16, 15, 16, 15, 16])
+LARGE = ReferencePoint.of(256, [20, 21, 21, 20, 22, 22, 21, 21, 20, 20])
 COUNTED = 3
 
 
@@ -162,7 +162,7 @@ COUNTED = 3
     [(SMALL, 15.75, 0.43, 15.21, 0.0353), (LARGE, 20.75, 0.66, 19.93, 0.0412)],
 )
 def test_the_least_epochs_that_a_reference_allows(
-    point: Point, mean: float, deviation: float, least: float, speedup: float
+    point: ReferencePoint, mean: float, deviation: float, least: float, speedup: float
 ) -> None:
     assert (point.mean, round(point.deviation, 2)) == (mean, deviation)
     found = point.least_epochs(COUNTED)
@@ -191,14 +191,19 @@ def test_in_between_mean_and_deviation_are_interpolated() -> None:
 
 def test_points_above_the_line_between_others_count_for_nothing() -> None:
     ten, twenty, again = (
-        Point(size, mean, 1, 8) for size, mean in ((128, 10), (256, 20), (512, 20))
+        ReferencePoint(size, mean, 1, 8) for size, mean in ((128, 10), (256, 20), (512, 20))
     )
     # The example of the rules.
     assert prune([twenty, again, ten]) == [ten, again]
-    fast = Point(1024, 9, 1, 8)
+    fast = ReferencePoint(1024, 9, 1, 8)
     assert prune([ten, twenty, again, fast]) == [fast]
     # Once 384 is gone, 256 is above the line from 128 to 512.
-    points = [ten, Point(256, 14.5, 1, 8), Point(384, 17, 1, 8), Point(512, 12, 1, 8)]
+    points = [
+        ten,
+        ReferencePoint(256, 14.5, 1, 8),
+        ReferencePoint(384, 17, 1, 8),
+        ReferencePoint(512, 12, 1, 8),
+    ]
     assert prune(points) == [ten, points[-1]]
 
 

@@ -18,13 +18,13 @@ import pytest
 
 from mlbench import ApiClient
 from mlbench.contract.errors import DiscoveryError, MLBenchError
-from mlbench.local.discovery import Place, find_connection, find_pod, find_service
-from mlbench.local.home import Connection, Home
+from mlbench.local.discovery import ServiceLocation, find_connection, find_pod, find_service
+from mlbench.local.home import Home, StackConnection
 from tests.conftest import free_port
 from tests.support.scripted import Asked, Reply, answering
 
 _LABEL = "component=master,app=mlbench"
-_PLACE = Place("default", _LABEL)
+_PLACE = ServiceLocation("default", _LABEL)
 _NODE_ADDRESSES = {"InternalIP": "10.0.0.4", "Hostname": "node-1"}
 
 
@@ -93,7 +93,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster
         yield cluster
 
 
-def found(place: Place = _PLACE) -> str:
+def found(place: ServiceLocation = _PLACE) -> str:
     """Return the address that is found from outside."""
     return find_service(place, load_config=True).url
 
@@ -143,11 +143,11 @@ def test_of_several_services_one_is_chosen_by_name(cluster: Cluster) -> None:
         service("ClusterIP", "one"),
         service("ClusterIP", "two", clusterIP="10.96.0.6"),
     ]
-    assert found(Place("default", _LABEL, "two")) == "http://10.96.0.6:80"
+    assert found(ServiceLocation("default", _LABEL, "two")) == "http://10.96.0.6:80"
     with pytest.raises(DiscoveryError, match=r"several services .*: one, two\. Pass service_name"):
         found()
     with pytest.raises(DiscoveryError, match=r"no service 'three' with .*\(found: one, two\)"):
-        found(Place("default", _LABEL, "three"))
+        found(ServiceLocation("default", _LABEL, "three"))
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_the_client_talks_to_the_master_that_it_found(
 # --- By the environment ---
 
 _URL = "http://10.0.0.7:8000"
-_LOCAL = Connection("http://127.0.0.1:8000", "local", "http://127.0.0.1:9090")
+_LOCAL = StackConnection("http://127.0.0.1:8000", "local", "http://127.0.0.1:9090")
 
 
 @pytest.fixture
@@ -253,7 +253,7 @@ def test_by_default_it_is_the_local_stack(environ: dict[str, str]) -> None:
 @pytest.mark.parametrize("url", [_URL, f"{_URL}/", "10.0.0.7:8000", "mlbench:other@10.0.0.7:8000"])
 def test_address_and_token_lead_elsewhere(environ: dict[str, str], url: str) -> None:
     found = find_connection({**environ, "MLBENCH_URL": url, "MLBENCH_TOKEN": "t"})
-    assert found == Connection(_URL, "t", prometheus_url=None, elsewhere=True)
+    assert found == StackConnection(_URL, "t", prometheus_url=None, elsewhere=True)
 
 
 @pytest.mark.parametrize("url", ["ftp://me:SECRET@host", "http://me:SECRET@", "http://me:SECRET"])

@@ -8,9 +8,9 @@ import pytest
 
 from mlbench.contract import names
 from mlbench.contract.errors import NotConnectedError
-from mlbench.local.home import Connection, Home
+from mlbench.local.home import Home, StackConnection
 
-_CONNECTION = Connection("http://127.0.0.1:8000", "secret", "http://127.0.0.1:9090")
+_CONNECTION = StackConnection("http://127.0.0.1:8000", "secret", "http://127.0.0.1:9090")
 
 
 @pytest.fixture

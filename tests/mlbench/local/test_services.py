@@ -59,7 +59,7 @@ def program(path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def binary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A Prometheus that $PROMETHEUS names, no Grafana and no switch, whatever this machine has."""
-    monkeypatch.setattr(network, "probe", lambda: network.Network("no tc", "no netem"))
+    monkeypatch.setattr(network, "probe", lambda: network.LocalNetwork("no tc", "no netem"))
     for name in (*_USERS_GRAFANA, _SHOWN_GRAFANA):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("GRAFANA", str(tmp_path / "nowhere"))
@@ -188,7 +188,9 @@ def test_the_master_is_told_what_the_network_cannot_do(
 ) -> None:
     told = all_services(home)["master"].environ
     assert (told[names.ENV_NO_BANDWIDTH], told[names.ENV_NO_LATENCY]) == ("no tc", "no netem")
-    monkeypatch.setattr(network, "probe", lambda: network.Network(unshare=("unshare", "--net")))
+    monkeypatch.setattr(
+        network, "probe", lambda: network.LocalNetwork(unshare=("unshare", "--net"))
+    )
     found = all_services(home)
     assert found["master"].environ[names.ENV_NO_BANDWIDTH] == ""
     assert found["network"].command[-1] == str(home.switch)

@@ -14,7 +14,7 @@ import pytest
 
 from mlbench.contract import names
 from mlbench.local import launch, network
-from mlbench.local.home import Connection, Home
+from mlbench.local.home import Home, StackConnection
 from mlbench.local.pool import LocalWorker, PoolFiles
 from tests.conftest import wait_for
 from tests.support.processes import children, left
@@ -79,7 +79,9 @@ def test_a_service_runs_on_its_cores_alone(running: subprocess.Popen[bytes]) -> 
 def test_a_stack_that_is_ready_says_how_to_reach_it(
     running: subprocess.Popen[bytes], home: Home
 ) -> None:
-    assert home.read_connection() == Connection("http://127.0.0.1:1", "token", "http://127.0.0.1:2")
+    assert home.read_connection() == StackConnection(
+        "http://127.0.0.1:1", "token", "http://127.0.0.1:2"
+    )
     assert launch.running_supervisor(home) == running.pid
     assert len(pids(running)) == 4
     assert PoolFiles(home).read_status() == [
@@ -225,7 +227,7 @@ def test_the_switch_of_networks_ends_with_it(
 ) -> None:
     if problem := network.probe().no_bandwidth:
         pytest.skip(problem)
-    able = network.Network(unshare=("unshare", *users, "--net"))
+    able = network.LocalNetwork(unshare=("unshare", *users, "--net"))
     file = tmp_path / "switch"
     supervisor = start(*able.switch(file))
     wait_for(file.exists, what="the switch is there")

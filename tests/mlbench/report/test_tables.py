@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 from mlbench.contract.sweeps import Crossing
-from mlbench.report.tables import Table, tables
+from mlbench.report.tables import ReportTable, tables
 from tests.support import results
 from tests.support.known import known
 
 
-def columns(table: Table) -> dict[str, list[str]]:
+def columns(table: ReportTable) -> dict[str, list[str]]:
     """Return a table's cells by the head of their column."""
     cells = zip(*table.rows, strict=True)
     return {

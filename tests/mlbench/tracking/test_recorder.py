@@ -17,7 +17,7 @@ import torch
 from mlbench.contract.clock import SteadyClock
 from mlbench.contract.records import Target
 from mlbench.tracking.recorder import Recorder, Value
-from mlbench_master.recording.samples import Sample, Settings, parse_lines
+from mlbench_master.recording.samples import Sample, TaskSettings, parse_lines
 from tests.support.processes import run_text
 
 
@@ -175,7 +175,7 @@ def test_the_master_understands_every_line(
     time_us = 1763683200123456
     assert list(parse_lines(path.read_bytes(), "1", received_us=0)) == [
         Target("loss", 0.1, lower_is_better=True),
-        Settings({"device": "cpu é", "rate": 0.1, "compile": False}),
+        TaskSettings({"device": "cpu é", "rate": 0.1, "compile": False}),
         Sample("loss", "1", time_us, 0.5),
         Sample("at é", "1", time_us, "text"),
         Sample("up", "1", time_us, math.inf),

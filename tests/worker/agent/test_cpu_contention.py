@@ -17,9 +17,9 @@ from mlbench_worker.agent.cpu_contention import Watch, add, collect, measure
 from mlbench_worker.agent.kernel import (
     Cores,
     Kernel,
-    Process,
+    KernelProcess,
+    KernelThread,
     Snapshot,
-    Thread,
     parse_process,
     process_table,
 )
@@ -50,7 +50,7 @@ def snapshot(at: float, running: float = 0.0, waiting: float = 0.0, busy: float 
     """Return a moment of a rank with one thread; ``busy`` is the time of its cores."""
     return Snapshot(
         at=at,
-        threads={(9, 9): Thread(running, waiting, round(waiting))},
+        threads={(9, 9): KernelThread(running, waiting, round(waiting))},
         own_seconds=running,
         sibling_seconds=0.0,
         stack_seconds=0.0,
@@ -65,8 +65,8 @@ def snapshot(at: float, running: float = 0.0, waiting: float = 0.0, busy: float 
     )
 
 
-def process(pid: int, name: str, seconds: float, core: int = 0, began: int = 1) -> Process:
-    return Process(pid, 1, pid, name, began, seconds, 0.0, 0, core)
+def process(pid: int, name: str, seconds: float, core: int = 0, began: int = 1) -> KernelProcess:
+    return KernelProcess(pid, 1, pid, name, began, seconds, 0.0, 0, core)
 
 
 _BEGIN = snapshot(100.0)
@@ -148,7 +148,7 @@ def test_unknown_is_missing_and_has_no_series() -> None:
 def test_a_process_is_read_whatever_its_name() -> None:
     numbers = "S 4 5 6 0 -1 0 0 0 7 1 250 50 20 30 20 0 1 0 888"
     line = f"12 (a) R (b/c) {numbers} {'0 ' * 16}3 0".encode()
-    assert parse_process(line) == Process(12, 4, 6, "a) R (b", 888, 3.0, 0.5, 8, 3)
+    assert parse_process(line) == KernelProcess(12, 4, 6, "a) R (b", 888, 3.0, 0.5, 8, 3)
 
 
 def test_training_begins_with_the_first_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from mlbench_worker.agent.master_client import (
     MasterClient,
     MasterClientError,
     Offset,
-    RefusedError,
+    RequestRefusedError,
     Shipped,
 )
 from tests.support.scripted import Reply, Scripted, serving
@@ -60,7 +60,7 @@ def test_a_connection_that_was_closed_meanwhile_is_opened_again() -> None:
 
 @pytest.mark.parametrize(
     ("error", "statuses"),
-    [(RefusedError, (403, 404, 409)), (MasterClientError, (401, 413, 500, 503))],
+    [(RequestRefusedError, (403, 404, 409)), (MasterClientError, (401, 413, 500, 503))],
 )
 def test_what_is_refused_for_good_and_what_to_try_again(
     error: type[Exception], statuses: tuple[int, ...]

@@ -14,7 +14,7 @@ import pytest
 
 from mlbench.contract.assignment import Attachment
 from mlbench.contract.shaping import Shaping
-from mlbench.local.network import Network as Ability
+from mlbench.local.network import LocalNetwork as Ability
 from mlbench.local.network import probe
 from mlbench_worker.agent.rank_network import NetworkError, attach
 from mlbench_worker.agent.receivers import egress

@@ -7,7 +7,7 @@ from mlbench_worker.agent.exits import Exit
 from mlbench_worker.agent.master_client import (
     MasterClient,
     MasterClientError,
-    RefusedError,
+    RequestRefusedError,
     Shipped,
 )
 from mlbench_worker.agent.shipper import Shipper
@@ -33,7 +33,7 @@ class Master(MasterClient):
         if self.away:
             raise MasterClientError("away")
         if self.closed:
-            raise RefusedError("closed")
+            raise RequestRefusedError("closed")
         held = self.held.setdefault(path.rpartition("/")[2].partition("?")[0], bytearray())
         self.pieces.append(data)
         if offset <= len(held) and not self.full:

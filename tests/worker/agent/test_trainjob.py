@@ -11,7 +11,7 @@ import pytest
 from mlbench_worker.agent import trainjob
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.exits import Exit
-from mlbench_worker.agent.trainjob import Progress
+from mlbench_worker.agent.trainjob import TrainJobProgress
 from tests.conftest import wait_for
 from tests.support.kubelet_server import make_certificates
 from tests.support.scripted import Reply, answering
@@ -21,7 +21,7 @@ _NOW = datetime(2026, 11, 26, 23, 0, 5, tzinfo=UTC)
 
 
 def test_progress_is_what_the_settings_and_the_metrics_say() -> None:
-    progress = Progress()
+    progress = TrainJobProgress()
     for line in (
         {"settings": {"epochs": 4, "learning_rate": 0.1}},
         {"time": 1, "step": 10, "metrics": {"epoch": 1, "train_loss": 0.5, "note": "a text"}},
@@ -44,7 +44,10 @@ def test_progress_is_what_the_settings_and_the_metrics_say() -> None:
 
 
 def test_nothing_is_guessed() -> None:
-    assert Progress().status(_NOW) == {"metrics": [], "lastUpdatedTime": "2026-11-26T23:00:05Z"}
+    assert TrainJobProgress().status(_NOW) == {
+        "metrics": [],
+        "lastUpdatedTime": "2026-11-26T23:00:05Z",
+    }
 
 
 def test_a_trainjob_is_told_while_a_rank_goes_on_and_at_its_end(

@@ -34,7 +34,7 @@ def test_any_number_of_workers_trains_the_same_model(
 
 def test_a_token_attends_to_itself_and_to_those_before_it() -> None:
     torch.manual_seed(0)
-    block = gpt.Block(width=6, heads=2)
+    block = gpt.TransformerBlock(width=6, heads=2)
     x = torch.randn(1, 5, 6)
     query, key, value = block.attend(x)[0].split(6, dim=1)
     expected = torch.zeros(5, 6)

@@ -22,10 +22,10 @@ from mlbench_worker.agent.master_client import (
     MasterClient,
     MasterClientError,
     PollResponse,
-    RefusedError,
+    RequestRefusedError,
 )
 from mlbench_worker.agent.metrics_endpoint import WorkerCollector, read_progress
-from mlbench_worker.agent.rank_network import Network, address_towards, attach
+from mlbench_worker.agent.rank_network import RankNetwork, address_towards, attach
 from mlbench_worker.agent.reported_attributes import ReportedAttributes
 from mlbench_worker.agent.shipper import Shipper
 from mlbench_worker.agent.stream_files import remove
@@ -128,7 +128,7 @@ class Agent:
             report |= self._attempt.report()
         try:
             reply = self._link.poll(self._pod, report)
-        except (MasterClientError, RefusedError) as error:
+        except (MasterClientError, RequestRefusedError) as error:
             patience = backoff.seconds()
             log.warning("cannot poll, trying again in %.1f s: %s", patience, error)
         else:
@@ -201,7 +201,9 @@ class Agent:
                 network.close()
             attempt.fail(f"its agent cannot start it: {error}")
 
-    def _state_machine(self, attempt: Attempt, network: Network | None, *, is_forked: bool) -> None:
+    def _state_machine(
+        self, attempt: Attempt, network: RankNetwork | None, *, is_forked: bool
+    ) -> None:
         try:
             shaping = network.shaping if network else None
             offset = self._link.clock.offset

@@ -23,7 +23,7 @@ from mlbench_worker.agent import environment, torchrun
 from mlbench_worker.agent.exits import Exit, read_exit, why_silent, write_exit
 from mlbench_worker.agent.machine import killed_for_memory, memory_limit
 from mlbench_worker.agent.output_collector import clear, pack
-from mlbench_worker.agent.rank_network import NETWORK_VARIABLES, Network
+from mlbench_worker.agent.rank_network import NETWORK_VARIABLES, RankNetwork
 from mlbench_worker.agent.stream_files import (
     LogFile,
     MetricsFile,
@@ -89,7 +89,7 @@ class Attempt:
         }
         self._secret = ""
         self._process: TrainingProcess | None = None
-        self.network: Network | None = None
+        self.network: RankNetwork | None = None
         """The rank's own network, while its process runs; None if it shares the machine's."""
         self._traffic: Callable[[], Traffic] | None = None
         self._observation: Observation | None = None
@@ -248,7 +248,7 @@ class Attempt:
         on_exit: Callable[[], None],
         clock_offset_seconds: float = 0.0,
         *,
-        network: Network | None = None,
+        network: RankNetwork | None = None,
         traffic: Callable[[], Traffic] | None = None,
         name_others: bool = False,
         forkserver: "ForkServer | None" = None,

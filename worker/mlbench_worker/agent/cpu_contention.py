@@ -24,7 +24,7 @@ from prometheus_client.metrics_core import Metric
 from mlbench.contract import names
 from mlbench.contract.records import Interference
 from mlbench_worker.agent.halts import LOOK_SECONDS, Halts
-from mlbench_worker.agent.kernel import Kernel, Process, Snapshot, Thread
+from mlbench_worker.agent.kernel import Kernel, KernelProcess, KernelThread, Snapshot
 
 log = logging.getLogger(__name__)
 
@@ -155,11 +155,11 @@ def measure(before: Snapshot, after: Snapshot, cores: Set[int]) -> Interference:
     )
 
 
-def _increase(then: Thread | None, now: Thread) -> Thread:
+def _increase(then: KernelThread | None, now: KernelThread) -> KernelThread:
     """Return the increase of a thread's counts; ``then`` may be another thread of that number."""
     if then is None or now.running_seconds < then.running_seconds:
         return now
-    return Thread(
+    return KernelThread(
         now.running_seconds - then.running_seconds,
         now.waiting_seconds - then.waiting_seconds,
         now.involuntary_switches - then.involuntary_switches,
@@ -193,7 +193,7 @@ def _less(some: Mapping[str, float], less: Mapping[str, float]) -> dict[str, flo
 
 
 def _by_name(
-    before: Mapping[int, Process], after: Mapping[int, Process], cores: Set[int]
+    before: Mapping[int, KernelProcess], after: Mapping[int, KernelProcess], cores: Set[int]
 ) -> dict[str, float]:
     """Return the CPU time that processes used between two snapshots, by name.
 

@@ -18,7 +18,7 @@ from mlbench.contract.faults import Fault
 from mlbench.contract.limits import MAX_ERROR_LENGTH
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.master_client import MasterClient, Offset, send_patiently
-from mlbench_worker.agent.rank_network import Network
+from mlbench_worker.agent.rank_network import RankNetwork
 from mlbench_worker.agent.receivers.process_lookup import descendants, environ_of
 
 log = logging.getLogger(__name__)
@@ -114,7 +114,7 @@ def _hold_back(attempt: Attempt, share: float, seconds: float | None) -> None:
     attempt.injected_stops -= 1
 
 
-def _reconnect(attempt: Attempt, network: Network, seconds: float | None) -> None:
+def _reconnect(attempt: Attempt, network: RankNetwork, seconds: float | None) -> None:
     """Connect a network again at the end of the fault, unless its attempt has ended."""
     if not attempt.ended.wait(seconds):
         network.plug(is_in=True)

@@ -22,7 +22,7 @@ _RESOURCES = ("cpu", "memory", "io")
 
 
 @dataclass(frozen=True, slots=True)
-class Process:
+class KernelProcess:
     """A line of the process table: proc_pid_stat(5)."""
 
     pid: int
@@ -43,7 +43,7 @@ class Process:
 
 
 @dataclass(frozen=True, slots=True)
-class Thread:
+class KernelThread:
     """The scheduler's counts of a thread."""
 
     running_seconds: float = 0.0
@@ -69,7 +69,7 @@ class Snapshot:
 
     at: float
     """Time by the monotonic clock."""
-    threads: Mapping[tuple[int, int], Thread]
+    threads: Mapping[tuple[int, int], KernelThread]
     """The running threads of the rank, by process id and thread id."""
     own_seconds: float
     """CPU time of the rank's processes, including ended ones."""
@@ -77,7 +77,7 @@ class Snapshot:
     """CPU time of the run's other visible ranks on the same cores."""
     stack_seconds: float
     """CPU time of MLBench's own processes on the same cores; 0 without a stack on this machine."""
-    others: Mapping[int, Process]
+    others: Mapping[int, KernelProcess]
     """The visible processes that belong neither to the run nor to the stack."""
     cores: Cores | None
     major_faults: int
@@ -157,7 +157,9 @@ class Kernel:
             gpu_limits=self.gpus.limits(),
         )
 
-    def _of_stack(self, table: Mapping[int, Process], others: Iterable[Process]) -> Set[int]:
+    def _of_stack(
+        self, table: Mapping[int, KernelProcess], others: Iterable[KernelProcess]
+    ) -> Set[int]:
         """Return MLBench's own processes among others: the stack's, and the ``mlbench`` commands.
 
         Each child of the supervisor leads the session of its service. Processes of other runs are
@@ -174,7 +176,7 @@ class Kernel:
             or process.name == "mlbench"
         }
 
-    def _leader(self, process: Process) -> int:
+    def _leader(self, process: KernelProcess) -> int:
         """Return the process whose environment shows whether a process belongs to the run.
 
         Agents start a session for each rank. The ranks of an external job may share a session.
@@ -189,7 +191,7 @@ class Kernel:
             return False
 
 
-def process_table() -> Mapping[int, Process]:
+def process_table() -> Mapping[int, KernelProcess]:
     """Return the processes of this machine by their numbers."""
     table = {}
     for entry in os.scandir(_PROC):
@@ -200,13 +202,13 @@ def process_table() -> Mapping[int, Process]:
     return table
 
 
-def parse_process(line: bytes) -> Process:
+def parse_process(line: bytes) -> KernelProcess:
     """Read a process's line of /proc/PID/stat."""
     # The second field is the name in brackets, which may contain any character.
     head, _, tail = line.rpartition(b")")
     pid, _, name = head.partition(b" (")
     fields = tail.split()
-    return Process(
+    return KernelProcess(
         pid=int(pid),
         parent=int(fields[1]),
         session=int(fields[3]),
@@ -219,7 +221,7 @@ def parse_process(line: bytes) -> Process:
     )
 
 
-def descendants_in(table: Mapping[int, Process], ancestor: int) -> Set[int]:
+def descendants_in(table: Mapping[int, KernelProcess], ancestor: int) -> Set[int]:
     """Return the descendants of a process in a table."""
     descendants: set[int] = set()
     newest = {ancestor}
@@ -228,12 +230,12 @@ def descendants_in(table: Mapping[int, Process], ancestor: int) -> Set[int]:
     return descendants
 
 
-def total_seconds(processes: Iterable[Process]) -> float:
+def total_seconds(processes: Iterable[KernelProcess]) -> float:
     """Return the CPU time of processes, and of ended children that they have waited for."""
     return sum(process.seconds + process.children_seconds for process in processes)
 
 
-def _threads(pids: Iterable[int]) -> Iterator[tuple[tuple[int, int], Thread]]:
+def _threads(pids: Iterable[int]) -> Iterator[tuple[tuple[int, int], KernelThread]]:
     """Yield the threads of processes with their keys; nothing if the kernel has no schedstat."""
     last_field = b"nonvoluntary_ctxt_switches:"
     for pid in pids:
@@ -243,7 +245,7 @@ def _threads(pids: Iterable[int]) -> Iterator[tuple[tuple[int, int], Thread]]:
                     folder = f"/proc/{pid}/task/{thread}"
                     running, waiting, _ = map(int, read_proc(f"{folder}/schedstat").split())
                     switches = int(read_proc(f"{folder}/status").rpartition(last_field)[2])
-                    yield (pid, int(thread)), Thread(running / 1e9, waiting / 1e9, switches)
+                    yield (pid, int(thread)), KernelThread(running / 1e9, waiting / 1e9, switches)
 
 
 def _cores(cores: Set[int]) -> Cores | None:

@@ -26,7 +26,7 @@ class MasterClientError(Exception):
     """The master did not respond, or failed. A later attempt may succeed."""
 
 
-class RefusedError(Exception):
+class RequestRefusedError(Exception):
     """The master refuses this request permanently: it is malformed, or for another pod."""
 
     def __init__(self, message: str, status: int = 0) -> None:
@@ -183,7 +183,7 @@ class MasterClient:
                 ) from error
             return self._request(method, path, body, parse, refused)
         if status in refused:
-            raise RefusedError(f"{method} {path}: {status} {_message(text)}", status)
+            raise RequestRefusedError(f"{method} {path}: {status} {_message(text)}", status)
         if status not in {http.HTTPStatus.OK, http.HTTPStatus.NO_CONTENT}:
             raise MasterClientError(f"{method} {path}: {status} {_message(text)}")
         try:
@@ -229,7 +229,7 @@ def send_patiently(connect: Callable[[], MasterClient], path: str, body: bytes) 
                 raise
             log.warning("cannot send it, trying again: %s", error)
             time.sleep(backoff.seconds())
-        except RefusedError as error:
+        except RequestRefusedError as error:
             log.warning("the master does not want it: %s", error)
             break
     client.close()

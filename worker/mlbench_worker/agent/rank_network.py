@@ -35,7 +35,7 @@ class NetworkError(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Network:
+class RankNetwork:
     """A network namespace, which exists until it is closed and its last process has ended."""
 
     shaping: Shaping
@@ -84,7 +84,7 @@ class Network:
                 resource.close()
 
 
-def attach(attachment: Attachment, switch_file: Path) -> Network:
+def attach(attachment: Attachment, switch_file: Path) -> RankNetwork:
     """Make a network; ``switch_file`` contains the id of the process in the switch's namespace.
 
     Raises:
@@ -105,7 +105,9 @@ def attach(attachment: Attachment, switch_file: Path) -> Network:
             belongs_to.close()
         raise
     first, second = (socket.socket(fileno=each) for each in sockets)
-    return Network(Shaping(**json.loads(answer)), (first, second), FileIO(namespace), belongs_to)
+    return RankNetwork(
+        Shaping(**json.loads(answer)), (first, second), FileIO(namespace), belongs_to
+    )
 
 
 def address_towards(host: str = "192.0.2.1", otherwise: str = "127.0.0.1") -> str:

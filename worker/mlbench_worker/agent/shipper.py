@@ -6,7 +6,7 @@ import threading
 from mlbench.contract.names import StreamName
 from mlbench.local.backoff import Backoff
 from mlbench_worker.agent.attempt import Attempt
-from mlbench_worker.agent.master_client import MasterClient, MasterClientError, RefusedError
+from mlbench_worker.agent.master_client import MasterClient, MasterClientError, RequestRefusedError
 from mlbench_worker.agent.stream_files import whole_lines
 
 log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class Shipper(threading.Thread):
                 log.warning("cannot ship, trying again in %.1f s: %s", patience, error)
                 self._quit.wait(patience)
                 continue
-            except RefusedError as error:
+            except RequestRefusedError as error:
                 self.refusal = str(error)
                 log.warning("the master takes no more of this attempt: %s", error)
                 return

@@ -36,7 +36,7 @@ from mlbench_worker.agent.diagnosis.rank_diagnoses import Diagnoses
 from mlbench_worker.agent.external_rank import LOOK_SECONDS, ExternalRank, say, totals_of
 from mlbench_worker.agent.external_usage import read_usage
 from mlbench_worker.agent.gpus import Gpus
-from mlbench_worker.agent.master_client import JoinResponse, MasterClient, RefusedError
+from mlbench_worker.agent.master_client import JoinResponse, MasterClient, RequestRefusedError
 from mlbench_worker.agent.rank_network import address_towards
 from mlbench_worker.agent.shipper import Shipper
 from mlbench_worker.agent.stream_files import read_json, remove, write_json
@@ -121,7 +121,7 @@ def record(request: Mapping[str, Any], url: str, token: str) -> None:
     facts = ReportedAttributes(dict(os.environ))
     observation.measure(f"{names.ENV_JOB}={job.key}", name_others=True)
     rank = ExternalRank(attempt, root)
-    recording = Recording(attempt, order, url, token, facts, rank, request["nowhere"])
+    recording = RecordedProcess(attempt, order, url, token, facts, rank, request["nowhere"])
     rank.listen(recording.describe, recording.wake, recording.hurry)
     trainjob.start(attempt, os.environ)
     recording.run()
@@ -132,7 +132,7 @@ def resume(request: Mapping[str, Any], url: str, token: str) -> None:
     attempt = Attempt.open_running(Path(request["folder"]))
     order = read_json(attempt.folder / _JOB)
     rank = ExternalRank(attempt, int(request["root"]))
-    recording = Recording(attempt, order, url, token, rank=rank, nowhere=request["nowhere"])
+    recording = RecordedProcess(attempt, order, url, token, rank=rank, nowhere=request["nowhere"])
     rank.listen(lambda: None, recording.wake, recording.hurry)
     recording.run()
 
@@ -159,7 +159,7 @@ def ship(folder: Path, url: str, token: str) -> int:
         return 2
     # If the run has ended without this rank, the rank becomes a separate run.
     for uid in (order["uid"], secrets.token_hex(16)):
-        recording = Recording(attempt, {**order, "uid": uid}, url, token)
+        recording = RecordedProcess(attempt, {**order, "uid": uid}, url, token)
         if recording.run():
             return 0
         if recording.is_unauthorized or not recording.is_refused:
@@ -195,7 +195,7 @@ def _progress(attempt: Attempt) -> Mapping[ProgressName, float]:
     }
 
 
-class Recording:
+class RecordedProcess:
     """Ships a rank's values to the master."""
 
     def __init__(
@@ -292,7 +292,7 @@ class Recording:
                 backoff.reset()
                 self.is_refused = False
                 self._is_polled.set()
-            except RefusedError as error:
+            except RequestRefusedError as error:
                 self.is_unauthorized = error.status == HTTPStatus.UNAUTHORIZED
                 problem = str(error)
                 if self.is_unauthorized:

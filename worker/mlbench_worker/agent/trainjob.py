@@ -35,7 +35,7 @@ _LENGTHS = {
 }
 
 
-class Progress:
+class TrainJobProgress:
     """The progress of a training, from the lines of its metrics file."""
 
     def __init__(self) -> None:
@@ -90,7 +90,7 @@ class TrainJob(threading.Thread):
         super().__init__(name="trainjob", daemon=True)
         self._attempt = attempt
         self._environ = environ
-        self._progress = Progress()
+        self._progress = TrainJobProgress()
         self._offset = 0
 
     def run(self) -> None:

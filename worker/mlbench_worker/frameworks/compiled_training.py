@@ -25,7 +25,7 @@ from mlbench_worker.training.exchange.exchange_base import Exchange, average
 from mlbench_worker.training.image_trainer import ImageScore, ImageTrainer
 from mlbench_worker.training.schedules import Schedule
 from mlbench_worker.training.session import Session
-from mlbench_worker.training.trainer import Outcome, state_of
+from mlbench_worker.training.trainer import TrainingOutcome, state_of
 
 _WEIGHTS = "weights"
 
@@ -93,14 +93,14 @@ class CompiledTrainer(ImageTrainer):
         """Return a batch with images ``[n, height, width, channels]``, for frameworks on CPUs."""
         return replace(batch, images=batch.images.permute(0, 2, 3, 1).contiguous())
 
-    def step(self, batch: Images, batch_size: int) -> tuple[Outcome[ImageScore], float]:
+    def step(self, batch: Images, batch_size: int) -> tuple[TrainingOutcome[ImageScore], float]:
         rate = self.rate(batch)
         with self.session.phase("compute"):
             scores = self._compiled.step(self._batch(batch), rate)
         self.exchange.after_step()
         return _outcome(scores, batch), rate
 
-    def compute(self, model: nn.Module, batch: Images) -> Outcome[ImageScore]:
+    def compute(self, model: nn.Module, batch: Images) -> TrainingOutcome[ImageScore]:
         """Return the loss and score of a batch in validation."""
         return _outcome(self._compiled.scores(batch.images.numpy()), batch)
 
@@ -154,11 +154,11 @@ def _compile(
     return compiled
 
 
-def _outcome(scores: np.ndarray, batch: Images) -> Outcome[ImageScore]:
+def _outcome(scores: np.ndarray, batch: Images) -> TrainingOutcome[ImageScore]:
     """Return the loss and score of a batch; rows of ``scores`` beyond its length are padding."""
     logits = torch.tensor(scores[: len(batch)])
     loss = functional.cross_entropy(logits, batch.labels, reduction="sum")
-    return Outcome(loss, lambda: ImageScore.of(logits, batch.labels, loss))
+    return TrainingOutcome(loss, lambda: ImageScore.of(logits, batch.labels, loss))
 
 
 class LinearSteps:

@@ -71,7 +71,7 @@ class Message:
 
 
 @dataclass(frozen=True)
-class Collective:
+class CollectiveOperation:
     """A collective operation on a message."""
 
     run: Callable[[Message], object]
@@ -91,19 +91,19 @@ def _all_gather(message: Message) -> None:
 
 
 COLLECTIVES = {
-    "all_reduce": Collective(
+    "all_reduce": CollectiveOperation(
         run=lambda message: dist.all_reduce(message.whole),
         count_wrong=lambda message: _count_wrong(
             message.whole, message.patterns.sum(0, dtype=message.whole.dtype)
         ),
         bus_factor=lambda ranks: 2 * (ranks - 1) / ranks,
     ),
-    "broadcast": Collective(
+    "broadcast": CollectiveOperation(
         run=lambda message: dist.broadcast(message.whole, src=0),
         count_wrong=lambda message: _count_wrong(message.whole, message.patterns[0]),
         bus_factor=lambda ranks: 1.0,
     ),
-    "all_gather": Collective(
+    "all_gather": CollectiveOperation(
         run=_all_gather,
         count_wrong=lambda message: sum(
             map(_count_wrong, message.whole.chunk(message.world.size), message.patterns)
@@ -134,7 +134,10 @@ def _rows(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def measure(
-    collective: Collective, message: Message, config: CommunicationOptions, session: Session
+    collective: CollectiveOperation,
+    message: Message,
+    config: CommunicationOptions,
+    session: Session,
 ) -> tuple[int, Figures]:
     """Check and time an operation on a message; return the number of rounds and the figures.
 

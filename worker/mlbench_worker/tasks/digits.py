@@ -83,9 +83,9 @@ class ResNet8(nn.Module):
         self.stem = _conv3x3(in_channels, width)
         self.norm = _norm(width)
         self.blocks = nn.Sequential(
-            Block(width, width),
-            Block(width, 2 * width, stride=2),
-            Block(2 * width, 4 * width, stride=2),
+            ConvolutionBlock(width, width),
+            ConvolutionBlock(width, 2 * width, stride=2),
+            ConvolutionBlock(2 * width, 4 * width, stride=2),
         )
         self.classifier = nn.Linear(4 * width, classes)
 
@@ -95,7 +95,7 @@ class ResNet8(nn.Module):
         return logits
 
 
-class Block(nn.Module):
+class ConvolutionBlock(nn.Module):
     """Two 3x3 convolutions and a shortcut around them.
 
     Returns ``[batch, channels, height / stride, width / stride]``.

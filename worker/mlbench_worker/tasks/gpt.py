@@ -146,7 +146,7 @@ class Gpt(nn.Module):
         super().__init__()
         self.tokens = nn.Embedding(vocabulary, width)
         self.positions = nn.Embedding(context, width)
-        self.blocks = nn.Sequential(*(Block(width, heads) for _ in range(layers)))
+        self.blocks = nn.Sequential(*(TransformerBlock(width, heads) for _ in range(layers)))
         self.norm = nn.LayerNorm(width)
         for name, parameter in self.named_parameters():
             if name.endswith("bias"):
@@ -161,7 +161,7 @@ class Gpt(nn.Module):
         return functional.linear(self.norm(x), self.tokens.weight)
 
 
-class Block(nn.Module):
+class TransformerBlock(nn.Module):
     """Causal attention, then a perceptron: each takes the normalized input and adds to it.
 
     Takes and returns ``[batch, time, width]``.

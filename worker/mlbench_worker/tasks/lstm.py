@@ -46,7 +46,7 @@ from mlbench_worker.training.checkpoint import Stateful
 from mlbench_worker.training.language import LanguageTrainer, Rows, TextScore
 from mlbench_worker.training.nt_asgd import NtAsgd
 from mlbench_worker.training.session import Session, start
-from mlbench_worker.training.trainer import Outcome
+from mlbench_worker.training.trainer import TrainingOutcome
 
 _TIME = 70
 """Usual number of tokens that a step takes of each row."""
@@ -186,7 +186,7 @@ class AwdTrainer(LanguageTrainer):
         """Return the learning rate, in proportion to the length of the block."""
         return super().rate(batch) * batch.tokens.shape[1] / _TIME
 
-    def compute(self, model: nn.Module, batch: Rows) -> Outcome[TextScore]:
+    def compute(self, model: nn.Module, batch: Rows) -> TrainingOutcome[TextScore]:
         """Return the cross entropy plus the penalties on the last layer's output."""
         rows, time = batch.tokens.shape
         state = self._state or self._first_state(rows)

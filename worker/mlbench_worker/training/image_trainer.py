@@ -9,11 +9,11 @@ from torch.nn import functional
 
 from mlbench.contract import names
 from mlbench_worker.data.images import Images
-from mlbench_worker.training.trainer import Outcome, Score, Trainer
+from mlbench_worker.training.trainer import EvaluationScore, Trainer, TrainingOutcome
 
 
 @dataclass(frozen=True)
-class ImageScore(Score):
+class ImageScore(EvaluationScore):
     """How well a model classifies images: numbers of images whose class is among the likeliest."""
 
     trained: ClassVar = {names.TRAIN_ACCURACY: "accuracy"}
@@ -54,8 +54,8 @@ class ImageTrainer(Trainer[Images, ImageScore]):
         labels = batch.labels.to(execution.device, non_blocking=True)
         return replace(batch, images=execution.images(batch.images), labels=labels)
 
-    def compute(self, model: nn.Module, batch: Images) -> Outcome[ImageScore]:
+    def compute(self, model: nn.Module, batch: Images) -> TrainingOutcome[ImageScore]:
         """Return the cross entropy, and the number of images classified correctly."""
         logits = model(batch.images)
         loss = functional.cross_entropy(logits.float(), batch.labels, reduction="sum")
-        return Outcome(loss, lambda: ImageScore.of(logits, batch.labels, loss))
+        return TrainingOutcome(loss, lambda: ImageScore.of(logits, batch.labels, loss))

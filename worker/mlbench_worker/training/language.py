@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from mlbench.contract import names
 from mlbench_worker.ranks.rank_process import DataError
-from mlbench_worker.training.trainer import Outcome, Score, Trainer
+from mlbench_worker.training.trainer import EvaluationScore, Trainer, TrainingOutcome
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class TextScore(Score):
+class TextScore(EvaluationScore):
     """How well a model predicts tokens."""
 
     trained: ClassVar = {names.TRAIN_PERPLEXITY: "perplexity"}
@@ -59,7 +59,7 @@ class LanguageTrainer(Trainer[Rows, TextScore]):
             )
         return super().train(batches, batch_size)
 
-    def compute(self, model: nn.Module, batch: Rows) -> Outcome[TextScore]:
+    def compute(self, model: nn.Module, batch: Rows) -> TrainingOutcome[TextScore]:
         return self.outcome(model(batch.tokens), batch.following, len(batch.tokens))
 
     @staticmethod
@@ -68,11 +68,13 @@ class LanguageTrainer(Trainer[Rows, TextScore]):
         following: torch.Tensor,
         rows: int,
         penalty: torch.Tensor | float = 0.0,
-    ) -> Outcome[TextScore]:
+    ) -> TrainingOutcome[TextScore]:
         """Return the cross entropy of logits ``[…, n]`` for tokens ``[…]`` of ``rows`` rows.
 
         The penalty is added to the loss of each row, and left out of the score.
         """
         loss = functional.cross_entropy(logits.flatten(0, 1).float(), following.flatten())
         tokens = following.numel()
-        return Outcome(rows * (loss + penalty), lambda: TextScore(loss.item() * tokens, tokens))
+        return TrainingOutcome(
+            rows * (loss + penalty), lambda: TextScore(loss.item() * tokens, tokens)
+        )

@@ -51,7 +51,7 @@ _MLBENCH_TOTALS: Mapping[str, Phase | None] = {
 
 
 @dataclass
-class Progress(Plain):
+class TrainingProgress(Plain):
     """The progress within an epoch, as a checkpoint contains it."""
 
     epoch: int = 0
@@ -67,7 +67,7 @@ class Progress(Plain):
 
     def end_epoch(self) -> None:
         """Begin the next epoch."""
-        self.load_state_dict(vars(Progress(self.epoch + 1)))
+        self.load_state_dict(vars(TrainingProgress(self.epoch + 1)))
 
 
 @dataclass
@@ -82,7 +82,7 @@ class Session:
 
     Either all ranks have one, or no rank has.
     """
-    progress: Progress = field(default_factory=Progress)
+    progress: TrainingProgress = field(default_factory=TrainingProgress)
     """Progress in the epoch that ``epochs`` has yielded last."""
     at_exit: list[Callable[[], None]] = field(default_factory=list)
     """Functions to call once the task has succeeded."""

@@ -19,7 +19,7 @@ from mlbench_worker.training.session import Session, Sums
 
 
 @dataclass(frozen=True)
-class Score(Sums):
+class EvaluationScore(Sums):
     """How well samples are predicted."""
 
     loss_sum: float = 0.0
@@ -37,11 +37,11 @@ class Score(Sums):
 
 
 B = TypeVar("B")
-S = TypeVar("S", bound=Score)
+S = TypeVar("S", bound=EvaluationScore)
 
 
 @dataclass(frozen=True)
-class Outcome(Generic[S]):
+class TrainingOutcome(Generic[S]):
     """The loss and score of a model on a batch."""
 
     loss: torch.Tensor
@@ -83,7 +83,7 @@ class Trainer(ABC, Generic[B, S]):
         """Return a batch on the device."""
 
     @abstractmethod
-    def compute(self, model: nn.Module, batch: B) -> Outcome[S]:
+    def compute(self, model: nn.Module, batch: B) -> TrainingOutcome[S]:
         """Return the loss and score of a batch on the device."""
 
     def rate(self, batch: B) -> float:
@@ -130,7 +130,7 @@ class Trainer(ABC, Generic[B, S]):
                 break
         return total
 
-    def step(self, batch: B, batch_size: int) -> tuple[Outcome[S], float]:
+    def step(self, batch: B, batch_size: int) -> tuple[TrainingOutcome[S], float]:
         """Take a step on a batch; return its outcome before the step, and the learning rate.
 
         The time of the whole step, except loading, is recorded by phases.

@@ -57,7 +57,7 @@ def _collectives_at(path: Path) -> Iterator[Collective]:
     # The first handler is for all backends except NCCL; the other is in builds with NCCL only.
     for handler in ("fr_trace_json", "dump_nccl_trace_json"):
         try:
-            with closing(Connection(path)) as connection:
+            with closing(DebugConnection(path)) as connection:
                 connection.request("POST", f"/handler/{handler}")
                 trace = json.loads(connection.getresponse().read(_MOST_BYTES))
             yield from read_trace(trace)
@@ -97,7 +97,7 @@ def _collective(group: str, number: int, entry: Mapping[str, Any]) -> Collective
     )
 
 
-class Connection(http.client.HTTPConnection):
+class DebugConnection(http.client.HTTPConnection):
     """A connection to PyTorch's server in a process, through its socket."""
 
     def __init__(self, path: Path, timeout: float = 1.0) -> None:

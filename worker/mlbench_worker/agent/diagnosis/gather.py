@@ -121,7 +121,7 @@ def _processes(root: int) -> list[Process]:
     return [_process(table[pid]) for pid in in_order[:_MOST_PROCESSES]]
 
 
-def _process(entry: kernel.Process) -> Process:
+def _process(entry: kernel.KernelProcess) -> Process:
     folder = Path(f"/proc/{entry.pid}")
     state = state_of(entry.pid)
     # Reading the command of a process that waits for a device may block.

@@ -22,7 +22,7 @@ from typing import BinaryIO
 from mlbench.contract.profiles import LONGEST_TEXT, MOST_BYTES, Operator, ProfileResult, Tool
 from mlbench.evaluation import operators
 from mlbench_worker.agent.attempt import Attempt
-from mlbench_worker.agent.diagnosis.collectives import Connection
+from mlbench_worker.agent.diagnosis.collectives import DebugConnection
 from mlbench_worker.agent.diagnosis.rank_stacks import find_spy
 from mlbench_worker.agent.external_usage import free_memory
 from mlbench_worker.agent.receivers.process_lookup import descendants, is_python
@@ -75,7 +75,10 @@ def _find_pytorch(folder: Path) -> Path | None:
     """Return the socket of the first process that has PyTorch's profiler."""
     sockets = [path for path in folder.glob("[0-9]*") if path.name.isdecimal()]
     for path in sorted(sockets, key=lambda path: int(path.name)):
-        with suppress(OSError, http.client.HTTPException), closing(Connection(path)) as connection:
+        with (
+            suppress(OSError, http.client.HTTPException),
+            closing(DebugConnection(path)) as connection,
+        ):
             connection.request("GET", "/handler/")
             if f'"{_HANDLER}"'.encode() in connection.getresponse().read(_PIECE_BYTES):
                 return path
@@ -83,7 +86,7 @@ def _find_pytorch(folder: Path) -> Path | None:
 
 
 def _ask_pytorch(socket: Path, seconds: int) -> bytes:
-    with closing(Connection(socket, seconds + _WRITING_SECONDS)) as connection:
+    with closing(DebugConnection(socket, seconds + _WRITING_SECONDS)) as connection:
         connection.request("POST", f"/handler/{_HANDLER}?duration={seconds}")
         response = connection.getresponse()
         if response.status != HTTPStatus.OK:
