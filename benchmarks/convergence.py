@@ -3,8 +3,8 @@
 Each task is trained to its target 20 times with each batch size, by its own module, on one worker:
 on any number, it would be the same model. Beside the batch size and the learning rate, which is
 the one of two with which it converges faster, all settings are those of the closed division. The
-light target's epochs are those of the same runs. The seeds are none that a set has by itself. As many runs
-as there are cores go on at once: epochs are counted here, not seconds.
+light target's epochs are those of the same runs. No set uses these seeds by default. As many runs
+as there are cores are active at once: epochs are counted here, not seconds.
 
 It writes ``mlbench/evaluation/references/TASK.json`` anew after each run: who interrupts it loses
 those that are going on, and the next call makes what is missing. The tasks on ImageNet and on

@@ -17,7 +17,7 @@ POD = ("local", "local-mlbench-worker-0", "worker", "laptop")
 OTHER_POD = ("local", "local-mlbench-worker-1", "worker", "laptop")
 LABELS = dict(zip(exported_series.THREADS.labels, POD, strict=True))
 
-EVERY_SERIES = [of for of in vars(series).values() if isinstance(of, ExportedSeries)]
+EVERY_SERIES = [of for of in vars(exported_series).values() if isinstance(of, ExportedSeries)]
 
 
 class Works:

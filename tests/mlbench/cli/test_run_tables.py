@@ -46,7 +46,7 @@ def paper(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     """What is printed, 80 columns wide."""
     paper = io.StringIO()
     terminal = Console(file=paper, width=80, markup=False, force_terminal=True, color_system=None)
-    for module in (output, common):
+    for module in (run_tables, common):
         monkeypatch.setattr(module, "out", terminal)
     return paper
 

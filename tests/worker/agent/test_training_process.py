@@ -46,7 +46,8 @@ def gone(pid: int) -> bool:
 def test_a_process_can_hide_its_environment() -> None:
     """Even from one of the same user; a test as root drops what it may read beyond that."""
     code = (
-        "import subprocess, sys; from mlbench_worker.agent.training_process import hide_from_others;"
+        "import subprocess, sys;"
+        "from mlbench_worker.agent.training_process import hide_from_others;"
         "sys.argv[1] == 'hide' and hide_from_others();"
         "sys.exit(subprocess.run(['cat', '/proc/%d/environ' % __import__('os').getpid()],"
         " capture_output=True).returncode)"

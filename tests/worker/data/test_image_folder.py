@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mlbench_worker.data.image_folder import ImageFiles, read_image_folder
-from mlbench_worker.ranks.process import DataError
+from mlbench_worker.ranks.rank_process import DataError
 from tests.support.image_files import COLOURS, make_image_folder
 from tests.support.ranks import finish, start_ranks
 

@@ -24,7 +24,7 @@ from mlbench_worker.data.image_loader import (
 )
 from mlbench_worker.data.images import Images
 from mlbench_worker.ranks.distributed import World
-from mlbench_worker.ranks.process import DataError
+from mlbench_worker.ranks.rank_process import DataError
 from tests.conftest import wait_for
 from tests.support.image_files import make_image_folder
 from tests.support.ranks import start_ranks

@@ -5,7 +5,7 @@ import torch
 
 from mlbench_worker.data.images import Images, augmented_batches
 from mlbench_worker.ranks.distributed import World
-from mlbench_worker.ranks.process import DataError
+from mlbench_worker.ranks.rank_process import DataError
 
 _COUNT = 50
 _BATCH = 8

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from mlbench_worker.data.text import Tokens, load_texts
-from mlbench_worker.ranks.process import DataError
+from mlbench_worker.ranks.rank_process import DataError
 from tests.support.texts import write_addresses
 
 _ADDRESSES = {
@@ -60,7 +60,7 @@ def test_wikitext_has_words_between_blanks_and_an_end_for_each_line(tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("dataset", "said"),
-    [("sotu", "mlbench data"), ("wikitext-2", "wiki.train.tokens cannot be read")],
+    [("sotu", "mlbench fetch-data"), ("wikitext-2", "wiki.train.tokens cannot be read")],
 )
 def test_what_is_not_there_is_told_with_where_it_belongs(
     dataset: str, said: str, tmp_path: Path

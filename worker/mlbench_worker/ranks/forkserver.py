@@ -1,8 +1,9 @@
 """A fork server: a process that has imported PyTorch, and is forked for each official task.
 
 ``python -m mlbench_worker.ranks.forkserver FD`` waits for requests on a socket of the agent
-(``agent/fork_servers.py``). Each forked process becomes a child of the agent. It has the environment,
-cores, folder, threads and random numbers of a new interpreter, without the time to import PyTorch.
+(``agent/fork_servers.py``). Each forked process becomes a child of the agent. It has the
+environment, cores, folder, threads and random numbers of a new interpreter, without the time to
+import PyTorch.
 
 Only the hash seed is inherited from this process, because existing strings have their hashes
 already. It is $PYTHONHASHSEED, or a seed that all processes of one agent share. Only official

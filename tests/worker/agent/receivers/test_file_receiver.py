@@ -215,11 +215,11 @@ def test_the_file_of_an_earlier_process_with_the_same_number_is_not_read(
 @pytest.fixture
 def slow_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """A search of the folder that takes as long as in a folder with many files."""
-    event_files = event_files._event_files
+    list_event_files = event_files._event_files
 
     def search(folder: Path) -> Iterator[Path]:
         time.sleep(0.1)
-        return event_files(folder)
+        return list_event_files(folder)
 
     monkeypatch.setattr(event_files, "_event_files", search)
 

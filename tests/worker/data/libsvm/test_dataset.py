@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from mlbench_worker.data.libsvm.dataset import load_dataset
-from mlbench_worker.data.libsvm.rows import DenseRows, Rows, SparseRows
-from mlbench_worker.ranks.process import DataError
+from mlbench_worker.data.libsvm.row_blocks import DenseRows, Rows, SparseRows
+from mlbench_worker.ranks.rank_process import DataError
 from tests.support.libsvm_files import make, make_regression
 
 

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from mlbench_worker.data.libsvm.text import find_files, parse_lines, read_blocks
-from mlbench_worker.ranks.process import DataError
+
+from mlbench_worker.data.libsvm.svmlight_text import find_files, parse_lines, read_blocks
+from mlbench_worker.ranks.rank_process import DataError
 
 
 def test_lines_become_rows() -> None:
@@ -79,7 +80,7 @@ def test_blocks_are_whole_lines(
     compress: Callable[[bytes], bytes],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("mlbench_worker.data.libsvm.text._BLOCK_BYTES", 100)
+    monkeypatch.setattr("mlbench_worker.data.libsvm.svmlight_text._BLOCK_BYTES", 100)
     text = b"".join(b"1 1:%d\n" % i for i in range(99)) + b"1 1:99"  # the last without its end
     path = tmp_path / f"f{ending}"
     path.write_bytes(compress(text))

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mlbench_worker.data.libsvm import text
-from mlbench_worker.data.libsvm.rows import DenseRows, SparseRows
+from mlbench_worker.data.libsvm import svmlight_text
+from mlbench_worker.data.libsvm.row_blocks import DenseRows, SparseRows
 from mlbench_worker.data.libsvm.table import open_table
-from mlbench_worker.ranks.process import DataError
+from mlbench_worker.ranks.rank_process import DataError
 from tests.conftest import wait_for
 from tests.support.libsvm_files import Made, make
 from tests.support.ranks import finish, start_ranks
@@ -17,7 +17,7 @@ from tests.support.ranks import finish, start_ranks
 
 @pytest.fixture(autouse=True)
 def _many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text, "_BLOCK_BYTES", 2000)
+    monkeypatch.setattr(svmlight_text, "_BLOCK_BYTES", 2000)
 
 
 def parsed(path: Path, width: int) -> Made:
@@ -71,8 +71,8 @@ def test_a_file_without_features_is_refused(tmp_path: Path, text: bytes) -> None
 _PARSE_SMALL_BLOCKS = """
 import sys
 from pathlib import Path
-from mlbench_worker.data.libsvm import table, text
-text._BLOCK_BYTES = 1000
+from mlbench_worker.data.libsvm import svmlight_text, table
+svmlight_text._BLOCK_BYTES = 1000
 table.open_table(Path(sys.argv[1]))
 """
 
