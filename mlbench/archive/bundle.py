@@ -21,6 +21,7 @@ from mlbench.archive import (
     put_digest,
     read_bounded,
 )
+from mlbench.archive.former_names import with_current_names
 from mlbench.contract.records import RunSet
 
 _SET = "set.json"
@@ -73,9 +74,9 @@ def check(file: Path, archives: Sequence[Path]) -> list[str]:
         for run_id, digest in listed.items()
         if digest not in digests
     ]
-    trials = [trial for place in run_set.slots for trial in place.trials]
+    trials = [trial for slot in run_set.slots for trial in slot.trials]
     problems += [
-        f"run {trial.run_id} of place {trial.slot} has no archive"
+        f"run {trial.run_id} of slot {trial.slot} has no archive"
         for trial in trials
         if not trial.deleted and not trial.active and str(trial.run_id) not in listed
     ]
@@ -97,7 +98,7 @@ def _read_document(file: Path) -> Any:
         if _SET not in bundle.namelist():
             return None
         # 10,000 runs take about 5 MB. Parsed JSON needs up to twenty times as much memory.
-        return json.loads(read_bounded(bundle, _SET, 16 << 20))
+        return with_current_names(json.loads(read_bounded(bundle, _SET, 16 << 20)))
 
 
 def archives_in(file: Path, folder: Path) -> list[Path]:

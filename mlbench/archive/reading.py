@@ -29,6 +29,7 @@ from mlbench.archive.archive_format import (
     digest_of,
     pyarrow,
 )
+from mlbench.archive.former_names import with_current_names
 
 # An archive from elsewhere may be made to exhaust memory. These limits are for a JSON document, for
 # a row group as the Parquet file describes it, and for all samples as Arrow tables (about 200
@@ -95,9 +96,9 @@ class Archive:
         self._group: tuple[int, Any] = (-1, None)
 
     def document(self, name: str) -> Any:
-        """Return the content of a JSON member, such as ``RUN``."""
+        """Return the content of a JSON member, such as ``RUN``, with this version's field names."""
         try:
-            return json.loads(read_bounded(self._zip, name))
+            return with_current_names(json.loads(read_bounded(self._zip, name)))
         except Exception as error:
             raise ArchiveError(f"{self._name}: {name} is damaged: {error}") from None
 

@@ -105,7 +105,7 @@ SPEED: Final = (
         no_value="No phases in this range",
     ),
     lines(
-        "Straggler ratio",
+        "Straggler ratio by rank",
         "A rank's own work per step (no communication, evaluation or restore) relative to the "
         "median of the other ranks. Above the dashed line it slows down the run, and "
         "MLBenchStraggler fires. With many ranks: the slowest five, with a band of all.",
