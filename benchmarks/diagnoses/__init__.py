@@ -116,7 +116,7 @@ def measure(folder: Path) -> Iterator[str]:
     adopt_orphans()
     wanted = tuple(os.environ.get("DIAGNOSES", "torch-spy").split())
     chosen = [case for case in cases() if case.name.startswith(wanted)]
-    file = Path(os.environ.get("DIAGNOSES_FILE", folder / "autopsies.jsonl"))
+    file = Path(os.environ.get("DIAGNOSES_FILE", folder / "diagnoses.jsonl"))
     measured = _read(file)
     for case in chosen:
         if case.name not in measured:

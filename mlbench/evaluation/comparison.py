@@ -284,14 +284,14 @@ def compare(
 
 def _stopped_early(run_set: RunSet, groups: Sequence[Group]) -> str:
     """Say that a set ended before all its runs, because its means were known; else empty."""
-    tried = sum(bool(place.trials) for place in run_set.slots)
+    tried = sum(bool(slot.trials) for slot in run_set.slots)
     percent, runs = run_set.until_percent, set(run_set.counted)
     own = [group for group in groups if runs & set(group.run_ids)]
     is_early = percent is not None and tried < len(run_set.slots)
     if percent is None or not is_early or not all(group.is_known(percent) for group in own):
         return ""
     return (
-        f"; stopped early after {tried} of {len(run_set.slots)} places, as every mean was known "
+        f"; stopped early after {tried} of {len(run_set.slots)} slots, as every mean was known "
         f"to within {percent:g} %"
     )
 

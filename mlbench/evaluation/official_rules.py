@@ -5,7 +5,7 @@ Names in quotation marks are sections of MLPerf's training_rules for v6.0. RCP i
 
 From the archives of a set, everything in its ledger is recomputed: the end of each run, the runs
 that count, and the summary. Each archive also reports the set as it was when its run was sealed, so
-that a set cannot be registered again, or lose a place or a run, without a contradiction. Archives
+that a set cannot be registered again, or lose a slot or a run, without a contradiction. Archives
 of earlier versions report no set; there, only a gap between ids can show a missing run.
 """
 
@@ -62,7 +62,7 @@ class Entry:
 
 
 def run_names(name: str, plan: Sequence[Planned]) -> list[str]:
-    """Return the name of each place's runs: ``scaling-w2-r1``, or ``scaling-w2-c3-r1`` in a sweep.
+    """Return the name of each slot's runs: ``scaling-w2-r1``, or ``scaling-w2-c3-r1`` in a sweep.
 
     Combinations of swept values are numbered in the order in which they first occur.
     """
@@ -85,13 +85,13 @@ def slots_of(
     at: dict[int, list[Entry]] = {number: [] for number in range(1, len(plan) + 1)}
     for entry in sorted(entries, key=lambda entry: entry.run_id):
         at[entry.slot].append(entry)
-    places = []
+    slots = []
     for (number, runs), planned, run_name in zip(
         at.items(), plan, run_names(name, plan), strict=True
     ):
-        # A place of an official set has one run; others need one that is active or finished.
+        # A slot of an official set has one run; others need one that is active or finished.
         is_taken = any(run.state in ACTIVE_STATES or run.finished for run in runs)
-        places.append(
+        slots.append(
             Slot(
                 number,
                 run_name,
@@ -103,24 +103,24 @@ def slots_of(
                 planned.faults,
             )
         )
-    return tuple(places)
+    return tuple(slots)
 
 
-def next_seed(place: Slot, places: Iterable[Slot]) -> int | None:
-    """Return the seed of a place's next run: the registered one for the first run.
+def next_seed(slot: Slot, slots: Iterable[Slot]) -> int | None:
+    """Return the seed of a slot's next run: the registered one for the first run.
 
     A run that crashed may have done so because of its seed, so the next one gets an unused seed.
     """
-    if place.seed is None or not place.trials:
-        return place.seed
-    used = [seed for slot in places for seed in (slot.seed, *(trial.seed for trial in slot.trials))]
+    if slot.seed is None or not slot.trials:
+        return slot.seed
+    used = [seed for slot in slots for seed in (slot.seed, *(trial.seed for trial in slot.trials))]
     return max(seed for seed in used if seed is not None) + 1
 
 
-def describe(places: Sequence[Slot]) -> str:
+def describe(slots: Sequence[Slot]) -> str:
     """Say how many slots have a run that counts, and how the other runs ended."""
-    done = sum(any(trial.counts for trial in place.trials) for place in places)
-    trials = [trial for place in places for trial in place.trials]
+    done = sum(any(trial.counts for trial in slot.trials) for slot in slots)
+    trials = [trial for slot in slots for trial in slot.trials]
     times = {
         "crashed": sum(trial.state == "FAILED" for trial in trials),
         "stopped": sum(trial.state == "STOPPED" for trial in trials),
@@ -128,15 +128,15 @@ def describe(places: Sequence[Slot]) -> str:
         "deleted": sum(trial.deleted for trial in trials),
     }
     counts = [f"{number} {end}" for end, number in times.items() if number]
-    text = f"{done} of {len(places)} slots have a run that counts"
+    text = f"{done} of {len(slots)} slots have a run that counts"
     return "; ".join([text, count(len(trials), "run"), *counts])
 
 
 def _judge(entries: Sequence[Entry], *, official: bool) -> tuple[Trial, ...]:
-    """Judge the runs of a place: the one that finished counts.
+    """Judge the runs of a slot: the one that finished counts.
 
     MLPerf counts each run: one that failed, or was deleted, took infinitely long. Earlier versions
-    ran another run in place of a disturbed one. In their sets the first undisturbed run counts,
+    ran another run in slot of a disturbed one. In their sets the first undisturbed run counts,
     else the last.
     """
     finished = [entry for entry in entries if entry.finished]
@@ -184,7 +184,7 @@ def check_ledger(
     run_set: RunSet, archived: Mapping[int, tuple[Run, SetAtSealing | None]]
 ) -> tuple[list[str], list[str]]:
     """Compare a set with the archives of its runs, by their ids; return problems and notes."""
-    trials = {trial.run_id: (place, trial) for place in run_set.slots for trial in place.trials}
+    trials = {trial.run_id: (slot, trial) for slot in run_set.slots for trial in slot.trials}
     problems = [f"run {run_id} is none of the ledger's" for run_id in archived.keys() - trials]
     for run_id, (run, at_sealing) in sorted(archived.items()):
         if run_id in trials:
@@ -200,15 +200,15 @@ def check_ledger(
 
 
 def _contradictions(
-    run_set: RunSet, place: Slot, trial: Trial, run: Run, at_sealing: SetAtSealing | None
+    run_set: RunSet, slot: Slot, trial: Trial, run: Run, at_sealing: SetAtSealing | None
 ) -> Iterator[str]:
     """Yield the contradictions between a set and the archive of one of its runs."""
     both = {
         "set": (run_set.name, run.set_name),
-        "place": (place.number, run.slot),
-        "name": (place.name, run.resource_name),
-        "workers": (place.num_workers, run.num_workers),
-        "swept values": (dict(place.swept), dict(run.swept)),
+        "slot": (slot.number, run.slot),
+        "name": (slot.name, run.resource_name),
+        "workers": (slot.num_workers, run.num_workers),
+        "swept values": (dict(slot.swept), dict(run.swept)),
         "seed": (trial.seed, run.seed),
         "state": (trial.state, run.state),
         "reason": (trial.reason, run.reason),
@@ -225,7 +225,7 @@ def _contradictions(
         yield f"its set was registered at {at_sealing.created_at}, not at {run_set.created_at}"
     if at_sealing.plan_sha256 != run_set.plan_sha256:
         yield f"its set had the plan {at_sealing.plan_sha256}, not {run_set.plan_sha256}"
-    listed_ids = {trial.run_id for place in run_set.slots for trial in place.trials}
+    listed_ids = {trial.run_id for slot in run_set.slots for trial in slot.trials}
     if missing := sorted({*at_sealing.runs} - listed_ids):
         yield f"the ledger lacks {numbered('run', missing)} of its set"
 
@@ -235,20 +235,20 @@ def _recomputed(
 ) -> Iterator[str]:
     """Yield the differences between the ledger and its recomputation from the archives."""
     entries = []
-    for place in run_set.slots:
-        for trial in place.trials:
+    for slot in run_set.slots:
+        for trial in slot.trials:
             run, _ = archived.get(trial.run_id, (None, None))
             source = run or trial
             entry = (trial.slot, trial.run_id, trial.seed, source.state, source.reason)
             entries.append(Entry(*entry, source.disturbed, trial.deleted))
     plan = [Planned(p.num_workers, p.seed, p.swept, p.faults) for p in run_set.slots]
-    places = slots_of(run_set.name, plan, entries, official=run_set.official)
-    for place, listed in zip(places, run_set.slots, strict=True):
-        counted, claimed = ([t.run_id for t in p.trials if t.counts] for p in (place, listed))
+    slots = slots_of(run_set.name, plan, entries, official=run_set.official)
+    for slot, listed in zip(slots, run_set.slots, strict=True):
+        counted, claimed = ([t.run_id for t in p.trials if t.counts] for p in (slot, listed))
         if counted != claimed:
             text = f"{_those(counted)} counts, the ledger has {_those(claimed)}"
-            yield f"place {place.number}: {text}"
-    if (text := describe(places)) != run_set.text:
+            yield f"slot {slot.number}: {text}"
+    if (text := describe(slots)) != run_set.text:
         yield f"the ledger says {run_set.text!r}, and its runs give {text!r}"
 
 
@@ -438,14 +438,14 @@ def score(
     run_set = next((plan for plan in sets if plan.official and ids & {*plan.counted}), None)
     if run_set is None:
         return None
-    places = [place for place in run_set.slots if place.num_workers == runs[0].num_workers]
-    trials = [trial for place in places for trial in place.trials if trial.counts]
+    slots = [slot for slot in run_set.slots if slot.num_workers == runs[0].num_workers]
+    trials = [trial for slot in slots for trial in slot.trials if trial.counts]
     by_id = {run.run_id: run for run in runs}
     # A run that crashed early may have reported too little to be in the group.
     absent = [trial for trial in trials if trial.run_id not in by_id and trial.state == "FINISHED"]
-    if len(trials) < len(places) or any(not trial.deleted for trial in absent):
+    if len(trials) < len(slots) or any(not trial.deleted for trial in absent):
         compared = len(trials) - sum(not trial.deleted for trial in absent)
-        return _none(run_set, f"{compared} of its {len(places)} runs are compared")
+        return _none(run_set, f"{compared} of its {len(slots)} runs are compared")
     trials.sort(key=lambda trial: trial.run_id)
     seconds = []
     for trial in trials:

@@ -261,12 +261,12 @@ def analyze(run_set: RunSet, figures: Mapping[int, RunSummaryMetrics]) -> SetAna
     by_time = any(run.seconds_to_target is not None for run in runs)
     measure = TIME if by_time else RATE
     values = [run.seconds_to_target if by_time else run.samples_per_second for run in runs]
-    axes = tuple(axes_of([coordinates(place) for place in run_set.slots]).values())
+    axes = tuple(axes_of([coordinates(slot) for slot in run_set.slots]).values())
     points = []
-    for (place, run_id), value in zip(counted, values, strict=True):
-        settings = coordinates(place)
+    for (slot, run_id), value in zip(counted, values, strict=True):
+        settings = coordinates(slot)
         position = tuple(settings.get(axis.key, "") for axis in axes)
-        points.append(SetPoint(run_id, _name(place), position, value))
+        points.append(SetPoint(run_id, _name(slot), position, value))
     importances = tuple(
         sorted(_effects(axes, points, by_time=by_time), key=lambda effect: -abs(effect.correlation))
     )
@@ -278,7 +278,7 @@ def analyze(run_set: RunSet, figures: Mapping[int, RunSummaryMetrics]) -> SetAna
         points=tuple(points),
         importances=importances,
         text=_describe_effects(importances),
-        slots_left=sum(_is_left(place) for place in run_set.slots),
+        slots_left=sum(_is_left(slot) for slot in run_set.slots),
         seconds_left=_seconds_left(run_set.slots, figures),
     )
 
@@ -340,34 +340,34 @@ def _describe_effects(importances: Sequence[Importance]) -> str:
     return f"{first.key} matters most"
 
 
-def _name(place: Slot) -> str:
-    workers = count(place.num_workers, "worker")
-    return ", ".join(filter(None, [swept(place.swept), workers]))
+def _name(slot: Slot) -> str:
+    workers = count(slot.num_workers, "worker")
+    return ", ".join(filter(None, [swept(slot.swept), workers]))
 
 
-def _is_left(place: Slot) -> bool:
-    return place.is_open or place.active is not None
+def _is_left(slot: Slot) -> bool:
+    return slot.is_open or slot.active is not None
 
 
-def _seconds_left(places: Sequence[Slot], figures: Mapping[int, RunSummaryMetrics]) -> float | None:
+def _seconds_left(slots: Sequence[Slot], figures: Mapping[int, RunSummaryMetrics]) -> float | None:
     """Estimate the remaining time from finished runs of the same kind, or else from all."""
     durations: defaultdict[str, list[float]] = defaultdict(list)
-    for place in places:
-        for trial in place.trials:
+    for slot in slots:
+        for trial in slot.trials:
             seconds = figures.get(trial.run_id, RunSummaryMetrics()).wall_seconds
             if trial.state == "FINISHED" and seconds is not None:
-                durations[_name(place)].append(seconds)
-    remaining = [place for place in places if _is_left(place)]
+                durations[_name(slot)].append(seconds)
+    remaining = [slot for slot in slots if _is_left(slot)]
     if not remaining:
         return 0.0
     if not durations:
         return None
     usual = fmean(seconds for alike in durations.values() for seconds in alike)
     active = [
-        figures.get(place.active.run_id, RunSummaryMetrics()) for place in remaining if place.active
+        figures.get(slot.active.run_id, RunSummaryMetrics()) for slot in remaining if slot.active
     ]
     elapsed = sum(min(usual, run.wall_seconds or 0.0) for run in active)
-    return sum(fmean(durations.get(_name(place), [usual])) for place in remaining) - elapsed
+    return sum(fmean(durations.get(_name(slot), [usual])) for slot in remaining) - elapsed
 
 
 # --- Frontier ---

@@ -308,15 +308,15 @@ class _Runs:
 
     def numbered(self, more: int) -> "_Runs":
         """Return the same runs with ids that are larger by ``more``."""
-        places = [
-            replace(place, trials=tuple(replace(t, run_id=t.run_id + more) for t in place.trials))
-            for place in (self.run_set.slots if self.run_set else ())
+        slots = [
+            replace(slot, trials=tuple(replace(t, run_id=t.run_id + more) for t in slot.trials))
+            for slot in (self.run_set.slots if self.run_set else ())
         ]
         return replace(
             self,
             results={i + more: replace(run, run_id=i + more) for i, run in self.results.items()},
             facts={i + more: of_run for i, of_run in self.facts.items()},
-            run_set=self.run_set and replace(self.run_set, slots=tuple(places)),
+            run_set=self.run_set and replace(self.run_set, slots=tuple(slots)),
         )
 
 
