@@ -142,13 +142,13 @@ BUCKET_COLOURS: Final[Overrides] = {
 }
 
 
-# Colours of series that are named after ranks, or end with the number of a run. All panels and web
-# pages have the same colours, and neighbours differ.
+# Colours of series that are named after ranks, or end with the number of a run. All panels have the
+# same colours, and neighbours differ.
 RANK_COLOURS: Final[Overrides] = {
-    f"/^rank \\d*{digit}\\b/": fixed(colour) for digit, colour in enumerate(palette.SERIES)
+    f"/^rank \\d*{digit}\\b/": fixed(colour) for digit, colour in enumerate(palette.BY_LAST_DIGIT)
 }
 RUN_COLOURS: Final[Overrides] = {
-    f"/#\\d*{digit}$/": fixed(colour) for digit, colour in enumerate(palette.SERIES)
+    f"/#\\d*{digit}$/": fixed(colour) for digit, colour in enumerate(palette.BY_LAST_DIGIT)
 }
 
 

@@ -19,7 +19,7 @@ from grafana_foundation_sdk.models.dashboard import (
 
 from mlbench.contract import names, palette
 from mlbench.contract.names import DISTURBED_SHARE
-from mlbench.contract.palette import BLUE, GREEN, GREY, ORANGE, RED, YELLOW
+from mlbench.contract.palette import BLUE, GREEN, GREY, ORANGE, RED
 
 
 def thresholds(start: str, steps: Mapping[float, str] | None = None) -> ThresholdsConfig:
@@ -38,19 +38,19 @@ GOOD: Final = thresholds(GREEN)
 ANY_IS_BAD: Final = thresholds(GREEN, {1: RED})
 
 # The alert MLBenchStraggler fires above 1.2.
-STRAGGLER: Final = thresholds(GREEN, {1.1: YELLOW, 1.2: RED})
+STRAGGLER: Final = thresholds(GREEN, {1.1: ORANGE, 1.2: RED})
 # The alert MLBenchCPUContention fires above this share.
 DISTURBED: Final = thresholds(GREEN, {DISTURBED_SHARE: RED})
 # Share of time in which a process of a node or container waits. A fifth is noticeable.
-WAITING: Final = thresholds(GREEN, {0.2: YELLOW, 0.5: RED})
-COMMUNICATION: Final = thresholds(GREEN, {0.3: YELLOW, 0.6: RED})
+WAITING: Final = thresholds(GREEN, {0.2: ORANGE, 0.5: RED})
+COMMUNICATION: Final = thresholds(GREEN, {0.3: ORANGE, 0.6: RED})
 # The alert MLBenchSpoolGrowing fires above 0.5.
-SPOOL: Final = thresholds(GREEN, {0.25: YELLOW, 0.5: RED})
-EFFICIENCY: Final = thresholds(RED, {0.5: YELLOW, 0.8: GREEN})
+SPOOL: Final = thresholds(GREEN, {0.25: ORANGE, 0.5: RED})
+EFFICIENCY: Final = thresholds(RED, {0.5: ORANGE, 0.8: GREEN})
 # The alert MLBenchWorkerLost fires after 15 s; the master gives up a worker after 30 s.
-HEARTBEAT_AGE: Final = thresholds(GREEN, {5: YELLOW, 15: RED})
-PROGRESS_AGE: Final = thresholds(GREEN, {10: YELLOW, 30: RED})
-TARGET_PROGRESS: Final = thresholds(ORANGE, {0.9: YELLOW, 1: GREEN})
+HEARTBEAT_AGE: Final = thresholds(GREEN, {5: ORANGE, 15: RED})
+PROGRESS_AGE: Final = thresholds(GREEN, {10: ORANGE, 30: RED})
+TARGET_PROGRESS: Final = thresholds(BLUE, {1: GREEN})
 
 
 def value_map(meanings: Mapping[str, tuple[str, str]]) -> list[ValueMapping]:
@@ -114,7 +114,7 @@ RUN_COLOURS: Final = [
     *value_map({"idle": ("idle", GREY)}),
     *(
         matching(f"run \\d*{digit} .*", colour, digit + 1)
-        for digit, colour in enumerate(palette.SERIES)
+        for digit, colour in enumerate(palette.BY_LAST_DIGIT)
     ),
 ]
 

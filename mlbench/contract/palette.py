@@ -1,7 +1,7 @@
 """Colors of curves, states and phases on web pages, reports and dashboards.
 
-Each has a contrast of at least 3:1 to white and to near-black backgrounds (WCAG's minimum for
-graphics). Color is never the only sign: a word is always next to it.
+Colors of states have a contrast of at least 3:1 to white and to near-black backgrounds (WCAG's
+minimum for graphics). Color is never the only sign: a word is always next to it.
 """
 
 from collections.abc import Mapping
@@ -9,47 +9,48 @@ from typing import Final
 
 from mlbench.contract.names import Bucket, OutcomeKind, Phase, RunState
 
-GREEN: Final = "#1a9650"
-BLUE: Final = "#3b82f6"
-RED: Final = "#e0364c"
-ORANGE: Final = "#d97706"
-YELLOW: Final = "#ab8600"
+GREEN: Final = "#127a43"
+BLUE: Final = "#3366e0"
+RED: Final = "#d0382e"
+ORANGE: Final = "#9a5b00"
 GREY: Final = "#808893"
 
-# Colors of curves in order, and of ranks and runs by their last digit. Red is left out, because it
-# signals a problem.
+# Colors of curves in the order in which runs are selected. They are those of Okabe and Ito, which
+# readers who confuse red and green can tell apart, with two more.
 SERIES: Final = (
-    BLUE,
-    ORANGE,
-    "#0d9488",
-    "#c2418c",
-    "#8a63d2",
-    YELLOW,
-    GREEN,
-    "#b4552d",
-    "#0891b2",
-    "#7c8a1e",
+    "#0072b2",
+    "#e69f00",
+    "#009e73",
+    "#cc79a7",
+    "#56b4e9",
+    "#d55e00",
+    "#7a5195",
+    "#8c8c00",
 )
+# Colors of ranks and runs on dashboards, where only the last digit of their number is known.
+BY_LAST_DIGIT: Final = (*SERIES, "#6b7f94", "#a0522d")
 
-TRAINING: Final = SERIES[0]
-VALIDATION: Final = SERIES[1]
+TRAINING: Final = SERIES[4]
+VALIDATION: Final = SERIES[0]
 TARGET: Final = GREEN
 
+# Green, orange and red mean success, a warning and a problem, and nothing else. A run that ended is
+# colored by its outcome.
 RUN_STATE: Final[Mapping[RunState, str]] = {
     "INITIALIZED": GREY,
     "STARTED": BLUE,
-    "FINISHED": GREEN,
+    "FINISHED": GREY,
     "FAILED": RED,
-    "STOPPED": ORANGE,
+    "STOPPED": GREY,
 }
 OUTCOME: Final[Mapping[OutcomeKind, str]] = {
     "reached": GREEN,
-    "not_reached": ORANGE,
+    "not_reached": GREY,
     "nan": RED,
     "hung": RED,
     "crashed": RED,
-    "stopped": ORANGE,
-    "completed": BLUE,
+    "stopped": GREY,
+    "completed": GREY,
 }
 # Background and text color of each level, from worst to best.
 HEAT: Final = (
@@ -58,40 +59,43 @@ HEAT: Final = (
 )
 # By the phases of Kubernetes.
 POD_PHASE: Final[Mapping[str, str]] = {
-    "Pending": YELLOW,
-    "Running": GREEN,
-    "Succeeded": BLUE,
+    "Pending": GREY,
+    "Running": BLUE,
+    "Succeeded": GREY,
     "Failed": RED,
-    "Unknown": GREY,
+    "Unknown": ORANGE,
 }
-# These differ from the colors of training, validation and target curves.
+# Work is blue, communication orange, and the rest slate. Phases next to each other in a bar differ
+# by at least 20 (CIE 1976 color difference).
 PHASE: Final[Mapping[Phase, str]] = {
-    "data": "#8a63d2",
-    "forward": "#0891b2",
-    "backward": "#0d9488",
-    "communication": "#b4552d",
-    "optimizer": "#7c8a1e",
-    "compute": "#3f7d9c",
-    "metrics": "#c2418c",
-    "checkpoint": "#a16207",
-    "evaluation": GREY,
-    "restore": "#6d6aa8",
-    "compile": "#a05a7f",
+    "data": "#a7cbea",
+    "forward": "#6aa5dc",
+    "backward": "#1f4e80",
+    "communication": "#d9772b",
+    "optimizer": "#5aa9b8",
+    "compute": "#3f7fbf",
+    "metrics": "#cfe2f3",
+    "checkpoint": "#88969c",
+    "evaluation": "#48526b",
+    "restore": "#d3d7e3",
+    "compile": "#3e5c6e",
 }
-# Buckets with the name of a phase have the phase's color. ``unknown`` is hatched instead.
+# Buckets with the name of a phase have the phase's color; ``unknown`` is hatched instead. Overhead
+# is stone or slate, and lost time red. Buckets differ by at least 20 from the next two, because
+# empty ones are left out of a bar.
 BUCKET: Final[Mapping[Bucket, str]] = {
-    "queued": "#8c8577",
-    "workers": "#a08050",
-    "start": "#6f8f8a",
-    "initialization": "#5f7fb0",
-    "waiting": "#cf6a4a",
-    "contention": "#b8862b",
-    "paused": "#7a7f99",
-    "stopped": "#a9713d",
-    "diverged": "#c04545",
-    "hung": "#8560b0",
-    "lost": RED,
-    "detection": "#c04a8f",
-    "restart": "#9a4fb0",
-    "idle": "#8a9099",
+    "queued": "#958e87",
+    "workers": "#655144",
+    "start": "#d9d6bf",
+    "initialization": "#8fa3b8",
+    "contention": "#b9a06a",
+    "waiting": "#f5b56e",
+    "paused": "#cdd4f4",
+    "stopped": "#cd6966",
+    "diverged": "#eeaaa8",
+    "hung": "#772e2b",
+    "lost": "#fe5c54",
+    "detection": "#e17b6a",
+    "restart": "#9c3241",
+    "idle": "#55585f",
 }

@@ -1,10 +1,12 @@
 """The colours of states and phases: complete, and such that they can be told from the paper."""
 
 from collections.abc import Iterable
+from itertools import combinations, pairwise
+from math import cbrt, dist
 
 import pytest
 
-from mlbench.contract import palette
+from mlbench.contract import names, palette
 
 _PAPERS = ("#ffffff", "#14171b")
 
@@ -24,19 +26,66 @@ def contrast(one: str, other: str) -> float:
     return (lighter + 0.05) / (darker + 0.05)
 
 
+def _lab(colour: str) -> tuple[float, float, float]:
+    """Return a colour in CIELAB (D65)."""
+    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    red, green, blue = (
+        c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels
+    )
+    x, y, z = (
+        cbrt(t) if t > 216 / 24389 else (24389 / 27 * t + 16) / 116
+        for t in (
+            (0.4124564 * red + 0.3575761 * green + 0.1804375 * blue) / 0.95047,
+            0.2126729 * red + 0.7151522 * green + 0.0721750 * blue,
+            (0.0193339 * red + 0.1191920 * green + 0.9503041 * blue) / 1.08883,
+        )
+    )
+    return 116 * y - 16, 500 * (x - y), 200 * (y - z)
+
+
+def difference(first: str, second: str) -> float:
+    """Return the CIE 1976 difference of two colours."""
+    return dist(_lab(first), _lab(second))
+
+
+def test_the_difference_of_black_and_white_is_100() -> None:
+    assert difference("#000000", "#ffffff") == pytest.approx(100, abs=0.01)
+
+
 @pytest.mark.parametrize("paper", _PAPERS)
 @pytest.mark.parametrize(
     "colours",
-    [
-        palette.SERIES,
-        palette.RUN_STATE.values(),
-        palette.POD_PHASE.values(),
-        palette.PHASE.values(),
-        palette.BUCKET.values(),
-    ],
+    [palette.RUN_STATE.values(), palette.OUTCOME.values(), palette.POD_PHASE.values()],
 )
-def test_colours_stand_out_from_the_paper(colours: Iterable[str], paper: str) -> None:
+def test_colours_of_states_stand_out_from_the_paper(colours: Iterable[str], paper: str) -> None:
     assert min(contrast(colour, paper) for colour in colours) >= 3
+
+
+@pytest.mark.parametrize("paper", _PAPERS)
+def test_curves_stand_out_from_the_paper(paper: str) -> None:
+    assert min(contrast(colour, paper) for colour in palette.SERIES) >= 2
+
+
+def test_no_two_curves_look_alike() -> None:
+    pairs = combinations(palette.BY_LAST_DIGIT, 2)
+    assert min(difference(first, second) for first, second in pairs) >= 20
+
+
+def test_neighbours_in_a_bar_of_phases_differ() -> None:
+    colours = [palette.PHASE[phase] for phase in names.PHASES]
+    assert min(difference(*pair) for pair in pairwise(colours)) >= 20
+
+
+def test_neighbours_in_a_time_breakdown_differ_even_without_the_one_between_them() -> None:
+    colours = [
+        {**palette.PHASE, **palette.BUCKET}[bucket]
+        for bucket in names.BUCKETS
+        if bucket != "unknown"
+    ]
+    assert len(set(colours)) == len(colours)
+    for distance in (1, 2):
+        pairs = zip(colours, colours[distance:], strict=False)
+        assert min(difference(*pair) for pair in pairs) >= 20
 
 
 def test_no_phase_has_the_colour_of_a_curve() -> None:

@@ -29,8 +29,8 @@ def test_there_is_a_row_for_each_run_in_base_units() -> None:
     assert [row["run_id"] for row in rows] == ["1", "2", "3", "4"]
     assert [row["group"] for row in rows] == ["1 worker", "2 workers"] * 2
     reached = known(comparison.results[1].time_to_target)
-    assert float(rows[1]["time_to_accuracy_training_seconds"]) == reached.training_seconds
-    assert float(rows[1]["time_to_accuracy_wall_seconds"]) == reached.wall_seconds
+    assert float(rows[1]["time_to_target_training_seconds"]) == reached.training_seconds
+    assert float(rows[1]["time_to_target_wall_seconds"]) == reached.wall_seconds
     assert float(rows[1]["phases_forward"]) == comparison.results[1].phases["forward"]
     assert rows[1]["target_metric"] == "val_global_Prec@1"
     assert "curve" not in rows[1]
@@ -55,7 +55,7 @@ def test_missing_figures_are_empty_and_every_run_has_every_column() -> None:
     other = replace(results.make_result(2, 2), phases={"zeta": 1.0})
     first, second = rows_of(results.make_comparison([results.make_aimless(1), other]))
     assert first.keys() == second.keys()
-    assert first["target_metric"] == first["time_to_accuracy_wall_seconds"] == ""
+    assert first["target_metric"] == first["time_to_target_wall_seconds"] == ""
     assert (first["phases_zeta"], second["phases_zeta"]) == ("", "1.0")
     assert (first["cost_worker_seconds"] != "", first["energy_joules"]) == (True, "")
 

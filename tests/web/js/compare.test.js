@@ -30,9 +30,9 @@ test("no two of twenty runs look the same", () => {
   equal(new Set(looks).size, 20);
 });
 
-test("a run has the colour of its id's last digit, whatever it is compared with", () => {
-  equal(styleOfRun(13, [13]).colour, "--series-3");
-  deepEqual(styleOfRun(13, [3, 8, 13]), { colour: "--series-3", dash: "dash" });
+test("runs have colours in the order of their selection", () => {
+  deepEqual(styleOfRun(13, [8, 13]), { colour: "--series-1", dash: "solid" });
+  deepEqual(styleOfRun(9, [1, 2, 3, 4, 5, 6, 7, 8, 9]), { colour: "--series-0", dash: "dash" });
 });
 
 const LOSS = { times: [11_000, 12_000, 16_000], values: [3, 2, 1] };

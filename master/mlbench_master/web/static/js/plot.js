@@ -9,7 +9,7 @@ import * as theme from "./theme.js";
  * @import { Shared } from "./zoom.js"
  */
 
-const LINE_COLOURS = 10;
+const LINE_COLOURS = 8;
 const DASHES = /** @type {const} */ (["solid", "dash", "dot"]);
 const CANVAS_DASHES = { solid: [], dash: [7, 4], dot: [2, 3] };
 // Beyond this value, the ends of an axis are not finite.
@@ -17,7 +17,7 @@ const MAX_VALUE = 1e300;
 // From these on an axis writes exponents.
 const [MIN_PLAIN, MAX_PLAIN] = [1e-4, 1e15];
 const COMPACT = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 5 });
-const FONT = "12px system-ui, sans-serif";
+const FONT = "11px Inter, system-ui, sans-serif";
 const [LETTER_PX, AXIS_GAP_PX, X_AXIS_PX] = [7, 14, 28];
 const PAD = 0.06;
 const LOG_PAD = 1.15;
@@ -68,10 +68,9 @@ export function styleOf(/** @type {number} */ i) {
   };
 }
 
-/** @returns the style of a run among those shown: its colour is that of its id's last digit. */
+/** @returns the style of a run among those shown, in the order of their selection. */
 export function styleOfRun(/** @type {number} */ id, /** @type {number[]} */ ids) {
-  const alike = ids.filter((other) => other % LINE_COLOURS === id % LINE_COLOURS);
-  return styleOf((id % LINE_COLOURS) + LINE_COLOURS * alike.indexOf(id));
+  return styleOf(ids.indexOf(id));
 }
 
 /** @returns {string} a value as an axis writes it: `0.25`, `12K`, `1e-7`. */
@@ -267,7 +266,7 @@ export function drawOver(plot, /** @type {Line[]} */ lines, /** @type {Axes} */ 
   ctx.clip();
   ctx.lineWidth = ratio;
   ctx.textAlign = "left";
-  ctx.font = FONT.replace("12", String(11 * ratio));
+  ctx.font = FONT.replace("11", String(11 * ratio));
   ctx.strokeStyle = ctx.fillStyle = theme.colour("--soft");
   const stroke = (dash, ...points) => {
     ctx.setLineDash(dash.map((size) => size * ratio));

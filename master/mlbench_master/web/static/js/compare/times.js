@@ -56,7 +56,7 @@ function toBar(name, value, colour, low = null, high = null) {
 }
 
 function groupBar(group, clock) {
-  const times = group[`${clock}_to_accuracy`];
+  const times = group[`${clock}_to_target`];
   const [reached, runs] = [group.reached, group.run_ids.length];
   const name = reached < runs ? `${group.label} (${reached} of ${runs} reached)` : group.label;
   // A group has a mean only if all of its runs reached the target.
