@@ -77,11 +77,8 @@ def test_neighbours_in_a_bar_of_phases_differ() -> None:
 
 
 def test_neighbours_in_a_time_breakdown_differ_even_without_the_one_between_them() -> None:
-    colours = [
-        {**palette.PHASE, **palette.BUCKET}[bucket]
-        for bucket in names.BUCKETS
-        if bucket != "unknown"
-    ]
+    of_buckets = dict([*palette.PHASE.items(), *palette.BUCKET.items()])
+    colours = [of_buckets[bucket] for bucket in names.BUCKETS if bucket != "unknown"]
     assert len(set(colours)) == len(colours)
     for distance in (1, 2):
         pairs = zip(colours, colours[distance:], strict=False)
