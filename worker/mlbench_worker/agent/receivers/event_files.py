@@ -192,14 +192,11 @@ class EventFiles:
         for path in paths:
             pid = _pid_in(path)
             is_foreign = self._is_foreign(pid) if pid else path in foreign_files
-            yield is_foreign or not self._is_own(path)
-
-    def _is_own(self, path: Path) -> bool:
-        """Check that a file belongs to this user, and was written to since this run began."""
-        with suppress(OSError):
-            status = path.lstat()
-            return status.st_uid == os.geteuid() and status.st_mtime >= self._began_at
-        return False
+            is_own = False  # written by this user since the run began
+            with suppress(OSError):
+                status = path.lstat()
+                is_own = status.st_uid == os.geteuid() and status.st_mtime >= self._began_at
+            yield is_foreign or not is_own
 
     def _is_foreign(self, pid: int) -> bool:
         """Check that a process is running, and does not belong to the run."""

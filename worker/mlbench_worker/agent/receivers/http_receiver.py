@@ -215,9 +215,13 @@ class HttpReceiver:
             if answer is None:
                 words = f"there is nothing at {request.method} {request.path}"
                 return refusal(HTTPStatus.NOT_FOUND, words)
-            if answer.lines:
+            if lines := answer.lines:
+                if caller is not None:
+                    new = [] if caller in self._callers else [{"process": asdict(caller)}]
+                    self._callers.add(caller)
+                    lines = [*new, *({"rank": caller.rank, **line} for line in lines)]
                 try:
-                    self._append(self._of(caller, answer.lines))
+                    self._append(lines)
                 except OSError as error:
                     self._refused_calls += 1
                     words = f"it cannot be recorded: {error}"
@@ -226,13 +230,6 @@ class HttpReceiver:
                 self._said.add(answer.words)
                 self._say(answer.words)
             return answer
-
-    def _of(self, caller: Process | None, lines: Sequence[Line]) -> Sequence[Line]:
-        if caller is None:
-            return lines
-        new = [] if caller in self._callers else [{"process": asdict(caller)}]
-        self._callers.add(caller)
-        return [*new, *({"rank": caller.rank, **line} for line in lines)]
 
     def _listen(self) -> None:
         server = self._listener.getsockname()
@@ -363,25 +360,24 @@ class _Conversation(BaseHTTPRequestHandler):
     def do_CONNECT(self) -> None:
         """Connect a client of the proxy with another machine."""
         self.close_connection = True
-        status, server = self._reach()
+        ports = self.server.egress_ports
+        host, _, port = self.path.rpartition(":")
+        status, server = HTTPStatus.OK, None
+        if not ports or not self._shows_token("Proxy-Authorization"):
+            status = HTTPStatus.PROXY_AUTHENTICATION_REQUIRED
+        elif port not in map(str, ports):
+            status = HTTPStatus.FORBIDDEN
+        else:
+            try:
+                server = connect(host.strip("[]"), int(port), _PATIENCE_SECONDS)
+            except (OSError, UnicodeError) as error:
+                log.warning("a process cannot be let out to %s: %s", self.path, error)
+                status = HTTPStatus.BAD_GATEWAY
         self.send_response_only(status)
         self.end_headers()
         if server is not None:
             self.wfile.flush()
             join(self.connection, server)
-
-    def _reach(self) -> tuple[HTTPStatus, socket.socket | None]:
-        ports = self.server.egress_ports
-        if not ports or not self._shows_token("Proxy-Authorization"):
-            return HTTPStatus.PROXY_AUTHENTICATION_REQUIRED, None
-        host, _, port = self.path.rpartition(":")
-        if port not in map(str, ports):
-            return HTTPStatus.FORBIDDEN, None
-        try:
-            return HTTPStatus.OK, connect(host.strip("[]"), int(port), _PATIENCE_SECONDS)
-        except (OSError, UnicodeError) as error:
-            log.warning("a process cannot be let out to %s: %s", self.path, error)
-            return HTTPStatus.BAD_GATEWAY, None
 
     def log_message(self, *_: object) -> None:
         """Do not log requests."""

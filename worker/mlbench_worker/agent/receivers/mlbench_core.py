@@ -96,15 +96,27 @@ class Reports:
         place: dict[str, object] = {"time": _time(posted.get("date"))}
         if rank:
             place["rank"] = rank
-        if metric == names.TASK_RESULT and (goal := _goal(value)):
-            yield {"time": place["time"], "goal": goal}
+        for goal in _GOALS if metric == names.TASK_RESULT else ():
+            if reached := goal.message.match(value):
+                target = {
+                    "metric": goal.metric,
+                    "value": float(reached[1]),
+                    "lower_is_better": goal.lower_is_better,
+                }
+                yield {"time": place["time"], "goal": target}
+                break
         epoch = _EPOCH.fullmatch(posted.get("metadata", ""))
         # Other metrics may have the number of the next epoch before it begins.
         begun = epoch is not None and metric.startswith(("train_", "CumulativeTrainTimeEpoch"))
         if epoch and begun and self._epochs.get(rank) != epoch[1]:
             self._epochs[rank] = epoch[1]
             yield {**place, "name": names.EPOCH, "value": epoch[1]}
-        yield {**place, "name": metric, "value": value, **_note(posted)}
+        line = {**place, "name": metric, "value": value}
+        if posted.get("metadata"):
+            line["metadata"] = posted["metadata"]
+        if posted.get("cumulative") == "True":
+            line["cumulative"] = True
+        yield line
 
 
 def _time(date: str | None) -> float:
@@ -115,20 +127,3 @@ def _time(date: str | None) -> float:
     except ValueError:
         raise ValueError(f"date: a date such as 2026-03-01 09:21:30.5 (not {date!r:.40})") from None
     return (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp()
-
-
-def _goal(text: str) -> Line | None:
-    for goal in _GOALS:
-        if match := goal.message.match(text):
-            value = float(match[1])
-            return {
-                "metric": goal.metric,
-                "value": value,
-                "lower_is_better": goal.lower_is_better,
-            }
-    return None
-
-
-def _note(posted: Mapping[str, str]) -> Line:
-    note: dict[str, object] = {"metadata": posted["metadata"]} if posted.get("metadata") else {}
-    return note | ({"cumulative": True} if posted.get("cumulative") == "True" else {})

@@ -240,21 +240,18 @@ class Tracking:
     def _create(self, fields: Fields) -> ReceiverResponse:
         tags = _pairs(fields, "tags")
         if "mlflow.parentRunId" in tags and len(self._runs) <= _MOST_NESTED:
-            run = self._nested(str(fields.get("run_name") or tags.get("mlflow.runName") or ""))
+            name = str(fields.get("run_name") or tags.get("mlflow.runName") or "")
+            name = name[: MAX_METRIC_NAME_LENGTH // 2] or "nested"  # short enough as a prefix
+            prefixes = {run.prefix for run in self._runs.values()}
+            candidates = (name if n == 1 else f"{name}-{n}" for n in count(1))
+            name = next(candidate for candidate in candidates if f"{candidate}/" not in prefixes)
+            run_id = f"{self._own.id}-{len(self._runs)}"
+            run = _Run(run_id, name, self._folder(name, run_id), f"{name}/")
+            self._runs[run_id] = run
             return self._update({**fields, "run_id": run.id, "run_name": run.name})
         ended = self._own.status not in ("RUNNING", "SCHEDULED")
         answer = self._update({**fields, "run_id": self._own.id})
         return replace(answer, words=_ONE_AFTER_ANOTHER) if ended else answer
-
-    def _nested(self, name: str) -> _Run:
-        """Add a run with a unique prefix."""
-        name = name[: MAX_METRIC_NAME_LENGTH // 2] or "nested"  # short enough as a prefix
-        prefixes = {run.prefix for run in self._runs.values()}
-        candidates = (name if n == 1 else f"{name}-{n}" for n in count(1))
-        name = next(candidate for candidate in candidates if f"{candidate}/" not in prefixes)
-        run_id = f"{self._own.id}-{len(self._runs)}"
-        self._runs[run_id] = run = _Run(run_id, name, self._folder(name, run_id), f"{name}/")
-        return run
 
     def _folder(self, name: str, otherwise: str) -> Path:
         """Return a subfolder of the run's output; ``otherwise`` if the name is not a valid one."""

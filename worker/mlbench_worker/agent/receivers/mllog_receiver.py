@@ -99,8 +99,19 @@ class MLLog:
         if fields.get("event_type") in ("INTERVAL_START", "INTERVAL_END"):
             return lines + self._interval(key, at, about)
         if self._began is None and key != _ACCURACY:
-            return lines + self._setting(key, at, value)
-        return lines + self._values(key, at, value, about)
+            is_valid = is_setting(value) and 0 < len(key) <= MAX_METRIC_NAME_LENGTH
+            if is_valid and value is not None and len(self._settings) < MAX_SETTINGS:
+                self._settings[_SETTINGS.get(key, key)] = value
+                lines.append({"time": at, "settings": dict(self._settings)})
+            return lines
+        named_values = value if isinstance(value, dict) else {key: value}
+        values = {name: number for name, number in named_values.items() if _is_number(number)}
+        if values:
+            step = _first_number(about, ("step_num", "step", "global_step"))
+            step_field = {} if step is None else {"step": step}
+            totals = self._totals(at, about) if _ACCURACY in values else {}
+            lines.append({"time": at, **step_field, "metrics": {**totals, **values}})
+        return lines
 
     def _goal(self, *, is_last_chance: bool) -> list[Line]:
         """Return the goal for the target once its direction is known."""
@@ -146,24 +157,6 @@ class MLLog:
                 status_field = {"run_status": status} if isinstance(status, str) else {}
                 return [{"time": at, "metrics": {**status_field, **self._totals(at, about)}}]
         return []
-
-    def _setting(self, key: str, at: float, value: object) -> list[Line]:
-        if not is_setting(value) or value is None or not 0 < len(key) <= MAX_METRIC_NAME_LENGTH:
-            return []
-        if len(self._settings) >= MAX_SETTINGS:
-            return []
-        self._settings[_SETTINGS.get(key, key)] = value
-        return [{"time": at, "settings": dict(self._settings)}]
-
-    def _values(self, key: str, at: float, value: object, about: Mapping[str, Any]) -> list[Line]:
-        fields = value if isinstance(value, dict) else {key: value}
-        values = {name: number for name, number in fields.items() if _is_number(number)}
-        if not values:
-            return []
-        step = _first_number(about, ("step_num", "step", "global_step"))
-        step_field = {} if step is None else {"step": step}
-        totals = self._totals(at, about) if _ACCURACY in values else {}
-        return [{"time": at, **step_field, "metrics": {**totals, **values}}]
 
     def _totals(self, at: float, about: Mapping[str, Any]) -> dict[str, object]:
         """Return the training time so far, without evaluation, and the samples if known."""

@@ -27,7 +27,8 @@ class Presence:
         self._names: list[str] = []
         self._sockets: list[socket.socket] = []
         try:
-            here, *above = [_number_of(place) for place in (folder, *folder.parents)]
+            statuses = [place.stat() for place in (folder, *folder.parents)]
+            here, *above = [f"{status.st_dev}:{status.st_ino}" for status in statuses]
             self._names = [f"in-{here}", *(f"below-{number}" for number in above)]
             self._sockets = self._shown()
         except OSError:
@@ -63,8 +64,3 @@ class Presence:
 def _close(sockets: list[socket.socket]) -> None:
     for opened in sockets:
         opened.close()
-
-
-def _number_of(folder: Path) -> str:
-    status = folder.stat()
-    return f"{status.st_dev}:{status.st_ino}"

@@ -102,12 +102,18 @@ def caller(client: Address, server: Address, root: int | None = None) -> Process
 
 
 def _holder(client: Address, server: Address, root: int | None) -> int | None:
-    inodes: dict[str, str] = {}
+    inodes: dict[str, str] = {}  # of the client's port, by network
     if sock_diag.is_available():
         holder = sock_diag.find(client, server)
         inodes[_network_of("thread-self")] = str(holder.inode) if holder and holder.inode else ""
     for pid in islice([root, *descendants(root)] if root else descendants(), MOST_PROCESSES):
-        inode = _inode(client[1], pid, inodes)
+        inode = ""
+        with suppress(OSError):
+            network = _network_of(pid)
+            if network not in inodes:
+                table = Path(f"/proc/{pid}/net/tcp").read_text()
+                inodes[network] = _field_in(table, client[1], 9)
+            inode = inodes[network]
         if inode and has_open(pid, Path(f"socket:[{inode}]")):
             return pid
     return None
@@ -128,20 +134,6 @@ def is_of_another_user(client: Address, server: Address) -> bool:
 
 def _network_of(pid: int | str) -> str:
     return str(Path(f"/proc/{pid}/ns/net").readlink())
-
-
-def _inode(port: int, pid: int, inodes: dict[str, str]) -> str:
-    """Return the inode of a port's socket in a process's network; "" if it does not exist.
-
-    ``inodes`` caches the inodes by network.
-    """
-    with suppress(OSError):
-        network = _network_of(pid)
-        if network not in inodes:
-            table = Path(f"/proc/{pid}/net/tcp").read_text()
-            inodes[network] = _field_in(table, port, 9)
-        return inodes[network]
-    return ""
 
 
 def _field_in(table: str, port: int, field: int) -> str:

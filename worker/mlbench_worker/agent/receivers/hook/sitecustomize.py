@@ -118,7 +118,7 @@ def _know_the_default(integration_utils: "Any") -> None:
     known[_BY_DEFAULT] = DefaultCallback
 
 
-def _try(show: "Callable[[], None]") -> None:
+def _try(show: "Callable[[], object]") -> None:
     try:  # noqa: SIM105 - contextlib is not loaded
         show()
     except Exception:  # noqa: S110
@@ -145,7 +145,13 @@ def _show_collectives(c10d: "Any") -> None:
         if group is not None and os.getpid() not in _serving:
             _serving.add(os.getpid())
             _try(_serve_collectives)
-            sys.excepthook = _then_show(sys.excepthook)
+            show = sys.excepthook
+
+            def leave_and_show(*error: "Any") -> None:
+                _try(_leave_collectives)
+                show(*error)
+
+            sys.excepthook = leave_and_show
 
     c10d._update_default_pg = update_and_serve
 
@@ -156,7 +162,8 @@ def _serve_collectives() -> None:
 
     from torch._C._distributed_c10d import _WorkerServer  # noqa: PLC0415
 
-    _try(_add_profiler)
+    # PyTorch's profiler, in versions that have it.
+    _try(lambda: __import__("torch.distributed.debug._handlers"))
     # The path of a socket has at most 108 bytes: /proc shortens that of the folder.
     folder = os.open(_DIAGNOSIS, os.O_RDONLY)
     stderr, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
@@ -171,27 +178,12 @@ def _serve_collectives() -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(server))
 
 
-def _then_show(show: "Callable[..., object]") -> "Callable[..., object]":
-    """Return an excepthook that writes the last collectives before it shows the error."""
-
-    def leave_and_show(*error: object) -> None:
-        _try(_leave_collectives)
-        show(*error)
-
-    return leave_and_show
-
-
 def _leave_collectives() -> None:
     """Write the trace of the flight recorder to a file."""
     from torch._C import _distributed_c10d as c10d  # noqa: PLC0415
 
     with open(os.path.join(_DIAGNOSIS, "%d.json" % os.getpid()), "wb") as file:  # noqa: PTH123, UP031
         file.write(c10d._dump_fr_trace_json())  # type: ignore[attr-defined]
-
-
-def _add_profiler() -> None:
-    """Add PyTorch's profiler to the server, in versions that have it."""
-    import torch.distributed.debug._handlers  # noqa: F401, PLC0415 - torch is loaded
 
 
 def _then(adapt: "Callable[[Any], None]") -> "Callable[[Run], Run]":
