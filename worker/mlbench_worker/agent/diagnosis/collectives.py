@@ -22,7 +22,7 @@ from mlbench_worker.agent.stream_files import read_regular
 _MOST_BYTES = 16 << 20
 _NO_TRACE = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 """Errors of ``read_trace`` for anything but a trace."""
-_MOST_SIZES, _LONGEST_NAME = 16, 100
+_LONGEST_NAME = 100
 
 
 def find_collectives(
@@ -37,7 +37,7 @@ def find_collectives(
     sockets = [path for path in folder.glob("[0-9]*") if not path.suffix]
     for path in sockets[:16]:
         rank = ranks.get(int(path.name)) if path.name.isdecimal() else None
-        for collective in _collectives_at(path):
+        for collective in _read_collectives(path):
             before = last.setdefault((rank, collective.group), collective)
             if collective.number <= before.number:
                 last[rank, collective.group] = replace(collective, rank=rank)
@@ -53,7 +53,7 @@ def left_collectives(folder: Path) -> tuple[Collective, ...]:
     return ()
 
 
-def _collectives_at(path: Path) -> Iterator[Collective]:
+def _read_collectives(path: Path) -> Iterator[Collective]:
     # The first handler is for all backends except NCCL; the other is in builds with NCCL only.
     for handler in ("fr_trace_json", "dump_nccl_trace_json"):
         try:
@@ -82,19 +82,16 @@ def read_trace(trace: Mapping[str, Any]) -> list[Collective]:
         for group, status in trace["pg_status"].items()
     }
     numbers = {"0": 0, **entered}  # "0" is the default group
-    return [_collective(group, number, last.get(group, {})) for group, number in numbers.items()]
-
-
-def _collective(group: str, number: int, entry: Mapping[str, Any]) -> Collective:
-    is_known = entry.get("collective_seq_id") == number
-    sizes = entry["input_sizes"] if is_known else []
-    return Collective(
-        group[:_LONGEST_NAME],
-        max(0, number),
-        str(entry["profiling_name"])[:_LONGEST_NAME] if is_known else "",
-        tuple(tuple(map(int, size[:_MOST_SIZES])) for size in sizes[:_MOST_SIZES]),
-        bool(entry["retired"]) if is_known else True,
-    )
+    collectives = []
+    for group, number in numbers.items():
+        entry = last.get(group, {})
+        name, sizes, has_ended = "", tuple[tuple[int, ...], ...](), True
+        if entry.get("collective_seq_id") == number:
+            name, has_ended = str(entry["profiling_name"])[:_LONGEST_NAME], bool(entry["retired"])
+            sizes = tuple(tuple(map(int, size[:16])) for size in entry["input_sizes"][:16])
+        group_name = group[:_LONGEST_NAME]
+        collectives.append(Collective(group_name, max(0, number), name, sizes, has_ended))
+    return collectives
 
 
 class DebugConnection(http.client.HTTPConnection):

@@ -55,7 +55,7 @@ def gather(
     """
     began, at = time.monotonic(), time.time()
     missing: list[str] = []
-    processes = _processes(root) if attempt.exit is None and root is not None else []
+    processes = _find_processes(root) if attempt.exit is None and root is not None else []
     for index, process in enumerate(processes):
         mark = read_regular(mark_of(attempt.diagnosis, process.pid), 1) or b""
         processes[index] = replace(process, phase=phase_in(mark) or "")
@@ -81,6 +81,12 @@ def gather(
         usage = {name: int(value) for name, value in read_usage(root).items()}
     gpu_errors = tuple(islice(_gpu_errors(attempt.began, missing), _MOST_GPU_ERRORS))
     measured = attempt.measured
+    failure = attempt.failure
+    if not failure and attempt.exit is not None and attempt.exit.code != 0:
+        # The last error in the log, or its last line.
+        text = _end(attempt.streams["stderr"]).strip()
+        failure = torchrun.last_error(text, str(attempt.assignment.rank))
+        failure = failure or text.rpartition("\n")[2]
     native: Sequence[Thread] = ()
     if native_rank is not None and native_rank in (ranks.values() or [attempt.assignment.rank]):
         candidates = [process for process in processes if not ranks or process.rank == native_rank]
@@ -105,7 +111,7 @@ def gather(
         missing=tuple(missing),
         quiet_seconds=_quiet_seconds(attempt, collectives, progress.progress_at, at),
         usual_step_seconds=progress.step_seconds / progress.steps if progress.steps else None,
-        failure=_failure(attempt),
+        failure=failure,
         ranks=tuple(sorted({*ranks.values()})),
         world_size=max((this_process(environ_of(pid)).world_size for pid in ranks), default=0),
         native=tuple(native),
@@ -113,29 +119,32 @@ def gather(
     return replace(_bounded(evidence), gathered_in_seconds=time.monotonic() - began)
 
 
-def _processes(root: int) -> list[Process]:
+def _find_processes(root: int) -> list[Process]:
     """Return a process and its descendants, in the order of their start."""
     table = kernel.process_table()
     own = {root, *kernel.descendants_in(table, root)} & table.keys()
     in_order = sorted(own - {os.getpid()}, key=lambda pid: (pid != root, table[pid].began, pid))
-    return [_process(table[pid]) for pid in in_order[:_MOST_PROCESSES]]
-
-
-def _process(entry: kernel.KernelProcess) -> Process:
-    folder = Path(f"/proc/{entry.pid}")
-    state = state_of(entry.pid)
-    # Reading the command of a process that waits for a device may block.
-    is_hidden = state == _DEVICE or names.ENV_HIDE_COMMAND in os.environ
-    words = [] if is_hidden else text_of(folder / "cmdline").split("\0")
-    waits_in = text_of(folder / "wchan")
-    with suppress(OSError):
-        threads = len(os.listdir(folder / "task"))  # noqa: PTH208 - in half the time
-        wait_channel = "" if waits_in == "0" else waits_in
-        command = (" ".join(mask_words(words)).strip() or entry.name)[:_LONGEST_COMMAND]
-        run_process = None if state == _DEVICE else other_process(entry.pid)
-        rank = run_process.rank if run_process else None
-        return Process(entry.pid, entry.parent, command, state, wait_channel, threads, rank)
-    return Process(entry.pid, entry.parent, entry.name, "X", "", 0)
+    processes = []
+    for entry in (table[pid] for pid in in_order[:_MOST_PROCESSES]):
+        folder, state = Path(f"/proc/{entry.pid}"), state_of(entry.pid)
+        # Reading the command of a process that waits for a device may block.
+        is_hidden = state == _DEVICE or names.ENV_HIDE_COMMAND in os.environ
+        words = [] if is_hidden else text_of(folder / "cmdline").split("\0")
+        wait_channel = text_of(folder / "wchan")
+        process = Process(entry.pid, entry.parent, entry.name, "X", "", 0)
+        with suppress(OSError):
+            threads = len(os.listdir(folder / "task"))  # noqa: PTH208 - in half the time
+            run_process = None if state == _DEVICE else other_process(entry.pid)
+            process = replace(
+                process,
+                command=(" ".join(mask_words(words)).strip() or entry.name)[:_LONGEST_COMMAND],
+                state=state,
+                waits_in="" if wait_channel == "0" else wait_channel,
+                threads=threads,
+                rank=run_process.rank if run_process else None,
+            )
+        processes.append(process)
+    return processes
 
 
 def _stacks(
@@ -160,26 +169,19 @@ def _stacks(
                 readers["py-spy"] = partial(spy, program)
             if pipe and process.state not in (_ENDED + _STOPPED + _DEVICE):
                 readers["faulthandler"] = pipe.ask
-            threads, by = _read_stacks(process, readers, missing)
-            threads_of_all += threads
-            first_by = first_by or by
+            failures = []
+            for by, read in readers.items():
+                try:
+                    if threads := read(process.pid):
+                        threads_of_all += threads
+                        first_by = first_by or by
+                        break
+                except OSError as error:
+                    failures.append(f"{by}: {error}")
+            else:
+                if failures and is_python(process.pid):
+                    missing.append(f"stacks of process {process.pid}: {'; '.join(failures)}")
     return threads_of_all, first_by
-
-
-def _read_stacks(
-    process: Process, readers: Mapping[str, _Reader], missing: list[str]
-) -> tuple[Sequence[Thread], str]:
-    """Return the threads of a process and the name of their reader: the first that succeeds."""
-    failures = []
-    for by, read in readers.items():
-        try:
-            if threads := read(process.pid):
-                return threads, by
-        except OSError as error:
-            failures.append(f"{by}: {error}")
-    if failures and is_python(process.pid):
-        missing.append(f"stacks of process {process.pid}: {'; '.join(failures)}")
-    return [], ""
 
 
 def _native(
@@ -209,14 +211,6 @@ def _end(stream: StreamFile) -> str:
     """Return the end of a log, with secrets masked as in the shipped log."""
     begin = max(0, stream.size() - _END_BYTES)
     return stream.read(begin, _END_BYTES).decode(errors="replace")
-
-
-def _failure(attempt: Attempt) -> str:
-    """Return the rank's failure: the recorded one, the last error in its log, or the last line."""
-    if attempt.failure or attempt.exit is None or attempt.exit.code == 0:
-        return attempt.failure
-    text = _end(attempt.streams["stderr"]).strip()
-    return torchrun.last_error(text, str(attempt.assignment.rank)) or text.rpartition("\n")[2]
 
 
 def _quiet_seconds(

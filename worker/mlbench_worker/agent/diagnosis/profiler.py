@@ -12,7 +12,6 @@ import json
 import subprocess
 import time
 import zlib
-from collections.abc import Iterator
 from contextlib import closing, suppress
 from http import HTTPStatus
 from pathlib import Path
@@ -52,7 +51,9 @@ def profile(attempt: Attempt, root: int | None, seconds: int) -> tuple[ProfileRe
                 raise OSError(f"seconds: its worker has memory left to profile {fits} s by PyTorch")
             with attempt.profiling():
                 content = _ask_pytorch(socket, seconds)
-                table = operators.of_events(operators.trace_events(_texts(content)))
+                with gzip.open(io.BytesIO(content), "rt", errors="replace") as trace:
+                    pieces = iter(lambda: trace.read(_PIECE_BYTES), "")
+                    table = operators.of_events(operators.trace_events(pieces))
         else:
             pids = [] if root is None else [root, *descendants(root)]
             python, program = next(filter(is_python, pids), None), find_spy()
@@ -127,9 +128,3 @@ def _compressed(source: BinaryIO | http.client.HTTPResponse) -> bytes:
             raise OSError(f"seconds: its profile has {most}: profile fewer seconds")
         if not piece:
             return bytes(packed)
-
-
-def _texts(content: bytes) -> Iterator[str]:
-    with gzip.open(io.BytesIO(content), "rt", errors="replace") as file:
-        while text := file.read(_PIECE_BYTES):
-            yield text

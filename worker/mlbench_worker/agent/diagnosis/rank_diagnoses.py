@@ -32,17 +32,23 @@ class Diagnoses:
         The rank's processes are ``root`` and its descendants; None if the rank has not started.
         """
 
-        def look() -> bytes:
+        def diagnose() -> bytes:
             # Imported on request: most agents never need it.
             from mlbench_worker.agent.diagnosis.gather import gather  # noqa: PLC0415
 
             return _line(gather(attempt, root, self._progress(attempt), reply.native_rank))
 
+        def record_profile(seconds: int) -> bytes:
+            from mlbench_worker.agent.diagnosis.profiler import profile  # noqa: PLC0415
+
+            result, content = profile(attempt, root, seconds)
+            return _line(result) + b"\n" + content
+
         if reply.diagnosis is not None:
-            self._begin(pod, "diagnoses", reply.diagnosis, look)
+            self._begin(pod, "diagnoses", reply.diagnosis, diagnose)
         if reply.profile is not None:
             number, seconds = reply.profile
-            self._begin(pod, "profiles", number, lambda: _profile(attempt, root, seconds))
+            self._begin(pod, "profiles", number, lambda: record_profile(seconds))
 
     def _begin(self, pod: str, kind: str, number: int, find: Callable[[], bytes]) -> None:
         if self._last.get(kind) == number:
@@ -60,12 +66,5 @@ class Diagnoses:
         self._last[kind] = number
 
 
-def _profile(attempt: Attempt, root: int | None, seconds: int) -> bytes:
-    from mlbench_worker.agent.diagnosis.profiler import profile  # noqa: PLC0415
-
-    recorded, content = profile(attempt, root, seconds)
-    return _line(recorded) + b"\n" + content
-
-
-def _line(stated: Any) -> bytes:
-    return json.dumps(asdict(stated), ensure_ascii=False).encode(errors="replace")
+def _line(record: Any) -> bytes:
+    return json.dumps(asdict(record), ensure_ascii=False).encode(errors="replace")

@@ -12,11 +12,10 @@ import select
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from mlbench.contract.diagnosis import Frame, Thread
 from mlbench_worker.agent import torchrun
@@ -55,20 +54,20 @@ def spy(program: str, pid: int, *, native: bool = False) -> list[Thread]:
             raise OSError("py-spy does not end") from error
         if done.returncode == 0:
             with suppress(ValueError, TypeError, KeyError):
-                return _bounded(map(_spied, json.loads(done.stdout)))
+                threads = []
+                for thread in json.loads(done.stdout):
+                    frames = tuple(
+                        Frame(frame["name"], frame["filename"], int(frame["line"]))
+                        for frame in thread["frames"][:_MOST_FRAMES]
+                    )
+                    is_main = thread["os_thread_id"] == thread["pid"]
+                    name = thread["thread_name"] or ""
+                    threads.append(Thread(thread["pid"], name, is_main, frames))
+                return _bounded(threads)
         problem = done.stderr.decode(errors="replace").partition("\n")[0].removeprefix("Error: ")
         if "python version" in problem:
             break
     raise OSError(problem[:_LONGEST_NAME])
-
-
-def _spied(thread: Any) -> Thread:
-    frames = (
-        Frame(frame["name"], frame["filename"], int(frame["line"]))
-        for frame in thread["frames"][:_MOST_FRAMES]
-    )
-    is_main = thread["os_thread_id"] == thread["pid"]
-    return Thread(thread["pid"], thread["thread_name"] or "", is_main, tuple(frames))
 
 
 class Pipe:
@@ -91,7 +90,11 @@ class Pipe:
         """
         if self._is_late:
             raise OSError("another process has yet to answer")
-        if not self._is_registered(pid):
+        # The signal would kill a process that does not handle it.
+        status = text_of(Path(f"/proc/{pid}/status"))
+        caught = re.search(r"^SigCgt:\s*(\w+)$", status, re.MULTILINE)
+        is_handled = caught is not None and int(caught[1], 16) >> (_SHOW_STACKS - 1) & 1
+        if not is_handled or not has_open(pid, self._path):
             raise OSError("it shows no stacks by itself")
         while self._read(0.0):
             pass
@@ -113,14 +116,6 @@ class Pipe:
         """Return the data written within some seconds; b"" if nothing is written."""
         ready, _, _ = select.select([self._pipe], [], [], seconds)
         return os.read(self._pipe, 1 << 16) if ready else b""
-
-    def _is_registered(self, pid: int) -> bool:
-        """Check that a process handles the signal, which would kill it otherwise."""
-        status = text_of(Path(f"/proc/{pid}/status"))
-        caught = re.search(r"^SigCgt:\s*(\w+)$", status, re.MULTILINE)
-        if caught is None or not int(caught[1], 16) >> (_SHOW_STACKS - 1) & 1:
-            return False
-        return has_open(pid, self._path)
 
 
 def parse_stacks(pid: int, text: str) -> list[Thread]:
@@ -145,7 +140,7 @@ def parse_traceback(pid: int, text: str) -> list[Thread]:
     return _bounded([Thread(pid, "MainThread", True, tuple(reversed(frames[-_MOST_FRAMES:])))])
 
 
-def _bounded(threads: Iterator[Thread] | Sequence[Thread]) -> list[Thread]:
+def _bounded(threads: Sequence[Thread]) -> list[Thread]:
     """Return the main thread, then others, limited in number and in the length of texts."""
 
     def cut(frame: Frame) -> Frame:
