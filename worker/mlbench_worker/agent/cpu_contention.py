@@ -15,6 +15,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Set
+from contextlib import closing
 from dataclasses import fields, replace
 from typing import Any, TypeAlias
 
@@ -24,7 +25,7 @@ from prometheus_client.metrics_core import Metric
 from mlbench.contract import names
 from mlbench.contract.records import Interference
 from mlbench_worker.agent.halts import LOOK_SECONDS, Halts
-from mlbench_worker.agent.kernel import Kernel, KernelProcess, KernelThread, Snapshot
+from mlbench_worker.agent.kernel import Kernel, KernelThread, Snapshot
 
 log = logging.getLogger(__name__)
 
@@ -68,8 +69,8 @@ class Watch(threading.Thread):
         """Measure interval after interval."""
         try:
             kernel = self._open_kernel()
-            self._measure(kernel)
-            kernel.gpus.close()
+            with closing(kernel.gpus):
+                self._measure(kernel)
         except Exception:
             # The machine can train even if it cannot be measured.
             log.exception("cannot measure any more")
@@ -77,7 +78,14 @@ class Watch(threading.Thread):
     def _measure(self, kernel: Kernel) -> None:
         began = time.monotonic()
         before, trains, pause = kernel.read(), False, _SHORTEST_SECONDS
-        while not self._is_over_after(pause, {pid for pid, _ in before.threads}):
+        while True:
+            # Check during the pause whether processes are stopped.
+            processes = {pid for pid, _ in before.threads}
+            until = time.monotonic() + pause
+            while (remaining := until - time.monotonic()) > 0:
+                if self._over.wait(min(remaining, LOOK_SECONDS)):
+                    return
+                self._halts.look(set() if self._is_stopped_by_fault() else processes)
             cost_began = time.thread_time()
             after = kernel.read()
             measured = measure(before, after, kernel.cores)
@@ -91,15 +99,6 @@ class Watch(threading.Thread):
             cost = time.thread_time() - cost_began
             usual = min((after.at - began) * 0.1, 5.0)
             pause = max(usual, _SHORTEST_SECONDS, cost * _PAUSE_BY_COST)
-
-    def _is_over_after(self, seconds: float, processes: Set[int]) -> bool:
-        """Wait for some seconds or until the end; check meanwhile whether processes are stopped."""
-        until = time.monotonic() + seconds
-        while (remaining := until - time.monotonic()) > 0:
-            if self._over.wait(min(remaining, LOOK_SECONDS)):
-                return True
-            self._halts.look(set() if self._is_stopped_by_fault() else processes)
-        return False
 
     def end(self) -> Interference | None:
         """End, and return the interference of the training; None if it was too short to measure."""
@@ -115,7 +114,15 @@ class Watch(threading.Thread):
 def measure(before: Snapshot, after: Snapshot, cores: Set[int]) -> Interference:
     """Return the interference between two snapshots of a rank that may run on some cores."""
     seconds = after.at - before.at
-    threads = [_increase(before.threads.get(key), now) for key, now in after.threads.items()]
+    threads = []
+    for key, now in after.threads.items():
+        then = before.threads.get(key)
+        if then is None or now.running_seconds < then.running_seconds:
+            then = KernelThread()  # a new thread, perhaps with the number of an ended one
+        running = now.running_seconds - then.running_seconds
+        waiting = now.waiting_seconds - then.waiting_seconds
+        switches = now.involuntary_switches - then.involuntary_switches
+        threads.append(KernelThread(running, waiting, switches))
     running = sum(thread.running_seconds for thread in threads)
     waited = sum(thread.waiting_seconds for thread in threads)
     throttled = others = stolen = by_stack = None
@@ -127,6 +134,12 @@ def measure(before: Snapshot, after: Snapshot, cores: Set[int]) -> Interference:
         siblings = max(0.0, after.sibling_seconds - before.sibling_seconds)
         others = max(0.0, busy - own - siblings)
         stolen = (after.cores.stolen_seconds - before.cores.stolen_seconds) / len(cores)
+    top: dict[str, float] = {}
+    for pid, process in after.others.items():
+        earlier = before.others.get(pid)
+        since = earlier.seconds if earlier and earlier.began == process.began else 0.0
+        if process.core in cores and process.seconds > since:
+            top[process.name] = top.get(process.name, 0.0) + process.seconds - since
     demand = max(seconds, running + waited)
     waiting = waited / demand * seconds
     for_others = max(0.0, waited - (throttled or 0.0)) / demand * seconds
@@ -142,7 +155,7 @@ def measure(before: Snapshot, after: Snapshot, cores: Set[int]) -> Interference:
         waiting_seconds=for_others,
         self_contention_seconds=waiting - for_others - (by_stack or 0.0),
         others_core_seconds=others,
-        top=_by_name(before.others, after.others, cores),
+        top=top,
         stolen_seconds=stolen,
         throttled_seconds=throttled,
         node_pressure_seconds=_less(after.node_pressure, before.node_pressure),
@@ -155,25 +168,17 @@ def measure(before: Snapshot, after: Snapshot, cores: Set[int]) -> Interference:
     )
 
 
-def _increase(then: KernelThread | None, now: KernelThread) -> KernelThread:
-    """Return the increase of a thread's counts; ``then`` may be another thread of that number."""
-    if then is None or now.running_seconds < then.running_seconds:
-        return now
-    return KernelThread(
-        now.running_seconds - then.running_seconds,
-        now.waiting_seconds - then.waiting_seconds,
-        now.involuntary_switches - then.involuntary_switches,
-    )
-
-
 def add(total: Interference | None, more: Interference) -> Interference:
     """Return the sum of the interferences of two intervals."""
     if total is None:
         return more
-    sums = {
-        field.name: _plus(getattr(total, field.name), getattr(more, field.name))
-        for field in fields(Interference)
-    }
+    sums: dict[str, Any] = {}
+    for field in fields(Interference):
+        a, b = getattr(total, field.name), getattr(more, field.name)
+        if isinstance(a, Mapping):
+            sums[field.name] = {name: a.get(name, 0.0) + b.get(name, 0.0) for name in {**a, **b}}
+        else:
+            sums[field.name] = None if a is None or b is None else a + b
     hertz = None
     if total.core_hertz is not None and more.core_hertz is not None:
         hertz = total.core_hertz * total.seconds + more.core_hertz * more.seconds
@@ -181,33 +186,8 @@ def add(total: Interference | None, more: Interference) -> Interference:
     return Interference(**sums | {"cores": more.cores, "core_hertz": hertz})
 
 
-def _plus(some: Any, more: Any) -> Any:
-    """Add numbers, None if one is unknown; or numbers by name."""
-    if isinstance(some, Mapping):
-        return {name: some.get(name, 0.0) + more.get(name, 0.0) for name in {**some, **more}}
-    return None if some is None or more is None else some + more
-
-
 def _less(some: Mapping[str, float], less: Mapping[str, float]) -> dict[str, float]:
     return {name: value - less[name] for name, value in some.items() if name in less}
-
-
-def _by_name(
-    before: Mapping[int, KernelProcess], after: Mapping[int, KernelProcess], cores: Set[int]
-) -> dict[str, float]:
-    """Return the CPU time that processes used between two snapshots, by name.
-
-    A process counts if the core that it was on last is one of the cores.
-    """
-    used: dict[str, float] = {}
-    for pid, now in after.items():
-        if now.core not in cores:
-            continue
-        then = before.get(pid)
-        since = then.seconds if then and then.began == now.began else 0.0
-        if now.seconds > since:
-            used[now.name] = used.get(now.name, 0.0) + now.seconds - since
-    return used
 
 
 def collect(total: Interference, rank: Mapping[str, str]) -> Iterator[Metric]:

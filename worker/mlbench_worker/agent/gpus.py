@@ -1,7 +1,7 @@
 """This machine's GPUs: their names, limits of their clocks, and usage, read through NVML."""
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Set
 from contextlib import suppress
 from typing import Any, Final
 
@@ -108,14 +108,20 @@ class Gpus:
             return {}
         used: dict[ResourceName, float] = {}
         for name, (function, kind, figure) in _FIGURES.items():
-            answers = [self._answer(function, gpu, kind) for gpu in own]
-            values = [figure(answer) for answer in answers if answer is not None]
-            if len(values) == len(own):
-                used[name] = sum(values)
-                if name == _UTILIZATION:
-                    used[name] /= len(own)
-                elif name == GPU_ENERGY:
-                    used[name] = self._count_energy(own, values)
+            values = []
+            for gpu in own:
+                answer = kind()
+                if self._ask(function, gpu, ctypes.byref(answer)):
+                    values.append(figure(answer))
+            if len(values) < len(own):
+                continue
+            if name == GPU_ENERGY:  # the energy since the last call, of GPUs in both calls
+                last = self._counters
+                self._counters = dict(zip((gpu.value for gpu in own), values, strict=True))
+                self._joules += sum(now - last.get(gpu, now) for gpu, now in self._counters.items())
+                used[name] = self._joules
+            else:
+                used[name] = sum(values) / (len(own) if name == _UTILIZATION else 1)
         return used
 
     def _is_of(self, gpu: ctypes.c_void_p, pids: Set[int]) -> bool:
@@ -127,13 +133,6 @@ class Gpus:
         users = {process.pid for process in processes[: count.value]}
         return bool(users) and users <= pids
 
-    def _count_energy(self, gpus: Sequence[ctypes.c_void_p], joules: Sequence[float]) -> float:
-        """Add the energy since the last call, for GPUs that were in that call, too."""
-        counters = dict(zip((gpu.value for gpu in gpus), joules, strict=True))
-        self._joules += sum(now - self._counters.get(gpu, now) for gpu, now in counters.items())
-        self._counters = counters
-        return self._joules
-
     def close(self) -> None:
         self._ask("nvmlShutdown")
 
@@ -141,11 +140,6 @@ class Gpus:
         text = ctypes.create_string_buffer(_LONGEST_TEXT)
         succeeded = self._ask(function, *arguments, text, ctypes.c_uint(_LONGEST_TEXT))
         return text.value.decode(errors="replace") if succeeded else None
-
-    def _answer(self, function: str, gpu: ctypes.c_void_p, kind: type[Any]) -> Any:
-        """Return the result of a function; None if the function is missing or fails."""
-        answer = kind()
-        return answer if self._ask(function, gpu, ctypes.byref(answer)) else None
 
     def _ask(self, function: str, *arguments: object) -> bool:
         """Call a function of the library; return whether it exists and succeeded."""

@@ -38,7 +38,12 @@ class Halts:
         if slept - self._slept > 0.1:  # two clocks read in turn differ a little anyway
             self._spans.append((now - (slept - self._slept), now))
         between = (self._looked_at + now) / 2  # best estimate of the time of a change
-        is_stopped = any(_is_stopped(pid) for pid in processes)
+        is_stopped = False
+        for pid in processes:
+            with suppress(OSError):  # the process has ended
+                state = read_proc(f"/proc/{pid}/stat").rpartition(b")")[2].split()[0]
+                if is_stopped := state == b"T":  # by a signal; a debugger's stop is "t"
+                    break
         if is_stopped and self._stopped_at is None:
             self._stopped_at = between
         elif not is_stopped and self._stopped_at is not None:
@@ -54,10 +59,3 @@ class Halts:
         """
         last = [] if self._stopped_at is None else [(self._stopped_at, self._looked_at)]
         return (*self._spans, *last)
-
-
-def _is_stopped(pid: int) -> bool:
-    """Check whether a process was stopped by a signal. A debugger's stop has another state."""
-    with suppress(OSError):  # the process has ended
-        return read_proc(f"/proc/{pid}/stat").rpartition(b")")[2].split()[0] == b"T"
-    return False

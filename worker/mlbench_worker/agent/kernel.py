@@ -125,17 +125,37 @@ class Kernel:
         agent = table[self._root or os.getpid()]
         own = descendants_in(table, agent.pid) | ({agent.pid} if self._root else set())
         foreign = [process for pid, process in table.items() if pid not in own]
-        of_run = set(filter(self._is_of_run, set(map(self._leader, foreign))))
+        of_run = set()
+        for pid in set(map(self._leader, foreign)):
+            with suppress(OSError):  # ended, or another user's
+                if self._mark in b"\0%b" % read_proc(f"/proc/{pid}/environ"):
+                    of_run.add(pid)
         siblings = (
             process
             for process in foreign
             if self._leader(process) in of_run and process.core in self.cores
         )
         others = [process for process in foreign if self._leader(process) not in of_run]
-        stack = self._of_stack(table, others)
+        # MLBench's own processes: the stack's, and the ``mlbench`` commands. Each child of the
+        # supervisor leads the session of its service; other runs are in other sessions.
+        services = {
+            pid for pid, process in table.items() if self._supervisor == process.parent != 0
+        }
+        stack = {
+            process.pid
+            for process in others
+            if process.session in services
+            or process.pid == self._supervisor
+            or process.name == "mlbench"
+        }
         on_cores = (
             process for process in others if process.pid in stack and process.core in self.cores
         )
+        frequencies = []
+        for core in sorted(self.cores)[:8]:  # reading more takes too long
+            cpufreq = Path(f"/sys/devices/system/cpu/cpu{core}/cpufreq")
+            if kilohertz := text_of(cpufreq / "scaling_cur_freq"):
+                frequencies.append(float(kilohertz) * 1000)
         return Snapshot(
             at=time.monotonic(),
             threads=dict(_threads(own)),
@@ -153,28 +173,9 @@ class Kernel:
                 next(of_groups(Path("/"), ("", f"{resource}.pressure")), [])
                 for resource in _RESOURCES
             ),
-            hertz=_hertz(sorted(self.cores)[:8]),  # reading more takes too long
+            hertz=sum(frequencies) / len(frequencies) if frequencies else None,
             gpu_limits=self.gpus.limits(),
         )
-
-    def _of_stack(
-        self, table: Mapping[int, KernelProcess], others: Iterable[KernelProcess]
-    ) -> Set[int]:
-        """Return MLBench's own processes among others: the stack's, and the ``mlbench`` commands.
-
-        Each child of the supervisor leads the session of its service. Processes of other runs are
-        in other sessions, so they do not count.
-        """
-        services = {
-            pid for pid, process in table.items() if self._supervisor == process.parent != 0
-        }
-        return {
-            process.pid
-            for process in others
-            if process.session in services
-            or process.pid == self._supervisor
-            or process.name == "mlbench"
-        }
 
     def _leader(self, process: KernelProcess) -> int:
         """Return the process whose environment shows whether a process belongs to the run.
@@ -182,13 +183,6 @@ class Kernel:
         Agents start a session for each rank. The ranks of an external job may share a session.
         """
         return process.pid if self._root else process.session
-
-    def _is_of_run(self, pid: int) -> bool:
-        """Check by the environment of a process whether it belongs to the same run."""
-        try:
-            return self._mark in b"\0%b" % read_proc(f"/proc/{pid}/environ")
-        except OSError:  # ended, or another user's
-            return False
 
 
 def process_table() -> Mapping[int, KernelProcess]:
@@ -281,10 +275,3 @@ def _pressures(texts: Iterable[list[str]]) -> dict[str, float]:
         if words[:1] == ["some"]:
             pressures[resource] = int(words[4].removeprefix("total=")) / 1e6
     return pressures
-
-
-def _hertz(cores: Iterable[int]) -> float | None:
-    folder = "sys/devices/system/cpu"
-    texts = [text_of(Path(f"/{folder}/cpu{core}/cpufreq/scaling_cur_freq")) for core in cores]
-    frequencies = [float(text) * 1000 for text in texts if text]
-    return sum(frequencies) / len(frequencies) if frequencies else None

@@ -62,9 +62,12 @@ def read_machine(root: Path = Path("/"), shaping: Shaping | None = None) -> "Mac
     limit, about = memory_limit(root), _first_core(root)
     if shaping is None:
         shaping = read_shaping(default_interface(root))
+    system = f"{platform.system()} {platform.release()}"
+    with contextlib.suppress(OSError):
+        system = f"{platform.freedesktop_os_release()['PRETTY_NAME']}, {system}"
     return Machine(
         hostname=platform.node(),
-        os=_os(),
+        os=system,
         architecture=platform.machine(),
         cpu_model=about.get("model name") or about.get("cpu"),
         processor=_processor(root, about),
@@ -78,16 +81,9 @@ def read_machine(root: Path = Path("/"), shaping: Shaping | None = None) -> "Mac
     )
 
 
-def _os() -> str:
-    kernel = f"{platform.system()} {platform.release()}"
-    with contextlib.suppress(OSError):
-        return f"{platform.freedesktop_os_release()['PRETTY_NAME']}, {kernel}"
-    return kernel
-
-
 def _processor(root: Path, about: Mapping[str, str]) -> dict[str, str]:
-    off = {"0": "on", "1": "off"}.get(_text(root / _CPU / "intel_pstate/no_turbo"))
     """Return the facts of the processor by name; unknown ones are left out."""
+    turbo_by_pstate = {"0": "on", "1": "off"}.get(_text(root / _CPU / "intel_pstate/no_turbo"))
     generation = ("cpu family", "model", "stepping", "microcode")
     parts = (f"{name.removeprefix('cpu ')} {about[name]}" for name in generation if name in about)
     # The maximum frequency, or in a virtual machine the current one, rounded because it varies.
@@ -103,15 +99,23 @@ def _processor(root: Path, about: Mapping[str, str]) -> dict[str, str]:
         if level and size:
             letter = {"Data": "d", "Instruction": "i"}.get(kind, "")
             caches.append(f"L{level}{letter} {size}")
+    hypervisor = ""
+    if "hypervisor" in about.get("flags", "").split():
+        # The name of the hypervisor's clock reveals it. No file shows the processor's own answer.
+        clocks = _text(root / "sys/devices/system/clocksource/clocksource0/available_clocksource")
+        hypervisors = {"kvm": "KVM", "hyperv": "Hyper-V", "xen": "Xen"}
+        hypervisor = next(
+            (hypervisors[hint] for hint in hypervisors if hint in clocks), "not known"
+        )
     facts = {
         "generation": ", ".join(parts),
         "clock": clock,
         "governor": _text(root / _CPU / "cpu0/cpufreq/scaling_governor"),
-        "turbo": off or _ON.get(_text(root / _CPU / "cpufreq/boost"), ""),
+        "turbo": turbo_by_pstate or _ON.get(_text(root / _CPU / "cpufreq/boost"), ""),
         "smt": _ON.get(_text(root / _CPU / "smt/active"), ""),
         "caches": ", ".join(caches),
         "numa_nodes": str(len(list((root / "sys/devices/system/node").glob("node[0-9]*"))) or ""),
-        "hypervisor": _hypervisor(root, about),
+        "hypervisor": hypervisor,
     }
     return {name: fact for name, fact in facts.items() if fact}
 
@@ -126,15 +130,6 @@ def _first_core(root: Path) -> Mapping[str, str]:
             elif fields:
                 break
     return fields
-
-
-def _hypervisor(root: Path, about: Mapping[str, str]) -> str:
-    if "hypervisor" not in about.get("flags", "").split():
-        return ""
-    # The name of the hypervisor's clock reveals it. No file shows the processor's own answer.
-    clocks = _text(root / "sys/devices/system/clocksource/clocksource0/available_clocksource")
-    hypervisors = {"kvm": "KVM", "hyperv": "Hyper-V", "xen": "Xen"}
-    return next((name for hint, name in hypervisors.items() if hint in clocks), "not known")
 
 
 def _text(path: Path) -> str:
