@@ -21,11 +21,10 @@ from mlbench_worker.agent.fork_servers import ForkServers
 from mlbench_worker.agent.master_client import (
     MasterClient,
     MasterClientError,
-    PollResponse,
     RequestRefusedError,
 )
 from mlbench_worker.agent.metrics_endpoint import WorkerCollector, read_progress
-from mlbench_worker.agent.rank_network import RankNetwork, address_towards, attach
+from mlbench_worker.agent.rank_network import address_towards, attach
 from mlbench_worker.agent.reported_attributes import ReportedAttributes
 from mlbench_worker.agent.shipper import Shipper
 from mlbench_worker.agent.stream_files import remove
@@ -134,24 +133,26 @@ class Agent:
         else:
             backoff.reset()
             patience = reply.next_poll_seconds
-            self._follow(reply)
+            attempt = self._attempt
+            if reply.do == "start" and attempt is None and reply.assignment is not None:
+                self._start(Assignment.from_fields(reply.assignment))
+            elif reply.do == "stop" and attempt is not None:
+                if attempt.exit is None:
+                    attempt.stop()
+                elif self._shipper is not None and not self._shipper.is_alive():
+                    log.info("done with %s", attempt.folder.name)
+                    attempt.forget()
+                    self._attempt = self._shipper = None
+                    self._collector.show_idle()
+            if (attempt := self._attempt) is not None:
+                self._diagnoses.follow(reply, self._pod, attempt, attempt.pid)
+                self._faults.follow(reply.faults, attempt.assignment)
             self._is_busy = reply.busy or self._attempt is not None
         if self._attempt is not None:
             self._attempt.enforce_stop()
             self._attempt.remember_exit()
         self._fork_servers.note(is_busy=self._is_busy)
         return patience
-
-    def _follow(self, reply: PollResponse) -> None:
-        match reply.do:
-            case "start" if self._attempt is None and reply.assignment is not None:
-                self._start(Assignment.from_fields(reply.assignment))
-            case "stop" if self._attempt is not None:
-                self._stop(self._attempt)
-        if self._attempt is not None:
-            attempt = self._attempt
-            self._diagnoses.follow(reply, self._pod, attempt, attempt.pid)
-            self._faults.follow(reply.faults, attempt.assignment)
 
     def _start(self, assignment: Assignment) -> None:
         for old in self._folder.glob("run-*"):
@@ -180,7 +181,16 @@ class Agent:
         try:
             if attachment:
                 network = attach(attachment, Home.from_environ(self._environ).switch)
-            self._state_machine(attempt, network, is_forked=server is not None)
+            shaping = network.shaping if network else None
+            try:
+                facts = self._facts.state(
+                    attempt.assignment, offset, shaping, is_forked=server is not None
+                )
+            except Exception:
+                # The machine can train even if its facts cannot be determined.
+                log.exception("cannot state the machine of %s", attempt.folder.name)
+            else:
+                attempt.state(facts)
             # Without its own network or a pod, a rank shares the machine's network.
             traffic = network.traffic if network else None
             if traffic is None and self._pod_uid:
@@ -200,28 +210,6 @@ class Agent:
             if network is not None:
                 network.close()
             attempt.fail(f"its agent cannot start it: {error}")
-
-    def _state_machine(
-        self, attempt: Attempt, network: RankNetwork | None, *, is_forked: bool
-    ) -> None:
-        try:
-            shaping = network.shaping if network else None
-            offset = self._link.clock.offset
-            facts = self._facts.state(attempt.assignment, offset, shaping, is_forked=is_forked)
-        except Exception:
-            # The machine can train even if its facts cannot be determined.
-            log.exception("cannot state the machine of %s", attempt.folder.name)
-        else:
-            attempt.state(facts)
-
-    def _stop(self, attempt: Attempt) -> None:
-        if attempt.exit is None:
-            attempt.stop()
-        elif self._shipper is not None and not self._shipper.is_alive():
-            log.info("done with %s", attempt.folder.name)
-            attempt.forget()
-            self._attempt = self._shipper = None
-            self._collector.show_idle()
 
     def _take(self, attempt: Attempt) -> None:
         shipper = Shipper(attempt, self._connect())

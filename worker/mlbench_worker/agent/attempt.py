@@ -328,7 +328,12 @@ class Attempt:
         ``missing`` describes values that an external job could not record, which is not a failure
         of the job. ``unwritten`` is the number of values that its processes could not write.
         """
-        reason = failure or self._why(ended)  # it checks the free space, before the room is freed
+        reason = failure
+        # A process that was stopped may report the stop as an error, which is ignored.
+        if not reason and ended.code > 0 and not self._stopped:
+            reason = torchrun.failure(self.error_file, self.file("stderr"))
+            # Checks the free space, so the reserved space must not be released before.
+            reason = reason or why_silent(ended, self.folder)
         with suppress(OSError):
             (self.folder / _ROOM).unlink()
         lines: list[Mapping[str, object]] = []
@@ -362,16 +367,6 @@ class Attempt:
             reason = reason or (f"exit code {ended.code}" if ended.code else "")
             reason = "; ".join(filter(None, [reason, missing]))
         self._note_exit(ended, reason)
-
-    def _why(self, ended: Exit) -> str:
-        """Return the reason of a failure, from torchrun or a full disk; "" if it is unknown.
-
-        A process that was stopped may report the stop as an error, which is ignored.
-        """
-        if ended.code <= 0 or self._stopped:
-            return ""
-        reason = torchrun.failure(self.error_file, self.file("stderr"))
-        return reason or why_silent(ended, self.folder)
 
     def stop(self) -> None:
         """Ask the process to end; ``enforce_stop`` kills it after a grace period."""

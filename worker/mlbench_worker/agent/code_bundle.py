@@ -6,7 +6,6 @@ mlbench that it needs, and prometheus-client, all pure Python. It is reproducibl
 """
 
 import sys
-from collections.abc import Iterator
 from importlib.metadata import distribution
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
@@ -42,18 +41,13 @@ _OF_MLBENCH = (
 
 def write_bundle(path: Path) -> None:
     """Write the agent as one zip file with a ``__main__``."""
-    with ZipFile(path, "w", ZIP_DEFLATED) as bundle:
-        for name, content in sorted(_contents()):
-            # ZipInfo sets the oldest possible time for all files: the bundle is reproducible.
-            bundle.writestr(ZipInfo(name), content, ZIP_DEFLATED)
-
-
-def _contents() -> Iterator[tuple[str, str]]:
-    yield "__main__.py", _MAIN
-    # importlib.metadata reads the version from this file.
     installed = distribution(DISTRIBUTION)
     about = f"{DISTRIBUTION.replace('-', '_')}-{installed.version}.dist-info"
-    yield f"{about}/METADATA", str(installed.read_text("METADATA"))
+    contents = {
+        "__main__.py": _MAIN,
+        # importlib.metadata reads the version from this file.
+        f"{about}/METADATA": str(installed.read_text("METADATA")),
+    }
     for package, patterns in (
         (mlbench, ["mlbench/*.py", *_OF_MLBENCH]),
         (mlbench_worker, ["mlbench_worker/*.py", "mlbench_worker/agent/**/*.py"]),
@@ -61,8 +55,12 @@ def _contents() -> Iterator[tuple[str, str]]:
     ):
         folder = Path(str(package.__file__)).parent.parent
         for pattern in patterns:
-            for path in folder.glob(pattern):
-                yield str(path.relative_to(folder)), path.read_text()
+            for file in folder.glob(pattern):
+                contents[str(file.relative_to(folder))] = file.read_text()
+    with ZipFile(path, "w", ZIP_DEFLATED) as bundle:
+        for name, content in sorted(contents.items()):
+            # ZipInfo sets the oldest possible time for all files: the bundle is reproducible.
+            bundle.writestr(ZipInfo(name), content, ZIP_DEFLATED)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,6 @@ from mlbench.contract.faults import Fault
 from mlbench.contract.limits import MAX_ERROR_LENGTH
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.master_client import MasterClient, Offset, send_patiently
-from mlbench_worker.agent.rank_network import RankNetwork
 from mlbench_worker.agent.receivers.process_lookup import descendants, environ_of
 
 log = logging.getLogger(__name__)
@@ -95,7 +94,12 @@ def _begin(fault: Fault, attempt: Attempt) -> Callable[[], None]:
             return lambda: _hold_back(attempt, (fault.percent or 0.0) / 100, fault.seconds)
         case "network" if network := attempt.network:
             network.plug(is_in=False)
-            return lambda: _reconnect(attempt, network, fault.seconds)
+
+            def reconnect() -> None:
+                if not attempt.ended.wait(fault.seconds):
+                    network.plug(is_in=True)
+
+            return reconnect
     raise OSError(f"there is no {fault.kind} for this worker")
 
 
@@ -112,12 +116,6 @@ def _hold_back(attempt: Attempt, share: float, seconds: float | None) -> None:
             _signal(attempt, signal.SIGSTOP)
     _signal(attempt, signal.SIGCONT)
     attempt.injected_stops -= 1
-
-
-def _reconnect(attempt: Attempt, network: RankNetwork, seconds: float | None) -> None:
-    """Connect a network again at the end of the fault, unless its attempt has ended."""
-    if not attempt.ended.wait(seconds):
-        network.plug(is_in=True)
 
 
 def _signal(attempt: Attempt, number: signal.Signals) -> None:

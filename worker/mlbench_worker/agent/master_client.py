@@ -175,13 +175,19 @@ class MasterClient:
         # The master may have closed an open connection while it was idle: that is tried again.
         was_open = self._connection.sock is not None
         try:
-            status, text = self._exchange(method, path, body)
+            self._connection.request(method, self._path + path, body, self._headers)
+            response = self._connection.getresponse()
+            text = response.read(4 << 20).decode(errors="replace")
+            if not response.isclosed():
+                raise http.client.HTTPException("the answer is too long")
         except (OSError, http.client.HTTPException) as error:
+            self._connection.close()
             if not was_open:
                 raise MasterClientError(
                     f"{method} {path}: {error or type(error).__name__}"
                 ) from error
             return self._request(method, path, body, parse, refused)
+        status = response.status
         if status in refused:
             raise RequestRefusedError(f"{method} {path}: {status} {_message(text)}", status)
         if status not in {http.HTTPStatus.OK, http.HTTPStatus.NO_CONTENT}:
@@ -190,18 +196,6 @@ class MasterClient:
             return parse(json.loads(text or "null"))
         except (KeyError, TypeError, ValueError) as error:
             raise MasterClientError(f"{method} {path}: the answer is malformed: {text}") from error
-
-    def _exchange(self, method: str, path: str, body: bytes) -> tuple[int, str]:
-        try:
-            self._connection.request(method, self._path + path, body, self._headers)
-            response = self._connection.getresponse()
-            text = response.read(4 << 20).decode(errors="replace")
-            if not response.isclosed():
-                raise http.client.HTTPException("the answer is too long")
-            return response.status, text
-        except (OSError, http.client.HTTPException):
-            self._connection.close()
-            raise
 
 
 def _message(text: str) -> str:
