@@ -21,7 +21,6 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.mmap_dict import _read_all_values
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
-from prometheus_client.samples import Sample
 
 from mlbench.contract import names
 from mlbench.tracking.job_totals import JobTotals
@@ -37,7 +36,7 @@ _MOST_BYTES: Final = 768 << 10
 _MOST_SERIES: Final = 2000
 """Maximum number of published series, below Prometheus's limit for all series of an agent."""
 _LONGEST_NAME: Final = 100
-_MOST_TOLD: Final = 10
+_MAX_LOGGED: Final = 10
 """Maximum number of omitted series that are logged."""
 
 _FILE = re.compile(r"(counter|histogram|summary|gauge_([a-z]+))_(\w+)\.db")
@@ -72,7 +71,7 @@ class WorkerCollector(Collector):
         self._pod = pod
         self._idle = True
         self._attempt: Attempt | None = None
-        self._told: Attempt | None = None
+        self._logged: Attempt | None = None
         """The attempt whose omitted series are already logged."""
 
     def show(self, attempt: Attempt) -> None:
@@ -114,9 +113,9 @@ class WorkerCollector(Collector):
         if attempt.measured is not None:
             yield from collect(attempt.measured, {"run_id": run_id, "rank": ranks[0]})
         yield from published
-        if left_out and self._told is not attempt:
-            self._told = attempt
-            reasons = "; ".join(islice(left_out, _MOST_TOLD))
+        if left_out and self._logged is not attempt:
+            self._logged = attempt
+            reasons = "; ".join(islice(left_out, _MAX_LOGGED))
             log.warning("series of %s that are left out: %s", attempt.folder.name, reasons)
 
 
@@ -150,18 +149,24 @@ def read_published(attempt: Attempt, left_out: LeftOut) -> list[Metric]:
     room = _MOST_SERIES
     # MLBench's own series come first: the limit applies to the others.
     for family in sorted(families.values(), key=lambda metric: not _OF_OTHERS.match(metric.name)):
-        summed = _sum_up(family, left_out)
-        if len(summed) > room:
-            left_out[f"{family.name}: {len(summed)} series are too many"] = None
-        elif summed:
-            room -= len(summed)
-            family.samples = summed
+        one_family = {family.name: family}
+        try:
+            [summed] = MultiProcessCollector._accumulate_metrics(one_family, accumulate=True)
+        except _PARSING_ERRORS as error:
+            left_out[f"{family.name}: {error}"] = None
+            continue
+        samples = list(summed.samples)
+        if len(samples) > room:
+            left_out[f"{family.name}: {len(samples)} series are too many"] = None
+        elif samples:
+            room -= len(samples)
+            family.samples = samples
             passed.append(family)
     return passed
 
 
 def _read_files(folder: Path, left_out: LeftOut) -> Iterator[tuple[re.Match[str], bytes]]:
-    """Yield the files, as ``_FILE`` matches their names, and their content up to a limit."""
+    """Yield the files, as ``_FILE`` matches their names, and their used parts up to a limit."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError as error:
@@ -174,30 +179,25 @@ def _read_files(folder: Path, left_out: LeftOut) -> Iterator[tuple[re.Match[str]
             left_out[f"more than {_MOST_FILES} files"] = None
         room = _MOST_BYTES
         for file in filter(None, map(_FILE.fullmatch, names_found[:_MOST_FILES])):
-            # The totals of one process take 4 KiB.
-            data = _read_file(file[0], descriptor, min(room, 128 << 10), left_out)
+            content = open_regular(Path(file[0]), descriptor)
+            if content is None:
+                left_out[f"{file[0]}: it is no regular file that can be read"] = None
+                continue
+            most = min(room, 128 << 10)  # the totals of one process take 4 KiB
+            data = b""
+            try:
+                used = int.from_bytes(os.pread(content, 4, 0), "little")
+                if used > most:
+                    left_out[f"{file[0]}: only its first {most:,} bytes are read"] = None
+                data = os.pread(content, min(used, most), 0)
+            except OSError as error:
+                left_out[f"{file[0]}: {error.strerror}"] = None
+            finally:
+                os.close(content)
             room -= len(data)
             yield file, data
     finally:
         os.close(descriptor)
-
-
-def _read_file(name: str, folder: int, most: int, left_out: LeftOut) -> bytes:
-    """Return the used part of a regular file; b"" if it is not one."""
-    file = open_regular(Path(name), folder)
-    if file is None:
-        left_out[f"{name}: it is no regular file that can be read"] = None
-        return b""
-    try:
-        used = int.from_bytes(os.pread(file, 4, 0), "little")
-        if used > most:
-            left_out[f"{name}: only its first {most:,} bytes are read"] = None
-        return os.pread(file, min(used, most), 0)
-    except OSError as error:
-        left_out[f"{name}: {error.strerror}"] = None
-        return b""
-    finally:
-        os.close(file)
 
 
 def _collect(
@@ -209,7 +209,7 @@ def _collect(
         for key, value, timestamp, _ in _read_all_values(data, len(data)) if data else ():
             family_name, name, labels, help_text = json.loads(key)
             if not _may_pass(kind, family_name, name, labels, run_id):
-                if len(left_out) < _MOST_TOLD:
+                if len(left_out) < _MAX_LOGGED:
                     left_out[f"{str(name)[:_LONGEST_NAME]!r} is not its to publish"] = None
                 continue
             family = families.get(family_name)
@@ -227,7 +227,11 @@ def _collect(
 
 def _may_pass(kind: str, family: Any, name: Any, labels: Any, run_id: str) -> bool:
     """Check that a series is well formed, and that the process may publish it."""
-    if not (_is_name(family) and _is_name(name) and _are_labels(labels)):
+    if not (_is_name(family) and _is_name(name) and isinstance(labels, dict) and len(labels) <= 16):
+        return False
+    if not all(_is_name(label) and not label.startswith("__") for label in labels):
+        return False
+    if not all(isinstance(value, str) and len(value) <= 500 for value in labels.values()):
         return False
     suffixes = ("", "_total", "_sum", "_count", "_bucket", "_created")
     if not name.startswith(family) or name.removeprefix(family) not in suffixes:
@@ -246,23 +250,3 @@ def _may_pass(kind: str, family: Any, name: Any, labels: Any, run_id: str) -> bo
 
 def _is_name(text: Any) -> bool:
     return isinstance(text, str) and len(text) <= _LONGEST_NAME and bool(_NAME.fullmatch(text))
-
-
-def _are_labels(labels: Any) -> bool:
-    return (
-        isinstance(labels, dict)
-        and len(labels) <= 16
-        and all(_is_name(name) and not name.startswith("__") for name in labels)
-        and all(isinstance(value, str) and len(value) <= 500 for value in labels.values())
-    )
-
-
-def _sum_up(family: Metric, left_out: LeftOut) -> list[Sample]:
-    """Return the samples of a family, one for each series; [] if they are malformed."""
-    try:
-        [summed] = MultiProcessCollector._accumulate_metrics({family.name: family}, accumulate=True)
-    except _PARSING_ERRORS as error:
-        left_out[f"{family.name}: {error}"] = None
-        return []
-    samples: list[Sample] = summed.samples
-    return samples

@@ -97,27 +97,24 @@ class _Packer:
             reason = f"it has more than {MOST_FILE_BYTES >> 20} MiB"
         elif len(content) > self._room:
             reason = f"more than {MOST_BYTES >> 20} MiB in all"
-        if reason:
-            self.files.append(self._left(name, file, reason))
+        if not reason:
+            self._room -= len(content)
+            self.contents.append(content)
+            digest: str | None = hashlib.sha256(content).hexdigest()
+            self.files.append(OutputFile(name, len(content), digest))
             return
-        self._room -= len(content)
-        self.contents.append(content)
-        digest = hashlib.sha256(content).hexdigest()
-        self.files.append(OutputFile(name, len(content), digest))
-
-    def _left(self, name: str, file: BinaryIO, why: str) -> OutputFile:
         before = os.fstat(file.fileno())
         shown = "".join(c if c.isprintable() and c != "\\" else "?" for c in name)[:200]
         digest = None
         if self._digested + before.st_size > _MOST_DIGESTED_BYTES:
-            why += f"; no digest: more than {_MOST_DIGESTED_BYTES >> 30} GiB in all"
+            reason += f"; no digest: more than {_MOST_DIGESTED_BYTES >> 30} GiB in all"
         else:
             self._digested += before.st_size
             digest = sha256_of_start(file, before.st_size)
             after = os.fstat(file.fileno())
             if (after.st_size, after.st_mtime_ns) != (before.st_size, before.st_mtime_ns):
-                digest, why = None, f"{why}; it changed while it was read"
-        return OutputFile(shown, before.st_size, digest, why)
+                digest, reason = None, f"{reason}; it changed while it was read"
+        self.files.append(OutputFile(shown, before.st_size, digest, reason))
 
 
 def _walk(

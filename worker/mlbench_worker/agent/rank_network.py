@@ -99,7 +99,22 @@ def attach(attachment: Attachment, switch_file: Path) -> RankNetwork:
         words = "the switch of local networks is not there: see the stack's network.log"
         raise NetworkError(f"{words} ({error})") from None
     try:
-        answer, (namespace, *sockets) = _ask_helper(attachment, switch, belongs_to)
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            entering = [_tool("nsenter"), f"--target={switch}", "--net", *_as_user(belongs_to)]
+            helper = [sys.executable, "-P", "-m", __name__, json.dumps(asdict(attachment)), switch]
+            done = subprocess.run(
+                [*entering, "--", _tool("unshare"), "--net", *helper, str(theirs.fileno())],
+                env=with_tools(),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                pass_fds=[theirs.fileno()],
+                check=False,
+            )
+            if done.returncode:
+                raise NetworkError(f"it cannot have a network of its own: {done.stderr.strip()}")
+            answer, (namespace, *sockets), _, _ = socket.recv_fds(ours, 4096, 3)
     except BaseException:
         if belongs_to is not None:
             belongs_to.close()
@@ -124,28 +139,6 @@ def address_towards(host: str = "192.0.2.1", otherwise: str = "127.0.0.1") -> st
         return otherwise
 
 
-def _ask_helper(
-    attachment: Attachment, switch: str, users: FileIO | None
-) -> tuple[bytes, list[int]]:
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        entering = [_tool("nsenter"), f"--target={switch}", "--net", *_as_user(users)]
-        helper = [sys.executable, "-P", "-m", __name__, json.dumps(asdict(attachment)), switch]
-        done = subprocess.run(
-            [*entering, "--", _tool("unshare"), "--net", *helper, str(theirs.fileno())],
-            env=with_tools(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            pass_fds=[theirs.fileno()],
-            check=False,
-        )
-        if done.returncode:
-            raise NetworkError(f"it cannot have a network of its own: {done.stderr.strip()}")
-        answer, descriptors, _, _ = socket.recv_fds(ours, 4096, 3)
-    return answer, descriptors
-
-
 def _tool(name: str) -> str:
     return shutil.which(name, path=with_tools()["PATH"]) or name
 
@@ -158,33 +151,24 @@ def _path(file: FileIO) -> str:
     return f"/proc/{os.getpid()}/fd/{file.fileno()}"
 
 
-def _connect(attachment: Attachment, switch: str) -> None:
-    """Connect this network namespace with the switch, and shape its outgoing traffic.
-
-    Raises:
-        ShapingError: a tool fails.
-    """
-    port = f"w{int(IPv4Address(attachment.address)):08x}"
-    in_switch = f"nsenter --target={switch} --net"
-    for command in (
-        "ip link set lo up",
-        f"ip link add {INTERFACE} type veth peer name {port} netns {switch}",
-        f"{in_switch} ip link set {port} master {SWITCH} addrgenmode none up",
-        f"ip link set {INTERFACE} addrgenmode none up",
-        f"ip address add {attachment.address}/{attachment.prefix_length} dev {INTERFACE}",
-        # Repeat ARP requests, one per second, for a minute: a peer may join later.
-        f"ip ntable change name arp_cache dev {INTERFACE} mcast_probes 60",
-    ):
-        run_tool(command.split())
-    shape(attachment.shaping, INTERFACE)
-
-
 def main() -> None:
-    """Make a rank's network in this process's namespace, and pass it to the agent."""
+    """Connect this process's network namespace with the switch, and pass it to the agent."""
     attachment = Attachment.from_fields(json.loads(sys.argv[1]))
     switch, channel = sys.argv[2:]
+    port = f"w{int(IPv4Address(attachment.address)):08x}"
+    in_switch = f"nsenter --target={switch} --net"
     try:
-        _connect(attachment, switch)
+        for command in (
+            "ip link set lo up",
+            f"ip link add {INTERFACE} type veth peer name {port} netns {switch}",
+            f"{in_switch} ip link set {port} master {SWITCH} addrgenmode none up",
+            f"ip link set {INTERFACE} addrgenmode none up",
+            f"ip address add {attachment.address}/{attachment.prefix_length} dev {INTERFACE}",
+            # Repeat ARP requests, one per second, for a minute: a peer may join later.
+            f"ip ntable change name arp_cache dev {INTERFACE} mcast_probes 60",
+        ):
+            run_tool(command.split())
+        shape(attachment.shaping, INTERFACE)
     except ShapingError as error:
         sys.exit(str(error))
     answer = json.dumps(asdict(read_shaping(INTERFACE))).encode()
