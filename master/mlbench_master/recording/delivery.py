@@ -16,6 +16,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from mlbench.contract.line_chunks import whole_lines
 from mlbench.contract.series import SeriesKey
 from mlbench_master.database.connection import exclusive, run_sql, store
 from mlbench_master.database.models import Stream, find_run, run_owner
@@ -31,7 +32,6 @@ from mlbench_master.recording.samples import (
     Unrecorded,
     encoded_labels,
     show,
-    whole_lines,
 )
 from mlbench_master.recording.storing import keep, store_plan
 from mlbench_master.recording.streams import (

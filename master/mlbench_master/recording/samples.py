@@ -177,11 +177,6 @@ def series_key(labels: Mapping[str, str]) -> SeriesKey:
     return labels["metric"], labels.get("rank", "")
 
 
-def whole_lines(data: bytes) -> bytes:
-    """Return the data up to its last line end."""
-    return data[: data.rfind(b"\n") + 1]
-
-
 def _time_us(fields: object) -> int:
     time = fields.get("time") if isinstance(fields, dict) else None
     if not isinstance(time, int | float) or isinstance(time, bool):

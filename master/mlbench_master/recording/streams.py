@@ -11,6 +11,7 @@ from operator import itemgetter
 
 from peewee import fn
 
+from mlbench.contract.line_chunks import whole_lines
 from mlbench.contract.names import STREAMS, StreamName
 from mlbench_master.database.connection import exclusive, run_many, run_sql, store
 from mlbench_master.database.group_commit import PATIENT_SECONDS, GroupCommit
@@ -25,7 +26,7 @@ from mlbench_master.database.models import (
 )
 from mlbench_master.notify import notify
 from mlbench_master.recording.not_recorded import without_counts
-from mlbench_master.recording.samples import Statement, parse_lines, parse_posted, whole_lines
+from mlbench_master.recording.samples import Statement, parse_lines, parse_posted
 
 METRICS = "metrics"
 POSTED = "posted"

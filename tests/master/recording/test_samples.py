@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from mlbench.contract.limits import MAX_METRIC_TEXT_LENGTH
+from mlbench.contract.line_chunks import whole_lines
 from mlbench.contract.process import Process
 from mlbench.contract.records import GitState, Interference, ReportedMachine, Target
 from mlbench.contract.series import SeriesKey
@@ -24,7 +25,6 @@ from mlbench_master.recording.samples import (
     prometheus_labels,
     series_key,
     to_posted_lines,
-    whole_lines,
 )
 from tests.support.rows import QUIET
 

@@ -3,11 +3,11 @@
 import logging
 import threading
 
+from mlbench.contract.line_chunks import whole_lines
 from mlbench.contract.names import StreamName
 from mlbench.local.backoff import Backoff
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.master_client import MasterClient, MasterClientError, RequestRefusedError
-from mlbench_worker.agent.stream_files import whole_lines
 
 log = logging.getLogger(__name__)
 

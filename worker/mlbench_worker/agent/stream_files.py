@@ -68,11 +68,6 @@ def text_of(path: Path) -> str:
         return ""
 
 
-def whole_lines(data: bytes) -> bytes:
-    """Return the data up to its last line end."""
-    return data[: data.rfind(b"\n") + 1]
-
-
 def read_json(path: Path) -> Any:
     """Return the content of a JSON file.
 
@@ -161,7 +156,7 @@ class StreamFile:
     def read(self, offset: int, length: int) -> bytes:
         """Return at most ``length`` bytes of the stream from an offset on."""
         with self._lock, self._ending_on_error():
-            if self._goes_on(offset):
+            if self._is_readable_at(offset):
                 if offset < self._begins_at:  # the earlier bytes are lost
                     self._begin_at(offset)
                 return self._take(offset - self._begins_at, length)
@@ -170,7 +165,7 @@ class StreamFile:
     def size(self) -> int:
         """Return the stream's size in bytes; 0 if it ended early."""
         with self._lock, self._ending_on_error():
-            if self._goes_on(self._begins_at + self._passed):
+            if self._is_readable_at(self._begins_at + self._passed):
                 return self._begins_at + os.fstat(self._descriptor).st_size
         return 0
 
@@ -194,7 +189,7 @@ class StreamFile:
         log.warning("%s %s: no more of it is read", self.path, why)
         self._close()
 
-    def _goes_on(self, offset: int) -> bool:
+    def _is_readable_at(self, offset: int) -> bool:
         """Check that the stream has not ended, nor ends now because its file is damaged."""
         if self._descriptor == _ENDED:
             return False
@@ -237,7 +232,13 @@ class StreamFile:
     def _take(self, position: int, length: int) -> bytes:
         """Read bytes of the file, and remember them."""
         # A command that appends leaves no hole, and a hole may be huge.
-        if _hole(self._descriptor, position) > 1 << 20:
+        size, hole = os.fstat(self._descriptor).st_size, 0
+        if position < size:
+            try:
+                hole = os.lseek(self._descriptor, position, os.SEEK_DATA) - position
+            except OSError as error:
+                hole = size - position if error.errno == errno.ENXIO else 0
+        if hole > 1 << 20:
             self._give_up("was made longer without being written")
             return b""
         data = os.pread(self._descriptor, length, position)
@@ -286,27 +287,14 @@ class MetricsFile(StreamFile):
         return super()._survives(f"{damage} by the command: {advice}", offset)
 
     def _damage(self) -> str:
-        return super()._damage() or self._replacement()
-
-    def _replacement(self) -> str:
-        """Check whether another file has this name. A removed file can still be written to."""
+        if damage := super()._damage():
+            return damage
         try:
             named = self.path.lstat()
-        except OSError:
+        except OSError:  # a removed file can still be written to
             return ""
         return "" if os.path.samestat(named, os.fstat(self._descriptor)) else "was replaced"
 
     def _give_up(self, why: str) -> None:
         super()._give_up(why)
         self.failure = f"its metrics file {why}"
-
-
-def _hole(descriptor: int, position: int) -> int:
-    """Return the length of the hole at a position, in bytes that were never written."""
-    size = os.fstat(descriptor).st_size
-    if position >= size:
-        return 0
-    try:
-        return os.lseek(descriptor, position, os.SEEK_DATA) - position
-    except OSError as error:
-        return size - position if error.errno == errno.ENXIO else 0

@@ -15,8 +15,8 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 from mlbench.contract import names
+from mlbench.contract.line_chunks import whole_lines
 from mlbench_worker.agent.attempt import Attempt
-from mlbench_worker.agent.stream_files import whole_lines
 
 log = logging.getLogger(__name__)
 
