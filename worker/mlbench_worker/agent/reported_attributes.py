@@ -28,7 +28,13 @@ class ReportedAttributes:
         self._pythons = Pythons(environ)
         self._gpus: tuple[str, ...] = ()
         self._gpu_driver: str | None = None
-        self._preparing = Thread(target=self._prepare, name="facts", daemon=True)
+
+        def prepare() -> None:
+            self._pythons.ask(sys.executable)
+            with closing(Gpus()) as gpus:
+                self._gpus, self._gpu_driver = gpus.names, gpus.driver
+
+        self._preparing = Thread(target=prepare, name="facts", daemon=True)
         self._preparing.start()
 
     def state(
@@ -64,11 +70,6 @@ class ReportedAttributes:
         facts = asdict(machine)
         del facts["ranks"]  # the master knows whose machine it is
         return bounded(facts)
-
-    def _prepare(self) -> None:
-        self._pythons.ask(sys.executable)
-        with closing(Gpus()) as gpus:
-            self._gpus, self._gpu_driver = gpus.names, gpus.driver
 
 
 def bounded(facts: Mapping[str, object]) -> dict[str, object]:

@@ -276,7 +276,22 @@ class RecordedProcess:
         self._attempt.ended.wait()
         while not (self._is_done() or self._is_stuck()):
             time.sleep(LOOK_SECONDS)
-        return self._finish()
+        if self._is_done():
+            _remove(self._attempt)
+            return True
+        if self._shipper is not None:
+            self._shipper.quit()
+        self._attempt.remember_exit()
+        with suppress(OSError):  # not empty if the rank has left files
+            self._attempt.output.rmdir()
+            self._attempt.output.parent.rmdir()
+        folder = self._attempt.folder
+        place = f"not at {self._url}" if self._url else "at no master"
+        say(
+            f"{self._left():,} bytes of what rank {self._order['rank']} recorded are {place} "
+            f"({self._problem}): they lie in {folder}, and `mlbench ship {folder}` sends them"
+        )
+        return False
 
     @cached_property
     def _gpus(self) -> Gpus:
@@ -384,24 +399,6 @@ class RecordedProcess:
         if progress != self._progress:
             self._progress, self._progress_at = progress, time.monotonic()
         return time.monotonic() - self._progress_at > _PATIENCE_SECONDS
-
-    def _finish(self) -> bool:
-        folder = self._attempt.folder
-        if self._is_done():
-            _remove(self._attempt)
-            return True
-        if self._shipper is not None:
-            self._shipper.quit()
-        self._attempt.remember_exit()
-        with suppress(OSError):  # not empty if the rank has left files
-            self._attempt.output.rmdir()
-            self._attempt.output.parent.rmdir()
-        place = f"not at {self._url}" if self._url else "at no master"
-        say(
-            f"{self._left():,} bytes of what rank {self._order['rank']} recorded are {place} "
-            f"({self._problem}): they lie in {folder}, and `mlbench ship {folder}` sends them"
-        )
-        return False
 
 
 if __name__ == "__main__":

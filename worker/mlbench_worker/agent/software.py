@@ -14,7 +14,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
-from io import BytesIO
 from pathlib import Path
 
 from mlbench.contract import names
@@ -26,8 +25,8 @@ _LONGEST_ANSWER_BYTES = 1 << 20
 _QUESTION = """
 import importlib.metadata, json, os, platform, sys
 packages = {}
-for found in importlib.metadata.distributions():
-    name, version = found.metadata["Name"], found.version
+for distribution in importlib.metadata.distributions():
+    name, version = distribution.metadata["Name"], distribution.version
     if name and version:
         packages.setdefault(name, version)
 print(json.dumps({
@@ -168,7 +167,14 @@ class Pythons:
         """Return a Python's version and packages; None if it does not respond."""
         known = self._known.pop(executable, None)
         if known is None or not known.is_current:
-            known = _ask_python(executable, self._environ)
+            # Python would count packages in the current folder as installed, so that is "/".
+            output = ask([executable, "-c", _QUESTION], Path("/"), self._environ, 5.0)
+            try:
+                fields = json.loads(output or b"")
+                packages = {str(name): str(version) for name, version in fields["packages"].items()}
+                known = Python(str(fields["version"]), packages, dict(fields["changed"]))
+            except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+                known = None
         if known is not None:
             self._known[executable] = known
         return known
@@ -181,7 +187,13 @@ def python_of(command: Sequence[str], folder: Path, environ: Mapping[str, str]) 
     """
     program = _locate(command[0], folder, environ)
     if program is not None and not _is_python(program):
-        interpreter = next(filter(_is_python, _interpreter(Path(program))), None)
+        script, first_line = Path(program), b""
+        with contextlib.suppress(OSError):
+            if script.is_file():
+                with script.open("rb") as file:
+                    first_line = file.readline(256)  # Linux's limit
+        words = first_line[2:].decode(errors="replace").split() if first_line[:2] == b"#!" else ()
+        interpreter = next(filter(_is_python, words), None)
         program = _locate(interpreter, folder, environ) if interpreter else None
     return program or sys.executable
 
@@ -195,27 +207,6 @@ def _locate(program: str, folder: Path, environ: Mapping[str, str]) -> str | Non
     if "/" in program:
         return str(folder / program)
     return shutil.which(program, path=environ.get("PATH"))
-
-
-def _interpreter(program: Path) -> Sequence[str]:
-    """Return the words after the ``#!`` of a script; () without it."""
-    try:
-        with program.open("rb") if program.is_file() else BytesIO() as file:
-            first = file.readline(256)  # Linux's limit
-    except OSError:
-        return ()
-    return first[2:].decode(errors="replace").split() if first[:2] == b"#!" else ()
-
-
-def _ask_python(executable: str, environ: Mapping[str, str]) -> Python | None:
-    # Python would count packages in the current folder as installed, so that is "/".
-    output = ask([executable, "-c", _QUESTION], Path("/"), environ, 5.0)
-    try:
-        fields = json.loads(output or b"")
-        packages = {str(name): str(version) for name, version in fields["packages"].items()}
-        return Python(str(fields["version"]), packages, dict(fields["changed"]))
-    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
-        return None
 
 
 def ask(

@@ -4,6 +4,7 @@ torchrun reads an option from its command line, or else from a variable PET_OPTI
 """
 
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +58,15 @@ def failure(error_file: Path, stderr: Path) -> str:
         error_file: file of torchrun, or of a process whose main function is a ``record``.
         stderr: the standard error of the worker's processes.
     """
+    error = ""
+    with suppress(OSError, ValueError, LookupError, TypeError):
+        message: Any = read_json(error_file)["message"]
+        if isinstance(message, str):
+            error = message
+        else:
+            error = describe(str(message["extraInfo"]["py_callstack"])) or str(message["message"])
     end = read_regular(stderr, 256 << 10, from_end=True) or b""
-    return explain(_read_error(error_file), end.decode(errors="replace"))
+    return explain(error, end.decode(errors="replace"))
 
 
 def explain(error: str, stderr: str) -> str:
@@ -73,16 +81,6 @@ def explain(error: str, stderr: str) -> str:
         error = words
     code, _, _ = reported["exitcode"].partition(" ")
     return f"rank {rank}: {error or f'it exited with code {code}'}"
-
-
-def _read_error(path: Path) -> str:
-    try:
-        message: Any = read_json(path)["message"]
-        if isinstance(message, str):
-            return message
-        return describe(str(message["extraInfo"]["py_callstack"])) or str(message["message"])
-    except (OSError, ValueError, LookupError, TypeError):
-        return ""
 
 
 def last_error(text: str, rank: str) -> str:

@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
-from typing import BinaryIO
 
 from mlbench.contract import names
 from mlbench.contract.clock import SteadyClock
@@ -72,8 +71,18 @@ class TrainingProcess:
         self._other_children = set(children())
         with stdout.open("ab") as out, stderr.open("ab") as err, _on_cores(cpus):
             try:
-                launch = forkserver.fork if forkserver else _launch
-                self._process = launch(command, environ, working_dir, (out, err))
+                if forkserver:
+                    self._process = forkserver.fork(command, environ, working_dir, (out, err))
+                else:
+                    self._process = subprocess.Popen(
+                        command,
+                        env=environ,
+                        cwd=working_dir,
+                        stdin=subprocess.DEVNULL,
+                        stdout=out,
+                        stderr=err,
+                        start_new_session=True,
+                    )
             except OSError as error:
                 err.write(f"{_why_not(command[0], working_dir, error)}\n".encode())
         if self._process is None:
@@ -127,24 +136,6 @@ class TrainingProcess:
         if self._process is not None and self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, number)
-
-
-def _launch(
-    command: Sequence[str],
-    environ: Mapping[str, str],
-    working_dir: str | None,
-    files: tuple[BinaryIO, BinaryIO],
-) -> subprocess.Popen[bytes]:
-    stdout, stderr = files
-    return subprocess.Popen(
-        command,
-        env=environ,
-        cwd=working_dir,
-        stdin=subprocess.DEVNULL,
-        stdout=stdout,
-        stderr=stderr,
-        start_new_session=True,
-    )
 
 
 def end_left(folder: Path) -> None:
