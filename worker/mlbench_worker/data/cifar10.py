@@ -50,13 +50,18 @@ def load_cifar10(datasets: Path) -> ImageData:
     version = 1  # of the cache's format
     stamp = np.array([version, status.st_size, status.st_mtime_ns])
     cache = archive.with_name(f"{archive.name}.parsed.npz")
-    arrays = _read_cache(cache, stamp)
-    if arrays is None:
+    arrays: dict[str, NDArray[Any]] = {}
+    # The cache may be missing or damaged.
+    errors = (OSError, ValueError, LookupError, TypeError, EOFError, zipfile.BadZipFile)
+    with suppress(*errors), cache.open("rb") as file, np.load(file) as cached:
+        if np.array_equal(cached["of"], stamp):
+            arrays = dict(cached)
+    if not arrays:
         arrays = {"of": stamp, **_parse(archive)}
         # Reading the cache takes a tenth of the time to parse. If the folder is read-only, each run
         # parses the archive.
-        with suppress(OSError), replacing(cache) as file:
-            np.savez(file, **arrays)  # type: ignore[arg-type]
+        with suppress(OSError), replacing(cache) as draft:
+            np.savez(draft, **arrays)  # type: ignore[arg-type]
     mean, deviation = map(tuple, arrays["colours"].tolist())
     train, validation = (
         Images(
@@ -92,15 +97,6 @@ def _parse(archive: Path) -> dict[str, NDArray[Any]]:
         "colours": torch.stack(colours).numpy(),
         "sha256": np.array(_sha256_of(archive)),
     }
-
-
-def _read_cache(cache: Path, stamp: NDArray[Any]) -> dict[str, NDArray[Any]] | None:
-    """Return the cached arrays; None if the cache is missing, damaged or of another archive."""
-    try:
-        with cache.open("rb") as file, np.load(file) as arrays:
-            return dict(arrays) if np.array_equal(arrays["of"], stamp) else None
-    except (OSError, ValueError, LookupError, TypeError, EOFError, zipfile.BadZipFile):
-        return None
 
 
 def _read(tar: tarfile.TarFile, batch: str) -> tuple[np.ndarray, np.ndarray]:

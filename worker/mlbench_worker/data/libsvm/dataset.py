@@ -7,7 +7,7 @@ import torch
 
 from mlbench_worker.data.libsvm.row_blocks import Rows
 from mlbench_worker.data.libsvm.svmlight_text import find_files
-from mlbench_worker.data.libsvm.table import Table, open_table
+from mlbench_worker.data.libsvm.table import open_table
 from mlbench_worker.ranks.rank_process import DataError
 
 
@@ -58,8 +58,17 @@ def load_dataset(name: str, folder: Path, *, classes: bool) -> Dataset:
         DataError: a file is missing or malformed, or ``classes`` is set and there are not two.
     """
     tables = [open_table(file) for file in find_files(name, folder) if file is not None]
+    targets = [table.labels for table in tables]
+    if classes:
+        labels = torch.unique(torch.cat(targets))
+        if len(labels) != 2:
+            raise DataError(
+                f"data set {name}: a classification needs labels of two values, and there are "
+                f"{len(labels)}; --model ridge takes any"
+            )
+        targets = [torch.where(part == labels[0], -1.0, 1.0) for part in targets]
     train, *others = (
-        Samples(table.rows, _targets(table, tables, name, classes)) for table in tables
+        Samples(table.rows, part) for table, part in zip(tables, targets, strict=True)
     )
     if others:
         [validation] = others
@@ -74,15 +83,3 @@ def load_dataset(name: str, folder: Path, *, classes: bool) -> Dataset:
         largest_norm2=max(file.largest_norm2 for file in figures),
         sha256=",".join(file.sha256 for file in figures),
     )
-
-
-def _targets(table: Table, tables: list[Table], name: str, classes: bool) -> torch.Tensor:
-    if not classes:
-        return table.labels
-    labels = torch.unique(torch.cat([table.labels for table in tables]))
-    if len(labels) != 2:
-        raise DataError(
-            f"data set {name}: a classification needs labels of two values, and there are "
-            f"{len(labels)}; --model ridge takes any"
-        )
-    return torch.where(table.labels == labels[0], -1.0, 1.0)

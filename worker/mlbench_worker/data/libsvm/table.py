@@ -18,7 +18,6 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -72,7 +71,12 @@ def open_table(source: Path) -> Table:
     if table := _map(folder, source):
         return table
     try:
-        with _locked(source.with_name(f"{source.name}.lock")):
+        with source.with_name(f"{source.name}.lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                print(f"{source.name}: another process is parsing it; waiting", flush=True)
+                fcntl.flock(lock, fcntl.LOCK_EX)
             if not _map(folder, source):
                 _make(folder, source)
             table = _map(folder, source)
@@ -126,18 +130,6 @@ def _map(folder: Path, source: Path) -> Table | None:
 def _tensor(path: Path) -> torch.Tensor:
     # Copy on write protects the file: PyTorch has no read-only tensors.
     return torch.from_numpy(np.load(path, mmap_mode="c"))
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold a lock among the processes of this machine; it is released with the process."""
-    with path.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print(f"{path.stem}: another process is parsing it; waiting", flush=True)
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 @dataclass(frozen=True)
