@@ -69,10 +69,15 @@ class TensorFlowCompiled:
         self._parameters, self._velocities, self._buffers = self._variables
         arguments = (example.inputs, example.targets, example.weights)
         rate = tf.TensorSpec((), example.weights.dtype)
-        self._step = tf.function(self._step_of_all, autograph=False).get_concrete_function(
+        step_of_all = tf.function(
+            lambda *arguments: self._strategy.run(self._step_of_rank, arguments), autograph=False
+        )
+        self._step = step_of_all.get_concrete_function(
             *(tf.TensorSpec(argument.shape, argument.dtype) for argument in arguments), rate
         )
-        self._scores = tf.function(self._forward, autograph=False)
+        self._scores = tf.function(
+            lambda inputs: self._model.forward(self._net(training=False), inputs), autograph=False
+        )
 
     def step(self, batch: Batch, rate: float) -> np.ndarray:
         arguments = (batch.inputs, batch.targets, batch.weights, batch.weights.dtype.type(rate))
@@ -103,9 +108,6 @@ class TensorFlowCompiled:
         """Wait for the other ranks, which would report a rank that leaves first as lost."""
         self._world.sum_(torch.zeros(1))
 
-    def _step_of_all(self, *arguments: Array) -> Array:
-        return self._strategy.run(self._step_of_rank, arguments)
-
     def _step_of_rank(self, inputs: Array, targets: Array, weights: Array, rate: Array) -> Array:
         variables = list(self._parameters.values())
         with tf.GradientTape() as tape:
@@ -114,27 +116,20 @@ class TensorFlowCompiled:
             losses = self._model.loss(net.ops, scores, targets)
             loss = tf.reduce_sum(losses * weights)
         gradients = tape.gradient(loss, variables)
+        # The mean over the rows of all ranks, summed as one array.
+        flat = tf.concat([tf.reshape(gradient, [-1]) for gradient in gradients], axis=0)
+        summed = tf.distribute.get_replica_context().all_reduce("sum", flat)
+        sizes = [gradient.shape.num_elements() for gradient in gradients]
+        means = tf.split(summed / self._sgd.batch_size, sizes)
         momentum, decay = self._sgd.momentum, self._sgd.weight_decay
-        for variable, velocity, gradient in zip(
-            variables, self._velocities.values(), self._over_ranks(gradients), strict=True
-        ):
+        velocities = self._velocities.values()
+        for variable, velocity, mean in zip(variables, velocities, means, strict=True):
+            gradient = tf.reshape(mean, variable.shape)
             velocity.assign(momentum * velocity + gradient + decay * variable)
             variable.assign_sub(rate * velocity)
         for name, new in net.updated.items():
             self._buffers[name].assign(new)
         return scores
-
-    def _over_ranks(self, gradients: list[Array]) -> list[Array]:
-        """Return the mean over the rows of all ranks."""
-        flat = tf.concat([tf.reshape(gradient, [-1]) for gradient in gradients], axis=0)
-        summed = tf.distribute.get_replica_context().all_reduce("sum", flat)
-        shapes = [gradient.shape for gradient in gradients]
-        sizes = [shape.num_elements() for shape in shapes]
-        parts = tf.split(summed / self._sgd.batch_size, sizes)
-        return [tf.reshape(part, shape) for part, shape in zip(parts, shapes, strict=True)]
-
-    def _forward(self, inputs: Array) -> Array:
-        return self._model.forward(self._net(training=False), inputs)
 
     def _net(self, *, training: bool) -> Net:
         weights = {**self._parameters, **self._buffers}
