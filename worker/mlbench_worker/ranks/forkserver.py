@@ -70,7 +70,12 @@ def _become(order: Mapping[str, Any], files: Sequence[int]) -> str:
         os.close(file)
     os.environ.clear()
     os.environ.update(order["environ"])
-    _write_environment_to_proc()
+    # Update /proc/PID/environ, by which other processes recognize the run of this process.
+    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    # env_start and env_end in proc_pid_stat(5); the first two fields were cut off.
+    start, end = int(fields[47]), int(fields[48])
+    text = b"".join(b"%b=%b\0" % pair for pair in os.environb.items())
+    ctypes.memmove(start, text.ljust(end - start, b"\0"), end - start)
     if names.ENV_DIAGNOSIS in os.environ:
         # Run the agent's ``sitecustomize``, like a new interpreter.
         sys.path.insert(0, os.environ["PYTHONPATH"].split(os.pathsep)[0])
@@ -84,15 +89,6 @@ def _become(order: Mapping[str, Any], files: Sequence[int]) -> str:
     torch.default_generator.seed()
     sys.argv = order["arguments"]
     return sys.argv[0]
-
-
-def _write_environment_to_proc() -> None:
-    """Update /proc/PID/environ, by which other processes recognize the run of this process."""
-    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
-    # env_start and env_end in proc_pid_stat(5); the first two fields were cut off.
-    start, end = int(fields[47]), int(fields[48])
-    text = b"".join(b"%b=%b\0" % pair for pair in os.environb.items())
-    ctypes.memmove(start, text.ljust(end - start, b"\0"), end - start)
 
 
 if __name__ == "__main__":

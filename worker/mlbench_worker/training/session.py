@@ -118,7 +118,14 @@ class Session:
         A checkpoint of ``parts``, the progress and the tracker is saved after each epoch but the
         last.
         """
-        self._restore(config, parts)
+        if folder := os.environ.get(names.ENV_CHECKPOINTS):  # the run may be restarted
+            parts = {**parts, "progress": self.progress, "tracker": self.tracker}
+            self._checkpoints = Checkpoints(Path(folder), self.world, parts)
+            self._checkpoint_steps = config.checkpoint_steps
+            with self.tracker.phase("restore"):
+                self._saved_steps = self._checkpoints.restore()
+            if not self._saved_steps and int(os.environ.get(names.ENV_ATTEMPT, "1")) > 1:
+                self.tracker.log({names.RESTORED_STEP: 0})
         while (epoch := self.progress.epoch) < config.epochs:
             self.tracker.epoch(epoch)
             yield epoch
@@ -131,7 +138,13 @@ class Session:
                 break
             self.progress.end_epoch()
             self._save()
-        self._record_totals()
+        if self.world.rank == 0:  # the totals that the original MLBench's tasks end with
+            phases = self.tracker.phase_seconds()
+            totals = {
+                f"{names.MLBENCH_TOTAL}{step}": phases.get(phase, 0.0) if phase else 0.0
+                for step, phase in _MLBENCH_TOTALS.items()
+            }
+            self.tracker.log(totals)
 
     def save_if_due(self) -> None:
         """Save a checkpoint every ``checkpoint_steps`` steps; call it before each step.
@@ -143,19 +156,6 @@ class Session:
         if self._checkpoint_steps and steps % self._checkpoint_steps == 0:
             self._save()
 
-    def _restore(self, config: TrainingOptions, parts: Mapping[str, Stateful]) -> None:
-        """Resume from the newest checkpoint, if the run may be restarted."""
-        folder = os.environ.get(names.ENV_CHECKPOINTS)
-        if not folder:
-            return
-        parts = {**parts, "progress": self.progress, "tracker": self.tracker}
-        self._checkpoints = Checkpoints(Path(folder), self.world, parts)
-        self._checkpoint_steps = config.checkpoint_steps
-        with self.tracker.phase("restore"):
-            self._saved_steps = self._checkpoints.restore()
-        if not self._saved_steps and int(os.environ.get(names.ENV_ATTEMPT, "1")) > 1:
-            self.tracker.log({names.RESTORED_STEP: 0})
-
     def _save(self) -> None:
         """Save a checkpoint, unless this step has one."""
         steps = self.tracker.steps
@@ -166,16 +166,6 @@ class Session:
             size = self._checkpoints.save(steps)
         if size:
             self.tracker.checkpoint(size)
-
-    def _record_totals(self) -> None:
-        """Record the totals that the original MLBench's tasks end with, on rank 0 only."""
-        if self.world.rank == 0:
-            phases = self.tracker.phase_seconds()
-            totals = {
-                f"{names.MLBENCH_TOTAL}{step}": phases.get(phase, 0.0) if phase else 0.0
-                for step, phase in _MLBENCH_TOTALS.items()
-            }
-            self.tracker.log(totals)
 
     def _record_task_result(self, result: str) -> None:
         """Record the sentence that the original MLBench's tasks end with, on rank 0 only."""
