@@ -116,7 +116,14 @@ def gather(
         world_size=max((this_process(environ_of(pid)).world_size for pid in ranks), default=0),
         native=tuple(native),
     )
-    return replace(_bounded(evidence), gathered_in_seconds=time.monotonic() - began)
+    # Drop the last threads of evidence that is too large.
+    while evidence.native and len(json.dumps(asdict(evidence))) > MAX_EVIDENCE_BYTES // 2:
+        evidence = replace(evidence, native=evidence.native[: len(evidence.native) // 2])
+    while evidence.threads and len(json.dumps(asdict(evidence))) > MAX_EVIDENCE_BYTES:
+        fewer = evidence.threads[: len(evidence.threads) // 2]
+        words = f"stacks: only {len(fewer)} threads are kept"
+        evidence = replace(evidence, threads=fewer, missing=(*evidence.missing, words))
+    return replace(evidence, gathered_in_seconds=time.monotonic() - began)
 
 
 def _find_processes(root: int) -> list[Process]:
@@ -240,16 +247,3 @@ def _gpu_errors(since: float, missing: list[str]) -> Iterator[str]:
                 about, _, text = os.read(log, _END_BYTES).decode(errors="replace").partition(";")
                 if _GPU_ERROR in text and int(about.split(",")[2]) / 1e6 > since:
                     yield text.partition("\n")[0][:_LONGEST_COMMAND]
-
-
-def _bounded(evidence: Evidence) -> Evidence:
-    """Return evidence of bounded size: without the last threads if it is too large."""
-    threads, native = evidence.threads, evidence.native
-    while native and len(json.dumps(asdict(evidence))) > MAX_EVIDENCE_BYTES // 2:
-        native = native[: len(native) // 2]
-        evidence = replace(evidence, native=native)
-    while threads and len(json.dumps(asdict(evidence))) > MAX_EVIDENCE_BYTES:
-        threads = threads[: len(threads) // 2]
-        words = f"stacks: only {len(threads)} threads are kept"
-        evidence = replace(evidence, threads=threads, missing=(*evidence.missing, words))
-    return evidence

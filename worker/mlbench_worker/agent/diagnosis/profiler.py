@@ -49,8 +49,15 @@ def profile(attempt: Attempt, root: int | None, seconds: int) -> tuple[ProfileRe
             if free < seconds * _BYTES_PER_SECOND:
                 fits = max(0, int(free // _BYTES_PER_SECOND))
                 raise OSError(f"seconds: its worker has memory left to profile {fits} s by PyTorch")
-            with attempt.profiling():
-                content = _ask_pytorch(socket, seconds)
+            connection = DebugConnection(socket, seconds + _WRITING_SECONDS)
+            with attempt.profiling(), closing(connection):
+                connection.request("POST", f"/handler/{_HANDLER}?duration={seconds}")
+                response = connection.getresponse()
+                if response.status != HTTPStatus.OK:
+                    message = response.read(_PIECE_BYTES).decode(errors="replace")
+                    first_line = message.partition("\n")[0]
+                    raise OSError(f"PyTorch's profiler failed: {first_line}")
+                content = _compressed(response)
                 with gzip.open(io.BytesIO(content), "rt", errors="replace") as trace:
                     pieces = iter(lambda: trace.read(_PIECE_BYTES), "")
                     table = operators.of_events(operators.trace_events(pieces))
@@ -84,16 +91,6 @@ def _find_pytorch(folder: Path) -> Path | None:
             if f'"{_HANDLER}"'.encode() in connection.getresponse().read(_PIECE_BYTES):
                 return path
     return None
-
-
-def _ask_pytorch(socket: Path, seconds: int) -> bytes:
-    with closing(DebugConnection(socket, seconds + _WRITING_SECONDS)) as connection:
-        connection.request("POST", f"/handler/{_HANDLER}?duration={seconds}")
-        response = connection.getresponse()
-        if response.status != HTTPStatus.OK:
-            message = response.read(_PIECE_BYTES).decode(errors="replace").partition("\n")[0]
-            raise OSError(f"PyTorch's profiler failed: {message}")
-        return _compressed(response)
 
 
 def _spy(program: str, pid: int, seconds: int) -> bytes:
