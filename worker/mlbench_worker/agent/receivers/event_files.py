@@ -11,7 +11,7 @@ import os
 import re
 import socket
 import time
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -148,7 +148,19 @@ class EventFiles:
                 yield from self._follow(path, writer)
         known = self._followed.keys() | self._unclaimed.keys()
         new = [path for path in in_order if path not in known and self._is_new(path)]
-        self._unclaimed |= dict(zip(new, self._are_foreign(new), strict=True))
+        # Files that another user, or a process outside of the run, wrote are not claimed.
+        foreign_files: set[Path] = set()
+        if not all(map(_pid_in, new)):
+            foreign = filter(self._is_foreign, process_lookup.all_pids())
+            foreign_files.update(*(process_lookup.files_written_by(pid, _NAME) for pid in foreign))
+        for path in new:
+            pid = _pid_in(path)
+            is_foreign = self._is_foreign(pid) if pid else path in foreign_files
+            is_own = False  # written by this user since the run began
+            with suppress(OSError):
+                status = path.lstat()
+                is_own = status.st_uid == os.geteuid() and status.st_mtime >= self._began_at
+            self._unclaimed[path] = is_foreign or not is_own
         if self._is_ending:
             unclaimed = (path for path, is_foreign in self._unclaimed.items() if not is_foreign)
             remaining = [path for path in unclaimed if path not in self._followed]
@@ -182,21 +194,6 @@ class EventFiles:
         """Check that a file was created on this host since the run began, to within a second."""
         match = _OF_THIS_HOST.fullmatch(path.name)
         return match is not None and int(match[1]) >= int(self._began_at) - 1
-
-    def _are_foreign(self, paths: Sequence[Path]) -> Iterator[bool]:
-        """Yield for each file whether another user, or a process outside of the run, wrote it."""
-        foreign_files: set[Path] = set()
-        if not all(map(_pid_in, paths)):
-            foreign = filter(self._is_foreign, process_lookup.all_pids())
-            foreign_files.update(*(process_lookup.files_written_by(pid, _NAME) for pid in foreign))
-        for path in paths:
-            pid = _pid_in(path)
-            is_foreign = self._is_foreign(pid) if pid else path in foreign_files
-            is_own = False  # written by this user since the run began
-            with suppress(OSError):
-                status = path.lstat()
-                is_own = status.st_uid == os.geteuid() and status.st_mtime >= self._began_at
-            yield is_foreign or not is_own
 
     def _is_foreign(self, pid: int) -> bool:
         """Check that a process is running, and does not belong to the run."""

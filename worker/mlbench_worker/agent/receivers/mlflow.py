@@ -204,7 +204,12 @@ class Tracking:
         if endpoint.startswith(_MODELS):
             return self._logged_model(request, endpoint.removeprefix(_MODELS))
         if endpoint.startswith(_REGISTRY) and request.method != "GET":
-            return ReceiverResponse(_registered(request.fields()), words=_NO_REGISTRY)
+            # A client registers or changes a model.
+            fields = request.fields()
+            name, source = fields.get("name", ""), fields.get("source", "")
+            version = {"name": name, "version": "1", "status": "READY", "source": source}
+            registered = {"registered_model": {"name": name}, "model_version": version}
+            return ReceiverResponse(registered, words=_NO_REGISTRY)
         call = self._calls.get(f"{request.method} {endpoint}")
         if call is None:
             words = f"MLBench records a run's values, parameters and tags; it has no {endpoint}"
@@ -355,13 +360,6 @@ def _remember(values: dict[str, T], new: Mapping[str, T], most: int) -> None:
 
 def _shortened(texts: Mapping[str, str]) -> dict[str, str]:
     return {key[:_LONGEST_REMEMBERED]: text[:_LONGEST_REMEMBERED] for key, text in texts.items()}
-
-
-def _registered(fields: Fields) -> Fields:
-    """Return the registry's response to a client that registers or changes a model."""
-    name = fields.get("name", "")
-    version = {"name": name, "version": "1", "status": "READY", "source": fields.get("source", "")}
-    return {"registered_model": {"name": name}, "model_version": version}
 
 
 def _check_plain_search(fields: Fields) -> None:
