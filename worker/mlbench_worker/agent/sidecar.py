@@ -337,7 +337,23 @@ class RecordedProcess:
 
     def _turn(self) -> float:
         """Join if necessary, poll, and follow the reply; return the seconds until the next poll."""
-        joined = self._joined or self._join()
+        joined = self._joined
+        if joined is None:
+            order = dict(self._order)
+            order["began_ago"] = max(0.0, time.time() - order.pop("began_at"))
+            joined = self._link.join(order)
+            self._link.close()
+            self._token = joined.token
+            self._link = self._connect()
+            attempt, run_id = self._attempt, joined.run_id
+            attempt.assignment = replace(attempt.assignment, run_id=run_id, attempt=joined.attempt)
+            self._shipper = Shipper(attempt, self._connect())
+            self._shipper.start()
+            self._joined = joined
+            with suppress(OSError):
+                write_json(attempt.folder / names.RUN_FILE, run_id)
+            if attempt.assignment.rank == 0:
+                say(f"recorded as run {run_id}: {self._url}/runs/{run_id}")
         has_ended = self._attempt.ended.is_set()
         report = {"ip": address_towards(), "pod_uid": self._order["uid"], **self._attempt.report()}
         if self._rank and not has_ended:
@@ -351,24 +367,6 @@ class RecordedProcess:
             self._rank.stop()
             return GRACE_SECONDS
         return reply.next_poll_seconds
-
-    def _join(self) -> JoinResponse:
-        order = dict(self._order)
-        order["began_ago"] = max(0.0, time.time() - order.pop("began_at"))
-        joined = self._link.join(order)
-        self._link.close()
-        self._token = joined.token
-        self._link = self._connect()
-        attempt, run_id = self._attempt, joined.run_id
-        attempt.assignment = replace(attempt.assignment, run_id=run_id, attempt=joined.attempt)
-        self._shipper = Shipper(attempt, self._connect())
-        self._shipper.start()
-        self._joined = joined
-        with suppress(OSError):
-            write_json(attempt.folder / names.RUN_FILE, run_id)
-        if attempt.assignment.rank == 0:
-            say(f"recorded as run {run_id}: {self._url}/runs/{run_id}")
-        return joined
 
     def _state(self) -> None:
         assert self._facts is not None
