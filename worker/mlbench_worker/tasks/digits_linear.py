@@ -35,7 +35,7 @@ from mlbench_worker.frameworks.compiled_training import LinearSteps
 from mlbench_worker.frameworks.framework_models import cross_entropy
 from mlbench_worker.ranks.rank_process import run
 from mlbench_worker.training.image_trainer import ImageScore
-from mlbench_worker.training.session import Session, start
+from mlbench_worker.training.session import start
 
 
 @torch.inference_mode()
@@ -77,7 +77,15 @@ def main(config: DigitsLinearOptions) -> None:
                 if compiled:
                     scores = compiled.step(batch, right, rate)
                 else:
-                    scores = _step(config, session, weights, batch, right)
+                    with tracker.phase("forward"):
+                        scores = batch @ weights
+                    with tracker.phase("backward"):
+                        slopes = softmax_derivative(scores, right) / config.batch_size
+                        gradient = batch.T @ slopes
+                    with tracker.phase("communication"):
+                        world.sum_(gradient)
+                    with tracker.phase("optimizer"):
+                        weights.mul_(1 - rate * config.l2).add_(gradient, alpha=-rate)
                 with tracker.phase("metrics"):
                     loss = functional.cross_entropy(scores, right, reduction="none").mean()
                     tracker.step(samples=len(share), train_loss=loss.item(), learning_rate=rate)
@@ -92,37 +100,15 @@ def main(config: DigitsLinearOptions) -> None:
                 losses = functional.cross_entropy(scores, right, reduction="none")
                 validated = ImageScore.of(scores, right, losses.sum()).over(world)
             # Every rank records the same values, so that all agree on when to stop.
-            scores_of_epoch = {
-                names.VAL_LOSS: validated.loss,
-                names.VAL_ACCURACY: validated.accuracy,
-            }
-            tracker.log(scores_of_epoch, step=tracker.steps)
+            tracker.log(
+                {names.VAL_LOSS: validated.loss, names.VAL_ACCURACY: validated.accuracy},
+                step=tracker.steps,
+            )
             print(
                 f"epoch {epoch}, step {tracker.steps}: validation loss {validated.loss:.3f}, "
                 f"validation accuracy {validated.accuracy:.2f} %, {tracker.train_seconds:.2f} s",
                 flush=True,
             )
-
-
-def _step(
-    config: DigitsLinearOptions,
-    session: Session,
-    weights: torch.Tensor,
-    batch: torch.Tensor,
-    right: torch.Tensor,
-) -> torch.Tensor:
-    """Take a step with all ranks; return the scores of this rank's rows before it."""
-    tracker, rate = session.tracker, config.learning_rate
-    with tracker.phase("forward"):
-        scores = batch @ weights
-    with tracker.phase("backward"):
-        slopes = softmax_derivative(scores, right) / config.batch_size
-        gradient = batch.T @ slopes
-    with tracker.phase("communication"):
-        session.world.sum_(gradient)
-    with tracker.phase("optimizer"):
-        weights.mul_(1 - rate * config.l2).add_(gradient, alpha=-rate)
-    return scores
 
 
 def pixels(data: Images) -> torch.Tensor:

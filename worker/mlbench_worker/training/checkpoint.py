@@ -72,8 +72,14 @@ class Checkpoints:
                 self._keep_last(oldest)
                 steps, state, newest, steps_of_ranks = oldest, state_before, oldest, [oldest]
         if min(steps_of_ranks) < newest:
-            content = self._broadcast(newest, source=steps_of_ranks.index(newest))
-            state = state if steps == newest else self._parse(content)
+            source = steps_of_ranks.index(newest)
+            content = self._file(newest).read_bytes() if self._world.rank == source else b""
+            size = max(self._gather(len(content)))
+            buffer = torch.frombuffer(bytearray(content or size), dtype=torch.uint8)
+            buffer = buffer.to(self._world.device)
+            self._world.broadcast_(buffer, source)
+            if steps != newest:
+                state = self._parse(buffer.cpu().numpy().tobytes())
         for name, part in self._parts.items() if newest else ():
             part.load_state_dict(state[name])
         return newest
@@ -135,15 +141,6 @@ class Checkpoints:
 
     def _gather(self, number: int) -> list[int]:
         return [int(tensor.item()) for tensor in self._world.gather(torch.tensor(number))]
-
-    def _broadcast(self, steps: int, source: int) -> bytes:
-        """Return the content of the checkpoint file of the rank ``source``."""
-        content = self._file(steps).read_bytes() if self._world.rank == source else b""
-        size = max(self._gather(len(content)))
-        buffer = torch.frombuffer(bytearray(content or size), dtype=torch.uint8)
-        buffer = buffer.to(self._world.device)
-        self._world.broadcast_(buffer, source)
-        return buffer.cpu().numpy().tobytes()
 
     def _steps_here(self) -> list[int]:
         if self._folder is None:
