@@ -14,7 +14,8 @@ from mlbench.contract.masking import mask_words
 from mlbench.local.backoff import Backoff
 from mlbench.local.home import Home
 from mlbench.local.traffic import traffic_from_now
-from mlbench_worker.agent.attempt import OUTPUT, Attempt
+from mlbench_worker.agent.attempt import Attempt
+from mlbench_worker.agent.attempt_files import OUTPUT
 from mlbench_worker.agent.diagnosis.rank_diagnoses import Diagnoses
 from mlbench_worker.agent.fault_injector import Faults
 from mlbench_worker.agent.fork_servers import ForkServers

@@ -1,6 +1,5 @@
 """An attempt of one rank, on disk and as a process: the agent starts, stops and reports it."""
 
-import json
 import logging
 import math
 import os
@@ -8,7 +7,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -17,16 +16,14 @@ from typing import TYPE_CHECKING
 from mlbench.contract import names
 from mlbench.contract.assignment import Assignment
 from mlbench.contract.limits import MAX_ERROR_LENGTH
-from mlbench.contract.names import StreamName
 from mlbench.local.traffic import Traffic
 from mlbench_worker.agent import environment, torchrun
+from mlbench_worker.agent.attempt_files import COUNTERS, DIAGNOSIS, AttemptFiles
 from mlbench_worker.agent.exits import Exit, read_exit, why_silent, write_exit
 from mlbench_worker.agent.machine import killed_for_memory, memory_limit
 from mlbench_worker.agent.output_collector import clear, pack
 from mlbench_worker.agent.rank_network import NETWORK_VARIABLES, RankNetwork
 from mlbench_worker.agent.stream_files import (
-    LogFile,
-    MetricsFile,
     StreamFile,
     create_stream,
     open_regular,
@@ -46,14 +43,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _ASSIGNMENT = "assignment.json"
-_COUNTERS, _DIAGNOSIS = "counters", "diagnosis"
-OUTPUT = "output"
-"""Folder next to those of the attempts, so that a file in it outlives its attempt."""
 _ROOM = "room"
 """A file that reserves space, so that the agent's last lines fit on a disk that is then full."""
 
 
-class Attempt:
+class Attempt(AttemptFiles):
     """A rank's folder and process.
 
     The folder contains the assignment, the streams, the counters and the process's exit, for a
@@ -64,29 +58,11 @@ class Attempt:
     def __init__(
         self, folder: Path, assignment: Assignment, open_stream: Callable[[Path], int | None]
     ) -> None:
-        self.folder = folder
-        self.counters = folder / _COUNTERS
-        """The folder of prometheus-client's files of the process."""
-        self.diagnosis = folder / _DIAGNOSIS
-        """Folder with a pipe for the stacks of the rank's Pythons, and with PyTorch's sockets."""
-        self.error_file = folder / "error.json"
-        """File for the error of torchrun, or of a process whose main function is a ``record``."""
-        self.output = folder.parent / OUTPUT / folder.name
-        """Folder for the rank's files. Files that are too large to be shipped stay there."""
-        self.assignment = assignment
+        super().__init__(folder, assignment, open_stream)
         self.ended = threading.Event()
         self.hurry = threading.Event()
         """Set when the streams should be shipped immediately."""
         self.exit: Exit | None = None
-        stdout, stderr, metrics, files = (self.file(stream) for stream in names.STREAMS)
-        self._metrics = MetricsFile(metrics, open_stream(metrics))
-        self._logs = LogFile(stdout, open_stream(stdout)), LogFile(stderr, open_stream(stderr))
-        self.streams: dict[StreamName, StreamFile] = {
-            "stdout": self._logs[0],
-            "stderr": self._logs[1],
-            "metrics": self._metrics,
-            "files": StreamFile(files, None),  # until the process has ended
-        }
         self._secret = ""
         self._process: TrainingProcess | None = None
         self.network: RankNetwork | None = None
@@ -117,10 +93,10 @@ class Attempt:
         else:
             raise FileNotFoundError(f"{parent} does not stay")
         try:
-            for name in (_COUNTERS, _DIAGNOSIS):
+            for name in (COUNTERS, DIAGNOSIS):
                 (folder / name).mkdir(mode=0o700)
             with suppress(OSError):  # a file system without pipes
-                os.mkfifo(folder / _DIAGNOSIS / "stacks", 0o600)
+                os.mkfifo(folder / DIAGNOSIS / "stacks", 0o600)
             write_json(folder / _ASSIGNMENT, asdict(assignment))
             (folder / _ROOM).write_bytes(os.urandom(8 << 10))  # random: not compressible
             attempt = cls(folder, assignment, create_stream)
@@ -180,11 +156,6 @@ class Attempt:
         return killed_for_memory() - self._killed_before
 
     @property
-    def checkpoints(self) -> Path:
-        """The folder for the run's checkpoints, the same for all its attempts."""
-        return self.folder.parent / "checkpoints" / f"run-{self.assignment.run_id}"
-
-    @property
     def failure(self) -> str:
         """The reason for which the rank has failed, independent of its exit code; "" if none."""
         reason = self._failure or self._metrics.failure
@@ -201,14 +172,6 @@ class Attempt:
             if old != self.checkpoints or self.assignment.attempt == 1:
                 remove(old)
 
-    def file(self, stream: StreamName) -> Path:
-        """Return the file of a stream."""
-        return self.folder / ("metrics.jsonl" if stream == "metrics" else stream)
-
-    def sizes(self) -> dict[StreamName, int]:
-        """Return the size of each stream in bytes; 0 if it ended early."""
-        return {name: stream.size() for name, stream in self.streams.items()}
-
     def report(self) -> dict[str, object]:
         """Return the fields of a poll that describe the attempt."""
         a, ended = self.assignment, self.exit
@@ -223,24 +186,6 @@ class Attempt:
     def state(self, machine: Mapping[str, object]) -> None:
         """Write the machine's facts to the metrics stream, or raise an OSError."""
         self.append([{"machine": machine}])
-
-    def append(
-        self, lines: Sequence[Mapping[str, object]], *, at: float | None = None, before: str = ""
-    ) -> None:
-        """Append lines of the agent to the metrics stream, or raise an OSError.
-
-        ``at`` is the time of lines without a time, by default now. ``before`` is written first.
-        """
-        at = time.time() if at is None else at
-        texts = (json.dumps({"time": at, **line}, ensure_ascii=False) for line in lines)
-        data = before + "".join(f"{text}\n" for text in texts)
-        # Linux allows names that are not valid text; they must not keep the rest from being sent.
-        self._metrics.append(data.encode(errors="replace"))
-
-    def say(self, words: str) -> None:
-        """Write a message to the log, if the disk has room."""
-        with suppress(OSError):
-            self.streams["stderr"].append(f"{words}\n".encode())
 
     def start(
         self,
@@ -279,7 +224,9 @@ class Attempt:
         with ExitStack() as undoing:
             undoing.callback(observation.close)
             mark = f"{names.ENV_RUN_ID}={self.assignment.run_id}"
-            observation.measure(mark, name_others=name_others)
+            observation.measure(
+                mark, name_others=name_others, is_stopped=lambda: self.injected_stops > 0
+            )
             self._process = TrainingProcess(
                 network.inside(command) if network else command,
                 environ={

@@ -1,17 +1,14 @@
 """The environment of a rank's processes: their place in the run, and the files for their values."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from mlbench.contract import names
 from mlbench_worker.agent import torchrun
-
-if TYPE_CHECKING:
-    from mlbench_worker.agent.attempt import Attempt
+from mlbench_worker.agent.attempt_files import AttemptFiles
 
 
 def of_rank(
-    attempt: "Attempt", environ: Mapping[str, str], clock_offset_seconds: float
+    attempt: AttemptFiles, environ: Mapping[str, str], clock_offset_seconds: float
 ) -> dict[str, str]:
     """Return the environment of a rank started by the agent, whose environment is ``environ``.
 
@@ -43,7 +40,7 @@ def of_rank(
     return variables
 
 
-def beside(attempt: "Attempt", environ: Mapping[str, str]) -> dict[str, str]:
+def beside(attempt: AttemptFiles, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables to add to the environment ``environ`` of an external rank."""
     added = torchrun.variables(attempt.assignment, attempt.error_file)
     return {
@@ -52,7 +49,7 @@ def beside(attempt: "Attempt", environ: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def of_any_rank(attempt: "Attempt") -> dict[str, str]:
+def of_any_rank(attempt: AttemptFiles) -> dict[str, str]:
     """Return the variables common to ranks of the agent and external ranks."""
     a = attempt.assignment
     return {

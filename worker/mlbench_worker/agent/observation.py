@@ -1,11 +1,12 @@
 """The observation of a rank: values in other formats than MLBench's, and interferences."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlbench.contract import names
+from mlbench_worker.agent.attempt_files import AttemptFiles
 from mlbench_worker.agent.environment import of_any_rank
 from mlbench_worker.agent.receivers import mlbench_core, mlflow
 from mlbench_worker.agent.receivers.egress import ports_of
@@ -14,7 +15,6 @@ from mlbench_worker.agent.receivers.http_receiver import HttpReceiver, Sockets, 
 
 if TYPE_CHECKING:
     from mlbench.contract.records import Interference
-    from mlbench_worker.agent.attempt import Attempt
     from mlbench_worker.agent.cpu_contention import Watch
 
 
@@ -23,7 +23,7 @@ class Observation:
 
     def __init__(
         self,
-        attempt: "Attempt",
+        attempt: AttemptFiles,
         environ: Mapping[str, str],
         sockets: Sockets | None = None,
         root: int | None = None,
@@ -78,11 +78,14 @@ class Observation:
         """The interference measured so far; None before the first measurement."""
         return self._watch.total if self._watch else None
 
-    def measure(self, mark: str, *, name_others: bool) -> None:
+    def measure(
+        self, mark: str, *, name_others: bool, is_stopped: Callable[[], bool] = lambda: False
+    ) -> None:
         """Start to measure interferences.
 
         ``mark`` is a variable, as ``NAME=VALUE``, in the environments of all processes of the run.
         ``name_others``: whether to record the names of programs that use the rank's cores.
+        ``is_stopped`` returns whether an injected fault stops the processes now.
         """
         # Slow imports: an external rank must not wait for them.
         from mlbench.local.home import Home  # noqa: PLC0415
@@ -95,7 +98,7 @@ class Observation:
         watch = Watch(
             lambda: Kernel(mark, cores, self._root, Home.from_environ().supervisor_lock),
             lambda: metrics.size() > recorded,
-            lambda: self._attempt.injected_stops > 0,
+            is_stopped,
             name_others=name_others,
         )
         watch.start()

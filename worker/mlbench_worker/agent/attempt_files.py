@@ -1,0 +1,74 @@
+"""The files of an attempt: its streams, and the folders for counters, output and checkpoints."""
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from mlbench.contract import names
+from mlbench.contract.assignment import Assignment
+from mlbench.contract.names import StreamName
+from mlbench_worker.agent.stream_files import LogFile, MetricsFile, StreamFile
+
+COUNTERS, DIAGNOSIS = "counters", "diagnosis"
+OUTPUT = "output"
+"""Folder next to those of the attempts, so that a file in it outlives its attempt."""
+
+
+class AttemptFiles:
+    """The folder of an attempt of a rank, with its streams."""
+
+    def __init__(
+        self, folder: Path, assignment: Assignment, open_stream: Callable[[Path], int | None]
+    ) -> None:
+        self.folder = folder
+        self.counters = folder / COUNTERS
+        """The folder of prometheus-client's files of the process."""
+        self.diagnosis = folder / DIAGNOSIS
+        """Folder with a pipe for the stacks of the rank's Pythons, and with PyTorch's sockets."""
+        self.error_file = folder / "error.json"
+        """File for the error of torchrun, or of a process whose main function is a ``record``."""
+        self.output = folder.parent / OUTPUT / folder.name
+        """Folder for the rank's files. Files that are too large to be shipped stay there."""
+        self.assignment = assignment
+        stdout, stderr, metrics, files = (self.file(stream) for stream in names.STREAMS)
+        self._metrics = MetricsFile(metrics, open_stream(metrics))
+        self._logs = LogFile(stdout, open_stream(stdout)), LogFile(stderr, open_stream(stderr))
+        self.streams: dict[StreamName, StreamFile] = {
+            "stdout": self._logs[0],
+            "stderr": self._logs[1],
+            "metrics": self._metrics,
+            "files": StreamFile(files, None),  # until the process has ended
+        }
+
+    @property
+    def checkpoints(self) -> Path:
+        """The folder for the run's checkpoints, the same for all its attempts."""
+        return self.folder.parent / "checkpoints" / f"run-{self.assignment.run_id}"
+
+    def file(self, stream: StreamName) -> Path:
+        """Return the file of a stream."""
+        return self.folder / ("metrics.jsonl" if stream == "metrics" else stream)
+
+    def sizes(self) -> dict[StreamName, int]:
+        """Return the size of each stream in bytes; 0 if it ended early."""
+        return {name: stream.size() for name, stream in self.streams.items()}
+
+    def append(
+        self, lines: Sequence[Mapping[str, object]], *, at: float | None = None, before: str = ""
+    ) -> None:
+        """Append lines of the agent to the metrics stream, or raise an OSError.
+
+        ``at`` is the time of lines without a time, by default now. ``before`` is written first.
+        """
+        at = time.time() if at is None else at
+        texts = (json.dumps({"time": at, **line}, ensure_ascii=False) for line in lines)
+        data = before + "".join(f"{text}\n" for text in texts)
+        # Linux allows names that are not valid text; they must not keep the rest from being sent.
+        self._metrics.append(data.encode(errors="replace"))
+
+    def say(self, words: str) -> None:
+        """Write a message to the log, if the disk has room."""
+        with suppress(OSError):
+            self.streams["stderr"].append(f"{words}\n".encode())
