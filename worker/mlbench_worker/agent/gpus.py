@@ -102,7 +102,15 @@ class Gpus:
         energy counts between two calls that both include a GPU. A figure is left out if a GPU does
         not report it, because a sum over the other GPUs would be misleading.
         """
-        own = [gpu for gpu in filter(None, self._gpus) if pids is None or self._is_of(gpu, pids)]
+        own = []
+        for gpu in filter(None, self._gpus):
+            processes, count = (_Process * _MOST_PROCESSES)(), ctypes.c_uint(_MOST_PROCESSES)
+            function = "nvmlDeviceGetComputeRunningProcesses_v3"
+            users = set()
+            if pids is not None and self._ask(function, gpu, ctypes.byref(count), processes):
+                users = {process.pid for process in processes[: count.value]}
+            if pids is None or (users and users <= pids):
+                own.append(gpu)
         if not own:
             self._counters = {}
             return {}
@@ -123,15 +131,6 @@ class Gpus:
             else:
                 used[name] = sum(values) / (len(own) if name == _UTILIZATION else 1)
         return used
-
-    def _is_of(self, gpu: ctypes.c_void_p, pids: Set[int]) -> bool:
-        """Return whether a GPU is used by these processes only."""
-        processes, count = (_Process * _MOST_PROCESSES)(), ctypes.c_uint(_MOST_PROCESSES)
-        function = "nvmlDeviceGetComputeRunningProcesses_v3"
-        if not self._ask(function, gpu, ctypes.byref(count), processes):
-            return False
-        users = {process.pid for process in processes[: count.value]}
-        return bool(users) and users <= pids
 
     def close(self) -> None:
         self._ask("nvmlShutdown")

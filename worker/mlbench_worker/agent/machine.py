@@ -30,7 +30,6 @@ _HEADER = struct.Struct("=IHHII")  # length, type, flags, sequence, port
 _TRAFFIC = struct.Struct("=BxxxiIII")  # family, interface, handle, parent, info
 _ATTRIBUTE = struct.Struct("=HH")  # length, type
 _RATE = struct.Struct("=8xI")  # of struct tc_ratespec, the bytes per second
-_ERROR_NUMBER = struct.Struct("=i")
 _RATE64 = struct.Struct("=Q")
 _LOSS = struct.Struct("=8xI")  # of struct tc_netem_qopt
 _LATENCY64 = struct.Struct("=q")
@@ -59,7 +58,14 @@ def read_machine(root: Path = Path("/"), shaping: Shaping | None = None) -> "Mac
     from mlbench.contract.records import Machine  # noqa: PLC0415
 
     memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    limit, about = memory_limit(root), _first_core(root)
+    limit = memory_limit(root)
+    about: dict[str, str] = {}  # the fields of the first core in /proc/cpuinfo
+    with contextlib.suppress(OSError), (root / "proc/cpuinfo").open(errors="replace") as lines:
+        for line in lines:
+            if match := re.match(r"([\w ]+?)\s*:\s*(.*\S)", line):
+                about.setdefault(match[1], match[2])
+            elif about:
+                break
     if shaping is None:
         shaping = read_shaping(default_interface(root))
     system = f"{platform.system()} {platform.release()}"
@@ -118,18 +124,6 @@ def _processor(root: Path, about: Mapping[str, str]) -> dict[str, str]:
         "hypervisor": hypervisor,
     }
     return {name: fact for name, fact in facts.items() if fact}
-
-
-def _first_core(root: Path) -> Mapping[str, str]:
-    """Return the fields of the first core in /proc/cpuinfo."""
-    fields: dict[str, str] = {}
-    with contextlib.suppress(OSError), (root / "proc/cpuinfo").open(errors="replace") as lines:
-        for line in lines:
-            if match := re.match(r"([\w ]+?)\s*:\s*(.*\S)", line):
-                fields.setdefault(match[1], match[2])
-            elif fields:
-                break
-    return fields
 
 
 def _text(path: Path) -> str:
@@ -211,9 +205,26 @@ def read_shaping(interface: str | None) -> Shaping:
     """Return the shaping of the traffic sent on an interface of this network namespace."""
     if interface is None:
         return Shaping()
+    # Request the queueing disciplines of all interfaces.
+    length = _HEADER.size + _TRAFFIC.size
+    request = _HEADER.pack(length, _GET_QDISC, _REQUEST | _DUMP, 1, 0)
+    request += _TRAFFIC.pack(socket.AF_UNSPEC, 0, 0, 0, 0)
+    qdiscs: list[Qdisc] = []
     try:
         number = socket.if_nametoindex(interface)
-        return shaping_of([Qdisc.read(message) for message in _read_qdiscs()], number)
+        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as client:
+            client.settimeout(5.0)
+            client.send(request)
+            while True:
+                rest = client.recv(1 << 16)
+                while rest:
+                    length, kind, _, _, _ = _HEADER.unpack_from(rest)
+                    if kind == _DONE:
+                        return shaping_of(qdiscs, number)
+                    if kind == _ERROR:
+                        return Shaping()
+                    qdiscs.append(Qdisc.read(rest[_HEADER.size : length]))
+                    rest = rest[_aligned(length) :]
     except OSError:  # a kernel without them
         return Shaping()
 
@@ -258,31 +269,6 @@ def shaping_of(qdiscs: Iterable[Qdisc], interface: int) -> Shaping:
             (rate,) = _RATE.unpack_from(attributes[_TBF_PARAMETERS])
         shaping = replace(shaping, max_bandwidth=8 * rate / 1e6)
     return shaping
-
-
-def _read_qdiscs() -> Iterator[bytes]:
-    """Yield the messages, without headers, on this network namespace's queueing disciplines.
-
-    Raises:
-        OSError: the kernel does not respond.
-    """
-    length = _HEADER.size + _TRAFFIC.size
-    request = _HEADER.pack(length, _GET_QDISC, _REQUEST | _DUMP, 1, 0)
-    request += _TRAFFIC.pack(socket.AF_UNSPEC, 0, 0, 0, 0)
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as client:
-        client.settimeout(5.0)
-        client.send(request)
-        while True:
-            rest = client.recv(1 << 16)
-            while rest:
-                length, kind, _, _, _ = _HEADER.unpack_from(rest)
-                body = rest[_HEADER.size : length]
-                if kind == _DONE:
-                    return
-                if kind == _ERROR:
-                    raise OSError(-_ERROR_NUMBER.unpack_from(body)[0], "RTM_GETQDISC")
-                yield body
-                rest = rest[_aligned(length) :]
 
 
 def _attributes(packed: bytes) -> Mapping[int, bytes]:
