@@ -238,7 +238,7 @@ class RecordedProcess:
         self._has_warned = False
         self._progress: object = None
         self._progress_at = 0.0
-        self._describer = threading.Thread(target=self._state, name="describer", daemon=True)
+        self._describer = threading.Thread(target=self._describe, name="describer", daemon=True)
         if facts is not None:
             self._describer.start()
 
@@ -368,7 +368,7 @@ class RecordedProcess:
             return GRACE_SECONDS
         return reply.next_poll_seconds
 
-    def _state(self) -> None:
+    def _describe(self) -> None:
         assert self._facts is not None
         self._is_polled.wait()  # the first poll measures the offset of the clocks
         try:

@@ -31,11 +31,11 @@ _GUARD = """
 read -r _
 kill -KILL "-$1"
 for _ in 1 2 3 4 5 6 7 8 9 10; do
-    found=$(grep -lszxF "$2" /proc/[0-9]*/environ)
-    [ "$found" ] || exit
-    for one in $found; do
-        one=${one#/proc/}
-        kill -KILL "${one%/environ}"
+    environs=$(grep -lszxF "$2" /proc/[0-9]*/environ)
+    [ "$environs" ] || exit
+    for environ in $environs; do
+        process=${environ#/proc/}
+        kill -KILL "${process%/environ}"
     done
     sleep 0.1
 done 2>/dev/null

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 
 from mlbench.contract import names
-from mlbench.contract.diagnosis import Collective, Evidence, Process, Thread
+from mlbench.contract.diagnosis import Evidence, Process, Thread
 from mlbench.contract.limits import MAX_EVIDENCE_BYTES
 from mlbench.contract.masking import mask_words
 from mlbench.contract.phase_mark import mark_of, phase_in
@@ -81,6 +81,11 @@ def gather(
         usage = {name: int(value) for name, value in read_usage(root).items()}
     gpu_errors = tuple(islice(_gpu_errors(attempt.began, missing), _MOST_GPU_ERRORS))
     measured = attempt.measured
+    quiet_seconds = max(0.0, at - progress.progress_at) if progress.progress_at else None
+    numbers = {collective.group: collective.number for collective in collectives}
+    for collective in find_collectives(attempt.diagnosis) if collectives else ():
+        if collective.number > numbers.get(collective.group, collective.number):
+            quiet_seconds = 0.0  # it has entered a collective in the meantime
     failure = attempt.failure
     if not failure and attempt.exit is not None and attempt.exit.code != 0:
         # The last error in the log, or its last line.
@@ -109,7 +114,7 @@ def gather(
         stderr_end=stderr_end,
         gpu_errors=gpu_errors,
         missing=tuple(missing),
-        quiet_seconds=_quiet_seconds(attempt, collectives, progress.progress_at, at),
+        quiet_seconds=quiet_seconds,
         usual_step_seconds=progress.step_seconds / progress.steps if progress.steps else None,
         failure=failure,
         ranks=tuple(sorted({*ranks.values()})),
@@ -218,17 +223,6 @@ def _end(stream: StreamFile) -> str:
     """Return the end of a log, with secrets masked as in the shipped log."""
     begin = max(0, stream.size() - _END_BYTES)
     return stream.read(begin, _END_BYTES).decode(errors="replace")
-
-
-def _quiet_seconds(
-    attempt: Attempt, before: Sequence[Collective], progress_at: float, at: float
-) -> float | None:
-    """Return the seconds since the last step; 0 if a collective was entered since ``before``."""
-    numbers = {collective.group: collective.number for collective in before}
-    for collective in find_collectives(attempt.diagnosis) if before else ():
-        if collective.number > numbers.get(collective.group, collective.number):
-            return 0.0
-    return max(0.0, at - progress_at) if progress_at else None
 
 
 def _gpu_errors(since: float, missing: list[str]) -> Iterator[str]:

@@ -133,7 +133,7 @@ class HttpReceiver:
         self._routes = routes
         self._append = append
         self._say = say
-        self._said: set[str] = set()
+        self._printed: set[str] = set()
         self._turn = threading.Lock()
         self._open: dict[threading.Thread, socket.socket] = {}
         self._callers: set[Process] = set()
@@ -226,8 +226,8 @@ class HttpReceiver:
                     self._refused_calls += 1
                     words = f"it cannot be recorded: {error}"
                     return refusal(HTTPStatus.INSUFFICIENT_STORAGE, words)
-            if answer.words and answer.words not in self._said:
-                self._said.add(answer.words)
+            if answer.words and answer.words not in self._printed:
+                self._printed.add(answer.words)
                 self._say(answer.words)
             return answer
 
