@@ -61,7 +61,13 @@ class Checkpoints:
         Returns:
             The number of steps done, the same on all ranks; 0 without a checkpoint.
         """
-        if self._was_in_first_save():
+        was_here, saved = False, len(self._steps_here())
+        if self._folder is not None:
+            was_here = self._folder.is_dir()
+            with suppress(OSError):  # ``save`` reports it
+                self._folder.mkdir(parents=True, exist_ok=True)
+        # A restarted rank has saved nothing, and no rank more than once.
+        if any(self._gather(was_here and not saved)) and max(self._gather(saved)) == 1:
             return 0
         steps, state = self._newest_here()
         steps_of_ranks = self._gather(steps)
@@ -109,15 +115,6 @@ class Checkpoints:
             self._warned = True
             return 0
         return content.tell()
-
-    def _was_in_first_save(self) -> bool:
-        """Return whether a restarted rank has saved nothing, and no rank more than once."""
-        was_here, saved = False, len(self._steps_here())
-        if self._folder is not None:
-            was_here = self._folder.is_dir()
-            with suppress(OSError):  # ``save`` reports it
-                self._folder.mkdir(parents=True, exist_ok=True)
-        return any(self._gather(was_here and not saved)) and max(self._gather(saved)) == 1
 
     def _newest_here(self, max_steps: int = sys.maxsize) -> tuple[int, _State]:
         """Return steps and state of this rank's newest intact checkpoint up to ``max_steps``."""
