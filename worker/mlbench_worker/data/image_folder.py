@@ -62,7 +62,15 @@ def read_image_folder(folder: Path) -> ImageFolder:
                 f"the images are missing: there is no folder {part}. It should have one folder of "
                 "image files for each class; to look elsewhere, set MLBENCH_DATASETS"
             )
-    train, validation = map(_classes, parts)
+    classes_of_parts = []
+    for part in parts:
+        # Names are bytes, so that their order does not depend on a locale.
+        with os.scandir(os.fsencode(part)) as entries:
+            names = sorted(entry.name for entry in entries if entry.is_dir())
+        if not names:
+            raise DataError(f"{part} has no classes: it should have a folder of images for each")
+        classes_of_parts.append(names)
+    train, validation = classes_of_parts
     if train != validation:
         raise DataError(
             f"{parts[0]} and {parts[1]} must have the same classes: "
@@ -87,15 +95,6 @@ def check_same_everywhere(data: ImageFolder, world: World) -> None:
             f"{world} does not have the files of rank 0 in {os.fsdecode(data.train.folder)} and "
             f"{os.fsdecode(data.validation.folder)}: copy the whole data set to its machine"
         )
-
-
-def _classes(part: Path) -> list[bytes]:
-    # Names are bytes, so that their order does not depend on a locale.
-    with os.scandir(os.fsencode(part)) as entries:
-        classes = sorted(entry.name for entry in entries if entry.is_dir())
-    if not classes:
-        raise DataError(f"{part} has no classes: it should have a folder of images for each")
-    return classes
 
 
 def _list(part: Path, classes: Sequence[bytes]) -> ImageFiles:
