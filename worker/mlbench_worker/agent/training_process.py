@@ -84,7 +84,13 @@ class TrainingProcess:
                         start_new_session=True,
                     )
             except OSError as error:
-                err.write(f"{_why_not(command[0], working_dir, error)}\n".encode())
+                # Popen's error contains the name of either the folder or the program.
+                program, hint = command[0], ""
+                if working_dir is not None and error.filename == working_dir:
+                    program += f" in {working_dir}"
+                elif error.errno == errno.ENOEXEC:
+                    hint = " (its first line must name its interpreter, such as #!/bin/sh)"
+                err.write(f"cannot start {program}: {error.strerror}{hint}\n".encode())
         if self._process is None:
             on_exit(Exit(NOT_STARTED, self._clock.now()))
             return
@@ -152,16 +158,6 @@ def end_left(folder: Path) -> None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.01)
-
-
-def _why_not(program: str, working_dir: str | None, error: OSError) -> str:
-    # Popen's error contains the name of either the folder or the program.
-    if working_dir is not None and error.filename == working_dir:
-        return f"cannot start {program} in {working_dir}: {error.strerror}"
-    hint = ""
-    if error.errno == errno.ENOEXEC:
-        hint = " (its first line must name its interpreter, such as #!/bin/sh)"
-    return f"cannot start {program}: {error.strerror}{hint}"
 
 
 def adopt_orphans() -> None:
