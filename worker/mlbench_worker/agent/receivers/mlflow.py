@@ -178,9 +178,7 @@ class Tracking:
         self._calls: Mapping[str, Callable[[Fields], ReceiverResponse]] = {
             "POST runs/create": self._create,
             "POST runs/update": self._update,
-            "GET runs/get": lambda fields: ReceiverResponse(
-                {"run": self._run_fields(self._of(fields))}
-            ),
+            "GET runs/get": lambda body: ReceiverResponse({"run": self._run_json(self._of(body))}),
             "POST runs/search": self._search_runs,
             "POST runs/log-metric": lambda body: self._log(self._of(body), {"metrics": [body]}),
             "POST runs/log-batch": lambda fields: self._log(self._of(fields), fields),
@@ -222,7 +220,7 @@ class Tracking:
         """Return the run of a request; the worker's own if it is unknown."""
         return self._runs.get(str(fields.get("run_id") or fields.get("run_uuid")), self._own)
 
-    def _run_fields(self, run: _Run) -> Fields:
+    def _run_json(self, run: _Run) -> Fields:
         """Return the JSON object of a run, with the models of all runs."""
         models = [{"model_id": self._model_id, "step": 0}] if self._models else []
         return {**run.fields(), "outputs": {"model_outputs": models}}
@@ -234,7 +232,7 @@ class Tracking:
         # The newest first, as in MLflow.
         runs = [*self._runs.values()][::-1]
         first, limit = _whole(fields, "page_token", 0), _whole(fields, "max_results", len(runs))
-        page = [self._run_fields(run) for run in runs[first : first + limit]]
+        page = [self._run_json(run) for run in runs[first : first + limit]]
         is_last = first + limit >= len(runs)
         return ReceiverResponse(
             {"runs": page} | ({} if is_last else {"next_page_token": str(first + limit)})
@@ -269,7 +267,7 @@ class Tracking:
         run.name = str(fields.get("run_name") or run.name)[:_LONGEST_REMEMBERED]
         run.status = str(fields.get("status") or "RUNNING")
         answer = self._log(run, {"tags": fields.get("tags", [])})
-        run_fields = self._run_fields(run)
+        run_fields = self._run_json(run)
         return replace(answer, body={"run": run_fields, "run_info": run_fields["info"]})
 
     def _log(self, run: _Run, fields: Fields) -> ReceiverResponse:
