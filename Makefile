@@ -49,7 +49,7 @@ test: tools ## run the tests that are done in four minutes; TESTS='tests/web -k 
 
 test-all: tools ## run all tests but those on a cluster, the slow ones too
 	INTEGRATIONS="$$(scripts/get-integrations.sh)" OPENAPI_CLIENT="$$(scripts/get-openapi-client.sh)" && \
-		export INTEGRATIONS OPENAPI_CLIENT && $(PYTEST) --durations=60 --durations-min=3 $(AGAIN)
+		export INTEGRATIONS OPENAPI_CLIENT && $(PYTEST) --durations=60 --durations-min=3 $(TESTS) $(AGAIN)
 
 test-releases: tools ## run the tests of delivery with the Prometheus of other releases of Debian
 	KUBECONFIG= POSTGRES="$$(scripts/get-postgres.sh)" scripts/test-prometheus-releases.sh
