@@ -1,4 +1,4 @@
-"""Pods that go and upgrades, all in the middle of a run: it finishes, and no value is missing."""
+"""Pods that go and upgrades, all in the middle of runs: they finish, and no value is missing."""
 
 import os
 
@@ -6,11 +6,13 @@ from mlbench.contract import names
 from mlbench.contract.records import Run
 from mlbench_worker.tasks.steps import train_loss
 from tests.e2e.commands import wait_until
-from tests.e2e.release import ENDLESS, WORKERS, Release
+from tests.e2e.release import CORES, ENDLESS, WORKERS, Release
 from tests.support.stacks import losses
 
 _STEPS = 1000
 _RATE = 50
+_SMALL = CORES / 2
+"""Cores of each worker where four must fit on a small node."""
 _UPDATES = int(os.environ.get("ROLLING_UPDATES", "1"))
 """How often the release is upgraded in the middle of its run."""
 
@@ -39,6 +41,27 @@ def test_the_master_is_deleted(release: Release) -> None:
     release.kubectl("delete", "pod", before, "--wait=false")
     _check_steps(release, run)
     assert before not in release.pods("master")
+
+
+def test_two_runs_share_the_cluster_while_one_restarts_and_a_third_waits(release: Release) -> None:
+    # The next test upgrades the release anyway, which takes this setting back.
+    release.helm("upgrade", "--set", "master.concurrentRuns=2")
+    calm, troubled = (_order_shape(release, name, _SMALL, 1) for name in ("calm", "troubled"))
+    other = _order_shape(release, "other", CORES, 0)
+    for run in (calm, troubled):
+        release.wait_until_recorded(run, f"{names.STEP} @ 1", 1)
+    begun = [release.run(run.id) for run in (calm, troubled)]
+    assert [run.state for run in begun] == ["STARTED"] * 2
+    pods = [[rank.pod for rank in run.ranks] for run in begun]
+    assert len({*pods[0], *pods[1]}) == 2 * WORKERS, "each has pods of its own"
+
+    release.kubectl("delete", "pod", str(pods[1][1]), "--wait=false")
+    ended = _check_steps(release, calm)
+    assert [rank.pod for rank in ended.ranks] == pods[0]
+    waits = f"waiting for run {troubled.id}: its workers have another shape"
+    wait_until(lambda: release.run(other.id).waiting, waits.__eq__, 10, "it says what it waits for")
+    ended = _check_steps(release, troubled, attempt=2)
+    assert str(_check_steps(release, other).started_at) > str(ended.finished_at)
 
 
 def test_the_release_is_upgraded(release: Release) -> None:
@@ -74,11 +97,27 @@ def _order_steps(release: Release, name: str, steps: int = _STEPS) -> Run:
     return run
 
 
-def _check_steps(release: Release, run: Run, steps: int = _STEPS) -> Run:
-    """Make sure that a run finishes at its first attempt with all its values, and return it."""
+def _order_shape(release: Release, name: str, cores: float, max_restarts: int) -> Run:
+    """Order a run of known values that takes 20 s, on workers with this number of cores."""
+    ordered = release.client.create_run(
+        *(name, WORKERS, cores, None),
+        benchmark="steps",
+        args={"steps": str(_STEPS), "rate": str(_RATE)},
+        max_restarts=max_restarts,
+        queue=True,
+    )
+    return ordered.result().value
+
+
+def _check_steps(release: Release, run: Run, steps: int = _STEPS, attempt: int = 1) -> Run:
+    """Make sure that a run finishes at this attempt with all its values, and return it."""
     ended = release.finish(run)
-    assert ended.attempt == 1
+    assert ended.attempt == attempt
     values = [train_loss(step) for step in range(1, steps + 1)]
     for rank in range(WORKERS):
-        assert losses(release.client, run, rank) == values
+        recorded = losses(release.client, run, rank)
+        if attempt == 1:
+            assert recorded == values
+        else:  # A restarted run records its first steps again.
+            assert set(recorded) == set(values)
     return ended
