@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from itertools import chain, groupby, islice
 from pathlib import Path
 
 import certifi
@@ -241,14 +242,35 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("database_url", ["sqlite", "postgresql"], indirect=True)
 
 
+@pytest.hookimpl(trylast=True)  # when options such as -m have left out items
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put tests that share a stack or a browser first: one process of pytest alone starts them."""
+    """Leave out what options say, and put the tests in the order in which they end soonest.
+
+    Each process of pytest takes an equal share of this order, and later takes over the end of the
+    longest share. The first process has the tests of the shared stack and the browser, which it
+    alone starts. The shares of the others begin with the files that have slow tests.
+    """
     used = {item: set(getattr(item, "fixturenames", ())) for item in items}
-    items.sort(key=lambda item: used[item].isdisjoint({"stack", "chromium"}))
     if config.option.quick:  # most would be skipped, one by one
         items[:] = [item for item in items if "prometheus_binary" not in used[item]]
     if config.option.with_prometheus:
         items[:] = [item for item in items if "prometheus_binary" in used[item]]
+    slow_files = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow_files)
+    shared = [item for item in items if {"stack", "chromium"} & used[item]]
+    rest = [item for item in items if not {"stack", "chromium"} & used[item]]
+    slow = [item for item in rest if item.path in slow_files]
+    files = [list(file) for _, file in groupby(slow, lambda item: item.path)]
+    quick = iter(rest[len(slow) :])
+    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    share = len(items) // processes
+    items[:] = [*shared, *islice(quick, max(0, share - len(shared)))]
+    for process in range(1, processes):
+        first = list(chain.from_iterable(files[process - 1 :: processes - 1]))
+        items += [*first, *islice(quick, max(0, share - len(first)))]
+    if processes == 1:
+        items += slow
+    items += quick
 
 
 def pytest_collection_finish() -> None:
