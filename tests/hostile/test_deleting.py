@@ -47,12 +47,12 @@ def poll_until(done: Callable[[], bool], database: Database) -> float:
     """Poll as a bystander's agent until something is done; return the longest time it took."""
     longest = 0.0
     report = worker_reports.Report(state="idle", ip="")
-    while not done():
-        begun = time.monotonic()
-        worker_reports.poll("bystander", report)
-        longest = max(longest, time.monotonic() - begun)
-        time.sleep(0.01)
-    database.close()  # this thread's connection
+    with database.connection_context():  # this thread's connection
+        while not done():
+            begun = time.monotonic()
+            worker_reports.poll("bystander", report)
+            longest = max(longest, time.monotonic() - begun)
+            time.sleep(0.01)
     return longest
 
 
@@ -64,16 +64,18 @@ def test_polls_go_on_while_a_long_log_is_deleted(api: TestClient, database: Data
     with ThreadPoolExecutor(2) as pool:
         sweeping_on = pool.submit(sweep_until, stop, database)
         polling = pool.submit(poll_until, done.is_set, database)
-        begun = time.monotonic()
-        assert api.simulate_delete(f"/api/runs/{run.id}/").status_code == 204
-        assert time.monotonic() - begun < 2
-        assert api.simulate_get(f"/api/runs/{run.id}/").status_code == 404
-        assert api.simulate_get(f"/api/runs/{run.id}/logs/").status_code == 404
-        assert waiting_bytes() == 0
-        wait_for(is_swept, what="all is swept")
-        wait_for(lambda: file_size(database) < 24 << 20, what="the room is given back")
-        done.set()
-        stop.set()
+        try:
+            begun = time.monotonic()
+            assert api.simulate_delete(f"/api/runs/{run.id}/").status_code == 204
+            assert time.monotonic() - begun < 2
+            assert api.simulate_get(f"/api/runs/{run.id}/").status_code == 404
+            assert api.simulate_get(f"/api/runs/{run.id}/logs/").status_code == 404
+            assert waiting_bytes() == 0
+            wait_for(is_swept, what="all is swept")
+            wait_for(lambda: file_size(database) < 24 << 20, what="the room is given back")
+        finally:  # Otherwise the threads would outlive a test that fails, and use later databases.
+            done.set()
+            stop.set()
         assert polling.result() < 2
         sweeping_on.result()
     for table in (Run, Rank, Chunk, Deletion, *OWNED):
@@ -81,8 +83,8 @@ def test_polls_go_on_while_a_long_log_is_deleted(api: TestClient, database: Data
 
 
 def sweep_until(stop: threading.Event, database: Database) -> None:
-    deletion.run(stop)
-    database.close()
+    with database.connection_context():
+        deletion.run(stop)
 
 
 def test_a_sweep_goes_on_from_what_the_database_says(database: Database) -> None:

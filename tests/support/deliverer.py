@@ -16,8 +16,8 @@ def delivering(delivery: SampleDelivery, database: Database) -> Iterator[None]:
     stop = threading.Event()
 
     def run() -> None:
-        delivery.run(stop, stop, lambda: None, idle_seconds=0.02)
-        database.close()  # this thread's connection
+        with database.connection_context():  # this thread's connection
+            delivery.run(stop, stop, lambda: None, idle_seconds=0.02)
 
     thread = threading.Thread(target=run)
     thread.start()

@@ -161,8 +161,8 @@ def test_nothing_is_delivered_while_it_is_counted(
     deliverer: list[threading.Thread] = []
 
     def deliver() -> None:
-        deliver_all(verifier.delivery)
-        database.close()  # this thread's connection
+        with database.connection_context():  # this thread's connection
+            deliver_all(verifier.delivery)
 
     def count_meanwhile(prometheus: PrometheusClient, run_id: int) -> SampleCounts:
         record(recorded, line(time.time(), a=9))

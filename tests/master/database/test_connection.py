@@ -71,8 +71,10 @@ def make_and_fail(key: str) -> None:
 def another_thread(database: Database) -> Iterator[ThreadPoolExecutor]:
     """A thread with a connection of its own."""
     with ThreadPoolExecutor(1) as pool:
-        yield pool
-        pool.submit(database.close).result()
+        try:
+            yield pool
+        finally:
+            pool.submit(database.close).result()
 
 
 def test_processes_exclude_each_other(database: Database, database_url: str) -> None:
@@ -131,15 +133,15 @@ def test_polls_and_chunks_of_many_threads_end(database: Database) -> None:
     keys = [StreamKey(run_owner(run.id), 1, rank, "stdout") for rank in range(2)]
 
     def close(rank: int) -> None:
-        for _ in range(20):
-            with exclusive(STATE):
-                streams.close(run.id, 1, rank, {})
-        database.close()  # this thread's connection
+        with database.connection_context():  # this thread's connection
+            for _ in range(20):
+                with exclusive(STATE):
+                    streams.close(run.id, 1, rank, {})
 
     def append(rank: int) -> None:
-        for offset in range(20):
-            streams.append(keys[rank], offset, b".")
-        database.close()
+        with database.connection_context():
+            for offset in range(20):
+                streams.append(keys[rank], offset, b".")
 
     with ThreadPoolExecutor(4) as pool:
         working = [pool.submit(work, rank) for rank in (0, 1) for work in (close, append)]

@@ -153,9 +153,9 @@ def test_threads_that_post_the_same_body_store_it_once(run: Run, database: Datab
     owner = run_owner(run.id)
 
     def send(_: int) -> None:
-        for i in range(10):
-            post(owner, [SAMPLE._replace(time_us=i), SAMPLE])
-        database.close()  # this thread's connection
+        with database.connection_context():  # this thread's connection
+            for i in range(10):
+                post(owner, [SAMPLE._replace(time_us=i), SAMPLE])
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(send, range(8)))
