@@ -25,7 +25,7 @@ with join_world() as world:
     for step in range(3):
         exchange.clear()
         loss = exchange.model(torch.rand(2, 4)).sum()
-        time.sleep(world.rank / 3)
+        time.sleep(world.rank)
         loss.backward()
         waited = exchange.waited_seconds()
         exchange.after_backward()
@@ -36,7 +36,7 @@ with join_world() as world:
 
 def test_in_the_backward_pass_only_ddp_waits_for_another_rank(tmp_path: Path) -> None:
     early, late = map(float, finish(start_ranks(tmp_path, 2, "-c", _LATE, "ddp")))
-    assert late < 0.2 < early
+    assert late < 0.5 < early
     assert finish(start_ranks(tmp_path, 2, "-c", _LATE, "flat")) == ["0.0\n", "0.0\n"]
 
 
