@@ -3,7 +3,6 @@
 Runs with the same attributes form a group: they differ only in seed, name and time.
 """
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
@@ -93,7 +92,8 @@ def same_task(first: Configuration, config: Configuration) -> bool:
 def labels_of(configs: Sequence[Configuration], points: Sequence[SweepPoint]) -> list[str]:
     """Return the label of each group: its shape, and more attributes if others have that shape.
 
-    In a sweep, the shape is the swept values, and the number of workers if it differs.
+    These are as few as distinguish it from all others, such as ``learning rate 0.1``. In a sweep,
+    the shape is the swept values, and the number of workers if it differs.
     """
     if points[0].swept:
         is_scaled = len({point.num_workers for point in points}) > 1
@@ -105,25 +105,18 @@ def labels_of(configs: Sequence[Configuration], points: Sequence[SweepPoint]) ->
         shapes = [_shape(config, configs) for config in configs]
     labels = []
     for config, shape in zip(configs, shapes, strict=True):
-        like = [config for config, other in zip(configs, shapes, strict=True) if other == shape]
-        labels.append(", ".join([shape, *_distinguishing(config, like)]))
+        others = zip(configs, shapes, strict=True)
+        alike = [other for other, label in others if label == shape and other is not config]
+        parts = [shape]
+        # Attributes of learning come first, and the command last because it is long.
+        for name in sorted(config.facts, key=lambda name: (name == COMMAND, not is_learned(name))):
+            value = config.facts[name]
+            same = [other for other in alike if not _differ(other.facts, {name: value})]
+            if len(same) < len(alike):
+                parts.append(f"{name.replace('_', ' ')} {value}")
+                alike = same
+        labels.append(", ".join(parts))
     return labels
-
-
-def _distinguishing(config: Configuration, others: Sequence[Configuration]) -> list[str]:
-    """Return as few attributes as distinguish a group from all others: ``learning rate 0.1``.
-
-    Attributes of learning come first, and the command last because it is long.
-    """
-    remaining = [other for other in others if other is not config]
-    chosen = []
-    for name in sorted(config.facts, key=lambda name: (name == COMMAND, not is_learned(name))):
-        value = config.facts[name]
-        same = [other for other in remaining if not _differ(other.facts, {name: value})]
-        if len(same) < len(remaining):
-            chosen.append(f"{name.replace('_', ' ')} {value}")
-            remaining = same
-    return chosen
 
 
 def _shape(config: Configuration, configs: Sequence[Configuration]) -> str:
@@ -192,6 +185,17 @@ def judge(comparison: Comparison) -> Findings:
         runs = [result.run_id for result in results if violation in result.rule_violations]
         subject = "all runs" if len(runs) == len(results) > 1 else numbered("run", runs)
         rule_violations.append(f"{subject}: {violation}")
+    # The fastest group is known if all have the same target.
+    targets = {result.target for result in results if result.target}
+    fastest = None
+    means = {
+        i: time.mean
+        for i, time in enumerate(group.training_seconds_to_target for group in groups)
+        if time and time.mean and isfinite(time.mean)
+    }
+    if not disturbed and comparison.comparable != "no" and len(means) > 1 and len(targets) < 2:
+        first, *_, last = sorted(means, key=lambda i: means[i])
+        fastest = Fastest(first, last, means[last] / means[first])
     return Findings(
         verdict=verdict,
         sentence=title + more if is_comparison else "",
@@ -207,7 +211,7 @@ def judge(comparison: Comparison) -> Findings:
         clock_faults=tuple(
             f"run {result.run_id}: {text}" for result in results for text in result.clock_faults
         ),
-        fastest=None if disturbed else _fastest(comparison),
+        fastest=fastest,
     )
 
 
@@ -231,24 +235,9 @@ def _notes(comparison: Comparison) -> Iterator[str]:
         yield from (group.evidence.text for group in comparison.groups if group.evidence)
 
 
-def _fastest(comparison: Comparison) -> Fastest | None:
-    """Return the group with the least time to the target; None if not all have the same target."""
-    times = (group.training_seconds_to_target for group in comparison.groups)
-    means = {i: time.mean for i, time in enumerate(times) if time and time.mean}
-    means = {i: mean for i, mean in means.items() if isfinite(mean)}
-    targets = {result.target for result in comparison.results if result.target}
-    if comparison.comparable == "no" or len(means) < 2 or len(targets) > 1:
-        return None
-    fastest, *_, slowest = sorted(means, key=lambda i: means[i])
-    return Fastest(fastest, slowest, means[slowest] / means[fastest])
-
-
 # --- Comparison ---
 
-# A higher efficiency of more workers is doubtful.
-_PLAUSIBLE_EFFICIENCY = 1.05
-
-_MOST_SEEDS = 3
+_MAX_SEEDS = 3
 
 
 def compare(
@@ -268,32 +257,31 @@ def compare(
             f"with {count(runs, 'run')} of a group, no difference is significant: plan at least "
             "five, and give all groups the same seeds"
         )
+    set_texts = []
+    for run_set in sets:
+        text = f"set {run_set.name}: {run_set.text}"
+        tried = sum(bool(slot.trials) for slot in run_set.slots)
+        percent, counted = run_set.until_percent, set(run_set.counted)
+        if percent is not None and tried < len(run_set.slots):
+            own_groups = [group for group in groups if counted & set(group.run_ids)]
+            if all(group.is_known(percent) for group in own_groups):
+                text += (
+                    f"; stopped early after {tried} of {len(run_set.slots)} slots, as every mean "
+                    f"was known to within {percent:g} %"
+                )
+        set_texts.append(text)
     comparison = Comparison(
         are_comparable(differences),
         differences,
         groups,
         tuple(results),
-        tuple(f"set {plan.name}: {plan.text}{_stopped_early(plan, groups)}" for plan in sets),
+        tuple(set_texts),
         sweep and replace(sweep, charts=charts(sweep, groups)),
         frontier(timed(results)),
         caution,
         failures=failures_of(groups, results, facts),
     )
     return replace(comparison, findings=judge(comparison))
-
-
-def _stopped_early(run_set: RunSet, groups: Sequence[Group]) -> str:
-    """Say that a set ended before all its runs, because its means were known; else empty."""
-    tried = sum(bool(slot.trials) for slot in run_set.slots)
-    percent, runs = run_set.until_percent, set(run_set.counted)
-    own = [group for group in groups if runs & set(group.run_ids)]
-    is_early = percent is not None and tried < len(run_set.slots)
-    if percent is None or not is_early or not all(group.is_known(percent) for group in own):
-        return ""
-    return (
-        f"; stopped early after {tried} of {len(run_set.slots)} slots, as every mean was known "
-        f"to within {percent:g} %"
-    )
 
 
 def _unequal_seeds(groups: Sequence[Group], facts: Mapping[int, Facts]) -> list[Difference]:
@@ -309,8 +297,8 @@ def _unequal_seeds(groups: Sequence[Group], facts: Mapping[int, Facts]) -> list[
         f"{seeds} for {alike[0].label if len(alike) == 1 else f'{len(alike)} groups'}"
         for seeds, alike in by_seeds.items()
     ]
-    if len(texts) > _MOST_SEEDS:
-        texts[_MOST_SEEDS - 1 :] = ["others for the rest"]
+    if len(texts) > _MAX_SEEDS:
+        texts[_MAX_SEEDS - 1 :] = ["others for the rest"]
     values = tuple(
         Value(seeds, tuple(run_id for group in alike for run_id in group.run_ids))
         for seeds, alike in by_seeds.items()
@@ -336,8 +324,24 @@ def _to_groups(
     ]
     scaled = [_scaled(groups, configs, points, i) for i in range(len(groups))]
     baselines = [sweeps.baseline(points, i) for i in range(len(points))]
-    pairs = [_pair(scaled, configs, base, i, seeds) for i, (base, _) in enumerate(baselines)]
-    tested = {i: pair for i, pair in enumerate(pairs) if pair}
+    tested: dict[int, Pair] = {}
+    for i, (base, _) in enumerate(baselines):
+        if base == i or not same_task(configs[base], configs[i]):
+            continue
+        # The times to target are tested, or the throughput if none has a target.
+        (first, other), both = (scaled[base], scaled[i]), (configs[base], configs[i])
+        figures = [statistics.missed_as_slowest(_training_seconds(config)) for config in both]
+        means = _mean(first.training_seconds_to_target), _mean(other.training_seconds_to_target)
+        if not any(map(isfinite, [*figures[0], *figures[1]])):
+            figures = [statistics.known(_rates(config)) for config in both]
+            means = _mean(other.samples_per_second), _mean(first.samples_per_second)
+        first_seeds, other_seeds = (
+            [seeds.get(run.run_id) for run in config.results] for config in both
+        )
+        labels, both_seeds = (first.label, other.label), (first_seeds, other_seeds)
+        pair = hold_against(figures[0], figures[1], labels, ratio(*means), both_seeds)
+        if pair:
+            tested[i] = pair
     for i, evidence in zip(tested, statistics.judge([*tested.values()]), strict=True):
         base, differs_in = baselines[i]
         first = groups[base]
@@ -346,33 +350,6 @@ def _to_groups(
         named = replace(evidence, than=differs_in or name)
         scaled[i] = replace(scaled[i], evidence=named, contention_doubt=doubt)
     return tuple(scaled)
-
-
-def _pair(
-    groups: Sequence[Group],
-    configs: Sequence[Configuration],
-    baseline: int,
-    i: int,
-    seeds: Mapping[int, str],
-) -> Pair | None:
-    """Test a group's times to target against its baseline's, or throughput if none has a target.
-
-    None if it has no baseline with the same data and target.
-    """
-    if baseline == i or not same_task(configs[baseline], configs[i]):
-        return None
-    first, other = groups[baseline], groups[i]
-    both = configs[baseline], configs[i]
-    first_seeds, other_seeds = (
-        [seeds.get(run.run_id) for run in config.results] for config in both
-    )
-    figures = [statistics.missed_as_slowest(_training_seconds(config)) for config in both]
-    means = _mean(first.training_seconds_to_target), _mean(other.training_seconds_to_target)
-    if not any(map(math.isfinite, [*figures[0], *figures[1]])):
-        figures = [statistics.known(_rates(config)) for config in both]
-        means = _mean(other.samples_per_second), _mean(first.samples_per_second)
-    labels = (first.label, other.label)
-    return hold_against(figures[0], figures[1], labels, ratio(*means), (first_seeds, other_seeds))
 
 
 def _group(
@@ -451,7 +428,22 @@ def _scaled(
             if has_efficiency and speedup is not None:
                 scaling[f"{prefix}efficiency{end}"] = speedup / times
     group = replace(group, **scaling)
-    return replace(group, doubt=_doubt(group, origin))
+    by, efficiency = max(
+        ("time to target", group.efficiency or 0.0),
+        ("samples/s", group.throughput_efficiency or 0.0),
+        key=itemgetter(1),
+    )
+    if efficiency <= 1.05:  # A higher efficiency of more workers is doubtful.
+        return group
+    reason = (
+        "likely causes are unequal cores or threads, too few runs, or data that fits into the "
+        "caches of more workers"
+    )
+    if origin.disturbed:
+        runs = count(len(origin.run_ids), "run")
+        reason = f"{origin.label} was disturbed in {origin.disturbed} of {runs}"
+    subject = f"the efficiency of {group.label} by {by}, {efficiency:.0%}"
+    return replace(group, doubt=f"{subject}, is hardly that of its workers: {reason}")
 
 
 def _training_seconds(config: Configuration) -> list[float | None]:
@@ -461,25 +453,6 @@ def _training_seconds(config: Configuration) -> list[float | None]:
 
 def _rates(config: Configuration) -> list[float | None]:
     return [run.samples_per_second for run in config.results]
-
-
-def _doubt(group: Group, first: Group) -> str:
-    by, efficiency = max(
-        ("time to target", group.efficiency or 0.0),
-        ("samples/s", group.throughput_efficiency or 0.0),
-        key=itemgetter(1),
-    )
-    if efficiency <= _PLAUSIBLE_EFFICIENCY:
-        return ""
-    of = f"the efficiency of {group.label} by {by}, {efficiency:.0%}"
-    text = f"{of}, is hardly that of its workers: "
-    if first.disturbed:
-        runs = count(len(first.run_ids), "run")
-        return f"{text}{first.label} was disturbed in {first.disturbed} of {runs}"
-    return text + (
-        "likely causes are unequal cores or threads, too few runs, or data that fits into the "
-        "caches of more workers"
-    )
 
 
 def _mean(summary: Summary | None) -> float | None:
