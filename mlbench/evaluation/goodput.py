@@ -198,7 +198,12 @@ class _BucketAccounting:
             ends = [round(created_at * 1e6), *assigned, self._ended_us]
             for row, (begin_us, end_us) in zip(rows, pairwise(ends), strict=True):
                 processes = [self._process(row, str(rank), begin_us, end_us) for rank in row.ranks]
-                us = _mean([process.buckets for process in processes])
+                total = sum((process.buckets for process in processes), _Us())
+                us = _Us({bucket: total_us // len(row.ranks) for bucket, total_us in total.items()})
+                # All processes have the same total and the same time in the queue, so the rest of
+                # the division belongs to another bucket.
+                most = max((b for b in BUCKETS if b != "queued"), key=us.__getitem__)
+                us[most] += processes[0].buckets.total() - us.total()
                 again_us = round(fmean(process.again_us for process in processes))
                 restarts = processes[0].restarts
                 yield RankGoodput(row.rank, row.attempt, _seconds(us), restarts, again_us / 1e6), us
@@ -243,7 +248,20 @@ class _BucketAccounting:
             records = may_record or any(other.has_clock for other in self._lives[life.rank])
             timeline.until(end_us, "initialization" if records else "unknown")
             return
-        timeline.until(min(life.trains_us, end_us), "initialization", self._before_training(life))
+        # A resumed process carries the phases of its checkpoint along.
+        lifetimes = [earlier for earlier in self._lives[life.rank] if earlier.has_clock]
+        previous = [
+            earlier
+            for earlier in lifetimes[: lifetimes.index(life)]
+            if self._kept[life.rank, earlier.key] > earlier.trains_us
+        ]
+        phases: list[tuple[Bucket, float]] = []
+        before_training: tuple[Literal["compile", "restore"], ...] = ("compile", "restore")
+        for phase in before_training:
+            metric = names.phase_metric(phase)
+            carried = previous[-1].before_training(metric) if previous and life.is_resumed else 0.0
+            phases.append((phase, life.before_training(metric) - carried))
+        timeline.until(min(life.trains_us, end_us), "initialization", phases)
         kept_us = self._kept.get((life.rank, life.key), life.trains_us)
         useless_us, useless = self._useless
         known_us = min(kept_us, life.last_us, end_us, useless_us)
@@ -258,20 +276,6 @@ class _BucketAccounting:
             timeline.until(end_us, "lost" if is_known else "unknown")
         elif not is_over:
             timeline.until(end_us, "unknown")
-
-    def _before_training(self, life: ProcessLifetime) -> Iterator[tuple[Bucket, float]]:
-        """Yield the phases of a process before its training, without those of its checkpoint."""
-        trained = [earlier for earlier in self._lives[life.rank] if earlier.has_clock]
-        previous = [
-            earlier
-            for earlier in trained[: trained.index(life)]
-            if self._kept[life.rank, earlier.key] > earlier.trains_us
-        ]
-        phases: tuple[Literal["compile", "restore"], ...] = ("compile", "restore")
-        for phase in phases:
-            metric = names.phase_metric(phase)
-            carried = previous[-1].before_training(metric) if previous and life.is_resumed else 0.0
-            yield phase, life.before_training(metric) - carried
 
     def _parts(
         self, life: ProcessLifetime, until_us: int, measured: Interference | None
@@ -327,16 +331,6 @@ class _BucketAccounting:
             for rank in totals:
                 total = sum(exchange.steps * exchange.seconds[rank] for exchange in exchanges)
                 yield (rank, key), 1 - least / total if total else 0.0
-
-
-def _mean(processes: Sequence[_Us]) -> _Us:
-    """Return the mean time of a worker's processes, whose totals are equal to the microsecond."""
-    total = sum(processes, _Us())
-    mean = _Us({bucket: us // len(processes) for bucket, us in total.items()})
-    # Their time in the queue is the same, so the rest of the division belongs to another bucket.
-    most = max((b for b in BUCKETS if b != "queued"), key=lambda bucket: mean[bucket])
-    mean[most] += processes[0].total() - mean.total()
-    return mean
 
 
 # --- Expected goodput, by Young and Daly ---
@@ -414,51 +408,49 @@ def failures_of(
     """Return the goodput of each group that had failures or planned some, in their order."""
     by_id = {result.run_id: result for result in results}
     failures = []
-    for place, group in enumerate(groups):
+    for index, group in enumerate(groups):
         runs = [by_id[run_id] for run_id in group.run_ids]
         uses = [use for use in map(_time_use, runs) if use]
+        count = sum(use.failures for use in uses)
         has_plan = any(facts[run.run_id].get(FAULTS, "none") != "none" for run in runs)
-        if uses and (has_plan or any(use.failures for use in uses)):
-            of_group = _of_group(place, runs, uses)
-            if has_plan and not of_group.failures and not of_group.injected:
-                text = f"{group.label}: none of the planned failures fell within its runs"
-                of_group = replace(of_group, text=text)
-            failures.append(of_group)
+        if not uses or not (has_plan or count):
+            continue
+        injected = sum(run.injected_faults or 0 for run in runs)
+        down = sum(use.down for use in uses) / max(1, count)
+        again = sum(use.again for use in uses) / max(1, count)
+        cost = mean_or_none([run.checkpoints.seconds for run in runs if run.checkpoints])
+        intervals = [
+            max(0.0, run.training_seconds / run.checkpoints.count - run.checkpoints.seconds)
+            for run in runs
+            if run.checkpoints is not None and run.training_seconds is not None
+        ]
+        interval = mean_or_none(known(intervals))
+        between = sum(use.wall for use in uses) / count if count else math.inf
+        costs = Costs(cost or 0.0, again, between - down, down)
+        share = of_figures(use.useful / use.wall for use in uses)
+        if share and share.mean_high is not None:  # An interval of logarithms has no upper bound.
+            share = replace(share, mean_high=min(1.0, share.mean_high))
+        was_stopped = any(run.goodput and run.goodput.seconds.get("stopped") for run in runs)
+        best = None
+        if cost and count:  # A checkpoint can be kept once per step at most.
+            best = max([best_interval(costs), *known(run.step_seconds for run in runs)])
+        of_group = Failures(
+            group=index,
+            failures=count,
+            injected=injected,
+            between_seconds=between if count else None,
+            restart_seconds=down + again if count else None,
+            checkpoint_seconds=cost,
+            interval_seconds=interval,
+            kept=share,
+            expected=goodput(interval, costs) if interval and not was_stopped else None,
+            best_interval_seconds=best,
+        )
+        if has_plan and not count and not injected:
+            text = f"{group.label}: none of the planned failures fell within its runs"
+            of_group = replace(of_group, text=text)
+        failures.append(of_group)
     return tuple(failures)
-
-
-def _of_group(place: int, runs: Sequence[Result], uses: Sequence[_TimeUse]) -> Failures:
-    failures, wall = sum(use.failures for use in uses), sum(use.wall for use in uses)
-    down = sum(use.down for use in uses) / max(1, failures)
-    again = sum(use.again for use in uses) / max(1, failures)
-    cost = mean_or_none([run.checkpoints.seconds for run in runs if run.checkpoints])
-    intervals = [
-        max(0.0, run.training_seconds / run.checkpoints.count - run.checkpoints.seconds)
-        for run in runs
-        if run.checkpoints is not None and run.training_seconds is not None
-    ]
-    interval = mean_or_none(known(intervals))
-    between = wall / failures if failures else math.inf
-    costs = Costs(cost or 0.0, again, between - down, down)
-    share = of_figures(use.useful / use.wall for use in uses)
-    if share and share.mean_high is not None:  # An interval of logarithms has no upper bound.
-        share = replace(share, mean_high=min(1.0, share.mean_high))
-    was_stopped = any(run.goodput and run.goodput.seconds.get("stopped") for run in runs)
-    best = None
-    if cost and failures:  # A checkpoint can be kept once per step at most.
-        best = max([best_interval(costs), *known(run.step_seconds for run in runs)])
-    return Failures(
-        group=place,
-        failures=failures,
-        injected=sum(run.injected_faults or 0 for run in runs),
-        between_seconds=between if failures else None,
-        restart_seconds=down + again if failures else None,
-        checkpoint_seconds=cost,
-        interval_seconds=interval,
-        kept=share,
-        expected=goodput(interval, costs) if interval and not was_stopped else None,
-        best_interval_seconds=best,
-    )
 
 
 def _time_use(run: Result) -> _TimeUse | None:
