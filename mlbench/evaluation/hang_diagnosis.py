@@ -298,7 +298,6 @@ def name_ranks(numbers: Sequence[int], verb: str) -> str:
 
 # --- Verdict ---
 
-_STOPPED, _ON_DEVICE = "Tt", "D"
 # In these collectives, all ranks must pass tensors of the same shapes.
 _SAME_SIZES = ("all_reduce", "allreduce", "broadcast", "reduce")
 
@@ -425,39 +424,35 @@ def _ended(rank: RankSummary) -> Ended:
     )
 
 
-def _stopped(hang: HangEvidence) -> Verdict | None:
-    stopped = [number for number, rank in hang.alive.items() if rank.processes_in(_STOPPED)]
-    return _by_state(hang, "stopped", stopped, _STOPPED) if stopped else None
+def _not_runnable(hang: HangEvidence) -> Verdict | None:
+    """Accuse ranks that are stopped, or else those that wait for a device.
 
-
-def _on_device(hang: HangEvidence) -> Verdict | None:
-    """Accuse ranks that wait for a device, unless another rank is late or all of them wait so."""
+    The latter are not accused if another rank is late, or all of them wait.
+    """
     waiting = []
     for number, rank in hang.alive.items():
         # A helper process of the rank may read a disk at any moment.
         own_pids = {rank.evidence.processes[0].pid} if rank.evidence.processes else set()
         own_pids |= {rank.main.pid} if rank.main else set()
-        pids = {process.pid for process in rank.processes_in(_ON_DEVICE)}
+        pids = {process.pid for process in rank.processes_in("D")}
         if pids & own_pids or (pids and number in hang.behind):
             waiting.append(number)
-    at_fault = [number for number in waiting if number in hang.behind or not hang.behind]
-    if not at_fault or len(at_fault) == hang.world_size > 1:
-        return None
-    return _by_state(hang, "blocked_io", at_fault, _ON_DEVICE)
-
-
-def _by_state(hang: HangEvidence, kind: str, at_fault: Sequence[int], states: str) -> Verdict:
+    at_fault = [number for number, rank in hang.alive.items() if rank.processes_in("Tt")]
+    kind, states, state, certainty = "stopped", "Tt", "is stopped", "certain"
+    if not at_fault:
+        at_fault = [number for number in waiting if number in hang.behind or not hang.behind]
+        kind, states, state, certainty = "blocked_io", "D", "waits for a device", "likely"
+        if not at_fault or len(at_fault) == hang.world_size > 1:
+            return None
     sentences = []
     for number in at_fault:
         rank = hang.ranks[number]
         process = rank.processes_in(states)[0]
         is_first = process is rank.evidence.processes[0]
         subject = f"rank {number}" if is_first else f"process {process.pid} of rank {number}"
-        state = "is stopped" if kind == "stopped" else "waits for a device"
         waits_in = f" in {process.waits_in}" if kind == "blocked_io" and process.waits_in else ""
         position = f", at {mark_frame(rank.at)}" if rank.at else ""
         sentences.append(f"{subject} {state}{waits_in}{position}")
-    certainty = "certain" if kind == "stopped" else "likely"
     return hang.verdict_of(kind, at_fault, " and ".join(sentences), certainty)
 
 
@@ -517,45 +512,26 @@ def _network(hang: HangEvidence) -> Verdict | None:
     return None
 
 
-def _odd(hang: HangEvidence) -> Verdict | None:
-    """Accuse the few that are in their own code while all others wait in the same line."""
-    if not _is_comparable(hang):
+def _few_elsewhere(hang: HangEvidence) -> Verdict | None:
+    """Accuse ranks in their own code if at least as many others wait, and none is in a collective.
+
+    The others wait in the same line, or in the phase ``communication``. The latter works with any
+    framework, even if it does not report where its ranks wait.
+    """
+    if hang.missing or len(hang.alive) < len(hang.ranks) or _any_entered(hang):
         return None
     reports = any(hang.groups)
-    waits = [n for n, r in hang.ranks.items() if (r.waits if reports else r.is_in_framework)]
-    odd = [number for number in hang.ranks if number not in waits]
-    lines = {hang.ranks[number].at for number in waits}
-    if len(lines) != 1:
-        return None
-    return _accuse_few(hang, odd, waits, hang.describe(waits))
-
-
-def _outside(hang: HangEvidence) -> Verdict | None:
-    """Accuse the few that are outside of the phase ``communication``, which all others are in.
-
-    This works with any framework, even if it does not report where its ranks wait.
-    """
-    if not _is_comparable(hang):
-        return None
+    waiting = [n for n, r in hang.ranks.items() if (r.waits if reports else r.is_in_framework)]
+    if len({hang.ranks[number].at for number in waiting}) > 1:
+        waiting = []
     inside = [n for n, rank in hang.ranks.items() if rank.phase == "communication"]
-    outside = [number for number in hang.ranks if number not in inside]
-    where = f"{name_ranks(inside, 'wait')} in the phase communication"
-    return _accuse_few(hang, outside, inside, where)
-
-
-def _is_comparable(hang: HangEvidence) -> bool:
-    """Check that all ranks are alive and have evidence, and none is in a collective."""
-    return not (hang.missing or len(hang.alive) < len(hang.ranks) or _any_entered(hang))
-
-
-def _accuse_few(
-    hang: HangEvidence, few: Sequence[int], others: Sequence[int], where: str
-) -> Verdict | None:
-    """Accuse the ranks for which at least as many others wait."""
-    if not few or len(few) > len(others) or not all(hang.ranks[number].at for number in few):
-        return None
-    how = f"{hang.describe(few)}; {where}"
-    return replace(hang.verdict_of("not_in_collective", few, how, "likely"), sentence=how)
+    in_phase = f"{name_ranks(inside, 'wait')} in the phase communication"
+    for others, where in ((waiting, hang.describe(waiting)), (inside, in_phase)):
+        few = [number for number in hang.ranks if number not in others]
+        if few and len(few) <= len(others) and all(hang.ranks[number].at for number in few):
+            how = f"{hang.describe(few)}; {where}"
+            return replace(hang.verdict_of("not_in_collective", few, how, "likely"), sentence=how)
+    return None
 
 
 def _shared(hang: HangEvidence) -> Verdict | None:
@@ -585,13 +561,11 @@ _RULES: tuple[Callable[[HangEvidence], Verdict | None], ...] = (
     _goes_on,
     _sizes_differ,
     _gone,
-    _stopped,
-    _on_device,
+    _not_runnable,
     _behind,
     _mismatch,
     _network,
-    _odd,
-    _outside,
+    _few_elsewhere,
     _shared,
     _unknown,
 )
