@@ -12,9 +12,10 @@ Benchmarking Neural Network Training Algorithms).
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise, permutations, product
+from operator import itemgetter
 from random import Random
 from statistics import StatisticsError, correlation, fmean, median
 
@@ -105,8 +106,8 @@ def lay_out(
     The horizontal axis is a network limit, or else the first numeric key, so a line shows a figure
     over it. The second key has the rows, and each combination of the others has a panel.
     """
-    places = [coordinates(point) for point in points]
-    varied = axes_of(places)
+    positions = [coordinates(point) for point in points]
+    varied = axes_of(positions)
     if not varied.keys() - {WORKERS}:
         return None
     numeric = [key for key, axis in varied.items() if axis.numbers]
@@ -121,7 +122,8 @@ def lay_out(
     ]
 
     def index_of(cell: Mapping[str, str]) -> int | None:
-        return next((i for i, place in enumerate(places) if cell.items() <= place.items()), None)
+        matches = (i for i, at in enumerate(positions) if cell.items() <= at.items())
+        return next(matches, None)
 
     panels = tuple(
         Panel(
@@ -157,12 +159,12 @@ def coordinates(point: SweepPoint | Group | Slot) -> dict[str, str]:
     return {**point.swept, WORKERS: str(point.num_workers)}
 
 
-def axes_of(places: Sequence[Mapping[str, str]]) -> dict[str, Axis]:
+def axes_of(positions: Sequence[Mapping[str, str]]) -> dict[str, Axis]:
     """Return the axes of the keys in which these coordinates differ, the workers' last."""
-    swept_keys = dict.fromkeys(key for place in places for key in place if key != WORKERS)
+    swept_keys = dict.fromkeys(key for at in positions for key in at if key != WORKERS)
     axes: dict[str, Axis] = {}
     for key in (*swept_keys, WORKERS):
-        values = list(dict.fromkeys(place.get(key, "") for place in places))
+        values = list(dict.fromkeys(at.get(key, "") for at in positions))
         if len(values) < 2:
             continue
         unit = NETWORK_UNITS.get(key, "")
@@ -203,36 +205,35 @@ RATE = Measure("Throughput", "throughput", "samples/s", "samples_per_second", Fa
 
 def charts(sweep: Sweep, groups: Sequence[Group]) -> tuple[Chart, ...]:
     """Return the charts of a sweep's groups that have any figure."""
-    all_charts = (
-        _chart(measure, sweep, panel, groups) for measure in (TIME, RATE) for panel in sweep.panels
-    )
-    return tuple(chart for chart in all_charts if any(any(row) for row in chart.cells))
-
-
-def _chart(measure: Measure, sweep: Sweep, panel: Panel, groups: Sequence[Group]) -> Chart:
     keys = " and ".join([sweep.across.key, *([sweep.by.key] if sweep.by else [])])
-    figures: list[Summary | None] = [getattr(group, measure.field) for group in groups]
-    known = [f if f and f.mean is not None and math.isfinite(f.mean) else None for f in figures]
-    rows = [[None if i is None else known[i] for i in row] for row in panel.cells]
-    means = [figure.mean or 0.0 for row in rows for figure in row if figure]
-    least, most = min(means, default=0.0), max(means, default=0.0)
-    is_wide = is_wide_range(least, most)
-    worst, best = (most, least) if measure.is_less_better else (least, most)
-
-    def cell(figure: Summary) -> Cell:
-        mean = figure.mean or 0.0
-        values = (mean, worst, best)
-        height, low, high = map(math.log, values) if is_wide else values
-        heat = round((len(palette.HEAT) - 1) * (height - low) / (high - low or math.inf))
-        return Cell(mean, figure.mean_low, figure.mean_high, heat)
-
-    return Chart(
-        ", ".join(filter(None, [f"{measure.title} by {keys}", panel.label])),
-        f"{measure.name} [{measure.unit}]",
-        measure.unit,
-        is_wide,
-        tuple(tuple(cell(figure) if figure else None for figure in row) for row in rows),
-    )
+    all_charts = []
+    for measure, panel in product((TIME, RATE), sweep.panels):
+        figures: dict[int | None, Summary] = {}
+        for index in {index for row in panel.cells for index in row if index is not None}:
+            figure: Summary | None = getattr(groups[index], measure.field)
+            if figure and figure.mean is not None and math.isfinite(figure.mean):
+                figures[index] = figure
+        if not figures:
+            continue
+        means = {i: figure.mean or 0.0 for i, figure in figures.items()}
+        least, most = min(means.values()), max(means.values())
+        is_wide = is_wide_range(least, most)
+        scale: Callable[[float], float] = math.log if is_wide else float
+        worst, best = map(scale, (most, least) if measure.is_less_better else (least, most))
+        cells: dict[int | None, Cell] = {}
+        for i, shown in figures.items():
+            height = (len(palette.HEAT) - 1) * (scale(means[i]) - worst)
+            heat = round(height / (best - worst or math.inf))
+            cells[i] = Cell(means[i], shown.mean_low, shown.mean_high, heat)
+        chart = Chart(
+            ", ".join(filter(None, [f"{measure.title} by {keys}", panel.label])),
+            f"{measure.name} [{measure.unit}]",
+            measure.unit,
+            is_wide,
+            tuple(tuple(cells.get(i) for i in row) for row in panel.cells),
+        )
+        all_charts.append(chart)
+    return tuple(all_charts)
 
 
 # --- Importance of options ---
@@ -255,7 +256,7 @@ class RunSummaryMetrics:
 def analyze(run_set: RunSet, figures: Mapping[int, RunSummaryMetrics]) -> SetAnalysis:
     """Return the figures of a set's counted runs over its axes, and the remaining time."""
     counted = [
-        (place, trial.run_id) for place in run_set.slots for trial in place.trials if trial.counts
+        (slot, trial.run_id) for slot in run_set.slots for trial in slot.trials if trial.counts
     ]
     runs = [figures.get(run_id, RunSummaryMetrics()) for _, run_id in counted]
     by_time = any(run.seconds_to_target is not None for run in runs)
@@ -450,10 +451,18 @@ def crossings(runs: Sequence[Timed]) -> tuple[Crossing, ...]:
             if run.workload.where == where and bandwidth is not None:
                 points = lines.setdefault(run.algorithm, {})
                 points.setdefault(bandwidth, []).append(run.seconds)
-        logs = {
-            algorithm: {bandwidth: _logs(points[bandwidth], draw) for bandwidth in sorted(points)}
-            for algorithm, points in lines.items()
-        }
+        logs: dict[str, dict[float, _Logs]] = {}
+        for algorithm, points in lines.items():
+            logs[algorithm] = {}
+            for bandwidth, seconds in sorted(points.items(), key=itemgetter(0)):
+                mean_seconds = statistics.mean_of_times(seconds)
+                mean = math.log(mean_seconds) if mean_seconds > 0 else -math.inf
+                times = [time for time in seconds if time is not None and time > 0]
+                possible_means: list[float] = []
+                if len(times) >= max(len(seconds), statistics.ENOUGH):
+                    estimate = log_mean(times)
+                    possible_means = [estimate.draw(draw) for _ in range(1000)]
+                logs[algorithm][bandwidth] = _Logs(mean, possible_means)
         for below, above in permutations(logs, 2):
             distinct += _crossings(where, (below, above), logs)
     return tuple(sorted(distinct, key=lambda crossing: (crossing.where, crossing.bandwidth)))
@@ -494,16 +503,6 @@ class _Logs:
     """Possible means, given the runs; empty for too few runs, or a missed target."""
 
 
-def _logs(seconds: Sequence[float | None], draw: Random) -> _Logs:
-    times = [time for time in seconds if time is not None and time > 0]
-    mean_seconds = statistics.mean_of_times(seconds)
-    mean = math.log(mean_seconds) if mean_seconds > 0 else -math.inf
-    if len(times) < max(len(seconds), statistics.ENOUGH):
-        return _Logs(mean, ())
-    estimate = log_mean(times)
-    return _Logs(mean, [estimate.draw(draw) for _ in range(1000)])
-
-
 def _crossings(
     where: str, names: tuple[str, str], lines: Mapping[str, Mapping[float, _Logs]]
 ) -> Iterator[Crossing]:
@@ -518,6 +517,7 @@ def _crossings(
     for x in _rises(xs, [some.mean - others.mean for some, others in pairs]):
         low: float | None = None
         high: float | None = None
+        interval = "too few runs for an interval"
         if all(drawn):
             # The interval contains 95 % of the drawn crossings. An infinite end is unknown.
             ranked = sorted(_nearest(x, xs, ds) for ds in zip(*drawn, strict=True))
@@ -526,17 +526,21 @@ def _crossings(
             low, high = (math.exp(end) if math.isfinite(end) else None for end in ends)
             if low is None and high is None:
                 continue
-        others = [_at(x, line) for name, line in lines.items() if name not in names]
-        crossing = Crossing(
+            first = f"less than {shared[0]:g}" if low is None else f"{low:.3g}"
+            last = f"more than {shared[-1]:g}" if high is None else f"{high:.3g}"
+            interval = f"95 %: {first} to {last}"
+        rivals = [_at(x, line) for name, line in lines.items() if name not in names]
+        bandwidth = math.exp(x)
+        overtakes = f"{where}: {names[1]} overtakes {names[0]} at {bandwidth:.3g} Mbit/s"
+        yield Crossing(
             where,
             *names,
-            math.exp(x),
+            bandwidth,
             low,
             high,
-            on_frontier=_at(x, below) <= min(others, default=math.inf),
-            text="",
+            on_frontier=_at(x, below) <= min(rivals, default=math.inf),
+            text=f"{overtakes} ({interval})",
         )
-        yield replace(crossing, text=_describe_crossing(crossing, shared if all(drawn) else []))
 
 
 def _rises(xs: Sequence[float], ds: Sequence[float]) -> Iterator[float]:
@@ -561,17 +565,3 @@ def _at(x: float, line: Mapping[float, _Logs]) -> float:
         if x0 <= x <= x1:
             return y0 + (y1 - y0) * (x - x0) / (x1 - x0)
     return math.inf
-
-
-def _describe_crossing(crossing: Crossing, measured: Sequence[float]) -> str:
-    """Describe a crossing; ``measured`` are the bandwidths if it has an interval, else empty."""
-    interval = "too few runs for an interval"
-    if measured:
-        low, high = crossing.low, crossing.high
-        first = f"less than {measured[0]:g}" if low is None else f"{low:.3g}"
-        last = f"more than {measured[-1]:g}" if high is None else f"{high:.3g}"
-        interval = f"95 %: {first} to {last}"
-    return (
-        f"{crossing.where}: {crossing.above} overtakes {crossing.below} at "
-        f"{crossing.bandwidth:.3g} Mbit/s ({interval})"
-    )
