@@ -6,7 +6,7 @@ fields on which a result depends. Their times are Unix seconds.
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, repeat
 from statistics import fmean
@@ -300,25 +300,25 @@ def add_totals(columns: Columns) -> Columns:
     added: dict[SeriesKey, Column] = {}
     for rank in {rank for metric, rank in columns if metric == _BATCHES}:
         for metric, parts in _PARTS.items():
-            changes = sorted(change for part in parts for change in _changes(columns, part, rank))
+            # Each change of a part's running total: its time, the part, and the new total.
+            changes: list[tuple[int, str, float]] = []
+            for part in parts:
+                if epochs := columns.get((part, rank)):
+                    sums = accumulate(epochs.values)
+                    changes += zip(epochs.times_us, repeat(part), sums, strict=False)
+                for name in _totals(part):
+                    if column := columns.get((name, rank)):
+                        changes += zip(column.times_us, repeat(part), column.values, strict=False)
             if not changes or (metric, rank) in columns:
                 continue
             totals: dict[str, float] = {}
-            sums = []
-            for _, part, total in changes:
+            times_us, values = [], []
+            for at_us, part, total in sorted(changes):
                 totals[part] = total
-                sums.append(sum(totals.values()))
-            added[metric, rank] = Column([at_us for at_us, _, _ in changes], sums)
+                times_us.append(at_us)
+                values.append(sum(totals.values()))
+            added[metric, rank] = Column(times_us, values)
     return {**columns, **added}
-
-
-def _changes(columns: Columns, part: str, rank: str) -> Iterator[tuple[int, str, float]]:
-    """Yield each change of a part's running total: its time, the part, and the new total."""
-    if epochs := columns.get((part, rank)):
-        yield from zip(epochs.times_us, repeat(part), accumulate(epochs.values), strict=False)
-    for name in _totals(part):
-        if totals := columns.get((name, rank)):
-            yield from zip(totals.times_us, repeat(part), totals.values, strict=False)
 
 
 # --- Totals of each rank ---

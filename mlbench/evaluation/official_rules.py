@@ -68,14 +68,14 @@ def run_names(name: str, plan: Sequence[Planned]) -> list[str]:
     """
     numbers: dict[str, int] = {}
     repeats: Counter[str] = Counter()
-    run_names_of = []
+    names = []
     for planned in plan:
         combination = json.dumps(planned.swept, sort_keys=True)
         number = numbers.setdefault(combination, len(numbers) + 1)
         stem = f"{name}-w{planned.num_workers}" + (f"-c{number}" if planned.swept else "")
         repeats[stem] += 1
-        run_names_of.append(f"{stem}-r{repeats[stem]}")
-    return run_names_of
+        names.append(f"{stem}-r{repeats[stem]}")
+    return names
 
 
 def slots_of(
@@ -136,7 +136,7 @@ def _judge(entries: Sequence[Entry], *, official: bool) -> tuple[Trial, ...]:
     """Judge the runs of a slot: the one that finished counts.
 
     MLPerf counts each run: one that failed, or was deleted, took infinitely long. Earlier versions
-    ran another run in slot of a disturbed one. In their sets the first undisturbed run counts,
+    ran another run in the slot of a disturbed one. In their sets the first undisturbed run counts,
     else the last.
     """
     finished = [entry for entry in entries if entry.finished]
@@ -146,25 +146,20 @@ def _judge(entries: Sequence[Entry], *, official: bool) -> tuple[Trial, ...]:
     for entry in entries:
         ended = entry.deleted or entry.state not in ACTIVE_STATES
         counts = ended if official else entry is counted
-        remark = _remark(entry, entry if official else counted)
+        # The remark says why a run does not count, or how it counts.
+        remark = ""
+        if entry.finished and entry.disturbed:
+            remark = "disturbed"
+            if not counts and counted:
+                remark += f": run {counted.run_id} stands in for it"
+        elif not ended:
+            remark = "goes on"
+        elif not entry.finished:
+            end = "crashed" if entry.state == "FAILED" else "stopped"
+            remark = "deleted" if entry.deleted else end
+            remark += ": it counts as infinitely slow" * counts
         trials.append(Trial(**vars(entry), counts=counts, remark=remark))
     return tuple(trials)
-
-
-def _remark(entry: Entry, counted: Entry | None) -> str:
-    """Say why a run does not count, or how it counts."""
-    if entry.finished and entry.disturbed and entry is not counted:
-        stand_in = "" if counted is None else f": run {counted.run_id} stands in for it"
-        return f"disturbed{stand_in}"
-    if entry.finished:
-        return "disturbed" if entry.disturbed else ""
-    if entry.deleted:
-        remark = "deleted"
-    elif entry.state in ACTIVE_STATES:
-        return "goes on"
-    else:
-        remark = "crashed" if entry.state == "FAILED" else "stopped"
-    return f"{remark}: it counts as infinitely slow" if entry is counted else remark
 
 
 # --- Agreement of a ledger and its archives ---
@@ -488,7 +483,19 @@ def rule_violations(run: RunRow, machines: Sequence[Machine]) -> list[str]:
     """
     if not run.benchmark:
         return []
-    violations = _of_settings(run)
+    violations = []
+    broken = BENCHMARKS[run.benchmark].broken_rules(run.settings or {})
+    if run.settings is not None:
+        settings = {name: f"is {to_text(value)}" for name, value in run.settings.items()}
+        for name, permitted in broken.items():
+            # Earlier versions of tasks had no recipe, so their runs do not report one.
+            if name in settings or name != "recipe":
+                meaning = "the data is not the standard data: " if name == "data_sha256" else ""
+                setting = f"{meaning}{name} {settings.get(name, 'is not stated')}"
+                rule = " or ".join(map(to_text, permitted))
+                violations.append(f"{setting}; the task's rules say {rule}")
+    elif broken and run.state not in ACTIVE_STATES:
+        violations.append("the run has not stated its settings")
     if any(machine.git and machine.git.dirty for machine in machines):
         violations.append("the code that ran has changes that are not committed")
     violations += _of_limits(run, machines)
@@ -497,23 +504,6 @@ def rule_violations(run: RunRow, machines: Sequence[Machine]) -> list[str]:
     by_hand = sum(fault.seconds is None and fault.at is not None for fault in run.injected)
     if by_hand:
         violations.append(f"failures were injected by hand: {by_hand}")
-    return violations
-
-
-def _of_settings(run: RunRow) -> list[str]:
-    broken = BENCHMARKS[run.benchmark].broken_rules(run.settings or {})
-    if run.settings is None:
-        ended = run.state not in ACTIVE_STATES
-        return ["the run has not stated its settings"] if ended and broken else []
-    settings = {name: f"is {to_text(value)}" for name, value in run.settings.items()}
-    violations = []
-    for name, permitted in broken.items():
-        # Earlier versions of tasks had no recipe, so their runs do not report one.
-        if name in settings or name != "recipe":
-            meaning = "the data is not the standard data: " if name == "data_sha256" else ""
-            setting = f"{meaning}{name} {settings.get(name, 'is not stated')}"
-            rule = " or ".join(map(to_text, permitted))
-            violations.append(f"{setting}; the task's rules say {rule}")
     return violations
 
 

@@ -76,30 +76,25 @@ def of_events(events: Iterable[Any]) -> tuple[Operator, ...]:
                 calls.names.append(numbers.setdefault(name, len(numbers)))
     own, total, count = ([0.0] * len(numbers) for _ in range(3))
     for calls in threads.values():
-        _add_up(calls, own)
-        for number, took in zip(calls.names, calls.took, strict=True):
+        open_calls: list[tuple[float, int]] = []  # End and operator of each; the innermost is last.
+        in_order = sorted(range(len(calls.began)), key=lambda i: (calls.began[i], -calls.took[i]))
+        for i in in_order:
+            began, took, number = calls.began[i], calls.took[i], calls.names[i]
             total[number] += took
             count[number] += 1
+            while open_calls and open_calls[-1][0] <= began:
+                open_calls.pop()
+            # The time of a call in another one is not the outer one's own time.
+            own[number] += took
+            if open_calls:
+                ends, outer = open_calls[-1]
+                own[outer] -= min(took, ends - began)
+            open_calls.append((began + took, number))
     operators = [
         Operator(name[:LONGEST_TEXT], round(count[i]), own[i] / 1e6, total[i] / 1e6)
         for name, i in numbers.items()
     ]
     return _most_expensive(operators)
-
-
-def _add_up(calls: _Calls, own: list[float]) -> None:
-    """Add the time of each call, excluding the calls in it, to the time of its operator."""
-    open_calls: list[tuple[float, int]] = []  # End and operator of each; the innermost is last.
-    in_order = sorted(range(len(calls.began)), key=lambda i: (calls.began[i], -calls.took[i]))
-    for i in in_order:
-        began, took, number = calls.began[i], calls.took[i], calls.names[i]
-        while open_calls and open_calls[-1][0] <= began:
-            open_calls.pop()
-        own[number] += took
-        if open_calls:
-            ends, outer = open_calls[-1]
-            own[outer] -= min(took, ends - began)
-        open_calls.append((began + took, number))
 
 
 def of_samples(profile: Mapping[str, Any]) -> tuple[Operator, ...]:

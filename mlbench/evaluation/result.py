@@ -64,9 +64,6 @@ from mlbench.evaluation.timeline import (
 
 # --- Accuracy ---
 
-# A curve has at most about as many points as a plot has pixels across.
-_CURVE_POINTS = 300
-
 
 class Evaluation(NamedTuple):
     """A value of the target's metric."""
@@ -138,9 +135,8 @@ class Accuracy:
             return None
         rank = reached.rank if reached else next(iter(self.values))
         at_us, order = self._in_order(rank)
-        if len(order) > _CURVE_POINTS:
-            last = len(order) - 1
-            order = [order[i * last // (_CURVE_POINTS - 1)] for i in range(_CURVE_POINTS)]
+        if len(order) > 300:  # A plot has about as many pixels across.
+            order = [order[i * (len(order) - 1) // 299] for i in range(300)]
         chosen = [self._evaluation(rank, at_us, i) for i in order]
         return Curve(
             tuple(self._wall(evaluation.at_us) for evaluation in chosen),
@@ -258,7 +254,12 @@ def hang_of(run: RunRow, series: Columns, diagnoses: Sequence[Diagnosis]) -> Han
     if last.reason != "stalled" and is_unsure:
         return None  # The run may only be slow.
     asked_at = datetime.fromisoformat(last.asked_at).timestamp()
-    if any(at > asked_at for at in _step_times(series)):
+    step_times = [column.times_us[-1] / 1e6 for column in by_rank(series, names.STEP).values()]
+    for column in by_rank(series, names.SAMPLES).values():
+        # Totals are recorded again at the end of the process.
+        first = next(i for i, value in enumerate(column.values) if value == column.values[-1])
+        step_times.append(column.times_us[first] / 1e6)
+    if any(at > asked_at for at in step_times):
         return None
     # The steps that agents report may be a second old.
     steps = [float(evidence.steps) for evidence in last.evidence]
@@ -305,7 +306,14 @@ def outcome_of(
         text = f"hung after {hang.steps:,} steps: {hang.sentence}"
         outcome = _outcome("hung", text[:_LONGEST_TEXT], since=hang.since, step=hang.steps)
     elif run.state == "FAILED":
-        outcome = _crash(run.reason)
+        # The first line of a reason names the rank, and the last one the error.
+        lines = run.reason.strip().splitlines() or ["unknown error"]
+        error = lines[0].strip().rstrip(":")
+        rank = re.search(r"rank (\d+)\b", error)
+        if len(lines) > 1:
+            error += f": {lines[-1].strip()}"
+        text = f"crashed: {error}"[:_LONGEST_TEXT]
+        outcome = _outcome("crashed", text, rank=int(rank[1]) if rank else None)
     elif is_reached and reached is None:
         outcome = _outcome("reached", "target reached, at an unknown time")
     elif is_reached and reached:
@@ -321,28 +329,8 @@ def outcome_of(
     return outcome
 
 
-def _crash(reason: str) -> Outcome:
-    """Return a crash with the rank and the error that a reason names."""
-    lines = reason.strip().splitlines() or ["unknown error"]
-    first, last = lines[0].strip().rstrip(":"), lines[-1].strip()
-    error = first if len(lines) == 1 else f"{first}: {last}"
-    rank = re.search(r"rank (\d+)\b", first)
-    text = f"crashed: {error}"[:_LONGEST_TEXT]
-    return _outcome("crashed", text, rank=int(rank[1]) if rank else None)
-
-
 def _outcome(kind: OutcomeKind, text: str, **where: Any) -> Outcome:
     return Outcome(kind, text, names.OUTCOMES[kind], **where)
-
-
-def _step_times(series: Columns) -> Iterator[float]:
-    """Yield the time of the last step of each rank, in Unix seconds."""
-    for column in by_rank(series, names.STEP).values():
-        yield column.times_us[-1] / 1e6
-    for column in by_rank(series, names.SAMPLES).values():
-        # Totals are recorded again at the end of the process.
-        first = next(i for i, value in enumerate(column.values) if value == column.values[-1])
-        yield column.times_us[first] / 1e6
 
 
 # --- Result ---
@@ -660,6 +648,17 @@ def summary_metrics_of(result: Result) -> SummaryMetrics:
     most = max(result.interferences, key=lambda rank: rank.contention_share, default=None)
     late = result.stragglers
     straggler = next((r for r in late.ranks if r.rank == late.named), None) if late else None
+    # The curve has about 60 points, including its last one, with five digits.
+    points = (
+        [
+            (float(f"{at:.5g}"), float(f"{value:.5g}"))
+            for at, value in zip(result.curve.wall_seconds, result.curve.values, strict=True)
+            if value is not None and isfinite(value)
+        ]
+        if result.curve
+        else []
+    )
+    thin = points[::-1][:: ceil(len(points) / 60) or 1][::-1]
     figures: dict[str, Any] = {
         field.name: getattr(result, field.name, None) for field in fields(SummaryMetrics)
     }
@@ -674,7 +673,7 @@ def summary_metrics_of(result: Result) -> SummaryMetrics:
         "without_late": straggler.speedup_without if straggler else None,
         "metric": result.target.metric if result.target else "",
         "goodput": result.goodput.seconds if result.goodput else {},
-        "curve": _thin(result.curve) if result.curve else ((), ()),
+        "curve": (tuple(at for at, _ in thin), tuple(value for _, value in thin)),
         "metrics": {},
     }
     return SummaryMetrics(**figures)
@@ -693,15 +692,3 @@ def metrics_of(archive: Archive) -> dict[str, dict[str, float]]:
         if values:
             extremes[metric] = {"min": min(values), "max": max(values), "last": values[-1]}
     return extremes
-
-
-def _thin(curve: Curve) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return about 60 points of a curve, including its last one, to five digits."""
-    points = [
-        (float(f"{at:.5g}"), float(f"{value:.5g}"))
-        for at, value in zip(curve.wall_seconds, curve.values, strict=True)
-        if value is not None and isfinite(value)
-    ]
-    step = ceil(len(points) / 60) or 1
-    thin = points[::-1][::step][::-1]
-    return tuple(at for at, _ in thin), tuple(value for _, value in thin)

@@ -200,6 +200,12 @@ def attributes_of(run: RunRow, ranks: Sequence[RankRow], result: Result) -> dict
         # The target has another name here, and the seed is meant to differ.
         if name not in ("target", "seed") and not is_unknown:
             settings[name] = _NONE if value is None else value
+    oversubscribed = None  # Ranks are not bound to cores.
+    cores = [core for rank in ranks for core in rank.cores]
+    if cores:
+        shares = len(set(cores)) < len(cores)
+        text = f"{len(ranks)} workers on {len(set(cores))} cores"
+        oversubscribed = text if shares else "no"
     facts = {
         TARGET: _target(result.target),
         DATA: settings.get(DATA, settings.get("dataset")),
@@ -226,7 +232,7 @@ def attributes_of(run: RunRow, ranks: Sequence[RankRow], result: Result) -> dict
         "max_restarts": run.max_restarts,
         "backend": run.backend,
         "run_all_nodes": run.run_all_nodes,
-        "oversubscribed": _oversubscribed([rank.cores for rank in ranks]),
+        "oversubscribed": oversubscribed,
         **{name: _common(map(get, machines)) for name, get in _OF_MACHINES.items()},
         **{
             f"{CPU_FACT}{name}": _common(processor.get(name) for processor in processors)
@@ -235,15 +241,6 @@ def attributes_of(run: RunRow, ranks: Sequence[RankRow], result: Result) -> dict
     }
     settings = {name: to_text(fact) for name, fact in settings.items() if facts.get(name) is None}
     return {name: to_text(fact) for name, fact in (facts | settings).items() if fact is not None}
-
-
-def _oversubscribed(cores: Sequence[Sequence[int]]) -> str | None:
-    """Return whether ranks share cores; None if they are not bound to cores."""
-    if not any(cores):
-        return None
-    distinct = len({core for of_rank in cores for core in of_rank})
-    shares = distinct < sum(map(len, cores))
-    return f"{len(cores)} workers on {distinct} cores" if shares else "no"
 
 
 def _target(target: Target | None) -> str | None:

@@ -310,8 +310,8 @@ def judge(comparisons: Sequence[Pair]) -> list[SignificanceTest]:
     # Holm's method corrects the p-values.
     order = sorted(range(len(comparisons)), key=lambda i: comparisons[i].p)
     corrected, largest = [0.0] * len(comparisons), 0.0
-    for place, i in enumerate(order):
-        largest = max(largest, min(1.0, comparisons[i].p * (len(comparisons) - place)))
+    for position, i in enumerate(order):
+        largest = max(largest, min(1.0, comparisons[i].p * (len(comparisons) - position)))
         corrected[i] = largest
     return [
         SignificanceTest(

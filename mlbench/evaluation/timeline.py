@@ -18,7 +18,6 @@ from mlbench.contract.faults import Fault
 from mlbench.contract.names import PHASES
 from mlbench.contract.results import Resumption
 from mlbench.evaluation.inputs import (
-    ByRank,
     Column,
     Columns,
     InjectedFault,
@@ -398,22 +397,20 @@ def lifetimes_of(ranks: Sequence[RankRow], series: Columns) -> dict[str, list[Pr
                 processes.append(((row.attempt, int(number)), whole_us(at), whole_us(at)))
         for rank in map(str, row.ranks):
             begun.setdefault(rank, []).extend(processes)
-    return {rank: list(_cut(rank, processes, totals)) for rank, processes in begun.items()}
-
-
-def _cut(
-    rank: str, begun: Sequence[tuple[Key, int, int]], totals: Mapping[str, ByRank]
-) -> Iterator[ProcessLifetime]:
-    """Divide the totals of a rank among its processes."""
-    recorded = {metric: ranks[rank] for metric, ranks in totals.items() if rank in ranks}
-    for (key, from_us, began_us), (_, until_us, _) in pairwise([*begun, ((0, 0), _NEVER_US, 0)]):
-        columns: dict[str, Column] = {}
-        for metric, column in recorded.items():
-            first, end = column.first_from(from_us), column.first_from(until_us)
-            if first < end:
-                columns[metric] = Column(column.times_us[first:end], column.values[first:end])
-        first_us = min((column.times_us[0] for column in columns.values()), default=began_us)
-        yield ProcessLifetime(key, rank, min(began_us, first_us), columns)
+    lifetimes: dict[str, list[ProcessLifetime]] = {rank: [] for rank in begun}
+    for rank, processes in begun.items():
+        recorded = {metric: ranks[rank] for metric, ranks in totals.items() if rank in ranks}
+        ends_us = [*(from_us for _, from_us, _ in processes[1:]), _NEVER_US]
+        for (key, from_us, began_us), until_us in zip(processes, ends_us, strict=True):
+            columns: dict[str, Column] = {}
+            for metric, column in recorded.items():
+                first, end = column.first_from(from_us), column.first_from(until_us)
+                if first < end:
+                    columns[metric] = Column(column.times_us[first:end], column.values[first:end])
+            first_us = min((column.times_us[0] for column in columns.values()), default=began_us)
+            lifetime = ProcessLifetime(key, rank, min(began_us, first_us), columns)
+            lifetimes[rank].append(lifetime)
+    return lifetimes
 
 
 def kept_until(lifetimes: Iterable[ProcessLifetime], line: Lineage) -> dict[tuple[str, Key], int]:

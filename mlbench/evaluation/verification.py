@@ -203,10 +203,29 @@ def _agree(sealed: Mapping[str, Any], today: Mapping[str, Any], name: str) -> bo
 
 def contradictions(archive: Archive) -> list[str]:
     """Return the contradictions between parts of an archive, a sentence each."""
-    return [*_clocks(archive), *_task_results(archive)]
+    problems = list(_clock_contradictions(archive))
+    # The task's own sentence has the time to the target.
+    reached = archive.document(RUN)["result"].get("time_to_target") or {}
+    seconds = reached.get("training_seconds")
+    texts = [
+        more.text
+        for name in archive.series
+        if name.metric == names.TASK_RESULT
+        for piece in archive.read(name)
+        for more in piece.more.values()
+        if more.text
+    ]
+    matches = [re.search(r" reached in ([\d.]+) seconds", text) for text in texts]
+    claims = [match[1] for match in matches if match]
+    if claims and seconds is not None:
+        claim = float(claims[-1])
+        if abs(claim - seconds) > max(_SECONDS, _SHARE * seconds):
+            problem = f"the task states {claim} s until its target, its result {seconds:.3f} s"
+            problems.append(problem)
+    return problems
 
 
-def _clocks(archive: Archive) -> Iterator[str]:
+def _clock_contradictions(archive: Archive) -> Iterator[str]:
     """Yield the ranks whose clocks of training and evaluation contradict their samples' times."""
     [run], result = archive.document(ROWS)["run"], archive.document(RUN)["result"]
     ranks = (result.get("goodput") or {}).get("ranks", ())
@@ -225,28 +244,6 @@ def _clocks(archive: Archive) -> Iterator[str]:
             if abs(counted - passed) > max(_SECONDS, _SHARE * passed):
                 clocks = f"the clocks of rank {name.rank} tell {counted:.2f} s"
                 yield f"{clocks}, and the dates of its samples {passed:.2f} s"
-
-
-def _task_results(archive: Archive) -> Iterator[str]:
-    """Yield a contradiction if the task's own sentence has another time to the target."""
-    reached = archive.document(RUN)["result"].get("time_to_target") or {}
-    seconds = reached.get("training_seconds")
-    texts = [
-        more.text
-        for name in archive.series
-        if name.metric == names.TASK_RESULT
-        for piece in archive.read(name)
-        for more in piece.more.values()
-    ]
-    matches = [
-        match
-        for text in texts
-        if text and (match := re.search(r" reached in ([\d.]+) seconds", text))
-    ]
-    if matches and seconds is not None:
-        claim = float(matches[-1][1])
-        if abs(claim - seconds) > max(_SECONDS, _SHARE * seconds):
-            yield f"the task states {claim} s until its target, its result {seconds:.3f} s"
 
 
 def _values(archive: Archive, name: SeriesName) -> dict[int, float]:
