@@ -192,10 +192,6 @@ def _job(v: Variables) -> Found | None:
     return Found(v.text("JOB_UID") or (owner if number == index else None), index, None)
 
 
-def _shell(v: Variables) -> Found:
-    return Found(None, None, v.number("WORLD_SIZE") or 1)
-
-
 @dataclass(frozen=True)
 class Launcher:
     """A launcher, and the reader of its variables."""
@@ -215,7 +211,9 @@ _LAUNCHERS: Final = (
     Launcher("slurm", "SLURM_PROCID and SLURM_STEP_NUM_TASKS", _slurm),
     Launcher("jobset", "JOBSET_JOB_GLOBAL_INDEX and JOB_COMPLETION_INDEX", _jobset),
     Launcher("job", "JOB_COMPLETION_INDEX", _job),
-    Launcher("shell", "RANK and WORLD_SIZE", _shell),
+    Launcher(
+        "shell", "RANK and WORLD_SIZE", lambda v: Found(None, None, v.number("WORLD_SIZE") or 1)
+    ),
 )
 
 

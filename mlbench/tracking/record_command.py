@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, NoReturn
 
 from mlbench.contract import names
 from mlbench.contract.masking import MASK, mask_words
@@ -65,9 +65,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except Exception as error:  # the command must run in any case
         print(f"mlbench: not recorded: {error}", file=sys.stderr, flush=True)
         sidecar = None
-    if sidecar is None:
-        sys.exit(_become(options.command, signals))
-    _end_as(_run(options.command, sidecar, signals))
+    if sidecar is not None:
+        _end_as(_run(options.command, sidecar, signals))
+    # An unrecorded command replaces this process.
+    signals.give_up()
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # which Python ignores
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        # A shell would change the words of the command.
+        os.execvp(options.command[0], options.command)  # noqa: S606
+    except OSError as error:
+        sys.exit(_report_not_started(options.command, error)[0])
 
 
 def _report_not_started(command: Sequence[str], error: OSError) -> tuple[int, str]:
@@ -75,17 +83,6 @@ def _report_not_started(command: Sequence[str], error: OSError) -> tuple[int, st
     message = f"cannot start {command[0]}: {error.strerror}"
     print(f"mlbench: {message}", file=sys.stderr, flush=True)
     return 127 if isinstance(error, FileNotFoundError) else 126, message
-
-
-def _become(command: Sequence[str], signals: "_Signals") -> int:
-    """Replace this process by an unrecorded command; return an exit code if that fails."""
-    signals.give_up()
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # which Python ignores
-        signal.signal(number, signal.SIG_DFL)
-    try:
-        os.execvp(command[0], [*command])  # noqa: S606 - a shell would change its words
-    except OSError as error:
-        return _report_not_started(command, error)[0]
 
 
 def _run(command: Sequence[str], sidecar: RecorderSidecar, signals: "_Signals") -> int:
@@ -234,7 +231,7 @@ def _foreground_group() -> int | None:
         return None
 
 
-def _end_as(code: int) -> None:
+def _end_as(code: int) -> NoReturn:
     """Exit with the same signal or exit code as the command."""
     if code < 0:
         with contextlib.suppress(OSError):

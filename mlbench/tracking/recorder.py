@@ -67,7 +67,14 @@ class Recorder:
         try:
             fields = ",".join([keys[name] + _literal(value) for name, value in metrics.items()])
         except Exception:  # libraries raise exceptions of any type
-            _complain(metrics)
+            # The error names the first metric whose value cannot be recorded.
+            for name, value in metrics.items():
+                try:
+                    _literal(value)
+                except (TypeError, OverflowError) as error:
+                    raise type(error)(f"metric {name!r}: {error}") from None
+                except Exception as error:
+                    raise ValueError(f"metric {name!r}: {error}") from None
             raise
         if type(step) is not int and step is not None:
             step = to_number("step", step)
@@ -174,17 +181,6 @@ def check_name(name: str) -> None:
             f"metric name: must be a string of 1 to {MAX_METRIC_NAME_LENGTH} characters, "
             f"without NUL or surrogates (got {name!r:.300})"
         )
-
-
-def _complain(metrics: Mapping[str, Value]) -> None:
-    """Raise an error that names the first metric whose value cannot be recorded."""
-    for name, value in metrics.items():
-        try:
-            _literal(value)
-        except (TypeError, OverflowError) as error:
-            raise type(error)(f"metric {name!r}: {error}") from None
-        except Exception as error:
-            raise ValueError(f"metric {name!r}: {error}") from None
 
 
 def _literal(value: Value) -> str:

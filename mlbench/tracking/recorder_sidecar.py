@@ -31,10 +31,6 @@ from mlbench.local.home import Home
 from mlbench.tracking.job import Job, find_job
 from mlbench.tracking.notebook import current_shell, is_notebook, notebook_path
 
-# Longest delay of a notebook's cell to show the address of its run.
-_JOIN_SECONDS = 2.0
-# A sidecar that is killed repeatedly, for example by a memory limit, is replaced this many times.
-_MAX_REPLACEMENTS = 3
 # The sidecar imports from the same path as this process, which may be a single file.
 _START = """\
 import gc, sys
@@ -91,9 +87,14 @@ class RecorderSidecar:
         self._run_page = ""
         try:
             self._start()
-            answer = self._hear()
+            ready, _, _ = select.select([self._answers], [], [], 20.0)
+            answer = json.loads(self._answers.readline() if ready else b"")
         except OSError as error:
             raise MLBenchError(f"cannot start the recorder sidecar: {error}") from None
+        except ValueError:
+            self._process.kill()
+            self._process.wait()
+            raise MLBenchError("the recorder sidecar did not start") from None
         if "error" in answer:
             raise MLBenchError(answer["error"])
         self.url = url
@@ -103,8 +104,13 @@ class RecorderSidecar:
         """Files for the standard output and error of the rank."""
 
     def _start(self) -> None:
+        # The folder of a script is last in the import path, because it may shadow modules.
+        path = [*sys.path]
+        root = Path(__file__).parents[2]
+        if not sys.flags.safe_path and path and Path(path[0]).absolute() != root:
+            path.append(path.pop(0))
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _START.format(path=_path())],
+            [sys.executable, "-c", _START.format(path=path)],
             env={**os.environ, **self._environ},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -139,7 +145,7 @@ class RecorderSidecar:
                 f"the recorder sidecar was killed by {cause}; "
                 "values from MLflow, TensorBoard or MLLOG may be missing"
             )
-            if self._replacements == _MAX_REPLACEMENTS:
+            if self._replacements == 3:  # A memory limit, for example, would kill each of them.
                 return False
             self._replacements += 1
             print(f"mlbench: {self._missing}", file=sys.stderr, flush=True)
@@ -163,22 +169,19 @@ class RecorderSidecar:
         ended_at = time.time() if at is None else at
         self._has_ended = True
         while self._replace():
-            words = "; ".join(filter(None, [missing, self._missing]))
-            end = {"exit": code, "at": ended_at, "failure": failure, "missing": words}
-            self._tell(end)
+            lost = "; ".join(filter(None, [missing, self._missing]))
+            self._tell({"exit": code, "at": ended_at, "failure": failure, "missing": lost})
             if not self._process.wait():
                 return
-        if self._process.returncode:
-            self._note_exit(code, ended_at, failure, missing)
-
-    def _note_exit(self, code: int, at: float, failure: str, missing: str) -> None:
-        """Write the exit of the rank for ``mlbench ship`` if no sidecar is left to report it."""
+        if not self._process.returncode:
+            return
+        # No sidecar is left to report the exit, so `mlbench ship` reads it from a file.
         failure = failure or (f"exit code {code}" if code else "")
-        words = "; ".join(filter(None, [failure, missing, self._missing]))
+        text = "; ".join(filter(None, [failure, missing, self._missing]))
         file = self.folder / names.EXIT_FILE
         with suppress(OSError):
             if not file.exists():
-                write_private(file, json.dumps({"code": code, "at": at, "failure": words}))
+                write_private(file, json.dumps({"code": code, "at": ended_at, "failure": text}))
         remedy = f"Send the rest of {self.folder} with `mlbench ship {self.folder}`."
         print(f"mlbench: {self._missing}. {remedy}", file=sys.stderr, flush=True)
 
@@ -218,13 +221,13 @@ class RecorderSidecar:
 
     def run_page(self) -> str:
         """Return the address of the run page; empty if the master does not respond within 2 s."""
-        deadline = time.monotonic() + _JOIN_SECONDS
+        deadline = time.monotonic() + 2.0
         while self.url and not self._run_page and time.monotonic() < deadline:
             with suppress(OSError, ValueError):
                 run_id = json.loads((self.folder / names.RUN_FILE).read_text())
                 self._run_page = f"{self.url}/runs/{int(run_id)}"
                 break
-            time.sleep(_JOIN_SECONDS / 40)
+            time.sleep(0.05)
         return self._run_page
 
     def leave(self) -> None:
@@ -236,23 +239,6 @@ class RecorderSidecar:
         with suppress(BrokenPipeError):
             self._words.write(json.dumps(content).encode() + b"\n")
             self._words.flush()
-
-    def _hear(self) -> Any:
-        ready, _, _ = select.select([self._answers], [], [], 20.0)
-        try:
-            return json.loads(self._answers.readline() if ready else b"")
-        except ValueError:
-            self._process.kill()
-            self._process.wait()
-            raise MLBenchError("the recorder sidecar did not start") from None
-
-
-def _path() -> list[str]:
-    """Return the import path, with the folder of a script last, because it may shadow modules."""
-    path = [*sys.path]
-    if not sys.flags.safe_path and path and Path(path[0]).absolute() != Path(__file__).parents[2]:
-        path.append(path.pop(0))
-    return path
 
 
 def _kept_in() -> Path:

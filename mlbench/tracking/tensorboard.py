@@ -151,8 +151,15 @@ def _scalar(value: dict[int, int | bytes], plugin: object) -> float | None:
     number = value.get(2)
     if isinstance(number, bytes):
         return float(struct.unpack("<f", number)[0])
-    tensor = value.get(8)
-    return _number(tensor) if plugin == _SCALARS and isinstance(tensor, bytes) else None
+    tensor = _message(value.get(8))
+    kind = tensor.get(1)
+    if plugin != _SCALARS or not isinstance(kind, int) or kind not in _TENSORS:
+        return None
+    field, packed = _TENSORS[kind]
+    content = tensor.get(4) or tensor.get(field)
+    if not isinstance(content, bytes) or len(content) != struct.calcsize(packed):
+        return None
+    return float(struct.unpack(packed, content)[0])
 
 
 def _hyperparameters(content: object) -> dict[str, Setting]:
@@ -186,19 +193,6 @@ def _setting(value: dict[int, int | bytes]) -> object:
         case {4: int(truth)}:
             return bool(truth)
     return value
-
-
-def _number(tensor: bytes) -> float | None:
-    """Return the number of a scalar tensor; None for other tensors."""
-    message = _message(tensor)
-    kind = message.get(1)
-    if not isinstance(kind, int) or kind not in _TENSORS:
-        return None
-    field, packed = _TENSORS[kind]
-    content = message.get(4) or message.get(field)
-    if not isinstance(content, bytes) or len(content) != struct.calcsize(packed):
-        return None
-    return float(struct.unpack(packed, content)[0])
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:

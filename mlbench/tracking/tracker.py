@@ -5,7 +5,7 @@ import os
 import threading
 import time
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from math import isfinite
 from pathlib import Path
 from time import perf_counter
@@ -200,8 +200,13 @@ class Tracker:
         """
         values: Mapping[str, Value] = {**metrics, **more} if metrics else more
         if self._goal is not None and self._goal[0] in values:
+            metric, target, lower_is_better = self._goal
             seconds = self._recorded_seconds = self.train_seconds
-            self._check_goal(values[self._goal[0]], seconds)
+            with suppress(ValueError):  # A string such as "diverged" does not reach the target.
+                number = to_float(values[metric])
+                is_reached = reaches(number, target, lower_is_better=lower_is_better)
+                if is_reached and not self.goal_reached:
+                    self.goal_reached, self.goal_seconds = True, seconds
             # With the same time as the accuracy, so that time to target is exact.
             values = {names.TRAIN_SECONDS: seconds, **values}
         if self._recorder is not None:
@@ -407,16 +412,6 @@ class Tracker:
         evaluated = self._timers["evaluation"].seconds
         self._started = perf_counter() - evaluated - self._train_seconds_before
         self._last_step = self._train_seconds_before
-
-    def _check_goal(self, value: Value, seconds: float) -> None:
-        assert self._goal is not None
-        _, target, lower_is_better = self._goal
-        try:
-            number = to_float(value)
-        except ValueError:
-            return  # a string such as "diverged" does not reach the goal
-        if not self.goal_reached and reaches(number, target, lower_is_better=lower_is_better):
-            self.goal_reached, self.goal_seconds = True, seconds
 
     def _cumulative(self) -> dict[str, Value]:
         """Return the totals so far, which are about to be recorded."""
