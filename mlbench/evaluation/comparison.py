@@ -102,7 +102,19 @@ def labels_of(configs: Sequence[Configuration], points: Sequence[SweepPoint]) ->
             for point in points
         ]
     else:
-        shapes = [_shape(config, configs) for config in configs]
+        # Cores and network limits belong to the shape if they differ.
+        shapes = []
+        have_unequal_cores = len({config.facts[NUM_CPUS] for config in configs}) > 1
+        for config in configs:
+            parts = [count(config.num_workers, "worker")]
+            if have_unequal_cores:
+                cores = config.facts[NUM_CPUS]
+                parts.append(f"{cores} {'core' if cores == '1' else 'cores'} each")
+            for name, option in options_of(NetworkOptions).items():
+                value, *values = [c.facts.get(name, option.unasked) for c in (config, *configs)]
+                if len(set(values)) > 1 and value != "none":
+                    parts.append(f"{value} {option.unit_in_words}")
+            shapes.append(", ".join(parts))
     labels = []
     for config, shape in zip(configs, shapes, strict=True):
         others = zip(configs, shapes, strict=True)
@@ -117,19 +129,6 @@ def labels_of(configs: Sequence[Configuration], points: Sequence[SweepPoint]) ->
                 alike = same
         labels.append(", ".join(parts))
     return labels
-
-
-def _shape(config: Configuration, configs: Sequence[Configuration]) -> str:
-    """Return a group's number of workers, with their cores and network limits if these differ."""
-    parts = [count(config.num_workers, "worker")]
-    if len({other.facts[NUM_CPUS] for other in configs}) > 1:
-        cores = config.facts[NUM_CPUS]
-        parts.append(f"{cores} {'core' if cores == '1' else 'cores'} each")
-    for name, option in options_of(NetworkOptions).items():
-        value, *values = [c.facts.get(name, option.unasked) for c in (config, *configs)]
-        if len(set(values)) > 1 and value != "none":
-            parts.append(f"{value} {option.unit_in_words}")
-    return ", ".join(parts)
 
 
 # --- Judgement ---

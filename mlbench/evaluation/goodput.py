@@ -185,7 +185,20 @@ class _BucketAccounting:
         self._stops = {
             attempt: stops_of(run, rows, self._lives) for attempt, rows in attempts.items()
         }
-        self._waited = dict(self._waits())
+        self._waited: dict[tuple[str, Key], float] = {}
+        """Share of its communication that each process waited for the slowest one."""
+        together: dict[Key, dict[str, Mapping[str, Column]]] = {}
+        for life in chain.from_iterable(self._lives.values()):
+            if life.has_clock and self._kept[life.rank, life.key] > life.trains_us:
+                together.setdefault(life.key, {})[life.rank] = life.totals
+        for key, totals in together.items():
+            kept_us = min(self._kept[rank, key] for rank in totals)
+            stops = [(stop.begin_us, stop.end_us) for stop in self._stops[key[0]].spans]
+            exchanges = outside(exchanges_of(totals, _SPAN_US), [*stops, (kept_us, _NEVER_US)])
+            least = sum(exchange.steps * exchange.least for exchange in exchanges)
+            for rank in totals:
+                total = sum(exchange.steps * exchange.seconds[rank] for exchange in exchanges)
+                self._waited[rank, key] = 1 - least / total if total else 0.0
 
     def _ended(self, row: RankRow) -> int:
         return self._ended_us if row.exited_at is None else whole_us(row.exited_at)
@@ -316,21 +329,6 @@ class _BucketAccounting:
         yield "waiting", waited
         yield "communication", busy["communication"]
         yield "compute", busy["compute"]
-
-    def _waits(self) -> Iterator[tuple[tuple[str, Key], float]]:
-        """Yield the share of its communication that each process waited for the slowest one."""
-        together: dict[Key, dict[str, Mapping[str, Column]]] = {}
-        for life in chain.from_iterable(self._lives.values()):
-            if life.has_clock and self._kept[life.rank, life.key] > life.trains_us:
-                together.setdefault(life.key, {})[life.rank] = life.totals
-        for key, totals in together.items():
-            kept_us = min(self._kept[rank, key] for rank in totals)
-            stops = [(stop.begin_us, stop.end_us) for stop in self._stops[key[0]].spans]
-            exchanges = outside(exchanges_of(totals, _SPAN_US), [*stops, (kept_us, _NEVER_US)])
-            least = sum(exchange.steps * exchange.least for exchange in exchanges)
-            for rank in totals:
-                total = sum(exchange.steps * exchange.seconds[rank] for exchange in exchanges)
-                yield (rank, key), 1 - least / total if total else 0.0
 
 
 # --- Expected goodput, by Young and Daly ---

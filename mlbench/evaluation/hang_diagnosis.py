@@ -266,8 +266,8 @@ class HangEvidence:
 
     def describe(self, numbers: Iterable[int]) -> str:
         """Describe the positions of ranks; those at the same position together."""
-        places = by_text({number: self.ranks[number].place for number in numbers})
-        return "; ".join(f"{name_ranks(ranks, 'be')} {place}" for place, ranks in places.items())
+        positions = by_text({number: self.ranks[number].place for number in numbers})
+        return "; ".join(f"{name_ranks(ranks, 'be')} {text}" for text, ranks in positions.items())
 
 
 def by_text(texts: Mapping[int, str]) -> Mapping[str, list[int]]:
@@ -306,7 +306,14 @@ def judge(evidence: Sequence[Evidence], world_size: int) -> Verdict:
     """Return the verdict on a hang, given the evidence of the ranks."""
     newest = {of_rank.rank: of_rank for of_rank in sorted(evidence, key=lambda item: item.at)}
     hang = HangEvidence({rank: RankSummary(newest[rank]) for rank in sorted(newest)}, world_size)
-    return next(verdict for rule in _RULES if (verdict := rule(hang)) is not None)
+    for rule in _RULES:
+        if verdict := rule(hang):
+            return verdict
+    ended = [number for number, rank in hang.ranks.items() if rank.has_ended]
+    parts = [hang.describe(hang.alive)]
+    parts += [f"{name_ranks(ended, 'have')} ended"] if ended else []
+    parts += [f"{name_ranks(hang.missing, 'have')} told nothing"] if hang.missing else []
+    return Verdict("unknown", (), "", "", f"cannot tell: {'; '.join(filter(None, parts))}", "none")
 
 
 def _goes_on(hang: HangEvidence) -> Verdict | None:
@@ -549,14 +556,6 @@ def _any_entered(hang: HangEvidence) -> bool:
     return any(rank.waits_in for rank in hang.ranks.values())
 
 
-def _unknown(hang: HangEvidence) -> Verdict:
-    silent = f"{name_ranks(hang.missing, 'have')} told nothing" if hang.missing else ""
-    ended = [number for number, rank in hang.ranks.items() if rank.has_ended]
-    over = f"{name_ranks(ended, 'have')} ended" if ended else ""
-    parts = filter(None, (hang.describe(hang.alive), over, silent))
-    return Verdict("unknown", (), "", "", f"cannot tell: {'; '.join(parts)}", "none")
-
-
 _RULES: tuple[Callable[[HangEvidence], Verdict | None], ...] = (
     _goes_on,
     _sizes_differ,
@@ -567,7 +566,6 @@ _RULES: tuple[Callable[[HangEvidence], Verdict | None], ...] = (
     _network,
     _few_elsewhere,
     _shared,
-    _unknown,
 )
 
 

@@ -103,7 +103,14 @@ def find_differences(
             certain.append(_describe(facts, name, "yes"))
         elif not all(is_stated) and (any(is_stated) or not same_code):
             uncertain.append(_describe(facts, name, "unknown"))
-    unequal = [name for name in _RESOURCES if _differs_by_workers(facts, name)]
+    unequal = []
+    for name in _RESOURCES:
+        by_workers: dict[str, set[str]] = {}
+        for of_run in facts.values():
+            if name in of_run:
+                by_workers.setdefault(of_run[NUM_WORKERS], set()).add(of_run[name])
+        if len({frozenset(values) for values in by_workers.values()}) > 1:
+            unequal.append(name)
     differing = [
         name
         for name in names
@@ -134,15 +141,6 @@ def _all_state(facts: Mapping[int, Facts], name: str) -> bool:
 
 def _differ(facts: Mapping[int, Facts], name: str) -> bool:
     return len({of_run[name] for of_run in facts.values() if name in of_run}) > 1
-
-
-def _differs_by_workers(facts: Mapping[int, Facts], name: str) -> bool:
-    """Check if runs on one number of workers have other values than those on another."""
-    by_workers: dict[str, set[str]] = {}
-    for of_run in facts.values():
-        if name in of_run:
-            by_workers.setdefault(of_run[NUM_WORKERS], set()).add(of_run[name])
-    return len({frozenset(values) for values in by_workers.values()}) > 1
 
 
 def _describe(facts: Mapping[int, Facts], name: str, breaks: Breaks) -> Difference:

@@ -313,19 +313,35 @@ def judge(comparisons: Sequence[Pair]) -> list[SignificanceTest]:
     for position, i in enumerate(order):
         largest = max(largest, min(1.0, comparisons[i].p * (len(comparisons) - position)))
         corrected[i] = largest
-    return [
-        SignificanceTest(
+    together = f", corrected for {len(comparisons)} comparisons" if len(comparisons) > 1 else ""
+    tests = []
+    for pair, p in zip(comparisons, corrected, strict=True):
+        (first, other), is_significant = pair.names, p < _LEVEL
+        by = f"(p = {p:.2g}, {pair.test}{together})"
+        if is_significant:
+            speed = pair.times_faster
+            how = "" if speed is None else f": {speed:.3g} times as fast"
+            text = f"{other} differ from {first}{how} {by}"
+        else:
+            text = f"no significant difference between {other} and {first} "
+            text += f"with {pair.runs} runs each {by}"
+            if pair.detectable is not None and pair.least_p < _LEVEL:
+                text += f": so many show a difference of {pair.detectable:.0%}"
+            if pair.needed is not None:
+                text += f"; {pair.needed} runs each would show it, "
+                text += "if the true difference is the one seen"
+        test = SignificanceTest(
             p,
-            p < _LEVEL,
+            is_significant,
             pair.detectable,
             pair.needed,
-            _describe(pair, p, len(comparisons)),
+            text,
             times_faster=pair.times_faster,
             test=pair.test,
             can_tell=pair.least_p * len(comparisons) < _LEVEL,
         )
-        for pair, p in zip(comparisons, corrected, strict=True)
-    ]
+        tests.append(test)
+    return tests
 
 
 def _by_seed(
@@ -375,18 +391,3 @@ def doubled_ranks(values: Sequence[float]) -> list[int]:
     """Return twice the rank of each value, from 1 on; equal ones share the mean of theirs."""
     ranked = sorted(values)
     return [bisect_left(ranked, value) + bisect_right(ranked, value) + 1 for value in values]
-
-
-def _describe(pair: Pair, p: float, comparisons: int) -> str:
-    first, other = pair.names
-    corrected = f", corrected for {comparisons} comparisons" if comparisons > 1 else ""
-    by = f"(p = {p:.2g}, {pair.test}{corrected})"
-    if p < _LEVEL:
-        how = "" if pair.times_faster is None else f": {pair.times_faster:.3g} times as fast"
-        return f"{other} differ from {first}{how} {by}"
-    text = f"no significant difference between {other} and {first} with {pair.runs} runs each {by}"
-    if pair.detectable is not None and pair.least_p < _LEVEL:
-        text += f": so many show a difference of {pair.detectable:.0%}"
-    if pair.needed is not None:
-        text += f"; {pair.needed} runs each would show it, if the true difference is the one seen"
-    return text
