@@ -76,7 +76,13 @@ class Archive:
                 self.series = {SeriesName(*row[:3]): Sealed(*row[3:]) for row in index["series"]}
                 self.members: Mapping[str, str] = dict(index["members"])
                 """SHA-256 of each other member, by name."""
-                self._check_members()
+                members = self._zip.infolist()
+                listed = sorted([*self.members, DIGESTS, SAMPLES])
+                if sorted(info.filename for info in members) != listed:
+                    raise ValueError("its members are not those that it lists")
+                for info in members:
+                    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                        raise ValueError(f"{info.filename} is compressed in another way")
         except Exception as error:
             problem = f"{name} is no archive of a run, or a damaged one"
             raise ArchiveError(f"{problem}: {error}") from None
@@ -148,39 +154,32 @@ class Archive:
     def check(self) -> list[str]:
         """Verify all digests, and return a sentence for each member that differs."""
         problems = [
-            f"{name} does not match its digest" for name in self.members if self._differs(name)
+            f"{name} does not match its digest"
+            for name, sha256 in self.members.items()
+            if self._digest(name) != sha256
         ]
-        if series := [name for name in self.series if self._series_differs(name)]:
-            of = f"{len(series)} of {len(self.series)} series, such as" if series[1:] else "series"
-            problems.append(f"{SAMPLES} does not match its digest ({of} {series[0]})")
+        damaged = [n for n, sealed in self.series.items() if self._digest(n) != sealed.sha256]
+        if damaged:
+            subject = "series"
+            if len(damaged) > 1:
+                subject = f"{len(damaged)} of {len(self.series)} series, such as"
+            problems.append(f"{SAMPLES} does not match its digest ({subject} {damaged[0]})")
         if not problems and digest_before_comment(self._file) != self.digest:
             problems.append("the file does not match its digest, outside of what was read from it")
         return [f"{self._name} is damaged: {problem}" for problem in problems]
 
-    def _check_members(self) -> None:
-        """Raise a ValueError unless the file has every member once, and no others."""
-        members = self._zip.infolist()
-        if sorted(info.filename for info in members) != sorted([*self.members, DIGESTS, SAMPLES]):
-            raise ValueError("its members are not those that it lists")
-        for info in members:
-            if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise ValueError(f"{info.filename} is compressed in another way")
-
-    def _differs(self, name: str) -> bool:
+    def _digest(self, name: str | SeriesName) -> str:
+        """Return the SHA-256 of a member or of a series; empty if it cannot be read."""
         try:
+            if isinstance(name, SeriesName):
+                return digest_of(self.read(name))
+            digest = hashlib.sha256()
             with self._zip.open(name) as member:
-                digest = hashlib.sha256()
                 while piece := member.read(1 << 20):
                     digest.update(piece)
+            return digest.hexdigest()
         except Exception:
-            return True
-        return digest.hexdigest() != self.members[name]
-
-    def _series_differs(self, name: SeriesName) -> bool:
-        try:
-            return digest_of(self.read(name)) != self.series[name].sha256
-        except Exception:
-            return True
+            return ""
 
     def _read_rows(self, first: int, last: int, *, kept: bool) -> Iterator[Piece]:
         start = 0
@@ -189,19 +188,16 @@ class Archive:
             end = start + parquet.metadata.row_group(number).num_rows
             low, high = max(first, start), min(last, end)
             if low < high:
-                table = self._read_group(number).slice(low - start, high - low)
+                # The last group is cached, because series are read one after another.
+                if self._group[0] != number:
+                    columns = ["time", "value", "text", "cumulative", "metadata"]
+                    with self._errors_of_samples():
+                        group = parquet.read_row_group(number, columns, use_threads=False)
+                        self._group = (number, group.select(columns))
+                table = self._group[1].slice(low - start, high - low)
                 for at in range(0, len(table), 1 << 12):
                     yield _to_piece(table.slice(at, 1 << 12), kept=kept)
             start = end
-
-    def _read_group(self, number: int) -> Any:
-        """Read a row group. The last one is cached, because series are read one after another."""
-        if self._group[0] != number:
-            columns = ["time", "value", "text", "cumulative", "metadata"]
-            with self._errors_of_samples():
-                table = self._parquet.read_row_group(number, columns, use_threads=False)
-                self._group = (number, table.select(columns))
-        return self._group[1]
 
     def _open_samples(self) -> Any:
         if self._parquet is None:
