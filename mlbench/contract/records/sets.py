@@ -126,7 +126,10 @@ class RunSet(Record):
     @property
     def ledger_sha256(self) -> str:
         """SHA-256 of the plan, the time of its registration, and the outcome of every run."""
-        trials = [_sealed(trial) for slot in self.slots for trial in slot.trials]
+        trials = [asdict(trial) for slot in self.slots for trial in slot.trials]
+        for trial in trials:
+            # Digests of ledgers have always had this name of the slot.
+            trial["place"] = trial.pop("slot")
         return _sha256([self.plan_sha256, self.created_at, trials])
 
     @property
@@ -134,12 +137,6 @@ class RunSet(Record):
         """Ids of the runs that count and are not deleted."""
         trials = [trial for slot in self.slots for trial in slot.trials]
         return [trial.run_id for trial in trials if trial.counts and not trial.deleted]
-
-
-def _sealed(trial: Trial) -> dict[str, Any]:
-    """Return a trial with the name of its slot that digests of ledgers have always had."""
-    fields = asdict(trial)
-    return {**fields, "place": fields.pop("slot")}
 
 
 def _sha256(content: Sequence[Any]) -> str:
