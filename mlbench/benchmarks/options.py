@@ -11,7 +11,7 @@ import dataclasses
 import inspect
 import operator
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -142,13 +142,17 @@ class Described:
 
 def describe(config: type[Options]) -> tuple[Described, ...]:
     """Return all options of a class, in their order."""
-    kinds, sentences = get_type_hints(config), _sentences(config)
+    kinds = get_type_hints(config)
     annotations = get_type_hints(config, include_extras=True)
+    docstrings: dict[str, str] = {}
+    for base in reversed(config.__mro__):
+        if dataclasses.is_dataclass(base):
+            docstrings |= _field_docstrings(base)
     return tuple(
         Described(
             name=field.name,
             default=field.default,
-            help=sentences.get(field.name, ""),
+            help=docstrings.get(field.name, ""),
             kind=kinds[field.name],
             metas=getattr(annotations[field.name], "__metadata__", ()),
         )
@@ -167,42 +171,31 @@ def read(config: type[C], texts: Mapping[str, str]) -> C:
     for written_name, text in texts.items():
         name = written_name.replace("-", "_")
         if name not in options:
-            similar = _similar_option(name, options)
-            hint = f"do you mean {similar}?" if similar else f"there are {', '.join(options)}"
+            close = get_close_matches(name, options, n=1)
+            # Such as learning_rate for lr or rate.
+            similar = close or [
+                option
+                for option in options
+                if name == "".join(word[0] for word in option.split("_"))
+                or (len(name) > 2 and (name in option or option in name))
+            ]
+            hint = f"do you mean {similar[0]}?" if similar else f"there are {', '.join(options)}"
             raise OptionError(written_name, f"is no option of this task: {hint}")
         values[name] = options[name].read(text)
     return config(**config.implied(values) | values)
 
 
-def _similar_option(name: str, options: Iterable[str]) -> str | None:
-    """Return the option that an unknown name resembles, such as learning_rate for lr or rate."""
-    if close := get_close_matches(name, options, n=1):
-        return close[0]
-    for option in options:
-        if name == "".join(word[0] for word in option.split("_")):
-            return option
-        if len(name) > 2 and (name in option or option in name):
-            return option
-    return None
-
-
-def _sentences(config: type) -> dict[str, str]:
-    """Return the docstring of each field, including inherited fields."""
-    bases = (base for base in reversed(config.__mro__) if dataclasses.is_dataclass(base))
-    return {name: text for base in bases for name, text in _own_sentences(base).items()}
-
-
 @cache  # parsing takes milliseconds, and every submitted run needs the result
-def _own_sentences(config: type) -> dict[str, str]:
-    """Return the docstring of each field of a class, from its source, because Python drops it."""
+def _field_docstrings(config: type) -> dict[str, str]:
+    """Return the docstrings of a class's own fields, from its source, because Python drops them."""
     (definition,) = ast.parse(textwrap.dedent(inspect.getsource(config))).body
     assert isinstance(definition, ast.ClassDef)
-    sentences: dict[str, str] = {}
+    docstrings: dict[str, str] = {}
     for field, below in zip(definition.body, definition.body[1:], strict=False):
         match field, below:
             case (
                 ast.AnnAssign(target=ast.Name(id=name)),
                 ast.Expr(value=ast.Constant(value=str(text))),
             ):
-                sentences[name] = text
-    return sentences
+                docstrings[name] = text
+    return docstrings
