@@ -20,8 +20,6 @@ _package = _OLD if _OLD in sys.modules and _NEW not in sys.modules else _NEW
 _Callback: Any = import_module(f"{_package}.callbacks").Callback
 _DummyLogger: Any = import_module(f"{_package}.loggers.logger").DummyLogger
 
-# Action of Lightning's profiler around the fetch of a batch; no callback is called then.
-_FETCH = ".train_dataloader_next"
 # Where a checkpoint has the totals.
 _TOTALS = "mlbench"
 
@@ -67,7 +65,8 @@ class MLBenchCallback(_Callback):
 
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
         """Add an MLBenchLogger to a Trainer without one."""
-        first = next(one for one in trainer.callbacks if isinstance(one, MLBenchCallback))
+        callbacks = trainer.callbacks
+        first = next(callback for callback in callbacks if isinstance(callback, MLBenchCallback))
         if first is not self or script_has_a_tracker():
             self.mlbench_off = True
         elif not _records(trainer) and not (trainer.is_global_zero and _mlflow_records(trainer)):
@@ -88,7 +87,15 @@ class MLBenchCallback(_Callback):
         if _records(trainer) and isinstance(size, int):
             ranks = trainer.world_size * trainer.accumulate_grad_batches
             recording().state({"batch_size": size * ranks})
-        _time_fetching(trainer.profiler)
+        # Lightning's profiler is told when a batch is fetched. No callback is called then.
+        start = trainer.profiler.start
+
+        def note(action: str) -> None:
+            if action.endswith(".train_dataloader_next"):
+                recording().enter("data")
+            start(action)
+
+        trainer.profiler.start = note  # until it is deleted at the end
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
         """Record the epoch's number and the totals so far."""
@@ -153,26 +160,14 @@ class MLBenchCallback(_Callback):
 
 
 def _records(trainer: Any) -> bool:
-    return any(isinstance(one, MLBenchLogger) for one in trainer.loggers)
+    return any(isinstance(logger, MLBenchLogger) for logger in trainer.loggers)
 
 
 def _mlflow_records(trainer: Any) -> bool:
-    """Check that the run's agent hears from MLflow what the first rank logs, and its settings."""
+    """Check that the agent receives the values and settings of the first rank from MLflow."""
     if not agent_hears_mlflow():
         return False
     mlflow = sys.modules.get("mlflow.utils.autologging_utils")
-    return any(type(one).__name__ == "MLFlowLogger" for one in trainer.loggers) or (
+    return any(type(logger).__name__ == "MLFlowLogger" for logger in trainer.loggers) or (
         mlflow is not None and not mlflow.autologging_is_disabled("pytorch")
     )
-
-
-def _time_fetching(profiler: Any) -> None:
-    """Have a Trainer's profiler tell when data is fetched, until its ``start`` is deleted."""
-    start = profiler.start
-
-    def note(action: str) -> None:
-        if action.endswith(_FETCH):
-            recording().enter("data")
-        start(action)
-
-    profiler.start = note

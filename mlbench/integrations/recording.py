@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -42,9 +42,15 @@ class Recording:
 
     def log(self, values: Mapping[str, object], step: int | None) -> None:
         """Record the values that are numbers or texts: libraries log other things too."""
-        if found := dict(_values(values)):
-            self._note(found.keys() - self._noted)
-            self.tracker.log(found, step=step)
+        recorded: dict[str, Value] = {}
+        for name, value in values.items():
+            with suppress(TypeError, ValueError):
+                check_name(name)
+                text = storable_text(value) if isinstance(value, str) else None
+                recorded[name] = to_float(value) if text is None else text  # type: ignore[arg-type]
+        if recorded:
+            self._note(recorded.keys() - self._noted)
+            self.tracker.log(recorded, step=step)
 
     def state(self, settings: Mapping[str, object]) -> None:
         """Have the first rank state more settings; nested ones are named ``outer/inner``."""
@@ -121,20 +127,12 @@ def count_samples(batch: object) -> int:
     return 0
 
 
-def _values(values: Mapping[str, object]) -> Iterator[tuple[str, Value]]:
-    for name, value in values.items():
-        with suppress(TypeError, ValueError):
-            check_name(name)
-            text = storable_text(value) if isinstance(value, str) else None
-            yield name, to_float(value) if text is None else text  # type: ignore[arg-type]
-
-
 def _flat(settings: Mapping[str, object], prefix: str = "") -> dict[str, Setting]:
-    found: dict[str, Setting] = {}
+    flat: dict[str, Setting] = {}
     for name, value in settings.items():
         key = f"{prefix}{name}"[:MAX_METRIC_NAME_LENGTH]
         if isinstance(value, Mapping):
-            found |= _flat(value, f"{key}/")
+            flat |= _flat(value, f"{key}/")
         else:
-            found[key] = value if is_setting(value) else str(value)[:MAX_SETTING_LENGTH]
-    return found
+            flat[key] = value if is_setting(value) else str(value)[:MAX_SETTING_LENGTH]
+    return flat

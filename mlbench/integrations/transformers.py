@@ -47,7 +47,16 @@ class MLBenchCallback(TrainerCallback):
             recording().restore_totals(f"step {state.global_step}")
         if self._goal is not None:
             recording().tracker.goal(*self._goal, lower_is_better=self._lower_is_better)
-        recording().state(_chosen(args) | {"batch_size": _step_size(args) * args.world_size})
+        # Only arguments that are not the library's defaults are settings of the run.
+        arguments = args.to_sanitized_dict()  # without tokens
+        settings = {
+            field.name: arguments[field.name]
+            for field in fields(args)
+            if field.name in arguments.keys() - {"report_to"}
+            and getattr(args, field.name) not in (field.default, [], {})
+        }
+        settings["batch_size"] = _step_size(args) * args.world_size
+        recording().state(settings)
         # Compiling a model would compile them too; its copies on several GPUs would share them.
         if not args.torch_compile and args.n_gpu <= 1:
             self._hooks = [
@@ -144,17 +153,6 @@ def _next(control: Any) -> Phase | None:
 
 def _step_size(args: Any) -> int:
     return int(args.train_batch_size * args.gradient_accumulation_steps)
-
-
-def _chosen(args: Any) -> dict[str, Any]:
-    """Return the arguments of a training that are not the library's defaults."""
-    given = args.to_sanitized_dict()  # without tokens
-    return {
-        field.name: given[field.name]
-        for field in fields(args)
-        if field.name in given.keys() - {"report_to"}
-        and getattr(args, field.name) not in (field.default, [], {})
-    }
 
 
 def _yielding(add: Any) -> Any:
