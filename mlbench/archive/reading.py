@@ -214,19 +214,19 @@ class Archive:
                     page_checksum_verification=True,
                     read_dictionary=["text", "metadata"],
                 )
-                self._check_rows(parquet.metadata)
+                metadata = parquet.metadata
+                listed = sum(sealed.samples + sealed.kept for sealed in self.series.values())
+                if metadata.num_rows != listed:
+                    raise ValueError(
+                        f"it has {metadata.num_rows:,} rows, and {listed:,} are listed"
+                    )
+                # MLBench writes smaller groups.
+                for group in map(metadata.row_group, range(metadata.num_row_groups)):
+                    rows, size = group.num_rows, group.total_byte_size
+                    if rows > 2 * GROUP_ROWS or size > _MOST_GROUP_BYTES:
+                        raise ValueError(f"a group of {rows:,} rows has {size:,} bytes")
                 self._parquet = parquet
         return self._parquet
-
-    def _check_rows(self, metadata: Any) -> None:
-        """Raise a ValueError if a row group is larger than MLBench writes them."""
-        listed = sum(sealed.samples + sealed.kept for sealed in self.series.values())
-        if metadata.num_rows != listed:
-            raise ValueError(f"it has {metadata.num_rows:,} rows, and {listed:,} are listed")
-        for group in map(metadata.row_group, range(metadata.num_row_groups)):
-            if group.num_rows > 2 * GROUP_ROWS or group.total_byte_size > _MOST_GROUP_BYTES:
-                size = f"{group.num_rows:,} rows has {group.total_byte_size:,} bytes"
-                raise ValueError(f"a group of {size}")
 
     @contextmanager
     def _errors_of_samples(self) -> Iterator[None]:

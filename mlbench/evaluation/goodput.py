@@ -164,13 +164,13 @@ class _BucketAccounting:
         self._run = run
         self._useless = useless or (_NEVER_US, "hung")
         self._ended_us = round(ended_at * 1e6)
-        dates = clock_correction_of(ranks, run.started_at or 0.0, ended_at)
-        placed = dates.placed(series)
-        line = lineage_of(placed, dates.begun_us)
+        correction = clock_correction_of(ranks, run.started_at or 0.0, ended_at)
+        corrected = correction.placed(series)
+        lineage = lineage_of(corrected, correction.begun_us)
         # It is unknown which part of the training before an unclear resumption was repeated.
-        self._unclear = line.unclear
-        self._lives = lifetimes_of(ranks, placed)
-        self._kept = kept_until(chain.from_iterable(self._lives.values()), line)
+        self._unclear = lineage.unclear
+        self._lives = lifetimes_of(ranks, corrected)
+        self._kept = kept_until(chain.from_iterable(self._lives.values()), lineage)
         self._rows: dict[int, list[RankRow]] = {}
         attempts: dict[int, list[RankRow]] = {}
         for row in sorted(ranks, key=lambda row: (row.rank, row.attempt)):

@@ -315,7 +315,7 @@ class _End(AbstractContextManager[object]):
     """
 
     def __init__(self, sidecar: RecorderSidecar, name: str, shell: Any) -> None:
-        self._companion = sidecar
+        self._sidecar = sidecar
         self._name = name
         self._failure = ""
         self._code = 0
@@ -324,7 +324,7 @@ class _End(AbstractContextManager[object]):
         self._shell = shell
         self._is_shown = False
         sys.excepthook = self._note
-        os.register_at_fork(after_in_child=self._companion.leave)
+        os.register_at_fork(after_in_child=self._sidecar.leave)
         # Handlers run in reverse order, so trackers, which are created later, are closed before.
         atexit.register(self._tell)
         if shell is not None:
@@ -333,12 +333,12 @@ class _End(AbstractContextManager[object]):
 
     def __repr__(self) -> str:
         self._is_shown = True
-        page, url = self._companion.run_page(), self._companion.url
+        page, url = self._sidecar.run_page(), self._sidecar.url
         waits = f" ({url} has not responded yet)" if url and not page else ""
-        return f"{self._name} is recorded: {page or self._companion.folder}{waits}"
+        return f"{self._name} is recorded: {page or self._sidecar.folder}{waits}"
 
     def _repr_html_(self) -> str:
-        text, page = escape(repr(self)), escape(self._companion.run_page())
+        text, page = escape(repr(self)), escape(self._sidecar.run_page())
         link = f'<a href="{page}" target="_blank" rel="noopener">{page}</a>'
         return text.replace(page, link) if page else text
 
@@ -369,19 +369,19 @@ class _End(AbstractContextManager[object]):
             self._shell.events.unregister("pre_run_cell", self._begin_cell)
             self._shell.events.unregister("post_run_cell", self._end_cell)
         if os.getpid() == self._owner:
-            self._companion.end(self._code, self._failure)
-        for variable in self._companion.variables:
+            self._sidecar.end(self._code, self._failure)
+        for variable in self._sidecar.variables:
             os.environ.pop(variable, None)
 
     def _begin_cell(self, _: object) -> None:
-        self._companion.rest(None)
+        self._sidecar.rest(None)
 
     def _end_cell(self, result: Any) -> None:
         self._show()
         error = result.error_before_exec or result.error_in_exec
         self._code = int(error is not None)
         self._failure = f"{type(error).__name__}: {error}" if error else ""
-        self._companion.rest(self._code, self._failure)
+        self._sidecar.rest(self._code, self._failure)
 
     def _note(
         self, kind: type[BaseException], error: BaseException, trace: TracebackType | None
@@ -395,6 +395,6 @@ class _End(AbstractContextManager[object]):
         if not self._code and self._shell is None:
             # sys.excepthook is not called for SystemExit, so the exit code is read at exit.
             with suppress(OSError, AttributeError):
-                self._companion.end_with_exit()
+                self._sidecar.end_with_exit()
                 return
-        self._companion.end(self._code, self._failure)
+        self._sidecar.end(self._code, self._failure)

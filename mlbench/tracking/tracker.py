@@ -37,13 +37,13 @@ _MILLISECOND = 0.001
 class PhaseTimer:
     """Adds up the time spent inside ``with`` blocks, and marks that the process is in one."""
 
-    __slots__ = ("_before", "_entered", "_mark", "_outer", "_place")
+    __slots__ = ("_before", "_entered", "_mark", "_outer", "_position")
 
-    def __init__(self, seconds: float = 0.0, mark: Mark | None = None, place: int = 0) -> None:
+    def __init__(self, seconds: float = 0.0, mark: Mark | None = None, position: int = 0) -> None:
         self._before = seconds
         self._entered = 0.0  # outside of a block
         self._mark = bytearray(1) if mark is None else mark
-        self._place, self._outer = place, 0
+        self._position, self._outer = position, 0
 
     @property
     def seconds(self) -> float:
@@ -67,7 +67,7 @@ class PhaseTimer:
 
     def __enter__(self) -> None:
         self._outer = self._mark[0]
-        self._mark[0] = self._place
+        self._mark[0] = self._position
         self._entered = perf_counter()
 
     def __exit__(self, *_: object) -> None:
