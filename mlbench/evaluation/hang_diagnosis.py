@@ -316,7 +316,7 @@ def judge(evidence: Sequence[Evidence], world_size: int) -> Verdict:
     return Verdict("unknown", (), "", "", f"cannot tell: {'; '.join(filter(None, parts))}", "none")
 
 
-def _goes_on(hang: HangEvidence) -> Verdict | None:
+def _progressing(hang: HangEvidence) -> Verdict | None:
     """Ranks that did a step while the evidence was gathered cannot be compared."""
     evidence = [rank.evidence for rank in hang.ranks.values()]
     if not evidence or len(hang.alive) < len(evidence):
@@ -402,7 +402,7 @@ def ended_first(ended: Sequence[Ended]) -> list[int]:
     return causes or by_itself or succeeded
 
 
-def _gone(hang: HangEvidence) -> Verdict | None:
+def _exited(hang: HangEvidence) -> Verdict | None:
     gone = [number for number, rank in hang.ranks.items() if rank.has_ended]
     failed = [number for number in gone if hang.ranks[number].evidence.exit_code]
     echoing = [number for number, rank in hang.ranks.items() if _ended(rank).echoes]
@@ -463,7 +463,7 @@ def _not_runnable(hang: HangEvidence) -> Verdict | None:
     return hang.verdict_of(kind, at_fault, " and ".join(sentences), certainty)
 
 
-def _behind(hang: HangEvidence) -> Verdict | None:
+def _not_in_collective(hang: HangEvidence) -> Verdict | None:
     if not hang.behind:
         return None
     is_certain = not hang.missing and all(hang.ranks[number].at for number in hang.behind)
@@ -541,7 +541,7 @@ def _few_elsewhere(hang: HangEvidence) -> Verdict | None:
     return None
 
 
-def _shared(hang: HangEvidence) -> Verdict | None:
+def _same_line(hang: HangEvidence) -> Verdict | None:
     """Name the frame that all ranks are at, if none is in a collective."""
     frames = {rank.at for rank in hang.ranks.values()}
     frame = next(iter(frames), None)
@@ -557,15 +557,15 @@ def _any_entered(hang: HangEvidence) -> bool:
 
 
 _RULES: tuple[Callable[[HangEvidence], Verdict | None], ...] = (
-    _goes_on,
+    _progressing,
     _sizes_differ,
-    _gone,
+    _exited,
     _not_runnable,
-    _behind,
+    _not_in_collective,
     _mismatch,
     _network,
     _few_elsewhere,
-    _shared,
+    _same_line,
 )
 
 

@@ -442,14 +442,14 @@ def evaluate(context: RunContext, recorded: Columns) -> Result:
 
     It uses only values in the lineage of the final model. Goodput also counts discarded steps.
     """
-    line = context.line(recorded)
-    series = line.kept(recorded)
+    lineage = context.line(recorded)
+    series = lineage.kept(recorded)
     run, started_at = context.run, context.run.started_at
     loss = not_finite_loss(run, context.target, series)
     hang = hang_of(run, series, context.diagnoses)
     accuracy = context.accuracy(series, until=loss.since if loss else math.inf)
     reached, time_to_target = accuracy.reached() if accuracy else None, None
-    if accuracy and reached and not line.unclear:
+    if accuracy and reached and not lineage.unclear:
         epochs = _epochs(series, reached)
         time_to_target = replace(accuracy.time_to(reached), epochs=epochs)
     after_seconds = context.criteria.after_seconds or run.deadline_seconds or DEFAULT_AFTER_SECONDS
@@ -486,13 +486,13 @@ def evaluate(context: RunContext, recorded: Columns) -> Result:
         target=context.target,
         time_to_target=time_to_target,
         accuracy_after_time=(
-            accuracy.after(after_seconds) if accuracy and not line.unclear else None
+            accuracy.after(after_seconds) if accuracy and not lineage.unclear else None
         ),
         last_value=accuracy.last() if accuracy else None,
         best_value=accuracy.best() if accuracy else None,
         epochs=_epochs(series),
-        samples=sum(samples) if samples and not line.unclear else None,
-        training_seconds=None if line.unclear else mean_or_none(_last_values(clocks)),
+        samples=sum(samples) if samples and not lineage.unclear else None,
+        training_seconds=None if lineage.unclear else mean_or_none(_last_values(clocks)),
         wall_seconds=None if started_at is None else context.ended_at - started_at,
         samples_per_second=rate if samples else None,
         phases=with_other(phases, phase_seconds),
@@ -514,8 +514,8 @@ def evaluate(context: RunContext, recorded: Columns) -> Result:
             run, context.ranks, context.ended_at, recorded, useless_from(loss, hang)
         ),
         checkpoints=_checkpoints(series),
-        resumptions=line.resumptions,
-        training_time_problem=line.unclear_text,
+        resumptions=lineage.resumptions,
+        training_time_problem=lineage.unclear_text,
         hidden_phases=_mean_seconds(
             {phase: finite_by_rank(series, names.hidden_metric(phase)) for phase in PHASES}
         ),

@@ -269,7 +269,7 @@ def analyze(run_set: RunSet, figures: Mapping[int, RunSummaryMetrics]) -> SetAna
         position = tuple(settings.get(axis.key, "") for axis in axes)
         points.append(SetPoint(run_id, _name(slot), position, value))
     importances = tuple(
-        sorted(_effects(axes, points, by_time=by_time), key=lambda effect: -abs(effect.correlation))
+        sorted(_importances(axes, points, by_time=by_time), key=lambda item: -abs(item.correlation))
     )
     return SetAnalysis(
         measure=measure.name,
@@ -278,7 +278,7 @@ def analyze(run_set: RunSet, figures: Mapping[int, RunSummaryMetrics]) -> SetAna
         axes=axes,
         points=tuple(points),
         importances=importances,
-        text=_describe_effects(importances),
+        text=_describe_importances(importances),
         slots_left=sum(_is_left(slot) for slot in run_set.slots),
         seconds_left=_seconds_left(run_set.slots, figures),
     )
@@ -305,7 +305,7 @@ def interval(rho: float, runs: int) -> Interval:
     return (low if rho > -1 else -1.0), (high if rho < 1 else 1.0)
 
 
-def _effects(
+def _importances(
     axes: Sequence[Axis], points: Sequence[SetPoint], *, by_time: bool
 ) -> Iterator[Importance]:
     """Yield the correlation of the figure with each numeric axis, and each value of the others."""
@@ -326,7 +326,7 @@ def _effects(
                 yield Importance(axis.key, value, rho, *interval(rho, len(shown)), len(shown))
 
 
-def _describe_effects(importances: Sequence[Importance]) -> str:
+def _describe_importances(importances: Sequence[Importance]) -> str:
     """Say which option matters most, if the runs show it."""
     if not importances:
         return "Too few runs have ended to see what matters"

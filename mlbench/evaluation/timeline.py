@@ -185,16 +185,16 @@ def lineage_of(columns: Columns, begun_us: Sequence[int]) -> Lineage:
     discarded: dict[str, list[Interval]] = {}
     resumed: dict[int, Resumption] = {}
     for rank in by_metric[0]:
-        line = _RankLineage(begun_us, *(ranks.get(rank, Column([], [])) for ranks in by_metric))
-        for attempt, resumption in line.resume():
+        lineage = _RankLineage(begun_us, *(ranks.get(rank, Column([], [])) for ranks in by_metric))
+        for attempt, resumption in lineage.resume():
             other = resumed.get(attempt, resumption)
             repeated = max(resumption.discarded_steps, other.discarded_steps)
             is_stated = resumption.stated and other.stated
             resumed[attempt] = Resumption(resumption.step, repeated, is_stated)
-        if line.discarded:
-            discarded[rank] = line.discarded
-        if line.unclear:
-            unclear[rank] = line.unclear
+        if lineage.discarded:
+            discarded[rank] = lineage.discarded
+        if lineage.unclear:
+            unclear[rank] = lineage.unclear
     return Lineage(discarded, tuple(resumed[attempt] for attempt in sorted(resumed)), unclear)
 
 
@@ -413,7 +413,9 @@ def lifetimes_of(ranks: Sequence[RankRow], series: Columns) -> dict[str, list[Pr
     return lifetimes
 
 
-def kept_until(lifetimes: Iterable[ProcessLifetime], line: Lineage) -> dict[tuple[str, Key], int]:
+def kept_until(
+    lifetimes: Iterable[ProcessLifetime], lineage: Lineage
+) -> dict[tuple[str, Key], int]:
     """Return the time until which each process that trained contributed to the final model.
 
     Its later steps had to be repeated from a checkpoint.
@@ -421,7 +423,7 @@ def kept_until(lifetimes: Iterable[ProcessLifetime], line: Lineage) -> dict[tupl
     kept_us: dict[tuple[str, Key], int] = {}
     for life in lifetimes:
         if life.has_clock:
-            spans = line.discarded.get(life.rank, ())
+            spans = lineage.discarded.get(life.rank, ())
             firsts = (first_us for first_us, end_us in spans if first_us <= life.last_us < end_us)
             kept_us[life.rank, life.key] = max(life.trains_us, next(firsts, _NEVER_US))
     return kept_us
