@@ -290,7 +290,17 @@ def hold_against(
     difference = None
     if are_finite and fmean(first) and fmean(other):
         difference = abs(fmean(other) / fmean(first) - 1)
-    if quotients := _by_seed(first, other, seeds):
+    # Runs are paired if both groups had the same seeds, each once.
+    quotients: list[float] = []
+    distinct, other_distinct = set(seeds[0]), set(seeds[1])
+    are_unique = len({len(distinct), len(first), len(other), len(other_distinct)}) == 1
+    are_same = distinct == other_distinct and None not in distinct
+    is_enough = len(first) >= _FEWEST["paired t"]
+    if are_unique and are_same and is_enough and all(0 < x < math.inf for x in (*first, *other)):
+        by_seed = dict(zip(seeds[0], first, strict=True))
+        pairs = zip(seeds[1], other, strict=True)
+        quotients = [math.log(x / by_seed[seed]) for seed, x in pairs]
+    if quotients:
         spread, runs = stdev(quotients), len(quotients)
         t = abs(fmean(quotients)) * math.sqrt(runs) / spread if spread else math.inf
         # A smaller p is not computed exactly, and means the same.
@@ -342,20 +352,6 @@ def judge(comparisons: Sequence[Pair]) -> list[SignificanceTest]:
         )
         tests.append(test)
     return tests
-
-
-def _by_seed(
-    first: Sequence[float], other: Sequence[float], seeds: tuple[Seeds, Seeds]
-) -> list[float]:
-    """Return the logarithm of each seed's quotient; empty unless both had the same seeds once."""
-    first_seeds, other_seeds = set(seeds[0]), set(seeds[1])
-    sizes = {len(first_seeds), len(first), len(other), len(other_seeds)}
-    once = len(sizes) == 1 and len(first) >= _FEWEST["paired t"]
-    are_known = first_seeds == other_seeds and None not in first_seeds
-    if not (once and are_known and all(0 < x < math.inf for x in (*first, *other))):
-        return []
-    by_seed = dict(zip(seeds[0], first, strict=True))
-    return [math.log(x / by_seed[seed]) for seed, x in zip(seeds[1], other, strict=True)]
 
 
 def mann_whitney(some: Sequence[float], others: Sequence[float]) -> float:

@@ -231,7 +231,11 @@ class _RankLineage:
                     continue
             else:
                 continue
-            first_us = self._first_left(at_us, step, stated=restored is not None)
+            first_us = 0
+            if step > 0:
+                saved = [us for us, value in self._between(self._saved, 0, at_us) if value == step]
+                later = (us for us, value in self._between(self._steps, 0, at_us) if value > step)
+                first_us = saved[-1] + 1 if restored and saved else next(later, at_us)
             discarded = [value for _, value in self._between(self._steps, first_us, at_us)]
             if not discarded and not restored:
                 continue
@@ -264,16 +268,6 @@ class _RankLineage:
         if position == column.first_from(to_us):
             return None
         return column.times_us[position], column.values[position]
-
-    def _first_left(self, at_us: int, step: int, *, stated: bool) -> int:
-        """Return the begin of the span that a resumption at ``at_us`` from ``step`` discards."""
-        if step <= 0:
-            return 0
-        saved = [us for us, number in self._between(self._saved, 0, at_us) if number == step]
-        if stated and saved:
-            return saved[-1] + 1
-        later = (us for us, number in self._between(self._steps, 0, at_us) if number > step)
-        return next(later, at_us)
 
     def _between(self, column: Column, from_us: int, to_us: int) -> Iterator[tuple[int, float]]:
         """Yield the times and values between two times that are not discarded so far."""
