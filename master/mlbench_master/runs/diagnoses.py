@@ -29,15 +29,15 @@ _MAX_NUMBER = 2**53
 _MAX_TEXT_LENGTH, _MAX_OUTPUT_LENGTH = 500, 16 << 10
 # Raw SQL, because a thousand agents poll.
 _PENDING = """
-    SELECT id, native_rank FROM diagnosis
+    SELECT id, native_rank FROM autopsy AS diagnosis
     WHERE run_id = ? AND attempt = ? AND asked_at > ? AND NOT EXISTS (
-        SELECT 1 FROM rankevidence WHERE diagnosis_id = diagnosis.id AND rank = ?)
+        SELECT 1 FROM rankevidence WHERE autopsy_id = diagnosis.id AND rank = ?)
     ORDER BY id DESC LIMIT 1
 """
 _SILENT = """
     SELECT COUNT(*) FROM "rank" AS mine WHERE run_id = ? AND attempt = ? AND lost = ''
         AND (exit_code IS NULL OR ? = 'failed') AND NOT EXISTS (
-            SELECT 1 FROM rankevidence WHERE diagnosis_id = ? AND rankevidence.rank = mine.rank)
+            SELECT 1 FROM rankevidence WHERE autopsy_id = ? AND rankevidence.rank = mine.rank)
 """
 
 
@@ -202,7 +202,7 @@ def verdicts_of(run_ids: Sequence[int]) -> Iterator[tuple[int, str, float]]:
 
 def sentence_of(diagnosis: Diagnosis) -> str:
     """Return the verdict of a finished diagnosis as a sentence."""
-    query = "SELECT COUNT(*) FROM rankevidence WHERE diagnosis_id = ?"
+    query = "SELECT COUNT(*) FROM rankevidence WHERE autopsy_id = ?"
     [count] = run_sql(query, diagnosis.get_id()).fetchone()
     return _cached_sentence(diagnosis.get_id(), count)
 
@@ -214,7 +214,7 @@ def _cached_sentence(diagnosis_id: int, evidence_count: int) -> str:
 
 def _evidence_of(diagnosis: Diagnosis) -> tuple[Evidence, ...]:
     """Return the evidence of ranks; for ranks that had exited before, their exit codes."""
-    rows = RankEvidence.rows("diagnosis_id = ? ORDER BY rank", diagnosis.get_id())
+    rows = RankEvidence.rows("autopsy_id = ? ORDER BY rank", diagnosis.get_id())
     by_rank = {row.rank: Evidence.from_fields(row.evidence) for row in rows}
     for rank in _ranks(diagnosis.run_id, diagnosis.attempt):
         number, exited_at = rank.rank, rank.exited_at or diagnosis.asked_at
