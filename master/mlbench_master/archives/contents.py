@@ -1,4 +1,4 @@
-"""What an archive has of a run: its records, the rows that they are made of, and its series."""
+"""Content of a run's archive: its records, their database rows, and its series."""
 
 import math
 import socket
@@ -32,7 +32,7 @@ from mlbench_master.runs import (
     run_profiles,
 )
 
-# Columns that tell of the archive itself, or may change without the run.
+# Columns about the archive itself, and columns that can change after the end of the run.
 _NOT_SEALED = {
     *("archive", "archive_sha256", "archive_problem", "sealed_at", "settled_at", "redeliveries"),
     *("figures", "added", "job_key", *ANNOTATION_COLUMNS),
@@ -42,7 +42,7 @@ SealedSeries = Iterator[tuple[SeriesName, Iterator[Piece]]]
 
 
 def documents(run: Run, result: Result) -> dict[str, Any]:
-    """Return what the API answers of a run, and the rows of the database that it is made of."""
+    """Return the API records of a run, and the database rows from which they are computed."""
     of_run = presenters.describe(run).to_fields()
     content = {
         "installation": socket.gethostname(),
@@ -70,13 +70,13 @@ def documents(run: Run, result: Result) -> dict[str, Any]:
 
 
 def files_of(run: Run) -> Iterator[tuple[str, Iterator[bytes]]]:
-    """Yield the files that its ranks left, as far as they are held, by names of members."""
+    """Yield the stored files of a run's ranks, by member of the archive."""
     for file, content in files.contents(run):
         yield file_member(file.attempt, file.rank, file.name), iter([content])
 
 
 def logs_of(run: Run) -> Iterator[tuple[str, Iterator[bytes]]]:
-    """Yield what each rank wrote, as far as it is held, by names such as ``logs/1/0.stdout``."""
+    """Yield the stored logs of a run's ranks, by member such as ``logs/1/0.stdout``."""
     is_log = Stream.name.in_(["stdout", "stderr"])
     logs = Stream.select().where(Stream.owner == run_owner(run.id), is_log)
     for stream in list(logs.order_by(Stream.attempt, Stream.rank, Stream.name)):
@@ -90,36 +90,36 @@ def _chunks(stream: Stream) -> Iterator[bytes]:
 
 
 def added(run: Run) -> dict[str, Any]:
-    """Return what the archive of a run's additions says of them, and of the run's own archive."""
+    """Return the description of a run's additions, for their archive."""
     samples, first_at, last_at = (run.added[name] for name in ("samples", "first_at", "last_at"))
-    of = {"run_id": run.id, "job_id": run.job_id, "name": run.name, "sha256": run.archive_sha256}
-    return {"of": of, "samples": samples, "first_at": first_at, "last_at": last_at}
+    owner = {"run_id": run.id, "job_id": run.job_id, "name": run.name, "sha256": run.archive_sha256}
+    return {"of": owner, "samples": samples, "first_at": first_at, "last_at": last_at}
 
 
-def series_of_owner(found: Stored, delivered: Mapping[SeriesKey, Reader]) -> SealedSeries:
+def series_of_owner(loaded: Stored, delivered: Mapping[SeriesKey, Reader]) -> SealedSeries:
     """Yield each series of an owner, in order of their keys."""
-    for key in sorted({*found.delivered, *found.kept}):
-        sent = map(to_piece, found.read_delivered(key, delivered.get(key)))
-        kept = (to_piece(points, kept=True) for points in found.read_kept(key))
-        yield SeriesName(*key), chain(sent, kept)
+    for key in sorted({*loaded.delivered, *loaded.kept}):
+        sent = map(to_piece, loaded.read_delivered(key, delivered.get(key)))
+        unstorable = (to_piece(points, kept=True) for points in loaded.read_kept(key))
+        yield SeriesName(*key), chain(sent, unstorable)
 
 
 def series_of_pods(pods: Iterable[tuple[str, NamedSeries]]) -> SealedSeries:
-    """Yield each series of a run's pods: their resource use, and what was posted for them."""
+    """Yield each series of a run's pods: resource usage and posted samples."""
     for pod, series in pods:
         for name, pieces in series:
             yield SeriesName(name, pod=pod), (to_piece(points, kept=True) for points in pieces)
 
 
 def to_piece(points: Points, *, kept: bool = False) -> Piece:
-    """Write points as an archive has them: those that Prometheus holds are numbers."""
+    """Return points as a piece of an archive. Points stored in Prometheus are numbers."""
     more = {i: More(None, note.cumulative, note.metadata) for i, note in points.annotations.items()}
     if not kept:
         return Piece(array("q", points.times_us), array("d", map(float, points.values)), more)
     values = array("d")
     for i, spelled in enumerate(points.values):
         number = number_or_text(spelled)
-        # A text such as 1e3 stays one, and so does what no float holds exactly.
+        # Keep the spelling of strings such as 1e3, and of numbers that floats cannot hold.
         if isinstance(number, str) or spell(number) != spelled:
             more[i] = more.get(i, More())._replace(text=spelled)
             number = math.nan

@@ -1,7 +1,6 @@
-"""Importing: runs of other installations, from their archives, beside one's own.
+"""Imports of runs from the archives of other installations.
 
-An imported run is read only. Its samples stay in its archive, which Prometheus never sees, and
-nothing can be added to it.
+An imported run is read-only. Its samples stay in its archive and are never sent to Prometheus.
 """
 
 import shutil
@@ -26,7 +25,6 @@ from mlbench_master.database.models import ANNOTATION_COLUMNS, JSONField, Rank, 
 from mlbench_master.errors import BadFieldError, TooLargeError
 from mlbench_master.reading.files import listed_in
 from mlbench_master.reading.series import SeriesReader
-from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.results.result_query import result_of
 from mlbench_master.runs import (
     diagnoses,
@@ -41,9 +39,8 @@ from mlbench_master.runs.requests import NAME, check_display_name
 _MOST_BYTES = 64 << 20
 _MOST_BYTES_IN_ALL = 1 << 30
 _MOST_CHECK_SECONDS = 120.0
-_LONGEST_ORIGIN = 100
-# What is not so here, whatever it was there.
-_LEFT_BEHIND = {
+# Columns that an imported run does not keep, because they belong to the other installation.
+_NOT_IMPORTED = {
     *("id", "run", "stop_requested", "delete_requested", "waiting"),
     *("figures", "added", "set_name", "slot", "origin", "job_key", *ANNOTATION_COLUMNS),
 }
@@ -54,21 +51,24 @@ _TYPES: tuple[tuple[type[Field], tuple[type, ...]], ...] = (
     (DoubleField, (int, float)),
     (Field, (str,)),
 )
-# What a description that is none may cause, wherever it is used first.
+# Errors that a malformed description of a run can cause, wherever it is used first.
 _MALFORMED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, DatabaseError)
 
 
 def import_archive(
     reader: SeriesReader, file: BinaryIO, is_gone: Callable[[], bool] = lambda: False
 ) -> tuple[Run, bool]:
-    """Store the run of an archive, and return it, and whether it is new here.
+    """Store the run of an archive, and return the run and whether it is new here.
 
-    ``is_gone`` tells when nobody waits for that any more.
+    Args:
+        reader: reader of the imported series.
+        file: the archive.
+        is_gone: returns whether the client has closed its connection.
 
     Raises:
-        BadFieldError: the file is no archive, damaged, newer, or describes no run (400).
-        TooLargeError: what it describes the run with is too large (413).
-        ArchiveError: it cannot be stored.
+        BadFieldError: the file is not an archive of a run, is damaged, or is newer (400).
+        TooLargeError: the description of the run is too large (413).
+        ArchiveError: the archive cannot be stored.
     """
     try:
         _check_size(file)
@@ -81,8 +81,16 @@ def import_archive(
         raise BadFieldError("body", str(error)) from None
     except _MALFORMED as error:
         raise BadFieldError("body", f"its run is invalid: {error!r}") from None
-    if run.origin and run.archive is None:  # also if this was cut short before
-        _keep(reader.archives, run, file, archive.digest)
+    if run.origin and run.archive is None:  # also if an earlier import was interrupted
+
+        def copy(draft: Path) -> str:
+            file.seek(0)
+            with draft.open("wb") as target:
+                shutil.copyfileobj(file, target)
+            return archive.digest
+
+        reader.archives.put(name := file_name(run.name, run.id), copy)
+        store(run, archive=name, archive_sha256=archive.digest)
         try:
             figures = asdict(summary_metrics_of(result_of(reader, run)))
             store(run, figures=figures | {"metrics": metrics_of(archive)})
@@ -93,11 +101,11 @@ def import_archive(
 
 
 def _check_size(file: BinaryIO) -> None:
-    """Make sure that no compressed member, which is read as a whole, grows too large."""
+    """Limit the size of compressed members, because each is read into memory."""
     try:
         members = zipfile.ZipFile(file).infolist()
     except zipfile.BadZipFile:
-        return  # opening it as an archive tells more
+        return  # opening the archive raises an error with the reason
     compressed = [member for member in members if member.compress_type != zipfile.ZIP_STORED]
     for member in compressed:
         if member.file_size > _MOST_BYTES:
@@ -107,13 +115,24 @@ def _check_size(file: BinaryIO) -> None:
 
 
 def _store(archive: Archive) -> tuple[Run, bool]:
-    """Store what an archive tells of its run, unless the run is known here."""
+    """Store the run that an archive describes, unless this installation has the run.
+
+    Raises:
+        BadFieldError: the installation has the run with another archive (400).
+    """
     record, rows = archive.document(RUN), archive.document(ROWS)
     [row] = rows["run"]
     with exclusive(STATE):
         existing = Run.get_or_none(Run.job_id == row["job_id"])
         if existing is not None:
-            _check_same(existing, archive)
+            if existing.archive_sha256 and existing.archive_sha256 != archive.digest:
+                raise BadFieldError(
+                    "body",
+                    f"this run is here already as run {existing.id}, with another archive (SHA-256 "
+                    f"{existing.archive_sha256}, and of this file {archive.digest}): one of them "
+                    "was changed, or sealed anew; ask who ran it which is right, and delete the "
+                    "other",
+                )
             return existing, False
         run = Run(**_columns(Run, row), settled_at=time.time(), sealed_at=time.time())
         if not NAME.fullmatch(run.name) or len(run.name) > MAX_RESOURCE_NAME_LENGTH:
@@ -122,10 +141,10 @@ def _store(archive: Archive) -> tuple[Run, bool]:
         if run.state in ACTIVE_STATES or run.finished_at is None or not row["job_id"]:
             raise ValueError("it has not ended")
         run.origin = {
-            "installation": str(record.get("installation", ""))[:_LONGEST_ORIGIN],
+            "installation": str(record.get("installation", ""))[:100],
             "run_id": int(row["id"]),
             "imported_at": time.time(),
-            # Of its set there, which this installation knows nothing else of.
+            # The benchmark set itself is not imported.
             **{name: row[name] for name in ("set_name", "slot") if row.get(name) is not None},
         }
         run.save(force_insert=True)
@@ -133,7 +152,7 @@ def _store(archive: Archive) -> tuple[Run, bool]:
             Rank.create(run=run, **_columns(Rank, rank))
         if DIAGNOSES in archive.members:
             diagnoses.restore(run, archive.document(DIAGNOSES))
-        # All that is told of a run can be told of this one, or it is not stored.
+        # Every record of the run must be valid, so that no later request fails.
         listed_in(record)
         run_profiles.listed_in(record)
         RunRecord.from_fields(presenters.describe(run).to_fields())
@@ -142,41 +161,14 @@ def _store(archive: Archive) -> tuple[Run, bool]:
     return run, True
 
 
-def _check_same(existing: Run, archive: Archive) -> None:
-    """Make sure that a run that is here has this archive, not another one.
-
-    Raises:
-        BadFieldError: it has another one: one of the two was changed.
-    """
-    if existing.archive_sha256 and existing.archive_sha256 != archive.digest:
-        raise BadFieldError(
-            "body",
-            f"this run is here already as run {existing.id}, with another archive (SHA-256 "
-            f"{existing.archive_sha256}, and of this file {archive.digest}): one of them was "
-            "changed, or sealed anew; ask who ran it which is right, and delete the other",
-        )
-
-
 def _columns(table: Any, row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns of a row that this version knows, each of its type."""
+    """Return the columns of a row that this version knows, after a check of their types."""
     columns = {}
     for name, field in table._meta.fields.items():
-        if name in row and name not in _LEFT_BEHIND:
+        if name in row and name not in _NOT_IMPORTED:
             types = next(types for kind, types in _TYPES if isinstance(field, kind))
             value = row[name]
             if not (isinstance(value, types) or (value is None and field.null)):
                 raise ValueError(f"{table._meta.table_name}.{name} is {value!r}")
             columns[name] = value
     return columns
-
-
-def _keep(archives: ArchiveStore, run: Run, file: BinaryIO, digest: str) -> None:
-
-    def copy(draft: Path) -> str:
-        file.seek(0)
-        with draft.open("wb") as target:
-            shutil.copyfileobj(file, target)
-        return digest
-
-    archives.put(name := file_name(run.name, run.id), copy)
-    store(run, archive=name, archive_sha256=digest)

@@ -37,7 +37,6 @@ log = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 5.0
 _BACKOFF_SECONDS = (2 * _LOOK_SECONDS, 60.0)
-_DAY_SECONDS = 86_400.0
 
 
 class NotSealedError(MLBenchError):
@@ -76,22 +75,56 @@ class Sealer:
 
     def turn(self) -> bool:
         """Seal the runs that are due, and delete archives; return whether something failed."""
-        outcomes = [self._try(run) for run in _due()]
-        outcomes += [self._try_added(run) for run in _with_additions()]
+        # Runs whose samples are counted. Later samples clear ``sealed_at``.
+        is_due = Run.sealed_at.is_null() & Run.finished_at.is_null(False)
+        due = Run.select().where(is_due, Run.delivery.is_null(False))
+        has_failed = False
+        for run in list(due.order_by(Run.id)):
+            try:
+                self.seal(run)
+            except (NotSealedError, LostSamplesError) as error:
+                # Lost samples do not come back, so this is not tried again.
+                log.warning("run %d cannot be sealed: %s", run.id, error)
+                store(run, archive_problem=str(error), sealed_at=time.time())
+            except Exception as error:
+                has_failed = True
+                log.warning("run %d is not sealed yet, trying again: %s", run.id, error)
+                store(run, archive_problem=f"{error}: it is tried again", sealed_at=None)
+            else:
+                log.info("run %d: sealed", run.id)
+        with_additions = Run.select().where(Run.added.is_null(False), Run.archive.is_null(False))
+        for run in list(with_additions):
+            is_sealed = run.added.get("sealed") == run.added["samples"]
+            if is_sealed or streams.waiting(added_owner(run.id)):
+                continue
+            try:
+                self.seal_added(run)
+            except LostSamplesError as error:
+                log.warning("what was added to run %d cannot be sealed: %s", run.id, error)
+                _store_added(run)
+            except Exception as error:
+                has_failed = True
+                log.warning("what was added to run %d is not sealed yet: %s", run.id, error)
         for deletion in list(Deletion.select().where(Deletion.archived)):
             self.archives.delete(int(deletion.owner.rpartition("/")[2]))
             Deletion.update(archived=False).where(Deletion.owner == deletion.owner).execute()
-        for run in self._expired():
-            self.archives.delete(run.id)
-            store(run, archive=None, archive_sha256=None)
-        return not all(outcomes)
+        if self.days:
+            # A recording that is shipped long after its end is kept as long as any other run.
+            ended_at = fn.COALESCE(Run.shipped_at, Run.finished_at)
+            old = ended_at < time.time() - self.days * 86_400
+            # An imported run has nothing but its archive, which is deleted with the run.
+            own = Run.archive.is_null(False) & Run.origin.is_null()
+            for run in list(Run.select(Run.id).where(own, old)):
+                self.archives.delete(run.id)
+                store(run, archive=None, archive_sha256=None)
+        return has_failed
 
     def seal(self, run: Run) -> None:
-        """Write a run's archive, from what Prometheus, database and an older archive have.
+        """Write the archive of a run from Prometheus, the database and an older archive.
 
         Raises:
-            PrometheusError, ArchiveError: it cannot be written now.
-            NotSealedError: some of its samples are lost.
+            PrometheusError, ArchiveError: the archive cannot be written now.
+            NotSealedError: samples of the run are lost.
         """
         counted = SampleCounts(**run.delivery) if run.delivery else None
         if counted and counted.disagreement:
@@ -121,9 +154,10 @@ class Sealer:
             self.archives.delete(run.id)
 
     def seal_added(self, run: Run) -> None:
-        """Write what was posted for a run after its end into an archive of its own.
+        """Write the samples that were posted after a run's end into a separate archive.
 
-        The run's stays as it is. Raises as ``seal`` does.
+        Raises:
+            The errors of ``seal``.
         """
         name = archive.file_name(run.name, run.id, archive.ADDED_SUFFIX)
         documents = {archive.ADDED: contents.added(run)}
@@ -140,7 +174,7 @@ class Sealer:
         texts: Iterable[tuple[str, Iterator[bytes]]] = (),
         look: Callable[[archive.Archive], None] | None = None,
     ) -> str:
-        """Write an archive of an owner's samples, have it looked at, and return its digest."""
+        """Write an archive of an owner's samples, call ``look`` with it, and return its digest."""
 
         def write(draft: Path) -> str:
             loaded = stored.load(owner)
@@ -156,58 +190,10 @@ class Sealer:
 
         return self.archives.put(name, write)
 
-    def _try_added(self, run: Run) -> bool:
-        try:
-            self.seal_added(run)
-        except LostSamplesError as error:
-            log.warning("what was added to run %d cannot be sealed: %s", run.id, error)
-            _store_added(run)
-        except Exception as error:
-            log.warning("what was added to run %d is not sealed yet: %s", run.id, error)
-            return False
-        return True
-
-    def _try(self, run: Run) -> bool:
-        try:
-            self.seal(run)
-        except (NotSealedError, LostSamplesError) as error:
-            # What is lost does not come back.
-            log.warning("run %d cannot be sealed: %s", run.id, error)
-            store(run, archive_problem=str(error), sealed_at=time.time())
-        except Exception as error:
-            log.warning("run %d is not sealed yet, trying again: %s", run.id, error)
-            store(run, archive_problem=f"{error}: it is tried again", sealed_at=None)
-            return False
-        else:
-            log.info("run %d: sealed", run.id)
-        return True
-
-    def _expired(self) -> Iterator[Run]:
-        if self.days:
-            # A recording that is shipped long after its end is kept as long as any other run.
-            ended_at = fn.COALESCE(Run.shipped_at, Run.finished_at)
-            old = ended_at < time.time() - self.days * _DAY_SECONDS
-            # Of an imported run, the archive is all there is: it is deleted with the run.
-            own = Run.archive.is_null(False) & Run.origin.is_null()
-            yield from list(Run.select(Run.id).where(own, old))
-
-
-def _due() -> list[Run]:
-    """Return the runs that have ended and were counted, and not sealed since samples came."""
-    ended = Run.finished_at.is_null(False) & Run.delivery.is_null(False)
-    return list(Run.select().where(Run.sealed_at.is_null(), ended).order_by(Run.id))
-
-
-def _with_additions() -> list[Run]:
-    """Return the sealed runs to which samples were added that no archive has yet."""
-    added = Run.select().where(Run.added.is_null(False), Run.archive.is_null(False))
-    unsealed = [run for run in added if run.added.get("sealed") != run.added["samples"]]
-    return [run for run in unsealed if not streams.waiting(added_owner(run.id))]
-
 
 def _store_added(run: Run, **archived: str) -> bool:
-    """Store that a run's additions so far are sealed; return False if it was deleted meanwhile."""
+    """Store that the additions of a run are sealed. Return False if the run was deleted."""
     with exclusive(added_owner(run.id)):
-        now = Run.get_or_none(Run.id == run.id)
+        current = Run.get_or_none(Run.id == run.id)
         added = archived | {"sealed": run.added["samples"]}
-        return now is not None and store(now, added=now.added | added)
+        return current is not None and store(current, added=current.added | added)

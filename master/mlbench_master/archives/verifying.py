@@ -1,4 +1,4 @@
-"""Verifying archives against what Prometheus has; restoring what it has no more."""
+"""Verification of archives against Prometheus, and restoring of samples that it lacks."""
 
 import hashlib
 import time
@@ -25,10 +25,8 @@ from mlbench_master.recording.remote_write import RemoteWriter, TimeSeries
 from mlbench_master.recording.samples import encoded_labels
 from mlbench_master.runs import presenters
 
-# Prometheus takes samples that are 24 hours older than its newest one.
+# Prometheus accepts samples that are at most 24 hours older than its newest sample.
 _YOUNG_SECONDS = 23 * 3600.0
-# Series that are read at once.
-_SERIES = 100
 
 
 @dataclass(frozen=True)
@@ -39,12 +37,13 @@ class Verifier:
     prometheus_url: str
 
     def verify(self, run: Run, *, restore: bool) -> Verification:
-        """Verify a run that has ended; ``restore`` writes what Prometheus lacks of it.
+        """Verify the archive of a run that has ended.
 
-        Where the archive itself is damaged, it is sealed again if Prometheus has all.
+        With ``restore``, samples that Prometheus lacks are written to Prometheus. A damaged archive
+        is sealed again if Prometheus has all samples.
 
         Raises:
-            PrometheusError, UnavailableError: Prometheus gives no answer.
+            PrometheusError, UnavailableError: Prometheus does not respond.
         """
         restored = 0
         problems: list[str] = []
@@ -63,29 +62,28 @@ class Verifier:
                     differences = dict(self._differences(run, archive))
         except ArchiveError as error:
             problems.append(str(error))
-        if restore and problems and run.archive is not None and self._has_all(run):
-            # The controller writes it, as if there were none.
-            Run.update(archive=None, sealed_at=None).where(Run.id == run.id).execute()
-            notify()
-            problems.append("it is sealed again from what Prometheus has: verify it once more")
+        if restore and problems and run.archive is not None and not run.origin:
+            delivered = stored.load(run_owner(run.id)).delivered
+            counts = _count(self.reader.prometheus, run)
+            if all(counts.get(key, 0) >= series.samples for key, series in delivered.items()):
+                # The controller then writes the archive again.
+                Run.update(archive=None, sealed_at=None).where(Run.id == run.id).execute()
+                notify()
+                problems.append("it is sealed again from what Prometheus has: verify it once more")
         problems += [*differences.values(), *self._check_added(run)]
         if not run.origin:
-            problems += self._check_files(run)
+            problems += [
+                f"{file.name} of rank {file.rank} is not the file that its rank left"
+                for file, content in contents(run)
+                if hashlib.sha256(content).hexdigest() != file.sha256
+            ]
         return Verification(
             *(run.id, run.archive, run.archive_sha256, run.delivery, tuple(problems), restored),
             added=presenters.added_to(run),
         )
 
-    def _check_files(self, run: Run) -> list[str]:
-        """Compare the files that its ranks left, as they are held here, with their digests."""
-        return [
-            f"{file.name} of rank {file.rank} is not the file that its rank left"
-            for file, content in contents(run)
-            if hashlib.sha256(content).hexdigest() != file.sha256
-        ]
-
     def _check_added(self, run: Run) -> list[str]:
-        """Check the archive of what was posted after a run's end, once there is one."""
+        """Check the archive of the samples that were posted after a run's end, if there is one."""
         added = run.added or {}
         if "archive" not in added:
             return []
@@ -98,44 +96,36 @@ class Verifier:
         except ArchiveError as error:
             return [str(error)]
 
-    def _has_all(self, run: Run) -> bool:
-        """Check if Prometheus has as many samples of each series as were delivered."""
-        delivered = stored.load(run_owner(run.id)).delivered
-        counts = _count(self.reader.prometheus, run)
-        return not run.origin and all(
-            counts.get(key, 0) >= known.samples for key, known in delivered.items()
-        )
-
     def _differences(self, run: Run, archive: Archive) -> Iterator[tuple[SeriesKey, str]]:
-        """Yield the series of which Prometheus has other samples, and what differs."""
-        if run.origin:  # of an imported run, it has none
+        """Yield the series of which Prometheus has other samples, with a description."""
+        if run.origin:  # Prometheus has no samples of imported runs
             return
-        wanted = {
+        sealed_samples = {
             (name.metric, name.rank): sealed.samples
             for name, sealed in archive.series.items()
             if sealed.samples and not name.pod
         }
         counts = _count(self.reader.prometheus, run)
-        whole = []
-        for key, samples in wanted.items():
+        complete = []
+        for key, samples in sealed_samples.items():
             if (count := counts.get(key, 0)) != samples:
                 has = f"Prometheus has {count} of the {samples} samples"
                 yield key, f"{has} of series {SeriesName(*key)}"
             else:
-                whole.append(key)
-        found_in = stored.load(run_owner(run.id))
-        for start in range(0, len(whole), _SERIES):
-            some = whole[start : start + _SERIES]
+                complete.append(key)
+        loaded = stored.load(run_owner(run.id))
+        for start in range(0, len(complete), 100):  # series that are read at once
+            batch = complete[start : start + 100]
             with ExitStack() as stack:
-                delivered = self.reader.delivered(found_in, some, Selection(), stack)
-                for key in some:
-                    points = found_in.read_delivered(key, delivered.get(key))
+                delivered = self.reader.delivered(loaded, batch, Selection(), stack)
+                for key in batch:
+                    points = loaded.read_delivered(key, delivered.get(key))
                     sealed = archive.read(SeriesName(*key), kept=False)
                     if digest_of(map(to_piece, points)) != digest_of(sealed):
                         yield key, f"Prometheus has other samples of series {SeriesName(*key)}"
 
     def _restore(self, run: Run, archive: Archive, keys: list[SeriesKey]) -> int:
-        """Write series of an archive into Prometheus; return how many samples it took."""
+        """Write series of an archive to Prometheus, and return the number of accepted samples."""
         oldest_us = round((time.time() - _YOUNG_SECONDS) * 1e6)
         sent = 0
         with closing(RemoteWriter(self.prometheus_url)) as writer:
