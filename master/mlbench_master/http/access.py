@@ -80,12 +80,24 @@ class TokenMiddleware:
         """
         access = access_of(resource)
         if access == "scrape":
-            access = "user" if self._is_from_outside(req) else "open"
+            # Browsers call the master by its host name or through a proxy. The Prometheus of a
+            # local stack calls the master by its address.
+            host, public = _host(req), urlsplit(self.url).hostname
+            is_public_name = host == public and not is_address(host) and host != "localhost"
+            is_from_outside = is_public_name or any(req.get_header(name) for name in _PROXY_HEADERS)
+            access = "user" if is_from_outside else "open"
         if access == "open":
             return
         token = _token_of(req)
         is_user = is_token(token, self.user_token)
-        if access in ("user", "join") and (is_user or self._has_session(req)):
+        # Other programs on this host may have set cookies of the same name, so check all of them.
+        if access in ("user", "join") and (
+            is_user
+            or any(
+                is_session(session, self.user_token, time.time())
+                for session in req.get_cookie_values(cookie_name(req.port)) or []
+            )
+        ):
             req.context.holder, req.context.expires_at = "", 0.0
             return
         pod = pod_token.identify(token, self.agent_secret)
@@ -107,20 +119,6 @@ class TokenMiddleware:
             has_expired = join_token.holder_of(token, self.user_token, 0.0) is not None
             problem = _EXPIRED if has_expired else _FOREIGN
         raise falcon.HTTPUnauthorized(description=problem, challenges=_challenges(req))
-
-    def _is_from_outside(self, req: Request) -> bool:
-        """Return whether a request came through a proxy, or by the host name for browsers.
-
-        The Prometheus of a local stack calls the master by its address.
-        """
-        host, public = _host(req), urlsplit(self.url).hostname
-        is_public_name = host == public and not is_address(host) and host != "localhost"
-        return is_public_name or any(req.get_header(name) for name in _PROXY_HEADERS)
-
-    def _has_session(self, req: Request) -> bool:
-        # Other programs on this host may have set cookies of the same name, so check all of them.
-        sessions = req.get_cookie_values(cookie_name(req.port)) or []
-        return any(is_session(session, self.user_token, time.time()) for session in sessions)
 
 
 def is_token(text: str, token: str) -> bool:

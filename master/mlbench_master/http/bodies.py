@@ -62,21 +62,9 @@ def read_bodies(req: Request, model: type[_Model], most: int) -> list[_Model] | 
 def _read_fields(req: Request, limit: int) -> Any:
     """Parse the body, JSON of at most ``limit`` bytes or a form. No body is an empty object."""
     kind = (req.content_type or "").partition(";")[0].strip().lower()
-    if kind == falcon.MEDIA_URLENCODED:
-        return _read_form(req)
-    return read_json(req, limit)
-
-
-def read_json(req: Request, limit: int) -> Any:
-    """Parse the body, JSON of at most ``limit`` bytes. No body is an empty object."""
-    try:
-        return exact_json.loads(read_bytes(req, limit) or b"{}")
-    except (ValueError, RecursionError) as error:
-        raise BadFieldError("body", f"must be JSON: {error}") from None
-
-
-def _read_form(req: Request) -> dict[str, str]:
-    """Parse a form, such as those of MLBench's original client."""
+    if kind != falcon.MEDIA_URLENCODED:
+        return read_json(req, limit)
+    # MLBench's original client sends forms.
     try:
         text = read_bytes(req, _MAX_BODY_BYTES).decode()
         if text.startswith(("{", "[")):
@@ -88,6 +76,14 @@ def _read_form(req: Request) -> dict[str, str]:
     if len(fields) < len(pairs):
         raise BadFieldError("body", "a field is given twice")
     return fields
+
+
+def read_json(req: Request, limit: int) -> Any:
+    """Parse the body, JSON of at most ``limit`` bytes. No body is an empty object."""
+    try:
+        return exact_json.loads(read_bytes(req, limit) or b"{}")
+    except (ValueError, RecursionError) as error:
+        raise BadFieldError("body", f"must be JSON: {error}") from None
 
 
 def _validate(model: type[_Model], fields: object) -> _Model:

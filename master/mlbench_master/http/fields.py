@@ -58,21 +58,20 @@ def parse_whole_number(text: str) -> int | None:
 
 def describe(error: ValidationError) -> str:
     """Return the problems of all invalid fields as one message."""
-    return "; ".join(_sentence(problem) for problem in error.errors())
-
-
-def _sentence(problem: object) -> str:
-    assert isinstance(problem, dict)
-    kind, place = problem["type"], ".".join(map(str, problem["loc"]))
-    message = str(problem["msg"]).removeprefix("Value error, ")
-    is_about_a_field = bool(problem["loc"]) and isinstance(problem["loc"][-1], str)
-    if kind == "value_error" and not is_about_a_field:
-        # A message about several fields names them itself.
-        return f"{place}.{message}" if place else message
-    if kind in _MESSAGES:
-        message = _MESSAGES[kind].format(**problem.get("ctx", {}))
-    omits_value = kind in _WITHOUT_INPUT or "(got " in message
-    value = "" if omits_value else f" (got {str(problem['input'])[:80]!r})"
-    # The value follows the problem, before a sentence about what to do.
-    wrong, *advice = re.split(r"(?=\. [A-Z])", message, maxsplit=1)
-    return f"{place or 'body'}: {wrong}{value}{''.join(advice)}"
+    sentences = []
+    for problem in error.errors():
+        kind, path = problem["type"], ".".join(map(str, problem["loc"]))
+        message = problem["msg"].removeprefix("Value error, ")
+        is_about_a_field = bool(problem["loc"]) and isinstance(problem["loc"][-1], str)
+        if kind == "value_error" and not is_about_a_field:
+            # A message about several fields names them itself.
+            sentences.append(f"{path}.{message}" if path else message)
+            continue
+        if kind in _MESSAGES:
+            message = _MESSAGES[kind].format(**problem.get("ctx", {}))
+        omits_value = kind in _WITHOUT_INPUT or "(got " in message
+        value = "" if omits_value else f" (got {str(problem['input'])[:80]!r})"
+        # The value follows the problem, before a sentence about what to do.
+        rule, *advice = re.split(r"(?=\. [A-Z])", message, maxsplit=1)
+        sentences.append(f"{path or 'body'}: {rule}{value}{''.join(advice)}")
+    return "; ".join(sentences)
