@@ -133,6 +133,17 @@ def build(routes: Iterable[Route]) -> dict[str, Any]:
             method.lower(): _describe(responder, path, access_of(route.resource), schemas)
             for method, responder in map_http_methods(route.resource, route.suffix).items()
         }
+    failures: dict[str, dict[str, Any]] = {}
+    for status, (name, description, example) in _FAILURES.items():
+        media = {
+            "schema": {"$ref": f"#/components/schemas/{Error.__name__}"},
+            "example": Error(status, example).to_fields(),
+        }
+        failures[name] = {"description": description, "content": {JSON: media, JAVASCRIPT: media}}
+        if status in _HEADERS:
+            failures[name]["headers"] = {
+                header: {"schema": {"type": kind}} for header, kind in _HEADERS[status].items()
+            }
     return {
         "openapi": "3.1.0",
         "info": {
@@ -145,10 +156,7 @@ def build(routes: Iterable[Route]) -> dict[str, Any]:
         "paths": paths,
         "components": {
             "schemas": schemas.components,
-            "responses": {
-                name: _describe_failure(status, description, example)
-                for status, (name, description, example) in _FAILURES.items()
-            },
+            "responses": failures,
             "securitySchemes": _SECURITY_SCHEMES,
         },
     }
@@ -251,35 +259,16 @@ def _describe_body(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
 
 def _describe_answer(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
     content: dict[str, Any] = {kind: {"schema": schema} for kind, schema in operation.files.items()}
-    if operation.model is not None:
-        as_json = {
-            "schema": schemas.of(operation.model, "serialization"),
-            "example": _example(operation),
-        }
-        content = {JSON: as_json, JAVASCRIPT: as_json, **content}
+    if (model := operation.model) is not None:
+        answers = _EXAMPLES["answers"]
+        example = answers.get(operation.name)
+        if example is None:
+            record, *_ = get_args(model) or (model,)
+            record, *_ = get_args(record) or (record,)
+            # The examples leave out fields with their default value.
+            example = record.from_fields(answers[record.__name__]).to_fields()
+            example = [example] if get_origin(model) is list else example
+        media = {"schema": schemas.of(model, "serialization"), "example": example}
+        content = {JSON: media, JAVASCRIPT: media, **content}
     described: dict[str, Any] = {"description": operation.answer}
     return {**described, "content": content} if content else described
-
-
-def _describe_failure(status: int, description: str, example: str) -> dict[str, Any]:
-    content = {
-        "schema": {"$ref": f"#/components/schemas/{Error.__name__}"},
-        "example": Error(status, example).to_fields(),
-    }
-    headers = {name: {"schema": {"type": kind}} for name, kind in _HEADERS.get(status, {}).items()}
-    return {
-        "description": description,
-        **({"headers": headers} if headers else {}),
-        "content": {JSON: content, JAVASCRIPT: content},
-    }
-
-
-def _example(operation: Operation) -> Any:
-    answers, model = _EXAMPLES["answers"], operation.model
-    if operation.name in answers:
-        return answers[operation.name]
-    record, *_ = get_args(model) or (model,)
-    record, *_ = get_args(record) or (record,)
-    # The examples leave out fields with their default value.
-    example = record.from_fields(answers[record.__name__]).to_fields()
-    return [example] if get_origin(model) is list else example
