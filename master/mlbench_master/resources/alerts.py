@@ -1,9 +1,7 @@
 """``/api/alerts/``: firing alerts of Prometheus, and past alerts of a run."""
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from falcon import Request, Response
 
@@ -25,8 +23,24 @@ class AlertsResource:
     @operation("list_alerts", "The firing alerts, oldest first.", list[Alert], errors=(503,))
     def on_get(self, req: Request, resp: Response) -> None:
         """List firing alerts, oldest first."""
-        firing = (alert for alert in self.prometheus.alerts() if alert["state"] == "firing")
-        resp.media = sorted(map(_describe, firing), key=lambda alert: alert.since)
+        alerts = []
+        for alert in self.prometheus.alerts():
+            if alert["state"] != "firing":
+                continue
+            labels, annotations = alert["labels"], alert["annotations"]
+            alerts.append(
+                Alert(
+                    name=labels["alertname"],
+                    severity=labels.get("severity", ""),
+                    since=timestamps.to_text(timestamps.parse(alert["activeAt"])),
+                    text=annotations.get("description") or annotations.get("summary", ""),
+                    runbook=annotations.get("runbook", ""),
+                    run_id=parse_whole_number(labels.get("run_id", "")),
+                    rank=parse_whole_number(labels.get("rank", "")),
+                    pod=labels.get("pod") or None,
+                )
+            )
+        resp.media = sorted(alerts, key=lambda alert: alert.since)
 
     @operation(
         "list_run_alerts",
@@ -37,17 +51,3 @@ class AlertsResource:
     def on_get_run(self, req: Request, resp: Response, run_id: int) -> None:
         """List the alerts of a run, within Prometheus's retention time."""
         resp.media = alerts_of(self.prometheus, lifecycle.find(run_id), time.time())
-
-
-def _describe(alert: Mapping[str, Any]) -> Alert:
-    labels, annotations = alert["labels"], alert["annotations"]
-    return Alert(
-        name=labels["alertname"],
-        severity=labels.get("severity", ""),
-        since=timestamps.to_text(timestamps.parse(alert["activeAt"])),
-        text=annotations.get("description") or annotations.get("summary", ""),
-        runbook=annotations.get("runbook", ""),
-        run_id=parse_whole_number(labels.get("run_id", "")),
-        rank=parse_whole_number(labels.get("rank", "")),
-        pod=labels.get("pod") or None,
-    )

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from falcon import Request, Response
 
 from mlbench.benchmarks.options import describe
-from mlbench.benchmarks.registry import BENCHMARKS, IMAGES, Benchmark
+from mlbench.benchmarks.registry import BENCHMARKS, IMAGES
 from mlbench.contract import records
 from mlbench.contract.distribution import own_version
 from mlbench.contract.records import BandwidthLimit, Info, Link, RunLimits
 from mlbench_master.database.connection import database_kind
 from mlbench_master.openapi.operation import operation
-from mlbench_master.settings import InstallationLimits, Settings
+from mlbench_master.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class InfoResource:
     @operation("get_info", "The installation.", Info)
     def on_get(self, req: Request, resp: Response) -> None:
         """Return version, limits, and the addresses of Grafana and Prometheus."""
-        settings = self.settings
+        settings, limits = self.settings, self.settings.limits
         # In a cluster, only the master can reach Prometheus.
         prometheus_url = settings.prometheus_url if settings.pool == "local" else None
         resp.media = Info(
@@ -31,50 +31,42 @@ class InfoResource:
             pool=settings.pool,
             database=database_kind(),
             workers=settings.workers,
-            limits=_limits(settings.limits),
-            grafana=_place(settings.grafana_public_url),
-            prometheus=_place(prometheus_url),
+            limits=RunLimits(
+                workers=limits.workers,
+                cpus=float(limits.cpus),
+                whole_cpus=limits.pool == "local",
+                bandwidth=None if limits.no_bandwidth else BandwidthLimit(limits.bandwidth or None),
+                gpus=limits.gpus,
+                latency=not limits.no_latency,
+            ),
+            grafana=Link(settings.grafana_public_url) if settings.grafana_public_url else None,
+            prometheus=Link(prometheus_url) if prometheus_url else None,
         )
 
     @operation("list_benchmarks", "All benchmarks.", list[records.Benchmark])
     def on_get_benchmarks(self, req: Request, resp: Response) -> None:
         """List benchmarks with their targets, options and the run fields that they support."""
         resp.media = [
-            _describe(benchmark, self.settings.limits) for benchmark in BENCHMARKS.values()
+            records.Benchmark(
+                name=benchmark.name,
+                description=benchmark.description,
+                target=benchmark.target,
+                light_target=benchmark.light_target,
+                has_light_target=bool(benchmark.light_args),
+                takes_seed=benchmark.seeded,
+                takes_gpu=benchmark.on_gpu,
+                backends=benchmark.backends_among(self.settings.limits.backends),
+                rules=benchmark.rules,
+                options=tuple(
+                    records.BenchmarkOption(
+                        option.name, option.default, option.choices, option.help
+                    )
+                    for option in describe(benchmark.options)
+                    if option.name not in benchmark.args
+                ),
+                images=tuple(
+                    name for name, image in IMAGES.items() if image.benchmark == benchmark.name
+                ),
+            )
+            for benchmark in BENCHMARKS.values()
         ]
-
-
-def _limits(limits: InstallationLimits) -> RunLimits:
-    return RunLimits(
-        workers=limits.workers,
-        cpus=float(limits.cpus),
-        whole_cpus=limits.pool == "local",
-        bandwidth=None if limits.no_bandwidth else BandwidthLimit(limits.bandwidth or None),
-        gpus=limits.gpus,
-        latency=not limits.no_latency,
-    )
-
-
-def _place(url: str | None) -> Link | None:
-    return Link(url) if url else None
-
-
-def _describe(benchmark: Benchmark, limits: InstallationLimits) -> records.Benchmark:
-    images = (name for name, image in IMAGES.items() if image.benchmark == benchmark.name)
-    return records.Benchmark(
-        name=benchmark.name,
-        description=benchmark.description,
-        target=benchmark.target,
-        light_target=benchmark.light_target,
-        has_light_target=bool(benchmark.light_args),
-        takes_seed=benchmark.seeded,
-        takes_gpu=benchmark.on_gpu,
-        backends=benchmark.backends_among(limits.backends),
-        rules=benchmark.rules,
-        options=tuple(
-            records.BenchmarkOption(option.name, option.default, option.choices, option.help)
-            for option in describe(benchmark.options)
-            if option.name not in benchmark.args
-        ),
-        images=tuple(images),
-    )

@@ -26,26 +26,25 @@ class PodsResource:
         )
         ranks = {rank.worker: rank for rank in active}
         agents = {worker.name: worker for worker in Worker.select()}
-        resp.media = [
-            _describe(pod, ranks.get(pod.name), agents.get(pod.name))
-            for pod in Pod.select().order_by(Pod.name)
-        ]
-
-
-def _describe(pod: Pod, rank: Rank | None, agent: Worker | None) -> records.Pod:
-    if agent is not None and not is_same_pod(pod.uid, agent.pod_uid):
-        agent = None
-    return records.Pod(
-        name=pod.name,
-        # The original API has the text of a Python dictionary here.
-        labels=str(pod.labels),
-        phase=pod.phase,
-        ip=pod.ip,
-        node=pod.node,
-        run_id=rank.run_id if rank else None,
-        rank=rank.rank if rank else None,
-        cpus=tuple(rank.assignment.get("cpus", ())) if rank else (),
-        state=cast("records.AgentState", agent.state) if agent else None,
-        fork_server=agent.fork_server if agent else False,
-        seen_at=seconds_to_text(agent.seen_at) if agent else None,
-    )
+        pods = []
+        for pod in Pod.select().order_by(Pod.name):
+            rank, agent = ranks.get(pod.name), agents.get(pod.name)
+            if agent is not None and not is_same_pod(pod.uid, agent.pod_uid):
+                agent = None
+            pods.append(
+                records.Pod(
+                    name=pod.name,
+                    # The original API has the text of a Python dictionary here.
+                    labels=str(pod.labels),
+                    phase=pod.phase,
+                    ip=pod.ip,
+                    node=pod.node,
+                    run_id=rank.run_id if rank else None,
+                    rank=rank.rank if rank else None,
+                    cpus=tuple(rank.assignment.get("cpus", ())) if rank else (),
+                    state=cast("records.AgentState", agent.state) if agent else None,
+                    fork_server=agent.fork_server if agent else False,
+                    seen_at=seconds_to_text(agent.seen_at) if agent else None,
+                )
+            )
+        resp.media = pods
