@@ -216,7 +216,11 @@ def _runs(runs: Sequence[Run]) -> Iterator[Metric]:
         (names.RUN_THREADS, "Threads of each process, if reported.", _threads),
         (names.RUN_ATTEMPTS, "Attempts so far.", lambda r: r.attempt),
         (names.RUN_LOST_RANKS, "Lost ranks of the latest attempt.", lambda r: lost[r.id]),
-        (names.RUN_WAITING, "Bytes of an active run that wait for Prometheus.", _waiting),
+        (
+            names.RUN_WAITING,
+            "Bytes of an active run that wait for Prometheus.",
+            lambda r: waiting_bytes(run_owner(r.id)) if r.state in ACTIVE_STATES else None,
+        ),
     )
     for name, help_text, value in values:
         yield _gauge(name, help_text, ("run_id",), [((str(r.id),), value(r)) for r in runs])
@@ -290,10 +294,6 @@ def _threads(run: Run) -> float | None:
     return threads if isinstance(threads, int) else None
 
 
-def _waiting(run: Run) -> int | None:
-    return waiting_bytes(run_owner(run.id)) if run.state in ACTIVE_STATES else None
-
-
 def _lost_ranks(runs: Sequence[Run]) -> Mapping[int, int]:
     lost = (
         Rank.select(Rank.run)
@@ -323,11 +323,7 @@ def _pods(pods: Sequence[Pod]) -> Iterator[Metric]:
         ("pod",),
         [((worker.name,), worker.seen_at) for worker in workers],
     )
-    yield from _recorded(pods, workers)
-
-
-def _recorded(pods: Sequence[Pod], workers: Sequence[Worker]) -> Iterator[Metric]:
-    """Yield for external ranks the series that an agent and an exporter report for worker pods."""
+    # For external ranks, the series that the agent and the exporter of a worker pod have.
     nodes = {pod.name: pod.node for pod in pods if pod.external}
     columns = Rank.select(Rank.worker, Rank.run, Rank.rank, Rank.exit_code).join(Run)
     active = Rank.worker.in_([*nodes]), Run.state.in_(ACTIVE_STATES), Rank.attempt == Run.attempt
