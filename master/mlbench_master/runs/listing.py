@@ -12,7 +12,7 @@ from mlbench.contract import records
 from mlbench_master.database.connection import database, snapshot
 from mlbench_master.database.models import Rank, Run
 from mlbench_master.runs import presenters, run_columns
-from mlbench_master.runs.run_query import ANY, Query, Term
+from mlbench_master.runs.run_query import ANY, Query
 
 # One string, because searching each column takes twice as long. Words have no line breaks.
 _SEARCHED: ColumnBase = Run.id.cast("text")
@@ -123,15 +123,13 @@ def matching(run_query: RunQuery) -> Expression:
         condition &= Run.origin.is_null()
         condition &= fn.EXISTS(ranks.where(Rank.attempt == Run.attempt))
     for terms in run_query.query.clauses:
-        condition &= reduce(or_, map(_condition, terms))
+        alternatives: list[Any] = []
+        for term in terms:
+            if term.field:
+                matches = run_columns.condition(term)
+            else:
+                marks = [marked for mark, marked in _MARKS.items() if term.value.lower() in mark]
+                matches = reduce(or_, marks, _SEARCHED.contains(term.value))
+            alternatives.append(run_columns.negation(matches) if term.negated else matches)
+        condition &= reduce(or_, alternatives)
     return condition
-
-
-def _condition(term: Term) -> Any:
-    """Return the SQL condition of a term."""
-    if term.field:
-        condition = run_columns.condition(term)
-    else:
-        marks = [is_marked for mark, is_marked in _MARKS.items() if term.value.lower() in mark]
-        condition = reduce(or_, marks, _SEARCHED.contains(term.value))
-    return run_columns.negation(condition) if term.negated else condition

@@ -2,13 +2,11 @@
 
 import json
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
-
-from peewee import Expression
 
 from mlbench.contract import records
 from mlbench.contract.names import ACTIVE_STATES
@@ -26,7 +24,7 @@ _SHOWN = {"command": "shown_command"}  # by column: the property that is shown i
 _MAX_IDS = 1000
 STOPPED_BY = (-signal.SIGTERM, -signal.SIGKILL)
 """Exit codes of processes that agents stopped."""
-# The reason of a run without samples.
+# Reason for the end of a run without samples.
 _NOTHING = """it recorded nothing, so there is no result
 
 Its code can record in three lines{}:
@@ -48,10 +46,33 @@ def describe(run: Run) -> records.Run:
 
 def describe_all(runs: Sequence[Run]) -> list[records.Run]:
     """Return the API records of runs, in the order of the runs."""
+    if not runs:
+        return []
     ids = [run.id for run in runs]
     condition = Run.id.in_(ids) if len(ids) < _MAX_IDS else Run.id.between(min(ids), max(ids))
-    ranks = _ranks_by_run(condition) if ids else {}
-    return [_describe(run, ranks.get(run.id, ())) for run in runs]
+    rows = (
+        Rank.select(
+            *(Rank.run, Rank.rank, Rank.worker, Rank.exit_code, Rank.processes),
+            *(Rank.stop, Rank.exited_at),
+        )
+        .join(Run)
+        .where(condition, Rank.attempt == Run.attempt)
+        .order_by(Rank.run, Rank.rank)
+    )
+    ranks_of: dict[int, list[records.Rank]] = {}
+    for run_id, group in groupby(database.execute(rows), itemgetter(0)):
+        ranks = [_PresentedRank(*row[1:]) for row in group]
+        failed = [rank for rank in ranks if rank.exit_code and not rank.was_stopped]
+        first = min(failed, key=lambda rank: rank.exited_at or 0.0, default=None)
+        reason = "stopped" if first is None else f"stopped after rank {first.rank} failed"
+        ranks_of[run_id] = [
+            records.Rank(
+                *(rank.rank, rank.pod, rank.exit_code, reason if rank.was_stopped else ""),
+                tuple(json.loads(rank.processes)["ranks"]) if rank.processes else (rank.rank,),
+            )
+            for rank in ranks
+        ]
+    return [_describe(run, tuple(ranks_of.get(run.id, ()))) for run in runs]
 
 
 def _describe(run: Run, ranks: tuple[records.Rank, ...]) -> records.Run:
@@ -113,23 +134,6 @@ def columns_of(run: Run, record: type[records.Record]) -> dict[str, Any]:
     return {name: getattr(run, _SHOWN.get(name, name)) for name in names}
 
 
-def _ranks_by_run(condition: Expression) -> Mapping[int, tuple[records.Rank, ...]]:
-    """Return the ranks of the latest attempts of runs by the run's id, with one query."""
-    rows = (
-        Rank.select(
-            *(Rank.run, Rank.rank, Rank.worker, Rank.exit_code, Rank.processes),
-            *(Rank.stop, Rank.exited_at),
-        )
-        .join(Run)
-        .where(condition, Rank.attempt == Run.attempt)
-        .order_by(Rank.run, Rank.rank)
-    )
-    return {
-        run_id: _describe_ranks([_PresentedRank(*row[1:]) for row in group])
-        for run_id, group in groupby(database.execute(rows), itemgetter(0))
-    }
-
-
 class _PresentedRank(NamedTuple):
     rank: int
     pod: str
@@ -143,18 +147,6 @@ class _PresentedRank(NamedTuple):
         return bool(self.stop) and self.exit_code in STOPPED_BY
 
 
-def _describe_ranks(rows: Sequence[_PresentedRank]) -> tuple[records.Rank, ...]:
-    failed = [row for row in rows if row.exit_code and not row.was_stopped]
-    first = min(failed, key=lambda row: row.exited_at or 0.0, default=None)
-    reason = "stopped" if first is None else f"stopped after rank {first.rank} failed"
-    described = []
-    for row in rows:
-        ranks = tuple(json.loads(row.processes)["ranks"]) if row.processes else (row.rank,)
-        stopped = reason if row.was_stopped else ""
-        described.append(records.Rank(row.rank, row.pod, row.exit_code, stopped, ranks))
-    return tuple(described)
-
-
 def note_of(run: Run) -> str:
     """Return how the run differs from its request, e.g. the default benchmark; else empty."""
     default = f"no benchmark was named, so {run.benchmark} was taken, the default"
@@ -164,20 +156,18 @@ def note_of(run: Run) -> str:
 def reason_of(run: Run) -> str:
     """Return why a run ended, which samples were refused, or how to record samples."""
     is_silent = run.state == "FINISHED" and run.delivery and not run.delivery["recorded"]
-    nothing = _how_to_record(run) if is_silent and not run.benchmark else ""
-    if nothing and run.added:
-        nothing += f"\n\nSamples that were added after its end: {run.added['samples']:,}"
-    return "; ".join(filter(None, [describe_refused(run), run.reason, nothing]))
-
-
-def _how_to_record(run: Run) -> str:
-    """Return that a run recorded nothing, and how its code can record."""
-    rank = Rank.get_or_none(Rank.run == run, Rank.attempt == run.attempt, Rank.rank == 0)
-    machine = (rank.machine if rank else None) or {}
-    packages = machine.get("packages", ())
-    lacks_mlbench = machine.get("python") and "mlbench-stack" not in packages
-    hint = _NOTHING.format(", after MLBench is installed in its Python" if lacks_mlbench else "")
-    lines = [f"    {line}" for library, line in _BY_LIBRARY.items() if library in packages]
-    if lines:
-        hint += "\n\nWith a library that its Python has, one is enough:\n"
-    return "\n".join([hint, *lines])
+    hint = ""
+    if is_silent and not run.benchmark:
+        rank = Rank.get_or_none(Rank.run == run, Rank.attempt == run.attempt, Rank.rank == 0)
+        machine = (rank.machine if rank else None) or {}
+        packages = machine.get("packages", ())
+        lacks_mlbench = machine.get("python") and "mlbench-stack" not in packages
+        where = ", after MLBench is installed in its Python" if lacks_mlbench else ""
+        hint = _NOTHING.format(where)
+        lines = [f"    {line}" for library, line in _BY_LIBRARY.items() if library in packages]
+        if lines:
+            hint += "\n\nWith a library that its Python has, one is enough:\n"
+        hint = "\n".join([hint, *lines])
+        if run.added:
+            hint += f"\n\nSamples that were added after its end: {run.added['samples']:,}"
+    return "; ".join(filter(None, [describe_refused(run), run.reason, hint]))

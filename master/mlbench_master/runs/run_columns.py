@@ -82,12 +82,15 @@ class Field:
                 return None
             case "moment", float():
                 return timestamps.seconds_to_text(value)
-            case "tags", str():
-                return ", ".join(json.loads(value))
-            case "tags", list():
-                return ", ".join(value)
+            case "tags", _:
+                return ", ".join(json.loads(value) if isinstance(value, str) else value)
             case "setting", str():
-                return _read_setting(value)
+                try:
+                    number = json.loads(value)
+                except ValueError:
+                    return value
+                is_number = isinstance(number, int | float) and is_setting(number)
+                return number if is_number else value
             case _:
                 return mask_command(value) if self.is_command else value
 
@@ -343,14 +346,6 @@ def _read_number(text: str, units: Mapping[str, float]) -> float | None:
     if unit and unit not in units:
         return None
     return number * units.get(unit, 1)
-
-
-def _read_setting(text: str) -> Setting:
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return text
-    return value if isinstance(value, int | float) and is_setting(value) else text
 
 
 def _read_moment(text: str) -> float:

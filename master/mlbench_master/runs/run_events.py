@@ -37,7 +37,15 @@ def events_of(run: Run) -> list[RunEvent]:
     for ranks in attempts.values():
         events += _starts(ranks)
         events += _ends_of_ranks(run, ranks)
-    events += _target(run, attempts)
+    if (reached_at := run.target_reached_at) is not None:
+        text = "The target was reached"
+        if run.target_train_seconds is not None:
+            text += f" after {figures.seconds(run.target_train_seconds)} of training"
+        if target := run.target:
+            sign = "≤" if target["lower_is_better"] else "≥"
+            text += f": {target['metric']} {sign} {target['value']:.15g}"
+        attempt = _attempt_at(reached_at, attempts)
+        events.append(_event(reached_at, "target", attempt, None, text))
     for diagnosis in diagnoses.asked_of(run.id):
         is_done = diagnoses.is_done(diagnosis)
         outcome = diagnoses.sentence_of(diagnosis) if is_done else "it is being asked"
@@ -97,19 +105,6 @@ def _ends_of_ranks(run: Run, ranks: Sequence[Rank]) -> Iterator[RunEvent]:
             yield _event(end_of(rank), "lost", *of_rank, f"{place} is lost: {rank.lost}")
 
 
-def _target(run: Run, attempts: dict[int, list[Rank]]) -> Iterator[RunEvent]:
-    reached_at = run.target_reached_at
-    if reached_at is None:
-        return
-    text = "The target was reached"
-    if run.target_train_seconds is not None:
-        text += f" after {figures.seconds(run.target_train_seconds)} of training"
-    if target := run.target:
-        sign = "≤" if target["lower_is_better"] else "≥"
-        text += f": {target['metric']} {sign} {target['value']:.15g}"
-    yield _event(reached_at, "target", _attempt_at(reached_at, attempts), None, text)
-
-
 def _attempt_at(seconds: float, attempts: dict[int, list[Rank]]) -> int:
     started = (number for number, ranks in attempts.items() if ranks[0].assigned_at <= seconds)
     return max(started, default=1)
@@ -142,9 +137,9 @@ def _end(run: Run) -> Iterator[RunEvent]:
     added = added_to(run)
     if added is None:
         return
-    late, posted = added.of_lost_ranks, added.samples - added.of_lost_ranks
+    late = added.of_lost_ranks
     for samples, text in (
-        (posted, "Samples were added after the end, which are no part of it"),
+        (added.samples - late, "Samples were added after the end, which are no part of it"),
         (late, "Samples that ranks sent after they were lost, not part of the result"),
     ):
         if samples:

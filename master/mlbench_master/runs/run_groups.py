@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain, product
 from math import isfinite
 from typing import Any
@@ -39,7 +39,16 @@ def group_runs(run_query: RunQuery, by: Sequence[str]) -> list[RunGroup]:
     rows = Run.select(*(field.sql() for field in fields)).where(matching(run_query)).tuples()
     groups = defaultdict[tuple[Setting, ...], list[Sequence[Any]]](list)
     for row in rows.iterator():
-        for key in product(*(_keys(*pair) for pair in zip(keys.values(), row, strict=False))):
+        values_by_key: list[list[Setting]] = []
+        for field, value in zip(keys.values(), row, strict=False):
+            if field.kind == "tags":  # a run is in the group of each of its tags
+                tags = json.loads(value) if isinstance(value, str) else value
+                values_by_key.append(tags or [None])
+            elif field.kind == "moment" and value is not None:
+                values_by_key.append([str(field.spell(value))[: len("2018-08-03")]])
+            else:
+                values_by_key.append([field.spell(value)])
+        for key in product(*values_by_key):
             groups[key].append(row[len(keys) :])
         if len(groups) > MOST_GROUPS:
             problem = f"more than {MOST_GROUPS} groups by {', '.join(keys)}"
@@ -57,16 +66,6 @@ def group_runs(run_query: RunQuery, by: Sequence[str]) -> list[RunGroup]:
         for key, rows in groups.items()
     ]
     return _sorted(summaries, run_query.order)
-
-
-def _keys(field: Field, value: Any) -> Iterator[Setting]:
-    """Yield the values by which a run is grouped: each tag, the day of a time, else the value."""
-    if field.kind == "tags":
-        yield from (json.loads(value) if isinstance(value, str) else value) or [None]
-    elif field.kind == "moment" and value is not None:
-        yield str(field.spell(value))[: len("2018-08-03")]
-    else:
-        yield field.spell(value)
 
 
 def _mean(field: Field, values: Iterable[Any]) -> GroupMean | None:

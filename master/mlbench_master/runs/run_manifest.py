@@ -20,7 +20,7 @@ def build(run: Run) -> Manifest:
     """
     rows = Rank.select().where(Rank.run == run, Rank.attempt == run.attempt)
     ranks = list(rows.order_by(Rank.rank))
-    row, machines = run.row, [machine for rank in ranks if (machine := rank.row.machine)]
+    row, machines = run.row, [rank.row.machine for rank in ranks if rank.row.machine]
     settings = run.settings or {}
     others = {
         "run_id": run.id,
@@ -36,7 +36,19 @@ def build(run: Run) -> Manifest:
         "finished_at": seconds_to_text(run.finished_at),
         "versions": Versions(mlbench=own_version()),
         "machines": _machines(ranks),
-        "ranks": tuple(map(_rank_record, ranks)),
+        "ranks": tuple(
+            RankOnMachine(
+                rank=rank.rank,
+                pod=rank.worker,
+                hostname=(machine := rank.machine or {}).get("hostname"),
+                image=rank.image,
+                cpus=tuple(rank.assignment.get("cpus", ())),
+                clock_offset_seconds=machine.get("clock_offset_seconds"),
+                clock_uncertainty_seconds=machine.get("clock_uncertainty_seconds"),
+                is_forked=machine.get("is_forked", False),
+            )
+            for rank in ranks
+        ),
     }
     return Manifest(**presenters.columns_of(run, Manifest) | others)
 
@@ -55,17 +67,3 @@ def _machines(ranks: Sequence[Rank]) -> tuple[Machine, ...]:
             hostname = group.hostname if group.hostname == machine.hostname else None
             groups[kind] = replace(group, ranks=group.ranks + machine.ranks, hostname=hostname)
     return tuple(groups.values())
-
-
-def _rank_record(rank: Rank) -> RankOnMachine:
-    machine = rank.machine or {}
-    return RankOnMachine(
-        rank=rank.rank,
-        pod=rank.worker,
-        hostname=machine.get("hostname"),
-        image=rank.image,
-        cpus=tuple(rank.assignment.get("cpus", ())),
-        clock_offset_seconds=machine.get("clock_offset_seconds"),
-        clock_uncertainty_seconds=machine.get("clock_uncertainty_seconds"),
-        is_forked=machine.get("is_forked", False),
-    )
