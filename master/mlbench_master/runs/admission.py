@@ -29,8 +29,19 @@ def validate_against_limits(order: RunRequest, limits: InstallationLimits) -> No
     for name in IMPAIRMENTS:
         if limits.no_latency and getattr(order, name) is not None:
             raise BadFieldError(name, f"{limits.no_latency}. Leave out this setting.")
-    if order.custom_image_name is not None:
-        _check_image(order.custom_image_name, limits)
+    image = order.custom_image_name
+    if image == THIS_MACHINE and limits.pool == "kubernetes":
+        raise BadFieldError(
+            "custom_image_name",
+            f"workers in a cluster do not have your files (got {image}). Name an image that "
+            "contains your code (--image).",
+        )
+    if image not in (None, THIS_MACHINE) and limits.pool == "local":
+        raise BadFieldError(
+            "custom_image_name",
+            f"local workers cannot run images (got {image}). Use a cluster, or name the image "
+            f"{THIS_MACHINE} to run the command on this machine itself.",
+        )
     if order.faults:
         impaired = any(getattr(order, name) for name in IMPAIRMENTS)
         for fault in faults.parse(order.faults):
@@ -78,22 +89,6 @@ def _check_resources(order: RunRequest, limits: InstallationLimits) -> None:
             raise BadFieldError("max_bandwidth", problem)
     if order.gpu_enabled and not limits.gpus:
         raise BadFieldError("gpu_enabled", "workers here have no GPU. Leave out this setting.")
-
-
-def _check_image(image: str, limits: InstallationLimits) -> None:
-    problem = ""
-    if image == THIS_MACHINE and limits.pool == "kubernetes":
-        problem = (
-            f"workers in a cluster do not have your files (got {image}). Name an image that "
-            "contains your code (--image)."
-        )
-    elif image != THIS_MACHINE and limits.pool == "local":
-        problem = (
-            f"local workers cannot run images (got {image}). Use a cluster, or name the image "
-            f"{THIS_MACHINE} to run the command on this machine itself."
-        )
-    if problem:
-        raise BadFieldError("custom_image_name", problem)
 
 
 def _check_task(order: RunRequest, task: Benchmark) -> None:

@@ -3,8 +3,7 @@
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -51,13 +50,20 @@ def register(order: SetRequest, limits: InstallationLimits) -> RunSet:
                 f"run names must have at most {MAX_RESOURCE_NAME_LENGTH} characters (got {name!r})",
             )
         _check_keys(shared, slot.swept)
-        with _naming(slot.swept):
+        try:
             run = _order_of(shared, slot, name)
             validate_against_limits(run, limits)
             if run.faults and slot.seed is None:
                 raise BadFieldError(
                     "faults", "schedules are drawn from seeds, which this task does not take"
                 )
+        except (ValidationError, BadFieldError) as error:
+            # The message names swept values as the request does, not the fields that they set.
+            text = describe_error(error) if isinstance(error, ValidationError) else str(error)
+            for key in slot.swept:
+                field = re.sub("[-_]", "[-_]", _field(key))
+                text = re.sub(rf"(^|; ){field}: ", rf"\1swept.{key}: ", text)
+            raise RefusedError(text) from None
         if order.official:
             _check_can_be_scored(run)
         schedule = run_faults.draw(run.faults, slot.seed, slot.num_workers)
@@ -77,11 +83,20 @@ def register(order: SetRequest, limits: InstallationLimits) -> RunSet:
         existing = RunSet.get_or_none(RunSet.name == order.name)
         if existing is None:
             return RunSet.create(name=order.name, created_at=time.time(), **columns)
-    differing = [name for name, value in columns.items() if getattr(existing, name) != value]
-    if differing:
+    differences = []
+    for name, value in columns.items():
+        registered = getattr(existing, name)
+        if registered == value:
+            continue
+        if name == "order":
+            fields = [key for key in registered | shared if registered.get(key) != shared.get(key)]
+            shown = _shown(registered)
+            differences.append(", ".join(f"{key}={shown.get(key)}" for key in fields))
+        else:
+            differences.append("other slots" if name == "slots" else f"{name}={registered}")
+    if differences:
         raise ConflictError(
-            f"name: set {order.name} is already registered with "
-            f"{' and '.join(_difference(existing, columns, name) for name in differing)}. "
+            f"name: set {order.name} is already registered with {' and '.join(differences)}. "
             "Choose another name."
         )
     return existing
@@ -133,23 +148,6 @@ def _check_keys(shared: Mapping[str, Any], swept: Mapping[str, str]) -> None:
             )
 
 
-@contextmanager
-def _naming(swept: Mapping[str, str]) -> Iterator[None]:
-    """Name swept values in errors as ``swept.KEY``, not as the field that they set.
-
-    Raises:
-        RefusedError: the block raised an error.
-    """
-    try:
-        yield
-    except (ValidationError, BadFieldError) as error:
-        text = describe_error(error) if isinstance(error, ValidationError) else str(error)
-        for key in swept:
-            field = re.sub("[-_]", "[-_]", _field(key))
-            text = re.sub(rf"(^|; ){field}: ", rf"\1swept.{key}: ", text)
-        raise RefusedError(text) from None
-
-
 def _field(key: str) -> str:
     return SWEPT[key][0] if key in SWEPT else f"args.{key}"
 
@@ -171,16 +169,6 @@ def _check_can_be_scored(order: RunRequest) -> None:
         if name in settings:  # the run itself reports the others
             rule = f"must be {' or '.join(map(to_text, values))} in an official set"
             raise BadFieldError(f"args.{name}", f"{rule} (got {to_text(settings[name])})")
-
-
-def _difference(registered: RunSet, columns: Mapping[str, object], name: str) -> str:
-    """Describe the registered value of a differing column; for the order, the differing fields."""
-    old, new = getattr(registered, name), columns[name]
-    if isinstance(old, dict) and isinstance(new, dict):
-        fields = [key for key in {**old, **new} if old.get(key) != new.get(key)]
-        shown = _shown(old)
-        return ", ".join(f"{key}={shown.get(key)}" for key in fields)
-    return f"other {name}" if isinstance(old, list) else f"{name}={old}"
 
 
 def find(name: str) -> RunSet:

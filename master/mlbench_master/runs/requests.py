@@ -5,7 +5,7 @@ import json
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Annotated, Any, ClassVar, Self
 
@@ -107,17 +107,14 @@ class CheckedRequest:
     @classmethod
     def _is_number_or_truth_value(cls, value: object, info: ValidationInfo) -> object:
         name = info.field_name or ""
+        if name == "num_cpus" and isinstance(value, str):
+            # The notation of Kubernetes, e.g. 2000m for 2 cores.
+            millicores = re.fullmatch(r"([0-9]{1,9})m", value)
+            return int(millicores[1]) / 1000 if millicores else value
         if cls.__pydantic_fields__[name].annotation is bool:
             return refuse_number(value)
         option = options_of(cls).get(name)
         return refuse_truth_value(value) if option and option.is_number else value
-
-    @field_validator("num_cpus", mode="before", check_fields=False)
-    @classmethod
-    def _may_be_millicores(cls, cores: object) -> object:
-        """Accept the notation of Kubernetes, e.g. ``2000m`` for 2 cores."""
-        millicores = re.fullmatch(r"([0-9]{1,9})m", cores) if isinstance(cores, str) else None
-        return int(millicores[1]) / 1000 if millicores else cores
 
     @field_validator("*")
     @classmethod
@@ -228,21 +225,19 @@ class CommonRequest(CommonSpec, CheckedRequest):
             faults.parse(text)
         return text
 
-    @field_validator("benchmark")
+    @field_validator("benchmark", "image_name")
     @classmethod
-    def _is_known(cls, name: str | None) -> str | None:
-        if name not in (None, _CUSTOM_IMAGE, *BENCHMARKS):
-            raise ValueError(_with_choices("unknown benchmark", BENCHMARKS))
-        return name
-
-    @field_validator("image_name")
-    @classmethod
-    def _is_known_image(cls, name: str | None) -> str | None:
-        is_known = name in (None, _CUSTOM_IMAGE, *BENCHMARKS) or find_image(name or "")
-        if not is_known:
-            reason = MISSING_IMAGES.get(str(name).partition(":")[0], "unknown image")
-            raise ValueError(_with_choices(reason, [*BENCHMARKS, *IMAGES]))
-        return name
+    def _is_known(cls, name: str | None, info: ValidationInfo) -> str | None:
+        if name is None or name in (_CUSTOM_IMAGE, *BENCHMARKS):
+            return name
+        problem, choices = "unknown benchmark", [*BENCHMARKS]
+        if info.field_name == "image_name":
+            if find_image(name):
+                return name
+            problem = MISSING_IMAGES.get(name.partition(":")[0], "unknown image")
+            choices += IMAGES
+        own_image = f"your own with image_name={_CUSTOM_IMAGE}"
+        raise ValueError(f"{problem}. Use {', '.join(choices)}, or {own_image}.")
 
     @field_validator("args", mode="before")
     @classmethod
@@ -387,8 +382,3 @@ class NextRunRequest(CheckedRequest):
     """Number of the slot in the benchmark set, from 1."""
     queue: bool = False
     """Queue the run if another run is active, instead of refusing the request."""
-
-
-def _with_choices(problem: str, known: Iterable[str]) -> str:
-    choices = ", ".join(known)
-    return f"{problem}. Use {choices}, or your own with image_name={_CUSTOM_IMAGE}."
