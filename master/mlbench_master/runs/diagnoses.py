@@ -156,10 +156,20 @@ def is_done(diagnosis: Diagnosis) -> bool:
 
 def describe(diagnosis: Diagnosis) -> DiagnosisRecord:
     """Return the API record of a diagnosis: evidence, merged stacks and verdict."""
-    parts = (part for evidence in _evidence_of(diagnosis) for part in split(evidence))
+    rows = RankEvidence.select().where(RankEvidence.diagnosis == diagnosis)
+    by_rank = {row.rank: Evidence.from_fields(row.evidence) for row in rows}
+    ranks = _ranks(diagnosis.run_id, diagnosis.attempt)
+    for rank in ranks:
+        number, exited_at = rank.rank, rank.exited_at or diagnosis.asked_at
+        has_exited = rank.exit_code is not None and exited_at < diagnosis.asked_at
+        if number not in by_rank and has_exited:
+            by_rank[number] = _evidence_of_exit(rank, exited_at)
+        if number in by_rank and rank.processes and not by_rank[number].ranks:
+            by_rank[number] = replace(by_rank[number], ranks=tuple(rank.ranks))
+    parts = [part for number in sorted(by_rank) for part in split(by_rank[number])]
     evidence = tuple(sorted(parts, key=lambda part: part.rank))
-    ranks = sum(len(rank.ranks) for rank in _ranks(diagnosis.run_id, diagnosis.attempt))
-    world_size = max(ranks, *(part.world_size for part in evidence), 0)
+    known_ranks = sum(len(rank.ranks) for rank in ranks)
+    world_size = max(known_ranks, *(part.world_size for part in evidence), 0)
     return DiagnosisRecord(
         id=diagnosis.get_id(),
         attempt=diagnosis.attempt,
@@ -212,21 +222,8 @@ def _cached_sentence(diagnosis_id: int, evidence_count: int) -> str:
     return describe(Diagnosis.get_by_id(diagnosis_id)).verdict.sentence
 
 
-def _evidence_of(diagnosis: Diagnosis) -> tuple[Evidence, ...]:
-    """Return the evidence of ranks; for ranks that had exited before, their exit codes."""
-    rows = RankEvidence.rows("autopsy_id = ? ORDER BY rank", diagnosis.get_id())
-    by_rank = {row.rank: Evidence.from_fields(row.evidence) for row in rows}
-    for rank in _ranks(diagnosis.run_id, diagnosis.attempt):
-        number, exited_at = rank.rank, rank.exited_at or diagnosis.asked_at
-        has_exited = rank.exit_code is not None and exited_at < diagnosis.asked_at
-        if number not in by_rank and has_exited:
-            by_rank[number] = _evidence_of_exit(rank, exited_at)
-        if number in by_rank and rank.processes and not by_rank[number].ranks:
-            by_rank[number] = replace(by_rank[number], ranks=tuple(rank.ranks))
-    return tuple(by_rank[rank] for rank in sorted(by_rank))
-
-
 def _evidence_of_exit(rank: Rank, exited_at: float) -> Evidence:
+    """Return the evidence of a rank that exited before the diagnosis: its exit code."""
     return Evidence(
         rank=rank.rank,
         at=exited_at,

@@ -123,7 +123,16 @@ def _find_or_create(order: JoinRequest, holder: str, limits: InstallationLimits)
         current = f"attempt {run.attempt} (got {order.attempt})"
         raise ConflictError(f"attempt: run {run.id} of this job is already at {current}")
     if order.attempt > run.attempt:
-        _begin_attempt(run, order.attempt)
+        # Missing data of the attempt before counts as lost.
+        where = "owner = ? AND attempt = ? AND final_size > size"
+        streams_of_run = Stream.rows(where, run_owner(run.id), run.attempt)
+        incomplete = {stream.rank for stream in streams_of_run}
+        for row in Rank.select().where(Rank.run == run.id, Rank.attempt == run.attempt):
+            if not row.lost and (row.exit_code is None or row.rank in incomplete):
+                reason = f"attempt {order.attempt} began before all of it had come"
+                store(row, lost=reason, exited_at=row.exited_at or run_clock.now(run))
+                streams.close(run.id, run.attempt, row.rank, {})
+        store(run, attempt=order.attempt, waiting=None)
     elif joined is not None:
         host = Pod.get_by_id(joined.worker).node
         raise ConflictError(f"rank: rank {rank} of run {run.id} has already joined from {host}")
@@ -159,19 +168,6 @@ def _create(order: JoinRequest, holder: str, limits: InstallationLimits) -> Run:
         steady_clock=run_clock.begin(order.began_ago),
     )
     return created
-
-
-def _begin_attempt(run: Run, attempt: int) -> None:
-    """Start an attempt of a run. Missing data of the attempt before counts as lost."""
-    where = "owner = ? AND attempt = ? AND final_size > size"
-    streams_of_run = Stream.rows(where, run_owner(run.id), run.attempt)
-    unfinished = {stream.rank for stream in streams_of_run}
-    for rank in Rank.select().where(Rank.run == run.id, Rank.attempt == run.attempt):
-        if not rank.lost and (rank.exit_code is None or rank.rank in unfinished):
-            why = f"attempt {attempt} began before all of it had come"
-            store(rank, lost=why, exited_at=rank.exited_at or run_clock.now(run))
-            streams.close(run.id, run.attempt, rank.rank, {})
-    store(run, attempt=attempt, waiting=None)
 
 
 def _add(run: Run, order: JoinRequest) -> None:

@@ -100,12 +100,16 @@ _REQUIRED = {
     "running": ("run_id", "attempt", "rank"),
     "exited": ("run_id", "attempt", "rank", "exit_code", "exited_at"),
 }
-
-
-def _schema_of(state: str, required: Sequence[str]) -> JsonValue:
-    """Return the JSON schema of reports in a state."""
-    not_null: dict[str, JsonValue] = {name: {"not": {"type": "null"}} for name in required}
-    return {"properties": {"state": {"const": state}, **not_null}, "required": [*required]}
+_REPORT_SCHEMAS: list[JsonValue] = [
+    {
+        "properties": {
+            "state": {"const": state},
+            **{name: {"not": {"type": "null"}} for name in required},
+        },
+        "required": [*required],
+    }
+    for state, required in _REQUIRED.items()
+]
 
 
 class Report(BaseModel):
@@ -114,7 +118,7 @@ class Report(BaseModel):
     model_config = ConfigDict(
         extra="forbid",
         allow_inf_nan=False,
-        json_schema_extra={"oneOf": [_schema_of(*pair) for pair in _REQUIRED.items()]},
+        json_schema_extra={"oneOf": _REPORT_SCHEMAS},
     )
 
     state: AgentState
