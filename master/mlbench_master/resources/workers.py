@@ -22,8 +22,6 @@ from mlbench_master.serving.buffered import waited_seconds
 from mlbench_master.settings import InstallationLimits
 
 _MAX_CHUNK_BYTES = 4 << 20
-# Larger numbers do not fit the columns, and no run, attempt or rank has them.
-_MAX_NUMBER = 2**31 - 1
 _ATTEMPT = whole("attempt", "Attempt of the run.", 1, required=True)
 _OFFSET = whole("offset", "Offset of the body in the stream, in bytes.", 0, required=True)
 _WRITTEN = whole(
@@ -166,7 +164,8 @@ def _check_open(
         falcon.HTTPNotFound: the rank does not exist (404).
     """
     attempt, rank = key.attempt, key.rank
-    numbers = (min(number, _MAX_NUMBER) for number in (attempt, rank, run_id))
+    # Larger numbers do not fit the columns, and no run, attempt or rank has them.
+    numbers = (min(number, 2**31 - 1) for number in (attempt, rank, run_id))
     row = run_sql(_RANK, pod.name, *numbers).fetchone()
     if row is None:
         raise falcon.HTTPNotFound(description=f"run_id: run {run_id} not found")
