@@ -71,7 +71,7 @@ def describe(error: ValidationError) -> str:
             message = _MESSAGES[kind].format(**problem.get("ctx", {}))
         omits_value = kind in _WITHOUT_INPUT or "(got " in message
         value = "" if omits_value else f" (got {str(problem['input'])[:80]!r})"
-        # The value follows the problem, before a sentence about what to do.
+        # The value follows the problem, and precedes a sentence with advice.
         rule, *advice = re.split(r"(?=\. [A-Z])", message, maxsplit=1)
         sentences.append(f"{path or 'body'}: {rule}{value}{''.join(advice)}")
     return "; ".join(sentences)

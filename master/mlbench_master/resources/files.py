@@ -28,7 +28,7 @@ _ANSWERS: Mapping[str, Schema] = {
 
 @dataclass(frozen=True)
 class FilesResource:
-    """The files of a run, and each of them."""
+    """The list of a run's files, and the content of each file."""
 
     files: FileReader
 

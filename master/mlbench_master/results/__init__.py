@@ -1,1 +1,1 @@
-"""Results: what runs reached, and how they compare."""
+"""Results of runs, and their comparisons."""

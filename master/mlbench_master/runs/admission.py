@@ -19,10 +19,10 @@ _MIN_BANDWIDTH = 0.1
 
 
 def validate_against_limits(order: RunRequest, limits: InstallationLimits) -> None:
-    """Check that the pool can provide what a request asks for.
+    """Check that the pool can fulfil a request.
 
     Raises:
-        BadFieldError: the pool cannot (400).
+        BadFieldError: a field exceeds the limits of the pool or of the benchmark (400).
     """
     check_workers(order.num_workers, limits)
     _check_resources(order, limits)

@@ -304,7 +304,7 @@ def next_ship_seconds(num_workers: int, waited_seconds: float = 0.0) -> float:
 
 
 def decide(report: Report, current: Rank | None) -> Do:
-    """Decide what an agent must do, from its report and the rank assigned to its worker.
+    """Return the next task of an agent, from its report and the rank assigned to its worker.
 
     An agent that gets "stop" after its process has ended becomes idle.
     """

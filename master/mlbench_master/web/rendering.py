@@ -1,4 +1,4 @@
-"""Rendering of pages, and their headers, which restrict what browsers may load."""
+"""Rendering of pages, and headers that restrict the files that browsers may load."""
 
 import re
 from collections.abc import Mapping
