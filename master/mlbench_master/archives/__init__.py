@@ -1,1 +1,1 @@
-"""Archives of runs that have ended: sealing, where they lie, verifying, restoring."""
+"""Archives of runs that have ended: sealing, import, verification and restoring."""

@@ -36,9 +36,8 @@ from mlbench_master.runs import (
 )
 from mlbench_master.runs.requests import NAME, check_display_name
 
-_MOST_BYTES = 64 << 20
-_MOST_BYTES_IN_ALL = 1 << 30
-_MOST_CHECK_SECONDS = 120.0
+_MAX_MEMBER_BYTES = 64 << 20
+_MAX_TOTAL_BYTES = 1 << 30
 # Columns that an imported run does not keep, because they belong to the other installation.
 _NOT_IMPORTED = {
     *("id", "run", "stop_requested", "delete_requested", "waiting"),
@@ -74,7 +73,7 @@ def import_archive(
         _check_size(file)
         archive = Archive(file, "it")
         file.flush()
-        if damaged := sandbox.damage(file.fileno(), _MOST_CHECK_SECONDS, is_gone):
+        if damaged := sandbox.damage(file.fileno(), 120.0, is_gone):
             raise BadFieldError("body", "; ".join(damaged))
         run, is_new = _store(archive)
     except ArchiveError as error:
@@ -108,10 +107,10 @@ def _check_size(file: BinaryIO) -> None:
         return  # opening the archive raises an error with the reason
     compressed = [member for member in members if member.compress_type != zipfile.ZIP_STORED]
     for member in compressed:
-        if member.file_size > _MOST_BYTES:
-            raise TooLargeError(f"body: {member.filename} has more than {_MOST_BYTES} bytes")
-    if sum(member.file_size for member in compressed) > _MOST_BYTES_IN_ALL:
-        raise TooLargeError(f"body: its members have more than {_MOST_BYTES_IN_ALL} bytes in all")
+        if member.file_size > _MAX_MEMBER_BYTES:
+            raise TooLargeError(f"body: {member.filename} has more than {_MAX_MEMBER_BYTES} bytes")
+    if sum(member.file_size for member in compressed) > _MAX_TOTAL_BYTES:
+        raise TooLargeError(f"body: its members have more than {_MAX_TOTAL_BYTES} bytes in all")
 
 
 def _store(archive: Archive) -> tuple[Run, bool]:

@@ -1,7 +1,7 @@
-"""Sealing: write the archives of runs that have ended, and delete those that are too old.
+"""Sealing: write the archives of runs that have ended, and delete archives that are too old.
 
-It has a thread of its own, so the next run waits for nobody. Each turn begins from what the
-database says: a controller that is killed leaves a draft at most, which nobody reads.
+A separate thread seals, so that the next run does not wait. Each turn starts from the state of the
+database: a killed controller leaves at most a draft, which is never read.
 """
 
 import logging
@@ -36,11 +36,10 @@ from mlbench_master.runs import presenters
 log = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 5.0
-_BACKOFF_SECONDS = (2 * _LOOK_SECONDS, 60.0)
 
 
 class NotSealedError(MLBenchError):
-    """A run cannot be sealed, and never will be."""
+    """A run can never be sealed, because samples are lost."""
 
 
 @dataclass(frozen=True)
@@ -49,18 +48,21 @@ class Sealer:
 
     reader: SeriesReader
     days: int = 0
-    """How long archives stay after the end of their run; 0: for ever."""
+    """Number of days for which archives are kept after the end of their run; 0: forever."""
     with_logs: bool = False
-    """Whether they have what the ranks wrote."""
+    """Whether archives contain the logs of the ranks."""
 
     @property
     def archives(self) -> ArchiveStore:
-        """Where archives lie."""
+        """Store of the archives."""
         return self.reader.archives
 
     def run(self, waiter: Waiter, stop: Waiter) -> None:
-        """Seal until told to stop; while that fails, wait longer and longer, and only by stop."""
-        wait, pause, backoff = waiter.wait, _LOOK_SECONDS, Backoff(*_BACKOFF_SECONDS)
+        """Seal until stopped.
+
+        After a failure, pauses grow, and new work does not end them: only ``stop`` does.
+        """
+        wait, pause, backoff = waiter.wait, _LOOK_SECONDS, Backoff(2 * _LOOK_SECONDS, 60.0)
         while not wait(pause):
             try:
                 failed = self.turn()
@@ -74,7 +76,7 @@ class Sealer:
                 backoff.reset()
 
     def turn(self) -> bool:
-        """Seal the runs that are due, and delete archives; return whether something failed."""
+        """Seal the runs that are due, delete old archives, and return whether anything failed."""
         # Runs whose samples are counted. Later samples clear ``sealed_at``.
         is_due = Run.sealed_at.is_null() & Run.finished_at.is_null(False)
         due = Run.select().where(is_due, Run.delivery.is_null(False))
