@@ -52,7 +52,12 @@ _LOOK_SECONDS = 1.0
 
 def main() -> None:
     """Run until SIGTERM."""
-    arguments = _parse_arguments()
+    parser = argparse.ArgumentParser(
+        prog="mlbench_master.controller", description="Keeps runs going."
+    )
+    parser.add_argument("--port", type=int, required=True, help="port of /metrics")
+    parser.add_argument("--host", default="127.0.0.1", help="address of /metrics")
+    arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
     interpreter.tune()
@@ -87,20 +92,28 @@ def main() -> None:
     sealer = Sealer(reader, settings.archive_days, settings.archive_logs)
     executor = Executor(pool, verifier)
 
-    wakers = (waker.waiter("samples"), stop, verifier.recount)
-    deliverer = threading.Thread(target=delivery.run, args=wakers, name="delivery")
+    deliverer = threading.Thread(
+        target=delivery.run,
+        args=(waker.waiter("samples"), stop, verifier.recount),
+        name="delivery",
+    )
     deliverer.start()
     # Nobody waits for the other threads: the next controller continues where they stopped.
     loops: Mapping[str, Callable[[Waiter], None]] = {
-        **{"settling": verifier.run, "sweeper": deletion.run},
-        **{"sealing": partial(sealer.run, stop=stop)},
-        **{"stalls": partial(stalls.run, prometheus, pool)},
+        "settling": verifier.run,
+        "sweeper": deletion.run,
+        "sealing": partial(sealer.run, stop=stop),
+        "stalls": partial(stalls.run, prometheus, pool),
     }
     for name, run in loops.items():
         threading.Thread(target=run, args=(waker.waiter(),), name=name, daemon=True).start()
     if settings.grafana:
-        push = partial(grafana_push.push, settings.grafana, registry, stop)
-        threading.Thread(target=push, name="grafana", daemon=True).start()
+        threading.Thread(
+            target=grafana_push.push,
+            args=(settings.grafana, registry, stop),
+            name="grafana",
+            daemon=True,
+        ).start()
 
     stored_pods: list[PodStatus] | None = None
 
@@ -120,15 +133,6 @@ def main() -> None:
 
     loop.run(reconcile, is_idle, waker.waiter())
     deliverer.join()
-
-
-def _parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="mlbench_master.controller", description="Keeps runs going."
-    )
-    parser.add_argument("--port", type=int, required=True, help="port of /metrics")
-    parser.add_argument("--host", default="127.0.0.1", help="address of /metrics")
-    return parser.parse_args()
 
 
 def _open_pool(

@@ -75,8 +75,14 @@ class Executor:
                     Run.update(reason=reason).where(Run.id == run_id, is_active).execute()
                     workers = {rank.worker for rank in Rank.select(Rank.worker).where(current)}
                 wake(pod for pod in self.pool.pods() or [] if pod.name in workers)
-            case MarkLost():
-                _mark_lost(action)
+            case MarkLost(run_id, attempt, number, seen_at, why):
+                with exclusive(STATE):
+                    rank = Rank.get(run=run_id, attempt=attempt, rank=number)
+                    if rank.lost:
+                        return
+                    store(rank, lost=why, exited_at=rank.exited_at or seen_at)
+                    streams.close(run_id, attempt, number, sizes={})
+                log.warning("run %d: rank %d is lost: %s", run_id, number, why)
             case CountSamples(run_id):
                 self.verifier.ask(run_id)
             case End():
@@ -164,32 +170,36 @@ def command(run: Run, rank: int, hosts: Sequence[str], python: str) -> Sequence[
     return [*words, *run.command_flags]
 
 
-def _mark_lost(action: MarkLost) -> None:
-    with exclusive(STATE):
-        rank = Rank.get(run=action.run_id, attempt=action.attempt, rank=action.rank)
-        if rank.lost:
-            return
-        store(rank, lost=action.why, exited_at=rank.exited_at or action.seen_at)
-        streams.close(action.run_id, action.attempt, action.rank, sizes={})
-    log.warning("run %d: rank %d is lost: %s", action.run_id, action.rank, action.why)
-
-
 def _end(end: End) -> None:
     run = Run.get_or_none(Run.id == end.run_id)
     if run is None:  # deleted in the meantime
         return
     reason = end.reason
+    ranks = list(Rank.select().where(Rank.run == run.id, Rank.attempt == run.attempt))
+    exited = {rank.rank: rank for rank in ranks if rank.exit_code is not None}
     if end.failed_rank is not None:
         stderr = _last_stderr(run, end.failed_rank)
-        if (culprit := _rank_at_fault(run, end.failed_rank, stderr)) is not None:
-            exit_ = describe_exit(culprit.exit_code or 0)
-            reason = f"rank {culprit.rank} on {culprit.worker} {exit_} first; then {reason}"
-            stderr = _last_stderr(run, culprit.rank) or stderr
+        # The exit of another rank may have made it fail. The hang diagnosis has the same rule.
+        if Ended(end.failed_rank, 1, stderr).echoes:
+            ends = [Ended(n, rank.exit_code, _last_stderr(run, n)) for n, rank in exited.items()]
+            at_fault = ended_first(ends)
+            if len(at_fault) == 1 and at_fault != [end.failed_rank]:
+                culprit = exited[at_fault[0]]
+                exit_ = describe_exit(culprit.exit_code or 0)
+                reason = f"rank {culprit.rank} on {culprit.worker} {exit_} first; then {reason}"
+                stderr = _last_stderr(run, culprit.rank) or stderr
         stderr = _CUT_FRAME.sub("", stderr).rstrip().lstrip("\n")
         # PostgreSQL cannot store NUL in a text.
         reason += f"\n{stderr}".replace("\0", "\N{REPLACEMENT CHARACTER}") if stderr else ""
-    now = run_clock.now(run)
-    finished_at = _finished_at(run, now)
+    # The run ended with the last exit of the current attempt's ranks. It ends now if an exit is
+    # unknown (a lost rank, or a worker's clock that puts it before the start), or if the run waited
+    # for workers for a restart.
+    finished_at = now = run_clock.now(run)
+    exits = [at for rank in exited.values() if (at := rank.exited_at or 0.0) > rank.assigned_at]
+    is_waiting = run.waiting is not None and not run.launcher
+    if exits and len(exits) == len(ranks) and not is_waiting:
+        # The run includes the time at which it reached its target, even by another clock.
+        finished_at = min(now, max(*exits, run.started_at or 0.0, run.target_reached_at or 0.0))
     came_late = bool(run.launcher) and now - finished_at > _LATE_SECONDS
     lifecycle.end(
         end.run_id,
@@ -205,34 +215,3 @@ def _end(end: End) -> None:
 
 def _last_stderr(run: Run, rank: int) -> str:
     return logs.tail(logs.find(run, rank, "stderr"), 10).text  # lines
-
-
-def _rank_at_fault(run: Run, failed: int, stderr: str) -> Rank | None:
-    """Return the rank whose exit made another rank fail; None if that rank is unknown.
-
-    The hang diagnosis applies the same rule.
-    """
-    if not Ended(failed, 1, stderr).echoes:
-        return None
-    of_attempt = Rank.select().where(Rank.run == run.id, Rank.attempt == run.attempt)
-    ranks = {row.rank: row for row in of_attempt if row.exit_code is not None}
-    ends = [Ended(rank, row.exit_code, _last_stderr(run, rank)) for rank, row in ranks.items()]
-    at_fault = ended_first(ends)
-    return ranks[at_fault[0]] if len(at_fault) == 1 and at_fault != [failed] else None
-
-
-def _finished_at(run: Run, now: float) -> float:
-    """Return the end of a run, in Unix seconds of its own clock.
-
-    This is the last exit of the current attempt's ranks. It is ``now`` if an exit is unknown (a
-    lost rank, or a worker's clock that puts it before the start), or if the run waited for workers
-    for a restart.
-    """
-    ranks = list(Rank.select().where(Rank.run == run.id, Rank.attempt == run.attempt))
-    exited = [rank for rank in ranks if rank.exit_code is not None]
-    exits = [at for rank in exited if (at := rank.exited_at or 0.0) > rank.assigned_at]
-    is_waiting = run.waiting is not None and not run.launcher
-    if not exits or len(exits) < len(ranks) or is_waiting:
-        return now
-    # The time at which the target was reached is part of the run, even if another clock gave it.
-    return min(now, max(*exits, run.started_at or 0.0, run.target_reached_at or 0.0))

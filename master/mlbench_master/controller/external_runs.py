@@ -22,17 +22,13 @@ _MAX_LISTED = 10
 
 def decide_external(run: RunView) -> list[Action]:
     """Return the next actions for one external run. Every action is idempotent."""
-    if all(rank.over for rank in run.ranks):
-        return _end(run)
-    if lost := termination.find_lost(run, _why_lost):
-        return lost
-    if run.stop_requested:
-        return [] if all(rank.stopping for rank in run.ranks) else termination.stop_ranks(run)
-    return termination.wait_for(run, _joined(run))
+    if not all(rank.over for rank in run.ranks):
+        if lost := termination.find_lost(run, _why_lost):
+            return lost
+        if run.stop_requested:
+            return [] if all(rank.stopping for rank in run.ranks) else termination.stop_ranks(run)
+        return termination.wait_for(run, _joined(run))
 
-
-def _end(run: RunView) -> list[Action]:
-    """Wait for ranks or an attempt that may still come, then have the run counted and end it."""
     successes = {rank.rank for rank in run.ranks if rank.exit_code == 0 and not rank.lost}
     faulty = [rank for rank in run.ranks if rank.failure and rank.rank in successes]
     notes = [f"{rank.place}: {rank.failure}" for rank in faulty]
@@ -41,6 +37,7 @@ def _end(run: RunView) -> list[Action]:
     judged = [replace(r, failure="") if r.rank in successes else r for r in run.ranks]
     run = replace(run, ranks=tuple(judged))
 
+    # Missing ranks, or the next attempt, may still come.
     may_restart = bool(termination.failed_ranks(run)) and run.attempt <= run.max_restarts
     is_waiting = (run.missing or may_restart) and not run.stop_requested
     patience = LATE_SECONDS if is_waiting else 0.0

@@ -116,11 +116,14 @@ class Observer:
             workers = {worker.name: worker for worker in rows}
             reachable, now = read_reachability(), time.time()
             views = [_view_run(run, workers, pods, reachable) for run in (*runs, *external)]
-            views = self._time_phases([*runs, *external], views, now)
-            views = self._time_endings(views, reachable)
+            views = self._add_durations([*runs, *external], views, reachable, now)
             views, external_views = views[: len(runs)], views[len(runs) :]
             if self._cores is not None and len(views) > 1 and not views[-1].ranks:
-                views = [replace(view, cores=_cores_of(view)) for view in views]
+                for index, run in enumerate(runs):
+                    current = (Rank.run == run.id) & (Rank.attempt == run.attempt)
+                    ranks = Rank.select(Rank.assignment).where(current)
+                    cores = frozenset(core for rank in ranks for core in rank.assignment["cpus"])
+                    views[index] = replace(views[index], cores=cores)
 
             previous = last.id if last and not runs else None
             idle = self._idle.look(self._monotonic(), previous)[previous]
@@ -143,11 +146,14 @@ class Observer:
                 cores=self._cores,
             )
 
-    def _time_phases(self, runs: list[Run], views: list[RunView], now: float) -> list[RunView]:
-        """Return the views with ``overdue``, ``waited`` and ``quiet``.
+    def _add_durations(
+        self, runs: list[Run], views: list[RunView], reachable: Reachability, now: float
+    ) -> list[RunView]:
+        """Return the views with the seconds of the runs' and their ranks' states.
 
         A deadline passes by the system clock, which tasks read too. If that was set back, it passes
-        by the time since the start.
+        by the time since the start. The end of a rank takes only the time in which the master is
+        reachable, and can store what agents send.
         """
         present = "present"
         keys: list[tuple[Hashable, Hashable, Hashable]] = [
@@ -160,6 +166,15 @@ class Observer:
             for run, view in zip(runs, views, strict=True)
         ]
         times = self._by_clock.look(self._monotonic(), present, *chain(*keys))
+        progress = {
+            (view.id, view.attempt, rank.rank): (rank.exited, rank.held // _STEP_BYTES)
+            for view in views
+            for rank in view.ranks
+            if not rank.over and (rank.stopping or rank.exited)
+        }
+        if progress and not has_room(self._spool_bytes):
+            progress = {}
+        endings = self._by_hearing.look(reachable.seconds, *progress, *progress.items())
         timed = []
         for run, view, (started, phase, written) in zip(runs, views, keys, strict=True):
             overdue = -math.inf
@@ -167,31 +182,15 @@ class Observer:
             if due_at is not None and run.deadline_seconds is not None:
                 by_system_clock = min(now - due_at, times[present])
                 overdue = max(by_system_clock, times[started] - run.deadline_seconds)
-            timed.append(replace(view, overdue=overdue, waited=times[phase], quiet=times[written]))
+            ranks = tuple(
+                replace(rank, ending=endings[key], stuck=endings[key, progress[key]])
+                if (key := (run.id, run.attempt, rank.rank)) in progress
+                else rank
+                for rank in view.ranks
+            )
+            waited, quiet = times[phase], times[written]
+            timed.append(replace(view, overdue=overdue, waited=waited, quiet=quiet, ranks=ranks))
         return timed
-
-    def _time_endings(self, runs: list[RunView], reachable: Reachability) -> list[RunView]:
-        """Return the runs with ``ending`` and ``stuck`` of their ranks.
-
-        Time counts only while the master is reachable, and can store what agents send.
-        """
-        progress = {
-            (run.id, run.attempt, rank.rank): (rank.exited, rank.held // _STEP_BYTES)
-            for run in runs
-            for rank in run.ranks
-            if not rank.over and (rank.stopping or rank.exited)
-        }
-        if progress and not has_room(self._spool_bytes):
-            progress = {}
-        times = self._by_hearing.look(reachable.seconds, *progress, *progress.items())
-
-        def timed(run: RunView, rank: RankView) -> RankView:
-            key = run.id, run.attempt, rank.rank
-            if key not in progress:
-                return rank
-            return replace(rank, ending=times[key], stuck=times[key, progress[key]])
-
-        return [replace(run, ranks=tuple(timed(run, rank) for rank in run.ranks)) for run in runs]
 
 
 def store_pods(pods: list[PodStatus]) -> None:
@@ -223,11 +222,6 @@ def _view_workers(
             is_recent = worker.heard >= reachable.since
             silent = reachable.seconds - worker.heard if is_recent else math.inf
             yield WorkerView(pod.name, pod.number, busy, silent)
-
-
-def _cores_of(run: RunView) -> frozenset[int]:
-    ranks = Rank.select(Rank.assignment).where(Rank.run == run.id, Rank.attempt == run.attempt)
-    return frozenset(core for rank in ranks for core in rank.assignment["cpus"])
 
 
 def _view_run(

@@ -150,20 +150,9 @@ class SampleVerifier:
         """Yield the runs to count, and whether they are known to be at their end.
 
         Runs that the controller asks about come first: thousands of old runs are due after
-        Prometheus was away.
+        Prometheus was away. The others are looked for every ``look_seconds``.
         """
         yield from self._pop_asked()
-        for run_id, is_at_its_end in self._look():
-            yield from self._pop_asked()
-            if not (is_at_its_end and waits(run_owner(run_id))):
-                yield run_id, is_at_its_end
-
-    def _pop_asked(self) -> Iterator[tuple[int, bool]]:
-        for _ in range(len(self._asked)):
-            yield self._asked.pop(), True
-
-    def _look(self) -> Iterator[tuple[int, bool]]:
-        """Yield the runs that are due without being asked about, every ``look_seconds``."""
         if time.monotonic() - self._looked_at < self._look_seconds:
             return
         began = self.prometheus.began()
@@ -177,10 +166,17 @@ class SampleVerifier:
             # Prometheus was away or restarted since all runs were counted.
             self._recounting.clear()
             for run_id in _unsettled():
+                yield from self._pop_asked()
                 yield run_id, False
         for run_id in _unsettled(_is_due()):
-            yield run_id, True
+            yield from self._pop_asked()
+            if not waits(run_owner(run_id)):
+                yield run_id, True
         self._looked_at = time.monotonic()
+
+    def _pop_asked(self) -> Iterator[tuple[int, bool]]:
+        for _ in range(len(self._asked)):
+            yield self._asked.pop(), True
 
     def _settle(self, run_id: int, *, is_at_its_end: bool) -> None:
         run: Run | None = Run.get_or_none(Run.id == run_id)

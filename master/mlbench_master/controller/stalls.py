@@ -26,7 +26,14 @@ def run(prometheus: PrometheusClient, pool: Pool, waiter: Waiter) -> None:
     woken, looked_at = time.time(), 0.0
     while not waiter.wait(_LOOK_SECONDS):
         try:
-            woken = _wake_asked(pool, woken)
+            # Users ask through the API, so the database tells which agents to wake.
+            for diagnosis in Diagnosis.rows("asked_at > ? ORDER BY asked_at", woken):
+                ranks = Rank.select(Rank.worker).where(
+                    Rank.run == diagnosis.run_id, Rank.attempt == diagnosis.attempt
+                )
+                workers = {rank.worker for rank in ranks}
+                wake(pod for pod in pool.pods() or [] if pod.name in workers)
+                woken = diagnosis.asked_at
             if time.monotonic() - looked_at > _LOOK_SECONDS:
                 looked_at = time.monotonic()
                 ask_of_stalled(prometheus, time.time())
@@ -62,15 +69,3 @@ def ask_of_stalled(prometheus: PrometheusClient, now: float) -> None:
                     diagnoses.ask(run.id, "deadline")
         except RefusedError:
             pass  # The run has just ended.
-
-
-def _wake_asked(pool: Pool, since: float) -> float:
-    """Wake the agents of runs that were asked since then; return when the last one was."""
-    for diagnosis in Diagnosis.rows("asked_at > ? ORDER BY asked_at", since):
-        ranks = Rank.select(Rank.worker).where(
-            Rank.run == diagnosis.run_id, Rank.attempt == diagnosis.attempt
-        )
-        workers = {rank.worker for rank in ranks}
-        wake(pod for pod in pool.pods() or [] if pod.name in workers)
-        since = diagnosis.asked_at
-    return since
