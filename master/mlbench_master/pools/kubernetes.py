@@ -168,7 +168,16 @@ class KubernetesPool:
                 backoff.reset()
                 self._changed.wait(_LOOK_SECONDS)
             except KubernetesApiError as error:
-                self._note_refusal(_explain_refusal(error))
+                match error.status:
+                    case 0:
+                        refusal = "the cluster's API does not respond"
+                    case HTTPStatus.FORBIDDEN:
+                        refusal = "the cluster refuses to create worker pods (403 Forbidden)"
+                    case HTTPStatus.BAD_REQUEST | HTTPStatus.UNPROCESSABLE_ENTITY:
+                        refusal = f"the cluster rejects the worker pods as invalid ({error.status})"
+                    case _:
+                        refusal = f"the cluster cannot create worker pods ({error.status})"
+                self._note_refusal(f"{refusal}: {error}")
                 retry_seconds = min(error.retry_seconds, 60.0)
                 stop.wait(max(backoff.seconds(), retry_seconds))
             except Exception:
@@ -189,7 +198,17 @@ class KubernetesPool:
         refused: KubernetesApiError | None = None
         for step in steps:
             try:
-                self._perform(step)
+                match step:
+                    case Apply(desired):
+                        folder = self._core if desired["kind"] == "Service" else self._apps
+                        kind = f"{desired['kind'].lower()}s"
+                        name = desired["metadata"]["name"]
+                        log.info("applying %s %s", desired["kind"], name)
+                        self._api.apply(f"{folder}/{kind}/{name}", desired)
+                    case Delete(pod, at_once):
+                        log.info("deleting pod %s (%s)", pod.name, pod.trouble or pod.phase)
+                        path = f"{self._core}/pods/{pod.name}"
+                        self._api.delete(path, pod.uid, 0 if at_once else None)
             except KubernetesApiError as error:
                 refused = error
                 # Without a response, or after too many requests, other steps would fail too.
@@ -220,19 +239,6 @@ class KubernetesPool:
             self._doomed = doomed | ended
             return steps
 
-    def _perform(self, step: Step) -> None:
-        match step:
-            case Apply(desired):
-                folder = self._core if desired["kind"] == "Service" else self._apps
-                kind = f"{desired['kind'].lower()}s"
-                name = desired["metadata"]["name"]
-                log.info("applying %s %s", desired["kind"], name)
-                self._api.apply(f"{folder}/{kind}/{name}", desired)
-            case Delete(pod, at_once):
-                log.info("deleting pod %s (%s)", pod.name, pod.trouble or pod.phase)
-                path = f"{self._core}/pods/{pod.name}"
-                self._api.delete(path, pod.uid, 0 if at_once else None)
-
     def _find_owner(self) -> Object:
         """Return the Deployment that owns the pool's objects."""
         name = self._settings.owner
@@ -257,15 +263,3 @@ class KubernetesPool:
 
 def _named(made: Object) -> dict[str, str]:
     return {"fieldSelector": f"metadata.name={made['metadata']['name']}"}
-
-
-def _explain_refusal(error: KubernetesApiError) -> str:
-    match error.status:
-        case 0:
-            return f"the cluster's API does not respond: {error}"
-        case HTTPStatus.FORBIDDEN:
-            return f"the cluster refuses to create worker pods (403 Forbidden): {error}"
-        case HTTPStatus.BAD_REQUEST | HTTPStatus.UNPROCESSABLE_ENTITY:
-            return f"the cluster rejects the worker pods as invalid ({error.status}): {error}"
-        case _:
-            return f"the cluster cannot create worker pods ({error.status}): {error}"

@@ -64,7 +64,7 @@ class Reflector(Generic[Seen]):
             began = time.monotonic()
             retry_seconds = 0.0
             try:
-                self._watch(self._list())
+                self._follow()
             except KubernetesApiError as error:
                 retry_seconds = min(error.retry_seconds, _LONGEST_BACKOFF_SECONDS)
             except Exception:
@@ -75,8 +75,8 @@ class Reflector(Generic[Seen]):
                 continue
             stop.wait(max(backoff.seconds(), retry_seconds))
 
-    def _list(self) -> str:
-        """List all objects, and return the version of this list."""
+    def _follow(self) -> None:
+        """List all objects, then follow their changes for the duration of a watch."""
         try:
             listing = self._api.get(self._path, **self._selector)
             version: str = listing["metadata"]["resourceVersion"]
@@ -89,9 +89,6 @@ class Reflector(Generic[Seen]):
             raise KubernetesApiError(0, self.trouble) from error
         self._note_trouble("")
         self._changed()
-        return version
-
-    def _watch(self, version: str) -> None:
         until = time.monotonic() + _WATCH_SECONDS
         query = {**self._selector, "resourceVersion": version}
         for kind, item in self._api.watch(self._path, query, _WATCH_SECONDS):
