@@ -6,7 +6,7 @@ name of their metric, and only the exported ones are parsed.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -88,8 +88,14 @@ def parse(pieces: Iterable[bytes], workers: WorkerPods, node: str) -> list[Expor
         of = _FIGURES.get(name)
         if of and of_workers in rest and (of in _OF_PODS or b'container=""' not in rest):
             labels, parsed = parse_line(rest)
-            pod, container = labels.get("pod", ""), _container(of, labels)
-            if container and workers.include(labels.get("namespace", ""), pod):
+            pod, container = labels.get("pod", ""), labels.get("container", "")
+            # Left out: other figures of a pod's sandbox, whose name is "POD" or empty, and the sums
+            # of a pod, which have no container.
+            is_exported = container not in {"", "POD"}
+            if of in _OF_PODS:
+                # The interfaces belong to the sandbox, which the containers of a pod share.
+                container, is_exported = WORKER, labels.get("interface") != "lo"
+            if is_exported and workers.include(labels.get("namespace", ""), pod):
                 figure = figures[of, pod, container][labels.get("id", "")]
                 figure.value += parsed.value
                 figure.time = parsed.time
@@ -125,16 +131,3 @@ def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
     for piece in pieces:
         *lines, rest = (rest + piece).split(b"\n")
         yield from lines
-
-
-def _container(of: ExportedSeries, labels: Mapping[str, str]) -> str:
-    """Return the container of an exported figure, or "" for a figure that is not exported.
-
-    The interfaces of a pod belong to the sandbox that its containers share. Other figures of the
-    sandbox, whose name is "POD" or empty, are left out. So are the sums of a pod, without a
-    container, because they include its containers.
-    """
-    if of in _OF_PODS:
-        return "" if labels.get("interface") == "lo" else WORKER
-    container = labels.get("container", "")
-    return "" if container == "POD" else container

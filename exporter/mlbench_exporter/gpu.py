@@ -1,6 +1,6 @@
 """Read the GPUs of this machine through NVIDIA's library NVML."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias, TypeVar
@@ -62,21 +62,18 @@ class GpuSource:
             raise SourceError(str(error)) from error
         for index in range(count):
             try:
-                yield from self._read_gpu(index, pods)
+                gpu = pynvml.nvmlDeviceGetHandleByIndex(index)
+                processes = _ask(pynvml.nvmlDeviceGetComputeRunningProcesses, gpu) or ()
+                users = {pods[process.pid] for process in processes if process.pid in pods}
+                pod = users.pop() if len(users) == 1 else ""
+                labels = (self.node, str(index), pynvml.nvmlDeviceGetUUID(gpu), pod)
+                for kind, read in FIGURES:
+                    if (value := _ask(read, gpu)) is not None:
+                        yield ExportedSample(kind, labels, value)
             except pynvml.NVMLError as error:
                 failures.append(f"GPU {index}: {error}")
         if failures:
             raise SourceError("; ".join(failures))
-
-    def _read_gpu(self, index: int, pods: Mapping[int, str]) -> Iterator[ExportedSample]:
-        gpu = pynvml.nvmlDeviceGetHandleByIndex(index)
-        processes = _ask(pynvml.nvmlDeviceGetComputeRunningProcesses, gpu) or ()
-        users = {pods[process.pid] for process in processes if process.pid in pods}
-        pod = users.pop() if len(users) == 1 else ""
-        labels = (self.node, str(index), pynvml.nvmlDeviceGetUUID(gpu), pod)
-        for kind, read in FIGURES:
-            if (value := _ask(read, gpu)) is not None:
-                yield ExportedSample(kind, labels, value)
 
 
 def _ask(read: Callable[[Handle], Value], gpu: Handle) -> Value | None:
