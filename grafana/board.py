@@ -101,28 +101,22 @@ def _lay_out(rows: Sequence[Row]) -> list[Panel | RowPanel]:
         heading = RowPanel(title=row.title, collapsed=row.collapsed, panels=[])
         heading.grid_pos = GridPos(h=1, w=_GRID_WIDTH, x=0, y=y)
         placed.append(heading)
-        bottom = _flow(row.panels, y + 1)
+        y += 1
+        x, line_y, line_height = 0, y, 0
+        for panel in row.panels:
+            assert panel.grid_pos is not None
+            if x + panel.grid_pos.w > _GRID_WIDTH:
+                x, line_y, line_height = 0, line_y + line_height, 0
+            panel.grid_pos.x, panel.grid_pos.y = x, line_y
+            x += panel.grid_pos.w
+            line_height = max(line_height, panel.grid_pos.h)
         if row.collapsed:
             heading.panels = list(row.panels)
-            y += 1
         else:
             placed.extend(row.panels)
-            y = bottom
+            y = line_y + line_height
     _number([*placed, *(panel for row in rows if row.collapsed for panel in row.panels)])
     return placed
-
-
-def _flow(panels: Sequence[Panel], y: int) -> int:
-    """Place the panels side by side, in lines, and return the ``y`` below them."""
-    x = line_height = 0
-    for panel in panels:
-        assert panel.grid_pos is not None
-        if x + panel.grid_pos.w > _GRID_WIDTH:
-            x, y, line_height = 0, y + line_height, 0
-        panel.grid_pos.x, panel.grid_pos.y = x, y
-        x += panel.grid_pos.w
-        line_height = max(line_height, panel.grid_pos.h)
-    return y + line_height
 
 
 def _number(panels: Sequence[Panel | RowPanel]) -> None:
