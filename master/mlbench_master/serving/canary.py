@@ -50,28 +50,25 @@ class Canary:
         threading.Thread(target=self._run, args=(listener,), name="canary", daemon=True).start()
 
     def _run(self, listener: socket.socket) -> None:
+        host, port = listener.getsockname()[:2]
+        host = _WILDCARDS.get(host, host)
         is_reachable = True
         while True:
             began = time.monotonic()
+            request = (
+                f"POST {_PATH} HTTP/1.0\r\nHost: {host}\r\nContent-Length: 0\r\n"
+                f"Authorization: {self._secret}\r\nX-Sent-At: {steady_seconds()!r}\r\n\r\n"
+            )
             try:
-                self._send(listener)
+                # Without http.client, which takes as long as the whole request.
+                with socket.create_connection((host, port), timeout=LATE_SECONDS) as connection:
+                    connection.sendall(request.encode())
+                    status = connection.recv(64).partition(b"\r\n")[0]
+                if status.split()[1:2] != [b"204"]:
+                    raise OSError(f"the response is {status.decode(errors='replace')!r}")
                 is_reachable = True
             except OSError as error:
                 if is_reachable:
                     log.warning("the master does not hear itself, nor its agents: %s", error)
                 is_reachable = False
             time.sleep(max(0.0, began + EVERY_SECONDS - time.monotonic()))
-
-    def _send(self, listener: socket.socket) -> None:
-        host, port = listener.getsockname()[:2]
-        host = _WILDCARDS.get(host, host)
-        request = (
-            f"POST {_PATH} HTTP/1.0\r\nHost: {host}\r\nContent-Length: 0\r\n"
-            f"Authorization: {self._secret}\r\nX-Sent-At: {steady_seconds()!r}\r\n\r\n"
-        )
-        # Without http.client, which takes as long as the whole request.
-        with socket.create_connection((host, port), timeout=LATE_SECONDS) as connection:
-            connection.sendall(request.encode())
-            status = connection.recv(64).partition(b"\r\n")[0]
-        if status.split()[1:2] != [b"204"]:
-            raise OSError(f"the response is {status.decode(errors='replace')!r}")

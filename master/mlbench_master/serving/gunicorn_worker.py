@@ -95,8 +95,15 @@ class ThreadedWorker(ThreadWorker):
             self.alive = self.alive and self.is_parent_alive()
             self.set_accept_enabled(self.alive)
             for conn in self._waiting:
-                if now >= conn.deadline:
-                    self._cut(conn)
+                if now < conn.deadline:
+                    continue
+                buffered = conn.buffered
+                has_begun = buffered.arrived and not (buffered.is_sending or buffered.over)
+                self._unwatch(conn)
+                if has_begun:
+                    self._refuse(conn, 408, "Request Timeout", "the request did not arrive in time")
+                else:
+                    self._drop(conn)
 
     # --- A connection arrives. ---
 
@@ -162,26 +169,25 @@ class ThreadedWorker(ThreadWorker):
         conn.deadline = min(now + STALL_SECONDS, total)
 
     def _serve(self, conn: ClientConnection, bulkhead: Bulkhead) -> None:
-        conn.stays = False
+        """Handle a request in a thread, and the next ones of a user that have come meanwhile."""
+        buffered, conn.stays, is_next = conn.buffered, False, True
         try:
-            conn.stays = self._answer(conn, bulkhead)
-            while conn.stays and bulkhead is Bulkhead.OTHERS and self._has_next(conn):
-                conn.stays = self._answer(conn, bulkhead)
+            while is_next:
+                buffered.waited = time.monotonic() - buffered.whole_at
+                # An agent that has given up waiting gets no response.
+                is_late = bulkhead is Bulkhead.POLLS and buffered.waited > 1.0
+                conn.stays = not (is_late and buffered.is_gone) and self.handle(conn)
+                is_next = (
+                    conn.stays
+                    and bulkhead is Bulkhead.OTHERS
+                    and self.alive
+                    # No other request needs the thread.
+                    and not self._bulkheads.has_waiting(bulkhead)
+                    and conn.receive_next(bulkhead)
+                )
         except BaseException:  # the thread must survive every error
             self.log.exception("a request failed")
         self.method_queue.defer(self._finish, conn, bulkhead)
-
-    def _answer(self, conn: ClientConnection, bulkhead: Bulkhead) -> bool:
-        """Handle a request in a thread, unless it is of an agent that has given up waiting."""
-        buffered = conn.buffered
-        buffered.waited = time.monotonic() - buffered.whole_at
-        is_late = bulkhead is Bulkhead.POLLS and buffered.waited > 1.0
-        return not (is_late and buffered.is_gone) and self.handle(conn)
-
-    def _has_next(self, conn: ClientConnection) -> bool:
-        """Return whether a user's next request has come, and no other request needs the thread."""
-        is_free = self.alive and not self._bulkheads.has_waiting(Bulkhead.OTHERS)
-        return is_free and conn.receive_next(Bulkhead.OTHERS)
 
     # --- A response leaves. ---
 
@@ -253,17 +259,6 @@ class ThreadedWorker(ThreadWorker):
         if conn in self._waiting:
             self._waiting.take(conn)
             self.poller.unregister(conn.buffered.fileno())
-
-    def _cut(self, conn: ClientConnection) -> None:
-        """Close a connection after its deadline, with a response if its request has started."""
-        has_begun = bool(conn.buffered.arrived) and not (
-            conn.buffered.is_sending or conn.buffered.over
-        )
-        self._unwatch(conn)
-        if has_begun:
-            self._refuse(conn, 408, "Request Timeout", "the request did not arrive in time")
-        else:
-            self._drop(conn)
 
     def _drop(self, conn: ClientConnection) -> None:
         self._unwatch(conn)
