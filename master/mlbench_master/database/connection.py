@@ -141,8 +141,16 @@ class _Postgresql(PostgresqlDatabase):
 
     def cursor(self, named_cursor: str | None = None) -> Any:
         """Return a cursor of the connection, or of a new one if the server has closed it."""
-        if not self.is_closed() and not self.in_transaction() and _is_dropped(self.connection()):
-            self.close()
+        if not self.is_closed() and not self.in_transaction():
+            connection = self.connection()
+            is_dropped = connection.closed
+            if not is_dropped:
+                # The server has closed an idle connection if it is readable.
+                poll = select.poll()
+                poll.register(connection.fileno(), select.POLLIN)
+                is_dropped = bool(poll.poll(0))
+            if is_dropped:
+                self.close()
         return PostgresqlDatabase.cursor(self, named_cursor)
 
 
@@ -350,12 +358,3 @@ def store(row: Model, **columns: Any) -> bool:
     for name, value in columns.items():
         setattr(row, name, value)
     return bool(row.save(only=[*columns]))
-
-
-def _is_dropped(connection: Any) -> bool:
-    """Return whether the server has closed an idle connection, which makes it readable."""
-    if connection.closed:
-        return True
-    poll = select.poll()
-    poll.register(connection.fileno(), select.POLLIN)
-    return bool(poll.poll(0))

@@ -54,25 +54,22 @@ class GroupCommit:
         if not is_first:
             entry.pending.acquire()
         if not entry.done:
-            self._write_waiting()
+            # Write all waiting items. Then the thread of the first later item writes the rest.
+            if self._was_shared:
+                time.sleep(self._gather_seconds)
+            with self._lock:
+                group, self._waiting = self._waiting, []
+                self._was_shared = len(group) > 1
+            self._write(group)
+            with self._lock:
+                self._is_writing = bool(self._waiting)
+                if self._waiting:
+                    self._waiting[0].pending.release()
+            for other in group[1:]:  # the first is this thread's own
+                other.pending.release()
         if entry.error is not None:
             raise entry.error
         return entry.result
-
-    def _write_waiting(self) -> None:
-        """Write all waiting items. Then the thread of the first later item writes the rest."""
-        if self._was_shared:
-            time.sleep(self._gather_seconds)
-        with self._lock:
-            group, self._waiting = self._waiting, []
-            self._was_shared = len(group) > 1
-        self._write(group)
-        with self._lock:
-            self._is_writing = bool(self._waiting)
-            if self._waiting:
-                self._waiting[0].pending.release()
-        for entry in group[1:]:  # the first is this thread's own
-            entry.pending.release()
 
     def _write(self, group: Sequence[_Entry]) -> None:
         try:
