@@ -1,11 +1,9 @@
 """When alerts fired about a run, by the series that Prometheus keeps of its alerts."""
 
-from collections.abc import Iterator
-
 from mlbench.contract.records import RunAlert
 from mlbench_master.database.models import Run
 from mlbench_master.http.fields import parse_whole_number
-from mlbench_master.reading.promql import PrometheusClient, QueryResult, select
+from mlbench_master.reading.promql import PrometheusClient, select
 from mlbench_master.timestamps import seconds_to_text
 
 # How often rules are evaluated, in milliseconds, and the most points that are asked for.
@@ -31,21 +29,21 @@ def alerts_of(prometheus: PrometheusClient, run: Run, now: float) -> list[RunAle
     # None falls between two points.
     query = f"max by (alertname, severity, rank) (max_over_time({selector}[{step_ms}ms]))"
     result = prometheus.query_range(query, first_ms, last_ms + step_ms, step_ms)
-    alerts = [alert for series in result for alert in _firings(series, step_ms / 1000, now)]
+    step = step_ms / 1000
+    alerts = []
+    for series in result:
+        # The alert fired once for all points without a gap between them.
+        began = last = series.times[0]
+        for time in [*series.times[1:], float("inf")]:
+            if time - last > 1.5 * step:
+                alert = RunAlert(
+                    name=series.labels["alertname"],
+                    severity=series.labels.get("severity", ""),
+                    rank=parse_whole_number(series.labels.get("rank", "")),
+                    began_at=seconds_to_text(began),
+                    ended_at=seconds_to_text(last) if last < now - 2 * step else None,
+                )
+                alerts.append(alert)
+                began = time
+            last = time
     return sorted(alerts, key=lambda alert: alert.began_at)
-
-
-def _firings(result: QueryResult, step: float, now: float) -> Iterator[RunAlert]:
-    """Yield each time that an alert fired: points without a gap between them."""
-    began = last = result.times[0]
-    for time in [*result.times[1:], float("inf")]:
-        if time - last > 1.5 * step:
-            yield RunAlert(
-                name=result.labels["alertname"],
-                severity=result.labels.get("severity", ""),
-                rank=parse_whole_number(result.labels.get("rank", "")),
-                began_at=seconds_to_text(began),
-                ended_at=seconds_to_text(last) if last < now - 2 * step else None,
-            )
-            began = time
-        last = time

@@ -39,7 +39,15 @@ def count(prometheus: PrometheusClient, run_id: int) -> SampleCounts:
         PrometheusError: Prometheus gives no answer.
     """
     counts = delivered_so_far(run_id)
-    return replace(counts, in_prometheus=_count_in_prometheus(prometheus, run_id))
+    span = span_of(run_owner(run_id))
+    if span is None:
+        return replace(counts, in_prometheus=0)
+    selector = f"{names.RUN_METRIC}{{run_id={quote(str(run_id))}}}"
+    # Newer versions of Prometheus leave out the first instant of a range.
+    results = prometheus.query(
+        f"sum(count_over_time({selector}[{span.length_ms}ms]))", span.last_ms / 1000
+    )
+    return replace(counts, in_prometheus=round(float(results[0].values[0])) if results else 0)
 
 
 def delivered_so_far(run_id: int) -> SampleCounts:
@@ -61,15 +69,3 @@ def span_of(owner: str) -> Span | None:
         .scalar(as_tuple=True)
     )
     return None if first_ms is None else Span(first_ms, last_ms)
-
-
-def _count_in_prometheus(prometheus: PrometheusClient, run_id: int) -> int:
-    span = span_of(run_owner(run_id))
-    if span is None:
-        return 0
-    selector = f"{names.RUN_METRIC}{{run_id={quote(str(run_id))}}}"
-    # Newer versions of Prometheus leave out the first instant of a range.
-    found = prometheus.query(
-        f"sum(count_over_time({selector}[{span.length_ms}ms]))", span.last_ms / 1000
-    )
-    return round(float(found[0].values[0])) if found else 0

@@ -57,10 +57,16 @@ class CircuitBreaker:
                 f"{_AT_ONCE} queries of Prometheus are under way already: try again later"
             )
         try:
-            self._enter()
+            with self._lock:
+                # It may have opened while this thread waited for a slot.
+                self._check()
+                # The others wait for the outcome of this query.
+                self._open_if_silent()
             yield
         except NoPrometheusError:
-            self._count_failure()
+            with self._lock:
+                self._failures += 1
+                self._open_if_silent()
             raise
         else:
             self._failures, self._open_until = 0, float("-inf")
@@ -74,18 +80,6 @@ class CircuitBreaker:
                 f"Prometheus did not answer {_FAILURES} times in a row: it is asked again in "
                 f"{seconds:.0f} s"
             )
-
-    def _enter(self) -> None:
-        with self._lock:
-            # It may have opened while this thread waited for a slot.
-            self._check()
-            # The others wait for the outcome of this query.
-            self._open_if_silent()
-
-    def _count_failure(self) -> None:
-        with self._lock:
-            self._failures += 1
-            self._open_if_silent()
 
     def _open_if_silent(self) -> None:
         if self._failures >= _FAILURES:
@@ -190,8 +184,12 @@ class PrometheusClient:
             except httpx.HTTPError as error:
                 raise NoPrometheusError(f"Prometheus gave no answer to {asked}: {error}") from error
         del answer.stream  # it refers to the answer: megabytes would wait for the garbage collector
+        # Parsing a list for each sample would take most of the time of reading, so the samples of a
+        # series change from [[t,"v"],[t,"v"]] to [[t,"v",t,"v"]]. A quote in a label has a
+        # backslash before it.
+        flat = answer.content.replace(b'\\"],[', b'\\"]\\u002c[').replace(b'"],[', b'",')
         try:
-            content = orjson.loads(_flatten(answer.content))
+            content = orjson.loads(flat)
         except ValueError as error:
             raise PrometheusError(f"Prometheus gave no answer to {asked}: {error}") from error
         if content.get("status") != "success":
@@ -201,15 +199,6 @@ class PrometheusClient:
 
 def _between(first_ms: int, last_ms: int) -> dict[str, str]:
     return {"start": f"{first_ms / 1000:.3f}", "end": f"{last_ms / 1000:.3f}"}
-
-
-def _flatten(answer: bytes) -> bytes:
-    """Rewrite the samples of each series from [[t,"v"],[t,"v"]] to [[t,"v",t,"v"]].
-
-    Parsing a list for each sample would take most of the time of reading.
-    """
-    # In the value of a label, the quote has a backslash before it.
-    return answer.replace(b'\\"],[', b'\\"]\\u002c[').replace(b'"],[', b'",')
 
 
 def _to_result(one: Mapping[str, Any]) -> QueryResult:

@@ -1,7 +1,7 @@
 """Reading a run's or a pod's series: choose, fetch from every place, merge, thin out."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -79,8 +79,13 @@ class SeriesReader:
 
     def pods(self, selection: Selection) -> Iterator[tuple[str, NamedSeries]]:
         """Yield each known pod with its series, in order of their names."""
-        pods = sorted({pod.name for pod in Pod.select(Pod.name)} | _pods_in(Stream))
-        posted = _posted_pods(selection.names)
+        posted = _pods_in(Stream)
+        pods = sorted({pod.name for pod in Pod.select(Pod.name)} | posted)
+        if names := selection.names:
+            # In the order in which samples move on, so that none is missed.
+            posted = _pods_in(Stream, Stream.delivered < Stream.size)
+            for table in (UnstorableSample, Series):
+                posted |= _pods_in(table, table.metric.in_(names))
         for pod, figures in containers.read(self.prometheus, pods, selection, _now_ms()):
             # Most pods have nothing but figures: the database is not asked about each.
             owners = [pod_owner(pod)] if pod in posted else []
@@ -147,16 +152,6 @@ class SeriesReader:
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-def _posted_pods(names: Sequence[str]) -> set[str]:
-    """Return the pods with posted samples; with names, those that may have samples of them."""
-    if not names:
-        return _pods_in(Stream)
-    # In the order in which samples move on, so that none is missed.
-    waiting = _pods_in(Stream, Stream.delivered < Stream.size)
-    moved_on = (_pods_in(table, table.metric.in_(names)) for table in (UnstorableSample, Series))
-    return waiting.union(*moved_on)
 
 
 def _pods_in(table: type[Any], *conditions: Any) -> set[str]:

@@ -290,32 +290,30 @@ def _find_lines(
     owner: str, metrics: Collection[str], ranks: Collection[str]
 ) -> list[tuple[Stream, bytes]]:
     """Return the waiting lines that may have a metric of a rank, batch by batch."""
-    found: list[tuple[Stream, bytes]] = []
+    batches: list[tuple[Stream, bytes]] = []
     size = 0
     rank = next(iter(ranks)) if len(ranks) == 1 else ""
+    # A line with a backslash may spell any name.
+    plain = [re.escape(orjson.dumps(metric)[1:-1]) for metric in metrics]
+    named = re.compile(b"|".join([rb"\\", *plain])) if _can_search(metrics) else None
     # In the batches in which they will be delivered.
     for stream, batch in read_waiting(owner, BATCH_BYTES, rank):
-        lines = _lines_naming(metrics, batch) if _can_search(metrics) else batch
-        found.append((stream, lines))
+        if named is None:
+            lines = batch
+        elif named.search(batch):
+            lines = b"".join(filter(named.search, batch.splitlines(keepends=True)))
+        else:
+            lines = b""
+        batches.append((stream, lines))
         size += len(lines)
         if size > _MOST_PARSED_BYTES:
             raise _behind(owner, size, "more than can be read")
-    return found
+    return batches
 
 
 def _can_search(metrics: Collection[str]) -> bool:
     """Tell if the lines of these metrics name them; malformed lines do not."""
     return bool(metrics) and MALFORMED not in metrics
-
-
-def _lines_naming(metrics: Collection[str], lines: bytes) -> bytes:
-    """Return the lines that may name one of the metrics."""
-    # A line with a backslash may spell any name.
-    plain = [re.escape(orjson.dumps(metric)[1:-1]) for metric in metrics]
-    names = re.compile(b"|".join([rb"\\", *plain]))
-    if not names.search(lines):
-        return b""
-    return b"".join(line for line in lines.splitlines(keepends=True) if names.search(line))
 
 
 def _behind(owner: str, size: int, why: str) -> PrometheusError:
