@@ -249,7 +249,15 @@ class SampleDelivery:
         if is_one_line and retry.failures >= _MOST_FAILURES:
             # If the database is the reason, this fails too, and nothing is lost.
             self._retries.pop(stream.id)
-            return _keep_malformed(stream, data, error)
+            log.error("a line of %s that could not be delivered is kept as malformed", stream.owner)
+            text = show(f"not delivered: {type(error).__name__}: {error!s:.500}: ".encode() + data)
+            sample = Sample(MALFORMED, _rank(stream), time.time_ns() // 1000, text)
+            with exclusive(stream.owner):
+                if advance(stream, len(data), recorded=1):
+                    keep(stream.owner, [sample])
+                    if (run := find_run(stream.owner)) is not None:
+                        not_recorded.add(run, {"malformed_lines": 1})
+            return len(data)
         retry.back_off()
         self._retries[stream.id] = retry
         return 0
@@ -261,7 +269,10 @@ class SampleDelivery:
         if not batches:
             return
         owner = batches[0].stream.owner
-        last_ms = self._newest(owner)
+        if owner not in self._last_ms:
+            rows = run_sql(_LAST_MS, owner).fetchall()
+            self._last_ms[owner] = {(metric, rank): last_ms for metric, rank, last_ms in rows}
+        last_ms = self._last_ms[owner]
         samples = [sample for batch in batches for sample in batch.samples]
         new = dict.fromkeys(key for sample in samples if (key := sample[:2]) not in last_ms)
         refused_keys = admit(owner, [*new], self._most_series)
@@ -275,7 +286,12 @@ class SampleDelivery:
         # Until it is known what is stored.
         del self._last_ms[owner]
         with exclusive(owner):
-            has_advanced = _advance_all(batches)
+            moved = [
+                advance(batch.stream, len(batch.data), len(batch.samples)) for batch in batches
+            ]
+            has_advanced = all(moved)
+            if any(moved) and not has_advanced:
+                raise _MovedError
             if has_advanced:
                 _store(owner, batches, sent, refused, self._most_series)
         if has_advanced:
@@ -286,13 +302,6 @@ class SampleDelivery:
             kept=len(planned.keep),
             refused=len(sent.keep) - len(planned.keep),
         )
-
-    def _newest(self, owner: str) -> dict[SeriesKey, int]:
-        """Return the newest millisecond of each series of an owner in Prometheus."""
-        if owner not in self._last_ms:
-            rows = run_sql(_LAST_MS, owner).fetchall()
-            self._last_ms[owner] = {(metric, rank): last_ms for metric, rank, last_ms in rows}
-        return self._last_ms[owner]
 
     def _send(self, owner: str, planned: Plan) -> Plan:
         """Send samples to Prometheus; return the plan that also keeps those it refused."""
@@ -323,18 +332,6 @@ def _take_refused(
         batch.samples[:] = [sample for sample in batch.samples if sample[:2] not in refused]
         batch.samples.append(summarize(taken, _rank(batch.stream), now_us, most))
     return taken
-
-
-def _advance_all(batches: Sequence[_Batch]) -> bool:
-    """Move the delivered offsets of all streams; return False if all of them were moved or deleted.
-
-    Raises:
-        _MovedError: some of them were.
-    """
-    moved = [advance(one.stream, len(one.data), len(one.samples)) for one in batches]
-    if any(moved) and not all(moved):
-        raise _MovedError
-    return all(moved)
 
 
 def _store(
@@ -368,15 +365,3 @@ def _next_batch(stream: Stream, most_bytes: int) -> bytes:
 
 def _rank(stream: Stream) -> str:
     return "" if stream.name == POSTED else str(stream.rank)
-
-
-def _keep_malformed(stream: Stream, data: bytes, error: Exception) -> int:
-    """Keep a line that cannot be delivered as one malformed sample, and return its bytes."""
-    log.error("a line of %s that could not be delivered is kept as malformed", stream.owner)
-    text = show(f"not delivered: {type(error).__name__}: {error!s:.500}: ".encode() + data)
-    with exclusive(stream.owner):
-        if advance(stream, len(data), recorded=1):
-            keep(stream.owner, [Sample(MALFORMED, _rank(stream), time.time_ns() // 1000, text)])
-            if (run := find_run(stream.owner)) is not None:
-                not_recorded.add(run, {"malformed_lines": 1})
-    return len(data)

@@ -154,7 +154,11 @@ def store(posted: Sequence[PostedSample], limit: SeriesLimit) -> None:
 def _store(posted: Sequence[PostedSample], limit: SeriesLimit) -> None:
     by_owner: dict[str, list[PostedSample]] = {}
     for sample in posted:
-        by_owner.setdefault(_owner(sample), []).append(sample)
+        if sample.run_id is None:
+            owner = pod_owner(sample.pod_name or "")
+        else:
+            owner = (added_owner if sample.run_id in _ended else run_owner)(sample.run_id)
+        by_owner.setdefault(owner, []).append(sample)
     by_stream = {owner: list(map(_to_sample, given)) for owner, given in by_owner.items()}
     keys = {owner: [sample[:2] for sample in samples] for owner, samples in by_stream.items()}
     for owner, given in by_owner.items():
@@ -172,12 +176,6 @@ def _store(posted: Sequence[PostedSample], limit: SeriesLimit) -> None:
                 _check_known(by_owner[owner][0])
                 open_posted(owner)
             append_posted(owner, lines)
-
-
-def _owner(sample: PostedSample) -> str:
-    if sample.run_id is None:
-        return pod_owner(sample.pod_name or "")
-    return (added_owner if sample.run_id in _ended else run_owner)(sample.run_id)
 
 
 def find_pod(name: str) -> str:
@@ -249,7 +247,11 @@ def _append(owner: str, bodies: Mapping[bytes, bytes]) -> None:
         if kind != "pod" and (ended is None) == (kind == "added"):
             raise MovedError(f"run {name} has {'ended' if ended else 'not ended'}")
         if kind == "added":
-            bodies = _without_known(run_owner(int(name)), bodies)
+            # A client may send a body again after the end of the run, which has it then.
+            known = _KNOWN.format(", ".join("?" * len(bodies)))
+            rows = run_sql(known, run_owner(int(name)), *bodies).fetchall()
+            digests = {bytes(row[0]) for row in rows}
+            bodies = {digest: body for digest, body in bodies.items() if digest not in digests}
         if not bodies:
             return
         remember = _REMEMBER.format(", ".join(["(?, ?)"] * len(bodies)))
@@ -267,13 +269,6 @@ def _append(owner: str, bodies: Mapping[bytes, bytes]) -> None:
             samples = added.get("samples", 0) + new.count(b"\n")
             added = {"first_at": now, **added, "samples": samples, "last_at": now}
             run_sql(_COUNT_ADDED, json.dumps(added), int(name))
-
-
-def _without_known(owner: str, bodies: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
-    """Return the bodies that an owner does not have: a client may send one again after the end."""
-    known = _KNOWN.format(", ".join("?" * len(bodies)))
-    found = {bytes(row[0]) for row in run_sql(known, owner, *bodies).fetchall()}
-    return {digest: lines for digest, lines in bodies.items() if digest not in found}
 
 
 _group = GroupCommit(_append_all)

@@ -148,29 +148,23 @@ def _store_target(
     """
     if stated != run.target:
         store(run, target=stated, target_reached_at=None, target_train_seconds=None)
-    reached = (
-        min(_reaching(Target(**stated), samples), key=placed, default=None) if stated else None
-    )
-    if reached is None:
+    if not stated:
         return
-    reached_at = placed(reached)
-    if run.target_reached_at is None or reached_at < run.target_reached_at:
-        seconds = _train_seconds(reached, samples)
-        store(run, target_reached_at=reached_at, target_train_seconds=seconds)
-
-
-def _reaching(target: Target, samples: Iterable[Sample]) -> Iterable[Sample]:
-    return (
+    target = Target(**stated)
+    reaching = (
         sample
         for sample in samples
         if sample.metric == target.metric
         and not isinstance(sample.value, str)
         and reaches(sample.value, target.value, lower_is_better=target.lower_is_better)
     )
-
-
-def _train_seconds(reached: Sample, samples: Iterable[Sample]) -> float | None:
-    """Return the training time that the same rank recorded at the same time."""
-    wanted = (names.TRAIN_SECONDS, reached.rank, reached.time_us)
-    value = next((sample.value for sample in samples if sample[:3] == wanted), None)
-    return None if isinstance(value, str) else value
+    reached = min(reaching, key=placed, default=None)
+    if reached is None:
+        return
+    reached_at = placed(reached)
+    if run.target_reached_at is None or reached_at < run.target_reached_at:
+        # The training time that the same rank recorded at the same time.
+        key = (names.TRAIN_SECONDS, reached.rank, reached.time_us)
+        value = next((sample.value for sample in samples if sample[:3] == key), None)
+        seconds = None if isinstance(value, str) else value
+        store(run, target_reached_at=reached_at, target_train_seconds=seconds)

@@ -298,8 +298,10 @@ def rewind(owner: str) -> bool:
     """
     with exclusive(owner):
         streams = [stream for stream in _of_samples(owner) if stream.size]
-        if not all(_is_whole(stream) for stream in streams):
-            return False
+        for stream in streams:
+            size = Chunk.select(fn.SUM(fn.LENGTH(Chunk.data))).where(Chunk.stream == stream)
+            if int(size.scalar() or 0) != stream.size:
+                return False
         Stream.update(delivered=0, recorded=0).where(
             Stream.id.in_([s.id for s in streams])
         ).execute()
@@ -315,11 +317,6 @@ def _of_samples(owner: str) -> Iterable[Stream]:
     return Stream.select().where(Stream.owner == owner, OF_SAMPLES)
 
 
-def _is_whole(stream: Stream) -> bool:
-    held = Chunk.select(fn.SUM(fn.LENGTH(Chunk.data))).where(Chunk.stream == stream).scalar()
-    return int(held or 0) == stream.size
-
-
 def _first_chunk(stream: Stream, position: int) -> int:
     """Return the offset of the chunk that holds a position: the last that begins at or before."""
     [offset] = run_sql(_FIRST_CHUNK, stream.id, position).fetchone()
@@ -331,9 +328,15 @@ def _leave_out(stream: Stream, limit: int, written: int) -> None:
 
     The log must be locked. As chunks stay whole, it holds a little more than ``limit`` bytes.
     """
-    start = stream.gap_start or _first_chunk_from(stream, limit // 2)
+    start = stream.gap_start
+    if not start and stream.size >= limit // 2:
+        # The first chunk, held or still to come, after half of the limit.
+        chunk = Chunk.select(fn.MIN(Chunk.offset)).where(
+            Chunk.stream == stream, Chunk.offset >= max(limit // 2, 1)
+        )
+        start = int(chunk.scalar() or stream.size)
     end = max(stream.size, written) - (limit - limit // 2)
-    if start is None or end <= start:
+    if not start or end <= start:
         return
     if end < stream.size:
         end = _first_chunk(stream, end)
@@ -344,13 +347,3 @@ def _leave_out(stream: Stream, limit: int, written: int) -> None:
     Chunk.delete().where(
         Chunk.stream == stream, Chunk.offset.in_(offsets.limit(_GAP_CHUNKS_AT_ONCE))
     ).execute()
-
-
-def _first_chunk_from(stream: Stream, position: int) -> int | None:
-    """Return the offset of the first chunk, held or still to come, that begins at a position."""
-    if stream.size < position:
-        return None
-    offset = Chunk.select(fn.MIN(Chunk.offset)).where(
-        Chunk.stream == stream, Chunk.offset >= max(position, 1)
-    )
-    return int(offset.scalar() or stream.size)
