@@ -10,35 +10,19 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from mlbench_exporter import exported_series
+from mlbench_exporter import exported_series as series
 from mlbench_exporter.exported_series import WORKER, ExportedSample, ExportedSeries, SourceError
 
 _INFIX: Final = "-mlbench-worker-"
 _LABEL = re.compile(r'(\w+)="([^"\\]*(?:\\.[^"\\]*)*)"')
 
-_MACHINE = {
-    of.name.encode(): of for of in (exported_series.MACHINE_MEMORY, exported_series.MACHINE_CORES)
-}
-_OF_PODS = (exported_series.NETWORK_RECEIVE, exported_series.NETWORK_TRANSMIT)
+_MACHINE = {of.name.encode(): of for of in (series.MACHINE_MEMORY, series.MACHINE_CORES)}
+_OF_PODS = (series.NETWORK_RECEIVE, series.NETWORK_TRANSMIT)
 _OF_CONTAINERS = (
-    *(
-        exported_series.CPU_USAGE,
-        exported_series.CPU_USER,
-        exported_series.THREADS,
-        exported_series.PROCESSES,
-    ),
-    *(
-        exported_series.CPU_PERIODS,
-        exported_series.CPU_THROTTLED_PERIODS,
-        exported_series.CPU_THROTTLED,
-        *exported_series.PRESSURES,
-    ),
-    *(
-        exported_series.MEMORY_USAGE,
-        exported_series.MEMORY_WORKING_SET,
-        exported_series.MEMORY_LIMIT,
-    ),
-    *(exported_series.FS_READS, exported_series.FS_WRITES),
+    *(series.CPU_USAGE, series.CPU_USER, series.THREADS, series.PROCESSES),
+    *(series.CPU_PERIODS, series.CPU_THROTTLED_PERIODS, series.CPU_THROTTLED, *series.PRESSURES),
+    *(series.MEMORY_USAGE, series.MEMORY_WORKING_SET, series.MEMORY_LIMIT),
+    *(series.FS_READS, series.FS_WRITES),
 )
 _FIGURES = {of.name.encode(): of for of in (*_OF_CONTAINERS, *_OF_PODS)}
 
@@ -107,7 +91,7 @@ def parse(pieces: Iterable[bytes], workers: WorkerPods, node: str) -> list[Expor
     for (of, pod, container), cgroups in figures.items():
         # A restarted container may appear together with its predecessor, which has the same name.
         newest = max(cgroups.values(), key=lambda figure: figure.time or 0)
-        if of is exported_series.MEMORY_LIMIT and newest.value == 0:  # no limit
+        if of is series.MEMORY_LIMIT and newest.value == 0:  # no limit
             continue
         of_pod = (workers.namespace, pod, container, node)
         samples.append(ExportedSample(of, of_pod, newest.value, newest.time))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from prometheus_client.registry import Collector
 
-from mlbench_exporter import exported_series
+from mlbench_exporter import exported_series as series
 from mlbench_exporter.exported_series import (
     ExportedSample,
     ExportedSeries,
@@ -51,10 +51,7 @@ class UsageCollector(Collector):
                     traceback = None if isinstance(error, SourceError) else error
                     log.error("source %s failed: %s", source.name, error, exc_info=traceback)
             seconds = time.perf_counter() - start
-            for kind, value in (
-                (exported_series.SOURCE_UP, works),
-                (exported_series.SOURCE_SECONDS, seconds),
-            ):
+            for kind, value in ((series.SOURCE_UP, works), (series.SOURCE_SECONDS, seconds)):
                 samples[kind].append(ExportedSample(kind, (source.name,), value))
         for kind, members in samples.items():
             family = kind.family(kind.name, kind.help, labels=kind.labels)

@@ -7,7 +7,7 @@ from typing import TypeAlias, TypeVar
 
 import pynvml
 
-from mlbench_exporter import exported_series
+from mlbench_exporter import exported_series as series
 from mlbench_exporter.exported_series import ExportedSample, ExportedSeries, SourceError
 from mlbench_exporter.processes import find_processes
 
@@ -16,17 +16,11 @@ Value = TypeVar("Value")
 
 # NVML reports percent, milliwatts and millijoules.
 FIGURES: tuple[tuple[ExportedSeries, Callable[[Handle], float]], ...] = (
-    (
-        exported_series.GPU_UTILIZATION,
-        lambda gpu: pynvml.nvmlDeviceGetUtilizationRates(gpu).gpu / 100,
-    ),
-    (exported_series.GPU_MEMORY_USED, lambda gpu: pynvml.nvmlDeviceGetMemoryInfo(gpu).used),
-    (exported_series.GPU_MEMORY_TOTAL, lambda gpu: pynvml.nvmlDeviceGetMemoryInfo(gpu).total),
-    (exported_series.GPU_POWER, lambda gpu: pynvml.nvmlDeviceGetPowerUsage(gpu) / 1000),
-    (
-        exported_series.GPU_ENERGY,
-        lambda gpu: pynvml.nvmlDeviceGetTotalEnergyConsumption(gpu) / 1000,
-    ),
+    (series.GPU_UTILIZATION, lambda gpu: pynvml.nvmlDeviceGetUtilizationRates(gpu).gpu / 100),
+    (series.GPU_MEMORY_USED, lambda gpu: pynvml.nvmlDeviceGetMemoryInfo(gpu).used),
+    (series.GPU_MEMORY_TOTAL, lambda gpu: pynvml.nvmlDeviceGetMemoryInfo(gpu).total),
+    (series.GPU_POWER, lambda gpu: pynvml.nvmlDeviceGetPowerUsage(gpu) / 1000),
+    (series.GPU_ENERGY, lambda gpu: pynvml.nvmlDeviceGetTotalEnergyConsumption(gpu) / 1000),
 )
 
 

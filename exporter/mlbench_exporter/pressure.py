@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from mlbench_exporter import exported_series
+from mlbench_exporter import exported_series as series
 from mlbench_exporter.exported_series import ExportedSample, SourceError
 
 PRESSURE = Path("/proc/pressure")
@@ -41,5 +41,5 @@ class PressureSource:
                 file = self.folder / resource
                 raise SourceError(f"{file}: must begin with the total of some (got {line!r})")
             yield ExportedSample(
-                exported_series.NODE_PRESSURE, (self.node, resource), int(microseconds) / 1e6
+                series.NODE_PRESSURE, (self.node, resource), int(microseconds) / 1e6
             )

@@ -24,7 +24,7 @@ import psutil
 from mlbench.contract import names
 from mlbench.local.proc import read_proc
 from mlbench.local.traffic import parse_traffic
-from mlbench_exporter import exported_series
+from mlbench_exporter import exported_series as series
 from mlbench_exporter.exported_series import WORKER, ExportedSample, ExportedSeries
 
 PROC = Path("/proc")
@@ -49,10 +49,8 @@ class ProcessSource:
 
     def read(self) -> Iterator[ExportedSample]:
         """Yield the samples of this machine, and of every pod with a living process."""
-        yield ExportedSample(
-            exported_series.MACHINE_MEMORY, (self.node,), psutil.virtual_memory().total
-        )
-        yield ExportedSample(exported_series.MACHINE_CORES, (self.node,), psutil.cpu_count() or 1)
+        yield ExportedSample(series.MACHINE_MEMORY, (self.node,), psutil.virtual_memory().total)
+        yield ExportedSample(series.MACHINE_CORES, (self.node,), psutil.cpu_count() or 1)
         for pod, usage in sorted(self.read_pods().items()):
             for kind, value in usage.items():
                 yield ExportedSample(kind, (NAMESPACE, pod, WORKER, self.node), value)
@@ -104,20 +102,17 @@ def measure(process: psutil.Process) -> Usage | None:
             memory = process.memory_info()
             ended = process.status() == psutil.STATUS_ZOMBIE
             usage: Usage = {
-                exported_series.CPU_USAGE: user + cpu.system + cpu.children_system,
-                exported_series.CPU_USER: user,
-                exported_series.MEMORY_USAGE: memory.rss,
-                exported_series.MEMORY_WORKING_SET: memory.rss - memory.shared,
-                exported_series.THREADS: 0 if ended else process.num_threads(),
-                exported_series.PROCESSES: 0 if ended else 1,
+                series.CPU_USAGE: user + cpu.system + cpu.children_system,
+                series.CPU_USER: user,
+                series.MEMORY_USAGE: memory.rss,
+                series.MEMORY_WORKING_SET: memory.rss - memory.shared,
+                series.THREADS: 0 if ended else process.num_threads(),
+                series.PROCESSES: 0 if ended else 1,
             }
             # Linux 6.18 hides the I/O counters of zombies and protected processes.
             with suppress(psutil.AccessDenied):
                 disk = process.io_counters()
-                usage |= {
-                    exported_series.FS_READS: disk.read_bytes,
-                    exported_series.FS_WRITES: disk.write_bytes,
-                }
+                usage |= {series.FS_READS: disk.read_bytes, series.FS_WRITES: disk.write_bytes}
     except (psutil.NoSuchProcess, FileNotFoundError):  # psutil sometimes raises the latter
         return None
     return usage
@@ -190,8 +185,5 @@ def read_network(pids: Iterable[int]) -> Usage:
             if (PROC / f"{pid}/ns/net").readlink() != own:
                 traffic = parse_traffic((PROC / f"{pid}/net/dev").read_text())
                 received, sent = traffic.received, traffic.sent
-                return {
-                    exported_series.NETWORK_RECEIVE: received,
-                    exported_series.NETWORK_TRANSMIT: sent,
-                }
+                return {series.NETWORK_RECEIVE: received, series.NETWORK_TRANSMIT: sent}
     return {}
