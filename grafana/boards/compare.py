@@ -55,8 +55,7 @@ _SWEPT: Final = (
 )
 _LABELS: Final = "run, benchmark, workers, set, swept"
 _INFO: Final = by(
-    f"run_id, {_LABELS}",
-    f'label_join({_SWEPT}, "workers", "{_BY}", "benchmark", "workers")',
+    f"run_id, {_LABELS}", f'label_join({_SWEPT}, "workers", "{_BY}", "benchmark", "workers")'
 )
 
 

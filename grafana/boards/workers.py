@@ -99,9 +99,7 @@ def _of_workers(series: str, worst: str, aggregate: str = "sum") -> PanelQuery:
 _figure = partial(figure, width=6, height=3)
 HEADLINE: Final = (
     _figure(
-        "Workers",
-        "Worker pods, in any state.",
-        value(f"count({_PRESENT}) or vector(0)", "workers"),
+        "Workers", "Worker pods, in any state.", value(f"count({_PRESENT}) or vector(0)", "workers")
     ),
     _figure(
         "Working",
