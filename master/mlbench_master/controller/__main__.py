@@ -93,9 +93,7 @@ def main() -> None:
     executor = Executor(pool, verifier)
 
     deliverer = threading.Thread(
-        target=delivery.run,
-        args=(waker.waiter("samples"), stop, verifier.recount),
-        name="delivery",
+        target=delivery.run, args=(waker.waiter("samples"), stop, verifier.recount), name="delivery"
     )
     deliverer.start()
     # Nobody waits for the other threads: the next controller continues where they stopped.

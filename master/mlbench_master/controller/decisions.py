@@ -44,12 +44,20 @@ def decide(observed: ObservedState) -> list[Action]:
     actions += [End(run_id, "STOPPED") for run_id in observed.stopped_in_queue]
     assigned: set[str] = set()
     for run in observed.runs:
+        run_actions: list[Action] = []
+        deadline = run.deadline_seconds or 0.0
         if not run.ranks:
             run_actions = _begin(run, observed, assigned)
         elif all(rank.over for rank in run.ranks):
             run_actions = _conclude(run, observed, assigned)
-        else:
-            run_actions = find_lost(run, _why_lost) or _watch(run)
+        elif lost := find_lost(run, _why_lost):
+            run_actions = lost
+        elif all(rank.stopping for rank in run.ranks):
+            run_actions = []
+        elif run.stop_requested or failed_ranks(run):
+            run_actions = stop_ranks(run)
+        elif run.overdue > max(DEADLINE_GRACE_SECONDS, DEADLINE_GRACE * deadline):
+            run_actions = [StopRanks(run.id, f"stopped at its deadline of {deadline:.15g} s")]
         assigned.update(*(action.workers for action in run_actions if isinstance(action, Assign)))
         actions += run_actions
     for run in observed.recorded:
@@ -165,15 +173,3 @@ def _why_lost(rank: RankView, run: RunView) -> str:
     return (
         f"{rank.worker} did not ship all its output within {STOP_SECONDS:.0f} s" if is_late else ""
     )
-
-
-def _watch(run: RunView) -> list[Action]:
-    """Stop all ranks once one has failed, the user asks for it, or the deadline is long past."""
-    if all(rank.stopping for rank in run.ranks):
-        return []
-    if run.stop_requested or failed_ranks(run):
-        return stop_ranks(run)
-    deadline = run.deadline_seconds or 0.0
-    if run.overdue > max(DEADLINE_GRACE_SECONDS, DEADLINE_GRACE * deadline):
-        return [StopRanks(run.id, f"stopped at its deadline of {deadline:.15g} s")]
-    return []

@@ -248,6 +248,35 @@ def _view_run(
     ends = run.stop_requested or any(rank.exit_code for rank in ranks)
     asked = diagnoses.asked_of(run.id) if ends else []
     current = [diagnosis for diagnosis in asked if diagnosis.attempt == run.attempt]
+    views, attempt = [], (run.id, run.attempt)
+    for rank in ranks:
+        worker, pod = workers.get(rank.worker), pod_of.get(rank.worker)
+        held, incomplete = held_of.get(rank.rank, (0, 0))
+        is_reported = worker is not None and (worker.run_id, worker.attempt) == attempt
+        trouble = ""
+        # Clusters report times in whole seconds. Earlier trouble is not this rank's.
+        if pod and is_same_pod(rank.pod_uid, pod.uid) and pod.troubled_at > rank.assigned_at - 1:
+            trouble = pod.trouble
+        view = RankView(
+            rank=rank.rank,
+            worker=rank.worker,
+            pod_uid=rank.pod_uid or "",
+            reported=bool(rank.reported),
+            stopping=bool(rank.stop),
+            exit_code=rank.exit_code,
+            exited_at=rank.exited_at,
+            held=held,
+            streams_complete=not incomplete,
+            seen_at=max(rank.assigned_at, worker.seen_at if worker else 0.0),
+            silent=reachable.seconds - (worker.heard if worker else 0),
+            forgotten=bool(rank.reported) and not is_reported,
+            replaced=worker is not None and not is_same_pod(rank.pod_uid, worker.pod_uid),
+            trouble=trouble,
+            lost=rank.lost,
+            failure=rank.failure,
+            has_several=bool(rank.has_several),
+        )
+        views.append(view)
     return RunView(
         id=run.id,
         attempt=run.attempt,
@@ -258,55 +287,9 @@ def _view_run(
         deadline_seconds=run.deadline_seconds,
         waiting=run.waiting or "",
         stop_reason=run.reason,
-        ranks=tuple(
-            _view_rank(
-                rank,
-                run,
-                held_of.get(rank.rank, (0, 0)),
-                workers.get(rank.worker),
-                pod_of.get(rank.worker),
-                reachable,
-            )
-            for rank in ranks
-        ),
+        ranks=tuple(views),
         delivered=undelivered.fetchone() is None,
         delivery=SampleCounts(**run.delivery) if run.delivery else None,
         asked=time.time() - current[-1].asked_at if current else math.inf,
         answered=bool(current) and diagnoses.is_done(current[-1]),
-    )
-
-
-def _view_rank(
-    rank: _RankRow,
-    run: Run,
-    streams: tuple[int, int],
-    worker: _WorkerRow | None,
-    pod: PodStatus | None,
-    reachable: Reachability,
-) -> RankView:
-    """View a rank; ``streams`` are the bytes stored of it, and how many are incomplete."""
-    held, incomplete = streams
-    reports_it = worker is not None and (worker.run_id, worker.attempt) == (run.id, run.attempt)
-    trouble = ""
-    # Clusters report times in whole seconds. Earlier trouble is not this rank's.
-    if pod and is_same_pod(rank.pod_uid, pod.uid) and pod.troubled_at > rank.assigned_at - 1:
-        trouble = pod.trouble
-    return RankView(
-        rank=rank.rank,
-        worker=rank.worker,
-        pod_uid=rank.pod_uid or "",
-        reported=bool(rank.reported),
-        stopping=bool(rank.stop),
-        exit_code=rank.exit_code,
-        exited_at=rank.exited_at,
-        held=held,
-        streams_complete=not incomplete,
-        seen_at=max(rank.assigned_at, worker.seen_at if worker else 0.0),
-        silent=reachable.seconds - (worker.heard if worker else 0),
-        forgotten=bool(rank.reported) and not reports_it,
-        replaced=worker is not None and not is_same_pod(rank.pod_uid, worker.pod_uid),
-        trouble=trouble,
-        lost=rank.lost,
-        failure=rank.failure,
-        has_several=bool(rank.has_several),
     )

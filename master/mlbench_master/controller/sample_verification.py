@@ -43,7 +43,8 @@ _OURS = (
     '__name__=~"mlbench_.+|run(_[a-z]+)*:.+"',
     '__name__=~"ALERTS|ALERTS_FOR_STATE",alertname=~"MLBench.+"',
 )
-# Older samples would be stored in the database instead of sent, and so be counted twice.
+# Only samples that Prometheus accepts are delivered again. Others would be stored in the database,
+# and so be counted twice.
 _YOUNG_MS = 22 * 3600 * 1000
 
 
@@ -138,7 +139,12 @@ class SampleVerifier:
         with self.delivery.settled(owner):
             is_whole = not waits(owner)
             counted = count(self.prometheus, run.id)
-            if not (counted.lost > 0 and _may_redeliver(run) and rewind(owner)):
+            may_redeliver = counted.lost > 0 and run.redeliveries < _MOST_REDELIVERIES
+            if may_redeliver and (span := span_of(owner)) is not None:
+                now_ms = time.time_ns() // 1_000_000
+                is_young = now_ms - _YOUNG_MS < span.first_ms
+                may_redeliver = is_young and span.last_ms <= now_ms + FUTURE_MS
+            if not (may_redeliver and rewind(owner)):
                 return counted if is_whole else None
         log.warning("run %d: Prometheus lost samples, delivering again: %s", run.id, counted)
         Run.update(redeliveries=Run.redeliveries + 1, delivery=None).where(
@@ -210,16 +216,6 @@ def _is_due() -> Expression:
     # Until the archive of a run is written, only its chunks can replace the disk of Prometheus.
     may_settle = is_old & Run.sealed_at.is_null(False)
     return Run.finished_at.is_null(False) & (Run.delivery.is_null() | may_settle)
-
-
-def _may_redeliver(run: Run) -> bool:
-    """Return whether delivering a run again would send its samples to Prometheus."""
-    if run.redeliveries >= _MOST_REDELIVERIES:
-        return False
-    span, now_ms = span_of(run_owner(run.id)), time.time_ns() // 1_000_000
-    return span is None or (
-        now_ms - _YOUNG_MS < span.first_ms and span.last_ms <= now_ms + FUTURE_MS
-    )
 
 
 def _store(run: Run, counted: SampleCounts) -> None:

@@ -24,9 +24,7 @@ class GroupCommit:
     """Writes items in groups: those that threads add while the previous group is written."""
 
     def __init__(
-        self,
-        write_all: Callable[[Sequence[Any]], Sequence[Any]],
-        gather_seconds: float = 0.0005,
+        self, write_all: Callable[[Sequence[Any]], Sequence[Any]], gather_seconds: float = 0.0005
     ) -> None:
         """Write items by ``write_all``, which returns a result for each.
 

@@ -18,13 +18,7 @@ from prometheus_client import CollectorRegistry, Counter
 from mlbench.contract.runspec import WorkerSpec
 from mlbench.local.backoff import Backoff
 from mlbench_master.pools.kubernetes_api import Api, KubernetesApiError
-from mlbench_master.pools.manifests import (
-    Object,
-    PodManifest,
-    add_owner,
-    load,
-    make_stateful_set,
-)
+from mlbench_master.pools.manifests import Object, PodManifest, add_owner, load, make_stateful_set
 from mlbench_master.pools.pool import TERMINATING, Placement, PodStatus
 from mlbench_master.pools.pool_plan import (
     Apply,
