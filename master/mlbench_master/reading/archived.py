@@ -52,10 +52,10 @@ def to_points(piece: Piece) -> Points:
     """Write a piece of an archive as points."""
     values = list(map(spell, piece.values))
     annotations = {}
-    for i, one in piece.more.items():
-        if one.text is not None:
-            values[i] = one.text
-        if (note := Annotation(one.cumulative, one.metadata)) != NO_ANNOTATION:
+    for i, detail in piece.more.items():
+        if detail.text is not None:
+            values[i] = detail.text
+        if (note := Annotation(detail.cumulative, detail.metadata)) != NO_ANNOTATION:
             annotations[i] = note
     return Points(piece.times_us, values, annotations)
 

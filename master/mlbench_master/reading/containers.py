@@ -81,7 +81,10 @@ def _read_some(
     if metrics and _count(prometheus, metrics, pods, span) > _AT_ONCE:
         if len(pods) == 1:
             [(pod, figures)] = wanted.items()
-            yield pod, [(name, partial(one.read, prometheus, pod, span)) for name, one in figures]
+            named = [
+                (name, partial(figure.read, prometheus, pod, span)) for name, figure in figures
+            ]
+            yield pod, named
             return
         for half in (pods[: len(pods) // 2], pods[len(pods) // 2 :]):
             yield from _read_some(prometheus, {pod: wanted[pod] for pod in half}, span)
@@ -92,8 +95,8 @@ def _read_some(
         for series in windows.read_at_once(prometheus, selector, span):
             by_pod[series.labels["pod"]].append(series)
     for pod, figures in wanted.items():
-        its = [(name, list(filter(figure.holds, by_pod[pod]))) for name, figure in figures]
-        yield pod, [(name, partial(windows.as_one, found, span)) for name, found in its]
+        series_of = [(name, list(filter(figure.holds, by_pod[pod]))) for name, figure in figures]
+        yield pod, [(name, partial(windows.as_one, found, span)) for name, found in series_of]
 
 
 def _selector(metrics: str, pods: Sequence[str]) -> str:

@@ -129,7 +129,7 @@ class DeliveredReader:
         if key not in held:
             held.clear()
             held.update(self._query(group))
-            self._check({its: len(held[its]) for its in group if self._is_whole(its, group[its])})
+            self._check({k: len(held[k]) for k in group if self._is_whole(k, group[k])})
         if points := held[key]:
             yield points
 
@@ -144,9 +144,9 @@ class DeliveredReader:
     def _expected_samples(self, spans: Spans) -> int:
         """Return an upper bound of the samples in the spans."""
         known = {key: self.stored.delivered[key] for key in spans}
-        samples = sum(one.samples for one in known.values())
+        samples = sum(series.samples for series in known.values())
         from_first = all(span.first_ms == known[key].span.first_ms for key, span in spans.items())
-        if all(one.samples for one in known.values()) and (from_first or samples <= _AT_ONCE):
+        if all(series.samples for series in known.values()) and (from_first or samples <= _AT_ONCE):
             return samples
         counted = windows.count(self.prometheus, self._selector(list(spans)), _around(spans))
         return sum(counted.values())
@@ -154,10 +154,10 @@ class DeliveredReader:
     def _query(self, spans: Spans) -> dict[SeriesKey, Points]:
         points = dict.fromkeys(spans, Points((), ()))
         selector = self._selector(list(spans))
-        for one in windows.read_at_once(self.prometheus, selector, _around(spans)):
-            key = series_key(one.labels)
+        for result in windows.read_at_once(self.prometheus, selector, _around(spans)):
+            key = series_key(result.labels)
             if key in spans:
-                points[key] = windows.to_points(one, spans[key])
+                points[key] = windows.to_points(result, spans[key])
         return points
 
     def _read_windows(self, key: SeriesKey, end: Span, span: Span, last_n: int) -> Chunks:

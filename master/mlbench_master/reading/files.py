@@ -46,14 +46,14 @@ class FileReader:
             _check_held((file for file in listed if file.rank == rank), rank, name)
             with self.archives.open(str(run.archive)) as archive:
                 return archive.text(file_member(attempt, rank, name))
-        its = list(stored(run, attempt=attempt, rank=rank))
-        wanted = _check_held((file for file, _ in its), rank, name)
-        return next(_read(file, place) for file, place in its if file is wanted)
+        stored_files = list(stored(run, attempt=attempt, rank=rank))
+        wanted = _check_held((file for file, _ in stored_files), rank, name)
+        return next(_read(file, place) for file, place in stored_files if file is wanted)
 
 
 def _check_held(files: Iterable[RunFile], rank: int, name: str) -> RunFile:
     """Return the file of a name; NotFoundError if there is none, or the master does not hold it."""
-    file = next((one for one in files if one.name == name), None)
+    file = next((candidate for candidate in files if candidate.name == name), None)
     if file is None:
         raise NotFoundError(f"file: rank {rank} left none of this name; there is a list")
     if file.left:

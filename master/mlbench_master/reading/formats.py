@@ -313,7 +313,7 @@ def _safe_name(name: str) -> str:
     if set(name) <= {"."}:
         return name.replace(".", "%2E")
     return "".join(
-        quote(one, safe="") if one in _UNSAFE or not one.isprintable() else one for one in name
+        quote(char, safe="") if char in _UNSAFE or not char.isprintable() else char for char in name
     )
 
 

@@ -121,14 +121,14 @@ class PrometheusClient:
         A range selector such as ``up[5m]`` returns raw samples; an instant vector one each.
         """
         form = {"query": promql} if time is None else {"query": promql, "time": f"{time:.3f}"}
-        return [_to_result(one) for one in self._call("query", form)["result"]]
+        return [_to_result(series) for series in self._call("query", form)["result"]]
 
     def query_range(
         self, promql: str, first_ms: int, last_ms: int, step_ms: int
     ) -> list[QueryResult]:
         """Evaluate a query at every step from the first time to the last."""
         form = {"query": promql, **_between(first_ms, last_ms), "step": f"{step_ms / 1000:.3f}"}
-        return [_to_result(one) for one in self._call("query_range", form)["result"]]
+        return [_to_result(series) for series in self._call("query_range", form)["result"]]
 
     def series(self, selector: str, first_ms: int, last_ms: int) -> list[dict[str, str]]:
         """Return the labels of every series with samples between two times."""

@@ -157,7 +157,7 @@ class _Group:
         mean = _mean(numbers)
         self.mean += (mean - self.mean) * (len(numbers) / self.numbers)
         # The mean of finite numbers is finite.
-        finite = numbers if math.isfinite(mean) else [one for one in numbers if math.isfinite(one)]
+        finite = numbers if math.isfinite(mean) else [n for n in numbers if math.isfinite(n)]
         if finite:
             self.minimum = min(self.minimum, *finite)
             self.maximum = max(self.maximum, *finite)

@@ -58,10 +58,10 @@ class ArchiveStore:
 
         files, root = self._place
         with self._errors():
-            for one in files.get_file_info(FileSelector(root, allow_not_found=True)):
-                name = one.base_name.removesuffix(ANNOTATIONS_SUFFIX)
+            for entry in files.get_file_info(FileSelector(root, allow_not_found=True)):
+                name = entry.base_name.removesuffix(ANNOTATIONS_SUFFIX)
                 if name.endswith((f"-{run_id}{SUFFIX}", f"-{run_id}{ADDED_SUFFIX}")):
-                    files.delete_file(one.path)
+                    files.delete_file(entry.path)
 
     @cached_property
     def _place(self) -> tuple[Any, str]:

@@ -32,7 +32,7 @@ def count(prometheus: PrometheusClient, selector: str, span: Span) -> dict[Serie
     """Count the samples of each series of an owner, maybe with one just before the span."""
     query = f"count_over_time({selector}[{span.length_ms}ms])"
     counted = prometheus.query(query, span.last_ms / 1000)
-    return {series_key(one.labels): int(one.values[0]) for one in counted}
+    return {series_key(result.labels): int(result.values[0]) for result in counted}
 
 
 def read_at_once(prometheus: PrometheusClient, selector: str, span: Span) -> list[QueryResult]:
@@ -55,19 +55,19 @@ def averages(
     last_end = first_end + (span.length_ms - 1) // step_ms * step_ms
     means, lows, highs = (
         {
-            series_key(one.labels): dict(zip(one.times, one.values, strict=True))
-            for one in prometheus.query_range(asked, first_end, last_end, step_ms)
+            series_key(result.labels): dict(zip(result.times, result.values, strict=True))
+            for result in prometheus.query_range(asked, first_end, last_end, step_ms)
         }
         for asked in (f"{of}_over_time({selector}[{step_ms}ms])" for of in ("avg", "min", "max"))
     )
     return {
         key: Points(
-            [(round(end * 1000) - step_ms + 1) * 1000 for end in its],
-            [*its.values()],
-            dict(_extremes(its, lows.get(key, {}), highs.get(key, {}))),
+            [(round(end * 1000) - step_ms + 1) * 1000 for end in values],
+            [*values.values()],
+            dict(_extremes(values, lows.get(key, {}), highs.get(key, {}))),
             are_numbers=True,
         )
-        for key, its in means.items()
+        for key, values in means.items()
     }
 
 
@@ -89,7 +89,7 @@ def read(prometheus: PrometheusClient, selector: str, span: Span) -> Chunks:
 
 def as_one(found: Iterable[QueryResult], span: Span) -> Chunks:
     """Yield the samples of several series in a span together, if there are any."""
-    if points := join([to_points(one, span) for one in found]):
+    if points := join([to_points(result, span) for result in found]):
         yield points
 
 

@@ -295,7 +295,7 @@ class SampleDelivery:
             if has_advanced:
                 _store(owner, batches, sent, refused, self._most_series)
         if has_advanced:
-            last_ms.update((key, its[-1].time_us // 1000) for key, its in sent.send.items())
+            last_ms.update((key, part[-1].time_us // 1000) for key, part in sent.send.items())
             self._last_ms[owner] = last_ms
         self._writer.metrics.count_samples(
             delivered=sum(len(samples) for samples in sent.send.values()),
@@ -312,14 +312,14 @@ class SampleDelivery:
             )
             for labels, samples in zip(key_of, planned.send.values(), strict=True)
         )
-        taken_out = {(key_of[one.labels], one.samples[0][0]) for one in refused}
+        taken_out = {(key_of[series.labels], series.samples[0][0]) for series in refused}
         return planned.without(taken_out) if refused else planned
 
 
 def _parse(stream: Stream, data: bytes, now_us: int) -> _Batch:
     statements = list(parse(stream, data, now_us))
-    samples = [one for one in statements if isinstance(one, Sample)]
-    facts = [one for one in statements if not isinstance(one, Sample)]
+    samples = [statement for statement in statements if isinstance(statement, Sample)]
+    facts = [statement for statement in statements if not isinstance(statement, Sample)]
     return _Batch(stream, data, samples, facts)
 
 

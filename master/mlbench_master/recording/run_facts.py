@@ -78,8 +78,8 @@ def not_finite_after(
             if earliest is not None and (earliest["metric"], earliest["rank"]) == sample[:2]:
                 earliest = None
         elif earliest is None:
-            wanted = (names.STEP, *sample[1:3])
-            step = next((one.value for one in samples if one[:3] == wanted), None)
+            key = (names.STEP, *sample[1:3])
+            step = next((other.value for other in samples if other[:3] == key), None)
             earliest = {
                 "metric": sample.metric,
                 "rank": sample.rank,

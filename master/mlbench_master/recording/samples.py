@@ -98,14 +98,14 @@ def parse_lines(
                 yield _stated(fields, time_us, len(line))
                 continue
             # All before the first is yielded: a line counts as a whole or not at all.
-            its = _rank(fields["rank"]) if "rank" in fields else rank
-            samples = _samples(fields, its, time_us, metrics)
+            line_rank = _rank(fields["rank"]) if "rank" in fields else rank
+            samples = _samples(fields, line_rank, time_us, metrics)
             # The step is a series too. Prometheus holds one value of it per millisecond, so lines
             # of the same millisecond share one.
             step = fields.get("step")
-            if step is not None and last_step != (time_us // 1000, step, its):
-                samples.append(Sample(names.STEP, its, time_us, number_or_text(step)))
-                last_step = (time_us // 1000, step, its)
+            if step is not None and last_step != (time_us // 1000, step, line_rank):
+                samples.append(Sample(names.STEP, line_rank, time_us, number_or_text(step)))
+                last_step = (time_us // 1000, step, line_rank)
             yield from samples
         except (ValueError, TypeError, RecursionError):
             malformed += 1

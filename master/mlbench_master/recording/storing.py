@@ -65,6 +65,6 @@ def keep(owner: str, samples: Iterable[Sample]) -> None:
     kept = UnstorableSample
     place = (kept.owner, kept.metric, kept.rank, kept.time_us)
     fields = (*place, kept.value, kept.cumulative, kept.metadata)
-    rows = ((owner, *one[:3], spell(one.value), one.cumulative, one.metadata) for one in samples)
+    rows = ((owner, *s[:3], spell(s.value), s.cumulative, s.metadata) for s in samples)
     for some in chunked(rows, _ROWS):
         kept.insert_many(some, fields).execute()

@@ -195,7 +195,7 @@ def shorten(run_id: int, attempt: int, rank: int, sizes: Mapping[StreamName, int
 
 def waiting(owner: str | None = None, rank: str = "") -> list[Stream]:
     """Return the streams with undelivered samples: an owner's, or all; maybe only of a rank."""
-    chosen = {condition: its for condition, its in (("owner = ?", owner), (_OF_RANK, rank)) if its}
+    chosen = {sql: value for sql, value in (("owner = ?", owner), (_OF_RANK, rank)) if value}
     return Stream.rows(f"{' AND '.join([_WAITS, *chosen])} ORDER BY id", *chosen.values())
 
 
