@@ -81,10 +81,7 @@ def _read_some(
     if metrics and _count(prometheus, metrics, pods, span) > _AT_ONCE:
         if len(pods) == 1:
             [(pod, figures)] = wanted.items()
-            named = [
-                (name, partial(figure.read, prometheus, pod, span)) for name, figure in figures
-            ]
-            yield pod, named
+            yield pod, [(n, partial(figure.read, prometheus, pod, span)) for n, figure in figures]
             return
         for half in (pods[: len(pods) // 2], pods[len(pods) // 2 :]):
             yield from _read_some(prometheus, {pod: wanted[pod] for pod in half}, span)
