@@ -153,22 +153,13 @@ def whole(log: Log) -> Iterator[bytes]:
             yield data
             position += len(data)
         else:
-            log = _reload(log, position)
-
-
-def _reload(log: Log, position: int) -> Log:
-    """Load a log again after a byte of it was not found.
-
-    Raises:
-        LogGoneError: it was deleted, or got its first gap after its length was announced.
-    """
-    assert log.stream is not None
-    # A deleted stream gets another owner before it is swept.
-    stream = Stream.get_or_none(Stream.id == log.stream.id, Stream.owner == log.stream.owner)
-    reloaded = replace(log, stream=stream)
-    if log.length is None and position in range(*reloaded.gap):
-        return reloaded
-    raise LogGoneError(f"the log was deleted while it was read, at byte {position}")
+            assert log.stream is not None
+            # A deleted stream gets another owner before it is swept.
+            key = Stream.id == log.stream.id, Stream.owner == log.stream.owner
+            log = replace(log, stream=Stream.get_or_none(*key))
+            # With an announced length, nothing may be missing.
+            if log.length is not None or position not in range(*log.gap):
+                raise LogGoneError(f"the log was deleted while it was read, at byte {position}")
 
 
 def _page(log: Log, text: str, start: int, offset: int, *, complete: bool = False) -> LogPage:
