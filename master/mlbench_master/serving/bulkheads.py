@@ -16,9 +16,9 @@ from typing import Generic, NoReturn, TypeVar
 _Work = TypeVar("_Work")
 
 # Gunicorn refuses longer heads.
-_LONGEST_HEAD = 64 << 10
+_MAX_HEAD_BYTES = 64 << 10
 # Agents ship chunks of up to 4 MiB.
-_LONGEST_BODY = 4 << 20
+_MAX_BODY_BYTES = 4 << 20
 
 
 @unique
@@ -63,17 +63,17 @@ _ODD = re.compile(rb"\r\n(?:transfer-encoding|expect|upgrade)[ \t]*:", re.IGNORE
 
 def find_head(arrived: bytes | bytearray) -> Head | None:
     """Return the head of a request; None while it is incomplete."""
-    end = arrived.find(b"\r\n\r\n", 0, _LONGEST_HEAD)
+    end = arrived.find(b"\r\n\r\n", 0, _MAX_HEAD_BYTES)
     if end < 0:
         # A head with other line ends never becomes complete.
-        is_invalid = len(arrived) >= _LONGEST_HEAD or re.search(rb"(?<!\r)\n", arrived)
+        is_invalid = len(arrived) >= _MAX_HEAD_BYTES or re.search(rb"(?<!\r)\n", arrived)
         return Head(Bulkhead.SLOW, 0) if is_invalid else None
     head = bytes(arrived[: end + 2])
     lengths = _LENGTH.findall(head)
     if len(lengths) > 1 or _ODD.search(head):
         return Head(Bulkhead.SLOW, 0)
     length = int(lengths[0]) if lengths else 0
-    if length > _LONGEST_BODY:
+    if length > _MAX_BODY_BYTES:
         return Head(Bulkhead.SLOW, 0)
     bulkhead = next((bulkhead for bulkhead, route in _ROUTES if route.match(head)), Bulkhead.OTHERS)
     return Head(bulkhead, end + 4 + length)

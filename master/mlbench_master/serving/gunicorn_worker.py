@@ -24,7 +24,7 @@ from mlbench_master.serving.connections import ClientConnection, WaitingConnecti
 # Time for the client to read its response before the connection is closed.
 _LINGER_SECONDS = 2.0
 # Limit on the memory of all requests and responses that wait in the loop.
-_MOST_HELD_BYTES = 128 << 20
+_MAX_HELD_BYTES = 128 << 20
 # File descriptors for databases, Prometheus and other uses in threads.
 _OWN_DESCRIPTORS = 256
 _SWEEP_SECONDS = 0.5
@@ -141,7 +141,7 @@ class ThreadedWorker(ThreadWorker):
             self._go_on(conn)
         elif conn.buffered.over:
             self._drop(conn)
-        if self._waiting.held > _MOST_HELD_BYTES:
+        if self._waiting.held > _MAX_HELD_BYTES:
             self._make_room()
 
     def _go_on(self, conn: ClientConnection) -> None:
@@ -245,7 +245,7 @@ class ThreadedWorker(ThreadWorker):
         conn.deadline = conn.began + seconds
         self.poller.register(conn.buffered.fileno(), event, partial(self._call, then, conn))
         self._waiting.put(conn)
-        while self._waiting.held > _MOST_HELD_BYTES:
+        while self._waiting.held > _MAX_HELD_BYTES:
             self._make_room()
 
     def _call(
