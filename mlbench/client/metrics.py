@@ -40,11 +40,16 @@ class Sample:
 
     def to_fields(self) -> dict[str, object]:
         """Return the sample as the API takes it, without fields that have their default."""
+        value = self.value
+        if not isinstance(value, (int, str)):
+            number = float(value)  # numpy's floats are not always Python's
+            # JSON cannot hold NaN and the infinities as numbers.
+            value = number if math.isfinite(number) else str(number)
         return drop_none(
             run_id=self.run_id,
             pod_name=self.pod_name,
             name=self.name,
-            value=_json_value(self.value),
+            value=value,
             date=_time(self.date),
             cumulative=self.cumulative or None,
             metadata=None if self.metadata == "" else self.metadata,
@@ -263,14 +268,6 @@ def _time(moment: _Moment | None) -> str | None:
         return moment
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return f"{aware.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
-
-
-def _json_value(value: float | str) -> float | str:
-    """Return a value as JSON can hold it: NaN and the infinities as texts."""
-    if isinstance(value, (int, str)):
-        return value
-    number = float(value)  # numpy's floats need not be Python's
-    return number if math.isfinite(number) else str(number)
 
 
 def _series(content: bytes) -> Series:

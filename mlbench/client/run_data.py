@@ -20,7 +20,7 @@ from mlbench.client import ApiClient
 from mlbench.contract import names
 from mlbench.contract.address import parse_address
 from mlbench.contract.errors import ApiError, MLBenchError, NotConnectedError
-from mlbench.contract.records import Point, Run
+from mlbench.contract.records import Run
 from mlbench.contract.series import number_or_text, split_name
 from mlbench.evaluation.sandbox import check_digests
 from mlbench.evaluation.verification import errors_of_archives
@@ -188,25 +188,18 @@ def _load_run(client: ApiClient, name: str) -> OpenedRun:
             with path.open("wb") as file:
                 client.download_archive(run.id, file)
             return _read_archives([path])[0]
-    points = client.get_run_metrics(run.id).result().value
-    return OpenedRun(
-        run,
-        {
-            SeriesName(*split_name(series)): _to_table(series_points)
-            for series, series_points in points.items()
-        },
-    )
-
-
-def _to_table(points: Sequence[Point]) -> "pa.Table":
     pa, _ = pyarrow()
-    values = [number_or_text(point.value) for point in points]
-    columns = {
-        "time": [datetime.fromisoformat(point.date) for point in points],
-        "value": [value if isinstance(value, float) else None for value in values],
-        "text": [value if isinstance(value, str) else None for value in values],
-    }
-    return pa.table(columns, pa.schema([_schema().field(name) for name in columns]))
+    tables = {}
+    for name_of_series, points in client.get_run_metrics(run.id).result().value.items():
+        values = [number_or_text(point.value) for point in points]
+        columns = {
+            "time": [datetime.fromisoformat(point.date) for point in points],
+            "value": [value if isinstance(value, float) else None for value in values],
+            "text": [value if isinstance(value, str) else None for value in values],
+        }
+        schema = pa.schema([_schema().field(column) for column in columns])
+        tables[SeriesName(*split_name(name_of_series))] = pa.table(columns, schema)
+    return OpenedRun(run, tables)
 
 
 def _read_archives(paths: Sequence[Path]) -> list[OpenedRun]:

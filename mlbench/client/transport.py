@@ -179,19 +179,15 @@ def pause_before_retry(
     if attempts > len(_PAUSES_SECONDS) or not (repeatable or nothing_was_sent):
         return None
     if isinstance(outcome, httpx.Response):
-        pause = _retry_after(outcome)
+        seconds = outcome.headers.get("Retry-After", "")
+        is_delay = seconds.isascii() and seconds.isdecimal()
+        is_unavailable = outcome.status_code == httpx.codes.SERVICE_UNAVAILABLE
+        pause = float(seconds) if is_unavailable and is_delay else None
     elif isinstance(outcome, (httpx.NetworkError, httpx.RemoteProtocolError)):
         pause = _PAUSES_SECONDS[attempts - 1]
     else:
         return None
     return pause if pause is not None and spent_seconds + pause <= _PATIENCE_SECONDS else None
-
-
-def _retry_after(response: httpx.Response) -> float | None:
-    text = response.headers.get("Retry-After", "")
-    is_seconds = text.isascii() and text.isdecimal()
-    asks = response.status_code == httpx.codes.SERVICE_UNAVAILABLE and is_seconds
-    return float(text) if asks else None
 
 
 def _decoded(response: httpx.Response, decode: Callable[[bytes], Value]) -> Response[Value]:
