@@ -69,20 +69,15 @@ def _work(tokens: Mapping[str, str], url: str, folder: Path, work: Work) -> Seen
         agent.writes_at = number / len(agents)
         agent.start()
         time.sleep(_COME_UP_SECONDS / len(agents))
-    _write(agents)
-    for agent in agents:
-        agent.join()
-    return seen
-
-
-def _write(agents: list["_Agent"]) -> None:
-    """Write a line of each rank once a second, until all have written theirs."""
     while any(agent.is_alive() for agent in agents):
         began = time.monotonic()
         for agent in agents:
             time.sleep(max(0.0, began + agent.writes_at - time.monotonic()))
             agent.write()
         time.sleep(max(0.0, began + 1 - time.monotonic()))
+    for agent in agents:
+        agent.join()
+    return seen
 
 
 class _Notes(logging.Handler):
@@ -125,7 +120,13 @@ class _Agent(threading.Thread):
             backoff.reset()
             self._seen.polls.append(time.monotonic() - sent_at)
             if reply.do == "start" and self._attempt is None:
-                self._begin(Assignment.from_fields(reply.assignment))
+                assignment = Assignment.from_fields(reply.assignment)
+                self._attempt = attempt = Attempt.create(self._folder, assignment)
+                self._shipper = Shipper(attempt, self._shippers)
+                self._shipper.start()
+                self._file = os.open(attempt.file("metrics"), os.O_WRONLY | os.O_APPEND)
+                if assignment.rank == 0 and self._work.stdout_bytes:
+                    _start_printing(attempt, self._work.stdout_bytes)
             elif reply.do == "stop" and self._attempt is not None:
                 is_done = self._shipper is not None and not self._shipper.is_alive()
             time.sleep(0.25 if reply.do == "start" else reply.next_poll_seconds)
@@ -147,21 +148,6 @@ class _Agent(threading.Thread):
             # As if its process had ended.
             attempt._note_exit(Exit(0, time.time()))
 
-    def _begin(self, assignment: Assignment) -> None:
-        self._attempt = attempt = Attempt.create(self._folder, assignment)
-        self._shipper = Shipper(attempt, self._shippers)
-        self._shipper.start()
-        self._file = os.open(attempt.file("metrics"), os.O_WRONLY | os.O_APPEND)
-        if assignment.rank == 0 and self._work.stdout_bytes:
-            threading.Thread(target=self._print, args=(attempt,), daemon=True).start()
-
-    def _print(self, attempt: Attempt) -> None:
-        line = b"epoch 1: " + b"x" * 90 + b"\n"
-        chunk = line * (_CHUNK_BYTES // len(line))
-        with attempt.file("stdout").open("ab") as file, suppress(OSError):
-            for _ in range(self._work.stdout_bytes // len(chunk)):
-                file.write(chunk)
-
     def _report(self) -> dict[str, object]:
         report: dict[str, object] = {"state": "idle", "ip": "127.0.0.1"}
         if self._attempt is None:
@@ -172,3 +158,16 @@ class _Agent(threading.Thread):
             report |= {"state": "exited", "exit_code": ended.code, "exited_at": ended.at}
             report["sizes"] = self._attempt.sizes()
         return report
+
+
+def _start_printing(attempt: Attempt, size: int) -> None:
+    """Write about ``size`` bytes to the stdout of a rank, in a thread."""
+
+    def print_lines() -> None:
+        line = b"epoch 1: " + b"x" * 90 + b"\n"
+        chunk = line * (_CHUNK_BYTES // len(line))
+        with attempt.file("stdout").open("ab") as file, suppress(OSError):
+            for _ in range(size // len(chunk)):
+                file.write(chunk)
+
+    threading.Thread(target=print_lines, daemon=True).start()

@@ -68,7 +68,15 @@ def posts(master: Master, of_a_client: int, *, lists: bool = False) -> Measure:
         if lists:
             sent = [[*chunked(itertools.chain(*clients), 1000)]]
         rate = send(master.port, _requests("/api/metrics/", sent, master.headers), CREATED)
-        _check_all_there(master, run_id, clients)
+        answer = master.get(f"/api/metrics/{run_id}/?metric_type=run").body
+        stored = {
+            (name, point["date"], float(point["value"]))
+            for name, points in json.loads(answer).items()
+            for point in points
+        }
+        bodies = itertools.chain(*clients)
+        posted = {(body["name"], body["date"], float(str(body["value"]))) for body in bodies}
+        assert stored == posted, (len(stored), len(posted), sorted(stored ^ posted)[:4])
         return rate * 1000 if lists else rate
 
     return measure_once
@@ -103,27 +111,15 @@ def _requests(
     return [[post_json(path, body, headers) for body in client] for client in clients]
 
 
-def _check_all_there(master: Master, run_id: int, clients: Sequence[Sequence[Body]]) -> None:
-    answer = master.get(f"/api/metrics/{run_id}/?metric_type=run").body
-    stored = {
-        (name, point["date"], float(point["value"]))
-        for name, points in json.loads(answer).items()
-        for point in points
-    }
-    bodies = itertools.chain(*clients)
-    posted = {(body["name"], body["date"], float(str(body["value"]))) for body in bodies}
-    assert stored == posted, (len(stored), len(posted), sorted(stored ^ posted)[:4])
-
-
-def _take(req: Request, resp: Response, **_: object) -> None:
-    req.bounded_stream.read()
-    resp.status = falcon.HTTP_CREATED
-
-
 def empty_app() -> falcon.App[Request, Response]:
-    """Return an app that takes a POST and does nothing: what any API under gunicorn could reach."""
+    """Return an app that takes a POST and does nothing: the upper limit of an API with gunicorn."""
+
+    def take(req: Request, resp: Response, **_: object) -> None:
+        req.bounded_stream.read()
+        resp.status = falcon.HTTP_CREATED
+
     app = falcon.App()
-    app.add_sink(_take)
+    app.add_sink(take)
     return app
 
 
@@ -231,21 +227,19 @@ def read_memory(folder: Path) -> Iterator[Figure]:
             ("a run, zip", f"/api/metrics/{run.id}/?metric_type=run&format=zip"),
             ("all runs, json", "/api/metrics/?metric_type=run"),
         ):
-            rounds = [_read_once(master, path) for _ in range(_ROUNDS)]
+            rounds = []
+            for _ in range(_ROUNDS):
+                Path(f"/proc/{master.worker}/clear_refs").write_text(_FORGET_PEAK)
+                download = master.get(path)
+                peak_mb = _memory_mb(master, "VmHWM")
+                assert _samples(download.body, path) == _LARGE_SAMPLES, path
+                speed = len(download.body) / _MB / download.seconds
+                rounds.append((peak_mb, download.first_byte_seconds, speed))
             peaks_mb, first_bytes, speeds = zip(*rounds, strict=True)
             answer = f"GET 5 million samples, {what}"
             yield Figure(f"{answer}: memory above idle", "MB", [mb - idle_mb for mb in peaks_mb])
             yield Figure(f"{answer}: first byte", "s", first_bytes)
             yield Figure(f"{answer}: speed", "MB/s", speeds)
-
-
-def _read_once(master: Master, path: str) -> tuple[float, float, float]:
-    """Return the peak of the memory in MB, seconds until the first byte, and MB a second."""
-    Path(f"/proc/{master.worker}/clear_refs").write_text(_FORGET_PEAK)
-    answer = master.get(path)
-    peak_mb = _memory_mb(master, "VmHWM")
-    assert _samples(answer.body, path) == _LARGE_SAMPLES, path
-    return peak_mb, answer.first_byte_seconds, len(answer.body) / _MB / answer.seconds
 
 
 def _memory_mb(master: Master, field: str) -> float:

@@ -51,7 +51,12 @@ def main(mbit: float) -> None:
     """Send messages, as long as their size and the bandwidth say that they take no minute."""
     rank = int(os.environ["RANK"])
     address = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
-    with _connected(rank, address) as peer, Tracker() as tracker:
+    if rank == 0:
+        with socket.create_server(address) as server:
+            connection, _ = server.accept()
+    else:
+        connection = _connect(address)
+    with connection as peer, Tracker() as tracker:
         peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for size in _SIZES:
             if size * 8e-6 / mbit < _MOST_SECONDS:
@@ -60,10 +65,7 @@ def main(mbit: float) -> None:
                     tracker.log({f"{way} {size}": median(took)})
 
 
-def _connected(rank: int, address: tuple[str, int]) -> socket.socket:
-    if rank == 0:
-        with socket.create_server(address) as server:
-            return server.accept()[0]
+def _connect(address: tuple[str, int]) -> socket.socket:
     while True:
         try:
             return socket.create_connection(address)

@@ -4,10 +4,11 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
 
-from benchmarks.measure import Figure, Measure, alternate
+from benchmarks.measure import Figure, alternate
 from benchmarks.stacks import local_stack
 from mlbench.contract import names
 
@@ -20,15 +21,13 @@ def measure(folder: Path) -> Iterator[Figure]:
         environ = {**os.environ, names.ENV_HOME: str(home.root)}
         # Users have the compiled modules, which some machines for tests never write.
         environ.pop("PYTHONDONTWRITEBYTECODE", None)
-        yield from alternate(9, "s", {f"mlbench {one}": _taken(one, environ) for one in _COMMANDS})
 
+        def cpu_seconds(command: str) -> float:
+            before = getrusage(RUSAGE_CHILDREN)
+            call = [sys.executable, "-m", "mlbench", *command.split()]
+            subprocess.run(call, env=environ, stdout=subprocess.DEVNULL, check=True)
+            after = getrusage(RUSAGE_CHILDREN)
+            return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
 
-def _taken(command: str, environ: dict[str, str]) -> Measure:
-    def measure_once() -> float:
-        before = getrusage(RUSAGE_CHILDREN)
-        call = [sys.executable, "-m", "mlbench", *command.split()]
-        subprocess.run(call, env=environ, stdout=subprocess.DEVNULL, check=True)
-        after = getrusage(RUSAGE_CHILDREN)
-        return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
-
-    return measure_once
+        measures = {f"mlbench {command}": partial(cpu_seconds, command) for command in _COMMANDS}
+        yield from alternate(9, "s", measures)

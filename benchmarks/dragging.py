@@ -5,8 +5,6 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from playwright.sync_api import Browser, Page
-
 from benchmarks import servers
 from benchmarks.measure import Figure
 from tests.support.chromium import running_chromium
@@ -46,27 +44,21 @@ def measure(folder: Path) -> Iterator[Figure]:
         times = [float(page.evaluate(_DRAW, [_RUNS, _SAMPLES])) for _ in range(3)]
         yield Figure(f"{what}: smoothed and drawn", "ms", times)
         for ranged in ("all of them", "zoomed to a part"):
-            counts = _drag(browser, page)
+            box = page.locator(".u-over").bounding_box()
+            assert box
+            middle = box["y"] + box["height"] / 2
+            page.mouse.move(box["x"] + 50, middle)
+            page.mouse.down()
+            browser.start_tracing(page=page, categories=_CATEGORIES)
+            for i in range(_MOVES):
+                share = 0.1 + 0.8 * abs(2 * i / _MOVES - 1)
+                page.mouse.move(box["x"] + share * box["width"], middle + i % 7)
+                page.wait_for_timeout(_MOVE_MS)
+            events = json.loads(browser.stop_tracing())["traceEvents"]
+            page.mouse.up()
+            counts = Counter(event["name"] for event in events)
+            # Without the time in which other processes have the processor.
+            tasks = [event.get("tdur", 0) for event in events if "Task" in event["name"]]
             for name, what in (("DrawFrame", "drawn"), ("DroppedFrame", "dropped")):
                 yield Figure(f"  {_MOVES} moves, {ranged}: frames {what}", "", [counts[name]])
-            yield Figure("  longest task, on the processor", "ms", [counts["longest"] / 1000])
-
-
-def _drag(browser: Browser, page: Page) -> Counter[str]:
-    """Return the trace's frames, and its longest task in microseconds, while a zoom is dragged."""
-    box = page.locator(".u-over").bounding_box()
-    assert box
-    middle = box["y"] + box["height"] / 2
-    page.mouse.move(box["x"] + 50, middle)
-    page.mouse.down()
-    browser.start_tracing(page=page, categories=_CATEGORIES)
-    for i in range(_MOVES):
-        share = 0.1 + 0.8 * abs(2 * i / _MOVES - 1)
-        page.mouse.move(box["x"] + share * box["width"], middle + i % 7)
-        page.wait_for_timeout(_MOVE_MS)
-    events = json.loads(browser.stop_tracing())["traceEvents"]
-    page.mouse.up()
-    counts = Counter(event["name"] for event in events)
-    # Without the time in which others have the processor.
-    counts["longest"] = max(event.get("tdur", 0) for event in events if "Task" in event["name"])
-    return counts
+            yield Figure("  longest task, on the processor", "ms", [max(tasks) / 1000])

@@ -11,11 +11,10 @@ import sys
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from benchmarks.measure import Figure
 from benchmarks.stacks import local_stack, run_to_end
-from mlbench import ApiClient
-from mlbench.contract.comparisons import SignificanceTest
 
 _seeds = count(1)
 
@@ -33,27 +32,20 @@ def measure(folder: Path) -> Iterator[Figure]:
     shutil.copy(Path(__file__).with_name("slowed_training.py"), script)
     with local_stack(folder, workers=1) as (_, client):
         for slower, wait, runs, times in _SETS:
-            evidence = [_compare(client, script, slower, wait, runs) for _ in range(times)]
-            differ = sum(each.distinguishable for each in evidence)
+            tests = []
+            for _ in range(times):
+                ids = []
+                for share, label in ((0, "first"), (slower, "second")) * runs:
+                    command = shlex.join(map(str, [sys.executable, script, share, wait, label]))
+                    options: dict[str, Any] = {"num_cpus": 1, "command": command, "backend": "gloo"}
+                    ids.append(run_to_end(client, 1, seed=next(_seeds), **options).id)
+                first, second = client.compare(ids).result().value.groups
+                assert len(first.run_ids) == len(second.run_ids) == runs
+                test = second.evidence
+                assert test
+                speedup = f"{second.throughput_speedup:.3f} times as fast"
+                print(f"  {speedup}, p = {test.p:.2g}", flush=True)
+                tests.append(test)
+            differ = sum(test.distinguishable for test in tests)
             what = f"slower by {slower:.0%}, {runs} runs each: {differ} of {times} differ; p"
-            yield Figure(what, "", [each.p for each in evidence])
-
-
-def _compare(
-    client: ApiClient, script: Path, slower: float, wait: float, runs: int
-) -> SignificanceTest:
-    """Run two sets in turn, and return what tells them apart."""
-    ids = []
-    for _ in range(runs):
-        for share, label in ((0, "first"), (slower, "second")):
-            command = shlex.join(map(str, [sys.executable, script, share, wait, label]))
-            run = run_to_end(
-                client, 1, num_cpus=1, command=command, backend="gloo", seed=next(_seeds)
-            )
-            ids.append(run.id)
-    groups = client.compare(ids).result().value.groups
-    assert [len(group.run_ids) for group in groups] == [runs, runs]
-    evidence = groups[1].evidence
-    assert evidence
-    print(f"  {groups[1].throughput_speedup:.3f} times as fast, p = {evidence.p:.2g}", flush=True)
-    return evidence
+            yield Figure(what, "", [test.p for test in tests])

@@ -121,8 +121,8 @@ def _tiny(folder: Path) -> Loop:
     return lambda: trainer.train(batches, 2), _TINY_STEPS
 
 
-def _tiny_without(folder: Path) -> Loop:
-    """Make the same, in a process that does not look at the clock and records no step."""
+def _tiny_without_recording(folder: Path) -> Loop:
+    """Make the same loop in a process that neither reads the clock nor records a step."""
     patch.object(Session, "phase", lambda *_: nullcontext()).start()
     patch.object(Tracker, "step", lambda *_, **__: None).start()
     return _tiny(folder)
@@ -182,7 +182,7 @@ _RESNETS: Loops = {
 
 _TINY: Loops = {
     "a step of the loop around a tiny model": _tiny,
-    "the same without our instrumentation": _tiny_without,
+    "the same without our instrumentation": _tiny_without_recording,
 }
 
 

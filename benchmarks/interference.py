@@ -9,8 +9,6 @@ from pathlib import Path
 
 from benchmarks.measure import Figure, alternate
 from benchmarks.stacks import local_stack, run_to_end
-from mlbench import ApiClient
-from mlbench.contract.results import Result
 from mlbench_worker.agent.kernel import Kernel
 
 _TIMES = 10
@@ -38,7 +36,13 @@ def measure(folder: Path) -> Iterator[Figure]:
             ("sleeps beside a hog", _SLEEPS, True),
             ("trains alone", _TRAINS, False),
         ):
-            results = [_run(client, folder, task, args, hogged) for _ in range(_TIMES)]
+            results = []
+            for _ in range(_TIMES):
+                with _hog(folder) if hogged else nullcontext():
+                    run = run_to_end(
+                        client, 2, num_cpus=1, look_seconds=2.0, benchmark=task, args=args
+                    )
+                results.append(client.get_result(run.id).result().value)
             assert all(result.interferences for result in results), "nothing was measured"
             marked = [bool(result.disturbed) for result in results]
             yield Figure(f"a run that {what}: marked", "", marked)
@@ -53,12 +57,6 @@ def measure(folder: Path) -> Iterator[Figure]:
             # The same, however busy the machine is, if the waiting is measured rightly.
             left = [s * (1 - share) for s, share in zip(took, shares, strict=True)]
             yield Figure("  less what it waited", "s", left)
-
-
-def _run(client: ApiClient, folder: Path, task: str, args: dict[str, str], hogged: bool) -> Result:
-    with _hog(folder) if hogged else nullcontext():
-        run = run_to_end(client, 2, num_cpus=1, look_seconds=2.0, benchmark=task, args=args)
-    return client.get_result(run.id).result().value
 
 
 @contextmanager

@@ -9,7 +9,6 @@ from contextlib import ExitStack
 from multiprocessing import get_context
 
 _HOST = "127.0.0.1"
-_TIMEOUT_SECONDS = 60.0
 
 Requests = Sequence[bytes]
 
@@ -39,35 +38,31 @@ def send(port: int, clients: Sequence[Requests], status: int) -> float:
 
 def _send(port: int, clients: Sequence[Requests], status: int) -> float:
     with ExitStack() as stack, ThreadPoolExecutor(len(clients)) as threads:
-        sockets = [stack.enter_context(_connect(port)) for _ in clients]
+        sockets = []
+        for _ in clients:
+            connection = socket.create_connection((_HOST, port), timeout=60.0)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sockets.append(stack.enter_context(connection))
         begin = time.perf_counter()
         done = [
-            threads.submit(_send_all, opened, requests, f"HTTP/1.1 {status} ".encode())
-            for opened, requests in zip(sockets, clients, strict=True)
+            threads.submit(_send_all, connection, requests, f"HTTP/1.1 {status} ".encode())
+            for connection, requests in zip(sockets, clients, strict=True)
         ]
         for future in done:
             future.result()
         return time.perf_counter() - begin
 
 
-def _connect(port: int) -> socket.socket:
-    opened = socket.create_connection((_HOST, port), timeout=_TIMEOUT_SECONDS)
-    opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return opened
-
-
-def _send_all(opened: socket.socket, requests: Requests, status_line: bytes) -> None:
+def _send_all(connection: socket.socket, requests: Requests, status_line: bytes) -> None:
     for request in requests:
-        opened.sendall(request)
-        answer = b""
-        while not _is_complete(answer):
-            received = opened.recv(1 << 16)
-            answer += received
-            assert received, f"the server hung up after {answer!r}"
-        assert answer.startswith(status_line), answer
-
-
-def _is_complete(answer: bytes) -> bool:
-    head, end, body = answer.partition(b"\r\n\r\n")
-    length = head.lower().partition(b"\r\ncontent-length:")[2].partition(b"\r\n")[0]
-    return bool(end) and len(body) >= int(length)
+        connection.sendall(request)
+        response = b""
+        is_complete = False
+        while not is_complete:
+            received = connection.recv(1 << 16)
+            response += received
+            assert received, f"the server hung up after {response!r}"
+            head, end, body = response.partition(b"\r\n\r\n")
+            length = head.lower().partition(b"\r\ncontent-length:")[2].partition(b"\r\n")[0]
+            is_complete = bool(end) and len(body) >= int(length)
+        assert response.startswith(status_line), response

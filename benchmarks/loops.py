@@ -4,7 +4,6 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
-from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -42,12 +41,8 @@ def rates(loops: Loops, unit: str, folder: Path) -> list[Figure]:
             pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
             with patch.dict(os.environ, {names.ENV_MULTIPROC_DIR: str(own)}):
                 stack.enter_context(pool).submit(_make, make, own).result()
-            measures[name] = partial(_ask, pool)
+            measures[name] = lambda pool=pool: pool.submit(_speed).result()
         return alternate(_ROUNDS, unit, measures)
-
-
-def _ask(pool: ProcessPoolExecutor) -> float:
-    return pool.submit(_speed).result()
 
 
 def _make(make: Callable[[Path], Loop], folder: Path) -> None:

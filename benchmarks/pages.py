@@ -2,9 +2,8 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import Any
 
 import psutil
 from playwright.sync_api import Browser, BrowserContext, CDPSession
@@ -52,7 +51,10 @@ class Tab:
         self._page.goto("about:blank")
         self._session: CDPSession = context.new_cdp_session(self._page)
         self._loaded: list[float] = []
-        self._session.on("Network.loadingFinished", self._count)
+        self._session.on(
+            "Network.loadingFinished",
+            lambda event: self._loaded.append(event["encodedDataLength"] / 1000),
+        )
         self._session.send("Network.enable")
         self._session.send("HeapProfiler.enable")
         # Of the processor: what others do on the machine is not measured.
@@ -98,9 +100,6 @@ class Tab:
         metrics = self._session.send("Performance.getMetrics")["metrics"]
         return next(float(metric["value"]) for metric in metrics if metric["name"] == name)
 
-    def _count(self, event: Any) -> None:
-        self._loaded.append(event["encodedDataLength"] / 1000)
-
 
 @contextmanager
 def profile(browser: Browser, hurried: int = 1) -> Iterator[BrowserContext]:
@@ -136,17 +135,12 @@ _WORKERS_SHOWN = "document.querySelector('.sparkline-line[d^=M]')"
 
 def measure(folder: Path) -> Iterator[Figure]:
     """Yield figures of all pages: times to show, bytes, what polling costs, memory."""
-    with serving_workers() as workers:
+    with ExitStack() as stack:
+        workers = stack.enter_context(serving_workers())
         write_targets(folder / "targets", workers)  # Prometheus looks for them as it starts
-        yield from _pages(folder)
-
-
-def _pages(folder: Path) -> Iterator[Figure]:
-    with (
-        servers.running_prometheus(folder) as prometheus_url,
-        running_chromium() as browser,
-        closing(open_database(servers.database_url(folder))),
-    ):
+        prometheus_url = stack.enter_context(servers.running_prometheus(folder))
+        browser = stack.enter_context(running_chromium())
+        stack.enter_context(closing(open_database(servers.database_url(folder))))
         with servers.running_master(folder, prometheus_url) as master:
             store_run("watched")  # the first run's series are those of the served workers
             compared = [_store_run(f"small-{i}", _COMPARED_STEPS) for i in range(_COMPARED)]
@@ -157,14 +151,28 @@ def _pages(folder: Path) -> Iterator[Figure]:
             page = (f"/compare?runs={ids}", _OVERLAY_DRAWN)
             yield from _loads(browser, master, page, f"{_COMPARED} runs compared")
         with servers.running_api(folder, prometheus_url) as master:
-            _store_workers()
+            for number in range(WORKERS):
+                address = {"name": f"w{number}", "ip": "10.0.0.1"}
+                Pod.create(**address, phase="Running", node=f"n{number % 20}", labels={})
+                Worker.create(**address, state="idle", seen_at=time.time())
             for number in range(_RUNS):
                 store_run(f"run-{number}")
-            live = (f"/runs/{_store_live_run().id}", _CURVES_DRAWN)
+            # The samples of an active run wait, because no controller delivers them.
+            seconds = _LARGE_STEPS * _STEP_SECONDS
+            active = store_run("live", "STARTED", seconds=seconds)
+            append(active, 0, _lines(seconds, _LARGE_STEPS // _SERIES))
+            live = (f"/runs/{active.id}", _CURVES_DRAWN)
             all_workers, runs = ("/", _WORKERS_SHOWN), ("/runs", _RUNS_SHOWN)
             for page, what in ((all_workers, f"{WORKERS} workers"), (live, "a live run")):
                 yield from _watching(browser, master, page, what)
-                yield from _memory(browser, master, page, what)
+                # The memory of the tab at first, and after ten minutes of polling, run faster.
+                with profile(browser, _HURRIED) as context:
+                    tab = Tab(context, master)
+                    tab.open(*page)
+                    yield Figure(f"{what}: memory at first", "MB", [tab.heap_megabytes()])
+                    tab.watch(_LONG_SECONDS / _HURRIED)
+                    after = f"after {_LONG_SECONDS / 60:.0f} minutes of polling"
+                    yield Figure(f"{what}: memory {after}", "MB", [tab.heap_megabytes()])
             yield from _loads(browser, master, runs, f"{_RUNS:,} runs")
             yield from _watching(browser, master, runs, f"{_RUNS:,} runs")
 
@@ -195,29 +203,10 @@ def _figures(costs: Sequence[Cost], of_what: str = "  ") -> Iterator[Figure]:
         yield Figure(of_what + what, unit, [cost[what] for cost in costs])
 
 
-def _memory(browser: Browser, master: Master, page: _Shown, what: str) -> Iterator[Figure]:
-    """Yield the tab's memory as it opens, and after a long time of polling, run faster."""
-    with profile(browser, _HURRIED) as context:
-        tab = Tab(context, master)
-        tab.open(*page)
-        yield Figure(f"{what}: memory at first", "MB", [tab.heap_megabytes()])
-        tab.watch(_LONG_SECONDS / _HURRIED)
-        after = f"after {_LONG_SECONDS / 60:.0f} minutes of polling"
-        yield Figure(f"{what}: memory {after}", "MB", [tab.heap_megabytes()])
-
-
 def _store_run(name: str, steps: int) -> Run:
     """Return a run whose samples a running controller has delivered."""
     run = store_run(name, seconds=steps * _STEP_SECONDS)
     return store_delivered(run, _lines(steps * _STEP_SECONDS, steps))
-
-
-def _store_live_run() -> Run:
-    """Return a run that goes on; its samples wait, as no controller delivers them."""
-    seconds = _LARGE_STEPS * _STEP_SECONDS
-    run = store_run("live", "STARTED", seconds=seconds)
-    append(run, 0, _lines(seconds, _LARGE_STEPS // _SERIES))
-    return run
 
 
 def _lines(ago: float, steps: int) -> Iterator[bytes]:
@@ -227,11 +216,3 @@ def _lines(ago: float, steps: int) -> Iterator[bytes]:
         curves = {name: (i + 1) / (1 + step / 100) for i, name in enumerate(_CURVES)}
         metrics = curves | {names.TRAIN_SECONDS: 0.9 * step * _STEP_SECONDS}
         yield line(started_at + step * _STEP_SECONDS, metrics)
-
-
-def _store_workers() -> None:
-    now = time.time()
-    for number in range(WORKERS):
-        address = {"name": f"w{number}", "ip": "10.0.0.1"}
-        Pod.create(**address, phase="Running", node=f"n{number % 20}", labels={})
-        Worker.create(**address, state="idle", seen_at=now)

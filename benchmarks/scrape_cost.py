@@ -45,7 +45,14 @@ def measure(folder: Path) -> list[Figure]:
         what = f"scrape of {_PODS} pods, kubelet of {len(text) / 1e6:.1f} MB"
         figures = _scrapes(what, served, _PODS)
     for pods in _LOCAL_PODS:
-        with _local_pods(folder, pods), exporter(folder) as served:
+        with ExitStack() as stack:
+            for number in range(pods):
+                pod = f"{names.LOCAL_POD_PREFIX}{number}"
+                environ = {names.ENV_HOME: str(folder), names.ENV_POD: pod}
+                process = subprocess.Popen(["sleep", "infinity"], env=os.environ | environ)
+                stack.callback(process.wait)
+                stack.callback(process.kill)
+            served = stack.enter_context(exporter(folder))
             figures += _scrapes(f"scrape of {pods} local pods", served, pods)
     return figures
 
@@ -87,19 +94,6 @@ def _kubelet(folder: Path, text: bytes) -> Iterator[Sequence[str]]:
     process.terminate()
     process.join()
     server.server_close()
-
-
-@contextmanager
-def _local_pods(folder: Path, pods: int) -> Iterator[None]:
-    """Run a process for each of a number of local pods."""
-    with ExitStack() as stack:
-        for number in range(pods):
-            pod = f"{names.LOCAL_POD_PREFIX}{number}"
-            environ = {names.ENV_HOME: str(folder), names.ENV_POD: pod}
-            process = subprocess.Popen(["sleep", "infinity"], env=os.environ | environ)
-            stack.callback(process.wait)
-            stack.callback(process.kill)
-        yield
 
 
 def _scrapes(what: str, served: Exporter, pods: int) -> list[Figure]:

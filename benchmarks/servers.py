@@ -180,28 +180,24 @@ def running(
         process = psutil.Popen(command, env=env, stdout=log, stderr=log)
     try:
         deadline = time.monotonic() + _READY_SECONDS
-        while ready_url and not _answers(ready_url):
+        while ready_url and not _responds(ready_url):
             assert process.poll() is None, path.read_text()
             assert time.monotonic() < deadline, path.read_text()
             time.sleep(0.05)
         yield process
     finally:
-        _end(process)
-
-
-def _end(process: psutil.Popen) -> None:
-    family: list[psutil.Process] = [process]
-    with suppress(psutil.NoSuchProcess):
-        family += process.children(recursive=True)  # Not every server takes them along.
-    for member in family:
+        family: list[psutil.Process] = [process]
         with suppress(psutil.NoSuchProcess):
-            member.terminate()
-    _, alive = psutil.wait_procs(family, _END_SECONDS)
-    for member in alive:
-        member.kill()
+            family += process.children(recursive=True)  # not every server ends its children
+        for member in family:
+            with suppress(psutil.NoSuchProcess):
+                member.terminate()
+        _, alive = psutil.wait_procs(family, _END_SECONDS)
+        for member in alive:
+            member.kill()
 
 
-def _answers(url: str) -> bool:
+def _responds(url: str) -> bool:
     try:
         return httpx.get(url, trust_env=False).is_success
     except httpx.HTTPError:

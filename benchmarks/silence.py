@@ -8,6 +8,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -16,7 +17,7 @@ from benchmarks.measure import Figure, timed
 from benchmarks.servers import Master, agent_token, know_pods, measured_master
 from benchmarks.stacks import local_stack, stopped, wait_for_end
 from benchmarks.stored import store_run
-from mlbench import ApiClient
+from mlbench.contract.records import Run
 from mlbench.local.home import Home
 from mlbench_master.database.models import Deletion, run_owner
 from mlbench_master.recording import streams
@@ -35,46 +36,41 @@ Silencing = Callable[[], AbstractContextManager[object]]
 def silence(folder: Path) -> Iterator[Figure]:
     """Yield seconds since the oldest answer to an agent, for each way to silence the master."""
     with local_stack(folder) as (home, client):
-        for name, silencing in _ways(home).items():
-            oldest = _beside_a_run(home, client, silencing)
+        connection = home.read_connection()
+        url, token = connection.url, connection.token
+
+        def hold(request: bytes) -> Silencing:
+            return lambda: silencers.occupied(url, [request] * _CLIENTS)
+
+        def is_started(run: Run) -> bool:
+            return reload(client, run).state == "STARTED"
+
+        silencings: dict[str, Silencing] = {
+            "nothing": nullcontext,
+            f"{_CLIENTS} half heads": hold(silencers.half_head()),
+            f"{_CLIENTS} half bodies": hold(silencers.half_body()),
+            f"{_CLIENTS} half bodies with the token": hold(silencers.half_body(token=token)),
+            f"{_CLIENTS} endless bodies with the token": hold(silencers.endless_body(token)),
+            f"{_CLIENTS} clients that do not read their answers": hold(silencers.never_read(url)),
+            f"{_READERS} reads while Prometheus hangs": lambda: _reading(home),
+            "the database locked": lambda: _locked(home),
+            "the API stopped": lambda: stopped(service(home, "gunicorn").children()[0]),
+        }
+        for name, silencing in silencings.items():
+            run = order_steps(client, "silenced", steps=round(20 * _SECONDS), rate=20)
+            wait_for(partial(is_started, run), what="the run starts")
+            with silencing():
+                oldest = silencers.oldest_answer(home, _SECONDS)
+            wait_for_end(client, run, look_seconds=0.1)
             yield Figure(f"{name}: oldest answer", "s", [oldest])
-
-
-def _ways(home: Home) -> dict[str, Silencing]:
-    connection = home.read_connection()
-    url, token = connection.url, connection.token
-
-    def hold(request: bytes) -> Silencing:
-        return lambda: silencers.occupied(url, [request] * _CLIENTS)
-
-    return {
-        "nothing": nullcontext,
-        f"{_CLIENTS} half heads": hold(silencers.half_head()),
-        f"{_CLIENTS} half bodies": hold(silencers.half_body()),
-        f"{_CLIENTS} half bodies with the token": hold(silencers.half_body(token=token)),
-        f"{_CLIENTS} endless bodies with the token": hold(silencers.endless_body(token)),
-        f"{_CLIENTS} clients that do not read their answers": hold(silencers.never_read(url)),
-        f"{_READERS} reads while Prometheus hangs": lambda: _reading(home),
-        "the database locked": lambda: _locked(home),
-        "the API stopped": lambda: stopped(service(home, "gunicorn").children()[0]),
-    }
-
-
-def _beside_a_run(home: Home, client: ApiClient, silencing: Silencing) -> float:
-    run = order_steps(client, "silenced", steps=round(20 * _SECONDS), rate=20)
-    wait_for(lambda: reload(client, run).state == "STARTED", what="the run starts")
-    with silencing():
-        oldest = silencers.oldest_answer(home, _SECONDS)
-    wait_for_end(client, run, look_seconds=0.1)
-    return oldest
 
 
 @contextmanager
 def _locked(home: Home) -> Iterator[None]:
-    with closing(sqlite3.connect(home.database, isolation_level=None)) as opened:
-        opened.execute("BEGIN IMMEDIATE")
+    with closing(sqlite3.connect(home.database, isolation_level=None)) as database:
+        database.execute("BEGIN IMMEDIATE")
         yield
-        opened.execute("ROLLBACK")
+        database.execute("ROLLBACK")
 
 
 @contextmanager
@@ -120,7 +116,11 @@ def deleting(folder: Path) -> list[Figure]:
         url = f"http://127.0.0.1:{master.port}/api/runs/{run.id}/"
         headers = dict(master.headers)
         answer = timed(lambda: httpx.delete(url, headers=headers, trust_env=False, timeout=60))
-        sweep = timed(lambda: wait_for(lambda: _is_small(folder), _TIMEOUT_SECONDS, "all is swept"))
+
+        def is_swept() -> bool:
+            return not Deletion.select().exists() and _megabytes(folder) < _LOG_BYTES / 10e6
+
+        sweep = timed(lambda: wait_for(is_swept, _TIMEOUT_SECONDS, "all is swept"))
         swept.set()
         poller.join()
     return [
@@ -140,10 +140,6 @@ def _keep_polling(master: Master, done: threading.Event, seconds: list[float]) -
     with httpx.Client(headers=headers, trust_env=False, timeout=60) as agent:
         while not done.wait(_POLL_SECONDS):
             seconds.append(timed(lambda: agent.post(url, json=state).raise_for_status()))
-
-
-def _is_small(folder: Path) -> bool:
-    return not Deletion.select().exists() and _megabytes(folder) < _LOG_BYTES / 10e6
 
 
 def _megabytes(folder: Path) -> float:

@@ -41,20 +41,19 @@ def start_latency(folder: Path) -> Iterator[Figure]:
                 measure = _to_first_step(client, benchmark, args, repeat(None))
                 yield from alternate(5, "s", {what: measure})
             what = f"the end of a queued run to the next one's first step, {how}: digits"
-            yield Figure(what, "s", _gaps(client))
-
-
-def _gaps(client: ApiClient) -> list[float]:
-    """Return the seconds between runs that were ordered at once."""
-    orders = [
-        client.create_run("queued", 2, None, benchmark="digits", args=_EPOCH, queue=True).result()
-        for _ in range(_QUEUED)
-    ]
-    runs = [wait_for_end(client, order.value, 0.2) for order in orders]
-    return [
-        (_first_step(client, run) - datetime.fromisoformat(str(before.finished_at))).total_seconds()
-        for before, run in pairwise(runs)
-    ]
+            # All runs are submitted at once; each starts when the one before it has ended.
+            queued = [
+                client.create_run(
+                    "queued", 2, None, benchmark="digits", args=_EPOCH, queue=True
+                ).result()
+                for _ in range(_QUEUED)
+            ]
+            runs = [wait_for_end(client, submitted.value, 0.2) for submitted in queued]
+            gaps = [
+                _first_step(client, run) - datetime.fromisoformat(str(before.finished_at))
+                for before, run in pairwise(runs)
+            ]
+            yield Figure(what, "s", [gap.total_seconds() for gap in gaps])
 
 
 def _to_first_step(
@@ -63,11 +62,11 @@ def _to_first_step(
     """Return what measures the seconds until a task's first step; run by run with other cores."""
 
     def measure_once() -> float:
-        ordered_at = datetime.now(UTC)
+        submitted_at = datetime.now(UTC)
         run = run_to_end(
             client, 2, num_cpus=next(cores), look_seconds=0.1, benchmark=benchmark, args=args
         )
-        return (_first_step(client, run) - ordered_at).total_seconds()
+        return (_first_step(client, run) - submitted_at).total_seconds()
 
     return measure_once
 

@@ -156,8 +156,8 @@ def _watch(master: Master, run: Run) -> _Watched:
     prometheus, opened = PrometheusClient(master.prometheus_url), time.time()
     # Nothing is scraped here; dashboards find runs by these.
     scraped = {names.RUN_INFO: 1, names.RUN_STARTED: opened}.items()
-    its = {"run_id": str(run.id), "name": run.name}
-    write(master.prometheus_url, [level(name, [opened + 1], at, **its) for name, at in scraped])
+    labels = {"run_id": str(run.id), "name": run.name}
+    write(master.prometheus_url, [level(name, [opened + 1], at, **labels) for name, at in scraped])
     began, before = time.monotonic(), _cpu_seconds(processes)
     complete = Stream.select().where(
         Stream.owner == run_owner(run.id), Stream.final_size == Stream.size, Stream.name == METRICS
@@ -170,20 +170,29 @@ def _watch(master: Master, run: Run) -> _Watched:
         watched.cores = (_cpu_seconds(processes) - before) / (time.monotonic() - began)
         memory = sum(process.memory_info().rss for process in processes) / 1e6
         watched.megabytes = max(watched.megabytes, memory)
-        watched.pages.append(_open_page(master, run.id))
+        opened_page = time.monotonic()
+        for path in ("", "result/", "events/", "metrics/"):
+            master.get(f"/api/runs/{run.id}/{path}")
+        is_whole = True
+        for points, *metrics in _CURVES:
+            filters = "".join(f"&metric_filter={quote(str(metric))}" for metric in metrics)
+            query = f"metric_type=run&added=false&summarize={points}{filters}"
+            body = master.get(f"/api/metrics/{run.id}/?{query}", {200, 503}).body
+            is_whole = is_whole and b'"status":503' not in body[:50]
+        watched.pages.append(time.monotonic() - opened_page if is_whole else math.inf)
         watched.panels.append(max(ask_board(prometheus, "mlbench-run", opened, run.id)))
         watched.lists.append(timed(lambda: master.get("/api/runs/?limit=50")))
 
 
 def _processes(master: Master) -> list[psutil.Process]:
-    controllers = [
-        one for one in psutil.Process().children() if "mlbench_master.controller" in one.cmdline()
-    ]
+    children = psutil.Process().children()
+    controllers = [p for p in children if "mlbench_master.controller" in p.cmdline()]
     return [psutil.Process(master.worker), *controllers]
 
 
 def _cpu_seconds(processes: Sequence[psutil.Process]) -> float:
-    return sum(one.cpu_times().user + one.cpu_times().system for one in processes)
+    times = [process.cpu_times() for process in processes]
+    return sum(cpu.user + cpu.system for cpu in times)
 
 
 def _delays(master: Master, run: Run) -> Iterator[float]:
@@ -204,19 +213,3 @@ def _delays(master: Master, run: Run) -> Iterator[float]:
         if seen:
             yield from (now - moment for moment in moments if moment > seen)
         seen = max(moments, default=seen)
-
-
-def _open_page(master: Master, run_id: int) -> float:
-    """Fetch what the page of a run does when it is opened; return the seconds that it took."""
-    began = time.monotonic()
-    for what in ("", "result/", "events/", "metrics/"):
-        master.get(f"/api/runs/{run_id}/{what}")
-    is_whole = all(_has_curves(master, run_id, *curves) for curves in _CURVES)
-    return time.monotonic() - began if is_whole else math.inf
-
-
-def _has_curves(master: Master, run_id: int, points: int, *metrics: str) -> bool:
-    asked = "".join(f"&metric_filter={quote(metric)}" for metric in metrics)
-    query = f"metric_type=run&added=false&summarize={points}{asked}"
-    answer = master.get(f"/api/metrics/{run_id}/?{query}", {200, 503}).body
-    return b'"status":503' not in answer[:50]

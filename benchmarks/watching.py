@@ -45,26 +45,21 @@ def measure(folder: Path) -> list[Figure]:
     began = time.time()
     with watched_workers(folder) as prometheus:
         time.sleep(_WATCHED_SECONDS)
-        boards = [figure for uid in _BOARDS for figure in _board(prometheus, uid, began)]
-        return [_rules(prometheus), *boards]
-
-
-def _rules(prometheus: PrometheusClient) -> Figure:
-    """Return how long an evaluation of all rules took, the last so many times."""
-    interval, sum_of_groups = 5, "sum(prometheus_rule_group_last_duration_seconds)"
-    milliseconds = []
-    for ago in range(_TIMES):
-        [result] = prometheus.query(sum_of_groups, time.time() - ago * interval)
-        milliseconds.append(float(result.values[-1]) * 1000)
-    return Figure(f"all rules, {WORKERS} workers, every {interval} s", "ms", milliseconds)
-
-
-def _board(prometheus: PrometheusClient, uid: str, began: float) -> list[Figure]:
-    """Return how long it takes to ask all that an opened dashboard asks, one after the other."""
-    asked = [ask_board(prometheus, uid, began, 1) for _ in range(_TIMES)]
-    what = f"{uid}: {len(asked[0])} queries, {WORKERS} workers"
-    slowest = Figure("  the slowest of them", "ms", [1000 * max(seconds) for seconds in asked])
-    return [Figure(what, "ms", [1000 * sum(seconds) for seconds in asked]), slowest]
+        figures = []
+        for uid in _BOARDS:
+            rounds = [ask_board(prometheus, uid, began, 1) for _ in range(_TIMES)]
+            what = f"{uid}: {len(rounds[0])} queries, {WORKERS} workers"
+            figures.append(Figure(what, "ms", [1000 * sum(seconds) for seconds in rounds]))
+            slowest = [1000 * max(seconds) for seconds in rounds]
+            figures.append(Figure("  the slowest of them", "ms", slowest))
+        interval, milliseconds = 5, []
+        for ago in range(_TIMES):
+            [result] = prometheus.query(
+                "sum(prometheus_rule_group_last_duration_seconds)", time.time() - ago * interval
+            )
+            milliseconds.append(float(result.values[-1]) * 1000)
+    what = f"all rules, {WORKERS} workers, every {interval} s"
+    return [Figure(what, "ms", milliseconds), *figures]
 
 
 def ask_board(prometheus: PrometheusClient, uid: str, began: float, run_id: int) -> list[float]:

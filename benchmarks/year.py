@@ -16,7 +16,6 @@ import psutil
 
 from benchmarks.measure import Figure, timed
 from benchmarks.stacks import local_stack, run_to_end
-from mlbench.local.home import Home
 from tests.conftest import wait_for
 from tests.support.stacks import reload, service
 
@@ -42,21 +41,17 @@ def measure(folder: Path) -> Iterator[Figure]:
     began = time.perf_counter()
     with local_stack(folder) as (home, _):
         yield Figure("`mlbench up`, until it is ready", "s", [time.perf_counter() - began])
-        yield from _lists(home)
-
-
-def _lists(home: Home) -> Iterator[Figure]:
-    connection = home.read_connection()
-    [api] = service(home, "gunicorn").children()
-    headers = {"Authorization": f"Bearer {connection.token}"}
-    with httpx.Client(base_url=connection.url, headers=headers, timeout=60) as http:
-        for path in _PATHS:
-            seconds = [timed(partial(http.get, path)) for _ in range(_TIMES)]
-            yield Figure(path, "ms", [1000 * each for each in seconds])
-        before = psutil.Process(api.pid).memory_info().rss
-        for _ in range(_LISTS):
-            http.get(_LISTED)
-        grown = psutil.Process(api.pid).memory_info().rss / before - 1
+        connection = home.read_connection()
+        [api] = service(home, "gunicorn").children()
+        headers = {"Authorization": f"Bearer {connection.token}"}
+        with httpx.Client(base_url=connection.url, headers=headers, timeout=60) as http:
+            for path in _PATHS:
+                seconds = [timed(partial(http.get, path)) for _ in range(_TIMES)]
+                yield Figure(path, "ms", [1000 * duration for duration in seconds])
+            before = psutil.Process(api.pid).memory_info().rss
+            for _ in range(_LISTS):
+                http.get(_LISTED)
+            grown = psutil.Process(api.pid).memory_info().rss / before - 1
     yield Figure(f"memory of the API after {_LISTS:,} lists, more than before", "%", [100 * grown])
 
 

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -29,7 +29,7 @@ import psutil
 
 from benchmarks.diagnoses import rank
 from mlbench.contract.assignment import Assignment
-from mlbench.contract.diagnosis import Evidence, Verdict
+from mlbench.contract.diagnosis import Verdict
 from mlbench.evaluation.hang_diagnosis import judge
 from mlbench.tracking.job_totals import JobTotals
 from mlbench_worker.agent.attempt import Attempt
@@ -114,38 +114,36 @@ def cases() -> Iterator[Case]:
 def measure(folder: Path) -> Iterator[str]:
     """Yield a line for each hang that was not told right, for each kind, and for all."""
     adopt_orphans()
-    wanted = tuple(os.environ.get("DIAGNOSES", "torch-spy").split())
-    chosen = [case for case in cases() if case.name.startswith(wanted)]
+    prefixes = tuple(os.environ.get("DIAGNOSES", "torch-spy").split())
+    chosen = [case for case in cases() if case.name.startswith(prefixes)]
     file = Path(os.environ.get("DIAGNOSES_FILE", folder / "diagnoses.jsonl"))
-    measured = _read(file)
+    lines = file.read_text().splitlines() if file.exists() else []
+    measured = {fields["name"]: fields for fields in map(json.loads, lines)}
     for case in chosen:
-        if case.name not in measured:
-            measured[case.name] = {"name": case.name, **_measure(case, folder)}
-            with file.open("a") as lines:
-                lines.write(json.dumps(measured[case.name]) + "\n")
+        if case.name in measured:
+            continue
+        load = os.getloadavg()[0]
+        with ExitStack() as stack:
+            if case.reader == "signal":
+                stack.enter_context(patch.object(gathering, "find_spy", lambda: None))
+            seconds, verdict = diagnosis(case, folder)
+        measured[case.name] = {
+            "name": case.name,
+            "outcome": assess(case, verdict),
+            "line": case.is_at(verdict.where) if case.has_line else None,
+            "sentence": verdict.sentence,
+            "seconds": round(seconds, 3),
+            "load": load,
+        }
+        with file.open("a") as output:
+            output.write(json.dumps(measured[case.name]) + "\n")
     outcomes = [(case, measured[case.name]) for case in chosen]
-    for case, its in outcomes:
-        if its["outcome"] != "right" or (case.has_line and not its["line"]):
-            yield f"  {case.name}: {its['outcome']}: {its['sentence']}"
+    for case, fields in outcomes:
+        if fields["outcome"] != "right" or (case.has_line and not fields["line"]):
+            yield f"  {case.name}: {fields['outcome']}: {fields['sentence']}"
     for name in dict.fromkeys(f"{case.program}-{case.reader}-{case.hang}" for case in chosen):
         yield _row(name, [pair for pair in outcomes if pair[0].name.startswith(name)])
     yield _row("all", outcomes)
-
-
-def _read(file: Path) -> dict[str, Any]:
-    lines = file.read_text().splitlines() if file.exists() else []
-    return {its["name"]: its for its in map(json.loads, lines)}
-
-
-def _measure(case: Case, folder: Path) -> dict[str, Any]:
-    load = os.getloadavg()[0]
-    with ExitStack() as leaving:
-        if case.reader == "signal":
-            leaving.enter_context(patch.object(gathering, "find_spy", lambda: None))
-        seconds, verdict = diagnosis(case, folder)
-    line = case.is_at(verdict.where) if case.has_line else None
-    about = {"outcome": assess(case, verdict), "line": line, "sentence": verdict.sentence}
-    return about | {"seconds": round(seconds, 3), "load": load}
 
 
 def assess(case: Case, verdict: Verdict) -> str:
@@ -155,14 +153,14 @@ def assess(case: Case, verdict: Verdict) -> str:
     return "wrong" if verdict.at_fault else "cannot tell"
 
 
-def _row(name: str, told: Sequence[tuple[Case, Any]]) -> str:
-    counts = Counter(its["outcome"] for _, its in told)
-    words = ", ".join(f"{counts[one]} {one}" for one in _OUTCOMES)
-    with_line = [its["line"] for case, its in told if case.has_line]
-    seconds = sorted(its["seconds"] for _, its in told)
+def _row(name: str, outcomes: Sequence[tuple[Case, Any]]) -> str:
+    counts = Counter(fields["outcome"] for _, fields in outcomes)
+    words = ", ".join(f"{counts[outcome]} {outcome}" for outcome in _OUTCOMES)
+    with_line = [fields["line"] for case, fields in outcomes if case.has_line]
+    seconds = sorted(fields["seconds"] for _, fields in outcomes)
     late = seconds[min(len(seconds) - 1, len(seconds) * 95 // 100)] if seconds else 0.0
     return (
-        f"{name:<24} {len(told):>3} hangs: {words}; line right {sum(with_line)} of "
+        f"{name:<24} {len(outcomes):>3} hangs: {words}; line right {sum(with_line)} of "
         f"{len(with_line)}; 95 % within {late:.1f} s"
     )
 
@@ -187,18 +185,17 @@ def diagnosis(case: Case, parent: Path) -> tuple[float, Verdict]:
         time.sleep(_SETTLE_SECONDS)
         began = time.monotonic()
         with ThreadPoolExecutor(case.ranks) as pool:
-            evidence: list[Evidence] = [*pool.map(_gather, attempts)]
+            gathering_evidence = [
+                pool.submit(gather, attempt, attempt.pid, JobTotals()) for attempt in attempts
+            ]
+            evidence = [future.result() for future in gathering_evidence]
         return time.monotonic() - began, judge(evidence, case.ranks)
-
-
-def _gather(attempt: Attempt) -> Evidence:
-    return gather(attempt, attempt.pid, JobTotals())
 
 
 @contextmanager
 def _ranks(case: Case, folder: Path) -> Iterator[list[Attempt]]:
     """Begin the ranks of a run, as agents do; they end with the block."""
-    environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    environ = _environ()
     assignment = partial(
         Assignment,
         run_id=1,
@@ -213,7 +210,7 @@ def _ranks(case: Case, folder: Path) -> Iterator[list[Attempt]]:
     )
     attempts: list[Attempt] = []
     with patch("mlbench_worker.agent.training_process._end_children", lambda keep: None):
-        server = _server(environ) if case.program == "torch" else None
+        server = _fork_server() if case.program == "torch" else None
         try:
             for number in range(case.ranks):
                 attempt = Attempt.create(folder / "attempts", assignment(rank=number))
@@ -222,7 +219,12 @@ def _ranks(case: Case, folder: Path) -> Iterator[list[Attempt]]:
             yield attempts
         finally:
             for attempt in attempts:
-                _kill(attempt)
+                if attempt.pid is not None and not attempt.ended.is_set():
+                    with suppress(psutil.NoSuchProcess, ProcessLookupError):
+                        for child in psutil.Process(attempt.pid).children(recursive=True):
+                            child.kill()
+                        os.killpg(attempt.pid, signal.SIGKILL)
+                attempt.ended.wait(10)
 
 
 def _command(case: Case, folder: Path) -> tuple[str, ...]:
@@ -240,24 +242,16 @@ def _command(case: Case, folder: Path) -> tuple[str, ...]:
     return python, "-P", "-m", module, *words
 
 
-_servers: list[ForkServer] = []
+def _environ() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
 
 
-def _server(environ: dict[str, str]) -> ForkServer:
-    """Return what has PyTorch imported, the same for all: it takes seconds."""
-    if not _servers:
-        _servers.append(ForkServer(environ))
-        assert _servers[0].is_ready(60.0)
-    return _servers[0]
-
-
-def _kill(attempt: Attempt) -> None:
-    if attempt.pid is not None and not attempt.ended.is_set():
-        with suppress(psutil.NoSuchProcess, ProcessLookupError):
-            for one in psutil.Process(attempt.pid).children(recursive=True):
-                one.kill()
-            os.killpg(attempt.pid, signal.SIGKILL)
-    attempt.ended.wait(10)
+@cache
+def _fork_server() -> ForkServer:
+    """Return the fork server of all cases; it imports PyTorch, which takes seconds."""
+    server = ForkServer(_environ())
+    assert server.is_ready(60.0)
+    return server
 
 
 @contextmanager

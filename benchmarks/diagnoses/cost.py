@@ -29,7 +29,14 @@ def measure(folder: Path) -> Iterator[str]:
         names.ENV_DIAGNOSIS: str(folder),
         names.ENV_AGENT: "http://127.0.0.1:1",
     }
-    yield _compare("start of a Python", "ms", _STARTS, lambda added: 1000 * _start(added), hooked)
+
+    def start(added: Mapping[str, str]) -> float:
+        environ = {**os.environ, **added}
+        environ.pop("PYTHONDONTWRITEBYTECODE", None)  # with it, all is compiled at each start
+        command = [sys.executable, "-c", "pass"]
+        return 1000 * timed(lambda: subprocess.run(command, env=environ, check=True))
+
+    yield _compare("start of a Python", "ms", _STARTS, start, hooked)
     yield _compare(
         *("step of digits on two ranks", "ms", _TRAININGS),
         lambda added: 1000 * _step(folder, added),
@@ -62,13 +69,6 @@ def _compare(
         f"{statistics.median(ratios):.3f} times ({ratios[rank - 1]:.3f} to {ratios[-rank]:.3f}), "
         f"{times} pairs"
     )
-
-
-def _start(added: Mapping[str, str]) -> float:
-    environ = {**os.environ, **added}
-    environ.pop("PYTHONDONTWRITEBYTECODE", None)  # with it, all is compiled at each start
-    command = [sys.executable, "-c", "pass"]
-    return timed(lambda: subprocess.run(command, env=environ, check=True))
 
 
 def _step(folder: Path, added: Mapping[str, str]) -> float:

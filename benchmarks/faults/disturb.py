@@ -37,7 +37,12 @@ def kill_at_random(home: Home, times: int, between: Callable[[], None]) -> None:
         between()
         name = choose.choice([*_PROCESSES, "the API's worker", "a rank", "a rank", "supervisor"])
         if name == "supervisor":
-            _kill_supervisor(home)
+            supervisor = _supervisor(home)
+            children = supervisor.children()
+            supervisor.kill()  # which ends the whole stack
+            supervisor.wait()
+            psutil.wait_procs(children, 30)
+            launch.start_detached(home, WORKERS)
             continue
         with suppress(psutil.Error, ValueError, IndexError):  # it is being started again
             match name:
@@ -48,16 +53,6 @@ def kill_at_random(home: Home, times: int, between: Callable[[], None]) -> None:
                 case _:
                     processes = [service(home, _PROCESSES[name])]
             choose.choice(processes).kill()
-
-
-def _kill_supervisor(home: Home) -> None:
-    """Kill the supervisor with -9, which ends all of the stack, and start it again."""
-    supervisor = _supervisor(home)
-    children = supervisor.children()
-    supervisor.kill()
-    supervisor.wait()
-    psutil.wait_procs(children, 30)
-    launch.start_detached(home, WORKERS)
 
 
 def _supervisor(home: Home) -> psutil.Process:

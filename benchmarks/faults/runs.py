@@ -53,8 +53,13 @@ class Ledger:
 
     def wait_until_sealed(self) -> None:
         """Wait until all runs have ended, are counted, and have their archives."""
+
+        def is_sealed(run_id: int) -> bool:
+            run = self._try_to_get(run_id)
+            return run is not None and run.delivery is not None and bool(run.archive)
+
         for run_id in self.runs:
-            wait_for(partial(self._is_sealed, run_id), _END_SECONDS, "the run ends")
+            wait_for(partial(is_sealed, run_id), _END_SECONDS, "the run ends")
 
     def settle(self) -> str:
         """Wait until all runs have ended, compare value by value, and say what was found."""
@@ -82,10 +87,6 @@ class Ledger:
         verdict = "; ".join(["ok" if is_right else "WRONG", *notes])
         seconds = time.monotonic() - self.began_at
         return f"{len(self.runs)} runs: {counted}; {seconds:.0f} s; {verdict}"
-
-    def _is_sealed(self, run_id: int) -> bool:
-        run = self._try_to_get(run_id)
-        return run is not None and run.delivery is not None and bool(run.archive)
 
     def _try_to_get(self, run_id: int) -> Run | None:
         try:

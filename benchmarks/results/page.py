@@ -43,7 +43,14 @@ def write(sections: Sequence[Section], archives: Path, docs: Path) -> None:
     }
     parts = [(_HERE / "introduction.md").read_text().strip()]
     for section in sections:
-        old = [part for part in before if _is_of(part, section)]
+        # A part is kept if it was measured by the same commands.
+        commands = [bench.command for bench in section.sets]
+        old = [
+            part
+            for part in before
+            if part.startswith(f"## {section.title}\n")
+            and re.findall(r"```\n(mlbench bench .*)\n```", part) == commands
+        ]
         is_kept = old and not sets.keys() & {*section.sets}
         parts += old if is_kept else _section(section, sets, pictures)
     parts.append((_HERE / "not-measured.md").read_text().strip())
@@ -52,13 +59,6 @@ def write(sections: Sequence[Section], archives: Path, docs: Path) -> None:
     for picture in pictures.glob("*.svg"):
         if f"{_FOLDER}/{picture.name}" not in text:
             picture.unlink()
-
-
-def _is_of(text: str, section: Section) -> bool:
-    """Check if a part of the page is that of a section, measured by the same commands."""
-    commands = re.findall(r"```\n(mlbench bench .*)\n```", text)
-    is_same = commands == [bench.command for bench in section.sets]
-    return is_same and text.startswith(f"## {section.title}\n")
 
 
 def _section(section: Section, sets: Mapping[Bench, Measured], pictures: Path) -> Iterator[str]:
@@ -83,7 +83,11 @@ def _set(measured: Measured) -> Iterator[str]:
     days = sorted({run.created_at[:10] for run in measured.runs})
     count = len(measured.runs)
     text = f"{count} {'run' if count == 1 else 'runs'}"
-    text += f" with the {'seeds' if seeds[1:] else 'seed'} {_ranges(seeds)}" if seeds else ""
+    # Such as ``1 to 5, 20``.
+    groups = groupby(enumerate(seeds), lambda pair: pair[1] - pair[0])
+    ranges = [[seed for _, seed in group] for _, group in groups]
+    shown = ", ".join(" to ".join(map(str, dict.fromkeys((r[0], r[-1])))) for r in ranges)
+    text += f" with the {'seeds' if seeds[1:] else 'seed'} {shown}" if seeds else ""
     text += f", {' to '.join(dict.fromkeys((days[0], days[-1])))}"
     yield f"{text}. The set: {escape(measured.run_set.text)}."
     link = f"[The archives of all of them](archives/{measured.file.name})"
@@ -103,13 +107,6 @@ def _set(measured: Measured) -> Iterator[str]:
 
 def _details(summary: str, lines: Sequence[str]) -> str:
     return f"<details><summary>{summary}</summary>\n\n{markdown_list(lines)}\n\n</details>"
-
-
-def _ranges(numbers: Sequence[int]) -> str:
-    """Return ascending numbers in words, such as ``1 to 5, 20``."""
-    groups = groupby(enumerate(numbers), lambda pair: pair[1] - pair[0])
-    ranges = [[number for _, number in group] for _, group in groups]
-    return ", ".join(" to ".join(map(str, dict.fromkeys((of[0], of[-1])))) for of in ranges)
 
 
 def _blocks(blocks: Iterable[Block], name: str, pictures: Path) -> Iterator[str]:

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from benchmarks.results.sections import Section
 from benchmarks.results.sets import Measured
-from mlbench.contract.comparisons import Comparison, Group
 from mlbench.contract.results import Summary
 from mlbench.evaluation.statistics import of_figures
 from mlbench.report import figures, plots, tables
@@ -29,8 +28,15 @@ def to_targets(measured: Sequence[Measured], section: Section) -> ReportTable:
         for each in measured:
             target = next(result.target for result in each.comparison.results if result.target)
             compared = each.judged_by(replace(target, value=value))
-            order = figures.pairs(each.run_set.order.get("args", {}))
-            rows += [_to_target(value, group, order, compared) for group in compared.groups]
+            options = figures.pairs(each.run_set.order.get("args", {}))
+            for group in compared.groups:
+                results = [r for r in compared.results if r.run_id in group.run_ids]
+                times = [result.time_to_target for result in results]
+                epochs = of_figures(time.epochs if time else None for time in times)
+                reached = f"{group.reached}/{len(group.run_ids)}"
+                who = ", ".join(filter(None, [group.label, options]))
+                seconds = _mean_and_ends(group.training_seconds_to_target)
+                rows.append([f"{value:g} %", who, reached, *_mean_and_ends(epochs), *seconds])
         for time in section.published:
             if time.target == value:
                 rows.append([f"{value:g} %", time.who, *[None] * 4, time.seconds, None, None])
@@ -47,15 +53,6 @@ def to_targets(measured: Sequence[Measured], section: Section) -> ReportTable:
     columns = [figures.column(cells) for cells in zip(*rows, strict=True)]
     cells = tuple(zip(*columns, strict=True))
     return ReportTable("Epochs and time to target", note, headings, cells)
-
-
-def _to_target(value: float, group: Group, order: str, compared: Comparison) -> list[tables.Cell]:
-    times = [each.time_to_target for each in compared.results if each.run_id in group.run_ids]
-    epochs = of_figures(time.epochs if time else None for time in times)
-    reached = f"{group.reached}/{len(group.run_ids)}"
-    who = ", ".join(filter(None, [group.label, order]))
-    seconds = group.training_seconds_to_target
-    return [f"{value:g} %", who, reached, *_mean_and_ends(epochs), *_mean_and_ends(seconds)]
 
 
 def _mean_and_ends(summary: Summary | None) -> list[float | None]:

@@ -59,19 +59,16 @@ def read(bench: Bench, file: Path) -> Measured:
     if run_set is None or run_set.name != bench.name:
         raise ArchiveError(f"{file} is no export of the set {bench.name}")
     comparison, _ = compare_files([file])
+    documents: list[dict[str, Any]] = []
     with TemporaryDirectory() as folder:
-        documents = [_read(archive) for archive in bundle.archives_in(file, Path(folder))]
-    counted = [each for each in documents if each["run"]["id"] in run_set.counted]
+        for path in bundle.archives_in(file, Path(folder)):
+            with opened(path) as archive:
+                documents.append(archive.document(RUN))
+    counted = [document for document in documents if document["run"]["id"] in run_set.counted]
     return Measured(
         run_set,
         comparison,
-        tuple(records.Run.from_fields(each["run"]) for each in counted),
-        tuple(Manifest.from_fields(each["manifest"]) for each in counted),
+        tuple(records.Run.from_fields(document["run"]) for document in counted),
+        tuple(Manifest.from_fields(document["manifest"]) for document in counted),
         file,
     )
-
-
-def _read(file: Path) -> dict[str, Any]:
-    with opened(file) as archive:
-        document: dict[str, Any] = archive.document(RUN)
-        return document
