@@ -28,7 +28,7 @@ from mlbench.contract import names
 from mlbench.contract.reported_settings import reaches
 
 _SEEDS = range(1000, 1020)
-_MOST_EPOCHS = 100
+_MAX_EPOCHS = 100
 # The options of each batch size. Where the learning rate depends on how many epochs there are, they
 # are those of the task's rules.
 _TASKS: Mapping[str, Mapping[int, Mapping[str, Any]]] = {
@@ -90,7 +90,7 @@ def _make_points(task: Benchmark, batch_size: int, options: Mapping[str, Any]) -
 def _train(task: Benchmark, options: Mapping[str, Any]) -> list[float]:
     """Return the value of the target's metric after each epoch, until it is reached."""
     assert task.target
-    options = {"epochs": _MOST_EPOCHS, **options}
+    options = {"epochs": _MAX_EPOCHS, **options}
     with tempfile.TemporaryDirectory() as folder:
         metrics = Path(folder) / "metrics.jsonl"
         subprocess.run(

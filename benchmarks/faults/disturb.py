@@ -17,7 +17,7 @@ from tests.conftest import wait_for
 from tests.support.stacks import service, training
 
 WORKERS = 2
-_LONGEST_PAUSE_SECONDS = 2.0
+_MAX_PAUSE_SECONDS = 2.0
 # What a user may see die, by a word of its command line.
 _PROCESSES = {
     "Prometheus": "--config.file",
@@ -33,7 +33,7 @@ def kill_at_random(home: Home, times: int, between: Callable[[], None]) -> None:
     """Kill processes with -9, each a random while after the other; call ``between`` before each."""
     choose = random.Random(16)  # noqa: S311 - the same choices each time, not a secret
     for _ in range(times):
-        time.sleep(choose.uniform(0, _LONGEST_PAUSE_SECONDS))
+        time.sleep(choose.uniform(0, _MAX_PAUSE_SECONDS))
         between()
         name = choose.choice([*_PROCESSES, "the API's worker", "a rank", "a rank", "supervisor"])
         if name == "supervisor":
