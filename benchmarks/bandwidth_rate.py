@@ -26,7 +26,7 @@ _MBIT = (5, 20, 80, 320)
 _SIZES = (1, 4_096, 16_384, 24_648, 65_536, 262_144, 1_048_576, 4_194_304)
 # After a pause of 0.3 s; one right after the other; both ranks at once, after a pause.
 _WAYS = ("idle", "back_to_back", "both")
-_MOST_SECONDS = 3.0
+_MAX_SECONDS = 3.0
 _TIMES = 5
 
 
@@ -35,8 +35,8 @@ def measure(folder: Path) -> Iterator[Ratio]:
     with local_stack(folder) as (_, client):
         for mbit in _MBIT:
             command = shlex.join([sys.executable, "-m", "benchmarks.bandwidth_rate", str(mbit)])
-            order: dict[str, Any] = {"max_bandwidth": mbit, "working_dir": str(CHECKOUT)}
-            run = run_to_end(client, 2, command=command, look_seconds=1.0, **order)
+            fields: dict[str, Any] = {"max_bandwidth": mbit, "working_dir": str(CHECKOUT)}
+            run = run_to_end(client, 2, command=command, look_seconds=1.0, **fields)
             series = client.get_run_metrics(run.id).result().value
             for way in _WAYS:
                 latency = series[f"{way} 1 @ 0"][0].number
@@ -59,7 +59,7 @@ def main(mbit: float) -> None:
     with connection as peer, Tracker() as tracker:
         peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for size in _SIZES:
-            if size * 8e-6 / mbit < _MOST_SECONDS:
+            if size * 8e-6 / mbit < _MAX_SECONDS:
                 for way in _WAYS:
                     took = [_exchange(peer, rank, size, way) for _ in range(_TIMES)]
                     tracker.log({f"{way} {size}": median(took)})

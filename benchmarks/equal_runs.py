@@ -1,6 +1,6 @@
 """Real comparisons: of equal runs, which must not differ, and of runs slower by 15 %, which must.
 
-Each comparison is the one that ``GET /api/compare/`` makes of two sets whose runs are ordered in
+Each comparison is the one that ``GET /api/compare/`` makes of two sets whose runs are submitted in
 turn, as ``mlbench bench`` does. The runs are ``slowed_training``, on one worker of one core. Its
 copy lies in no repository, so that nobody's commit meanwhile makes the runs differ.
 """

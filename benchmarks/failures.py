@@ -85,12 +85,12 @@ def measure(folder: Path) -> Iterator[str]:
     (folder / "train.py").write_text(_TRAIN)
     with ExitStack() as stack:
         clients = [stack.enter_context(local_stack(folder / str(mtbf)))[1] for mtbf in _BETWEEN]
-        ordered = [
-            [[_order(client, folder, tau, between, seed) for seed in _SEEDS] for tau in _INTERVALS]
+        submitted = [
+            [[_submit(client, folder, tau, between, seed) for seed in _SEEDS] for tau in _INTERVALS]
             for client, between in zip(clients, _BETWEEN, strict=True)
         ]
         off, right = [], 0
-        for client, between, of_each in zip(clients, _BETWEEN, ordered, strict=True):
+        for client, between, of_each in zip(clients, _BETWEEN, submitted, strict=True):
             kept, expected = [], []
             for interval, runs in zip(_INTERVALS, of_each, strict=True):
                 done = [_look(client, wait_for_end(client, run, 1.0)) for run in runs]
@@ -111,7 +111,7 @@ def measure(folder: Path) -> Iterator[str]:
     yield f"the best interval is the formula's, or next to it: {right} of {len(_BETWEEN)}"
 
 
-def _order(client: ApiClient, folder: Path, interval: float, between: int, seed: int) -> Run:
+def _submit(client: ApiClient, folder: Path, interval: float, between: int, seed: int) -> Run:
     likely = Costs(_CHECKPOINT_SECONDS, _LIKELY_RESTART, between, _LIKELY_DOWN)
     every = round(interval / _STEP_SECONDS)
     steps = round(_SECONDS * goodput(interval, likely) / _STEP_SECONDS / every) * every

@@ -59,9 +59,9 @@ def join_rate(folder: Path) -> list[Figure]:
         token = make(connection.token, int(time.time()) + 3600, new_holder())
 
         def join(job: int, rank: int) -> None:
-            order = {"key": str(job), "rank": rank, "num_workers": _RANKS, "launcher": "slurm"}
-            order |= {"command": "true", "host": "here", "uid": secrets.token_hex(16)}
-            MasterClient(connection.url, token).join(order)
+            fields = {"key": str(job), "rank": rank, "num_workers": _RANKS, "launcher": "slurm"}
+            fields |= {"command": "true", "host": "here", "uid": secrets.token_hex(16)}
+            MasterClient(connection.url, token).join(fields)
 
         def join_all(job: int) -> None:
             with ThreadPoolExecutor(_CALLERS) as pool:

@@ -1,4 +1,4 @@
-"""A local stack for a measurement, and runs on it from their order to their end."""
+"""A local stack for a measurement, and runs on it from submission to end."""
 
 import time
 from collections.abc import Iterator
@@ -41,17 +41,17 @@ def stopped(*processes: psutil.Process) -> Iterator[None]:
 
 
 def run_to_end(
-    client: ApiClient, workers: int, *, command: str = "", look_seconds: float = 0.2, **order: Any
+    client: ApiClient, workers: int, *, command: str = "", look_seconds: float = 0.2, **fields: Any
 ) -> Run:
-    """Run a command on this machine, or what else an order says, and return the run.
+    """Run a command on this machine, or a run with other fields, and return the run.
 
     Raises:
-        AssertionError: it is not FINISHED.
+        AssertionError: the run is not FINISHED.
     """
     if command:
-        order |= {"custom_image_name": THIS_MACHINE, "custom_image_command": command}
-    ordered = client.create_run("measured", workers, **{"num_cpus": None, **order})
-    return wait_for_end(client, ordered.result().value, look_seconds)
+        fields |= {"custom_image_name": THIS_MACHINE, "custom_image_command": command}
+    submitted = client.create_run("measured", workers, **{"num_cpus": None, **fields})
+    return wait_for_end(client, submitted.result().value, look_seconds)
 
 
 def wait_for_end(client: ApiClient, run: Run, look_seconds: float) -> Run:

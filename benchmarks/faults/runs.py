@@ -24,7 +24,7 @@ _END_SECONDS = 300.0
 
 @dataclass
 class Ledger:
-    """Orders runs on a stack one after the other, and compares their values with their notes."""
+    """Submits runs to a stack one by one, and compares their values with their notes."""
 
     home: Home
     runs: list[int] = field(default_factory=list)
@@ -37,7 +37,7 @@ class Ledger:
         return folder
 
     def begin_run(self) -> None:
-        """Order a run, and wait until it records."""
+        """Submit a run, and wait until it records."""
         command = shlex.join([sys.executable, training.__file__, str(self._notes)])
         options = {"num_workers": WORKERS, "max_restarts": _RESTARTS}
         with ApiClient.from_home(self.home) as client:
@@ -46,7 +46,7 @@ class Ledger:
         wait_for(lambda: any(self._notes.glob(f"{run.id}-*")), what="the run records")
 
     def keep_going(self) -> None:
-        """Order another run if the last one has ended."""
+        """Submit another run if the last one has ended."""
         run = self._try_to_get(self.runs[-1])
         if run is not None and not run.active:
             self.begin_run()

@@ -24,25 +24,27 @@ class ResultsApi(ApiBase):
         *,
         official: bool = False,
         until_percent: float | None = None,
-        **order: Any,
+        **fields: Any,
     ) -> Future[Response[RunSet]]:
-        """Register a set, so that its runs can be ordered; the same once more is the same set.
+        """Register a benchmark set, so that its runs can be submitted.
+
+        Registering the same set again returns the existing one.
 
         Args:
-            name: what the names of its runs begin with.
-            slots: the number of workers, the seed and the swept values of each run, in order.
+            name: start of the names of its runs.
+            slots: number of workers, seed and swept values of each run, in order.
             official: whether to follow MLPerf's rules.
-            until_percent: how well every mean is to be known for the set to end early.
-            order: what all runs are ordered with: arguments of ``create_run``.
+            until_percent: precision of every mean at which the set ends early.
+            fields: arguments of ``create_run`` for all runs.
         """
-        if order.get("custom_image_name") is not None:
-            order["image_name"] = "custom_image"
+        if fields.get("custom_image_name") is not None:
+            fields["image_name"] = "custom_image"
         body = drop_none(
             name=name,
             slots=[drop_none(**vars(slot) | {"faults": None}) for slot in slots],
             official=official or None,
             until_percent=until_percent,
-            **order,
+            **fields,
         )
         return self._http.request("POST", "/api/sets/", record_decoder(RunSet), body=body)
 
@@ -61,7 +63,7 @@ class ResultsApi(ApiBase):
         return self._get(api_path("sets", name), record_decoder(RunSet))
 
     def create_set_run(self, name: str, slot: int, *, queue: bool = False) -> Future[Response[Run]]:
-        """Order the run of a set's slot, as it was registered. The request is never repeated."""
+        """Submit the run of a set's slot, as it was registered. The request is never repeated."""
         body = drop_none(slot=slot, queue=queue or None)
         path = api_path("sets", name, "runs")
         return self._http.request("POST", path, record_decoder(Run), body=body, repeatable=False)
