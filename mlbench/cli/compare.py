@@ -39,7 +39,7 @@ _STYLES = {"yes": "green", "no": "red"}  # others are yellow
 # Minimum width of the column with the name of a group or run.
 _MIN_TEXT = 10
 # Packages of the extra `report`.
-_NEEDED_BY_HTML = ("jinja2", "matplotlib")
+_HTML_PACKAGES = ("jinja2", "matplotlib")
 
 OutputsOption = Annotated[
     list[Path] | None,
@@ -127,8 +127,8 @@ def check_files(files: Iterable[Path]) -> None:
             raise UsageError(f"-o {file}: is a folder")
         if not file.absolute().parent.is_dir():
             raise UsageError(f"-o {file}: folder {file.parent} not found")
-        if suffix == ".html" and not all(map(find_spec, _NEEDED_BY_HTML)):
-            packages = " and ".join(_NEEDED_BY_HTML)
+        if suffix == ".html" and not all(map(find_spec, _HTML_PACKAGES)):
+            packages = " and ".join(_HTML_PACKAGES)
             raise UsageError(f"-o {file}: requires {packages}. Run {how_to_install('report')}.")
 
 
@@ -184,35 +184,28 @@ def show_comparison(comparison: Comparison) -> None:
         out.print(table.title, style="bold")
         if table.note:
             out.print(table.note, style="dim")
-        out.print(_draw(table))
+        out.print(_lay_out(table))
     if comparison.sweep:
         out.print("\nFor all tables and plots: -o FILE.html", style="dim")
 
 
-def _draw(table: tables.ReportTable) -> RenderableType:
+def _lay_out(table: tables.ReportTable) -> RenderableType:
     """Lay out a table; on a narrow terminal without minor columns, closer, or as lists."""
     every = range(len(table.headings))
     major = [i for i in every if not table.headings[i].is_minor]
-    layouts = (_lay_out(table, columns, gap) for columns, gap in ((every, 2), (major, 2)))
     unlimited = out.options.update(max_width=10_000)
-    fitting = (
-        grid for grid in layouts if Measurement.get(out, unlimited, grid).maximum <= out.width
-    )
-    close = _lay_out(table, major, gap=1)
-    folded = sum(_least_width(table, i) + 1 for i in major) - 1
-    return next(fitting, close if folded <= out.width else _as_lists(table))
-
-
-def _least_width(table: tables.ReportTable, column: int) -> int:
-    heading = table.headings[column]
-    if not heading.is_figure:
-        return _MIN_TEXT
-    words = f"{heading.text} {heading.unit}".split()
-    return max(map(cell_len, [*words, *(row[column] for row in table.rows)]))
-
-
-def _as_lists(table: tables.ReportTable) -> RenderableType:
-    """Lay out each row as its name and a list of its values."""
+    for columns, gap in ((every, 2), (major, 2)):
+        grid = _grid(table, columns, gap)
+        if Measurement.get(out, unlimited, grid).maximum <= out.width:
+            return grid
+    least_width = len(major) - 1
+    for i in major:
+        heading = table.headings[i]
+        words = f"{heading.text} {heading.unit}".split()
+        cells = [*words, *(row[i] for row in table.rows)]
+        least_width += max(map(cell_len, cells)) if heading.is_figure else _MIN_TEXT
+    if least_width <= out.width:
+        return _grid(table, major, gap=1)
     name = next(i for i, heading in enumerate(table.headings) if not heading.is_figure)
     lists: list[RenderableType] = []
     for row in table.rows:
@@ -226,12 +219,12 @@ def _as_lists(table: tables.ReportTable) -> RenderableType:
     return Group(*lists)
 
 
-def _lay_out(table: tables.ReportTable, columns: Sequence[int], gap: int) -> Table:
-    drawn = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0))
+def _grid(table: tables.ReportTable, columns: Sequence[int], gap: int) -> Table:
+    grid = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0))
     for heading in (table.headings[i] for i in columns):
         # One word per line, so that a heading is not wider than its numbers.
         words = f"{heading.text} {heading.unit}".split()
-        drawn.add_column(
+        grid.add_column(
             "\n".join(words),
             justify="right" if heading.is_figure else "left",
             no_wrap=heading.is_figure,
@@ -239,5 +232,5 @@ def _lay_out(table: tables.ReportTable, columns: Sequence[int], gap: int) -> Tab
             min_width=None if heading.is_figure else _MIN_TEXT,
         )
     for row in table.rows:
-        drawn.add_row(*(row[i] for i in columns))
-    return drawn
+        grid.add_row(*(row[i] for i in columns))
+    return grid

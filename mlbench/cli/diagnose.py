@@ -16,7 +16,7 @@ from mlbench.cli.common import (
     tell,
 )
 from mlbench.client import ApiClient
-from mlbench.contract.diagnosis import Diagnosis, Evidence
+from mlbench.contract.diagnosis import Diagnosis
 from mlbench.contract.humanize import spans
 from mlbench.contract.records import Run
 
@@ -33,9 +33,24 @@ def diagnose(wanted: RunArgument, again: AgainOption = False, json: JsonOption =
     """
     with connected_to(wanted) as (client, run):
         latest = _find(client, run, again=again)
-    ranks = [
-        f"rank {evidence.rank}: {', '.join(_findings(evidence))}" for evidence in latest.evidence
-    ]
+    ranks = []
+    for evidence in latest.evidence:
+        findings = []
+        if evidence.exit_code is not None:
+            findings.append(f"exited with code {evidence.exit_code}")
+        for process in evidence.processes:
+            if process.state in _PROCESS_STATES:
+                findings.append(f"process {process.pid} {_PROCESS_STATES[process.state]}")
+        findings += [
+            f"{'after' if last.retired else 'in'} {last.name} {last.number}"
+            for last in evidence.collectives[:1]
+        ]
+        if evidence.quiet_seconds is not None:
+            findings.append(f"last step {evidence.quiet_seconds:.0f} s ago")
+        if evidence.stacks_by:
+            findings.append(f"stacks by {evidence.stacks_by}")
+        findings += evidence.missing
+        ranks.append(f"rank {evidence.rank}: {', '.join(findings) or 'no evidence'}")
     tell(latest.to_fields(), latest.verdict.sentence, *ranks, as_json=json)
 
 
@@ -115,20 +130,3 @@ def _wait(client: ApiClient, run: Run) -> Diagnosis:
     while not (diagnosis := client.get_diagnosis(run.id).result().value).done:
         time.sleep(0.5)
     return diagnosis
-
-
-def _findings(evidence: Evidence) -> list[str]:
-    findings = []
-    if evidence.exit_code is not None:
-        findings.append(f"exited with code {evidence.exit_code}")
-    for process in evidence.processes:
-        if process.state in _PROCESS_STATES:
-            findings.append(f"process {process.pid} {_PROCESS_STATES[process.state]}")
-    findings += [
-        f"{'after' if last.retired else 'in'} {last.name} {last.number}"
-        for last in evidence.collectives[:1]
-    ]
-    if evidence.quiet_seconds is not None:
-        findings.append(f"last step {evidence.quiet_seconds:.0f} s ago")
-    findings += [f"stacks by {evidence.stacks_by}"] if evidence.stacks_by else []
-    return [*findings, *evidence.missing] or ["no evidence"]

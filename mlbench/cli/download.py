@@ -75,7 +75,13 @@ def download(
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)  # so that partial files are removed
     with connected() as client:
-        kind = format or _guess_format(output)
+        is_file = output is not None and output != _STDOUT
+        ending = output.suffix.lower().removeprefix(".") if output and is_file else "zip"
+        kind = format or next((known for known in _FORMATS if known == ending), None)
+        if kind is None:
+            raise UsageError(
+                f"-o {output}: name must end with one of {', '.join(_FORMATS)}. Or add --format."
+            )
         if output == _STDOUT and (json or sys.stdout.isatty() or kind in {_TENSORBOARD, _PARQUET}):
             raise UsageError(
                 "-o -: requires a file or pipe as stdout, no --json, and a format other than "
@@ -93,53 +99,33 @@ def download(
         tell(fields, f"{target}: {size:,} bytes", as_json=json)
 
 
-def _guess_format(output: Path | None) -> Kind:
-    if output is None or output == _STDOUT:
-        return "zip"
-    for known in _FORMATS:
-        if output.suffix.lower() == f".{known}":
-            return known
-    formats = ", ".join(_FORMATS)
-    raise UsageError(f"-o {output}: name must end with one of {formats}. Or add --format.")
-
-
 def _save(client: ApiClient, run: Run, kind: Kind, target: Path) -> int:
     """Write the metrics of a run to a file or to stdout, and return their size in bytes."""
+    place = target.resolve()
     if kind == _TENSORBOARD:
-        return _save_event_files(client, run, target)
+        # Nothing remains of a folder of event files that could not be completed.
+        with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{place.name}.") as draft:
+            content = Path(draft, "content")
+            with writing(target):
+                with _progress(run) as show:
+                    size = _write_event_files(client, run, content, show)
+                content.rename(place)
+        return size
     if kind == _PARQUET:
-        return _save_parquet(client, run, target)
+        _, parquet = pyarrow()
+        table = open_runs(run.id, client).table()
+        with writing(target), replacing(place) as file:
+            parquet.write_table(table, file)
+            return file.tell()
     if target == _STDOUT:
         with _progress(run) as show:
             size = client.download(run.id, sys.stdout.buffer, format=kind, on_progress=show)
         sys.stdout.buffer.flush()
         return size
-    place = target.resolve()
     if place.exists() and not place.is_file():
         raise UsageError(f"-o {target}: exists and is not a regular file")
     with writing(target), replacing(place) as file, _progress(run) as show:
         return client.download(run.id, file, format=kind, on_progress=show)
-
-
-def _save_parquet(client: ApiClient, run: Run, target: Path) -> int:
-    """Write the table of a run, one row per value; return its size in bytes."""
-    _, parquet = pyarrow()
-    table = open_runs(run.id, client).table()
-    with writing(target), replacing(target.resolve()) as file:
-        parquet.write_table(table, file)
-        return file.tell()
-
-
-def _save_event_files(client: ApiClient, run: Run, target: Path) -> int:
-    """Write a folder of event files, or nothing on failure; return its size in bytes."""
-    folder = target.resolve()
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as draft:
-        content = Path(draft, "content")
-        with writing(target):
-            with _progress(run) as show:
-                size = _write_event_files(client, run, content, show)
-            content.rename(folder)
-    return size
 
 
 class _Row(NamedTuple):

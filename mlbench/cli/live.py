@@ -124,8 +124,15 @@ def follow(client: ApiClient, run: Run, *, quiet: bool) -> Run:
             now = progress(run, read_last_values(client, run), datetime.now(UTC))
             alerts = watch.read()
             if in_place:
-                texts = (Text(_alert_line(alert), style="red") for alert in alerts)
-                live.update(Group(_draw(run, now, spinner), *texts))
+                workers = count(run.num_workers, "worker")
+                spinner.update(text=f"run {run.id} ({run.title}) on {workers}: {_phase(run, now)}")
+                table = Table.grid(padding=(0, 2))
+                table.add_row(*_cells(run, now))
+                parts: list[RenderableType] = [spinner, table]
+                if run.target and now.accuracy is not None and not run.target.lower_is_better:
+                    parts.append(ProgressBar(run.target.value, now.accuracy, width=24))
+                parts += [Text(_alert_line(alert), style="red") for alert in alerts]
+                live.update(Group(*parts))
             else:
                 lines.show(run, now, alerts)
     return run
@@ -175,16 +182,6 @@ class _Lines:
         if now.epoch != self.epoch:
             self.epoch = now.epoch
             err.print("  ".join(_cells(run, now)))
-
-
-def _draw(run: Run, now: LiveProgress, spinner: Spinner) -> RenderableType:
-    workers = count(run.num_workers, "worker")
-    spinner.update(text=f"run {run.id} ({run.title}) on {workers}: {_phase(run, now)}")
-    table = Table.grid(padding=(0, 2))
-    table.add_row(*_cells(run, now))
-    if run.target is None or now.accuracy is None or run.target.lower_is_better:
-        return Group(spinner, table)
-    return Group(spinner, table, ProgressBar(run.target.value, now.accuracy, width=24))
 
 
 def _alert_line(alert: Alert) -> str:

@@ -17,8 +17,7 @@ from mlbench.cli.common import (
     print_json,
     writing,
 )
-from mlbench.contract.profiles import MOST_SECONDS, RankProfile
-from mlbench.contract.records import Run
+from mlbench.contract.profiles import MOST_SECONDS
 
 
 def profile(
@@ -54,20 +53,15 @@ def profile(
     if json:
         print_json(result.to_fields())
     elif not result.problem:
-        _show(run, result)
+        name = Column("operator" if result.tool == "pytorch" else "function", overflow="fold")
+        numbers = (Column(text, justify="right") for text in ("self", "total", "calls"))
+        table = Table(name, *numbers, box=None)
+        for operator in result.operators:
+            calls = "" if operator.calls is None else f"{operator.calls:,}"
+            own, total = f"{operator.self_seconds:.3f} s", f"{operator.total_seconds:.3f} s"
+            table.add_row(operator.name, own, total, calls)
+        out.print(table)
+        out.print(f"{result.file}: stored with run {run.id}, shown on its page", soft_wrap=True)
     if result.problem:
         err.print(f"mlbench: {result.problem}", soft_wrap=True)
         raise typer.Exit(FAILED)
-
-
-def _show(run: Run, result: RankProfile) -> None:
-    name = Column("operator" if result.tool == "pytorch" else "function", overflow="fold")
-    table = Table(
-        name, *(Column(text, justify="right") for text in ("self", "total", "calls")), box=None
-    )
-    for operator in result.operators:
-        calls = "" if operator.calls is None else f"{operator.calls:,}"
-        own, total = f"{operator.self_seconds:.3f} s", f"{operator.total_seconds:.3f} s"
-        table.add_row(operator.name, own, total, calls)
-    out.print(table)
-    out.print(f"{result.file}: stored with run {run.id}, shown on its page", soft_wrap=True)

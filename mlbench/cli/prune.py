@@ -1,16 +1,13 @@
 """``mlbench prune``: delete the runs that ended long ago."""
 
 import re
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import typer
 
 from mlbench.cli.common import JsonOption, UsageError, confirm, connected, tell
-from mlbench.client import ApiClient
 from mlbench.contract.humanize import count
-from mlbench.contract.records import Run
 
 _AGE = re.compile(r"([0-9]{1,5})([dw])")
 _PAGE = 500
@@ -35,13 +32,17 @@ def prune(
         )
     until = datetime.now(UTC) - timedelta(days=int(age[1]) * {"d": 1, "w": 7}[age[2]])
     with connected() as client:
-        runs = [
-            run
-            for run in _all_runs(client)
-            if not run.origin
-            and run.finished_at is not None
-            and datetime.fromisoformat(run.finished_at) < until
-        ]
+        runs = []
+        page = client.get_runs(limit=_PAGE).result().value
+        while page:
+            runs += [
+                run
+                for run in reversed(page)
+                if not run.origin
+                and run.finished_at is not None
+                and datetime.fromisoformat(run.finished_at) < until
+            ]
+            page = client.get_runs(limit=_PAGE, before=page[0].id).result().value
         if runs and not yes:
             newest, oldest = runs[0], runs[-1]
             span = f"from {oldest.id} ({oldest.title}) to {newest.id} ({newest.title})"
@@ -51,11 +52,3 @@ def prune(
             client.delete_run(run.id, keep_archive=keep_archives).result()
     fields = {"deleted": [run.id for run in runs]}
     tell(fields, f"{count(len(runs), 'run')} deleted", as_json=json)
-
-
-def _all_runs(client: ApiClient) -> Iterator[Run]:
-    """Yield all runs, the newest first, page by page."""
-    page = client.get_runs(limit=_PAGE).result().value
-    while page:
-        yield from reversed(page)
-        page = client.get_runs(limit=_PAGE, before=page[0].id).result().value

@@ -21,7 +21,7 @@ from mlbench.local.home import StackConnection
 from mlbench.report import figures
 
 if TYPE_CHECKING:
-    from mlbench.contract.results import Goodput, Result
+    from mlbench.contract.results import Result
 
 _MAX_WARNINGS = 8
 _STATE_STYLES = {"FINISHED": "green", "FAILED": "red", "STOPPED": "yellow"}
@@ -102,7 +102,16 @@ def show_result(
     facts = [*(_facts(run, result) if result else ()), *_delivery(run)]
     print_pairs([(label, text) for label, text in facts if not brief or label not in _DETAILS])
     if result and result.goodput:
-        out.print(_goodput_table(result.goodput, 0.05 if brief else 0.0))
+        right = (Column("worker-seconds", justify="right"), Column("share", justify="right"))
+        table = Table("", *right, "", box=None, pad_edge=False)
+        table.title, table.title_justify = "Time breakdown", "left"
+        total = sum(result.goodput.seconds.values())
+        for bucket, seconds in result.goodput.seconds.items():
+            if seconds < max(0.005, 0.05 * total if brief else 0.0):
+                continue
+            bar = "█" * round(seconds / total * 30)
+            table.add_row(TITLES[bucket], f"{seconds:.2f}", f"{seconds / total:.1%}", bar)
+        out.print(table)
     # The target metric of own code, or else the loss, or else any metric.
     metric = names.loss_among(metrics) or next(iter(metrics), None)
     if run.target and not run.benchmark and run.target.metric in metrics:
@@ -185,7 +194,13 @@ def _facts(run: Run, result: "Result") -> Iterator[tuple[str, str | Text]]:
         yield "Settings", Text(text, no_wrap=True, overflow="ellipsis")
     if result.target:
         yield "Target", figures.target(result.target)
-        yield from _times_to_target(result)
+        if (reached := result.time_to_target) is None:
+            problem = result.training_time_problem
+            yield "Time to target (training)", f"unknown: {problem}" if problem else "not reached"
+        else:
+            if reached.training_seconds is not None:
+                yield "Time to target (training)", figures.seconds(reached.training_seconds)
+            yield "Time to target (wall clock)", figures.seconds(reached.wall_seconds)
     if (last := result.last_value) is not None:
         best = result.best_value
         at_best = f", best {figures.number(best)}" if best != last else ""
@@ -196,23 +211,30 @@ def _facts(run: Run, result: "Result") -> Iterator[tuple[str, str | Text]]:
         yield "Accuracy after time", f"{figures.number(after.value)} {limit}"
     if result.epochs is not None:
         yield "Epochs", str(result.epochs)
+    yield from _costs(run, result)
+
+
+def _costs(run: Run, result: "Result") -> Iterator[tuple[str, str]]:
+    """Yield throughput, communication, restarts, cost and goodput of a run."""
     if result.samples_per_second is not None:
         yield "Throughput", figures.throughput(result.samples_per_second, run.settings)
     if result.communication_share is not None:
         sent = result.bytes_sent_per_step
         share = f"{figures.percent(result.communication_share)} of training time"
         yield "Communication", f"{share}, {sent:,.0f} B per step" if sent else share
-    yield from _overlapped(result)
-    yield from _restarts(result)
+    if result.hidden_phases:
+        hidden = (f"{phase} {figures.seconds(s)}" for phase, s in result.hidden_phases.items())
+        yield "Overlapped", f"{', '.join(hidden)} per rank, in other threads"
+    if saved := result.checkpoints:
+        size = f"{saved.count} of {saved.bytes:,.0f} B"
+        yield "Checkpoints", f"{size}, each delaying training by {saved.seconds:.3f} s"
+    for resumption in result.resumptions:
+        source = "" if resumption.stated else " (inferred from its step numbers)"
+        discarded = f"{resumption.discarded_steps} later steps were discarded and repeated"
+        yield "Resumed", f"from step {resumption.step}{source}; {discarded}"
     if result.interferences and not result.disturbed:
-        yield (
-            "CPU contention",
-            max(result.interferences, key=lambda rank: rank.contention_share).text,
-        )
-    yield from _spent(result)
-
-
-def _spent(result: "Result") -> Iterator[tuple[str, str]]:
+        most_delayed = max(result.interferences, key=lambda rank: rank.contention_share)
+        yield "CPU contention", most_delayed.text
     if cost := result.cost:
         until = cost.worker_seconds_to_target
         more = "" if until is None else f", {figures.number(until)} until the target"
@@ -228,22 +250,6 @@ def _spent(result: "Result") -> Iterator[tuple[str, str]]:
         yield "Energy", f"{figures.number(result.energy_joules)} J"
 
 
-def _overlapped(result: "Result") -> Iterator[tuple[str, str]]:
-    if result.hidden_phases:
-        hidden = (f"{phase} {figures.seconds(s)}" for phase, s in result.hidden_phases.items())
-        yield "Overlapped", f"{', '.join(hidden)} per rank, in other threads"
-
-
-def _restarts(result: "Result") -> Iterator[tuple[str, str]]:
-    if saved := result.checkpoints:
-        size = f"{saved.count} of {saved.bytes:,.0f} B"
-        yield "Checkpoints", f"{size}, each delaying training by {saved.seconds:.3f} s"
-    for resumption in result.resumptions:
-        source = "" if resumption.stated else " (inferred from its step numbers)"
-        discarded = f"{resumption.discarded_steps} later steps were discarded and repeated"
-        yield "Resumed", f"from step {resumption.step}{source}; {discarded}"
-
-
 def _delivery(run: Run) -> Iterator[tuple[str, str | Text]]:
     if d := run.delivery:
         missing = f"{d.recorded - d.in_prometheus - d.in_database:,} of {d.recorded:,}"
@@ -257,46 +263,6 @@ def _delivery(run: Run) -> Iterator[tuple[str, str | Text]]:
         yield "Not recorded", Text(run.not_recorded.text, style="yellow")
 
 
-def _times_to_target(result: "Result") -> Iterator[tuple[str, str]]:
-    reached = result.time_to_target
-    if reached is None:
-        problem = result.training_time_problem
-        yield "Time to target (training)", f"unknown: {problem}" if problem else "not reached"
-        return
-    if reached.training_seconds is not None:
-        yield "Time to target (training)", figures.seconds(reached.training_seconds)
-    yield "Time to target (wall clock)", figures.seconds(reached.wall_seconds)
-
-
-def _goodput_table(goodput: "Goodput", least_share: float) -> Table:
-    """Return the worker-seconds and share of each bucket of at least this share."""
-    right = (Column("worker-seconds", justify="right"), Column("share", justify="right"))
-    table = Table("", *right, "", box=None, pad_edge=False)
-    table.title = "Time breakdown"
-    table.title_justify = "left"
-    total = sum(goodput.seconds.values())
-    for bucket, seconds in goodput.seconds.items():
-        if seconds < max(0.005, least_share * total):
-            continue
-        bar = "█" * round(seconds / total * 30)
-        table.add_row(TITLES[bucket], f"{seconds:.2f}", f"{seconds / total:.1%}", bar)
-    return table
-
-
-def _time_ranges(run: Run) -> tuple[str, str]:
-    """Return the URL parameters for the time range of a run, for Prometheus and a dashboard."""
-    if run.started_at is None or run.finished_at is None:
-        return "&g0.range_input=10m", ""
-    began, ended = map(datetime.fromisoformat, (run.started_at, run.finished_at))
-    # The page of Prometheus accepts only whole minutes.
-    end = ended.replace(second=0, microsecond=0) + timedelta(minutes=1)
-    seconds = math.ceil((end - began).total_seconds())
-    graph = f"&g0.range_input={seconds}s&g0.end_input={quote(f'{end:%Y-%m-%d %H:%M}')}"
-    # In milliseconds. The last scrapes and computed series come some seconds after the end.
-    until = math.ceil(ended.timestamp()) + 30
-    return graph, f"&from={math.floor(began.timestamp()) * 1000}&to={until * 1000}"
-
-
 def _show_links(run: Run, connection: StackConnection, metric: str | None, *, brief: bool) -> None:
     # The samples of an imported run are not in Prometheus.
     selector = None
@@ -308,7 +274,16 @@ def _show_links(run: Run, connection: StackConnection, metric: str | None, *, br
         out.print(f"Details     mlbench status {run.id}")
     else:
         out.print(f"API         {connection.url}/api/runs/{run.id}/", soft_wrap=True)
-    graph_range, board_range = _time_ranges(run)
+    graph_range, board_range = "&g0.range_input=10m", ""
+    if run.started_at is not None and run.finished_at is not None:
+        began, ended = map(datetime.fromisoformat, (run.started_at, run.finished_at))
+        # The page of Prometheus accepts only whole minutes.
+        end = ended.replace(second=0, microsecond=0) + timedelta(minutes=1)
+        seconds = math.ceil((end - began).total_seconds())
+        graph_range = f"&g0.range_input={seconds}s&g0.end_input={quote(f'{end:%Y-%m-%d %H:%M}')}"
+        # In milliseconds. The last scrapes and computed series come some seconds after the end.
+        until = math.ceil(ended.timestamp()) + 30
+        board_range = f"&from={math.floor(began.timestamp()) * 1000}&to={until * 1000}"
     if selector and out.is_terminal and connection.prometheus_url:
         graph = f"{connection.prometheus_url}/graph?g0.tab=0&g0.expr={quote(selector)}{graph_range}"
         out.print(f"Prometheus  {graph}", soft_wrap=True)

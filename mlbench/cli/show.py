@@ -33,7 +33,7 @@ from mlbench.contract.atomic_files import write_private
 from mlbench.contract.errors import ApiError
 from mlbench.contract.humanize import visible
 from mlbench.contract.names import STEP
-from mlbench.contract.records import GroupMean, LogPage, Point, Run, RunGroup, Series
+from mlbench.contract.records import LogPage, Point, Run, RunGroup, Series
 from mlbench.contract.reported_settings import Setting, spell
 from mlbench.contract.series import series_name, split_name
 from mlbench.local.discovery import find_connection
@@ -142,19 +142,16 @@ def _show_groups(groups: list[RunGroup]) -> None:
     shown = [n for n in columns if n not in values and any(group.means[n] for group in groups)]
     table = Table(*values, "runs", *shown, box=None, pad_edge=False)
     for group in groups:
-        cells = (_cell("", value) for value in group.values.values())
-        means = (_mean(group.means[name], group.runs) for name in shown)
-        table.add_row(*cells, f"{group.runs:,}", *means)
+        cells = [*(_cell("", value) for value in group.values.values()), f"{group.runs:,}"]
+        for mean in (group.means[name] for name in shown):
+            text = _cell("", mean.mean if mean else None)
+            if mean and mean.low is not None and mean.high is not None:
+                text += f" ({mean.low:,.5g} to {mean.high:,.5g})"
+            if mean and mean.count != group.runs:
+                text += f" of {mean.count:,}"
+            cells.append(text)
+        table.add_row(*cells)
     out.print(table)
-
-
-def _mean(mean: GroupMean | None, runs: int) -> str:
-    if mean is None:
-        return "-"
-    text = _cell("", mean.mean)
-    if mean.low is not None and mean.high is not None:
-        text += f" ({mean.low:,.5g} to {mean.high:,.5g})"
-    return text if mean.count == runs else f"{text} of {mean.count:,}"
 
 
 def _cell(name: str, value: Setting) -> str:
@@ -300,20 +297,16 @@ def metrics(
             table.add_row(name, f"{len(points):,}", _short(points[0]), _short(points[-1]))
         out.print(table)
     else:
-        _show_values(answer.value, steps)
-
-
-def _show_values(series: Series, steps: Series) -> None:
-    # Plain lines, because a table of a million rows could not be laid out.
-    width = max(len(name) for name in series)
-    print_line(f"{'series':{width}}  {'date':27}  {'step':>8}  value")
-    for name, points in series.items():
-        of_rank = steps.get(series_name(STEP, split_name(name)[1]), [])
-        dates = [point.date for point in of_rank]
-        for point in points:
-            index = bisect_right(dates, point.date)
-            step = _short(of_rank[index - 1]) if index else "-"
-            print_line(f"{name:{width}}  {point.date}  {step:>8}  {point.value}")
+        # Plain lines, because a table of a million rows could not be laid out.
+        width = max(len(name) for name in answer.value)
+        print_line(f"{'series':{width}}  {'date':27}  {'step':>8}  value")
+        for name, points in answer.value.items():
+            steps_of_rank = steps.get(series_name(STEP, split_name(name)[1]), [])
+            dates = [point.date for point in steps_of_rank]
+            for point in points:
+                index = bisect_right(dates, point.date)
+                step = _short(steps_of_rank[index - 1]) if index else "-"
+                print_line(f"{name:{width}}  {point.date}  {step:>8}  {point.value}")
 
 
 def _short(point: Point) -> str:

@@ -35,6 +35,22 @@ def takes(spec: type, **sentences: str) -> Callable[[_Command], Any]:
     """
     defaults = {field.name: field.default for field in fields(spec)}
     options = {name: option for name, option in options_of(spec).items() if option.flag}
+    added = []
+    for name, option in options.items():
+        settings: dict[str, Any] = {"help": sentences.get(name) or option.sentence_with_example}
+        if option.is_number:
+            settings["parser"] = partial(read_quantity, option=option)
+            settings["metavar"] = _METAVARS[option.unit]
+        kind: Any = option.kind if option.is_switch else option.kind | None
+        declaration = typer.Option(option.flag, **settings)
+        added.append(
+            Parameter(
+                option.parameter,
+                Parameter.POSITIONAL_OR_KEYWORD,
+                default=defaults[name],
+                annotation=Annotated[kind, declaration],
+            )
+        )
 
     def decorate(command: _Command) -> Any:
         @wraps(command)
@@ -43,32 +59,12 @@ def takes(spec: type, **sentences: str) -> Callable[[_Command], Any]:
             command(**arguments, spec=spec(**values))
 
         own = signature(command).parameters.values()
-        added = [
-            _parameter(opt, defaults[name], sentences.get(name)) for name, opt in options.items()
-        ]
         parameters = [new for old in own for new in (added if old.name == "spec" else [old])]
         call.__signature__ = signature(command).replace(parameters=parameters)  # type: ignore[attr-defined]
         call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         return call
 
     return decorate
-
-
-def _parameter(option: Option, default: Any, sentence: str | None) -> Parameter:
-    text = sentence or option.sentence_with_example
-    declaration: Any = typer.Option(option.flag, help=text)
-    if option.is_number:
-        reader = partial(read_quantity, option=option)
-        declaration = typer.Option(
-            option.flag, help=text, parser=reader, metavar=_METAVARS[option.unit]
-        )
-    kind = option.kind if option.is_switch else option.kind | None
-    return Parameter(
-        option.parameter,
-        Parameter.POSITIONAL_OR_KEYWORD,
-        default=default,
-        annotation=Annotated[kind, declaration],
-    )
 
 
 def read_quantity(text: str | float, option: Option) -> Any:

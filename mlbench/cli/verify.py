@@ -74,7 +74,7 @@ def verify(
             raise typer.BadParameter(
                 "requires a run. For a file, use --blocks.", param_hint="--restore"
             )
-        (problems, notes, signer), restored = _check_signed(file, signers), 0
+        (problems, notes, signer), restored = _check(file, signers), 0
         if blocks and not problems:
             restored = _write_blocks(file, blocks)
     elif blocks or signers:
@@ -129,34 +129,36 @@ def _verify_run(wanted: str, *, restore: bool) -> Verification:
         return client.verify_run(run.id, restore=restore).result().value
 
 
-def _check_signed(file: Path, signers: Path | None) -> tuple[list[str], Counter[str], str]:
-    """Check a file and its signature; return its problems, its notes, and who signed it, if any."""
-    (problems, notes), signer = _check(file), ""
+def _check(file: Path, signers: Path | None) -> tuple[list[str], Counter[str], str]:
+    """Check an archive, or a set's file and its archives, and the signature.
+
+    Returns:
+        The problems, the number of archives of each note, and the signer, empty without one.
+    """
+    run_set = bundle.read_set(file)
+    if run_set is None:
+        [check] = sandbox.check([file])
+        problems, notes = [*check.problems], Counter(check.notes)
+    else:
+        with TemporaryDirectory() as folder:
+            archives = bundle.archives_in(file, Path(folder))
+            problems = bundle.check(file, archives)
+            checks = sandbox.check(archives)
+        for i, (archive, check) in enumerate(zip(archives, checks, strict=True), 1):
+            texts = (text.replace(str(archive), "it") for text in check.problems)
+            problems += [f"archive {i}: {text}" for text in texts]
+        archived = {check.run.id: (check.run, check.in_set) for check in checks if check.run}
+        ledger_problems, ledger_notes = check_ledger(run_set, archived)
+        problems += ledger_problems
+        notes = Counter(note for check in checks for note in check.notes)
+        notes.update([*ledger_notes, f"ledger {run_set.ledger_sha256}"])
+    signer = ""
     if signers or signature.signature_of(file).exists():
         try:
             signer = signature.check(file, signers)
         except signature.SignatureError as error:
             problems.append(str(error))
     return problems, notes, signer
-
-
-def _check(file: Path) -> tuple[list[str], Counter[str]]:
-    """Check an archive, or a set's file and its archives; return problems and counted notes."""
-    run_set = bundle.read_set(file)
-    if run_set is None:
-        [found] = sandbox.check([file])
-        return [*found.problems], Counter(found.notes)
-    with TemporaryDirectory() as folder:
-        archives = bundle.archives_in(file, Path(folder))
-        problems = bundle.check(file, archives)
-        checked = sandbox.check(archives)
-    for i, (archive, found) in enumerate(zip(archives, checked, strict=True), 1):
-        problems += [f"archive {i}: {text.replace(str(archive), 'it')}" for text in found.problems]
-    archived = {check.run.id: (check.run, check.in_set) for check in checked if check.run}
-    ledger_problems, notes = check_ledger(run_set, archived)
-    counted = Counter(note for check in checked for note in check.notes)
-    counted.update([*notes, f"ledger {run_set.ledger_sha256}"])
-    return problems + ledger_problems, counted
 
 
 def _write_blocks(file: Path, folder: Path) -> int:
