@@ -18,7 +18,7 @@ _PARAMETERS = {
     "custom_image_command": "task",
     "args": "settings",
     "swept": "sweep",
-    "places": "repeats",
+    "slots": "repeats",
     "run_id": "wanted",
     "runs": "wanted",
     "body": "files",
