@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from mlbench.cli import request as orders
+from mlbench.cli import request
 from mlbench.cli.common import FAILED, INTERRUPTED, JsonOption, UsageError, connected, err
 from mlbench.cli.compare import OutputsOption, check_files, manifests_of, write_and_show
 from mlbench.cli.live import follow
@@ -22,7 +22,7 @@ from mlbench.cli.spec import FILLED_IN, PERCENT, read_quantity, takes
 from mlbench.client import ApiClient
 from mlbench.contract.comparisons import FEWEST_LOOKED_AT
 from mlbench.contract.records import Benchmark, Info, Planned, RunSet, Slot
-from mlbench.contract.runspec import SWEPT, CommonSpec, Option
+from mlbench.contract.runspec import SWEPT, CommonSpec
 from mlbench.report import figures
 
 _Sweeps = Mapping[str, Sequence[str]]
@@ -35,8 +35,8 @@ _Sweeps = Mapping[str, Sequence[str]]
     "of workers shares the machine's cores.",
 )
 def bench(
-    task: orders.TaskArgument,
-    arguments: orders.ArgumentsArgument = None,
+    task: request.TaskArgument,
+    arguments: request.ArgumentsArgument = None,
     workers: Annotated[
         str, typer.Option(metavar="N,N...", help="Numbers of workers, separated by commas.")
     ] = "1,2",
@@ -79,13 +79,13 @@ def bench(
             "loss, cpus or faults. Several sweeps run every combination (repeatable).",
         ),
     ] = None,
-    settings: orders.SettingsOption = None,
+    settings: request.SettingsOption = None,
     seed: Annotated[
         int | None,
         typer.Option(min=0, help="Seed of the first repeat; each further repeat adds 1."),
     ] = None,
-    image: orders.ImageOption = None,
-    queue: orders.QueueOption = False,
+    image: request.ImageOption = None,
+    queue: request.QueueOption = False,
     output: OutputsOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -100,7 +100,7 @@ def bench(
         benchmarks = {item.name: item for item in client.get_benchmarks().result().value}
         info = client.get_info().result().value
         is_local = info.pool == "local"
-        code = orders.read_code(task, arguments or [], image, benchmarks, local=is_local)
+        code = request.read_code(task, arguments or [], image, benchmarks, local=is_local)
         sweeps = read_sweeps(sweep, is_own_code=bool(code.command))
         cores = [
             share_cores(info, max(counts), each, oversubscribe=oversubscribe)
@@ -111,7 +111,7 @@ def bench(
             text = f"{max(counts)} workers use all {info.limits.cpus:g} cores, and share them with"
             text += " MLBench's processes. The report shows the CPU contention of each rank."
             err.print(text, soft_wrap=True)
-        order = code.ordered_with(spec, settings)
+        fields = code.request_fields(spec, settings)
         default = 10 if official else 5
         runs = repeats or (default if until is None else 20)
         if until is not None and runs <= FEWEST_LOOKED_AT:
@@ -123,9 +123,9 @@ def bench(
         seeds = [seed_of_repeat(benchmark, seed, repeat) for repeat in range(runs)]
         slots = plan_places(counts, seeds, sweeps)
         room = len(f"-w{max(counts)}-c{len(slots)}-r{runs}")
-        set_name = orders.make_name(code.title, room) if name is None else name
+        set_name = request.make_name(code.title, room) if name is None else name
         registered = client.create_set(
-            set_name, slots, official=official, until_percent=until, **order
+            set_name, slots, official=official, until_percent=until, **fields
         )
         run_set = registered.result().value
         if not json:
@@ -169,12 +169,12 @@ def _run_all(client: ApiClient, run_set: RunSet, *, queue: bool, quiet: bool) ->
         nonlocal run_set
         while slot.is_open or slot.active:
             # After the first run, the set waits for runs that others submit meanwhile.
-            ordered = (
+            submitted = (
                 client.get_run(slot.active.run_id)
                 if slot.active
                 else client.create_set_run(run_set.name, slot.number, queue=queue or bool(took))
             )
-            run = follow(client, ordered.result().value, quiet=quiet)
+            run = follow(client, submitted.result().value, quiet=quiet)
             seconds = 0.0
             if run.started_at is not None and run.finished_at is not None:
                 start, end = map(datetime.fromisoformat, (run.started_at, run.finished_at))
@@ -199,20 +199,17 @@ def _run_all(client: ApiClient, run_set: RunSet, *, queue: bool, quiet: bool) ->
         slot = fill(planned)
         percent = run_set.until_percent
         is_whole = slot.number % len(set(map(_kind, run_set.slots))) == 0
-        if percent is not None and is_whole and _are_known(client, run_set.counted, percent):
-            tell(f"stopped early: every mean is known to within {percent:.3g}%")
-            return run_set
+        if percent is not None and is_whole and run_set.counted:
+            groups = client.compare(run_set.counted).result().value.groups
+            if groups and all(group.is_known(percent) for group in groups):
+                tell(f"stopped early: every mean is known to within {percent:.3g}%")
+                return run_set
     return run_set
 
 
 def _kind(slot: Slot) -> Hashable:
     """Return the key that a slot shares with its other repeats."""
     return (slot.num_workers, *slot.swept.items())
-
-
-def _are_known(client: ApiClient, counted: Sequence[int], percent: float) -> bool:
-    groups = client.compare(counted).result().value.groups if counted else ()
-    return bool(groups) and all(group.is_known(percent) for group in groups)
 
 
 # --- Decisions, without side effects ---
@@ -252,8 +249,17 @@ def read_sweeps(sweeps: Sequence[str] | None, *, is_own_code: bool = False) -> _
     for sweep in sweeps or ():
         key, _, listed = sweep.partition("=")
         values = listed.split(",")
-        if key in SWEPT:
-            values = [_plain(value, SWEPT[key][1], sweep) for value in values]
+        if key in SWEPT and (option := SWEPT[key][1]).is_number:
+            try:
+                # The API expects values without units.
+                values = [
+                    value
+                    if value in ("", option.swept_out)
+                    else f"{read_quantity(value, option):.15g}"
+                    for value in values
+                ]
+            except typer.BadParameter as error:
+                raise UsageError(f"--sweep {sweep}: {error.message}") from None
         if not key or not all(values):
             raise UsageError(f"--sweep {sweep}: must be KEY=V1,V2, e.g. bandwidth=20,100")
         if key in values_of:
@@ -267,16 +273,6 @@ def read_sweeps(sweeps: Sequence[str] | None, *, is_own_code: bool = False) -> _
             )
         values_of[key] = values
     return values_of
-
-
-def _plain(value: str, option: Option, sweep: str) -> str:
-    """Return a value without its unit, as the API expects it."""
-    if value in ("", option.swept_out) or not option.is_number:
-        return value
-    try:
-        return f"{read_quantity(value, option):.15g}"
-    except typer.BadParameter as error:
-        raise UsageError(f"--sweep {sweep}: {error.message}") from None
 
 
 def plan_places(
@@ -295,8 +291,8 @@ def plan_places(
     for repeat, seed in enumerate(seeds):
         first = repeat // 2 * len(runs) // pairs
         rotated = [*runs[first:], *runs[:first]]
-        ordered = reversed(rotated) if repeat % 2 else rotated
-        slots += [Planned(count, seed, swept) for count, swept in ordered]
+        repeated = reversed(rotated) if repeat % 2 else rotated
+        slots += [Planned(count, seed, swept) for count, swept in repeated]
     return slots
 
 

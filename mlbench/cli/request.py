@@ -19,7 +19,6 @@ from mlbench.contract.limits import MAX_RESOURCE_NAME_LENGTH
 from mlbench.contract.names import THIS_MACHINE, UNASKED_BANDWIDTH
 from mlbench.contract.runspec import CommonSpec, part
 
-_OWN_BACKEND = "gloo"
 # UsageError of the click that Typer contains, which has no public name.
 _WRONG_CALL: Any = typer.BadParameter.__base__
 
@@ -71,7 +70,7 @@ class Code:
     backend: str | None = None
     """None: the benchmark's own."""
 
-    def ordered_with(self, spec: CommonSpec, settings: Sequence[str] | None) -> dict[str, Any]:
+    def request_fields(self, spec: CommonSpec, settings: Sequence[str] | None) -> dict[str, Any]:
         """Return the arguments of ``create_run`` and ``create_set`` for this code."""
         if spec.max_bandwidth == UNASKED_BANDWIDTH:
             raise UsageError(
@@ -156,7 +155,17 @@ def read_code(
         folder = str(Path.cwd()) if local else None
         return _own_code(Path(task).stem, image, [task, *arguments], folder)
     if task not in benchmarks and _is_file(task):
-        return _read_script(Path(task), arguments)
+        path = Path(task)
+        if path.is_dir():
+            raise UsageError(f"{path}: is a folder. Name the file to run.")
+        if not path.is_file():
+            raise UsageError(f"{path}: file not found")
+        words = [str(path.absolute()), *arguments]
+        if path.suffix == ".py":
+            words.insert(0, sys.executable)
+        elif not os.access(path, os.X_OK):
+            raise UsageError(f"{path}: not executable. Run chmod +x {shlex.quote(str(path))}")
+        return _own_code(path.stem, THIS_MACHINE, words, str(Path.cwd()))
     if arguments and task not in benchmarks and (program := find_program(task)):
         return _own_code(task, THIS_MACHINE, [program, *arguments], str(Path.cwd()))
     if arguments:
@@ -197,19 +206,6 @@ def make_name(title: str, room: int = 0) -> str:
     return stem[: MAX_RESOURCE_NAME_LENGTH - len(moment) - room].rstrip("-") + moment
 
 
-def _read_script(path: Path, arguments: Sequence[str]) -> Code:
-    if path.is_dir():
-        raise UsageError(f"{path}: is a folder. Name the file to run.")
-    if not path.is_file():
-        raise UsageError(f"{path}: file not found")
-    words = [str(path.absolute()), *arguments]
-    if path.suffix == ".py":
-        words.insert(0, sys.executable)
-    elif not os.access(path, os.X_OK):
-        raise UsageError(f"{path}: not executable. Run chmod +x {shlex.quote(str(path))}")
-    return _own_code(path.stem, THIS_MACHINE, words, str(Path.cwd()))
-
-
 def _own_code(title: str, image: str, words: Sequence[str], folder: str | None) -> Code:
     command = shlex.join(words)
-    return Code(title=title, image=image, command=command, working_dir=folder, backend=_OWN_BACKEND)
+    return Code(title=title, image=image, command=command, working_dir=folder, backend="gloo")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mlbench.cli import request as orders
+from mlbench.cli import request
 from mlbench.cli.common import (
     FAILED,
     INTERRUPTED,
@@ -34,15 +34,15 @@ from mlbench.local.home import StackConnection
 
 @takes(RunSpec)
 def run(
-    task: orders.TaskArgument,
-    arguments: orders.ArgumentsArgument = None,
+    task: request.TaskArgument,
+    arguments: request.ArgumentsArgument = None,
     name: Annotated[
         str | None, typer.Option(help="Name of the run.", show_default="TASK, date and time")
     ] = None,
     spec: RunSpec = FILLED_IN,
-    settings: orders.SettingsOption = None,
-    image: orders.ImageOption = None,
-    queue: orders.QueueOption = False,
+    settings: request.SettingsOption = None,
+    image: request.ImageOption = None,
+    queue: request.QueueOption = False,
     detach: Annotated[
         bool, typer.Option("--detach", help="Return without waiting for the end.")
     ] = False,
@@ -57,18 +57,18 @@ def run(
             raise UsageError(f"--name: must not be a number, which is read as an id (got {name})")
         benchmarks = [task.name for task in client.get_benchmarks().result().value]
         is_local = image is not None and client.get_info().result().value.pool == "local"
-        code = orders.read_code(task, arguments or [], image, benchmarks, local=is_local)
-        name = orders.make_name(code.title) if name is None else name
-        order = code.ordered_with(spec, settings)
-        answer = client.create_run(name, spec.num_workers, seed=spec.seed, queue=queue, **order)
-        ordered = answer.result().value
-        connection = find_connection()
+        code = request.read_code(task, arguments or [], image, benchmarks, local=is_local)
+        name = request.make_name(code.title) if name is None else name
+        fields = code.request_fields(spec, settings)
+        answer = client.create_run(name, spec.num_workers, seed=spec.seed, queue=queue, **fields)
+        submitted = answer.result().value
+        connection, run_id = find_connection(), submitted.id
         if not detach:
-            raise typer.Exit(run_and_show(client, connection, ordered, as_json=json))
+            raise typer.Exit(run_and_show(client, connection, submitted, as_json=json))
         tell(
-            {**ordered.fields, "web_url": page_url(connection, f"/runs/{ordered.id}")},
-            f"run {ordered.id} ({ordered.title}) submitted; `mlbench status {ordered.id}` shows it",
-            _page_line(ordered, connection),
+            {**submitted.fields, "web_url": page_url(connection, f"/runs/{run_id}")},
+            f"run {run_id} ({submitted.title}) submitted; `mlbench status {run_id}` shows it",
+            _page_line(submitted, connection),
             as_json=json,
         )
 
@@ -76,7 +76,7 @@ def run(
 def run_and_show(
     client: ApiClient,
     connection: StackConnection,
-    ordered: Run,
+    submitted: Run,
     *,
     as_json: bool = False,
     stack_stays: bool = True,
@@ -86,12 +86,12 @@ def run_and_show(
     ``stack_stays``: whether the stack, and with it the run, continues after Ctrl-C.
     """
     if not as_json:
-        err.print(_page_line(ordered, connection), soft_wrap=True)
+        err.print(_page_line(submitted, connection), soft_wrap=True)
     try:
-        ended = follow(client, ordered, quiet=as_json)
+        ended = follow(client, submitted, quiet=as_json)
     except KeyboardInterrupt:
         if stack_stays:
-            err.print(f"run {ordered.id} continues; `mlbench stop {ordered.id}` stops it")
+            err.print(f"run {submitted.id} continues; `mlbench stop {submitted.id}` stops it")
         return INTERRUPTED
     has_result = show_run(client, connection, ended, as_json=as_json, brief=True)
     return 0 if has_result and ended.state == "FINISHED" else FAILED
@@ -157,5 +157,5 @@ def delete(
     tell({"deleted": list(runs)}, lines, as_json=json)
 
 
-def _page_line(ordered: Run, connection: StackConnection) -> str:
-    return f"Web page    {page_url(connection, f'/runs/{ordered.id}', err)}"
+def _page_line(submitted: Run, connection: StackConnection) -> str:
+    return f"Web page    {page_url(connection, f'/runs/{submitted.id}', err)}"

@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import threading
+from contextlib import suppress
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -58,7 +59,18 @@ def up(
         warn(f"${names.ENV_URL} is set: other commands use the master there, not this stack")
     if launch.running_supervisor(home) is not None:
         connection = launch.wait_until_ready(home)
-        _check_same(connection, workers, port)
+        with ApiClient.from_connection(connection) as client:
+            idle = client.get_info().result().value.workers
+        differences, running_port = [], urlsplit(connection.url).port
+        if workers not in {None, idle}:
+            differences.append(f"--workers {idle} (got {workers})")
+        if port not in {None, running_port}:
+            differences.append(f"--port {running_port} (got {port})")
+        if differences:
+            raise UsageError(
+                f"a stack is already running with {' and '.join(differences)}. "
+                "Run `mlbench down` first to change it."
+            )
         _show("already running", connection, as_json=json)
         return
     if os.environ.get(names.ENV_DATABASE_URL):
@@ -72,22 +84,6 @@ def up(
     launch.run_in_front(
         home, idle, listen, on_ready=lambda connection: _show("running", connection, as_json=json)
     )
-
-
-def _check_same(connection: StackConnection, workers: int | None, port: int | None) -> None:
-    """Raise UsageError if the running stack differs from the requested one."""
-    with ApiClient.from_connection(connection) as client:
-        idle = client.get_info().result().value.workers
-    differences = []
-    if workers not in {None, idle}:
-        differences.append(f"--workers {idle} (got {workers})")
-    if port not in {None, urlsplit(connection.url).port}:
-        differences.append(f"--port {urlsplit(connection.url).port} (got {port})")
-    if differences:
-        raise UsageError(
-            f"a stack is already running with {' and '.join(differences)}. "
-            "Run `mlbench down` first to change it."
-        )
 
 
 def down(json: JsonOption = False) -> None:
@@ -121,10 +117,10 @@ def demo(
     code = 1
     try:
         with connected(connection) as client:
-            ordered = client.create_run(
+            submitted = client.create_run(
                 make_name(benchmark), workers, None, None, benchmark=benchmark
             ).result()
-            code = run_and_show(client, connection, ordered.value, stack_stays=was_running)
+            code = run_and_show(client, connection, submitted.value, stack_stays=was_running)
         if not was_running and sys.stdout.isatty() and code == 0:
             end = threading.Event()
             on_termination(end.set)
@@ -169,20 +165,14 @@ def _grafana_line(connection: StackConnection) -> str:
             return "  Grafana: being installed; the next `mlbench up` or `make run` starts it"
         return f"  Grafana: {NONE_FOUND}"
     line = f"  Grafana     {connection.grafana_url}"
-    health = _health(connection.grafana_url)
-    if health is None:
+    health = None
+    with suppress(httpx.HTTPError, ValueError):
+        # Without a proxy, which could not reach this machine.
+        url = f"{connection.grafana_url}/api/health"
+        response = httpx.get(url, timeout=1.0, trust_env=False)
+        health = response.json() if response.is_success else None
+    if not isinstance(health, dict):
         log_file = Home.from_environ().logs / "grafana.log"
         return f"{line} (still starting, or see {log_file})"
     fault = too_old_for_dashboards(health)
     return f"{line} ({fault})" if fault else line
-
-
-def _health(grafana_url: str) -> dict[str, object] | None:
-    """Return the health report of the stack's Grafana, None while it does not respond."""
-    try:
-        # Without a proxy, which could not reach this machine.
-        response = httpx.get(f"{grafana_url}/api/health", timeout=1.0, trust_env=False)
-        health = response.json() if response.is_success else None
-    except (httpx.HTTPError, ValueError):
-        return None
-    return health if isinstance(health, dict) else None

@@ -35,9 +35,9 @@ def read(task: str, *arguments: str, image: str | None = None, local: bool = Fal
 
 def test_a_limit_that_limits_nothing_is_refused() -> None:
     code = Code(title="digits", benchmark="digits")
-    assert code.ordered_with(CommonSpec(max_bandwidth=999), None)["max_bandwidth"] == 999
+    assert code.request_fields(CommonSpec(max_bandwidth=999), None)["max_bandwidth"] == 999
     with pytest.raises(UsageError, match=r"--bandwidth: .* Use 999 instead"):
-        code.ordered_with(CommonSpec(max_bandwidth=1000), None)
+        code.request_fields(CommonSpec(max_bandwidth=1000), None)
 
 
 def test_a_benchmark_is_called_by_its_name(folder: Path) -> None:
