@@ -105,7 +105,15 @@ def find_service(place: ServiceLocation, *, load_config: bool) -> Address:
     DiscoveryError if there is no such service, there are several, or it has no address.
     """
     with _kubernetes("load_kube_config" if load_config else None) as core:
-        service = _find_service(core, place)
+        services = _labelled(core.list_namespaced_service, place)
+        matches = [s for s in services if place.service_name in {None, s.metadata.name}]
+        if len(matches) != 1:
+            names = ", ".join(sorted(service.metadata.name for service in services)) or "none"
+            if matches:
+                raise DiscoveryError(f"several services with {place}: {names}. Pass service_name=.")
+            absent = f"service {place.service_name!r}" if place.service_name else "service"
+            raise DiscoveryError(f"no {absent} with {place} (found: {names}). {_NOT_THERE}")
+        [service] = matches
         name, spec = service.metadata.name, service.spec
         port = _pick_port(spec.ports or [], "port")
         if port is None:
@@ -129,18 +137,6 @@ def find_service(place: ServiceLocation, *, load_config: bool) -> Address:
     if spec.type == "ClusterIP" and spec.cluster_ip not in {None, "", "None"}:
         return _address(spec.cluster_ip, port.port, forward)
     raise DiscoveryError(f"service {name} (type {spec.type}) has no address. Use {forward}")
-
-
-def _find_service(core: Any, place: ServiceLocation) -> Any:
-    services = _labelled(core.list_namespaced_service, place)
-    there = ", ".join(sorted(service.metadata.name for service in services)) or "none"
-    named = [s for s in services if place.service_name in {None, s.metadata.name}]
-    if len(named) == 1:
-        return named[0]
-    if len(named) > 1:
-        raise DiscoveryError(f"several services with {place}: {there}. Pass service_name=.")
-    service = f"service {place.service_name!r}" if place.service_name else "service"
-    raise DiscoveryError(f"no {service} with {place} (found: {there}). {_NOT_THERE}")
 
 
 def _find_ready_pod(core: Any, place: ServiceLocation) -> Any:

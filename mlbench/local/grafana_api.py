@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -119,56 +120,71 @@ class Grafana:
             raise GrafanaError(_no_grafana(self.url))
         if fault := too_old_for_dashboards(health):
             raise GrafanaError(f"nothing is pushed to {self.url}: {fault}")
+        folder: Outcome = "unchanged"  # also if a user has renamed it
+        if not self._find("the folder", lambda: self._face.folder.get_folder(FOLDER_UID)):
+            create = partial(self._face.folder.create_folder, FOLDER_TITLE, FOLDER_UID)
+            self._ask(f"the folder {FOLDER_TITLE}", create)
+            folder = "created"
         return Pushed(
-            folder=self._push_folder(),
-            data_source=self._push_data_source(_data_source(prometheus_url, scrape_interval)),
-            dashboards={board["uid"]: self._push_dashboard(board) for board in boards},
+            folder,
+            self._push_data_source(prometheus_url, scrape_interval),
+            {board["uid"]: self._push_dashboard(board) for board in boards},
         )
 
-    def _push_folder(self) -> Outcome:
-        """Create the folder where it is missing. A user may have renamed it."""
-        if self._find("the folder", lambda: self._face.folder.get_folder(FOLDER_UID)):
-            return "unchanged"
-        what = f"the folder {FOLDER_TITLE}"
-        self._ask(what, lambda: self._face.folder.create_folder(FOLDER_TITLE, FOLDER_UID))
-        return "created"
-
-    def _push_data_source(self, wanted: Mapping[str, Any]) -> Outcome:
+    def _push_data_source(self, prometheus_url: str, scrape_interval: str) -> Outcome:
         """Create or update the data source; keep a user's additions, such as a certificate."""
-        api, what = self._face.api, f"the data source {DATA_SOURCE_NAME}"
-        uid = self._data_source_uid()
-        path = f"/datasources/uid/{uid}"
-        existing = self._find(what, lambda: api.GET(path)) if uid else None
-        if existing is None:
-            self._ask(what, lambda: self._face.datasource.create_datasource(wanted))
-            return "created"
-        if holds(existing, _readable(wanted)):
-            return "unchanged"
-        settings = {**(existing.get("jsonData") or {}), **wanted["jsonData"]}
-        content = {**existing, **wanted, "jsonData": settings}
-        self._ask(what, lambda: api.PUT(path, json=content))
-        return "updated"
-
-    def _data_source_uid(self) -> str | None:
-        """Return the uid of MLBench's data source, found by its uid or else by its name."""
+        # Everyone who may look at dashboards may read the address, so the login is kept apart.
+        url, login = split_login(prometheus_url)
+        source: dict[str, Any] = {
+            "uid": DATA_SOURCE_UID,
+            "name": DATA_SOURCE_NAME,
+            "type": "prometheus",
+            "access": "proxy",
+            "url": url,
+            "jsonData": {"httpMethod": "POST", "timeInterval": scrape_interval},
+        }
+        secrets = {"basicAuthPassword": login.password} if login else {}
+        if login:
+            source |= {"basicAuth": True, "basicAuthUser": login.user}
+        # Grafana shows which secrets are set, but not their values.
+        visible = source | ({"secureJsonFields": dict.fromkeys(secrets, True)} if secrets else {})
+        source |= {"secureJsonData": secrets} if secrets else {}
+        api, subject = self._face.api, f"the data source {DATA_SOURCE_NAME}"
         listed = self._ask("the data sources", self._face.datasource.list_datasources)
-        uids = [source.get("uid") for source in self._objects(listed)]
-        if DATA_SOURCE_UID in uids:
-            return DATA_SOURCE_UID
-        names = [source.get("name") for source in listed]
-        return uids[names.index(DATA_SOURCE_NAME)] if DATA_SOURCE_NAME in names else None
+        uids = {entry.get("name"): entry.get("uid") for entry in self._objects(listed)}
+        uid = DATA_SOURCE_UID if DATA_SOURCE_UID in uids.values() else uids.get(DATA_SOURCE_NAME)
+        path = f"/datasources/uid/{uid}"
+        existing = self._find(subject, lambda: api.GET(path)) if uid else None
+        if existing is None:
+            self._ask(subject, lambda: self._face.datasource.create_datasource(source))
+            return "created"
+        if holds(existing, visible):
+            return "unchanged"
+        settings = {**(existing.get("jsonData") or {}), **source["jsonData"]}
+        content = {**existing, **source, "jsonData": settings}
+        self._ask(subject, lambda: api.PUT(path, json=content))
+        return "updated"
 
     def _push_dashboard(self, board: Mapping[str, Any]) -> Outcome:
         fields = {key: value for key, value in board.items() if key not in _SET_BY_GRAFANA}
         digest = hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
         uid, message = fields["uid"], f"MLBench {own_version()}, {digest[:16]}"
-        what = f"the dashboard {uid}"
-        existing = self._find(what, lambda: self._face.dashboard.get_dashboard(uid))
+        subject = f"the dashboard {uid}"
+        existing = self._find(subject, lambda: self._face.dashboard.get_dashboard(uid))
         if existing is not None:
-            # Newer versions of Grafana rewrite what they store, but not the version's message.
-            if holds(existing, {"meta": {"folderUid": FOLDER_UID}}) and (
-                holds(existing.get("dashboard"), fields) or self._last_message(uid) == message
-            ):
+            in_folder = holds(existing, {"meta": {"folderUid": FOLDER_UID}})
+            is_current = in_folder and holds(existing.get("dashboard"), fields)
+            if in_folder and not is_current:
+                # Newer versions of Grafana rewrite what they store, but not the message of the
+                # newest version. They put the list of versions into an object.
+                get_versions = partial(
+                    self._face.api.GET, f"/dashboards/uid/{uid}/versions?limit=1"
+                )
+                answer = self._ask("its versions", get_versions, may_be_missing=True)
+                listed = answer.get("versions") if isinstance(answer, dict) else answer
+                messages = [entry.get("message") for entry in self._objects(listed or [])]
+                is_current = messages[:1] == [message]
+            if is_current:
                 return "unchanged"
             if holds(existing, {"meta": {"provisioned": True}}):
                 return "provisioned"
@@ -178,23 +194,15 @@ class Grafana:
             "message": message,
             "overwrite": True,
         }
-        self._ask(what, lambda: self._face.dashboard.update_dashboard(content))
+        self._ask(subject, lambda: self._face.dashboard.update_dashboard(content))
         return "created" if existing is None else "updated"
 
-    def _last_message(self, uid: str) -> str:
-        """Return the message of a dashboard's newest version; empty without a version."""
-        path = f"/dashboards/uid/{uid}/versions?limit=1"
-        answer = self._ask("its versions", lambda: self._face.api.GET(path), may_be_missing=True)
-        # Newer versions of Grafana put the list into an object.
-        listed = answer.get("versions") if isinstance(answer, dict) else answer
-        return next((str(entry.get("message")) for entry in self._objects(listed or [])), "")
-
-    def _find(self, what: str, call: Callable[[], Any]) -> dict[str, Any] | None:
-        """Return an object, or None where Grafana answers 404."""
-        answer = self._ask(what, call, may_be_missing=True)
+    def _find(self, subject: str, call: Callable[[], Any]) -> dict[str, Any] | None:
+        """Return an object; None if Grafana responds 404."""
+        answer = self._ask(subject, call, may_be_missing=True)
         return None if answer is None else self._objects([answer])[0]
 
-    def _ask(self, what: str, call: Callable[[], Any], *, may_be_missing: bool = False) -> Any:
+    def _ask(self, subject: str, call: Callable[[], Any], *, may_be_missing: bool = False) -> Any:
         try:
             answer = call()
         except GrafanaException as error:
@@ -202,7 +210,13 @@ class Grafana:
                 self._count("done")
                 return None
             self._count("failed")
-            raise GrafanaError(_refusal(self.url, what, error)) from error
+            text = str(error.message)
+            if error.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                raise GrafanaError(f"Grafana at {self.url} does not work now: {text}") from error
+            provisioned = "provisioned" in text or "read-only" in text
+            advice = _PROVISIONED if provisioned else _ADVICE.get(error.status_code)
+            explained = f"{advice} ({text})" if advice else text
+            raise GrafanaError(f"Grafana at {self.url} refuses {subject}: {explained}") from error
         # grafana-api raises TypeError for an error page that contains "message" but is not JSON.
         except (requests.RequestException, ValueError, TypeError) as error:
             self._count("failed")
@@ -216,48 +230,13 @@ class Grafana:
         raise GrafanaError(_no_grafana(self.url))
 
 
-def holds(found: Any, wanted: Any) -> bool:
-    """Return whether a JSON value is as wanted; its objects may have more keys."""
-    if isinstance(wanted, dict) and isinstance(found, dict):
-        return all(key in found and holds(found[key], value) for key, value in wanted.items())
-    if isinstance(wanted, list) and isinstance(found, list):
-        return len(found) == len(wanted) and all(map(holds, found, wanted))
-    return bool(found == wanted)
-
-
-def _data_source(prometheus_url: str, scrape_interval: str) -> dict[str, Any]:
-    # Everyone who may look at dashboards may read the address, so the login is kept apart.
-    url, login = split_login(prometheus_url)
-    data_source: dict[str, Any] = {
-        "uid": DATA_SOURCE_UID,
-        "name": DATA_SOURCE_NAME,
-        "type": "prometheus",
-        "access": "proxy",
-        "url": url,
-        "jsonData": {"httpMethod": "POST", "timeInterval": scrape_interval},
-    }
-    if login is not None:
-        data_source |= {"basicAuth": True, "basicAuthUser": login.user}
-        data_source["secureJsonData"] = {"basicAuthPassword": login.password}
-    return data_source
-
-
-def _readable(source: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a data source as Grafana shows it: of secrets, only that they are set."""
-    shown = dict(source)
-    if secrets := shown.pop("secureJsonData", None):
-        shown["secureJsonFields"] = dict.fromkeys(secrets, True)
-    return shown
-
-
-def _refusal(url: str, what: str, error: GrafanaException) -> str:
-    said = str(error.message)
-    if error.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return f"Grafana at {url} does not work now: {said}"
-    provisioned = "provisioned" in said or "read-only" in said
-    advice = _PROVISIONED if provisioned else _ADVICE.get(error.status_code)
-    explained = f"{advice} ({said})" if advice else said
-    return f"Grafana at {url} refuses {what}: {explained}"
+def holds(value: Any, expected: Any) -> bool:
+    """Return whether a JSON value is as expected; its objects may have more keys."""
+    if isinstance(expected, dict) and isinstance(value, dict):
+        return all(key in value and holds(value[key], part) for key, part in expected.items())
+    if isinstance(expected, list) and isinstance(value, list):
+        return len(value) == len(expected) and all(map(holds, value, expected))
+    return bool(value == expected)
 
 
 def _unreachable(url: str, error: Exception, timeout_seconds: float) -> str:

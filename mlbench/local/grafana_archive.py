@@ -111,11 +111,18 @@ def install(
         with _only_one(home) as draft:
             file = draft / "grafana.tar.gz"
             _download(archive, file, on_progress)
-            _unpack(file, draft / "program")
-            (draft / "program" / _MARK).write_text(archive.sha256)
+            program = draft / "program"
+            program.mkdir()
+            command = ["tar", "--extract", "--gzip", "--strip-components=1", "--no-same-owner"]
+            command += [f"--file={file}", f"--directory={program}"]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                problem = done.stderr.strip()
+                raise StackError(f"Grafana: the archive cannot be unpacked ({problem}).")
+            (program / _MARK).write_text(archive.sha256)
             if home.grafana_program.exists():
                 home.grafana_program.rename(draft / "earlier")
-            (draft / "program").rename(home.grafana_program)
+            program.rename(home.grafana_program)
     except OSError as error:
         raise StackError(
             f"Grafana: {home.grafana_program} cannot be written ({error.strerror}). "
@@ -166,15 +173,6 @@ def _download(archive: GrafanaArchive, file: Path, on_progress: Callable[[int, i
             f"Grafana: {archive.url} is not the expected archive (got SHA-256 "
             f"{digest.hexdigest()}, expected {archive.sha256}). Nothing was installed."
         )
-
-
-def _unpack(file: Path, folder: Path) -> None:
-    folder.mkdir()
-    command = ["tar", "--extract", "--gzip", "--strip-components=1", "--no-same-owner"]
-    paths = [f"--file={file}", f"--directory={folder}"]
-    done = subprocess.run([*command, *paths], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise StackError(f"Grafana: the archive cannot be unpacked ({done.stderr.strip()}).")
 
 
 def _no_download(archive: GrafanaArchive, problem: str) -> str:

@@ -68,7 +68,17 @@ def start_detached(home: Home, workers: int, listen: Listen = THIS_MACHINE) -> S
         "--prometheus-port": listen.prometheus_port,
     }.items():
         command += [option, str(value)] if value else []
-    pid = _spawn_detached(command, {**os.environ, names.ENV_HOME: str(home.root)}, log_file)
+    pid = os.posix_spawn(
+        command[0],
+        command,
+        {**os.environ, names.ENV_HOME: str(home.root)},
+        setsid=True,
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, log_file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600),
+            (os.POSIX_SPAWN_DUP2, 1, 2),
+        ],
+    )
     deadline = time.monotonic() + _START_SECONDS
     try:
         while time.monotonic() < deadline:
@@ -85,22 +95,6 @@ def start_detached(home: Home, workers: int, listen: Listen = THIS_MACHINE) -> S
         raise
     os.kill(pid, signal.SIGTERM)
     raise StackError(f"the stack was not ready in time:\n{_tail(log_file, begin)}")
-
-
-def _spawn_detached(command: list[str], environ: dict[str, str], log_file: Path) -> int:
-    """Start a process in a new session, and return its id."""
-    append = os.O_WRONLY | os.O_APPEND | os.O_CREAT
-    return os.posix_spawn(
-        command[0],
-        command,
-        environ,
-        setsid=True,
-        file_actions=[
-            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-            (os.POSIX_SPAWN_OPEN, 1, log_file, append, 0o600),
-            (os.POSIX_SPAWN_DUP2, 1, 2),
-        ],
-    )
 
 
 def wait_until_ready(home: Home) -> StackConnection:

@@ -9,7 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,8 +49,22 @@ class LocalNetwork:
 
 def probe() -> LocalNetwork:
     """Find out what this machine can do by trying it once, within a tenth of a second."""
-    problem = _missing()
-    for unshare, become in () if problem else _ways():
+    problem = ""
+    if sys.platform != "linux":
+        problem = "it takes Linux and its network namespaces"
+    for tool, package in () if problem else PACKAGES.items():
+        if shutil.which(tool, path=with_tools()["PATH"]) is None:
+            problem = f"there is no {tool}: install {package}"
+            break
+    # Commands that make a namespace, each with one that runs another as this user in it.
+    user, group = os.geteuid(), os.getegid()
+    become = f"unshare --user --map-user={user} --map-group={group} true"
+    ways: list[tuple[tuple[str, ...], str]] = [
+        (("unshare", "--user", "--map-root-user", "--net"), become)
+    ]
+    if user == 0:
+        ways.insert(0, (("unshare", "--net"), "true"))
+    for unshare, become in () if problem else ways:
         attach = f"ip link set other master {SWITCH}"
         limit = _shaped(Shaping(max_bandwidth=1))
         problem = _try(unshare, *_BRIDGE, *_CABLE, attach, *limit, become)
@@ -58,23 +72,6 @@ def probe() -> LocalNetwork:
             late = _try(unshare, *_CABLE, *_shaped(Shaping(latency_ms=1)))
             return LocalNetwork("", f"{_NO_LATENCY}: {late}" if late else "", unshare)
     return LocalNetwork(f"{_NO_BANDWIDTH}: {problem}", f"{_NO_LATENCY}: {problem}")
-
-
-def _missing() -> str:
-    if sys.platform != "linux":
-        return "it takes Linux and its network namespaces"
-    path = with_tools()["PATH"]
-    missing = (tool for tool in PACKAGES if shutil.which(tool, path=path) is None)
-    return next((f"there is no {tool}: install {PACKAGES[tool]}" for tool in missing), "")
-
-
-def _ways() -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield what makes a namespace, and what runs a command in it as this user."""
-    user, group = os.geteuid(), os.getegid()
-    if user == 0:
-        yield ("unshare", "--net"), "true"
-    become = f"unshare --user --map-user={user} --map-group={group} true"
-    yield ("unshare", "--user", "--map-root-user", "--net"), become
 
 
 def _shaped(shaping: Shaping) -> tuple[str, ...]:

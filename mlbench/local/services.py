@@ -176,12 +176,23 @@ class Services:
         grafana_service = self._grafana(installed) if installed else None
         self.grafana_url = f"http://{grafana_service.address}" if grafana_service else None
         environ = with_tools(self._environ)
+        controller_port, exporter_port = port_near(_CONTROLLER_PORT), port_near(_EXPORTER_PORT)
         network_service = Service(network.SERVICE, switch, environ, optional=True)
         self.fixed: tuple[Service, ...] = (
             self._prometheus(prometheus_port),
             self._master(master_port),
-            self._controller(),
-            self._exporter(),
+            Service(
+                name="controller",
+                command=(*_python("mlbench_master.controller"), "--port", str(controller_port)),
+                environ={**self._master_environ, **_given(*_OF_GRAFANA)},
+                port=controller_port,
+            ),
+            Service(
+                name="exporter",
+                command=(*_python("mlbench_exporter.app"), "--port", str(exporter_port)),
+                environ=self._environ,
+                port=exporter_port,
+            ),
             *([grafana_service] if grafana_service else []),
             *([] if ability.no_bandwidth else [network_service]),
         )
@@ -208,8 +219,14 @@ class Services:
         )
 
     def _prometheus(self, port: int) -> Service:
-        folder, path = self._home.prometheus, self._prometheus_path
-        binary = find_prometheus()
+        import bcrypt  # noqa: PLC0415 - only the start of a stack needs it
+
+        binary = find_prometheus()  # before anything is written
+        folder, path, login = self._home.prometheus, self._prometheus_path, self._prometheus_login
+        # Prometheus checks the hash. It scrapes itself with the password in the other file.
+        write_private(folder / "password", login.password)
+        hashed = bcrypt.hashpw(login.password.encode(), bcrypt.gensalt(_BCRYPT_ROUNDS)).decode()
+        write_private(folder / "web.yml", f'basic_auth_users:\n  {login.user}: "{hashed}"\n')
         # Those of a Debian package that was unpacked elsewhere.
         pages = binary.resolve().parents[1] / "share" / "prometheus" / "web"
         return Service(
@@ -221,7 +238,7 @@ class Services:
                 f"--storage.tsdb.retention.time={_RETENTION}",
                 f"--web.listen-address={LOOPBACK}:{port}",
                 f"--web.external-url={self._prometheus_url}",
-                f"--web.config.file={_write_prometheus_login(folder, self._prometheus_login)}",
+                f"--web.config.file={folder / 'web.yml'}",
                 "--web.enable-remote-write-receiver",
                 "--web.enable-admin-api",  # for the series of deleted runs
                 "--log.level=warn",
@@ -232,7 +249,7 @@ class Services:
             port=port,
             health_path=f"{path}/-/ready",
             metrics_path=f"{path}/metrics",
-            login=self._prometheus_login,
+            login=login,
         )
 
     def _master(self, port: int) -> Service:
@@ -262,15 +279,6 @@ class Services:
             cores=stack_cores(self._all_cores),
         )
 
-    def _controller(self) -> Service:
-        port = port_near(_CONTROLLER_PORT)
-        return Service(
-            name="controller",
-            command=(*_python("mlbench_master.controller"), "--port", str(port)),
-            environ={**self._master_environ, **_given(*_OF_GRAFANA)},
-            port=port,
-        )
-
     def _grafana(self, installed: grafana_server.InstalledGrafana) -> Service:
         port = port_near(_GRAFANA_PORT)
         password, login = self._secret("grafana-password"), self._prometheus_login
@@ -287,11 +295,6 @@ class Services:
             optional=True,
             cores=stack_cores(self._all_cores),
         )
-
-    def _exporter(self) -> Service:
-        port = port_near(_EXPORTER_PORT)
-        command = (*_python("mlbench_exporter.app"), "--port", str(port))
-        return Service("exporter", command, self._environ, port)
 
     def _prometheus_port(self, port: int | None) -> int:
         """Return a port for Prometheus, and remember it for the next start."""
@@ -390,20 +393,6 @@ def check_installed() -> None:
 def _given(*variables: str) -> dict[str, str]:
     """Return the variables that the user has set."""
     return {name: os.environ[name] for name in variables if name in os.environ}
-
-
-def _write_prometheus_login(folder: Path, login: Login) -> Path:
-    """Write a password for Prometheus, hashed, and return its ``--web.config.file``.
-
-    The file beside it holds the password itself: Prometheus scrapes itself with it.
-    """
-    import bcrypt  # noqa: PLC0415 - only who starts a stack needs it
-
-    write_private(folder / "password", login.password)
-    hashed = bcrypt.hashpw(login.password.encode(), bcrypt.gensalt(_BCRYPT_ROUNDS)).decode()
-    path = folder / "web.yml"
-    write_private(path, f'basic_auth_users:\n  {login.user}: "{hashed}"\n')
-    return path
 
 
 def _python(module: str) -> tuple[str, ...]:

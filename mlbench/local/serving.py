@@ -10,9 +10,6 @@ from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
 
-# prometheus-client's own server wakes twice a second, to see whether it shall end.
-_ASLEEP_SECONDS = 3600.0
-
 
 def serve_metrics(port: int, host: str, registry: CollectorRegistry) -> WSGIServer:
     """Serve a registry in Prometheus's text format, in a thread that ends with the process.
@@ -23,9 +20,22 @@ def serve_metrics(port: int, host: str, registry: CollectorRegistry) -> WSGIServ
     Raises:
         OSError: the port is taken.
     """
+    metrics: WSGIApplication = make_wsgi_app(registry)
+
+    def app(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        header = environ.get("HTTP_HOST", "")
+        is_ipv6 = header.startswith("[")
+        name = header[1:].partition("]")[0] if is_ipv6 else header.partition(":")[0]
+        # A browser always sends the header.
+        if name.lower() in {"", "localhost"} or is_address(name):
+            return metrics(environ, start_response)
+        start_response("421 Misdirected Request", [("Content-Type", "text/plain")])
+        return [b"Host: call this by its address, or as localhost\n"]
+
     kind = _IPv6Server if ":" in host else _Server
-    server = make_server(host, port, _only_here(make_wsgi_app(registry)), kind, _SilentHandler)
-    serve = Thread(target=server.serve_forever, args=(_ASLEEP_SECONDS,), daemon=True)
+    server = make_server(host, port, app, kind, _SilentHandler)
+    # The server of prometheus-client wakes twice a second to check for its end; this one hourly.
+    serve = Thread(target=server.serve_forever, args=(3600.0,), daemon=True)
     serve.start()
     return server
 
@@ -50,17 +60,3 @@ def is_address(host: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _only_here(app: WSGIApplication) -> WSGIApplication:
-    def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        header = environ.get("HTTP_HOST", "")
-        is_ipv6 = header.startswith("[")
-        host = header[1:].partition("]")[0] if is_ipv6 else header.partition(":")[0]
-        # A browser always sends the header.
-        if host.lower() in {"", "localhost"} or is_address(host):
-            return app(environ, start_response)
-        start_response("421 Misdirected Request", [("Content-Type", "text/plain")])
-        return [b"Host: call this by its address, or as localhost\n"]
-
-    return answer

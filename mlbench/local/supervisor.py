@@ -107,7 +107,12 @@ class Supervisor:
         finally:
             with suppress(OSError):
                 self._home.connection_file.unlink(missing_ok=True)
-            self._end_all()
+            # The workers end first, so that the master gets their last messages; Prometheus last.
+            self._end(self._workers_now())
+            for service in reversed(self._services.fixed):
+                if service.name in self._children:
+                    self._end([self._children[service.name]])
+            self._children.clear()
 
     def quit(self) -> None:
         """Have ``run`` end everything and return."""
@@ -239,16 +244,21 @@ class Supervisor:
             if service.name not in self._children:
                 with self._tried_again(f"{service.name} cannot be started"):
                     self._start(service)
-        wanted_names = {service.name for service in services}
-        surplus = [c for c in self._workers_now() if c.service.name not in wanted_names]
+        names = {service.name for service in services}
+        surplus = [child for child in self._workers_now() if child.service.name not in names]
         for child in surplus:
             del self._children[child.service.name]
         self._end(surplus)
-        status = [
-            self._worker_status(self._children[service.name])
-            for service in services
-            if service.name in self._children
-        ]
+        status = []
+        for service in services:
+            if service.name not in self._children:
+                continue
+            code = self._children[service.name].process.poll()
+            if code is None:
+                status.append(LocalWorker(service.name, alive=True, port=service.port or 0))
+            else:
+                trouble = f"its agent ended with {code}: see {self._log_file(service)}"
+                status.append(LocalWorker(service.name, alive=False, trouble=trouble))
         if status != self._pool.read_status():
             # In this order: who reads the status may rely on the targets.
             self._write_targets("workers", services)
@@ -256,13 +266,6 @@ class Supervisor:
 
     def _workers_now(self) -> list[_Child]:
         return [child for child in self._children.values() if child.service.is_worker]
-
-    def _worker_status(self, child: _Child) -> LocalWorker:
-        name, code = child.service.name, child.process.poll()
-        if code is None:
-            return LocalWorker(name, alive=True, port=child.service.port or 0)
-        log_file = self._log_file(child.service)
-        return LocalWorker(name, False, f"its agent ended with {code}: see {log_file}")
 
     def _write_targets(self, job: str, services: Iterable[Service]) -> None:
         # Named, as an address may be another one after a restart: alerts would then name the former
@@ -276,14 +279,6 @@ class Supervisor:
         ]
         path = self._home.prometheus / "targets" / f"{job}.json"
         write_atomically(path, json.dumps(groups))
-
-    def _end_all(self) -> None:
-        """End the workers first, so that the master gets their last messages; Prometheus last."""
-        self._end(self._workers_now())
-        for service in reversed(self._services.fixed):
-            if service.name in self._children:
-                self._end([self._children[service.name]])
-        self._children.clear()
 
     def _end(self, children: list[_Child]) -> None:
         for child in children:
