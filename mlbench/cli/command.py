@@ -19,8 +19,8 @@ _PARAMETERS = {
     "args": "settings",
     "swept": "sweep",
     "slots": "repeats",
-    "run_id": "wanted",
-    "runs": "wanted",
+    "run_id": "run_name",
+    "runs": "run_name",
     "body": "files",
     "fault": "kind",
 }
@@ -65,10 +65,10 @@ def in_words_of_call(message: str, ctx: typer.Context) -> str:
         return f"{option.opts[0]} {typed.get(key.replace('-', '_'), f'{key}=')}"
 
     def name(match: re.Match[str]) -> str:
-        field = match["name"]
-        if _PARAMETERS.get(field, field) in arguments:
+        parameter = _PARAMETERS.get(match["name"], match["name"])
+        if {parameter, f"{parameter}s"} & arguments:
             return match["before"]
-        option = option_of(field, match["key"])
+        option = option_of(match["name"], match["key"])
         return f"{match['before']}{option}: " if option else match[0]
 
     def mention(match: re.Match[str]) -> str:

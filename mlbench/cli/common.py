@@ -101,22 +101,22 @@ def connected(connection: StackConnection | None = None) -> Iterator[ApiClient]:
         ) from error
 
 
-def find_run(client: ApiClient, wanted: str) -> Run:
+def find_run(client: ApiClient, run_name: str) -> Run:
     """Return the run with an id, or the newest run with a name.
 
     An unknown id raises ApiError, an unknown name UsageError.
     """
-    run = client.find_run(wanted)
+    run = client.find_run(run_name)
     if run is None:
-        raise UsageError(f"run {wanted!r} not found. `mlbench status` lists runs.")
+        raise UsageError(f"run {run_name!r} not found. `mlbench status` lists runs.")
     return run
 
 
 @contextmanager
-def connected_to(wanted: str) -> Iterator[tuple[ApiClient, Run]]:
-    """Connect to a master, and find a run there as ``find_run`` does."""
+def connected_to(run_name: str) -> Iterator[tuple[ApiClient, Run]]:
+    """Connect to a master, and find a run there with ``find_run``."""
     with connected() as client:
-        yield client, find_run(client, wanted)
+        yield client, find_run(client, run_name)
 
 
 def confirm(question: str) -> None:

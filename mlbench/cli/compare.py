@@ -53,7 +53,7 @@ OutputsOption = Annotated[
 
 
 def compare(
-    wanted: Annotated[
+    run_names: Annotated[
         list[str],
         typer.Argument(
             metavar="RUN", help="Ids or names of runs, or archives of runs or benchmark sets."
@@ -83,8 +83,10 @@ def compare(
     """Compare runs: time to target, speedup, and whether the comparison is fair."""
     files = output or []
     check_files(files)
-    if archives := [Path(name) for name in wanted if name.endswith(SUFFIX) or Path(name).is_file()]:
-        if len(archives) < len(wanted):
+    if archives := [
+        Path(name) for name in run_names if name.endswith(SUFFIX) or Path(name).is_file()
+    ]:
+        if len(archives) < len(run_names):
             raise UsageError(
                 "RUN: cannot compare files with runs of a master. Export the runs first."
             )
@@ -97,7 +99,7 @@ def compare(
         write_and_show(lambda _: manifest, comparison, files, as_json=json)
         return
     with connected() as client:
-        ids = [find_run(client, run).id for run in wanted]
+        ids = [find_run(client, run).id for run in run_names]
         comparison = (
             client.compare(ids, target=target, after_seconds=after, price=price).result().value
         )

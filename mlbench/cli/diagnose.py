@@ -26,12 +26,12 @@ AgainOption = Annotated[
 ]
 
 
-def diagnose(wanted: RunArgument, again: AgainOption = False, json: JsonOption = False) -> None:
+def diagnose(run_name: RunArgument, again: AgainOption = False, json: JsonOption = False) -> None:
     """Diagnose why a run hangs, and which rank is at fault.
 
     The ranks are asked for evidence, unless a diagnosis exists. The run is not interrupted.
     """
-    with connected_to(wanted) as (client, run):
+    with connected_to(run_name) as (client, run):
         latest = _find(client, run, again=again)
     ranks = []
     for evidence in latest.evidence:
@@ -55,7 +55,7 @@ def diagnose(wanted: RunArgument, again: AgainOption = False, json: JsonOption =
 
 
 def stacks(
-    wanted: RunArgument,
+    run_name: RunArgument,
     rank: Annotated[int | None, typer.Option(min=0, help="Show only this rank.")] = None,
     again: AgainOption = False,
     native: Annotated[
@@ -65,7 +65,7 @@ def stacks(
     json: JsonOption = False,
 ) -> None:
     """Show the Python stacks of all ranks of a run, as one tree."""
-    with connected_to(wanted) as (client, run):
+    with connected_to(run_name) as (client, run):
         latest = _find(client, run, again=again and not native)
         if native:
             at_fault = latest.verdict.at_fault if rank is None else (rank,)
@@ -80,7 +80,7 @@ def stacks(
     if not lines:
         source = "any rank" if rank is None else f"rank {rank}"
         raise UsageError(
-            f"no stack from {source}. `mlbench diagnose {wanted}` shows what is known."
+            f"no stack from {source}. `mlbench diagnose {run_name}` shows what is known."
         )
     for line in lines:
         frame = line.frame

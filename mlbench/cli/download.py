@@ -54,7 +54,7 @@ _EVENT_FILE = "events.out.tfevents.{began:.0f}.mlbench.{run}.0"
 
 
 def download(
-    wanted: RunArgument,
+    run_name: RunArgument,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -87,7 +87,7 @@ def download(
                 "-o -: requires a file or pipe as stdout, no --json, and a format other than "
                 f"{_TENSORBOARD} and {_PARQUET}"
             )
-        run = find_run(client, wanted)
+        run = find_run(client, run_name)
         target = output or Path(f"metrics_{run.resource_name}.{kind}")
         try:
             size = _save(client, run, kind, target)

@@ -9,7 +9,7 @@ from mlbench.cli.common import JsonOption, RunArgument, connected_to, out, print
 
 
 def fault(
-    wanted: RunArgument,
+    run_name: RunArgument,
     kind: Annotated[
         str,
         typer.Argument(
@@ -24,7 +24,7 @@ def fault(
     It takes effect within a few seconds. The run restarts if it has restarts left, and its result
     is marked.
     """
-    with connected_to(wanted) as (client, run):
+    with connected_to(run_name) as (client, run):
         event = client.inject_fault(run.id, kind, rank=rank).result().value
         while event.text.endswith("is due"):
             time.sleep(0.5)

@@ -24,7 +24,7 @@ from mlbench.contract.records import Run, RunFile
 
 
 def files(
-    wanted: RunArgument,
+    run_name: RunArgument,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -37,7 +37,7 @@ def files(
     json: JsonOption = False,
 ) -> None:
     """List or download the output files of a run."""
-    with connected_to(wanted) as (client, run):
+    with connected_to(run_name) as (client, run):
         listed = client.get_files(run.id, attempt=attempt).result().value
         damaged = []
         if output is not None:

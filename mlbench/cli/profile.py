@@ -21,7 +21,7 @@ from mlbench.contract.profiles import MOST_SECONDS
 
 
 def profile(
-    wanted: RunArgument,
+    run_name: RunArgument,
     rank: Annotated[int, typer.Option(min=0, help="Rank to profile.")] = 0,
     seconds: Annotated[int, typer.Option(min=1, max=MOST_SECONDS, help="Duration in seconds.")] = 5,
     output: Annotated[
@@ -39,7 +39,7 @@ def profile(
 
     This slows down the rank and marks the run as disturbed.
     """
-    with connected_to(wanted) as (client, run):
+    with connected_to(run_name) as (client, run):
         result = client.ask_profile(run.id, rank=rank, seconds=seconds).result().value
         while not result.done:
             time.sleep(0.5)

@@ -97,9 +97,9 @@ def run_and_show(
     return 0 if has_result and ended.state == "FINISHED" else FAILED
 
 
-def stop(wanted: RunArgument, json: JsonOption = False) -> None:
+def stop(run_name: RunArgument, json: JsonOption = False) -> None:
     """Stop a run, and wait until it has stopped."""
-    with connected_to(wanted) as (client, run):
+    with connected_to(run_name) as (client, run):
         stopping = client.stop_run(run.id).result().value
         while stopping.active:
             time.sleep(0.1)
@@ -109,7 +109,7 @@ def stop(wanted: RunArgument, json: JsonOption = False) -> None:
 
 
 def edit(
-    wanted: RunArgument,
+    run_name: RunArgument,
     title: Annotated[str | None, typer.Option(help="Title; '' restores the original name.")] = None,
     tag: Annotated[list[str] | None, typer.Option(help="Tag to add (repeatable).")] = None,
     untag: Annotated[list[str] | None, typer.Option(help="Tag to remove (repeatable).")] = None,
@@ -125,7 +125,7 @@ def edit(
     if title is note is None and not (tag or untag):
         raise UsageError("nothing to change. Add --title, --tag, --untag or --note.")
     note = sys.stdin.read() if note == "-" else note
-    with connected_to(wanted) as (client, run):
+    with connected_to(run_name) as (client, run):
         tags = {"add_tags": tag or (), "remove_tags": untag or ()}
         edited = client.edit_run(run.id, title=title, note=note, **tags).result().value
     tagged = f": {', '.join(edited.tags)}" if edited.tags else ""
@@ -133,7 +133,7 @@ def edit(
 
 
 def delete(
-    wanted: Annotated[
+    run_names: Annotated[
         list[str],
         typer.Argument(
             metavar="RUN...", help="Ids or names of runs; the newest if several have a name."
@@ -144,7 +144,7 @@ def delete(
 ) -> None:
     """Delete runs with their series and archives; active runs are stopped first."""
     with connected() as client:
-        runs = {run.id: run for run in (find_run(client, name) for name in wanted)}
+        runs = {run.id: run for run in (find_run(client, name) for name in run_names)}
         names = [f"run {run.id} ({run.title})" for run in runs.values()]
         if not yes:
             confirm(f"Delete {', '.join(names)}, with their series and archives?")

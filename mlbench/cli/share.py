@@ -36,7 +36,7 @@ FilesArgument = Annotated[
 
 
 def export(
-    wanted: Annotated[
+    run_name: Annotated[
         str,
         typer.Argument(metavar="RUN|SET", help="Id or name of a run, or name of a benchmark set."),
     ],
@@ -58,7 +58,7 @@ def export(
 ) -> None:
     """Write the archive of a run or of a benchmark set to a file."""
     with connected() as client, TemporaryDirectory() as folder:
-        run_set, runs = _find(client, wanted)
+        run_set, runs = _find(client, run_name)
         stem = run_set.resource_name if isinstance(run_set, Run) else file_stem(run_set.name)
         target = output or Path(f"{stem}{SUFFIX}")
         files = []
@@ -75,7 +75,7 @@ def export(
                 bundle.write(source, archives, run_set)
             with source.open("rb") as archive:
                 shutil.copyfileobj(archive, file)
-        words = _write_words(target, runs)
+        words = _write_annotations(target, runs)
         signed = signature.sign(target, key) if key else None
     summary = {"file": str(target), "runs": [run.id for run in runs]}
     lines = [f"{target}: {count(len(runs), 'run')}"]
@@ -146,33 +146,33 @@ def publish(
     tell(fields, f"{page}: {count(len(entries), 'run')}", as_json=json)
 
 
-def _find(client: ApiClient, wanted: str) -> tuple[Run | RunSet, list[Run]]:
+def _find(client: ApiClient, name: str) -> tuple[Run | RunSet, list[Run]]:
     """Return a run or a set, and its ended runs, including those that do not count."""
     try:
-        run = find_run(client, wanted)
+        run = find_run(client, name)
     except UsageError:
-        run_set = if_there(client.get_set(wanted))
+        run_set = if_there(client.get_set(name))
         if run_set is None:
-            raise UsageError(f"{wanted}: no such run or benchmark set") from None
+            raise UsageError(f"{name}: no such run or benchmark set") from None
         if not run_set.counted:
-            raise UsageError(f"benchmark set {wanted}: no run that counts yet") from None
+            raise UsageError(f"benchmark set {name}: no run that counts yet") from None
         trials = [trial for place in run_set.slots for trial in place.trials]
         ended = [trial.run_id for trial in trials if not trial.deleted and not trial.active]
         return run_set, [client.get_run(run_id).result().value for run_id in ended]
     return run, [run]
 
 
-def _words_of(file: Path) -> Path:
+def _annotations_file(file: Path) -> Path:
     """Return the path of the titles, tags and notes of an exported file."""
     return file.with_name(f"{file.name}{ANNOTATIONS_SUFFIX}")
 
 
-def _write_words(file: Path, runs: Iterable[Run]) -> Path | None:
+def _write_annotations(file: Path, runs: Iterable[Run]) -> Path | None:
     """Write titles, tags and notes of runs by job id; return the file, None if there are none."""
     annotations_of = {
         run.job_id: asdict(run.annotations) for run in runs if run.annotations != Annotations()
     }
-    target = _words_of(file)
+    target = _annotations_file(file)
     with writing(target):
         if not annotations_of:
             target.unlink(missing_ok=True)
@@ -183,7 +183,7 @@ def _write_words(file: Path, runs: Iterable[Run]) -> Path | None:
 
 def _read_annotations(file: Path) -> dict[str, Annotations]:
     """Return the titles, tags and notes of an exported file, by job id."""
-    source = _words_of(file)
+    source = _annotations_file(file)
     try:
         annotations_of = loads(source.read_bytes())
         return {job: Annotations.from_fields(words) for job, words in annotations_of.items()}

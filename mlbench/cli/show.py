@@ -50,7 +50,7 @@ _SIGN_IN_PAGE = """\
 
 
 def status(
-    wanted: Annotated[
+    run_name: Annotated[
         str | None, typer.Argument(metavar="[RUN]", help="Id or name of a run.")
     ] = None,
     limit: Annotated[
@@ -60,8 +60,8 @@ def status(
 ) -> None:
     """Show the newest runs, workers and alerts, or one run."""
     with connected() as client:
-        if wanted is not None:
-            run = find_run(client, wanted)
+        if run_name is not None:
+            run = find_run(client, run_name)
             if not show_run(client, find_connection(), run, as_json=json):
                 raise typer.Exit(FAILED)
             return
@@ -220,7 +220,7 @@ def benchmarks(
 
 
 def logs(
-    wanted: RunArgument,
+    run_name: RunArgument,
     rank: Annotated[int, typer.Option(min=0, help="Rank of the run.")] = 0,
     stream: Annotated[Literal["stdout", "stderr"], typer.Option(help="Output stream.")] = "stdout",
     attempt: Annotated[
@@ -239,7 +239,7 @@ def logs(
 
     On a terminal, control characters are escaped.
     """
-    with connected_to(wanted) as (client, run):
+    with connected_to(run_name) as (client, run):
 
         def read(offset: int) -> LogPage:
             page = client.get_logs(run.id, rank, stream, offset=offset, attempt=attempt)
@@ -265,7 +265,7 @@ def logs(
 
 
 def metrics(
-    wanted: RunArgument,
+    run_name: RunArgument,
     metric: Annotated[
         str | None, typer.Option(help="Print the values of this metric, each with its step.")
     ] = None,
@@ -278,7 +278,7 @@ def metrics(
     """List the metrics of a run, or print the values of one."""
     if tail is not None and metric is None:
         raise UsageError("--tail: requires --metric")
-    with connected_to(wanted) as (client, run):
+    with connected_to(run_name) as (client, run):
         answer = client.get_run_metrics(run.id, metric_filter=metric, last_n=tail).result()
         steps: Series = {}
         if metric is not None and not json:
@@ -316,11 +316,11 @@ def _short(point: Point) -> str:
         return point.value[:20]
 
 
-def manifest(wanted: RunArgument, json: JsonOption = False) -> None:
+def manifest(run_name: RunArgument, json: JsonOption = False) -> None:
     """Show the code, settings and machines of a run."""
     from mlbench.report.statement import facts  # noqa: PLC0415 - imports the options of all tasks
 
-    with connected_to(wanted) as (client, run):
+    with connected_to(run_name) as (client, run):
         document = client.get_manifest(run.id).result().value
     if json:
         print_json(document.fields)
@@ -329,7 +329,7 @@ def manifest(wanted: RunArgument, json: JsonOption = False) -> None:
 
 
 def open_page(
-    wanted: Annotated[
+    run_name: Annotated[
         str | None, typer.Argument(metavar="[RUN]", help="Id or name of a run.")
     ] = None,
     json: JsonOption = False,
@@ -338,7 +338,7 @@ def open_page(
     with connected() as client:
         connection = find_connection()
         client.get_info().result()  # raises an error if the master does not respond
-        path = f"/runs/{find_run(client, wanted).id}" if wanted else "/"
+        path = f"/runs/{find_run(client, run_name).id}" if run_name else "/"
     signed_in = sign_in_url(connection, path)
     url = page_url(connection, path) if connection.elsewhere else signed_in
     # The token is passed in a file that only this user can read, because everyone on this machine

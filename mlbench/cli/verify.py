@@ -35,7 +35,7 @@ _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
 def verify(
-    wanted: Annotated[
+    run_name: Annotated[
         str,
         typer.Argument(
             metavar="RUN|FILE", help="Id or name of a run, or a file written by `mlbench export`."
@@ -68,7 +68,7 @@ def verify(
 
     A run is also compared with Prometheus. Exit code 1 if anything is wrong.
     """
-    file, added, signer, notes = Path(wanted), None, "", Counter[str]()
+    file, added, signer, notes = Path(run_name), None, "", Counter[str]()
     if file.is_file():
         if restore:
             raise typer.BadParameter(
@@ -79,9 +79,9 @@ def verify(
             restored = _write_blocks(file, blocks)
     elif blocks or signers:
         option = "--blocks" if blocks else "--signers"
-        raise typer.BadParameter(f"requires a file (got {wanted})", param_hint=option)
+        raise typer.BadParameter(f"requires a file (got {run_name})", param_hint=option)
     else:
-        verified = _verify_run(wanted, restore=restore)
+        verified = _verify_run(run_name, restore=restore)
         problems, restored, added = list(verified.problems), verified.restored, verified.added
     if json:
         summary = {"problems": problems, "restored": restored}
@@ -114,17 +114,17 @@ def _print(problems: list[str], notes: Counter[str]) -> None:
         out.print(f"note: {note}" + (f" ({archives} archives)" if archives > 1 else ""))
 
 
-def _verify_run(wanted: str, *, restore: bool) -> Verification:
+def _verify_run(run_name: str, *, restore: bool) -> Verification:
     """Have the master verify a run."""
     try:
         connection = find_connection()
     except NotConnectedError as error:
-        raise UsageError(f"{wanted}: file not found. To verify a run: {error}") from None
+        raise UsageError(f"{run_name}: file not found. To verify a run: {error}") from None
     with connected(connection) as client:
         try:
-            run = find_run(client, wanted)
+            run = find_run(client, run_name)
         except UsageError:
-            raise UsageError(f"{wanted}: no such run or file") from None
+            raise UsageError(f"{run_name}: no such run or file") from None
         wait_until_sealed(client, run)
         return client.verify_run(run.id, restore=restore).result().value
 

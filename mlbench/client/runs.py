@@ -292,13 +292,13 @@ class RunsApi(ApiBase):
         params = drop_none(attempt=attempt)
         return self._get(api_path("runs", run_id, "files"), records_decoder(RunFile), params)
 
-    def download_file(self, run_id: int | str, wanted: RunFile, file: BinaryIO) -> int:
+    def download_file(self, run_id: int | str, source: RunFile, file: BinaryIO) -> int:
         """Write the content of one of a run's files to a file; return its size in bytes.
 
         Errors are those of ``download``.
         """
-        params = drop_none(rank=wanted.rank, attempt=wanted.attempt)
-        path = api_path("runs", run_id, "files") + quote(wanted.name)
+        params = drop_none(rank=source.rank, attempt=source.attempt)
+        path = api_path("runs", run_id, "files") + quote(source.name)
         return self._http.download(path, params, file, None)
 
     def get_manifest(self, run_id: int | str) -> Future[Response[Manifest]]:
@@ -307,7 +307,7 @@ class RunsApi(ApiBase):
 
     # --- Archives ---
 
-    def find_run(self, wanted: str) -> Run | None:
+    def find_run(self, name: str) -> Run | None:
         """Return the run with an id, or the newest one with a name of either kind, in this thread.
 
         None if no run has the name.
@@ -315,11 +315,11 @@ class RunsApi(ApiBase):
         Raises:
             ApiError: there is no run with the id.
         """
-        if wanted.isascii() and wanted.isdecimal():
-            return self.get_run(int(wanted)).result().value
-        words = " ".join(f'"{part}"' for part in wanted.split('"'))
+        if name.isascii() and name.isdecimal():
+            return self.get_run(int(name)).result().value
+        words = " ".join(f'"{part}"' for part in name.split('"'))
         runs = self.get_runs(query=words).result().value
-        named = [run for run in runs if wanted in {run.name, run.resource_name, run.title}]
+        named = [run for run in runs if name in {run.name, run.resource_name, run.title}]
         return named[-1] if named else None
 
     def download_archive(self, run_id: int | str, file: BinaryIO) -> int:
