@@ -25,9 +25,6 @@ from mlbench.contract.series import split_name
 from mlbench.report import figures
 
 _REFRESH_SECONDS = 0.3
-# Polling takes CPU time from the measured run, so the interval grows with the age of the run.
-_LONGEST_REFRESH_SECONDS = 1.5
-_REFRESHES = 10
 # Longest outage of a component to wait for; the supervisor restarts it sooner.
 AWAY_SECONDS = 60.0
 _UNAVAILABLE = HTTPStatus.SERVICE_UNAVAILABLE
@@ -116,8 +113,9 @@ def follow(client: ApiClient, run: Run, *, quiet: bool) -> Run:
     began = time.monotonic()
     with live if in_place else nullcontext():
         while run.active:
+            # Polling takes CPU time from the measured run, so the interval grows with its age.
             age = time.monotonic() - began
-            time.sleep(min(max(_REFRESH_SECONDS, age / _REFRESHES), _LONGEST_REFRESH_SECONDS))
+            time.sleep(min(max(_REFRESH_SECONDS, age / 10), 1.5))
             run = patiently(lambda: client.get_run(run_id).result().value)
             if quiet:
                 continue

@@ -46,7 +46,7 @@ _RETENTION = "1y"
 _BCRYPT_ROUNDS = 4
 
 # On a machine with fewer cores, reserving one would take too much from the runs.
-_FEWEST_CORES = 4
+_MIN_CORES = 4
 
 # The user's own Grafana; for the controller only.
 _OF_GRAFANA = (names.ENV_GRAFANA_URL, names.ENV_GRAFANA_TOKEN, names.ENV_GRAFANA_PROMETHEUS_URL)
@@ -66,9 +66,9 @@ def stack_cores(cores: Collection[int]) -> frozenset[int] | None:
     Runs take the first cores that are free. A run that needs fewer than all has none of the
     services on its cores.
     """
-    if len(cores) < _FEWEST_CORES:
+    if len(cores) < _MIN_CORES:
         return None
-    return frozenset(sorted(cores)[-max(1, len(cores) // _FEWEST_CORES) :])
+    return frozenset(sorted(cores)[-max(1, len(cores) // _MIN_CORES) :])
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ _READY_SECONDS = 60.0
 _TERMINATE_SECONDS = 10.0
 # A process that ran for this long before it ended is restarted at once.
 _STABLE_SECONDS = 30.0
-_LONGEST_PAUSE_SECONDS = 10.0
+_MAX_PAUSE_SECONDS = 10.0
 # The start is given up once a service has ended this often.
 _ENDS_WHILE_STARTING = 3
 _LAST_LINES = 10
@@ -226,12 +226,12 @@ class Supervisor:
             if code is None or age < child.pause:
                 continue
             again_soon = age < _STABLE_SECONDS
-            if again_soon and child.service.optional and child.pause >= _LONGEST_PAUSE_SECONDS:
+            if again_soon and child.service.optional and child.pause >= _MAX_PAUSE_SECONDS:
                 name, log_file = child.service.name, self._log_file(child.service)
                 log.warning("%s keeps ending, and is left out; see %s", name, log_file)
                 del self._children[name]
                 continue
-            pause = min(max(1.0, child.pause * 2), _LONGEST_PAUSE_SECONDS) if again_soon else 0.0
+            pause = min(max(1.0, child.pause * 2), _MAX_PAUSE_SECONDS) if again_soon else 0.0
             with self._tried_again(f"{child.service.name} ended with code {code} and cannot start"):
                 self._start(child.service, pause, child.restarts + 1)
                 log.warning("%s ended with code %d; restarted it", child.service.name, code)

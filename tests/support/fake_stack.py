@@ -53,7 +53,7 @@ def main() -> None:
             patch.object(launch, "Services", FakeServices),
             # What does not end on SIGTERM is killed soon: these tests cannot wait for 10 s.
             patch.object(supervisor, "_TERMINATE_SECONDS", 0.5),
-            patch.object(supervisor, "_LONGEST_PAUSE_SECONDS", 1.0),
+            patch.object(supervisor, "_MAX_PAUSE_SECONDS", 1.0),
         ):
             launch.run_in_front(Home.from_environ(), 2)
     except MLBenchError as error:
