@@ -21,9 +21,9 @@ def grafana_folder() -> Path:
 
 
 def too_old_for_dashboards(health: Mapping[str, object]) -> str:
-    """Say that a Grafana is too old for the dashboards, by its answer to ``/api/health``.
+    """Return a message if a Grafana is too old for the dashboards, by its health report.
 
-    Empty if it is new enough, or does not tell its version.
+    Empty if it is new enough, or does not report its version.
     """
     version = str(health.get("version", ""))
     major = version.partition(".")[0]

@@ -1,4 +1,4 @@
-"""Growing pauses between the tries of something that fails."""
+"""Growing pauses between attempts."""
 
 import random
 
@@ -14,12 +14,12 @@ class Backoff:
     def seconds(self) -> float:
         """Return the seconds to wait now, and double the next pause.
 
-        They are random between half and all of the pause, so that several do not keep in step.
+        They are random between half and all of the pause, so that clients do not keep in step.
         """
         current = self._next
         self._next = min(current * 2, self._longest)
         return current * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
 
     def reset(self) -> None:
-        """Begin again with the first, after a success."""
+        """Start again with the first pause, after a success."""
         self._next = self._first

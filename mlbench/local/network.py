@@ -1,7 +1,7 @@
 """The network of local workers: a switch, into which the namespaces of their processes are plugged.
 
-It is a bridge in a network namespace, which lives as long as the process that holds it. Where this
-user may not make one, it is made in a user namespace, in which the user may.
+The switch is a bridge in a network namespace, which exists as long as the process that holds it. A
+user without the right to make one makes it in a user namespace.
 """
 
 import os
@@ -21,7 +21,7 @@ _BRIDGE = (
     f"ip link set {SWITCH} addrgenmode none up",
 )
 _CABLE = ("ip link add eth0 type veth peer name other",)
-# In this order: who reads the process's number may rely on the bridge.
+# In this order, because readers of the process id rely on the bridge.
 _HOLD = ('echo $$ >"$1.new"', 'mv "$1.new" "$1"', "exec sleep infinity")
 # Settings that forbid a user to make namespaces, with the value that does, and one that does not.
 _FORBIDDING = {
@@ -40,7 +40,7 @@ class LocalNetwork:
     no_bandwidth: str = ""
     no_latency: str = ""
     unshare: tuple[str, ...] = ()
-    """What runs a command in a new network namespace, as its root."""
+    """Command prefix that runs a command as root of a new network namespace."""
 
     def switch(self, file: Path) -> tuple[str, ...]:
         """Return the command that holds a switch, and writes its process's number to a file."""
@@ -83,7 +83,7 @@ def _in_namespace(unshare: Sequence[str], *lines: str) -> tuple[str, ...]:
 
 
 def _try(unshare: Sequence[str], *lines: str) -> str:
-    """Run lines of a shell in a namespace, and return why one of them fails; empty if none does."""
+    """Run shell lines in a namespace, and return why a line fails; empty if all succeed."""
     command = _in_namespace(unshare, *lines)
     done = subprocess.run(command, env=with_tools(), capture_output=True, text=True, check=False)
     if done.returncode == 0:

@@ -1,4 +1,4 @@
-"""The two files of the local pool: the wanted number of workers, and the workers there are."""
+"""The two files of the local pool: the desired number of workers, and the current workers."""
 
 import json
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ class LocalWorker:
     name: str
     alive: bool
     trouble: str = ""
-    """Why it is not alive; empty if it is."""
+    """Why the worker is not alive; empty if it is."""
     port: int = 0
     """Port on which the agent is woken, and serves its metrics."""
 
@@ -30,21 +30,21 @@ class PoolFiles:
     home: Home
 
     def write_wanted(self, workers: int) -> None:
-        """Set the wanted number of workers."""
+        """Set the desired number of workers."""
         if self.read_wanted() != workers:
             write_atomically(self.home.pool_spec, json.dumps({"workers": workers}))
 
     def read_wanted(self) -> int | None:
-        """Return the wanted number of workers, or None before the controller has set it."""
+        """Return the desired number of workers; None before the controller has set it."""
         spec = _read(self.home.pool_spec)
         return int(spec["workers"]) if spec else None
 
     def write_status(self, workers: Sequence[LocalWorker]) -> None:
-        """Set the workers there are."""
+        """Set the current workers."""
         write_atomically(self.home.pool_status, json.dumps([asdict(worker) for worker in workers]))
 
     def read_status(self) -> list[LocalWorker]:
-        """Return the workers there are."""
+        """Return the current workers."""
         try:
             status = self.home.pool_status.stat()
         except FileNotFoundError:
@@ -54,7 +54,7 @@ class PoolFiles:
 
 @lru_cache(maxsize=1)
 def _read_workers(file: Path, inode: int, changed_ns: int) -> tuple[LocalWorker, ...]:
-    """Read the workers, once for each file that took the place of another."""
+    """Read the workers, once for each replacement of the file."""
     return tuple(LocalWorker(**worker) for worker in _read(file) or ())
 
 

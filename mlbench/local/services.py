@@ -40,18 +40,13 @@ _EXPORTER_PORT = 9400
 _WORKER_PORT = 9500
 _PORTS_TRIED = 200
 _ANSWER_SECONDS = 5.0
-# Results are looked at long after the run.
-_RETENTION = "1y"
-# The lowest cost that bcrypt has: the password is random, so nobody guesses it however fast.
-_BCRYPT_ROUNDS = 4
-
 # On a machine with fewer cores, reserving one would take too much from the runs.
 _MIN_CORES = 4
 
 # The user's own Grafana; for the controller only.
 _OF_GRAFANA = (names.ENV_GRAFANA_URL, names.ENV_GRAFANA_TOKEN, names.ENV_GRAFANA_PROMETHEUS_URL)
-# What the stack sets itself, or gives to the master alone. The user's shell may hold the values of
-# another stack.
+# Variables that the stack sets, or gives to the master alone. The user's shell may contain the
+# values of another stack.
 _OUR_VARIABLES = {value for key, value in vars(names).items() if key.startswith("ENV_")} - {
     names.ENV_DATASETS,
     names.ENV_FORK_SERVER,
@@ -96,18 +91,18 @@ class Service:
     command: tuple[str, ...]
     environ: Mapping[str, str]
     port: int | None = None
-    """Where it serves HTTP, if it does."""
+    """HTTP port; None without one."""
     health_path: str = "/metrics"
-    """Answers 200 once the service works."""
+    """Path that responds with 200 once the service works."""
     optional: bool = False
-    """Whether the stack does without it where it does not work."""
+    """Whether the stack continues without the service if it does not work."""
     is_worker: bool = False
     metrics_path: str = "/metrics"
-    """Where Prometheus scrapes it."""
+    """Path that Prometheus scrapes."""
     login: Login | None = None
-    """The user and password it asks for."""
+    """User and password that it requires; None without."""
     cores: frozenset[int] | None = None
-    """The cores that it may run on; None for all."""
+    """Cores that it may run on; None for all."""
 
     @property
     def address(self) -> str:
@@ -155,7 +150,7 @@ class Services:
         excluded = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
         self._environ = {
             **{key: value for key, value in os.environ.items() if key not in _OUR_VARIABLES},
-            # The stack's own traffic keeps away from the user's proxy.
+            # The traffic of the stack bypasses the user's proxy.
             **dict.fromkeys(("no_proxy", "NO_PROXY"), f"{excluded},{LOOPBACK}".lstrip(",")),
             names.ENV_HOME: str(home.root),
         }
@@ -225,9 +220,10 @@ class Services:
         folder, path, login = self._home.prometheus, self._prometheus_path, self._prometheus_login
         # Prometheus checks the hash. It scrapes itself with the password in the other file.
         write_private(folder / "password", login.password)
-        hashed = bcrypt.hashpw(login.password.encode(), bcrypt.gensalt(_BCRYPT_ROUNDS)).decode()
+        # The lowest cost of bcrypt is enough, because nobody can guess a random password.
+        hashed = bcrypt.hashpw(login.password.encode(), bcrypt.gensalt(rounds=4)).decode()
         write_private(folder / "web.yml", f'basic_auth_users:\n  {login.user}: "{hashed}"\n')
-        # Those of a Debian package that was unpacked elsewhere.
+        # Web pages of a Debian package that was unpacked into another folder.
         pages = binary.resolve().parents[1] / "share" / "prometheus" / "web"
         return Service(
             name="prometheus",
@@ -235,7 +231,7 @@ class Services:
                 str(binary),
                 f"--config.file={folder / 'prometheus.yml'}",
                 f"--storage.tsdb.path={folder / 'data'}",
-                f"--storage.tsdb.retention.time={_RETENTION}",
+                "--storage.tsdb.retention.time=1y",  # results are read long after the run
                 f"--web.listen-address={LOOPBACK}:{port}",
                 f"--web.external-url={self._prometheus_url}",
                 f"--web.config.file={folder / 'web.yml'}",

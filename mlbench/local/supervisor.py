@@ -83,12 +83,13 @@ class Supervisor:
         self._children: dict[str, _Child] = {}
         self._quit = threading.Event()
         self._failing: dict[str, str] = {}
-        """The last error that was logged of each thing that fails now."""
+        """Last logged error by failure, of failures that continue."""
 
     def run(self) -> None:
         """Start everything, keep it running, and end it all after ``quit``.
 
-        A stack that does not get ready is a StackError.
+        Raises:
+            StackError: the stack does not get ready.
         """
         self._prepare()
         try:
@@ -163,7 +164,7 @@ class Supervisor:
                     log.warning("%s; %s", text, self._last_words(child))
                 return True
             for child in required:
-                # It says that it cannot work as it is set up, however often it is started.
+                # The service reports that its settings are wrong, so restarts do not help.
                 if child.process.poll() == os.EX_CONFIG:
                     raise StackError(self._last_lines(child))
                 if child.keeps_ending:
@@ -209,7 +210,7 @@ class Supervisor:
         self._children[service.name] = _Child(service, process, now, log_begin, pause, restarts)
 
     def _open_log(self, service: Service) -> BinaryIO:
-        """Open a service's log, or /dev/null where the log cannot be written."""
+        """Open a service's log; /dev/null if the log cannot be written."""
         try:
             return self._log_file(service).open("ab")
         except OSError as error:
@@ -260,7 +261,7 @@ class Supervisor:
                 trouble = f"its agent ended with {code}: see {self._log_file(service)}"
                 status.append(LocalWorker(service.name, alive=False, trouble=trouble))
         if status != self._pool.read_status():
-            # In this order: who reads the status may rely on the targets.
+            # In this order, because readers of the status rely on the targets.
             self._write_targets("workers", services)
             self._pool.write_status(status)
 
@@ -268,8 +269,8 @@ class Supervisor:
         return [child for child in self._children.values() if child.service.is_worker]
 
     def _write_targets(self, job: str, services: Iterable[Service]) -> None:
-        # Named, as an address may be another one after a restart: alerts would then name the former
-        # one for minutes.
+        # Instances have names, because an address may change with a restart. Alerts would then
+        # name the former address for minutes.
         groups = [
             {
                 "targets": [service.address],

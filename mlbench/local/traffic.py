@@ -1,4 +1,4 @@
-"""Counts what a network namespace has sent and received, by the kernel's table of interfaces.
+"""Network traffic of a namespace, from the kernel's table of interfaces.
 
 The exporter reads it every few seconds, so most of a short run is between two readings. Agents read
 it when a rank's process has ended.
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TABLE = Path("/proc/net/dev")
-# In the table's columns, behind the name.
+# Columns of the table after the name.
 _RECEIVED, _SENT = 0, 8
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes on all interfaces but loopback, headers and Ethernet frames included."""
+    """Bytes on all interfaces except loopback, including headers and Ethernet frames."""
 
     sent: int
     received: int
