@@ -98,7 +98,7 @@ class MetricsApi(ApiBase):
     ) -> Future[Response[LogSearch]]:
         """Search a rank's log from an offset on for lines with a text, ignoring case.
 
-        An answer has the first such lines. Ask again from its ``offset`` unless it is
+        A response has the first matching lines. Search again from its ``offset`` unless it is
         ``complete``.
         """
         params = drop_none(rank=rank, stream=stream, attempt=attempt, search=text, offset=offset)
@@ -116,7 +116,7 @@ class MetricsApi(ApiBase):
     ) -> int:
         """Write a rank's whole log to a file, in this thread, and return its size in bytes.
 
-        Options and errors are those of ``get_logs`` and ``download``.
+        Options are as in ``get_logs``, errors as in ``download``.
         """
         params = drop_none(rank=rank, stream=stream, attempt=attempt, format="text")
         return self._http.download(api_path("runs", run_id, "logs"), params, file, on_progress)
@@ -139,11 +139,11 @@ class MetricsApi(ApiBase):
         Args:
             run_id: the run.
             since: return only newer points; a datetime without a zone is in UTC.
-            summarize: the maximum number of points of each series, averaged.
-            metric_filter: only this metric of all ranks, or this series, or several of them.
-            last_n: only the last points of each series.
+            summarize: maximum number of points of each series, averaged.
+            metric_filter: return only this metric of all ranks, this series, or a list of them.
+            last_n: return only this number of last points of each series.
             until: return only points up to this time.
-            lineage: for a restarted run, the values that led to its last model, the rest, or all.
+            lineage: for a restarted run, values of the final model, discarded values, or both.
         """
         params = _selection("run", since, summarize, metric_filter, last_n, until)
         return self._get(api_path("metrics", run_id), _series, {**params, "lineage": lineage})
@@ -160,7 +160,7 @@ class MetricsApi(ApiBase):
     ) -> Future[Response[Series]]:
         """Get a pod's series by name, each in order of time.
 
-        ``pod_id`` is the pod's name; the options are those of ``get_run_metrics``.
+        ``pod_id`` is the pod's name; the other options are as in ``get_run_metrics``.
         """
         params = _selection("pod", since, summarize, metric_filter, last_n, until)
         return self._get(api_path("metrics", pod_id), _series, params)
@@ -176,8 +176,8 @@ class MetricsApi(ApiBase):
     ) -> Future[Response[dict[str, Series]]]:
         """Get the series of all worker pods, by the pods' names, and of all runs, by their ids.
 
-        The options are those of ``get_run_metrics``. The future raises ApiError if the series of
-        one of them are no longer complete; the others can still be asked for one by one.
+        The options are as in ``get_run_metrics``. The future raises ApiError if the series of a run
+        or pod are no longer complete; the series of each other owner can still be requested.
         """
         params = _selection("all", since, summarize, metric_filter, last_n, until)
         return self._get("/api/metrics/", _series_by_owner, params)
@@ -203,13 +203,13 @@ class MetricsApi(ApiBase):
 
         Args:
             run_id: the run.
-            file: open for writing. After an error it holds a part of the answer.
-            format: of the file. ``mllog`` is that of MLPerf's logging, of the whole run, for its
-                compliance checker.
+            file: file open for writing. After an error it contains a part of the response.
+            format: format of the file. ``mllog`` is the format of MLPerf's logging and compliance
+                checker, for the whole run.
             since: return only newer points; a datetime without a zone is in UTC.
-            summarize: the maximum number of points of each series, averaged.
-            on_progress: called after each piece with the bytes received so far, and with all
-                there will be, if the master says.
+            summarize: maximum number of points of each series, averaged.
+            on_progress: called after each piece with the bytes received so far, and the total
+                number of bytes, None if unknown.
         """
         if format == "mllog":
             return self._http.download(api_path("runs", run_id, "mllog"), {}, file, on_progress)
@@ -225,9 +225,9 @@ class MetricsApi(ApiBase):
         metadata: object = "",
         date: _Moment | None = None,
     ) -> Future[Response[Point]]:
-        """Add a sample to a run. It can be read as soon as there is an answer: the stored point.
+        """Add a sample to a run, and get the stored point, which can be read from then on.
 
-        The options are those of ``Sample``; a date without a zone is in UTC.
+        The options are as in ``Sample``; a date without a zone is in UTC.
         """
         sample = Sample(name, value, date or datetime.now(UTC), run_id, None, cumulative, metadata)
         body = sample.to_fields()
@@ -236,7 +236,7 @@ class MetricsApi(ApiBase):
     def post_metrics(self, samples: Sequence[Sample]) -> Future[Response[int]]:
         """Add up to 10,000 samples to runs or pods, and get their number.
 
-        If one is wrong, none is added.
+        If a sample is wrong, none are added.
         """
         body = [sample.to_fields() for sample in samples]
         return self._http.request(
@@ -277,6 +277,6 @@ def _series(content: bytes) -> Series:
 def _series_by_owner(content: bytes) -> dict[str, Series]:
     owners = msgspec.json.decode(content, type=dict[str, Series | str])
     for answer in owners.values():
-        if isinstance(answer, str):  # why its series are not complete
+        if isinstance(answer, str):  # the reason why series are incomplete
             raise ApiError(HTTPStatus.BAD_GATEWAY, answer)
     return cast("dict[str, Series]", owners)

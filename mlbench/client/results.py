@@ -107,7 +107,7 @@ class ResultsApi(ApiBase):
     ) -> "Future[Response[Comparison]]":
         """Get the comparison of up to 200 runs, and whether it is fair.
 
-        The options are those of ``get_result``.
+        The options are as in ``get_result``.
         """
         from mlbench.contract.comparisons import Comparison  # noqa: PLC0415 - its classes take a while to make
 

@@ -42,16 +42,16 @@ class RunsApi(ApiBase):
         order: str | None = None,
         columns: Sequence[str] = (),
     ) -> Future[Response[list[Run]]]:
-        """Get all runs, the oldest first, or some of them.
+        """List runs, oldest first unless ``order`` is given.
 
         Args:
-            from_id: only runs from this id on.
-            before: only runs with ids below this one.
-            limit: the maximum number of runs: the newest, or the first by ``order``.
-            state: only runs in this state.
-            query: only runs that match, such as ``exchange=topk accuracy>95 some words``.
-            order: the field that they are sorted by; with ``-`` before it, the largest first.
-            columns: the fields whose values they shall have.
+            from_id: lowest run id to return.
+            before: return only runs with an id below this one.
+            limit: maximum number of runs: the newest ones, or the first ones of ``order``.
+            state: return only runs in this state.
+            query: search terms, e.g. ``exchange=topk accuracy>95 some words``.
+            order: field to sort by; prefix ``-`` for descending.
+            columns: extra fields to include with each run.
         """
         params = drop_none(
             from_id=from_id or None,
@@ -65,7 +65,7 @@ class RunsApi(ApiBase):
         return self._get("/api/runs/", records_decoder(Run), params)
 
     def count_runs(self, *, query: str | None = None) -> Future[Response[RunCounts]]:
-        """Get how many runs there are, and in each state of those that match a query."""
+        """Get the number of runs, and of runs in each state that match a query."""
         return self._get(
             "/api/runs/counts/", record_decoder(RunCounts), drop_none(query=query or None)
         )
@@ -295,7 +295,7 @@ class RunsApi(ApiBase):
     def download_file(self, run_id: int | str, source: RunFile, file: BinaryIO) -> int:
         """Write the content of one of a run's files to a file; return its size in bytes.
 
-        Errors are those of ``download``.
+        Errors are as in ``download``.
         """
         params = drop_none(rank=source.rank, attempt=source.attempt)
         path = api_path("runs", run_id, "files") + quote(source.name)

@@ -102,7 +102,7 @@ class HttpClient:
     def upload(
         self, path: str, decode: Callable[[bytes], Value], file: BinaryIO
     ) -> Response[Value]:
-        """Send a file with POST, in this thread, once; the errors are those of ``request``."""
+        """Send a file with POST, in this thread, once; errors are as in ``request``."""
         size = file.seek(0, io.SEEK_END)
         file.seek(0)
         headers = {"Content-Type": "application/octet-stream", "Content-Length": str(size)}
@@ -117,7 +117,7 @@ class HttpClient:
     ) -> int:
         """Write the answer to a GET to a file piece by piece; return its size in bytes.
 
-        The errors are those of ``request``, also for an answer that breaks off.
+        Errors are as in ``request``, also for an incomplete response.
         """
         written = 0
         request = self._http.build_request("GET", path, params=params)
@@ -172,8 +172,8 @@ def pause_before_retry(
 ) -> float | None:
     """Return the seconds to wait before a request is sent again, or None to give up.
 
-    A request is sent again if the connection was refused or broke, or the answer is 503 with
-    Retry-After. It is not after a timeout: a master that is so busy would only get more to do.
+    A request is sent again if the connection was refused or broke, or the response is 503 with
+    Retry-After. After a timeout it is not, because that would add to the load of a busy master.
     """
     nothing_was_sent = isinstance(outcome, httpx.ConnectError)
     if attempts > len(_PAUSES_SECONDS) or not (repeatable or nothing_was_sent):
