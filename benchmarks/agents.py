@@ -19,7 +19,7 @@ from mlbench_worker.agent.exits import Exit
 from mlbench_worker.agent.master_client import MasterClient, MasterClientError
 from mlbench_worker.agent.shipper import Shipper
 
-# What panels of a run's dashboard ask for; further metrics have numbers.
+# Metrics of panels of the run dashboard. Further metrics have numbers.
 _ASKED_FOR = (names.TRAIN_LOSS, names.TRAIN_ACCURACY, names.STEP)
 _PROCESSES = 2
 _COME_UP_SECONDS = 10.0
@@ -28,18 +28,18 @@ _CHUNK_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Work:
-    """What each rank does: a step a second."""
+    """Work of each rank, at one step per second."""
 
     steps: int
     metrics: int
     """Values of each step."""
     stdout_bytes: int = 0
-    """What rank 0 prints meanwhile."""
+    """Bytes that rank 0 prints during the run."""
 
 
 @dataclass
 class Seen:
-    """What the agents saw of the master."""
+    """Responses of the master, as the agents saw them."""
 
     polls: list[float] = field(default_factory=list)
     """Seconds from each poll to its answer."""
@@ -65,7 +65,7 @@ def _work(tokens: Mapping[str, str], url: str, folder: Path, work: Work) -> Seen
     noting.addHandler(_Notes(seen.failures))
     agents = [_Agent(pod, token, url, folder / pod, work, seen) for pod, token in tokens.items()]
     for number, agent in enumerate(agents):
-        # Spread over a second, as those of a cluster are, whose pods come up over some more.
+        # Spread over a second, as in a cluster, whose pods start over several seconds.
         agent.writes_at = number / len(agents)
         agent.start()
         time.sleep(_COME_UP_SECONDS / len(agents))

@@ -1,4 +1,4 @@
-"""What the API takes: posts of single samples, streams on their way to Prometheus, reads, results.
+"""Rates of the API: posts of single samples, delivery to Prometheus, reads, results.
 
 Figures are end to end: posts are read back, streams are asked for until Prometheus has all.
 """
@@ -54,7 +54,7 @@ def post_rate(folder: Path) -> list[Figure]:
 
 
 def posts(master: Master, of_a_client: int, *, lists: bool = False) -> Measure:
-    """Return what measures samples a second that are posted to a new run, and checks them by GET.
+    """Return a measure of samples per second posted to a new run and checked by GET.
 
     Each client posts so many, one a request; with ``lists``, a single client posts as many for all,
     1,000 a request.
@@ -83,7 +83,7 @@ def posts(master: Master, of_a_client: int, *, lists: bool = False) -> Measure:
 
 
 def _bodies(run_id: int, number: int) -> list[list[Body]]:
-    """Return samples by client, all different: each client has a metric of its own.
+    """Return samples by client, all different: each client has its own metric.
 
     Dates go up to just now, two milliseconds and some microseconds apart. All fields that MLBench's
     own client sends are there.
@@ -125,7 +125,7 @@ def empty_app() -> falcon.App[Request, Response]:
 
 _DELIVERED_LINES = 50_000
 _LOGGED = ("train_loss", "learning_rate", "grad_norm")
-# And the step, which is a series of its own.
+# The step is a further series.
 _DELIVERED = _DELIVERED_LINES * (len(_LOGGED) + 1)
 
 

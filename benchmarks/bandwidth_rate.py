@@ -22,7 +22,7 @@ from mlbench import Tracker
 from mlbench.local.assets import CHECKOUT
 
 _MBIT = (5, 20, 80, 320)
-# Bytes; a message of one byte takes what the network needs besides.
+# Bytes. A message of one byte measures the latency.
 _SIZES = (1, 4_096, 16_384, 24_648, 65_536, 262_144, 1_048_576, 4_194_304)
 # After a pause of 0.3 s; one right after the other; both ranks at once, after a pause.
 _WAYS = ("idle", "back_to_back", "both")

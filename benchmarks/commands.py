@@ -1,4 +1,4 @@
-"""What commands take of a processor, from the start of the interpreter to its end."""
+"""CPU time of commands, from the start of the interpreter to its end."""
 
 import os
 import subprocess

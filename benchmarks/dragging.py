@@ -1,4 +1,4 @@
-"""What a chart of many long curves costs a real Chromium while one drags over it, by a trace."""
+"""Cost of dragging over a chart of many long curves in Chromium, from a trace."""
 
 import json
 from collections import Counter

@@ -25,7 +25,7 @@ from mlbench.evaluation.goodput import Costs, best_interval, goodput
 
 _STEP_SECONDS, _CHECKPOINT_SECONDS = 0.02, 0.25
 _INTERVALS, _BETWEEN, _SEEDS = (0.5, 1.0, 2.0, 4.0), (4, 8, 16), (1, 2)
-# Of a run: no schedule has more than 100 kills.
+# Duration of a run. No schedule has more than 100 kills.
 _SECONDS = 270.0
 # As far as the number of steps that fill this time goes.
 _LIKELY_RESTART, _LIKELY_DOWN = 0.2, 1.5
@@ -66,16 +66,16 @@ tell("ended", time.time())
 
 @dataclass(frozen=True)
 class Kept:
-    """What a run kept of its time, and what it met; all times are seconds."""
+    """Useful time and costs of a run, in seconds."""
 
     step: float
     useful: float
     wall: float
     checkpoint: float
     down: list[float]
-    """Of each failure: until the next process was there."""
+    """Seconds from each failure to the start of the next process."""
     restart: list[float]
-    """Of each process but the first: until its first step."""
+    """Seconds from the start of each process, except the first, to its first step."""
     failures: int
 
 
@@ -136,7 +136,7 @@ def _submit(client: ApiClient, folder: Path, interval: float, between: int, seed
 
 
 def _look(client: ApiClient, run: Run) -> Kept:
-    """Return what a run kept, and what it met."""
+    """Return the useful time and the costs of a run."""
     values: dict[str, list[float]] = {}
     words = shlex.split(run.command)
     for line in Path(words[-1]).read_text().splitlines():
@@ -160,7 +160,7 @@ def _look(client: ApiClient, run: Run) -> Kept:
 
 
 def _costs(runs: Sequence[Kept], interval: float) -> tuple[float, Costs, float]:
-    """Return which share of their time runs kept, their costs, and what they trained at a time."""
+    """Return the useful share of the time of runs, their costs, and the checkpoint interval."""
     wall, failures = sum(run.wall for run in runs), sum(run.failures for run in runs)
     down = fmean(seconds for run in runs for seconds in run.down)
     costs = Costs(

@@ -1,4 +1,4 @@
-"""What the stack itself takes of a core: while nothing goes on, and beside a run of two ranks."""
+"""CPU use of the stack itself: without runs, and during a run of two ranks."""
 
 import time
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""Whether a hog beside a run is found and named, ten times of ten, and a quiet run left alone."""
+"""Detection of interference: whether runs beside a hog are marked, and quiet runs are not."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ _SLEEPS = ("steps", {"steps": "50", "rate": "10"})
 
 
 def measure(folder: Path) -> Iterator[Figure]:
-    """Yield how often runs were marked, how long they waited, and what a look costs."""
+    """Yield how often runs were marked, how long they waited, and the cost of a reading."""
     kernel = Kernel("", os.sched_getaffinity(0))
 
     def look() -> float:
@@ -61,7 +61,7 @@ def measure(folder: Path) -> Iterator[Figure]:
 
 @contextmanager
 def _hog(folder: Path) -> Iterator[None]:
-    """Keep one core busy with a process of a name of its own."""
+    """Keep one core busy with a process that has a known name."""
     program = folder / _HOG
     if not program.exists():
         program.symlink_to("/bin/sh")

@@ -29,7 +29,7 @@ from mlbench_worker.tasks.linear import LOSSES, Training
 _SETTINGS = {"decay": "0", "momentum": "0.995", "epochs": "4000"}
 
 _SOLVERS: dict[LinearModel, Callable[[float], Any]] = {
-    # Of l2 times rows: scikit-learn's objectives are sums over the rows.
+    # The penalty is l2 times rows, because scikit-learn's objectives are sums over the rows.
     "logistic": lambda penalty: LogisticRegression(
         C=1 / penalty, fit_intercept=False, solver="newton-cholesky", tol=1e-10, max_iter=1000
     ),
@@ -54,11 +54,11 @@ def main() -> None:
 def ours_and_the_optimum(
     model: LinearModel, data: Dataset, settings: dict[str, str]
 ) -> tuple[float, float]:
-    """Return the objective of the task on the rows to train on, and that of scikit-learn."""
+    """Return the objectives of the task and of scikit-learn on the training rows."""
     rows, loss = len(data.train), LOSSES[model]
     matrix, targets = _matrix(data.train, data.features), data.train.targets.double()
     l2 = 1 / rows
-    # The mean loss is smoother than that of the longest row, the unit of the learning rate.
+    # The mean loss is smoother than the loss of the longest row, the unit of the learning rate.
     largest = np.linalg.eigvalsh((matrix.T @ matrix).toarray() / rows)[-1]
     rate = (loss.smoothness * data.largest_norm2 + l2) / (loss.smoothness * largest + l2)
     own = {"model": model, "batch_size": str(rows), "l2": str(l2), "learning_rate": str(rate)}

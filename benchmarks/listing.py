@@ -1,4 +1,4 @@
-"""The list of 10,000 runs: its first page, and what a search of it takes, in both databases."""
+"""The list of 10,000 runs: time of its first page and of searches, in both databases."""
 
 import random
 import time

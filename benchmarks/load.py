@@ -1,4 +1,4 @@
-"""A load generator in a process of its own: keep-alive clients that send prepared bytes."""
+"""A load generator in a separate process: keep-alive clients that send prepared bytes."""
 
 import json
 import socket

@@ -1,4 +1,4 @@
-"""What a value costs the process that logs it: our tracker, beside what else one would call."""
+"""Cost of logging a value: MLBench's tracker and the loggers of other projects."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Training loops in processes of their own, which train when asked, and tell their speed."""
+"""Training loops in separate processes, which train on request and return their speed."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -25,14 +25,14 @@ Train = Callable[[], object]
 Loop = tuple[Train, int]
 """Trains some steps; and the samples in these."""
 Loops = Mapping[str, Callable[[Path], Loop]]
-"""Make loops, which may write into a folder, by what they are."""
+"""Functions that make a loop, which may write into a folder, by name."""
 
 _made: list[Loop] = []
 """The loop of this process."""
 
 
 def rates(loops: Loops, unit: str, folder: Path) -> list[Figure]:
-    """Return the samples a second of loops, each in a process of its own, taken in turn."""
+    """Return samples per second of loops, each in a separate process, measured in turn."""
     with ExitStack() as stack:
         measures = {}
         for number, (name, make) in enumerate(loops.items()):

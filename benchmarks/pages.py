@@ -1,4 +1,4 @@
-"""What the web pages cost a real Chromium, the network and the master, with much to show."""
+"""Cost of large web pages for Chromium, the network and the master."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ from mlbench_master.database.models import Pod, Run, Worker, open_database
 from tests.support.chromium import running_chromium
 
 _TIMEOUT_MS = 60_000.0
-# Looks after each frame, as a person does.
+# Checks after each frame.
 _WAIT = """() => new Promise((done, fail) => {
     const look = () => {
         if (%s) done(performance.now());
@@ -29,7 +29,7 @@ _WAIT = """() => new Promise((done, fail) => {
 })"""
 
 
-# What a page takes while it loads or is left open, with its unit.
+# Costs of a page while it loads or is open, with units.
 _UNITS = {
     "requests": "",
     "loaded": "kB",  # over the network, compressed, headers included
@@ -57,7 +57,7 @@ class Tab:
         )
         self._session.send("Network.enable")
         self._session.send("HeapProfiler.enable")
-        # Of the processor: what others do on the machine is not measured.
+        # CPU time, which excludes other processes of the machine.
         self._session.send("Performance.enable", {"timeDomain": "threadTicks"})
 
     def open(self, path: str, is_shown: str) -> float:
@@ -122,7 +122,7 @@ _COMPARED = 20
 _COMPARED_STEPS = 500
 _ROUNDS = 5
 _WATCHED_SECONDS, _WATCHED_TIMES = 10.0, 3
-# The path of a page, and the JavaScript expression that is true once it shows what it is for.
+# The path of a page, and the JavaScript expression that is true once it is complete.
 _Shown = tuple[str, str]
 # A time of polling, and how much faster its timers run.
 _LONG_SECONDS, _HURRIED = 600.0, 20
@@ -142,7 +142,7 @@ def measure(folder: Path) -> Iterator[Figure]:
         browser = stack.enter_context(running_chromium())
         stack.enter_context(closing(open_database(servers.database_url(folder))))
         with servers.running_master(folder, prometheus_url) as master:
-            store_run("watched")  # the first run's series are those of the served workers
+            store_run("watched")  # the served workers report series of the first run
             compared = [_store_run(f"small-{i}", _COMPARED_STEPS) for i in range(_COMPARED)]
             ids = ",".join(str(run.id) for run in compared)
             for name, steps in (("large", _LARGE_STEPS), ("huge", _HUGE_STEPS)):
@@ -178,7 +178,7 @@ def measure(folder: Path) -> Iterator[Figure]:
 
 
 def _loads(browser: Browser, master: Master, page: _Shown, what: str) -> Iterator[Figure]:
-    """Yield how long a page takes to show what it is for, and what it loads, twice each."""
+    """Yield load time and cost of a page, for a first and a second load."""
     rounds = []
     for _ in range(_ROUNDS):
         with profile(browser) as context:

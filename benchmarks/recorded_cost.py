@@ -1,4 +1,4 @@
-"""What ``mlbench record`` costs a command, and how fast the ranks of a large job join."""
+"""Cost of ``mlbench record`` for a command, and how fast the ranks of a large job join."""
 
 import os
 import secrets
@@ -18,7 +18,7 @@ from mlbench.contract.join_token import make, new_holder
 from mlbench_worker.agent.master_client import MasterClient
 
 _RANKS, _CALLERS = 1000, 32
-# Steps of some 2 ms, which is little. It counts its own time, as the machine may be shared.
+# Steps of about 2 ms, which is short. CPU time is counted, because the machine may be shared.
 _LOOP = """\
 import time; from mlbench import Tracker
 begin, tracker = time.process_time(), Tracker()

@@ -1,4 +1,4 @@
-"""The API beside what a user would pick instead: MLflow's tracking server with SQLite."""
+"""The API compared with MLflow's tracking server with SQLite."""
 
 import json
 import random
@@ -64,7 +64,7 @@ def serving_mlflow(folder: Path) -> Iterator[int]:
         f"--backend-store-uri=sqlite:///{folder / 'mlflow.db'}",
         f"--artifacts-destination={folder / 'artifacts'}",
     ]
-    # It would look for more programs beside its own, and report its use.
+    # Otherwise it would look for more programs in its folder, and report its use.
     environ = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true"}
     with servers.running("mlflow", command, folder, environ, f"http://127.0.0.1:{port}/health"):
         yield port

@@ -1,4 +1,4 @@
-"""What a scrape of the exporter costs: of 200 pods that a kubelet knows, and of local ones."""
+"""Cost of a scrape of the exporter: 200 pods of a kubelet, and local pods."""
 
 import multiprocessing
 import os
@@ -83,7 +83,7 @@ def _kubelet(folder: Path, text: bytes) -> Iterator[Sequence[str]]:
     certificates = kubelet_server.make_certificates(folder)
     server = kubelet_server.KubeletServer(certificates)
     server.answer = partial(kubelet_server.whole, text=text)
-    # A process of its own, so that only the exporter's work is the exporter's.
+    # A separate process, so that its CPU time does not count as the exporter's.
     process = multiprocessing.get_context("fork").Process(target=server.serve_forever)
     process.start()
     account = kubelet_server.make_account(folder / "account", certificates, server.token)

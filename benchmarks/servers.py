@@ -41,7 +41,7 @@ class Download:
 
 @dataclass(frozen=True)
 class Source:
-    """A server on this machine, and what its requests carry."""
+    """A server on this machine, and the headers of requests to it."""
 
     port: int
     headers: Mapping[str, str]
@@ -107,7 +107,7 @@ def running_prometheus(folder: Path) -> Iterator[str]:
 def running_master(folder: Path, prometheus_url: str) -> Iterator[Master]:
     """Run API and controller as the local stack does, on the database at ``database_url``.
 
-    There are no workers: what is stored is posted, or appended to streams.
+    It has no workers: samples are posted, or appended to streams.
     """
     controller = [sys.executable, "-m", "mlbench_master.controller", "--port", str(free_port())]
     with (

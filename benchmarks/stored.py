@@ -14,7 +14,7 @@ _TIMEOUT_SECONDS = 300.0
 
 
 def store_run(name: str, state: str = "FINISHED", num_workers: int = 1, seconds: float = 0) -> Run:
-    """Store a run that took so long; one that is over is left alone by a running controller."""
+    """Store a run with a duration. A running controller does not touch a run that has ended."""
     now = time.time()
     return Run.create(
         job_id="",

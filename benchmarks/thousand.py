@@ -32,7 +32,7 @@ from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording.streams import METRICS
 from tests.support.rows import level, write
 
-# Fewer, as the environment says, show where the limit is.
+# The environment can set fewer, to find the limit.
 WORKERS = int(os.environ.get("WORKERS", "1000"))
 STEPS = int(os.environ.get("STEPS", "600"))
 _AWAY_SECONDS = int(os.environ.get("AWAY", "300"))
@@ -43,7 +43,7 @@ _LOOK_SECONDS = 0.2
 _FOLLOW_SECONDS = 10.0
 # As its page asks for them: of the first rank, or of all.
 _CURVES = ((1000, f"{names.TRAIN_LOSS} @ 0", f"{names.TRAIN_ACCURACY} @ 0"), (40, names.TRAIN_LOSS))
-# Beside a rank that prints so much.
+# Workers and steps of the run in which one rank prints this number of bytes.
 _FEW, _FEW_STEPS, _PRINTED_BYTES = 200, 60, 1 << 30
 # All is delivered again when what ranks have written lately alone is missing.
 _LATE_STEPS = 5
@@ -52,7 +52,7 @@ T = TypeVar("T")
 
 
 def measure(folder: Path) -> Iterator[Figure]:
-    """Yield what a run of all workers costs, how long its readers wait, and what delays it."""
+    """Yield the cost of a run of all workers, the waits of its readers, and its delays."""
     os.environ |= _LIMITS
     pods = [f"local-mlbench-worker-{number}" for number in range(WORKERS)]
     know_pods(folder, pods)
@@ -100,7 +100,7 @@ class _Stage:
 
 
 def _return(master: Master, run: Run) -> float:
-    """Stop the master for a while; return the seconds until it has what was written meanwhile."""
+    """Stop the master for a while; return the seconds until it has the values of that time."""
     streams = Stream.owner == run_owner(run.id), Stream.recorded > 0
     while Stream.select().where(*streams).count() < run.num_workers:
         time.sleep(0.5)
@@ -117,7 +117,7 @@ def _return(master: Master, run: Run) -> float:
 
 @dataclass
 class _Watched:
-    """What was measured while the run went on: seconds, but cores and megabytes."""
+    """Measurements during the run, in seconds except ``cores`` and ``megabytes``."""
 
     delays: list[float] = field(default_factory=list)
     pages: list[float] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What a call of the tracker costs a training step, beside what one would write by hand."""
+"""Cost of a tracker call in a training step, compared with code written by hand."""
 
 import json
 import os

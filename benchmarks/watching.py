@@ -1,4 +1,4 @@
-"""What watching a run of many workers costs Prometheus: its rules, and a dashboard's queries."""
+"""Cost of watching a run of many workers for Prometheus: rules and dashboard queries."""
 
 import json
 import math
@@ -25,7 +25,7 @@ from tests.support.panels import Grafana, View
 WORKERS = int(os.environ.get("WORKERS", "200"))
 STRAGGLER = 17
 _STEP_SECONDS = 0.1
-# The parts of what a rank computes.
+# Shares of a rank's compute time by phase.
 _COMPUTES: Final[dict[Phase, float]] = {
     "data": 0.1,
     "forward": 0.3,

@@ -1,4 +1,4 @@
-"""Whether a diagnosis finds who is at fault: real ranks that hang, each in a known way.
+"""Accuracy of diagnoses: real ranks that hang, each in a known way.
 
 ``python -m benchmarks.run diagnoses`` has 120 of PyTorch's hang, for half an hour.
 ``DIAGNOSES="torch-signal torch-spy-sleep-2"`` has those whose names begin so: all stacks come by
@@ -45,11 +45,11 @@ _SETTLE_SECONDS = 2.0
 _NOBODY = {"network", "everywhere"}
 # Some rank ends, which is when a master would ask.
 _ENDS = {"disk", "left", "other_size"}
-# Of two ranks that disagree, both.
+# With two ranks that disagree, both are at fault.
 _BOTH_OF_TWO = {"other_name", "other_size", "skipped"}
 # The process is gone, or the frame is PyTorch's alone.
 _WITHOUT_LINE = {"disk", "left", *_NOBODY}
-# What tells no collective, and what tells no frame.
+# Hangs of frameworks without collectives, and programs without Python frames.
 _BY_STACKS = ("sleep", "lock", "interpreter", "stopped", "endless", "fifo", "loader", "left")
 _NO_PYTHON = ("shell", "c")
 _OUTCOMES = ("right", "wrong", "cannot tell")
@@ -68,7 +68,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        """What it is chosen by."""
+        """Name by which the case is selected."""
         return "-".join(map(str, asdict(self).values()))
 
     @property
@@ -112,7 +112,7 @@ def cases() -> Iterator[Case]:
 
 
 def measure(folder: Path) -> Iterator[str]:
-    """Yield a line for each hang that was not told right, for each kind, and for all."""
+    """Yield a line for each hang with a wrong verdict, for each kind, and for all."""
     adopt_orphans()
     prefixes = tuple(os.environ.get("DIAGNOSES", "torch-spy").split())
     chosen = [case for case in cases() if case.name.startswith(prefixes)]
@@ -256,7 +256,7 @@ def _fork_server() -> ForkServer:
 
 @contextmanager
 def _own_network(name: str) -> Iterator[None]:
-    """Have a network of its own, of one machine, by a name."""
+    """Make a network namespace with a name."""
     assert shutil.which("ip"), "it needs iproute2, and root"
     _ip("netns", "add", name)
     try:

@@ -35,7 +35,7 @@ def skipped(folder: Path) -> None:
 
 
 def network(folder: Path) -> None:
-    """Have the network cut by whoever watches this; then all go on."""
+    """Have the observer cut the network; then all ranks continue."""
     (folder / "cut").touch()
     while not (folder / "is-cut").exists():
         time.sleep(0.01)

@@ -18,7 +18,7 @@ from tests.support.stacks import service, training
 
 WORKERS = 2
 _MAX_PAUSE_SECONDS = 2.0
-# What a user may see die, by a word of its command line.
+# Processes that may die, by a word of their command lines.
 _PROCESSES = {
     "Prometheus": "--config.file",
     "API": "gunicorn",
@@ -60,7 +60,7 @@ def _supervisor(home: Home) -> psutil.Process:
 
 
 def hang(home: Home, name: str, seconds: float) -> None:
-    """Stop a process, with its children, for so long."""
+    """Stop a process and its children for some seconds."""
     process = service(home, _PROCESSES[name])
     with stopped(process, *process.children(recursive=True)):
         time.sleep(seconds)
@@ -84,7 +84,7 @@ def empty_prometheus(home: Home) -> None:
 
 
 def fill(disk: Path, seconds: float) -> None:
-    """Leave no room on a disk for so long, however much of its own the stack gives back."""
+    """Keep a disk full for some seconds, however much space the stack frees."""
     filler = disk / "filler"
     until = time.monotonic() + seconds
     with filler.open("ab", buffering=0) as file:

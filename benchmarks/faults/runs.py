@@ -1,4 +1,4 @@
-"""The runs beside which faults are made, and what is found of their values afterwards."""
+"""Runs into which faults are injected, and checks of their values afterwards."""
 
 import shlex
 import sys
@@ -17,7 +17,7 @@ from mlbench.local.home import Home
 from tests.conftest import wait_for
 from tests.support.stacks import order_command
 
-# As many as a run may have: a thousand kills use up those of some runs.
+# The maximum of a run. A thousand kills use up the restarts of several runs.
 _RESTARTS = 100
 _END_SECONDS = 300.0
 
@@ -62,7 +62,7 @@ class Ledger:
             wait_for(partial(is_sealed, run_id), _END_SECONDS, "the run ends")
 
     def settle(self) -> str:
-        """Wait until all runs have ended, compare value by value, and say what was found."""
+        """Wait until all runs have ended, compare value by value, and return a summary."""
         self.wait_until_sealed()
         total, notes = Counter[str](), []
         for run_id in self.runs:

@@ -19,7 +19,7 @@ _RATE = 100.0  # values a second
 
 
 def main(folder: Path) -> None:
-    """Record the values at the rate, each in a line of its own."""
+    """Record the values at the rate, one per line."""
     run, attempt, rank = (os.environ[f"MLBENCH_{name}"] for name in ("RUN_ID", "ATTEMPT", "RANK"))
     started = time.monotonic()
     with (

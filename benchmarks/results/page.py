@@ -77,7 +77,7 @@ def _section(section: Section, sets: Mapping[Bench, Measured], pictures: Path) -
 
 
 def _set(measured: Measured) -> Iterator[str]:
-    """Yield how many runs there are, with which seeds and when, and what disturbed them."""
+    """Yield number, seeds and dates of the runs, and the interference with them."""
     comparison, findings = measured.comparison, measured.comparison.findings
     seeds = sorted({run.seed for run in measured.runs if run.seed is not None})
     days = sorted({run.created_at[:10] for run in measured.runs})
@@ -123,7 +123,7 @@ def _blocks(blocks: Iterable[Block], name: str, pictures: Path) -> Iterator[str]
 
 
 def to_file(plot: Plot) -> str:
-    """Return a plot as an SVG file: with the report's colours, on light paper of its own."""
+    """Return a plot as an SVG file, with the report's colours on a light background."""
     root = re.search(r":root \{(.*?)\}", _STYLE.read_text(), re.DOTALL)
     assert root
     colours = dict(re.findall(r"(--[\w-]+): (#\w+);", root[1]))

@@ -22,7 +22,7 @@ def of_report(measured: Measured, titles: Sequence[str]) -> Iterator[Block]:
 
 
 def to_targets(measured: Sequence[Measured], section: Section) -> ReportTable:
-    """Make a table of epochs and training times to several targets, beside what was published."""
+    """Make a table of epochs and training times to several targets, with published results."""
     rows: list[list[tables.Cell]] = []
     for value in section.targets:
         for each in measured:

@@ -15,15 +15,15 @@ from mlbench.evaluation.verification import compare_files
 
 @dataclass(frozen=True)
 class Bench:
-    """A benchmark set that is to be measured."""
+    """A benchmark set to measure."""
 
     name: str
     arguments: str
-    """Of ``mlbench bench``, without the set's name; those of one's own code come after ``--``."""
+    """Arguments of ``mlbench bench`` without the name; arguments of own code follow ``--``."""
 
     @property
     def command(self) -> str:
-        """What measures it; interrupted, the same command goes on."""
+        """Command that measures the set; after an interruption, it resumes the set."""
         options, *own = self.arguments.partition(" -- ")
         return "".join((f"mlbench bench {options} --name {self.name}", *own))
 
@@ -34,15 +34,15 @@ class Bench:
 
 @dataclass(frozen=True)
 class Measured:
-    """A set whose runs are there."""
+    """A benchmark set with archived runs."""
 
     run_set: RunSet
     comparison: Comparison
-    """Of the runs that count, by their own targets."""
+    """Comparison of the runs that count, by their own targets."""
     runs: tuple[records.Run, ...]
     manifests: tuple[Manifest, ...]
     file: Path
-    """The archives of all of them in one, as it is published."""
+    """Published file with the archives of all runs."""
 
     def judged_by(self, target: Target) -> Comparison:
         """Return the comparison by another target."""
