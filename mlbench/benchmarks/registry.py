@@ -149,7 +149,7 @@ BENCHMARKS = {
             tasks.LinearOptions,
             "Linear learning: linear regression with an L2 penalty on data in LIBSVM's format.",
             args={"model": "ridge"},
-            facts={"target": (None,)},  # it trains all the epochs
+            facts={"goal": (None,)},  # it trains all the epochs
         ),
         Benchmark(
             "linear-svm",

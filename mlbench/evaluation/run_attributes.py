@@ -196,7 +196,7 @@ def attributes_of(run: RunRow, ranks: Sequence[RankRow], result: Result) -> dict
         # Every run has data and a batch size, so None means that they are unknown.
         is_unknown = value is None and name in (DATA, DATA_CHECKSUM, BATCH_SIZE)
         # The target has another name here, and the seed is meant to differ.
-        if name not in ("target", "seed") and not is_unknown:
+        if name not in ("goal", "seed") and not is_unknown:
             settings[name] = _NONE if value is None else value
     oversubscribed = None  # Ranks are not bound to cores.
     cores = [core for rank in ranks for core in rank.cores]

@@ -17,7 +17,7 @@ from mlbench_master.timestamps import seconds_to_text
 
 _ORDER = {kind: place for place, kind in enumerate(get_args(EventKind))}
 _WHY_ASKED = {
-    "asked": "Hang diagnosis was asked",
+    "asked": "Hang diagnosis",
     "stalled": "It makes no progress",
     "deadline": "It is past its deadline",
     "failed": "A rank has failed while others ran",

@@ -223,7 +223,7 @@ def test_samples_are_counted_once_everything_is_delivered(code: int) -> None:
 def test_a_run_whose_samples_do_not_add_up_fails(delivery: SampleCounts) -> None:
     missing = (
         f"samples are missing: {delivery.recorded} recorded, "
-        f"{delivery.in_prometheus} in Prometheus, {delivery.in_database} kept"
+        f"{delivery.in_prometheus} in Prometheus, {delivery.in_database} in the database only"
     )
     finished = with_ranks(exited(0), exited(0), delivery=delivery)
     assert end_of(finished) == End(7, "FAILED", missing)

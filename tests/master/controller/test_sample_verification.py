@@ -333,7 +333,7 @@ def test_a_stopped_run_whose_count_disagrees_later_says_so(
     master.server.lose_everything()
     for _ in range(2):
         master.verifier.turn()
-        missing = "samples are missing: 2 recorded, 0 in Prometheus, 0 kept"
+        missing = "samples are missing: 2 recorded, 0 in Prometheus, 0 in the database only"
         assert reload(run).reason == f"why; {missing}\nstderr"
         assert reload(run).delivery == asdict(SampleCounts(2, 0, 0))
         master.sealer.turn()

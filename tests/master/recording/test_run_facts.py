@@ -80,7 +80,7 @@ def test_delivery_stores_target_and_settings_and_counts_no_sample(
 ) -> None:
     settings = {"learning_rate": 0.1, "compile": False, "folder": None, "device": "cpü", "n": 2**60}
     target = {"metric": "val", "value": 97.0}
-    stream = record(run, stated(target=target) + stated(settings=settings))
+    stream = record(run, stated(goal=target) + stated(settings=settings))
     deliver(delivery)
     assert stream.get_by_id(stream.id).recorded == 0
     record(run, stated(metrics={"train_seconds": 12.5, "val": 97.25}))

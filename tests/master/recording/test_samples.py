@@ -63,7 +63,7 @@ def test_what_is_stated_of_a_run_is_no_sample() -> None:
     settings: dict[str, Any] = {"device": "cpu", "compile": False, "rate": 0.1, "none": None}
     facts = {"hostname": "a", "cpu_limit": 2, "gpus": ["x"], "git": {"commit": "c", "dirty": None}}
     assert parse(
-        '{"time":1,"target":{"metric":"val","value":97,"lower_is_better":false}}',
+        '{"time":1,"goal":{"metric":"val","value":97,"lower_is_better":false}}',
         json.dumps({"time": 1, "settings": settings}),
         json.dumps({"time": 1, "machine": facts | {"of a later version": 1}}),
         json.dumps({"time": 1, "interference": QUIET | {"of a later version": 1}}),
@@ -144,7 +144,7 @@ MALFORMED_LINES: list[str | bytes] = [
         for metrics in ("[1]", '{"":1}', '{"good":1,"bad":null}', f'{{"a":1,"{"x" * 201}":1}}')
     ),
     *(
-        f'{{"time":1,"target":{target}}}'
+        f'{{"time":1,"goal":{target}}}'
         for target in (
             *("{}", '"97"', '{"metric":["a"],"value":97}', '{"metric":"a","value":"high"}'),
             *('{"metric":"a","value":NaN}', r'{"metric":"\ud800","value":97}'),

@@ -65,7 +65,7 @@ def test_ranks_are_asked_until_they_have_answered(api: TestClient, run: Run, ask
         for event in api.simulate_get(f"/api/runs/{run.id}/events").json
         if event["kind"] == "diagnosis"
     ]
-    assert event["text"] == f"Why it does not go on was asked: {sentence}"
+    assert event["text"] == f"Hang diagnosis: {sentence}"
 
 
 def test_one_rank_is_asked_for_its_frames_of_c(api: TestClient, run: Run) -> None:

@@ -57,7 +57,7 @@ def test_all_are_listed(api: TestClient) -> None:
     assert [entry["name"] for entry in answer.json] == list(BENCHMARKS)
     assert all(entry["description"] for entry in answer.json)
     rules = {entry["name"]: entry["rules"] for entry in answer.json}
-    assert rules["digits"]["target"] == [97.0, 90.0]
+    assert rules["digits"]["goal"] == [97.0, 90.0]
     assert rules["steps"] == {}
     targets = {entry["name"]: (entry["target"], entry["light_target"]) for entry in answer.json}
     accuracy = {"metric": "val_global_Prec@1", "lower_is_better": False}

@@ -153,7 +153,7 @@ def test_ranks_that_run_the_command(fields: dict[str, str], backend: str, on_all
 def test_seed_and_light_target_are_arguments_of_the_task() -> None:
     found = order(benchmark="digits", seed=7, light_target=True, args={"epochs": 3})
     validate_against_limits(found, LIMITS)
-    assert found.all_args == {"target": "90", "seed": "7", "epochs": "3"}
+    assert found.all_args == {"goal": "90", "seed": "7", "epochs": "3"}
     assert order(seed=7, args={"seed": 7}).all_args == {"seed": "7"}
 
 
@@ -163,7 +163,7 @@ def test_seed_and_light_target_are_arguments_of_the_task() -> None:
         (
             {"benchmark": "linear-svm", "light_target": True, "args": {"model": "svm"}},
             "linear-svm",
-            {"model": "svm", "target": "80"},
+            {"model": "svm", "goal": "80"},
         ),
         (
             {"image_name": "mlbench/pytorch-cifar10-resnet20-all-reduce:latest", "seed": 3},

@@ -80,7 +80,7 @@ def test_a_run_that_was_left_out_or_exchanged_is_found(
     archives: dict[int, Path], tmp_path: Path
 ) -> None:
     bundle.write(tmp_path / "less", {2: archives[2]}, _SET)
-    assert _problems(tmp_path / "less", tmp_path) == ["run 1 of place 1 has no archive"]
+    assert _problems(tmp_path / "less", tmp_path) == ["run 1 of slot 1 has no archive"]
 
 
 def test_what_could_grow_to_any_size_is_refused(tmp_path: Path) -> None:

@@ -225,7 +225,7 @@ def test_official_tasks_are_the_closed_division() -> None:
 
 @pytest.mark.slow
 def test_a_real_run_keeps_the_rules(tmp_path: Path) -> None:
-    ranks = start_ranks(tmp_path, 1, "-m", "mlbench_worker.tasks.digits", "--target", "90")
+    ranks = start_ranks(tmp_path, 1, "-m", "mlbench_worker.tasks.digits", "--goal", "90")
     finish(ranks)
     [settings] = ranks[0].stated("settings")
     assert violations(dict(settings), benchmark="digits") == []
@@ -233,11 +233,11 @@ def test_a_real_run_keeps_the_rules(tmp_path: Path) -> None:
 
 def test_each_violation_is_a_sentence() -> None:
     settings = {name: permitted[0] for name, permitted in BENCHMARKS["digits"].rules.items()}
-    changed = settings | {"learning_rate": 0.1, "compression": "fp16", "target": 95.0, "seed": 9}
+    changed = settings | {"learning_rate": 0.1, "compression": "fp16", "goal": 95.0, "seed": 9}
     assert violations(settings, benchmark="digits") == []
     assert violations(changed, benchmark="digits") == [
         "compression is fp16; the task's rules say none",
-        "target is 95; the task's rules say 97 or 90",
+        "goal is 95; the task's rules say 97 or 90",
         "learning_rate is 0.1; the task's rules say 0.05",
     ]
 
