@@ -13,7 +13,7 @@ from mlbench_master.settings import GrafanaSettings
 log = logging.getLogger(__name__)
 
 _FIRST_PAUSE_SECONDS = 2.0
-_LONGEST_PAUSE_SECONDS = 60.0
+_MAX_PAUSE_SECONDS = 60.0
 
 
 def push(settings: GrafanaSettings, registry: CollectorRegistry, stop: threading.Event) -> None:
@@ -26,7 +26,7 @@ def push(settings: GrafanaSettings, registry: CollectorRegistry, stop: threading
     )
     for outcome in ("done", "failed"):
         requests.labels(outcome)
-    backoff = Backoff(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS)
+    backoff = Backoff(_FIRST_PAUSE_SECONDS, _MAX_PAUSE_SECONDS)
     pause, last_message = 0.0, ""
     while not stop.wait(pause):
         try:

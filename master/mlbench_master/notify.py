@@ -21,7 +21,7 @@ from mlbench_master.database.connection import database
 Reason = Literal["work", "samples"]
 # Shortest time between two looks of a thread, however often it is notified. Data accumulate in the
 # meantime: a request to Prometheus for each line would cost too much.
-_LEAST_SECONDS: Final[Mapping[Reason, float]] = {"work": 0.1, "samples": 1.0}
+_MIN_SECONDS: Final[Mapping[Reason, float]] = {"work": 0.1, "samples": 1.0}
 
 _sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
 
@@ -78,7 +78,7 @@ class _Waiter:
 
     def wait(self, seconds: float, /) -> bool:
         if self.notified.wait(seconds):
-            again_at = self._woke_at + _LEAST_SECONDS[self.reason]
+            again_at = self._woke_at + _MIN_SECONDS[self.reason]
             self._stop.wait(min(seconds, again_at - time.monotonic()))
         self.notified.clear()
         self._woke_at = time.monotonic()

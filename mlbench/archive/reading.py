@@ -34,12 +34,12 @@ from mlbench.archive.former_names import with_current_names
 # An archive from elsewhere may be made to exhaust memory. These limits are for a JSON document, for
 # a row group as the Parquet file describes it, and for all samples as Arrow tables (about 200
 # million samples).
-_MOST_DOCUMENT_BYTES = 64 << 20
-_MOST_GROUP_BYTES = 1 << 30
-_MOST_TABLE_BYTES = 4 << 30
+_MAX_DOCUMENT_BYTES = 64 << 20
+_MAX_GROUP_BYTES = 1 << 30
+_MAX_TABLE_BYTES = 4 << 30
 
 
-def read_bounded(file: zipfile.ZipFile, name: str, most: int = _MOST_DOCUMENT_BYTES) -> bytes:
+def read_bounded(file: zipfile.ZipFile, name: str, most: int = _MAX_DOCUMENT_BYTES) -> bytes:
     """Return a member of a zip file; raise a ValueError if it has more bytes than ``most``."""
     size = file.getinfo(name).file_size
     if size > most:
@@ -141,8 +141,8 @@ class Archive:
             for number in range(parquet.num_row_groups):
                 pieces.append(parquet.read_row_group(number, columns))
                 size += pieces[-1].nbytes
-                if size > _MOST_TABLE_BYTES:
-                    raise ValueError(f"its samples take more than {_MOST_TABLE_BYTES:,} bytes")
+                if size > _MAX_TABLE_BYTES:
+                    raise ValueError(f"its samples take more than {_MAX_TABLE_BYTES:,} bytes")
             empty = parquet.schema_arrow.empty_table().select(columns)
             whole = pa.concat_tables(pieces or [empty])
         return {
@@ -223,7 +223,7 @@ class Archive:
                 # MLBench writes smaller groups.
                 for group in map(metadata.row_group, range(metadata.num_row_groups)):
                     rows, size = group.num_rows, group.total_byte_size
-                    if rows > 2 * GROUP_ROWS or size > _MOST_GROUP_BYTES:
+                    if rows > 2 * GROUP_ROWS or size > _MAX_GROUP_BYTES:
                         raise ValueError(f"a group of {rows:,} rows has {size:,} bytes")
                 self._parquet = parquet
         return self._parquet

@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from msgspec import Meta
 
-from mlbench.contract.reported_settings import Setting, is_setting, spell
+from mlbench.contract.reported_settings import Setting, format_value, is_setting
 
 FREE = Meta(extra={"closed": None})
 """Any value is allowed in the closed division: hardware, systems, or how much is measured."""
@@ -125,10 +125,10 @@ class Described:
         """Return the value in a text. Raises OptionError if there is no valid value."""
         if self.choices:
             for choice in self.choices:
-                if text == spell(choice):
+                if text == format_value(choice):
                     return choice
             raise OptionError(
-                self.name, f"must be {' or '.join(map(spell, self.choices))} (not {text!r})"
+                self.name, f"must be {' or '.join(map(format_value, self.choices))} (not {text!r})"
             )
         try:
             value = self.kind(text)

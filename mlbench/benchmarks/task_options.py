@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from mlbench.benchmarks.options import FREE, Options, ruled
 from mlbench.contract.names import VAL_ACCURACY, VAL_PERPLEXITY
-from mlbench.contract.reported_settings import Setting, spell
+from mlbench.contract.reported_settings import Setting, format_value
 
 Count = Annotated[int, Meta(ge=1)]
 Positive = Annotated[float, Meta(gt=0)]
@@ -212,12 +212,11 @@ class FrameworkOptions(Options):
         rules = super()._rules()
         if self.framework == "torch":
             return rules
-        return rules | {
-            f"{name} must be {' or '.join(map(spell, allowed))} with framework={self.framework}": (
-                getattr(self, name, allowed[0]) in allowed
-            )
-            for name, allowed in _OTHER_FRAMEWORKS.items()
-        }
+        for name, allowed in _OTHER_FRAMEWORKS.items():
+            choice = " or ".join(map(format_value, allowed))
+            rule = f"{name} must be {choice} with framework={self.framework}"
+            rules[rule] = getattr(self, name, allowed[0]) in allowed
+        return rules
 
 
 # Allowed options with JAX and TensorFlow: fp32 on CPUs, with one sum of all gradients.

@@ -37,7 +37,7 @@ OPERATIONS = ("all_reduce", "broadcast", "all_gather")
 """Operations that the benchmark ``communication`` measures."""
 DTYPES = ("float32", "float64", "float16", "bfloat16", "int8", "uint8", "int32", "int64")
 """Types of its values, by PyTorch's names."""
-FEWEST_ROUNDS = 5
+MIN_ROUNDS = 5
 """Minimum number of rounds for each message size, however long they take."""
 TRAIN_DIGITS = 1433
 """Number of handwritten digits in the training data."""
@@ -210,7 +210,7 @@ class CommunicationOptions(BackendOptions):
     """Factor between one message size and the next."""
     seconds: NotNegative = 0.5
     """Approximate time per message size; there are at least 5 rounds."""
-    rounds: Annotated[int, Meta(ge=FEWEST_ROUNDS)] = 1000
+    rounds: Annotated[int, Meta(ge=MIN_ROUNDS)] = 1000
     """Maximum number of rounds per message size."""
     warmup: Count = 5
     """Number of warmup rounds, which do not count."""

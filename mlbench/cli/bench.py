@@ -20,7 +20,7 @@ from mlbench.cli.compare import OutputsOption, check_files, manifests_of, write_
 from mlbench.cli.live import follow
 from mlbench.cli.spec import FILLED_IN, PERCENT, read_quantity, takes
 from mlbench.client import ApiClient
-from mlbench.contract.comparisons import FEWEST_LOOKED_AT
+from mlbench.contract.comparisons import MIN_LOOKED_AT
 from mlbench.contract.records import Benchmark, Info, Planned, RunSet, Slot
 from mlbench.contract.runspec import SWEPT, CommonSpec
 from mlbench.report import figures
@@ -114,9 +114,9 @@ def bench(
         fields = code.request_fields(spec, settings)
         default = 10 if official else 5
         runs = repeats or (default if until is None else 20)
-        if until is not None and runs <= FEWEST_LOOKED_AT:
+        if until is not None and runs <= MIN_LOOKED_AT:
             raise UsageError(
-                f"--until: needs more than {FEWEST_LOOKED_AT} repeats (got {runs}). "
+                f"--until: needs more than {MIN_LOOKED_AT} repeats (got {runs}). "
                 "Increase --repeats."
             )
         benchmark = benchmarks.get(code.benchmark or "")

@@ -113,7 +113,7 @@ def find_run(client: ApiClient, run_name: str) -> Run:
 
 
 @contextmanager
-def connected_to(run_name: str) -> Iterator[tuple[ApiClient, Run]]:
+def open_run(run_name: str) -> Iterator[tuple[ApiClient, Run]]:
     """Connect to a master, and find a run there with ``find_run``."""
     with connected() as client:
         yield client, find_run(client, run_name)
@@ -130,7 +130,7 @@ def confirm(question: str) -> None:
     typer.confirm(question, abort=True)
 
 
-def if_there(answer: Future[Response[Value]]) -> Value | None:
+def value_or_none(answer: Future[Response[Value]]) -> Value | None:
     """Return the value of an answer; None if the master responded 404."""
     try:
         return answer.result().value
@@ -185,7 +185,7 @@ def print_json(content: object) -> None:
     typer.echo(json.dumps(content, indent=2))
 
 
-def tell(fields: object, *lines: str, as_json: bool) -> None:
+def print_outcome(fields: object, *lines: str, as_json: bool) -> None:
     """Print the outcome of a command: fields as JSON, or lines for people."""
     if as_json:
         print_json(fields)

@@ -9,11 +9,11 @@ from mlbench.cli.common import (
     JsonOption,
     RunArgument,
     UsageError,
-    connected_to,
-    if_there,
+    open_run,
     out,
     print_json,
-    tell,
+    print_outcome,
+    value_or_none,
 )
 from mlbench.client import ApiClient
 from mlbench.contract.diagnosis import Diagnosis
@@ -31,7 +31,7 @@ def diagnose(run_name: RunArgument, again: AgainOption = False, json: JsonOption
 
     The ranks are asked for evidence, unless a diagnosis exists. The run is not interrupted.
     """
-    with connected_to(run_name) as (client, run):
+    with open_run(run_name) as (client, run):
         latest = _find(client, run, again=again)
     ranks = []
     for evidence in latest.evidence:
@@ -51,7 +51,7 @@ def diagnose(run_name: RunArgument, again: AgainOption = False, json: JsonOption
             findings.append(f"stacks by {evidence.stacks_by}")
         findings += evidence.missing
         ranks.append(f"rank {evidence.rank}: {', '.join(findings) or 'no evidence'}")
-    tell(latest.to_fields(), latest.verdict.sentence, *ranks, as_json=json)
+    print_outcome(latest.to_fields(), latest.verdict.sentence, *ranks, as_json=json)
 
 
 def stacks(
@@ -65,7 +65,7 @@ def stacks(
     json: JsonOption = False,
 ) -> None:
     """Show the Python stacks of all ranks of a run, as one tree."""
-    with connected_to(run_name) as (client, run):
+    with open_run(run_name) as (client, run):
         latest = _find(client, run, again=again and not native)
         if native:
             at_fault = latest.verdict.at_fault if rank is None else (rank,)
@@ -112,7 +112,7 @@ def _show_native(client: ApiClient, run: Run, rank: int, *, json: bool) -> None:
 
 def latest_diagnosis(client: ApiClient, run: Run) -> Diagnosis | None:
     """Return the latest diagnosis of a run, without its evidence; None if there is none."""
-    return if_there(client.get_diagnosis(run.id, evidence=False))
+    return value_or_none(client.get_diagnosis(run.id, evidence=False))
 
 
 def _find(client: ApiClient, run: Run, *, again: bool) -> Diagnosis:

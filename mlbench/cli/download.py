@@ -32,7 +32,7 @@ from mlbench.cli.common import (
     connected,
     err,
     find_run,
-    tell,
+    print_outcome,
     writing,
 )
 from mlbench.client import ApiClient
@@ -96,7 +96,7 @@ def download(
             raise typer.Exit(INTERRUPTED) from None
     if target != _STDOUT:
         fields = {"file": str(target), "format": kind, "bytes": size}
-        tell(fields, f"{target}: {size:,} bytes", as_json=json)
+        print_outcome(fields, f"{target}: {size:,} bytes", as_json=json)
 
 
 def _save(client: ApiClient, run: Run, kind: Kind, target: Path) -> int:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from mlbench.cli.common import JsonOption, RunArgument, connected_to, out, print_json
+from mlbench.cli.common import JsonOption, RunArgument, open_run, out, print_json
 
 
 def fault(
@@ -24,7 +24,7 @@ def fault(
     It takes effect within a few seconds. The run restarts if it has restarts left, and its result
     is marked.
     """
-    with connected_to(run_name) as (client, run):
+    with open_run(run_name) as (client, run):
         event = client.inject_fault(run.id, kind, rank=rank).result().value
         while event.text.endswith("is due"):
             time.sleep(0.5)

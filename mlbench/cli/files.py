@@ -12,8 +12,8 @@ from mlbench.cli.common import (
     FAILED,
     JsonOption,
     RunArgument,
-    connected_to,
     err,
+    open_run,
     out,
     print_json,
     writing,
@@ -37,7 +37,7 @@ def files(
     json: JsonOption = False,
 ) -> None:
     """List or download the output files of a run."""
-    with connected_to(run_name) as (client, run):
+    with open_run(run_name) as (client, run):
         listed = client.get_files(run.id, attempt=attempt).result().value
         damaged = []
         if output is not None:

@@ -10,7 +10,7 @@ import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
 from mlbench.cli.command import Command
-from mlbench.cli.common import JsonOption, UsageError, err, out, print_json, tell
+from mlbench.cli.common import JsonOption, UsageError, err, out, print_json, print_outcome
 from mlbench.contract import names
 from mlbench.contract.distribution import how_to_install
 from mlbench.contract.errors import NotConnectedError, StackError
@@ -67,7 +67,7 @@ def install(
             )
     state = "was already installed" if was_installed else "is installed"
     folder = str(home.grafana_program)
-    tell(
+    print_outcome(
         {"version": grafana_archive.VERSION, "folder": folder, "installed": not was_installed},
         f"Grafana {grafana_archive.VERSION} {state} in {folder}.",
         "`mlbench up` starts it with the dashboards, after `mlbench down` if a stack is running.",

@@ -11,19 +11,19 @@ from mlbench.cli.common import (
     FAILED,
     JsonOption,
     RunArgument,
-    connected_to,
     err,
+    open_run,
     out,
     print_json,
     writing,
 )
-from mlbench.contract.profiles import MOST_SECONDS
+from mlbench.contract.profiles import MAX_SECONDS
 
 
 def profile(
     run_name: RunArgument,
     rank: Annotated[int, typer.Option(min=0, help="Rank to profile.")] = 0,
-    seconds: Annotated[int, typer.Option(min=1, max=MOST_SECONDS, help="Duration in seconds.")] = 5,
+    seconds: Annotated[int, typer.Option(min=1, max=MAX_SECONDS, help="Duration in seconds.")] = 5,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -39,7 +39,7 @@ def profile(
 
     This slows down the rank and marks the run as disturbed.
     """
-    with connected_to(run_name) as (client, run):
+    with open_run(run_name) as (client, run):
         result = client.ask_profile(run.id, rank=rank, seconds=seconds).result().value
         while not result.done:
             time.sleep(0.5)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mlbench.cli.common import JsonOption, UsageError, confirm, connected, tell
+from mlbench.cli.common import JsonOption, UsageError, confirm, connected, print_outcome
 from mlbench.contract.humanize import count
 
 _AGE = re.compile(r"([0-9]{1,5})([dw])")
@@ -51,4 +51,4 @@ def prune(
         for run in runs:
             client.delete_run(run.id, keep_archive=keep_archives).result()
     fields = {"deleted": [run.id for run in runs]}
-    tell(fields, f"{count(len(runs), 'run')} deleted", as_json=json)
+    print_outcome(fields, f"{count(len(runs), 'run')} deleted", as_json=json)

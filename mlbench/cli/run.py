@@ -15,11 +15,11 @@ from mlbench.cli.common import (
     UsageError,
     confirm,
     connected,
-    connected_to,
     err,
     find_run,
-    if_there,
-    tell,
+    open_run,
+    print_outcome,
+    value_or_none,
 )
 from mlbench.cli.live import follow
 from mlbench.cli.run_tables import page_url
@@ -65,7 +65,7 @@ def run(
         connection, run_id = find_connection(), submitted.id
         if not detach:
             raise typer.Exit(run_and_show(client, connection, submitted, as_json=json))
-        tell(
+        print_outcome(
             {**submitted.fields, "web_url": page_url(connection, f"/runs/{run_id}")},
             f"run {run_id} ({submitted.title}) submitted; `mlbench status {run_id}` shows it",
             _page_line(submitted, connection),
@@ -99,13 +99,13 @@ def run_and_show(
 
 def stop(run_name: RunArgument, json: JsonOption = False) -> None:
     """Stop a run, and wait until it has stopped."""
-    with connected_to(run_name) as (client, run):
+    with open_run(run_name) as (client, run):
         stopping = client.stop_run(run.id).result().value
         while stopping.active:
             time.sleep(0.1)
             stopping = client.get_run(stopping.id).result().value
     outcome = f"run {stopping.id} ({stopping.title}): {stopping.state}"
-    tell(stopping.fields, outcome, as_json=json)
+    print_outcome(stopping.fields, outcome, as_json=json)
 
 
 def edit(
@@ -125,11 +125,11 @@ def edit(
     if title is note is None and not (tag or untag):
         raise UsageError("nothing to change. Add --title, --tag, --untag or --note.")
     note = sys.stdin.read() if note == "-" else note
-    with connected_to(run_name) as (client, run):
+    with open_run(run_name) as (client, run):
         tags = {"add_tags": tag or (), "remove_tags": untag or ()}
         edited = client.edit_run(run.id, title=title, note=note, **tags).result().value
     tagged = f": {', '.join(edited.tags)}" if edited.tags else ""
-    tell(edited.fields, f"run {edited.id} ({edited.title}){tagged}", as_json=json)
+    print_outcome(edited.fields, f"run {edited.id} ({edited.title}){tagged}", as_json=json)
 
 
 def delete(
@@ -151,10 +151,10 @@ def delete(
         for run_id in runs:
             client.delete_run(run_id).result()
         for run_id in runs:
-            while if_there(client.get_run(run_id)):
+            while value_or_none(client.get_run(run_id)):
                 time.sleep(0.1)
     lines = "\n".join(f"{name} deleted" for name in names)
-    tell({"deleted": list(runs)}, lines, as_json=json)
+    print_outcome({"deleted": list(runs)}, lines, as_json=json)
 
 
 def _page_line(submitted: Run, connection: StackConnection) -> str:

@@ -17,8 +17,8 @@ from mlbench.cli.common import (
     UsageError,
     connected,
     find_run,
-    if_there,
-    tell,
+    print_outcome,
+    value_or_none,
     wait_until_sealed,
     writing,
 )
@@ -85,7 +85,7 @@ def export(
     if signed:
         summary["signature"] = str(signed)
         lines.append(f"{signed}: signature")
-    tell(summary, *lines, as_json=json)
+    print_outcome(summary, *lines, as_json=json)
 
 
 def import_(files: FilesArgument, json: JsonOption = False) -> None:
@@ -110,7 +110,7 @@ def import_(files: FilesArgument, json: JsonOption = False) -> None:
             origin = f", {run.origin}" if run.origin else ""
             imported.append(fields)
             lines.append(f"run {run.id} ({run.title}{origin}) {outcome}")
-    tell(imported, *lines, as_json=json)
+    print_outcome(imported, *lines, as_json=json)
 
 
 def publish(
@@ -143,7 +143,7 @@ def publish(
             site.write([*entries.values()], sets, output)
     page = output / "index.html"
     fields = {"page": str(page), "runs": len(entries)}
-    tell(fields, f"{page}: {count(len(entries), 'run')}", as_json=json)
+    print_outcome(fields, f"{page}: {count(len(entries), 'run')}", as_json=json)
 
 
 def _find(client: ApiClient, name: str) -> tuple[Run | RunSet, list[Run]]:
@@ -151,7 +151,7 @@ def _find(client: ApiClient, name: str) -> tuple[Run | RunSet, list[Run]]:
     try:
         run = find_run(client, name)
     except UsageError:
-        run_set = if_there(client.get_set(name))
+        run_set = value_or_none(client.get_set(name))
         if run_set is None:
             raise UsageError(f"{name}: no such run or benchmark set") from None
         if not run_set.counted:

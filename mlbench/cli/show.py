@@ -16,14 +16,14 @@ from mlbench.cli.common import (
     RunArgument,
     UsageError,
     connected,
-    connected_to,
     err,
     find_run,
+    open_run,
     out,
     print_json,
     print_line,
+    print_outcome,
     print_pairs,
-    tell,
     warn,
 )
 from mlbench.cli.live import AWAY_SECONDS, last_numbers, patiently, read_last_values
@@ -34,7 +34,7 @@ from mlbench.contract.errors import ApiError
 from mlbench.contract.humanize import visible
 from mlbench.contract.names import STEP
 from mlbench.contract.records import LogPage, Point, Run, RunGroup, Series
-from mlbench.contract.reported_settings import Setting, spell
+from mlbench.contract.reported_settings import Setting, format_value
 from mlbench.contract.series import series_name, split_name
 from mlbench.local.discovery import find_connection
 from mlbench.local.home import Home, StackConnection
@@ -163,7 +163,7 @@ def _cell(name: str, value: Setting) -> str:
             return f"{value:,.5g}"
         case str() if name in ("created", "finished"):
             return f"{value[:19]}Z"
-    return spell(value)
+    return format_value(value)
 
 
 def show_run(
@@ -213,8 +213,10 @@ def benchmarks(
         if name is not None:
             table.add_row()
             for option in benchmark.options:
-                choices = " or ".join(map(spell, option.choices))
-                default = f"(default: {spell(option.default)}{f'; {choices}' if choices else ''})"
+                choices = " or ".join(map(format_value, option.choices))
+                default = (
+                    f"(default: {format_value(option.default)}{f'; {choices}' if choices else ''})"
+                )
                 table.add_row(f"--set {option.name}=", f"{option.help} {default}")
     out.print(table)
 
@@ -239,7 +241,7 @@ def logs(
 
     On a terminal, control characters are escaped.
     """
-    with connected_to(run_name) as (client, run):
+    with open_run(run_name) as (client, run):
 
         def read(offset: int) -> LogPage:
             page = client.get_logs(run.id, rank, stream, offset=offset, attempt=attempt)
@@ -278,7 +280,7 @@ def metrics(
     """List the metrics of a run, or print the values of one."""
     if tail is not None and metric is None:
         raise UsageError("--tail: requires --metric")
-    with connected_to(run_name) as (client, run):
+    with open_run(run_name) as (client, run):
         answer = client.get_run_metrics(run.id, metric_filter=metric, last_n=tail).result()
         steps: Series = {}
         if metric is not None and not json:
@@ -320,7 +322,7 @@ def manifest(run_name: RunArgument, json: JsonOption = False) -> None:
     """Show the code, settings and machines of a run."""
     from mlbench.report.statement import facts  # noqa: PLC0415 - imports the options of all tasks
 
-    with connected_to(run_name) as (client, run):
+    with open_run(run_name) as (client, run):
         document = client.get_manifest(run.id).result().value
     if json:
         print_json(document.fields)
@@ -346,6 +348,6 @@ def open_page(
     file = Home.from_environ().sign_in_page
     write_private(file, _SIGN_IN_PAGE.format(url=html.escape(signed_in)))
     opened = webbrowser.open(file.as_uri())
-    tell({"web_url": url, "opened": opened}, url, as_json=json)
+    print_outcome({"web_url": url, "opened": opened}, url, as_json=json)
     if not opened and not json:
         err.print("No browser found. Open this address in your browser.", style="yellow")

@@ -12,7 +12,7 @@ import httpx
 import typer
 from rich.console import Console
 
-from mlbench.cli.common import JsonOption, UsageError, connected, err, out, tell, warn
+from mlbench.cli.common import JsonOption, UsageError, connected, err, out, print_outcome, warn
 from mlbench.cli.request import make_name
 from mlbench.cli.run import run_and_show
 from mlbench.cli.run_tables import page_url, prometheus_url
@@ -90,7 +90,7 @@ def down(json: JsonOption = False) -> None:
     """Stop the local stack."""
     was_running = launch.stop(Home.from_environ())
     outcome = "stopped" if was_running else "no stack was running"
-    tell({"stopped": was_running}, outcome, as_json=json)
+    print_outcome({"stopped": was_running}, outcome, as_json=json)
 
 
 def demo(
@@ -143,7 +143,7 @@ def _show(state: str, connection: StackConnection, *, as_json: bool) -> None:
         "prometheus_url": prometheus_url(connection),
         "grafana_url": connection.grafana_url,
     }
-    tell(
+    print_outcome(
         fields,
         f"The stack is {state}.",
         _pages_line(connection, out),

@@ -9,7 +9,7 @@ from mlbench.contract.records import Record
 from mlbench.contract.results import Result, Summary
 from mlbench.contract.sweeps import Frontier, Sweep
 
-FEWEST_LOOKED_AT = 5
+MIN_LOOKED_AT = 5
 """Minimum number of runs per group before a benchmark set may end early."""
 
 
@@ -201,7 +201,7 @@ class Group(Record):
         Fewer than five runs are never enough, because a few runs may agree by chance.
         """
         summary = self.training_seconds_to_target or self.samples_per_second
-        if summary is None or len(self.run_ids) < FEWEST_LOOKED_AT:
+        if summary is None or len(self.run_ids) < MIN_LOOKED_AT:
             return False
         mean, low, high = summary.mean, summary.mean_low, summary.mean_high
         if mean is None or low is None or high is None:

@@ -12,13 +12,13 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, BinaryIO, Final
 
-MOST_FILES: Final = 100
+MAX_FILES: Final = 100
 """Maximum number of files that a pack lists."""
-MOST_FILE_BYTES: Final = 1 << 20
+MAX_FILE_BYTES: Final = 1 << 20
 """Maximum size of a file in a pack. A larger file is listed, but stays on its machine."""
-MOST_BYTES: Final = 16 << 20
+MAX_BYTES: Final = 16 << 20
 """Maximum size of all files in a pack, and in all packs of an attempt."""
-MOST_LIST_BYTES: Final = 512 << 10
+MAX_LIST_BYTES: Final = 512 << 10
 """Maximum size of the list of files."""
 
 
@@ -53,11 +53,11 @@ class OutputList:
     @classmethod
     def read(cls, pack: bytes) -> "OutputList":
         """Return the list at the start of a pack. Raises ValueError if there is no valid list."""
-        line, end, _ = pack[:MOST_LIST_BYTES].partition(b"\n")
+        line, end, _ = pack[:MAX_LIST_BYTES].partition(b"\n")
         with suppress(RecursionError):
             match json.loads(line):
                 case {"folder": str(folder), "files": [*files], "more": int(more)} if end:
-                    return cls(_text(folder), tuple(map(_read_file, files[:MOST_FILES])), more)
+                    return cls(_text(folder), tuple(map(_read_file, files[:MAX_FILES])), more)
         raise ValueError("pack: must begin with the line that lists its files")
 
     def positions(self) -> Iterator[tuple[OutputFile, int]]:
@@ -104,7 +104,7 @@ def _read_file(fields: Any) -> OutputFile:
         case {"name": str(name), "size": int(size), "sha256": str() | None as sha256}:
             left = _text(fields.get("left", ""))
             is_digest = sha256 is None or re.fullmatch("[0-9a-f]{64}", sha256)
-            is_held = left or (sha256 is not None and size <= MOST_FILE_BYTES)
+            is_held = left or (sha256 is not None and size <= MAX_FILE_BYTES)
             if is_name(name) and 0 <= size < 1 << 63 and is_digest and is_held:
                 return OutputFile(name, size, sha256, left)
     raise ValueError(f"pack: not a valid file entry (got {fields!r:.200})")

@@ -5,13 +5,13 @@ from typing import Final, Literal
 
 from mlbench.contract.records import Record, Time
 
-MOST_SECONDS: Final = 60
+MAX_SECONDS: Final = 60
 """Maximum duration of a profile, in seconds."""
-MOST_BYTES: Final = 32 << 20
+MAX_BYTES: Final = 32 << 20
 """Maximum size of a profile's compressed file, in bytes."""
-MOST_OPERATORS: Final = 10
+MAX_OPERATORS: Final = 10
 """Maximum number of operators that a profile lists."""
-LONGEST_TEXT: Final = 300
+MAX_TEXT_LENGTH: Final = 300
 """Maximum length of an operator's name and of a problem, in characters."""
 
 Tool = Literal["pytorch", "py-spy", ""]

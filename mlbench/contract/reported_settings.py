@@ -10,7 +10,7 @@ from mlbench.contract.limits import MAX_METRIC_NAME_LENGTH, MAX_SETTING_LENGTH, 
 Setting = str | int | float | bool | None
 
 
-def spell(value: Setting) -> str:
+def format_value(value: Setting) -> str:
     """Return a value in the notation of ``--set``."""
     return value if isinstance(value, str) else json.dumps(value)
 

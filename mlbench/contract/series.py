@@ -61,7 +61,7 @@ def _is_exact(text: str, number: float) -> bool:
     return len(digits) <= 15 or not digits.isdecimal() or int(digits) == abs(int(number))
 
 
-def spell(value: float | str) -> str:
+def format_value(value: float | str) -> str:
     """Return a value in Prometheus's notation: ``200``, ``1e-07``, ``+Inf``; a text unchanged."""
     if isinstance(value, str):
         return value

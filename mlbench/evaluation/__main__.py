@@ -15,13 +15,13 @@ from typing import Any
 from mlbench.archive import RUN, ArchiveError, opened
 from mlbench.evaluation import sandbox
 from mlbench.evaluation.inputs import Criteria
-from mlbench.evaluation.sandbox import DESCRIPTORS, MOST_MEMORY
+from mlbench.evaluation.sandbox import DESCRIPTORS, MAX_MEMORY
 from mlbench.evaluation.verification import compare_files, errors_of_archives, examine
 
 
 def main(command: str, *arguments: str) -> None:
     """Run a command and print its answer."""
-    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+    resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
     try:
         answer: dict[str, Any] = {"answer": _COMMANDS[command](*arguments)}
     except ArchiveError as error:

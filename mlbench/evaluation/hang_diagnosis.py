@@ -36,13 +36,13 @@ def merge_stacks(evidence: Sequence[Evidence]) -> tuple[StackLine, ...]:
     return tuple(_merge(stacks, sorted(stacks), 0))
 
 
-def spell_frame(frame: Frame) -> str:
+def format_frame(frame: Frame) -> str:
     """Return a frame as ``function (file:line)``, without the file's folder."""
     return f"{frame.function} ({PurePosixPath(frame.file).name}:{frame.line})"
 
 
 def mark_frame(frame: Frame) -> str:
-    """Return a frame as ``spell_frame`` does, with the function marked as code."""
+    """Return a frame as ``format_frame`` does, with the function marked as code."""
     return f"`{frame.function}` ({PurePosixPath(frame.file).name}:{frame.line})"
 
 
@@ -189,7 +189,7 @@ class RankSummary:
         """Position of the rank, with other findings about it."""
         text = f"at {mark_frame(self.at)}" if self.at else "at a place that is not known"
         if self.waits_in:
-            text = f"in {spell(self.waits_in)}"
+            text = f"in {format_call(self.waits_in)}"
         if self.loads_at:
             return f"{text} (its data loader's worker is at {mark_frame(self.loads_at)})"
         for process in self.evidence.processes[1:]:
@@ -246,10 +246,10 @@ class HangEvidence:
     def verdict_of(self, kind: str, at_fault: Sequence[int], how: str, certainty: str) -> Verdict:
         """Return a verdict on ranks, with their position and the ranks that wait for them."""
         positions = (self.ranks[number].at for number in at_fault)
-        frames = {spell_frame(frame) for frame in positions if frame}
+        frames = {format_frame(frame) for frame in positions if frame}
         waiting = [number for number in self.waiting if number not in at_fault]
         entered = [call for number in waiting if (call := self.ranks[number].waits_in)]
-        where = f" in {spell(entered[0])}" if entered else ""
+        where = f" in {format_call(entered[0])}" if entered else ""
         if waiting:
             whom = "it" if len(at_fault) == 1 else "them"
             how += f"; {name_ranks(waiting, 'wait')} for {whom}{where}"
@@ -283,7 +283,7 @@ def name_of(call: Collective) -> str:
     return call.name.rpartition(":")[2] or "collective"
 
 
-def spell(call: Collective) -> str:
+def format_call(call: Collective) -> str:
     """Return a collective as ``all-reduce 22``."""
     return f"{name_of(call).replace('_', '-')} {call.number}"
 
@@ -353,7 +353,7 @@ def _sizes_differ(hang: HangEvidence) -> Verdict | None:
     newest = max((call.number for call in last.values()), default=0)
     calls = {n: call for n, call in last.items() if call.number == newest and n not in aborted}
     if calls:
-        text += f": {_spell_calls(by_text({n: _call(call) for n, call in calls.items()}))}"
+        text += f": {_format_calls(by_text({n: _call(call) for n, call in calls.items()}))}"
     sizes = {n: sum(map(math.prod, call.sizes)) for n, call in calls.items()}
     large = [n for n, size in sizes.items() if size == max(sizes.values())]
     small = [n for n in (*sizes, *aborted) if n not in large]
@@ -480,15 +480,15 @@ def _mismatch(hang: HangEvidence) -> Verdict | None:
         names = {name_of(call) for call in group.values()}
         if len(numbers) > 1 or not any(numbers):
             continue
-        format_call = _call if len(names) == 1 else spell
-        calls = by_text({number: format_call(call) for number, call in group.items()})
+        call_text = _call if len(names) == 1 else format_call
+        calls = by_text({number: call_text(call) for number, call in group.items()})
         if len(calls) == 1:
             continue
         most = max(calls.values(), key=len)
         at_fault = [number for number in group if number not in most]
         if len(most) * 2 <= len(group):
             at_fault = [*group] if len(group) == 2 else []
-        how = f"the ranks call different collectives: {_spell_calls(calls)}"
+        how = f"the ranks call different collectives: {_format_calls(calls)}"
         return _accuse_mismatch(hang, at_fault, how)
     return None
 
@@ -501,7 +501,7 @@ def _accuse_mismatch(hang: HangEvidence, at_fault: Sequence[int], how: str) -> V
     return replace(verdict, sentence=how)
 
 
-def _spell_calls(calls: Mapping[str, Sequence[int]]) -> str:
+def _format_calls(calls: Mapping[str, Sequence[int]]) -> str:
     return " and ".join(f"{name_ranks(ranks, 'be')} in {call}" for call, ranks in calls.items())
 
 
@@ -513,7 +513,7 @@ def _network(hang: HangEvidence) -> Verdict | None:
             (first.number, False)
         }
         if is_same and len(group) == hang.world_size > 1:
-            text = f"all ranks are in {spell(first)}, so it may be the network between them"
+            text = f"all ranks are in {format_call(first)}, so it may be the network between them"
             collective = f"{name_of(first)} {first.number}"
             return Verdict("network", (), "", collective, text, "likely")
     return None
@@ -549,7 +549,7 @@ def _same_line(hang: HangEvidence) -> Verdict | None:
         return None
     subject = "all ranks are" if hang.world_size > 1 else "rank 0 is"
     text = f"{subject} at {mark_frame(frame)}"
-    return Verdict("same_line", (), spell_frame(frame), "", text, "likely")
+    return Verdict("same_line", (), format_frame(frame), "", text, "likely")
 
 
 def _any_entered(hang: HangEvidence) -> bool:
@@ -572,6 +572,6 @@ _RULES: tuple[Callable[[HangEvidence], Verdict | None], ...] = (
 def _call(call: Collective) -> str:
     """Format a collective with the shapes that must be the same on all ranks."""
     if name_of(call) not in _SAME_SIZES:
-        return spell(call)
+        return format_call(call)
     shapes = ", ".join("x".join(map(str, shape)) or "1" for shape in call.sizes)
-    return f"{spell(call)} of {shapes}"
+    return f"{format_call(call)} of {shapes}"

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mlbench.contract.profiles import LONGEST_TEXT, MOST_OPERATORS, Operator
+from mlbench.contract.profiles import MAX_OPERATORS, MAX_TEXT_LENGTH, Operator
 
 # These are operators, named parts of code, their calls to CUDA, and the work of GPUs.
 _KINDS = {
@@ -22,7 +22,7 @@ _KINDS = {
 }
 _EVENTS = re.compile(r'"traceEvents"\s*:\s*\[')
 _NEXT = re.compile(r"[\s,]*")
-_LONGEST_EVENT = 4 << 20
+_MAX_EVENT_LENGTH = 4 << 20
 
 
 @dataclass
@@ -57,7 +57,7 @@ def trace_events(pieces: Iterable[str]) -> Iterator[Any]:
                 break  # The rest of the event is in the next piece, or the list has ended.
             yield event
         text = text[position:]
-        if len(text) > _LONGEST_EVENT:
+        if len(text) > _MAX_EVENT_LENGTH:
             raise ValueError("it has an event that is too long, or is no trace")
 
 
@@ -91,7 +91,7 @@ def of_events(events: Iterable[Any]) -> tuple[Operator, ...]:
                 own[outer] -= min(took, ends - began)
             open_calls.append((began + took, number))
     operators = [
-        Operator(name[:LONGEST_TEXT], round(count[i]), own[i] / 1e6, total[i] / 1e6)
+        Operator(name[:MAX_TEXT_LENGTH], round(count[i]), own[i] / 1e6, total[i] / 1e6)
         for name, i in numbers.items()
     ]
     return _most_expensive(operators)
@@ -105,7 +105,7 @@ def of_samples(profile: Mapping[str, Any]) -> tuple[Operator, ...]:
     """
     names = [
         frame.get("file")  # Frames that stand for processes have no file.
-        and f"{frame['name']} ({frame['file'].rpartition('/')[2]})"[:LONGEST_TEXT]
+        and f"{frame['name']} ({frame['file'].rpartition('/')[2]})"[:MAX_TEXT_LENGTH]
         for frame in profile["shared"]["frames"]
     ]
     own: Counter[str] = Counter()
@@ -122,4 +122,4 @@ def of_samples(profile: Mapping[str, Any]) -> tuple[Operator, ...]:
 
 def _most_expensive(operators: Iterable[Operator]) -> tuple[Operator, ...]:
     in_order = sorted(operators, key=lambda operator: (-operator.self_seconds, operator.name))
-    return tuple(in_order[:MOST_OPERATORS])
+    return tuple(in_order[:MAX_OPERATORS])

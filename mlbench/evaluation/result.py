@@ -195,7 +195,7 @@ class Accuracy:
 
 # --- Outcome ---
 
-_LONGEST_TEXT = 300
+_MAX_TEXT_LENGTH = 300
 
 
 @dataclass(frozen=True)
@@ -304,7 +304,7 @@ def outcome_of(
         outcome = _outcome("nan", text, since=loss.since, step=loss.step)
     elif hang:
         text = f"hung after {hang.steps:,} steps: {hang.sentence}"
-        outcome = _outcome("hung", text[:_LONGEST_TEXT], since=hang.since, step=hang.steps)
+        outcome = _outcome("hung", text[:_MAX_TEXT_LENGTH], since=hang.since, step=hang.steps)
     elif run.state == "FAILED":
         # The first line of a reason names the rank, and the last one the error.
         lines = run.reason.strip().splitlines() or ["unknown error"]
@@ -312,7 +312,7 @@ def outcome_of(
         rank = re.search(r"rank (\d+)\b", error)
         if len(lines) > 1:
             error += f": {lines[-1].strip()}"
-        text = f"crashed: {error}"[:_LONGEST_TEXT]
+        text = f"crashed: {error}"[:_MAX_TEXT_LENGTH]
         outcome = _outcome("crashed", text, rank=int(rank[1]) if rank else None)
     elif is_reached and reached is None:
         outcome = _outcome("reached", "target reached, at an unknown time")

@@ -13,7 +13,7 @@ from mlbench.contract.humanize import numbered
 from mlbench.contract.records import Machine, Target
 from mlbench.contract.results import Result
 from mlbench.contract.runspec import SWEPT
-from mlbench.contract.series import spell
+from mlbench.contract.series import format_value
 from mlbench.evaluation.inputs import RankRow, RunRow
 
 # --- Differences between runs ---
@@ -244,7 +244,9 @@ def attributes_of(run: RunRow, ranks: Sequence[RankRow], result: Result) -> dict
 def _target(target: Target | None) -> str | None:
     if target is None:
         return None
-    return f"{target.metric} {'<=' if target.lower_is_better else '>='} {spell(target.value)}"
+    return (
+        f"{target.metric} {'<=' if target.lower_is_better else '>='} {format_value(target.value)}"
+    )
 
 
 def _common(values: Iterable[Any]) -> str | None:
@@ -262,6 +264,6 @@ def to_text(value: Any) -> str:
         case None:
             return _NONE
         case str() | float():
-            return spell(value)
+            return format_value(value)
         case _:
             return json.dumps(value)

@@ -21,7 +21,7 @@ from mlbench.contract.records import Manifest, Run
 from mlbench.evaluation.inputs import OWN_CRITERIA, Criteria
 from mlbench.evaluation.official_rules import SetAtSealing
 
-MOST_MEMORY = 4 << 30
+MAX_MEMORY = 4 << 30
 DESCRIPTORS = "/dev/fd/"
 _UNREADABLE = "it cannot be checked within the memory and time for that"
 

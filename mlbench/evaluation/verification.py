@@ -31,7 +31,7 @@ from mlbench.contract.comparisons import Comparison
 from mlbench.contract.diagnosis import Diagnosis
 from mlbench.contract.records import Manifest, RunSet
 from mlbench.contract.results import Result
-from mlbench.contract.series import EXACT_INTEGERS, number_or_text, spell
+from mlbench.contract.series import EXACT_INTEGERS, format_value, number_or_text
 from mlbench.evaluation.comparison import compare
 from mlbench.evaluation.inputs import (
     ENDED_BADLY,
@@ -98,7 +98,7 @@ def _column(archive: Archive, name: SeriesName, since_us: int) -> Column:
             text = piece.more[i].text if i in piece.more else None
             # As in the API, an integer with more digits than a float has is not a number.
             if text is None and abs(value) > EXACT_INTEGERS:
-                text = spell(value)
+                text = format_value(value)
             number = value if text is None else number_or_text(text)
             if isinstance(number, float) and time_us >= since_us:
                 times.append(time_us)

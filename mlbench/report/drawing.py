@@ -58,7 +58,7 @@ _STYLE: Any = {
 }
 _LINES = ("-", "--", ":", "-.")
 _LABEL_COLUMNS = 24
-_MOST_LINES = 3
+_MAX_LINES = 3
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def style(place: int) -> tuple[str, str]:
 def wrapped(label: str, columns: int = _LABEL_COLUMNS) -> str:
     """Return a label on at most three short lines: of a longer one its first and last line."""
     lines = textwrap.wrap(label, columns, break_on_hyphens=False)
-    return "\n".join(lines if len(lines) <= _MOST_LINES else [lines[0], "…", lines[-1]])
+    return "\n".join(lines if len(lines) <= _MAX_LINES else [lines[0], "…", lines[-1]])
 
 
 @contextmanager

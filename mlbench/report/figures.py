@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mlbench.contract.records import Target
-from mlbench.contract.reported_settings import spell
+from mlbench.contract.reported_settings import format_value
 
 if TYPE_CHECKING:
     from mlbench.contract.sweeps import Cell
@@ -14,19 +14,19 @@ NOTHING = "-"
 TIMES = "\N{MULTIPLICATION SIGN}"
 
 _SIGNIFICANT = 4
-_MOST_DECIMALS = 2
+_MAX_DECIMALS = 2
 # Outside of this range, numbers are written as 1.23e-06.
-_LEAST_PLAIN, _MOST_PLAIN = 1e-5, 1e12
+_MIN_PLAIN, _MAX_PLAIN = 1e-5, 1e12
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 # With three significant digits, from here on a duration is a second, or a minute.
-_LEAST_SECOND, _LEAST_MINUTE = 0.9995, 59.95
+_MIN_SECOND, _MIN_MINUTE = 0.9995, 59.95
 
 
 def number(value: float | None, decimals: int | None = None) -> str:
     """Return a number with about four significant digits, or with ``decimals``."""
     if value is None:
         return NOTHING
-    if value and not _LEAST_PLAIN <= abs(value) < _MOST_PLAIN:
+    if value and not _MIN_PLAIN <= abs(value) < _MAX_PLAIN:
         return f"{value:.2e}"
     places = _decimals([value]) if decimals is None else decimals
     return f"{value:,.{places}f}"
@@ -52,9 +52,9 @@ def seconds(value: float | None) -> str:
     """
     if value is None:
         return NOTHING
-    if 0 < value < _LEAST_SECOND:
+    if 0 < value < _MIN_SECOND:
         return f"{value * 1000:.3g} ms"
-    return f"{value:.3g} s" if value < _LEAST_MINUTE else whole_seconds(value)
+    return f"{value:.3g} s" if value < _MIN_MINUTE else whole_seconds(value)
 
 
 def whole_seconds(value: float) -> str:
@@ -88,15 +88,15 @@ def target(target: Target) -> str:
 
 def pairs(values: Mapping[str, Any]) -> str:
     """Return settings as ``--set`` takes them, such as ``epochs=3 compile=false``."""
-    return " ".join(f"{name}={spell(value)}" for name, value in values.items())
+    return " ".join(f"{name}={format_value(value)}" for name, value in values.items())
 
 
 def _decimals(values: Iterable[float]) -> int:
     largest = max((abs(value) for value in values), default=0.0)
     if 0 < largest < 1:
-        return _MOST_DECIMALS - math.floor(math.log10(max(largest, _LEAST_PLAIN)))
+        return _MAX_DECIMALS - math.floor(math.log10(max(largest, _MIN_PLAIN)))
     before_point = len(f"{largest:.0f}")
-    return min(_MOST_DECIMALS, max(0, _SIGNIFICANT - before_point))
+    return min(_MAX_DECIMALS, max(0, _SIGNIFICANT - before_point))
 
 
 def _cell(value: float | int | str | None, decimals: int) -> str:

@@ -17,12 +17,12 @@ from mlbench.report.tables import phase_names
 
 _OF_PHASES: dict[str, str] = {str(phase): colour for phase, colour in palette.PHASE.items()}
 
-_MOST_IN_LEGEND = 10
+_MAX_IN_LEGEND = 10
 _TICK_COLUMNS = 16
 # The axis is logarithmic if the last group has this many times the workers of the first.
 _WIDE_RANGE = 8
 # Up to which performance profiles are drawn, as AlgoPerf's.
-_MOST_TIMES = 4.0
+_MAX_TIMES = 4.0
 # The width of a group's dots, where 1 is the distance of two groups.
 _SPREAD = 0.3
 # The height of the axis, where 1 is the longest time.
@@ -36,7 +36,7 @@ def plots(comparison: Comparison) -> list[Plot]:
     of_sweep = [_sweep(sweep, chart, f"sweep-{i}") for i, chart in enumerate(charts) if sweep]
     if comparison.frontier:
         of_sweep.append(_profiles(comparison.frontier))
-    if of_sweep and len(comparison.groups) > _MOST_IN_LEGEND:
+    if of_sweep and len(comparison.groups) > _MAX_IN_LEGEND:
         return of_sweep
     metrics = dict.fromkeys(result.target.metric for result in comparison.results if result.target)
     drawn = [
@@ -84,7 +84,7 @@ def _sweep(sweep: Sweep, chart: Chart, name: str) -> Plot:
         names = [value.removesuffix(across.unit) for value in across.values]
         axes.set_xticks(places, [wrapped(value, _TICK_COLUMNS) for value in names])
         axes.set(xlabel=across.title, ylabel=chart.axis)
-        if by and len(by.values) <= _MOST_IN_LEGEND:
+        if by and len(by.values) <= _MAX_IN_LEGEND:
             figure.legend(loc="outside right upper", title=by.key)
         caption = "Each dot is the mean of a group, with its 95 % interval."
         return Plot(chart.title, caption, to_svg(figure, name))
@@ -94,16 +94,16 @@ def _profiles(frontier: Frontier) -> Plot:
     """Plot the share of workloads on which each algorithm is nearly the fastest."""
     with canvas() as (figure, axes):
         for i, profile in enumerate(frontier.profiles):
-            ratios = [x for x in profile.ratios if x is not None and x <= _MOST_TIMES]
-            steps = [1.0, *ratios, _MOST_TIMES]
+            ratios = [x for x in profile.ratios if x is not None and x <= _MAX_TIMES]
+            steps = [1.0, *ratios, _MAX_TIMES]
             shares = [profile.share(times) for times in steps]
             colour, line = style(i)
             label = wrapped(profile.algorithm)
             axes.step(steps, shares, where="post", color=colour, linestyle=line, label=label)
         axes.set_ylim(0, 1.03)
-        axes.set_xlim(1, _MOST_TIMES)
+        axes.set_xlim(1, _MAX_TIMES)
         axes.set(xlabel="time by that of the fastest", ylabel="share of workloads")
-        if len(frontier.profiles) <= _MOST_IN_LEGEND:
+        if len(frontier.profiles) <= _MAX_IN_LEGEND:
             figure.legend(loc="outside right upper")
         caption = (
             "On which share of the workloads each takes at most so many times as long as the best."
@@ -138,7 +138,7 @@ def _metric_over_time(comparison: Comparison, metric: str, name: str) -> Plot | 
         clock = "training time" if in_training else "time since the start"
         axes.set(xlabel=f"{clock} [s]", ylabel=wrapped(metric))
         axes.set_xlim(left=0)
-        if len(named) <= _MOST_IN_LEGEND:
+        if len(named) <= _MAX_IN_LEGEND:
             axes.legend(loc="best")
         caption = "Each line is a run; its dot is where it reached the target."
         return Plot(f"{metric} over {clock}", caption, to_svg(figure, name))

@@ -16,8 +16,8 @@ from mlbench.contract.reported_settings import Setting, is_setting
 _HEADER = struct.Struct("<QI")
 _CHECKSUM = struct.Struct("<I")
 # Longer events, such as images, are skipped. Scalars are shorter.
-_LONGEST_EVENT = 64 << 10
-_LONGEST_FILE = (1 << 63) - 1  # bytes, by the type of file offsets
+_MAX_EVENT_LENGTH = 64 << 10
+_MAX_FILE_LENGTH = (1 << 63) - 1  # bytes, by the type of file offsets
 _SCALARS, _HYPERPARAMETERS = b"scalars", b"hparams"
 _VERSION = b"brain.Event:2"
 
@@ -63,9 +63,9 @@ def read_events(file: BinaryIO) -> Iterator[Scalar | Hyperparameters]:
         length, checksum = _HEADER.unpack(header)
         if checksum != masked_checksum(header[:8]):
             raise DamagedError(f"at byte {start}")
-        if length > _LONGEST_FILE - start - _HEADER.size - _CHECKSUM.size:
+        if length > _MAX_FILE_LENGTH - start - _HEADER.size - _CHECKSUM.size:
             raise DamagedError(f"at byte {start}: a record of {length:,} bytes")
-        if length > _LONGEST_EVENT:
+        if length > _MAX_EVENT_LENGTH:
             end = file.seek(length + _CHECKSUM.size, 1)
             if file.seek(0, 2) < end:
                 break

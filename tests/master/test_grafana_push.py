@@ -20,7 +20,7 @@ def test_a_grafana_that_is_down_at_first_gets_everything_later(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(mlbench_master.grafana_push, "_FIRST_PAUSE_SECONDS", 0.02)
-    monkeypatch.setattr(mlbench_master.grafana_push, "_LONGEST_PAUSE_SECONDS", 0.1)
+    monkeypatch.setattr(mlbench_master.grafana_push, "_MAX_PAUSE_SECONDS", 0.1)
     registry, port = CollectorRegistry(), free_port()
     url = f"http://127.0.0.1:{port}"
     settings = GrafanaSettings(url, ADMIN, "http://prometheus:9090")

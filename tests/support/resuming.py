@@ -20,7 +20,7 @@ from tests.support.stacks import assert_counted, run_to_end, training
 EPOCH_STEPS = 11
 """Of ``digits``."""
 SAVED_EVERY = 4
-_LONGEST_PAUSE_SECONDS = 0.05
+_MAX_PAUSE_SECONDS = 0.05
 _SAME = (
     *(names.TRAIN_LOSS, names.LEARNING_RATE, "bytes_sent", names.EPOCH, names.VAL_LOSS),
     *(names.TRAIN_ACCURACY, names.VAL_ACCURACY, names.BYTES_PER_STEP),
@@ -64,7 +64,7 @@ def train(client: ApiClient, home: Home, workers: int, epochs: int, kills: int) 
     steps = sorted(dice.sample(range(SAVED_EVERY + 1, EPOCH_STEPS * (epochs - 1)), kills))
     for attempt, step in enumerate(steps, 1):
         victim = _at_step(home, dice.randrange(workers), attempt, step)
-        time.sleep(dice.uniform(0, _LONGEST_PAUSE_SECONDS))
+        time.sleep(dice.uniform(0, _MAX_PAUSE_SECONDS))
         victim.kill()
     ended = run_to_end(client, run, seconds=300)
     assert (ended.state, ended.attempt) == ("FINISHED", 1 + kills), ended.reason

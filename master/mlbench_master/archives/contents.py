@@ -9,7 +9,7 @@ from typing import Any
 
 from mlbench.archive import DIAGNOSES, ROWS, RUN, More, Piece, SeriesName, file_member
 from mlbench.contract.results import Result
-from mlbench.contract.series import SeriesKey, number_or_text, spell
+from mlbench.contract.series import SeriesKey, format_value, number_or_text
 from mlbench_master.database.models import (
     ANNOTATION_COLUMNS,
     Chunk,
@@ -120,7 +120,7 @@ def to_piece(points: Points, *, kept: bool = False) -> Piece:
     for i, spelled in enumerate(points.values):
         number = number_or_text(spelled)
         # Keep the spelling of strings such as 1e3, and of numbers that floats cannot hold.
-        if isinstance(number, str) or spell(number) != spelled:
+        if isinstance(number, str) or format_value(number) != spelled:
             more[i] = more.get(i, More())._replace(text=spelled)
             number = math.nan
         values.append(number)

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 # samples that it has accepted.
 KEPT_SECONDS = 3600.0
 # Samples that a Prometheus loses again and again were not lost with a disk.
-_MOST_REDELIVERIES = 3
+_MAX_REDELIVERIES = 3
 # The last scrapes of a run's workers have arrived this long after its deletion.
 _SCRAPED_SECONDS = 15.0
 # Samples that came an hour late are in a block after this long. Prometheus deletes none from its
@@ -139,7 +139,7 @@ class SampleVerifier:
         with self.delivery.settled(owner):
             is_whole = not waits(owner)
             counted = count(self.prometheus, run.id)
-            may_redeliver = counted.lost > 0 and run.redeliveries < _MOST_REDELIVERIES
+            may_redeliver = counted.lost > 0 and run.redeliveries < _MAX_REDELIVERIES
             if may_redeliver and (span := span_of(owner)) is not None:
                 now_ms = time.time_ns() // 1_000_000
                 is_young = now_ms - _YOUNG_MS < span.first_ms

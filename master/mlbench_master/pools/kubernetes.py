@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 # A watch does not report everything, for example a pod whose node is dead.
 _LOOK_SECONDS = 5.0
 _FIRST_BACKOFF_SECONDS = 0.5
-_LONGEST_BACKOFF_SECONDS = 10.0
+_MAX_BACKOFF_SECONDS = 10.0
 
 Seen = TypeVar("Seen")
 
@@ -153,7 +153,7 @@ class KubernetesPool:
         return explain_pods(seen, desired, ask)
 
     def _run(self, stop: threading.Event) -> None:
-        backoff = Backoff(_FIRST_BACKOFF_SECONDS, _LONGEST_BACKOFF_SECONDS)
+        backoff = Backoff(_FIRST_BACKOFF_SECONDS, _MAX_BACKOFF_SECONDS)
         while not stop.is_set():
             self._changed.clear()
             try:
@@ -177,7 +177,7 @@ class KubernetesPool:
             except Exception:
                 # A retry is safe, because every turn starts from the observed state.
                 log.exception("updating the worker pods failed, trying again")
-                stop.wait(_LONGEST_BACKOFF_SECONDS)
+                stop.wait(_MAX_BACKOFF_SECONDS)
 
     def _work(self) -> None:
         """Bring the cluster to the desired state.

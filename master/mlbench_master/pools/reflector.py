@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 # a watch has missed is known within 30 s.
 _WATCH_SECONDS = 14
 _FIRST_BACKOFF_SECONDS = 0.5
-_LONGEST_BACKOFF_SECONDS = 10.0
+_MAX_BACKOFF_SECONDS = 10.0
 _UNREADABLE = (KeyError, TypeError, ValueError, AttributeError)
 
 Seen = TypeVar("Seen")
@@ -59,14 +59,14 @@ class Reflector(Generic[Seen]):
         ).start()
 
     def _run(self, stop: threading.Event) -> None:
-        backoff = Backoff(_FIRST_BACKOFF_SECONDS, _LONGEST_BACKOFF_SECONDS)
+        backoff = Backoff(_FIRST_BACKOFF_SECONDS, _MAX_BACKOFF_SECONDS)
         while not stop.is_set():
             began = time.monotonic()
             retry_seconds = 0.0
             try:
                 self._follow()
             except KubernetesApiError as error:
-                retry_seconds = min(error.retry_seconds, _LONGEST_BACKOFF_SECONDS)
+                retry_seconds = min(error.retry_seconds, _MAX_BACKOFF_SECONDS)
             except Exception:
                 # If this thread ended, outdated records would count as current.
                 log.exception("reading the cluster failed (%s), trying again", self._path)

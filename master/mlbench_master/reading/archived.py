@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 
 from mlbench.archive import Archive, Piece, Sealed, SeriesName
-from mlbench.contract.series import SeriesKey, series_name, spell
+from mlbench.contract.series import SeriesKey, format_value, series_name
 from mlbench_master.reading import windows
 from mlbench_master.reading.delivered import LostSamplesError
 from mlbench_master.reading.points import NO_ANNOTATION, Annotation, Chunks, Points, Reader
@@ -50,7 +50,7 @@ def delivered(
 
 def to_points(piece: Piece) -> Points:
     """Write a piece of an archive as points."""
-    values = list(map(spell, piece.values))
+    values = list(map(format_value, piece.values))
     annotations = {}
     for i, detail in piece.more.items():
         if detail.text is not None:

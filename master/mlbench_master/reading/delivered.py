@@ -27,7 +27,7 @@ _MANY = 64
 _NAMED = 50
 # For so long, what was found to be complete is not counted again.
 _FRESH_SECONDS = 10.0
-_MOST_REMEMBERED = 1_000
+_MAX_REMEMBERED = 1_000
 
 Spans = Mapping[SeriesKey, Span]
 
@@ -187,7 +187,7 @@ class DeliveredReader:
         span = _around({key: self.stored.delivered[key].span for key in keys})
         counted = windows.count(self.prometheus, self._selector(sorted(keys)), span)
         self._check({key: counted.get(key, 0) for key in keys})
-        if len(self.checked) >= _MOST_REMEMBERED:
+        if len(self.checked) >= _MAX_REMEMBERED:
             self.checked.clear()
         self.checked[wanted] = time.monotonic()
 

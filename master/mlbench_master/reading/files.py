@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mlbench.archive import RUN, file_member
-from mlbench.contract.output import MOST_BYTES, OutputList, is_name
+from mlbench.contract.output import MAX_BYTES, OutputList, is_name
 from mlbench.contract.records import RunFile
 from mlbench_master.database.models import Chunk, Profile, Run, Stream, run_owner
 from mlbench_master.errors import NotFoundError
@@ -13,7 +13,7 @@ from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.recording.files import FILES
 from mlbench_master.recording.streams import read
 
-_LEFT_OUT = f"the files of the attempt have more than {MOST_BYTES >> 20} MiB in all"
+_LEFT_OUT = f"the files of the attempt have more than {MAX_BYTES >> 20} MiB in all"
 _LOST = "it did not come from its rank, which was lost"
 
 

@@ -35,7 +35,7 @@ _TASK_RESULTS = ("TaskResult", "TaskResult @ 0")
 # Characters that some file system, or careful unpacker, refuses; and %, which escapes these.
 _UNSAFE = '/\\:*?"<>|%'
 # File systems take 255, and unpackers may add something.
-_LONGEST_NAME_BYTES = 200
+_MAX_NAME_BYTES = 200
 _DATES_REMEMBERED = 10_000
 _THREE_DIGITS = [f"{number:03d}" for number in range(1000)]
 
@@ -320,7 +320,7 @@ def _safe_name(name: str) -> str:
 def _unused_path(folder: str, name: str, used: set[str]) -> str:
     """Return a path, not too long, that no other file has, and add it to those in use."""
     whole, dot, ending = name.rpartition(".")
-    stem = whole.encode()[:_LONGEST_NAME_BYTES].decode(errors="ignore")
+    stem = whole.encode()[:_MAX_NAME_BYTES].decode(errors="ignore")
     path, n = f"{folder}{stem}{dot}{ending}", 1
     # Some file systems do not tell upper from lower case.
     while path.casefold() in used:

@@ -21,7 +21,7 @@ _BEFORE_BYTES = 256 << 10
 _TAIL_BYTES = 64 << 10
 # UTF-8: the bytes of a character after its first, of which it has at most three.
 _CONTINUATION = range(0x80, 0xC0)
-_MOST_CONTINUATION = 3
+_MAX_CONTINUATION = 3
 _CHARACTER_BYTES = 4
 # The most bytes that one answer searches, its most matches, and the most characters of one.
 _SEARCHED_BYTES = 32 << 20
@@ -104,7 +104,7 @@ def page(log: Log, offset: int) -> LogPage:
     if text := log.left_out(start):
         # The rest of a character that the gap cuts is left out too.
         _, end = log.gap
-        end += _character_start(log.read(end, end + _MOST_CONTINUATION))
+        end += _character_start(log.read(end, end + _MAX_CONTINUATION))
         return _page(log, text, start, end, complete=log.ended and end == log.size)
     return _to_page(log, start, log.read(start, start + _PAGE_BYTES))
 
@@ -184,7 +184,7 @@ def _to_page(log: Log, start: int, data: bytes, *, whole: bool = False) -> LogPa
 def _character_start(data: bytes) -> int:
     """Return the position of the first byte that begins a character."""
     position = 0
-    while position < min(_MOST_CONTINUATION, len(data)) and data[position] in _CONTINUATION:
+    while position < min(_MAX_CONTINUATION, len(data)) and data[position] in _CONTINUATION:
         position += 1
     return position
 

@@ -8,7 +8,7 @@ from itertools import chain
 from statistics import fmean
 from typing import Any
 
-from mlbench.contract.series import number_or_text, spell, split_name
+from mlbench.contract.series import format_value, number_or_text, split_name
 from mlbench.evaluation.timeline import Lineage
 from mlbench_master import timestamps
 from mlbench_master.reading.points import (
@@ -169,9 +169,9 @@ class _Group:
             return self.text
         note = Annotation(self.cumulative, added=self.added)
         if self.minimum < self.maximum or (self.size > 1 and self.minimum == self.maximum):
-            extremes = spell(self.minimum), spell(self.maximum)
+            extremes = format_value(self.minimum), format_value(self.maximum)
             note = Annotation(self.cumulative, None, *extremes, self.added)
-        return StoredPoint(self.first_us, spell(self.mean), note)
+        return StoredPoint(self.first_us, format_value(self.mean), note)
 
 
 def _averages(read: Reader, size: int) -> Chunks:

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 from peewee import ModelSelect, fn
 
-from mlbench.contract.series import SeriesKey, spell
+from mlbench.contract.series import SeriesKey, format_value
 from mlbench_master.database.connection import database, snapshot
 from mlbench_master.database.models import Deletion, Detail, Series, Stream, UnstorableSample
 from mlbench_master.reading.points import (
@@ -37,8 +37,8 @@ _ROWS = 1_000
 # Points in a chunk of waiting samples.
 _POINTS = 10_000
 # About a second's work each: searching lines that name a metric, and parsing lines.
-_MOST_SEARCHED_BYTES = 64 << 20
-_MOST_PARSED_BYTES = 8 << 20
+_MAX_SEARCHED_BYTES = 64 << 20
+_MAX_PARSED_BYTES = 8 << 20
 # One thread at a time parses more than a batch, as several would only slow each other down.
 _LOCK_SECONDS = 1.0
 _parsing = threading.Lock()
@@ -82,7 +82,7 @@ class WaitingSamples:
             some = order[start : start + _POINTS]
             yield Points(
                 [self.times_us[i] for i in some],
-                [self.texts[i] if i in self.texts else spell(self.numbers[i]) for i in some],
+                [self.texts[i] if i in self.texts else format_value(self.numbers[i]) for i in some],
                 {
                     new: self.annotations[old]
                     for new, old in enumerate(some)
@@ -252,7 +252,7 @@ def _load_waiting(
     size = waiting_bytes(owner)
     if size <= BATCH_BYTES:
         return _parse_waiting(owner, selection, last_ms)
-    if size > (_MOST_SEARCHED_BYTES if _can_search(selection.metrics) else _MOST_PARSED_BYTES):
+    if size > (_MAX_SEARCHED_BYTES if _can_search(selection.metrics) else _MAX_PARSED_BYTES):
         raise _behind(owner, size, "more than can be read")
     if not _parsing.acquire(timeout=_LOCK_SECONDS):
         raise _behind(owner, size, "and others are reading as much")
@@ -306,7 +306,7 @@ def _find_lines(
             lines = b""
         batches.append((stream, lines))
         size += len(lines)
-        if size > _MOST_PARSED_BYTES:
+        if size > _MAX_PARSED_BYTES:
             raise _behind(owner, size, "more than can be read")
     return batches
 

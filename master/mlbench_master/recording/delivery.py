@@ -54,15 +54,15 @@ BATCH_BYTES = 1 << 20
 _TOGETHER_BYTES = 64 << 10
 # Each failure makes the batches of a stream smaller; after so many, a single line is given up.
 _SMALLER = 32
-_MOST_FAILURES = 5
+_MAX_FAILURES = 5
 _FIRST_BACKOFF_SECONDS = 0.05
-_LONGEST_BACKOFF_SECONDS = 5.0
+_MAX_BACKOFF_SECONDS = 5.0
 _RETRY_SECONDS = 1.0
 # After so long, a round begins anew with the active run; between two rounds, runs are counted.
 _ROUND_SECONDS = 0.5
 _PAUSE_SECONDS = 0.005
 # A longer Retry-After of Prometheus is not waited for.
-_LONGEST_WAIT_SECONDS = 60.0
+_MAX_WAIT_SECONDS = 60.0
 # Spelled in SQL, as a thousand ranks have fifty series each.
 _LAST_MS = "SELECT metric, rank, last_ms FROM series WHERE owner = ?"
 
@@ -78,7 +78,7 @@ class _Retry:
     def back_off(self) -> None:
         self.failures += 1
         self.batch_bytes = max(1, self.batch_bytes // _SMALLER)
-        backoff = min(_FIRST_BACKOFF_SECONDS * 2**self.failures, _LONGEST_BACKOFF_SECONDS)
+        backoff = min(_FIRST_BACKOFF_SECONDS * 2**self.failures, _MAX_BACKOFF_SECONDS)
         self.again_at = time.monotonic() + backoff
 
 
@@ -141,7 +141,7 @@ class SampleDelivery:
                 recovering = True
                 wait = stop.wait  # whatever comes meanwhile
                 wait_seconds = error.retry_after or min(max(wait_seconds, idle_seconds) * 2, 5.0)
-                wait_seconds = min(wait_seconds, _LONGEST_WAIT_SECONDS)
+                wait_seconds = min(wait_seconds, _MAX_WAIT_SECONDS)
                 log.warning(
                     "Prometheus takes no samples, trying again in %.1f s: %s", wait_seconds, error
                 )
@@ -246,7 +246,7 @@ class SampleDelivery:
         log.error("a batch of %s could not be delivered", stream.owner, exc_info=error)
         retry = self._retry(stream)
         is_one_line = data.find(b"\n") in (-1, len(data) - 1)
-        if is_one_line and retry.failures >= _MOST_FAILURES:
+        if is_one_line and retry.failures >= _MAX_FAILURES:
             # If the database is the reason, this fails too, and nothing is lost.
             self._retries.pop(stream.id)
             log.error("a line of %s that could not be delivered is kept as malformed", stream.owner)

@@ -5,7 +5,7 @@ gap, as of a long log.
 """
 
 from mlbench.contract.names import StreamName
-from mlbench.contract.output import MOST_BYTES, MOST_LIST_BYTES
+from mlbench.contract.output import MAX_BYTES, MAX_LIST_BYTES
 from mlbench_master.database.connection import exclusive, run_sql, store
 from mlbench_master.database.models import Chunk
 from mlbench_master.errors import BadFieldError
@@ -35,7 +35,7 @@ def append(key: StreamKey, offset: int, data: bytes, written: int) -> int:
 
 def _begin(key: StreamKey, data: bytes, written: int) -> None:
     """Set the length of a pack, and leave out all but its list where there is no room."""
-    end = data.find(b"\n", 0, MOST_LIST_BYTES) + 1
+    end = data.find(b"\n", 0, MAX_LIST_BYTES) + 1
     if not end:
         raise BadFieldError("body", "files begin with the line that lists them")
     with exclusive(key.owner):
@@ -46,7 +46,7 @@ def _begin(key: StreamKey, data: bytes, written: int) -> None:
         Chunk.create(stream=stream, offset=0, data=data[:end])
         size = stream.final_size or max(written, len(data))
         [others] = run_sql(_OTHERS, key.owner, key.attempt, FILES, key.rank).fetchone()
-        if others + size <= MOST_BYTES + MOST_LIST_BYTES:
+        if others + size <= MAX_BYTES + MAX_LIST_BYTES:
             store(stream, final_size=size, size=end)
         else:
             store(stream, final_size=size, size=size, gap_start=end, gap_end=size)

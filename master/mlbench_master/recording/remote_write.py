@@ -37,7 +37,7 @@ _REFUSALS = (400, 413, 422)
 _TOO_OLD = "too old sample"
 # The size of a request before compression, about.
 _REQUEST_BYTES = 4 << 20
-_MOST_SAMPLE_BYTES = 24
+_MAX_SAMPLE_BYTES = 24
 
 
 class SamplesRefusedError(MLBenchError):
@@ -217,7 +217,7 @@ def _requests(series: Iterable[TimeSeries]) -> Iterator[list[TimeSeries]]:
     request: list[TimeSeries] = []
     size = 0
     for entry in series:
-        its_size = len(entry.labels) + _MOST_SAMPLE_BYTES * len(entry.samples)
+        its_size = len(entry.labels) + _MAX_SAMPLE_BYTES * len(entry.samples)
         if request and size + its_size > _REQUEST_BYTES:
             yield request
             request, size = [], 0

@@ -20,7 +20,7 @@ Fact = Target | TaskSettings | ReportedMachine | Interference | Began | Unrecord
 
 _LOSSES = frozenset(names.LOSSES)
 # Of a worker; of further ones, the samples are stored as well.
-_MOST_PROCESSES = 1024
+_MAX_PROCESSES = 1024
 
 
 def store_facts(run: Run, stream: Stream, facts: Iterable[Fact], samples: Sequence[Sample]) -> None:
@@ -98,9 +98,9 @@ def with_processes(processes: dict[str, Any] | None, began: Iterable[Began]) -> 
     restarts: dict[str, float] = dict(processes["restarts"]) if processes else {}
     for start in began:
         number = str(start.process.restart)
-        if start.process.rank in ranks or len(ranks) < _MOST_PROCESSES:
+        if start.process.rank in ranks or len(ranks) < _MAX_PROCESSES:
             ranks.add(start.process.rank)
-        if number in restarts or (number != "0" and len(restarts) < _MOST_PROCESSES):
+        if number in restarts or (number != "0" and len(restarts) < _MAX_PROCESSES):
             restarts[number] = min(start.at, restarts.get(number, start.at))
     return {"ranks": sorted(ranks), "restarts": restarts}
 

@@ -13,7 +13,7 @@ from mlbench.contract.limits import MAX_FACT_LENGTH, MAX_METRIC_NAME_LENGTH
 from mlbench.contract.process import Process
 from mlbench.contract.records import Interference, ReportedMachine, Target
 from mlbench.contract.reported_settings import Setting, check_settings
-from mlbench.contract.series import SeriesKey, number_or_text, spell, storable_text
+from mlbench.contract.series import SeriesKey, format_value, number_or_text, storable_text
 from mlbench_master import timestamps
 from mlbench_master.exact_json import LONG_NUMBER, loads_exactly, loads_fast
 from mlbench_master.recording.not_recorded import STATED
@@ -66,14 +66,14 @@ _EARLIEST, _LATEST = timestamps.EARLIEST_US // 10**6, timestamps.LATEST_US // 10
 # The names of what a line may state instead of samples.
 _STATED = frozenset({"goal", "settings", "process", "machine", "interference", "not_recorded"})
 
-MOST_RANKS = 100_000
+MAX_RANKS = 100_000
 MAX_METADATA_BYTES = 64 << 10
 MAX_MACHINE_BYTES = 64 << 10
 # Of each malformed line, and of a batch, so much is kept.
 _SHOWN_CHARACTERS = 4096
 _SHOWN_LINES = 100
 # Of what an agent counts: sums over all ranks stay exact in JavaScript.
-_MOST_COUNTED = 2**31
+_MAX_COUNTED = 2**31
 
 
 def parse_lines(
@@ -149,7 +149,7 @@ def parse_posted(data: bytes) -> Iterator[Sample]:
 def to_posted_lines(samples: Iterable[Sample]) -> bytes:
     """Write samples as lines for ``parse_posted``, each once."""
     # NaN and infinity are no JSON, so numbers are spelled as texts.
-    lines = (orjson.dumps((*s[:3], spell(s.value), *s[4:])) for s in samples)
+    lines = (orjson.dumps((*s[:3], format_value(s.value), *s[4:])) for s in samples)
     return b"".join(line + b"\n" for line in dict.fromkeys(lines))
 
 
@@ -230,8 +230,8 @@ def _process(stated: Mapping[Any, Any]) -> Process:
 
 def _rank(stated: object) -> str:
     number = int(stated) if isinstance(stated, str) and stated.isdecimal() else stated
-    if type(number) is not int or not 0 <= number < MOST_RANKS:
-        raise ValueError(f"whole numbers of ranks are from 0 to {MOST_RANKS - 1}")
+    if type(number) is not int or not 0 <= number < MAX_RANKS:
+        raise ValueError(f"whole numbers of ranks are from 0 to {MAX_RANKS - 1}")
     return str(number)
 
 
@@ -271,8 +271,8 @@ def _unrecorded(counts: Mapping[Any, Any]) -> Unrecorded:
     if not counts.keys() <= STATED:
         raise ValueError(f"an agent counts {', '.join(sorted(STATED))}")
     for number in counts.values():
-        if type(number) is not int or not 0 < number < _MOST_COUNTED:
-            raise ValueError(f"a count is a whole number from 1 to {_MOST_COUNTED - 1}")
+        if type(number) is not int or not 0 < number < _MAX_COUNTED:
+            raise ValueError(f"a count is a whole number from 1 to {_MAX_COUNTED - 1}")
     return Unrecorded(counts)
 
 

@@ -6,7 +6,7 @@ from operator import itemgetter
 
 from peewee import chunked
 
-from mlbench.contract.series import SeriesKey, spell
+from mlbench.contract.series import SeriesKey, format_value
 from mlbench_master.database.connection import run_many
 from mlbench_master.database.models import Detail, Stream, UnstorableSample
 from mlbench_master.recording.plan import Plan
@@ -65,6 +65,6 @@ def keep(owner: str, samples: Iterable[Sample]) -> None:
     kept = UnstorableSample
     place = (kept.owner, kept.metric, kept.rank, kept.time_us)
     fields = (*place, kept.value, kept.cumulative, kept.metadata)
-    rows = ((owner, *s[:3], spell(s.value), s.cumulative, s.metadata) for s in samples)
+    rows = ((owner, *s[:3], format_value(s.value), s.cumulative, s.metadata) for s in samples)
     for some in chunked(rows, _ROWS):
         kept.insert_many(some, fields).execute()

@@ -56,4 +56,4 @@ class GivenProfileResource:
         The file has at most 32 MiB. 403: the token belongs to another pod.
         """
         identity = own_pod(req, pod)
-        run_profiles.answer(identity, profile_id, read_bytes(req, run_profiles.MOST_BODY_BYTES))
+        run_profiles.answer(identity, profile_id, read_bytes(req, run_profiles.MAX_BODY_BYTES))

@@ -20,7 +20,7 @@ from mlbench_master.reading.series import SeriesReader
 from mlbench_master.results.result_curves import small_curves
 from mlbench_master.results.result_query import comparison_of, mllog_of, result_of
 from mlbench_master.runs import lifecycle
-from mlbench_master.runs.requests import MOST_RUNS
+from mlbench_master.runs.requests import MAX_RUNS
 
 LARGEST = 1e12
 """Largest value of the parameters `after` (seconds) and `price` (per second)."""
@@ -72,8 +72,8 @@ _MLLOG = (
 )
 _RUNS = Parameter(
     "runs",
-    {"type": "string", "pattern": f"^{_ID}(,{_ID}){{0,{MOST_RUNS - 1}}}$"},
-    f"Ids of 1 to {MOST_RUNS} different runs.",
+    {"type": "string", "pattern": f"^{_ID}(,{_ID}){{0,{MAX_RUNS - 1}}}$"},
+    f"Ids of 1 to {MAX_RUNS} different runs.",
     str,
     default="",
     example="1,3",
@@ -163,8 +163,8 @@ def _read_ids(req: Request) -> list[int]:
     text = ",".join(req.get_param_as_list("runs") or ())
     parts = text.split(",")
     ids = [number for number in map(parse_whole_number, parts) if number is not None]
-    if len(ids) < len(parts) or len(ids) > MOST_RUNS:
-        must_be = f"must be the ids of 1 to {MOST_RUNS} runs, such as 1,2,3"
+    if len(ids) < len(parts) or len(ids) > MAX_RUNS:
+        must_be = f"must be the ids of 1 to {MAX_RUNS} runs, such as 1,2,3"
         raise BadFieldError("runs", f"{must_be} (got {text[:80]!r})")
     for run_id, times in Counter(ids).items():
         if times > 1:

@@ -140,7 +140,7 @@ class RunsResource:
 
     @operation(
         "group_runs",
-        f"The groups, at most {run_groups.MOST_GROUPS}.",
+        f"The groups, at most {run_groups.MAX_GROUPS}.",
         list[RunGroup],
         parameters=(_GROUP, _STATE, _QUERY, _GROUP_ORDER, _MEANS),
     )

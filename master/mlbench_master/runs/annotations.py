@@ -20,7 +20,7 @@ from mlbench_master.http.fields import NO_NUL
 from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.runs import lifecycle
 
-_MOST_TAGS = 50
+_MAX_TAGS = 50
 
 
 def _check_title(title: str) -> str:
@@ -33,7 +33,7 @@ def _check_title(title: str) -> str:
 _Title = Annotated[str, Field(max_length=200), AfterValidator(_check_title)]
 _Tag = Annotated[str, Field(pattern=r"^[A-Za-z0-9._/:-]{1,64}$")]
 _Tags = Annotated[
-    list[_Tag], Field(max_length=_MOST_TAGS), AfterValidator(lambda tags: sorted({*tags}))
+    list[_Tag], Field(max_length=_MAX_TAGS), AfterValidator(lambda tags: sorted({*tags}))
 ]
 _Note = Annotated[str, Field(max_length=10_000, pattern=NO_NUL)]
 
@@ -70,10 +70,10 @@ def change(run_id: int, words: AnnotationsRequest) -> Run:
         if words.add_tags or words.remove_tags:
             tags = changes.get("tags", lifecycle.find(run_id).tags)
             changes["tags"] = sorted({*tags, *words.add_tags} - {*words.remove_tags})
-            if len(changes["tags"]) > _MOST_TAGS:
+            if len(changes["tags"]) > _MAX_TAGS:
                 raise BadFieldError(
                     "add_tags",
-                    f"a run can have at most {_MOST_TAGS} tags (got {len(changes['tags'])})",
+                    f"a run can have at most {_MAX_TAGS} tags (got {len(changes['tags'])})",
                 )
         if changes:
             Run.update(changes).where(Run.id == run_id).execute()

@@ -74,7 +74,7 @@ def list_runs(run_query: RunQuery) -> list[records.Run]:
         replace(
             run,
             values={
-                name: field.spell(getattr(row, f"column_{i}"))
+                name: field.format_value(getattr(row, f"column_{i}"))
                 for i, (name, field) in enumerate(fields.items())
             },
         )

@@ -92,7 +92,7 @@ DisplayName = Annotated[
     AfterValidator(check_display_name),
 ]
 
-MOST_RUNS = 200
+MAX_RUNS = 200
 """Maximum number of runs in a benchmark set, and in a comparison."""
 
 STRICT = ConfigDict(extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
@@ -319,7 +319,7 @@ class SetRequest(CommonRequest):
         max_length=MAX_RESOURCE_NAME_LENGTH, json_schema_extra={"pattern": f"^{NAME.pattern}$"}
     )
     """Name of the benchmark set, with which the names of its runs begin."""
-    slots: list[SlotRequest] = Field(min_length=1, max_length=MOST_RUNS)
+    slots: list[SlotRequest] = Field(min_length=1, max_length=MAX_RUNS)
     """Planned runs, in this order."""
     official: bool = False
     """Follow MLPerf's rules."""

@@ -75,7 +75,7 @@ class Field:
             return _number(sql), fn.LOWER(sql)
         return (fn.LOWER(sql),) if self.kind == "text" else (sql,)
 
-    def spell(self, value: Any) -> Setting:
+    def format_value(self, value: Any) -> Setting:
         """Return a value of the database as the API shows it."""
         match self.kind, value:
             case _, None:

@@ -16,7 +16,7 @@ from mlbench_master.runs import run_columns
 from mlbench_master.runs.listing import RunQuery, matching
 from mlbench_master.runs.run_columns import Field
 
-MOST_GROUPS = 500
+MAX_GROUPS = 500
 # The fields that distinguish the runs of a benchmark set.
 _OF_SET = ("set", "swept", "workers")
 
@@ -45,13 +45,13 @@ def group_runs(run_query: RunQuery, by: Sequence[str]) -> list[RunGroup]:
                 tags = json.loads(value) if isinstance(value, str) else value
                 values_by_key.append(tags or [None])
             elif field.kind == "moment" and value is not None:
-                values_by_key.append([str(field.spell(value))[: len("2018-08-03")]])
+                values_by_key.append([str(field.format_value(value))[: len("2018-08-03")]])
             else:
-                values_by_key.append([field.spell(value)])
+                values_by_key.append([field.format_value(value)])
         for key in product(*values_by_key):
             groups[key].append(row[len(keys) :])
-        if len(groups) > MOST_GROUPS:
-            problem = f"more than {MOST_GROUPS} groups by {', '.join(keys)}"
+        if len(groups) > MAX_GROUPS:
+            problem = f"more than {MAX_GROUPS} groups by {', '.join(keys)}"
             advice = "Choose another field, or search for fewer runs."
             raise BadFieldError("group", f"{problem}. {advice}")
     summaries = [
@@ -69,7 +69,7 @@ def group_runs(run_query: RunQuery, by: Sequence[str]) -> list[RunGroup]:
 
 
 def _mean(field: Field, values: Iterable[Any]) -> GroupMean | None:
-    settings = map(field.spell, values)
+    settings = map(field.format_value, values)
     known = statistics.known(
         value
         for value in settings

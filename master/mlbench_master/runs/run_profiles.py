@@ -12,10 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from mlbench.contract.pod_token import PodIdentity
 from mlbench.contract.profiles import (
-    LONGEST_TEXT,
-    MOST_BYTES,
-    MOST_OPERATORS,
-    MOST_SECONDS,
+    MAX_BYTES,
+    MAX_OPERATORS,
+    MAX_SECONDS,
+    MAX_TEXT_LENGTH,
     ProfileResult,
     RankProfile,
 )
@@ -28,10 +28,10 @@ from mlbench_master.runs import lifecycle
 
 _PATIENCE_SECONDS = 240.0
 """Time to write and send a profile, in addition to the profiled seconds."""
-_MOST = 5
+_MAX = 5
 """Maximum number of profiles per run. The oldest ones are deleted."""
-_MOST_LINE_BYTES = 64 << 10
-MOST_BODY_BYTES = MOST_BYTES + _MOST_LINE_BYTES
+_MAX_LINE_BYTES = 64 << 10
+MAX_BODY_BYTES = MAX_BYTES + _MAX_LINE_BYTES
 # Raw SQL, because a thousand agents poll.
 _PENDING = """
     SELECT id, seconds FROM profile
@@ -45,7 +45,7 @@ class ProfileRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     rank: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
-    seconds: Annotated[int, Field(ge=1, le=MOST_SECONDS)] = 5
+    seconds: Annotated[int, Field(ge=1, le=MAX_SECONDS)] = 5
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def ask(run_id: int, request: ProfileRequest) -> Profile:
         for old in profiles:
             if (old.attempt, old.rank) == (run.attempt, rank.rank) and not _is_done(old, run):
                 raise ConflictError(f"rank {rank.rank} is being profiled (profile {old.get_id()})")
-        for old in profiles[: 1 - _MOST]:
+        for old in profiles[: 1 - _MAX]:
             old.delete_instance()
         profile: Profile = Profile.create(
             run=run,
@@ -114,15 +114,15 @@ def answer(pod: PodIdentity, profile_id: int, body: bytes) -> None:
     """
     line, _, content = body.partition(b"\n")
     try:
-        recorded = ProfileResult.from_fields(exact_json.loads(line[:_MOST_LINE_BYTES]))
+        recorded = ProfileResult.from_fields(exact_json.loads(line[:_MAX_LINE_BYTES]))
         # The texts come from profiled code, and must not be too long to show.
         texts = [recorded.problem, *(operator.name for operator in recorded.operators)]
-        if len(texts) > MOST_OPERATORS + 1 or any(len(text) > LONGEST_TEXT for text in texts):
+        if len(texts) > MAX_OPERATORS + 1 or any(len(text) > MAX_TEXT_LENGTH for text in texts):
             raise ValueError("a profile must have fewer or shorter texts")
         if bool(content) == bool(recorded.problem):
             raise ValueError("a profile must have either a file or a problem")
     except (ValueError, RecursionError) as error:
-        raise BadFieldError("body", str(error)[:LONGEST_TEXT]) from None
+        raise BadFieldError("body", str(error)[:MAX_TEXT_LENGTH]) from None
     with exclusive(STATE):
         profile = Profile.get_or_none(Profile.id == min(profile_id, 2**53))
         if profile is None or not Rank.is_of_pod(
@@ -172,7 +172,7 @@ def listed_in(document: Any) -> list[RankProfile]:
     Raises:
         ValueError: the description is malformed.
     """
-    return [RankProfile.from_fields(fields) for fields in document.get("profiles", [])[:_MOST]]
+    return [RankProfile.from_fields(fields) for fields in document.get("profiles", [])[:_MAX]]
 
 
 def _is_done(profile: Profile, run: Run) -> bool:

@@ -9,7 +9,7 @@ can contain operators. Two quotes inside quotes are one quote, and ``""`` is the
 import re
 from dataclasses import dataclass
 
-MOST_TERMS = 50
+MAX_TERMS = 50
 OPERATORS = (">=", "<=", "!=", "=", ">", "<", ":")
 FIELD = r"[A-Za-z_][A-Za-z0-9_@./-]*"
 _TERM = re.compile(
@@ -93,6 +93,6 @@ def parse(text: str) -> Query:
             f'{pending} requires a term beside it. Write "{pending}" to search for the word.'
         )
     count = sum(map(len, clauses))
-    if count > MOST_TERMS:
-        raise QueryError(f"must have at most {MOST_TERMS} terms and words (got {count})")
+    if count > MAX_TERMS:
+        raise QueryError(f"must have at most {MAX_TERMS} terms and words (got {count})")
     return Query(tuple(map(tuple, clauses)))

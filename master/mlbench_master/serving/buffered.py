@@ -18,7 +18,7 @@ from typing import Any
 # Longest time without a transferred byte.
 STALL_SECONDS = 10.0
 # Minimum mean rate during the time in which the master waits for the client.
-LEAST_BYTES_PER_SECOND = 16 << 10
+MIN_BYTES_PER_SECOND = 16 << 10
 # Wait up to 2 ms for the client's next request in a thread: going back through the event loop costs
 # twice as much. SO_RCVTIMEO does it in one system call instead of two, and no other call on these
 # sockets blocks.
@@ -41,7 +41,7 @@ class TransferRate:
     @property
     def timeout(self) -> float:
         """Longest time for the next byte, in seconds; 0 or less if it is used up."""
-        allowed = STALL_SECONDS + self.moved / LEAST_BYTES_PER_SECOND
+        allowed = STALL_SECONDS + self.moved / MIN_BYTES_PER_SECOND
         return min(STALL_SECONDS, allowed - self.waited)
 
 

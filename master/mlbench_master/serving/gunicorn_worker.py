@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from gunicorn.workers.gthread import ThreadWorker
 
-from mlbench_master.serving.buffered import LEAST_BYTES_PER_SECOND, STALL_SECONDS
+from mlbench_master.serving.buffered import MIN_BYTES_PER_SECOND, STALL_SECONDS
 from mlbench_master.serving.bulkheads import Bulkhead, Bulkheads, find_head
 from mlbench_master.serving.connections import ClientConnection, WaitingConnections
 
@@ -165,7 +165,7 @@ class ThreadedWorker(ThreadWorker):
             conn.buffered.begin()
             self._bulkheads.submit(bulkhead, conn)
             return
-        total = conn.began + STALL_SECONDS + len(arrived) / LEAST_BYTES_PER_SECOND
+        total = conn.began + STALL_SECONDS + len(arrived) / MIN_BYTES_PER_SECOND
         conn.deadline = min(now + STALL_SECONDS, total)
 
     def _serve(self, conn: ClientConnection, bulkhead: Bulkhead) -> None:

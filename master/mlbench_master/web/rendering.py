@@ -13,7 +13,7 @@ from mlbench.contract.buckets import GOOGLE, TITLES
 from mlbench.contract.runspec import IMPAIRMENTS, RunSpec, options_of
 from mlbench.evaluation.statistics import CONFIDENCE, t_quantile
 from mlbench_master.http import error_responses as http_errors
-from mlbench_master.runs.requests import MOST_RUNS
+from mlbench_master.runs.requests import MAX_RUNS
 from mlbench_master.web import static_assets
 
 _ORIGIN = re.compile(r"https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?(?=/|\Z)")
@@ -72,9 +72,9 @@ def origin_of(url: str) -> str | None:
 
 @cache
 def _quantiles() -> list[float]:
-    """Return the quantiles of Student's t for comparisons of 2 to ``MOST_RUNS`` runs."""
+    """Return the quantiles of Student's t for comparisons of 2 to ``MAX_RUNS`` runs."""
     probability = (1 + CONFIDENCE) / 2
-    return [round(t_quantile(probability, freedom), 6) for freedom in range(1, MOST_RUNS)]
+    return [round(t_quantile(probability, freedom), 6) for freedom in range(1, MAX_RUNS)]
 
 
 @cache

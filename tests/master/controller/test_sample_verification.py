@@ -326,7 +326,7 @@ def test_each_prometheus_that_begins_empty_gets_all_of_an_active_run(master: Mas
 def test_a_stopped_run_whose_count_disagrees_later_says_so(
     master: Master, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sample_verification, "_MOST_REDELIVERIES", 0)
+    monkeypatch.setattr(sample_verification, "_MAX_REDELIVERIES", 0)
     run = make_run(state="STOPPED", finished_at=time.time(), reason="why\nstderr")
     record(run, line(time.time(), a=1, b=2))
     deliver_all(master.delivery)

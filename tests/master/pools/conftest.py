@@ -39,5 +39,5 @@ def proxy(cluster: Backend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         for module in ("reflector", "kubernetes"):
             pauses = f"mlbench_master.pools.{module}"
             monkeypatch.setattr(f"{pauses}._FIRST_BACKOFF_SECONDS", 0.01)
-            monkeypatch.setattr(f"{pauses}._LONGEST_BACKOFF_SECONDS", 0.02)
+            monkeypatch.setattr(f"{pauses}._MAX_BACKOFF_SECONDS", 0.02)
         yield proxy

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from mlbench.contract.series import spell
+from mlbench.contract.series import format_value
 from mlbench_master.reading.promql import (
     CircuitBreaker,
     NoPrometheusError,
@@ -34,7 +34,7 @@ def test_values_are_written_as_spell_does(
     samples = [(NOW_MS - 500 + i, value) for i, value in enumerate(values)]
     writer.send([time_series({"__name__": "asked", "case": "spell"}, samples)])
     [found] = prometheus.query('asked{case="spell"}[1s]', NOW_MS / 1000)
-    assert found.values == [spell(value) for value in values]
+    assert found.values == [format_value(value) for value in values]
 
 
 @pytest.mark.parametrize(

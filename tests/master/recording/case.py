@@ -4,7 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 
-from mlbench.contract.series import spell
+from mlbench.contract.series import format_value
 from mlbench_master.database.models import Detail, Run, UnstorableSample, run_owner
 from mlbench_master.reading.counting import SampleCounts, count
 from mlbench_master.reading.promql import PrometheusClient
@@ -37,7 +37,7 @@ class Recorder:
         """Record metrics on a rank."""
         record(self.run, line(at_ms / 1000, **metrics), rank)
         for metric, value in metrics.items():
-            self.recorded[Place(metric, str(rank), round(at_ms * 1000), spell(value))] += 1
+            self.recorded[Place(metric, str(rank), round(at_ms * 1000), format_value(value))] += 1
 
     def post(self, at_ms: float, **metrics: float | str) -> None:
         """Post metrics of rank 0 in one body."""
@@ -46,7 +46,7 @@ class Recorder:
     def post_all(self, samples: Sequence[Sample]) -> None:
         post(run_owner(self.run.id), samples)
         for metric, rank, time_us, value, *_ in samples:
-            self.recorded[Place(metric, rank, time_us, spell(value))] += 1
+            self.recorded[Place(metric, rank, time_us, format_value(value))] += 1
 
     def deliver_all(self) -> None:
         deliver_all(self.delivery)

@@ -14,8 +14,8 @@ LIST = b'{"folder": "/", "files": [], "more": 0}\n'
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "MOST_BYTES", 195)
-    monkeypatch.setattr(files, "MOST_LIST_BYTES", len(LIST))
+    monkeypatch.setattr(files, "MAX_BYTES", 195)
+    monkeypatch.setattr(files, "MAX_LIST_BYTES", len(LIST))
 
 
 def ship(run: Run, rank: int, pack: bytes, step: int) -> bytes:

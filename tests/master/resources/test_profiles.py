@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from falcon.testing import TestClient
 
-from mlbench.contract.profiles import MOST_BYTES, Operator, ProfileResult
+from mlbench.contract.profiles import MAX_BYTES, Operator, ProfileResult
 from mlbench_master.database.models import Profile, Rank, Run
 from mlbench_master.runs import run_profiles
 from tests.conftest import as_pod
@@ -126,7 +126,7 @@ def test_what_is_no_profile_is_refused(
 
 
 def test_a_file_that_is_too_large_is_refused(api: TestClient, asked: int) -> None:
-    assert give(api, asked, bytes(MOST_BYTES + (64 << 10))) == 413
+    assert give(api, asked, bytes(MAX_BYTES + (64 << 10))) == 413
 
 
 @pytest.mark.parametrize(
@@ -156,9 +156,9 @@ def test_a_run_that_has_ended_is_not_profiled(api: TestClient, run: Run) -> None
 
 
 def test_the_oldest_are_forgotten(api: TestClient, run: Run, asked: int) -> None:
-    for _ in range(run_profiles._MOST):
+    for _ in range(run_profiles._MAX):
         give(api, asked)
         asked = ask(api, run).json["id"]
     assert [one["id"] for one in read(api, run)] == [
-        *range(asked - run_profiles._MOST + 1, asked + 1)
+        *range(asked - run_profiles._MAX + 1, asked + 1)
     ]

@@ -14,7 +14,7 @@ from mlbench.evaluation.result import SummaryMetrics
 from mlbench_master.database.models import Run
 from mlbench_master.errors import BadFieldError
 from mlbench_master.runs.listing import RunQuery, count_runs
-from mlbench_master.runs.run_groups import MOST_GROUPS, group_runs
+from mlbench_master.runs.run_groups import MAX_GROUPS, group_runs
 from mlbench_master.runs.run_query import parse
 from tests.support.rows import make_run
 
@@ -121,7 +121,7 @@ def test_groups_are_of_the_runs_that_match_and_sorted_by_what_is_shown(database:
 
 
 def test_what_cannot_be_grouped_is_refused(database: Database) -> None:
-    for number in range(MOST_GROUPS + 1):
+    for number in range(MAX_GROUPS + 1):
         make(seed=number)
     for by, order, problem in (
         ((), "", "group: must name a field, such as exchange"),
@@ -136,4 +136,4 @@ def test_what_cannot_be_grouped_is_refused(database: Database) -> None:
         with pytest.raises(BadFieldError) as refused:
             groups(*by, order=order)
         assert str(refused.value).startswith(problem)
-    assert len(groups("seed", q="seed>0")) == MOST_GROUPS
+    assert len(groups("seed", q="seed>0")) == MAX_GROUPS

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from gunicorn.config import Config
 
-from mlbench_master.serving.buffered import LEAST_BYTES_PER_SECOND, STALL_SECONDS, TransferRate
+from mlbench_master.serving.buffered import MIN_BYTES_PER_SECOND, STALL_SECONDS, TransferRate
 from mlbench_master.serving.connections import ClientConnection, WaitingConnections
 
 
@@ -16,7 +16,7 @@ def test_a_client_must_keep_the_pace() -> None:
     silent.note(0, waited=9)
     assert silent.timeout == 1
     for _ in range(10_000):
-        steady.note(LEAST_BYTES_PER_SECOND, waited=1)
+        steady.note(MIN_BYTES_PER_SECOND, waited=1)
     assert steady.timeout == STALL_SECONDS, "it may not stall, however much it has moved"
     for _ in range(11):
         assert slow.timeout > 0

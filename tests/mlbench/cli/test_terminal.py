@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 import mlbench.cli
-from mlbench.cli.common import err, out, print_pairs, tell
+from mlbench.cli.common import err, out, print_outcome, print_pairs
 from mlbench.contract import names
 from mlbench.contract.records import Origin, RunFile
 from mlbench.local.home import Home
@@ -82,7 +82,7 @@ def test_the_console_spells_out_control_characters(capsys: pytest.CaptureFixture
     for console in (out, err):
         console.print(_EVIL, Text(_EVIL), Padding(_EVIL, 1), table, style="bold")
     print_pairs([(_EVIL, f"{_EVIL}\r")])
-    tell({}, _EVIL, as_json=False)
+    print_outcome({}, _EVIL, as_json=False)
     printed = "".join(capsys.readouterr())
     assert printed.count("\\x9b2J\\u202etext") == 15
     assert not _HARMFUL.search(printed)

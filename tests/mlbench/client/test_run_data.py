@@ -116,7 +116,7 @@ def test_an_archive_with_other_values_than_its_digests_is_refused(file: Path) ->
 def test_samples_that_would_fill_memory_are_refused(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mlbench.archive.reading._MOST_TABLE_BYTES", 10)
+    monkeypatch.setattr("mlbench.archive.reading._MAX_TABLE_BYTES", 10)
     with pytest.raises(ArchiveError, match="its samples take more than 10 bytes"):
         mlbench.open(file)
 

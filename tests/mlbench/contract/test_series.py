@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from mlbench.contract.series import number_or_text, series_name, spell, split_name
+from mlbench.contract.series import format_value, number_or_text, series_name, split_name
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_numbers_and_texts(value: object, meant: float | str) -> None:
     ],
 )
 def test_values_are_written_as_by_prometheus(value: float | str, text: str) -> None:
-    assert spell(value) == text
+    assert format_value(value) == text
 
 
 @pytest.mark.parametrize(

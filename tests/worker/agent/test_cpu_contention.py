@@ -152,7 +152,7 @@ def test_a_process_is_read_whatever_its_name() -> None:
 
 
 def test_training_begins_with_the_first_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu_contention, "_SHORTEST_SECONDS", 0.01)
+    monkeypatch.setattr(cpu_contention, "_MIN_SECONDS", 0.01)
     monkeypatch.setattr(cpu_contention, "_PAUSE_BY_COST", 0)
     before: list[float] = []
 

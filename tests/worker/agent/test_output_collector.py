@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mlbench.contract.output import MOST_FILE_BYTES, MOST_FILES, OutputList
+from mlbench.contract.output import MAX_FILE_BYTES, MAX_FILES, OutputList
 from mlbench_worker.agent import output_collector
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.exits import Exit
@@ -37,7 +37,7 @@ def sha256(content: bytes) -> str:
 
 
 def test_small_files_are_packed_and_a_large_one_stays(attempt: Attempt) -> None:
-    model = b"m" * (MOST_FILE_BYTES + 1)
+    model = b"m" * (MAX_FILE_BYTES + 1)
     (attempt.output / "plots").mkdir()
     (attempt.output / "plots" / "løss.png").write_bytes(b"\x89PNG\n")
     (attempt.output / "empty.txt").touch()
@@ -92,15 +92,15 @@ def test_links_pipes_and_names_that_cannot_be_shown_are_not_packed(
 
 
 def test_number_and_bytes_are_bounded(attempt: Attempt, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(output_collector, "MOST_BYTES", 10)
-    monkeypatch.setattr(output_collector, "_MOST_DIGESTED_BYTES", 9)
+    monkeypatch.setattr(output_collector, "MAX_BYTES", 10)
+    monkeypatch.setattr(output_collector, "_MAX_DIGESTED_BYTES", 9)
     (attempt.output / "a").write_bytes(b"123456")
     (attempt.output / "b").write_bytes(b"12345")
     (attempt.output / "c").write_bytes(b"67890")
-    for number in range(MOST_FILES):
+    for number in range(MAX_FILES):
         (attempt.output / f"file-{number}").touch()
     listed, contents = pack(attempt)
-    assert (len(listed.files), listed.more) == (MOST_FILES, 3)
+    assert (len(listed.files), listed.more) == (MAX_FILES, 3)
     assert b"".join(contents.values()) == b"123456"
     _, b, c, *_ = listed.files
     assert (b.left, b.sha256) == ("more than 0 MiB in all", sha256(b"12345"))
@@ -109,7 +109,7 @@ def test_number_and_bytes_are_bounded(attempt: Attempt, monkeypatch: pytest.Monk
 
 
 def test_a_deep_and_a_wide_tree_end(attempt: Attempt, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(output_collector, "_MOST_LOOKED_AT", 20)
+    monkeypatch.setattr(output_collector, "_MAX_LOOKED_AT", 20)
     deep = attempt.output.joinpath(*["deep"] * 12)
     deep.mkdir(parents=True)
     (deep / "unreached").touch()

@@ -89,7 +89,7 @@ def test_what_cannot_be_profiled_says_why(begin: Begin, monkeypatch: pytest.Monk
 
 def test_a_profile_is_bounded(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
     attempt = begin(sys.executable, "-c", _PYTHON)
-    monkeypatch.setattr(profiler, "MOST_BYTES", 10)
+    monkeypatch.setattr(profiler, "MAX_BYTES", 10)
     recorded, content = profile(attempt, attempt.pid, 1)
     words = "seconds: its profile has more than 0 MiB compressed: profile fewer seconds"
     assert (recorded.problem, recorded.operators, content) == (words, (), b"")

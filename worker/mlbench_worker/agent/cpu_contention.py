@@ -29,7 +29,7 @@ from mlbench_worker.agent.kernel import Kernel, KernelThread, Snapshot
 
 log = logging.getLogger(__name__)
 
-_SHORTEST_SECONDS = 1.0
+_MIN_SECONDS = 1.0
 """Length of the first intervals; later ones are longer."""
 _PAUSE_BY_COST = 200
 """Minimum ratio of an interval to the CPU time to measure it: at most 0.5 % of a core."""
@@ -77,7 +77,7 @@ class Watch(threading.Thread):
 
     def _measure(self, kernel: Kernel) -> None:
         began = time.monotonic()
-        before, trains, pause = kernel.read(), False, _SHORTEST_SECONDS
+        before, trains, pause = kernel.read(), False, _MIN_SECONDS
         while True:
             # Check during the pause whether processes are stopped.
             processes = {pid for pid, _ in before.threads}
@@ -98,7 +98,7 @@ class Watch(threading.Thread):
             before = after
             cost = time.thread_time() - cost_began
             usual = min((after.at - began) * 0.1, 5.0)
-            pause = max(usual, _SHORTEST_SECONDS, cost * _PAUSE_BY_COST)
+            pause = max(usual, _MIN_SECONDS, cost * _PAUSE_BY_COST)
 
     def end(self) -> Interference | None:
         """End, and return the interference of the training; None if it was too short to measure."""

@@ -49,7 +49,7 @@ class ExternalRank:
             before_end()
             if lost := sum(totals.lost for totals in totals_of(self._attempt)):
                 words = f"{lost:,} values could not be written: no room was left for them"
-                say(f"{words}, of rank {self._attempt.assignment.rank}")
+                log_to_user(f"{words}, of rank {self._attempt.assignment.rank}")
                 missing = "; ".join(filter(None, [words, missing]))
             self._attempt.conclude(ended, failure, missing, lost)
             on_end()
@@ -115,7 +115,7 @@ def totals_of(attempt: Attempt) -> list[JobTotals]:
     return [read_totals(path) for path in sorted(paths, key=lambda path: (len(path.name), path))]
 
 
-def say(words: str) -> None:
+def log_to_user(words: str) -> None:
     """Write a message to the job's output, if that is still open."""
     with suppress(OSError):
         # A single write, because other ranks may write there, too.

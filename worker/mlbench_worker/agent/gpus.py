@@ -17,8 +17,8 @@ _REASONS = {
     0x40: "heat",
     0x80: "power brake",
 }
-_LONGEST_TEXT = 96  # NVML's buffer size
-_MOST_PROCESSES = 1024
+_MAX_TEXT_LENGTH = 96  # NVML's buffer size
+_MAX_PROCESSES = 1024
 
 
 class _Process(ctypes.Structure):
@@ -104,7 +104,7 @@ class Gpus:
         """
         own = []
         for gpu in filter(None, self._gpus):
-            processes, count = (_Process * _MOST_PROCESSES)(), ctypes.c_uint(_MOST_PROCESSES)
+            processes, count = (_Process * _MAX_PROCESSES)(), ctypes.c_uint(_MAX_PROCESSES)
             function = "nvmlDeviceGetComputeRunningProcesses_v3"
             users = set()
             if pids is not None and self._ask(function, gpu, ctypes.byref(count), processes):
@@ -136,8 +136,8 @@ class Gpus:
         self._ask("nvmlShutdown")
 
     def _text(self, function: str, *arguments: object) -> str | None:
-        text = ctypes.create_string_buffer(_LONGEST_TEXT)
-        succeeded = self._ask(function, *arguments, text, ctypes.c_uint(_LONGEST_TEXT))
+        text = ctypes.create_string_buffer(_MAX_TEXT_LENGTH)
+        succeeded = self._ask(function, *arguments, text, ctypes.c_uint(_MAX_TEXT_LENGTH))
         return text.value.decode(errors="replace") if succeeded else None
 
     def _ask(self, function: str, *arguments: object) -> bool:

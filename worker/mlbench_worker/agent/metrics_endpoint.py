@@ -30,12 +30,12 @@ from mlbench_worker.agent.stream_files import open_regular
 
 log = logging.getLogger(__name__)
 
-_MOST_FILES: Final = 1000
-_MOST_BYTES: Final = 768 << 10
+_MAX_FILES: Final = 1000
+_MAX_BYTES: Final = 768 << 10
 """Maximum size of all files, which keeps the agent busy for half a second at most."""
-_MOST_SERIES: Final = 2000
+_MAX_SERIES: Final = 2000
 """Maximum number of published series, below Prometheus's limit for all series of an agent."""
-_LONGEST_NAME: Final = 100
+_MAX_NAME_LENGTH: Final = 100
 _MAX_LOGGED: Final = 10
 """Maximum number of omitted series that are logged."""
 
@@ -146,7 +146,7 @@ def read_published(attempt: Attempt, left_out: LeftOut) -> list[Metric]:
     for file, data in _read_files(attempt.counters, left_out):
         _collect(families, file, data, run_id, left_out)
     passed: list[Metric] = []
-    room = _MOST_SERIES
+    room = _MAX_SERIES
     # MLBench's own series come first: the limit applies to the others.
     for family in sorted(families.values(), key=lambda metric: not _OF_OTHERS.match(metric.name)):
         one_family = {family.name: family}
@@ -174,11 +174,11 @@ def _read_files(folder: Path, left_out: LeftOut) -> Iterator[tuple[re.Match[str]
         return
     try:
         with os.scandir(descriptor) as entries:
-            names_found = sorted(entry.name for entry in islice(entries, _MOST_FILES + 1))
-        if len(names_found) > _MOST_FILES:
-            left_out[f"more than {_MOST_FILES} files"] = None
-        room = _MOST_BYTES
-        for file in filter(None, map(_FILE.fullmatch, names_found[:_MOST_FILES])):
+            names_found = sorted(entry.name for entry in islice(entries, _MAX_FILES + 1))
+        if len(names_found) > _MAX_FILES:
+            left_out[f"more than {_MAX_FILES} files"] = None
+        room = _MAX_BYTES
+        for file in filter(None, map(_FILE.fullmatch, names_found[:_MAX_FILES])):
             content = open_regular(Path(file[0]), descriptor)
             if content is None:
                 left_out[f"{file[0]}: it is no regular file that can be read"] = None
@@ -210,7 +210,7 @@ def _collect(
             family_name, name, labels, help_text = json.loads(key)
             if not _may_pass(kind, family_name, name, labels, run_id):
                 if len(left_out) < _MAX_LOGGED:
-                    left_out[f"{str(name)[:_LONGEST_NAME]!r} is not its to publish"] = None
+                    left_out[f"{str(name)[:_MAX_NAME_LENGTH]!r} is not its to publish"] = None
                 continue
             family = families.get(family_name)
             if family is None:
@@ -249,4 +249,4 @@ def _may_pass(kind: str, family: Any, name: Any, labels: Any, run_id: str) -> bo
 
 
 def _is_name(text: Any) -> bool:
-    return isinstance(text, str) and len(text) <= _LONGEST_NAME and bool(_NAME.fullmatch(text))
+    return isinstance(text, str) and len(text) <= _MAX_NAME_LENGTH and bool(_NAME.fullmatch(text))

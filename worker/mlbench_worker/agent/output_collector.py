@@ -14,10 +14,10 @@ from typing import BinaryIO
 
 from mlbench.contract.atomic_files import replacing
 from mlbench.contract.output import (
-    MOST_BYTES,
-    MOST_FILE_BYTES,
-    MOST_FILES,
-    MOST_LIST_BYTES,
+    MAX_BYTES,
+    MAX_FILE_BYTES,
+    MAX_FILES,
+    MAX_LIST_BYTES,
     OutputFile,
     OutputList,
     is_name,
@@ -25,9 +25,9 @@ from mlbench.contract.output import (
 )
 from mlbench_worker.agent.stream_files import open_regular, read_regular, remove
 
-_MOST_LOOKED_AT = 10_000
+_MAX_LOOKED_AT = 10_000
 """Maximum number of entries of a folder, and of all folders together, to look at."""
-_MOST_DIGESTED_BYTES = 2 << 30
+_MAX_DIGESTED_BYTES = 2 << 30
 """Maximum size of files, too large to pack, whose digests are computed: the run's end waits."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -45,7 +45,7 @@ def pack(folder: Path, target: Path) -> str:
     top = os.open(folder, _FOLDER)
     try:
         with closing(_walk(top)) as entries:
-            for name, file in islice(entries, _MOST_LOOKED_AT):
+            for name, file in islice(entries, _MAX_LOOKED_AT):
                 if file is not None:
                     packer.add(name, file)
             packer.more += next(entries, None) is not None
@@ -65,7 +65,7 @@ def pack(folder: Path, target: Path) -> str:
 
 def clear(folder: Path, packed: Path) -> None:
     """Remove a folder if the pack contains all its files."""
-    pack = read_regular(packed, MOST_LIST_BYTES)
+    pack = read_regular(packed, MAX_LIST_BYTES)
     if pack is None:
         with suppress(OSError):
             folder.rmdir()
@@ -81,22 +81,22 @@ class _Packer:
         self.files: list[OutputFile] = []
         self.contents: list[bytes] = []
         self.more = 0
-        self._room = MOST_BYTES
+        self._room = MAX_BYTES
         self._digested = 0
 
     def add(self, name: str, file: BinaryIO) -> None:
         """Add a file to the pack, or only to its list."""
-        if len(self.files) == MOST_FILES:
+        if len(self.files) == MAX_FILES:
             self.more += 1
             return
-        content = file.read(MOST_FILE_BYTES + 1)
+        content = file.read(MAX_FILE_BYTES + 1)
         reason = ""
         if not is_name(name):
             reason = "its name has more than 200 characters, or others than printable ones"
-        elif len(content) > MOST_FILE_BYTES:
-            reason = f"it has more than {MOST_FILE_BYTES >> 20} MiB"
+        elif len(content) > MAX_FILE_BYTES:
+            reason = f"it has more than {MAX_FILE_BYTES >> 20} MiB"
         elif len(content) > self._room:
-            reason = f"more than {MOST_BYTES >> 20} MiB in all"
+            reason = f"more than {MAX_BYTES >> 20} MiB in all"
         if not reason:
             self._room -= len(content)
             self.contents.append(content)
@@ -106,8 +106,8 @@ class _Packer:
         before = os.fstat(file.fileno())
         shown = "".join(c if c.isprintable() and c != "\\" else "?" for c in name)[:200]
         digest = None
-        if self._digested + before.st_size > _MOST_DIGESTED_BYTES:
-            reason += f"; no digest: more than {_MOST_DIGESTED_BYTES >> 30} GiB in all"
+        if self._digested + before.st_size > _MAX_DIGESTED_BYTES:
+            reason += f"; no digest: more than {_MAX_DIGESTED_BYTES >> 30} GiB in all"
         else:
             self._digested += before.st_size
             digest = sha256_of_start(file, before.st_size)
@@ -125,7 +125,7 @@ def _walk(
     ``folder`` is a descriptor, so that the folder cannot be replaced meanwhile.
     """
     with os.scandir(folder) as entries:
-        in_order = sorted(islice(entries, _MOST_LOOKED_AT + 1), key=lambda entry: entry.name)
+        in_order = sorted(islice(entries, _MAX_LOOKED_AT + 1), key=lambda entry: entry.name)
     for entry in in_order:
         name = f"{prefix}{entry.name}"
         if (descriptor := open_regular(Path(entry.name), folder)) is not None:

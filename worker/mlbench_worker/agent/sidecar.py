@@ -33,7 +33,7 @@ from mlbench.tracking.job_totals import JobTotals
 from mlbench_worker.agent import environment
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.diagnosis.rank_diagnoses import Diagnoses
-from mlbench_worker.agent.external_rank import LOOK_SECONDS, ExternalRank, say, totals_of
+from mlbench_worker.agent.external_rank import LOOK_SECONDS, ExternalRank, log_to_user, totals_of
 from mlbench_worker.agent.external_usage import read_usage
 from mlbench_worker.agent.gpus import Gpus
 from mlbench_worker.agent.master_client import JoinResponse, MasterClient, RequestRefusedError
@@ -50,7 +50,7 @@ log = logging.getLogger(__name__)
 _JOB = "job.json"
 _PATIENCE_SECONDS = 10.0
 """Time after the rank's end to wait for a master that accepts nothing."""
-_LONGEST_BACKOFF_SECONDS = 5.0
+_MAX_BACKOFF_SECONDS = 5.0
 
 
 def main() -> None:
@@ -287,7 +287,7 @@ class RecordedProcess:
             self._attempt.output.parent.rmdir()
         folder = self._attempt.folder
         place = f"not at {self._url}" if self._url else "at no master"
-        say(
+        log_to_user(
             f"{self._left():,} bytes of what rank {self._order['rank']} recorded are {place} "
             f"({self._problem}): they lie in {folder}, and `mlbench ship {folder}` sends them"
         )
@@ -299,7 +299,7 @@ class RecordedProcess:
         return Gpus()
 
     def _talk(self) -> None:
-        backoff = Backoff(longest=_LONGEST_BACKOFF_SECONDS)
+        backoff = Backoff(longest=_MAX_BACKOFF_SECONDS)
         while True:
             self._wake.clear()
             try:
@@ -314,12 +314,12 @@ class RecordedProcess:
                     why = why_refused(self._token, time.time())
                     problem = f"{why}. `mlbench token join` prints a new one"
                 if problem != self._problem:
-                    say(f"not recorded at {self._url}: {problem}")
+                    log_to_user(f"not recorded at {self._url}: {problem}")
                 self._problem, self.is_refused = problem, True
                 if self._joined is not None:
                     return
                 # An earlier run of the same job may still be active for a while.
-                patience = _LONGEST_BACKOFF_SECONDS
+                patience = _MAX_BACKOFF_SECONDS
             except Exception as error:
                 # Any server may listen at this address, and send any response.
                 self._problem, patience = str(error) or type(error).__name__, backoff.seconds()
@@ -333,7 +333,7 @@ class RecordedProcess:
         self._has_warned = True
         reason = f"{self._url} has not accepted it yet" if self._url else "no master is named"
         rank, folder = self._order["rank"], self._attempt.folder
-        say(f"rank {rank} is recorded in {folder}: {reason} ({self._problem})")
+        log_to_user(f"rank {rank} is recorded in {folder}: {reason} ({self._problem})")
 
     def _turn(self) -> float:
         """Join if necessary, poll, and follow the reply; return the seconds until the next poll."""
@@ -353,7 +353,7 @@ class RecordedProcess:
             with suppress(OSError):
                 write_json(attempt.folder / names.RUN_FILE, run_id)
             if attempt.assignment.rank == 0:
-                say(f"recorded as run {run_id}: {self._url}/runs/{run_id}")
+                log_to_user(f"recorded as run {run_id}: {self._url}/runs/{run_id}")
         has_ended = self._attempt.ended.is_set()
         report = {"ip": address_towards(), "pod_uid": self._order["uid"], **self._attempt.report()}
         if self._rank and not has_ended:

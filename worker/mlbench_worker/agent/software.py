@@ -19,7 +19,7 @@ from pathlib import Path
 from mlbench.contract import names
 from mlbench.contract.records import GitState
 
-_LONGEST_ANSWER_BYTES = 1 << 20
+_MAX_ANSWER_BYTES = 1 << 20
 # Prints Python's version and packages. If several have the same name, the first one counts, as for
 # an import. The modification times of the folders show later installations.
 _QUESTION = """
@@ -233,7 +233,7 @@ def ask(
         assert process.stdout is not None
         try:
             answer = _read_until(process.stdout.fileno(), deadline)
-            if len(answer) == _LONGEST_ANSWER_BYTES:
+            if len(answer) == _MAX_ANSWER_BYTES:
                 return answer
             code = process.wait(max(0.0, deadline - time.monotonic()))
         except (TimeoutError, subprocess.TimeoutExpired):
@@ -253,10 +253,10 @@ def _read_until(descriptor: int, deadline: float) -> bytes:
     answer = b""
     ready = select.poll()
     ready.register(descriptor, select.POLLIN)
-    while len(answer) < _LONGEST_ANSWER_BYTES:
+    while len(answer) < _MAX_ANSWER_BYTES:
         if not ready.poll(max(0.0, 1000 * (deadline - time.monotonic()))):
             raise TimeoutError
-        piece = os.read(descriptor, _LONGEST_ANSWER_BYTES - len(answer))
+        piece = os.read(descriptor, _MAX_ANSWER_BYTES - len(answer))
         if not piece:
             break
         answer += piece

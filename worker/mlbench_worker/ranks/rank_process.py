@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from mlbench import MLBenchError
 from mlbench.benchmarks.options import C, OptionError, describe, read
-from mlbench.contract.reported_settings import spell
+from mlbench.contract.reported_settings import format_value
 
 
 class DataError(MLBenchError):
@@ -27,8 +27,8 @@ def parse(config: type[C], argv: Sequence[str] | None = None) -> C:
     """
     parser = argparse.ArgumentParser(description=inspect.getdoc(config), allow_abbrev=False)
     for option in describe(config):
-        values = "|".join(map(spell, option.choices)) or option.kind.__name__.upper()
-        text = f"{option.help} (default: {spell(option.default)})"
+        values = "|".join(map(format_value, option.choices)) or option.kind.__name__.upper()
+        text = f"{option.help} (default: {format_value(option.default)})"
         # argparse expands percent signs.
         parser.add_argument(_flag(option.name), metavar=values, help=text.replace("%", "%%"))
     arguments = [_with_hyphens(argument) for argument in (sys.argv[1:] if argv is None else argv)]

@@ -28,7 +28,7 @@ import torch.distributed as dist
 
 from mlbench import MLBenchError
 from mlbench.benchmarks.task_options import DeviceOptions
-from mlbench.benchmarks.tasks import FEWEST_ROUNDS, CommunicationOptions
+from mlbench.benchmarks.tasks import MIN_ROUNDS, CommunicationOptions
 from mlbench.contract import names
 from mlbench_worker.ranks.distributed import World, WorldError, set_up
 from mlbench_worker.ranks.rank_process import run
@@ -167,7 +167,7 @@ def measure(
     message.clear()
     # The mean over all ranks, so that all choose the same number of rounds.
     fitting = int(config.seconds / seconds_of(config.warmup))
-    rounds = min(max(fitting, FEWEST_ROUNDS), config.rounds)
+    rounds = min(max(fitting, MIN_ROUNDS), config.rounds)
     seconds = seconds_of(rounds)
     bandwidth = message.whole.nbytes / seconds
     figures["seconds"] = seconds

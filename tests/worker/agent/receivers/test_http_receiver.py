@@ -214,7 +214,7 @@ def test_connections_that_drip_are_ended_and_others_are_heard(
     loopback: HttpReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loopbacks, "_PATIENCE_SECONDS", 1.0)
-    monkeypatch.setattr(loopbacks, "_MOST_CONNECTIONS", 16)
+    monkeypatch.setattr(loopbacks, "_MAX_CONNECTIONS", 16)
     with ExitStack() as dripping:
         opened = (socket.create_connection(address_of(loopback)) for _ in range(16))
         slow = [dripping.enter_context(client) for client in opened]
@@ -235,7 +235,7 @@ def test_too_many_connections_are_told_in_the_log(
     sink: Sink, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(loopbacks, "_PATIENCE_SECONDS", 60.0)
-    monkeypatch.setattr(loopbacks, "_MOST_CONNECTIONS", 16)
+    monkeypatch.setattr(loopbacks, "_MAX_CONNECTIONS", 16)
     server = HttpReceiver([sink.route], sink.append, sink.words.append)
     with ExitStack() as silent:
         for _ in range(20):

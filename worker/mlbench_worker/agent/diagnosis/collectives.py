@@ -19,10 +19,10 @@ from typing import Any
 from mlbench.contract.diagnosis import Collective
 from mlbench_worker.agent.stream_files import read_regular
 
-_MOST_BYTES = 16 << 20
+_MAX_BYTES = 16 << 20
 _NO_TRACE = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 """Errors of ``read_trace`` for anything but a trace."""
-_LONGEST_NAME = 100
+_MAX_NAME_LENGTH = 100
 
 
 def find_collectives(
@@ -49,7 +49,7 @@ def left_collectives(folder: Path) -> tuple[Collective, ...]:
     """Return the collectives that a failing process has written to a file: the newest file's."""
     with suppress(OSError, *_NO_TRACE):
         newest = max(folder.glob("[0-9]*.json"), key=lambda path: path.stat().st_mtime)
-        return tuple(read_trace(json.loads(read_regular(newest, _MOST_BYTES) or b"")))
+        return tuple(read_trace(json.loads(read_regular(newest, _MAX_BYTES) or b"")))
     return ()
 
 
@@ -59,7 +59,7 @@ def _read_collectives(path: Path) -> Iterator[Collective]:
         try:
             with closing(DebugConnection(path)) as connection:
                 connection.request("POST", f"/handler/{handler}")
-                trace = json.loads(connection.getresponse().read(_MOST_BYTES))
+                trace = json.loads(connection.getresponse().read(_MAX_BYTES))
             yield from read_trace(trace)
         except OSError:
             return  # The process does not respond, for example because it is stopped.
@@ -87,9 +87,12 @@ def read_trace(trace: Mapping[str, Any]) -> list[Collective]:
         entry = last.get(group, {})
         name, sizes, has_ended = "", tuple[tuple[int, ...], ...](), True
         if entry.get("collective_seq_id") == number:
-            name, has_ended = str(entry["profiling_name"])[:_LONGEST_NAME], bool(entry["retired"])
+            name, has_ended = (
+                str(entry["profiling_name"])[:_MAX_NAME_LENGTH],
+                bool(entry["retired"]),
+            )
             sizes = tuple(tuple(map(int, size[:16])) for size in entry["input_sizes"][:16])
-        group_name = group[:_LONGEST_NAME]
+        group_name = group[:_MAX_NAME_LENGTH]
         collectives.append(Collective(group_name, max(0, number), name, sizes, has_ended))
     return collectives
 

@@ -35,8 +35,8 @@ from mlbench_worker.agent.stream_files import StreamFile, read_regular, text_of
 
 _STACKS_SECONDS = 5.0
 _END_BYTES = 8 << 10
-_MOST_PROCESSES, _LONGEST_COMMAND = 64, 200
-_MOST_RECORDS, _MOST_GPU_ERRORS = 10_000, 16
+_MAX_PROCESSES, _MAX_COMMAND_LENGTH = 64, 200
+_MAX_RECORDS, _MAX_GPU_ERRORS = 10_000, 16
 _LOOK_SECONDS = 0.1
 _NATIVE_BYTES = 500_000_000
 _DEVICE, _STOPPED, _ENDED, _PASSING = "D", "Tt", "ZX", "DZ"
@@ -79,7 +79,7 @@ def gather(
     usage: Mapping[str, int] = {}
     with suppress(OSError, ValueError, KeyError):
         usage = {name: int(value) for name, value in read_usage(root).items()}
-    gpu_errors = tuple(islice(_gpu_errors(attempt.began, missing), _MOST_GPU_ERRORS))
+    gpu_errors = tuple(islice(_gpu_errors(attempt.began, missing), _MAX_GPU_ERRORS))
     measured = attempt.measured
     quiet_seconds = max(0.0, at - progress.progress_at) if progress.progress_at else None
     numbers = {collective.group: collective.number for collective in collectives}
@@ -137,7 +137,7 @@ def _find_processes(root: int) -> list[Process]:
     own = {root, *kernel.descendants_in(table, root)} & table.keys()
     in_order = sorted(own - {os.getpid()}, key=lambda pid: (pid != root, table[pid].began, pid))
     processes = []
-    for entry in (table[pid] for pid in in_order[:_MOST_PROCESSES]):
+    for entry in (table[pid] for pid in in_order[:_MAX_PROCESSES]):
         folder, state = Path(f"/proc/{entry.pid}"), state_of(entry.pid)
         # Reading the command of a process that waits for a device may block.
         is_hidden = state == _DEVICE or names.ENV_HIDE_COMMAND in os.environ
@@ -149,7 +149,7 @@ def _find_processes(root: int) -> list[Process]:
             run_process = None if state == _DEVICE else other_process(entry.pid)
             process = replace(
                 process,
-                command=(" ".join(mask_words(words)).strip() or entry.name)[:_LONGEST_COMMAND],
+                command=(" ".join(mask_words(words)).strip() or entry.name)[:_MAX_COMMAND_LENGTH],
                 state=state,
                 waits_in="" if wait_channel == "0" else wait_channel,
                 threads=threads,
@@ -236,8 +236,8 @@ def _gpu_errors(since: float, missing: list[str]) -> Iterator[str]:
         missing.append(f"the kernel's log: {error.strerror}")
         return
     with suppress(BlockingIOError, ValueError, IndexError), closing(os.fdopen(log, "rb")):
-        for _ in range(_MOST_RECORDS):
+        for _ in range(_MAX_RECORDS):
             with suppress(BrokenPipeError):  # the oldest records were overwritten meanwhile
                 about, _, text = os.read(log, _END_BYTES).decode(errors="replace").partition(";")
                 if _GPU_ERROR in text and int(about.split(",")[2]) / 1e6 > since:
-                    yield text.partition("\n")[0][:_LONGEST_COMMAND]
+                    yield text.partition("\n")[0][:_MAX_COMMAND_LENGTH]

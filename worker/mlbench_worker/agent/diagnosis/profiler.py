@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import BinaryIO
 
-from mlbench.contract.profiles import LONGEST_TEXT, MOST_BYTES, Operator, ProfileResult, Tool
+from mlbench.contract.profiles import MAX_BYTES, MAX_TEXT_LENGTH, Operator, ProfileResult, Tool
 from mlbench.evaluation import operators
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.diagnosis.collectives import DebugConnection
@@ -73,7 +73,7 @@ def profile(attempt: Attempt, root: int | None, seconds: int) -> tuple[ProfileRe
                 content = _spy(program, python, seconds)
                 table = operators.of_samples(json.loads(gzip.decompress(content)))
     except (OSError, http.client.HTTPException, subprocess.TimeoutExpired) as error:
-        problem = str(error)[:LONGEST_TEXT] or type(error).__name__
+        problem = str(error)[:MAX_TEXT_LENGTH] or type(error).__name__
     except (ValueError, TypeError, LookupError):
         pass  # other versions of the profiler may not have such a table
     return ProfileResult(tool, began, time.time(), "" if content else problem, table), content
@@ -120,8 +120,8 @@ def _compressed(source: BinaryIO | http.client.HTTPResponse) -> bytes:
     while True:
         piece = source.read(_PIECE_BYTES)
         packed += packer.compress(piece) if piece else packer.flush()
-        if len(packed) > MOST_BYTES:
-            most = f"more than {MOST_BYTES >> 20} MiB compressed"
+        if len(packed) > MAX_BYTES:
+            most = f"more than {MAX_BYTES >> 20} MiB compressed"
             raise OSError(f"seconds: its profile has {most}: profile fewer seconds")
         if not piece:
             return bytes(packed)

@@ -24,8 +24,8 @@ from mlbench_worker.agent.stream_files import text_of
 
 _SHOW_STACKS = 57
 """Number of the signal that hook/sitecustomize.py registers."""
-_MOST_FRAMES = 100
-_LONGEST_NAME = 200
+_MAX_FRAMES = 100
+_MAX_NAME_LENGTH = 200
 _THREAD = re.compile(r"(?:Current thread|Thread) (0x\w+)(?: \[(.*)\])? \(most recent call first\):")
 _FRAME = re.compile(r' *File "(.*)", line (\d+),? in (.*)')
 
@@ -58,7 +58,7 @@ def spy(program: str, pid: int, *, native: bool = False) -> list[Thread]:
                 for thread in json.loads(done.stdout):
                     frames = tuple(
                         Frame(frame["name"], frame["filename"], int(frame["line"]))
-                        for frame in thread["frames"][:_MOST_FRAMES]
+                        for frame in thread["frames"][:_MAX_FRAMES]
                     )
                     is_main = thread["os_thread_id"] == thread["pid"]
                     name = thread["thread_name"] or ""
@@ -67,7 +67,7 @@ def spy(program: str, pid: int, *, native: bool = False) -> list[Thread]:
         problem = done.stderr.decode(errors="replace").partition("\n")[0].removeprefix("Error: ")
         if "python version" in problem:
             break
-    raise OSError(problem[:_LONGEST_NAME])
+    raise OSError(problem[:_MAX_NAME_LENGTH])
 
 
 class Pipe:
@@ -124,7 +124,7 @@ def parse_stacks(pid: int, text: str) -> list[Thread]:
     for line in text.splitlines():
         if thread := _THREAD.match(line):
             stacks.append((thread[2] or thread[1], []))
-        elif (frame := _FRAME.match(line)) and stacks and len(stacks[-1][1]) < _MOST_FRAMES:
+        elif (frame := _FRAME.match(line)) and stacks and len(stacks[-1][1]) < _MAX_FRAMES:
             stacks[-1][1].append(Frame(frame[3], frame[1], int(frame[2])))
     threads = [Thread(pid, name, False, tuple(frames)) for name, frames in stacks[:-1]]
     threads += [Thread(pid, "MainThread", True, tuple(frames)) for _, frames in stacks[-1:]]
@@ -137,18 +137,18 @@ def parse_traceback(pid: int, text: str) -> list[Thread]:
     lines = last["frames"].splitlines() if last and last.end() == len(last.string) else ()
     matches = filter(None, map(_FRAME.match, lines))
     frames = [Frame(match[3], match[1], int(match[2])) for match in matches]
-    return _bounded([Thread(pid, "MainThread", True, tuple(reversed(frames[-_MOST_FRAMES:])))])
+    return _bounded([Thread(pid, "MainThread", True, tuple(reversed(frames[-_MAX_FRAMES:])))])
 
 
 def _bounded(threads: Sequence[Thread]) -> list[Thread]:
     """Return the main thread, then others, limited in number and in the length of texts."""
 
     def cut(frame: Frame) -> Frame:
-        return Frame(frame.function[:_LONGEST_NAME], frame.file[-400:], frame.line)
+        return Frame(frame.function[:_MAX_NAME_LENGTH], frame.file[-400:], frame.line)
 
     python_threads = (thread for thread in threads if thread.frames)
     main_first = sorted(python_threads, key=lambda thread: not thread.is_main)[:64]
     return [
-        replace(thread, name=thread.name[:_LONGEST_NAME], frames=tuple(map(cut, thread.frames)))
+        replace(thread, name=thread.name[:_MAX_NAME_LENGTH], frames=tuple(map(cut, thread.frames)))
         for thread in main_first
     ]

@@ -36,7 +36,7 @@ _NAME = "events.out.tfevents."
 _OF_THIS_HOST = re.compile(
     rf"{re.escape(_NAME)}(\d{{1,12}})\.{re.escape(socket.gethostname())}(?:\.(\d{{1,10}}))?(?:\..*)?"
 )
-_MOST_OPEN_FILES = 256
+_MAX_OPEN_FILES = 256
 _MIN_REST_SECONDS, _MAX_REST_SECONDS = 1.0, 5.0
 """Limits of the time between two searches of the folder."""
 _MAX_WRITERS = 20_000
@@ -125,7 +125,7 @@ class EventFiles:
                     self._writers[pid] = self._new_writer(this_process(environ), pid)
         self._pids = self._pids[1], pids
         opened: dict[Path, _Writer] = {}
-        for pid in islice(self._alive & self._writers.keys(), process_lookup.MOST_PROCESSES):
+        for pid in islice(self._alive & self._writers.keys(), process_lookup.MAX_PROCESSES):
             for file in process_lookup.files_written_by(pid, _NAME):
                 if file.is_relative_to(self._folder):
                     opened[file] = self._writers[pid]
@@ -185,7 +185,7 @@ class EventFiles:
             {} if process.rank == self._worker.rank else {"rank": process.rank},
             writer.own_names,
             self._settings if process.rank == 0 else None,
-            stays_open=len(self._followed) < _MOST_OPEN_FILES,
+            stays_open=len(self._followed) < _MAX_OPEN_FILES,
         )
         if process != self._worker:
             yield {"time": time.time(), "process": asdict(process)}

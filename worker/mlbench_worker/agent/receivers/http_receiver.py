@@ -29,9 +29,9 @@ from mlbench_worker.agent.receivers.egress import connect, join
 log = logging.getLogger(__name__)
 
 _HOST = "127.0.0.1"
-_MOST_CONNECTIONS = 256
+_MAX_CONNECTIONS = 256
 """Maximum number of connections, each with a thread. Libraries have about ten per process."""
-_MOST_BODY_BYTES = 8 << 20
+_MAX_BODY_BYTES = 8 << 20
 _PATIENCE_SECONDS = 5.0
 """Time limit for a client to show the token, and for the last requests of ended processes."""
 
@@ -76,7 +76,7 @@ class ReceiverRequest:
 
     def _body(self) -> bytes:
         if self.body is None:
-            raise ValueError(f"a request has at most {_MOST_BODY_BYTES >> 20} MiB")
+            raise ValueError(f"a request has at most {_MAX_BODY_BYTES >> 20} MiB")
         return self.body
 
 
@@ -141,7 +141,7 @@ class HttpReceiver:
         self._is_shared = sockets is None  # with other users of the machine
         self._listener, self._last = sockets or (socket.socket(), socket.socket())
         self._listener.bind((_HOST, 0))
-        self._listener.listen(_MOST_CONNECTIONS)
+        self._listener.listen(_MAX_CONNECTIONS)
         self._thread = threading.Thread(target=self._listen, name="loopback", daemon=True)
         try:
             self._thread.start()
@@ -254,8 +254,8 @@ class HttpReceiver:
                 continue
             thread = threading.Thread(target=self._serve, args=(connection, caller), daemon=True)
             try:
-                if len(self._open) == _MOST_CONNECTIONS:
-                    raise RuntimeError(f"{_MOST_CONNECTIONS} connections are open")
+                if len(self._open) == _MAX_CONNECTIONS:
+                    raise RuntimeError(f"{_MAX_CONNECTIONS} connections are open")
                 self._open[thread] = connection
                 thread.start()
             except RuntimeError as error:
@@ -394,7 +394,7 @@ class _Conversation(BaseHTTPRequestHandler):
         # Clients with the token may keep the connection idle for any time.
         self._patience.have_any()
         url = urlsplit(self.path)
-        body = self._read(int(length), at_most=_MOST_BODY_BYTES)
+        body = self._read(int(length), at_most=_MAX_BODY_BYTES)
         if body is not None and len(body) < int(length):
             self.server.note_unanswered()
             self.close_connection = True

@@ -30,11 +30,11 @@ _MODELS = "logged-models"
 _REGISTRY = ("registered-models/", "model-versions/")
 _EXPERIMENT = "0"
 # Limits of the metrics, tags and nested runs that clients can read again, and of texts.
-_MOST_REMEMBERED = 10_000
-_MOST_TAGS = 1000
-_MOST_NESTED = 1000
-_MOST_MODELS = 100
-_LONGEST_REMEMBERED = 8000
+_MAX_REMEMBERED = 10_000
+_MAX_TAGS = 1000
+_MAX_NESTED = 1000
+_MAX_MODELS = 100
+_MAX_REMEMBERED_LENGTH = 8000
 _OWN_TAG = "mlflow."
 """Prefix of the tags of MLflow's clients, which are not the user's."""
 _NO_REGISTRY = (
@@ -244,7 +244,7 @@ class Tracking:
 
     def _create(self, fields: Fields) -> ReceiverResponse:
         tags = _pairs(fields, "tags")
-        if "mlflow.parentRunId" in tags and len(self._runs) <= _MOST_NESTED:
+        if "mlflow.parentRunId" in tags and len(self._runs) <= _MAX_NESTED:
             name = str(fields.get("run_name") or tags.get("mlflow.runName") or "")
             name = name[: MAX_METRIC_NAME_LENGTH // 2] or "nested"  # short enough as a prefix
             prefixes = {run.prefix for run in self._runs.values()}
@@ -264,7 +264,7 @@ class Tracking:
 
     def _update(self, fields: Fields) -> ReceiverResponse:
         run = self._of(fields)
-        run.name = str(fields.get("run_name") or run.name)[:_LONGEST_REMEMBERED]
+        run.name = str(fields.get("run_name") or run.name)[:_MAX_REMEMBERED_LENGTH]
         run.status = str(fields.get("status") or "RUNNING")
         answer = self._log(run, {"tags": fields.get("tags", [])})
         run_fields = self._run_json(run)
@@ -286,8 +286,8 @@ class Tracking:
                 check_settings(settings)
                 lines.append({"settings": settings})
         run.params |= _shortened(params)
-        _remember(run.tags, _shortened(tags), _MOST_TAGS)
-        _remember(run.latest, {metric.key: metric for metric in metrics}, _MOST_REMEMBERED)
+        _remember(run.tags, _shortened(tags), _MAX_TAGS)
+        _remember(run.latest, {metric.key: metric for metric in metrics}, _MAX_REMEMBERED)
         return ReceiverResponse({}, lines=lines, words=words)
 
     def _settings(
@@ -321,7 +321,7 @@ class Tracking:
         if endpoint == "/search":
             return ReceiverResponse({"models": [self._model(name) for name in self._models]})
         name = request.fields().get("name") if request.method == "POST" else None
-        if endpoint == "" and isinstance(name, str) and len(self._models) < _MOST_MODELS:
+        if endpoint == "" and isinstance(name, str) and len(self._models) < _MAX_MODELS:
             self._models.setdefault(name[:MAX_METRIC_NAME_LENGTH])
         return ReceiverResponse(
             {"model": self._model(name or next(reversed(self._models), "model"))}
@@ -359,7 +359,9 @@ def _remember(values: dict[str, T], new: Mapping[str, T], most: int) -> None:
 
 
 def _shortened(texts: Mapping[str, str]) -> dict[str, str]:
-    return {key[:_LONGEST_REMEMBERED]: text[:_LONGEST_REMEMBERED] for key, text in texts.items()}
+    return {
+        key[:_MAX_REMEMBERED_LENGTH]: text[:_MAX_REMEMBERED_LENGTH] for key, text in texts.items()
+    }
 
 
 def _check_plain_search(fields: Fields) -> None:

@@ -37,7 +37,7 @@ DIRECTIONS: Mapping[object, bool] = {
     **dict.fromkeys(_LOWER_IS_BETTER, True),
 }
 """Whether a lower ``eval_accuracy`` is better, by ``submission_benchmark``."""
-_LONGEST_LINE = 64 << 10
+_MAX_LINE_LENGTH = 64 << 10
 
 
 class MLLog:
@@ -81,7 +81,7 @@ class MLLog:
         if not text.lstrip().startswith(b"{"):
             return []
         # Text after the object, such as a color code, is ignored.
-        decoded = text[:_LONGEST_LINE].decode(errors="replace").lstrip()
+        decoded = text[:_MAX_LINE_LENGTH].decode(errors="replace").lstrip()
         fields, _ = json.JSONDecoder().raw_decode(decoded)
         match fields:
             case {"time_ms": int() | float() as ms, "key": str(key)} if isfinite(ms):
@@ -190,7 +190,7 @@ class Stdout:
             data = os.pread(self._file, 1 << 20, self._position)
             self._position += len(data)
             *whole, rest = (self._rest + data).split(b"\n")
-            self._rest = rest[-_LONGEST_LINE:]
+            self._rest = rest[-_MAX_LINE_LENGTH:]
             for line in whole:
                 yield from self._log.lines(line)
         if self._is_ending:

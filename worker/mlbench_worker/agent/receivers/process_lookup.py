@@ -13,8 +13,8 @@ from mlbench_worker.agent.receivers import sock_diag
 from mlbench_worker.agent.receivers.sock_diag import Address
 from mlbench_worker.agent.stream_files import text_of
 
-MOST_PROCESSES = 1024
-_MOST_OPEN_FILES = 256
+MAX_PROCESSES = 1024
+_MAX_OPEN_FILES = 256
 
 
 def children(pid: int | str = "self") -> Iterator[int]:
@@ -59,7 +59,7 @@ def is_python(pid: int) -> bool:
 
 def has_open(pid: int, path: Path) -> bool:
     """Check whether a process has a file open."""
-    places: Iterable[os.DirEntry[str]] = islice(entries(Path(f"/proc/{pid}/fd")), _MOST_OPEN_FILES)
+    places: Iterable[os.DirEntry[str]] = islice(entries(Path(f"/proc/{pid}/fd")), _MAX_OPEN_FILES)
     for entry in places:
         with suppress(OSError):
             if Path(entry.path).readlink() == path:
@@ -69,7 +69,7 @@ def has_open(pid: int, path: Path) -> bool:
 
 def files_written_by(pid: int, prefix: str) -> Iterator[Path]:
     """Yield files that a process has open for writing, whose names begin with ``prefix``."""
-    for entry in islice(entries(Path(f"/proc/{pid}/fd")), _MOST_OPEN_FILES):
+    for entry in islice(entries(Path(f"/proc/{pid}/fd")), _MAX_OPEN_FILES):
         with suppress(OSError):
             path = Path(entry.path).readlink()
             # The link has the permissions of the descriptor.
@@ -106,7 +106,7 @@ def _holder(client: Address, server: Address, root: int | None) -> int | None:
     if sock_diag.is_available():
         holder = sock_diag.find(client, server)
         inodes[_network_of("thread-self")] = str(holder.inode) if holder and holder.inode else ""
-    for pid in islice([root, *descendants(root)] if root else descendants(), MOST_PROCESSES):
+    for pid in islice([root, *descendants(root)] if root else descendants(), MAX_PROCESSES):
         inode = ""
         with suppress(OSError):
             network = _network_of(pid)

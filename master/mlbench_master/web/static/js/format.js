@@ -10,8 +10,8 @@ const ALIGNED_DIGITS = 4;
 const ALIGNED_DECIMALS = 2;
 const TINY = 1e-4;
 // With three significant digits, from here on a duration is a second, or a minute.
-const LEAST_SECOND = 0.9995;
-const LEAST_MINUTE = 59.95;
+const MIN_SECOND = 0.9995;
+const MIN_MINUTE = 59.95;
 // Making a formatter takes a hundred times as long as using it.
 const WHOLE = new Intl.NumberFormat(LOCALE, { maximumFractionDigits: 0 });
 const MOMENT = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" });
@@ -58,8 +58,8 @@ export function percent(/** @type {number | null | undefined} */ share, digits =
 /** @returns {string} seconds, as reports and the terminal have them: `0.4 ms`, `3.42 s`, `2 min 05 s`, `1 h 07 min` or `3 d 4 h`. */
 export function duration(/** @type {number | null | undefined} */ seconds) {
   if (seconds == null || !Number.isFinite(seconds)) return NONE;
-  if (seconds < LEAST_SECOND) return seconds === 0 ? "0 s" : `${number(seconds * 1000, 3)} ms`;
-  if (seconds < LEAST_MINUTE) return `${number(seconds, 3)} s`;
+  if (seconds < MIN_SECOND) return seconds === 0 ? "0 s" : `${number(seconds * 1000, 3)} ms`;
+  if (seconds < MIN_MINUTE) return `${number(seconds, 3)} s`;
   const whole = Math.round(seconds);
   const [days, hours] = [Math.floor(whole / 86400), Math.floor(whole / 3600) % 24];
   const [minutes, rest] = [Math.floor(whole / 60) % 60, whole % 60];

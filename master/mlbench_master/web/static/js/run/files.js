@@ -4,8 +4,8 @@ import { get, query } from "../api.js";
 import { byId, h } from "../dom.js";
 import { bytes, count, plural } from "../format.js";
 
-const MOST_FILES = 300;
-const MOST_ROWS = 500;
+const MAX_FILES = 300;
+const MAX_ROWS = 500;
 // As the API serves them; it has the last word on what a browser makes of a file.
 const IMAGE = /\.(png|jpe?g|gif|webp)$/i;
 const TEXT = /\.(txt|log|md|jsonl?|tsv|ya?ml)$/i;
@@ -28,8 +28,8 @@ export class Files {
     if (text === this.#shown) return;
     this.#shown = text;
     byId("files").hidden = files.length === 0;
-    byId("files-list").replaceChildren(...files.slice(0, MOST_FILES).map((file) => this.#row(file)));
-    const more = files.length - MOST_FILES;
+    byId("files-list").replaceChildren(...files.slice(0, MAX_FILES).map((file) => this.#row(file)));
+    const more = files.length - MAX_FILES;
     byId("files-more").textContent =
       more > 0 ? `${plural(more, "further file")}: “mlbench files” lists all files.` : "";
   }
@@ -88,9 +88,9 @@ function scrolling(/** @type {string} */ label, /** @type {HTMLElement} */ conte
 
 function table(/** @type {string[][]} */ [head = [], ...rows]) {
   const cells = (tag, row) => row.map((text) => h(tag, tag === "th" ? { scope: "col" } : {}, text));
-  const shown = rows.slice(0, MOST_ROWS).map((row) => h("tr", {}, ...cells("td", row)));
-  const more = rows.length - MOST_ROWS;
-  const rest = more > 0 && h("caption", {}, `First ${MOST_ROWS} of ${count(rows.length)} rows`);
+  const shown = rows.slice(0, MAX_ROWS).map((row) => h("tr", {}, ...cells("td", row)));
+  const more = rows.length - MAX_ROWS;
+  const rest = more > 0 && h("caption", {}, `First ${MAX_ROWS} of ${count(rows.length)} rows`);
   return h("table", {}, rest, h("thead", {}, h("tr", {}, ...cells("th", head))), h("tbody", {}, ...shown));
 }
 

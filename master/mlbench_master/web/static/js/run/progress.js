@@ -7,7 +7,7 @@ import { elapsedSeconds, isActive } from "../records.js";
 
 /** @import { Run, Result, RunAlert, RunEvent } from "../records.js" */
 
-const MOST_ALIKE = 4;
+const MAX_ALIKE = 4;
 
 /** The section "Progress". */
 export class Progress {
@@ -52,8 +52,8 @@ export class Progress {
 
 /** Return the first texts of a list that may be long, and the number of the others. */
 export function few(/** @type {string[]} */ texts) {
-  const left = texts.length - MOST_ALIKE;
-  return left > 0 ? [...texts.slice(0, MOST_ALIKE), `${left} more, see the API`] : texts;
+  const left = texts.length - MAX_ALIKE;
+  return left > 0 ? [...texts.slice(0, MAX_ALIKE), `${left} more, see the API`] : texts;
 }
 
 // The step from which a restart resumed, and its discarded steps.

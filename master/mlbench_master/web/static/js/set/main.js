@@ -20,7 +20,7 @@ import { drawParallel } from "./parallel.js";
 
 const POLL_MS = 5000;
 // As many as the API compares.
-const MOST_RUNS = 200;
+const MAX_RUNS = 200;
 
 const problem = byId("problem");
 const path = `/api/sets/${encodeURIComponent(problem.dataset.set)}/`;
@@ -36,7 +36,7 @@ async function refresh() {
   setText(byId("order"), orderText(set));
   fillTable(byId("plan"), planColumns(set), set.slots, ({ number }) => number);
   showEffects(analysis);
-  await showComparison(analysis.points.map((point) => point.run_id).slice(0, MOST_RUNS));
+  await showComparison(analysis.points.map((point) => point.run_id).slice(0, MAX_RUNS));
   return analysis.slots_left ? POLL_MS : null;
 }
 

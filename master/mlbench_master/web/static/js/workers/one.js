@@ -15,7 +15,7 @@ import { fillFacts } from "./worker.js";
 const POLL_MS = 2000;
 const SLOW_MS = 5000;
 const MINUTE_MS = 60_000;
-const MOST_RUNS = 100;
+const MAX_RUNS = 100;
 
 const name = byId("worker").dataset.pod;
 const span = byId("span");
@@ -51,7 +51,7 @@ async function refreshAlerts() {
 }
 
 async function refreshRuns() {
-  const runs = await get("/api/runs/", { pod: name, limit: MOST_RUNS });
+  const runs = await get("/api/runs/", { pod: name, limit: MAX_RUNS });
   const shown = runs.toReversed();
   byId("runs").hidden = shown.length === 0;
   byId("no-runs").hidden = shown.length > 0;
