@@ -63,7 +63,7 @@ MAY_BE_EMPTY: Final[dict[str, tuple[str, ...]]] = {
     # A rank of the ended run holds up the others. Its result comes after the view's end.
     'last_over_time(mlbench_run_straggler_ratio{run_id="$run_id"}[1m] offset -1m)'
     ' or mlbench_run_state{run_id="$run_id",state="STARTED"} == 1': (
-        "mlbench-run / Straggler",
+        "mlbench-run / Straggler ratio",
         "mlbench-run / Ranks / ratio",
     ),
     'last_over_time(ALERTS{run_id="$run_id",alertstate="firing"}[$__range])': (

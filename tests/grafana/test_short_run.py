@@ -52,7 +52,7 @@ def test_figures_are_those_of_the_result_in_any_range(views: dict[str, Answers])
         shown = {place: [float(one.values[-1]) for one in answers[place]] for place in expected}
         assert shown == {place: [value] for place, value in expected.items()}, name
         for place in ("Alerts / alerts", "Alerts over time / A"):
-            assert [one.labels["alert"] for one in answers[place]] == ["RunDisturbed"], name
+            assert [one.labels["alert"] for one in answers[place]] == ["CPUContention"], name
         assert set(answers["Alerts over time / A"][0].values) == {"1"}, "a warning"
 
 

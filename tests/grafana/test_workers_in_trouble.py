@@ -33,8 +33,8 @@ def test_each_alert_of_a_worker_is_named(answers: dict[str, list[QueryResult]]) 
     named = {
         (one.labels["pod"][-1], one.labels["trouble"]) for one in answers["Worker pods / wrong"]
     }
-    both = {("b", "Straggler"), ("b", "RunDisturbed")}
-    assert named == {*both, ("a", "RunDisturbed"), ("c", "-"), ("d", "-")}
+    both = {("b", "Straggler"), ("b", "CPUContention")}
+    assert named == {*both, ("a", "CPUContention"), ("c", "-"), ("d", "-")}
 
 
 def test_a_worker_whose_scrape_fails_keeps_its_run(answers: dict[str, list[QueryResult]]) -> None:
@@ -65,6 +65,6 @@ def _series(key: str, first: float) -> Iterator[TimeSeries]:
         values = [*[1.0] * (len(times) - 1), _STALE if pod == "c" else 1.0]
         run_id = "1" if rank else ""
         yield series(names.WORKER_INFO, times, values, run_id=run_id, rank=rank, **of)
-    for alert, pod in (("Straggler", "b"), ("RunDisturbed", "b"), ("RunDisturbed", "a")):
+    for alert, pod in (("Straggler", "b"), ("CPUContention", "b"), ("CPUContention", "a")):
         firing = {"alertname": f"MLBench{alert}", "alertstate": "firing", "pod": f"{key}-{pod}"}
         yield level("ALERTS", times, 1, **firing)

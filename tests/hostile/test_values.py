@@ -72,7 +72,7 @@ def test_an_impossible_time_that_is_stored_already_is_shown_as_the_nearest(
         stored.append(math.nan)
     for at in stored:
         Rank.update(exit_code=1, exited_at=at, reported_at=at).where(Rank.rank == 0).execute()
-        Run.update(started_at=time.time() - 5, goal_reached_at=at).execute()
+        Run.update(started_at=time.time() - 5, target_reached_at=at).execute()
         for path in ("", "events/", "manifest/", "result/"):
             answer = api.simulate_get(f"/api/runs/{run.id}/{path}")
             assert answer.status_code == 200, answer.text

@@ -127,7 +127,7 @@ def test_the_stack_is_told_apart_from_others() -> None:
     assert found.others_core_seconds == pytest.approx(0.5)
     assert found.contention_share == pytest.approx(0.2)
     series = {family.name: family for family in collect(found, {"run_id": "7", "rank": "0"})}
-    causes = [one.labels["cause"] for one in series["mlbench_worker_waiting_seconds"].samples]
+    causes = [one.labels["cause"] for one in series["mlbench_worker_cpu_contention_seconds"].samples]
     assert causes == ["others", "mlbench", "own"]
 
 
@@ -140,7 +140,7 @@ def test_unknown_is_missing_and_has_no_series() -> None:
     assert (total.others_core_seconds, total.stolen_seconds, total.core_hertz) == (None, None, None)
     series = {family.name: family for family in collect(total, {"run_id": "7", "rank": "0"})}
     assert "mlbench_worker_stolen_seconds" not in series
-    [others, own] = series["mlbench_worker_waiting_seconds"].samples
+    [others, own] = series["mlbench_worker_cpu_contention_seconds"].samples
     assert others.labels == {"run_id": "7", "rank": "0", "cause": "others"}
     assert (others.value, own.value) == (2.0, 0.0)
 

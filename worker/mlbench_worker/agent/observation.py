@@ -41,8 +41,8 @@ class Observation:
         self._attempt = attempt
         self._root = root
         self._watch: Watch | None = None
-        let_out = environ.get(names.ENV_ALLOW_EGRESS, "")
-        ports = ports_of(let_out) if sockets and let_out else frozenset()
+        egress = environ.get(names.ENV_ALLOW_EGRESS, "")
+        ports = ports_of(egress) if sockets and egress else frozenset()
         tracking = mlflow.Tracking(assignment.run_id, attempt.output)
         routes = [tracking.answer, mlbench_core.Reports(assignment).answer]
         self._loopback = server = HttpReceiver(routes, append, attempt.say, sockets, ports, root)
