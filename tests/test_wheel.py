@@ -118,7 +118,7 @@ def check_that_it_takes_no_name_but_ours(wheel: Path) -> None:
 
 def check_that_up_run_and_bench_work(installed: Installed) -> None:
     installed.call("up", "--detach", "--workers", "1")
-    few = ("--set", "target=50")
+    few = ("--set", "goal=50")
     run = json.loads(installed.call("run", "digits", "--workers", "1", *few, "--json"))
     manifest = json.loads(installed.call("manifest", str(run["id"]), "--json"))
     report = installed.folder / "report.html"

@@ -17,7 +17,7 @@ from mlbench_master.recording.samples import Sample
 from tests.conftest import PrometheusServer, wait_for
 from tests.support import rows
 
-_GOAL = {"metric": "acc", "value": 97.0, "lower_is_better": False}
+_TARGET = {"metric": "acc", "value": 97.0, "lower_is_better": False}
 # What each run of these tests records: 40 steps of two series on each of two ranks.
 SAMPLES = 160
 FORMS = ("json", "csv", "zip")
@@ -30,9 +30,11 @@ def shared_prometheus(own_prometheus: PrometheusServer) -> PrometheusServer:
 
 
 def make_finished(delivery: SampleDelivery, began: float) -> Run:
-    """Store a run whose 20th step reaches the goal, and deliver its samples."""
+    """Store a run whose 20th step reaches the target, and deliver its samples."""
     ended: dict[str, Any] = {"finished_at": began + 50, "settled_at": began + 51}
-    run = rows.make_run(state="FINISHED", goal=_GOAL, created_at=began, started_at=began, **ended)
+    run = rows.make_run(
+        state="FINISHED", target=_TARGET, created_at=began, started_at=began, **ended
+    )
     rows.make_ranks(run, assigned_at=began, exited_at=began + 50)
     for rank in (0, 1):
         steps = (rows.line(began + 1 + i, acc=78 + i, train_seconds=i) for i in range(40))

@@ -55,7 +55,7 @@ def train(client: ApiClient, home: Home, workers: int, epochs: int, kills: int) 
     A kill comes up to 50 ms after its step was recorded: anywhere in the next, or in a save but
     the first: there, a rank without a checkpoint takes another's, and its score so far.
     """
-    args = {"epochs": str(epochs), "target": "100", "checkpoint_steps": str(SAVED_EVERY)}
+    args = {"epochs": str(epochs), "goal": "100", "checkpoint_steps": str(SAVED_EVERY)}
     order = client.create_run(
         f"killed-{kills}-times", workers, 1, benchmark="digits", max_restarts=kills, args=args
     )

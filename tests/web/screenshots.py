@@ -69,7 +69,7 @@ def _take_pages(client: ApiClient, url: str, page: Page, folder: Path) -> tuple[
     expect(training.locator("canvas").first).to_be_visible()
     expect(page.get_by_text("Goodput").first).to_be_visible()
     _shoot(page, folder / "web-run.png", height=_HEIGHT)
-    going = _order(client, "digits-2-long", 2, target="99.9", epochs="1000")
+    going = _order(client, "digits-2-long", 2, goal="99.9", epochs="1000")
     wait_for(lambda: _epochs(client, going) >= _EPOCHS, _PATIENCE_SECONDS, "the run is active")
     page.goto(f"{url}/")
     expect(page.get_by_role("article")).to_have_count(2)

@@ -84,7 +84,7 @@ def test_wrong_input_is_told_beside_its_field_and_not_sent(
     benchmark.select_option("digits")
     dialog.get_by_label("Light target").check()
     dialog.get_by_role("button", name="Add option").click()
-    dialog.get_by_label("Option", exact=True).fill("target")
+    dialog.get_by_label("Option", exact=True).fill("goal")
     value = dialog.get_by_label("Value")
     value.fill("97")
     start.click()

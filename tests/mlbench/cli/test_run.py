@@ -60,7 +60,7 @@ def test_a_run_as_json_is_one_document(mlbench: Mlbench, client: ApiClient) -> N
 def test_further_options_of_an_order(mlbench: Mlbench) -> None:
     more = ("--seed=7", "--light", "--backend=gloo", "--restarts=2", "--cpus=1", "--deadline=2m")
     run = mlbench("run", "digits", *more, "--detach", "--json").json
-    assert run["args"] == {"backend": "gloo", "target": "90", "seed": "7"}
+    assert run["args"] == {"backend": "gloo", "goal": "90", "seed": "7"}
     assert (run["seed"], run["light_target"], run["max_restarts"]) == (7, True, 2)
     assert (run["num_cpus"], run["deadline_seconds"]) == (1, 120)
     assert mlbench("stop", str(run["id"])).code == 0

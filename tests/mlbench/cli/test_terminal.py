@@ -59,7 +59,7 @@ def _reply(asked: Asked) -> Reply:
     [
         *(["status", "9"], ["status"], ["runs", "--columns", "command"], ["metrics", "9"]),
         *(["metrics", "9", "--metric", "loss"], ["files", "9"], ["manifest", "9"]),
-        *(["diagnosis", "9"], ["stop", "9"], ["export", "9"], ["verify", "9"], ["profile", "9"]),
+        *(["diagnose", "9"], ["stop", "9"], ["export", "9"], ["verify", "9"], ["profile", "9"]),
     ],
     ids=" ".join,
 )

@@ -67,7 +67,7 @@ def test_the_facts_say_what_ran_and_on_what() -> None:
         "division": "closed",
         "violation": "its target is 90",
         "task": "digits",
-        "arguments": "target=90",
+        "arguments": "goal=90",
         "settings": "device=cpu exchange=ddp rate=0.1",
         "folder": "/home/me",
         "seed": "0",

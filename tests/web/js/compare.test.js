@@ -72,8 +72,8 @@ test("a run’s curve has its label and its colour", () => {
   ]);
   const lines = curves.toLines(results, [{ x: [1], y: [1] }, { x: [2], y: [2] }]);
   deepEqual(lines.map(({ name, x, colour }) => [name, x, colour]), [
-    ["1 · a", [1], "--series-1"],
-    ["2 · exchange topk, bandwidth 20", [2], "--series-2"],
+    ["1 · a", [1], "--series-0"],
+    ["2 · exchange topk, bandwidth 20", [2], "--series-1"],
   ]);
 });
 
@@ -190,7 +190,7 @@ test("groups of several runs have bars with whiskers", () => {
 test("single runs have a bar each, if they reached the target", () => {
   const chart = bars([group(1, 1, 9), group(2, 1, null)], 9, null);
   deepEqual(chart.bars.map(({ name, text }) => [name, text]), [["1 · r", "9 s"], ["2 · r (not reached)", "–"]]);
-  deepEqual(chart.bars.map(({ pieces }) => pieces[0]?.colour), ["--series-1", undefined]);
+  deepEqual(chart.bars.map(({ pieces }) => pieces[0]?.colour), ["--series-0", undefined]);
   const none = bars([group(1, 1, null)], null);
   deepEqual([none.bars, none.note], [[], "No run reached its target."]);
 });

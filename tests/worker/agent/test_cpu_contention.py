@@ -127,7 +127,9 @@ def test_the_stack_is_told_apart_from_others() -> None:
     assert found.others_core_seconds == pytest.approx(0.5)
     assert found.contention_share == pytest.approx(0.2)
     series = {family.name: family for family in collect(found, {"run_id": "7", "rank": "0"})}
-    causes = [one.labels["cause"] for one in series["mlbench_worker_cpu_contention_seconds"].samples]
+    causes = [
+        one.labels["cause"] for one in series["mlbench_worker_cpu_contention_seconds"].samples
+    ]
     assert causes == ["others", "mlbench", "own"]
 
 

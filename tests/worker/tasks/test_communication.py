@@ -99,7 +99,7 @@ def lie(message):
     if message.world.rank == 1:
         message.whole[0] = 7
 object.__setattr__(communication.COLLECTIVES["all_reduce"], "run", lie)
-communication.main(process.parse(communication.CommunicationOptions))
+communication.main(rank_process.parse(communication.CommunicationOptions))
 """
 
 

@@ -42,9 +42,10 @@ export function toBars({ groups, results }) {
   const clock = hasTraining ? "training_seconds" : "wall_seconds";
   const title = hasTraining ? "Time to target (training)" : "Time to target (wall clock)";
   const ofGroups = groups.map((group) => groupBar(group, clock));
+  const ids = results.map((result) => result.run_id);
   const isReached = (bar) => bar.pieces.length > 0;
   const isGrouped = groups.some((group) => group.run_ids.length > 1) && ofGroups.some(isReached);
-  const bars = isGrouped ? ofGroups : results.map((result) => runBar(result, clock));
+  const bars = isGrouped ? ofGroups : results.map((result) => runBar(result, clock, ids));
   if (!bars.some(isReached)) return { bars: [], note: "No run reached its target." };
   const what = isGrouped ? ": mean of each group, with a range from the fastest to the slowest run" : "";
   return { bars, note: `${title}${what}. Shorter is better.` };
@@ -63,10 +64,10 @@ function groupBar(group, clock) {
   return toBar(name, times?.mean, "--series-0", times?.minimum, times?.maximum);
 }
 
-function runBar(result, clock) {
+function runBar(result, clock, ids) {
   const value = result.time_to_target?.[clock];
   const name = value == null ? `${labelOf(result)} (not reached)` : labelOf(result);
-  return toBar(name, value, styleOfRun(result.run_id, [result.run_id]).colour);
+  return toBar(name, value, styleOfRun(result.run_id, ids).colour);
 }
 
 function columnsOf(/** @type {Result[]} */ results) {
