@@ -22,7 +22,7 @@ _SHORT = "Too short for this range: open “Whole run”"
 _FIGURES = {
     "Samples/s / A": (names.RUN_SAMPLES_PER_SECOND, "", 469.0),
     "Samples/s / B": (names.RUN_CONTENTION_RATIO, "rank", 0.614),
-    "Straggler / A": (names.RUN_STRAGGLER, "rank", 1.81),
+    "Straggler ratio / A": (names.RUN_STRAGGLER, "rank", 1.81),
     "Ranks / ratio": (names.RUN_STRAGGLER, "rank", 1.81),
     "Ranks / contention": (names.RUN_CONTENTION_RATIO, "rank", 0.614),
     "Progress / B": (names.RUN_EPOCHS, "", 3.0),
