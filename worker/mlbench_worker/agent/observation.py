@@ -41,8 +41,8 @@ class Observation:
         self._attempt = attempt
         self._root = root
         self._watch: Watch | None = None
-        egress = environ.get(names.ENV_ALLOW_EGRESS, "")
-        ports = ports_of(egress) if sockets and egress else frozenset()
+        allowed = environ.get(names.ENV_ALLOW_EGRESS, "")
+        ports = ports_of(allowed) if sockets and allowed else frozenset()
         tracking = mlflow.Tracking(assignment.run_id, attempt.output)
         routes = [tracking.answer, mlbench_core.Reports(assignment).answer]
         self._loopback = server = HttpReceiver(routes, append, attempt.say, sockets, ports, root)
