@@ -31,8 +31,11 @@ _FORMER_VERDICTS: Mapping[str, str] = {
     "behind": "not_in_collective",
     "shared": "same_line",
 }
-# Objects whose keys users or tasks have chosen, and the plan of a set, whose digest is sealed.
-_FREE_KEYS = frozenset({"args", "data", "job_metadata", "order", "packages", "settings", "swept"})
+# Objects whose keys users, tasks or programs have chosen (``top`` has names of programs), and the
+# plan of a set, whose digest is sealed.
+_FREE_KEYS = frozenset(
+    {"args", "data", "job_metadata", "order", "packages", "settings", "swept", "top", "values"}
+)
 
 
 def with_current_names(document: Any) -> Any:

@@ -30,3 +30,8 @@ def test_verdicts_of_earlier_versions_have_current_names() -> None:
 def test_keys_that_users_chose_stay() -> None:
     document = {"args": {"goal": 1}, "settings": {"goal": 2}, "swept": {"goal": "3"}}
     assert with_current_names(document) == document
+
+
+def test_names_of_programs_stay() -> None:
+    document = {"interferences": [{"rank": 0, "top": {"place": 0.2, "goal": 0.1}}]}
+    assert with_current_names(document) == document
