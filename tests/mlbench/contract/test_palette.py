@@ -1,6 +1,6 @@
 """The colours of states and phases: complete, and such that they can be told from the paper."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import combinations, pairwise
 from math import cbrt, dist
 
@@ -11,12 +11,16 @@ from mlbench.contract import names, palette
 _PAPERS = ("#ffffff", "#14171b")
 
 
+def _linear(colour: str) -> Iterator[float]:
+    """Yield red, green and blue of an sRGB colour in linear light, from 0 to 1."""
+    for i in (1, 3, 5):
+        channel = int(colour[i : i + 2], 16) / 255
+        yield channel / 12.92 if channel <= 0.04045 else ((channel + 0.055) / 1.055) ** 2.4
+
+
 def _luminance(colour: str) -> float:
     """Return the relative luminance, as WCAG 2 defines it."""
-    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    red, green, blue = (
-        c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels
-    )
+    red, green, blue = _linear(colour)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
@@ -28,10 +32,7 @@ def contrast(one: str, other: str) -> float:
 
 def _lab(colour: str) -> tuple[float, float, float]:
     """Return a colour in CIELAB (D65)."""
-    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    red, green, blue = (
-        c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels
-    )
+    red, green, blue = _linear(colour)
     x, y, z = (
         cbrt(t) if t > 216 / 24389 else (24389 / 27 * t + 16) / 116
         for t in (
