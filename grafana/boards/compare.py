@@ -96,8 +96,8 @@ _REACHED = _of_runs("mlbench_run_target_reached_timestamp_seconds")
 
 # Baseline: for each benchmark, the chosen runs with the fewest workers. A benchmark whose runs all
 # have the same number of workers has no baseline.
-_MIN = f"(min by (benchmark) ({_WORKERS}) < on (benchmark) max by (benchmark) ({_WORKERS}))"
-_BASELINE = f"({_WORKERS}) == on (benchmark) group_left () {_MIN}"
+_MIN_WORKERS = f"(min by (benchmark) ({_WORKERS}) < on (benchmark) max by (benchmark) ({_WORKERS}))"
+_BASELINE = f"({_WORKERS}) == on (benchmark) group_left () {_MIN_WORKERS}"
 
 
 def _baseline_of(expr: str) -> str:
@@ -142,7 +142,7 @@ def _if_values(expr: str) -> str:
     )
 
 
-_IDEAL = f"({_WORKERS}) / on (benchmark) group_left () {_MIN}"
+_IDEAL = f"({_WORKERS}) / on (benchmark) group_left () {_MIN_WORKERS}"
 _SPEEDUP = f"({_THROUGHPUT}) / on (benchmark) group_left () {_baseline_of(_THROUGHPUT)}"
 _EFFICIENCY = f"({_SPEEDUP}) / ({_IDEAL})"
 _SOONER = f"{_baseline_of(_TIME_TO_TARGET)} / on (benchmark) group_right () ({_TIME_TO_TARGET})"

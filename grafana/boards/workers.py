@@ -74,8 +74,8 @@ _NAMED: Final = 5
 _EDGES: Final = {"least": "min(", "median": "quantile(0.5, ", "most": "max("}
 _BAND: Final[Overrides] = {**band("least", "most"), "median": fixed(GREY)}
 # Criterion for the workers that are drawn by name.
-_MAX: Final = "{0}"
-_MIN: Final = "-({0})"
+_HIGHEST: Final = "{0}"
+_LOWEST: Final = "-({0})"
 _UNLIKE_OTHERS: Final = "abs({0} - scalar(quantile(0.5, {0})))"
 
 
@@ -207,7 +207,7 @@ USED: Final = (
         "Memory by worker",
         "Memory of each worker that cannot be reclaimed. The kernel kills a worker that reaches "
         "its limit. With many workers: the five with most.",
-        _of_workers(_MEMORY, _MAX),
+        _of_workers(_MEMORY, _HIGHEST),
         graph(f"min(container_spec_memory_limit_bytes{_CHOSEN} > 0)", "limit"),
         unit="bytes",
         overrides={**_BAND, "limit": dashed(RED)},
@@ -223,7 +223,9 @@ LIMITS: Final = (
         "CPU pressure by worker",
         "Share of time in which some process of a worker waited for a core, because of other "
         "programs or its CPU limit. Low is good. With many workers: the five that waited most.",
-        _of_workers(rate(f"container_pressure_cpu_waiting_seconds_total{_CHOSEN}"), _MAX, "max"),
+        _of_workers(
+            rate(f"container_pressure_cpu_waiting_seconds_total{_CHOSEN}"), _HIGHEST, "max"
+        ),
         unit="percentunit",
         no_value="Unknown: kernel or kubelet do not measure it for containers",
     ),
@@ -232,7 +234,7 @@ LIMITS: Final = (
         "Share of scheduling periods (usually 0.1 s) in which a worker used up its CPU limit and "
         "was paused. In synchronous training, each pause delays all ranks. With many workers: "
         "the five with most.",
-        _of_workers(f"{_REACHED} / ({_COUNTED} > 0)", _MAX, "max"),
+        _of_workers(f"{_REACHED} / ({_COUNTED} > 0)", _HIGHEST, "max"),
         unit="percentunit",
         no_value=_NO_LIMIT,
     ),
@@ -240,7 +242,7 @@ LIMITS: Final = (
         "Cores lost to the CPU limit by worker",
         "CPU cores that a worker could have used without its limit: the largest possible gain of "
         "a higher limit. With many workers: the five that lost most.",
-        _of_workers(rate(f"container_cpu_cfs_throttled_seconds_total{_CHOSEN}"), _MAX),
+        _of_workers(rate(f"container_cpu_cfs_throttled_seconds_total{_CHOSEN}"), _HIGHEST),
         unit=CORES,
         no_value=_NO_LIMIT,
     ),
@@ -259,7 +261,7 @@ MORE: Final = (
     _by_worker(
         "Disk by worker",
         "Bytes per second that each worker reads and writes. With many workers: the five busiest.",
-        _of_workers(_bytes("fs_reads", "fs_writes"), _MAX),
+        _of_workers(_bytes("fs_reads", "fs_writes"), _HIGHEST),
         unit="Bps",
         width=8,
     ),
@@ -267,7 +269,7 @@ MORE: Final = (
         "Threads by worker",
         "Threads of each worker's processes. Many more threads than cores slow each other down. "
         "With many workers: the five with most.",
-        _of_workers(_peak("container_threads"), _MAX),
+        _of_workers(_peak("container_threads"), _HIGHEST),
         width=8,
     ),
 )
@@ -278,7 +280,7 @@ GPU: Final = (
         "GPU use",
         "Share of time in which each worker's GPUs compute. Higher is better. With many workers: "
         "the five with least.",
-        _of_workers(_GPU, _MIN, "avg"),
+        _of_workers(_GPU, _LOWEST, "avg"),
         unit="percentunit",
         most=1,
     ),
@@ -287,7 +289,7 @@ GPU: Final = (
         "Share of each worker's GPU memory in use. With many workers: the five with most.",
         _of_workers(
             f"{_peak('mlbench_gpu_memory_used_bytes')} / {_peak('mlbench_gpu_memory_total_bytes')}",
-            _MAX,
+            _HIGHEST,
             "avg",
         ),
         unit="percentunit",

@@ -15,7 +15,7 @@ from mlbench.contract.records import PlannedFault
 
 Kind = Literal["kill", "stop", "slow", "network", "disk-full", "oom"]
 
-MAX = 100
+MAX_FAULTS = 100
 """Maximum number of faults in a schedule: the maximum number of restarts of a run."""
 _NOTATION = "one of kill, stop:5s, slow:50%, slow:50%:10s and network:3s"
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -98,7 +98,7 @@ def parse(text: str) -> tuple[Recurring, ...]:
 
 
 def fault_schedule(text: str, seed: int, workers: int) -> tuple[PlannedFault, ...]:
-    """Return the fault schedule for a seed: at most ``MAX`` faults, in order of time.
+    """Return the fault schedule for a seed: at most ``MAX_FAULTS`` faults, in order of time.
 
     Runs with other numbers of workers get the same times, and other mean intervals scale the
     times. Runs that are compared therefore differ in nothing else.
@@ -107,11 +107,11 @@ def fault_schedule(text: str, seed: int, workers: int) -> tuple[PlannedFault, ..
     for position, recurring in enumerate(parse(text)):
         random = Random(f"{seed} {position}")  # noqa: S311 - no secret
         seconds = 0.0
-        for _ in range(MAX):
+        for _ in range(MAX_FAULTS):
             seconds -= recurring.every_seconds * math.log(1 - random.random())
             rank = int(random.random() * workers)
             schedule.append(PlannedFault(round(seconds, 3), rank, recurring.text))
-    return tuple(sorted(schedule, key=lambda fault: fault.seconds)[:MAX])
+    return tuple(sorted(schedule, key=lambda fault: fault.seconds)[:MAX_FAULTS])
 
 
 def why_refused(kind: Kind, *, in_cluster: bool, has_network: bool) -> str:

@@ -227,7 +227,7 @@ def _summarize(figures: Sequence[float], confidence: float) -> Summary | None:
 _LEVEL = 0.05
 # With fewer runs per group, not even complete separation has p < 0.05 by ranks. A deviation of
 # differences needs three.
-_MIN: Mapping[str, int] = {"Mann-Whitney": 4, "paired t": 3}
+_MIN_RUNS: Mapping[str, int] = {"Mann-Whitney": 4, "paired t": 3}
 _NORMAL = NormalDist()
 
 Seeds = Sequence[Hashable]
@@ -262,7 +262,7 @@ class Pair:
         if self.spread is None or not self.difference:
             return None
         runs = math.ceil(self._factor * (self.spread / self.difference) ** 2)
-        return max(_MIN[self.test], runs) if runs <= 100 else None
+        return max(_MIN_RUNS[self.test], runs) if runs <= 100 else None
 
     @property
     def _factor(self) -> float:
@@ -295,7 +295,7 @@ def hold_against(
     distinct, other_distinct = set(seeds[0]), set(seeds[1])
     are_unique = len({len(distinct), len(first), len(other), len(other_distinct)}) == 1
     are_same = distinct == other_distinct and None not in distinct
-    is_enough = len(first) >= _MIN["paired t"]
+    is_enough = len(first) >= _MIN_RUNS["paired t"]
     if are_unique and are_same and is_enough and all(0 < x < math.inf for x in (*first, *other)):
         by_seed = dict(zip(seeds[0], first, strict=True))
         pairs = zip(seeds[1], other, strict=True)

@@ -239,7 +239,7 @@ def charts(sweep: Sweep, groups: Sequence[Group]) -> tuple[Chart, ...]:
 # --- Importance of options ---
 
 # The interval of a correlation over fewer runs would cover nearly everything.
-_MIN = 5
+_MIN_RUNS = 5
 
 
 @dataclass(frozen=True)
@@ -294,7 +294,7 @@ def spearman(some: Sequence[float], others: Sequence[float]) -> float | None:
 
 def interval(rho: float, runs: int) -> Interval:
     """Return the interval of the true rank correlation; unknown for fewer than five runs."""
-    if runs < _MIN:
+    if runs < _MIN_RUNS:
         return None, None
     # Complete agreement shows no spread, so half of the smallest disagreement takes its place.
     most = 1 - 6 / (runs * (runs**2 - 1))
@@ -377,7 +377,7 @@ _BANDWIDTH = "bandwidth"
 # These swept options belong to the workload, not to the algorithm.
 _CONDITIONS = ("latency", "loss", "cpus")
 # AlgoPerf's limit: an algorithm that takes 4 times as long as the fastest gets no credit.
-_MAX = 4.0
+_MAX_RATIO = 4.0
 
 
 @dataclass(frozen=True)
@@ -488,7 +488,7 @@ def profiles(runs: Sequence[Timed]) -> tuple[PerformanceProfile, ...]:
             ratios.append(own / best if math.isfinite(own) else math.inf)
         ratios.sort()
         # Each workload adds a step at its ratio: the score is the area below all, from 1 to 4.
-        score = fmean(max(0.0, _MAX - ratio) / (_MAX - 1) for ratio in ratios)
+        score = fmean(max(0.0, _MAX_RATIO - ratio) / (_MAX_RATIO - 1) for ratio in ratios)
         finite = tuple(ratio if math.isfinite(ratio) else None for ratio in ratios)
         performance.append(PerformanceProfile(algorithm, finite, score))
     return tuple(performance)

@@ -11,7 +11,7 @@ from tests.support.known import known
 
 _MBIT = 20.0
 _BYTES_PER_SECOND = _MBIT * 1e6 / 8
-_MAX_LENGTH = 4 << 20
+_MAX_MESSAGE_BYTES = 4 << 20
 _BANDWIDTH = "all_reduce_float32_bus_bandwidth_bytes_per_second @ 0"
 
 
@@ -82,12 +82,12 @@ def test_a_worker_sends_as_fast_as_it_may(release: Release) -> None:
     for rank in release.client.get_result(limited.id).result().value.ranks:
         assert rank.network_sent_bytes is not None
         print(f"rank {rank.rank}: {rank.network_sent_bytes:,.0f} bytes sent by its pod")
-        assert rank.network_sent_bytes > 2 * _MAX_LENGTH
+        assert rank.network_sent_bytes > 2 * _MAX_MESSAGE_BYTES
 
 
 def _communicate(release: Release, name: str, max_bandwidth: float | None) -> Run:
     """Measure all-reduce on messages that take up to 1.7 s where the limit is in force."""
-    sizes = {"min_bytes": str(32 << 10), "max_bytes": str(_MAX_LENGTH)}
+    sizes = {"min_bytes": str(32 << 10), "max_bytes": str(_MAX_MESSAGE_BYTES)}
     args = {"operations": "all_reduce", **sizes, "warmup": "1"}
     ordered = release.client.create_run(
         name, 2, None, max_bandwidth, benchmark="communication", args=args, queue=True

@@ -18,13 +18,13 @@ from mlbench_master.settings import InstallationLimits, Settings
 from tests.conftest import call_as_user
 from tests.support.rows import deliver_all, line, make_pod, make_run, record
 
-MAX = 20
+MAX_SERIES = 20
 
 
 @pytest.fixture
 def limited(writer: RemoteWriter, database: Database) -> SampleDelivery:
     """A delivery with a small limit."""
-    return SampleDelivery(writer, most_series=MAX)
+    return SampleDelivery(writer, most_series=MAX_SERIES)
 
 
 def reason(api: TestClient, run: Run) -> str:
@@ -56,7 +56,9 @@ def test_a_run_has_no_more_series_than_the_limit_and_says_so(
             "981 samples of 981 series beyond the limit of 20 are refused: x20 @ 0, x21 @ 0, "
         )
         assert len(kept.value) < 500
-        assert SeriesName.select().where(SeriesName.owner == run_owner(run.id)).count() == MAX
+        assert (
+            SeriesName.select().where(SeriesName.owner == run_owner(run.id)).count() == MAX_SERIES
+        )
         # Delivered anew, as after Prometheus lost its disk, it is the same.
         with limited.settled(run_owner(run.id)):
             assert rewind(run_owner(run.id))
@@ -70,11 +72,12 @@ def test_a_run_has_no_more_series_than_the_limit_and_says_so(
 def test_posted_samples_beyond_the_limit_are_refused_and_nothing_is_stored(
     settings: Settings, run: Run, prometheus: PrometheusClient
 ) -> None:
-    small = dataclasses.replace(settings, limits=InstallationLimits(series=MAX))
+    small = dataclasses.replace(settings, limits=InstallationLimits(series=MAX_SERIES))
     api = call_as_user(small, prometheus)
     for owner in ({"run_id": run.id}, {"pod_name": make_pod()}):
         samples = [
-            {**owner, "name": f"x{i}", "date": "2026-01-01", "value": 1} for i in range(MAX + 1)
+            {**owner, "name": f"x{i}", "date": "2026-01-01", "value": 1}
+            for i in range(MAX_SERIES + 1)
         ]
         held = PostedBody.select().count()
         refused = post(api, samples)

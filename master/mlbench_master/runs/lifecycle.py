@@ -8,7 +8,7 @@ from typing import Any
 
 from peewee import Expression
 
-from mlbench.contract.faults import MAX
+from mlbench.contract.faults import MAX_FAULTS
 from mlbench.contract.names import ACTIVE_STATES
 from mlbench.contract.records import Interference
 from mlbench.evaluation.official_rules import Entry
@@ -88,7 +88,7 @@ def create(
             "backend": order.backend_name,
             "run_all_nodes": order.runs_on_all,
             "max_bandwidth": order.wanted_bandwidth(limits),
-            "max_restarts": order.max_restarts or (MAX if order.faults else 0),
+            "max_restarts": order.max_restarts or (MAX_FAULTS if order.faults else 0),
             "injected": run_faults.stored(
                 run_faults.draw(order.faults, order.seed, order.num_workers)
             ),

@@ -28,7 +28,7 @@ from mlbench_master.runs import lifecycle
 
 _PATIENCE_SECONDS = 240.0
 """Time to write and send a profile, in addition to the profiled seconds."""
-_MAX = 5
+_MAX_PROFILES = 5
 """Maximum number of profiles per run. The oldest ones are deleted."""
 _MAX_LINE_BYTES = 64 << 10
 MAX_BODY_BYTES = MAX_BYTES + _MAX_LINE_BYTES
@@ -82,7 +82,7 @@ def ask(run_id: int, request: ProfileRequest) -> Profile:
         for old in profiles:
             if (old.attempt, old.rank) == (run.attempt, rank.rank) and not _is_done(old, run):
                 raise ConflictError(f"rank {rank.rank} is being profiled (profile {old.get_id()})")
-        for old in profiles[: 1 - _MAX]:
+        for old in profiles[: 1 - _MAX_PROFILES]:
             old.delete_instance()
         profile: Profile = Profile.create(
             run=run,
@@ -172,7 +172,9 @@ def listed_in(document: Any) -> list[RankProfile]:
     Raises:
         ValueError: the description is malformed.
     """
-    return [RankProfile.from_fields(fields) for fields in document.get("profiles", [])[:_MAX]]
+    return [
+        RankProfile.from_fields(fields) for fields in document.get("profiles", [])[:_MAX_PROFILES]
+    ]
 
 
 def _is_done(profile: Profile, run: Run) -> bool:

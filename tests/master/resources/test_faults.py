@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from falcon.testing import TestClient
 
-from mlbench.contract.faults import MAX, fault_schedule
+from mlbench.contract.faults import MAX_FAULTS, fault_schedule
 from mlbench_master.database.models import Rank, Run
 from mlbench_master.runs import run_faults
 from tests.conftest import as_pod
@@ -133,7 +133,7 @@ def test_only_what_goes_on_and_is_ours_is_harmed(api: TestClient, run: Run) -> N
 def test_a_run_is_ordered_with_failures(api: TestClient) -> None:
     order = {"name": "a", "benchmark": "digits", "num_workers": 2, "seed": 5, "faults": _TEXT}
     ordered = api.simulate_post("/api/runs", json=order).json
-    assert (ordered["faults"], ordered["max_restarts"]) == (_TEXT, MAX)
+    assert (ordered["faults"], ordered["max_restarts"]) == (_TEXT, MAX_FAULTS)
     stored = Run.get_by_id(ordered["id"]).injected
     assert stored == run_faults.stored(fault_schedule(_TEXT, 5, 2))
     few = api.simulate_post("/api/runs", json={**order, "max_restarts": 3, "queue": True}).json

@@ -156,9 +156,9 @@ def test_a_run_that_has_ended_is_not_profiled(api: TestClient, run: Run) -> None
 
 
 def test_the_oldest_are_forgotten(api: TestClient, run: Run, asked: int) -> None:
-    for _ in range(run_profiles._MAX):
+    for _ in range(run_profiles._MAX_PROFILES):
         give(api, asked)
         asked = ask(api, run).json["id"]
     assert [one["id"] for one in read(api, run)] == [
-        *range(asked - run_profiles._MAX + 1, asked + 1)
+        *range(asked - run_profiles._MAX_PROFILES + 1, asked + 1)
     ]

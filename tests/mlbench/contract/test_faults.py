@@ -4,7 +4,7 @@ from statistics import fmean
 
 import pytest
 
-from mlbench.contract.faults import MAX, Fault, FaultError, Recurring, fault_schedule, parse
+from mlbench.contract.faults import MAX_FAULTS, Fault, FaultError, Recurring, fault_schedule, parse
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_schedule_is_that_of_its_seed() -> None:
     drawn = fault_schedule("kill:every=15s+stop:2s:every=1m", 7, 2)
     assert drawn == fault_schedule("kill:every=15s+stop:2s:every=1m", 7, 2)
     assert drawn != fault_schedule("kill:every=15s+stop:2s:every=1m", 8, 2)
-    assert len(drawn) == MAX
+    assert len(drawn) == MAX_FAULTS
     assert [one.seconds for one in drawn] == sorted(one.seconds for one in drawn)
     assert {one.rank for one in drawn} == {0, 1}
     assert {one.fault for one in drawn} == {"kill", "stop:2s"}
@@ -78,6 +78,6 @@ def test_what_is_compared_has_the_same_times() -> None:
 def test_times_have_their_mean_and_hit_all_workers_alike() -> None:
     """Of 20,000, the mean is within 3 % but once in 40,000 times."""
     schedules = [fault_schedule("kill:every=10s", seed, 4) for seed in range(200)]
-    assert fmean(one[-1].seconds / MAX for one in schedules) == pytest.approx(10, rel=0.03)
+    assert fmean(one[-1].seconds / MAX_FAULTS for one in schedules) == pytest.approx(10, rel=0.03)
     hit = [one.rank for schedule in schedules for one in schedule]
     assert all(hit.count(rank) / len(hit) == pytest.approx(1 / 4, abs=0.02) for rank in range(4))

@@ -24,7 +24,7 @@ const POINTS_OF_ALL = 36_000;
 const [MIN_COLUMNS, MAX_COLUMNS] = [12, 200];
 const LEVELS = 7;
 // If a scale went on to much longer steps than most are, all others would look alike.
-const [MAX, LONGER] = [0.98, 2];
+const [TYPICAL_QUANTILE, LONGER] = [0.98, 2];
 const ROW_PX = 16;
 const MAX_HEIGHT_PX = 480;
 const MOVES = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
@@ -60,7 +60,7 @@ function growth(/** @type {import("../series.js").Series} */ total, /** @type {n
 /** @returns {[number, number]} the shortest step and the longest, but at most twice what most take. */
 export function scaleOf(/** @type {number[][]} */ rows) {
   const values = rows.flat().filter(Number.isFinite).sort((a, b) => a - b);
-  return [values[0], Math.min(values.at(-1), LONGER * values[Math.floor(MAX * (values.length - 1))])];
+  return [values[0], Math.min(values.at(-1), LONGER * values[Math.floor(TYPICAL_QUANTILE * (values.length - 1))])];
 }
 
 /** @returns {number} the level of a value on a scale: 0 to 6. */

@@ -14,7 +14,7 @@ const WIDTH = 76;
 const HEIGHT = 26;
 const EDGE = 2;
 // Maximum number of curves in one response of the API.
-const MAX = 200;
+const MAX_CURVES = 200;
 const ACTIVE_MS = 10_000;
 
 /** @returns {string} the corners of a curve's line, from the run's start on. */
@@ -51,7 +51,7 @@ export class Curves {
     // A run's curve is stored before its archive.
     const stateOf = (run) => `${run.state} ${run.archive}`;
     const isWanted = (run) => run.target && ((isActive(run) && isDue) || this.#asked.get(run.id) !== stateOf(run));
-    const wanted = runs.filter(isWanted).slice(0, MAX);
+    const wanted = runs.filter(isWanted).slice(0, MAX_CURVES);
     if (!wanted.length) return;
     this.#askedAt = Date.now();
     for (const run of wanted) this.#asked.set(run.id, stateOf(run));
