@@ -156,7 +156,7 @@ def _find(client: ApiClient, name: str) -> tuple[Run | RunSet, list[Run]]:
             raise UsageError(f"{name}: no such run or benchmark set") from None
         if not run_set.counted:
             raise UsageError(f"benchmark set {name}: no run that counts yet") from None
-        trials = [trial for place in run_set.slots for trial in place.trials]
+        trials = [trial for slot in run_set.slots for trial in slot.trials]
         ended = [trial.run_id for trial in trials if not trial.deleted and not trial.active]
         return run_set, [client.get_run(run_id).result().value for run_id in ended]
     return run, [run]

@@ -113,7 +113,9 @@ def next_seed(slot: Slot, slots: Iterable[Slot]) -> int | None:
     """
     if slot.seed is None or not slot.trials:
         return slot.seed
-    used = [seed for slot in slots for seed in (slot.seed, *(trial.seed for trial in slot.trials))]
+    used = [
+        seed for other in slots for seed in (other.seed, *(trial.seed for trial in other.trials))
+    ]
     return max(seed for seed in used if seed is not None) + 1
 
 

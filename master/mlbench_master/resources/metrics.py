@@ -62,7 +62,7 @@ _ADDED = flag(
 _LINEAGE = one_of(
     "lineage",
     ("final", "discarded", "all"),
-    "Part of a restarted run to return. `kept`: samples that contributed to the final model. "
+    "Part of a restarted run to return. `final`: samples that contributed to the final model. "
     "`discarded`: samples discarded by a restart from an earlier checkpoint. `all`: both.",
     "final",
 )

@@ -103,7 +103,8 @@ class JoinResponse:
 class MasterClient:
     """A connection to the master, for one thread at a time.
 
-    Requests raise a LinkError without a usable response, and a RefusedError if the master refuses.
+    Requests raise a MasterClientError without a usable response, and a RequestRefusedError if the
+    master refuses.
     """
 
     def __init__(self, url: str, token: str) -> None:
@@ -210,7 +211,7 @@ def send_patiently(connect: Callable[[], MasterClient], path: str, body: bytes) 
     """Send a body over a new link; retry for a minute unless it is refused.
 
     Raises:
-        LinkError: the master did not respond within the minute.
+        MasterClientError: the master did not respond within the minute.
     """
     until = time.monotonic() + 60.0
     client, backoff = connect(), Backoff()
