@@ -637,8 +637,12 @@ class SummaryMetrics:
     phases: Mapping[str, float] = field(default_factory=dict)
     goodput: Mapping[str, float] = field(default_factory=dict)
     """Seconds of all workers in each bucket."""
-    curve: tuple[tuple[float, ...], tuple[float, ...]] = ((), ())
-    """Seconds since the start, and values of the target's metric: up to about 60 points."""
+    goodput_share: float | None = None
+    curve: tuple[tuple[Any, ...], ...] = ((), ())
+    """Seconds since the start, values of the target's metric, and training seconds.
+
+    Up to about 60 points. Earlier versions stored no training seconds.
+    """
     metrics: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """``min``, ``max`` and ``last`` of the finite values of each metric."""
 
@@ -649,13 +653,14 @@ def summary_metrics_of(result: Result) -> SummaryMetrics:
     late = result.stragglers
     straggler = next((r for r in late.ranks if r.rank == late.named), None) if late else None
     # The curve has about 60 points, including its last one, with five digits.
+    curve = result.curve
     points = (
         [
-            (float(f"{at:.5g}"), float(f"{value:.5g}"))
-            for at, value in zip(result.curve.wall_seconds, result.curve.values, strict=True)
-            if value is not None and isfinite(value)
+            tuple(None if number is None else float(f"{number:.5g}") for number in point)
+            for point in zip(curve.wall_seconds, curve.values, curve.training_seconds, strict=True)
+            if point[1] is not None and isfinite(point[1])
         ]
-        if result.curve
+        if curve
         else []
     )
     thin = points[::-1][:: ceil(len(points) / 60) or 1][::-1]
@@ -673,7 +678,8 @@ def summary_metrics_of(result: Result) -> SummaryMetrics:
         "without_late": straggler.speedup_without if straggler else None,
         "metric": result.target.metric if result.target else "",
         "goodput": result.goodput.seconds if result.goodput else {},
-        "curve": (tuple(at for at, _ in thin), tuple(value for _, value in thin)),
+        "goodput_share": result.goodput.share if result.goodput else None,
+        "curve": tuple(zip(*thin, strict=True)) or ((), ()),
         "metrics": {},
     }
     return SummaryMetrics(**figures)

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from math import isfinite
 
-from mlbench.contract.names import RUN_METRIC
+from mlbench.contract.names import RUN_METRIC, TRAIN_SECONDS
 from mlbench.contract.records import RunCurve
 from mlbench.evaluation.result import summary_metrics_of
 from mlbench_master.database.models import Run
@@ -38,7 +38,7 @@ def small_curves(reader: SeriesReader, ids: Collection[int]) -> list[RunCurve]:
 def _query(prometheus: PrometheusClient, runs: Sequence[Run]) -> Iterator[RunCurve]:
     if not runs:
         return
-    metrics = {run.target["metric"] for run in runs}
+    metrics = {run.target["metric"] for run in runs} | {TRAIN_SECONDS}
     labels = {"run_id": [str(run.id) for run in runs], "metric": sorted(metrics)}
     last_ms = round(time.time() * 1000)
     started = {run.id: run.started_at or 0.0 for run in runs}
@@ -50,6 +50,12 @@ def _query(prometheus: PrometheusClient, runs: Sequence[Run]) -> Iterator[RunCur
     for run in runs:
         if curve := by_run.get((str(run.id), run.target["metric"])):
             pairs = zip(curve.times, map(float, curve.values), strict=True)
-            points = [(at - started[run.id], value) for at, value in pairs if isfinite(value)]
-            seconds, values = (tuple(point[i] for point in points) for i in (0, 1))
-            yield RunCurve(run.id, run.target["metric"], seconds, values)
+            clock = by_run.get((str(run.id), TRAIN_SECONDS))
+            trained = dict(zip(clock.times, map(float, clock.values), strict=True)) if clock else {}
+            points = [
+                (at - started[run.id], value, trained.get(at))
+                for at, value in pairs
+                if isfinite(value)
+            ]
+            seconds, values, training = zip(*points, strict=True) if points else ((), (), ())
+            yield RunCurve(run.id, run.target["metric"], seconds, values, training if clock else ())

@@ -215,6 +215,12 @@ FIELDS: Mapping[str, Field] = {
     "communication": Field(
         "number", "Share of training time, 0 to 1", _figure("communication_share"), _SHARE
     ),
+    "goodput": Field(
+        "number",
+        "Goodput: share of worker time that advanced the final model, 0 to 1",
+        _figure("goodput_share"),
+        _SHARE,
+    ),
     "waited": Field("number", "CPU contention, 0 to 1", _figure("contention_share"), _SHARE),
     "accuracy": Field("number", "Best accuracy in percent", _target("Prec@", "acc"), _PERCENT),
     "perplexity": Field("number", "Best perplexity", _target("erplexity")),

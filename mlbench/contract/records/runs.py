@@ -336,6 +336,8 @@ class RunCurve(Record):
     """Time of each point, in seconds since the run's start."""
     values: tuple[float, ...]
     """Value at each point. For an active run, the mean over the ranks."""
+    training_seconds: tuple[float | None, ...] = ()
+    """Training time at each point, in seconds; None if unknown. Empty if it was not recorded."""
 
 
 @dataclass(frozen=True)

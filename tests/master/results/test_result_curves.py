@@ -30,7 +30,12 @@ def test_curves_are_those_that_were_recorded(
     )
     for run in (ended, going):
         make_ranks(run, ["w-0"], assigned_at=start)
-        record(run, b"".join(line(start + s, **{metric: s / 3}) for s in range(1, 100)))
+        record(
+            run,
+            b"".join(
+                line(start + s, train_seconds=s / 2, **{metric: s / 3}) for s in range(1, 100)
+            ),
+        )
     deliver_all(delivery)
     figures = asdict(summary_metrics_of(result_of(reader, ended)))
     Run.update(figures=figures).where(Run.id == ended.id).execute()
@@ -41,10 +46,12 @@ def test_curves_are_those_that_were_recorded(
     assert len(stored.seconds) == len(stored.values) == 50
     assert (stored.seconds[-1], stored.values[-1]) == (99.0, 33.0)
     assert stored.values == pytest.approx([s / 3 for s in stored.seconds], rel=1e-4)
+    assert stored.training_seconds == pytest.approx([s / 2 for s in stored.seconds], rel=1e-4)
 
     assert queried.run_id == going.id
     assert 50 < len(queried.seconds) <= 120
     assert queried.values == pytest.approx([int(s) / 3 for s in queried.seconds], abs=0.34)
+    assert queried.training_seconds == pytest.approx([int(s) / 2 for s in queried.seconds], abs=0.5)
 
     away = replace(reader, prometheus=PrometheusClient("http://127.0.0.1:9"))
     assert [curve.run_id for curve in small_curves(away, ids)] == [ended.id]

@@ -53,7 +53,7 @@ def runs(database: Database) -> dict[str, Run]:
         benchmark="digits",
         finished_at=7300.0,
         settings={"exchange": "PowerSGD", "density": 0.1, "compile": False},
-        figures=figures(best_value=91, samples_per_second=1e3),
+        figures=figures(best_value=91, samples_per_second=1e3, goodput_share=0.6),
     )
     waits = make_run(
         2,
@@ -88,6 +88,7 @@ def test_a_term_finds_its_runs(runs: dict[str, Run]) -> None:
         ("perplexity>0", []),
         ("communication>=25%", ["fast"]),
         ("throughput=1000", ["slow"]),
+        ("goodput>50%", ["slow"]),
         ("workers>1.5", ["fast", "waits"]),
         ("workers!=4", ["slow", "waits"]),
         ("cores=1.5 bandwidth=0.02Gbit", ["fast"]),
