@@ -219,6 +219,8 @@ class Hang:
     """Largest number of steps of any rank."""
     sentence: str
     """Verdict of the diagnosis."""
+    rank: int | None
+    """Rank at fault; None if the diagnosis blames several ranks or none."""
 
 
 def not_finite_loss(run: RunRow, target: Target | None, series: Columns) -> NotFiniteLoss | None:
@@ -265,7 +267,9 @@ def hang_of(run: RunRow, series: Columns, diagnoses: Sequence[Diagnosis]) -> Han
     steps = [float(evidence.steps) for evidence in last.evidence]
     steps += [max(column.values) for column in finite_by_rank(series, names.STEP).values()]
     since = max(quiet_since, default=asked_at)
-    return Hang(since, round(max(steps, default=0.0)), last.verdict.sentence)
+    at_fault = last.verdict.at_fault
+    rank = at_fault[0] if len(at_fault) == 1 else None
+    return Hang(since, round(max(steps, default=0.0)), last.verdict.sentence, rank)
 
 
 def useless_from(loss: NotFiniteLoss | None, hang: Hang | None) -> Useless | None:
@@ -304,7 +308,9 @@ def outcome_of(
         outcome = _outcome("nan", text, since=loss.since, step=loss.step)
     elif hang:
         text = f"hung after {hang.steps:,} steps: {hang.sentence}"
-        outcome = _outcome("hung", text[:_MAX_TEXT_LENGTH], since=hang.since, step=hang.steps)
+        outcome = _outcome(
+            "hung", text[:_MAX_TEXT_LENGTH], since=hang.since, step=hang.steps, rank=hang.rank
+        )
     elif run.state == "FAILED":
         # The first line of a reason names the rank, and the last one the error.
         lines = run.reason.strip().splitlines() or ["unknown error"]

@@ -111,7 +111,7 @@ class Outcome(Record):
     step: int | None = None
     """First step with a NaN, or number of steps before the hang; None if unknown."""
     rank: int | None = None
-    """Rank that crashed; None for other outcomes, or if unknown."""
+    """Rank that crashed, or at which the run hangs; None for other outcomes, or if unknown."""
 
 
 @dataclass(frozen=True)

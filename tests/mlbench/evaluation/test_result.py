@@ -463,7 +463,7 @@ def test_a_run_that_was_stopped_while_it_hung() -> None:
     run = replace(_DIGITS_RUN, state="STOPPED")
     found = outcome(diagnosis(), run=run, step_0={5: 1, 10: 60})
     assert found == Outcome(
-        "hung", f"hung after 60 steps: {_HOW}", "hung", since=START + 10, step=60
+        "hung", f"hung after 60 steps: {_HOW}", "hung", since=START + 10, step=60, rank=1
     )
 
 
