@@ -36,6 +36,7 @@ from mlbench_master.resources.profiles import GivenProfileResource, ProfilesReso
 from mlbench_master.resources.results import ResultsResource
 from mlbench_master.resources.runs import RunsResource
 from mlbench_master.resources.sets import SetsResource
+from mlbench_master.resources.storage import StorageResource
 from mlbench_master.resources.tokens import TokensResource
 from mlbench_master.resources.workers import JoinResource, PollResource, StreamResource
 from mlbench_master.runs.diagnoses import verdicts_of
@@ -87,6 +88,7 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
     results = ResultsResource(reader)
     runs = RunsResource(settings.limits, reader.archives)
     sets = SetsResource(settings.limits)
+    storage = StorageResource(prometheus, reader.archives)
     stream = StreamResource(spool, settings.log_bytes)
     tokens = TokensResource(settings.token)
     routes = [
@@ -124,6 +126,7 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
         Route("/api/alerts", alerts),
         Route("/api/benchmarks", info, "benchmarks"),
         Route("/api/info", info),
+        Route("/api/info/storage", storage),
         Route("/api/tokens", tokens),
         Route("/api/tokens/{token_id}", tokens, "one"),
         # Called by agents and recorders.
@@ -141,7 +144,7 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
     routes.append(Route("/openapi.json", OpenApiResource(routes)))
     sign_in = SignInResource(renderer, settings.token, https=settings.url.startswith("https://"))
     pages = [
-        Route("/", PageResource(sign_in, "workers")),
+        Route("/", PageResource(sign_in, "home")),
         Route("/workers", PageResource(sign_in, "workers")),
         Route("/workers/{pod}", PageResource(sign_in, "worker")),
         Route("/runs", PageResource(sign_in, "runs")),

@@ -9,7 +9,7 @@ from mlbench.client.runs import RunsApi
 from mlbench.client.transport import HttpClient, Response
 from mlbench.contract.address import Address, parse_address
 from mlbench.contract.original import MLBENCH_BACKENDS, MLBENCH_IMAGES
-from mlbench.contract.records import Alert, Benchmark, Info, JoinToken, Pod
+from mlbench.contract.records import Alert, Benchmark, Info, JoinToken, Pod, Storage
 from mlbench.local.discovery import (
     HINT_ELSEWHERE,
     ServiceLocation,
@@ -123,6 +123,10 @@ class ApiClient(RunsApi, ResultsApi, MetricsApi):
     def get_info(self) -> Future[Response[Info]]:
         """Get the version, pool and run limits of the installation."""
         return self._get("/api/info/", record_decoder(Info))
+
+    def get_storage(self) -> Future[Response[Storage]]:
+        """Get the sizes of Prometheus, the database and the archives, and the missing samples."""
+        return self._get("/api/info/storage/", record_decoder(Storage))
 
     # --- Joining tokens ---
 

@@ -49,6 +49,7 @@ USER_ROUTES = _routes(
         "/api/alerts": "GET",
         "/api/benchmarks": "GET",
         "/api/info": "GET",
+        "/api/info/storage": "GET",
         "/api/tokens": "GET POST",
         "/api/tokens/{token_id}": "DELETE",
     }

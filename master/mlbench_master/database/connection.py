@@ -187,6 +187,15 @@ def database_kind() -> Literal["sqlite", "postgresql"]:
     return "sqlite" if isinstance(database.obj, _Sqlite) else "postgresql"
 
 
+def database_size() -> int:
+    """Return the size of the open database, in bytes; of SQLite without its log."""
+    sql = "SELECT pg_database_size(current_database())"
+    if isinstance(database.obj, _Sqlite):
+        sql = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"
+    [(size,)] = database.execute_sql(sql).fetchall()
+    return int(size)
+
+
 @contextmanager
 def exclusive(key: str) -> Iterator[None]:
     """Run a writing transaction, while no other one with this key runs in any process."""

@@ -22,6 +22,10 @@ _QUEUE_SECONDS = 1.0
 # After so many queries in a row without an answer, the circuit is open for a while.
 _FAILURES = 3
 _OPEN_SECONDS = 5.0
+# Blocks, the log, and the newest samples on the disk.
+_STORED_BYTES = (
+    '{__name__=~"prometheus_tsdb_(storage_blocks|wal_storage_size|head_chunks_storage_size)_bytes"}'
+)
 
 
 class PrometheusError(ServiceUnavailableError):
@@ -161,6 +165,15 @@ class PrometheusClient:
     def began(self) -> str:
         """Return when Prometheus was started; a restarted one has another time."""
         return str(self._call("status/runtimeinfo")["startTime"])
+
+    def storage(self) -> tuple[str, str, int | None]:
+        """Return version, retention, and bytes of all series; None if it does not scrape itself."""
+        sizes = self.query(f"sum(max by (__name__) ({_STORED_BYTES}))")
+        return (
+            str(self._call("status/buildinfo")["version"]),
+            str(self._call("status/runtimeinfo")["storageRetention"]),
+            round(float(sizes[0].values[0])) if sizes else None,
+        )
 
     def ready(self) -> bool:
         """Check if Prometheus answers queries."""

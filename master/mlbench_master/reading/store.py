@@ -52,6 +52,17 @@ class ArchiveStore:
             file = files.open_input_file(f"{root}/{name}")
             return file, file.size()
 
+    def measure(self) -> tuple[int, int, bool]:
+        """Return the number of archives, their bytes, and whether they are in an object store."""
+        from pyarrow.fs import FileSelector  # noqa: PLC0415
+
+        files, root = self._place
+        with self._errors():
+            infos = files.get_file_info(FileSelector(root, allow_not_found=True))
+        sizes = {info.base_name: info.size for info in infos if info.base_name.endswith(SUFFIX)}
+        archives = sum(not name.endswith(ADDED_SUFFIX) for name in sizes)
+        return archives, sum(sizes.values()), self._is_remote
+
     def delete(self, run_id: int) -> None:
         """Delete the archives of a run, if there are any."""
         from pyarrow.fs import FileSelector  # noqa: PLC0415

@@ -111,6 +111,54 @@ class Link(Record):
 
 
 @dataclass(frozen=True)
+class PrometheusStorage(Record):
+    """Prometheus and its time series."""
+
+    version: str
+    """Version of Prometheus."""
+    retention: str
+    """Limit on age or size, in Prometheus's words, such as ``15d`` or ``15d or 10GiB``."""
+    bytes: int | None
+    """Size of the stored series, in bytes; None if Prometheus does not scrape itself."""
+
+
+@dataclass(frozen=True)
+class DatabaseStorage(Record):
+    """The database of runs."""
+
+    kind: Literal["sqlite", "postgresql"]
+    bytes: int
+    """Size of the database, in bytes."""
+
+
+@dataclass(frozen=True)
+class ArchiveStorage(Record):
+    """The archives of ended runs."""
+
+    archives: int
+    """Number of archives."""
+    bytes: int
+    """Size of all archives, in bytes."""
+    is_remote: bool
+    """Whether the archives are in an object store, such as S3, instead of a folder."""
+
+
+@dataclass(frozen=True)
+class Storage(Record):
+    """What an installation has stored."""
+
+    prometheus: PrometheusStorage | None
+    """Prometheus; None if it does not respond."""
+    database: DatabaseStorage
+    archives: ArchiveStorage | None
+    """Archives; None if their folder or object store does not respond."""
+    recorded_samples: int
+    """Number of samples that the workers of all counted runs recorded, without imported runs."""
+    missing_samples: int
+    """Number of these samples that are neither in Prometheus nor in the database."""
+
+
+@dataclass(frozen=True)
 class Info(Record):
     """An installation of MLBench."""
 

@@ -116,6 +116,8 @@ def test_pods_and_the_installation_are_described(client: ApiClient, finished: Ru
     can = probe()
     assert limits == (bool(can.no_bandwidth), not can.no_latency)
     assert info.prometheus_url == info.fields["prometheus"]["url"]
+    storage = client.get_storage().result().value
+    assert (storage.database.kind, storage.missing_samples) == ("sqlite", 0)
 
 
 def test_an_order_has_the_fields_of_the_api_and_only_those_that_were_given() -> None:
