@@ -30,7 +30,7 @@ _SETTLES_MILLISECONDS = 6000
 
 
 def main(folder: Path) -> None:
-    """Write ``web-workers.png`` and the other pages, and ``grafana-run.png`` and the others."""
+    """Write ``web-home.png`` and the other pages, and ``grafana-run.png`` and the others."""
     folder.mkdir(parents=True, exist_ok=True)
     expect.set_options(timeout=_PATIENCE_SECONDS * 1000)
     with tempfile.TemporaryDirectory(prefix="mlbench-screenshots-") as root:
@@ -72,7 +72,9 @@ def _take_pages(client: ApiClient, url: str, page: Page, folder: Path) -> tuple[
     going = _order(client, "digits-2-long", 2, goal="99.9", epochs="1000")
     wait_for(lambda: _epochs(client, going) >= _EPOCHS, _PATIENCE_SECONDS, "the run is active")
     page.goto(f"{url}/")
-    expect(page.get_by_role("article")).to_have_count(2)
+    expect(page.locator("[data-line=value]").first).to_be_visible()
+    _shoot(page, folder / "web-home.png", height=_HEIGHT)
+    page.goto(f"{url}/workers")
     expect(page.locator(".sparkline-line[d^=M]").first).to_be_visible()
     _shoot(page, folder / "web-workers.png", height=460)
     page.goto(f"{url}/runs")

@@ -45,6 +45,7 @@ def test_a_page_leads_to_signing_in_and_back(
     page.wait_for_url(f"{connection.url}/runs?query=digits&state=FAILED")
     expect(page.get_by_role("heading", level=1, name="Runs")).to_be_visible()
 
+    page.get_by_role("button", name="Menu").click()
     page.get_by_role("button", name="Sign out").click()
     expect(token).to_be_visible()
     assert page.context.cookies() == []

@@ -18,7 +18,8 @@ _GRAVE = {"serious", "critical"}
 # The pages, with what each shows once it has drawn everything.
 _PAGES = {
     "/signin": "Token",
-    "/": "local-mlbench-worker-1",
+    "/": "looks",
+    "/workers": "local-mlbench-worker-1",
     "/runs": "looks",
     "/runs?columns=machine,host,commit,throughput,step_time,created,finished,seed,cores": "looks",
     "/runs/{run}": "No missing samples",
@@ -172,6 +173,8 @@ def test_the_theme_is_the_systems_until_one_is_chosen_for_all_pages(
     # What is no theme is ignored.
     user.evaluate("localStorage.setItem('mlbench-theme', 'pink')")
     user.reload()
+    menu = user.get_by_role("button", name="Menu")
+    menu.click()
     button = user.get_by_role("button", name=re.compile("^Theme"))
     for system in ("dark", "light"):
         user.emulate_media(color_scheme=system)
@@ -182,6 +185,7 @@ def test_the_theme_is_the_systems_until_one_is_chosen_for_all_pages(
         assert _theme(user) == chosen
     user.goto(f"{connection.url}/runs")
     assert _theme(user) == "dark"
+    menu.click()
     button.click()
     expect(button).to_contain_text("auto")
     assert _theme(user) == "light"

@@ -66,12 +66,22 @@ def visitor(page: Page, large: StackConnection) -> Page:
 
 
 def test_200_workers_are_found_by_name_and_node(visitor: Page, large: StackConnection) -> None:
-    visitor.goto(f"{large.url}/")
-    articles = visitor.get_by_role("article")
-    expect(articles).to_have_count(_WORKERS)
-    for text, count in (("worker-19", 11), ("node-3", 20), ("<b>", 0), ("", _WORKERS)):
+    visitor.goto(f"{large.url}/workers")
+    nodes, squares = visitor.locator(".node-row"), visitor.locator(".squares a")
+    workers = visitor.locator("tbody tr:not(.node-row)")
+    expect(nodes).to_have_count(10)
+    expect(squares).to_have_count(_WORKERS)
+    expect(workers).to_have_count(0)
+    visitor.get_by_role("button", name="node-3").click()
+    expect(workers).to_have_count(20)
+    # In natural order, not in that of text.
+    expect(workers.nth(1)).to_contain_text("worker-13")
+    expect(workers.nth(19)).to_contain_text("worker-193")
+    for text, count in (("worker-19", 11), ("node-3", 20), ("<b>", 0)):
         visitor.get_by_label("Filter").fill(text)
-        expect(articles).to_have_count(count)
+        expect(workers).to_have_count(count)
+    visitor.get_by_label("Filter").fill("")
+    expect(squares).to_have_count(_WORKERS)
     assert visitor.evaluate("window.longest") < _PATIENCE_MS
 
 

@@ -23,26 +23,46 @@ _FIRST, _SECOND = "local-mlbench-worker-0", "local-mlbench-worker-1"
 def test_each_worker_says_what_it_is_uses_and_works_on(
     user: Page, connection: StackConnection, client: ApiClient
 ) -> None:
-    user.goto(f"{connection.url}/")
+    user.goto(f"{connection.url}/workers")
     for name in (_FIRST, _SECOND):
-        worker = user.get_by_role("article", name=name)
-        for text in ("Running", "127.0.0.1", "idle", "CPU", "Memory", "Network"):
-            expect(worker).to_contain_text(text, ignore_case=True)
+        worker = user.get_by_role("row", name=re.compile(f"^{name}"))
+        expect(worker).to_contain_text(re.compile("idle|exited"))
+        expect(worker.get_by_role("img", name=re.compile("^CPU [0-9.]+ cores$"))).to_be_visible()
+        expect(worker).to_contain_text("MB")
     # The page finds out by itself what is new.
     run = order_steps(client, "on-workers", steps=6000, rate=100)
     expect(worker.get_by_text("rank 1")).to_be_visible()
-    worker.get_by_role("link", name=re.compile(f"Run {run.id}")).click()
+    expect(
+        user.get_by_role("link", name=f"{_SECOND}: running, run {run.id}, rank 1")
+    ).to_be_visible()
+    worker.get_by_role("link", name=re.compile(f"run {run.id}")).click()
     user.wait_for_url(f"{connection.url}/runs/{run.id}")
     user.go_back()
     worker.get_by_role("link", name=_SECOND).click()
     user.wait_for_url(f"{connection.url}/workers/{_SECOND}")
-    expect(user.get_by_text("Working on")).to_be_visible()
+    expect(user.get_by_text("running", exact=True).first).to_be_visible()
     expect(user.get_by_text("No firing alerts.")).to_be_visible()
-    expect(user.get_by_role("row", name=re.compile("on-workers STARTED"))).to_be_visible()
+    expect(user.get_by_role("row", name=re.compile("on-workers"))).to_be_visible()
     expect(user.locator("#resources-chart")).to_be_visible()
     user.go_back()
     stop_runs(client)
     expect(worker.get_by_text("rank 1")).to_be_hidden()
+
+
+@pytest.mark.usefixtures("no_run_left")
+def test_a_node_is_closed_and_opened(user: Page, connection: StackConnection) -> None:
+    user.goto(f"{connection.url}/workers")
+    row = user.get_by_role("row", name=re.compile(f"^{_FIRST}"))
+    expect(row).to_be_visible()
+    node = user.locator(".node-row").get_by_role("button")
+    expect(node).to_have_attribute("aria-expanded", "true")
+    node.press("Enter")
+    expect(row).to_be_hidden()
+    expect(user.get_by_role("link", name=re.compile(f"^{_FIRST}: "))).to_be_visible()
+    # A filter opens the nodes of what it finds.
+    user.get_by_label("Filter").fill("worker-0")
+    expect(row).to_be_visible()
+    expect(user).to_have_url(re.compile("filter=worker-0"))
 
 
 @pytest.mark.slow
@@ -51,9 +71,12 @@ def test_an_empty_installation_says_what_to_do(
 ) -> None:
     open_database(database_url(tmp_path)).close()
     with serve_master(tmp_path, free_port(), shared_prometheus.url) as connection:
-        sign_in(page, connection, "/")
+        sign_in(page, connection, "/workers")
         expect(page.get_by_text("No workers")).to_be_visible()
         expect(page.get_by_text("mlbench up --workers 2")).to_be_visible()
+        page.get_by_role("link", name="Home").click()
+        expect(page.get_by_text("No results yet")).to_be_visible()
+        expect(page.get_by_text("Workers start when a run needs them.")).to_be_visible()
         page.get_by_role("link", name="New run").click()
         expect(page.get_by_role("dialog", name="New run")).to_be_visible()
         page.keyboard.press("Escape")
@@ -66,28 +89,9 @@ def test_errors_are_shown(user: Page, connection: StackConnection, watch: Watch)
     watch.expect("status of 400")
     refusal = {"status": 400, "message": "it is <b>wrong</b>"}
     user.route("**/api/pods/", lambda route: route.fulfill(status=400, json=refusal))
-    user.goto(f"{connection.url}/")
+    user.goto(f"{connection.url}/workers")
     expect(user.get_by_role("alert")).to_contain_text("it is <b>wrong</b>")
     user.unroute("**/api/pods/")
     user.get_by_role("button", name="Retry").click()
-    expect(user.get_by_role("article")).to_have_count(2)
+    expect(user.locator("tbody tr:not(.node-row)")).to_have_count(2)
     expect(user.get_by_role("alert")).to_have_count(0)
-
-
-@pytest.mark.parametrize("path", ["/", "/runs"])
-def test_alerts_about_the_stack_itself_are_shown(
-    user: Page, connection: StackConnection, path: str
-) -> None:
-    common = {"name": "MLBenchDiskFull", "severity": "critical", "since": "2026-11-22T14:00:00Z"}
-    place = {"runbook": "docs/runbooks/MLBenchDiskFull.md", "rank": None, "pod": None}
-    texts = {None: "Disk full: 0 B are free in /<data>.", 1: "of a run"}
-    alerts = [{**common, **place, "run_id": run, "text": text} for run, text in texts.items()]
-    user.route("**/api/alerts/", lambda route: route.fulfill(json=alerts))
-    user.goto(connection.url + path)
-    shown = user.get_by_role("list", name="Alerts").get_by_role("listitem")
-    expect(shown).to_have_count(1)
-    expect(shown).to_contain_text("MLBenchDiskFull Disk full: 0 B are free in /<data>.")
-    runbook = shown.get_by_role("link", name="Runbook")
-    expect(runbook).to_have_attribute("href", f"/{place['runbook']}")
-    alerts.clear()
-    expect(shown).to_have_count(0)

@@ -1,32 +1,91 @@
-// The alerts that fire, in a list.
+// The firing alerts: lists of them, and their number in the head of every page.
 
-import { get } from "./api.js";
-import { h, reconcile } from "./dom.js";
-import { moment } from "./format.js";
+import { get, now } from "./api.js";
+import { h, reconcile, setText } from "./dom.js";
+import { ago, moment, plural } from "./format.js";
 
 /** @import { Alert } from "./records.js" */
 
 const POLL_MS = 5000;
+// Several parts of a page ask at about the same time.
+const REUSE_MS = 2000;
+// The run, and the words up to the end of a sentence or to a colon. A number such as 4.1 ends neither.
+const HEADLINE = /^((?:Run \d+ \(.*?\): )?.+?)(?:[.:]\s+|\.?$)(.*)$/s;
+
+let asked = { at: -Infinity, alerts: Promise.resolve(/** @type {Alert[]} */ ([])) };
+
+function fetchAlerts() {
+  if (performance.now() - asked.at > REUSE_MS) asked = { at: performance.now(), alerts: get("/api/alerts/") };
+  return asked.alerts;
+}
 
 /**
- * Fetch the alerts that fire, and list some of them; a task for `poll`.
+ * Fetch the alerts that fire, and list some of them: those of one kind about one run together. A task
+ * for `poll`.
  * @param {HTMLElement} list
  * @param {(alert: Alert) => boolean} isWanted
  */
 export async function listAlerts(list, isWanted) {
-  const alerts = (await get("/api/alerts/")).filter(isWanted);
-  reconcile(list, alerts, (alert) => alert.name + alert.since + alert.text, createAlert);
+  const alerts = (await fetchAlerts()).filter(isWanted).sort(byUrgency);
+  reconcile(list, groupsOf(alerts), ([alert]) => alert.name + alert.since + alert.text, ([alert]) => createAlert(alert), (item, group) => {
+    const [others, since] = item.querySelectorAll("[data-part]");
+    setText(others, group.length > 1 ? `and ${group.length - 1} more like it` : "");
+    setText(since, ago(group[0].since, now()));
+  });
   return POLL_MS;
 }
 
+/** Fetch the alerts that fire, and show their number in a badge; a task for `poll`. */
+export async function countAlerts(/** @type {HTMLElement} */ badge) {
+  const alerts = await fetchAlerts();
+  badge.hidden = alerts.length === 0;
+  badge.dataset.severity = alerts.some(isCritical) ? "critical" : "warning";
+  setText(badge, plural(groupsOf(alerts).length, "alert"));
+  return POLL_MS;
+}
+
+/** @returns {[string, string]} the headline of an alert, without a full stop, and the rest of its text. */
+export function headlineOf(/** @type {Pick<Alert, "text" | "name">} */ { text, name }) {
+  const [, headline, rest] = HEADLINE.exec(text.trim()) ?? ["", name, ""];
+  return [headline, rest && rest[0].toUpperCase() + rest.slice(1)];
+}
+
+// Alerts of one kind about one run, in the order of their first one.
+function groupsOf(/** @type {Alert[]} */ alerts) {
+  /** @type {Map<string, Alert[]>} */
+  const groups = new Map();
+  for (const alert of alerts) {
+    const kind = `${alert.name} ${alert.run_id}`;
+    groups.set(kind, [...(groups.get(kind) ?? []), alert]);
+  }
+  return [...groups.values()];
+}
+
+function byUrgency(/** @type {Alert} */ a, /** @type {Alert} */ b) {
+  return Number(isCritical(b)) - Number(isCritical(a)) || Date.parse(b.since) - Date.parse(a.since);
+}
+
+function isCritical(/** @type {Alert} */ alert) {
+  return alert.severity === "critical";
+}
+
 function createAlert(/** @type {Alert} */ alert) {
-  const details = `${alert.severity}, since ${moment(alert.since)}. `;
+  const [headline, rest] = headlineOf(alert);
+  const since = h("time", { datetime: alert.since, title: `${alert.severity}, since ${moment(alert.since)}`, "data-part": "since" });
+  const hasRun = alert.run_id !== null && location.pathname !== `/runs/${alert.run_id}`;
   return h(
     "li",
-    { class: `notice ${alert.severity === "critical" ? "bad" : ""}` },
-    h("strong", {}, alert.name),
-    ` ${alert.text} `,
-    h("span", { class: "soft small-text" }, details),
-    alert.runbook && h("a", { href: `/${alert.runbook}`, target: "_blank" }, "Runbook"),
+    { class: "notice alert", "data-severity": alert.severity, title: alert.name },
+    h("strong", {}, h("bdi", {}, headline)),
+    " ",
+    h("span", { class: "soft", "data-part": "others" }),
+    rest && h("div", { class: "soft" }, h("bdi", {}, rest)),
+    h(
+      "div",
+      { class: "row" },
+      alert.runbook && h("a", { href: `/${alert.runbook}`, target: "_blank", rel: "noopener" }, "What to do ›"),
+      hasRun && h("a", { href: `/runs/${alert.run_id}` }, `Run ${alert.run_id}`),
+      h("span", { class: "soft" }, since),
+    ),
   );
 }

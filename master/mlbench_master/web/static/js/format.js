@@ -145,3 +145,18 @@ function decimalsOf(largest) {
   const before = Math.floor(Math.log10(largest)) + 1;
   return Math.max(0, Math.min(ALIGNED_DECIMALS, ALIGNED_DIGITS - before));
 }
+
+const METRICS = {
+  "val_global_Prec@1": "Validation accuracy",
+  "val_global_Prec@5": "Validation top-5 accuracy",
+  "train_Prec@1": "Training accuracy",
+  val_global_loss: "Validation loss",
+  train_loss: "Training loss",
+  val_global_Perplexity: "Validation perplexity",
+  train_Perplexity: "Training perplexity",
+};
+
+/** @returns {string} what people call a metric: `Validation accuracy` for `val_global_Prec@1`. */
+export function metricTitle(/** @type {string} */ name) {
+  return METRICS[name] ?? name;
+}

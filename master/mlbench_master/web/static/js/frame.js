@@ -1,11 +1,12 @@
-// The frame of every page: theme button, links to Grafana and Prometheus, and alerts.
+// The frame of every page: the number of alerts, links to Grafana and Prometheus, and the menu.
 
-import { listAlerts } from "./alerts.js";
+import { countAlerts } from "./alerts.js";
 import { get } from "./api.js";
 import { byId, h } from "./dom.js";
 import { boardOf } from "./grafana.js";
 import { poll } from "./poll.js";
 import * as theme from "./theme.js";
+import { menu } from "./ui.js";
 
 function showTheme() {
   byId("theme").textContent = `Theme: ${theme.chosen()}`;
@@ -18,16 +19,22 @@ async function showLinks(place) {
     ["Grafana", info.grafana && info.grafana.url + boardOf(document.body.dataset.page)],
     ["Prometheus", info.prometheus?.url],
   ].filter(([, url]) => url);
-  const props = { rel: "noopener", target: "_blank" };
-  place.append(...links.map(([name, href]) => h("a", { href, ...props }, name)));
+  const create = ([name, href]) => h("a", { href, rel: "noopener", target: "_blank" }, `${name} ↗`);
+  place.append(...links.map(create));
+  // On a narrow screen, the menu has them instead.
+  byId("account-items").prepend(...links.map(create));
 }
 
-byId("theme").addEventListener("click", theme.next);
+menu(byId("account"), byId("account-items"));
+byId("theme").addEventListener("click", (/** @type {Event} */ event) => {
+  event.stopPropagation(); // the menu stays open for the next theme
+  theme.next();
+});
 theme.onChange(showTheme);
 showTheme();
 
 const place = byId("elsewhere");
 // Without a response, the page itself shows a notice.
 if (place) showLinks(place).catch(() => {});
-const alerts = byId("stack-alerts");
-if (alerts) poll(() => listAlerts(alerts, (alert) => alert.run_id === null), () => {});
+const alerts = byId("alert-count");
+if (alerts) poll(() => countAlerts(alerts), () => {});

@@ -1,27 +1,30 @@
-// The page of all workers: activity and resource use of each.
+// The page of all workers, by node: activity and resource use of each.
 
 import { get, now } from "../api.js";
 import { byId, getParam, reconcile, setParams, setText } from "../dom.js";
+import * as format from "../format.js";
 import { poll } from "../poll.js";
 import { errorState } from "../ui.js";
+import { countsOf, nodesOf } from "./nodes.js";
 import { FILTER, Usage, WINDOW_MS } from "./usage.js";
-import { createWorker, drawWorker, matches, scaleOf, summary, updateWorker } from "./worker.js";
+import { createNode, drawNode, matches, updateNode } from "./worker.js";
 
-// More workers than this are shown as rows and polled less often.
+// With more workers, nodes are closed at first, and resource use is polled less often.
 const MANY = 24;
 const POLL_MS = 2000;
 const POLL_MANY_MS = 5000;
 
-const list = byId("workers");
+const table = byId("workers");
 const filter = byId("filter");
 const problem = byId("problem");
-const loading = byId("loading");
 const usage = new Usage();
-const inView = new Set();
-const observer = new IntersectionObserver(noteInView, { rootMargin: "200px" });
+/** @type {Set<string>} nodes that a click has opened or closed */
+const toggled = new Set();
 /** @type {import("../records.js").Pod[] | null} */
 let pods = null;
-let tops = null;
+/** @type {import("./nodes.js").Node[]} */
+let nodes = [];
+let hasUsage = false;
 /** @type {{ stop: () => void }[]} */
 let polls = [];
 
@@ -44,7 +47,7 @@ async function fetchMetrics() {
       summarize: many ? 30 : 75,
     }),
   );
-  tops = scaleOf(usage.highest(pods.map((pod) => pod.name)));
+  hasUsage = true;
   draw();
   return many ? POLL_MANY_MS : POLL_MS;
 }
@@ -52,38 +55,39 @@ async function fetchMetrics() {
 function show() {
   const moment = now();
   const shown = pods.filter((pod) => matches(pod, filter.value, moment));
-  loading.hidden = true;
-  list.classList.toggle("dense", pods.length > MANY);
-  const update = (entry, pod) => updateWorker(entry, pod, moment);
-  reconcile(list, shown, (pod) => pod.name, createObserved, update);
-  setText(byId("summary"), pods.length ? summary(pods, moment) : "");
+  nodes = nodesOf(shown);
+  const isFew = pods.length <= MANY || filter.value.trim() !== "";
+  const isOpen = ({ node }) => isFew !== toggled.has(node);
+  byId("loading").hidden = true;
+  table.hidden = shown.length === 0;
+  // The head of the table is an item too, so that it stays.
+  reconcile(table, [null, ...nodes], (node) => (node ? `node ${node.node}` : "head"), (node) => createNode(node, toggle), (body, node) => {
+    if (node) updateNode(body, node, isOpen(node), moment);
+  });
+  setText(byId("summary"), pods.length ? `${format.count(pods.length)} on ${format.plural(nodesOf(pods).length, "node")}: ${countsOf(pods, moment)}` : "");
   byId("none").hidden = pods.length > 0;
   byId("no-match").hidden = pods.length === 0 || shown.length > 0;
-}
-
-function createObserved(pod) {
-  const entry = createWorker(pod);
-  observer.observe(entry);
-  return entry;
-}
-
-function noteInView(changes) {
-  for (const { target, isIntersecting } of changes) {
-    if (isIntersecting) inView.add(target);
-    else inView.delete(target);
-    if (!target.isConnected) observer.unobserve(target);
-  }
   draw();
 }
 
+function toggle(/** @type {string} */ node) {
+  if (!toggled.delete(node)) toggled.add(node);
+  show();
+}
+
 function draw() {
-  if (tops === null) return;
-  for (const entry of inView) drawWorker(entry, usage, tops);
+  if (!hasUsage) return;
+  // One scale for all curves, so that they can be compared.
+  const highest = usage.highest(pods.map((pod) => pod.name));
+  const top = Math.max(1, highest.cpu);
+  // The network of the workers on one machine is not measured.
+  table.classList.toggle("no-network", highest.received + highest.sent === 0);
+  nodes.forEach((node, i) => drawNode(table.tBodies[i], node, usage, top));
 }
 
 function showProblem(error) {
   problem.replaceChildren(errorState(error, start));
-  loading.hidden = true;
+  byId("loading").hidden = true;
 }
 
 function start() {
@@ -95,6 +99,7 @@ function start() {
 filter.value = getParam("filter");
 filter.addEventListener("input", () => {
   setParams({ filter: filter.value });
+  toggled.clear();
   if (pods) show();
 });
 start();

@@ -2,13 +2,14 @@
 
 import { listAlerts } from "../alerts.js";
 import { get, now } from "../api.js";
-import { byId, h } from "../dom.js";
+import { byId, h, setNotice, setText } from "../dom.js";
 import * as format from "../format.js";
 import { poll } from "../poll.js";
+import { setOutcome } from "../outcome.js";
 import { codeOf, elapsedSeconds, isActive } from "../records.js";
 import { Resources } from "../resources.js";
-import { errorState, figure, fillTable, runBadge, setBadge } from "../ui.js";
-import { fillFacts } from "./worker.js";
+import { badge, errorState, figure, fillTable, setBadge } from "../ui.js";
+import { activityOf, stateOf } from "./nodes.js";
 
 /** @import { Run } from "../records.js" */
 
@@ -25,7 +26,7 @@ let pod = null;
 
 const RUN_COLUMNS = [
   { title: "Run", isHead: true, fill: (cell, run) => cell.replaceChildren(linkTo(run)) },
-  { title: "Outcome", fill: (cell, run) => cell.replaceChildren(runBadge(run)) },
+  { title: "Outcome", fill: fillOutcome },
   { title: "Benchmark", text: codeOf },
   figure("Rank", ranksHere),
   { title: "Started", text: (run) => format.moment(run.started_at) },
@@ -51,7 +52,7 @@ async function refreshAlerts() {
 }
 
 async function refreshRuns() {
-  const runs = await get("/api/runs/", { pod: name, limit: MAX_RUNS });
+  const runs = await get("/api/runs/", { pod: name, limit: MAX_RUNS, columns: "best" });
   const shown = runs.toReversed();
   byId("runs").hidden = shown.length === 0;
   byId("no-runs").hidden = shown.length > 0;
@@ -66,17 +67,27 @@ async function refreshUsage() {
     pods: [name],
     from: until - Number(span.value) * MINUTE_MS,
     until,
-    axis: { title: "Minutes ago", place },
+    axis: { title: "Time (minutes, now at 0)", place },
   });
   return SLOW_MS;
 }
 
 function showWorker() {
   byId("gone").hidden = pod !== null;
-  byId("facts").hidden = byId("phase").hidden = pod === null;
+  byId("facts").hidden = pod === null;
+  byId("phase").hidden = true;
   if (pod === null) return;
+  const [moment, run] = [now(), pod.run_id === null ? "" : `Run ${pod.run_id}, rank ${pod.rank}`];
   setBadge(byId("phase"), pod.phase);
-  fillFacts(byId, pod, now());
+  byId("phase").hidden = pod.phase === "Running";
+  setText(byId("does"), activityOf({ ...pod, run_id: null }, moment, pod.run_id !== null));
+  byId("does").classList.toggle("bad-text", stateOf(pod, moment) === "silent");
+  setNotice(byId("run"), run);
+  byId("run").href = `/runs/${pod.run_id}`;
+  setText(byId("node"), pod.node || format.NONE);
+  setText(byId("ip"), pod.ip || format.NONE);
+  setText(byId("cores"), format.spans(pod.cpus) || format.NONE);
+  setText(byId("seen"), pod.seen_at === null ? "never" : format.ago(pod.seen_at, moment));
 }
 
 function isAboutIt(/** @type {import("../records.js").Alert} */ alert) {
@@ -85,8 +96,13 @@ function isAboutIt(/** @type {import("../records.js").Alert} */ alert) {
   return alert.run_id === pod.run_id && (alert.rank === null || alert.rank === pod.rank);
 }
 
+function fillOutcome(/** @type {HTMLElement} */ cell, /** @type {Run} */ run) {
+  if (!cell.firstElementChild) cell.append(badge(run.state));
+  setOutcome(/** @type {HTMLElement} */ (cell.firstElementChild), run);
+}
+
 function linkTo(/** @type {Run} */ run) {
-  return h("a", { href: `/runs/${run.id}` }, `${run.id} · ${run.title}`);
+  return h("a", { href: `/runs/${run.id}` }, h("bdi", {}, run.title), ` #${run.id}`);
 }
 
 function ranksHere(/** @type {Run} */ run) {

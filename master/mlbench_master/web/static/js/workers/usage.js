@@ -16,6 +16,8 @@ const METRICS = {
   sent: "container_network_transmit_bytes_total",
 };
 
+/** The counter of CPU time. */
+export const CPU = METRICS.cpu;
 /** The metrics to ask the API for. */
 export const FILTER = Object.values(METRICS);
 

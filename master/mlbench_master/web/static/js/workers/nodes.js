@@ -1,0 +1,63 @@
+// Workers by node: their states, counts and squares.
+
+import { h, reconcile } from "../dom.js";
+import * as format from "../format.js";
+
+/** @import { Pod } from "../records.js" */
+
+const SILENT_MS = 15_000;
+const STATES = /** @type {const} */ (["running", "idle", "exited", "starting", "silent"]);
+const WORDS = { running: "busy", idle: "idle", exited: "exited", starting: "starting", silent: "silent" };
+const NATURAL = new Intl.Collator("en", { numeric: true });
+
+/** @typedef {{ node: string, pods: Pod[] }} Node */
+
+/** @returns {typeof STATES[number]} the state of a worker; `silent` if its heartbeat is late. */
+export function stateOf(/** @type {Pod} */ pod, /** @type {number} */ now) {
+  if (pod.seen_at === null) return "starting";
+  return now - Date.parse(pod.seen_at) > SILENT_MS ? "silent" : (pod.state ?? "idle");
+}
+
+/** @returns {Node[]} nodes and their workers, with numbers in their names in natural order. */
+export function nodesOf(/** @type {Pod[]} */ pods) {
+  const nodes = new Map();
+  for (const pod of pods.toSorted((a, b) => NATURAL.compare(a.name, b.name))) {
+    const name = pod.node || "unknown node";
+    if (!nodes.has(name)) nodes.set(name, { node: name, pods: [] });
+    nodes.get(name).pods.push(pod);
+  }
+  return [...nodes.values()].sort((a, b) => NATURAL.compare(a.node, b.node));
+}
+
+/** @returns {string} the number of workers in each state, such as `4 busy, 19 idle, 1 silent`. */
+export function countsOf(/** @type {Pod[]} */ pods, /** @type {number} */ now) {
+  const states = pods.map((pod) => stateOf(pod, now));
+  const count = (state) => states.filter((other) => other === state).length;
+  return STATES.filter((state) => states.includes(state)).map((state) => `${format.count(count(state))} ${WORDS[state]}`).join(", ");
+}
+
+/** @returns {string} the activity of a worker in a word or two; without `hasRank`, of a worker without a run. */
+export function activityOf(/** @type {Pod} */ pod, /** @type {number} */ now, hasRank = pod.run_id !== null) {
+  const rank = pod.run_id === null ? "" : `run ${pod.run_id}, rank ${pod.rank}`;
+  const words = {
+    running: hasRank ? "running" : "stopping its process",
+    idle: hasRank ? "about to start" : "idle",
+    exited: "process exited",
+    starting: "starting, no heartbeat yet",
+    silent: pod.seen_at === null ? "" : `silent for ${format.duration((now - Date.parse(pod.seen_at)) / 1000)}`,
+  };
+  return [words[stateOf(pod, now)], rank].filter(Boolean).join(", ");
+}
+
+/** Show workers as squares in a list, each with a link to its page. */
+export function showSquares(/** @type {HTMLElement} */ list, /** @type {Pod[]} */ pods, /** @type {number} */ now) {
+  const create = (/** @type {Pod} */ pod) => h("li", {}, h("a", { href: `/workers/${encodeURIComponent(pod.name)}` }));
+  reconcile(list, pods, (pod) => pod.name, create, ({ firstElementChild: square }, pod) => {
+    const link = /** @type {HTMLElement} */ (square);
+    const text = `${pod.name}: ${activityOf(pod, now)}`;
+    link.dataset.worker = stateOf(pod, now);
+    if (link.title === text) return;
+    link.title = text;
+    link.setAttribute("aria-label", text);
+  });
+}
