@@ -3,35 +3,110 @@ import { test } from "node:test";
 
 import "./browser.js";
 
-Object.assign(globalThis, { location: { search: "" } });
-const { completions, nextOrder, textOf } = await import(
+Object.assign(globalThis, { location: { search: "" }, localStorage: { getItem: () => null } });
+const { differingSettings, nextOrder, textOf, titleOf, writerOf } = await import(
   "../../../master/mlbench_master/web/static/js/runs/columns.js"
 );
 
-const { termsOf } = await import("../../../master/mlbench_master/web/static/js/runs/groups.js");
-const { labelOf, pointsOf } = await import("../../../master/mlbench_master/web/static/js/runs/curves.js");
+const groups = await import("../../../master/mlbench_master/web/static/js/runs/groups.js");
+const { completions, isComplete, termsOf } = await import("../../../master/mlbench_master/web/static/js/runs/filter.js");
+const { toggled } = await import("../../../master/mlbench_master/web/static/js/runs/selection.js");
+const { chipOf } = await import("../../../master/mlbench_master/web/static/js/runs/outcome.js");
+const { labelOf, pointsOf, secondsOf } = await import("../../../master/mlbench_master/web/static/js/runs/curves.js");
 
 test("clicks on a head sort down, up, and no more", () => {
   deepEqual(["", "-a", "a", "b"].map((order) => nextOrder(order, "a")), ["-a", "a", "", "-a"]);
 });
 
-test("the last word is completed", () => {
-  const names = ["exchange", "exact", "seed"];
-  deepEqual(completions("seed=3 exch", names), ["seed=3 exchange"]);
-  deepEqual(completions("seed,ex", names), ["seed,exchange", "seed,exact"]);
-  deepEqual(completions("seed ", names), []);
+const FIELDS = ["exchange", "exact", "seed"].map((name) => ({ name, help: "" }));
+const VALUES = { exchange: ["ddp", "topk", "two words"] };
+const texts = (term) => completions(term, FIELDS, (name) => VALUES[name] ?? []).map(({ text }) => text);
+
+test("a term is completed: first its field, then the operator, then the value", () => {
+  deepEqual(texts("ex"), ["exchange", "exact"]);
+  deepEqual(texts("seed").slice(0, 3), ["seed=", "seed!=", "seed>"]);
+  deepEqual(texts("exchange=T"), ["exchange=topk", 'exchange="two words"']);
+  deepEqual(texts("seed=3 OR NOT exch"), ["seed=3 OR NOT exchange"]);
+  deepEqual(texts(""), []);
+});
+
+test("a query is read as terms, as the API reads it", () => {
+  const query = 'workers >= 2  tag:paper a OR NOT b  "two words" name="a ""b""" NOT c';
+  const terms = ["workers>=2", "tag:paper", "a OR NOT b", '"two words"', 'name="a ""b"""', "NOT c"];
+  deepEqual(termsOf(query), terms);
+  deepEqual(termsOf(terms.join(" ")), terms);
+  deepEqual(["a", "a=", "a OR", "NOT", 'a="b', 'a="b"'].map(isComplete), [true, false, false, false, false, true]);
+});
+
+/** A run with these settings. @returns {any} */
+const withSettings = (/** @type {object} */ settings, swept = {}) => ({ settings, args: {}, swept });
+
+test("settings that tell runs apart are those that differ among most of them", () => {
+  const common = { momentum: 0.9, seed: 1 };
+  const runs = [
+    withSettings({ ...common, rate: 0.1, decay: 1, only: 1 }, { exchange: "topk" }),
+    withSettings({ ...common, seed: 2, rate: 0.2, decay: 2 }, { exchange: "ddp" }),
+  ];
+  deepEqual(differingSettings(runs), ["exchange", "rate", "decay"]);
+  deepEqual(differingSettings(runs.slice(1)), []);
+});
+
+test("a selected run keeps its colour when others are deselected", () => {
+  let places = [5, 7, 9].reduce(toggled, /** @type {(number | null)[]} */ ([]));
+  places = toggled(places, 7);
+  deepEqual(places, [5, null, 9]);
+  deepEqual(toggled(places, 8), [5, 8, 9]);
+  deepEqual(toggled(places, 9), [5]);
 });
 
 test("a query finds the runs of a group", () => {
   const values = { exchange: "topk", set: null, swept: "rate=1, x=2", command: 'sh "a b"', tag: "", seed: 3 };
-  equal(termsOf(values), 'exchange=topk set="" swept="rate=1, x=2" command="sh ""a b""" tag="" seed=3');
+  equal(groups.termsOf(values), 'exchange=topk set="" swept="rate=1, x=2" command="sh ""a b""" tag="" seed=3');
 });
 
-test("a curve fills its space, and is said in words", () => {
-  const curve = { run_id: 1, metric: "val_global_Prec@1", seconds: [0, 5, 10], values: [10, 50, 90] };
-  equal(pointsOf(curve), "2.0,24.0 38.0,13.0 74.0,2.0");
-  equal(pointsOf({ ...curve, seconds: [0], values: [3] }), "2.0,24.0 2.0,24.0"); // a dot
-  equal(labelOf(curve), "val_global_Prec@1 from 10 % to 90 %");
+const TARGET = { metric: "val_global_Prec@1", value: 50, lower_is_better: false };
+
+test("curves have one scale, over training time, and are said in words", () => {
+  const curve = { run_id: 1, metric: TARGET.metric, seconds: [5, 10, 15], values: [0, 50, 100], training_seconds: [0, 5, 10] };
+  equal(pointsOf(curve, TARGET, 20), "2.0,22.0 20.0,12.0 38.0,2.0");
+  equal(pointsOf({ ...curve, training_seconds: [0], values: [50] }, TARGET, 20), "2.0,12.0 2.0,12.0"); // a dot
+  deepEqual(secondsOf({ ...curve, training_seconds: [] }), [5, 10, 15]);
+  const loss = { metric: "perplexity", value: 100, lower_is_better: true };
+  equal(pointsOf({ ...curve, values: [900, 300, 0] }, loss, 10), "2.0,2.0 38.0,2.0 74.0,22.0");
+  equal(labelOf(curve), "Validation accuracy from 0 % to 100 %");
+});
+
+/** A run that has ended. @returns {any} */
+const ended = (/** @type {string} */ kind, fields = {}, more = {}) => ({
+  state: "FINISHED", reason: "", target: TARGET, target_train_seconds: null,
+  outcome: { kind, text: `It ${kind}.`, step: null, rank: null, ...fields }, ...more,
+});
+
+for (const [run, text] of [
+  [ended("reached", {}, { target_train_seconds: 9.3 }), "50 % in 9.3 s"],
+  [ended("reached", {}, { target: { ...TARGET, metric: "loss" }, target_train_seconds: 125 }), "reached in 2 min 05 s"],
+  [ended("not_reached"), "41.3 of 50 %"],
+  [ended("nan", { step: 1061 }), "NaN since step 1,061"],
+  [ended("hung", { step: 61 }), "hung after step 61"],
+  [ended("crashed", { rank: 1 }), "crashed · rank 1"],
+  [ended("stopped"), "stopped · 41.3 of 50 %"],
+  [ended("completed", {}, { target: null }), "completed"],
+  [{ ...ended(""), outcome: null, state: "STARTED" }, "running · 41.3 of 50 %"],
+  [{ ...ended(""), outcome: null, state: "STARTED", not_finite: { step: 7 } }, "NaN since step 7"],
+  [{ ...ended(""), outcome: null, state: "INITIALIZED", waiting: "" }, "queued"],
+  [{ ...ended(""), outcome: null, state: "FAILED", reason: "why" }, "failed"],
+]) {
+  test(`a run's chip says “${text}”`, () => equal(chipOf(run, 41.26).text, text));
+}
+
+test("a column has one unit, and names that people use", () => {
+  const texts = (id, values, unit) => values.map(writerOf(id, values, unit));
+  deepEqual(texts("duration", [0.5, 12.34, 1834], "s"), ["0.5 s", "12.3 s", "1,834.0 s"]);
+  deepEqual(texts("goodput", [0.784, null]), ["78 %", "–"]);
+  deepEqual(texts("workers", [2, 16]), ["2", "16"]);
+  deepEqual(texts("exchange", ["ddp", 2]), ["ddp", "2"]);
+  const names = ["time_to_target", "val_global_Prec@1", "train_loss.min", "packet_loss", "exchange"];
+  deepEqual(names.map(titleOf), ["Time to target", "Validation accuracy", "Training loss, lowest", "Packet loss", "exchange"]);
 });
 
 test("values are texts for people", () => {

@@ -107,7 +107,7 @@ export function setParams(/** @type {Record<string, string | string[]>} */ param
     for (const other of others) url.searchParams.append(name, other);
   }
   url.search = url.search.replaceAll("%2C", ","); // a list of runs stays readable
-  if (url.href !== location.href) history.replaceState(null, "", url);
+  if (url.href !== location.href) history.replaceState(history.state, "", url);
 }
 
 function fill(element, props, children) {

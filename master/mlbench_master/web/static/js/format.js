@@ -146,6 +146,19 @@ function decimalsOf(largest) {
   return Math.max(0, Math.min(ALIGNED_DECIMALS, ALIGNED_DIGITS - before));
 }
 
+/**
+ * Find the unit of a column of durations: that of their median, to three digits of it.
+ * @returns {(value: number | null) => string} writes each of `values` in that unit, aligned
+ */
+export function durationsOfOneUnit(/** @type {(number | null | undefined)[]} */ values) {
+  const known = values.filter(Number.isFinite).sort((a, b) => a - b);
+  const median = known[Math.floor(known.length / 2)] ?? 1;
+  const [size, unit] = [[3600, "h"], [60, "min"], [1, "s"]].find(([length]) => median >= 10 * Number(length)) ?? [1, "s"];
+  const decimals = Math.max(0, Math.min(3, 2 - Math.floor(Math.log10(Math.max(median / Number(size), TINY)))));
+  const { format } = new Intl.NumberFormat(LOCALE, { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+  return (value) => (value == null ? NONE : `${format(value / Number(size))} ${unit}`);
+}
+
 const METRICS = {
   "val_global_Prec@1": "Validation accuracy",
   "val_global_Prec@5": "Validation top-5 accuracy",

@@ -3,6 +3,13 @@
 import { query } from "./api.js";
 import { h, reconcile, setText } from "./dom.js";
 
+export { figure, fillTable } from "./table.js";
+
+/**
+ * @template Row
+ * @typedef {import("./table.js").Column<Row>} Column
+ */
+
 /** @import { Run } from "./records.js" */
 
 /** @typedef {{ state: string, outcome?: Run["outcome"] }} Judged */
@@ -114,46 +121,4 @@ export function menu(/** @type {HTMLButtonElement} */ button, /** @type {HTMLEle
     const next = /** @type {Node | null} */ (event.relatedTarget);
     if (next && !button.parentElement.contains(next)) open(false);
   });
-}
-
-/**
- * A column of a table: `text` returns a cell's text, or `fill` puts elements into the cell.
- * @template Row
- * @typedef {{ title: string, hint?: string, isFigure?: boolean, isHead?: boolean,
- *   text?: (row: Row) => string, fill?: (cell: HTMLElement, row: Row) => void }} Column
- */
-
-/** @returns {Column<any>} a column of figures, which are aligned. */
-export function figure(/** @type {string} */ title, /** @type {(row: any) => string} */ text, hint = undefined) {
-  return { title, text, hint, isFigure: true };
-}
-
-/**
- * Fill a table that has a thead with one row, and a tbody.
- * @template Row
- * @param {HTMLTableElement} table
- * @param {Column<Row>[]} columns
- * @param {Row[]} rows
- * @param {(row: Row) => unknown} keyOf
- */
-export function fillTable(table, columns, rows, keyOf) {
-  const titleOf = (column) => column.title;
-  reconcile(table.tHead.rows[0], columns, titleOf, headCell, (cell, column) =>
-    setText(cell, column.title),
-  );
-  reconcile(table.tBodies[0], rows, keyOf, () => h("tr"), (line, row) =>
-    reconcile(line, columns, titleOf, bodyCell, (cell, column) => {
-      if (column.fill) column.fill(cell, row);
-      else setText(cell, column.text(row));
-    }),
-  );
-}
-
-function headCell(column) {
-  return h("th", { scope: "col", class: column.isFigure && "figure", title: column.hint });
-}
-
-function bodyCell(column) {
-  if (column.isHead) return h("th", { scope: "row" });
-  return h("td", { class: column.isFigure && "figure" });
 }

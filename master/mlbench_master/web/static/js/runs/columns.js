@@ -1,13 +1,76 @@
-// Additional columns of the table of runs, and its order.
+// The columns of the list of runs: which, in what order, how wide, and what a cell shows.
 
-import { byId, getParam, h, setOptions, setParams, setText } from "../dom.js";
+import { getParam, h, setParams, setText, svg } from "../dom.js";
 import * as format from "../format.js";
+import { codeOf, elapsedSeconds } from "../records.js";
+import { remember, remembered } from "../store.js";
 
-/** @import { Schemas } from "../records.js" */
+/**
+ * @import { Run, Schemas } from "../records.js"
+ * @import { Column } from "../table.js"
+ */
 
-const STORED = "mlbench-run-columns";
-const STORED_HIDDEN = "mlbench-run-hidden";
+const STORED = "mlbench-runs-columns";
 const DATE = /^\d{4}-\d\d-\d\dT/;
+/** Stands for the settings that differ among the runs shown. */
+export const DIFFERING = "*";
+const DEFAULTS = ["outcome", "contention", DIFFERING, "workers", "time_to_target", "best", "throughput", "goodput", "curve", "duration", "created"];
+const MOST_DIFFERING = 3;
+// Of the runs, that share must have a setting which tells them apart.
+const LEAST_COMMON = 0.7;
+// Settings of the machine or the data, by which nobody tells runs apart.
+const FACTS = [
+  ...["seed", "goal", "threads", "torch", "blas", "data", "data_sha256", "device_name"],
+  ...["train_samples", "validation_samples", "backend"],
+];
+const SECONDS = "s";
+const SHARES = ["communication", "goodput", "waited"];
+const [LETTER_PX, PADDING_PX, MAX_TEXT_PX] = [6.5, 22, 160];
+const SETTING = "Setting";
+
+/**
+ * What is known of a column besides its field: a title, a width, and a value of the run's own.
+ * @type {Record<string, Partial<Column<Run>> & { value?: (run: Run, now: number) => any }>}
+ */
+const KNOWN = {
+  outcome: { title: "Outcome", width: 156 },
+  benchmark: { title: "Benchmark", value: codeOf, width: 112 },
+  workers: { title: "Workers", value: (run) => run.num_workers },
+  time_to_target: { title: "Time to target", value: (run) => run.target_train_seconds, width: 112 },
+  best: { title: "Best", width: 62 },
+  last: { title: "Last", width: 62 },
+  throughput: { title: "Samples/s", width: 80 },
+  goodput: { title: "Goodput", width: 100 },
+  waited: { title: "CPU contention", value: (run) => run.contention_share },
+  contention: { title: "CPU contention", width: 30, isHiddenTitle: true },
+  curve: { title: "Curve", width: 92, hint: "Target’s metric over training time, up to the target’s dashed line. Runs of one benchmark have one scale." },
+  duration: { title: "Duration", value: (run, now) => elapsedSeconds(run, now), width: 96 },
+  created: { title: "Created", width: 96 },
+  training: { title: "Training time" },
+  step_time: { title: "Step time" },
+  communication: { title: "Communication" },
+  accuracy: { title: "Best accuracy" },
+  tag: { title: "Tags" },
+  id: { title: "Id", value: (run) => run.id },
+};
+const UNSORTED = ["contention", "curve"];
+const OF_RUN = ["outcome", "contention", "curve", "created", DIFFERING];
+// Fields whose names are words.
+const WORDS = [
+  ...["name", "state", "division", "command", "image", "launcher", "set", "swept", "backend", "ranks"],
+  ...["cores", "bandwidth", "latency", "packet_loss", "seed", "attempt", "machine", "host", "commit"],
+  ...["finished", "perplexity"],
+];
+const STATISTICS = { last: "last", min: "lowest", max: "highest" };
+
+/** @returns {string} what people call a field. */
+export function titleOf(/** @type {string} */ id) {
+  if (id === DIFFERING) return "Settings that differ";
+  if (KNOWN[id]) return KNOWN[id].title;
+  if (WORDS.includes(id)) return (id[0].toUpperCase() + id.slice(1)).replace("_", " ");
+  const [, metric, statistic] = id.match(/^(.+)\.(last|min|max)$/) ?? [];
+  return statistic ? `${format.metricTitle(metric)}, ${STATISTICS[statistic]}` : format.metricTitle(id);
+}
 
 /** @returns {string} a value of a field, for people. */
 export function textOf(/** @type {unknown} */ value) {
@@ -23,132 +86,195 @@ export function nextOrder(/** @type {string} */ order, /** @type {string} */ fie
   return order === field ? "" : `-${field}`;
 }
 
-/**
- * What the last word of a text may become: the whole text with each, as a datalist wants it.
- * @param {string} text
- * @param {string[]} names
- * @returns {string[]}
- */
-export function completions(text, names) {
-  const last = text.match(/[^\s,]*$/)[0];
-  const begun = names.filter((name) => last && name.startsWith(last) && name !== last);
-  return begun.map((name) => text.slice(0, text.length - last.length) + name);
+/** @returns {(value: any) => string} writes the values of a field, aligned and in one unit. */
+export function writerOf(/** @type {string} */ id, /** @type {any[]} */ values, unit = "", isSetting = false) {
+  if (SHARES.includes(id)) return (value) => format.percent(value);
+  if (!values.every((value) => value == null || typeof value === "number") || isSetting) return textOf;
+  if (unit === SECONDS) return format.durationsOfOneUnit(values);
+  return values.every((value) => value == null || Number.isInteger(value)) ? countOf : format.alignedNumbers(values);
 }
 
-/** @returns {HTMLElement} a head by which a table is sorted. */
-export function headCell(/** @type {string} */ name, isFigure = true) {
-  const button = h("button", { type: "button", class: "runs-sort", "data-order": name }, name);
-  return h("th", { scope: "col", class: isFigure && "figure", "data-field": name }, button);
+function countOf(value) {
+  return value == null ? format.NONE : format.count(value);
 }
 
-/**
- * The chosen columns, the order, and what runs are grouped by, as the address says or, of columns,
- * this browser remembers.
- */
+function settingOf(/** @type {Run} */ run, /** @type {string} */ name) {
+  const value = run.settings?.[name] ?? run.args[name] ?? run.swept[name] ?? null;
+  return typeof value === "string" && value.trim() && Number.isFinite(Number(value)) ? Number(value) : value;
+}
+
+/** @returns {string[]} the settings that tell these runs apart: first those that were asked for. */
+export function differingSettings(/** @type {Run[]} */ runs) {
+  const names = [...new Set(runs.flatMap((run) => [run.swept, run.args, run.settings ?? {}].flatMap(Object.keys)))];
+  const counted = names.filter((name) => !FACTS.includes(name)).map((name) => {
+    const known = runs.map((run) => settingOf(run, name)).filter((value) => value != null);
+    const asked = runs.filter((run) => name in run.swept || name in run.args).length;
+    return { name, asked, isApart: new Set(known).size > 1, isCommon: known.length >= LEAST_COMMON * runs.length };
+  });
+  const apart = counted.filter(({ isApart, isCommon }) => isApart && isCommon);
+  return apart.sort((a, b) => b.asked - a.asked).slice(0, MOST_DIFFERING).map(({ name }) => name);
+}
+
+// The benchmark comes first, where there are several.
+function withBenchmark(/** @type {Run[]} */ runs) {
+  const several = new Set(runs.map(codeOf)).size > 1;
+  return [...(several ? ["benchmark"] : []), ...differingSettings(runs)].slice(0, MOST_DIFFERING);
+}
+
+/** The columns that a user has chosen, as the address says or this browser remembers. */
 export class Columns {
-  order = getParam("order");
-  group = listed(getParam("group"));
-  /** The table's own columns that are not shown. */
-  hidden = listed(getParam("hide") || localStorage.getItem(STORED_HIDDEN) || "");
+  #stored = remembered(STORED, {});
   /** @type {string[]} */
-  names = listed(getParam("columns") || localStorage.getItem(STORED) || "");
+  ids = listed(getParam("columns")) ?? this.#stored.ids ?? DEFAULTS;
+  /** @type {Record<string, number>} */
+  widths = this.#stored.widths ?? {};
+  /** @type {string[]} */
+  pinned = this.#stored.pinned ?? [];
+  order = getParam("order");
+  group = listed(getParam("group")) ?? [];
   /** @type {Schemas["RunField"][]} */
   fields = [];
-  /** @type {HTMLTableRowElement[]} */
-  #rows = ["runs", "groups"].map((id) => byId(id).tHead.rows[0]);
-  #input = byId("columns");
-  #group = byId("group");
-  #sort = byId("order");
 
   constructor(/** @type {() => void} */ onChange) {
-    this.#input.value = this.names.join(", ");
-    this.#input.addEventListener("change", () => {
-      this.names = listed(this.#input.value);
-      localStorage.setItem(STORED, this.names.join(","));
-      onChange();
-    });
-    this.#group.value = this.group.join(", ");
-    this.#group.addEventListener("change", () => {
-      this.group = listed(this.#group.value);
-      onChange();
-    });
-    for (const row of this.#rows) {
-      row.addEventListener("click", ({ target }) => {
-        const button = /** @type {HTMLElement} */ (target).closest("button");
-        if (!button) return;
-        this.order = nextOrder(this.order, button.dataset.order);
-        onChange();
-      });
-    }
-    this.#sort.addEventListener("change", () => {
-      this.order = this.#sort.value;
-      onChange();
-    });
-    const ownHeads = [...this.#rows[0].cells].filter((cell) => "column" in cell.dataset);
-    byId("hides").append(...ownHeads.map((head) => this.#toggle(head)));
-    for (const id of ["search", "columns", "group"]) {
-      const list = byId(`${id}-names`);
-      byId(id).addEventListener("input", ({ target }) => {
-        const names = this.fields.map(({ name }) => name);
-        setOptions(list, completions(target.value, names));
-      });
-    }
+    this.onChange = onChange;
   }
 
-  /** Show the column heads and the order, and write both to the address. */
-  show() {
-    const [runs] = this.#rows;
-    const [columns, group, hide] = [this.names, this.group, this.hidden].map((names) => names.join(","));
-    setParams({ columns, order: this.order, group, hide });
-    byId("runs").dataset.hidden = this.hidden.join(" ");
-    const shown = [...runs.cells].filter((cell) => "field" in cell.dataset);
-    if (shown.map((cell) => cell.dataset.field).join() !== this.names.join()) {
-      for (const cell of shown) cell.remove();
-      runs.append(...this.names.map((name) => headCell(name)));
-    }
-    for (const cell of this.#rows.flatMap((row) => [...row.cells])) {
-      this.#describe(cell);
-      const field = cell.querySelector("button")?.dataset.order;
-      if (field && this.order.replace("-", "") === field)
-        cell.setAttribute("aria-sort", this.order === field ? "ascending" : "descending");
-      else cell.removeAttribute("aria-sort");
-    }
-    this.#offerOrders();
+  /** @returns {string[]} the fields whose values the API must send. */
+  requested() {
+    const own = (id) => OF_RUN.includes(id) || KNOWN[id]?.value;
+    return [...new Set(["best", ...this.ids])].filter((id) => !own(id));
   }
 
-  /** Offer the sort order in a list, because a narrow screen has no column heads. */
-  #offerOrders() {
-    const row = this.#rows[this.group.length ? 1 : 0];
-    const buttons = [...row.querySelectorAll("button")];
-    const titles = new Map(buttons.map((button) => [button.dataset.order, button.textContent]));
-    const values = ["", ...[...titles.keys()].flatMap((name) => [`-${name}`, name])];
-    const textOf = (/** @type {string} */ value) =>
-      value ? `${titles.get(value.replace("-", ""))} ${value[0] === "-" ? "↓" : "↑"}` : "Newest first";
-    setOptions(this.#sort, values, textOf);
-    this.#sort.value = this.order;
+  sort(/** @type {string} */ field) {
+    this.order = nextOrder(this.order, field);
+    this.#keep();
   }
 
-  #toggle(/** @type {HTMLElement} */ { dataset, textContent }) {
-    const isHidden = this.hidden.includes(dataset.column);
-    const box = h("input", { type: "checkbox", checked: isHidden, "aria-label": `Hide ${textContent}` });
-    box.addEventListener("change", ({ target }) => {
-      const others = this.hidden.filter((name) => name !== dataset.column);
-      this.hidden = target.checked ? [...others, dataset.column] : others;
-      localStorage.setItem(STORED_HIDDEN, this.hidden.join(","));
-      this.show();
-    });
-    return h("label", {}, box, ` ${textContent}`);
+  toggle(/** @type {string} */ id) {
+    this.ids = this.ids.includes(id) ? this.ids.filter((other) => other !== id) : [...this.ids, id];
+    this.#keep();
   }
 
-  /** Set the description and unit of a column head, if they are known. */
-  #describe(/** @type {HTMLElement} */ cell) {
-    const field = this.fields.find(({ name }) => name === cell.dataset.field);
-    if (!field) return;
-    cell.title = field.help;
-    setText(cell.firstElementChild, field.unit ? `${field.name} (${field.unit})` : field.name);
+  pin(/** @type {string} */ id) {
+    this.pinned = this.pinned.includes(id) ? this.pinned.filter((other) => other !== id) : [...this.pinned, id];
+    this.#keep();
+  }
+
+  /** Move a column before another one; a setting that differs moves all of them. */
+  move(/** @type {string} */ id, /** @type {string} */ before) {
+    const [moved, other] = [id, before].map((name) => (this.ids.includes(name) ? name : DIFFERING));
+    if (moved === other || !this.ids.includes(moved)) return;
+    const [from, to] = [this.ids.indexOf(moved), this.ids.indexOf(other)];
+    const ids = this.ids.filter((name) => name !== moved);
+    ids.splice(ids.indexOf(other) + (from < to ? 1 : 0), 0, moved);
+    this.ids = ids;
+    this.#keep();
+  }
+
+  resize(/** @type {string} */ id, /** @type {number | null} */ width) {
+    if (width === null) delete this.widths[id];
+    else this.widths[id] = Math.round(width);
+    this.#keep();
+  }
+
+  reset() {
+    [this.ids, this.widths, this.pinned] = [DEFAULTS, {}, []];
+    this.#keep();
+  }
+
+  groupBy(/** @type {string[]} */ names) {
+    this.group = names;
+    this.#keep();
+  }
+
+  #keep() {
+    const { ids, widths, pinned } = this;
+    const isDefault = ids.join() === DEFAULTS.join();
+    remember(STORED, { ids: isDefault ? undefined : ids, widths, pinned });
+    setParams({ columns: isDefault ? "" : ids.join(","), order: this.order, group: this.group.join(",") });
+    this.onChange();
+  }
+
+  /**
+   * @param {Run[]} runs that are shown
+   * @param {{ now: number, show: Record<string, (cell: HTMLElement, run: Run) => void> }} how the
+   *   columns that draw their cells themselves do it
+   * @returns {Column<Run>[]} the chosen columns, pinned ones first
+   */
+  toColumns(runs, how) {
+    const ids = [...new Set(this.ids.flatMap((id) => (id === DIFFERING ? withBenchmark(runs).filter((name) => !this.ids.includes(name)) : [id])))];
+    const isPinned = (id) => this.pinned.includes(id);
+    const sorted = [...ids.filter(isPinned), ...ids.filter((id) => !isPinned(id))];
+    return sorted.map((id) => ({ ...this.#toColumn(id, runs, how), isPinned: isPinned(id) }));
+  }
+
+  /** @returns {Column<Run>} */
+  #toColumn(id, runs, { now, show }) {
+    const field = this.fields.find(({ name }) => name === id);
+    const { value, ...known } = KNOWN[id] ?? {};
+    const ownOf = /** @type {any} */ (value);
+    const valueOf = (run) => (ownOf ? ownOf(run, now) : id in run.values ? run.values[id] : settingOf(run, id));
+    const values = show[id] ? [] : runs.map(valueOf);
+    const isFigure = !show[id] && values.every((one) => one == null || typeof one === "number");
+    const write = writerOf(id, values, field?.unit, field?.help === SETTING);
+    const title = titleOf(id);
+    const longest = Math.min(MAX_TEXT_PX, LETTER_PX * Math.max(0, ...values.map((one) => write(one).length)) + PADDING_PX);
+    const column = {
+      ...{ id, title, isFigure, hint: hintOf(id, field), order: UNSORTED.includes(id) ? "" : id },
+      ...{ width: Math.round(Math.max(LETTER_PX * title.length + PADDING_PX, longest)), ...known },
+      ...(this.widths[id] && { width: this.widths[id], isResized: true }),
+    };
+    if (show[id]) return { ...column, fill: show[id] };
+    if (id === "goodput") return { ...column, fill: (cell, run) => showShare(cell, valueOf(run)) };
+    if (id !== "time_to_target") return { ...column, fill: (cell, run) => showText(cell, valueOf(run), write) };
+    const most = ninthTenth(values);
+    return { ...column, fill: (cell, run) => showBar(cell, valueOf(run), most, write) };
   }
 }
 
-function listed(/** @type {string} */ text) {
-  return [...new Set(text.split(/[\s,]+/).filter(Boolean))];
+/** @returns {string[] | undefined} names separated by commas; undefined without any. */
+export function listed(/** @type {string} */ text) {
+  const names = [...new Set(text.split(/[\s,]+/).filter(Boolean))];
+  return names.length ? names : undefined;
+}
+
+function hintOf(id, field) {
+  const help = KNOWN[id]?.hint ?? field?.help ?? "";
+  return titleOf(id) === id ? help : [help, field && `(${id})`].filter(Boolean).join(" ");
+}
+
+// A few very long runs do not shorten the bars of all others.
+function ninthTenth(values) {
+  const known = values.filter((value) => value != null).sort((a, b) => a - b);
+  return known[Math.floor(0.9 * (known.length - 1))] ?? 1;
+}
+
+function showText(cell, value, write) {
+  const text = value == null ? "" : write(value);
+  setText(cell, text);
+  cell.title = text;
+}
+
+function showBar(cell, value, most, write) {
+  setText(cell, value == null ? "" : write(value));
+  cell.title = value == null ? "" : format.duration(value);
+  cell.classList.add("runs-bar");
+  cell.style.setProperty("--share", String(Math.min(1, (value ?? 0) / (most || 1))));
+}
+
+function showShare(cell, value) {
+  if (!cell.firstElementChild) cell.append(h("span", { class: "runs-share", "aria-hidden": "true" }), h("span"));
+  const [bar, text] = cell.children;
+  bar.hidden = value == null;
+  bar.style.setProperty("--share", String(value ?? 0));
+  setText(text, value == null ? "" : format.percent(value));
+}
+
+/** Show a mark in the cell of a run under CPU contention. */
+export function showContention(/** @type {HTMLElement} */ cell, /** @type {Run} */ run) {
+  if (run.disturbed === cell.hasChildNodes()) return;
+  const label = `CPU contention ${format.percent(run.contention_share)}: results may be distorted`;
+  const size = { width: 14, height: 14, viewBox: "0 0 14 14", class: "runs-contention", role: "img", "aria-label": label };
+  const parts = [svg("title", {}, label), svg("circle", { cx: 7, cy: 7, r: 5.5 }), svg("path", { d: "M7 7V1.5A5.5 5.5 0 0 1 12.5 7Z" })];
+  cell.replaceChildren(...(run.disturbed ? [svg("svg", size, ...parts)] : []));
 }

@@ -1,27 +1,29 @@
-// Groups of runs as the rows of a table: how many they are, and the means of columns.
+// Groups of runs as a grid: how many they are, and the means of columns with their intervals.
 
 import { query } from "../api.js";
-import { byId, h, reconcile, setText } from "../dom.js";
+import { h, setText } from "../dom.js";
 import * as format from "../format.js";
-import { headCell, textOf } from "./columns.js";
+import { textOf, titleOf, writerOf } from "./columns.js";
+import { quoted } from "./filter.js";
 
-/** @typedef {import("../records.js").Schemas["RunGroup"]} RunGroup */
+/**
+ * @typedef {import("../records.js").Schemas["RunGroup"]} RunGroup
+ * @import { Column } from "../table.js"
+ */
 
-// Besides the chosen columns.
-const MEANS = ["duration", "time_to_target"];
+const MEANS = ["time_to_target", "best", "throughput", "goodput", "duration"];
+// What has no mean.
+const TEXTS = ["outcome", "contention", "curve", "created", "*"];
+const [KEY_PX, RUNS_PX, MEAN_PX] = [180, 72, 150];
 
 /** @returns {string} a query that finds the runs of a group. */
 export function termsOf(/** @type {RunGroup["values"]} */ values) {
   return Object.entries(values).map(([name, value]) => `${name}=${quoted(String(value ?? ""))}`).join(" ");
 }
 
-function quoted(text) {
-  return /^[^\s"]+$/.test(text) ? text : `"${text.replaceAll('"', '""')}"`;
-}
-
 /** @returns {string[]} the columns whose means are asked for. */
-export function meansOf(/** @type {import("./columns.js").Columns} */ { names, group }) {
-  return [...new Set([...MEANS, ...names])].filter((name) => !group.includes(name));
+export function meansOf(/** @type {Pick<import("./columns.js").Columns, "ids" | "group">} */ { ids, group }) {
+  return [...new Set([...MEANS, ...ids])].filter((name) => !group.includes(name) && !TEXTS.includes(name));
 }
 
 /** @returns {string | null} an order, if groups can be sorted by it. */
@@ -31,44 +33,45 @@ export function orderOf(/** @type {import("./columns.js").Columns} */ columns) {
 }
 
 /**
- * Show groups, each with a link to its runs.
  * @param {RunGroup[]} groups in their order
  * @param {import("./columns.js").Columns} columns
- * @param {{ query: string | null, state: string | null }} wanted the query and state that all groups match
+ * @param {string} asked the query that all groups match
+ * @returns {Column<RunGroup>[]} columns of the groups; the first leads to a group's runs
  */
-export function showGroups(groups, columns, { query: asked, state }) {
-  const { tHead, tBodies } = /** @type {HTMLTableElement} */ (byId("groups"));
+export function groupColumns(groups, columns, asked) {
   const keys = Object.keys(groups[0]?.values ?? {});
   const means = meansOf(columns).filter((name) => groups.some((group) => group.means[name]));
-  reconcile(tHead.rows[0], [...keys, "runs", ...means], String, (name) => headCell(name, !keys.includes(name)));
-  reconcile(tBodies[0], groups, ({ values }) => termsOf(values), () => h("tr"), (row, group) => {
-    const terms = termsOf(group.values);
-    const narrowed = [asked, terms].filter(Boolean).join(" ");
-    const href = `/runs${query({ query: narrowed, state, columns: columns.names.join(",") || null })}`;
-    reconcile(row, [...keys, "runs", ...means], String, (name) => cellOf(name, keys), (cell, name) => {
-      if (name === keys[0]) showLink(cell.firstElementChild, textOf(group.values[name]), href, `Runs of ${terms}`);
-      else if (keys.includes(name)) setText(cell, textOf(group.values[name]));
-      else if (name === "runs") setText(cell, format.count(group.runs));
-      else showMean(cell, group.means[name], group.runs);
-    });
-  });
+  const widthOf = (id, width) => ({ width: columns.widths[id] ?? width });
+  return [
+    ...keys.map((id, i) => ({
+      ...{ id, order: id, title: titleOf(id), isHead: i === 0, isPinned: i === 0, isFixed: true, ...widthOf(id, KEY_PX) },
+      ...(i === 0 ? { fill: (cell, group) => showLink(cell, group, asked) } : { text: ({ values }) => textOf(values[id]) }),
+    })),
+    { id: "runs", order: "runs", title: "Runs", isFigure: true, isFixed: true, width: RUNS_PX, text: ({ runs }) => format.count(runs) },
+    ...means.map((id) => {
+      const unit = columns.fields.find(({ name }) => name === id)?.unit;
+      const write = writerOf(id, groups.flatMap(({ means: { [id]: mean } }) => (mean ? [mean.mean, mean.low, mean.high] : [])), unit);
+      const fill = (cell, group) => showMean(cell, group.means[id], group.runs, write);
+      return { id, order: id, title: titleOf(id), isFigure: true, isFixed: true, ...widthOf(id, MEAN_PX), fill };
+    }),
+  ];
 }
 
-function cellOf(/** @type {string} */ name, /** @type {string[]} */ keys) {
-  if (name === keys[0]) return h("th", { scope: "row", class: "runs-name" }, h("a", { class: "runs-group" }));
-  return h("td", { class: keys.includes(name) ? "runs-key" : "runs-value", "data-label": name });
+function showLink(cell, /** @type {RunGroup} */ { values }, asked) {
+  const terms = termsOf(values);
+  if (!cell.firstElementChild) cell.append(h("a", { class: "runs-group" }));
+  const link = cell.firstElementChild;
+  setText(link, textOf(Object.values(values)[0]));
+  link.href = `/runs${query({ query: [asked, terms].filter(Boolean).join(" ") })}`;
+  link.setAttribute("aria-label", `Runs of ${terms}`);
 }
 
-function showLink(link, text, href, label) {
-  setText(link, text);
-  link.href = href;
-  link.setAttribute("aria-label", label);
-}
-
-function showMean(cell, /** @type {RunGroup["means"][string]} */ mean, /** @type {number} */ runs) {
-  if (!cell.firstElementChild) cell.append(h("span"), h("span", { class: "runs-detail soft" }));
+function showMean(cell, /** @type {RunGroup["means"][string]} */ mean, /** @type {number} */ runs, write) {
+  if (!cell.firstElementChild) cell.append(h("span"), h("span", { class: "runs-interval soft" }));
   const [figure, detail] = cell.children;
-  setText(figure, format.number(mean?.mean));
-  const span = mean?.low != null && mean.high != null && `${format.number(mean.low)} to ${format.number(mean.high)}`;
+  setText(figure, mean ? write(mean.mean) : "");
+  const isSpan = mean?.low != null && mean.high != null && mean.low !== mean.high;
+  // The unit stands once.
+  const span = isSpan && `${write(mean.low).replace(/ \D+$/, "")} to ${write(mean.high)}`;
   setText(detail, [span, mean && mean.count < runs && `of ${format.count(mean.count)}`].filter(Boolean).join(", "));
 }

@@ -1,126 +1,101 @@
-// The list of runs, shown as the rows of a table.
+// The list of runs: a row for each, on a narrow screen of two lines.
 
 import { h, reconcile, setText } from "../dom.js";
 import * as format from "../format.js";
-import { codeOf, elapsedSeconds, errorOf, isActive, nameOf, notFiniteOf, originOf, sweptOf, waitingFor } from "../records.js";
-import { runBadge, setRunBadge, showTags } from "../ui.js";
-import { textOf } from "./columns.js";
-
-/** @import { Run } from "../records.js" */
-
-const MAX_REASON_LENGTH = 120;
+import { originOf, sweptOf } from "../records.js";
+import { setBadge } from "../ui.js";
+import { showContention, titleOf } from "./columns.js";
+import { chipOf } from "./outcome.js";
 
 /**
- * Show runs as rows.
- * @param {HTMLElement} body of the table
- * @param {Run[]} runs in their order
- * @param {Set<number>} selected ids
- * @param {number} now in Unix milliseconds
- * @param {string[]} columns the fields that are shown besides
+ * @import { Run } from "../records.js"
+ * @import { Column } from "../table.js"
  */
-export function showRows(body, runs, selected, now, columns) {
-  reconcile(body, runs, (run) => run.id, createRow, (row, run) => {
-    updateRow(row, run, now);
-    showValues(row, run, columns);
-    setText(row.querySelector(".runs-result .runs-detail"), marksOf(run));
-    row.querySelector("input").checked = selected.has(run.id);
-  });
+
+const CONTROL = { isFixed: true, isPinned: true, isHiddenTitle: true };
+const [SELECT_PX, EYE_PX, NAME_PX] = [36, 26, 184];
+
+// The end of a long name is shown, too: there runs of a set differ.
+const [PLAIN, END_LENGTH] = [/^[\x20-\x7e]{16,}$/, 9];
+
+/**
+ * What cells of the list need to know besides their run.
+ * @typedef {{
+ *   selection: import("./selection.js").Selection, curves: import("./curves.js").Curves,
+ *   title: string, nameWidth?: number, now: number
+ * }} Context
+ */
+
+/** @returns {Column<Run>[]} the columns before the chosen ones: what selects, the colour, the name. */
+export function headColumns(/** @type {Context} */ { selection, title, nameWidth }) {
+  return [
+    { id: "select", title: "Select", width: SELECT_PX, ...CONTROL, fill: (cell, run) => showBox(cell, run, selection.has(run.id)) },
+    { id: "eye", title: "Shown in the charts", width: EYE_PX, ...CONTROL, fill: (cell, run) => selection.showEye(cell, run) },
+    { id: "name", title, order: "name", isHead: true, isPinned: true, isFixed: false, width: nameWidth ?? NAME_PX, isResized: Boolean(nameWidth), fill: showName },
+  ];
 }
 
-function createRow(/** @type {Run} */ run) {
-  const { id, created_at: created } = run;
-  const box = h("input", { type: "checkbox", value: id, "aria-label": `Select run ${id}` });
-  const time = h("time", { datetime: created, title: format.moment(created) });
-  const link = h("a", { href: `/runs/${id}` });
-  return h(
-    "tr",
-    {},
-    h("td", { class: "runs-select" }, h("label", {}, box)),
-    h("th", { scope: "row", class: "runs-name" }, link, h("span", { class: "soft" }), h("ul", { class: "tags", role: "list", "aria-label": "Tags" })),
-    cell("state", "Outcome", runBadge(run), detail()),
-    cell("code", "Benchmark", h("span", { title: run.benchmark || run.command }, codeOf(run))),
-    cell("workers", "Workers", run.num_workers, detail(limitsOf(run))),
-    cell("created", "Created", time),
-    cell("duration", "Duration"),
-    cell("result", "Result", h("span"), detail()),
-    cell("curve", "Curve"),
-  );
+/** @returns {Record<string, (cell: HTMLElement, run: Run) => void>} columns that draw their cells. */
+export function cellsOf(/** @type {Context} */ { curves, now }) {
+  return {
+    outcome: (cell, run) => showOutcome(cell, run, curves),
+    contention: showContention,
+    curve: (cell, run) => curves.show(cell, run),
+    created: (cell, run) => showCreated(cell, run, now),
+  };
 }
 
-function updateRow(row, /** @type {Run} */ run, now) {
-  const [state, duration, result] = ["state", "duration", "result"].map((name) =>
-    row.querySelector(`.runs-${name}`),
-  );
-  const name = nameOf(run);
-  const aside = [`#${run.id}`, originOf(run), name === run.title ? sweptOf(run) : run.title];
-  const [link, others] = row.querySelector(".runs-name").children;
-  setText(link, name);
-  setText(others, aside.filter(Boolean).join(", "));
-  showTags(row.querySelector(".tags"), run.tags);
-  setRunBadge(state.firstElementChild, run);
-  setText(state.lastElementChild, explanationOf(run));
-  state.lastElementChild.title = run.reason;
-  setText(row.querySelector("time"), format.ago(run.created_at, now));
-  setText(duration, format.duration(elapsedSeconds(run, now)));
-  setText(result.firstElementChild, resultOf(run));
-  result.title = run.target?.metric ?? "";
-  result.toggleAttribute("data-none", !run.target);
-  result.classList.toggle("soft", run.target_reached_at === null);
+/**
+ * @param {Column<Run>[]} columns the chosen ones
+ * @returns {Column<Run>[]} those of a narrow screen: the outcome, and all others in a second line
+ */
+export function narrowColumns(columns) {
+  const [drawn, texts] = [columns.filter(({ id }) => id === "outcome"), columns.filter(({ id }) => id !== "outcome" && id !== "curve")];
+  return [...drawn, { id: "line", title: "", width: 0, fill: (cell, run) => showLine(cell, run, texts) }];
 }
 
-function showValues(row, /** @type {Run} */ run, columns) {
-  const cells = [...row.querySelectorAll(".runs-value")];
-  if (cells.map((td) => td.dataset.label).join() !== columns.join()) {
-    for (const td of cells) td.remove();
-    row.append(...columns.map((name) => cell("value", name)));
+function showBox(cell, /** @type {Run} */ run, isSelected) {
+  if (!cell.firstElementChild) {
+    const box = h("input", { type: "checkbox", value: run.id, "aria-label": `Select run ${run.id}` });
+    cell.append(h("label", {}, box));
   }
-  [...row.querySelectorAll(".runs-value")].forEach((td, i) => setText(td, textOf(run.values[columns[i]])));
+  cell.querySelector("input").checked = isSelected;
 }
 
-function cell(name, label, ...children) {
-  return h("td", { class: `runs-${name}`, "data-label": label }, children);
+function showName(cell, /** @type {Run} */ run) {
+  if (!cell.firstElementChild) {
+    const link = h("a", { href: `/runs/${run.id}` }, h("bdi", {}, h("span"), h("span")));
+    cell.append(h("div", { class: "runs-name" }, link, h("span", { class: "soft" }, `#${run.id}`), h("span", { class: "runs-tags" })));
+  }
+  const [link, , tags] = cell.firstElementChild.children;
+  const [start, end] = link.firstElementChild.children;
+  const at = PLAIN.test(run.title) ? Math.max(0, run.title.length - END_LENGTH) : 0;
+  setText(start, run.title.slice(0, at));
+  setText(end, run.title.slice(at));
+  cell.title = [run.title, sweptOf(run), originOf(run), run.replaced_by && `replaced by run ${run.replaced_by}`].filter(Boolean).join("\n");
+  tags.hidden = !run.tags.length;
+  reconcile(tags, run.tags, String, (tag) => h("a", { href: `/runs?query=${encodeURIComponent(`tag:${tag}`)}` }, tag));
 }
 
-function detail(text = "") {
-  return h("span", { class: "runs-detail soft" }, text);
+function showOutcome(cell, /** @type {Run} */ run, curves) {
+  if (!cell.firstElementChild) cell.append(h("span", { class: "badge" }));
+  const best = run.values.best ?? (run.outcome ? null : curves.lastOf(run));
+  const { kind, text, title } = chipOf(run, /** @type {number | null} */ (best));
+  const chip = /** @type {HTMLElement} */ (cell.firstElementChild);
+  setBadge(chip, kind);
+  setText(chip, text);
+  chip.title = title;
 }
 
-// The reason of a run's state.
-function explanationOf(/** @type {Run} */ run) {
-  if (run.delete_requested) return "stopping, to be deleted";
-  if (run.state === "STARTED" && run.stop_requested) return "stopping";
-  if (isActive(run)) return waitingFor(run);
-  const line = run.state === "FAILED" ? errorOf(run) : run.reason.trim().split("\n")[0];
-  if (!line) return waitingFor(run);
-  return line.length > MAX_REASON_LENGTH ? `${line.slice(0, MAX_REASON_LENGTH)}…` : line;
+function showCreated(cell, /** @type {Run} */ { created_at: created }, now) {
+  if (!cell.firstElementChild) cell.append(h("time", { datetime: created, title: format.moment(created) }));
+  setText(cell.firstElementChild, format.ago(created, now));
 }
 
-// Warnings that belong to a result.
-function marksOf(/** @type {Run} */ run) {
-  const marks = [
-    notFiniteOf(run),
-    run.disturbed && `disturbed, CPU contention ${format.percent(run.contention_share)}`,
-    run.replaced_by && `replaced by run ${run.replaced_by}`,
-  ];
-  return marks.filter(Boolean).join(", ");
-}
-
-function limitsOf(/** @type {Run} */ run) {
-  const parts = [
-    run.num_cpus && `${format.number(run.num_cpus)} ${run.num_cpus === 1 ? "core" : "cores"} each`,
-    run.max_bandwidth && `${format.number(run.max_bandwidth)} Mbit/s`,
-    run.latency_ms && `${format.number(run.latency_ms)} ms`,
-    run.loss_percent && `${format.number(run.loss_percent)} % packet loss`,
-    run.gpu_enabled && "GPU",
-  ];
-  return parts.filter(Boolean).join(", ");
-}
-
-function resultOf(/** @type {Run} */ run) {
-  if (!run.target) return format.NONE;
-  const target = format.metric(run.target.metric, run.target.value);
-  if (run.target_reached_at === null)
-    return isActive(run) ? `target ${target}` : `${target} not reached`;
-  const took = run.target_train_seconds;
-  return took === null ? target : `${target} in ${format.duration(took)}`;
+function showLine(cell, run, columns) {
+  reconcile(cell, columns, ({ id }) => id, ({ id }) => h("span", { "data-column": id, class: "runs-part" }, h("span", { class: "soft" }, titleOf(id)), h("span")), (part, column) => {
+    const value = /** @type {HTMLElement} */ (part.lastElementChild);
+    column.fill(value, run);
+    part.hidden = !value.hasChildNodes() || !(value.textContent || value.querySelector("svg"));
+  });
 }

@@ -1,83 +1,169 @@
-// Actions on the selected runs: compare, tag, save as CSV, stop, delete.
+// The selected runs: their colours, and what can be done with them: compare, tag, export, stop, delete.
 
-import { patch, post, remove } from "../api.js";
-import { byId, onSubmit, setNotice, setText } from "../dom.js";
+import { get, patch, post, remove } from "../api.js";
+import { byId, getParam, h, onSubmit, setNotice, setParams, setText } from "../dom.js";
 import { rowsToCsv, saveCsv } from "../export.js";
 import { plural } from "../format.js";
+import { styleOf } from "../plot.js";
 import { isActive } from "../records.js";
+import { kept, keep } from "../store.js";
 import { confirm } from "../ui.js";
 
 /** @import { Run } from "../records.js" */
 
-const COLUMNS = /** @type {const} */ (["id", "title", "state", "outcome", "benchmark", "command", "num_workers", "created_at", "finished_at", "target_train_seconds"]);
+const FIELDS = /** @type {const} */ (["id", "title", "state", "outcome", "benchmark", "command", "num_workers", "created_at", "finished_at", "target_train_seconds"]);
+const NOBODY = "-";
+// Of a list in which no run is selected, the charts show the first runs.
+const FIRST = 8;
 
-/** The ids of the selected runs, and the buttons for them. */
+/**
+ * @param {(number | null)[]} places ids of runs by their colour; null where a run was deselected
+ * @returns {(number | null)[]} the places when a run is selected or deselected: those of others stay
+ */
+export function toggled(places, /** @type {number} */ id) {
+  const at = places.indexOf(id);
+  const free = places.indexOf(null);
+  const changed = at >= 0 ? places.with(at, null) : free >= 0 ? places.with(free, id) : [...places, id];
+  return changed.slice(0, changed.findLastIndex((place) => place !== null) + 1);
+}
+
+/** The selected runs, each in the place that its colour has. */
 export class Selection {
-  /** @type {Set<number>} */
-  ids = new Set();
+  /** @type {(number | null)[]} */
+  #places = getParam("selected").split(",").filter(Boolean).map((text) => (text === NOBODY ? null : Number(text)));
   /** @type {Map<number, Run>} as they were shown last, also if they no longer match */
   #runs = new Map();
+  /** @type {Set<number>} */
+  #hidden = new Set(kept("hidden", []));
+  /** @type {Run[]} */
+  #first = [];
   #names = [];
   #tag = byId("add-tag");
 
-  /** @param {() => void} onChange called when runs or their selection have changed */
-  constructor(onChange) {
+  /**
+   * @param {() => void} onSelect called when other runs are selected or drawn
+   * @param {() => void} onChange called when runs have changed
+   */
+  constructor(onSelect, onChange) {
+    this.onSelect = onSelect;
     this.onChange = onChange;
-    byId("compare").addEventListener("click", () => location.assign(`/compare?runs=${this.#sorted().join(",")}`));
-    byId("save-csv").addEventListener("click", () => this.#save());
+    byId("compare").addEventListener("click", () => this.compare());
+    byId("save-csv").addEventListener("click", () => this.save());
     byId("stop").addEventListener("click", () => this.#each((id) => post(`/api/runs/${id}/stop/`), this.#active()));
     byId("delete").addEventListener("click", () => this.#delete());
+    byId("clear").addEventListener("click", () => this.clear());
     onSubmit(byId("tagging"), () => this.#addTag(this.#tag.value.trim()));
   }
 
-  /** Show what can be done, now that these runs are listed with the columns of these names. */
+  /** @returns {number[]} in the order of their colours. */
+  get ids() {
+    return this.#places.filter((id) => id !== null);
+  }
+
+  has(/** @type {number} */ id) {
+    return this.#places.includes(id);
+  }
+
+  toggle(/** @type {number} */ id) {
+    this.#set(toggled(this.#places, id));
+  }
+
+  /** Select all of these runs. */
+  addAll(/** @type {number[]} */ ids) {
+    this.#set(ids.filter((id) => !this.has(id)).reduce(toggled, this.#places));
+  }
+
+  clear() {
+    this.#set([]);
+  }
+
+  #set(places) {
+    this.#places = places;
+    setParams({ selected: places.map((id) => id ?? NOBODY).join(",") });
+    this.onSelect();
+  }
+
+  /** @returns {import("../side/side.js").ShownRun[]} the runs whose charts are drawn. */
+  shown() {
+    const places = this.ids.length ? this.#places : this.#first.map(({ id }) => id);
+    return places.flatMap((id, i) => {
+      const run = this.#runs.get(id) ?? this.#first.find((first) => first.id === id);
+      return run ? [{ run, ...styleOf(i), hidden: this.#hidden.has(id) }] : [];
+    });
+  }
+
+  /** Show in a cell which colour a run has in the charts, with a button that hides it there. */
+  showEye(/** @type {HTMLElement} */ cell, /** @type {Run} */ { id }) {
+    const shown = this.shown().find(({ run }) => run.id === id);
+    if (!shown) return cell.replaceChildren();
+    if (!cell.firstElementChild) {
+      const button = h("button", { type: "button", class: "runs-eye", "aria-label": `Run ${id} in the charts` });
+      button.addEventListener("click", () => this.#hide(id));
+      cell.append(button);
+    }
+    const button = /** @type {HTMLElement} */ (cell.firstElementChild);
+    button.style.setProperty("--series", `var(${shown.colour})`);
+    button.dataset.dash = shown.dash;
+    button.setAttribute("aria-pressed", String(!shown.hidden));
+  }
+
+  #hide(id) {
+    if (!this.#hidden.delete(id)) this.#hidden.add(id);
+    keep({ hidden: [...this.#hidden] });
+    this.onSelect();
+  }
+
+  /** Show what can be done, now that these runs are listed with fields of these names. */
   show(/** @type {Run[]} */ runs, /** @type {string[]} */ names) {
     this.#names = names;
-    for (const run of runs) if (this.ids.has(run.id)) this.#runs.set(run.id, run);
-    const { size } = this.ids;
-    byId("compare").disabled = size < 2;
-    setText(byId("selected"), size ? `${size} selected` : "");
-    for (const id of ["clear", "tagging", "actions"]) byId(id).hidden = size === 0;
+    this.#first = runs.slice(0, FIRST);
+    for (const run of runs) if (this.has(run.id)) this.#runs.set(run.id, run);
+    const { length } = this.ids;
+    byId("selection").hidden = length === 0;
+    byId("compare").disabled = length < 2;
+    setText(byId("selected"), length ? `${length} selected` : "");
     byId("stop").hidden = this.#active().length === 0;
   }
 
-  #sorted() {
-    return [...this.ids].sort((a, b) => a - b);
+  /** Fetch the selected runs that are not in the list, such as those of an address. */
+  async fetchOthers() {
+    const query = this.ids.filter((id) => !this.#runs.has(id)).map((id) => `id=${id}`).join(" OR ");
+    for (const run of query ? await get("/api/runs/", { query }) : []) this.#runs.set(run.id, run);
+  }
+
+  compare() {
+    if (this.ids.length > 1) location.assign(`/compare?runs=${this.ids.join(",")}`);
+  }
+
+  /** Save the selected runs, or else these, as CSV. */
+  save(/** @type {Run[]} */ runs = this.ids.map((id) => this.#runs.get(id)).filter(Boolean)) {
+    const valueOf = (run, name) => (name === "outcome" ? run.outcome?.kind : run[name]);
+    const cells = (run) => [...FIELDS.map((name) => valueOf(run, name)), run.tags.join(" "), ...this.#names.map((name) => run.values[name])];
+    saveCsv(rowsToCsv([[...FIELDS, "tags", ...this.#names], ...runs.map(cells)]), "runs.csv");
   }
 
   #active() {
-    return this.#sorted().filter((id) => this.#runs.has(id) && isActive(this.#runs.get(id)));
-  }
-
-  #save() {
-    const runs = this.#sorted().map((id) => this.#runs.get(id)).filter(Boolean);
-    const valueOf = (run, name) => (name === "outcome" ? run.outcome?.kind : run[name]);
-    const cells = (run) => [...COLUMNS.map((name) => valueOf(run, name)), run.tags.join(" "), ...this.#names.map((name) => run.values[name])];
-    const rows = [[...COLUMNS, "tags", ...this.#names], ...runs.map(cells)];
-    saveCsv(rowsToCsv(rows), "runs.csv");
+    return this.ids.filter((id) => this.#runs.has(id) && isActive(this.#runs.get(id)));
   }
 
   async #addTag(tag) {
     if (!tag) return;
-    const isDone = await this.#each(async (id) => {
-      await patch(`/api/runs/${id}/`, { add_tags: [tag] });
-    });
-    if (isDone) this.#tag.value = "";
+    if (await this.#each((id) => patch(`/api/runs/${id}/`, { add_tags: [tag] }))) this.#tag.value = "";
   }
 
   async #delete() {
     const active = this.#active().length;
     const first = active ? `${plural(active, "active run")} ${active === 1 ? "is" : "are"} stopped first. ` : "";
     const text = `${first}The runs are deleted with their logs, archives and samples in the database. Their samples in Prometheus are deleted if Prometheus allows it; otherwise they expire.`;
-    if (!(await confirm(`Delete ${plural(this.ids.size, "run")}?`, text, "Delete"))) return;
+    if (!(await confirm(`Delete ${plural(this.ids.length, "run")}?`, text, "Delete"))) return;
     await this.#each(async (id) => {
       await remove(`/api/runs/${id}/`);
-      this.ids.delete(id);
+      this.toggle(id);
     });
   }
 
   // Report a failure for one run, and continue with the others.
-  async #each(/** @type {(id: number) => Promise<unknown>} */ act, ids = this.#sorted()) {
+  async #each(/** @type {(id: number) => Promise<unknown>} */ act, ids = this.ids) {
     const problems = [];
     for (const id of ids) {
       await act(id).catch((error) => problems.push(`run ${id}: ${error.message}`));
