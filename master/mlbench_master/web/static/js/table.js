@@ -76,7 +76,7 @@ export class Table {
    * @param {HTMLTableElement} table
    * @param {(row: Row) => unknown} keyOf
    * @param {{ onSort: (field: string) => void, onMove: (id: string, before: string) => void,
-   *   onResize: (id: string, width: number | null) => void, onScroll?: () => void,
+   *   onResize: (id: string, width: number | null) => void, onScroll?: (top: number, bottom: number) => void,
    *   onRow?: (line: HTMLElement, row: Row) => void }} actions what a user does, and each drawn row
    */
   constructor(table, keyOf, actions) {
@@ -86,8 +86,10 @@ export class Table {
     this.scroller = table.parentElement;
     this.sizes = table.insertBefore(h("colgroup"), table.tHead);
     this.scroller.addEventListener("scroll", () => {
+      // Read first: afterwards the browser would have to lay out the new rows for it.
+      const { scrollTop, clientHeight } = this.scroller;
       this.#drawRows();
-      actions.onScroll?.();
+      actions.onScroll?.(scrollTop, scrollTop + clientHeight);
     }, { passive: true });
     new ResizeObserver(() => {
       this.#place();

@@ -26,6 +26,9 @@ const FACTS = [
 const SECONDS = "s";
 const SHARES = ["communication", "goodput", "waited"];
 const [LETTER_PX, PADDING_PX, MAX_TEXT_PX] = [6.5, 22, 160];
+const MOST_MEASURED = 200;
+// Of a column that draws its cells itself.
+const UNMEASURED = { isFigure: false, write: textOf, longest: 0, most: 1 };
 const SETTING = "Setting";
 
 /**
@@ -105,13 +108,18 @@ function settingOf(/** @type {Run} */ run, /** @type {string} */ name) {
 
 /** @returns {string[]} the settings that tell these runs apart: first those that were asked for. */
 export function differingSettings(/** @type {Run[]} */ runs) {
-  const names = [...new Set(runs.flatMap((run) => [run.swept, run.args, run.settings ?? {}].flatMap(Object.keys)))];
-  const counted = names.filter((name) => !FACTS.includes(name)).map((name) => {
-    const known = runs.map((run) => settingOf(run, name)).filter((value) => value != null);
-    const asked = runs.filter((run) => name in run.swept || name in run.args).length;
-    return { name, asked, isApart: new Set(known).size > 1, isCommon: known.length >= LEAST_COMMON * runs.length };
-  });
-  const apart = counted.filter(({ isApart, isCommon }) => isApart && isCommon);
+  const counted = new Map();
+  for (const run of runs) {
+    for (const name of new Set([run.swept, run.args, run.settings ?? {}].flatMap(Object.keys))) {
+      if (!counted.has(name)) counted.set(name, { name, values: new Set(), known: 0, asked: 0 });
+      const count = counted.get(name);
+      count.values.add(settingOf(run, name));
+      count.known += 1;
+      count.asked += name in run.swept || name in run.args ? 1 : 0;
+    }
+  }
+  const isApart = ({ name, values, known }) => values.size > 1 && known >= LEAST_COMMON * runs.length && !FACTS.includes(name);
+  const apart = [...counted.values()].filter(isApart);
   return apart.sort((a, b) => b.asked - a.asked).slice(0, MOST_DIFFERING).map(({ name }) => name);
 }
 
@@ -134,6 +142,11 @@ export class Columns {
   group = listed(getParam("group")) ?? [];
   /** @type {Schemas["RunField"][]} */
   fields = [];
+
+  /** @type {WeakMap<Run[], Map<string, any>>} */
+  #measured = new WeakMap();
+  /** @type {WeakMap<Run[], string[]>} */
+  #differing = new WeakMap();
 
   constructor(/** @type {() => void} */ onChange) {
     this.onChange = onChange;
@@ -202,7 +215,9 @@ export class Columns {
    * @returns {Column<Run>[]} the chosen columns, pinned ones first
    */
   toColumns(runs, how) {
-    const ids = [...new Set(this.ids.flatMap((id) => (id === DIFFERING ? withBenchmark(runs).filter((name) => !this.ids.includes(name)) : [id])))];
+    if (!this.#differing.has(runs)) this.#differing.set(runs, withBenchmark(runs));
+    const differing = this.#differing.get(runs).filter((name) => !this.ids.includes(name));
+    const ids = this.ids.flatMap((id) => (id === DIFFERING ? differing : [id]));
     const isPinned = (id) => this.pinned.includes(id);
     const sorted = [...ids.filter(isPinned), ...ids.filter((id) => !isPinned(id))];
     return sorted.map((id) => ({ ...this.#toColumn(id, runs, how), isPinned: isPinned(id) }));
@@ -214,11 +229,8 @@ export class Columns {
     const { value, ...known } = KNOWN[id] ?? {};
     const ownOf = /** @type {any} */ (value);
     const valueOf = (run) => (ownOf ? ownOf(run, now) : id in run.values ? run.values[id] : settingOf(run, id));
-    const values = show[id] ? [] : runs.map(valueOf);
-    const isFigure = !show[id] && values.every((one) => one == null || typeof one === "number");
-    const write = writerOf(id, values, field?.unit, field?.help === SETTING);
+    const { isFigure, write, longest, most } = show[id] ? UNMEASURED : this.#measure(id, runs, valueOf, field);
     const title = titleOf(id);
-    const longest = Math.min(MAX_TEXT_PX, LETTER_PX * Math.max(0, ...values.map((one) => write(one).length)) + PADDING_PX);
     const column = {
       ...{ id, title, isFigure, hint: hintOf(id, field), order: UNSORTED.includes(id) ? "" : id },
       ...{ width: Math.round(Math.max(LETTER_PX * title.length + PADDING_PX, longest)), ...known },
@@ -227,8 +239,22 @@ export class Columns {
     if (show[id]) return { ...column, fill: show[id] };
     if (id === "goodput") return { ...column, fill: (cell, run) => showShare(cell, valueOf(run)) };
     if (id !== "time_to_target") return { ...column, fill: (cell, run) => showText(cell, valueOf(run), write) };
-    const most = ninthTenth(values);
     return { ...column, fill: (cell, run) => showBar(cell, valueOf(run), most, write) };
+  }
+
+  // How the values of a column are written. As long as the same runs are shown, that stays.
+  #measure(id, runs, valueOf, field) {
+    const measured = this.#measured.get(runs) ?? new Map();
+    this.#measured.set(runs, measured);
+    if (measured.get(id)?.field !== field || !measured.has(id)) {
+      const values = runs.map(valueOf);
+      const isFigure = values.every((one) => one == null || typeof one === "number");
+      const write = writerOf(id, values, field?.unit, field?.help === SETTING);
+      const letters = Math.max(0, ...values.slice(0, MOST_MEASURED).map((one) => write(one).length));
+      const longest = Math.min(MAX_TEXT_PX, LETTER_PX * letters + PADDING_PX);
+      measured.set(id, { field, isFigure, write, longest, most: ninthTenth(values) });
+    }
+    return measured.get(id);
   }
 }
 
@@ -243,8 +269,8 @@ function hintOf(id, field) {
   return titleOf(id) === id ? help : [help, field && `(${id})`].filter(Boolean).join(" ");
 }
 
-// A few very long runs do not shorten the bars of all others.
-function ninthTenth(values) {
+/** @returns {number} what nine tenths of values do not exceed: a few very long runs squeeze no others. */
+export function ninthTenth(/** @type {(number | null)[]} */ values) {
   const known = values.filter((value) => value != null).sort((a, b) => a - b);
   return known[Math.floor(0.9 * (known.length - 1))] ?? 1;
 }

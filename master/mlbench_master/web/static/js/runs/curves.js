@@ -4,6 +4,7 @@ import { get } from "../api.js";
 import { svg } from "../dom.js";
 import * as format from "../format.js";
 import { codeOf, isActive } from "../records.js";
+import { ninthTenth } from "./columns.js";
 
 /**
  * @typedef {import("../records.js").Schemas["RunCurve"]} RunCurve
@@ -63,7 +64,7 @@ export class Curves {
   #curves = new Map();
   /** @type {Map<number, string>} what each run was when its curve was asked for */
   #asked = new Map();
-  /** @type {Map<string, number>} the longest training time of each kind of runs */
+  /** @type {Map<string, number>} the training time that the axis of each kind of runs has */
   #longest = new Map();
   #askedAt = 0;
 
@@ -82,15 +83,14 @@ export class Curves {
     return true;
   }
 
-  /** Measure the longest of these runs, whose curves fill their cells. */
+  /** Measure these runs, so that the curves of one kind have one axis; a very long one leaves it. */
   measure(/** @type {Run[]} */ runs) {
-    this.#longest.clear();
+    const ends = new Map();
     for (const run of runs) {
       const curve = this.#curves.get(run.id);
-      if (!curve || !run.target) continue;
-      const before = this.#longest.get(kindOf(run)) ?? 0;
-      this.#longest.set(kindOf(run), Math.max(before, secondsOf(curve).at(-1) ?? 0));
+      if (curve && run.target) ends.set(kindOf(run), [...(ends.get(kindOf(run)) ?? []), secondsOf(curve).at(-1) ?? 0]);
     }
+    this.#longest = new Map([...ends].map(([kind, seconds]) => [kind, ninthTenth(seconds)]));
   }
 
   /** @returns {number | null} the last value of a run's curve. */

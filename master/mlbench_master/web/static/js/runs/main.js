@@ -60,6 +60,8 @@ let runs = [];
 let groups = [];
 /** @type {import("../records.js").Schemas["RunCounts"] | null} */
 let counts = null;
+/** @type {unknown} */
+let answered = null;
 let maxShown = kept("shown", PAGE);
 let isPlaced = false;
 let scrollTimer = 0;
@@ -88,7 +90,9 @@ async function fetchRuns() {
   try {
     const [rows, counted] = await Promise.all([askForRuns(), get("/api/runs/counts/", { query: filter.query || null })]);
     counts = counted;
-    runs = group.length ? [] : order ? rows : rows.toReversed();
+    // The same response is the same array, of which everything is known.
+    if (rows !== answered) runs = group.length ? [] : order ? rows : rows.toReversed();
+    answered = rows;
     groups = group.length ? rows : [];
   } catch (error) {
     if (!(error instanceof ApiError) || error.status !== 400) throw error;
@@ -163,6 +167,7 @@ function markRow(line, /** @type {Run} */ run) {
 
 // A narrow screen has no column heads.
 function offerOrders() {
+  if (!narrow.matches) return;
   const orders = ["", "-created", ...["name", "outcome", ...columns.requested(), "time_to_target", "duration", "id"].flatMap((name) => [`-${name}`, name])];
   const textOf = (value) => (value ? `${titleOf(value.replace("-", ""))} ${value[0] === "-" ? "↓" : "↑"}` : "Newest first");
   setOptions(byId("order"), [...new Set([...orders, columns.order])], textOf);
@@ -191,11 +196,11 @@ function place() {
   if (focused && runs.some(({ id }) => id === focused)) focusRow(focused);
 }
 
-function scrolled() {
+// Remember the place, and fetch more runs before the end is reached.
+function scrolled(/** @type {number} */ top, /** @type {number} */ bottom) {
   clearTimeout(scrollTimer);
-  scrollTimer = setTimeout(() => keep({ top: byId("table").scrollTop }), SCROLLED_MS);
-  const { scrollTop, clientHeight, scrollHeight } = byId("table");
-  const isNear = scrollTop + 2 * clientHeight > scrollHeight;
+  scrollTimer = setTimeout(() => keep({ top }), SCROLLED_MS);
+  const isNear = 2 * bottom - top > runs.length * runTable.rowHeight;
   if (!isNear || runs.length < maxShown) return;
   maxShown += PAGE;
   keep({ shown: maxShown });

@@ -94,17 +94,21 @@ export class Selection {
 
   /** Show in a cell which colour a run has in the charts, with a button that hides it there. */
   showEye(/** @type {HTMLElement} */ cell, /** @type {Run} */ { id }) {
-    const shown = this.shown().find(({ run }) => run.id === id);
-    if (!shown) return cell.replaceChildren();
+    const at = this.ids.length ? this.#places.indexOf(id) : this.#first.findIndex((run) => run.id === id);
+    if (at < 0) {
+      if (cell.firstChild) cell.replaceChildren();
+      return;
+    }
     if (!cell.firstElementChild) {
       const button = h("button", { type: "button", class: "runs-eye", "aria-label": `Run ${id} in the charts` });
       button.addEventListener("click", () => this.#hide(id));
       cell.append(button);
     }
     const button = /** @type {HTMLElement} */ (cell.firstElementChild);
-    button.style.setProperty("--series", `var(${shown.colour})`);
-    button.dataset.dash = shown.dash;
-    button.setAttribute("aria-pressed", String(!shown.hidden));
+    const { colour, dash } = styleOf(at);
+    button.style.setProperty("--series", `var(${colour})`);
+    button.dataset.dash = dash;
+    button.setAttribute("aria-pressed", String(!this.#hidden.has(id)));
   }
 
   #hide(id) {
