@@ -18,7 +18,7 @@ export function chipOf(run, value) {
   const part = value == null || !target ? "" : `${format.number(value, 3)} of ${aimOf(target)}`;
   switch (kind) {
     case "reached":
-      return { kind, text: reachedText(run), title };
+      return { kind, text: [reachedText(run), isActive(run) && "running"].filter(Boolean).join(" · "), title };
     case "nan":
       return { kind, text: withStep("NaN since step", outcome?.step ?? run.not_finite?.step) || "NaN", title };
     case "hung":
