@@ -146,17 +146,24 @@ function decimalsOf(largest) {
   return Math.max(0, Math.min(ALIGNED_DECIMALS, ALIGNED_DIGITS - before));
 }
 
-/**
- * Find the unit of a column of durations: that of their median, to three digits of it.
- * @returns {(value: number | null) => string} writes each of `values` in that unit, aligned
- */
-export function durationsOfOneUnit(/** @type {(number | null | undefined)[]} */ values) {
-  const known = values.filter(Number.isFinite).sort((a, b) => a - b);
-  const median = known[Math.floor(known.length / 2)] ?? 1;
-  const [size, unit] = [[3600, "h"], [60, "min"], [1, "s"]].find(([length]) => median >= 10 * Number(length)) ?? [1, "s"];
-  const decimals = Math.max(0, Math.min(3, 2 - Math.floor(Math.log10(Math.max(median / Number(size), TINY)))));
+/** @returns {(value: number | null) => string} writes values with the decimals that show three digits of their median. */
+export function alignedToMedian(/** @type {(number | null | undefined)[]} */ values) {
+  const decimals = Math.max(0, Math.min(4, 2 - Math.floor(Math.log10(Math.max(median(values), TINY)))));
   const { format } = new Intl.NumberFormat(LOCALE, { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
-  return (value) => (value == null ? NONE : `${format(value / Number(size))} ${unit}`);
+  const isLost = (value) => value !== 0 && Math.abs(value) < 0.5 * 10 ** -decimals;
+  return (value) => (value == null ? NONE : isLost(value) ? number(value, 2) : format(value));
+}
+
+/** @returns {(value: number | null) => string} the same for seconds, all in the unit of their median. */
+export function durationsOfOneUnit(/** @type {(number | null | undefined)[]} */ values) {
+  const [size, unit] = /** @type {[number, string]} */ ([[3600, "h"], [60, "min"]].find(([length]) => median(values) >= 10 * Number(length)) ?? [1, "s"]);
+  const write = alignedToMedian(values.map((value) => value && value / size));
+  return (value) => (value == null ? NONE : `${write(value / size)} ${unit}`);
+}
+
+function median(values) {
+  const known = values.filter(Number.isFinite).map(Math.abs).sort((a, b) => a - b);
+  return known[Math.floor(known.length / 2)] ?? 1;
 }
 
 const METRICS = {

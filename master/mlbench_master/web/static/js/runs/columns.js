@@ -25,7 +25,7 @@ const FACTS = [
 ];
 const SECONDS = "s";
 const SHARES = ["communication", "goodput", "waited"];
-const [LETTER_PX, PADDING_PX, MAX_TEXT_PX] = [6.5, 22, 160];
+const [LETTER_PX, VALUE_LETTER_PX, PADDING_PX, MAX_TEXT_PX] = [6.5, 7.2, 22, 160];
 const MOST_MEASURED = 200;
 // Of a column that draws its cells itself.
 const UNMEASURED = { isFigure: false, write: textOf, longest: 0, most: 1 };
@@ -94,7 +94,7 @@ export function writerOf(/** @type {string} */ id, /** @type {any[]} */ values, 
   if (SHARES.includes(id)) return (value) => format.percent(value);
   if (!values.every((value) => value == null || typeof value === "number") || isSetting) return textOf;
   if (unit === SECONDS) return format.durationsOfOneUnit(values);
-  return values.every((value) => value == null || Number.isInteger(value)) ? countOf : format.alignedNumbers(values);
+  return values.every((value) => value == null || Number.isInteger(value)) ? countOf : format.alignedToMedian(values);
 }
 
 function countOf(value) {
@@ -251,7 +251,7 @@ export class Columns {
       const isFigure = values.every((one) => one == null || typeof one === "number");
       const write = writerOf(id, values, field?.unit, field?.help === SETTING);
       const letters = Math.max(0, ...values.slice(0, MOST_MEASURED).map((one) => write(one).length));
-      const longest = Math.min(MAX_TEXT_PX, LETTER_PX * letters + PADDING_PX);
+      const longest = Math.min(MAX_TEXT_PX, VALUE_LETTER_PX * letters + PADDING_PX);
       measured.set(id, { field, isFigure, write, longest, most: ninthTenth(values) });
     }
     return measured.get(id);
@@ -276,7 +276,7 @@ export function ninthTenth(/** @type {(number | null)[]} */ values) {
 }
 
 function showText(cell, value, write) {
-  const text = value == null ? "" : write(value);
+  const text = value == null || value === "" ? "" : write(value);
   setText(cell, text);
   cell.title = text;
 }
