@@ -49,6 +49,15 @@ class SignificanceTest(Record):
     """Name of the test; ``paired t``, of logarithms, if both groups have the same seeds."""
     can_tell: bool = True
     """Whether the number of runs is large enough for any difference to be significant."""
+    baseline: int = 0
+    """Position of the baseline group in ``groups``, from 0."""
+    times_faster_low: float | None = None
+    """Lower end of the speedup's 95 % confidence interval, not corrected for several comparisons.
+
+    By Student's t of the logarithms, paired if the test is; None if a run missed the target.
+    """
+    times_faster_high: float | None = None
+    """Upper end of the speedup's 95 % confidence interval; None as for the lower end."""
 
 
 @dataclass(frozen=True)

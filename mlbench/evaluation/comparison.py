@@ -331,14 +331,18 @@ def _to_groups(
         (first, other), both = (scaled[base], scaled[i]), (configs[base], configs[i])
         figures = [statistics.missed_as_slowest(_training_seconds(config)) for config in both]
         means = _mean(first.training_seconds_to_target), _mean(other.training_seconds_to_target)
-        if not any(map(isfinite, [*figures[0], *figures[1]])):
+        are_rates = not any(map(isfinite, [*figures[0], *figures[1]]))
+        if are_rates:
             figures = [statistics.known(_rates(config)) for config in both]
             means = _mean(other.samples_per_second), _mean(first.samples_per_second)
         first_seeds, other_seeds = (
             [seeds.get(run.run_id) for run in config.results] for config in both
         )
         labels, both_seeds = (first.label, other.label), (first_seeds, other_seeds)
-        pair = hold_against(figures[0], figures[1], labels, ratio(*means), both_seeds)
+        first_figures, other_figures = figures
+        pair = hold_against(
+            first_figures, other_figures, labels, ratio(*means), both_seeds, are_rates
+        )
         if pair:
             tested[i] = pair
     for i, evidence in zip(tested, statistics.judge([*tested.values()]), strict=True):
@@ -346,7 +350,7 @@ def _to_groups(
         first = groups[base]
         doubt = stragglers.doubt_of(replace(scaled[i], evidence=evidence), first)
         name = count(first.num_workers, "worker") if first.swept else first.label
-        named = replace(evidence, than=differs_in or name)
+        named = replace(evidence, baseline=base, than=differs_in or name)
         scaled[i] = replace(scaled[i], evidence=named, contention_doubt=doubt)
     return tuple(scaled)
 

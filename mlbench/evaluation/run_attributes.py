@@ -91,13 +91,15 @@ def find_differences(
 ) -> tuple[Difference, ...]:
     """Return the differences between runs; those that break comparability come first.
 
-    A swept option is not a difference, unless it breaks comparability.
+    A swept option is not a difference, because its effect is what the sweep measures.
     """
     intended = (*SHAPE, *(key.replace("-", "_") for key in swept))
     same_code = not any(_differ(facts, name) for name in _CODE)
     names = dict.fromkeys(name for of_run in facts.values() for name in of_run)
     certain, uncertain = [], []
     for name in _BREAKING:
+        if name in intended:
+            continue
         is_stated = [name in of_run for of_run in facts.values()]
         if _differ(facts, name):
             certain.append(_describe(facts, name, "yes"))

@@ -250,6 +250,8 @@ class Pair:
     times_faster: float | None
     least_p: float
     """Smallest possible p of the test with this number of runs."""
+    interval: Interval = (None, None)
+    """Interval of the speedup."""
 
     @property
     def detectable(self) -> float | None:
@@ -278,11 +280,12 @@ def hold_against(
     names: tuple[str, str],
     times_faster: float | None = None,
     seeds: tuple[Seeds, Seeds] = ((), ()),
+    are_rates: bool = False,
 ) -> Pair | None:
     """Compare two groups by a figure of each run; None if one of them has fewer than two runs.
 
-    A figure is infinite for a target not reached. ``times_faster`` is the speedup of the other
-    group by its mean; ``seeds`` are those of the runs, empty if unknown.
+    Figures are times, infinite for a target not reached, or rates. ``times_faster`` is the speedup
+    of the other group by its mean; ``seeds`` are those of the runs, empty if unknown.
     """
     if min(len(first), len(other)) < 2:
         return None
@@ -305,14 +308,19 @@ def hold_against(
         t = abs(fmean(quotients)) * math.sqrt(runs) / spread if spread else math.inf
         # A smaller p is not computed exactly, and means the same.
         p = max(2 * (1 - t_probability(t, runs - 1)), 1e-9) if any(quotients) else 1.0
-        return Pair(names, "paired t", p, runs, spread, difference, times_faster, 0.0)
+        low, high = (math.exp(end) for end in _of_any(quotients, (1 + CONFIDENCE) / 2))
+        faster = (low, high) if are_rates else (1 / high, 1 / low)
+        return Pair(names, "paired t", p, runs, spread, difference, times_faster, 0.0, faster)
     p, runs = mann_whitney(first, other), min(len(first), len(other))
     deviation = None
     if difference is not None:
         groups = (first, other)
         deviation = math.sqrt(fmean((stdev(group) / fmean(group)) ** 2 for group in groups))
     least = 2 / math.comb(len(first) + len(other), len(first))
-    return Pair(names, "Mann-Whitney", p, runs, deviation, difference, times_faster, least)
+    interval = of_ratio(other, first) if are_rates else of_ratio(first, other)
+    return Pair(
+        names, "Mann-Whitney", p, runs, deviation, difference, times_faster, least, interval
+    )
 
 
 def judge(comparisons: Sequence[Pair]) -> list[SignificanceTest]:
@@ -349,6 +357,8 @@ def judge(comparisons: Sequence[Pair]) -> list[SignificanceTest]:
             times_faster=pair.times_faster,
             test=pair.test,
             can_tell=pair.least_p * len(comparisons) < _LEVEL,
+            times_faster_low=pair.interval[0],
+            times_faster_high=pair.interval[1],
         )
         tests.append(test)
     return tests

@@ -58,6 +58,9 @@ def test_another_target_or_batch_size_cannot_be_compared(name: str) -> None:
         ),
     )
     assert are_comparable(diffs) == "no"
+    # What a set sweeps is no reason against comparing.
+    facts = normalize({1: make_facts(), 2: make_facts() | {name: "other"}})
+    assert find_differences(facts, [name.replace("_", "-")]) == ()
 
 
 def test_a_batch_that_is_fixed_for_a_worker_grows_with_the_workers() -> None:

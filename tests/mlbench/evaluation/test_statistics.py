@@ -214,6 +214,12 @@ def test_runs_of_the_same_seeds_are_paired(runs: int) -> None:
     assert found.test == "paired t"
     assert found.p == pytest.approx(expected, rel=1e-6)
     assert found.can_tell
+    # The speedup's interval is that of the same test.
+    low, high = known(found.times_faster_low), known(found.times_faster_high)
+    ends = scipy.stats.ttest_rel([*map(math.log, first)], [*map(math.log, other)])
+    assert (math.log(low), math.log(high)) == pytest.approx(ends.confidence_interval(0.95))
+    rates = known(hold_against(first, other, _NAMES, are_rates=True))
+    assert rates.interval == of_ratio(other, first)
 
 
 def test_runs_are_paired_only_where_both_groups_had_each_seed_once() -> None:

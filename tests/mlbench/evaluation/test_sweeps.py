@@ -127,6 +127,8 @@ def test_speed_ups_stay_within_a_value_and_evidence_is_of_one_step() -> None:
         ("exchange flat", True, 0.5),
         ("exchange flat", True, 1.01),
     ]
+    baselines = [group.evidence and group.evidence.baseline for group in comparison.groups]
+    assert baselines == [None, 0, 0, 1]
     assert known(comparison.groups[2].evidence).text == (
         "1 worker, exchange topk differ from 1 worker, exchange flat: 0.504 times as fast "
         "(p = 6.5e-07, paired t, corrected for 3 comparisons)"
