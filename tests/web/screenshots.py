@@ -81,8 +81,8 @@ def _take_pages(client: ApiClient, url: str, page: Page, folder: Path) -> tuple[
     expect(page.get_by_role("checkbox")).to_have_count(4)
     _shoot(page, folder / "web-runs.png", height=460)
     page.goto(f"{url}/compare?runs={','.join(str(run.id) for run in compared)}")
-    curves = page.get_by_role("region", name="Curves", exact=True)
-    expect(curves.locator("canvas").first).to_be_visible()
+    accuracy = page.get_by_role("region", name="Validation accuracy", exact=True)
+    expect(accuracy.locator("canvas").first).to_be_visible()
     _shoot(page, folder / "web-compare.png", height=_HEIGHT)
     return compared, going
 

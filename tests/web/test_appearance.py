@@ -24,7 +24,8 @@ _PAGES = {
     "/runs?columns=machine,host,commit,throughput,step_time,created,finished,seed,cores": "looks",
     "/runs/{run}": "No missing samples",
     "/compare": "No runs to compare",
-    "/compare?runs={run},{other}": "Differences",
+    "/compare?runs={run},{other}": "What differs",
+    "/compare?runs={run},{other}&tab=verdict": "Differences",
 }
 # What is wider than the screen, unless it lies in something that scrolls by itself.
 _WIDER = """() => {

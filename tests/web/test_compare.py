@@ -1,69 +1,182 @@
-"""The page that compares runs: figures, curves, scaling, and in what the runs differ."""
+"""The page that compares runs: a list with charts beside it, a verdict, and exports."""
 
 import re
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from mlbench import ApiClient
 from mlbench.local.home import StackConnection
-from tests.support.stacks import run_to_end
-from tests.web.conftest import drag, section
+from tests.conftest import PrometheusServer, free_port
+from tests.support.serving import serve_master
+from tests.web.conftest import drag, section, sign_in
 from tests.web.watch import Watch
 
+_SET = Path(__file__).parents[2] / "docs" / "archives" / "results-digits-linear.mlbench"
+_RUNS = 9
+# The titles of these runs of one and of two workers end so.
+_FIRST, _OTHER = 3, 2
+_ENDS = ("w1-r1", "w2-r1")
 
-@pytest.mark.slow
-def test_runs_and_their_target_are_chosen_and_compared(
-    user: Page, client: ApiClient, connection: StackConnection, watch: Watch
-) -> None:
-    compared = []
-    for workers in (1, 2):
-        order = client.create_run(
-            f"on-{workers}", workers, None, benchmark="digits-linear", seed=1, light_target=True
-        )
-        compared.append(run_to_end(client, order.result().value))
-    user.goto(f"{connection.url}/compare")
-    expect(user.get_by_text("No runs to compare")).to_be_visible()
-    runs, target = (user.get_by_role("textbox", name=name) for name in ("Runs", "Target"))
-    runs.fill(",".join(str(run.id) for run in compared))
-    user.keyboard.press("Enter")
-    times = section(user, "Time to target")
-    for run in compared:
-        expect(times.get_by_role("row").filter(has_text=run.name)).to_be_visible()
-    expect(section(user, "Scaling").get_by_role("row")).to_have_count(3)
-    workers_row = section(user, "Differences").get_by_role("row").filter(has_text="workers").first
-    expect(workers_row).to_be_visible()
 
-    curves = section(user, "Curves")
-    chart = curves.get_by_role("img").first
-    for axis in ("Training time", "Wall-clock time", "Step"):
-        curves.get_by_role("radio", name=axis).check()
-        expect(chart).to_have_accessible_name(re.compile(f"by {axis.split()[0]}", re.IGNORECASE))
-    targets = chart.get_attribute("aria-label")
-    for added in ("train_loss", "val_global_loss"):
-        curves.get_by_role("combobox", name="Metric").select_option(added)
-    expect(curves.get_by_role("img")).to_have_count(3)
-    assert chart.get_attribute("aria-label") == targets
-    curves.get_by_role("button", name="Remove val_global_Prec@1").click()
-    expect(chart).to_have_accessible_name(re.compile("; train_loss by"))
-    # Who is sent the address sees the same, and what is zoomed in one chart is so in all.
-    user.reload()
-    expect(curves.get_by_role("img")).to_have_count(2)
-    drag(user, curves.locator(".u-over").first, 0.2, 0.7)
-    expect(curves.get_by_role("button", name="Show all")).to_have_count(2)
+@pytest.fixture(scope="module")
+def archived(
+    shared_prometheus: PrometheusServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[StackConnection]:
+    """A master with imported runs of one and of two workers."""
+    folder = tmp_path_factory.mktemp("archived")
+    with serve_master(folder, free_port(), shared_prometheus.url) as connection:
+        with (
+            ZipFile(_SET) as archives,
+            ApiClient.from_connection(connection) as client,
+        ):
+            names = [name for name in archives.namelist() if name.endswith(".mlbench")]
+            for name in names[:_RUNS]:
+                client.import_archive(BytesIO(archives.read(name)))
+        yield connection
 
+
+@pytest.fixture
+def comparison(page: Page, archived: StackConnection) -> Page:
+    """The comparison of a run of one worker with a run of two."""
+    sign_in(page, archived, f"/compare?runs={_FIRST},{_OTHER}")
+    expect(_chart(page, "Validation accuracy")).to_be_visible()
+    return page
+
+
+def _chart(page: Page, title: str) -> Locator:
+    return section(page, title).get_by_role("img").first
+
+
+def _lit(page: Page) -> Locator:
+    return page.locator(".selected-run.lit")
+
+
+def test_runs_have_an_eye_and_a_colour_that_the_address_keeps(comparison: Page) -> None:
+    chart = _chart(comparison, "Validation accuracy")
+    for end in _ENDS:
+        expect(chart).to_have_accessible_name(re.compile(end))
+    rows = comparison.get_by_role("list", name=re.compile("runs?$")).get_by_role("listitem")
+    expect(rows).to_have_count(2)
+    colours = [row.locator("line").get_attribute("stroke") for row in rows.all()]
+    assert colours == ["var(--series-0)", "var(--series-1)"]
+
+    # A hidden run has no curve, also after a reload.
+    eye = comparison.get_by_role("button", name=f"Curve of run {_FIRST}")
+    eye.click()
+    expect(eye).to_have_attribute("aria-pressed", "false")
+    expect(chart).not_to_have_accessible_name(re.compile("w1-r1"))
+    comparison.reload()
+    expect(chart).to_have_accessible_name(re.compile("w2-r1"))
+    expect(chart).not_to_have_accessible_name(re.compile("w1-r1"))
+    eye.click()
+    expect(chart).to_have_accessible_name(re.compile("w1-r1"))
+
+    # Hovering a row, a bar or a curve lights the run.
+    rows.first.hover()
+    expect(_lit(comparison)).to_contain_text("w1-r1")
+    section(comparison, "Time to target").locator(".bar-row", has_text="w2-r1").hover()
+    expect(_lit(comparison)).to_contain_text("w2-r1")
+
+    # The other run keeps its colour when one goes.
+    comparison.get_by_role("button", name=f"Remove run {_FIRST}").click()
+    expect(rows).to_have_count(1)
+    assert rows.first.locator("line").get_attribute("stroke") == "var(--series-1)"
+    comparison.reload()
+    expect(rows).to_have_count(1)
+    assert rows.first.locator("line").get_attribute("stroke") == "var(--series-1)"
+    assert f"runs=,{_OTHER}" in comparison.url
+
+
+def test_charts_are_added_and_share_their_axis(comparison: Page) -> None:
+    chart = _chart(comparison, "Validation accuracy")
+    comparison.get_by_text("Axes", exact=True).click()
+    for axis in ("Wall-clock time", "Step", "Training time"):
+        comparison.get_by_role("radio", name=axis).check()
+        expect(chart).to_have_accessible_name(re.compile(f"by {axis}", re.IGNORECASE))
+    comparison.get_by_text("Axes", exact=True).click()
+    comparison.get_by_role("combobox", name="Add a chart").select_option("val_global_loss")
+    expect(_chart(comparison, "Validation loss")).to_be_visible()
+    loss = section(comparison, "Training loss")
+    loss.get_by_role("button", name="Export Training loss").click()
+    loss.get_by_role("button", name="Remove chart").click()
+    expect(loss).to_have_count(0)
+    # The address keeps the charts and the zoom.
+    comparison.reload()
+    expect(_chart(comparison, "Validation loss")).to_be_visible()
+    drag(comparison, comparison.locator(".u-over").first, 0.2, 0.7)
+    expect(comparison.get_by_role("button", name="Show all")).to_have_count(2)
+
+
+def test_the_verdict_tells_what_differs(comparison: Page, watch: Watch) -> None:
+    comparison.get_by_role("button", name=re.compile("^What differs")).click()
+    expect(comparison.get_by_role("tab", name="Verdict")).to_have_attribute("aria-selected", "true")
+    verdict = comparison.get_by_role("tabpanel", name="Verdict")
+    expect(verdict.get_by_role("definition").filter(has_text="rank").first).to_be_visible()
+    results = section(comparison, "Result of each run")
+    for end in _ENDS:
+        expect(results.get_by_role("row").filter(has_text=end)).to_be_visible()
+    expect(section(comparison, "Groups of runs").get_by_role("row")).to_have_count(3)
+    differences = section(comparison, "Differences")
+    expect(differences.get_by_role("row").filter(has_text="workers").first).to_be_visible()
+    differences.get_by_role("searchbox").fill("nothing like it")
+    expect(differences.get_by_role("status")).to_have_text("No matching attributes.")
+
+    # Arrow keys move between the tabs, and the address keeps the tab.
+    comparison.reload()
+    tab = comparison.get_by_role("tab", name="Verdict")
+    expect(tab).to_have_attribute("aria-selected", "true")
+    tab.press("ArrowLeft")
+    expect(comparison.get_by_role("tab", name="Charts")).to_be_focused()
+    expect(section(comparison, "Time to target")).to_be_visible()
+
+    target = comparison.get_by_role("textbox", name="Target")
     target.fill("val_global_Prec@1>=100.5")
-    user.keyboard.press("Enter")
-    expect(times).to_contain_text("not reached", ignore_case=True)
+    target.press("Enter")
+    expect(section(comparison, "Time to target")).to_be_hidden()
     watch.expect("status of 400")
     target.fill("nonsense")
-    user.keyboard.press("Enter")
-    expect(target).to_have_attribute("aria-invalid", "true")
-    target.fill("")
-    runs.fill("one, two")
-    user.keyboard.press("Enter")
-    expect(runs).to_have_attribute("aria-invalid", "true")
+    target.press("Enter")
+    expect(comparison.get_by_role("alert")).to_be_visible()
+
+
+def test_figures_and_tables_are_copied(comparison: Page) -> None:
+    comparison.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    accuracy = section(comparison, "Validation accuracy")
+    accuracy.get_by_role("button", name="Export Validation accuracy").click()
+    accuracy.get_by_role("button", name="Copy as figure").click()
+    copied = comparison.get_by_role("status").filter(has_text="Copied")
+    expect(copied).to_be_visible()
+    figure = comparison.evaluate("navigator.clipboard.readText()")
+    assert figure.startswith("<svg")
+    for part in ("Validation accuracy over training time", *_ENDS, "seed 1", "MLBench"):
+        assert part in figure
+    accuracy.get_by_role("button", name="Export Validation accuracy").click()
+    with comparison.expect_download() as download:
+        accuracy.get_by_role("button", name="SVG", exact=True).click()
+    assert download.value.suggested_filename == "compare-validation-accuracy.svg"
+    assert Path(download.value.path()).read_text() == figure
+
+    comparison.get_by_role("tab", name="Verdict").click()
+    results = section(comparison, "Results")
+    for kind, beginning in (("Markdown", "| Run |"), ("LaTeX", r"\begin{table}")):
+        results.get_by_role("button", name="Export Results").click()
+        results.get_by_role("button", name=f"Copy as {kind}").click()
+        expect(copied.last).to_be_visible()
+        text = comparison.evaluate("navigator.clipboard.readText()")
+        assert text.startswith(beginning)
+        assert re.search(r"w1-r1 \\?#3", text)
+
+
+def test_without_runs_the_page_says_where_to_choose_them(
+    user: Page, connection: StackConnection, watch: Watch
+) -> None:
+    user.goto(f"{connection.url}/compare")
+    expect(user.get_by_role("heading", name="No runs to compare")).to_be_visible()
     watch.expect("status of 404")
-    runs.fill(f"{compared[0].id},999999")
-    user.keyboard.press("Enter")
+    user.goto(f"{connection.url}/compare?runs=999999")
     expect(user.get_by_role("status").filter(has_text="999999")).to_be_visible()

@@ -194,15 +194,18 @@ def test_a_log_is_searched_and_downloaded(talked: Page) -> None:
     assert len(Path(download.value.path()).read_text().splitlines()) == TALKER_LINES + 1 + 300
 
 
-@pytest.mark.parametrize("path", [f"/runs/{WORDY}", f"/compare?runs={WORDY}"])
+@pytest.mark.parametrize(
+    ("path", "choice"),
+    [(f"/runs/{WORDY}", "Metric"), (f"/compare?runs={WORDY}", "Add a chart")],
+)
 def test_long_names_do_not_make_it_wider_than_a_phone(
-    page: Page, still: StackConnection, path: str
+    page: Page, still: StackConnection, path: str, choice: str
 ) -> None:
     page.set_viewport_size({"width": 375, "height": 800})
     # However many there are, a chart gets about as many points as the screen has columns.
     with page.expect_response(re.compile("metric_filter=.*summarize=")):
         sign_in(page, still, path)
-    expect(page.get_by_role("combobox", name="Metric")).to_contain_text("validation/")
+    expect(page.get_by_role("combobox", name=choice)).to_contain_text("validation/")
     assert page.evaluate("document.documentElement.scrollWidth") == 375
 
 

@@ -11,9 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from mlbench.contract.buckets import GOOGLE, TITLES
 from mlbench.contract.runspec import IMPAIRMENTS, RunSpec, options_of
-from mlbench.evaluation.statistics import CONFIDENCE, t_quantile
 from mlbench_master.http import error_responses as http_errors
-from mlbench_master.runs.requests import MAX_RUNS
 from mlbench_master.web import static_assets
 
 _ORIGIN = re.compile(r"https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?(?=/|\Z)")
@@ -71,13 +69,6 @@ def origin_of(url: str) -> str | None:
 
 
 @cache
-def _quantiles() -> list[float]:
-    """Return the quantiles of Student's t for comparisons of 2 to ``MAX_RUNS`` runs."""
-    probability = (1 + CONFIDENCE) / 2
-    return [round(t_quantile(probability, freedom), 6) for freedom in range(1, MAX_RUNS)]
-
-
-@cache
 def _templates() -> Environment:
     environment = Environment(
         loader=PackageLoader("mlbench_master.web"),
@@ -89,6 +80,5 @@ def _templates() -> Environment:
     environment.globals.update(options=options_of(RunSpec), impairments=IMPAIRMENTS)
     buckets = [(bucket, (title, GOOGLE.get(bucket, ""))) for bucket, title in TITLES.items()]
     environment.globals["buckets"] = buckets
-    environment.globals["quantiles"] = _quantiles
     environment.globals["modules_of"] = cache(static_assets.load().modules_of)
     return environment

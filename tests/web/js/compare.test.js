@@ -1,38 +1,33 @@
-import { deepEqual, equal } from "node:assert/strict";
+import { deepEqual, equal, ok } from "node:assert/strict";
 import { test } from "node:test";
 
 import "./browser.js";
-import { parseRuns, toParams, toView } from "../../../master/mlbench_master/web/static/js/compare/choice.js";
-import * as curves from "../../../master/mlbench_master/web/static/js/compare/curves.js";
 import { matches, toRows } from "../../../master/mlbench_master/web/static/js/compare/differences.js";
 import { inOrder } from "../../../master/mlbench_master/web/static/js/compare/loader.js";
 import { toPhases, toSpeedups } from "../../../master/mlbench_master/web/static/js/compare/scaling.js";
 import { toLines } from "../../../master/mlbench_master/web/static/js/compare/sweep.js";
 import { toBars } from "../../../master/mlbench_master/web/static/js/compare/times.js";
-import { toNotes } from "../../../master/mlbench_master/web/static/js/compare/verdict.js";
-import { styleOfRun } from "../../../master/mlbench_master/web/static/js/plot.js";
+import { foldsOf, headlineOf, shortLabels, versionsOf } from "../../../master/mlbench_master/web/static/js/compare/verdict.js";
+import { styleOf } from "../../../master/mlbench_master/web/static/js/plot.js";
+import { captionOf, defaultsOf, toLines as toCurves, toMarks } from "../../../master/mlbench_master/web/static/js/side/charts.js";
+import { ofRecorded } from "../../../master/mlbench_master/web/static/js/side/columns.js";
+import { formatSelection, parseSelection, toggled } from "../../../master/mlbench_master/web/static/js/side/selection.js";
 
-test("runs are given by their ids", () => {
-  deepEqual(parseRuns("3, 1 3,,2"), { ids: [3, 1, 2], wrong: "" });
-  deepEqual(parseRuns("one,2,0,-1,1e3"), { ids: [2], wrong: "one, 0, -1, 1e3" });
+test("an address selects each run once, and keeps the place that gives its colour", () => {
+  deepEqual(parseSelection("3, 1,3,x,2 7"), [{ id: 3, place: 0 }, { id: 1, place: 1 }, { id: 2, place: 4 }, { id: 7, place: 5 }]);
+  deepEqual(parseSelection(""), []);
+  const without = toggled(parseSelection("5,6,7"), 6);
+  equal(formatSelection(without), "5,,7");
+  deepEqual(parseSelection("5,,7"), without);
+  equal(formatSelection(toggled(without, 9)), "5,9,7");
+  equal(formatSelection(toggled(without, 7)), "5");
 });
 
-test("an address describes the view that it was made of", () => {
-  const view = { runs: "3,1", target: "a>=1", metrics: ["b", "c,d"], axis: "step", ofGroups: true };
-  const pairs = Object.entries(toParams(view)).flatMap(([key, values]) => [values].flat().map((text) => [key, text]));
-  deepEqual(toView(new URLSearchParams(pairs)), view);
-  equal(toView(new URLSearchParams("axis=sideways")).axis, "");
-});
-
-test("no two of twenty runs look the same", () => {
-  const ids = Array.from({ length: 20 }, (_, i) => 3 * i + 1);
-  const looks = ids.map((id) => JSON.stringify(styleOfRun(id, ids)));
+test("no two of twenty places look the same", () => {
+  const looks = Array.from({ length: 20 }, (_, place) => JSON.stringify(styleOf(place)));
   equal(new Set(looks).size, 20);
-});
-
-test("runs have colours in the order of their selection", () => {
-  deepEqual(styleOfRun(13, [8, 13]), { colour: "--series-1", dash: "solid" });
-  deepEqual(styleOfRun(9, [1, 2, 3, 4, 5, 6, 7, 8, 9]), { colour: "--series-0", dash: "dash" });
+  deepEqual(styleOf(1), { colour: "--series-1", dash: "solid" });
+  deepEqual(styleOf(8), { colour: "--series-0", dash: "dash" });
 });
 
 const LOSS = { times: [11_000, 12_000, 16_000], values: [3, 2, 1] };
@@ -45,7 +40,7 @@ function recorded(/** @type {Record<string, any>} */ metrics, /** @type {string}
     const series = { times, values, lows: values, highs: values };
     return /** @type {const} */ ([name, new Map([[0, series]])]);
   });
-  return curves.ofRecorded(new Map(byMetric), "train_loss", axis, "1970-01-01T00:00:10Z");
+  return ofRecorded(new Map(byMetric), "train_loss", axis, "1970-01-01T00:00:10Z");
 }
 
 for (const [axis, x, y] of /** @type {[string, number[], number[]][]} */ ([
@@ -70,11 +65,28 @@ test("a run’s curve has its label and its colour", () => {
     { run_id: 1, display_name: "a", swept: {} },
     { run_id: 2, display_name: "b", swept: { exchange: "topk", bandwidth: "20" } },
   ]);
-  const lines = curves.toLines(results, [{ x: [1], y: [1] }, { x: [2], y: [2] }]);
-  deepEqual(lines.map(({ name, x, colour }) => [name, x, colour]), [
-    ["1 · a", [1], "--series-0"],
-    ["2 · exchange topk, bandwidth 20", [2], "--series-1"],
+  const styles = { 1: { colour: "--series-1" }, 2: { colour: "--series-2" } };
+  const lines = toCurves(results, [{ x: [1], y: [1] }, { x: [2], y: [2] }], (id) => styles[id]);
+  deepEqual(lines.map(({ name, x, colour, keys }) => [name, x, colour, keys]), [
+    ["\u2068a\u2069 #1", [1], "--series-1", [1]],
+    ["\u2068exchange topk, bandwidth 20\u2069 #2", [2], "--series-2", [2]],
   ]);
+});
+
+test("the main metric and the training loss are drawn by default", () => {
+  const offered = ["val_global_loss", "train_loss", "val_global_Prec@1"];
+  deepEqual(defaultsOf(["val_R2", "val_global_Prec@1", "val_global_Prec@1"], offered), ["val_global_Prec@1", "train_loss"]);
+  deepEqual(defaultsOf([], ["accuracy", "loss"]), ["accuracy", "loss"]);
+  deepEqual(defaultsOf([], ["speed"]), ["speed"]);
+  deepEqual(defaultsOf([], []), []);
+});
+
+test("a figure’s caption has runs, seeds, version and contention", () => {
+  const results = /** @type {any} */ ([{ run_id: 4, contention_share: 0.02 }, { run_id: 5, contention_share: 0.04 }]);
+  const machines = [{ packages: { torch: "2.13" }, git: { commit: "4f2a91c0e" } }];
+  const manifests = /** @type {any} */ ([1, 2].map((seed) => ({ seed, versions: { mlbench: "0.1.0" }, machines })));
+  equal(captionOf(results, manifests), "Runs 4–5; seeds 1–2; MLBench 0.1.0 · PyTorch 2.13 · commit 4f2a91c; CPU contention up to 4 %.");
+  equal(captionOf(results.slice(1).map((result) => ({ ...result, contention_share: null })), []), "Run 5.");
 });
 
 test("of metrics, a loss that all runs have comes first", () => {
@@ -86,7 +98,7 @@ test("of metrics, a loss that all runs have comes first", () => {
 test("each target is marked once", () => {
   const target = { metric: "val_Prec@1", value: 97 };
   const results = /** @type {any} */ ([{ target }, { target }, { target: null }]);
-  deepEqual(curves.toMarks(results, "val_Prec@1"), [{ y: 97, text: "target 97 %" }]);
+  deepEqual(toMarks(results, "val_Prec@1"), [{ y: 97, text: "target 97 %" }]);
 });
 
 /** A manifest. @returns {any} */
@@ -160,7 +172,7 @@ function group(num_workers, runs, mean, more = {}) {
     num_workers,
     run_ids: [...Array(runs).keys()],
     reached: mean ? runs : 0,
-    training_seconds_to_target: mean && { mean, minimum: mean - 1, maximum: mean + 1 },
+    training_seconds_to_target: mean && { mean, mean_low: mean - 1, mean_high: mean + 1 },
     speedup: null,
     throughput_speedup: null,
     phases: {},
@@ -174,25 +186,28 @@ function bars(groups, ...seconds) {
     run_id: i + 1,
     display_name: "r",
     swept: {},
+    outcome: null,
     time_to_target: training_seconds && { training_seconds, wall_seconds: 99 },
   }));
-  return toBars(/** @type {any} */ ({ groups, results }));
+  const visible = results.map(({ run_id }) => run_id);
+  return toBars(/** @type {any} */ ({ groups, results }), visible, (id) => ({ colour: `--series-${id}` }));
 }
 
-test("groups of several runs have bars with whiskers", () => {
-  const chart = bars([group(1, 2, 9), group(2, 2, null)], 9, 9, 9, 9);
+test("groups of several runs have bars with the interval of their mean", () => {
+  const chart = bars([group(1, 2, 9, { run_ids: [1, 2] }), group(2, 2, null, { run_ids: [3, 4] })], 9, 9, 9, 9);
   deepEqual(
-    chart.bars.map(({ name, text, pieces, low, high }) => [name, text, pieces.map(({ value }) => value), low, high]),
-    [["1 workers", "9 s", [9], 8, 10], ["2 workers (0 of 2 reached)", "–", [], null, null]],
+    chart.bars.map(({ name, text, pieces, low, high }) => [name, text, pieces.map(({ value, colour }) => [value, colour]), low, high]),
+    [["1 workers", "9.00 s", [[9, "--series-1"]], 8, 10], ["2 workers (0 of 2 reached)", "not reached", [], undefined, undefined]],
   );
+  deepEqual(chart.keys, [[1, 2], [3, 4]]);
+  equal(chart.note, "mean of each group, 95 % interval");
 });
 
-test("single runs have a bar each, if they reached the target", () => {
-  const chart = bars([group(1, 1, 9), group(2, 1, null)], 9, null);
-  deepEqual(chart.bars.map(({ name, text }) => [name, text]), [["1 · r", "9 s"], ["2 · r (not reached)", "–"]]);
-  deepEqual(chart.bars.map(({ pieces }) => pieces[0]?.colour), ["--series-0", undefined]);
-  const none = bars([group(1, 1, null)], null);
-  deepEqual([none.bars, none.note], [[], "No run reached its target."]);
+test("single runs have a bar each, the fastest first", () => {
+  const chart = bars([group(1, 1, 9), group(2, 1, null)], 9, null, 3);
+  deepEqual(chart.bars.map(({ name, text }) => [name.replace(/[\u2068\u2069]/g, ""), text]), [["r #3", "3.00 s"], ["r #1", "9.00 s"], ["r #2", "not reached"]]);
+  deepEqual(chart.bars.map(({ pieces }) => pieces[0]?.colour), ["--series-3", "--series-1", undefined]);
+  deepEqual(bars([group(1, 1, null)], null).bars, []);
 });
 
 test("speed-ups are drawn beside the ideal, if the workers differ", () => {
@@ -214,26 +229,65 @@ test("phases come in the order of a step", () => {
   ]);
 });
 
-test("the fastest group is named with its lead, then what is to be known", () => {
-  const target = { metric: "val_global_Prec@1", value: 97, lower_is_better: false };
-  const findings = {
-    fastest: { group: 1, slowest: 0, times_faster: 4 },
-    learned_by: "What is learned may differ by: momentum.",
-    notes: ["group 1 is told apart"],
-    disturbed: ["run 2: rank 0 waited for a core"],
-    clock_faults: [],
-    rule_violations: ["all runs: it is late"],
-  };
-  const groups = [10, 2.5].map((mean, i) => ({ label: `group ${i}`, training_seconds_to_target: { mean } }));
-  const comparison = { findings, groups, results: [{ target: null }, { target }] };
-  deepEqual(toNotes(/** @type {any} */ (comparison)), [
-    "Fastest: group 1 reached val_global_Prec@1 ≥ 97 % after 2.50 s of training, " +
-      "4x the speed of group 0.",
-    "What is learned may differ by: momentum.",
-    "group 1 is told apart",
-    "Run 2: rank 0 waited for a core",
-    "All runs: it is late",
+test("labels leave out what all groups share", () => {
+  deepEqual(shortLabels(["2 workers, exchange ddp", "2 workers, exchange topk"]), ["ddp", "topk"]);
+  deepEqual(shortLabels(["1 worker, lr 1", "2 workers, lr 1"]), ["1 worker", "2 workers"]);
+  deepEqual(shortLabels(["lr 1, batch 2", "lr 1, batch 4", "lr 2, batch 4"]), ["lr 1, batch 2", "lr 1, batch 4", "lr 2, batch 4"]);
+  deepEqual(shortLabels(["2 workers"]), ["2 workers"]);
+});
+
+/** A comparison of two groups of five runs. @returns {any} */
+function compared(evidence, findings = {}) {
+  const labels = ["2 workers, exchange powersgd", "2 workers, exchange ddp"];
+  const groups = labels.map((label, i) => ({ label, run_ids: [1, 2, 3, 4, 5].map((id) => 5 * i + id), evidence: i ? evidence : null, contention_doubt: "" }));
+  const results = groups.flatMap(({ run_ids }) =>
+    run_ids.map((run_id) => ({
+      run_id,
+      contention_share: run_id / 100,
+      outcome: null,
+      interferences: [0, 1].map((rank) => ({ rank, disturbed: run_id > 5, contention_share: run_id / 100 })),
+    })),
+  );
+  const none = { reasons: [], learning: [], rule_violations: [], disturbed: [], notes: [], clock_faults: [], why: "", title: "", verdict: "yes" };
+  return { groups, results, sets: [], findings: { ...none, ...findings } };
+}
+const EVIDENCE = { p: 0.004, distinguishable: true, test: "paired t", baseline: 0, times_faster: 1.24, times_faster_low: 1.1, times_faster_high: 1.4, text: "they differ" };
+
+test("the headline is the most significant difference, with its interval", () => {
+  const { state, badge, title, detail, others } = headlineOf(compared(EVIDENCE));
+  deepEqual([state, badge, title, others], ["yes", "Comparable", "ddp is 1.24× as fast as powersgd", 0]);
+  equal(detail, "95 % 1.10 to 1.40, p = 0.004, 5 seeds each. CPU contention 1 to 10 %.");
+  const slower = { ...EVIDENCE, times_faster: 0.5, times_faster_low: 0.4, times_faster_high: 0.8, test: "Mann-Whitney" };
+  equal(headlineOf(compared(slower)).title, "powersgd is 2.00× as fast as ddp");
+  equal(headlineOf(compared(slower)).detail.split(".").slice(0, 3).join("."), "95 % 1.25 to 2.50, p = 0");
+  const alike = headlineOf(compared({ ...EVIDENCE, distinguishable: false, p: 0.4 }));
+  equal(alike.title, "No significant difference between ddp and powersgd");
+  ok(alike.detail.startsWith("1.24×, 95 % 1.10 to 1.40, p = 0.4"));
+});
+
+test("runs that cannot be compared have their reason as headline", () => {
+  const reasons = ["target is 97 in run 1 and 80 in run 2", "data is other"];
+  const { state, title, detail } = headlineOf(compared(EVIDENCE, { verdict: "no", title: "These runs cannot be compared", reasons }));
+  deepEqual([state, title, detail], ["no", "These runs cannot be compared", "Target is 97 in run 1 and 80 in run 2; 1 more"]);
+});
+
+test("reasons are folded by kind with their counts", () => {
+  const notes = ["they differ", "run 3: the loss is NaN", "a caution"];
+  const comparison = compared(EVIDENCE, { disturbed: ["run 6: a", "run 7: b"], notes, rule_violations: ["all runs: x", "run 1: y"] });
+  comparison.results[2].outcome = { kind: "nan", text: "the loss is NaN" };
+  const manifests = /** @type {any} */ (comparison.results.map(({ run_id }) => ({ run_id, seed: 1 + ((run_id - 1) % 5), versions: { mlbench: "0.1.0" }, machines: [] })));
+  const folds = foldsOf(comparison, manifests);
+  deepEqual(folds.map(({ term, text, details }) => [term, text, details.length]), [
+    ["Task", "the same data, target and batch size", 0],
+    ["Outcomes", "1 of 10 runs failed", 1],
+    ["Contention", "10 of 20 ranks had contention, 6 to 10 %", 2],
+    ["Significance", "1 of 1 comparison with p < 0.05", 1],
+    ["Seeds", "1–5 in every group, paired", 0],
+    ["Rules", "2 rule violations", 2],
+    ["Notes", "a caution", 0],
+    ["Versions", "MLBench 0.1.0", 0],
   ]);
+  equal(versionsOf([]), "");
 });
 
 test("a sweep has a line for each row, without the groups that have no figure", () => {

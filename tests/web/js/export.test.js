@@ -2,7 +2,7 @@ import { equal } from "node:assert/strict";
 import { test } from "node:test";
 
 import "./browser.js";
-import { fileName, toCsv } from "../../../master/mlbench_master/web/static/js/export.js";
+import { fileName, toCsv, toLatex, toMarkdown } from "../../../master/mlbench_master/web/static/js/export.js";
 
 test("a line’s points are rows of CSV, and no name is a formula", () => {
   const lines = [
@@ -15,6 +15,19 @@ test("a line’s points are rows of CSV, and no name is a formula", () => {
       `"'=1+1, ""a""",1,-0.5,-1,0,-0.5\r\n"'=1+1, ""a""",2,,,1e-7,\r\nb,3,4,,,\r\n`,
   );
   equal(toCsv([{ name: "b", x: [3], y: [4] }], {}), "line,x,value\r\nb,3,4\r\n");
+});
+
+const TABLE = [
+  { cells: ["Run", "Best"], figures: [false, true] },
+  { cells: ["a_1 | b", "97 % ≥ 5×"], figures: [false, true] },
+];
+
+test("tables are copied as Markdown and as LaTeX", () => {
+  equal(toMarkdown(TABLE), "| Run | Best |\n| :-- | --: |\n| a_1 \\| b | 97 % ≥ 5× |\n");
+  const lines = toLatex(TABLE, "50 %").split("\n");
+  equal(lines[2], "  \\begin{tabular}{lr}");
+  equal(lines[6], "  a\\_1 | b & 97 \\% $\\geq$ 5$\\times$ \\\\");
+  equal(lines[9], "  \\caption{50 \\%}");
 });
 
 test("a file has the name of its chart", () => {

@@ -6,7 +6,7 @@ import "./browser.js";
 import * as format from "../../../master/mlbench_master/web/static/js/format.js";
 
 const { ago, bytes, clock, count, duration, targetText } = format;
-const { metric, moment, number, percent, plural } = format;
+const { metric, metricTitle, moment, number, percent, plural } = format;
 // Reports and the terminal write them alike: a test in Python reads the same file.
 /** @type {[number, string][]} */
 const DURATIONS = JSON.parse(readFileSync(new URL("durations.json", import.meta.url), "utf8"));
@@ -41,6 +41,16 @@ for (const [text, expected] of [
   [metric("val_global_Prec@1", 97.25), "97.25 %"],
   [metric("train_loss", 0.25), "0.25"],
   [metric("Prec@1", null), "–"],
+  ...Object.entries({
+    "val_global_Prec@1": "Validation accuracy",
+    "val_Prec@5": "Validation top-5 accuracy",
+    "train/loss": "Training loss",
+    val_global_R2: "Validation R²",
+    accuracy: "Accuracy",
+    test_acc: "Test accuracy",
+    my_loss: "my_loss",
+    "gnorm@1": "gnorm@1",
+  }).map(([name, title]) => [metricTitle(name), title]),
   [targetText({ metric: "Prec@1", value: 97, lower_is_better: false }), "Prec@1 ≥ 97 %"],
   [targetText({ metric: "loss", value: 0.5, lower_is_better: true }), "loss ≤ 0.5"],
   [ago(noon, after(-5)), "just now"],

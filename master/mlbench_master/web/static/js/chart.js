@@ -2,7 +2,7 @@
 
 import uPlot from "../vendor/uPlot.esm.js";
 import { h, reconcile, setText, svg } from "./dom.js";
-import { fileName, save, saveCsv, toCsv, toPng } from "./export.js";
+import { copyFigure, DASHES, fileName, save, saveCsv, toCsv, toPng, toSvg } from "./export.js";
 import { number } from "./format.js";
 import { extentOf, nearest, smoothed } from "./lines.js";
 import { drawOver, partsOf, plotOf, styleOf } from "./plot.js";
@@ -18,7 +18,9 @@ import { onZoom, zoomOf, zoomTo } from "./zoom.js";
 const MAX_VALUES = 20;
 const MIN_ZOOM_PX = 5;
 const BESIDE_PX = 14;
-const DASHES = { solid: "none", dash: "5 3", dot: "1.5 2.5" };
+// A line is under the cursor up to this distance.
+const NEAR_PX = 24;
+const PALE = 0.2;
 
 /** @returns {SVGElement} a sample of a line. */
 export function sample(/** @type {{ colour?: string, dash?: "solid" | "dash" | "dot" }} */ { colour, dash = "solid" }) {
@@ -36,6 +38,10 @@ export function sample(/** @type {{ colour?: string, dash?: "solid" | "dash" | "
  * keeps all this, unless the axes are others. The lines that are shown can be saved.
  */
 export class Chart {
+  /** Called with the keys of the line under the cursor; empty when there is none. */
+  onHover = (/** @type {number[]} */ _keys) => {};
+  /** What the caption of an exported figure says of its runs. */
+  caption = "";
   #plot = null;
   /** @type {Line[]} */
   #lines = [];
@@ -51,19 +57,30 @@ export class Chart {
   #all = h("button", { type: "button", class: "quiet", hidden: true }, "Show all");
   #legend = h("div", { class: "legend", role: "group", "aria-label": "Shown lines" });
   #values = h("div", { class: "chart-values", hidden: true });
+  /** @type {Set<number>} */
+  #lit = new Set();
+  #hovered = -1;
+  /** What can be copied or saved: the name of a button, and its action. @type {[string, () => unknown][]} */
+  exports = [
+    ["Copy as figure", () => copyFigure(this.#toSvg(), fileName(this.#title, "svg"))],
+    ["SVG", () => save(new Blob([this.#toSvg()], { type: "image/svg+xml" }), fileName(this.#title, "svg"))],
+    ["PNG", () => this.#savePng()],
+    ["CSV", () => this.#saveCsv()],
+  ];
 
   /**
    * @param {HTMLElement} element
    * @param {string} label its description for screen readers
+   * @param {{ hasLegend?: boolean, hasFiles?: boolean }} options what is below the chart
    */
-  constructor(element, label) {
+  constructor(element, label, { hasLegend = true, hasFiles = true } = {}) {
     this.label = label;
     this.element = element;
     this.place = h("div", { class: "chart-plot", role: "img", "aria-label": label });
     element.classList.add("chart");
-    const buttons = [this.#all, this.#fileButton("PNG", () => this.#savePng()), this.#fileButton("CSV", () => this.#saveCsv())];
+    const buttons = hasFiles ? this.exports.map(([kind, act]) => this.#fileButton(kind, act)) : [];
     this.#all.addEventListener("click", () => this.#zoom(null, null));
-    element.append(this.place, h("div", { class: "chart-foot" }, this.#legend, h("div", { class: "chart-files" }, buttons)));
+    element.append(this.place, h("div", { class: "chart-foot" }, hasLegend && this.#legend, h("div", { class: "chart-files" }, this.#all, buttons)));
     onZoom(() => this.#axes.shared && this.#plot && this.#update());
     theme.onChange(() => this.#plot && this.#update()); // the colours are a part of its looks
     new ResizeObserver(() => this.#follow()).observe(this.place);
@@ -103,6 +120,24 @@ export class Chart {
     this.#plot = new uPlot({ ...this.#size(), ...options, ...this.#behaviour() }, data, this.place);
     this.#plot.over.append(this.#values);
     for (const i of this.#lines.keys()) if (this.#isHidden(i)) this.#show(i);
+    if (this.#lit.size) this.#light();
+  }
+
+  /** Draw the lines that have one of these keys, and the others pale; without keys, draw all alike. */
+  highlight(/** @type {number[]} */ keys) {
+    if (keys.length === this.#lit.size && keys.every((key) => this.#lit.has(key))) return;
+    this.#lit = new Set(keys);
+    if (this.#plot) this.#light();
+  }
+
+  #light() {
+    const isLit = ({ keys = [] }) => keys.some((key) => this.#lit.has(key));
+    const isAny = this.#lines.some(isLit);
+    this.#owners.forEach((owner, at) => {
+      const line = this.#lines[owner < 0 ? -1 - owner : owner];
+      if (line) this.#plot.series[at].alpha = isAny && !isLit(line) ? PALE : 1;
+    });
+    this.#plot.redraw(false);
   }
 
   #follow() {
@@ -158,6 +193,11 @@ export class Chart {
 
   get #title() {
     return `${document.title.split(" · ")[0]}: ${this.label}`;
+  }
+
+  #toSvg() {
+    const parts = this.#parts.filter((_, i) => !this.#isHidden(i));
+    return toSvg(this.#plot, this.#shownLines(), parts, this.#axes, { title: this.label, caption: this.caption });
   }
 
   #saveCsv() {
@@ -217,10 +257,11 @@ export class Chart {
       return candidates.sort((a, b) => a.away - b.away).slice(0, 1);
     });
     this.#values.hidden = left < 0 || !points.length;
-    if (this.#values.hidden) return;
+    if (this.#values.hidden) return this.#hover(-1);
     const fromCursor = ({ value }) => Math.abs(plot.valToPos(value, "y") - top);
     points.sort((a, b) => fromCursor(a) - fromCursor(b));
     const [closest] = points;
+    this.#hover(fromCursor(closest) < NEAR_PX ? closest.owner : -1);
     const shown = points.slice(0, MAX_VALUES).sort((a, b) => b.value - a.value);
     const isOne = this.#lines.length === 1;
     const suffix = this.#axes.ySuffix ?? "";
@@ -232,15 +273,21 @@ export class Chart {
         text: number(value, 5) + suffix + about,
       })),
     ];
-    const make = (/** @type {typeof rows[number]} */ { owner }) => h("div", {}, owner >= 0 && sample(this.#lines[owner]), h("span"), h("b"));
+    const make = (/** @type {typeof rows[number]} */ { owner }) => h("div", {}, owner >= 0 && sample(this.#lines[owner]), h("bdi"), h("b"));
     reconcile(this.#values, rows, ({ owner }) => owner, make, (row, { owner, name, text }) => {
       row.toggleAttribute("data-nearest", owner === closest.owner);
-      setText(row.querySelector("span"), name);
+      setText(row.querySelector("bdi"), name);
       setText(row.querySelector("b"), text);
     });
     const isRight = left > width / 2;
     this.#values.style.left = isRight ? "auto" : `${left + BESIDE_PX}px`;
     this.#values.style.right = isRight ? `${width - left + BESIDE_PX}px` : "auto";
+  }
+
+  #hover(/** @type {number} */ owner) {
+    if (owner === this.#hovered) return;
+    this.#hovered = owner;
+    this.onHover(this.#lines[owner]?.keys ?? []);
   }
 }
 

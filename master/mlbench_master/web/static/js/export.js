@@ -1,15 +1,32 @@
-// Files: the values of a chart or a table as CSV, and the picture of a chart as PNG.
+// Files and copies: charts as SVG, PNG or CSV, and tables as Markdown, LaTeX or CSV.
 
-import { h } from "./dom.js";
+import { h, svg } from "./dom.js";
 import * as theme from "./theme.js";
 
-/** @import { Axes, Line } from "./plot.js" */
+/**
+ * @import { Axes, Line } from "./plot.js"
+ * @import { Part } from "./lines.js"
+ *
+ * A row of a table, and which of its cells are figures.
+ * @typedef {{ cells: string[], figures: boolean[] }} TableRow
+ */
 
 // As mlbench/contract/csv_cells.py: spreadsheets take such texts for formulas.
 const BEGINS_A_FORMULA = /^[=+\-@\t\r\n]/;
 const NEEDS_QUOTES = /[",\r\n]/;
 const FONT = "system-ui, sans-serif";
 const [TEXT_PX, ROW_PX, MARGIN_PX, SAMPLE_PX] = [13, 22, 12, 28];
+/** The dashes of lines in SVG. */
+export const DASHES = { solid: "none", dash: "5 3", dot: "1.5 2.5" };
+// Widths in a figure are estimated, because its reader may not have the font.
+const [LETTER_PX, LINE_PX, LEGEND_PX] = [5.8, 15, 18];
+// A title is isolated from the text around it, which a file does not need.
+const ISOLATES = /[\u2068\u2069]/g;
+const LATEX = {
+  ...{ "\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "–": "--" },
+  ...{ "×": "$\\times$", "≥": "$\\geq$", "≤": "$\\leq$", "·": "$\\cdot$", "−": "$-$", "±": "$\\pm$", "∞": "$\\infty$" },
+};
+const COPIED_MS = 2500;
 
 /** @returns {string} one row per point of each line; empty for values that are not numbers. */
 export function toCsv(/** @type {Line[]} */ lines, /** @type {Axes} */ axes) {
@@ -37,7 +54,7 @@ export function rowsToCsv(/** @type {unknown[][]} */ rows) {
 function cell(value) {
   if (value == null || Number.isNaN(value)) return "";
   if (typeof value === "number") return String(value);
-  const raw = String(value);
+  const raw = String(value).replaceAll(ISOLATES, "");
   const text = BEGINS_A_FORMULA.test(raw) ? `'${raw}` : raw;
   return NEEDS_QUOTES.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
@@ -87,6 +104,139 @@ export function toPng(plot, title, lines) {
     ctx.fillText(name, places[i].left + SAMPLE_PX, middle);
   });
   return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
+}
+
+/**
+ * @param {any} plot the uPlot of a chart
+ * @param {Line[]} lines those that are shown
+ * @param {Part[][]} parts of each line
+ * @param {Axes} axes
+ * @param {{ title: string, caption: string }} texts
+ * @returns {string} an SVG with the plot as it is shown, its legend and a caption; its text has the
+ *   colour of the document that it is put into
+ */
+export function toSvg(plot, lines, parts, axes, { title, caption }) {
+  const [left, top, width, height] = ["left", "top", "width", "height"].map((side) => plot.bbox[side] / devicePixelRatio);
+  const round = (/** @type {number} */ value) => Math.round(10 * value) / 10;
+  const xOf = (value) => round(left + plot.valToPos(value, "x"));
+  const yOf = (value) => round(LINE_PX + top + plot.valToPos(value, "y"));
+  const [first, last] = [LINE_PX + top, LINE_PX + top + height];
+  const rule = { stroke: "currentColor", "stroke-opacity": 0.15 };
+  const text = (content, x, y, more = {}) => svg("text", { x, y, fill: "currentColor", ...more }, String(content).replaceAll(ISOLATES, ""));
+  const ticks = plot.axes.map(({ _splits, _values }) => _splits.map((at, i) => ({ at, label: _values[i] })).filter(({ label }) => label));
+  const grid = [
+    ...ticks[0].flatMap(({ at, label }) => [svg("line", { x1: xOf(at), x2: xOf(at), y1: first, y2: last, ...rule }), text(label, xOf(at), last + LINE_PX, { "text-anchor": "middle" })]),
+    ...ticks[1].flatMap(({ at, label }) => [svg("line", { x1: left, x2: left + width, y1: yOf(at), y2: yOf(at), ...rule }), text(label, left - 6, yOf(at) + 4, { "text-anchor": "end" })]),
+  ];
+  const path = (x, y) => x.map((at, i) => (y[i] === null ? "" : `${i && y[i - 1] !== null ? "L" : "M"}${xOf(at)} ${yOf(y[i])}`)).join("");
+  const curves = lines.flatMap((line, i) => parts[i].flatMap((part) => drawPart(line, part, path, xOf, yOf)));
+  const marks = (axes.marks ?? []).flatMap(({ y, text: label }) => [
+    svg("line", { x1: left, x2: left + width, y1: yOf(y), y2: yOf(y), stroke: "currentColor", "stroke-dasharray": "6 4" }),
+    text(label, left + 4, yOf(y) - 4),
+  ]);
+  let [column, row] = [left, 0];
+  const legend = lines.length < 2 ? [] : lines.flatMap((line) => {
+    const wide = SAMPLE_PX + LETTER_PX * line.name.length + MARGIN_PX;
+    if (column > left && column + wide > plot.width) [column, row] = [left, row + 1];
+    const y = last + 2 * LINE_PX + 8 + LEGEND_PX * row;
+    const sample = svg("line", { x1: column, x2: column + SAMPLE_PX - 6, y1: y, y2: y, ...strokeOf(line), "stroke-width": 3 });
+    const name = text(line.name, column + SAMPLE_PX, y + 4);
+    column += wide;
+    return [sample, name];
+  });
+  const below = last + 2 * LINE_PX + (legend.length ? LEGEND_PX * (row + 1) : 0);
+  const words = wrapped(caption, plot.width / LETTER_PX);
+  const bottom = below + LINE_PX * (words.length + 1);
+  const over = [axes.y ?? title, axes.x && `over ${axes.x.toLowerCase()}`].filter(Boolean).join(" ");
+  const clip = svg("clipPath", { id: "plot" }, svg("rect", { x: left, y: first, width, height }));
+  const figure = svg(
+    "svg",
+    { viewBox: `0 0 ${plot.width} ${Math.ceil(bottom)}`, width: plot.width, "font-family": "Inter, Helvetica, Arial, sans-serif", "font-size": 11 },
+    svg("title", {}, title),
+    svg("defs", {}, clip),
+    text(over, left, LINE_PX - 2, { "font-weight": 600 }),
+    grid,
+    svg("g", { "clip-path": "url(#plot)" }, curves, marks),
+    legend,
+    words.map((line, i) => text(line, 0, below + LINE_PX * (i + 1))),
+  );
+  return new XMLSerializer().serializeToString(figure);
+}
+
+function drawPart(/** @type {Line} */ line, /** @type {Part} */ part, path, xOf, yOf) {
+  const stroke = strokeOf(line);
+  const { x, y, lows, highs, smooth, isBehind } = part;
+  const pale = { ...stroke, "stroke-opacity": 0.3, "stroke-width": 1 };
+  if (isBehind) return [svg("path", { d: path(x, y), ...pale })];
+  const band = !line.points && !smooth && highs.some((high, i) => high !== y[i]);
+  const edge = band ? [...x.keys()].filter((i) => highs[i] !== null && lows[i] !== null) : [];
+  const outline = [...edge.map((i) => [x[i], highs[i]]), ...edge.toReversed().map((i) => [x[i], lows[i]])];
+  const points = line.points ? x.flatMap((at, i) => (y[i] === null ? [] : [svg("circle", { cx: xOf(at), cy: yOf(y[i]), r: 2.5, fill: stroke.stroke })])) : [];
+  return [
+    outline.length > 0 && svg("polygon", { points: outline.map(([at, value]) => `${xOf(at)},${yOf(value)}`).join(" "), fill: stroke.stroke, "fill-opacity": 0.2 }),
+    smooth && svg("path", { d: path(x, y), ...pale }),
+    svg("path", { d: path(x, smooth ?? y), ...stroke, "stroke-width": 1.6 }),
+    ...points,
+  ];
+}
+
+function strokeOf(/** @type {Line} */ { colour, dash }) {
+  return { fill: "none", stroke: theme.colour(colour), "stroke-dasharray": DASHES[dash] };
+}
+
+function wrapped(/** @type {string} */ text, /** @type {number} */ letters) {
+  const lines = [""];
+  for (const word of text.split(" ")) {
+    if (lines.at(-1).length + word.length < letters) lines.push(`${lines.pop()} ${word}`.trim());
+    else lines.push(word);
+  }
+  return lines.filter(Boolean);
+}
+
+/** @returns {TableRow[]} the texts of a table, its head first. */
+export function rowsOf(/** @type {HTMLTableElement} */ table) {
+  const textOf = (/** @type {Element} */ cell) => [...cell.childNodes].map((node) => node.textContent.trim()).filter(Boolean).join(" ").replaceAll(ISOLATES, "");
+  return [...table.rows].map(({ cells }) => ({ cells: [...cells].map(textOf), figures: [...cells].map((cell) => cell.classList.contains("figure")) }));
+}
+
+/** @returns {string} a table in Markdown, as GitHub and Pandoc read it. */
+export function toMarkdown(/** @type {TableRow[]} */ [head, ...rows]) {
+  const line = (/** @type {string[]} */ cells) => `| ${cells.map((text) => text.replaceAll("|", "\\|")).join(" | ")} |`;
+  return [line(head.cells), line(head.figures.map((isFigure) => (isFigure ? "--:" : ":--"))), ...rows.map(({ cells }) => line(cells))].join("\n") + "\n";
+}
+
+/** @returns {string} a table in LaTeX, which needs the package booktabs. */
+export function toLatex(/** @type {TableRow[]} */ [head, ...rows], /** @type {string} */ caption) {
+  const escape = (/** @type {string} */ text) => text.replace(/[\\~^×≥≤·–−±∞&%$#_{}]/g, (letter) => LATEX[letter] ?? `\\${letter}`);
+  const line = (/** @type {string[]} */ cells) => `  ${cells.map(escape).join(" & ")} \\\\`;
+  const columns = head.figures.map((isFigure) => (isFigure ? "r" : "l")).join("");
+  const body = ["  \\toprule", line(head.cells), "  \\midrule", ...rows.map(({ cells }) => line(cells)), "  \\bottomrule"];
+  const tabular = [`  \\begin{tabular}{${columns}}`, ...body, "  \\end{tabular}"];
+  return ["\\begin{table}", "  \\centering", ...tabular, `  \\caption{${escape(caption)}}`, "\\end{table}"].join("\n") + "\n";
+}
+
+/** Copy a text, or save it as a file where the browser has no clipboard, as on plain HTTP. */
+export async function copyText(/** @type {string} */ text, /** @type {string} */ name, type = "text/plain") {
+  const blob = new Blob([text], { type });
+  try {
+    const types = [...new Set(["text/plain", type])].filter((kind) => ClipboardItem.supports(kind));
+    await navigator.clipboard.write([new ClipboardItem(Object.fromEntries(types.map((kind) => [kind, new Blob([text], { type: kind })])))]);
+    notify("Copied");
+  } catch {
+    save(blob, name);
+    notify(`Saved as ${name}`);
+  }
+}
+
+/** Copy an SVG as a picture and as text. */
+export function copyFigure(/** @type {string} */ figure, /** @type {string} */ name) {
+  return copyText(figure, name, "image/svg+xml");
+}
+
+function notify(/** @type {string} */ text) {
+  const message = h("p", { role: "status", class: "toast" }, text);
+  document.body.append(message);
+  setTimeout(() => message.remove(), COPIED_MS);
 }
 
 /** Let the browser save a file. */

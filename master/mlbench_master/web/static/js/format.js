@@ -85,6 +85,19 @@ export function metric(/** @type {string} */ name, /** @type {number | null} */ 
   return isPercent(name) && value != null ? `${number(value)} %` : number(value);
 }
 
+const STAGES = { train: "training", val: "validation", valid: "validation", validation: "validation", eval: "validation", test: "test" };
+const QUANTITIES = { acc: "accuracy", accuracy: "accuracy", loss: "loss", R2: "R²", perplexity: "perplexity" };
+
+/** @returns {string} the title of a metric: `Validation accuracy` for `val_global_Prec@1`; else its name. */
+export function metricTitle(/** @type {string} */ name) {
+  const match = /^(?:([a-z]+)[_/-](?:global[_/-])?)?(?:(loss|acc|accuracy|R2|perplexity)|Prec@(\d+))$/.exec(name);
+  const stage = match?.[1] ? STAGES[match[1]] : "";
+  if (!match || stage === undefined) return name;
+  const rank = match[3] && match[3] !== "1" ? `top-${match[3]} ` : "";
+  const title = [stage, rank + (QUANTITIES[match[2]] ?? "accuracy")].filter(Boolean).join(" ");
+  return title[0].toUpperCase() + title.slice(1);
+}
+
 /** @returns {boolean} whether a metric is an accuracy in percent. */
 export function isPercent(/** @type {string} */ name) {
   return /(^|_)Prec@\d+$/.test(name);

@@ -21,7 +21,7 @@ const FONT = "11px Inter, system-ui, sans-serif";
 const [LETTER_PX, AXIS_GAP_PX, X_AXIS_PX] = [7, 14, 28];
 const PAD = 0.06;
 const LOG_PAD = 1.15;
-const POINT_PX = 6;
+const [POINT_PX, SMALL_POINT_PX] = [6, 4];
 // With more points for each pixel of the width, lines are thinned.
 const DENSE = 4;
 const WHISKER_PX = 4;
@@ -33,21 +33,22 @@ const [BAND, PALE] = ["33", "4d"];
  * points, if it shows these. With `smooth` it is drawn, with `y` pale behind it and without a band.
  * A mean has the `counts` of its curves at each point. What is `behind` it is drawn pale: the curves
  * of a mean, or what a restarted run discarded.
- * A colour is a custom property of the style sheet.
+ * A colour is a custom property of the style sheet. `keys` are the ids of the runs that it shows.
  * @typedef {{
  *   name: string, x: number[], y: (number | null)[], lows?: number[], highs?: number[],
  *   smooth?: number[], counts?: number[], behind?: { x: number[], y: (number | null)[] }[],
- *   colour?: string, dash?: "solid" | "dash" | "dot", points?: boolean, step?: boolean
+ *   colour?: string, dash?: "solid" | "dash" | "dot", points?: boolean, step?: boolean, keys?: number[]
  * }} Line
  */
 
 /**
  * Titles and kinds of the axes; `marks` are horizontal lines such as a target, `moments` vertical
  * ones such as a restart; `bands` mark where something is wrong. Lines are smoothed with a
- * half-life of that share of the axis. Charts that share an axis are zoomed together.
+ * half-life of that share of the axis. Charts that share an axis are zoomed together. A bare chart
+ * has its titles elsewhere.
  * @typedef {{
  *   x?: string, y?: string, xType?: "linear" | "log", yType?: "linear" | "log",
- *   xTicks?: number[], ySuffix?: string, fromZero?: boolean, smoothing?: number,
+ *   xTicks?: number[], ySuffix?: string, fromZero?: boolean, smoothing?: number, xSuffix?: string, isBare?: boolean,
  *   shared?: Shared,
  *   marks?: { y: number, text: string }[], moments?: { x: number, text: string }[],
  *   bands?: { x: number, to: number, text: string }[]
@@ -167,7 +168,7 @@ export function plotOf(lines, parts, axes, view) {
         add(-1 - i, paleOf(colour));
         columns.push(part.y);
       }
-      add(i, seriesOf(line, colour));
+      add(i, seriesOf(line, colour, axes.isBare));
       columns.push(part.smooth ?? part.y);
       tables.push(columns);
     }
@@ -189,14 +190,14 @@ function paleOf(colour) {
   return { scale: "y", stroke: faded(colour, PALE), width: 1, points: { show: false } };
 }
 
-function seriesOf(/** @type {Line} */ line, colour) {
+function seriesOf(/** @type {Line} */ line, colour, isBare = false) {
   return {
     scale: "y",
     stroke: colour,
     width: 1.6,
     dash: CANVAS_DASHES[line.dash],
     paths: line.step ? uPlot.paths.stepped({ align: 1 }) : undefined,
-    points: { show: Boolean(line.points), size: POINT_PX, fill: colour },
+    points: { show: Boolean(line.points), size: isBare ? SMALL_POINT_PX : POINT_PX, fill: colour },
   };
 }
 
@@ -217,13 +218,13 @@ function optionsOf(/** @type {Line[]} */ lines, /** @type {Axes} */ axes, /** @t
     },
     axes: [
       {
-        ...axisOf(axes.x),
+        ...axisOf(axes.isBare ? "" : axes.x),
         size: X_AXIS_PX,
         ...(axes.xTicks ? { splits: () => axes.xTicks, filter: (_, splits) => splits } : {}),
-        values: (_, splits) => splits.map((value) => (value === null ? "" : tick(value))),
+        values: (_, splits) => splits.map((value, i) => (value === null ? "" : tick(value) + (i === splits.length - 1 ? (axes.xSuffix ?? "") : ""))),
       },
       {
-        ...axisOf(axes.y),
+        ...axisOf(axes.isBare ? "" : axes.y),
         size: (_, values) => AXIS_GAP_PX + LETTER_PX * Math.max(0, ...(values ?? []).map((text) => text.length)),
         values: (_, splits) => splits.map((value) => (value === null ? "" : tick(value) + (axes.ySuffix ?? ""))),
       },
@@ -267,13 +268,13 @@ export function drawOver(plot, /** @type {Line[]} */ lines, /** @type {Axes} */ 
   ctx.lineWidth = ratio;
   ctx.textAlign = "left";
   ctx.font = FONT.replace("11", String(11 * ratio));
-  ctx.strokeStyle = ctx.fillStyle = theme.colour("--soft");
   const stroke = (dash, ...points) => {
     ctx.setLineDash(dash.map((size) => size * ratio));
     ctx.beginPath();
     points.forEach(([x, y], i) => (i % 2 ? ctx.lineTo(x, y) : ctx.moveTo(x, y)));
     ctx.stroke();
   };
+  ctx.strokeStyle = ctx.fillStyle = theme.colour("--good");
   for (const { y, text } of axes.marks ?? []) {
     const height = at(y, "y");
     stroke([6, 4], [bbox.left, height], [right, height]);
@@ -281,6 +282,7 @@ export function drawOver(plot, /** @type {Line[]} */ lines, /** @type {Axes} */ 
     ctx.textBaseline = height < bbox.top + 14 * ratio ? "top" : "bottom";
     ctx.fillText(text, bbox.left + 4 * ratio, height);
   }
+  ctx.strokeStyle = ctx.fillStyle = theme.colour("--soft");
   ctx.textBaseline = "top";
   for (const { x, text } of axes.moments ?? []) {
     stroke([2, 3], [at(x, "x"), bbox.top], [at(x, "x"), bottom]);

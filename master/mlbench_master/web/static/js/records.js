@@ -113,7 +113,8 @@ export function nameOf({ title, display_name: displayName, name, swept, num_work
   return [...pairs, ["workers", workers]].map(([key, value]) => `${key}=${value}`).join(", ");
 }
 
-/** @returns {string} a run's id and name, where several are shown together; or what it sweeps. */
+/** @returns {string} a run's name and id, where several are shown together; or what it sweeps. */
 export function labelOf(/** @type {import("./records.js").Result} */ result) {
-  return `${result.run_id} · ${sweptOf(result) || result.display_name}`;
+  // Isolated, because a name in Hebrew or Arabic would turn the id around.
+  return `\u2068${sweptOf(result) || result.display_name}\u2069 #${result.run_id}`;
 }

@@ -1,6 +1,7 @@
 // The section "Differences": the facts in which runs differ, in a table that can be filtered.
 
-import { byId, h, reconcile, setText } from "../dom.js";
+import { h, reconcile, setText } from "../dom.js";
+import { makePart, makeTable, tableMenu } from "../side/tools.js";
 import { fillTable } from "../ui.js";
 
 /**
@@ -26,7 +27,13 @@ const MARKS = {
 };
 
 export class Differences {
-  #filter = byId("differences-filter");
+  #filter = /** @type {HTMLInputElement} */ (h("input", { type: "search", placeholder: "Filter", "aria-label": "Filter differences" }));
+  #facts = makeTable("Differences between the runs");
+  #packages = makeTable("Packages that differ between the runs");
+  #packagesTitle = h("summary");
+  #folded = h("details", { class: "side-packages" }, this.#packagesTitle, this.#packages.scroll);
+  #noteText = h("p", { class: "soft", role: "status" });
+  element = makePart("Differences", [this.#filter, tableMenu(this.#facts.table, "Differences")], this.#noteText, this.#facts.scroll, this.#folded);
   /** @type {Row[]} */
   #rows = [];
   /** @type {Comparison["results"]} */
@@ -46,12 +53,12 @@ export class Differences {
     const wanted = this.#rows.filter((row) => matches(row, this.#filter.value));
     const facts = wanted.filter((row) => row.group !== PACKAGES);
     const packages = wanted.filter((row) => row.group === PACKAGES);
-    this.#fillTable(byId("facts"), facts, [MEANING, PART]);
-    this.#fillTable(byId("packages"), packages, []);
-    byId("facts").parentElement.hidden = facts.length === 0;
-    byId("packages-folded").hidden = packages.length === 0;
-    setText(byId("packages-title"), `Packages (${packages.length})`);
-    setText(byId("differences-note"), this.#note(wanted));
+    this.#fillTable(this.#facts.table, facts, [MEANING, PART]);
+    this.#fillTable(this.#packages.table, packages, []);
+    this.#facts.scroll.hidden = facts.length === 0;
+    this.#folded.hidden = packages.length === 0;
+    setText(this.#packagesTitle, `Packages (${packages.length})`);
+    setText(this.#noteText, this.#note(wanted));
   }
 
   #fillTable(table, rows, extra) {
@@ -65,7 +72,7 @@ export class Differences {
   }
 
   #note(wanted) {
-    if (this.#results.length < 2) return "Add a second run above to see differences.";
+    if (this.#results.length < 2) return "Select a second run to see differences.";
     if (!this.#rows.length) return "No differences reported.";
     return wanted.length ? "" : "No matching attributes.";
   }

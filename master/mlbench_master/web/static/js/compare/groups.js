@@ -2,7 +2,6 @@
 
 import { plural } from "../format.js";
 import { extentOf, smoothed } from "../lines.js";
-import { styleOf } from "../plot.js";
 import { mean, sum } from "../series.js";
 
 /**
@@ -13,35 +12,37 @@ import { mean, sum } from "../series.js";
 
 // A mean of more places than pixels shows nothing more.
 const MAX_PLACES = 2000;
+// As mlbench/evaluation/statistics.py: fewer runs have no interval of their mean.
+const ENOUGH = 3;
 
 /**
  * @param {Group[]} groups
  * @param {Result[]} results
  * @param {Curve[]} curves of each result
  * @param {Axes} axes
- * @param {number[]} quantiles of Student's t, from one degree of freedom on
+ * @param {(id: number) => object} styleOf the style of a run; a group has that of its first one
  * @returns {Line[]} the mean of each group that has curves, with its interval, and its runs behind;
  *   they are smoothed before the mean is taken
  */
-export function toGroupLines(groups, results, curves, axes, quantiles) {
+export function toGroupLines(groups, results, curves, axes, styleOf) {
   const extent = extentOf(curves.map(({ x }) => x), axes.xType === "log");
-  const lines = groups.map((group, i) => {
+  const lines = groups.map((group) => {
     const isOfIt = (_curve, /** @type {number} */ j) => group.run_ids.includes(results[j].run_id);
+    const keys = results.map(({ run_id }) => run_id).filter((id) => group.run_ids.includes(id));
     const behind = curves.filter(isOfIt).filter(({ x }) => x.length).map(({ x, y }) => ({ x, y }));
     const smooth = behind.map((curve) => ({ x: curve.x, y: smoothed(curve, axes, extent).smooth ?? curve.y }));
-    return { name: `${group.label} (${plural(behind.length, "run")})`, ...styleOf(i), behind, ...meanOf(smooth, quantiles) };
+    return { name: `${group.label} (${plural(behind.length, "run")})`, keys, ...styleOf(keys[0]), behind, ...meanOf(smooth) };
   });
   return lines.filter(({ x }) => x.length);
 }
 
 /**
  * @param {Curve[]} curves
- * @param {number[]} quantiles
  * @returns {{ x: number[], y: number[], lows: number[], highs: number[], counts: number[] }} their mean
  *   at each place at which any of them has a point, over those that are between their ends there,
  *   linearly interpolated; its interval of 95 %, by Student's t; and of how many curves it is
  */
-export function meanOf(curves, quantiles) {
+export function meanOf(curves) {
   const whole = curves.map(forward).filter(({ x }) => x.length);
   const valuesAt = whole.map(interpolator);
   const columns = { x: placesOf(whole), y: [], lows: [], highs: [], counts: [] };
@@ -49,13 +50,42 @@ export function meanOf(curves, quantiles) {
     const values = valuesAt.map((valueAt) => valueAt(place)).filter(Number.isFinite);
     const middle = mean(values);
     const variance = sum(values.map((value) => (value - middle) ** 2)) / (values.length - 1);
-    const half = values.length > 1 ? quantiles[values.length - 2] * Math.sqrt(variance / values.length) : NaN;
+    const half = values.length >= ENOUGH ? tQuantile(values.length - 1) * Math.sqrt(variance / values.length) : NaN;
     columns.y.push(middle);
     columns.lows.push(middle - half);
     columns.highs.push(middle + half);
     columns.counts.push(values.length);
   }
   return columns;
+}
+
+/** @type {number[]} */
+const QUANTILES = [];
+
+/** @returns {number} the 97.5 % quantile of Student's t, as mlbench/evaluation/statistics.py has it */
+export function tQuantile(/** @type {number} */ freedom) {
+  if (QUANTILES[freedom]) return QUANTILES[freedom];
+  let [low, high] = [0, 16];
+  while (high - low > 1e-10) {
+    const middle = (low + high) / 2;
+    if (tProbability(middle, freedom) < 0.975) low = middle;
+    else high = middle;
+  }
+  return (QUANTILES[freedom] = high);
+}
+
+// P(T <= t) for t >= 0 (Abramowitz, Stegun: 26.7).
+function tProbability(/** @type {number} */ t, /** @type {number} */ freedom) {
+  const angle = Math.atan2(t, Math.sqrt(freedom));
+  const odd = freedom % 2;
+  let term = odd ? Math.cos(angle) : 1;
+  let total = 0;
+  for (let k = 1 + odd; k < freedom; k += 2) {
+    total += term;
+    term *= (Math.cos(angle) ** 2 * k) / (k + 1);
+  }
+  const inside = Math.sin(angle) * total;
+  return 0.5 + (odd ? ((angle + inside) * 2) / Math.PI : inside) / 2;
 }
 
 // What is finite; of a curve that goes back, as after a restart, what counted in the end.

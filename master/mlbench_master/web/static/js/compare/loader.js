@@ -21,19 +21,23 @@ export class Loader {
   #recorded = new Map();
   #metrics = new Map();
 
-  /** @returns {Promise<Found>} the comparison of those runs that exist. */
-  async compare(/** @type {number[]} */ ids, /** @type {string} */ target) {
+  /**
+   * @param {number[]} ids
+   * @param {string} target
+   * @param {Map<number, string>} titles of the runs
+   * @returns {Promise<Found>} the comparison of those runs that exist
+   */
+  async compare(ids, target, titles) {
     const asked = getOrNull(toPath(ids, target));
-    const titled = Promise.all(ids.map((id) => getOrNull(`/api/runs/${id}/`)));
     const manifests = await Promise.all(ids.map((id) => this.#manifest(id)));
     const there = ids.filter((_, i) => manifests[i]);
     const missing = ids.filter((_, i) => !manifests[i]);
-    const [comparison, runs] = [await asked, await titled];
-    if (comparison && !missing.length) return { comparison: withTitles(comparison, runs), manifests, missing };
+    const comparison = await asked;
+    if (comparison && !missing.length) return { comparison: withTitles(comparison, titles), manifests, missing };
     // A run was deleted after its manifest was fetched: fetch them again to find which.
     if (!missing.length) this.#manifests.clear();
     if (!there.length) return { comparison: null, manifests: [], missing };
-    const answer = await this.compare(there, target);
+    const answer = await this.compare(there, target, titles);
     return { ...answer, missing: [...missing, ...answer.missing] };
   }
 
@@ -74,9 +78,8 @@ export class Loader {
   }
 }
 
-// A comparison is of evidence, which has the names that runs were ordered with.
-function withTitles(/** @type {import("../records.js").Comparison} */ comparison, runs) {
-  const titles = new Map(runs.filter(Boolean).map(({ id, title }) => [id, title]));
+// A comparison has the names that runs were submitted with.
+function withTitles(/** @type {import("../records.js").Comparison} */ comparison, /** @type {Map<number, string>} */ titles) {
   const results = comparison.results.map((result) => ({ ...result, display_name: titles.get(result.run_id) ?? result.display_name }));
   return { ...comparison, results };
 }

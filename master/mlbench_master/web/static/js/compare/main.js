@@ -1,113 +1,95 @@
-// The page that compares runs: its address, its fields, and its sections.
+// The page that compares runs: a list of them, and beside it their charts and the verdict.
 
-import { ApiError, get } from "../api.js";
-import { byId, setParams, setText } from "../dom.js";
+import { get, getOrNull } from "../api.js";
+import { sample } from "../chart.js";
+import { byId, getParam, h, onSubmit, reconcile, setNotice, setParams, setText } from "../dom.js";
+import { plural } from "../format.js";
 import { comparisonUrl } from "../grafana.js";
-import { poll } from "../poll.js";
-import { errorState } from "../ui.js";
-import { Choice, parseRuns, toParams, toView } from "./choice.js";
-import { Curves } from "./curves.js";
-import { Differences } from "./differences.js";
-import { hasEnded, Loader, toPath } from "./loader.js";
-import { Scaling } from "./scaling.js";
-import { Sweep } from "./sweep.js";
-import { Times } from "./times.js";
-import { showVerdict } from "./verdict.js";
+import { styleOf } from "../plot.js";
+import { nameOf } from "../records.js";
+import { formatSelection, parseSelection, toggled } from "../side/selection.js";
+import { Side } from "../side/side.js";
+import { errorState, runBadge } from "../ui.js";
+import { toPath } from "./loader.js";
 
-const POLL_MS = 5000;
+/** @import { Run } from "../records.js" */
 
-const place = byId("place");
-const sections = byId("comparison");
-const loader = new Loader();
-const choice = new Choice(change);
-const times = new Times();
-const curves = new Curves(loader, change);
-const scaling = new Scaling();
-const sweep = new Sweep();
-const differences = new Differences();
-
+const list = byId("selected");
+const side = new Side(byId("side"));
 // Without a response, the page itself shows a notice.
-const grafana = get("/api/info/").then(
-  (info) => info.grafana?.url,
-  () => null,
-);
+const grafana = get("/api/info/").then((info) => info.grafana?.url, () => null);
 
-let view = toView(new URLSearchParams(location.search));
-/** @type {import("./loader.js").Found | null} */
-let content = null;
-let poller = null;
+let selected = parseSelection(getParam("runs"));
+const hidden = new Set(parseSelection(getParam("hidden")).map(({ id }) => id));
+/** @type {Map<number, Run>} */
+const runs = new Map();
 
-function change(part) {
-  const before = view;
-  view = { ...view, ...part };
-  setParams(toParams(view));
-  if (view.runs !== before.runs || view.target !== before.target) poller.now();
-  else if (content) curves.show(content, view).catch((error) => curves.fail(error));
-}
-
-async function refresh() {
-  const asked = view;
-  const { ids, wrong } = parseRuns(asked.runs);
-  choice.show(asked, ids);
-  choice.showProblems({ runs: wrong && `the ids of runs, such as 1,2,3 (not ${wrong})` });
-  if (!ids.length) return showNothing();
-  place.setAttribute("aria-busy", "true");
+async function fetchRuns() {
   try {
-    const answer = await loader.compare(ids, asked.target);
-    if (asked.runs === view.runs && asked.target === view.target) return await show(answer);
+    const found = await Promise.all(selected.map(({ id }) => getOrNull(`/api/runs/${id}/`)));
+    for (const run of found.filter(Boolean)) runs.set(run.id, run);
+    const missing = selected.map(({ id }) => id).filter((id) => !runs.has(id));
+    setNotice(byId("missing"), missing.length ? `${plural(missing.length, "run")} not found: ${missing.join(", ")}.` : "");
+    show();
   } catch (error) {
-    if (!(error instanceof ApiError) || error.status !== 400) throw error;
-    choice.showProblems(error.fields);
-    if (!content) place.replaceChildren();
-  } finally {
-    place.removeAttribute("aria-busy");
+    byId("side").replaceChildren(errorState(error, () => location.reload()));
   }
-  return null;
 }
 
-function showNothing() {
-  content = null;
-  sections.hidden = true;
-  showLinks([]);
-  place.replaceChildren(byId("nothing").content.cloneNode(true));
-  choice.recent.open();
-  return null;
+function show() {
+  /** @type {import("../side/side.js").Shown[]} */
+  const entries = selected.filter(({ id }) => runs.has(id)).map(({ id, place }) => ({ run: runs.get(id), ...styleOf(place), hidden: hidden.has(id) }));
+  setText(byId("compared"), entries.length ? plural(entries.length, "run") : "No runs to compare");
+  byId("empty").hidden = entries.length > 0;
+  byId("side").hidden = entries.length === 0;
+  setParams({ runs: formatSelection(selected), hidden: [...hidden].join(",") });
+  const keyOf = ({ run, colour, dash }) => [run.id, colour, dash].join(" ");
+  reconcile(list, entries, keyOf, makeRow, (row, { run, hidden: isHidden }) => {
+    const eye = row.querySelector("button");
+    eye.setAttribute("aria-pressed", String(!isHidden));
+    row.toggleAttribute("data-hidden", isHidden);
+    setText(row.querySelector("bdi"), nameOf(run));
+  });
+  if (entries.length) side.show(entries);
 }
 
-async function show(answer) {
-  choice.showMissing(answer.missing);
-  place.replaceChildren();
-  content = answer.comparison && answer;
-  sections.hidden = !content;
-  showLinks(content ? content.comparison.results.map((result) => result.run_id) : []);
-  if (!content) return null;
-  choice.setNames(content.comparison.results);
-  showVerdict(content.comparison);
-  differences.show(content);
-  times.show(content.comparison);
-  scaling.show(content.comparison.groups);
-  sweep.show(content.comparison);
-  await curves.show(content, view);
-  return answer.manifests.every(hasEnded) ? null : POLL_MS;
+function makeRow(/** @type {import("../side/side.js").Shown} */ { run, colour, dash }) {
+  const eye = h("button", { type: "button", class: "quiet eye", "aria-label": `Curve of run ${run.id}`, title: "Show or hide the curve" }, sample({ colour, dash }));
+  eye.addEventListener("click", () => {
+    if (!hidden.delete(run.id)) hidden.add(run.id);
+    show();
+  });
+  const name = h("a", { href: `/runs/${run.id}`, class: "run-name", title: `${nameOf(run)} #${run.id}` }, h("bdi"), h("span", {}, ` #${run.id}`));
+  const remove = h("button", { type: "button", class: "quiet", "aria-label": `Remove run ${run.id}`, title: "Remove from the comparison" }, "×");
+  remove.addEventListener("click", () => {
+    selected = toggled(selected, run.id);
+    hidden.delete(run.id);
+    show();
+  });
+  const row = h("li", { class: "selected-run", "data-run": run.id }, eye, name, runBadge(run), remove);
+  row.addEventListener("pointerenter", () => side.highlight([run.id]));
+  row.addEventListener("pointerleave", () => side.highlight([]));
+  row.addEventListener("focusin", () => side.highlight([run.id]));
+  row.addEventListener("focusout", () => side.highlight([]));
+  return row;
 }
 
-async function showLinks(ids) {
-  const download = byId("download");
+side.onHighlight = (ids) => {
+  for (const row of /** @type {HTMLCollectionOf<HTMLElement>} */ (list.children)) row.classList.toggle("lit", ids.includes(Number(row.dataset.run)));
+};
+
+side.onFound = async (found) => {
+  const ids = found ? found.comparison.results.map((result) => result.run_id) : [];
+  const [download, link] = [byId("download"), byId("grafana")];
   download.hidden = !ids.length;
-  download.href = toPath(ids, view.target);
+  download.href = toPath(ids, getParam("target"));
   download.download = `compare-${ids.join("-")}.json`;
   const url = await grafana;
-  const link = byId("grafana");
-  link.hidden = !url || !content;
-  if (!link.hidden) link.href = comparisonUrl(url, content);
-}
+  link.hidden = !url || !found;
+  if (!link.hidden) link.href = comparisonUrl(url, found);
+};
 
-function start() {
-  setText(place, "Loading…");
-  poller = poll(refresh, (error) => {
-    sections.hidden = true;
-    place.replaceChildren(errorState(error, start));
-  });
-}
-
-start();
+const target = byId("target");
+target.value = getParam("target");
+onSubmit(byId("target-form"), () => side.change({ target: target.value.trim() }));
+fetchRuns();

@@ -2,12 +2,13 @@
 
 import { showBars, showKey } from "../bars.js";
 import { Chart } from "../chart.js";
-import { byId, setText } from "../dom.js";
+import { h, setText } from "../dom.js";
 import { NONE, alignedDurations, alignedNumbers, duration, number, percent } from "../format.js";
 import { PHASES, colourOfPhase } from "../records.js";
 import { sum } from "../series.js";
+import { makePart, makeTable, moreMenu, tableMenu } from "../side/tools.js";
 import { figure, fillTable } from "../ui.js";
-import { SENT_HINT } from "./times.js";
+import { SENT_HINT, withoutEmpty } from "./times.js";
 
 /** @import { Group } from "../records.js" */
 
@@ -20,16 +21,23 @@ const EFFICIENCY_HINT = "Speed-up divided by the increase in workers: 100 % is l
 const GOODPUT_HINT = "Share of worker-seconds that advanced the final model: compute and communication";
 
 export class Scaling {
-  #speedup = byId("speedup");
-  #phases = byId("phases");
-  #key = byId("phases-key");
-
-  constructor() {
-    this.speedup = new Chart(this.#speedup, "Speed-up of each group over its number of workers");
-  }
+  #speedup = h("div");
+  #speedupNote = h("p", { class: "soft small-text" });
+  #phases = h("div");
+  #phasesNote = h("p", { class: "soft small-text" });
+  #key = h("ul", { class: "key" });
+  #groups = makeTable("Groups of runs");
+  #chart = new Chart(this.#speedup, "Speed-up of each group over its number of workers", { hasFiles: false });
+  element = h(
+    "div",
+    { class: "side-parts" },
+    makePart("Scaling", [moreMenu("Scaling", this.#chart.exports)], this.#speedup, this.#speedupNote),
+    makePart("Time breakdown", [], this.#key, this.#phases, this.#phasesNote),
+    makePart("Groups", [tableMenu(this.#groups.table, "Groups")], this.#groups.scroll),
+  );
 
   show(/** @type {Group[]} */ groups) {
-    fillTable(byId("groups"), columnsOf(groups), groups, (group) => group.label);
+    fillTable(this.#groups.table, columnsOf(groups), groups, (group) => group.label);
     this.#showSpeedups(groups);
     this.#showPhases(groups);
   }
@@ -37,15 +45,15 @@ export class Scaling {
   #showSpeedups(groups) {
     const lines = toSpeedups(groups);
     this.#speedup.hidden = lines.length === 0;
-    setText(byId("speedup-note"), speedupNote(groups, lines));
-    if (lines.length) this.speedup.draw(lines, speedupAxes(groups));
+    setText(this.#speedupNote, speedupNote(groups, lines));
+    if (lines.length) this.#chart.draw(lines, speedupAxes(groups));
   }
 
   #showPhases(groups) {
     const bars = toPhases(groups);
     const hasAny = bars.some(({ pieces }) => pieces.length);
     for (const part of [this.#phases, this.#key]) part.hidden = !hasAny;
-    setText(byId("phases-note"), hasAny ? PHASES_NOTE : "No run recorded phases.");
+    setText(this.#phasesNote, hasAny ? PHASES_NOTE : "No run recorded phases.");
     if (!hasAny) return;
     showKey(this.#key, [...new Map(bars.flatMap(({ pieces }) => pieces).map((piece) => [piece.name, piece])).values()]);
     showBars(this.#phases, bars);
@@ -107,7 +115,7 @@ export function columnsOf(/** @type {Group[]} */ groups) {
   const sent = alignedNumbers(groups.map((group) => group.bytes_sent_per_step?.mean));
   const time = (title, name, hint = undefined) =>
     figure(title, (group) => write(group.training_seconds_to_target?.[name] ?? null), hint);
-  return [
+  return withoutEmpty(groups, [
     { title: "Group", isHead: true, text: (group) => group.label },
     { title: "Run ids", text: (group) => group.run_ids.map((id) => `#${id}`).join(", ") },
     figure("Reached", (group) => `${group.reached} of ${group.run_ids.length}`),
@@ -124,11 +132,11 @@ export function columnsOf(/** @type {Group[]} */ groups) {
     figure("Goodput", (group) => percent(group.goodput_share?.mean), GOODPUT_HINT),
     { title: "Largest overhead", hint: "Bucket with most of the other worker-seconds", text: (group) => group.largest_bucket ?? NONE },
     figure("Bytes per step", (group) => sent(group.bytes_sent_per_step?.mean), SENT_HINT),
-    ...(Object.keys(groups[0].swept).length ? evidence() : []),
-  ];
+    ...evidence(),
+  ]);
 }
 
-// Significance of the difference between groups of a sweep.
+// Significance of the difference from another group.
 function evidence() {
   return [
     figure("Relative speed", (group) => times(group.evidence?.times_faster)),

@@ -14,19 +14,23 @@ import { fillTable } from "../ui.js";
  */
 
 export class Sweep {
-  #section = byId("sweep");
-  #place = byId("sweep-figures");
   /** @type {Map<Element, Chart>} */
   #charts = new Map();
+
+  /** By default, the parts of templates/_comparison.html. */
+  constructor(/** @type {HTMLElement} */ section = byId("sweep"), /** @type {HTMLElement} */ place = byId("sweep-figures")) {
+    this.section = section;
+    this.place = place;
+  }
 
   /** Show the sweep of a comparison, if it is one. */
   show(/** @type {Comparison} */ comparison) {
     const { across, by, charts } = comparison.sweep ?? { charts: [] };
     const figures = charts.map((chart) => ({ ...chart, across, by }));
-    this.#section.hidden = figures.length === 0;
+    this.section.hidden = figures.length === 0;
     const make = (figure) => this.#make(figure);
     const keyOf = ({ title, across }) => `${title} ${across.numbers !== null}`;
-    reconcile(this.#place, figures, keyOf, make, (part, figure) => {
+    reconcile(this.place, figures, keyOf, make, (part, figure) => {
       fillHeat(part.querySelector("table"), figure);
       const chart = this.#charts.get(part);
       if (chart) draw(chart, figure);

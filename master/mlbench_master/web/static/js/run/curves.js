@@ -145,7 +145,8 @@ export function wholeClock(/** @type {string} */ axis, /** @type {Series} */ clo
   return mapColumns(clock, (column, name) => [name === "times" ? column[0] - seconds * 1000 : 0, ...column]);
 }
 
-function unitOf(seconds) {
+/** @returns {{ seconds: number, name: string }} the unit in which a time of that length is shown. */
+export function unitOf(/** @type {number} */ seconds) {
   return UNITS.find(({ from }) => seconds >= from) ?? UNITS.at(-1);
 }
 
