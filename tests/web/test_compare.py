@@ -89,7 +89,7 @@ def test_runs_have_an_eye_and_a_colour_that_the_address_keeps(comparison: Page) 
     comparison.reload()
     expect(rows).to_have_count(1)
     assert rows.first.locator("line").get_attribute("stroke") == "var(--series-1)"
-    assert f"runs=,{_OTHER}" in comparison.url
+    assert f"runs=-,{_OTHER}" in comparison.url
 
 
 def test_charts_are_added_and_share_their_axis(comparison: Page) -> None:
@@ -170,6 +170,19 @@ def test_figures_and_tables_are_copied(comparison: Page) -> None:
         text = comparison.evaluate("navigator.clipboard.readText()")
         assert text.startswith(beginning)
         assert re.search(r"w1-r1 \\?#3", text)
+
+
+def test_on_paper_charts_are_whole_and_controls_are_gone(comparison: Page) -> None:
+    accuracy = section(comparison, "Validation accuracy")
+    expect(accuracy.locator(".chart-plot > svg")).to_have_count(0)
+    comparison.emulate_media(media="print")
+    expect(accuracy.locator(".chart-plot > svg")).to_be_visible()
+    expect(accuracy.locator("canvas")).to_be_hidden()
+    expect(comparison.get_by_role("navigation")).to_have_count(0)
+    expect(comparison.get_by_role("button").filter(visible=True)).to_have_count(2)  # the colours
+    expect(section(comparison, "Results")).to_be_visible()
+    comparison.emulate_media(media="screen")
+    expect(accuracy.locator("canvas")).to_be_visible()
 
 
 def test_without_runs_the_page_says_where_to_choose_them(

@@ -17,8 +17,8 @@ test("an address selects each run once, and keeps the place that gives its colou
   deepEqual(parseSelection("3, 1,3,x,2 7"), [{ id: 3, place: 0 }, { id: 1, place: 1 }, { id: 2, place: 4 }, { id: 7, place: 5 }]);
   deepEqual(parseSelection(""), []);
   const without = toggled(parseSelection("5,6,7"), 6);
-  equal(formatSelection(without), "5,,7");
-  deepEqual(parseSelection("5,,7"), without);
+  equal(formatSelection(without), "5,-,7");
+  deepEqual(parseSelection("5,-,7"), without);
   equal(formatSelection(toggled(without, 9)), "5,9,7");
   equal(formatSelection(toggled(without, 7)), "5");
 });
@@ -234,6 +234,9 @@ test("labels leave out what all groups share", () => {
   deepEqual(shortLabels(["1 worker, lr 1", "2 workers, lr 1"]), ["1 worker", "2 workers"]);
   deepEqual(shortLabels(["lr 1, batch 2", "lr 1, batch 4", "lr 2, batch 4"]), ["lr 1, batch 2", "lr 1, batch 4", "lr 2, batch 4"]);
   deepEqual(shortLabels(["2 workers"]), ["2 workers"]);
+  deepEqual(shortLabels(["exchange ddp, bandwidth 5", "exchange topk, bandwidth 20"]), ["ddp, bandwidth 5", "topk, bandwidth 20"]);
+  deepEqual(shortLabels(["results-digits-w1", "results-digits-w2"]), ["…w1", "…w2"]);
+  deepEqual(shortLabels(["same-name-here", "same-name-here"]), ["same-name-here", "same-name-here"]);
 });
 
 /** A comparison of two groups of five runs. @returns {any} */

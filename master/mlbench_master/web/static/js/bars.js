@@ -32,7 +32,7 @@ export function showKey(
 
 function create(/** @type {Bar} */ { name }) {
   const bar = h("div", { class: "bar", role: "img" }, h("div", { class: "bar-pieces" }), h("span", { class: "bar-whisker" }));
-  return h("div", { class: "bar-row" }, h("span", { class: "bar-name" }, name), bar, h("span", { class: "bar-text soft" }));
+  return h("div", { class: "bar-row" }, h("span", { class: "bar-name", title: name }, name), bar, h("span", { class: "bar-text soft" }));
 }
 
 function update(row, /** @type {Bar} */ bar, whole) {

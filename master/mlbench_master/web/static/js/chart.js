@@ -2,7 +2,7 @@
 
 import uPlot from "../vendor/uPlot.esm.js";
 import { h, reconcile, setText, svg } from "./dom.js";
-import { copyFigure, DASHES, fileName, save, saveCsv, toCsv, toPng, toSvg } from "./export.js";
+import { copyText, DASHES, fileName, save, saveCsv, toCsv, toPng, toSvg } from "./export.js";
 import { number } from "./format.js";
 import { extentOf, nearest, smoothed } from "./lines.js";
 import { drawOver, partsOf, plotOf, styleOf } from "./plot.js";
@@ -21,6 +21,8 @@ const BESIDE_PX = 14;
 // A line is under the cursor up to this distance.
 const NEAR_PX = 24;
 const PALE = 0.2;
+const SVG = "image/svg+xml";
+const paper = matchMedia("print");
 
 /** @returns {SVGElement} a sample of a line. */
 export function sample(/** @type {{ colour?: string, dash?: "solid" | "dash" | "dot" }} */ { colour, dash = "solid" }) {
@@ -62,10 +64,10 @@ export class Chart {
   #hovered = -1;
   /** What can be copied or saved: the name of a button, and its action. @type {[string, () => unknown][]} */
   exports = [
-    ["Copy as figure", () => copyFigure(this.#toSvg(), fileName(this.#title, "svg"))],
-    ["SVG", () => save(new Blob([this.#toSvg()], { type: "image/svg+xml" }), fileName(this.#title, "svg"))],
-    ["PNG", () => this.#savePng()],
-    ["CSV", () => this.#saveCsv()],
+    ["Copy as figure", () => copyText(this.#toSvg(), this.#fileName("svg"), SVG)],
+    ["SVG", () => save(new Blob([this.#toSvg()], { type: SVG }), this.#fileName("svg"))],
+    ["PNG", async () => save(await toPng(this.#toSvg()), this.#fileName("png"))],
+    ["CSV", () => saveCsv(toCsv(this.#shownLines(), this.#axes), this.#fileName("csv"))],
   ];
 
   /**
@@ -83,7 +85,8 @@ export class Chart {
     element.append(this.place, h("div", { class: "chart-foot" }, hasLegend && this.#legend, h("div", { class: "chart-files" }, this.#all, buttons)));
     onZoom(() => this.#axes.shared && this.#plot && this.#update());
     theme.onChange(() => this.#plot && this.#update()); // the colours are a part of its looks
-    new ResizeObserver(() => this.#follow()).observe(this.place);
+    paper.addEventListener("change", () => this.#print());
+    new ResizeObserver(() => paper.matches || this.#follow()).observe(this.place);
   }
 
   draw(/** @type {Line[]} */ lines, /** @type {Axes} */ axes = {}) {
@@ -191,22 +194,23 @@ export class Chart {
     return this.#lines.filter((_, i) => !this.#isHidden(i));
   }
 
-  get #title() {
-    return `${document.title.split(" · ")[0]}: ${this.label}`;
+  #fileName(/** @type {string} */ ending) {
+    return fileName(`${document.title.split(" · ")[0]}: ${this.label}`, ending);
   }
 
-  #toSvg() {
+  #figure() {
     const parts = this.#parts.filter((_, i) => !this.#isHidden(i));
     return toSvg(this.#plot, this.#shownLines(), parts, this.#axes, { title: this.label, caption: this.caption });
   }
 
-  #saveCsv() {
-    saveCsv(toCsv(this.#shownLines(), this.#axes), fileName(this.#title, "csv"));
+  #toSvg() {
+    return new XMLSerializer().serializeToString(this.#figure());
   }
 
-  async #savePng() {
-    const canvas = this.place.querySelector("canvas");
-    save(await toPng(canvas, this.#title, this.#shownLines()), fileName(this.#title, "png"));
+  // On paper, a figure takes the place of the canvas, whose width is that of the screen.
+  #print() {
+    this.place.querySelector(":scope > svg")?.remove();
+    if (paper.matches && this.#plot) this.place.append(this.#figure());
   }
 
   #isHidden(i) {

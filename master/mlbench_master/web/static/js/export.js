@@ -14,12 +14,10 @@ import * as theme from "./theme.js";
 // As mlbench/contract/csv_cells.py: spreadsheets take such texts for formulas.
 const BEGINS_A_FORMULA = /^[=+\-@\t\r\n]/;
 const NEEDS_QUOTES = /[",\r\n]/;
-const FONT = "system-ui, sans-serif";
-const [TEXT_PX, ROW_PX, MARGIN_PX, SAMPLE_PX] = [13, 22, 12, 28];
 /** The dashes of lines in SVG. */
 export const DASHES = { solid: "none", dash: "5 3", dot: "1.5 2.5" };
 // Widths in a figure are estimated, because its reader may not have the font.
-const [LETTER_PX, LINE_PX, LEGEND_PX] = [5.8, 15, 18];
+const [LETTER_PX, LINE_PX, LEGEND_PX, SAMPLE_PX, MARGIN_PX] = [5.8, 15, 18, 28, 12];
 // A title is isolated from the text around it, which a file does not need.
 const ISOLATES = /[\u2068\u2069]/g;
 const LATEX = {
@@ -59,50 +57,17 @@ function cell(value) {
   return NEEDS_QUOTES.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
-/**
- * @param {HTMLCanvasElement} plot the canvas of the chart
- * @param {string} title
- * @param {Line[]} lines those that are shown, with a colour each
- * @returns {Promise<Blob>} a PNG of the plot below its title, with the names of its lines
- */
-export function toPng(plot, title, lines) {
-  const ratio = devicePixelRatio;
-  const width = plot.width / ratio;
-  const canvas = h("canvas", {});
+/** @returns {Promise<Blob>} an SVG as PNG, on white and at twice its size */
+export async function toPng(/** @type {string} */ figure) {
+  const picture = new Image();
+  picture.src = URL.createObjectURL(new Blob([figure], { type: "image/svg+xml" }));
+  await picture.decode();
+  URL.revokeObjectURL(picture.src);
+  const canvas = h("canvas", { width: 2 * picture.width, height: 2 * picture.height });
   const ctx = canvas.getContext("2d");
-  ctx.font = `${TEXT_PX}px ${FONT}`;
-  let [left, row] = [0, 0];
-  const places = lines.map(({ name }) => {
-    const wide = SAMPLE_PX + ctx.measureText(name).width + MARGIN_PX;
-    if (left && left + wide > width) [left, row] = [0, row + 1];
-    const place = { left, row };
-    left += wide;
-    return place;
-  });
-  const bottom = ROW_PX + plot.height / ratio;
-  canvas.width = (width + 2 * MARGIN_PX) * ratio;
-  canvas.height = (bottom + (row + 1) * ROW_PX + 2 * MARGIN_PX) * ratio;
-  ctx.scale(ratio, ratio);
-  ctx.fillStyle = theme.colour("--paper");
+  ctx.fillStyle = "white";
   ctx.fillRect(0, 0, canvas.width, canvas.height);
-  ctx.translate(MARGIN_PX, MARGIN_PX);
-  ctx.drawImage(plot, 0, ROW_PX, width, plot.height / ratio);
-  ctx.textBaseline = "middle";
-  ctx.fillStyle = theme.colour("--ink");
-  ctx.font = `600 ${TEXT_PX}px ${FONT}`;
-  ctx.fillText(title, 0, ROW_PX / 3);
-  ctx.font = `${TEXT_PX}px ${FONT}`;
-  ctx.lineWidth = 3;
-  lines.forEach(({ name, colour, dash }, i) => {
-    const middle = bottom + (places[i].row + 0.5) * ROW_PX;
-    ctx.strokeStyle = theme.colour(colour);
-    ctx.setLineDash({ solid: [], dash: [5, 3], dot: [1.5, 2.5] }[dash]);
-    ctx.beginPath();
-    ctx.moveTo(places[i].left, middle);
-    ctx.lineTo(places[i].left + SAMPLE_PX - 6, middle);
-    ctx.stroke();
-    ctx.fillText(name, places[i].left + SAMPLE_PX, middle);
-  });
+  ctx.drawImage(picture, 0, 0, canvas.width, canvas.height);
   return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
 }
 
@@ -112,7 +77,7 @@ export function toPng(plot, title, lines) {
  * @param {Part[][]} parts of each line
  * @param {Axes} axes
  * @param {{ title: string, caption: string }} texts
- * @returns {string} an SVG with the plot as it is shown, its legend and a caption; its text has the
+ * @returns {SVGElement} an SVG with the plot as it is shown, its legend and a caption; its text has the
  *   colour of the document that it is put into
  */
 export function toSvg(plot, lines, parts, axes, { title, caption }) {
@@ -121,16 +86,17 @@ export function toSvg(plot, lines, parts, axes, { title, caption }) {
   const xOf = (value) => round(left + plot.valToPos(value, "x"));
   const yOf = (value) => round(LINE_PX + top + plot.valToPos(value, "y"));
   const [first, last] = [LINE_PX + top, LINE_PX + top + height];
+  const isEmpty = !Number.isFinite(plot.valToPos(1, "y")); // nothing is in the part that is zoomed to
   const rule = { stroke: "currentColor", "stroke-opacity": 0.15 };
   const text = (content, x, y, more = {}) => svg("text", { x, y, fill: "currentColor", ...more }, String(content).replaceAll(ISOLATES, ""));
   const ticks = plot.axes.map(({ _splits, _values }) => _splits.map((at, i) => ({ at, label: _values[i] })).filter(({ label }) => label));
   const grid = [
     ...ticks[0].flatMap(({ at, label }) => [svg("line", { x1: xOf(at), x2: xOf(at), y1: first, y2: last, ...rule }), text(label, xOf(at), last + LINE_PX, { "text-anchor": "middle" })]),
-    ...ticks[1].flatMap(({ at, label }) => [svg("line", { x1: left, x2: left + width, y1: yOf(at), y2: yOf(at), ...rule }), text(label, left - 6, yOf(at) + 4, { "text-anchor": "end" })]),
+    ...(isEmpty ? [] : ticks[1]).flatMap(({ at, label }) => [svg("line", { x1: left, x2: left + width, y1: yOf(at), y2: yOf(at), ...rule }), text(label, left - 6, yOf(at) + 4, { "text-anchor": "end" })]),
   ];
   const path = (x, y) => x.map((at, i) => (y[i] === null ? "" : `${i && y[i - 1] !== null ? "L" : "M"}${xOf(at)} ${yOf(y[i])}`)).join("");
-  const curves = lines.flatMap((line, i) => parts[i].flatMap((part) => drawPart(line, part, path, xOf, yOf)));
-  const marks = (axes.marks ?? []).flatMap(({ y, text: label }) => [
+  const curves = (isEmpty ? [] : lines).flatMap((line, i) => parts[i].flatMap((part) => drawPart(line, part, path, xOf, yOf)));
+  const marks = ((!isEmpty && axes.marks) || []).flatMap(({ y, text: label }) => [
     svg("line", { x1: left, x2: left + width, y1: yOf(y), y2: yOf(y), stroke: "currentColor", "stroke-dasharray": "6 4" }),
     text(label, left + 4, yOf(y) - 4),
   ]);
@@ -149,9 +115,9 @@ export function toSvg(plot, lines, parts, axes, { title, caption }) {
   const bottom = below + LINE_PX * (words.length + 1);
   const over = [axes.y ?? title, axes.x && `over ${axes.x.toLowerCase()}`].filter(Boolean).join(" ");
   const clip = svg("clipPath", { id: "plot" }, svg("rect", { x: left, y: first, width, height }));
-  const figure = svg(
+  return svg(
     "svg",
-    { viewBox: `0 0 ${plot.width} ${Math.ceil(bottom)}`, width: plot.width, "font-family": "Inter, Helvetica, Arial, sans-serif", "font-size": 11 },
+    { viewBox: `0 0 ${plot.width} ${Math.ceil(bottom)}`, width: plot.width, height: Math.ceil(bottom), "font-family": "Inter, Helvetica, Arial, sans-serif", "font-size": 11 },
     svg("title", {}, title),
     svg("defs", {}, clip),
     text(over, left, LINE_PX - 2, { "font-weight": 600 }),
@@ -160,7 +126,6 @@ export function toSvg(plot, lines, parts, axes, { title, caption }) {
     legend,
     words.map((line, i) => text(line, 0, below + LINE_PX * (i + 1))),
   );
-  return new XMLSerializer().serializeToString(figure);
 }
 
 function drawPart(/** @type {Line} */ line, /** @type {Part} */ part, path, xOf, yOf) {
@@ -226,11 +191,6 @@ export async function copyText(/** @type {string} */ text, /** @type {string} */
     save(blob, name);
     notify(`Saved as ${name}`);
   }
-}
-
-/** Copy an SVG as a picture and as text. */
-export function copyFigure(/** @type {string} */ figure, /** @type {string} */ name) {
-  return copyText(figure, name, "image/svg+xml");
 }
 
 function notify(/** @type {string} */ text) {

@@ -28,11 +28,9 @@ export class Loader {
    * @returns {Promise<Found>} the comparison of those runs that exist
    */
   async compare(ids, target, titles) {
-    const asked = getOrNull(toPath(ids, target));
-    const manifests = await Promise.all(ids.map((id) => this.#manifest(id)));
+    const [comparison, ...manifests] = await Promise.all([getOrNull(toPath(ids, target)), ...ids.map((id) => this.#manifest(id))]);
     const there = ids.filter((_, i) => manifests[i]);
     const missing = ids.filter((_, i) => !manifests[i]);
-    const comparison = await asked;
     if (comparison && !missing.length) return { comparison: withTitles(comparison, titles), manifests, missing };
     // A run was deleted after its manifest was fetched: fetch them again to find which.
     if (!missing.length) this.#manifests.clear();

@@ -11,6 +11,7 @@ import { formatSelection, parseSelection, toggled } from "../side/selection.js";
 import { Side } from "../side/side.js";
 import { errorState, runBadge } from "../ui.js";
 import { toPath } from "./loader.js";
+import { shortLabels } from "./verdict.js";
 
 /** @import { Run } from "../records.js" */
 
@@ -37,23 +38,24 @@ async function fetchRuns() {
 }
 
 function show() {
-  /** @type {import("../side/side.js").Shown[]} */
+  /** @type {import("../side/side.js").ShownRun[]} */
   const entries = selected.filter(({ id }) => runs.has(id)).map(({ id, place }) => ({ run: runs.get(id), ...styleOf(place), hidden: hidden.has(id) }));
   setText(byId("compared"), entries.length ? plural(entries.length, "run") : "No runs to compare");
   byId("empty").hidden = entries.length > 0;
   byId("side").hidden = entries.length === 0;
   setParams({ runs: formatSelection(selected), hidden: [...hidden].join(",") });
-  const keyOf = ({ run, colour, dash }) => [run.id, colour, dash].join(" ");
+  const names = new Map(shortLabels(entries.map(({ run }) => (nameOf(run) === run.title ? run.title : nameOf(run).replaceAll("=", " ")))).map((name, i) => [entries[i].run.id, name]));
+  const keyOf = (/** @type {import("../side/side.js").ShownRun} */ { run, colour, dash }) => [run.id, colour, dash].join(" ");
   reconcile(list, entries, keyOf, makeRow, (row, { run, hidden: isHidden }) => {
     const eye = row.querySelector("button");
     eye.setAttribute("aria-pressed", String(!isHidden));
     row.toggleAttribute("data-hidden", isHidden);
-    setText(row.querySelector("bdi"), nameOf(run));
+    setText(row.querySelector("bdi"), names.get(run.id));
   });
   if (entries.length) side.show(entries);
 }
 
-function makeRow(/** @type {import("../side/side.js").Shown} */ { run, colour, dash }) {
+function makeRow(/** @type {import("../side/side.js").ShownRun} */ { run, colour, dash }) {
   const eye = h("button", { type: "button", class: "quiet eye", "aria-label": `Curve of run ${run.id}`, title: "Show or hide the curve" }, sample({ colour, dash }));
   eye.addEventListener("click", () => {
     if (!hidden.delete(run.id)) hidden.add(run.id);

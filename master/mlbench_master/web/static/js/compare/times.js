@@ -3,7 +3,7 @@
 import { sample } from "../chart.js";
 import { h, reconcile, setText } from "../dom.js";
 import { NONE, alignedDurations, alignedNumbers, count, duration, isPercent, metricTitle, percent, plural } from "../format.js";
-import { labelOf, sweptOf } from "../records.js";
+import { sweptOf } from "../records.js";
 import { figure, runBadge, setRunBadge } from "../ui.js";
 import { shortLabels } from "./verdict.js";
 
@@ -41,7 +41,8 @@ export function toBars({ groups, results }, visible, styleOf) {
     const name = group.reached < group.run_ids.length ? `${names[i]} (${group.reached} of ${group.run_ids.length} reached)` : names[i];
     return { keys, name, value: mean, low, high };
   });
-  const ofRuns = shown.map((result) => ({ keys: [result.run_id], name: labelOf(result), value: timeOf(result)?.[clock], low: null, high: null }));
+  const titles = shortLabels(shown.map((result) => sweptOf(result) || result.display_name));
+  const ofRuns = shown.map((result, i) => ({ keys: [result.run_id], name: `\u2068${titles[i]}\u2069 #${result.run_id}`, value: timeOf(result)?.[clock], low: null, high: null }));
   const isGrouped = groups.some((group) => group.run_ids.length > 1) && ofGroups.some(({ value }) => value != null);
   const entries = (isGrouped ? ofGroups : ofRuns).filter(({ keys }) => keys.length);
   if (!entries.some(({ value }) => value != null)) return { bars: [], keys: [], note: "" };

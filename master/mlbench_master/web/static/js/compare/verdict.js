@@ -1,7 +1,7 @@
 // The verdict on compared runs: a headline, and its reasons folded by kind.
 
 import { byId, setList, setText } from "../dom.js";
-import { count, number, plural, spans } from "../format.js";
+import { count, duration, number, plural, spans } from "../format.js";
 
 /**
  * @import { Comparison, Group, Manifest, Result } from "../records.js"
@@ -13,20 +13,31 @@ import { count, number, plural, spans } from "../format.js";
  * @typedef {{ term: string, text: string, details: string[], isBad?: boolean }} Fold
  */
 
+// A shorter start of all labels is not worth leaving out.
+const LONG_START = 8;
 const STATES = /** @type {const} */ ({ yes: "yes", scaling: "warn", disturbed: "warn", unknown: "warn", no: "no" });
 const BADGES = { yes: "Comparable", scaling: "Not for scaling", disturbed: "CPU contention", unknown: "Not known", no: "Not comparable" };
 
 /**
  * @param {string[]} labels of groups, such as `2 workers, exchange ddp`
- * @returns {string[]} them without the parts, and the first words, that all of them share
+ * @returns {string[]} them without the parts that all of them share, and without keys of words
  */
 export function shortLabels(labels) {
   const parts = labels.map((label) => label.split(", "));
   const differing = parts.map((own) => own.filter((part) => !parts.every((other) => other.includes(part))));
   if (labels.length < 2 || differing.some((own) => !own.length)) return labels;
-  const keys = differing.map(([first]) => first.split(" ").slice(0, -1).join(" "));
-  const isOneKey = keys[0] && differing.every((own, i) => own.length === 1 && keys[i] === keys[0] && !/^\d/.test(own[0]));
-  return differing.map((own) => (isOneKey ? own[0].slice(keys[0].length + 1) : own.join(", ")));
+  const start = labels.every((label) => !label.includes(",")) ? sharedStart(labels) : 0;
+  if (start >= LONG_START) return labels.map((label) => `…${label.slice(start)}`);
+  const split = (/** @type {string} */ part) => /^(.*) ([^\d\s]\S*)$/.exec(part) ?? ["", "", part];
+  // A value that is a word needs no key, if all of them have one.
+  const isNamed = (/** @type {string} */ key) => key && differing.every((own) => own.some((part) => split(part)[1] === key));
+  return differing.map((own) => own.map((part) => (isNamed(split(part)[1]) ? split(part)[2] : part)).join(", "));
+}
+
+// The length of the words that all labels begin with.
+function sharedStart(/** @type {string[]} */ labels) {
+  const end = [...labels[0]].findIndex((letter, i) => labels.some((label) => label[i] !== letter));
+  return Math.max(0, labels[0].slice(0, Math.max(0, end)).search(/[^-_./]*$/));
 }
 
 /** @returns {Headline} what a comparison found, the most significant difference first */
@@ -35,6 +46,13 @@ export function headlineOf(/** @type {Comparison} */ { findings, groups, results
   const badge = results.length > 1 ? BADGES[findings.verdict] : "";
   const tested = groups.filter(({ evidence }) => evidence?.times_faster != null);
   tested.sort((a, b) => a.evidence.p - b.evidence.p || sizeOf(b) - sizeOf(a));
+  if (findings.fastest && !tested.length) {
+    const [first, last] = [findings.fastest.group, findings.fastest.slowest];
+    const names = shortLabels(groups.map(({ label }) => label));
+    const [time, longest] = [first, last].map((i) => duration(groups[i].training_seconds_to_target.mean));
+    const title = `${names[first]} is ${factorText(findings.fastest.times_faster)}× as fast as ${names[last]}`;
+    return { state, badge, title, detail: `${time} and ${longest} to the target; single runs have no interval.`, others: groups.length - 2 };
+  }
   if (findings.verdict === "no" || !tested.length) {
     const reasons = [...findings.reasons, findings.why].filter(Boolean);
     const more = findings.reasons.length > 1 ? `; ${count(findings.reasons.length - 1)} more` : "";
@@ -44,6 +62,7 @@ export function headlineOf(/** @type {Comparison} */ { findings, groups, results
   return { state, badge, ...comparisonOf(group, groups, results), others: tested.length - 1 };
 }
 
+const factorText = (/** @type {number} */ value) => value.toFixed(value < 10 ? 2 : value < 100 ? 1 : 0);
 const sizeOf = (/** @type {Group} */ { evidence }) => Math.abs(Math.log(evidence.times_faster));
 
 // A significance test in words, with the faster group first.
@@ -53,7 +72,7 @@ function comparisonOf(/** @type {Group} */ group, /** @type {Group[]} */ groups,
   const labels = [group.label, groups[baseline].label];
   const both = shortLabels(labels);
   const [first, second] = isFaster ? both : both.toReversed();
-  const factor = (value) => (isFaster ? value : 1 / value).toFixed(2);
+  const factor = (value) => factorText(isFaster ? value : 1 / value);
   const ends = low == null ? [] : [factor(low), factor(high)].sort((a, b) => Number(a) - Number(b));
   const runs = [group, groups[baseline]].map(({ run_ids }) => run_ids.length);
   const size = runs[0] === runs[1] ? `${plural(runs[0], test === "paired t" ? "seed" : "run")} each` : `${runs[0]} and ${plural(runs[1], "run")}`;
@@ -110,7 +129,7 @@ export function foldsOf(comparison, manifests = []) {
     contentionFold(comparison),
     tests.length > 0 && { term: "Significance", text: `${significant} of ${plural(tests.length, "comparison")} with p < 0.05`, details: tests.map(({ text }) => text) },
     seedsFold(groups, manifests, findings.learning),
-    learning.length > 0 && { term: "Learning", ...folded(learning, "difference that may affect training") },
+    learning.length > 0 && { term: "Learning", ...folded(learning, "difference") },
     findings.rule_violations.length > 0 && { term: "Rules", ...folded(findings.rule_violations, "rule violation") },
     comparison.sets.length > 0 && { term: "Sets", ...folded(comparison.sets, "set") },
     findings.clock_faults.length > 0 && { term: "Clocks", ...folded(findings.clock_faults, "wrong clock"), isBad: true },
@@ -122,7 +141,7 @@ export function foldsOf(comparison, manifests = []) {
 
 function folded(/** @type {readonly string[]} */ texts, /** @type {string} */ noun, none = "") {
   if (texts.length < 2) return { text: texts[0] ?? none, details: [] };
-  return { text: `${plural(texts.length, noun)}`, details: texts.map(capitalized) };
+  return { text: plural(texts.length, noun), details: texts.map(capitalized) };
 }
 
 /** @returns {Fold} how many ranks had CPU contention, and how much */

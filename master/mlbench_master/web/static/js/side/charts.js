@@ -18,7 +18,7 @@ import { makePart, moreMenu } from "./tools.js";
  * @import { Result } from "../records.js"
  * @import { Found, Loader } from "../compare/loader.js"
  * @import { Columns } from "./columns.js"
- * @import { Shown, View } from "./side.js"
+ * @import { ShownRun, View } from "./side.js"
  * @typedef {{ metric: string, axis: string, columns: Columns[] | null }} Drawn
  */
 
@@ -34,7 +34,7 @@ export class Charts {
   #byMetric = new Map();
   /** @type {Drawn[]} */
   #drawn = [];
-  /** @type {Shown[]} */
+  /** @type {ShownRun[]} */
   #runs = [];
   /** @type {Found | null} */
   #found = null;
@@ -97,7 +97,7 @@ export class Charts {
   }
 
   /** Fetch and draw the charts of a view. */
-  async show(/** @type {Found} */ found, /** @type {Shown[]} */ runs, /** @type {View} */ view) {
+  async show(/** @type {Found} */ found, /** @type {ShownRun[]} */ runs, /** @type {View} */ view) {
     const drawing = ++this.#drawing;
     this.#found = found;
     this.#runs = runs;
@@ -116,7 +116,7 @@ export class Charts {
   }
 
   /** Draw the same runs again, with other styles, or others of them hidden. */
-  restyle(/** @type {Shown[]} */ runs) {
+  restyle(/** @type {ShownRun[]} */ runs) {
     this.#runs = runs;
     if (!this.#found) return;
     this.#showSummary();

@@ -1,5 +1,6 @@
 // Which runs an address selects, in an order that gives each its colour.
 
+const FREE = "-";
 const RUN_ID = /^[1-9]\d{0,14}$/;
 
 /**
@@ -7,7 +8,7 @@ const RUN_ID = /^[1-9]\d{0,14}$/;
  * @typedef {{ id: number, place: number }} Selected
  */
 
-/** @returns {Selected[]} the distinct runs in a text such as `7,,9`, in which a place is free. */
+/** @returns {Selected[]} the distinct runs in a text such as `7,-,9`, in which a place is free. */
 export function parseSelection(/** @type {string} */ text) {
   const seen = new Set();
   const words = text.trim().split(/\s*,\s*|\s+/);
@@ -19,7 +20,7 @@ export function parseSelection(/** @type {string} */ text) {
 export function formatSelection(/** @type {Selected[]} */ selected) {
   const ids = [];
   for (const { id, place } of selected) ids[place] = id;
-  return Array.from(ids, (id) => id ?? "").join(",");
+  return Array.from(ids, (id) => id ?? FREE).join(",");
 }
 
 /** @returns {Selected[]} without a run that is selected, or else with it at the first free place. */

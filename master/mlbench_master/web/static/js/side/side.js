@@ -15,7 +15,7 @@ import { Verdict } from "./verdict.js";
  * @import { Found } from "../compare/loader.js"
  *
  * A run of the list, with its style; a hidden one has no curve.
- * @typedef {{ run: Run, colour: string, dash?: "solid" | "dash" | "dot", hidden?: boolean }} Shown
+ * @typedef {{ run: Run, colour: string, dash: "solid" | "dash" | "dot", hidden: boolean }} ShownRun
  *
  * What is shown of the runs, as the page's address has it. An empty target is each run's own, no
  * metrics are the default ones, and an empty axis is the first that the runs have recorded.
@@ -30,7 +30,7 @@ export class Side {
   onHighlight = (/** @type {number[]} */ _ids) => {};
   /** Called with each comparison that is shown; null when there is none. */
   onFound = (/** @type {Found | null} */ _found) => {};
-  /** @type {Shown[]} */
+  /** @type {ShownRun[]} */
   #runs = [];
   /** @type {Found | null} */
   #found = null;
@@ -69,7 +69,7 @@ export class Side {
   }
 
   /** Show these runs. What no longer changes is fetched once. */
-  show(/** @type {Shown[]} */ runs) {
+  show(/** @type {ShownRun[]} */ runs) {
     const before = this.#key();
     this.#runs = runs;
     if (this.#found && before === this.#key()) {

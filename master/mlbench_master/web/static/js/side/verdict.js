@@ -11,7 +11,7 @@ import { makePart, makeTable, tableMenu } from "./tools.js";
 
 /**
  * @import { Found } from "../compare/loader.js"
- * @import { Shown } from "./side.js"
+ * @import { ShownRun } from "./side.js"
  */
 
 export class Verdict {
@@ -36,7 +36,7 @@ export class Verdict {
     );
   }
 
-  show(/** @type {Found} */ found, /** @type {Shown[]} */ runs) {
+  show(/** @type {Found} */ found, /** @type {ShownRun[]} */ runs) {
     const { comparison, manifests } = found;
     const { state, badge, title, detail } = headlineOf(comparison);
     this.#card.replaceChildren(
