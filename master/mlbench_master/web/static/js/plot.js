@@ -69,11 +69,6 @@ export function styleOf(/** @type {number} */ i) {
   };
 }
 
-/** @returns the style of a run among those shown, in the order of their selection. */
-export function styleOfRun(/** @type {number} */ id, /** @type {number[]} */ ids) {
-  return styleOf(ids.indexOf(id));
-}
-
 /** @returns {string} a value as an axis writes it: `0.25`, `12K`, `1e-7`. */
 export function tick(/** @type {number} */ value) {
   const size = Math.abs(value);
