@@ -5,8 +5,10 @@ import "./browser.js";
 import * as curves from "../../../master/mlbench_master/web/static/js/run/curves.js";
 import { addressOf, parseCsv } from "../../../master/mlbench_master/web/static/js/run/files.js";
 import { failedRank } from "../../../master/mlbench_master/web/static/js/run/logs.js";
-import { addedTo, few, judgeDelivery } from "../../../master/mlbench_master/web/static/js/run/progress.js";
-import { rankFigures } from "../../../master/mlbench_master/web/static/js/run/ranks.js";
+import { factsOf } from "../../../master/mlbench_master/web/static/js/run/head.js";
+import { operationsOf, peaksOf } from "../../../master/mlbench_master/web/static/js/run/messages.js";
+import { addedTo, few, figuresOf, judgeDelivery, plannedIn } from "../../../master/mlbench_master/web/static/js/run/progress.js";
+import { rankFigures, worstFirst } from "../../../master/mlbench_master/web/static/js/run/ranks.js";
 import { toPath } from "../../../master/mlbench_master/web/static/js/workers/worker.js";
 
 /** A series whose points stand for one sample each. */
@@ -92,13 +94,81 @@ test("each process of a worker is a rank with its figures", () => {
   const processes = [[0, 1], [2]];
   const workers = processes.map((its, rank) => ({ ...WORKER, rank, processes: its }));
   const stragglers = /** @type {any} */ ({ ranks: [{ rank: 2, seconds: 1.75 }] });
-  const rows = rankFigures(workers, { ranks, stragglers });
+  const rows = rankFigures(workers, { ranks, stragglers, goodput: null });
   deepEqual(rows.map((row) => [row.rank, row.worker.rank, row.figures?.steps, row.late]), [
     [0, 0, 10, null],
     [1, 0, undefined, null],
     [2, 1, 10, 1.75],
   ]);
   equal(rankFigures(workers, null).length, 3);
+});
+
+test("ranks are listed worst first: failed ones, then by their own time per step", () => {
+  const rank = (number, seconds, exit_code = 0) =>
+    /** @type {any} */ ({ rank: number, worker: { ...WORKER, exit_code }, figures: seconds && { compute_seconds: seconds } });
+  const rows = worstFirst([rank(0, 0.05), rank(1, 0.12), rank(2, null), rank(3, 0.01, 3)]);
+  deepEqual(rows.map((row) => row.rank), [3, 1, 0, 2]);
+});
+
+test("a rank's wait is that of its worker over all attempts, if stragglers were measured", () => {
+  const parts = [{ rank: 0, seconds: { waiting: 2 } }, { rank: 0, seconds: { waiting: 3 } }, { rank: 1, seconds: {} }];
+  const workers = [0, 1].map((rank) => ({ ...WORKER, rank, processes: [rank] }));
+  const waits = (stragglers) =>
+    rankFigures(workers, /** @type {any} */ ({ ranks: [], stragglers, goodput: { ranks: parts } })).map((row) => row.waits);
+  deepEqual([waits({ ranks: [] }), waits(null)], [[5, 0], [null, null]]);
+});
+
+const RUN = {
+  ...{ benchmark: "", command: "python train.py", settings: null, swept: {}, num_workers: 2, world_size: 2, tags: [] },
+  ...{ title: "a", display_name: "a", origin: null, launcher: "", attempt: 1, max_restarts: 0, started_at: null, finished_at: null },
+  ...{ seed: null, max_bandwidth: null, faults: null, set_name: null, created_at: "2026-01-02T03:04:05Z", state: "FINISHED", target: null },
+};
+
+test("the head has the settings that tell a run from others, without usual ones", () => {
+  const settings = { learning_rate: 0.1, batch_size: 64, exchange: "ddp", momentum: 0.9 };
+  const run = { ...RUN, settings, swept: { batch_size: "64" }, seed: 0, attempt: 2, max_restarts: 3, tags: ["paper"] };
+  const facts = factsOf(/** @type {any} */ (run), null, { commit: "0123456789abcdef" }, 0);
+  deepEqual(facts.filter(({ name }) => name).map(({ name, value }) => `${name} ${value}`), [
+    "batch 64", "lr 0.1", "workers 2", "seed 0", "attempt 2 of 4", "commit 0123456",
+  ]);
+  deepEqual([facts[0].value, facts.at(-1).value], ["train.py", "paper"]);
+});
+
+test("figures of a result that cannot be loaded are not known", () => {
+  const target = { metric: "val_global_Prec@1", value: 90, lower_is_better: false };
+  const run = /** @type {any} */ ({ ...RUN, target });
+  const values = (result, state) => figuresOf(run, result, 0, state).map(([, value]) => value);
+  deepEqual(new Set(values(null, { hasFailed: true })), new Set(["not known"]));
+  equal(values(null, {}).includes("not reached"), false);
+  const result = /** @type {any} */ ({ best_value: 61.84, time_to_target: null, ranks: [], goodput: { share: 0.41 } });
+  deepEqual(values(result, { hasFailed: true }).slice(0, 2), ["61.84 %", "not reached"]);
+  deepEqual(figuresOf(run, result, 0).map(([name]) => name)[0], "Validation accuracy");
+});
+
+test("what a planned fault caused is called planned", () => {
+  const event = (kind, time, attempt = 1) => ({ kind, attempt, rank: 1, time: `2026-01-01T00:00:${time}Z`, text: "rank 1 exited" });
+  const events = /** @type {any[]} */ ([event("fault", "10"), event("exited", "11"), event("exited", "12", 2), event("failed", "13")]);
+  deepEqual(events.map(plannedIn(events)).map(({ kind, text }) => `${kind} ${text}`), [
+    "fault rank 1 exited", "planned Planned: rank 1 exited", "exited rank 1 exited", "failed rank 1 exited",
+  ]);
+});
+
+test("messages are found by operation, in the order in which they were measured", () => {
+  const metrics = {
+    message_bytes: of([1, 2, 3], [8, 4, 8]),
+    broadcast_float32_seconds: of([3], [2e-6]),
+    broadcast_float32_bus_bandwidth_bytes_per_second: of([3], [4e6]),
+    all_reduce_float32_seconds: of([1, 2], [2e-6, 1e-6]),
+    all_reduce_float32_bus_bandwidth_bytes_per_second: of([1, 2], [4e9, 2e9]),
+    all_reduce_float32_wrong_values: of([1, 2], [0, 0]),
+    all_reduce_seconds_more: of([1], [1]),
+  };
+  const operations = operationsOf(new Map(Object.entries(metrics).map(([name, series]) => [name, new Map([[0, series]])])));
+  deepEqual(operations.map(({ name }) => name), ["all_reduce float32", "broadcast float32"]);
+  deepEqual(operations[0].messages.map(({ bytes, bus, wrong }) => [bytes, bus, wrong]), [[4, 2e9, 0], [8, 4e9, 0]]);
+  deepEqual(peaksOf(operations).map(([name, value]) => `${name}: ${value}`), [
+    "All-reduce, peak: 4 GB/s", "Broadcast, peak: 0.004 GB/s", "Wrong values: 0",
+  ]);
 });
 
 test("the log of the rank that failed is shown first", () => {

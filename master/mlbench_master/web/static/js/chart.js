@@ -23,6 +23,11 @@ const NEAR_PX = 24;
 const PALE = 0.2;
 const SVG = "image/svg+xml";
 const paper = matchMedia("print");
+// Charts of a stack share one crosshair, and each zooms by its own drags.
+const SYNC = {
+  ...{ key: "stack", scales: ["x", null] },
+  filters: { pub: (type) => type === "mousemove" || type === "mouseleave", sub: () => true },
+};
 
 /** @returns {SVGElement} a sample of a line. */
 export function sample(/** @type {{ colour?: string, dash?: "solid" | "dash" | "dot" }} */ { colour, dash = "solid" }) {
@@ -55,7 +60,7 @@ export class Chart {
   #looks = "";
   #hidden = new Set();
   /** @type {View} */
-  #view = { x: null, y: null, extent: [0, 1], pixels: 1 };
+  #view = { x: null, y: null, extent: [0, 1], isWhole: false, pixels: 1 };
   #all = h("button", { type: "button", class: "quiet", hidden: true }, "Show all");
   #legend = h("div", { class: "legend", role: "group", "aria-label": "Shown lines" });
   #values = h("div", { class: "chart-values", hidden: true });
@@ -93,7 +98,8 @@ export class Chart {
     const isOther = axes.x !== this.#axes.x || axes.xType !== this.#axes.xType || axes.yType !== this.#axes.yType;
     if (isOther) this.#view.x = this.#view.y = null;
     const isLog = axes.xType === "log";
-    this.#view.extent = extentOf(lines.map(({ x }) => x), isLog);
+    this.#view.extent = axes.extent ?? extentOf(lines.map(({ x }) => x), isLog);
+    this.#view.isWhole = axes.extent !== undefined;
     this.#lines = lines.map((line, i) => ({ ...styleOf(i), ...line, ...smoothed(line, axes, this.#view.extent) }));
     this.#parts = this.#lines.map((line) => partsOf(line, axes));
     this.#axes = axes;
@@ -158,6 +164,7 @@ export class Chart {
       cursor: {
         drag: { x: true, y: true, uni: 24, dist: MIN_ZOOM_PX, setScale: false },
         bind: { dblclick: () => () => this.#zoom(null, null) },
+        ...(this.#axes.stacked ? { y: false, sync: SYNC } : {}),
       },
       hooks: {
         draw: [(plot) => drawOver(plot, this.#lines, this.#axes, (i) => !this.#isHidden(i))],
@@ -225,15 +232,15 @@ export class Chart {
   }
 
   #showLegend() {
-    const entries = this.#lines.length > 1 ? this.#lines : [];
+    const entries = this.#lines.length > 1 || this.#axes.stacked ? this.#lines : [];
     const keyOf = (/** @type {Line} */ { name, colour, dash }) => [name, colour, dash].join(" ");
     reconcile(this.#legend, entries, keyOf, (entry) => this.#makeEntry(entry));
   }
 
-  #makeEntry(/** @type {Line} */ { name, colour, dash }) {
+  #makeEntry(/** @type {Line} */ { name, colour, dash, hint }) {
     const button = h(
       "button",
-      { type: "button", class: "quiet legend-entry", "aria-pressed": String(!this.#hidden.has(name)), title: name },
+      { type: "button", class: "quiet legend-entry", "aria-pressed": String(!this.#hidden.has(name)), title: hint ?? name },
       sample({ colour, dash }),
       h("span", {}, name),
     );

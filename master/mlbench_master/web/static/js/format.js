@@ -127,6 +127,13 @@ export function moment(/** @type {string | number | null} */ date) {
   return date == null ? NONE : MOMENT.format(new Date(date));
 }
 
+/** @returns {string} a day and a time without seconds, such as `21 Nov, 14:49`; another year is named. */
+export function day(/** @type {string} */ date) {
+  const at = new Date(date);
+  const year = at.getFullYear() === new Date().getFullYear() ? undefined : "numeric";
+  return at.toLocaleString("en-GB", { day: "numeric", month: "short", year, hour: "2-digit", minute: "2-digit" });
+}
+
 /** @returns {string} only the time of day, such as `14:49:25`. */
 export function clock(/** @type {string | number} */ date) {
   return CLOCK.format(new Date(date));

@@ -19,6 +19,8 @@ const [MIN_PLAIN, MAX_PLAIN] = [1e-4, 1e15];
 const COMPACT = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 5 });
 const FONT = "11px Inter, system-ui, sans-serif";
 const [LETTER_PX, AXIS_GAP_PX, X_AXIS_PX] = [7, 14, 28];
+// Charts in a stack have the same left edge, whatever their values.
+const [STACKED_Y_PX, BARE_X_PX, DOT_PX] = [56, 5, 4];
 const PAD = 0.06;
 const LOG_PAD = 1.15;
 const [POINT_PX, SMALL_POINT_PX] = [6, 4];
@@ -33,32 +35,35 @@ const [BAND, PALE] = ["33", "4d"];
  * points, if it shows these. With `smooth` it is drawn, with `y` pale behind it and without a band.
  * A mean has the `counts` of its curves at each point. What is `behind` it is drawn pale: the curves
  * of a mean, or what a restarted run discarded.
- * A colour is a custom property of the style sheet. `keys` are the ids of the runs that it shows.
+ * A colour is a custom property of the style sheet, a `hint` the tooltip in the legend. `keys` are the
+ * ids of the runs that it shows.
  * @typedef {{
  *   name: string, x: number[], y: (number | null)[], lows?: number[], highs?: number[],
  *   smooth?: number[], counts?: number[], behind?: { x: number[], y: (number | null)[] }[],
- *   colour?: string, dash?: "solid" | "dash" | "dot", points?: boolean, step?: boolean, keys?: number[]
+ *   colour?: string, dash?: "solid" | "dash" | "dot", points?: boolean, step?: boolean,
+ *   hint?: string, keys?: number[]
  * }} Line
  */
 
 /**
- * Titles and kinds of the axes; `marks` are horizontal lines such as a target, `moments` vertical
- * ones such as a restart; `bands` mark where something is wrong. Lines are smoothed with a
- * half-life of that share of the axis. Charts that share an axis are zoomed together. A bare chart
- * has its titles elsewhere.
+ * Titles and kinds of the axes; `marks` are horizontal lines such as a target, with a dot where the
+ * target was reached; `moments` are vertical lines such as a restart; `bands` mark where something is
+ * wrong. Lines are smoothed with a half-life of that share of the axis. Charts that share an axis are
+ * zoomed together. Charts of a stack share the cursor and their `extent` too, and only the last one
+ * labels the horizontal axis. A bare chart has its titles elsewhere.
  * @typedef {{
  *   x?: string, y?: string, xType?: "linear" | "log", yType?: "linear" | "log",
  *   xTicks?: number[], ySuffix?: string, fromZero?: boolean, smoothing?: number, xSuffix?: string, isBare?: boolean,
- *   shared?: Shared,
- *   marks?: { y: number, text: string }[], moments?: { x: number, text: string }[],
+ *   shared?: Shared, stacked?: "above" | "last", extent?: [number, number],
+ *   marks?: { y: number, text: string, colour?: string, at?: number }[], moments?: { x: number, text: string }[],
  *   bands?: { x: number, to: number, text: string }[]
  * }} Axes
  */
 
 /**
- * What is shown of the axes: all of them, or what was zoomed to.
+ * What is shown of the axes: all of them, or what was zoomed to. `isWhole` if the extent is shown.
  * @typedef {{ x: [number, number] | null, y: [number, number] | null, extent: [number, number],
- *   pixels: number }} View
+ *   isWhole: boolean, pixels: number }} View
  */
 
 /** @returns {{ colour: string, dash: "solid" | "dash" | "dot" }} the style of the i-th curve. */
@@ -203,24 +208,29 @@ function optionsOf(/** @type {Line[]} */ lines, /** @type {Axes} */ axes, /** @t
   const end = (soft) => (Number.isFinite(soft) ? { pad: PAD, soft, mode: 1 } : { pad: PAD });
   const padding = { min: end(lowest), max: end(Math.max(...marks)) };
   const linear = (_plot, low, high) => (low === null ? [null, null] : uPlot.rangeNum(low, high, padding));
-  const rangeX = isLogX ? around : lines.some((line) => line.points) ? padded : whole;
+  const isAlone = !axes.stacked;
+  const isAbove = axes.stacked === "above";
+  const rangeOfData = isLogX ? around : isAlone && lines.some((line) => line.points) ? padded : whole;
+  const rangeX = (plot, low, high) => (view.isWhole && !isLogX ? view.extent : rangeOfData(plot, low, high));
   const rangeY = isLogY ? around : linear;
   return {
     legend: { show: false },
+    ...(isAlone ? {} : { padding: [8, null, null, null] }),
     scales: {
       x: { time: false, distr: isLogX ? 3 : 1, range: (...args) => view.x ?? rangeX(...args) },
       y: { distr: isLogY ? 3 : 1, range: (...args) => view.y ?? rangeY(...args) },
     },
     axes: [
       {
-        ...axisOf(axes.isBare ? "" : axes.x),
-        size: X_AXIS_PX,
+        ...axisOf(isAbove || axes.isBare ? "" : axes.x),
+        size: isAbove ? BARE_X_PX : X_AXIS_PX,
         ...(axes.xTicks ? { splits: () => axes.xTicks, filter: (_, splits) => splits } : {}),
-        values: (_, splits) => splits.map((value, i) => (value === null ? "" : tick(value) + (i === splits.length - 1 ? (axes.xSuffix ?? "") : ""))),
+        values: (_, splits) => splits.map((value, i) => (value === null || isAbove ? "" : tick(value) + (i === splits.length - 1 ? (axes.xSuffix ?? "") : ""))),
       },
       {
-        ...axisOf(axes.isBare ? "" : axes.y),
-        size: (_, values) => AXIS_GAP_PX + LETTER_PX * Math.max(0, ...(values ?? []).map((text) => text.length)),
+        ...axisOf(isAlone && !axes.isBare ? axes.y : ""),
+        ...(isAlone ? {} : { space: 24 }),
+        size: (_, values) => axes.stacked ? STACKED_Y_PX : AXIS_GAP_PX + LETTER_PX * Math.max(0, ...(values ?? []).map((text) => text.length)),
         values: (_, splits) => splits.map((value) => (value === null ? "" : tick(value) + (axes.ySuffix ?? ""))),
       },
     ],
@@ -269,13 +279,17 @@ export function drawOver(plot, /** @type {Line[]} */ lines, /** @type {Axes} */ 
     points.forEach(([x, y], i) => (i % 2 ? ctx.lineTo(x, y) : ctx.moveTo(x, y)));
     ctx.stroke();
   };
-  ctx.strokeStyle = ctx.fillStyle = theme.colour("--good");
-  for (const { y, text } of axes.marks ?? []) {
+  for (const { y, text, colour = "--soft", at: reached } of axes.marks ?? []) {
     const height = at(y, "y");
+    ctx.strokeStyle = ctx.fillStyle = theme.colour(colour);
     stroke([6, 4], [bbox.left, height], [right, height]);
     // On the left, because curves reach the target on the right.
     ctx.textBaseline = height < bbox.top + 14 * ratio ? "top" : "bottom";
     ctx.fillText(text, bbox.left + 4 * ratio, height);
+    if (!Number.isFinite(reached)) continue;
+    ctx.beginPath();
+    ctx.arc(at(reached, "x"), height, DOT_PX * ratio, 0, 2 * Math.PI);
+    ctx.fill();
   }
   ctx.strokeStyle = ctx.fillStyle = theme.colour("--soft");
   ctx.textBaseline = "top";

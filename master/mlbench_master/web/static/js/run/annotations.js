@@ -3,13 +3,12 @@
 import { patch } from "../api.js";
 import { byId, onSubmit, setNotice, setText } from "../dom.js";
 import { markdown } from "../markdown.js";
-import { showTags } from "../ui.js";
 
 /** @import { Run } from "../records.js" */
 
 const FIELDS = ["title", "tags", "note"];
 
-/** Tags and note, with the button and the dialog that change them. */
+/** The note, and the dialog that changes it, the title and the tags. */
 export class Annotations {
   /** @type {Run | null} */
   #run = null;
@@ -27,10 +26,8 @@ export class Annotations {
 
   show(/** @type {Run} */ run) {
     this.#run = run;
-    const words = JSON.stringify([run.tags, run.note]);
-    if (words === this.#shown) return;
-    this.#shown = words;
-    showTags(byId("tags"), run.tags);
+    if (run.note === this.#shown) return;
+    this.#shown = run.note;
     byId("note").replaceChildren(...markdown(run.note));
     byId("note").hidden = !run.note.trim();
   }

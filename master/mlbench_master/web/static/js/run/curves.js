@@ -1,5 +1,6 @@
 // Which of a run's metrics and ranks are drawn, in which charts, and over which axis.
 
+import { metricTitle } from "../format.js";
 import { lowerBound } from "../lines.js";
 import { LOSSES, PHASES } from "../records.js";
 import { EMPTY, areSame, combine, counterAt, longest, mapColumns, mean, sum } from "../series.js";
@@ -34,11 +35,11 @@ export function chartsOf(metrics, target) {
   const accuracies = curves.filter((name) => ACCURACY.test(name) && hasRankOf(name, target));
   const isR2 = accuracies.every((name) => /R2$/.test(name));
   const charts = [
-    { title: "Loss", metrics: losses },
     { title: isR2 ? "R²" : "Accuracy", metrics: accuracies },
+    { title: "Loss", metrics: losses },
   ];
   const isShown = charts.some((chart) => chart.metrics.includes(target));
-  if (target && curves.includes(target) && !isShown) charts.push({ title: target, metrics: [target] });
+  if (target && curves.includes(target) && !isShown) charts.unshift({ title: metricTitle(target), metrics: [target] });
   return charts.filter((chart) => chart.metrics.length);
 }
 

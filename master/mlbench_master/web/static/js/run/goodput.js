@@ -9,17 +9,16 @@ import { figure, fillTable } from "../ui.js";
 
 /** @import { Goodput as Record, Result } from "../records.js" */
 
-/** The section "Time breakdown". */
+// The key leaves out buckets that the bar cannot show; the table has them.
+const MIN_SHARE = 0.0005;
+
+/** The section "Time breakdown", and the table by rank and attempt. */
 export class Goodput {
   #bar = byId("goodput-bar");
   #key = byId("goodput-key");
-  #ranks = byId("goodput-ranks");
+  #ranks = byId("breakdown");
   /** @type {[string, [string, string]][]} each bucket with its title and Google's name */
   #buckets = JSON.parse(byId("goodput").dataset.buckets);
-
-  constructor() {
-    this.#bar.addEventListener("click", () => (this.#ranks.open = !this.#ranks.open));
-  }
 
   /** Show the time breakdown of a run so far, or until its end. */
   show(/** @type {Result | null} */ result) {
@@ -28,9 +27,11 @@ export class Goodput {
     byId("no-goodput").hidden = Boolean(goodput);
     if (!goodput) return;
     setText(byId("goodput-share"), summary(goodput));
+    setText(byId("goodput-total"), `${duration(sum(Object.values(goodput.seconds)))} worker time`);
     const pieces = toPieces(goodput, this.#buckets, result.phases);
     showBars(this.#bar, [{ name: "All workers", text: duration(sum(Object.values(goodput.seconds))), pieces }]);
-    showKey(this.#key, pieces.map(({ name, colour, text }) => ({ name, colour, text })));
+    const listed = pieces.filter(({ share }) => share >= MIN_SHARE);
+    showKey(this.#key, listed.map(({ name, colour, text }) => ({ name, colour, text })));
     const shown = this.#buckets.filter(([bucket]) => bucket in goodput.seconds);
     /** @type {import("../ui.js").Column<Record["ranks"][number]>[]} */
     const columns = [
@@ -56,11 +57,12 @@ export function summary(/** @type {Record} */ { share, whole_step_share: whole, 
 export function toPieces(/** @type {Record} */ { seconds }, buckets, /** @type {Result["phases"]} */ phases) {
   const whole = sum(Object.values(seconds));
   return buckets.filter(([bucket]) => bucket in seconds).map(([bucket, [name]]) => {
-    const text = `${percent(seconds[bucket] / whole, 1)} · ${duration(seconds[bucket])}`;
+    const share = seconds[bucket] / whole;
+    const text = `${duration(seconds[bucket])} · ${percent(share, 1)}`;
     const parts = PHASES.slice(1, 7).filter((phase) => phase !== "communication" && phases[phase] > 0);
     const within = bucket === "compute" ? parts.map((phase) => `${phase} ${duration(phases[phase])}`) : [];
     const hint = [`${name} ${text}`, ...(within.length ? [`mean per rank: ${within.join(", ")}`] : [])].join("; ");
-    return { name, value: seconds[bucket], colour: colourOfBucket(bucket), text, hint };
+    return { name, value: seconds[bucket], share, colour: colourOfBucket(bucket), text, hint };
   });
 }
 

@@ -1,15 +1,23 @@
-// The head of a run's page: its name and state, why it waits or failed, and its buttons.
+// The head of a run's page: its name, outcome, settings and buttons.
 
-import { post, query, remove } from "../api.js";
-import { byId, setNotice, setText } from "../dom.js";
-import { moment, plural } from "../format.js";
-import { isActive, originOf, sweptOf, waitingFor } from "../records.js";
-import { confirm, menu, setRunBadge } from "../ui.js";
+import { now, post, query, remove } from "../api.js";
+import { byId, h, reconcile, setNotice, setText } from "../dom.js";
+import { day, duration, moment, plural } from "../format.js";
+import { setOutcome } from "../outcome.js";
+import { codeOf, elapsedSeconds, isActive, originOf, waitingFor } from "../records.js";
+import { confirm, menu } from "../ui.js";
 
-/** @import { Run } from "../records.js" */
+/**
+ * @import { Result, Run } from "../records.js"
+ * @typedef {{ name: string, value: string, hint?: string, href?: string, isTag?: boolean }} Fact
+ */
 
 const MAX_NAME_LENGTH = 100;
 const BACKENDS = ["gloo", "nccl"];
+// Settings that the head shows, with short names.
+const SETTINGS = { learning_rate: "lr", batch_size: "batch", exchange: "exchange", optimizer: "optimizer", precision: "precision" };
+const USUAL_SETTINGS = { exchange: "ddp", precision: "fp32" };
+const COMMIT_LENGTH = 7;
 
 /** The head, with its buttons. */
 export class Head {
@@ -24,16 +32,24 @@ export class Head {
     this.#again.addEventListener("click", () => this.#try(this.#again, () => this.#runAgain()));
     this.#delete.addEventListener("click", () => this.#deleteRun());
     menu(byId("download"), byId("downloads"));
+    menu(byId("more"), byId("more-actions"));
+    // A dialog gives the focus back to an element that is still shown.
+    for (const button of [byId("edit"), this.#delete]) button.addEventListener("click", () => byId("more").focus(), true);
   }
 
-  show(/** @type {Run} */ run, /** @type {string} */ description) {
+  /**
+   * @param {Run} run
+   * @param {Result | null} result
+   * @param {{ description?: string, commit?: string }} about the benchmark's description, and the code's commit
+   */
+  show(run, result, about) {
     this.run = run;
-    this.description = description;
+    this.result = result;
+    this.about = about;
     const active = isActive(run);
-    const reason = byId("reason");
     document.title = `${run.title} · MLBench`;
     setText(byId("name"), run.title);
-    setRunBadge(byId("state"), run);
+    setOutcome(byId("state"), run, active ? result?.last_value : result?.best_value);
     byId("state").hidden = byId("actions").hidden = false;
     this.#stop.hidden = !active;
     this.#again.hidden = Boolean(run.launcher);
@@ -41,12 +57,9 @@ export class Head {
     this.#delete.disabled = run.delete_requested;
     setText(this.#stop, run.stop_requested ? "Stopping…" : "Stop");
     setText(this.#delete, run.delete_requested ? "Deleting…" : "Delete");
-    setText(byId("about"), about(run, description));
-    showSet(run);
+    reconcile(byId("facts"), factsOf(run, result, about, now()), ({ name, value, isTag }) => [isTag, name, value].join(" "), createFact);
     setNotice(byId("waiting"), waitingFor(run));
-    setNotice(reason, run.reason);
-    reason.classList.toggle("bad", run.state === "FAILED");
-    reason.setAttribute("aria-label", `About the run: ${run.state.toLowerCase()}`);
+    setNotice(byId("reason"), run.state === "FAILED" ? "" : run.reason);
     const range = { since: run.started_at, until: run.finished_at };
     byId("archive").hidden = run.archive === null;
     byId("usage").hidden = Boolean(run.origin);
@@ -55,7 +68,7 @@ export class Head {
 
   async #stopRun() {
     setText(this.#stop, "Stopping…");
-    this.show(await post(`/api/runs/${this.run.id}/stop/`), this.description);
+    this.show(await post(`/api/runs/${this.run.id}/stop/`), this.result, this.about);
     this.onStop();
   }
 
@@ -86,27 +99,41 @@ export class Head {
       // Otherwise the page is being left, and a second click must not order another run.
       button.disabled = false;
     }
-    this.show(this.run, this.description);
+    this.show(this.run, this.result, this.about);
   }
 }
 
-function showSet(/** @type {Run} */ run) {
-  const [link, swept] = byId("of-set").children;
-  byId("of-set").hidden = !run.set_name;
-  link.href = `/sets/${encodeURIComponent(run.set_name)}`;
-  setText(link, `Set ${run.set_name}`);
-  setText(swept, sweptOf(run));
+/** @returns {Fact[]} the settings and circumstances that tell a run from others, most important first. */
+export function factsOf(/** @type {Run} */ run, /** @type {Result | null} */ result, { description = "", commit = "" }, /** @type {number} */ now) {
+  const { settings, swept } = run;
+  const own = Object.entries(SETTINGS).filter(([name]) => !(name in swept) && settings?.[name] != null);
+  const chosen = own.filter(([name]) => String(settings[name]) !== USUAL_SETTINGS[name]);
+  const seconds = elapsedSeconds(run, now);
+  const ranks = run.world_size > run.num_workers ? ` (${run.world_size} ranks)` : "";
+  const rules = result?.rule_violations.length ?? 0;
+  return [
+    { name: "", value: codeOf(run), hint: description || run.command || run.benchmark },
+    ...Object.entries(swept).map(([name, value]) => ({ name: SETTINGS[name] ?? name, value: String(value) })),
+    ...chosen.map(([name, short]) => ({ name: short, value: String(settings[name]), hint: name })),
+    { name: "workers", value: run.num_workers + ranks },
+    { name: "seed", value: String(run.seed ?? "") },
+    { name: "bandwidth", value: run.max_bandwidth && !("bandwidth" in swept) ? `${run.max_bandwidth} Mbit/s` : "" },
+    { name: "faults", value: run.faults ?? "", hint: "Planned faults" },
+    { name: "attempt", value: run.attempt > 1 ? `${run.attempt} of ${run.max_restarts + 1}` : "" },
+    { name: "commit", value: commit.slice(0, COMMIT_LENGTH), hint: commit },
+    { name: "rules", value: rules ? `${plural(rules, "violation")}` : "", href: "?tab=record#remarks", hint: result?.rule_violations.join("; ") },
+    { name: "", value: [day(run.created_at), seconds === null ? "" : duration(seconds)].filter(Boolean).join(" · "), hint: `created ${moment(run.created_at)}` },
+    { name: "", value: run.title === run.display_name ? "" : `submitted as ${run.display_name}` },
+    { name: "", value: run.origin ? `imported: ${originOf(run)}, read only` : originOf(run) },
+    { name: "set", value: run.set_name ?? "", href: `/sets/${encodeURIComponent(run.set_name ?? "")}` },
+    ...run.tags.map((tag) => ({ name: "", value: tag, href: `/runs${query({ query: `tag:${tag}` })}`, isTag: true })),
+  ].filter(({ value }) => value);
 }
 
-function about(/** @type {Run} */ run, description) {
-  const own = `${run.image || run.launcher}: ${run.command}`;
-  const what = run.benchmark ? `${run.benchmark}. ${description}` : own;
-  const several = run.world_size > run.num_workers ? `, ${run.world_size} ranks` : "";
-  const workers = plural(run.num_workers, "worker") + several;
-  const ordered = run.title !== run.display_name && `submitted as ${run.display_name}`;
-  const origin = run.origin ? `imported: ${originOf(run)}, read only` : originOf(run);
-  const parts = [`Run ${run.id}`, ordered, workers, `created ${moment(run.created_at)}`, origin];
-  return `${parts.filter(Boolean).join(" · ")}\n${what}`;
+function createFact(/** @type {Fact} */ { name, value, hint, href, isTag }) {
+  const text = h("bdi", {}, value);
+  const content = href ? h("a", { href }, text) : text;
+  return h("li", { title: hint, class: isTag && "tag" }, name && h("b", {}, name), name && " ", content);
 }
 
 /**

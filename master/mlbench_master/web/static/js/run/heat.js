@@ -102,7 +102,7 @@ export class Heat {
 
   /** Fetch the totals of the ranks, and draw how long their steps took. */
   async refresh(/** @type {Run} */ run, /** @type {boolean} */ isReload, /** @type {Axis} */ axis) {
-    byId("steps").hidden = run.world_size < MIN_RANKS;
+    byId("step-times").hidden = run.world_size < MIN_RANKS;
     if (run.world_size < MIN_RANKS) return;
     const points = Math.floor(POINTS_OF_ALL / METRICS.length / run.world_size);
     this.#recorded.points = Math.max(MIN_COLUMNS, Math.min(MAX_COLUMNS, points));

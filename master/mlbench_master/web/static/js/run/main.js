@@ -1,23 +1,25 @@
 // The page of one run: keeps its sections up to date while the run is active.
 
 import { get, now } from "../api.js";
-import { listAlerts } from "../alerts.js";
 import { byId, h, setNotice } from "../dom.js";
 import { Grafana } from "../grafana.js";
 import { poll } from "../poll.js";
-import { isActive, notFiniteOf } from "../records.js";
+import { isActive } from "../records.js";
 import { Resources } from "../resources.js";
 import { errorState } from "../ui.js";
-import { Diagnosis } from "./diagnosis.js";
+import { Failure } from "./failure.js";
 import { Files } from "./files.js";
+import { findingsOf, showFindings } from "./findings.js";
 import { Goodput } from "./goodput.js";
 import { Head } from "./head.js";
 import { Heat } from "./heat.js";
 import { Logs } from "./logs.js";
 import { Manifest } from "./manifest.js";
+import { Messages, peaksOf } from "./messages.js";
 import { Progress, Timeline, showDelivery } from "./progress.js";
 import { Profiles } from "./profiles.js";
 import { Ranks, rankFigures } from "./ranks.js";
+import { Tabs } from "./tabs.js";
 import { Throughput, Training } from "./training.js";
 import { Annotations } from "./annotations.js";
 
@@ -26,12 +28,15 @@ const FIGURES_MS = 2000;
 const SLOW_MS = 5000;
 // The last scrape comes after the end.
 const AFTER_END_MS = 5000;
+// The page is shown with its findings, unless the result takes longer.
+const MAX_BLANK_MS = 1500;
 // With more ranks, an answer has thousands of series.
 const MANY_RANKS = 16;
 
 const page = byId("run");
 const runId = Number(page.dataset.runId);
 
+new Tabs();
 const head = new Head(() => runPoll.now());
 const annotations = new Annotations(() => runPoll.now());
 const progress = new Progress();
@@ -45,10 +50,10 @@ const goodput = new Goodput();
 const ranks = new Ranks();
 const heat = new Heat(runId);
 const resources = new Resources(() => followers.resources?.now());
-const diagnosis = new Diagnosis(runId, () => followers.timeline?.now());
+const failure = new Failure(runId, () => followers.timeline?.now());
 const timeline = new Timeline(runId, (events) => {
   training.setEvents(events);
-  return diagnosis.setEvents(events);
+  return failure.setEvents(events);
 });
 const logs = new Logs(runId, () => followers.logs?.now());
 const files = new Files(runId);
@@ -57,17 +62,21 @@ const profiles = new Profiles(
   () => followers.profiles?.now(),
   (records) => training.setProfiles(records),
 );
-const manifest = new Manifest(runId);
+const manifest = new Manifest(runId, () => show());
 const grafana = new Grafana();
 
 /** @type {import("../records.js").Run | null} */
 let run = null;
 let descriptions = new Map();
+/** @type {import("../records.js").Alert[]} */
+let alerts = [];
+/** @type {Messages | null} of the communication benchmark */
+let messages = null;
 let grafanaUrl = null;
 const followers = {};
 const runPoll = poll(refreshRun, showProblem);
 poll(fetchOnce, () => {}); // without it, only descriptions and links are missing
-poll(() => listAlerts(byId("alerts"), (alert) => alert.run_id === runId), () => {});
+poll(refreshAlerts, () => {});
 
 async function refreshRun() {
   const isFirst = run === null;
@@ -95,12 +104,10 @@ async function fetchOnce() {
 }
 
 function show() {
-  const problem = notFiniteOf(run);
-  const wasted = isActive(run) ? "what the run does from there on is" : "what the run did from there on was";
-  setNotice(byId("not-finite"), problem && `${problem}: ${wasted} wasted.`);
-  head.show(run, descriptions.get(run.benchmark) ?? "");
+  head.show(run, progress.result, { description: descriptions.get(run.benchmark), commit: manifest.commit });
+  showFindings(findingsOf(run, progress.result, alerts));
   annotations.show(run);
-  diagnosis.show(run);
+  failure.show(run);
   profiles.show(run);
   progress.show(run);
   showDelivery(run);
@@ -108,18 +115,22 @@ function show() {
 }
 
 async function begin() {
+  const slowly = run.world_size > MANY_RANKS ? 5 : 1;
+  if (run.benchmark === "communication") messages = new Messages(runId);
+  // The sections that one looks at first are fetched before all others.
+  const result = follow("result", "progress", FIGURES_MS * slowly, refreshResult);
+  const curves = follow("training", "training", FAST_MS, (isReload) => training.refresh(run, isReload));
+  await Promise.race([result, new Promise((resolve) => setTimeout(resolve, MAX_BLANK_MS))]);
   page.removeAttribute("aria-busy");
   byId("loading").hidden = true;
   byId("sections").hidden = false;
-  const slowly = run.world_size > MANY_RANKS ? 5 : 1;
-  // The section that one looks at first is fetched before all others.
-  await follow("training", "training", FAST_MS, (isReload) => training.refresh(run, isReload));
-  follow("metrics", "training", FIGURES_MS * slowly, refreshMetrics);
-  follow("throughput", "throughput", FIGURES_MS * slowly, (isReload) =>
-    throughput.refresh(run, isReload, training.axis()),
-  );
-  follow("result", "progress", FIGURES_MS * slowly, refreshResult);
-  follow("heat", "steps", SLOW_MS * slowly, (isReload) => heat.refresh(run, isReload, training.axis()));
+  await curves;
+  follow("metrics", messages ? "bandwidth" : "training", FIGURES_MS * slowly, refreshMetrics);
+  follow("throughput", "throughput", FIGURES_MS * slowly, async (isReload) => {
+    await throughput.refresh(run, isReload, training.axis(), training.extent);
+    training.setBelow(throughput.hasAny);
+  });
+  follow("heat", "step-times", SLOW_MS * slowly, (isReload) => heat.refresh(run, isReload, training.axis()));
   follow("resources", "resources", SLOW_MS, () => resources.refresh(usageOf(run)));
   follow("timeline", "timeline", FIGURES_MS, () => timeline.refresh(run));
   follow("logs", "logs", FAST_MS, () => logs.refresh(run));
@@ -145,13 +156,27 @@ function follow(name, sectionId, ms, task) {
       problem.replaceChildren();
       return active ? ms : null;
     },
-    (error) => problem.replaceChildren(errorState(error, again)),
+    (error) => {
+      problem.replaceChildren(errorState(error, again));
+      if (name === "result") showUnknown();
+    },
   );
   return settled;
 }
 
-async function refreshMetrics() {
+async function refreshAlerts() {
+  alerts = (await get("/api/alerts/")).filter((alert) => alert.run_id === runId);
+  if (run) show();
+  return SLOW_MS;
+}
+
+async function refreshMetrics(/** @type {boolean} */ isReload) {
   const metrics = run.started_at ? await get(`/api/runs/${runId}/metrics/`) : [];
+  if (messages) {
+    await messages.refresh(metrics.map(({ name }) => name), isReload);
+    progress.peaks = peaksOf(messages.operations);
+    progress.show(run);
+  }
   if (training.setMetrics(metrics)) followers.training?.now();
 }
 
@@ -168,10 +193,18 @@ function usageOf(/** @type {import("../records.js").Run} */ run) {
 
 async function refreshResult() {
   progress.result = await get(`/api/runs/${runId}/result/`);
-  progress.show(run);
+  progress.hasFailed = false;
+  show();
   if (training.setResumptions(progress.result.resumptions)) followers.training?.now();
   goodput.show(progress.result);
-  ranks.show(rankFigures(run.ranks, progress.result));
+  ranks.show(rankFigures(run.ranks, progress.result), progress.result.stragglers?.named ?? null);
+}
+
+// The result cannot be loaded: figures that were loaded before stay.
+function showUnknown() {
+  progress.hasFailed = true;
+  progress.show(run);
+  if (!progress.result) for (const id of ["no-goodput", "no-ranks"]) setNotice(byId(id), "Not known");
 }
 
 function showProblem(error) {

@@ -9,8 +9,16 @@ const FEW_RANKS = 4;
 export class Manifest {
   #shown = "";
 
-  constructor(/** @type {number} */ runId) {
+  /** The commit of the run's code; empty if unknown. */
+  commit = "";
+
+  /**
+   * @param {number} runId
+   * @param {() => void} onCommit called when the commit is known
+   */
+  constructor(runId, onCommit) {
     this.path = `/api/runs/${runId}/manifest/`;
+    this.onCommit = onCommit;
   }
 
   async refresh() {
@@ -20,13 +28,15 @@ export class Manifest {
     if (text === this.#shown) return;
     this.#shown = text;
     byId("manifest-parts").replaceChildren(...parts(manifest));
+    this.commit = manifest.machines.find((machine) => machine.git)?.git.commit ?? "";
+    this.onCommit();
   }
 }
 
 function parts(/** @type {import("../records.js").Manifest} */ manifest) {
   return [
-    part("Request", rows(ordered(manifest))),
     part("Settings", rows(manifest.settings ?? {}), "No settings reported yet."),
+    part("Request", rows(ordered(manifest))),
     ...manifest.machines.map((machine) => part(nameOf(machine), ofMachine(machine))),
     part("Ranks", ofRanks(manifest.ranks), "No rank has started yet.", "manifest-wide"),
   ];
@@ -54,7 +64,6 @@ function ofMachine(machine) {
   const { packages, git, ranks: _, hostname: __, gpus, processor, ...rest } = machine;
   const facts = {
     ...rest,
-    ...processor,
     memory_bytes: bytes(rest.memory_bytes),
     memory_limit_bytes: rest.memory_limit_bytes && bytes(rest.memory_limit_bytes),
     gpus: gpus?.length ? gpus.map(textOf).join("\n") : null,
@@ -63,7 +72,8 @@ function ofMachine(machine) {
   };
   const names = Object.entries(packages ?? {}).sort(([a], [b]) => a.localeCompare(b, "en"));
   return rows(facts).concat(
-    names.length ? fold("packages", names.length, rows(Object.fromEntries(names), String)) : [],
+    processor ? fold("processor", rows(processor)) : [],
+    names.length ? fold("packages", rows(Object.fromEntries(names), String)) : [],
   );
 }
 
@@ -78,15 +88,15 @@ function ofRanks(ranks) {
     ];
   });
   const pairs = rows(Object.fromEntries(lines), String);
-  return pairs.length > FEW_RANKS ? [fold("pods and clocks", pairs.length, pairs)] : pairs;
+  return pairs.length > FEW_RANKS ? [fold("pods and clocks", pairs)] : pairs;
 }
 
-// A long list, folded and scrolling.
-function fold(title, length, children) {
+// A list that few readers need, folded and scrolling.
+function fold(title, children) {
   const list = h("dl", { class: "pairs" }, ...children);
   const props = { class: "pairs-scroll", tabindex: "0", role: "group", "aria-label": title };
   const region = h("div", props, list);
-  const details = h("details", {}, h("summary", {}, `Show ${count(length)}`), region);
+  const details = h("details", {}, h("summary", {}, `Show ${count(children.length)}`), region);
   return h("div", {}, h("dt", {}, title), h("dd", {}, details));
 }
 

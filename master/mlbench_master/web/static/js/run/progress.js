@@ -1,53 +1,59 @@
 // How far a run is: the sections "Progress", "Timeline" and "Delivery".
 
 import { get, now } from "../api.js";
-import { byId, h, reconcile, setList, setText } from "../dom.js";
-import { clock, count, duration, metric, moment, number, percent, plural, samples } from "../format.js";
+import { byId, h, reconcile, setList, setNotice, setText } from "../dom.js";
+import { NONE, clock, count, duration, metric, metricTitle, moment, number, percent, plural, samples } from "../format.js";
 import { elapsedSeconds, isActive } from "../records.js";
+import { marked } from "./failure.js";
 
-/** @import { Run, Result, RunAlert, RunEvent } from "../records.js" */
+/**
+ * @import { Run, Result, RunAlert, RunEvent } from "../records.js"
+ * @typedef {Pick<RunEvent, "time" | "attempt" | "rank" | "text"> & { kind: string }} Entry
+ */
 
 const MAX_ALIKE = 4;
+// Longer timelines are folded in their middle: a run is understood by its start and its end.
+const [FIRST_EVENTS, LAST_EVENTS] = [5, 8];
+// A fault takes effect on its rank within this time.
+const FAULT_MS = 15_000;
+const UNKNOWN = "not known";
 
 /** The section "Progress". */
 export class Progress {
   /** @type {Result | null} the run's result, as far as it is known */
   result = null;
+  /** Whether the result could not be loaded. */
+  hasFailed = false;
+  /** @type {string[][] | null} figures of the messages, which replace those of training */
+  peaks = null;
 
   show(/** @type {Run} */ run) {
-    this.#showTarget(run);
-    showFigures(byId("figures"), figuresOf(run, this.result, now()));
-    const { rule_violations = [], disturbed = [], clock_faults = [], resumptions = [], stragglers } = this.result ?? {};
-    const problem = this.result?.training_time_problem;
-    setList(byId("rule_violations"), [
-      ...(problem ? [`Time to target unknown: ${problem}`] : []),
-      ...few(disturbed.map((text) => `Disturbed: ${text}`)),
-      ...(stragglers?.text ? [`Straggler: ${stragglers.text}`] : []),
-      ...clock_faults.map((text) => `Clocks: ${text}`),
-      ...rule_violations.map((text) => `Rule violation: ${text}`),
-      ...few(resumptions.map(resumed)),
-      ...overlapped(this.result?.hidden_phases ?? {}),
-      ...(run.not_recorded ? [`Not recorded: ${run.not_recorded.text}`] : []),
-      ...addedTo(run),
-    ]);
-  }
-
-  #showTarget(/** @type {Run} */ { target }) {
-    byId("target").hidden = !target;
-    if (!target) return;
+    const { result } = this;
+    showFigures(byId("figures"), figuresOf(run, result, now(), this));
     const share = byId("target-share");
-    setText(byId("target-metric"), target.metric);
-    setText(byId("target-value"), metric(target.metric, this.result?.last_value ?? null));
-    const sign = target.lower_is_better ? "or less" : "or more";
-    setText(byId("target-target"), `target: ${metric(target.metric, target.value)} ${sign}`);
-    const isReached = Boolean(this.result?.time_to_target);
-    const best = shareOf(target, this.result, this.result?.best_value);
-    share.value = isReached ? 1 : shareOf(target, this.result, this.result?.last_value);
-    share.textContent = `${Math.round(share.value * 100)} %`;
-    byId("target-best").hidden = isReached || best <= share.value;
-    byId("target-best").style.left = `${100 * best}%`;
-    byId("target").toggleAttribute("data-reached", isReached);
+    share.hidden = !isActive(run) || !run.target || !result;
+    if (!share.hidden) share.value = result.time_to_target ? 1 : shareOf(run.target, result, result.last_value);
+    const remarks = remarksOf(run, result);
+    byId("remarks").hidden = !remarks.length;
+    setList(byId("remarks-list"), remarks);
   }
+}
+
+/** @returns {string[]} what to know about how the result came about. */
+export function remarksOf(/** @type {Run} */ run, /** @type {Result | null} */ result) {
+  const { rule_violations = [], disturbed = [], clock_faults = [], resumptions = [], stragglers } = result ?? {};
+  const problem = result?.training_time_problem;
+  return [
+    ...(problem ? [`Time to target unknown: ${problem}`] : []),
+    ...few(disturbed.map((text) => `Disturbed: ${text}`)),
+    ...(stragglers?.text ? [`Straggler: ${stragglers.text}`] : []),
+    ...clock_faults.map((text) => `Clocks: ${text}`),
+    ...rule_violations.map((text) => `Rule violation: ${text}`),
+    ...few(resumptions.map(resumed)),
+    ...overlapped(result?.hidden_phases ?? {}),
+    ...(run.not_recorded ? [`Not recorded: ${run.not_recorded.text}`] : []),
+    ...addedTo(run),
+  ];
 }
 
 /** Return the first texts of a list that may be long, and the number of the others. */
@@ -95,59 +101,68 @@ function shareOf(target, /** @type {Result | null} */ result, /** @type {number 
   return Number.isFinite(share) ? Math.min(1, Math.max(0, share)) : 0;
 }
 
-// Name, value and hint of each figure.
-function figuresOf(/** @type {Run} */ run, /** @type {Result | null} */ result, moment) {
+/**
+ * @param {Run} run
+ * @param {Result | null} result
+ * @param {number} moment the master's time
+ * @param {{ hasFailed?: boolean, peaks?: string[][] | null }} [state] whether the result cannot be
+ *   loaded, and figures that replace those of training
+ * @returns {string[][]} name, value and hint of each figure
+ */
+export function figuresOf(run, result, moment, { hasFailed = false, peaks = null } = {}) {
   const { target } = run;
-  const elapsed = duration(elapsedSeconds(run, moment));
-  const figures = [["Elapsed", elapsed, isActive(run) ? "so far" : "total"]];
+  const isUnknown = hasFailed && !result;
+  const of = (/** @type {string} */ text) => (isUnknown ? UNKNOWN : text);
+  const figures = [];
   if (target) {
-    figures.push(["Best value", metric(target.metric, result?.best_value ?? null), ""]);
-    figures.push(timeToTarget(run, result));
+    const best = of(metric(target.metric, result?.best_value ?? null));
+    figures.push([metricTitle(target.metric), best, `${target.metric}: best value, target ${metric(target.metric, target.value)}`]);
+    figures.push(...timesToTarget(run, result, isUnknown));
+  } else {
+    figures.push(["Duration", duration(elapsedSeconds(run, moment)), isActive(run) ? "so far" : "from the start to the end"]);
+    const steps = Math.max(...(result?.ranks ?? []).map((rank) => rank.steps ?? NaN));
+    figures.push(["Steps", of(Number.isFinite(steps) ? count(steps) : NONE), ""]);
   }
-  if (result?.epochs != null) {
-    const most = run.settings?.epochs;
-    figures.push(["Epochs", count(result.epochs), most ? `maximum ${count(Number(most))}` : ""]);
-  }
-  const rate = number(result?.samples_per_second);
-  const counted = samples(run);
-  figures.push([`${counted} per second`, rate, "all ranks, evaluation excluded"]);
-  figures.push([counted, count(result?.samples), ""]);
-  if (run.max_restarts || run.attempt > 1) {
-    figures.push(["Attempt", String(run.attempt), `maximum ${run.max_restarts + 1}`]);
-  }
-  if (result?.contention_share != null) {
-    const mark = result.disturbed.length ? "disturbed" : "most affected rank";
-    figures.push(["CPU contention", percent(result.contention_share, 1), mark]);
-  }
-  if (result) figures.push(["Division", result.division, rulesOf(result)]);
+  if (peaks) return [...figures.slice(0, 1), ...peaks];
+  const perSecond = `${samples(run)}/s`;
+  figures.push([perSecond, of(number(result?.samples_per_second)), "Training throughput of all ranks, without evaluation"]);
+  figures.push(["Goodput", of(percent(result?.goodput?.share)), "Share of worker time that advanced the final model"]);
+  figures.push(["CPU contention", of(percent(result?.contention_share)), "Share of the time that the most affected rank waited for other programs"]);
   return figures;
 }
 
-function rulesOf(/** @type {Result} */ { division, rule_violations }) {
-  if (division === "open") return "no rules";
-  return rule_violations.length ? "with rule violations" : "no rule violations";
-}
-
-function timeToTarget(run, /** @type {Result | null} */ result) {
+function timesToTarget(/** @type {Run} */ run, /** @type {Result | null} */ result, /** @type {boolean} */ isUnknown) {
   const time = result?.time_to_target;
-  const title = "Time to target (training)";
-  if (result?.training_time_problem) return [title, "–", "unknown: tracker not restored"];
-  if (!time) return [title, "–", isActive(run) ? "not reached yet" : "not reached"];
-  const wallClock = duration(time.wall_seconds);
-  if (time.training_seconds == null) return ["Time to target (wall clock)", wallClock, ""];
-  return [title, duration(time.training_seconds), `${wallClock} wall clock`];
+  const [training, wall] = ["Time to target, training", "Wall clock"];
+  const problem = result?.training_time_problem;
+  if (isUnknown || problem) return [[training, UNKNOWN, problem ?? ""]];
+  const elapsed = duration(elapsedSeconds(run, now()));
+  if (!time) {
+    const none = isActive(run) ? "not yet" : "not reached";
+    return [[training, result ? none : NONE, ""], [wall, elapsed, "From the start to the end, or to now"]];
+  }
+  return [
+    [training, duration(time.training_seconds), "Training time until the target was reached, without evaluation"],
+    [wall, duration(time.wall_seconds), `Time from the start until the target was reached; the run took ${elapsed}`],
+  ];
 }
 
 function showFigures(list, /** @type {string[][]} */ figures) {
-  const create = ([name]) => h("div", {}, h("dt", {}, name), h("dd", {}, h("span"), h("small")));
+  const create = ([name]) => h("div", {}, h("dt", {}, name), h("dd"));
   reconcile(list, figures, ([name]) => name, create, (element, [, value, hint]) => {
-    setText(element.querySelector("dd span"), value);
-    setText(element.querySelector("small"), hint);
+    setText(element.querySelector("dd"), value);
+    element.title = hint;
+    element.toggleAttribute("data-unknown", value === UNKNOWN);
   });
 }
 
 /** The section "Timeline". */
 export class Timeline {
+  /** @type {Entry[]} */
+  #entries = [];
+  #start = 0;
+  #isOpen = false;
+
   /**
    * @param {number} runId
    * @param {(events: RunEvent[]) => Promise<void>} onEvents called with the events of the run
@@ -155,22 +170,44 @@ export class Timeline {
   constructor(runId, onEvents) {
     this.path = `/api/runs/${runId}`;
     this.onEvents = onEvents;
+    byId("more-events").addEventListener("click", () => {
+      this.#isOpen = true;
+      this.#draw();
+    });
   }
 
   async refresh(/** @type {Run} */ run) {
     /** @type {RunEvent[]} */
     const events = await get(`${this.path}/events/`);
     const alerts = await get(`${this.path}/alerts/`).catch(() => []); // Prometheus may be away
-    const start = Date.parse(run.started_at ?? run.created_at);
-    // Several ranks may do the same at the same moment.
-    const keyOf = (event) => [event.time, event.kind, event.attempt, event.rank, event.text].join(" ");
-    const entries = [...events, ...alerts.flatMap(toEntries)];
-    entries.sort((a, b) => Date.parse(a.time) - Date.parse(b.time));
-    reconcile(byId("events"), entries, keyOf, createEvent, (item, event) =>
-      setText(item.querySelector(".timeline-since"), offset(Date.parse(event.time) - start)),
-    );
+    this.#entries = [...events.map(plannedIn(events)), ...alerts.flatMap(toEntries)];
+    this.#entries.sort((a, b) => Date.parse(a.time) - Date.parse(b.time));
+    this.#start = Date.parse(run.started_at ?? run.created_at);
+    this.#draw();
     await this.onEvents(events);
   }
+
+  #draw() {
+    const hidden = this.#isOpen ? 0 : this.#entries.length - FIRST_EVENTS - LAST_EVENTS;
+    const shown = this.#entries.filter((_, i) => hidden <= 1 || i < FIRST_EVENTS || i >= FIRST_EVENTS + hidden);
+    // Several ranks may do the same at the same moment.
+    const keyOf = (event) => [event.time, event.kind, event.attempt, event.rank, event.text].join(" ");
+    reconcile(byId("events"), shown, keyOf, createEvent, (item, event) => {
+      setText(item.querySelector(".timeline-since"), offset(Date.parse(event.time) - this.#start));
+      item.classList.toggle("is-after-gap", hidden > 1 && event === shown[FIRST_EVENTS]);
+    });
+    setNotice(byId("more-events"), hidden > 1 ? `Show ${count(hidden)} more` : "");
+  }
+}
+
+/** @returns {(event: RunEvent) => Entry} marks what planned faults caused, so that it is not taken for a failure. */
+export function plannedIn(/** @type {RunEvent[]} */ events) {
+  const faults = events.filter((event) => event.kind === "fault");
+  return (event) => {
+    if (event.kind !== "exited" && event.kind !== "lost") return event;
+    const isCause = (fault) => fault.attempt === event.attempt && Date.parse(event.time) - Date.parse(fault.time) < FAULT_MS;
+    return faults.some(isCause) ? { ...event, kind: "planned", text: `Planned: ${event.text}` } : event;
+  };
 }
 
 // When an alert began, and when it ended.
@@ -181,13 +218,13 @@ function toEntries(/** @type {RunAlert} */ { name, severity, rank, began_at, end
   return ended_at === null ? [began] : [began, entry(ended_at, `Alert ${alert}: resolved`)];
 }
 
-function createEvent(/** @type {Pick<RunEvent, "time" | "text"> & { kind: string }} */ event) {
+function createEvent(/** @type {Entry} */ event) {
   const props = { class: "soft small-text", datetime: event.time, title: moment(event.time) };
   return h(
     "li",
     { "data-kind": event.kind },
     h("span", { class: "timeline-since" }),
-    h("span", { class: "timeline-text" }, event.text),
+    h("span", { class: "timeline-text" }, ...marked(event.text)),
     h("time", props, clock(event.time)),
   );
 }

@@ -2,6 +2,7 @@
 
 import { byId, setText } from "../dom.js";
 import { NONE, bytes, count, duration, percent } from "../format.js";
+import { sum } from "../series.js";
 import { figure, fillTable } from "../ui.js";
 
 /**
@@ -10,9 +11,10 @@ import { figure, fillTable } from "../ui.js";
  */
 
 /**
- * A rank: where it ran, how it ended, what its result says, and the seconds that it was late.
+ * A rank: where it ran, how it ended, what its result says, and the seconds that it was late, and
+ * that its worker waited for stragglers.
  * @typedef {{
- *   rank: number, worker: Rank, figures: RankResult | null, late: number | null
+ *   rank: number, worker: Rank, figures: RankResult | null, late: number | null, waits: number | null
  * }} RankFigures
  */
 
@@ -22,21 +24,28 @@ const SENT_HINT =
 
 /**
  * @param {Rank[]} workers
- * @param {Pick<Result, "ranks" | "stragglers"> | null} result
+ * @param {Pick<Result, "ranks" | "stragglers" | "goodput"> | null} result
  * @returns {RankFigures[]}
  */
 export function rankFigures(workers, result) {
   const figures = new Map(result?.ranks.map((rank) => [rank.rank, rank]));
   const late = new Map(result?.stragglers?.ranks.map((rank) => [rank.rank, rank.seconds]));
+  const breakdowns = result?.goodput?.ranks ?? [];
+  const waitsOf = (/** @type {Rank} */ worker) => {
+    const waits = breakdowns.filter(({ rank }) => rank === worker.rank).map(({ seconds }) => seconds.waiting ?? 0);
+    return waits.length && result?.stragglers ? sum(waits) : null;
+  };
   const toFigures = (worker, rank) => {
-    return { rank, worker, figures: figures.get(rank) ?? null, late: late.get(rank) ?? null };
+    return { rank, worker, figures: figures.get(rank) ?? null, late: late.get(rank) ?? null, waits: waitsOf(worker) };
   };
   return workers.flatMap((worker) => worker.processes.map((rank) => toFigures(worker, rank)));
 }
 
-// The time of a step; without communication, if that is known.
-function slowness(/** @type {RankFigures} */ { figures }) {
-  return figures?.compute_seconds ?? figures?.step_seconds ?? -1;
+/** @returns {RankFigures[]} failed ranks, then the others by the time of a step without communication, slowest first. */
+export function worstFirst(/** @type {RankFigures[]} */ figures) {
+  const hasFailed = ({ worker }) => Number(Boolean(worker.exit_code) && !worker.stopped);
+  const slowness = ({ figures: of }) => of?.compute_seconds ?? of?.step_seconds ?? -1;
+  return figures.toSorted((a, b) => hasFailed(b) - hasFailed(a) || slowness(b) - slowness(a));
 }
 
 /** @type {import("../ui.js").Column<RankFigures>[]} */
@@ -53,24 +62,56 @@ const COLUMNS = [
   figure("Network sent", ({ figures }) => bytes(figures?.network_sent_bytes), SENT_HINT),
 ];
 
+const MAX_WORST = 8;
+/** @type {import("../ui.js").Column<RankFigures>[]} */
+const WORST_COLUMNS = [
+  { title: "Rank", isHead: true, text: ({ rank }) => String(rank) },
+  figure("Own step", ({ figures }) => duration(figures?.compute_seconds ?? figures?.step_seconds), "Mean time per step without communication"),
+  figure("Waits", ({ waits }) => duration(waits), "Straggler wait: time waiting for slower ranks"),
+  figure("Late", ({ late }) => duration(late), LATE_HINT),
+];
+
 /** The section "Ranks": where each rank ran, how it ended, and how fast it is. */
 export class Ranks {
   /** @type {RankFigures[]} */
   #figures = [];
+  /** @type {number | null} */
+  #straggler = null;
   #order = byId("ranks-order");
 
   constructor() {
     this.#order.addEventListener("change", () => this.show(this.#figures));
   }
 
-  show(/** @type {RankFigures[]} */ figures) {
+  /**
+   * @param {RankFigures[]} figures
+   * @param {number | null} [straggler] rank that held up the others
+   */
+  show(figures, straggler = this.#straggler) {
     this.#figures = figures;
+    this.#straggler = straggler;
+    this.#showWorst();
     byId("no-ranks").hidden = figures.length > 0;
     byId("ranks-scroll").hidden = figures.length === 0;
     byId("ranks-order-choice").hidden = figures.length < 2;
     const isSlowestFirst = this.#order.value === "slowest";
-    const rows = isSlowestFirst ? figures.toSorted((a, b) => slowness(b) - slowness(a)) : figures;
-    fillTable(byId("ranks-table"), COLUMNS, rows, ({ rank }) => rank);
+    this.#fill(byId("ranks-table"), COLUMNS, isSlowestFirst ? worstFirst(figures) : figures);
+  }
+
+  #showWorst() {
+    const count = this.#figures.length;
+    byId("worst-ranks").hidden = count < 2;
+    setText(byId("all-ranks"), count > MAX_WORST ? `All ${count} ranks ›` : "Details ›");
+    this.#fill(byId("worst-ranks-table"), WORST_COLUMNS, worstFirst(this.#figures).slice(0, MAX_WORST));
+  }
+
+  #fill(/** @type {HTMLTableElement} */ table, /** @type {import("../ui.js").Column<RankFigures>[]} */ columns, /** @type {RankFigures[]} */ rows) {
+    fillTable(table, columns, rows, ({ rank }) => rank);
+    for (const line of table.tBodies[0].rows) {
+      const isSlow = line.dataset.key === String(this.#straggler);
+      line.classList.toggle("is-straggler", isSlow);
+      line.title = isSlow ? "Held up the others" : "";
+    }
   }
 }
 

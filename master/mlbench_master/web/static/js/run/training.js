@@ -4,11 +4,13 @@ import { now } from "../api.js";
 import { Chart } from "../chart.js";
 import { Charts, offerCharts } from "../charts.js";
 import { byId, getParam, getParams, setNotice, setOptions, setParams } from "../dom.js";
-import { isPercent, metric as formatMetric, plural, samples as samplesOf } from "../format.js";
+import { isPercent, metric as formatMetric, metricTitle, plural, samples as samplesOf } from "../format.js";
+import { extentOf } from "../lines.js";
 import { Look } from "../look.js";
 import { styleOf } from "../plot.js";
 import { EMPTY, merged, sum, within, withGaps } from "../series.js";
 import { notFiniteOf } from "../records.js";
+import { menu } from "../ui.js";
 import { ALL, CLOCKS, EACH, chartsOf, clockAxis, curvesOf, filtersOf, isOfAll, plottable, throughput, timeAxis } from "./curves.js";
 import { SeriesStore, expire } from "./series-store.js";
 
@@ -44,6 +46,9 @@ export class Training {
   #restarts = [];
   #resumptions = 0;
   #outside = 0;
+  #hasBelow = true;
+  /** @type {[number, number] | undefined} the range of the horizontal axis that all charts of the stack show */
+  extent;
   /** @type {Schemas["RankProfile"][]} */
   #profiles = [];
   #shown = { chosen: "", axis: "wall" };
@@ -57,6 +62,7 @@ export class Training {
    */
   constructor(runId, onChange, onAxis) {
     this.onAxis = onAxis;
+    menu(byId("view"), byId("view-items"));
     const asked = /** @type {HTMLInputElement | null} */ (document.getElementById(`axis-${getParam("axis")}`));
     if (asked) asked.checked = true;
     this.recorded = new SeriesStore(runId, POINTS);
@@ -87,6 +93,13 @@ export class Training {
     const isMissing = this.#filters(this.#shown).some((filter) => !this.#asked.includes(filter));
     if (!isMissing) this.#draw();
     return isMissing;
+  }
+
+  /** Set whether another chart of the stack is below, which then labels the horizontal axis. */
+  setBelow(/** @type {boolean} */ hasBelow) {
+    if (hasBelow === this.#hasBelow) return;
+    this.#hasBelow = hasBelow;
+    this.#draw();
   }
 
   /** Set the run's events: restarts are marked. */
@@ -160,7 +173,11 @@ export class Training {
     setNotice(byId("no-charts"), charts.length ? "" : this.#emptyText(wanted));
     this.#charts.show(charts.map(({ title, isAdded }) => ({ title, label: `${title} over the run`, isAdded })));
     this.#outside = 0;
-    for (const chart of charts) this.#drawOne(chart);
+    const axis = this.axis();
+    const drawn = charts.map((chart) => ({ ...chart, lines: this.#linesOf(chart, axis) }));
+    const extent = extentOf(drawn.flatMap(({ lines }) => lines.map(({ x }) => x)));
+    this.extent = extent[0] < extent[1] ? extent : undefined;
+    drawn.forEach((chart, i) => this.#drawOne(chart, axis, i === drawn.length - 1 && !this.#hasBelow));
     const outside = this.#outside && `${plural(this.#outside, "value")} with a time outside of the run, not shown`;
     setNotice(byId("outside"), outside || "");
   }
@@ -174,8 +191,7 @@ export class Training {
     ];
   }
 
-  #drawOne({ title, metrics }) {
-    const axis = this.axis();
+  #linesOf({ metrics }, /** @type {import("./curves.js").Axis} */ axis) {
     const curves = metrics.flatMap((metric) => this.#curves(metric));
     const styles = curves.length === metrics.length ? stylesOf(metrics) : curves.map(({ rank }, i) => rank ?? i);
     const placed = ({ series, rank }, on) => {
@@ -183,20 +199,28 @@ export class Training {
       return { x: on.place(times, rank), y, lows, highs };
     };
     const withDiscarded = this.axis(true);
-    const lines = curves.map((curve, i) => {
+    return curves.map((curve, i) => {
       const behind = curve.discarded.map((branch) => placed(branch, withDiscarded));
       const points = curve.series.times.length < FEW_POINTS;
-      return { name: curve.name, ...placed(curve, axis), behind, ...styleOf(styles[i]), points };
+      const name = curve.name.replace(curve.metric, metricTitle(curve.metric));
+      return { name, hint: curve.name, ...placed(curve, axis), behind, ...styleOf(styles[i]), points };
     });
-    const { target } = this.#run;
+  }
+
+  #drawOne({ title, metrics, lines }, /** @type {import("./curves.js").Axis} */ axis, /** @type {boolean} */ isLast) {
+    const { target, target_reached_at: reached } = this.#run;
     const targets = target && metrics.includes(target.metric) ? [target] : [];
     this.#charts.get(title).draw(lines, {
       x: axis.title,
       shared: axis.shared,
+      stacked: isLast ? "last" : "above",
+      extent: this.extent,
       ...this.#look.axes(metrics),
       ySuffix: metrics.every(isPercent) ? " %" : "",
       marks: targets.map(({ metric, value }) => ({
         y: value,
+        colour: "--good",
+        at: reached ? axis.place([Date.parse(reached)])[0] : NaN,
         text: `target ${formatMetric(metric, value)}`,
       })),
       moments: this.#moments(axis),
@@ -209,7 +233,7 @@ export class Training {
     const ofLine = ({ series }) => curvesOf(metric, this.#inside(series.get(metric) ?? new Map()), this.#shown.chosen);
     const [kept, left] = [this.recorded, this.discarded].map(ofLine);
     const isOf = (curve) => (branch) => kept.length === 1 || branch.rank === curve.rank;
-    return kept.map((curve) => ({ ...curve, discarded: left.filter(isOf(curve)) }));
+    return kept.map((curve) => ({ ...curve, metric, discarded: left.filter(isOf(curve)) }));
   }
 
   // Samples with a time within the run, by rank; the others are counted.
@@ -300,10 +324,17 @@ export class Throughput {
   constructor(/** @type {number} */ runId) {
     this.recorded = new SeriesStore(runId, POINTS);
     this.chart = new Chart(this.#place, "Samples per second over the run");
+    this.hasAny = true;
   }
 
-  /** Fetch the totals, and draw their rate. */
-  async refresh(/** @type {Run} */ run, /** @type {boolean} */ isReload, /** @type {import("./curves.js").Axis} */ axis) {
+  /**
+   * Fetch the totals, and draw their rate.
+   * @param {Run} run
+   * @param {boolean} isReload
+   * @param {import("./curves.js").Axis} axis
+   * @param {[number, number] | undefined} extent of the charts above
+   */
+  async refresh(run, isReload, axis, extent) {
     const points = Math.floor(THROUGHPUT_POINTS_OF_ALL / run.world_size);
     this.recorded.points = Math.max(50, Math.min(POINTS, points));
     await this.recorded.refresh(["samples", "train_seconds"], isReload);
@@ -312,10 +343,12 @@ export class Throughput {
     );
     const rate = throughput(samples, clocks);
     const hasAny = rate.times.length > 0;
+    this.hasAny = hasAny;
     this.#place.hidden = !hasAny;
     setNotice(byId("no-throughput"), hasAny ? "" : NO_THROUGHPUT);
     if (!hasAny) return;
-    const line = { name: "samples/s", x: axis.place(rate.times), y: rate.values, step: true };
-    this.chart.draw([line], { x: axis.title, shared: axis.shared, y: `${samplesOf(run)} per second`, fromZero: true });
+    const name = `${samplesOf(run).toLowerCase()}/s, all ranks`;
+    const line = { name, x: axis.place(rate.times), y: rate.values, step: true, ...styleOf(2) };
+    this.chart.draw([line], { x: axis.title, shared: axis.shared, stacked: "last", extent, fromZero: true });
   }
 }

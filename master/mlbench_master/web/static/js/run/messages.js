@@ -1,0 +1,119 @@
+// The messages of the communication benchmark: bus bandwidth over message size, and a table.
+
+import { Chart } from "../chart.js";
+import { byId, setNotice, setOptions } from "../dom.js";
+import { NONE, count, number } from "../format.js";
+import { sum } from "../series.js";
+import { figure, fillTable } from "../ui.js";
+import { SeriesStore } from "./series-store.js";
+
+/**
+ * @import { ByMetric } from "../series.js"
+ *
+ * The measured messages of a collective operation, smallest first.
+ * @typedef {{ bytes: number, seconds: number, algorithm: number, bus: number, wrong?: number }} Message
+ * @typedef {{ name: string, operation: string, dtype: string, messages: Message[] }} Operation
+ */
+
+const BYTES = "message_bytes";
+const FIGURES = {
+  seconds: "seconds",
+  algorithm_bandwidth_bytes_per_second: "algorithm",
+  bus_bandwidth_bytes_per_second: "bus",
+  wrong_values: "wrong",
+};
+// Such as all_reduce_float32_seconds.
+const METRIC = new RegExp(`^(.+)_([^_]+)_(${Object.keys(FIGURES).join("|")})$`);
+const GIGA = 1e9;
+const POINTS = 1000;
+const VALUE_BYTES = /(\d+)$/; // of a type such as float32 or bfloat16
+
+/** @returns {Operation[]} what the benchmark measured, in its order. */
+export function operationsOf(/** @type {ByMetric} */ series) {
+  const only = (/** @type {string} */ metric) => [...(series.get(metric)?.values() ?? [])][0];
+  const sizes = only(BYTES);
+  const bytesAt = new Map(sizes?.times.map((time, i) => [time, sizes.values[i]]));
+  /** @type {Map<string, Operation & { at: Map<number, any> }>} */
+  const operations = new Map();
+  for (const metric of series.keys()) {
+    const [, operation, dtype, figure] = METRIC.exec(metric) ?? [];
+    if (!figure) continue;
+    const name = `${operation} ${dtype}`;
+    if (!operations.has(name)) operations.set(name, { name, operation, dtype, messages: [], at: new Map() });
+    const { at } = operations.get(name);
+    const { times, values } = only(metric);
+    times.forEach((time, i) => {
+      if (!at.has(time)) at.set(time, { bytes: bytesAt.get(time) });
+      at.get(time)[FIGURES[figure]] = values[i];
+    });
+  }
+  const whole = [...operations.values()].map(({ at, ...operation }) => {
+    const messages = [...at.values()].filter(({ bytes, seconds }) => bytes && seconds).sort((a, b) => a.bytes - b.bytes);
+    return { ...operation, messages, began: Math.min(...at.keys()) };
+  });
+  return whole.sort((a, b) => a.began - b.began).map(({ began: _, ...operation }) => operation);
+}
+
+/** @returns {string[][]} name, value and hint of each figure: the peaks of the operations, and wrong values. */
+export function peaksOf(/** @type {Operation[]} */ operations) {
+  const peaks = operations.filter(({ messages }) => messages.length).map(({ operation, dtype, messages }) => {
+    const peak = messages.reduce((best, message) => (message.bus > best.bus ? message : best));
+    return [`${titleOf(operation)}, peak`, `${number(peak.bus / GIGA, 3)} GB/s`, `Bus bandwidth of ${count(peak.bytes)} B, ${dtype}`];
+  });
+  const checked = operations.flatMap(({ messages }) => messages.map(({ wrong }) => wrong)).filter(Number.isFinite);
+  return [...peaks, ["Wrong values", checked.length ? count(sum(checked)) : NONE, "Values that differ from the expected ones"]];
+}
+
+function titleOf(/** @type {string} */ operation) {
+  return `${operation[0].toUpperCase()}${operation.slice(1).replaceAll("_", "-")}`;
+}
+
+/** @type {(operation: Operation | undefined) => import("../ui.js").Column<Message>[]} */
+const columnsOf = (operation) => [
+  figure("Size (B)", ({ bytes }) => String(bytes)),
+  figure("Count (elements)", ({ bytes }) => String(Math.round((8 * bytes) / Number(VALUE_BYTES.exec(operation.dtype)?.[1] ?? 8)))),
+  { title: "Type", text: () => operation.dtype },
+  { title: "Redop", text: () => (/reduce/.test(operation.operation) ? "sum" : "none") },
+  figure("Root", () => (operation.operation === "broadcast" ? "0" : "-1")),
+  figure("Time (us)", ({ seconds }) => (seconds * 1e6).toFixed(1), "Mean time of one operation"),
+  figure("Algbw (GB/s)", ({ algorithm }) => (algorithm / GIGA).toFixed(3), "Algorithm bandwidth: message size divided by time"),
+  figure("Busbw (GB/s)", ({ bus }) => (bus / GIGA).toFixed(3), "Bus bandwidth: comparable with the bandwidth of the hardware, for any number of ranks"),
+  figure("#wrong", ({ wrong }) => (wrong == null ? "N/A" : String(wrong)), "Number of wrong values"),
+];
+
+/** The sections "Bus bandwidth" and "Messages", which a run of the communication benchmark has. */
+export class Messages {
+  #place = byId("bandwidth-chart");
+  #select = byId("messages-operation");
+  /** @type {Operation[]} */
+  operations = [];
+
+  constructor(/** @type {number} */ runId) {
+    this.recorded = new SeriesStore(runId, POINTS);
+    this.chart = new Chart(this.#place, "Bus bandwidth by message size");
+    this.#select.addEventListener("change", () => this.#fill());
+    byId("bandwidth").hidden = false;
+    for (const id of ["training", "throughput"]) byId(id).hidden = true;
+  }
+
+  /** Fetch the figures of all messages, among the metrics that the run recorded, and draw them. */
+  async refresh(/** @type {string[]} */ metrics, /** @type {boolean} */ isReload) {
+    const filters = metrics.filter((metric) => METRIC.test(metric));
+    if (filters.length) await this.recorded.refresh([BYTES, ...filters], isReload);
+    this.operations = operationsOf(this.recorded.series);
+    setOptions(this.#select, this.operations.map(({ name }) => name));
+    setNotice(byId("no-messages"), this.operations.length ? "" : "No messages measured yet.");
+    this.#place.hidden = !this.operations.length;
+    this.#fill();
+    if (!this.operations.length) return;
+    const lines = this.operations.map(({ name, messages }) => {
+      return { name, x: messages.map(({ bytes }) => bytes), y: messages.map(({ bus }) => bus / GIGA) };
+    });
+    this.chart.draw(lines, { x: "Message size (bytes)", y: "Bus bandwidth (GB/s)", xType: "log", yType: "log" });
+  }
+
+  #fill() {
+    const operation = this.operations.find(({ name }) => name === this.#select.value);
+    fillTable(byId("messages"), operation ? columnsOf(operation) : [], operation?.messages ?? [], ({ bytes }) => `${operation.name} ${bytes}`);
+  }
+}
