@@ -22,7 +22,10 @@ _PAGES = {
     "/workers": "local-mlbench-worker-1",
     "/runs": "looks",
     "/runs?columns=machine,host,commit,throughput,step_time,created,finished,seed,cores": "looks",
-    "/runs/{run}": "No missing samples",
+    "/runs/{run}": "The run finished",
+    "/runs/{run}?tab=ranks": "Time breakdown by rank and attempt",
+    "/runs/{run}?tab=logs": "step 300 of 300",
+    "/runs/{run}?tab=record": "No missing samples",
     "/compare": "No runs to compare",
     "/compare?runs={run},{other}": "What differs",
     "/compare?runs={run},{other}&tab=verdict": "Differences",
@@ -134,6 +137,7 @@ def _open_new_run(page: Page) -> Locator:
 
 
 def _open_delete(page: Page) -> Locator:
+    page.get_by_role("button", name="More actions").click()
     page.get_by_role("button", name="Delete", exact=True).click()
     return page.get_by_role("dialog", name="Delete this run?")
 
@@ -160,7 +164,9 @@ def test_a_dialog_is_for_everyone(
         assert not page.evaluate(outside)
     page.keyboard.press("Escape")
     expect(dialog).to_be_hidden()
-    expect(page.get_by_role("button", name=re.compile("New run|Delete")).first).to_be_focused()
+    expect(
+        page.get_by_role("button", name=re.compile("New run|More actions")).first
+    ).to_be_focused()
 
 
 def _theme(page: Page) -> str:

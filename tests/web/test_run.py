@@ -17,8 +17,14 @@ from tests.web.conftest import TALKER, TALKER_LINES, WORDY, section, sign_in, st
 from tests.web.watch import Watch
 
 
-def _state(page: Page, name: str) -> None:
-    expect(page.get_by_text(name, exact=True).and_(page.get_by_role("status"))).to_be_visible()
+def _outcome(page: Page, text: str) -> None:
+    chip = page.get_by_text(re.compile(text)).and_(page.get_by_role("status"))
+    expect(chip.and_(page.locator(".badge"))).to_be_visible()
+
+
+def _open_tab(page: Page, name: str) -> None:
+    page.get_by_role("tab", name=name, exact=True).click()
+    expect(page.get_by_role("tabpanel", name=name, exact=True)).to_be_visible()
 
 
 @pytest.mark.usefixtures("no_run_left")
@@ -33,30 +39,35 @@ def test_a_run_is_started_and_watched_to_its_target(
     user.wait_for_url(f"{connection.url}/runs/*")
     expect(user.get_by_role("heading", level=1, name="from-the-browser")).to_be_visible()
 
-    _state(user, "target reached")
+    _outcome(user, r"^93 % in [\d.]+ m?s$")
     progress = section(user, "Progress")
-    expect(progress).to_contain_text("target: 93 % or more")
-    expect(progress).to_contain_text("wall clock")
-    expect(progress.get_by_role("progressbar")).to_have_js_property("value", 1)
-    for name in ("Training", "Throughput", "Resources"):
+    for text in ("Validation accuracy", "Time to target, training", "Goodput"):
+        expect(progress).to_contain_text(text)
+    for name in ("Training", "Throughput"):
         expect(section(user, name).get_by_role("img").first).to_be_visible()
-    goodput = section(user, "Time breakdown")
-    expect(goodput).to_contain_text("Goodput")
-    goodput.get_by_role("img", name="All workers").click()
-    expect(goodput.get_by_role("row")).to_have_count(3)
-    ranks = section(user, "Ranks").get_by_role("row")
-    expect(ranks).to_have_count(3)
-    for text in ("local-mlbench-worker-1", "1"):
-        expect(ranks.last).to_contain_text(text)
+    breakdown = section(user, "Time breakdown")
+    expect(breakdown.get_by_role("img", name="All workers")).to_be_visible()
+    expect(breakdown.get_by_role("listitem").first).to_contain_text("%")
+    expect(section(user, "Ranks").get_by_role("row")).to_have_count(3)
     timeline = section(user, "Timeline")
-    for text in ("ordered", "ready", "running", "target", "finished"):
+    for text in ("ordered", "ready", "running", "began", "target", "finished"):
         expect(timeline).to_contain_text(text, ignore_case=True)
-    expect(section(user, "Delivery")).to_contain_text("No missing samples")
-    expect(section(user, "Manifest")).to_contain_text("torch")
     # By step too.
     training_section = section(user, "Training")
+    training_section.get_by_role("button", name="View").click()
     training_section.get_by_label("Step", exact=True).check()
     expect(training_section.get_by_role("img", name="by step").first).to_be_visible()
+    _open_tab(user, "Ranks and time")
+    ranks = section(user, "Ranks").get_by_role("row")
+    expect(ranks).to_have_count(3)
+    expect(section(user, "Ranks")).to_contain_text("local-mlbench-worker-1")
+    by_rank = section(user, "Time breakdown by rank and attempt")
+    expect(by_rank).to_contain_text("Goodput")
+    expect(by_rank.get_by_role("row")).to_have_count(3)
+    expect(section(user, "Resources").get_by_role("img").first).to_be_visible()
+    _open_tab(user, "Record")
+    expect(section(user, "Delivery")).to_contain_text("No missing samples")
+    expect(section(user, "Settings and machines")).to_contain_text("torch")
 
     for name, begin in (("Metrics (zip)", b"PK"), ("Resource usage (JSON)", b"{")):
         user.get_by_role("button", name="Download", exact=True).click()
@@ -66,13 +77,16 @@ def test_a_run_is_started_and_watched_to_its_target(
 
     # What is posted now is told, and is no part of what it has reached.
     figures = progress.get_by_role("definition")
-    best, time_to_target = (figures.nth(place).text_content() or "" for place in (1, 2))
+    _open_tab(user, "Overview")
+    best, time_to_target = (figures.nth(place).text_content() or "" for place in (0, 1))
     run = client.get_runs().result().value[-1]
     client.post_metric(run.id, "val_global_Prec@1 @ 0", 99.9, date=run.started_at).result()
     user.reload()
-    expect(progress).to_contain_text("1 sample was added after the end, at")
-    expect(figures.nth(1)).to_have_text(best)
-    expect(figures.nth(2)).to_have_text(time_to_target)
+    expect(figures.nth(0)).to_have_text(best)
+    expect(figures.nth(1)).to_have_text(time_to_target)
+    _open_tab(user, "Record")
+    remarks = section(user, "Notes on the result")
+    expect(remarks).to_contain_text("1 sample was added after the end, at")
 
 
 @pytest.mark.usefixtures("no_run_left")
@@ -95,9 +109,10 @@ def test_what_is_not_recorded_is_told_once(
 ) -> None:
     command = "sh -c 'echo nonsense >> $MLBENCH_METRICS_FILE'"
     run = run_to_end(client, order_command(client, "nonsense", command))
-    user.goto(f"{connection.url}/runs/{run.id}")
-    expect(section(user, "Progress")).to_contain_text("Not recorded: 1 malformed line")
-    expect(section(user, "Manifest")).to_contain_text(
+    user.goto(f"{connection.url}/runs/{run.id}?tab=record")
+    remarks = section(user, "Notes on the result")
+    expect(remarks).to_contain_text("Not recorded: 1 malformed line")
+    expect(section(user, "Settings and machines")).to_contain_text(
         re.compile(r"not recorded\s*1 malformed line")
     )
 
@@ -105,46 +120,68 @@ def test_what_is_not_recorded_is_told_once(
 @pytest.fixture
 def talked(page: Page, still: StackConnection) -> Page:
     """The page of a run that has failed, and whose ranks have written a lot."""
-    sign_in(page, still, f"/runs/{TALKER}")
+    sign_in(page, still, f"/runs/{TALKER}?tab=logs")
     expect(page.get_by_role("log")).to_be_visible()
     return page
 
 
-def test_why_a_run_does_not_go_on_is_told_with_the_stacks_of_all_ranks(talked: Page) -> None:
-    why = section(talked, "Hang diagnosis")
+def test_one_box_says_why_a_run_failed_with_the_stacks_of_all_ranks(talked: Page) -> None:
+    _open_tab(talked, "Overview")
+    why = section(talked, "rank 1 on local-mlbench-worker-1 exited with code 3")
     expect(why.get_by_role("status")).to_have_text(
         "rank 1 is at <img src=x onerror=alert(1)> (data.py:41); rank 0 waits for it in all-reduce "
         "22"
     )
+    # Without a traceback, the box has the last lines of the rank's log.
+    lines = why.get_by_role("group", name="Last lines of the log")
+    expect(lines).to_have_text("rank 1 begins <b>here</b> 2")
     expect(why.get_by_role("list")).to_be_hidden()
     why.get_by_text("Stacks of the ranks").press("Enter")
     lines = why.get_by_role("listitem")
     expect(lines.first).to_contain_text("<module> train.py:50 ranks 0")
     expect(lines.nth(2)).to_have_text("all_reduce distributed_c10d.py:2900 rank 0, not rank 1")
     expect(talked.get_by_role("button", name="Diagnose")).to_be_hidden()
+    why.get_by_role("link", name="Show log of rank 1").click()
+    expect(talked.get_by_role("log", name="Log of rank 1")).to_be_visible()
+    assert talked.url.endswith("?tab=logs")
 
 
-def test_what_held_up_a_run_that_has_finished_is_no_warning(
+def test_what_held_up_a_run_that_has_finished_is_in_its_timeline_only(
     page: Page, still: StackConnection
 ) -> None:
     sign_in(page, still, "/runs?query=reached")
     page.get_by_role("link", name="reached").click()
-    expect(section(page, "Hang diagnosis")).to_have_class(re.compile("going"))
+    expect(section(page, "Timeline")).to_contain_text("data.py:41")
+    expect(section(page, "Hang diagnosis")).to_be_hidden()
 
 
-def test_a_failed_run_says_why_and_shows_what_its_rank_wrote(talked: Page) -> None:
-    _state(talked, "FAILED")
-    expect(
-        talked.get_by_text("rank 1 on local-mlbench-worker-1 exited with code 3")
-    ).not_to_have_count(0)
+def test_a_failed_run_shows_what_its_rank_wrote(talked: Page) -> None:
+    _outcome(talked, "^failed$")
     # Its stderr is what one looks for.
     log = talked.get_by_role("log", name="Log of rank 1")
     expect(log).to_contain_text("rank 1 begins <b>here</b> 2")
     talked.get_by_role("combobox", name="Attempt", exact=True).select_option("1")
     expect(log).to_contain_text("rank 1 begins <b>here</b> 1")
-    expect(section(talked, "Timeline")).to_contain_text("attempt 2", ignore_case=True)
     talked.get_by_role("combobox", name="Rank", exact=True).select_option("0")
     expect(talked.get_by_role("log", name="Log of rank 0")).to_contain_text("rank 0 begins")
+    _open_tab(talked, "Overview")
+    expect(section(talked, "Timeline")).to_contain_text("attempt 2", ignore_case=True)
+
+
+def test_tabs_are_kept_in_the_address_and_moved_by_arrow_keys(talked: Page) -> None:
+    logs = talked.get_by_role("tab", name="Logs")
+    expect(logs).to_have_attribute("aria-selected", "true")
+    logs.press("ArrowRight")
+    record = talked.get_by_role("tab", name="Record")
+    expect(record).to_be_focused()
+    expect(section(talked, "Settings and machines")).to_be_visible()
+    assert talked.url.endswith("?tab=record")
+    talked.reload()
+    expect(record).to_have_attribute("aria-selected", "true")
+    for key, name in (("ArrowRight", "Overview"), ("End", "Record"), ("Home", "Overview")):
+        talked.locator("[role=tab][aria-selected=true]").press(key)
+        expect(talked.get_by_role("tab", name=name)).to_be_focused()
+    assert "tab=" not in talked.url
 
 
 def test_a_log_is_read_from_its_end_to_its_beginning(talked: Page) -> None:
@@ -217,13 +254,14 @@ def going(client: ApiClient) -> Iterator[Run]:
 
 
 def test_a_run_is_followed_and_stopped(user: Page, connection: StackConnection, going: Run) -> None:
-    user.goto(f"{connection.url}/runs/{going.id}")
+    user.goto(f"{connection.url}/runs/{going.id}?tab=logs")
     log = user.get_by_role("log", name="Log of rank 0")
     expect(log).to_contain_text("step 100 of 6000")
     expect(log).to_contain_text("step 200 of 6000")
     user.get_by_role("button", name="Stop").click()
-    _state(user, "stopped")
+    _outcome(user, "^stopped")
     expect(user.get_by_role("button", name="Stop")).to_be_hidden()
+    _open_tab(user, "Overview")
     expect(section(user, "Timeline")).to_contain_text("stopped", ignore_case=True)
 
 
@@ -242,18 +280,21 @@ def test_a_run_is_run_again_and_deleted(
     user.wait_for_url(lambda url: url != f"{connection.url}/runs/{first.id}")
     # A second click on the way orders no third run.
     assert user.evaluate("localStorage.getItem('again')") == "disabled"
-    _state(user, "completed")
+    _outcome(user, "^completed$")
     second = client.get_runs().result().value[-1]
     assert second.id > first.id
     assert second.fields["args"] == first.fields["args"]
     assert second.num_workers == 1
 
+    more = user.get_by_role("button", name="More actions")
     delete = user.get_by_role("button", name="Delete", exact=True)
+    more.click()
     delete.click()
     dialog = user.get_by_role("dialog", name="Delete this run?")
     dialog.get_by_role("button", name="Cancel").click()
     expect(dialog).to_have_count(0)
     assert client.get_run(second.id).result().value.id == second.id
+    more.click()
     delete.click()
     dialog.get_by_role("button", name="Delete").click()
     user.wait_for_url(f"{connection.url}/runs")
@@ -266,6 +307,7 @@ def test_a_run_is_run_again_and_deleted(
     # One that goes on is stopped first.
     going = order_steps(client, "going", steps=60_000)
     user.goto(f"{connection.url}/runs/{going.id}")
+    more.click()
     delete.click()
     expect(dialog).to_contain_text("The run is stopped first.")
     dialog.get_by_role("button", name="Delete").click()
@@ -286,11 +328,16 @@ def test_the_page_says_what_prometheus_has_lost(
     training = section(page, "Training")
     expect(training).to_contain_text(words)
     expect(training.get_by_text("Loading…")).to_be_hidden()
-    expect(section(page, "Progress")).to_contain_text(words)
+    progress = section(page, "Progress")
+    expect(progress).to_contain_text(words)
+    # A figure that cannot be loaded is not said to be missing.
+    expect(progress.get_by_role("definition").nth(1)).to_have_text("not known")
+    expect(section(page, "Time breakdown")).to_contain_text("Not known")
     expect(training.get_by_role("img")).to_have_count(0)
 
 
 def test_files_are_looked_at_and_downloaded(talked: Page) -> None:
+    _open_tab(talked, "Record")
     files = section(talked, "Files")
     for name, looks in (("plots/loss.csv", "0,5"), ("report.json", '{"loss": 0.4}')):
         files.get_by_text(name).click()
@@ -308,7 +355,7 @@ def test_a_profile_is_shown_by_speedscope(page: Page, still: StackConnection, wa
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     sign_in(page, still)
-    page.goto(f"{still.url}/runs/{TALKER}")
+    page.goto(f"{still.url}/runs/{TALKER}?tab=ranks")
     profiles = section(page, "Profiles")
     expect(profiles).to_contain_text("none of its processes is a Python")
     expect(profiles.get_by_role("button", name="Profile", exact=True)).to_be_hidden()
@@ -335,7 +382,7 @@ def test_a_rank_is_profiled_by_a_button(
     args = {"epochs": "100000", "learning_rate": "1e-9"}
     run = client.create_run("hot", 2, None, benchmark="digits", args=args).result().value
     wait_for(lambda: losses(client, run), what="it trains")
-    user.goto(f"{connection.url}/runs/{run.id}")
+    user.goto(f"{connection.url}/runs/{run.id}?tab=ranks")
     profiles = section(user, "Profiles")
     profiles.get_by_label("Rank").select_option("Rank 1")
     profiles.get_by_label("Seconds").fill("2")

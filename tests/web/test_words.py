@@ -40,8 +40,9 @@ def test_words_are_changed_in_the_page_and_shown_in_the_list(
     page: Page, watch: Watch, still: StackConnection, client: ApiClient
 ) -> None:
     sign_in(page, still, f"/runs/{_RUN}")
-    expect(page.get_by_role("button", name="Edit")).to_be_visible()
+    expect(page.get_by_role("button", name="More actions")).to_be_visible()
     name = page.get_by_role("heading", level=1).text_content() or ""
+    page.get_by_role("button", name="More actions").click()
     page.get_by_role("button", name="Edit").click()
     dialog = page.get_by_role("dialog", name="Title, tags and note")
     dialog.get_by_label("Title").fill("The <b>best</b>")
@@ -58,7 +59,7 @@ def test_words_are_changed_in_the_page_and_shown_in_the_list(
     run = client.get_run(_RUN).result().value
     assert (run.title, run.tags, run.display_name) == ("The <b>best</b>", ("lr:0.1", "paper"), name)
 
-    page.get_by_role("list", name="Tags").get_by_role("link", name="paper").click()
+    page.get_by_role("list", name="Settings").get_by_role("link", name="paper").click()
     page.wait_for_url("**/runs?query=tag%3Apaper")
     rows = page.get_by_role("row").filter(has=page.get_by_role("checkbox"))
     expect(rows).to_have_count(1)

@@ -35,6 +35,6 @@ test("a failure has a cause, a place and the last lines of its log", () => {
 test("a hang has the step at which it began; a run that ended well has no failure", () => {
   const outcome = { kind: "hung", rank: null, step: 60 };
   const hang = failureOf(/** @type {any} */ ({ state: "FINISHED", reason: "stopped at its deadline of 120 s", outcome }));
-  deepEqual([hang.title, hang.where, hang.rank], ["Hung at step 61", "", null]);
+  deepEqual([hang.title, hang.where, hang.rank], ["Hung at step 61", "stopped at its deadline of 120 s", null]);
   equal(failureOf(/** @type {any} */ ({ state: "FINISHED", reason: "", outcome: { kind: "reached" } })), null);
 });

@@ -67,9 +67,15 @@ for (const [kind, run, result, title, text, badge] of /** @type {[string, object
   });
 
 test("errors come first, then the most expensive, at most three", () => {
-  const all = healthyResult({ initialization: 900, waiting: 500, contention: 90 }, { ...SLOW, disturbed: ["rank 1"], interferences: [TAKEN] });
+  const all = healthyResult({ lost: 99, diverged: 0, waiting: 500, contention: 90 }, { ...SLOW, disturbed: ["rank 1"], interferences: [TAKEN] });
   const kinds = findingsOf(healthyRun({ not_finite: NAN, attempt: 2 }), all).map(({ kind }) => kind);
-  deepEqual(kinds, ["straggler", "nan", "startup"]);
+  deepEqual(kinds, ["straggler", "nan", "restarts"]);
+});
+
+test("start-up is no finding where a run broke off", () => {
+  const slow = healthyResult({ initialization: 160 });
+  for (const fields of [{ state: "FAILED" }, { outcome: { kind: "hung" } }])
+    deepEqual(findingsOf(healthyRun(fields), slow), []);
 });
 
 test("an alert is a finding unless the page tells its problem already", () => {

@@ -4,10 +4,11 @@ import { test } from "node:test";
 import "./browser.js";
 import * as curves from "../../../master/mlbench_master/web/static/js/run/curves.js";
 import { addressOf, parseCsv } from "../../../master/mlbench_master/web/static/js/run/files.js";
+import { plannedIn } from "../../../master/mlbench_master/web/static/js/run/failure.js";
 import { failedRank } from "../../../master/mlbench_master/web/static/js/run/logs.js";
 import { factsOf } from "../../../master/mlbench_master/web/static/js/run/head.js";
 import { operationsOf, peaksOf } from "../../../master/mlbench_master/web/static/js/run/messages.js";
-import { addedTo, few, figuresOf, judgeDelivery, plannedIn } from "../../../master/mlbench_master/web/static/js/run/progress.js";
+import { addedTo, few, figuresOf, judgeDelivery } from "../../../master/mlbench_master/web/static/js/run/progress.js";
 import { rankFigures, worstFirst } from "../../../master/mlbench_master/web/static/js/run/ranks.js";
 import { toPath } from "../../../master/mlbench_master/web/static/js/workers/worker.js";
 

@@ -5,13 +5,18 @@ import { byId, h, setNotice, setText } from "../dom.js";
 import { count, spans } from "../format.js";
 import { errorOf, isActive } from "../records.js";
 
-/** @import { Diagnosis as Record, Run, RunEvent, StackLine } from "../records.js" */
+/**
+ * @import { Diagnosis as Record, Run, RunEvent, StackLine } from "../records.js"
+ * @typedef {Pick<RunEvent, "time" | "attempt" | "rank" | "text"> & { kind: string }} Entry
+ */
 
 const FRAME = /File "([^"]+)", line (\d+)(?:, in (\S+))?/;
 const LIBRARY = /site-packages|dist-packages|\/lib\/python/;
 // PyTorch writes it before each line of a traceback.
 const RANK_PREFIX = /^\[rank\d+\]: /;
 const TAIL_LINES = 8;
+// A fault takes effect on its rank within this time.
+const FAULT_MS = 15_000;
 
 /**
  * Describe why a run failed or hung.
@@ -24,11 +29,10 @@ export function failureOf(run) {
   if (!isHung && run.state !== "FAILED") return null;
   const [first = "", ...rest] = run.reason.trim().split("\n");
   const lines = rest.map((line) => line.replace(RANK_PREFIX, "")).filter(Boolean).slice(-TAIL_LINES);
-  const rank = run.outcome?.rank ?? rankIn(first);
+  const rank = run.outcome?.rank ?? (isHung ? null : rankIn(first));
   const step = run.outcome?.step;
   const title = isHung ? `Hung${step == null ? "" : ` at step ${count(step + 1)}`}` : rest.length ? errorOf(run) : first;
-  const frame = lineOf(rest);
-  const where = [isHung ? "" : rest.length ? first.replace(/:$/, "") : "", frame].filter(Boolean);
+  const where = [isHung || rest.length ? first.replace(/:$/, "") : "", lineOf(rest)].filter(Boolean);
   return { title, where: where.join(" · "), lines, rank };
 }
 
@@ -46,6 +50,16 @@ export function lineOf(/** @type {string[]} */ traceback) {
   return `${file.split("/").at(-1)}:${line}${name ? ` in ${name}` : ""}`;
 }
 
+/** @returns {(event: RunEvent) => Entry} marks what planned faults caused, so that it is not taken for a failure. */
+export function plannedIn(/** @type {RunEvent[]} */ events) {
+  const faults = events.filter((event) => event.kind === "fault");
+  return (event) => {
+    if (event.kind !== "exited" && event.kind !== "lost") return event;
+    const isCause = (fault) => fault.attempt === event.attempt && Date.parse(event.time) - Date.parse(fault.time) < FAULT_MS;
+    return faults.some(isCause) ? { ...event, kind: "planned", text: `Planned: ${event.text}` } : event;
+  };
+}
+
 /** The box of a failure or of a hang diagnosis, and the button "Diagnose". */
 export class Failure {
   #button = byId("ask");
@@ -54,6 +68,9 @@ export class Failure {
   #run = null;
   /** @type {Record | null} */
   #diagnosis = null;
+  #isPlanned = false;
+  /** @type {string[] | null} the last lines of the rank's log, for a failure without a traceback */
+  #tail = null;
 
   /**
    * @param {number} runId
@@ -61,6 +78,7 @@ export class Failure {
    */
   constructor(runId, onAsk) {
     this.path = `/api/runs/${runId}/diagnosis/`;
+    this.logs = `/api/runs/${runId}/logs/`;
     this.onAsk = onAsk;
     this.#button.addEventListener("click", () => this.#ask());
   }
@@ -74,6 +92,10 @@ export class Failure {
 
   /** Show the latest diagnosis, if the run's events have another one than is shown. */
   async setEvents(/** @type {RunEvent[]} */ events) {
+    const ends = events.map(plannedIn(events)).filter(({ kind }) => ["planned", "exited", "lost"].includes(kind));
+    this.#isPlanned = ends.findLast(({ attempt }) => attempt === this.#run.attempt)?.kind === "planned";
+    await this.#fetchTail();
+    this.#draw();
     const last = events.filter((event) => event.kind === "diagnosis").at(-1);
     if (!last || last.time + last.text === this.#shown) return;
     this.#diagnosis = await get(this.path, { evidence: false });
@@ -83,6 +105,17 @@ export class Failure {
     this.#draw();
   }
 
+  async #fetchTail() {
+    const failure = failureOf(this.#run);
+    if (this.#tail || !failure || failure.lines.length || failure.rank === null) return;
+    this.#tail = [];
+    for (const stream of ["stderr", "stdout"]) {
+      const { text } = await get(this.logs, { rank: failure.rank, stream, tail: TAIL_LINES });
+      this.#tail = text.trim() ? text.trim().split("\n").slice(-TAIL_LINES) : [];
+      if (this.#tail.length) return;
+    }
+  }
+
   #sentence() {
     return this.#diagnosis.done ? marked(this.#diagnosis.verdict.sentence) : ["Diagnosing…"];
   }
@@ -90,15 +123,15 @@ export class Failure {
   #draw() {
     const failure = failureOf(this.#run);
     const { title, where, lines, rank } = failure ?? { title: "Hang diagnosis", where: "", lines: [], rank: null };
-    const isProgressing = isActive(this.#run) && this.#diagnosis?.done && this.#diagnosis.verdict.kind === "progressing";
-    // The ranks of a run that ended well were only asked.
-    const isHealthy = isProgressing || (!isActive(this.#run) && !failure);
-    byId("failure").hidden = !failure && !this.#diagnosis;
-    byId("failure").classList.toggle("is-healthy", isHealthy);
+    const kind = this.#diagnosis?.done ? this.#diagnosis.verdict.kind : "";
+    // The ranks of a run that ended well were only asked; the timeline has their diagnosis.
+    byId("failure").hidden = !failure && !(this.#diagnosis && isActive(this.#run));
+    byId("failure").classList.toggle("is-healthy", !failure && kind === "progressing");
     setText(byId("failure-title"), title);
-    setNotice(byId("failure-where"), where);
-    setNotice(byId("failure-lines"), lines.join("\n"));
-    byId("diagnosis-sentence").hidden = !this.#diagnosis;
+    const planned = failure && this.#isPlanned ? `A planned fault (${this.#run.faults}); no restart was left` : "";
+    setNotice(byId("failure-where"), [where, planned].filter(Boolean).join(" · "));
+    setNotice(byId("failure-lines"), (lines.length ? lines : (this.#tail ?? [])).join("\n"));
+    byId("diagnosis-sentence").hidden = !this.#diagnosis || kind === "exited";
     byId("diagnosis-stacks").hidden = !this.#diagnosis?.stacks.length;
     const log = byId("failure-log");
     log.hidden = !failure;

@@ -44,7 +44,7 @@ export function findingsOf(run, result, alerts = []) {
     ...alerts.map(alerting),
     result && straggler(result, of(["waiting"])),
     result && contention(result, of(["contention"])),
-    startup(run, of(STARTUP), whole),
+    hasGone(run) ? startup(run, of(STARTUP), whole) : null,
     run.benchmark === "communication" ? null : communication(run, of(["communication"]), of(STEP)),
     result && restarts(run, result, of(RESTART)),
   ];
@@ -53,6 +53,11 @@ export function findingsOf(run, result, alerts = []) {
     .filter((finding) => finding !== null)
     .sort((a, b) => isBad(b) - isBad(a) || b.cost - a.cost)
     .slice(0, MAX_FINDINGS);
+}
+
+// Whether the run went its way: the share of start-up in a run that broke off means nothing.
+function hasGone(/** @type {Run} */ { outcome, state, not_finite: loss, attempt }) {
+  return state !== "FAILED" && outcome?.kind !== "hung" && !loss && attempt < 2;
 }
 
 function nan(/** @type {Run} */ run, cost, whole) {
@@ -72,9 +77,14 @@ function missing(/** @type {Run} */ { delivery }) {
 
 function alerting(/** @type {Alert} */ { name, severity, text, runbook, since }) {
   if (TOLD.includes(name.replace(/^MLBench/, ""))) return null;
-  const title = name.replace(/^MLBench/, "").replaceAll(/(?<=[a-z])(?=[A-Z])/g, " ").toLowerCase();
   const link = runbook ? "What to do" : "";
-  return finding(`${name} ${since} ${text}`, severity === "critical" ? "bad" : "warn", `Alert: ${title}`, text, "", Infinity, link, `/${runbook}`);
+  return finding(`${name} ${since} ${text}`, severity === "critical" ? "bad" : "warn", `Alert: ${alertTitle(name)}`, text, "", Infinity, link, `/${runbook}`);
+}
+
+/** @returns {string} the name of an alert in words: `loss not finite` for `MLBenchLossNotFinite`. */
+export function alertTitle(/** @type {string} */ name) {
+  const words = name.replace(/^MLBench/, "").replaceAll(/(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])/g, " ").split(" ");
+  return words.map((word) => (word === word.toUpperCase() ? word : word.toLowerCase())).join(" ");
 }
 
 function straggler(/** @type {Result} */ { stragglers, ranks }, cost) {
@@ -95,7 +105,8 @@ function contention(/** @type {Result} */ { disturbed, interferences, contention
   const worst = interferences.filter((rank) => rank.disturbed).sort((a, b) => b.contention_share - a.contention_share)[0];
   const programs = Object.entries(worst?.measured.top ?? {}).slice(0, 2).map(([name]) => name);
   const who = programs.length ? `: ${programs.join(", ")}` : "";
-  const ranks = disturbed.length === 1 ? `rank ${worst?.rank ?? ""}` : plural(disturbed.length, "rank");
+  const numbers = new Set(interferences.filter((rank) => rank.disturbed).map(({ rank }) => rank));
+  const ranks = numbers.size > 1 ? plural(numbers.size, "rank") : `rank ${worst?.rank ?? ""}`;
   return finding("contention", "warn", "CPU contention", `Other programs used cores of ${ranks}${who}.`, `up to ${percent(share)} of the time`, cost, "Show breakdown", "?tab=overview#goodput");
 }
 

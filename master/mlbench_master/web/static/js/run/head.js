@@ -6,6 +6,7 @@ import { day, duration, moment, plural } from "../format.js";
 import { setOutcome } from "../outcome.js";
 import { codeOf, elapsedSeconds, isActive, originOf, waitingFor } from "../records.js";
 import { confirm, menu } from "../ui.js";
+import { failureOf } from "./failure.js";
 
 /**
  * @import { Result, Run } from "../records.js"
@@ -59,7 +60,7 @@ export class Head {
     setText(this.#delete, run.delete_requested ? "Deleting…" : "Delete");
     reconcile(byId("facts"), factsOf(run, result, about, now()), ({ name, value, isTag }) => [isTag, name, value].join(" "), createFact);
     setNotice(byId("waiting"), waitingFor(run));
-    setNotice(byId("reason"), run.state === "FAILED" ? "" : run.reason);
+    setNotice(byId("reason"), failureOf(run) ? "" : run.reason);
     const range = { since: run.started_at, until: run.finished_at };
     byId("archive").hidden = run.archive === null;
     byId("usage").hidden = Boolean(run.origin);

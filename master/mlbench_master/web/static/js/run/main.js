@@ -129,6 +129,7 @@ async function begin() {
   follow("throughput", "throughput", FIGURES_MS * slowly, async (isReload) => {
     await throughput.refresh(run, isReload, training.axis(), training.extent);
     training.setBelow(throughput.hasAny);
+    timeline.firstStepAt = throughput.startedAt;
   });
   follow("heat", "step-times", SLOW_MS * slowly, (isReload) => heat.refresh(run, isReload, training.axis()));
   follow("resources", "resources", SLOW_MS, () => resources.refresh(usageOf(run)));

@@ -48,15 +48,16 @@ export function operationsOf(/** @type {ByMetric} */ series) {
     });
   }
   const whole = [...operations.values()].map(({ at, ...operation }) => {
-    const messages = [...at.values()].filter(({ bytes, seconds }) => bytes && seconds).sort((a, b) => a.bytes - b.bytes);
+    const messages = [...at.values()].filter(({ bytes, bus }) => bytes && bus).sort((a, b) => a.bytes - b.bytes);
     return { ...operation, messages, began: Math.min(...at.keys()) };
   });
-  return whole.sort((a, b) => a.began - b.began).map(({ began: _, ...operation }) => operation);
+  // Other series, such as those of phases, have similar names.
+  return whole.filter(({ messages }) => messages.length).sort((a, b) => a.began - b.began).map(({ began: _, ...operation }) => operation);
 }
 
 /** @returns {string[][]} name, value and hint of each figure: the peaks of the operations, and wrong values. */
 export function peaksOf(/** @type {Operation[]} */ operations) {
-  const peaks = operations.filter(({ messages }) => messages.length).map(({ operation, dtype, messages }) => {
+  const peaks = operations.map(({ operation, dtype, messages }) => {
     const peak = messages.reduce((best, message) => (message.bus > best.bus ? message : best));
     return [`${titleOf(operation)}, peak`, `${number(peak.bus / GIGA, 3)} GB/s`, `Bus bandwidth of ${count(peak.bytes)} B, ${dtype}`];
   });
@@ -107,7 +108,7 @@ export class Messages {
     this.#fill();
     if (!this.operations.length) return;
     const lines = this.operations.map(({ name, messages }) => {
-      return { name, x: messages.map(({ bytes }) => bytes), y: messages.map(({ bus }) => bus / GIGA) };
+      return { name, x: messages.map(({ bytes }) => bytes), y: messages.map(({ bus }) => bus / GIGA), points: true };
     });
     this.chart.draw(lines, { x: "Message size (bytes)", y: "Bus bandwidth (GB/s)", xType: "log", yType: "log" });
   }

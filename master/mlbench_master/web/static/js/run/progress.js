@@ -2,20 +2,19 @@
 
 import { get, now } from "../api.js";
 import { byId, h, reconcile, setList, setNotice, setText } from "../dom.js";
-import { NONE, clock, count, duration, metric, metricTitle, moment, number, percent, plural, samples } from "../format.js";
+import { NONE, clock, count, duration, metric, metricTitle, moment, number, percent, plural, samples, spans } from "../format.js";
 import { elapsedSeconds, isActive } from "../records.js";
-import { marked } from "./failure.js";
+import { marked, plannedIn } from "./failure.js";
+import { alertTitle } from "./findings.js";
 
 /**
  * @import { Run, Result, RunAlert, RunEvent } from "../records.js"
- * @typedef {Pick<RunEvent, "time" | "attempt" | "rank" | "text"> & { kind: string }} Entry
+ * @import { Entry } from "./failure.js"
  */
 
 const MAX_ALIKE = 4;
 // Longer timelines are folded in their middle: a run is understood by its start and its end.
 const [FIRST_EVENTS, LAST_EVENTS] = [5, 8];
-// A fault takes effect on its rank within this time.
-const FAULT_MS = 15_000;
 const UNKNOWN = "not known";
 
 /** The section "Progress". */
@@ -162,6 +161,8 @@ export class Timeline {
   #entries = [];
   #start = 0;
   #isOpen = false;
+  /** @type {number | null} when training began, in Unix milliseconds; null if unknown */
+  firstStepAt = null;
 
   /**
    * @param {number} runId
@@ -180,11 +181,18 @@ export class Timeline {
     /** @type {RunEvent[]} */
     const events = await get(`${this.path}/events/`);
     const alerts = await get(`${this.path}/alerts/`).catch(() => []); // Prometheus may be away
-    this.#entries = [...events.map(plannedIn(events)), ...alerts.flatMap(toEntries)];
+    this.#entries = [...events.map(plannedIn(events)), ...this.#firstStep(run), ...toEntries(alerts)];
     this.#entries.sort((a, b) => Date.parse(a.time) - Date.parse(b.time));
     this.#start = Date.parse(run.started_at ?? run.created_at);
     this.#draw();
     await this.onEvents(events);
+  }
+
+  // The master does not record it; the ranks' training time says when it began.
+  #firstStep(/** @type {Run} */ { attempt }) {
+    const at = this.firstStepAt;
+    const entry = { kind: "started", attempt, rank: null, text: "Training began" };
+    return at === null ? [] : [{ ...entry, time: new Date(at).toISOString() }];
   }
 
   #draw() {
@@ -196,26 +204,26 @@ export class Timeline {
       setText(item.querySelector(".timeline-since"), offset(Date.parse(event.time) - this.#start));
       item.classList.toggle("is-after-gap", hidden > 1 && event === shown[FIRST_EVENTS]);
     });
-    setNotice(byId("more-events"), hidden > 1 ? `Show ${count(hidden)} more` : "");
+    setNotice(byId("more-events"), hidden > 1 ? `Show all ${count(this.#entries.length)}` : "");
   }
 }
 
-/** @returns {(event: RunEvent) => Entry} marks what planned faults caused, so that it is not taken for a failure. */
-export function plannedIn(/** @type {RunEvent[]} */ events) {
-  const faults = events.filter((event) => event.kind === "fault");
-  return (event) => {
-    if (event.kind !== "exited" && event.kind !== "lost") return event;
-    const isCause = (fault) => fault.attempt === event.attempt && Date.parse(event.time) - Date.parse(fault.time) < FAULT_MS;
-    return faults.some(isCause) ? { ...event, kind: "planned", text: `Planned: ${event.text}` } : event;
+// When an alert began, and when it ended; one entry for all ranks at the same moment.
+function toEntries(/** @type {RunAlert[]} */ alerts) {
+  const entries = new Map();
+  const add = (/** @type {RunAlert} */ { name, rank }, time, end) => {
+    const key = [name, time, end].join(" ");
+    if (!entries.has(key)) entries.set(key, { time, end, name, ranks: [] });
+    if (rank !== null) entries.get(key).ranks.push(rank);
   };
-}
-
-// When an alert began, and when it ended.
-function toEntries(/** @type {RunAlert} */ { name, severity, rank, began_at, ended_at }) {
-  const alert = `${name}${rank === null ? "" : `, rank ${rank}`}`;
-  const entry = (time, text) => ({ time, kind: "alert", attempt: 0, rank, text });
-  const began = entry(began_at, `Alert ${alert}: ${severity}`);
-  return ended_at === null ? [began] : [began, entry(ended_at, `Alert ${alert}: resolved`)];
+  for (const alert of alerts) {
+    add(alert, alert.began_at, alert.severity);
+    if (alert.ended_at !== null) add(alert, alert.ended_at, "resolved");
+  }
+  return [...entries.values()].map(({ time, end, name, ranks }) => {
+    const who = ranks.length ? `, ${ranks.length === 1 ? "rank" : "ranks"} ${spans(ranks.sort((a, b) => a - b))}` : "";
+    return { time, kind: "alert", attempt: 0, rank: null, text: `Alert: ${alertTitle(name)}${who} (${end})` };
+  });
 }
 
 function createEvent(/** @type {Entry} */ event) {

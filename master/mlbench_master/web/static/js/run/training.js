@@ -317,6 +317,12 @@ function timeOf(/** @type {RunEvent} */ event) {
   return Date.parse(event.time);
 }
 
+// When the first rank's training time began.
+function startOf(/** @type {Map<number | null, import("../series.js").Series>} */ clocks) {
+  const starts = [...clocks.values()].filter(({ times }) => times.length).map(({ times, values }) => times[0] - 1000 * values[0]);
+  return starts.length ? Math.min(...starts) : null;
+}
+
 /** The section "Throughput". */
 export class Throughput {
   #place = byId("throughput-chart");
@@ -325,6 +331,8 @@ export class Throughput {
     this.recorded = new SeriesStore(runId, POINTS);
     this.chart = new Chart(this.#place, "Samples per second over the run");
     this.hasAny = true;
+    /** @type {number | null} when training began, in Unix milliseconds; null if unknown */
+    this.startedAt = null;
   }
 
   /**
@@ -342,6 +350,7 @@ export class Throughput {
       (metric) => this.recorded.series.get(metric) ?? new Map(),
     );
     const rate = throughput(samples, clocks);
+    this.startedAt = startOf(clocks);
     const hasAny = rate.times.length > 0;
     this.hasAny = hasAny;
     this.#place.hidden = !hasAny;
