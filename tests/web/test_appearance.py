@@ -47,8 +47,9 @@ _FOCUSED = """() => {
     const isSeen = isOutlined || style.boxShadow !== "none";
     return [`${element.tagName}#${element.id} ${text}`, isSeen];
 }"""
+# Arrow keys move among tabs.
 _UNREACHABLE = """() => [...document.querySelectorAll("button, a[href], input, select, textarea")]
-    .filter((e) => e.checkVisibility() && !e.disabled && e.tabIndex < 0)
+    .filter((e) => e.role !== "tab" && e.checkVisibility() && !e.disabled && e.tabIndex < 0)
     .map((e) => e.outerHTML.slice(0, 100))"""
 _MOVING = """() => [...document.querySelectorAll("*")].filter((element) => {
     const style = getComputedStyle(element);
