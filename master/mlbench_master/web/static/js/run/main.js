@@ -43,7 +43,8 @@ const progress = new Progress();
 const training = new Training(
   runId,
   () => followers.training?.now(),
-  () => ["throughput", "heat", "resources"].forEach((name) => followers[name]?.now()),
+  () => ["heat", "resources"].forEach((name) => followers[name]?.now()),
+  () => throughput.draw(training.axis(), training.extent),
 );
 const throughput = new Throughput(runId);
 const goodput = new Goodput();
@@ -127,8 +128,9 @@ async function begin() {
   await curves;
   follow("metrics", messages ? "bandwidth" : "training", FIGURES_MS * slowly, refreshMetrics);
   follow("throughput", "throughput", FIGURES_MS * slowly, async (isReload) => {
-    await throughput.refresh(run, isReload, training.axis(), training.extent);
+    await throughput.refresh(run, isReload);
     training.setBelow(throughput.hasAny);
+    throughput.draw(training.axis(), training.extent);
     timeline.firstStepAt = throughput.startedAt;
   });
   follow("heat", "step-times", SLOW_MS * slowly, (isReload) => heat.refresh(run, isReload, training.axis()));

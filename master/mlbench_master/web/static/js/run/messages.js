@@ -94,7 +94,7 @@ export class Messages {
     this.chart = new Chart(this.#place, "Bus bandwidth by message size");
     this.#select.addEventListener("change", () => this.#fill());
     byId("bandwidth").hidden = false;
-    for (const id of ["training", "throughput"]) byId(id).hidden = true;
+    byId("training").hidden = true;
   }
 
   /** Fetch the figures of all messages, among the metrics that the run recorded, and draw them. */

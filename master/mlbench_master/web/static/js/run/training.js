@@ -59,9 +59,13 @@ export class Training {
    * @param {number} runId
    * @param {() => void} onChange called after a choice that needs other data
    * @param {() => void} onAxis called when there is another axis
+   * @param {() => void} onDraw called when the charts were drawn, maybe over another range
    */
-  constructor(runId, onChange, onAxis) {
+  constructor(runId, onChange, onAxis, onDraw) {
     this.onAxis = onAxis;
+    this.onDraw = onDraw;
+    // Unlike a menu of links, it stays open for several choices.
+    byId("view-items").addEventListener("click", (event) => event.stopImmediatePropagation());
     menu(byId("view"), byId("view-items"));
     const asked = /** @type {HTMLInputElement | null} */ (document.getElementById(`axis-${getParam("axis")}`));
     if (asked) asked.checked = true;
@@ -178,6 +182,7 @@ export class Training {
     const extent = extentOf(drawn.flatMap(({ lines }) => lines.map(({ x }) => x)));
     this.extent = extent[0] < extent[1] ? extent : undefined;
     drawn.forEach((chart, i) => this.#drawOne(chart, axis, i === drawn.length - 1 && !this.#hasBelow));
+    this.onDraw();
     const outside = this.#outside && `${plural(this.#outside, "value")} with a time outside of the run, not shown`;
     setNotice(byId("outside"), outside || "");
   }
@@ -326,6 +331,9 @@ function startOf(/** @type {Map<number | null, import("../series.js").Series>} *
 /** The section "Throughput". */
 export class Throughput {
   #place = byId("throughput-chart");
+  /** @type {{ times: number[], values: number[] }} */
+  #rate = { times: [], values: [] };
+  #name = "";
 
   constructor(/** @type {number} */ runId) {
     this.recorded = new SeriesStore(runId, POINTS);
@@ -336,28 +344,30 @@ export class Throughput {
   }
 
   /**
-   * Fetch the totals, and draw their rate.
+   * Fetch the totals of samples.
    * @param {Run} run
    * @param {boolean} isReload
-   * @param {import("./curves.js").Axis} axis
-   * @param {[number, number] | undefined} extent of the charts above
    */
-  async refresh(run, isReload, axis, extent) {
+  async refresh(run, isReload) {
     const points = Math.floor(THROUGHPUT_POINTS_OF_ALL / run.world_size);
     this.recorded.points = Math.max(50, Math.min(POINTS, points));
     await this.recorded.refresh(["samples", "train_seconds"], isReload);
     const [samples, clocks] = ["samples", "train_seconds"].map(
       (metric) => this.recorded.series.get(metric) ?? new Map(),
     );
-    const rate = throughput(samples, clocks);
+    this.#rate = throughput(samples, clocks);
+    this.#name = `${samplesOf(run).toLowerCase()}/s, all ranks`;
     this.startedAt = startOf(clocks);
-    const hasAny = rate.times.length > 0;
-    this.hasAny = hasAny;
-    this.#place.hidden = !hasAny;
-    setNotice(byId("no-throughput"), hasAny ? "" : NO_THROUGHPUT);
-    if (!hasAny) return;
-    const name = `${samplesOf(run).toLowerCase()}/s, all ranks`;
-    const line = { name, x: axis.place(rate.times), y: rate.values, step: true, ...styleOf(2) };
+    this.hasAny = this.#rate.times.length > 0;
+    byId("throughput").hidden = !run.started_at || run.benchmark === "communication";
+    this.#place.hidden = !this.hasAny;
+    setNotice(byId("no-throughput"), this.hasAny ? "" : NO_THROUGHPUT);
+  }
+
+  /** Draw the rate over an axis and the range of the charts above. */
+  draw(/** @type {import("./curves.js").Axis} */ axis, /** @type {[number, number] | undefined} */ extent) {
+    if (!this.#rate.times.length) return;
+    const line = { name: this.#name, x: axis.place(this.#rate.times), y: this.#rate.values, step: true, ...styleOf(2) };
     this.chart.draw([line], { x: axis.title, shared: axis.shared, stacked: "last", extent, fromZero: true });
   }
 }
