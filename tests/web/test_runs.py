@@ -236,7 +236,9 @@ def test_an_imported_run_says_so_and_shows_nothing_of_this_installation(
     watch.allow("502")  # of its archive, which was only made up
     sign_in(page, still, "/runs/8")
     expect(page.get_by_text("imported: run 3 of <b>lab, read only")).to_be_visible()
+    page.get_by_role("tab", name="Ranks and time").click()
     expect(section(page, "Resources")).to_contain_text("Not available for imported runs")
+    page.get_by_role("tab", name="Record").click()
     expect(section(page, "Delivery")).to_contain_text("In the archive")
     page.get_by_role("button", name="Download", exact=True).click()
     expect(page.get_by_role("link", name="Metrics (zip)")).to_be_visible()

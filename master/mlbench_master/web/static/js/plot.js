@@ -283,9 +283,12 @@ export function drawOver(plot, /** @type {Line[]} */ lines, /** @type {Axes} */ 
     const height = at(y, "y");
     ctx.strokeStyle = ctx.fillStyle = theme.colour(colour);
     stroke([6, 4], [bbox.left, height], [right, height]);
-    // On the left, because curves reach the target on the right.
+    // On the left, because most curves reach the target on the right.
+    const isEarly = at(reached, "x") < bbox.left + bbox.width / 2;
+    ctx.textAlign = isEarly ? "right" : "left";
     ctx.textBaseline = height < bbox.top + 14 * ratio ? "top" : "bottom";
-    ctx.fillText(text, bbox.left + 4 * ratio, height);
+    ctx.fillText(text, isEarly ? right - 4 * ratio : bbox.left + 4 * ratio, height);
+    ctx.textAlign = "left";
     if (!Number.isFinite(reached)) continue;
     ctx.beginPath();
     ctx.arc(at(reached, "x"), height, DOT_PX * ratio, 0, 2 * Math.PI);
