@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from mlbench import ApiClient
 from mlbench.contract.records import Run
@@ -182,6 +182,77 @@ def test_tabs_are_kept_in_the_address_and_moved_by_arrow_keys(talked: Page) -> N
         talked.locator("[role=tab][aria-selected=true]").press(key)
         expect(talked.get_by_role("tab", name=name)).to_be_focused()
     assert "tab=" not in talked.url
+
+
+_MESSAGES = {
+    "message_bytes": (4, 1024, 1 << 20),
+    "all_reduce_float32_seconds": (5e-4, 6e-4, 4e-3),
+    "all_reduce_float32_algorithm_bandwidth_bytes_per_second": (8e3, 1.7e6, 2.6e8),
+    "all_reduce_float32_bus_bandwidth_bytes_per_second": (8e3, 1.7e6, 2.6e8),
+    "all_reduce_float32_wrong_values": (0, 0, 0),
+}
+
+
+def test_a_run_of_the_communication_benchmark_shows_bandwidth_by_message_size(
+    page: Page, still: StackConnection
+) -> None:
+    def answer(route: Route) -> None:
+        names = [{"name": name, "has_ranks": True} for name in _MESSAGES]
+        points = {
+            f"{name} @ 0": [
+                {"date": f"2026-11-29T12:00:0{i}Z", "value": value}
+                for i, value in enumerate(values)
+            ]
+            for name, values in _MESSAGES.items()
+        }
+        route.fulfill(json=names if "/runs/" in route.request.url else points)
+
+    def change(route: Route) -> None:
+        response = route.fetch()
+        route.fulfill(json={**response.json(), "benchmark": "communication"})
+
+    sign_in(page, still)
+    page.route(f"**/api/runs/{WORDY}/", change)
+    page.route(re.compile(f"/api/(runs/{WORDY}/metrics/|metrics/{WORDY}/)"), answer)
+    page.goto(f"{still.url}/runs/{WORDY}")
+    bandwidth = section(page, "Bus bandwidth")
+    name = "Bus bandwidth by message size: all_reduce float32; Bus bandwidth (GB/s) by Message size"
+    expect(bandwidth.get_by_role("img", name=name)).to_be_visible()
+    rows = bandwidth.get_by_role("row")
+    expect(rows).to_have_count(4)
+    expect(rows.first).to_have_text(
+        "Size (B)Count (elements)TypeRedopRootTime (us)Algbw (GB/s)Busbw (GB/s)#wrong"
+    )
+    expect(rows.last).to_have_text("1048576262144float32sum-14000.00.2600.2600")
+    expect(section(page, "Progress")).to_contain_text("All-reduce, peak0.26 GB/s")
+    expect(section(page, "Training")).to_be_hidden()
+
+
+def test_a_finding_leads_to_its_evidence(page: Page, still: StackConnection) -> None:
+    def slow(route: Route) -> None:
+        result = route.fetch().json()
+        delays = [(1, 28.9, 2.4), (0, 0.0, 1.0)]
+        late = [
+            {"rank": rank, "seconds": seconds, "parts": {"compute": seconds}, "speedup_without": by}
+            for rank, seconds, by in delays
+        ]
+        stragglers = {"speedup_without": 2.4, "ranks": late, "text": "rank 1 was late", "named": 1}
+        ranks = [{"rank": rank, "compute_seconds": 0.05 + 0.07 * rank} for rank in (0, 1)]
+        route.fulfill(json={**result, "stragglers": stragglers, "ranks": ranks})
+
+    sign_in(page, still)
+    page.route(f"**/api/runs/{TALKER}/result/", slow)
+    page.goto(f"{still.url}/runs/{TALKER}?tab=record")
+    findings = page.get_by_role("list", name="Findings").get_by_role("listitem")
+    expect(findings).to_have_count(2)  # it was restarted, too
+    finding = findings.first
+    expect(finding).to_contain_text("Rank 1 held up the others")
+    expect(finding).to_contain_text("as fast without it")
+    finding.get_by_role("link", name="Show ranks").click()
+    ranks = section(page, "Ranks")
+    expect(ranks).to_be_focused()
+    expect(ranks.get_by_role("row").nth(1)).to_have_class("is-straggler")
+    assert "tab=" not in page.url
 
 
 def test_a_log_is_read_from_its_end_to_its_beginning(talked: Page) -> None:
