@@ -115,6 +115,7 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
         Route("/api/runs/{run_id:int}/manifest", runs, "manifest"),
         Route("/api/runs/{run_id:int}/result", results),
         Route("/api/runs/{run_id:int}/goodput", results, "goodput"),
+        Route("/api/runs/{run_id:int}/breakdown", results, "breakdown"),
         Route("/api/runs/{run_id:int}/mllog", results, "mllog"),
         Route("/api/sets", sets),
         Route("/api/sets/{name}", sets, "one"),

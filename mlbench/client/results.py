@@ -10,7 +10,7 @@ from mlbench.contract.records import Planned, Run, RunSet
 
 if TYPE_CHECKING:
     from mlbench.contract.comparisons import Comparison
-    from mlbench.contract.results import Goodput, Result
+    from mlbench.contract.results import Breakdown, Goodput, Result
     from mlbench.contract.sweeps import SetAnalysis
 
 
@@ -96,6 +96,20 @@ class ResultsApi(ApiBase):
         from mlbench.contract.results import Goodput  # noqa: PLC0415 - as in get_result
 
         return self._get(api_path("runs", run_id, "goodput"), record_decoder(Goodput))
+
+    def get_breakdown(
+        self, run_id: int | str, *, bins: int | None = None
+    ) -> "Future[Response[Breakdown]]":
+        """Get the time breakdown of a run over time; empty before its start.
+
+        Args:
+            run_id: the run.
+            bins: maximum number of bins, up to 500. Default: 200.
+        """
+        from mlbench.contract.results import Breakdown  # noqa: PLC0415 - as in get_result
+
+        path = api_path("runs", run_id, "breakdown")
+        return self._get(path, record_decoder(Breakdown), drop_none(bins=bins))
 
     def compare(
         self,

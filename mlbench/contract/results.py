@@ -208,6 +208,32 @@ class Goodput(Record):
 
 
 @dataclass(frozen=True)
+class Branch(Record):
+    """A discarded branch of a restarted run: training that was repeated from a checkpoint."""
+
+    begin_seconds: float
+    """Time of the checkpoint that training resumed from, in seconds since the start of the run."""
+    end_seconds: float
+    """Time at which training resumed from it, in seconds since the start of the run."""
+
+
+@dataclass(frozen=True)
+class Breakdown(Record):
+    """The time breakdown of all workers over time, in bins of equal length."""
+
+    begin_seconds: float
+    """Begin of the first bin, in seconds since the start of the run; negative before the start."""
+    bin_seconds: float
+    """Length of a bin in seconds."""
+    seconds: Mapping[Bucket, tuple[float, ...]]
+    """Worker-seconds of each bin by bucket, without empty buckets; the sums are ``Goodput``'s."""
+    attempts: tuple[float, ...]
+    """Begin of each attempt and restart, in seconds since the start of the run."""
+    discarded: tuple[Branch, ...]
+    """Discarded branches, one for each restart that discarded steps."""
+
+
+@dataclass(frozen=True)
 class Resumption(Record):
     """A resumption of training after a restart."""
 

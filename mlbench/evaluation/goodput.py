@@ -39,10 +39,12 @@ of the first attempt and ends when the training of the last one ends, as in the 
 """
 
 import math
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import chain, pairwise
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import accumulate, chain, pairwise
 from statistics import fmean
 from typing import Literal
 
@@ -51,7 +53,7 @@ from mlbench.contract.buckets import BEGINNING, PRODUCTIVE, WHOLE_STEPS
 from mlbench.contract.comparisons import Failures, Group
 from mlbench.contract.names import ACTIVE_STATES, BUCKETS, Bucket
 from mlbench.contract.records import Interference
-from mlbench.contract.results import Goodput, RankGoodput, Result
+from mlbench.contract.results import Branch, Breakdown, Goodput, RankGoodput, Result
 from mlbench.evaluation.inputs import Column, Columns, RankRow, RunRow
 from mlbench.evaluation.run_attributes import Facts
 from mlbench.evaluation.statistics import known, mean_or_none, of_figures
@@ -70,6 +72,8 @@ from mlbench.evaluation.timeline import (
 # --- Measured goodput ---
 
 _NEVER_US = 1 << 62
+# The time breakdown over time evaluates the totals of each process at the edges of its bins.
+_MIN_BINS, _MAX_CUTS = 50, 20_000
 # Spans must not be shorter: ranks record their totals at different times, which would look like
 # waiting.
 _SPAN_US = 10_000_000
@@ -80,26 +84,64 @@ Useless = tuple[int, Literal["diverged", "hung"]]
 """A time in microseconds, and the bucket of all worker time from then on."""
 
 
+_Parts = Callable[[int], Iterable[tuple[Bucket, float]]]
+"""Function that returns the seconds of a span in each bucket until a time in microseconds."""
+
+
+@dataclass(frozen=True)
+class _Span:
+    """Part of the time of a process: its buckets take their seconds while they fit, then a rest."""
+
+    begin_us: int
+    end_us: int
+    rest: Bucket
+    parts: _Parts
+
+    def until(self, until_us: int) -> _Us:
+        """Return the buckets of the time before ``until_us``, which add up to that time."""
+        buckets, remaining_us = _Us(), until_us - self.begin_us
+        for bucket, seconds in self.parts(until_us):
+            us = min(remaining_us, whole_us(seconds))
+            buckets[bucket] += us
+            remaining_us -= us
+        buckets[self.rest] += remaining_us
+        return buckets
+
+    def over(self, edges_us: Sequence[int]) -> Iterator[tuple[int, _Us]]:
+        """Yield the number of each bin that the span overlaps, with the buckets of the overlap."""
+        first = max(0, bisect_right(edges_us, self.begin_us) - 1)
+        before, from_us = _Us(), self.begin_us
+        for place, edge_us in enumerate(edges_us[first + 1 :], first):
+            if from_us >= self.end_us:
+                return
+            to_us = min(edge_us, self.end_us)
+            after = self.until(to_us)
+            # A bucket that gives way to another one must not become negative.
+            growth = {bucket: max(0, us - before[bucket]) for bucket, us in after.items()}
+            scale = (to_us - from_us) / (sum(growth.values()) or 1)
+            yield place, _Us({bucket: round(us * scale) for bucket, us in growth.items()})
+            before, from_us = after, to_us
+
+
 @dataclass
 class _Timeline:
-    """Time of a process, from whose front buckets are cut."""
+    """Time of a process, from whose front spans are cut."""
 
     at_us: int
     buckets: _Us
+    spans: list[_Span] = field(default_factory=list)
     restarts: int = 0
     """Number of restarts of the process by torchrun."""
     again_us: int = 0
     """Time that the restarted processes needed until they trained."""
 
-    def until(self, end_us: int, rest: Bucket, parts: Iterable[tuple[Bucket, float]] = ()) -> None:
+    def until(self, end_us: int, rest: Bucket, parts: _Parts = lambda _: ()) -> None:
         """Cut off the time before ``end_us``: seconds of parts while they fit, then a rest."""
-        remaining_us = max(0, end_us - self.at_us)
-        self.at_us += remaining_us
-        for bucket, seconds in parts:
-            us = min(remaining_us, whole_us(seconds))
-            self.buckets[bucket] += us
-            remaining_us -= us
-        self.buckets[rest] += remaining_us
+        if end_us > self.at_us:
+            span = _Span(self.at_us, end_us, rest, parts)
+            self.spans.append(span)
+            self.buckets += span.until(end_us)
+            self.at_us = end_us
 
 
 @dataclass(frozen=True)
@@ -140,6 +182,63 @@ def goodput_of(
     return Goodput(share, _seconds(total), by_rank, whole, round(queued, 6))
 
 
+def breakdown_of(
+    run: RunRow,
+    ranks: Sequence[RankRow],
+    ended_at: float,
+    series: Columns,
+    bins: int,
+    useless: Useless | None = None,
+) -> Breakdown | None:
+    """Return the time breakdown over time, in at most ``bins`` bins; None before the start.
+
+    The other arguments are those of ``goodput_of``. Runs of very many ranks have fewer bins.
+    """
+    if run.started_at is None or not ranks:
+        return None
+    accounting = _BucketAccounting(run, ranks, ended_at, series, useless)
+    timelines = list(accounting.timelines())
+    spans = [span for timeline, _ in timelines for span in timeline.spans if span.rest != "queued"]
+    started_us = round(run.started_at * 1e6)
+    begin_us = min((span.begin_us for span in spans), default=started_us)
+    length_us = max(1, max((span.end_us for span in spans), default=started_us) - begin_us)
+    count = max(1, min(bins, max(_MIN_BINS, _MAX_CUTS // len(timelines)), length_us // 1000))
+    edges_us = [begin_us + length_us * i // count for i in range(count + 1)]
+    by_bucket: dict[Bucket, list[float]] = {}
+    for timeline, share in timelines:
+        for span in timeline.spans:
+            for place, buckets in span.over(edges_us) if span.rest != "queued" else ():
+                for bucket, us in buckets.items():
+                    by_bucket.setdefault(bucket, [0.0] * count)[place] += us * share / 1e6
+    branches = {branch for spans in accounting.lineage.discarded.values() for branch in spans}
+    first_us = begin_us - started_us
+    return Breakdown(
+        begin_seconds=first_us / 1e6,
+        bin_seconds=length_us / count / 1e6,
+        seconds={
+            bucket: tuple(round(seconds, 6) for seconds in by_bucket[bucket])
+            for bucket in BUCKETS
+            if any(by_bucket.get(bucket, ()))
+        },
+        attempts=tuple((us - started_us) / 1e6 for us in accounting.begun_us),
+        discarded=tuple(_branches(branches, started_us, accounting.begun_us)),
+    )
+
+
+def _branches(
+    spans: Iterable[tuple[int, int]], started_us: int, begun_us: Sequence[int]
+) -> Iterator[Branch]:
+    """Yield a branch for each restart that discarded steps: the longest of all ranks."""
+    by_restart: dict[int, tuple[int, int]] = {}
+    for first_us, end_us in spans:
+        restart = bisect_right(begun_us, end_us)
+        begin_us, until_us = by_restart.get(restart, (first_us, end_us))
+        by_restart[restart] = min(begin_us, first_us), max(until_us, end_us)
+    for _, (first_us, end_us) in sorted(by_restart.items()):
+        # A run that starts from scratch discards everything that came before.
+        yield Branch((max(first_us, begun_us[0]) - started_us) / 1e6, (end_us - started_us) / 1e6)
+
+
 def largest(runs: Iterable[Goodput]) -> Bucket | None:
     """Return the largest unproductive bucket over several runs; None if all are empty."""
     others = Counter[Bucket]()
@@ -166,11 +265,12 @@ class _BucketAccounting:
         self._ended_us = round(ended_at * 1e6)
         correction = clock_correction_of(ranks, run.started_at or 0.0, ended_at)
         corrected = correction.placed(series)
-        lineage = lineage_of(corrected, correction.begun_us)
+        self.begun_us = correction.begun_us
+        self.lineage = lineage_of(corrected, correction.begun_us)
         # It is unknown which part of the training before an unclear resumption was repeated.
-        self._unclear = lineage.unclear
+        self._unclear = self.lineage.unclear
         self._lives = lifetimes_of(ranks, corrected)
-        self._kept = kept_until(chain.from_iterable(self._lives.values()), lineage)
+        self._kept = kept_until(chain.from_iterable(self._lives.values()), self.lineage)
         self._rows: dict[int, list[RankRow]] = {}
         attempts: dict[int, list[RankRow]] = {}
         for row in sorted(ranks, key=lambda row: (row.rank, row.attempt)):
@@ -185,41 +285,37 @@ class _BucketAccounting:
         self._stops = {
             attempt: stops_of(run, rows, self._lives) for attempt, rows in attempts.items()
         }
-        self._waited: dict[tuple[str, Key], float] = {}
-        """Share of its communication that each process waited for the slowest one."""
-        together: dict[Key, dict[str, Mapping[str, Column]]] = {}
-        for life in chain.from_iterable(self._lives.values()):
-            if life.has_clock and self._kept[life.rank, life.key] > life.trains_us:
-                together.setdefault(life.key, {})[life.rank] = life.totals
-        for key, totals in together.items():
-            kept_us = min(self._kept[rank, key] for rank in totals)
-            stops = [(stop.begin_us, stop.end_us) for stop in self._stops[key[0]].spans]
-            exchanges = outside(exchanges_of(totals, _SPAN_US), [*stops, (kept_us, _NEVER_US)])
-            least = sum(exchange.steps * exchange.least for exchange in exchanges)
-            for rank in totals:
-                total = sum(exchange.steps * exchange.seconds[rank] for exchange in exchanges)
-                self._waited[rank, key] = 1 - least / total if total else 0.0
+        self._waited = dict(self._waits())
 
     def _ended(self, row: RankRow) -> int:
         return self._ended_us if row.exited_at is None else whole_us(row.exited_at)
 
     def rows(self) -> Iterator[tuple[RankGoodput, _Us]]:
         """Yield the time of each worker in each attempt: the first begins when it was submitted."""
+        for row, processes in self._processes():
+            total = sum((process.buckets for process in processes), _Us())
+            us = _Us({bucket: total_us // len(processes) for bucket, total_us in total.items()})
+            # All processes have the same total and the same time in the queue, so the rest of the
+            # division belongs to another bucket.
+            most = max((b for b in BUCKETS if b != "queued"), key=us.__getitem__)
+            us[most] += processes[0].buckets.total() - us.total()
+            again_us = round(fmean(process.again_us for process in processes))
+            restarts = processes[0].restarts
+            yield RankGoodput(row.rank, row.attempt, _seconds(us), restarts, again_us / 1e6), us
+
+    def timelines(self) -> Iterator[tuple[_Timeline, float]]:
+        """Yield the time of each process in each attempt, and its share of its worker."""
+        for _, processes in self._processes():
+            for process in processes:
+                yield process, 1 / len(processes)
+
+    def _processes(self) -> Iterator[tuple[RankRow, list[_Timeline]]]:
         created_at = self._run.created_at or self._run.started_at or 0.0
         for rows in self._rows.values():
             assigned = [round(row.assigned_at * 1e6) for row in rows[1:]]
             ends = [round(created_at * 1e6), *assigned, self._ended_us]
             for row, (begin_us, end_us) in zip(rows, pairwise(ends), strict=True):
-                processes = [self._process(row, str(rank), begin_us, end_us) for rank in row.ranks]
-                total = sum((process.buckets for process in processes), _Us())
-                us = _Us({bucket: total_us // len(row.ranks) for bucket, total_us in total.items()})
-                # All processes have the same total and the same time in the queue, so the rest of
-                # the division belongs to another bucket.
-                most = max((b for b in BUCKETS if b != "queued"), key=us.__getitem__)
-                us[most] += processes[0].buckets.total() - us.total()
-                again_us = round(fmean(process.again_us for process in processes))
-                restarts = processes[0].restarts
-                yield RankGoodput(row.rank, row.attempt, _seconds(us), restarts, again_us / 1e6), us
+                yield row, [self._process(row, str(rank), begin_us, end_us) for rank in row.ranks]
 
     def _process(self, row: RankRow, rank: str, begin_us: int, end_us: int) -> _Timeline:
         attempt = self._attempts[row.attempt]
@@ -274,11 +370,12 @@ class _BucketAccounting:
             metric = names.phase_metric(phase)
             carried = previous[-1].before_training(metric) if previous and life.is_resumed else 0.0
             phases.append((phase, life.before_training(metric) - carried))
-        timeline.until(min(life.trains_us, end_us), "initialization", phases)
+        timeline.until(min(life.trains_us, end_us), "initialization", lambda _: phases)
         kept_us = self._kept.get((life.rank, life.key), life.trains_us)
         useless_us, useless = self._useless
         known_us = min(kept_us, life.last_us, end_us, useless_us)
-        timeline.until(known_us, "paused", self._parts(life, known_us, measured))
+        parts = partial(self._parts, life, measured, known_us)
+        timeline.until(known_us, "paused", parts)
         if useless_us < min(kept_us, end_us):
             timeline.until(useless_us, "unknown")
             timeline.until(end_us, useless)
@@ -291,19 +388,26 @@ class _BucketAccounting:
             timeline.until(end_us, "unknown")
 
     def _parts(
-        self, life: ProcessLifetime, until_us: int, measured: Interference | None
+        self, life: ProcessLifetime, measured: Interference | None, known_us: int, until_us: int
     ) -> Iterator[tuple[Bucket, float]]:
-        """Yield the seconds of a process's training by bucket; the first ones take precedence."""
+        """Yield the seconds of a process's training by bucket; the first ones take precedence.
+
+        The training is known until ``known_us``; its part until ``until_us`` is returned.
+        """
         stops = self._stops[life.key[0]]
 
-        def seconds(metric: str) -> float:
+        def seconds(metric: str, until_us: int = until_us) -> float:
             return life.in_training(metric, until_us) - stops.seconds(life, metric, until_us)
 
         data, saving, communication, evaluation = (
             seconds(names.phase_metric(phase))
             for phase in ("data", "checkpoint", "communication", "evaluation")
         )
-        waited = max(0.0, communication) * self._waited.get((life.rank, life.key), 0.0)
+        waited = 0.0
+        if wait := self._waited.get((life.rank, life.key)):
+            share, progress = wait
+            whole = seconds(names.phase_metric("communication"), known_us)
+            waited = max(0.0, whole) * share * progress.at(until_us)
         computed = max(0.0, seconds(names.TRAIN_SECONDS) - saving - data - communication)
         trained = max(0, until_us - life.trains_us) / 1e6
         # A quota throttled the rank, or other programs held its core, for these shares of its time.
@@ -315,7 +419,7 @@ class _BucketAccounting:
         busy = {
             "evaluation": evaluation,
             "data": data,
-            "communication": communication - waited,
+            "communication": max(0.0, communication - waited),
             "compute": computed - throttled,
         }
         total = sum(busy.values())
@@ -329,6 +433,32 @@ class _BucketAccounting:
         yield "waiting", waited
         yield "communication", busy["communication"]
         yield "compute", busy["compute"]
+
+    def _waits(self) -> Iterator[tuple[tuple[str, Key], tuple[float, Column]]]:
+        """Yield the share of its communication that each process waited for the slowest one.
+
+        The column is the part of this wait until each exchange, from 0 to 1.
+        """
+        together: dict[Key, dict[str, Mapping[str, Column]]] = {}
+        begins_us: dict[Key, list[int]] = {}
+        for life in chain.from_iterable(self._lives.values()):
+            if life.has_clock and self._kept[life.rank, life.key] > life.trains_us:
+                together.setdefault(life.key, {})[life.rank] = life.totals
+                begins_us.setdefault(life.key, []).append(life.trains_us)
+        for key, totals in together.items():
+            kept_us = min(self._kept[rank, key] for rank in totals)
+            stops = [(stop.begin_us, stop.end_us) for stop in self._stops[key[0]].spans]
+            exchanges = outside(exchanges_of(totals, _SPAN_US), [*stops, (kept_us, _NEVER_US)])
+            least = sum(exchange.steps * exchange.least for exchange in exchanges)
+            begin_us = max(begins_us[key])
+            times_us = [begin_us, *(max(begin_us, exchange.at_us) for exchange in exchanges)]
+            for rank in totals:
+                total = sum(exchange.steps * exchange.seconds[rank] for exchange in exchanges)
+                waits = [e.steps * (e.seconds[rank] - e.least) for e in exchanges]
+                waited = sum(waits)
+                if waited > 0:
+                    parts = [part / waited for part in accumulate(waits, initial=0.0)]
+                    yield (rank, key), (1 - least / total, Column(times_us, parts))
 
 
 # --- Expected goodput, by Young and Daly ---

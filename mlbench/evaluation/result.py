@@ -24,6 +24,7 @@ from mlbench.contract.reported_settings import reaches
 from mlbench.contract.results import (
     DEFAULT_AFTER_SECONDS,
     AccuracyAfterTime,
+    Breakdown,
     CheckpointCost,
     Cost,
     Curve,
@@ -31,7 +32,7 @@ from mlbench.contract.results import (
     TimeToTarget,
 )
 from mlbench.evaluation import inputs
-from mlbench.evaluation.goodput import Useless, goodput_of
+from mlbench.evaluation.goodput import Useless, breakdown_of, goodput_of
 from mlbench.evaluation.inputs import (
     ENDED_BADLY,
     OWN_CRITERIA,
@@ -441,6 +442,14 @@ def read_series(context: RunContext, read: Read) -> Columns:
     if last_us is None:
         return columns
     return {**columns, **read((names.STEP,), last_us // 1000 * 1000)}
+
+
+def breakdown(context: RunContext, recorded: Columns, bins: int) -> Breakdown | None:
+    """Return the time breakdown of a run over time; None before its start."""
+    run, series = context.run, context.line(recorded).kept(recorded)
+    loss = not_finite_loss(run, context.target, series)
+    useless = useless_from(loss, hang_of(run, series, context.diagnoses))
+    return breakdown_of(run, context.ranks, context.ended_at, recorded, bins, useless)
 
 
 def evaluate(context: RunContext, recorded: Columns) -> Result:

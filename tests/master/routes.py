@@ -38,6 +38,7 @@ USER_ROUTES = _routes(
         "/api/runs/{run_id:int}/metrics": "GET",
         "/api/runs/{run_id:int}/result": "GET",
         "/api/runs/{run_id:int}/goodput": "GET",
+        "/api/runs/{run_id:int}/breakdown": "GET",
         "/api/runs/{run_id:int}/mllog": "GET",
         "/api/runs/{run_id:int}/archive": "GET",
         "/api/archives": "POST",

@@ -9,16 +9,16 @@ from falcon import Request, Response
 from mlbench.contract.comparisons import Comparison
 from mlbench.contract.names import ACTIVE_STATES
 from mlbench.contract.records import RunCurve
-from mlbench.contract.results import Goodput, Result
+from mlbench.contract.results import Breakdown, Goodput, Result
 from mlbench.evaluation.inputs import OWN_CRITERIA, Criteria, read_finite, read_target
 from mlbench_master.database.models import Run
 from mlbench_master.errors import BadFieldError
 from mlbench_master.http.bodies import offer_file
 from mlbench_master.http.fields import parse_whole_number
-from mlbench_master.openapi.operation import Parameter, operation
+from mlbench_master.openapi.operation import Parameter, operation, whole
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.results.result_curves import small_curves
-from mlbench_master.results.result_query import comparison_of, mllog_of, result_of
+from mlbench_master.results.result_query import breakdown_of, comparison_of, mllog_of, result_of
 from mlbench_master.runs import lifecycle
 from mlbench_master.runs.requests import MAX_RUNS
 
@@ -64,6 +64,13 @@ _PRICE = Parameter(
     example=0.0001,
 )
 _CRITERIA = (_TARGET, _AFTER, _PRICE)
+_MAX_BINS, _DEFAULT_BINS = 500, 200
+_BINS = whole(
+    "bins",
+    f"Maximum number of bins, up to {_MAX_BINS}. Default: {_DEFAULT_BINS}.",
+    100,
+    least=1,
+)
 # Slower results, such as those of a thousand ranks, are reused for a multiple of their duration.
 _SLOW_SECONDS, _REUSE_FACTOR = 1.0, 10
 _MLLOG = (
@@ -113,6 +120,22 @@ class ResultsResource:
     def on_get_goodput(self, req: Request, resp: Response, run_id: int) -> None:
         """Return the goodput of a run: every worker-second by bucket; empty before the start."""
         resp.media = self._result(lifecycle.find(run_id)).goodput or Goodput(None, {}, ())
+
+    @operation(
+        "get_breakdown",
+        "Worker-seconds of each bin by bucket.",
+        Breakdown,
+        parameters=(_BINS,),
+        errors=(502, 503),
+    )
+    def on_get_breakdown(self, req: Request, resp: Response, run_id: int) -> None:
+        """Return the time breakdown of a run over time; empty before the start.
+
+        A run of many ranks has fewer bins: 20,000 divided by the ranks of all attempts.
+        """
+        bins = min(_MAX_BINS, _BINS.read(req) or _DEFAULT_BINS)
+        breakdown = breakdown_of(self.reader, lifecycle.find(run_id), bins)
+        resp.media = breakdown or Breakdown(0.0, 0.0, {}, (), ())
 
     @operation(
         "get_mllog",

@@ -10,11 +10,17 @@ from functools import partial
 
 from mlbench.contract import names
 from mlbench.contract.comparisons import Comparison
-from mlbench.contract.results import Result
+from mlbench.contract.results import Breakdown, Result
 from mlbench.contract.series import number_or_text, split_name
 from mlbench.evaluation import comparison, mllog
 from mlbench.evaluation.inputs import OWN_CRITERIA, Column, Columns, Criteria, RankRow
-from mlbench.evaluation.result import LINE_METRICS, RunContext, evaluate, read_series
+from mlbench.evaluation.result import (
+    LINE_METRICS,
+    RunContext,
+    breakdown,
+    evaluate,
+    read_series,
+)
 from mlbench.evaluation.run_attributes import attributes_of
 from mlbench.evaluation.timeline import Lineage
 from mlbench_master.database.models import Rank, Run
@@ -31,6 +37,12 @@ def result_of(reader: SeriesReader, run: Run, criteria: Criteria = OWN_CRITERIA)
         NotFoundError: the run was deleted meanwhile.
     """
     return _evaluate(reader, run, criteria)[0]
+
+
+def breakdown_of(reader: SeriesReader, run: Run, bins: int) -> Breakdown | None:
+    """Return the time breakdown of a run over time, in at most that many bins; None before it."""
+    context = _context(reader.prometheus, run, OWN_CRITERIA)
+    return breakdown(context, read_series(context, partial(_read, reader, run.id)), bins)
 
 
 def mllog_of(reader: SeriesReader, run: Run) -> Iterator[str]:

@@ -9,8 +9,8 @@ import pytest
 from mlbench.contract import names
 from mlbench.contract.names import PHASES
 from mlbench.contract.records import Interference
-from mlbench.contract.results import Goodput
-from mlbench.evaluation.goodput import goodput_of, largest
+from mlbench.contract.results import Breakdown, Goodput
+from mlbench.evaluation.goodput import breakdown_of, goodput_of, largest
 from mlbench.evaluation.inputs import Column, Columns, InjectedFault, Processes, RankRow, RunRow
 from tests.mlbench.evaluation.making import START, at_us, columns
 from tests.support.known import known
@@ -339,3 +339,74 @@ def test_time_after_a_run_could_not_succeed_is_wasted(bucket: Any) -> None:
     }
     found = goodput_of(RunRow(**_RUN), rows, START + 42, series, (at_us(12), bucket))
     assert of(known(found)) == {"start": 1, "initialization": 1, "compute": 10, bucket: 30}
+
+
+def breakdown(
+    *rows: RankRow, bins: int, run: Mapping[str, Any] | None = None, ended: float, **series: Values
+) -> Breakdown:
+    row = RunRow(**{**_RUN, **(run or {})})
+    return known(breakdown_of(row, rows, START + ended, columns(**series), bins))
+
+
+def test_the_breakdown_over_time_has_each_bucket_where_it_was() -> None:
+    # Rank 0 waits for rank 1 in the first ten seconds only, and loads data in the other ten.
+    clock: Values = {2: 0, 12: 10, 22: 20}
+    found = breakdown(
+        row(0, ended=22),
+        row(1, ended=22),
+        bins=11,
+        ended=22,
+        run={"created_at": START, "room_at": START},
+        train_seconds_0=clock,
+        train_seconds_1=clock,
+        communication_seconds_0={2: 0, 12: 6, 22: 8},
+        communication_seconds_1={2: 0, 12: 1, 22: 3},
+        data_seconds_0={2: 0, 12: 0, 22: 5},
+    )
+    assert (found.begin_seconds, found.bin_seconds, found.attempts) == (0, 2, (0,))
+    assert found.discarded == ()
+    assert found.seconds == {
+        "start": (2, *[0] * 10),
+        "initialization": (2, *[0] * 10),
+        "compute": pytest.approx((0, *[2.6] * 5, *[2.2] * 5), abs=1e-5),
+        "communication": pytest.approx((0, *[0.4] * 5, *[0.8] * 5), abs=1e-5),
+        "waiting": pytest.approx((0, *[1] * 5, *[0] * 5), abs=1e-5),
+        "data": pytest.approx((*[0] * 6, *[1] * 5), abs=1e-5),
+    }
+
+
+def test_the_breakdown_over_time_shows_attempts_and_the_discarded_branch() -> None:
+    given: Mapping[str, Any] = {
+        "ended": 61,
+        "run": {"attempt": 2},
+        "train_seconds_0": _CLOCKS,
+        "train_seconds_1": _CLOCKS,
+        "checkpoint_seconds_0": _SAVING,
+        "checkpoint_seconds_1": _SAVING,
+        **_STEPS,
+    }
+    found, usage = breakdown(*_KILLED, bins=61, **given), goodput(*_KILLED, **given)
+    assert found.attempts == (0, 36)
+    [branch] = found.discarded
+    assert (branch.begin_seconds, branch.end_seconds) == pytest.approx((15, 39.5), abs=1e-5)
+    assert {name: sum(bins) for name, bins in found.seconds.items()} == pytest.approx(usage.seconds)
+    lost = [round(seconds, 3) for seconds in found.seconds["lost"]]
+    # Both ranks lose what follows the checkpoint; rank 1 until it is killed.
+    assert lost == [0] * 15 + [2] * 15 + [0] * 31
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_each_bin_has_all_its_worker_seconds(seed: int) -> None:
+    random = Random(seed)  # noqa: S311 - reproducible
+    for _ in range(30):
+        rows, series, ended = history(random)
+        run = RunRow(**_RUN | {"attempt": rows[-1].attempt})
+        found = known(breakdown_of(run, rows, START + ended, series, 40))
+        assert min(seconds for bins in found.seconds.values() for seconds in bins) >= 0
+        usage = known(goodput_of(run, rows, START + ended, series))
+        total = sum(sum(bins) for bins in found.seconds.values())
+        assert total == pytest.approx(sum(usage.seconds.values()), abs=0.01)
+        # After the last rank was assigned, all workers are in each bin.
+        last = sum(bins[-1] for bins in found.seconds.values())
+        workers = len({entry.rank for entry in rows})
+        assert last == pytest.approx(workers * found.bin_seconds, abs=0.001)
