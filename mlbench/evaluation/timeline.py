@@ -360,8 +360,11 @@ class ProcessLifetime:
             return 0.0
         first_us = column.times_us[0]
         if time_us < first_us:
+            # The totals before the first value were recorded without this one, so it had not grown.
+            position = self._clock.first_from(first_us)
+            from_us = self._clock.times_us[position - 1] if position else self.trains_us
             before = self.before_training(metric)
-            column = Column([self.trains_us, first_us], [before, column.values[0]])
+            column = Column([from_us, first_us], [before, column.values[0]])
         return column.at(time_us)
 
     def in_training(self, metric: str, until_us: int) -> float:

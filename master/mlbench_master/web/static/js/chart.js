@@ -7,7 +7,7 @@ import { number } from "./format.js";
 import { extentOf, nearest, smoothed } from "./lines.js";
 import { drawOver, partsOf, plotOf, styleOf } from "./plot.js";
 import * as theme from "./theme.js";
-import { onZoom, zoomOf, zoomTo } from "./zoom.js";
+import { onPoint, onZoom, pointAt, zoomOf, zoomTo } from "./zoom.js";
 
 /**
  * @import { Part } from "./lines.js"
@@ -89,6 +89,7 @@ export class Chart {
     this.#all.addEventListener("click", () => this.#zoom(null, null));
     element.append(this.place, h("div", { class: "chart-foot" }, hasLegend && this.#legend, h("div", { class: "chart-files" }, this.#all, buttons)));
     onZoom(() => this.#axes.shared && this.#plot && this.#update());
+    onPoint(this, () => this.#axes.shared, (place) => this.#followCursor(place));
     theme.onChange(() => this.#plot && this.#update()); // the colours are a part of its looks
     paper.addEventListener("change", () => this.#print());
     new ResizeObserver(() => paper.matches || this.#follow()).observe(this.place);
@@ -168,10 +169,24 @@ export class Chart {
       },
       hooks: {
         draw: [(plot) => drawOver(plot, this.#lines, this.#axes, (i) => !this.#isHidden(i))],
-        setCursor: [(plot) => this.#showValues(plot)],
+        setCursor: [(plot) => this.#showValues(plot), (plot) => this.#shareCursor(plot)],
         setSelect: [(plot) => this.#zoomToSelected(plot)],
       },
     };
+  }
+
+  // Only the chart under the pointer leads, so that charts do not answer each other.
+  #shareCursor(plot) {
+    if (!this.#axes.shared || !plot.over.matches(":hover")) return;
+    const { left } = plot.cursor;
+    pointAt(left < 0 ? null : plot.posToVal(left, "x"), this.#axes.shared, this);
+  }
+
+  #followCursor(/** @type {number | null} */ place) {
+    if (!this.#plot || this.#plot.over.matches(":hover")) return;
+    const left = place === null ? -10 : this.#plot.valToPos(place, "x");
+    const isInside = left >= 0 && left <= this.#plot.over.clientWidth;
+    this.#plot.setCursor({ left: isInside ? left : -10, top: isInside ? 0 : -10 });
   }
 
   #zoomToSelected(plot) {

@@ -1,5 +1,5 @@
-// The part of a horizontal axis that is shown: charts over the same axis share it, and the page's
-// address keeps it, as `zoom=wall,60,120`.
+// The part of a horizontal axis that is shown, and the place that is pointed at: charts over the
+// same axis share both. The page's address keeps the part, as `zoom=wall,60,120`.
 
 import { getParam, setParams } from "./dom.js";
 
@@ -10,6 +10,7 @@ import { getParam, setParams } from "./dom.js";
  */
 
 const CHANGE = "zoomchange";
+const POINT = "pointchange";
 const DIGITS = 8;
 
 /** @returns {[number, number] | null} the range that an address asks for; null for all of it. */
@@ -39,4 +40,23 @@ export function zoomTo(/** @type {[number, number] | null} */ range, /** @type {
 /** Call `listener` whenever another range is shown. */
 export function onZoom(/** @type {() => void} */ listener) {
   document.addEventListener(CHANGE, listener);
+}
+
+/** Show the cursor of all charts over an axis at a place, or hide it. */
+export function pointAt(/** @type {number | null} */ place, /** @type {Shared} */ { axis, unit }, /** @type {object} */ source) {
+  document.dispatchEvent(new CustomEvent(POINT, { detail: { axis, at: place === null ? null : place * unit, source } }));
+}
+
+/**
+ * Follow the cursor of other charts.
+ * @param {object} source the chart that follows, and does not hear itself
+ * @param {() => Shared | undefined} sharedOf its axis
+ * @param {(place: number | null) => void} listener
+ */
+export function onPoint(source, sharedOf, listener) {
+  document.addEventListener(POINT, (/** @type {CustomEvent} */ { detail }) => {
+    const shared = sharedOf();
+    if (detail.source === source || shared?.axis !== detail.axis) return;
+    listener(detail.at === null ? null : detail.at / shared.unit);
+  });
 }

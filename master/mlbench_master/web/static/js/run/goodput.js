@@ -66,6 +66,7 @@ export function toPieces(/** @type {Record} */ { seconds }, buckets, /** @type {
   });
 }
 
-function colourOfBucket(/** @type {string} */ bucket) {
+/** @returns {string | undefined} the colour of a bucket; undefined for unknown time, which is hatched. */
+export function colourOfBucket(/** @type {string} */ bucket) {
   return colourOfPhase(bucket) ?? (bucket === "unknown" ? undefined : `--bucket-${bucket}`);
 }

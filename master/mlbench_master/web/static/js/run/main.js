@@ -7,18 +7,19 @@ import { poll } from "../poll.js";
 import { isActive } from "../records.js";
 import { Resources } from "../resources.js";
 import { errorState } from "../ui.js";
+import { BreakdownOverTime } from "./breakdown-over-time.js";
 import { Failure } from "./failure.js";
 import { Files } from "./files.js";
 import { findingsOf, showFindings } from "./findings.js";
 import { Goodput } from "./goodput.js";
 import { Head } from "./head.js";
-import { Heat } from "./heat.js";
 import { Logs } from "./logs.js";
 import { Manifest } from "./manifest.js";
 import { Messages, peaksOf } from "./messages.js";
 import { Progress, Timeline, showDelivery } from "./progress.js";
 import { Profiles } from "./profiles.js";
 import { Ranks, rankFigures } from "./ranks.js";
+import { Steps } from "./steps.js";
 import { Tabs } from "./tabs.js";
 import { Throughput, Training } from "./training.js";
 import { Annotations } from "./annotations.js";
@@ -43,13 +44,14 @@ const progress = new Progress();
 const training = new Training(
   runId,
   () => followers.training?.now(),
-  () => ["heat", "resources"].forEach((name) => followers[name]?.now()),
+  () => ["steps", "overTime", "resources"].forEach((name) => followers[name]?.now()),
   () => throughput.draw(training.axis(), training.extent),
 );
 const throughput = new Throughput(runId);
 const goodput = new Goodput();
 const ranks = new Ranks();
-const heat = new Heat(runId);
+const steps = new Steps(runId);
+const overTime = new BreakdownOverTime(runId);
 const resources = new Resources(() => followers.resources?.now());
 const failure = new Failure(runId, () => followers.timeline?.now());
 const timeline = new Timeline(runId, (events) => {
@@ -133,7 +135,8 @@ async function begin() {
     throughput.draw(training.axis(), training.extent);
     timeline.firstStepAt = throughput.startedAt;
   });
-  follow("heat", "step-times", SLOW_MS * slowly, (isReload) => heat.refresh(run, isReload, training.axis()));
+  follow("overTime", "breakdown-over-time", SLOW_MS * slowly, () => overTime.refresh(run, training.axis()));
+  follow("steps", "steps", SLOW_MS * slowly, (isReload) => steps.refresh(run, isReload, training.axis()));
   follow("resources", "resources", SLOW_MS, () => resources.refresh(usageOf(run)));
   follow("timeline", "timeline", FIGURES_MS, () => timeline.refresh(run));
   follow("logs", "logs", FAST_MS, () => logs.refresh(run));
@@ -200,6 +203,7 @@ async function refreshResult() {
   show();
   if (training.setResumptions(progress.result.resumptions)) followers.training?.now();
   goodput.show(progress.result);
+  steps.setStraggler(progress.result.stragglers?.named ?? null);
   ranks.show(rankFigures(run.ranks, progress.result), progress.result.stragglers?.named ?? null);
 }
 

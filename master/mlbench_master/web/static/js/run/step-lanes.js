@@ -1,0 +1,157 @@
+// How the time of steps divides into own work, straggler wait and communication: in bins, from the
+// totals that ranks record about once a second, and for each step that was recorded individually.
+
+import { EMPTY, counterAt, sum } from "../series.js";
+
+/**
+ * @import { ByMetric, Series } from "../series.js"
+ *
+ * Seconds by rank and bin. Row i is of `ranks[i]`, and its j-th value of the time between `edges[j]`
+ * and `edges[j + 1]`, in Unix milliseconds. `bin` is the length of a bin in seconds.
+ * @typedef {{ ranks: number[], edges: number[], bin: number, steps: number[][], work: number[][],
+ *   waiting: number[][], exchange: number[][] }} Lanes
+ *
+ * A step of a rank, with its begin and end in Unix milliseconds. `exchange` is all communication in
+ * seconds, of which `waiting` is beyond the rank that communicated least. `isMean` if it was not
+ * recorded for this step.
+ * @typedef {{ number: number, begin: number, end: number, exchange: number, waiting: number,
+ *   isMean: boolean }} Step
+ */
+
+/** The metrics that lanes are computed from. */
+export const TOTALS = ["step", "train_seconds", "communication_seconds"];
+/** The communication of steps that are recorded individually. */
+export const OF_STEPS = "sampled_communication_seconds";
+const LEVELS = 7;
+// If a scale went on to much longer steps than most are, all others would look alike.
+const [MOST, LONGER] = [0.98, 2];
+// Less is how precisely clocks are recorded.
+const MIN_PAUSE_MS = 5;
+
+/**
+ * @param {ByMetric} series
+ * @param {number} columns at most
+ * @param {[number, number]} window in Unix milliseconds
+ * @returns {Lanes} bins that are not shorter than the time between two totals
+ */
+export function lanesOf(series, columns, [from, to] = [-Infinity, Infinity]) {
+  const [steps, clocks, exchanges] = TOTALS.map((metric) => series.get(metric) ?? new Map());
+  const ranks = [...steps.keys()].filter((rank) => clocks.has(rank)).sort((a, b) => a - b);
+  const inside = ranks.map((rank) => clocks.get(rank).times.filter((time) => time >= from && time <= to));
+  const times = inside.filter((moments) => moments.length > 1);
+  const start = Math.min(...times.map((moments) => moments[0]));
+  const end = Math.max(...times.map((moments) => moments.at(-1)));
+  const count = Math.min(columns, Math.max(0, ...times.map((moments) => moments.length - 1)));
+  const edges = count ? Array.from({ length: count + 1 }, (_, i) => start + ((end - start) * i) / count) : [];
+  const done = ranks.map((rank) => growth(steps.get(rank), edges));
+  const trained = ranks.map((rank) => growth(clocks.get(rank), edges));
+  const exchange = ranks.map((rank) => growth(exchanges.get(rank) ?? EMPTY, edges));
+  const least = edges.slice(1).map((_, bin) => Math.min(...exchange.map((row) => row[bin])));
+  return {
+    ranks, edges, bin: count ? (end - start) / count / 1000 : 0, steps: done, exchange,
+    work: trained.map((row, i) => row.map((seconds, bin) => Math.max(0, seconds - exchange[i][bin]))),
+    waiting: exchange.map((row) => row.map((seconds, bin) => seconds - least[bin])),
+  };
+}
+
+function growth(/** @type {Series} */ total, /** @type {number[]} */ edges) {
+  const values = counterAt(total, edges);
+  // A phase is not recorded before it is entered, and a total of a new attempt may be smaller.
+  return values.slice(1).map((value, i) => Math.max(0, value - (values[i] || 0)) || 0);
+}
+
+/**
+ * @param {Lanes} lanes
+ * @param {boolean} isWhole whether communication counts
+ * @returns {number[][]} seconds of a step by rank and bin; NaN where there was none
+ */
+export function stepTimes({ steps, work, exchange }, isWhole) {
+  const took = (i, bin) => work[i][bin] + (isWhole ? exchange[i][bin] : 0);
+  return steps.map((row, i) => row.map((count, bin) => (count > 0 && took(i, bin) > 0 ? took(i, bin) / count : NaN)));
+}
+
+/**
+ * Find the steps of which both ends were recorded.
+ * @param {ByMetric} series not summarised
+ * @param {number[]} ranks
+ * @returns {Step[][]} by rank
+ */
+export function singleSteps(series, ranks) {
+  const [steps, clocks, exchanges, ofSteps] = [...TOTALS, OF_STEPS].map((metric) => series.get(metric) ?? new Map());
+  const lanes = ranks.map((rank) => {
+    const ends = firstTimes(steps.get(rank) ?? EMPTY);
+    const own = ofSteps.get(rank) ?? EMPTY;
+    const recorded = new Map(own.times.map((time, i) => [time, own.values[i]]));
+    const [totals, clock] = [exchanges.get(rank) ?? EMPTY, clocks.get(rank) ?? EMPTY];
+    /** @type {Step[]} */
+    const lane = [...ends].filter(([number]) => ends.has(number - 1)).map(([number, end]) => {
+      const begin = ends.get(number - 1);
+      const isMean = !recorded.has(end);
+      const exchange = isMean ? meanOver(totals, begin, end) : recorded.get(end);
+      return { number, begin, end, exchange, waiting: 0, isMean };
+    });
+    leaveOutPauses(lane, clock);
+    return lane;
+  });
+  const least = new Map();
+  for (const { number, exchange } of lanes.flat()) least.set(number, Math.min(least.get(number) ?? Infinity, exchange));
+  for (const step of lanes.flat()) step.waiting = step.exchange - least.get(step.number);
+  return lanes;
+}
+
+// The time of each step is that of the first value with its number.
+function firstTimes(/** @type {Series} */ { times, values, lows, highs }) {
+  const ends = new Map();
+  values.forEach((number, i) => {
+    if (lows[i] === highs[i] && !ends.has(number)) ends.set(number, times[i]);
+  });
+  return ends;
+}
+
+// Seconds of a total within a step, by the totals around it.
+function meanOver(/** @type {Series} */ total, begin, end) {
+  const [before, after] = counterAt(total, [begin, end]);
+  return Math.max(0, after - before) || 0;
+}
+
+// Time between two totals that is not training, such as an evaluation, came before the step that
+// seems the longest.
+function leaveOutPauses(/** @type {Step[]} */ lane, /** @type {Series} */ { times, values }) {
+  for (let i = 1; i < times.length; i++) {
+    const pause = times[i] - times[i - 1] - (values[i] - values[i - 1]) * 1000;
+    const steps = lane.filter(({ begin, end }) => end > times[i - 1] && begin < times[i]);
+    const [longest] = steps.sort((a, b) => b.end - b.begin - (a.end - a.begin));
+    if (pause > MIN_PAUSE_MS && longest && longest.end - longest.begin > pause) longest.begin += pause;
+  }
+}
+
+/** @returns {[number, number]} the shortest step and the longest, but at most twice what most take. */
+export function scaleOf(/** @type {number[][]} */ rows) {
+  const values = rows.flat().filter(Number.isFinite).sort((a, b) => a - b);
+  return [values[0], Math.min(values.at(-1), LONGER * values[Math.floor(MOST * (values.length - 1))])];
+}
+
+/** @returns {number} the level of a value on a scale: 0 to 6. */
+export function levelOf(/** @type {number} */ value, /** @type {[number, number]} */ [low, high]) {
+  const share = high > low ? (value - low) / (high - low) : 0;
+  return Math.max(0, Math.min(LEVELS - 1, Math.floor(share * LEVELS)));
+}
+
+/** @returns {{ end: number, level: number }[]} the least value of each level. */
+export function levelsOf(/** @type {[number, number]} */ [low, high]) {
+  return Array.from({ length: high > low ? LEVELS : 1 }, (_, level) => ({ level, end: low + ((high - low) * level) / LEVELS }));
+}
+
+/** @returns the median and the longest step of each rank, when that was (−1: never), and its wait. */
+export function summariesOf(/** @type {Lanes} */ lanes, /** @type {number[][]} */ times) {
+  return lanes.ranks.map((rank, i) => {
+    const values = times[i].filter(Number.isFinite).sort((a, b) => a - b);
+    const longest = values.at(-1);
+    const trained = sum(lanes.work[i]) + sum(lanes.exchange[i]);
+    return {
+      rank, median: values[values.length >> 1], longest,
+      bin: values.length ? times[i].indexOf(longest) : -1,
+      waiting: trained ? sum(lanes.waiting[i]) / trained : NaN,
+    };
+  });
+}
