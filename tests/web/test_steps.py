@@ -1,0 +1,169 @@
+"""Steps and the time breakdown over time: what each rank did, with a straggler and a restart."""
+
+import re
+import time
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from benchmarks.servers import database_url
+from mlbench import ApiClient
+from mlbench.local.home import StackConnection
+from mlbench_master.database.models import Rank, Run, open_database
+from mlbench_master.recording.delivery import SampleDelivery
+from mlbench_master.recording.remote_write import RemoteWriter
+from tests.conftest import PrometheusServer, free_port
+from tests.support.rows import deliver_all, line, record
+from tests.support.serving import serve_master
+from tests.web import made
+from tests.web.conftest import drag, section, sign_in
+
+_SLOW, _RESTARTED = 1, 2
+# A step of the slow rank 1 takes 0.2 s, for half of which rank 0 waits.
+_STEP, _WAIT, _EXCHANGE = 0.2, 0.1, 0.02
+_STEPS = 200
+
+
+def _train(run: Run, rank: int, first: int, last: int, began: float, at: float) -> None:
+    """Record steps from the first to the last one, which ended ``at`` seconds after the start."""
+    start = began + 2
+    communicated = _EXCHANGE + (_WAIT if rank == 0 else 0.0)
+    lines = [
+        line(
+            start + _STEP * (step - first),
+            step=step,
+            sampled_step=step,
+            sampled_communication_seconds=communicated,
+            train_seconds=at + _STEP * (step - first),
+            communication_seconds=communicated * step,
+        )
+        for step in range(first, last + 1)
+    ]
+    record(run, b"".join(lines), rank)
+
+
+def _assign(run: Run, rank: int, began: float, ended: float, code: int = 0) -> None:
+    fields = {"assigned_at": began, "reported_at": began + 1, "exited_at": ended}
+    worker = f"local-mlbench-worker-{rank}"
+    exit_ = {"exit_code": code, "attempt": run.attempt, "rank": rank, "worker": worker}
+    Rank.create(run=run, assignment={}, **fields, **exit_)
+
+
+def _make_slow() -> None:
+    now = time.time()
+    times = {"created_at": now - 50, "started_at": now - 50, "finished_at": now - 6}
+    run = made.make_ended_run(name="slow", benchmark="", num_workers=2, **times)
+    for rank in (0, 1):
+        _train(run, rank, 0, _STEPS, now - 50, 0.0)
+        _assign(run, rank, now - 50, now - 6)
+
+
+def _make_restarted() -> None:
+    """Both ranks are killed after step 100; the next attempt resumes from step 60."""
+    now = time.time()
+    start = now - 80
+    times = {"created_at": start, "started_at": start, "finished_at": now - 10}
+    run = made.make_ended_run(name="restarted", benchmark="", num_workers=2, **times)
+    for rank in (0, 1):
+        _train(run, rank, 0, 100, start, 0.0)
+        record(run, line(start + 14.001, checkpoint_step=60, checkpoint_bytes=9), rank)
+        _assign(run, rank, start, start + 23, code=-9)
+    Run.update(attempt=2).where(Run.id == run.id).execute()
+    run.attempt = 2
+    for rank in (0, 1):
+        record(run, line(start + 31, restored_step=60), rank)
+        _train(run, rank, 60, _STEPS, start + 30, 60 * _STEP)
+        _assign(run, rank, start + 28, now - 10)
+
+
+@pytest.fixture(scope="module")
+def stepped(
+    shared_prometheus: PrometheusServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[StackConnection]:
+    """A master with a run that has a straggler, and one that was restarted."""
+    folder = tmp_path_factory.mktemp("stepped")
+    database = open_database(database_url(folder))
+    _make_slow()
+    _make_restarted()
+    with closing(RemoteWriter(shared_prometheus.url)) as writer:
+        deliver_all(SampleDelivery(writer))
+    database.close()
+    with serve_master(folder, free_port(), shared_prometheus.url) as connection:
+        yield connection
+
+
+@pytest.fixture
+def visitor(page: Page, stepped: StackConnection) -> Page:
+    sign_in(page, stepped)
+    return page
+
+
+def test_lanes_have_the_straggler_and_zoom_to_single_steps(
+    visitor: Page, stepped: StackConnection
+) -> None:
+    visitor.goto(f"{stepped.url}/runs/{_SLOW}")
+    steps = section(visitor, "Steps")
+    lanes = steps.get_by_role("img", name=re.compile("^Steps of 2 ranks over time; longest "))
+    expect(lanes).to_be_visible()
+    expect(steps).to_contain_text(re.compile(r"each column \d+ ms"))
+    status = steps.get_by_role("status")
+    lanes.hover(position={"x": 600, "y": 8})
+    expect(status).to_have_text(
+        re.compile(
+            "^Rank 0, .*: 200 ms, of which work 80 ms, straggler wait 100 ms, "
+            "communication 20 ms per step$"
+        )
+    )
+    lanes.press("ArrowDown")
+    expect(status).to_contain_text("Rank 1, ")
+    expect(status).to_contain_text("straggler wait 0 s")
+    steps.get_by_role("button", name="Zoom to 20 steps").click()
+    expect(steps).to_contain_text(re.compile(r"Steps \d+ to \d+: a bar is one step"))
+    expect(steps).to_contain_text("Communication is recorded for each step")
+    lanes.hover(position={"x": 600, "y": 8})
+    expect(status).to_have_text(re.compile(r"^Rank 0, step \d+: 200 ms, of which work 80 ms"))
+    assert "zoom=wall," in visitor.url
+    steps.get_by_role("button", name="Show all").click()
+    expect(steps).to_contain_text("each column")
+    steps.get_by_text("Steps as a table").click()
+    expect(steps.get_by_role("row").nth(1)).to_contain_text("50.0 %")
+
+
+def test_the_breakdown_over_time_equals_the_one_of_the_run(
+    visitor: Page, stepped: StackConnection
+) -> None:
+    with ApiClient(stepped.url, stepped.token) as client:
+        total = client.get_goodput(_RESTARTED).result().value
+        bins = client.get_breakdown(_RESTARTED, bins=100).result().value
+        assert {name: sum(values) for name, values in bins.seconds.items()} == pytest.approx(
+            dict(total.seconds), abs=0.05
+        )
+        [branch] = bins.discarded
+    assert (branch.begin_seconds, branch.end_seconds) == pytest.approx((14, 31), abs=0.1)
+    visitor.goto(f"{stepped.url}/runs/{_RESTARTED}")
+    over_time = section(visitor, "Time breakdown over time")
+    share = total.seconds["lost"] / sum(total.seconds.values())
+    expect(over_time.get_by_label("Share of each bucket")).to_contain_text(f"lost {share:.1%}"[:-3])
+    expect(over_time).to_contain_text("Below the axis: a discarded branch")
+    expect(over_time.get_by_role("img", name=re.compile("of 2 workers over time"))).to_be_visible()
+
+
+def test_charts_share_the_zoom_and_the_cursor(visitor: Page, stepped: StackConnection) -> None:
+    visitor.goto(f"{stepped.url}/runs/{_RESTARTED}")
+    over_time, steps = section(visitor, "Time breakdown over time"), section(visitor, "Steps")
+    map_ = over_time.get_by_role("img")
+    expect(map_).to_be_visible()
+    expect(steps.get_by_role("img")).to_be_visible()
+    drag(visitor, map_, 0.4, 0.6)
+    for part in (over_time, steps):
+        expect(part.get_by_role("button", name="Show all")).to_be_visible()
+    map_.hover(position={"x": 500, "y": 90})
+    expect(over_time.get_by_role("status")).to_contain_text("after the start, attempt ")
+    expect(steps.get_by_role("status")).to_contain_text(re.compile("^Rank 0, "))
+    map_.dblclick()
+    expect(steps.get_by_role("button", name="Show all")).to_be_hidden()
+    map_.focus()
+    map_.press("+")
+    expect(steps.get_by_role("button", name="Show all")).to_be_visible()
