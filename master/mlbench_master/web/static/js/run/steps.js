@@ -61,6 +61,7 @@ export class Steps {
   #straggler = null;
   #row = 0;
   #timer = 0;
+  #isOver = false;
 
   constructor(/** @type {number} */ runId) {
     this.path = `/api/metrics/${runId}/`;
@@ -92,6 +93,7 @@ export class Steps {
     this.#recorded.points = Math.max(MIN_COLUMNS, Math.min(MAX_COLUMNS, points));
     await this.#recorded.refresh(TOTALS, isReload);
     this.#axis = axis;
+    this.#isOver = run.finished_at !== null;
     this.#show();
     await this.#loadDetail();
   }
@@ -126,7 +128,7 @@ export class Steps {
     const { ranks, edges } = this.#lanes;
     byId("steps-shown").hidden = !edges.length;
     byId("steps-twenty").hidden = !edges.length;
-    setNotice(byId("no-steps"), edges.length ? "" : "No steps so far.");
+    setNotice(byId("no-steps"), edges.length ? "" : this.#isOver ? "This run recorded too few steps." : "No steps so far.");
     if (!edges.length) return;
     this.#single = isZoomed ? this.#singleSteps(ranks) : [];
     const isHeat = this.#isHeat;
