@@ -164,11 +164,12 @@ export class Steps {
     const longest = slowest ? `; longest ${duration(slowest.longest)}, rank ${slowest.rank}, ${this.#when(slowest.bin)}` : "";
     this.#plot.canvas.setAttribute("aria-label", `${what} of ${plural(ranks.length, "rank")} over time${longest}`);
     setText(byId("steps-caption"), this.#caption(bin));
+    const [kind, hint] = this.#figure.value === "whole" ? ["step", "Step time"] : ["work", "Step time, excluding communication"];
     /** @type {import("../ui.js").Column<typeof summaries[number]>[]} */
     const columns = [
       { title: "Rank", isHead: true, text: ({ rank }) => String(rank) },
-      figure("Median", ({ median }) => duration(median)),
-      figure("Longest", ({ longest: most }) => duration(most)),
+      figure(`Median ${kind}`, ({ median }) => duration(median), hint),
+      figure(`Longest ${kind}`, ({ longest: most }) => duration(most), hint),
       { title: "When", text: (summary) => this.#when(summary.bin) },
       figure("Straggler wait", ({ waiting }) => percent(waiting, 1)),
     ];
