@@ -134,7 +134,7 @@ def test_lanes_have_the_straggler_and_zoom_to_single_steps(
 def test_the_breakdown_over_time_equals_the_one_of_the_run(
     visitor: Page, stepped: StackConnection
 ) -> None:
-    with ApiClient(stepped.url, stepped.token) as client:
+    with ApiClient(url=stepped.url, token=stepped.token) as client:
         total = client.get_goodput(_RESTARTED).result().value
         bins = client.get_breakdown(_RESTARTED, bins=100).result().value
         assert {name: sum(values) for name, values in bins.seconds.items()} == pytest.approx(
