@@ -121,7 +121,7 @@ export class BreakdownOverTime {
     ctx.textAlign = "right";
     ctx.textBaseline = "middle";
     for (const workers of [most, 0]) ctx.fillText(number(Math.round(workers)), left - 6, y(workers));
-    if (least < 0) ctx.fillText("discarded", left - 6, Math.min(y(least), y(0) + TITLE_PX));
+    if (least < 0) ctx.fillText("lost", left - 6, Math.min(y(least), y(0) + TITLE_PX));
     ctx.fillRect(left, Math.round(y(0)), right - left, 1);
   }
 

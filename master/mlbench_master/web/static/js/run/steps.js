@@ -51,7 +51,8 @@ export class Steps {
   /** @type {{ from: number, to: number, series: ByMetric } | null} what was zoomed to, in detail */
   #detail = null;
   /** @type {Lanes} */
-  #lanes = { ranks: [], edges: [], bin: 0, steps: [], work: [], waiting: [], exchange: [] };
+  #overview = { ranks: [], edges: [], bin: 0, steps: [], work: [], waiting: [], exchange: [] };
+  #lanes = this.#overview;
   /** @type {Step[][]} */
   #single = [];
   /** @type {number[][]} */
@@ -94,13 +95,14 @@ export class Steps {
     await this.#recorded.refresh(TOTALS, isReload);
     this.#axis = axis;
     this.#isOver = run.finished_at !== null;
+    this.#overview = lanesOf(this.#recorded.series, this.#recorded.points);
     this.#show();
     await this.#loadDetail();
   }
 
   // Zooming refines: the same number of points covers less time.
   async #loadDetail() {
-    const { edges } = this.#overview();
+    const { edges } = this.#overview;
     if (!this.#plot.isZoomed || !edges.length) {
       this.#detail = null;
       return this.#show();
@@ -116,12 +118,8 @@ export class Steps {
     this.#show();
   }
 
-  #overview() {
-    return lanesOf(this.#recorded.series, this.#recorded.points);
-  }
-
   #show() {
-    const overview = this.#overview();
+    const overview = this.#overview;
     const isZoomed = this.#plot.isZoomed && this.#detail;
     const zoomed = isZoomed && lanesOf(this.#detail.series, this.#recorded.points, [this.#detail.from - MARGIN_MS, this.#detail.to + MARGIN_MS]);
     this.#lanes = zoomed && zoomed.edges.length ? zoomed : overview;
@@ -349,7 +347,7 @@ export class Steps {
 
   // The time of a place: the axis only tells the reverse.
   #timeAt(/** @type {number} */ place) {
-    const { edges } = this.#overview();
+    const { edges } = this.#overview;
     const ends = [edges[0] - 60_000, ...edges, edges.at(-1) + 60_000];
     const places = this.#axis.place(ends);
     const known = ends.filter((_, i) => Number.isFinite(places[i]));
@@ -363,7 +361,7 @@ export class Steps {
     const series = this.#recorded.series.get("step");
     const steps = [...(series?.values() ?? [])].find(({ times }) => times.length > 1);
     if (!steps) return;
-    const overview = this.#overview();
+    const overview = this.#overview;
     const slowest = summariesOf(overview, stepTimes(overview, true)).reduce((most, summary) => (summary.longest > most.longest ? summary : most));
     const middle = (overview.edges[slowest.bin] + overview.edges[slowest.bin + 1]) / 2;
     const [at] = counterAt(steps, [middle]);
