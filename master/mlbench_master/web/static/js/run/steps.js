@@ -252,8 +252,9 @@ export class Steps {
     const xOf = this.#xOf(x);
     /** @type {Map<number, { x: number, row: number, exchange: number, from: number }[]>} */
     const joins = new Map();
-    this.#single.forEach((lane, row) => lane.forEach(({ number: step, begin, end, exchange, waiting }) => {
-      const [from, to] = [xOf(begin), xOf(end)];
+    const places = this.#single.map((lane) => [xOf(lane.map(({ begin }) => begin)), xOf(lane.map(({ end }) => end))]);
+    this.#single.forEach((lane, row) => lane.forEach(({ number: step, begin, end, exchange, waiting }, i) => {
+      const [from, to] = places[row].map((ends) => ends[i]);
       const scale = (to - from) / ((end - begin) / 1000);
       const [wait, talk] = [to - exchange * scale, to - (exchange - waiting) * scale].map((at) => Math.max(from, at));
       [[from, wait], [wait, talk], [talk, to]].forEach(([start, stop], part) => {
@@ -290,7 +291,7 @@ export class Steps {
     const times = [ends[0], ...grid, ends[3]];
     const pixels = this.#axis.place(times).map((place) => x(place));
     const line = { times, values: pixels, lows: pixels, highs: pixels };
-    return (/** @type {number} */ time) => counterAt(line, [time])[0];
+    return (/** @type {number[]} */ moments) => counterAt(line, moments);
   }
 
   #drawLabels(/** @type {Surface} */ { ctx, left }, tops) {
