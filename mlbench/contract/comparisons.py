@@ -260,7 +260,10 @@ Verdict = Literal["yes", "scaling", "disturbed", "no", "unknown"]
 
 @dataclass(frozen=True)
 class Fastest(Record):
-    """The group with the shortest mean time to target (training)."""
+    """The group with the shortest mean time to target (training), or else the highest throughput.
+
+    CPU contention may explain its lead: ``disturbed`` of the findings names such runs.
+    """
 
     group: int
     """Position of the fastest group in ``groups``, from 0."""
@@ -268,6 +271,19 @@ class Fastest(Record):
     """Position of the slowest group in ``groups``, from 0."""
     times_faster: float
     """Speedup of the fastest group over the slowest one."""
+    measure: Literal["training_seconds_to_target", "samples_per_second"] = (
+        "training_seconds_to_target"
+    )
+    """Field of the groups by which they are compared: the throughput if no group has a time."""
+    p: float | None = None
+    """P-value of the difference from the slowest group; None for a single run.
+
+    Corrected by Bonferroni's method for all pairs of groups, because results chose the pair.
+    """
+    second: int | None = None
+    """Position of the second fastest group; None for two groups."""
+    second_p: float | None = None
+    """P-value of the difference from the second group, corrected likewise; None if unknown."""
 
 
 @dataclass(frozen=True)
@@ -304,7 +320,8 @@ class Findings(Record):
     fastest: Fastest | None = None
     """Fastest group.
 
-    None if fewer than two groups have a time, if targets differ, or if runs were disturbed.
+    None if fewer than two groups have a figure, if data or targets differ, or if the runs cannot
+    be compared.
     """
 
 

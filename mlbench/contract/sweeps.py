@@ -70,6 +70,8 @@ class Chart(Record):
 
     None for a group without the figure.
     """
+    panel: int = 0
+    """Position in ``panels`` of the panel that the chart shows, from 0."""
 
 
 @dataclass(frozen=True)

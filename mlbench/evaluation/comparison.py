@@ -5,7 +5,7 @@ Runs with the same attributes form a group: they differ only in seed, name and t
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import isfinite
+from math import comb, isfinite
 from operator import itemgetter
 from typing import Any
 
@@ -184,17 +184,6 @@ def judge(comparison: Comparison) -> Findings:
         runs = [result.run_id for result in results if violation in result.rule_violations]
         subject = "all runs" if len(runs) == len(results) > 1 else numbered("run", runs)
         rule_violations.append(f"{subject}: {violation}")
-    # The fastest group is known if all have the same target.
-    targets = {result.target for result in results if result.target}
-    fastest = None
-    means = {
-        i: time.mean
-        for i, time in enumerate(group.training_seconds_to_target for group in groups)
-        if time and time.mean and isfinite(time.mean)
-    }
-    if not disturbed and comparison.comparable != "no" and len(means) > 1 and len(targets) < 2:
-        first, *_, last = sorted(means, key=lambda i: means[i])
-        fastest = Fastest(first, last, means[last] / means[first])
     return Findings(
         verdict=verdict,
         sentence=title + more if is_comparison else "",
@@ -210,7 +199,7 @@ def judge(comparison: Comparison) -> Findings:
         clock_faults=tuple(
             f"run {result.run_id}: {text}" for result in results for text in result.clock_faults
         ),
-        fastest=fastest,
+        fastest=_fastest(comparison),
     )
 
 
@@ -234,6 +223,33 @@ def _notes(comparison: Comparison) -> Iterator[str]:
         yield from (group.evidence.text for group in comparison.groups if group.evidence)
 
 
+def _fastest(comparison: Comparison) -> Fastest | None:
+    """Return the group with the least time to the target, or else the highest throughput.
+
+    None if not all runs have the same target.
+    """
+    groups = comparison.groups
+    targets = {result.target for result in comparison.results if result.target}
+    if comparison.comparable == "no" or len(targets) > 1:
+        return None
+    times = {i: _mean(group.training_seconds_to_target) for i, group in enumerate(groups)}
+    rates = {i: _mean(group.samples_per_second) for i, group in enumerate(groups)}
+    by_time = {i: time for i, time in times.items() if time and isfinite(time)}
+    # A lower pace is better, in seconds per target or per sample.
+    paces = by_time or {i: 1 / rate for i, rate in rates.items() if rate}
+    if len(paces) < 2:
+        return None
+    fastest, second, *_ = ranked = sorted(paces, key=lambda i: paces[i])
+    slowest = ranked[-1]
+    return Fastest(
+        fastest,
+        slowest,
+        paces[slowest] / paces[fastest],
+        "training_seconds_to_target" if by_time else "samples_per_second",
+        second=None if second == slowest else second,
+    )
+
+
 # --- Comparison ---
 
 _MAX_SEEDS = 3
@@ -245,8 +261,11 @@ def compare(
     """Compare at least one run, given the attributes of each by its id, and the runs' sets."""
     normalized = normalize(facts)
     seeds = {run_id: of_run[SEED] for run_id, of_run in facts.items() if SEED in of_run}
-    groups = _to_groups(results, normalized, sets, seeds)
-    settings = find_differences(normalized, sweeps.keys_of(results))
+    keys = sweeps.keys_of(results)
+    unordered = group_by_configuration(results, normalized)
+    configs = [unordered[i] for i in sweeps.in_order([config.point(keys) for config in unordered])]
+    groups = _to_groups(configs, keys, sets, seeds)
+    settings = find_differences(normalized, keys)
     differences = (*settings, *_unequal_seeds(groups, facts))
     sweep = sweeps.lay_out(groups, [group.evidence for group in groups if group.evidence])
     caution = ""
@@ -280,7 +299,27 @@ def compare(
         caution,
         failures=failures_of(groups, results, facts),
     )
-    return replace(comparison, findings=judge(comparison))
+    findings = judge(comparison)
+    fastest = findings.fastest and _tested(findings.fastest, groups, configs, seeds)
+    return replace(comparison, findings=replace(findings, fastest=fastest))
+
+
+def _tested(
+    fastest: Fastest,
+    groups: Sequence[Group],
+    configs: Sequence[Configuration],
+    seeds: Mapping[int, str],
+) -> Fastest | None:
+    """Test the lead of the fastest group; None if the groups learn different data."""
+    if not all(same_task(configs[0], config) for config in configs):
+        return None
+    pairs = comb(len(groups), 2)
+
+    def p_against(other: int | None) -> float | None:
+        pair = None if other is None else _pair(groups, configs, other, fastest.group, seeds)
+        return min(1.0, pair.p * pairs) if pair else None
+
+    return replace(fastest, p=p_against(fastest.slowest), second_p=p_against(fastest.second))
 
 
 def _unequal_seeds(groups: Sequence[Group], facts: Mapping[int, Facts]) -> list[Difference]:
@@ -307,15 +346,12 @@ def _unequal_seeds(groups: Sequence[Group], facts: Mapping[int, Facts]) -> list[
 
 
 def _to_groups(
-    results: Sequence[Result],
-    facts: Mapping[int, Facts],
+    configs: Sequence[Configuration],
+    keys: Sequence[str],
     sets: Sequence[RunSet],
     seeds: Mapping[int, str],
 ) -> tuple[Group, ...]:
-    """Group runs in order of workers, or of their swept values, and compare the groups."""
-    keys = sweeps.keys_of(results)
-    unordered = group_by_configuration(results, facts)
-    configs = [unordered[i] for i in sweeps.in_order([config.point(keys) for config in unordered])]
+    """Return the group of each configuration, compared with its baseline."""
     points = [config.point(keys) for config in configs]
     groups = [
         _group(config, label, point.swept, sets)
@@ -325,24 +361,7 @@ def _to_groups(
     baselines = [sweeps.baseline(points, i) for i in range(len(points))]
     tested: dict[int, Pair] = {}
     for i, (base, _) in enumerate(baselines):
-        if base == i or not same_task(configs[base], configs[i]):
-            continue
-        # The times to target are tested, or the throughput if none has a target.
-        (first, other), both = (scaled[base], scaled[i]), (configs[base], configs[i])
-        figures = [statistics.missed_as_slowest(_training_seconds(config)) for config in both]
-        means = _mean(first.training_seconds_to_target), _mean(other.training_seconds_to_target)
-        are_rates = not any(map(isfinite, [*figures[0], *figures[1]]))
-        if are_rates:
-            figures = [statistics.known(_rates(config)) for config in both]
-            means = _mean(other.samples_per_second), _mean(first.samples_per_second)
-        first_seeds, other_seeds = (
-            [seeds.get(run.run_id) for run in config.results] for config in both
-        )
-        labels, both_seeds = (first.label, other.label), (first_seeds, other_seeds)
-        first_figures, other_figures = figures
-        pair = hold_against(
-            first_figures, other_figures, labels, ratio(*means), both_seeds, are_rates
-        )
+        pair = _pair(scaled, configs, base, i, seeds)
         if pair:
             tested[i] = pair
     for i, evidence in zip(tested, statistics.judge([*tested.values()]), strict=True):
@@ -353,6 +372,34 @@ def _to_groups(
         named = replace(evidence, baseline=base, than=differs_in or name)
         scaled[i] = replace(scaled[i], evidence=named, contention_doubt=doubt)
     return tuple(scaled)
+
+
+def _pair(
+    groups: Sequence[Group],
+    configs: Sequence[Configuration],
+    baseline: int,
+    i: int,
+    seeds: Mapping[int, str],
+) -> Pair | None:
+    """Test a group's times to target against its baseline's, or throughput if none has a target.
+
+    None if it has no baseline with the same data and target.
+    """
+    if baseline == i or not same_task(configs[baseline], configs[i]):
+        return None
+    (first, other), both = (groups[baseline], groups[i]), (configs[baseline], configs[i])
+    figures = [statistics.missed_as_slowest(_training_seconds(config)) for config in both]
+    means = _mean(first.training_seconds_to_target), _mean(other.training_seconds_to_target)
+    are_rates = not any(map(isfinite, [*figures[0], *figures[1]]))
+    if are_rates:
+        figures = [statistics.known(_rates(config)) for config in both]
+        means = _mean(other.samples_per_second), _mean(first.samples_per_second)
+    first_seeds, other_seeds = (
+        [seeds.get(run.run_id) for run in config.results] for config in both
+    )
+    labels, both_seeds = (first.label, other.label), (first_seeds, other_seeds)
+    first_figures, other_figures = figures
+    return hold_against(first_figures, other_figures, labels, ratio(*means), both_seeds, are_rates)
 
 
 def _group(

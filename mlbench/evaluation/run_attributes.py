@@ -41,6 +41,10 @@ _CODE = (BENCHMARK, IMAGE, COMMAND, WORKING_DIR)
 _LIMITS = tuple(name for name, _ in SWEPT.values())
 # Users vary these attributes in order to compare.
 SHAPE = (NUM_WORKERS, *_LIMITS)
+# A swept number of cores changes these attributes, too.
+_OF_CORES = ("cpu_limit", "threads", "oversubscribed")
+# Options that choose the data have other names than the attribute.
+_DATA_OPTIONS = ("data", "dataset")
 # These are the resources of a worker. Scaling compares workers with the same resources.
 _RESOURCES = (
     *("cpus", "cpu_limit", "memory_limit", "threads", "device", "oversubscribed"),
@@ -93,12 +97,13 @@ def find_differences(
 
     A swept option is not a difference, because its effect is what the sweep measures.
     """
-    intended = (*SHAPE, *(key.replace("-", "_") for key in swept))
+    in_sweep = _swept_attributes(swept)
+    intended = (*SHAPE, *in_sweep)
     same_code = not any(_differ(facts, name) for name in _CODE)
     names = dict.fromkeys(name for of_run in facts.values() for name in of_run)
     certain, uncertain = [], []
     for name in _BREAKING:
-        if name in intended:
+        if name in in_sweep:
             continue
         is_stated = [name in of_run for of_run in facts.values()]
         if _differ(facts, name):
@@ -111,7 +116,8 @@ def find_differences(
         for of_run in facts.values():
             if name in of_run:
                 by_workers.setdefault(of_run[NUM_WORKERS], set()).add(of_run[name])
-        if len({frozenset(values) for values in by_workers.values()}) > 1:
+        # An unfinished sweep has other values on some numbers of workers.
+        if name not in in_sweep and len({frozenset(values) for values in by_workers.values()}) > 1:
             unequal.append(name)
     differing = [
         name
@@ -122,6 +128,17 @@ def find_differences(
     learning = [_describe(facts, name, "learning") for name in differing if is_learned(name)]
     others = [_describe(facts, name, "no") for name in differing if not is_learned(name)]
     return (*certain, *uncertain, *scaling, *learning, *others)
+
+
+def _swept_attributes(keys: Sequence[str]) -> set[str]:
+    """Return the attributes that these swept options set."""
+    names: set[str] = set()
+    for key in keys:
+        name = SWEPT[key][0] if key in SWEPT else key.replace("-", "_")
+        names.add(DATA if name in _DATA_OPTIONS else name)
+        if name == NUM_CPUS:
+            names.update(_OF_CORES)
+    return names
 
 
 def is_learned(name: str) -> bool:

@@ -207,7 +207,7 @@ def charts(sweep: Sweep, groups: Sequence[Group]) -> tuple[Chart, ...]:
     """Return the charts of a sweep's groups that have any figure."""
     keys = " and ".join([sweep.across.key, *([sweep.by.key] if sweep.by else [])])
     all_charts = []
-    for measure, panel in product((TIME, RATE), sweep.panels):
+    for measure, (number, panel) in product((TIME, RATE), enumerate(sweep.panels)):
         figures: dict[int | None, Summary] = {}
         for index in {index for row in panel.cells for index in row if index is not None}:
             figure: Summary | None = getattr(groups[index], measure.field)
@@ -231,6 +231,7 @@ def charts(sweep: Sweep, groups: Sequence[Group]) -> tuple[Chart, ...]:
             measure.unit,
             is_wide,
             tuple(tuple(cells.get(i) for i in row) for row in panel.cells),
+            number,
         )
         all_charts.append(chart)
     return tuple(all_charts)

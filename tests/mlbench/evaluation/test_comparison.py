@@ -1,5 +1,6 @@
 """Comparisons: whether runs are comparable, their groups and speed-ups, and the judgement."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -313,12 +314,57 @@ def test_the_fastest_group_is_that_with_the_least_mean_time() -> None:
     assert (fastest.group, fastest.slowest) == (2, 0)
     assert fastest.times_faster == pytest.approx(4**0.8)
     other = replace(matrix.results[0], target=Target("loss", 1.0, lower_is_better=True))
-    for results in (
-        (other, *matrix.results[1:]),
-        (replace(matrix.results[0], disturbed=("rank 0 waited",)), *matrix.results[1:]),
-    ):
-        assert judge(replace(matrix, results=results)).fastest is None
+    assert judge(replace(matrix, results=(other, *matrix.results[1:]))).fastest is None
+    disturbed = replace(matrix.results[0], disturbed=("rank 0 waited",))
+    findings = judge(replace(matrix, results=(disturbed, *matrix.results[1:])))
+    # The verdict says that contention may explain the lead.
+    assert (findings.verdict, known(findings.fastest).group) == ("disturbed", 2)
     assert judge(replace(matrix, groups=matrix.groups[:1])).fastest is None
+
+
+def test_the_lead_of_the_fastest_group_is_tested_against_the_slowest_and_the_second() -> None:
+    sweep = make_sweep(repeats=5)
+    groups, fastest = sweep.groups, known(sweep.findings.fastest)
+    assert fastest.measure == "training_seconds_to_target"
+    assert groups[fastest.group].swept == {"exchange": "topk", "bandwidth": "100"}
+    assert groups[fastest.slowest].swept == {"exchange": "flat", "bandwidth": "5"}
+    assert groups[known(fastest.second)].swept == {"exchange": "topk", "bandwidth": "20"}
+    # Six groups have 15 pairs.
+    assert fastest.p == pytest.approx(15 * 2 / math.comb(10, 5))
+    pair = known(make_matrix((1, 2), 5).findings.fastest)
+    assert (pair.second, pair.second_p) == (None, None)
+    assert pair.p == pytest.approx(2 / math.comb(10, 5))
+    lone = known(make_matrix((1, 2), 1).findings.fastest)
+    assert (lone.p, lone.second) == (None, None)
+
+
+def test_without_a_time_the_group_with_the_highest_throughput_is_the_fastest() -> None:
+    matrix = make_matrix((1, 2, 4), 2)
+    missed = [replace(group, training_seconds_to_target=None) for group in matrix.groups]
+    fastest = known(judge(replace(matrix, groups=tuple(missed))).fastest)
+    assert (fastest.group, fastest.slowest, fastest.measure) == (2, 0, "samples_per_second")
+    rates = [known(known(group.samples_per_second).mean) for group in missed]
+    assert fastest.times_faster == pytest.approx(rates[2] / rates[0])
+
+
+def test_swept_data_is_no_reason_against_comparing_but_has_no_fastest_group() -> None:
+    facts = {1: make_facts(), 2: make_facts(data_sha256="d2"), 3: make_facts(data_sha256="d2")}
+    assert find_differences(normalize(facts), ["dataset"]) == ()
+    results = [replace(make_result(i, 1), swept={"dataset": str(min(i, 2))}) for i in facts]
+    comparison = compare(results, facts)
+    assert comparison.findings.reasons == ()
+    assert comparison.findings.fastest is None
+
+
+def test_an_unfinished_sweep_of_cores_is_no_reason_against_scaling() -> None:
+    facts = {
+        1: make_facts(1) | {"num_cpus": "1", "threads": "1", "cpu_limit": "1"},
+        2: make_facts(1) | {"num_cpus": "2", "threads": "2", "cpu_limit": "2"},
+        3: make_facts(2) | {"num_cpus": "1", "threads": "1", "cpu_limit": "1"},
+    }
+    unplanned = find_differences(normalize(facts))
+    assert {difference.breaks for difference in unplanned} == {"scaling"}
+    assert find_differences(normalize(facts), ["cpus"]) == ()
 
 
 def test_reasons_come_before_what_else_differs() -> None:

@@ -178,6 +178,7 @@ def drawn(*means: float | None) -> list[Chart]:
 
 def test_each_measure_has_a_chart_with_figures_and_their_intervals() -> None:
     times, rates = known(_SWEEP.sweep).charts
+    assert (times.panel, rates.panel) == (0, 0)
     assert times.title == "Time to target by bandwidth and exchange"
     assert (rates.axis, rates.unit) == ("throughput [samples/s]", "samples/s")
     summary = known(_SWEEP.groups[0].training_seconds_to_target)
