@@ -1,6 +1,5 @@
 // The verdict on compared runs: a headline, and its reasons folded by kind.
 
-import { byId, setList, setText } from "../dom.js";
 import { count, duration, number, plural, spans } from "../format.js";
 
 /**
@@ -134,7 +133,7 @@ export function foldsOf(comparison, manifests = []) {
     comparison.sets.length > 0 && { term: "Sets", ...folded(comparison.sets, "set") },
     findings.clock_faults.length > 0 && { term: "Clocks", ...folded(findings.clock_faults, "wrong clock"), isBad: true },
     notes.length > 0 && { term: "Notes", ...folded(notes, "note") },
-    versions && { term: "Versions", text: versions, details: [] },
+    versions !== "" && { term: "Versions", text: versions, details: [] },
   ];
   return folds.filter((fold) => fold !== false && fold.text !== "").map((fold) => /** @type {Fold} */ (fold));
 }
@@ -182,13 +181,4 @@ export function versionsOf(/** @type {Manifest[]} */ manifests) {
 
 function capitalized(/** @type {string} */ text) {
   return text && text[0].toUpperCase() + text.slice(1);
-}
-
-/** Show a verdict in the section of templates/_comparison.html. */
-export function showVerdict(/** @type {Comparison} */ comparison) {
-  const { findings } = comparison;
-  byId("verdict").dataset.answer = findings.sentence ? findings.verdict : "alone";
-  setText(byId("verdict-title"), headlineOf(comparison).title);
-  setText(byId("verdict-text"), headlineOf(comparison).detail);
-  setList(byId("verdict-notes"), foldsOf(comparison).map(({ term, text }) => `${term}: ${text}`));
 }

@@ -1,119 +1,227 @@
-// The page of a benchmark set: plan, ledger, analysis and remaining runs.
+// The page of a benchmark set: its answer first, then what supports it, its runs and its plan.
 
-import { get, getOrNull } from "../api.js";
-import { Sweep } from "../compare/sweep.js";
+import { get, getOrNull, query } from "../api.js";
 import { toPath } from "../compare/loader.js";
-import { showVerdict } from "../compare/verdict.js";
-import { byId, h, reconcile, setText } from "../dom.js";
-import { duration, number, plural } from "../format.js";
+import { foldsOf, versionsOf } from "../compare/verdict.js";
+import { byId, h, reconcile, setNotice, setText } from "../dom.js";
+import { duration, moment, number, plural } from "../format.js";
 import { poll } from "../poll.js";
-import { sweptOf } from "../records.js";
-import { badge, errorState, figure, fillTable } from "../ui.js";
-import { drawParallel } from "./parallel.js";
+import { termsOf } from "../runs/groups.js";
+import { makeFold } from "../side/verdict.js";
+import { errorState, fillTable, runBadge } from "../ui.js";
+import { MEASURES, answerOf, chipsOf, combinationOf, measureOf, optionTitle } from "./answer.js";
+import { showCells } from "./cells.js";
+import { Curves } from "./curves.js";
+import { columnsOf, rowsOf } from "./plan.js";
 
 /**
- * @typedef {import("../records.js").Schemas["RunSet"]} RunSet
- * @typedef {import("../records.js").Schemas["Slot"]} Slot
- * @typedef {import("../records.js").Schemas["Importance"]} Effect
- * @typedef {import("./parallel.js").SetAnalysis} SetAnalysis
+ * @import { Comparison, Manifest, Result, Schemas } from "../records.js"
+ * @typedef {Schemas["RunSet"]} RunSet
+ * @typedef {Schemas["SetAnalysis"]} SetAnalysis
+ * @typedef {Schemas["Importance"]} Importance
  */
 
 const POLL_MS = 5000;
 // As many as the API compares.
 const MAX_RUNS = 200;
+const MAX_LISTED = 10;
+const VERSIONS = ["mlbench", "torch", "git_commit"];
 
 const problem = byId("problem");
-const path = `/api/sets/${encodeURIComponent(problem.dataset.set)}/`;
-const sweep = new Sweep();
+const name = problem.dataset.set;
+const path = `/api/sets/${encodeURIComponent(name)}/`;
+const curves = new Curves();
+/** @type {Comparison | null} */
+let comparison = null;
 let compared = "";
 
 async function refresh() {
   const [set, analysis] = await Promise.all([get(path), get(`${path}analysis/`)]);
+  await compare(set, analysis);
   problem.hidden = true;
   byId("set").hidden = false;
-  setText(byId("state-title"), leftText(analysis));
-  setText(byId("ledger"), `${set.text}.`);
-  setText(byId("order"), orderText(set));
-  fillTable(byId("plan"), planColumns(set), set.slots, ({ number }) => number);
-  showEffects(analysis);
-  await showComparison(analysis.points.map((point) => point.run_id).slice(0, MAX_RUNS));
+  showHead(set, analysis);
+  showAnswer(analysis);
+  showImportances(analysis);
+  showRuns(set);
   return analysis.slots_left ? POLL_MS : null;
 }
 
-/** @returns {string} how much is left, and how long it will take. */
-export function leftText(/** @type {SetAnalysis} */ { slots_left: left, seconds_left: seconds }) {
-  if (!left) return "All runs done";
-  const time = seconds === null ? "time known after the first run" : `about ${duration(seconds)}`;
-  return `${plural(left, "slot")} left: ${time}`;
+// Runs that have ended no longer change, so that a comparison is fetched again only for other runs.
+async function compare(/** @type {RunSet} */ set, /** @type {SetAnalysis} */ analysis) {
+  const ids = analysis.points.map((point) => point.run_id).slice(0, MAX_RUNS);
+  for (const link of [byId("compare"), byId("export")]) link.hidden = !ids.length;
+  byId("compare").href = `/compare?runs=${ids.join(",")}`;
+  byId("export").href = toPath(ids, "");
+  byId("export").download = `${name}.json`;
+  const key = `${ids} ${analysis.slots_left}`;
+  if (key === compared) return;
+  if (!ids.length) comparison = null;
+  else {
+    const [found, first, last] = await Promise.all([getOrNull(toPath(ids, "")), ...[ids[0], ids.at(-1)].map((id) => getOrNull(`/api/runs/${id}/manifest/`))]);
+    if (!found) return; // a run was deleted meanwhile
+    comparison = found;
+    showVerdict(set, first);
+    showTime(first, last);
+    curves.show(found);
+  }
+  compared = key;
 }
 
-function orderText(/** @type {RunSet} */ { order, official, until_percent: percent }) {
-  const { args = {}, faults, ...fields } = /** @type {Record<string, any>} */ (order);
-  const pairs = Object.entries({ ...fields, ...args }).map(([key, value]) => `${key} ${value}`);
-  const rules = [official && "official: every run counts", percent && `until ±${percent} %`];
-  return [...pairs, ...rules, faults && `fault injection: ${faults}`].filter(Boolean).join(" · ");
+function showHead(/** @type {RunSet} */ set, /** @type {SetAnalysis} */ { slots_left: left, seconds_left: seconds }) {
+  const done = set.slots.length - left;
+  const badge = byId("progress");
+  badge.hidden = false;
+  badge.dataset.state = left ? "running" : "complete";
+  badge.title = set.text;
+  setText(badge, `${left ? "running" : "complete"} · ${done} of ${plural(set.slots.length, "slot")}`);
+  const time = left > 0 && (seconds === null ? "time left known after the first run" : `about ${duration(seconds)} left`);
+  setText(byId("about"), [...aboutOf(set), time].filter(Boolean).join(" · "));
+  setText(byId("plan-note"), set.text);
 }
 
-function showEffects(/** @type {SetAnalysis} */ analysis) {
-  const { axes, importances, measure, text } = analysis;
+/** @returns {string[]} what a set measures, and how */
+export function aboutOf(/** @type {Pick<RunSet, "order" | "slots" | "official" | "until_percent" | "created_at">} */ { order, slots, official, until_percent: percent, created_at: at }) {
+  const { args = {}, faults, benchmark, ...fields } = /** @type {Record<string, any>} */ (order);
+  const keys = [...new Set(slots.flatMap(({ swept }) => Object.keys(swept)))];
+  const workers = [...new Set(slots.map(({ num_workers: count }) => count))];
+  if (workers.length > 1) keys.push("workers");
+  const seeds = new Set(slots.map(({ seed }) => seed)).size;
+  const settings = Object.entries({ ...fields, ...args }).filter(([, value]) => value !== null);
+  return [
+    benchmark,
+    keys.map(optionTitle).join(" × "),
+    workers.length === 1 && plural(workers[0], "worker"),
+    plural(seeds, "seed"),
+    ...settings.map(([key, value]) => `${optionTitle(key)} ${value}`),
+    official && "official: every run counts",
+    percent && `until ±${percent} %`,
+    faults && `fault injection: ${faults}`,
+    `registered ${moment(at)}, before its first run`,
+  ].filter(Boolean);
+}
+
+function showTime(/** @type {Manifest | null} */ first, /** @type {Manifest | null} */ last) {
+  const isKnown = first?.started_at && last?.finished_at;
+  byId("about").title = isKnown ? `Took ${duration((Date.parse(last.finished_at) - Date.parse(first.started_at)) / 1000)}` : "";
+}
+
+function showAnswer(/** @type {SetAnalysis} */ { slots_left: left }) {
+  const answer = comparison && answerOf(comparison, left === 0);
+  const title = byId("answer-title");
+  const parts = answer
+    ? [h("span", {}, answer.title), h("b", {}, answer.mean), answer.interval && h("small", {}, ` (95 % ${answer.interval})`)].filter(Boolean)
+    : ["No run has a result yet"];
+  title.replaceChildren(...parts);
+  const chips = comparison ? chipsOf(comparison) : [];
+  const makeChip = ({ state, text, hint }) => h("li", { class: "badge", "data-answer": state, title: hint }, text);
+  reconcile(byId("answer-chips"), chips, ({ state, text }) => `${state} ${text}`, makeChip);
+  byId("answer-chips").hidden = !chips.length;
+  byId("cells").hidden = !answer || comparison.groups.length < 2;
+  if (!byId("cells").hidden) showMeasure();
+}
+
+function showMeasure() {
+  const { groups } = comparison;
+  const has = (/** @type {import("./answer.js").Measure} */ { field }) => groups.some((group) => group[field]?.mean != null);
+  byId("measures").hidden = !has(MEASURES.time) || !has(MEASURES.rate);
+  const chosen = /** @type {HTMLInputElement} */ (document.querySelector("[name=measure]:checked")).value;
+  const measure = byId("measures").hidden ? measureOf(groups) : MEASURES[chosen];
+  const means = groups.map((group) => group[measure.field]?.mean ?? null);
+  const known = means.filter((mean) => mean !== null);
+  const best = means.indexOf(measure.isLessBetter ? Math.min(...known) : Math.max(...known));
+  const sizes = [...new Set(groups.map(({ run_ids: runs }) => runs.length))];
+  const hasInterval = groups.some((group) => group[measure.field]?.mean_low != null);
+  setText(byId("cells-title"), measure.title);
+  const of = sizes.length === 1 ? `mean of ${plural(sizes[0], "run")}` : `means of ${Math.min(...sizes)} to ${Math.max(...sizes)} runs`;
+  setText(byId("cells-note"), [of, hasInterval && "95 % interval"].filter(Boolean).join(", "));
+  showCells(byId("cells-place"), name, comparison, measure, best);
+}
+
+function showImportances(/** @type {SetAnalysis} */ analysis) {
+  const { axes, importances, text, is_less_better: isLessBetter } = analysis;
   byId("importances-card").hidden = !axes.length || !importances.length;
   if (byId("importances-card").hidden) return;
-  setText(byId("importances-title"), text);
-  const note = `Spearman's rank correlation with the ${measure}, from -1 to 1, with a 95 % confidence interval.`;
-  setText(byId("importances-note"), note);
-  fillTable(byId("importances"), importanceColumns(analysis), importances, ({ key, value }) => `${key} ${value}`);
-  drawParallel(byId("parallel"), analysis);
+  setText(byId("importances-text"), `${optionTitle(text)}.`);
+  reconcile(byId("importances"), importances, (effect) => JSON.stringify(effect), (effect) => makeImportance(effect, isLessBetter));
 }
 
-/** @returns {import("../ui.js").Column<Effect>[]} */
-export function importanceColumns(/** @type {SetAnalysis} */ { is_less_better: lessIsBetter }) {
-  const word = ({ correlation }) => (correlation < 0 === lessIsBetter ? "faster" : "slower");
-  const isClear = ({ low, high }) => low !== null && (low > 0 || high < 0);
+function makeImportance(/** @type {Importance} */ { key, value, correlation, low, high }, /** @type {boolean} */ isLessBetter) {
+  const place = (rho) => 50 + 50 * rho;
+  const piece = h("span", { class: "importance-piece" });
+  [piece.style.left, piece.style.width] = [`${Math.min(50, place(correlation))}%`, `${50 * Math.abs(correlation)}%`];
+  const whisker = low !== null && h("span", { class: "bar-whisker" });
+  if (whisker) [whisker.style.left, whisker.style.width] = [`${place(low)}%`, `${50 * (high - low)}%`];
+  const isClear = low !== null && (low > 0 || high < 0);
+  const effect = isClear ? `${value ? "it" : "higher"} is ${correlation < 0 === isLessBetter ? "faster" : "slower"}` : "not significant";
+  const interval = low === null ? "" : `, 95 % ${number(low, 2)} to ${number(high, 2)}`;
+  const title = [optionTitle(key), value].filter(Boolean).join(" ");
+  return h(
+    "li",
+    { title: `${title}: ρ = ${number(correlation, 2)}${interval}` },
+    h("span", {}, title, h("small", { class: "soft" }, effect)),
+    h("span", { class: "figure" }, number(correlation, 2)),
+    h("span", { class: "importance-track", role: "img", "aria-label": `ρ = ${number(correlation, 2)}${interval}` }, piece, whisker),
+  );
+}
+
+function showVerdict(/** @type {RunSet} */ { slots }, /** @type {Manifest | null} */ first) {
+  const isLone = comparison.results.length < 2;
+  byId("verdict-card").hidden = isLone;
+  if (isLone) return;
+  const [{ state, text }] = chipsOf(comparison);
+  setText(byId("verdict-badge"), text);
+  byId("verdict-badge").dataset.answer = state;
+  const folds = verdictOf(comparison, slots, first);
+  reconcile(byId("verdict-folds"), folds, (fold) => JSON.stringify(fold), makeFold);
+}
+
+/** @returns {import("../compare/verdict.js").Fold[]} the reasons of a verdict on a set, folded by kind */
+export function verdictOf(/** @type {Comparison} */ found, /** @type {RunSet["slots"]} */ slots, /** @type {Manifest | null} */ first) {
+  const seeds = slots.flatMap(({ trials }) => trials.map(({ run_id, seed }) => ({ run_id, seed, machines: [], versions: {} })));
+  const folds = foldsOf(found, /** @type {any} */ (seeds));
+  const kept = folds.filter(({ term }) => !["Sets", "Versions"].includes(term)).map((fold) => (fold.term === "Rules" ? { ...fold, ...rulesOf(found) } : fold));
+  const replaced = slots.filter(({ trials }) => trials.length > 1).length;
+  const versions = found.differences.filter((difference) => VERSIONS.includes(difference.name));
   return [
-    { title: "Option", isHead: true, text: ({ key, value }) => [key, value].filter(Boolean).join(" ") },
-    figure("Correlation", ({ correlation }) => number(correlation, 2)),
-    figure("95 % interval", ({ low, high }) => (low === null ? "" : `${number(low, 2)} to ${number(high, 2)}`)),
-    { title: "Higher is", text: (effect) => (isClear(effect) ? word(effect) : "not significant") },
+    ...kept,
+    ...(replaced ? [{ term: "Repeats", text: `${plural(replaced, "slot")} had more than one run`, details: [] }] : []),
+    ...(versions.length
+      ? [{ term: "Versions", text: "not equal", details: versions.map(({ text }) => text), isBad: true }]
+      : first ? [{ term: "Versions", text: `equal: ${versionsOf([first])}`, details: [] }] : []),
   ];
 }
 
-async function showComparison(/** @type {number[]} */ ids) {
-  const link = byId("compare");
-  link.hidden = !ids.length;
-  link.href = `/compare?runs=${ids.join(",")}`;
-  if (!ids.length || compared === link.href) return;
-  const comparison = await getOrNull(toPath(ids, ""));
-  byId("verdict").hidden = !comparison;
-  if (!comparison) return; // a run was deleted meanwhile
-  compared = link.href;
-  showVerdict(comparison);
-  sweep.show(comparison);
+// A swept option that leaves the closed division was planned.
+function rulesOf(/** @type {Comparison} */ { findings, groups }) {
+  const keys = Object.keys(groups[0].swept);
+  const unplanned = findings.rule_violations.filter((text) => !keys.some((key) => text.includes(`: ${key} is `)));
+  if (!unplanned.length) return { text: "the swept options leave the closed division, as planned", details: [...findings.rule_violations] };
+  return { text: unplanned.length === 1 ? unplanned[0] : plural(unplanned.length, "rule violation"), details: unplanned.length > 1 ? unplanned : [] };
 }
 
-/** @returns {import("../ui.js").Column<Slot>[]} */
-function planColumns(/** @type {RunSet} */ { slots }) {
-  const swept = slots.some((slot) => sweptOf(slot));
-  return [
-    figure("Slot", (slot) => String(slot.number)),
-    { title: "Runs of", isHead: true, text: (slot) => sweptOf(slot) || slot.name },
-    ...(swept ? [{ title: "Name", text: (slot) => slot.name }] : []),
-    figure("Workers", (slot) => String(slot.num_workers)),
-    figure("Seed", (slot) => String(slot.seed ?? "")),
-    { title: "Runs", fill: fillTrials },
-  ];
+function showRuns(/** @type {RunSet} */ set) {
+  const results = comparison?.results ?? [];
+  const rows = rowsOf(set, results);
+  fillTable(byId("plan"), columnsOf(rows), rows, ({ slot, trial }) => `${slot.number} ${trial?.run_id ?? "open"}`);
+  const timeOf = (/** @type {Result} */ result) => result.time_to_target?.training_seconds ?? Infinity;
+  const listed = results.toSorted((a, b) => timeOf(a) - timeOf(b) || (b.samples_per_second ?? 0) - (a.samples_per_second ?? 0)).slice(0, MAX_LISTED);
+  const seeds = new Map(set.slots.flatMap(({ trials }) => trials.map(({ run_id, seed }) => [run_id, seed])));
+  setText(byId("runs-title"), `Runs · ${number(results.length)}`);
+  byId("runs-link").href = `/runs${query({ query: termsOf({ set: name }) })}`;
+  reconcile(byId("runs"), listed, (result) => `${result.run_id} ${result.outcome?.title}`, (result) => makeRun(result, seeds.get(result.run_id)));
+  setNotice(byId("runs-note"), results.length > listed.length ? `The ${listed.length} fastest of ${plural(results.length, "run")}.` : results.length ? "" : "No run has a result yet.");
 }
 
-function fillTrials(/** @type {Element} */ cell, /** @type {Slot} */ { trials, is_open: isOpen }) {
-  const parts = trials.map((run) => ({ key: `${run.run_id} ${run.state} ${run.remark}`, run }));
-  const open = isOpen ? [{ key: "open", run: null }] : [];
-  reconcile(cell, [...parts, ...open], ({ key }) => key, ({ run }) => {
-    if (!run) return h("div", { class: "soft" }, "open");
-    const name = run.deleted ? `run ${run.run_id}` : h("a", { href: `/runs/${run.run_id}` }, `run ${run.run_id}`);
-    return h("div", {}, name, " ", badge(run.state), run.counts ? " counts" : "", run.remark && ` ${run.remark}`);
-  });
+function makeRun(/** @type {Result} */ result, /** @type {number | null | undefined} */ seed) {
+  const group = comparison.groups.find(({ run_ids: ids }) => ids.includes(result.run_id));
+  const title = [combinationOf(group, comparison.groups), seed != null && `seed ${seed}`].filter(Boolean).join(" · ");
+  return h("li", {}, h("a", { href: `/runs/${result.run_id}` }, h("bdi", {}, title)), h("span", { class: "soft" }, `#${result.run_id}`), runBadge({ state: result.state, outcome: result.outcome ?? undefined }));
 }
 
+byId("measures").addEventListener("change", showMeasure);
 const poller = poll(refresh, (error) => {
+  console.error(error.stack);
   problem.hidden = false;
   byId("set").hidden = true;
   problem.replaceChildren(errorState(error, () => poller.now()));

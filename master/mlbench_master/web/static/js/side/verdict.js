@@ -53,7 +53,7 @@ export class Verdict {
   }
 }
 
-function makeFold(/** @type {import("../compare/verdict.js").Fold} */ { term, text, details, isBad }) {
+export function makeFold(/** @type {import("../compare/verdict.js").Fold} */ { term, text, details, isBad }) {
   const list = h("ul", {}, details.map((line) => h("li", {}, h("bdi", {}, line))));
   const content = details.length ? h("details", {}, h("summary", {}, text), list) : h("bdi", {}, text);
   return h("div", { "data-bad": Boolean(isBad) && true }, h("dt", {}, term), h("dd", {}, content));
