@@ -280,6 +280,8 @@ class Fastest(Record):
 
     Corrected by Bonferroni's method for all pairs of groups, because results chose the pair.
     """
+    can_tell: bool = True
+    """Whether the groups have enough runs for any difference to be significant."""
     second: int | None = None
     """Position of the second fastest group; None for two groups."""
     second_p: float | None = None

@@ -315,11 +315,17 @@ def _tested(
         return None
     pairs = comb(len(groups), 2)
 
-    def p_against(other: int | None) -> float | None:
-        pair = None if other is None else _pair(groups, configs, other, fastest.group, seeds)
-        return min(1.0, pair.p * pairs) if pair else None
+    def pair_with(other: int | None) -> Pair | None:
+        return None if other is None else _pair(groups, configs, other, fastest.group, seeds)
 
-    return replace(fastest, p=p_against(fastest.slowest), second_p=p_against(fastest.second))
+    last, second = pair_with(fastest.slowest), pair_with(fastest.second)
+
+    return replace(
+        fastest,
+        p=min(1.0, last.p * pairs) if last else None,
+        can_tell=last is None or last.least_p * pairs < statistics.LEVEL,
+        second_p=min(1.0, second.p * pairs) if second else None,
+    )
 
 
 def _unequal_seeds(groups: Sequence[Group], facts: Mapping[int, Facts]) -> list[Difference]:

@@ -224,7 +224,7 @@ def _summarize(figures: Sequence[float], confidence: float) -> Summary | None:
 
 # --- Significance of a difference ---
 
-_LEVEL = 0.05
+LEVEL = 0.05
 # With fewer runs per group, not even complete separation has p < 0.05 by ranks. A deviation of
 # differences needs three.
 _MIN_RUNS: Mapping[str, int] = {"Mann-Whitney": 4, "paired t": 3}
@@ -269,7 +269,7 @@ class Pair:
     @property
     def _factor(self) -> float:
         """Runs that show a difference of one standard deviation with a power of 80 %."""
-        distance = _NORMAL.inv_cdf(1 - _LEVEL / 2) + _NORMAL.inv_cdf(0.8)
+        distance = _NORMAL.inv_cdf(1 - LEVEL / 2) + _NORMAL.inv_cdf(0.8)
         # The test by ranks has an efficiency of 3 / pi relative to the t-test of normal figures.
         return distance**2 * (1 if self.test == "paired t" else 2 / (3 / math.pi))
 
@@ -334,7 +334,7 @@ def judge(comparisons: Sequence[Pair]) -> list[SignificanceTest]:
     together = f", corrected for {len(comparisons)} comparisons" if len(comparisons) > 1 else ""
     tests = []
     for pair, p in zip(comparisons, corrected, strict=True):
-        (first, other), is_significant = pair.names, p < _LEVEL
+        (first, other), is_significant = pair.names, p < LEVEL
         by = f"(p = {p:.2g}, {pair.test}{together})"
         if is_significant:
             speed = pair.times_faster
@@ -343,7 +343,7 @@ def judge(comparisons: Sequence[Pair]) -> list[SignificanceTest]:
         else:
             text = f"no significant difference between {other} and {first} "
             text += f"with {pair.runs} runs each {by}"
-            if pair.detectable is not None and pair.least_p < _LEVEL:
+            if pair.detectable is not None and pair.least_p < LEVEL:
                 text += f": so many show a difference of {pair.detectable:.0%}"
             if pair.needed is not None:
                 text += f"; {pair.needed} runs each would show it, "
@@ -356,7 +356,7 @@ def judge(comparisons: Sequence[Pair]) -> list[SignificanceTest]:
             text,
             times_faster=pair.times_faster,
             test=pair.test,
-            can_tell=pair.least_p * len(comparisons) < _LEVEL,
+            can_tell=pair.least_p * len(comparisons) < LEVEL,
             times_faster_low=pair.interval[0],
             times_faster_high=pair.interval[1],
         )

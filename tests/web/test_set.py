@@ -1,21 +1,31 @@
-"""The page of a benchmark set: what is left, what matters most, its plan and ledger."""
+"""The page of a benchmark set: its answer, figures, verdict, plan and ledger."""
 
+import re
 import time
 from collections.abc import Iterator
+from io import BytesIO
 from itertools import product
+from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from benchmarks.servers import database_url
+from mlbench import ApiClient
+from mlbench.contract.comparisons import Comparison
 from mlbench.local.home import StackConnection
-from mlbench_master.database.models import RunSet, open_database
+from mlbench_master.database.models import Run, RunSet, open_database
 from tests.conftest import PrometheusServer, free_port
+from tests.support.known import known
 from tests.support.serving import serve_master
 from tests.web import made
 from tests.web.conftest import section, sign_in
 
+_ARCHIVES = Path(__file__).parents[2] / "docs" / "archives" / "results-exchanges.mlbench"
+# Runs of ddp and local-sgd at 5 and 20 Mbit/s, thrice each.
+_CELL = re.compile(r"-(c[1267]-r[123])-\d+\.mlbench$")
 _SWEPT = [*product(("flat", "topk"), ("10", "100"), (1, 2, 3, 4))]
 
 
@@ -45,27 +55,131 @@ def master(
         yield connection
 
 
+@pytest.fixture(scope="module")
+def measured(
+    shared_prometheus: PrometheusServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[StackConnection]:
+    """A master with a complete set of imported runs: two exchanges and bandwidths, thrice each."""
+    folder = tmp_path_factory.mktemp("measured")
+    with serve_master(folder, free_port(), shared_prometheus.url) as connection:
+        with ZipFile(_ARCHIVES) as archives, ApiClient.from_connection(connection) as client:
+            found = {
+                match[1]: name for name in archives.namelist() if (match := _CELL.search(name))
+            }
+            for name in found.values():
+                client.import_archive(BytesIO(archives.read(name)))
+        database = open_database(database_url(folder))
+        slots: list[dict[str, Any]] = []
+        for run in Run.select().order_by(Run.id):
+            slots.append({"num_workers": 2, "seed": run.seed, "swept": run.swept})
+            in_set = {"set_name": "exchanges", "slot": len(slots)}
+            Run.update(**in_set).where(Run.id == run.id).execute()
+        of_set = {"order": {"benchmark": "digits"}, "official": False, "until_percent": None}
+        RunSet.create(name="exchanges", slots=slots, created_at=time.time(), **of_set)
+        database.close()
+        yield connection
+
+
+@pytest.fixture
+def comparison(measured: StackConnection) -> Comparison:
+    """What the API says about the runs of the measured set."""
+    with ApiClient.from_connection(measured) as client:
+        return client.compare([*range(1, 13)]).result().value
+
+
+@pytest.mark.slow
+def test_a_set_opens_on_its_answer_with_the_figures_of_the_api(
+    page: Page, measured: StackConnection, comparison: Comparison
+) -> None:
+    sign_in(page, measured, "/sets/exchanges")
+    fastest = known(comparison.findings.fastest)
+    best = comparison.groups[fastest.group]
+    seconds = known(best.training_seconds_to_target)
+    title = page.locator("#answer-title")
+    expect(title).to_contain_text(
+        f"Fastest: exchange {best.swept['exchange']}, bandwidth {best.swept['bandwidth']}"
+    )
+    expect(title.locator("b")).to_have_text(f"{seconds.mean:.2f} s")
+    expect(title).to_contain_text(f"95 % {seconds.mean_low:.2f} to {seconds.mean_high:.2f} s")
+    chips = page.locator("#answer-chips").get_by_role("listitem")
+    expect(chips.first).to_have_text("Comparable")
+    expect(chips.nth(1)).to_contain_text("the slowest")
+    expect(page.locator("#progress")).to_have_text("complete · 12 of 12 slots")
+
+    # Each cell has a mean and its interval, and the best one is marked.
+    cells = section(page, "Time to target").locator("a.cell")
+    expect(cells).to_have_count(4)
+    marked = section(page, "Time to target").locator("[data-best]")
+    expect(marked).to_have_count(1)
+    expect(marked).to_have_attribute("data-heat", "6")
+    name = f"exchange {best.swept['exchange']}, bandwidth {best.swept['bandwidth']}: "
+    expect(marked).to_have_accessible_name(re.compile(f"^{name}.+, 95 % .+ to .+, 3 runs$"))
+
+    # Throughput is the other metric of the same combinations.
+    page.get_by_text("Throughput", exact=True).click()
+    rates = section(page, "Throughput").locator("a.cell")
+    expect(rates.first).to_contain_text("samples/s")
+
+    # A cell leads to its runs.
+    page.get_by_text("Time to target", exact=True).first.click()
+    marked.click()
+    page.wait_for_url("**/runs?query=*")
+    for run_id in best.run_ids:
+        expect(page.get_by_text(f"#{run_id}", exact=True)).to_be_visible()
+
+
+@pytest.mark.slow
+def test_a_set_shows_its_verdict_curves_and_results(
+    page: Page, measured: StackConnection, comparison: Comparison
+) -> None:
+    sign_in(page, measured, "/sets/exchanges")
+    verdict = section(page, "Verdict")
+    expect(verdict).to_contain_text("Comparable")
+    # What the set sweeps is no reason against comparing.
+    expect(verdict).to_contain_text("the same data, target and batch size")
+    expect(verdict).to_contain_text(re.compile(r"of 24 ranks"))
+    expect(verdict).to_contain_text("equal: MLBench")
+    curves = section(page, "Validation accuracy over training time")
+    expect(curves.get_by_role("button", name="exchange ddp, bandwidth 5")).to_be_visible()
+    expect(curves.get_by_text("Validation accuracy over")).to_have_attribute(
+        "title", "val_global_Prec@1"
+    )
+    plan = section(page, "Plan and ledger")
+    expect(plan.get_by_role("row")).to_have_count(13)
+    times = [known(result.time_to_target).training_seconds for result in comparison.results]
+    shown = plan.locator("tbody tr").first
+    expect(shown).to_contain_text(f"{known(times[0]):.3g} s")
+    expect(shown).to_contain_text("target reached")
+    listed = section(page, "Runs · 12").get_by_role("listitem")
+    expect(listed).to_have_count(6)
+    expect(listed.first.locator(".badge")).to_have_text(f"{min(map(known, times)):.2f} s")
+    expect(page.get_by_role("link", name="Compare runs")).to_be_visible()
+
+
 @pytest.mark.slow
 def test_a_set_shows_what_matters_what_is_left_and_its_plan(
     page: Page, master: StackConnection
 ) -> None:
     sign_in(page, master, "/sets/grid")
-    expect(section(page, "1 slot left: about 1 h 00 min")).to_contain_text(
-        "15 of 16 slots have a run"
-    )
-    expect(page.locator("#order")).to_contain_text("fault injection: kill:every=15s")
-    matters = section(page, "exchange matters most")
-    rows = matters.get_by_role("row")
-    expect(rows).to_have_count(3)
-    expect(rows.nth(1)).to_contain_text("exchange topk")
-    expect(rows.nth(1)).to_contain_text("faster")
-    picture = matters.get_by_role("img", name="15 runs over exchange, bandwidth")
-    expect(picture.locator("polyline")).to_have_count(15)
+    expect(page.locator("#progress")).to_have_text("running · 15 of 16 slots")
+    about = page.locator("#about")
+    for text in (
+        "bandwidth",
+        "fault injection: kill:every=15s",
+        "about 1 h 00 min left",
+    ):
+        expect(about).to_contain_text(text)
+    expect(page.get_by_role("heading", name="No run has a result yet")).to_be_visible()
+    matters = section(page, "What matters most")
+    rows = matters.get_by_role("listitem")
+    expect(rows).to_have_count(2)
+    expect(rows.first).to_contain_text("exchange topk")
+    expect(rows.first).to_contain_text("it is faster")
+    expect(rows.first.get_by_role("img")).to_have_accessible_name(re.compile("95 % .+ to .+"))
     plan = section(page, "Plan and ledger")
     expect(plan.get_by_role("row")).to_have_count(17)
     expect(plan.get_by_role("row").last).to_contain_text("open")
-    expect(page.get_by_role("link", name="Compare runs")).to_be_visible()
-    plan.get_by_role("link", name="run 1", exact=True).click()
+    plan.get_by_role("link", name="#1", exact=True).click()
     page.get_by_role("link", name="Set grid").click()
     expect(matters).to_be_visible()
 

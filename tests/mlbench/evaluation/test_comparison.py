@@ -331,9 +331,11 @@ def test_the_lead_of_the_fastest_group_is_tested_against_the_slowest_and_the_sec
     assert groups[known(fastest.second)].swept == {"exchange": "topk", "bandwidth": "20"}
     # Six groups have 15 pairs.
     assert fastest.p == pytest.approx(15 * 2 / math.comb(10, 5))
+    assert not fastest.can_tell
     pair = known(make_matrix((1, 2), 5).findings.fastest)
     assert (pair.second, pair.second_p) == (None, None)
     assert pair.p == pytest.approx(2 / math.comb(10, 5))
+    assert pair.can_tell
     lone = known(make_matrix((1, 2), 1).findings.fastest)
     assert (lone.p, lone.second) == (None, None)
 

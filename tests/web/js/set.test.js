@@ -1,18 +1,84 @@
-import { deepEqual } from "node:assert/strict";
+import { deepEqual, equal } from "node:assert/strict";
 import { test } from "node:test";
 
 import "./browser.js";
-import { toLines } from "../../../master/mlbench_master/web/static/js/set/parallel.js";
+import * as answer from "../../../master/mlbench_master/web/static/js/set/answer.js";
+import { gridsOf, scalingOf } from "../../../master/mlbench_master/web/static/js/set/cells.js";
+import { fastestFirst } from "../../../master/mlbench_master/web/static/js/set/curves.js";
+import { rowsOf } from "../../../master/mlbench_master/web/static/js/set/plan.js";
 
-test("a run with a figure is a line over the axes, the better the less time it took", () => {
-  const axes = [{ key: "exchange", values: ["flat", "topk"] }];
-  const points = [
-    { run_id: 1, name: "exchange flat", values: ["flat"], figure: 30 },
-    { run_id: 2, name: "exchange topk", values: ["topk"], figure: 10 },
-    { run_id: 3, name: "exchange topk", values: ["topk"], figure: null },
-  ];
-  deepEqual(toLines(/** @type {any} */ ({ axes, points, unit: "s", is_less_better: true })), [
-    { name: "run 1: exchange flat, 30 s", heights: [0, 1], good: 0 },
-    { name: "run 2: exchange topk, 10 s", heights: [1, 0], good: 1 },
-  ]);
+const summary = (/** @type {number | null} */ mean, low = mean, high = mean) => ({ mean, mean_low: low, mean_high: high });
+/** @returns {any} a group of three runs */
+const group = (/** @type {object} */ swept, /** @type {any} */ seconds, more = {}) => ({
+  ...{ label: "2 workers", swept, num_workers: 2, run_ids: [1, 2, 3], reached: 3, disturbed: 0 },
+  ...{ training_seconds_to_target: seconds, samples_per_second: null, contention_share: 0.02, contention_cost: 0.026 },
+  ...more,
+});
+const groups = [
+  group({ learning_rate: "0.1", batch_size: "64" }, summary(3.81, 3.2, 4.5)),
+  group({ learning_rate: "1", batch_size: "64" }, summary(0.73, 0.68, 0.79)),
+];
+const fastest = { group: 1, slowest: 0, times_faster: 5.219, measure: "training_seconds_to_target", p: 0.0002, can_tell: true, second: null, second_p: null };
+const comparison = /** @type {any} */ ({ groups, results: [1, 2], findings: { verdict: "disturbed", why: "", fastest } });
+
+test("the answer is the best combination with its interval in one unit", () => {
+  deepEqual(answer.answerOf(comparison, true), { title: "Fastest: learning rate 1 — ", mean: "0.73 s", interval: "0.68 to 0.79 s", group: 1 });
+  equal(answer.answerOf(comparison, false).title, "Fastest so far: learning rate 1 — ");
+  const rates = groups.map((one, i) => ({ ...one, training_seconds_to_target: null, samples_per_second: summary(1000 * (2 - i)) }));
+  const byRate = answer.answerOf({ ...comparison, groups: rates, findings: { ...comparison.findings, fastest: null } }, true);
+  deepEqual([byRate.title, byRate.mean], ["Highest throughput: learning rate 0.1 — ", "2,000 samples/s"]);
+  equal(answer.answerOf({ ...comparison, groups: [group({}, null)] }, true), null);
+});
+
+test("chips say whether runs are comparable, the lead with its p, and contention with its cost", () => {
+  deepEqual(
+    answer.chipsOf(comparison).map(({ state, text }) => [state, text]),
+    [["yes", "Comparable"], ["yes", "5.22× the slowest, p < 0.001"], ["", "CPU contention 2 %, costs about 3 %"]],
+  );
+  const few = { ...comparison, groups: [{ ...groups[0], reached: 2, disturbed: 1 }, groups[1]], findings: { verdict: "no", fastest: { ...fastest, can_tell: false } } };
+  deepEqual(
+    answer.chipsOf(few).map(({ state, text }) => [state, text]),
+    [["no", "Not comparable"], ["", "5.22× the slowest, too few runs to test"], ["", "1 of 2 combinations missed the target"], ["warn", "CPU contention 2 %, costs about 3 %"]],
+  );
+});
+
+test("a range names its unit once, but minutes with seconds twice", () => {
+  const write = (/** @type {any} */ one) => answer.writerOf([one], answer.MEASURES.time).interval(one);
+  equal(write(summary(0.2, 0.15, 0.25)), "150 to 250 ms");
+  equal(write(summary(61, 50, 70)), "50 s to 1 min 10 s");
+  equal(write(summary(61, null, null)), "");
+});
+
+test("a heat map has a cell for each combination, with the group that is best", () => {
+  const axis = (/** @type {string} */ key, /** @type {string[]} */ values, unit = "") => ({ key, values, unit });
+  const sweep = {
+    across: axis("bandwidth", ["5", "20"], "Mbit/s"),
+    by: axis("exchange", ["ddp", "topk"]),
+    panels: [{ label: "2 workers", cells: [[0, 1], [null, null]] }],
+    charts: [{ panel: 0, unit: "s", cells: [[{ heat: 0 }, { heat: 6 }], [null, null]] }],
+  };
+  const [grid] = gridsOf(/** @type {any} */ ({ sweep, groups }), answer.MEASURES.time, 1);
+  deepEqual(grid.columns, ["bandwidth 5 Mbit/s", "bandwidth 20 Mbit/s"]);
+  deepEqual(grid.rows.map(({ title }) => title), ["exchange ddp", "exchange topk"]);
+  deepEqual(grid.rows[0].cells[1], { group: groups[1], isBest: true, heat: 6 });
+  deepEqual(grid.rows[1].cells[0], { group: null, isBest: false, heat: null });
+  deepEqual(gridsOf(/** @type {any} */ ({ sweep: { ...sweep, by: null }, groups }), answer.MEASURES.time, 1), []);
+});
+
+test("a group with more workers has its speed-up and efficiency", () => {
+  const scaled = [group({}, summary(4), { num_workers: 1 }), group({}, summary(2.5), { speedup: 1.6, efficiency: 0.8 })];
+  equal(scalingOf(scaled[1], scaled), "1.60×, efficiency 80 %");
+  equal(scalingOf(scaled[0], scaled), "");
+});
+
+test("the best groups come first, and those without a mean last", () => {
+  const missed = group({}, summary(null));
+  deepEqual(fastestFirst([missed, ...groups]), [groups[1], groups[0], missed]);
+});
+
+test("the plan has a row for each run, and for a slot without one", () => {
+  const trial = { run_id: 7 };
+  const slots = [{ number: 1, is_open: false, trials: [trial] }, { number: 2, is_open: true, trials: [] }];
+  const rows = rowsOf(/** @type {any} */ ({ slots }), /** @type {any} */ ([{ run_id: 7 }]));
+  deepEqual(rows.map((row) => [row.trial, row.result]), [[trial, { run_id: 7 }], [null, undefined]]);
 });

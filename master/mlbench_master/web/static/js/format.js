@@ -85,17 +85,27 @@ export function metric(/** @type {string} */ name, /** @type {number | null} */ 
   return isPercent(name) && value != null ? `${number(value)} %` : number(value);
 }
 
-const STAGES = { train: "training", val: "validation", valid: "validation", validation: "validation", eval: "validation", test: "test" };
-const QUANTITIES = { acc: "accuracy", accuracy: "accuracy", loss: "loss", R2: "R²", perplexity: "perplexity" };
+// The words of mlbench/contract/metric_titles.py; tests of both read the same examples.
+const VALIDATION = "Validation";
+const STAGES = new Map(Object.entries({
+  ...{ train: "Training", training: "Training", val: VALIDATION, val_global: VALIDATION, valid: VALIDATION },
+  ...{ validation: VALIDATION, eval: VALIDATION, test: "Test" },
+}));
+const QUANTITIES = new Map(Object.entries({
+  ...{ loss: "loss", acc: "accuracy", accuracy: "accuracy", "Prec@1": "accuracy", "Prec@5": "top-5 accuracy" },
+  ...{ R2: "R²", perplexity: "perplexity", Perplexity: "perplexity" },
+}));
+const RECORDED = new Map(Object.entries({
+  ...{ learning_rate: "Learning rate", epoch: "Epoch", step: "Step", samples: "Samples" },
+  ...{ train_seconds: "Training time", bytes_sent_per_step: "Bytes sent per step" },
+}));
 
 /** @returns {string} the title of a metric: `Validation accuracy` for `val_global_Prec@1`; else its name. */
 export function metricTitle(/** @type {string} */ name) {
-  const match = /^(?:([a-z]+)[_/-](?:global[_/-])?)?(?:(loss|acc|accuracy|R2|perplexity)|Prec@(\d+))$/.exec(name);
-  const stage = match?.[1] ? STAGES[match[1]] : "";
-  if (!match || stage === undefined) return name;
-  const rank = match[3] && match[3] !== "1" ? `top-${match[3]} ` : "";
-  const title = [stage, rank + (QUANTITIES[match[2]] ?? "accuracy")].filter(Boolean).join(" ");
-  return title[0].toUpperCase() + title.slice(1);
+  const [, stage, last] = /^(?:(.+)[_/-])?(.*)$/.exec(name);
+  const quantity = QUANTITIES.get(last);
+  if (!quantity || (stage && !STAGES.has(stage))) return RECORDED.get(name) ?? name;
+  return stage ? `${STAGES.get(stage)} ${quantity}` : quantity[0].toUpperCase() + quantity.slice(1);
 }
 
 /** @returns {boolean} whether a metric is an accuracy in percent. */
@@ -103,9 +113,9 @@ export function isPercent(/** @type {string} */ name) {
   return /(^|_)Prec@\d+$/.test(name);
 }
 
-/** @returns {string} a target, such as `val_global_Prec@1 ≥ 97 %`. */
+/** @returns {string} a target, such as `Validation accuracy ≥ 97 %`. */
 export function targetText(/** @type {import("./records.js").Target} */ aim) {
-  return `${aim.metric} ${aim.lower_is_better ? "≤" : "≥"} ${metric(aim.metric, aim.value)}`;
+  return `${metricTitle(aim.metric)} ${aim.lower_is_better ? "≤" : "≥"} ${metric(aim.metric, aim.value)}`;
 }
 
 /** @returns {string} the unit of a run's throughput: `Samples`, or `Tokens` if its settings say so. */
@@ -152,10 +162,12 @@ export function alignedNumbers(/** @type {(number | null | undefined)[]} */ valu
   return (value) => (value == null ? NONE : format.format(value));
 }
 
-/** @returns {(value: number | null) => string} the same for seconds. */
+/** @returns {(value: number | null) => string} the same for seconds, which have one unit up to a minute. */
 export function alignedDurations(/** @type {(number | null | undefined)[]} */ values) {
   const largest = Math.max(0, ...values.filter(Number.isFinite));
-  if (largest >= 60 || largest < 1) return duration;
+  if (largest < 1) return duration;
+  // Beside minutes, short times are in seconds, not in milliseconds.
+  if (largest >= 60) return (value) => (value < LEAST_SECOND && value > 0 ? `${number(value, 3)} s` : duration(value));
   return (value) => (value == null ? NONE : `${value.toFixed(ALIGNED_DECIMALS)} s`);
 }
 

@@ -18,9 +18,9 @@ const TOTALS = /^(step|epoch|samples|train_seconds|network_(sent|received)_bytes
 const PHASE_TOTALS = new Set(PHASES.map((phase) => `${phase}_seconds`));
 const ACCURACY = /(^|_)(Prec@\d+|R2|acc|accuracy)$/;
 const UNITS = [
-  { seconds: 86_400, from: 3 * 86_400, name: "days" },
-  { seconds: 3600, from: 3 * 3600, name: "hours" },
-  { seconds: 60, from: 300, name: "minutes" },
+  { seconds: 86_400, from: 2 * 86_400, name: "days" },
+  { seconds: 3600, from: 2 * 3600, name: "hours" },
+  { seconds: 60, from: 120, name: "minutes" },
   { seconds: 1, from: 0, name: "seconds" },
 ];
 

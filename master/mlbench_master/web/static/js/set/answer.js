@@ -31,12 +31,12 @@ export function optionTitle(/** @type {string} */ key) {
   return key.replaceAll("_", " ");
 }
 
-/** @returns {string} the combination of a group: its swept values, and its workers if they differ. */
-export function combinationOf(/** @type {Group} */ group, /** @type {Group[]} */ groups) {
+/** @returns {string} the combination of a group: the options in which groups differ, with or without their names. */
+export function combinationOf(/** @type {Group} */ group, /** @type {Group[]} */ groups, isShort = false) {
   const isScaled = groups.some(({ num_workers: workers }) => workers !== group.num_workers);
-  const pairs = Object.entries(group.swept).map(([key, value]) => `${optionTitle(key)} ${value}`);
-  if (!pairs.length) return group.label;
-  return [...pairs, ...(isScaled ? [plural(group.num_workers, "worker")] : [])].join(", ");
+  const varied = Object.entries(group.swept).filter(([key, value]) => groups.some(({ swept }) => swept[key] !== value));
+  const pairs = varied.map(([key, value]) => (isShort ? value : `${optionTitle(key)} ${value}`));
+  return [...pairs, ...(isScaled ? [plural(group.num_workers, "worker")] : [])].join(isShort ? " · " : ", ") || group.label;
 }
 
 /** @returns {Measure} the metric of the answer: throughput if no group has a time to target */
@@ -81,7 +81,8 @@ export function answerOf({ groups, findings }, isComplete) {
   const known = means.flatMap((mean, i) => (mean === null ? [] : [i]));
   if (!known.length) return null;
   const best = findings.fastest?.group ?? known.reduce((a, b) => (means[b] < means[a] === measure.isLessBetter ? b : a));
-  const write = writerOf([groups[best][measure.field]], measure);
+  // In the unit of the heat map.
+  const write = writerOf(groups.map((group) => group[measure.field]), measure);
   const word = measure.isLessBetter ? "Fastest" : "Highest throughput";
   const prefix = groups.length === 1 ? measure.title : isComplete ? word : `${word} so far`;
   return {
@@ -106,7 +107,7 @@ export function chipsOf(/** @type {Comparison} */ { findings, groups, results })
 /** @returns {Chip[]} */
 function leadOf(/** @type {Comparison["findings"]["fastest"]} */ fastest, /** @type {Group[]} */ groups) {
   if (!fastest) return [];
-  const { times_faster: times, p, second, second_p: secondP, measure } = fastest;
+  const { times_faster: times, p, can_tell: canTell, second, second_p: secondP, measure } = fastest;
   const last = measure === MEASURES.time.field ? "slowest" : "lowest";
   const lead = `${number(times, 3)}× the ${last}`;
   const hint = "Corrected by Bonferroni's method for all pairs of combinations";
@@ -114,9 +115,11 @@ function leadOf(/** @type {Comparison["findings"]["fastest"]} */ fastest, /** @t
   const chips = [
     p === null
       ? { state: "", text: `${lead}, from single runs` }
+      : !canTell
+      ? { state: "", text: `${lead}, too few runs to test`, hint: "With so few runs, no difference is significant. Plan at least five runs of each combination, with the same seeds." }
       : { state: p < LEVEL ? "yes" : "", text: `${lead}, ${p < LEVEL ? pText(p) : `not significant (${pText(p)})`}`, hint },
   ];
-  if (second !== null && secondP !== null)
+  if (canTell && second !== null && secondP !== null)
     chips.push(
       secondP < LEVEL
         ? { state: "yes", text: `ahead of the second, ${pText(secondP)}`, hint: `${combinationOf(groups[second], groups)}. ${hint}` }

@@ -54,7 +54,7 @@ function linker(/** @type {string} */ set, /** @type {Group[]} */ groups, /** @t
     const mean = isKnown ? write.mean(summary) : measure.isLessBetter ? `${group.reached} of ${runs} reached` : "–";
     const name = [`${combinationOf(group, groups)}: ${mean}`, interval && `95 % ${interval}`, plural(runs, "run")].filter(Boolean).join(", ");
     const link = h("a", { href: `/runs${query({ query: terms })}`, "aria-label": name, title: name, ...props }, children);
-    link.append(h("b", { class: isKnown ? "" : "missed" }, mean), h("span", {}, interval.replace(/ s$/, "") || (isKnown ? plural(runs, "run") : "")));
+    link.append(h("b", { class: isKnown ? "" : "missed" }, mean), h("span", {}, interval || (isKnown ? plural(runs, "run") : "")));
     return link;
   };
 }

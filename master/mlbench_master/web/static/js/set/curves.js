@@ -12,7 +12,7 @@ import { combinationOf, measureOf } from "./answer.js";
 /** @import { Comparison, Group } from "../records.js" */
 
 // The bands of more curves would cover each other.
-const MAX_CURVES = 8;
+const MAX_CURVES = 5;
 
 export class Curves {
   #section = byId("curves");

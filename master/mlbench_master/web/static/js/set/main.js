@@ -4,7 +4,7 @@ import { get, getOrNull, query } from "../api.js";
 import { toPath } from "../compare/loader.js";
 import { foldsOf, versionsOf } from "../compare/verdict.js";
 import { byId, h, reconcile, setNotice, setText } from "../dom.js";
-import { duration, moment, number, plural } from "../format.js";
+import { alignedDurations, duration, moment, number, plural } from "../format.js";
 import { poll } from "../poll.js";
 import { termsOf } from "../runs/groups.js";
 import { makeFold } from "../side/verdict.js";
@@ -24,7 +24,7 @@ import { columnsOf, rowsOf } from "./plan.js";
 const POLL_MS = 5000;
 // As many as the API compares.
 const MAX_RUNS = 200;
-const MAX_LISTED = 10;
+const MAX_LISTED = 6;
 const VERSIONS = ["mlbench", "torch", "git_commit"];
 
 const problem = byId("problem");
@@ -83,15 +83,15 @@ function showHead(/** @type {RunSet} */ set, /** @type {SetAnalysis} */ { slots_
 /** @returns {string[]} what a set measures, and how */
 export function aboutOf(/** @type {Pick<RunSet, "order" | "slots" | "official" | "until_percent" | "created_at">} */ { order, slots, official, until_percent: percent, created_at: at }) {
   const { args = {}, faults, benchmark, ...fields } = /** @type {Record<string, any>} */ (order);
-  const keys = [...new Set(slots.flatMap(({ swept }) => Object.keys(swept)))];
+  const valuesOf = (/** @type {string} */ key) => new Set(slots.map(({ swept }) => swept[key]));
+  const keys = [...new Set(slots.flatMap(({ swept }) => Object.keys(swept)))].filter((key) => valuesOf(key).size > 1);
   const workers = [...new Set(slots.map(({ num_workers: count }) => count))];
-  if (workers.length > 1) keys.push("workers");
   const seeds = new Set(slots.map(({ seed }) => seed)).size;
   const settings = Object.entries({ ...fields, ...args }).filter(([, value]) => value !== null);
   return [
     benchmark,
     keys.map(optionTitle).join(" × "),
-    workers.length === 1 && plural(workers[0], "worker"),
+    workers.length === 1 ? plural(workers[0], "worker") : `${workers.sort((a, b) => a - b).join(", ")} workers`,
     plural(seeds, "seed"),
     ...settings.map(([key, value]) => `${optionTitle(key)} ${value}`),
     official && "official: every run counts",
@@ -207,21 +207,24 @@ function showRuns(/** @type {RunSet} */ set) {
   const timeOf = (/** @type {Result} */ result) => result.time_to_target?.training_seconds ?? Infinity;
   const listed = results.toSorted((a, b) => timeOf(a) - timeOf(b) || (b.samples_per_second ?? 0) - (a.samples_per_second ?? 0)).slice(0, MAX_LISTED);
   const seeds = new Map(set.slots.flatMap(({ trials }) => trials.map(({ run_id, seed }) => [run_id, seed])));
+  const write = alignedDurations(listed.map((result) => result.time_to_target?.training_seconds));
   setText(byId("runs-title"), `Runs · ${number(results.length)}`);
   byId("runs-link").href = `/runs${query({ query: termsOf({ set: name }) })}`;
-  reconcile(byId("runs"), listed, (result) => `${result.run_id} ${result.outcome?.title}`, (result) => makeRun(result, seeds.get(result.run_id)));
+  reconcile(byId("runs"), listed, (result) => `${result.run_id} ${result.outcome?.title}`, (result) => makeRun(result, write, seeds.get(result.run_id)));
   setNotice(byId("runs-note"), results.length > listed.length ? `The ${listed.length} fastest of ${plural(results.length, "run")}.` : results.length ? "" : "No run has a result yet.");
 }
 
-function makeRun(/** @type {Result} */ result, /** @type {number | null | undefined} */ seed) {
+function makeRun(/** @type {Result} */ result, /** @type {(seconds: number) => string} */ write, /** @type {number | null | undefined} */ seed) {
   const group = comparison.groups.find(({ run_ids: ids }) => ids.includes(result.run_id));
-  const title = [combinationOf(group, comparison.groups), seed != null && `seed ${seed}`].filter(Boolean).join(" · ");
-  return h("li", {}, h("a", { href: `/runs/${result.run_id}` }, h("bdi", {}, title)), h("span", { class: "soft" }, `#${result.run_id}`), runBadge({ state: result.state, outcome: result.outcome ?? undefined }));
+  const title = [combinationOf(group, comparison.groups, true), seed != null && `seed ${seed}`].filter(Boolean).join(" · ");
+  const chip = runBadge({ state: result.state, outcome: result.outcome ?? undefined });
+  const seconds = result.time_to_target?.training_seconds;
+  if (seconds != null && result.outcome?.kind !== "nan") setText(chip, write(seconds));
+  return h("li", {}, h("a", { href: `/runs/${result.run_id}` }, h("bdi", {}, title)), h("span", { class: "soft" }, `#${result.run_id}`), chip);
 }
 
 byId("measures").addEventListener("change", showMeasure);
 const poller = poll(refresh, (error) => {
-  console.error(error.stack);
   problem.hidden = false;
   byId("set").hidden = true;
   problem.replaceChildren(errorState(error, () => poller.now()));
