@@ -198,7 +198,7 @@ class Measure:
 
 
 TIME = Measure(
-    "Time to target", "training time to the target", "s", "training_seconds_to_target", True
+    "Time to target", "time to target (training)", "s", "training_seconds_to_target", True
 )
 RATE = Measure("Throughput", "throughput", "samples/s", "samples_per_second", False)
 

@@ -287,7 +287,7 @@ def test_what_matters_most_comes_first() -> None:
         ("bandwidth", ""),
     ]
     assert all(effect.correlation < 0 for effect in analysis.importances), "both make it faster"
-    assert analysis.measure == "training time to the target"
+    assert analysis.measure == "time to target (training)"
     assert [axis.key for axis in analysis.axes] == ["exchange", "bandwidth"]
     assert (analysis.points[2].name, analysis.points[2].values) == (
         "exchange topk, bandwidth 10, 2 workers",

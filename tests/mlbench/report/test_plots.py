@@ -125,7 +125,7 @@ def test_a_sweep_is_plotted_over_its_numbers_with_a_line_for_each_other_value() 
     found = drawn(make_sweep((2,), 3))
     times = found["Time to target by bandwidth and exchange"]
     expected = {"bandwidth [Mbit/s]", "5", "20", "100", "exchange", "flat", "topk"}
-    assert expected | {"training time to the target [s]"} <= {*texts(times)}
+    assert expected | {"time to target (training) [s]"} <= {*texts(times)}
     rates = found["Throughput by bandwidth and exchange"]
     assert expected | {"throughput [samples/s]"} <= {*texts(rates)}
     assert {"flat", "topk", "share of workloads"} <= {*texts(found["Performance profiles"])}

@@ -9,7 +9,7 @@ import { unitOf } from "../run/curves.js";
 import { toMarks } from "../side/charts.js";
 import { combinationOf, measureOf } from "./answer.js";
 
-/** @import { Comparison, Group } from "../records.js" */
+/** @import { Comparison, Group, Result } from "../records.js" */
 
 // The bands of more curves would cover each other.
 const MAX_CURVES = 5;
@@ -24,10 +24,12 @@ export class Curves {
     this.#section.hidden = !metric || !shown.length;
     if (this.#section.hidden) return;
     const chosen = fastestFirst(groups).slice(0, MAX_CURVES);
-    const longest = Math.max(...shown.map(({ curve }) => curve.training_seconds.at(-1) ?? 0));
+    const isChosen = (/** @type {Result} */ { run_id: id }) => chosen.some(({ run_ids: runs }) => runs.includes(id));
+    const drawn = shown.filter(isChosen);
+    const longest = Math.max(...drawn.map(({ curve }) => curve.training_seconds.at(-1) ?? 0));
     const { seconds, name } = unitOf(longest);
-    const columns = shown.map(({ curve }) => finite(curve, seconds));
-    const lines = toGroupLines(chosen, shown, columns, {}, () => ({})).map((line, i) => ({
+    const columns = drawn.map(({ curve }) => finite(curve, seconds));
+    const lines = toGroupLines(chosen, drawn, columns, {}, () => ({})).map((line, i) => ({
       ...line,
       ...styleOf(i),
       name: combinationOf(chosen.find(({ run_ids: runs }) => runs.includes(line.keys[0])), groups),

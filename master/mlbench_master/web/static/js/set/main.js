@@ -12,7 +12,7 @@ import { errorState, fillTable, runBadge } from "../ui.js";
 import { MEASURES, answerOf, chipsOf, combinationOf, measureOf, optionTitle } from "./answer.js";
 import { showCells } from "./cells.js";
 import { Curves } from "./curves.js";
-import { columnsOf, rowsOf } from "./plan.js";
+import { columnsOf, progressText, rowsOf } from "./plan.js";
 
 /**
  * @import { Comparison, Manifest, Result, Schemas } from "../records.js"
@@ -73,11 +73,11 @@ function showHead(/** @type {RunSet} */ set, /** @type {SetAnalysis} */ { slots_
   const badge = byId("progress");
   badge.hidden = false;
   badge.dataset.state = left ? "running" : "complete";
-  badge.title = set.text;
+  badge.title = progressText(set);
   setText(badge, `${left ? "running" : "complete"} · ${done} of ${plural(set.slots.length, "slot")}`);
   const time = left > 0 && (seconds === null ? "time left known after the first run" : `about ${duration(seconds)} left`);
   setText(byId("about"), [...aboutOf(set), time].filter(Boolean).join(" · "));
-  setText(byId("plan-note"), set.text);
+  setText(byId("plan-note"), progressText(set));
 }
 
 /** @returns {string[]} what a set measures, and how */
@@ -154,14 +154,15 @@ function makeImportance(/** @type {Importance} */ { key, value, correlation, low
   if (whisker) [whisker.style.left, whisker.style.width] = [`${place(low)}%`, `${50 * (high - low)}%`];
   const isClear = low !== null && (low > 0 || high < 0);
   const effect = isClear ? `${value ? "it" : "higher"} is ${correlation < 0 === isLessBetter ? "faster" : "slower"}` : "not significant";
-  const interval = low === null ? "" : `, 95 % ${number(low, 2)} to ${number(high, 2)}`;
+  const write = (/** @type {number} */ rho) => rho.toFixed(2).replace("-", "−");
+  const interval = low === null ? "" : `, 95 % ${write(low)} to ${write(high)}`;
   const title = [optionTitle(key), value].filter(Boolean).join(" ");
   return h(
     "li",
-    { title: `${title}: ρ = ${number(correlation, 2)}${interval}` },
+    { title: `${title}: ρ = ${write(correlation)}${interval}` },
     h("span", {}, title, h("small", { class: "soft" }, effect)),
-    h("span", { class: "figure" }, number(correlation, 2)),
-    h("span", { class: "importance-track", role: "img", "aria-label": `ρ = ${number(correlation, 2)}${interval}` }, piece, whisker),
+    h("span", { class: "figure" }, write(correlation)),
+    h("span", { class: "importance-track", role: "img", "aria-label": `ρ = ${write(correlation)}${interval}` }, piece, whisker),
   );
 }
 

@@ -14,6 +14,11 @@ import { optionTitle } from "./answer.js";
 
 const CONTENTION_HINT = "Share of training time that other programs held the core of the most affected rank; above 5 %, it may distort the result";
 
+/** @returns {string} the progress of a set in a sentence, in the words of these pages */
+export function progressText(/** @type {Pick<Schemas["RunSet"], "text">} */ { text }) {
+  return text.replace(/(\d+) disturbed/, "$1 with CPU contention");
+}
+
 /** @returns {Row[]} a row for each run of the set, and for each slot that has none */
 export function rowsOf(/** @type {Schemas["RunSet"]} */ { slots }, /** @type {Result[]} */ results) {
   const byId = new Map(results.map((result) => [result.run_id, result]));
@@ -50,6 +55,7 @@ export function columnsOf(/** @type {Row[]} */ rows) {
 
 function remarkOf(/** @type {Row["trial"]} */ trial) {
   if (!trial || (trial.counts && !trial.remark)) return "";
+  if (trial.remark === "disturbed") return "CPU contention";
   return trial.counts ? trial.remark : `does not count${trial.remark ? `: ${trial.remark}` : ""}`;
 }
 

@@ -4,8 +4,11 @@ import { get, now, query } from "../api.js";
 import { byId, h, setText } from "../dom.js";
 import { ago, moment, plural } from "../format.js";
 import { poll } from "../poll.js";
+import { ACTIVE_STATES } from "../records.js";
 import { termsOf } from "../runs/groups.js";
-import { errorState, figure, fillTable } from "../ui.js";
+import { optionTitle } from "../set/answer.js";
+import { progressText } from "../set/plan.js";
+import { errorState, fillTable } from "../ui.js";
 
 /** @typedef {import("../records.js").Schemas["RunSet"]} RunSet */
 
@@ -15,7 +18,13 @@ const POLL_MS = 5000;
 export function sweptIn(/** @type {Pick<RunSet, "slots">} */ { slots }) {
   const keys = new Set(slots.flatMap((slot) => Object.keys(slot.swept)));
   const isScaled = new Set(slots.map((slot) => slot.num_workers)).size > 1;
-  return [...keys, ...(isScaled ? ["workers"] : [])].join(", ");
+  return [...[...keys].map(optionTitle), ...(isScaled ? ["workers"] : [])].join(" × ");
+}
+
+/** @returns {{ state: string, text: string }} how many slots of a set have a run that counts */
+export function progressOf(/** @type {Pick<RunSet, "slots">} */ { slots }) {
+  const left = slots.filter(({ is_open: isOpen, trials }) => isOpen || trials.some(({ state }) => ACTIVE_STATES.includes(state))).length;
+  return { state: left ? "running" : "complete", text: `${left ? "running" : "complete"} · ${slots.length - left} of ${plural(slots.length, "slot")}` };
 }
 
 /** @type {import("../ui.js").Column<RunSet>[]} */
@@ -23,10 +32,20 @@ const COLUMNS = [
   {
     title: "Set",
     isHead: true,
-    fill: (cell, { name }) => fillOnce(cell, () => h("a", { href: `/sets/${encodeURIComponent(name)}` }, name)),
+    fill: (cell, { name }) => fillOnce(cell, () => h("a", { href: `/sets/${encodeURIComponent(name)}` }, h("bdi", {}, name))),
   },
+  {
+    title: "Progress",
+    fill: (cell, set) => {
+      const { state, text } = progressOf(set);
+      fillOnce(cell, () => h("span", { class: "badge" }));
+      /** @type {HTMLElement} */ (cell.firstElementChild).dataset.state = state;
+      setText(cell.firstElementChild, text);
+    },
+  },
+  { title: "Benchmark", text: ({ order }) => String(order.benchmark || "own code") },
   { title: "Sweeps", text: sweptIn },
-  figure("Slots", ({ slots }) => String(slots.length)),
+  { title: "Ledger", text: progressText },
   {
     title: "Created",
     fill: (cell, { created_at: at }) => {
@@ -39,10 +58,9 @@ const COLUMNS = [
     fill: (cell, { name }) => fillOnce(cell, () => {
       const terms = termsOf({ set: name });
       const href = `/runs${query({ query: terms, group: "set" })}`;
-      return [h("a", { href: `/runs${query({ query: terms })}` }, "List"), " ", h("a", { href }, "Groups")];
+      return [h("a", { href: `/runs${query({ query: terms })}` }, "List"), h("a", { href }, "Groups")];
     }),
   },
-  { title: "Progress", text: ({ text }) => text },
 ];
 
 function fillOnce(cell, create) {
