@@ -167,7 +167,7 @@ export function alignedDurations(/** @type {(number | null | undefined)[]} */ va
   const largest = Math.max(0, ...values.filter(Number.isFinite));
   if (largest < 1) return duration;
   // Beside minutes, short times are in seconds, not in milliseconds.
-  if (largest >= 60) return (value) => (value < LEAST_SECOND && value > 0 ? `${number(value, 3)} s` : duration(value));
+  if (largest >= 60) return (value) => (value < MIN_SECOND && value > 0 ? `${number(value, 3)} s` : duration(value));
   return (value) => (value == null ? NONE : `${value.toFixed(ALIGNED_DECIMALS)} s`);
 }
 
