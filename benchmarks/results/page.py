@@ -11,16 +11,14 @@ from itertools import groupby
 from pathlib import Path
 
 from benchmarks.results.parts import Block, of_report, to_targets
+from benchmarks.results.pictures import Picture
 from benchmarks.results.sections import SECTIONS, Section
 from benchmarks.results.sets import Bench, Measured, read
-from mlbench.contract import palette
-from mlbench.report.drawing import Plot
+from mlbench.evaluation.official_rules import describe
 from mlbench.report.formats import escape, markdown_list, markdown_table
 from mlbench.report.statement import machine_text
 
 _HERE = Path(__file__).parent
-_STYLE = _HERE.parents[1] / "mlbench" / "report" / "templates" / "report.css"
-_WIDTH = 560  # of a picture, in pixels
 _FOLDER = "images/results"
 
 
@@ -89,7 +87,7 @@ def _set(measured: Measured) -> Iterator[str]:
     shown = ", ".join(" to ".join(map(str, dict.fromkeys((r[0], r[-1])))) for r in ranges)
     text += f" with the {'seeds' if seeds[1:] else 'seed'} {shown}" if seeds else ""
     text += f", {' to '.join(dict.fromkeys((days[0], days[-1])))}"
-    yield f"{text}. The set: {escape(measured.run_set.text)}."
+    yield f"{text}. The set: {escape(describe(measured.run_set.slots))}."
     link = f"[The archives of all of them](archives/{measured.file.name})"
     digest = hashlib.sha256(measured.file.read_bytes()).hexdigest()
     plan = measured.run_set.plan_sha256
@@ -111,31 +109,15 @@ def _details(summary: str, lines: Sequence[str]) -> str:
 
 def _blocks(blocks: Iterable[Block], name: str, pictures: Path) -> Iterator[str]:
     for i, block in enumerate(blocks, 1):
-        if isinstance(block, Plot):
+        if isinstance(block, Picture):
             file = pictures / f"{name}-{i}.svg"
-            file.write_text(to_file(block), encoding="utf-8")
+            file.write_text(block.svg, encoding="utf-8")
             caption = escape(f"{block.title}. {block.caption}")
             yield f"![{caption}]({_FOLDER}/{file.name})"
             yield f"*{caption}*"
         else:
             yield f"**{escape(block.title)}.** {escape(block.note)}".rstrip()
             yield markdown_table(block)
-
-
-def to_file(plot: Plot) -> str:
-    """Return a plot as an SVG file, with the report's colours on a light background."""
-    root = re.search(r":root \{(.*?)\}", _STYLE.read_text(), re.DOTALL)
-    assert root
-    colours = dict(re.findall(r"(--[\w-]+): (#\w+);", root[1]))
-    colours |= {f"--series-{i}": colour for i, colour in enumerate(palette.SERIES)}
-    svg = plot.svg.replace("currentColor", colours["--ink"])
-    for name, colour in colours.items():
-        svg = svg.replace(f"var({name})", colour)
-    box = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)
-    assert box
-    height = round(_WIDTH * float(box[2]) / float(box[1]))
-    svg = svg.replace("<svg ", f'<svg width="{_WIDTH}" height="{height}" ', 1)
-    return svg.replace(">", f'><rect width="100%" height="100%" fill="{colours["--paper"]}"/>', 1)
 
 
 if __name__ == "__main__":

@@ -3,20 +3,20 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from benchmarks.results.pictures import Picture, pictures
 from benchmarks.results.sections import Section
 from benchmarks.results.sets import Measured
 from mlbench.contract.results import Summary
 from mlbench.evaluation.statistics import of_figures
-from mlbench.report import figures, plots, tables
-from mlbench.report.drawing import Plot
+from mlbench.report import figures, tables
 from mlbench.report.tables import Heading, ReportTable
 
-Block = ReportTable | Plot
+Block = ReportTable | Picture
 
 
 def of_report(measured: Measured, titles: Sequence[str]) -> Iterator[Block]:
-    """Make the tables and plots that a report has by these titles, or beginnings of such."""
-    drawn: list[Block] = [*tables.tables(measured.comparison), *plots.plots(measured.comparison)]
+    """Make the tables and pictures that a report has by these titles, or beginnings of such."""
+    drawn: list[Block] = [*tables.tables(measured.comparison), *pictures(measured.comparison)]
     for title in titles:
         yield from (block for block in drawn if block.title.startswith(title))
 
