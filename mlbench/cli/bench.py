@@ -16,7 +16,7 @@ import typer
 
 from mlbench.cli import request
 from mlbench.cli.common import FAILED, INTERRUPTED, JsonOption, UsageError, connected, err
-from mlbench.cli.compare import OutputsOption, check_files, manifests_of, write_and_show
+from mlbench.cli.compare import OutputsOption, check_files, write_and_show
 from mlbench.cli.live import follow
 from mlbench.cli.spec import FILLED_IN, PERCENT, read_quantity, takes
 from mlbench.client import ApiClient
@@ -24,6 +24,7 @@ from mlbench.contract.comparisons import MIN_LOOKED_AT
 from mlbench.contract.records import Benchmark, Info, Planned, RunSet, Slot
 from mlbench.contract.runspec import SWEPT, CommonSpec
 from mlbench.report import figures
+from mlbench.report.run_documents import of_master
 
 _Sweeps = Mapping[str, Sequence[str]]
 """Swept values by key, in the order of the command line."""
@@ -145,7 +146,7 @@ def bench(
             err.print(f"set {ended.name}: ledger {ended.ledger_sha256}", soft_wrap=True)
         if ended.counted:
             comparison = client.compare(ended.counted).result().value
-            write_and_show(manifests_of(client), comparison, files, as_json=json)
+            write_and_show(of_master(client), comparison, files, as_json=json)
     tried = [slot for slot in ended.slots if slot.trials]
     if missing := sum(not slot.finished for slot in tried):
         err.print(f"{missing} of {len(tried)} runs did not finish", style="red")

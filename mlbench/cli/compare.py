@@ -1,6 +1,6 @@
 """``mlbench compare``, and printing and writing of comparisons."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,20 +26,19 @@ from mlbench.cli.common import (
     writing,
 )
 from mlbench.cli.spec import DURATION, read_quantity
-from mlbench.client import ApiClient
 from mlbench.contract.comparisons import Comparison
 from mlbench.contract.distribution import how_to_install
-from mlbench.contract.records import Manifest
 from mlbench.evaluation import sandbox
 from mlbench.evaluation.inputs import Criteria, read_target
 from mlbench.report import formats, tables
-from mlbench.report.statement import facts, lists, subtitle, title
+from mlbench.report.run_documents import ReadRuns, of_archives, of_master
+from mlbench.report.statement import lists, subtitle, title
 
 _STYLES = {"yes": "green", "no": "red"}  # others are yellow
 # Minimum width of the column with the name of a group or run.
 _MIN_TEXT = 10
 # Packages of the extra `report`.
-_HTML_PACKAGES = ("jinja2", "matplotlib")
+_HTML_PACKAGES = ("jinja2",)
 
 OutputsOption = Annotated[
     list[Path] | None,
@@ -92,11 +91,11 @@ def compare(
             )
         try:
             criteria = Criteria(read_target(target) if target else None, after, price)
-            comparison, manifest = sandbox.compare(archives, criteria)
+            comparison, digests = sandbox.compare(archives, criteria)
         except ValueError as error:
             raise UsageError(f"--target: {error}") from None
         _warn_of_target(target, comparison)
-        write_and_show(lambda _: manifest, comparison, files, as_json=json)
+        write_and_show(of_archives(archives, digests), comparison, files, as_json=json)
         return
     with connected() as client:
         ids = [find_run(client, run).id for run in run_names]
@@ -104,18 +103,13 @@ def compare(
             client.compare(ids, target=target, after_seconds=after, price=price).result().value
         )
         _warn_of_target(target, comparison)
-        write_and_show(manifests_of(client), comparison, files, as_json=json)
+        write_and_show(of_master(client), comparison, files, as_json=json)
 
 
 def _warn_of_target(asked: str | None, comparison: Comparison) -> None:
     target = comparison.results[0].target
     if asked and target and all(result.best_value is None for result in comparison.results):
         warn(f"--target: no run has recorded {target.metric}")
-
-
-def manifests_of(client: ApiClient) -> Callable[[int], Manifest]:
-    """Return a function that fetches the manifest of a run from its master."""
-    return lambda run_id: client.get_manifest(run_id).result().value
 
 
 def check_files(files: Iterable[Path]) -> None:
@@ -135,7 +129,7 @@ def check_files(files: Iterable[Path]) -> None:
 
 
 def write_and_show(
-    manifest_of: Callable[[int], Manifest],
+    read: ReadRuns,
     comparison: Comparison,
     files: Sequence[Path],
     *,
@@ -147,13 +141,10 @@ def write_and_show(
         UsageError: a file could not be written.
     """
     try:
-        if files:
-            manifest = manifest_of(comparison.results[0].run_id)
-            environment = facts(manifest)
-            for file in files:
-                text = formats.render(comparison, environment, file.suffix.lower())
-                with writing(file):
-                    file.write_text(text, encoding="utf-8")
+        for file in files:
+            text = formats.render(comparison, read, file.suffix.lower())
+            with writing(file):
+                file.write_text(text, encoding="utf-8")
     finally:
         if as_json:
             print_json(comparison.to_fields())

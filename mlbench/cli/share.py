@@ -129,13 +129,13 @@ def publish(
     """
     with _archives(files) as archives:
         try:
-            from mlbench.report import site  # noqa: PLC0415 - matplotlib takes a second to load
+            from mlbench.report import site  # noqa: PLC0415 - in the extra `report`
         except ImportError as error:
             raise UsageError(f"{error.name} is required. Run {how_to_install('report')}.") from None
         # By digest: the same archive twice is one result.
         entries = {entry.digest: entry for entry in site.read_entries(archives)}
         sets = [
-            site.SetEntry(file, run_set, sandbox.compare([file])[0])
+            site.SetEntry(file, run_set, *sandbox.compare([file]))
             for file in files
             if (run_set := bundle.read_set(file))
         ]

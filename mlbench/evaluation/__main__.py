@@ -63,8 +63,8 @@ def _check(*files: str) -> list[tuple[list[str], list[str], Any, Any]]:
 
 def _compare(criteria: str, *files: str) -> dict[str, Any]:
     decoded = Criteria.from_fields(json.loads(criteria))
-    comparison, manifest = compare_files([Path(file) for file in files], decoded)
-    return {"comparison": comparison.to_fields(), "manifest": manifest.to_fields()}
+    comparison, digests = compare_files([Path(file) for file in files], decoded)
+    return {"comparison": comparison.to_fields(), "digests": [*digests.items()]}
 
 
 _COMMANDS: Mapping[str, Callable[..., Any]] = {

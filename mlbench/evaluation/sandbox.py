@@ -9,7 +9,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from mlbench.archive import ArchiveError
 from mlbench.contract.comparisons import Comparison
-from mlbench.contract.records import Manifest, Run
+from mlbench.contract.records import Run
 from mlbench.evaluation.inputs import OWN_CRITERIA, Criteria
 from mlbench.evaluation.official_rules import SetAtSealing
 
@@ -81,10 +81,10 @@ def damage(file: int, seconds: float, is_gone: Callable[[], bool]) -> list[str]:
 
 def compare(
     files: Sequence[Path], criteria: Criteria = OWN_CRITERIA
-) -> tuple[Comparison, Manifest]:
+) -> tuple[Comparison, Mapping[int, str]]:
     """Compare the runs of files, as ``verification.compare_files`` does."""
     answer = _ask("compare", json.dumps(criteria.to_fields()), *map(str, files))
-    return Comparison.from_fields(answer["comparison"]), Manifest.from_fields(answer["manifest"])
+    return Comparison.from_fields(answer["comparison"]), dict(answer["digests"])
 
 
 def _ask(

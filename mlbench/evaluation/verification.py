@@ -29,9 +29,10 @@ from mlbench.archive import (
 from mlbench.contract import names
 from mlbench.contract.comparisons import Comparison
 from mlbench.contract.diagnosis import Diagnosis
-from mlbench.contract.records import Manifest, RunSet
+from mlbench.contract.records import Manifest, Run, RunSet
 from mlbench.contract.results import Result
 from mlbench.contract.series import EXACT_INTEGERS, format_value, number_or_text
+from mlbench.evaluation import official_rules
 from mlbench.evaluation.comparison import compare
 from mlbench.evaluation.inputs import (
     ENDED_BADLY,
@@ -84,10 +85,15 @@ def recompute(archive: Archive, context: RunContext) -> Result:
 
 
 @errors_of_archives()
-def origin_of(archive: Archive) -> tuple[str, Manifest]:
-    """Return the host of the master that sealed an archive, empty if unknown, and the manifest."""
+def installation_of(archive: Archive) -> str:
+    """Return the host of the master that sealed an archive; empty if unknown.
+
+    ArchiveError if the run or its manifest cannot be decoded.
+    """
     document = archive.document(RUN)
-    return str(document.get("installation", "")), Manifest.from_fields(document["manifest"])
+    Run.from_fields(document["run"])
+    Manifest.from_fields(document["manifest"])
+    return str(document.get("installation", ""))
 
 
 def _column(archive: Archive, name: SeriesName, since_us: int) -> Column:
@@ -259,11 +265,12 @@ def _values(archive: Archive, name: SeriesName) -> dict[int, float]:
 
 def compare_files(
     files: Sequence[Path], criteria: Criteria = OWN_CRITERIA
-) -> tuple[Comparison, Manifest]:
+) -> tuple[Comparison, Mapping[int, str]]:
     """Compare the runs of archives, and the counted runs of sets' files.
 
     If two files have runs with the same ids, those of the later one get larger ids. Also returns
-    the manifest of the first run. ArchiveError if a file is damaged, or repeats a run.
+    the digest of each run's archive by these ids. ArchiveError if a file is damaged, or repeats a
+    run.
     """
     parts: list[_Runs] = []
     digests: set[str] = set()
@@ -288,7 +295,8 @@ def compare_files(
         facts |= {run_id: {**of_run, **origin} for run_id, of_run in part.facts.items()}
     results = [result for part in parts for result in part.results.values()]
     sets = [part.run_set for part in parts if part.run_set]
-    return compare(results, facts, sets), parts[0].manifest
+    digests_by_id = {run_id: part.digests[run_id] for part in parts for run_id in part.results}
+    return compare(results, facts, sets), digests_by_id
 
 
 @dataclass(frozen=True)
@@ -300,8 +308,8 @@ class _Runs:
     run_set: RunSet | None
     """Benchmark set of the runs; None for a single archive."""
     installation: str
-    manifest: Manifest
-    """Manifest of the first run."""
+    digests: Mapping[int, str]
+    """Digest of each run's archive."""
 
     def numbered(self, more: int) -> "_Runs":
         """Return the same runs with ids that are larger by ``more``."""
@@ -313,13 +321,14 @@ class _Runs:
             self,
             results={i + more: replace(run, run_id=i + more) for i, run in self.results.items()},
             facts={i + more: of_run for i, of_run in self.facts.items()},
+            digests={i + more: digest for i, digest in self.digests.items()},
             run_set=self.run_set and replace(self.run_set, slots=tuple(slots)),
         )
 
 
 def _read_runs(files: Sequence[Path], run_set: RunSet | None, criteria: Criteria) -> _Runs:
     """Compute the results of archives; of a set, only the counted ones."""
-    results, facts, origins = {}, {}, {}
+    results, facts, digests, installations = {}, {}, {}, {}
     for file in files:
         with opened(file) as archive:
             context = context_of(archive, criteria)
@@ -327,8 +336,12 @@ def _read_runs(files: Sequence[Path], run_set: RunSet | None, criteria: Criteria
             if run_set is None or run_id in run_set.counted:
                 results[run_id] = recompute(archive, context)
                 facts[run_id] = attributes_of(context.run, context.latest, results[run_id])
-                origins[run_id] = origin_of(archive)
+                digests[run_id] = archive.digest
+                installations[run_id] = installation_of(archive)
     order = run_set.counted if run_set else [*results]
     if not order or results.keys() != {*order}:
         raise ArchiveError(f"not all runs that count are there: {', '.join(map(str, order))}")
-    return _Runs({i: results[i] for i in order}, facts, run_set, *origins[order[0]])
+    in_order = {run_id: results[run_id] for run_id in order}
+    # The words of the version that reads the file, not of the one that wrote it.
+    run_set = run_set and replace(run_set, text=official_rules.describe(run_set.slots))
+    return _Runs(in_order, facts, run_set, installations[order[0]], digests)

@@ -37,6 +37,14 @@ def runbooks_folder() -> Path:
     return _find("docs/runbooks")
 
 
+def web_folder() -> Path:
+    """Return the folder of the web pages' templates and static files."""
+    pages = Path("mlbench_master", "web")
+    return next(
+        folder / pages for folder in (CHECKOUT, CHECKOUT / "master") if (folder / pages).is_dir()
+    )
+
+
 def _find(name: str) -> Path:
     installed = _PACKAGE / name
     return installed if installed.is_dir() else CHECKOUT / name

@@ -1,4 +1,4 @@
-"""A comparison as JSON, CSV, Markdown or HTML."""
+"""A comparison as JSON, CSV, Markdown or as the page that compares runs."""
 
 import csv
 import io
@@ -8,30 +8,37 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any, get_args, get_type_hints
 
-from mlbench.contract import palette
 from mlbench.contract.comparisons import Comparison, Group
 from mlbench.contract.csv_cells import escape_formula
+from mlbench.contract.records import Manifest
 from mlbench.contract.results import Result
-from mlbench.report.statement import Attribute, lists, subtitle, title
+from mlbench.report.run_documents import ReadRuns
+from mlbench.report.statement import Attribute, facts, lists, subtitle, title
 from mlbench.report.tables import ReportTable, tables
 
 SUFFIXES = (".json", ".csv", ".md", ".html")
 
 
-def render(comparison: Comparison, environment: Sequence[Attribute], suffix: str) -> str:
+def render(comparison: Comparison, read: ReadRuns, suffix: str) -> str:
     """Return a report in the format of a file with this suffix, one of ``SUFFIXES``.
 
-    ``environment`` has facts about the first run, such as its machines.
+    ``read`` reads the documents of the runs.
     """
+    run_ids = [result.run_id for result in comparison.results]
     match suffix:
         case ".json":
             return json.dumps(comparison.to_fields(), indent=2) + "\n"
         case ".csv":
             return to_csv(comparison)
         case ".md":
-            return to_markdown(comparison, environment)
+            first = read(run_ids[:1])[run_ids[0]]
+            return to_markdown(comparison, facts(Manifest.from_fields(first.manifest)))
         case _:
-            return to_html(comparison, environment)
+            # In the extra `report`.
+            from mlbench.report.page import render as render_page  # noqa: PLC0415
+            from mlbench.report.pages import comparison_page  # noqa: PLC0415
+
+            return render_page(comparison_page(comparison, read(run_ids)))
 
 
 # --- CSV: one row for each run, in base units. ---
@@ -128,41 +135,3 @@ def escape(text: str) -> str:
     # An underscore within a word has no meaning in Markdown.
     marked = re.sub(r"[\\`*\[\]<>|#~&]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])", r"\\\g<0>", text)
     return " ".join(marked.split())
-
-
-# --- HTML: one file with plots, which needs no network ---
-
-
-def to_html(
-    comparison: Comparison, environment: Sequence[Attribute] = (), *, site_of: str = ""
-) -> str:
-    """Return a report as a page that stands alone, or as one of a site, with a link to a file."""
-    from mlbench.report.plots import plots  # noqa: PLC0415 - in the extra `report`, and slow
-
-    return render_page(
-        "report",
-        title=title(comparison),
-        subtitle=subtitle(comparison),
-        said=comparison.findings,
-        lists=lists(comparison.findings),
-        plots=plots(comparison),
-        tables=tables(comparison),
-        environment=environment,
-        first_run=comparison.results[0].run_id,
-        archive=site_of,
-    )
-
-
-def render_page(name: str, **content: Any) -> str:
-    """Return a page, made of the template of this name."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415
-
-    environment = Environment(
-        loader=PackageLoader("mlbench.report"),
-        autoescape=True,  # names, metrics and settings are the user's
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.globals |= {"heat": palette.HEAT, "series": palette.SERIES}
-    return environment.get_template(f"{name}.html.jinja").render(content)

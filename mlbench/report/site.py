@@ -1,29 +1,28 @@
-"""A static site of archives: a list of results by task, a page for each run, and the archives.
+"""A static site of archives: a list of results by task, a page for each run and set, the archives.
 
-It needs no server of its own and nothing from elsewhere.
+The pages are those of the web interface. They can be opened as files, and load nothing from
+elsewhere.
 """
 
 import hashlib
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from urllib.parse import quote
 
 from mlbench import archive
 from mlbench.archive import ArchiveError
-from mlbench.contract.comparisons import Comparison, Group
-from mlbench.contract.humanize import count
+from mlbench.contract.comparisons import Comparison
 from mlbench.contract.records import Manifest, Run, RunSet
 from mlbench.contract.results import Result
 from mlbench.evaluation.sandbox import check_digests
 from mlbench.report import figures
-from mlbench.report.formats import render_page, to_html
-from mlbench.report.plots import plots
-from mlbench.report.reproduce import commands
-from mlbench.report.statement import Attribute, facts, title
-from mlbench.report.tables import tables
+from mlbench.report.page import FilePage, render, write_assets
+from mlbench.report.pages import run_page, set_page
+from mlbench.report.run_documents import of_archives
+from mlbench.report.statement import title
 
 _SHORT = 12  # characters of a digest that name an archive's files
 _NEVER = 1e308  # JavaScript sorts it too
@@ -88,6 +87,8 @@ class SetEntry:
     run_set: RunSet
     comparison: Comparison
     """Of the runs that count, computed from their archives."""
+    digests: Mapping[int, str]
+    """Digest of each counted run's archive."""
 
     @property
     def stem(self) -> str:
@@ -100,66 +101,37 @@ class SetEntry:
 def write(entries: Sequence[SiteEntry], sets: Sequence[SetEntry], folder: Path) -> None:
     """Write the site into a folder, or raise an OSError.
 
-    What another call left there stays, but for the list.
+    Files that an earlier call has written stay, except for the list.
     """
     for name in ("runs", "archives"):
         (folder / name).mkdir(parents=True, exist_ok=True)
+    assets = write_assets(folder / "assets")
+    files = {entry.digest: f"{quote(entry.stem)}.html" for entry in entries}
     for entry in entries:
-        kept = folder / "archives" / f"{entry.stem}{archive.SUFFIX}"
-        if not kept.exists():
-            shutil.copyfile(entry.file, kept)
-        page = folder / "runs" / f"{entry.stem}.html"
-        page.write_text(_run_page(entry, kept), encoding="utf-8")
+        kept = _keep(entry.file, entry.stem, folder)
+        with archive.opened(kept) as sealed:
+            page = run_page(sealed, f"../archives/{kept.name}")
+        _write(page, folder / "runs" / f"{entry.stem}.html", f"../assets/{assets}")
     for of_set in sets:
-        kept = folder / "archives" / f"{of_set.stem}{archive.SUFFIX}"
-        if of_set.file.resolve() != kept.resolve():
-            shutil.copyfile(of_set.file, kept)
-        page = folder / "runs" / f"{of_set.stem}.html"
-        content = to_html(of_set.comparison, site_of=f"../archives/{kept.name}")
-        page.write_text(content, encoding="utf-8")
-    (folder / "index.html").write_text(_index(entries, sets), encoding="utf-8")
+        kept = _keep(of_set.file, of_set.stem, folder)
+        runs = of_archives([kept], of_set.digests)([*of_set.digests])
+        links = {f"/runs/{i}": files[d] for i, d in of_set.digests.items() if d in files}
+        page = set_page(of_set.run_set, of_set.comparison, runs)
+        page = replace(page, files=links, archive=f"../archives/{kept.name}")
+        _write(page, folder / "runs" / f"{of_set.stem}.html", f"../assets/{assets}")
+    _write(_index(entries, sets), folder / "index.html", f"assets/{assets}")
 
 
-def _run_page(entry: SiteEntry, kept: Path) -> str:
-    run, result, shown = entry.run, entry.result, _alone(entry.result)
-    sealed = [
-        Attribute("SHA-256", entry.digest),
-        Attribute("run", f"{run.id} ({run.title}), {result.outcome_title}"),
-        Attribute("started", run.started_at or figures.NOTHING),
-        Attribute("samples", f"{run.delivery.recorded:,}" if run.delivery else figures.NOTHING),
-    ]
-    return render_page(
-        "run",
-        title=run.title,
-        subtitle=f"{entry.task}; {count(run.num_workers, 'worker')} on {entry.machine}",
-        plots=plots(shown),
-        tables=tables(shown),
-        doubts={
-            "Disturbed, so its results may be distorted:": result.disturbed,
-            "Rule violations:": result.rule_violations,
-            "Clocks were wrong:": result.clock_faults,
-        },
-        environment=facts(entry.manifest),
-        sealed=sealed,
-        archive=kept.name,
-        size=figures.number(kept.stat().st_size / 1000),
-        commands=commands(run, entry.manifest, kept.name),
-    )
+def _keep(file: Path, stem: str, folder: Path) -> Path:
+    """Copy an archive to the site, unless it is there."""
+    kept = folder / "archives" / f"{stem}{archive.SUFFIX}"
+    if file.resolve() != kept.resolve():
+        shutil.copyfile(file, kept)
+    return kept
 
 
-def _alone(result: Result) -> Comparison:
-    """Return the comparison of a run with no other."""
-    nothing: dict[str, Any] = dict.fromkeys(field.name for field in fields(Group))
-    facts = {
-        "label": count(result.num_workers, "worker"),
-        "num_workers": result.num_workers,
-        "run_ids": (result.run_id,),
-        "reached": int(result.valid_time_to_target is not None),
-        "phases": result.phases,
-        "doubt": "",
-        "swept": {},
-    }
-    return Comparison("yes", (), (Group(**(nothing | facts)),), (result,))
+def _write(page: FilePage, file: Path, assets: str) -> None:
+    file.write_text(render(page, assets), encoding="utf-8")
 
 
 @dataclass(frozen=True)
@@ -169,34 +141,33 @@ class _Cell:
     """What it is sorted by."""
 
 
-def _index(entries: Sequence[SiteEntry], sets: Sequence[SetEntry]) -> str:
+def _index(entries: Sequence[SiteEntry], sets: Sequence[SetEntry]) -> FilePage:
     tasks: dict[str, list[SiteEntry]] = {}
     fastest_first = sorted(entries, key=lambda one: one.result.seconds_to_target or _NEVER)
     for entry in sorted(fastest_first, key=lambda one: one.task):
         tasks.setdefault(entry.task, []).append(entry)
-    return render_page(
-        "index",
-        tasks={task: [(entry, _row(entry)) for entry in listed] for task, listed in tasks.items()},
-        title="MLBench results",
-        sets=[(of_set, title(of_set.comparison)) for of_set in sets],
-        count=len(entries),
-        published=datetime.now(UTC).date().isoformat(),
-    )
+    variables = {
+        "tasks": {task: [(one, _row(one)) for one in listed] for task, listed in tasks.items()},
+        "sets": [(of_set, title(of_set.comparison)) for of_set in sets],
+        "count": len(entries),
+        "published": datetime.now(UTC).date().isoformat(),
+    }
+    return FilePage("index", "Results", {}, variables=variables)
 
 
 def _row(entry: SiteEntry) -> Mapping[str, _Cell]:
     run, result = entry.run, entry.result
     reached = result.time_to_target
     return {
-        "time to target": _figure(result.seconds_to_target, figures.seconds),
-        "since start": _figure(reached.wall_seconds if reached else None, figures.seconds),
-        "best": _figure(result.best_value, figures.number),
-        "samples/s": _figure(result.samples_per_second, figures.number),
-        "workers": _figure(run.num_workers, str),
-        "machine": _Cell(entry.machine, entry.machine),
-        "division": _Cell(*[result.division + ("*" if result.rule_violations else "")] * 2),
-        "disturbed": _Cell(*["yes" if result.disturbed else "no"] * 2),
-        "date": _Cell(run.created_at[:10], run.created_at),
+        "Time to target": _figure(result.seconds_to_target, figures.seconds),
+        "Since start": _figure(reached.wall_seconds if reached else None, figures.seconds),
+        "Best": _figure(result.best_value, figures.number),
+        "Samples/s": _figure(result.samples_per_second, figures.number),
+        "Workers": _figure(run.num_workers, str),
+        "Machine": _Cell(entry.machine, entry.machine),
+        "Division": _Cell(*[result.division + ("*" if result.rule_violations else "")] * 2),
+        "Disturbed": _Cell(*["yes" if result.disturbed else "no"] * 2),
+        "Date": _Cell(run.created_at[:10], run.created_at),
     }
 
 

@@ -1,27 +1,99 @@
-"""The published list of results in a browser: it sorts, and fits a phone."""
+"""Pages as files in a browser without a network: reports of comparisons, and published sites."""
 
+import json
+import re
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
-from playwright.sync_api import BrowserContext, expect
+import pytest
+from playwright.sync_api import BrowserContext, Page, expect
 
-from mlbench.report import site
+from mlbench.archive import bundle
+from mlbench.evaluation import sandbox
+from mlbench.report import formats, site
+from mlbench.report.run_documents import of_archives
 from tests.support.results import make_archive, make_result, make_unreached
+from tests.web.conftest import section
+
+_SET = Path(__file__).parents[2] / "docs" / "archives" / "results-digits-linear.mlbench"
 
 
-def test_a_column_sorts_and_sorts_again(context: BrowserContext, tmp_path: Path) -> None:
+@pytest.fixture
+def offline(context: BrowserContext) -> Page:
+    """A page of a browser that has no network."""
+    context.set_offline(True)
+    return context.new_page()
+
+
+def test_a_report_opened_as_a_file_shows_the_figures_of_the_api(
+    offline: Page, tmp_path: Path
+) -> None:
+    comparison, digests = sandbox.compare([_SET])
+    report = tmp_path / "report.html"
+    report.write_text(formats.render(comparison, of_archives([_SET], digests), ".html"))
+    requests: list[str] = []
+    offline.on("request", lambda request: requests.append(request.url))
+    offline.goto(report.as_uri())
+    group = comparison.groups[1]
+    assert group.speedup is not None
+    speedup = f"{group.speedup:.2f}\N{MULTIPLICATION SIGN}"
+    expect(offline.get_by_text(speedup).first).to_be_attached()
+    for result in comparison.results:
+        expect(offline.locator("body")).to_contain_text(f"{result.run_id}")
+    # The data are those of the API, and are downloaded from the file itself.
+    with offline.expect_download() as download:
+        offline.get_by_role("link", name="Download JSON").click()
+    downloaded: Any = json.loads(download.value.path().read_text())
+    assert downloaded == json.loads(json.dumps(comparison.to_fields()))
+    expect(offline.get_by_role("heading", name="About this file")).to_be_visible()
+    expect(offline.locator(".uplot").first).to_be_attached()
+    assert {url.partition(":")[0] for url in requests} <= {"file", "data", "blob"}
+    assert [url for url in requests if url.startswith("file:")] == [report.as_uri()]
+
+
+def test_curves_of_a_report_are_drawn_over_every_axis(offline: Page, tmp_path: Path) -> None:
+    comparison, digests = sandbox.compare([_SET])
+    report = tmp_path / "report.html"
+    report.write_text(formats.render(comparison, of_archives([_SET], digests), ".html"))
+    offline.goto(f"{report.as_uri()}?runs=1,2")
+    for axis in ("Wall-clock time", "Step", "Epoch", "Training time"):
+        offline.get_by_role("radio", name=axis, exact=True).check()
+        expect(offline.get_by_role("img").first).to_be_visible()
+    offline.goto(f"{offline.url}&metric=train_loss")
+    expect(offline.get_by_role("img", name=re.compile("train_loss")).first).to_be_visible()
+
+
+def test_a_column_sorts_and_sorts_again(offline: Page, tmp_path: Path) -> None:
     results = [make_result(1, 1), make_result(2, 4), make_unreached(3, 2)]
     entries = site.read_entries([make_archive(tmp_path, result) for result in results])
     site.write(entries, [], tmp_path / "site")
-    page = context.new_page()
-    page.goto((tmp_path / "site" / "index.html").as_uri())
-    names = page.locator("tbody td:first-child")
+    offline.goto((tmp_path / "site" / "index.html").as_uri())
+    names = offline.locator("tbody td:first-child")
     expect(names).to_have_text(["digits-w4-r1", "digits-w1-r1", "digits-w2-r1"])
-    page.get_by_role("button", name="workers").click()
+    offline.get_by_role("button", name="Workers").click()
     expect(names).to_have_text(["digits-w1-r1", "digits-w2-r1", "digits-w4-r1"])
-    page.get_by_role("button", name="workers").click()
+    offline.get_by_role("button", name="Workers").click()
     expect(names).to_have_text(["digits-w4-r1", "digits-w2-r1", "digits-w1-r1"])
-    page.set_viewport_size({"width": 390, "height": 844})
-    for _ in ("the list", "a run's page"):
-        assert page.evaluate("document.documentElement.scrollWidth") == 390
-        page.get_by_role("link").first.click()
-    expect(page.get_by_role("heading", name="MLBench results")).to_be_visible()
+    offline.set_viewport_size({"width": 390, "height": 844})
+    assert offline.evaluate("document.documentElement.scrollWidth") == 390
+    offline.get_by_role("link", name="digits-w4-r1").click()
+    expect(offline.get_by_role("heading", name="digits-w4-r1")).to_be_visible()
+    assert offline.evaluate("document.documentElement.scrollWidth") == 390
+    offline.get_by_role("link", name="All results").click()
+    expect(offline.get_by_role("heading", name="Results", exact=True)).to_be_visible()
+
+
+def test_a_set_of_a_site_leads_to_its_runs(offline: Page, tmp_path: Path) -> None:
+    with TemporaryDirectory() as folder:
+        entries = site.read_entries(bundle.archives_in(_SET, Path(folder)))
+        run_set = bundle.read_set(_SET)
+        assert run_set
+        site.write(entries, [site.SetEntry(_SET, run_set, *sandbox.compare([_SET]))], tmp_path)
+    offline.goto((tmp_path / "index.html").as_uri())
+    offline.get_by_role("link", name="results-digits-linear", exact=True).click()
+    heading = offline.get_by_role("heading", name=re.compile("results-digits-linear"))
+    expect(heading.first).to_be_visible()
+    offline.get_by_role("link", name="run 14", exact=True).first.click()
+    expect(offline.get_by_text("Run 14").first).to_be_visible()
+    expect(section(offline, "Ranks")).to_be_visible()

@@ -7,10 +7,9 @@ from functools import cache
 
 import falcon
 from falcon import Request, Response
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader
 
-from mlbench.contract.buckets import GOOGLE, TITLES
-from mlbench.contract.runspec import IMPAIRMENTS, RunSpec, options_of
+from mlbench.report.page import environment as page_environment
 from mlbench_master.http import error_responses as http_errors
 from mlbench_master.web import static_assets
 
@@ -70,15 +69,6 @@ def origin_of(url: str) -> str | None:
 
 @cache
 def _templates() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("mlbench_master.web"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.globals.update(options=options_of(RunSpec), impairments=IMPAIRMENTS)
-    buckets = [(bucket, (title, GOOGLE.get(bucket, ""))) for bucket, title in TITLES.items()]
-    environment.globals["buckets"] = buckets
+    environment = page_environment(PackageLoader("mlbench_master.web"))
     environment.globals["modules_of"] = cache(static_assets.load().modules_of)
     return environment

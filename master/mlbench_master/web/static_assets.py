@@ -2,21 +2,19 @@
 
 import gzip
 import hashlib
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from posixpath import dirname, normpath
 
 import falcon
 from falcon import Request, Response
 
+from mlbench.report.page import imports_of
 from mlbench_master.http.access import Access
 from mlbench_master.http.bodies import accepts_gzip
 
 _FOLDER = Path(__file__).parent / "static"
-_IMPORTED = re.compile(r'^(?:import\b|\} from\b)[^"\n]*"(\.[^"]+)";$', re.MULTILINE)
 _TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -64,9 +62,8 @@ class Assets:
         """Return the path of a JavaScript module, then the paths of all its imports."""
         modules = [path]
         for module in modules:  # grows in the loop
-            imports = _IMPORTED.findall(self.files[module].content.decode())
-            paths = (normpath(f"{dirname(module)}/{relative}") for relative in imports)
-            modules.extend(path for path in dict.fromkeys(paths) if path not in modules)
+            imports = imports_of(module, self.files[module].content.decode())
+            modules.extend(path for path in dict.fromkeys(imports) if path not in modules)
         return modules
 
     @property

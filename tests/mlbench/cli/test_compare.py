@@ -143,7 +143,7 @@ def test_unwritable_files_are_refused_before_the_first_run(tmp_path: Path, name:
 def test_without_the_extra_the_page_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setitem(sys.modules, "jinja2", None)
     compare.check_files([tmp_path / "report.md"])
     with pytest.raises(UsageError, match=r"pip install '\.\[report\]'"):
         compare.check_files([tmp_path / "report.html"])

@@ -1,17 +1,13 @@
-"""Comparisons as CSV, Markdown and HTML, which a real browser shows."""
+"""Comparisons as CSV and Markdown."""
 
 import csv
 import dataclasses
 import io
-import re
 from dataclasses import replace
-from html.parser import HTMLParser
-
-import pytest
 
 from mlbench.contract.comparisons import Comparison
 from mlbench.contract.results import Straggler, Stragglers
-from mlbench.report.formats import to_csv, to_html, to_markdown
+from mlbench.report.formats import to_csv, to_markdown
 from mlbench.report.statement import Attribute
 from tests.support import results
 from tests.support.known import known
@@ -91,95 +87,3 @@ def test_nothing_of_the_users_is_markdown() -> None:
     result = replace(results.make_result(1), rule_violations=(violation,), disturbed=(violation,))
     line = r"- run 1: its \<b\> is \`a\|b\` \*c\* \[d\](e) \# f \_g\_ snake_case"
     assert to_markdown(results.make_comparison([result])).splitlines().count(line) == 2
-
-
-# --- HTML ---
-
-_VOID = {"meta", "br", "hr", "img", "input", "link"}
-
-
-class _Reader(HTMLParser):
-    """Notes which elements are open, what would be loaded, and the text."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.seen: set[str] = set()
-        self.loaded: list[str] = []
-        self.text = ""
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.handle_startendtag(tag, attrs)
-        if tag not in _VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.seen.add(tag)
-        loading = ("src", "href", "xlink:href", "srcset")
-        self.loaded += [v for name, v in attrs if name in loading and v and v[0] != "#"]
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-
-def read(page: str) -> _Reader:
-    """Read a page that is whole and loads nothing."""
-    reader = _Reader()
-    reader.feed(page)
-    reader.close()
-    assert page.startswith("<!doctype html>")
-    assert page.rstrip().endswith("</html>")
-    assert reader.open == reader.loaded == []
-    assert not {"script", "link", "img", "iframe", "object"} & reader.seen
-    assert not re.search(r"@import|url\((?!#)", page)
-    return reader
-
-
-@pytest.mark.parametrize(
-    "comparison",
-    [
-        results.make_comparison([results.make_unreached(1), results.make_unreached(2, 2)]),
-        results.make_comparison([results.make_aimless(1)]),
-    ],
-)
-def test_a_page_is_whole_whatever_was_not_reached(comparison: Comparison) -> None:
-    read(to_html(comparison))
-
-
-def test_a_page_has_the_statement_the_figures_and_the_machines() -> None:
-    comparison = replace(
-        results.make_matrix((1, 2), 1),
-        comparable="no",
-        differences=(results.make_difference("batch_size", "yes", "batch_size is 32 and 64"),),
-    )
-    page = to_html(results.judged(comparison), (Attribute("rank 0", "AMD EPYC; 2 cores"),))
-    text = read(page).text
-    parts = (
-        "cannot be compared",
-        "batch_size is 32 and 64",
-        "over training time",
-        "What run 1 ran",
-    )
-    assert [*map(text.index, parts)] == sorted(map(text.index, parts))
-    assert "<dt>rank 0</dt><dd>AMD EPYC; 2 cores</dd>" in page
-    assert '<td class="figure">4.26</td>' in page
-    assert "<td>2 workers</td>" in page
-
-
-def test_nothing_of_the_users_is_markup() -> None:
-    evil = '<script>alert("x")</script>'
-    result = results.make_result(1)
-    target = replace(known(result.target), metric=evil)
-    result = replace(result, name=evil, benchmark=evil, rule_violations=(evil,), target=target)
-    result = replace(result, disturbed=(evil,))
-    result = replace(result, phases={evil: 1.0})
-    comparison = results.make_comparison([result, replace(result, run_id=2)])
-    comparison = replace(
-        comparison,
-        groups=tuple(replace(group, label=evil) for group in comparison.groups),
-        differences=(results.make_difference(evil, "no", evil),),
-    )
-    assert evil in read(to_html(results.judged(comparison), (Attribute(evil, evil),))).text

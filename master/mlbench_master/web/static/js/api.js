@@ -1,4 +1,7 @@
-// Client of the REST API: JSON in and out, and errors that name the wrong fields.
+// Client of the REST API: JSON in and out, and errors that name the wrong fields. A page that is a
+// file has the responses in it.
+
+import { find, hasOther, isFile } from "./source.js";
 
 const TIMEOUT_MS = 30_000;
 // The Date header has whole seconds, so smaller differences between clocks are ignored.
@@ -79,6 +82,11 @@ export function now() {
 }
 
 async function call(method, path, body) {
+  if (isFile) {
+    const found = method === "GET" ? find(path) : undefined;
+    if (found !== undefined) return found;
+    throw new ApiError("This file does not contain it", hasOther(path) ? 400 : 404);
+  }
   let response;
   const last = method === "GET" ? answers.get(path) : undefined;
   try {
