@@ -30,7 +30,6 @@ def test_the_notebook_runs_from_its_first_cell_to_its_last(
 ) -> None:
     notebook = _ROOT / "examples" / "notebook" / "runs.ipynb"
     monkeypatch.chdir(notebook.parent)
-    monkeypatch.setenv("MPLBACKEND", "agg")
     scope: dict[str, Any] = {}
     for cell in json.loads(notebook.read_text())["cells"]:
         if cell["cell_type"] == "code":
