@@ -25,7 +25,7 @@ def comparison_page(comparison: Comparison, runs: Mapping[int, RunDocuments]) ->
     ids = ",".join(map(str, runs))
     responses: dict[str, Any] = {f"/api/compare/?runs={ids}": comparison.to_fields()}
     for result in comparison.results:
-        responses |= _responses(result.run_id, runs[result.run_id], result.to_fields())
+        responses |= _responses(result.run_id, runs[result.run_id])
     first = next(iter(runs.values()))
     return FilePage(
         "compare",
@@ -68,9 +68,9 @@ def run_page(sealed: Archive, archive: str) -> FilePage:
         RunMetric(metric, metric not in without_ranks).to_fields()
         for metric in sorted({metric for metric, _ in keys})
     ]
-    result = Result.from_fields(document["result"]).to_fields()
     responses = {
-        **_responses(run_id, runs[run_id], result),
+        **_responses(run_id, runs[run_id]),
+        f"{path}result/": Result.from_fields(document["result"]).to_fields(),
         f"{path}metrics/": metrics,
         f"{path}events/": document["events"],
         **{f"{path}{name}/": [] for name in ("alerts", "files", "profiles")},
@@ -88,12 +88,11 @@ def run_page(sealed: Archive, archive: str) -> FilePage:
     )
 
 
-def _responses(run_id: int, run: RunDocuments, result: Mapping[str, Any]) -> dict[str, Any]:
+def _responses(run_id: int, run: RunDocuments) -> dict[str, Any]:
     path = api_path("runs", run_id)
     return {
         path: run.run,
         f"{path}manifest/": run.manifest,
-        f"{path}result/": result,
         api_path("metrics", run_id): run.series,
     }
 
