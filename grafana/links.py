@@ -41,7 +41,7 @@ WEB_PAGE: Final = _link("Web page", "${master:raw}/runs/${run_id}", new_tab=True
 WHOLE_RUN: Final = _link("Whole run", _RUN + "${run_id}&from=${span:raw}")
 # From runs that are compared.
 VERDICT: Final = _link(
-    "Comparison on the web page", "${master:raw}/compare?runs=${run_id:csv}", new_tab=True
+    "Verdict on the web page", "${master:raw}/compare?runs=${run_id:csv}", new_tab=True
 )
 # From an alert, in a row or as a series, to its runbook.
 RUNBOOK, RUNBOOK_OF_SERIES = (

@@ -142,14 +142,23 @@ BUCKET_COLOURS: Final[Overrides] = {
 }
 
 
-# Colours of series that are named after ranks, or end with the number of a run. All panels have the
-# same colours, and neighbours differ.
-RANK_COLOURS: Final[Overrides] = {
-    f"/^rank \\d*{digit}\\b/": fixed(colour) for digit, colour in enumerate(palette.BY_LAST_DIGIT)
-}
-RUN_COLOURS: Final[Overrides] = {
-    f"/#\\d*{digit}$/": fixed(colour) for digit, colour in enumerate(palette.BY_LAST_DIGIT)
-}
+def _by_number(pattern: str) -> Overrides:
+    """Return colours by the last digit of a number, dashed if its tens are odd.
+
+    ``pattern`` matches names of series; its ``{0}`` is where the last digits are.
+    """
+    colours = {
+        pattern.format(f"\\d*{digit}"): fixed(colour)
+        for digit, colour in enumerate(palette.BY_LAST_DIGIT)
+    }
+    dashes = {"custom.lineStyle": common.LineStyle(fill="dash", dash=[6, 3])}
+    return {**colours, pattern.format("\\d*[13579]\\d"): dashes}
+
+
+# A rank, run or worker has the same look in all panels, and neighbours differ.
+RANK_COLOURS: Final = _by_number("/^rank {0}\\b/")
+RUN_COLOURS: Final = _by_number("/^(run )?{0} /")
+WORKER_COLOURS: Final = _by_number("/^[a-z].*[^0-9]{0}$/")
 
 
 def dashed(colour: str) -> dict[str, object]:

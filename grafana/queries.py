@@ -118,9 +118,10 @@ def state_or_outcome(runs: str) -> str:
 
     ``runs`` are label matchers.
     """
-    outcome = by("run_id, outcome", of_result(f"{names.RUN_OUTCOME}{{{runs}}}"))
+    result = of_result(f"{names.RUN_OUTCOME}{{{runs}}}")
+    outcome = by("run_id, state", f'label_replace({result}, "state", "$1", "outcome", "(.*)")')
     state = f"{by('run_id, state', latest(f'{names.RUN_STATE}{{{runs}}}'))} == 1"
-    return f'label_replace({outcome}, "state", "$1", "outcome", "(.*)") or on (run_id) ({state})'
+    return f"{outcome} or on (run_id) ({state})"
 
 
 def newest_in_step(selector: str) -> str:
@@ -143,10 +144,19 @@ def by(labels: str, expr: str) -> str:
     return f"max by ({labels}) ({expr})"
 
 
-def named(runs: str) -> str:
-    """Add the label "run" (number and name), and a benchmark to runs of the user's own code."""
-    known = f'label_replace({runs}, "benchmark", "own code", "benchmark", "")'
-    return f'label_join({known}, "run", " ", "run_id", "name")'
+def with_benchmark(runs: str) -> str:
+    """Add the benchmark "own code" to runs of the user's own code."""
+    return f'label_replace({runs}, "benchmark", "own code", "benchmark", "")'
+
+
+def named(runs: str, title: str = "name") -> str:
+    """Add the label "run": number, and the label ``title``; also a benchmark to own code.
+
+    Isolates (U+2068, U+2069) around the title keep a name in Hebrew or Arabic from reordering the
+    text around it.
+    """
+    isolated = f'label_replace({with_benchmark(runs)}, "run", "\u2068$1\u2069", "{title}", "(.*)")'
+    return f'label_join({isolated}, "run", " ", "run_id", "run")'
 
 
 def moment(event: str, runs: str = "") -> str:

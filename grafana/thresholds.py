@@ -46,7 +46,6 @@ WAITING: Final = thresholds(GREEN, {0.2: ORANGE, 0.5: RED})
 COMMUNICATION: Final = thresholds(GREEN, {0.3: ORANGE, 0.6: RED})
 # The alert MLBenchSpoolGrowing fires above 0.5.
 SPOOL: Final = thresholds(GREEN, {0.25: ORANGE, 0.5: RED})
-EFFICIENCY: Final = thresholds(RED, {0.5: ORANGE, 0.8: GREEN})
 # The alert MLBenchWorkerLost fires after 15 s; the master gives up a worker after 30 s.
 HEARTBEAT_AGE: Final = thresholds(GREEN, {5: ORANGE, 15: RED})
 PROGRESS_AGE: Final = thresholds(GREEN, {10: ORANGE, 30: RED})

@@ -132,6 +132,31 @@ def _named_runs(selector: str = "") -> str:
     return by("run, run_id", named(latest(f"mlbench_run_info{{{selector}}}")))
 
 
+def benchmark_of_newest_run(description: str) -> VariableModel:
+    """Let the user choose benchmarks; the default is the one of the newest run.
+
+    The value of the user's own code is ``^$``, because its runs have no benchmark. So a selector
+    must use ``${benchmark:pipe}``, which escapes nothing.
+    """
+    runs = f"{latest('mlbench_run_info')} * on (run_id) group_left () {moment('created')}"
+    newest = f"max by (benchmark, name) (label_replace({runs}, 'name', '$1', 'benchmark', '(.*)'))"
+    texts = f"label_replace({newest}, 'name', 'own code', 'benchmark', '')"
+    values = f"label_replace({texts}, 'benchmark', '^$', 'benchmark', '')"
+    benchmark = query(
+        "benchmark",
+        "Benchmarks",
+        f"query_result(sort_desc({values}))",
+        multi=True,
+        regex='/benchmark="(?<value>[^"]+)",name="(?<text>[^"]+)"/',
+        sort=VariableSort.DISABLED,
+        description=description,
+    )
+    # Without "All", the first benchmark is the default.
+    benchmark.include_all = False
+    benchmark.current = None
+    return benchmark
+
+
 def benchmarks(description: str) -> VariableModel:
     """Let the user choose benchmarks, which limits the choice of runs."""
     return query(

@@ -75,20 +75,16 @@ MAY_BE_EMPTY: Final[dict[str, tuple[str, ...]]] = {
         "mlbench-compare / Compared runs / time_to_target",
         "mlbench-compare / Compared runs / since_start",
     ),
-    # Runs with different numbers of workers are chosen.
-    'count(count by (workers) (mlbench_run_info{run_id=~"$run_id"})) > 1': (
-        "mlbench-compare / Compared runs / speedup",
-        "mlbench-compare / Compared runs / efficiency",
-        "mlbench-compare / Compared runs / doubt",
-        "mlbench-compare / Compared runs / sooner",
-    ),
     # The run, or one of the runs, has ended.
     'mlbench_run_finished_timestamp_seconds{run_id="$run_id"}': (
         "mlbench-run / annotation Run ended",
     ),
     'mlbench_run_finished_timestamp_seconds{run_id=~"$run_id"}': (
         "mlbench-compare / annotation Run ended",
+        "mlbench-compare / Compared runs / best",
+        "mlbench-compare / Compared runs / contention",
         "mlbench-compare / Goodput / buckets",
+        "mlbench-compare / Time by phase / phases",
     ),
     # The run goes on.
     'mlbench_run_state{run_id="$run_id",state="STARTED"} == 1': (

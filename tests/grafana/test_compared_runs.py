@@ -11,6 +11,7 @@ from mlbench.contract import names
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording.remote_write import TimeSeries
 from tests.conftest import PrometheusServer
+from tests.support.dashboards import load_all
 from tests.support.panels import Grafana, View
 from tests.support.rows import level, write
 
@@ -114,59 +115,35 @@ def test_the_list_of_runs_has_the_figures_of_their_results(boards: Boards) -> No
 def test_compared_runs_have_the_figures_of_their_results(boards: Boards) -> None:
     both = boards.run_ids(1, 2)
     table = boards.ask("mlbench-compare", "run_id", *both)
-    bars = boards.ask("mlbench-compare", "bar", *both)
+    bars = boards.ask("mlbench-compare", "run", *both)
     first, second = (
-        f"a-name-that-is\N{HORIZONTAL ELLIPSIS} \N{MULTIPLICATION SIGN}{workers} #{run_id}"
+        f"{run_id} \u2068a-name-that-is-too-long-fo\N{HORIZONTAL ELLIPSIS}\u2069"
+        f" \N{MULTIPLICATION SIGN}{workers}"
         for workers, run_id in enumerate(both, 1)
     )
     assert bars["Samples/s / value"] == {first: 100, second: 180}
     assert bars["Time to target (training) / value"] == {first: 10, second: 6}
     assert table["Compared runs / throughput"] == dict(zip(both, (100, 180), strict=True))
-    # Those with the fewest workers are what the others are compared with.
-    assert table["Compared runs / speedup"] == {both[1]: 1.8}
-    assert table["Compared runs / efficiency"] == {both[1]: 0.9}
-    assert table["Compared runs / sooner"] == {both[1]: pytest.approx(10 / 6)}
-    assert not table["Compared runs / doubt"]
+    assert table["Compared runs / time_to_target"] == dict(zip(both, (10, 6), strict=True))
+    assert table["Compared runs / best"] == dict.fromkeys(both, 98.6)
+    assert table["Compared runs / contention"] == dict(zip(both, (0.01, 0.02), strict=True))
     phases = boards.ask("mlbench-compare", "phase", *both)
     assert phases["Time by phase / phases"] == {"forward": 3, "other": 1}
     buckets = boards.ask("mlbench-compare", "bucket", *both)
     assert buckets["Goodput / buckets"] == {"compute": 0.75, "lost": 0.25}
 
 
-def test_bars_are_of_runs_by_their_swept_values_or_of_sets(boards: Boards) -> None:
-    some = boards.run_ids(1, 4, 5)
-
-    def bars(group: str) -> dict[str, float]:
-        answers = boards.ask("mlbench-compare", "bar", *some, group=group)
-        return answers["Samples/s / value"]
-
-    assert bars("set") == {"grid": (612 + 400) / 2, "no set": 100}
-    times, more = "\N{MULTIPLICATION SIGN}", "\N{HORIZONTAL ELLIPSIS}"
-    of_sweep = f"exchange powersgd, rate 100mbit {times}"
-    assert bars("swept") == {f"{of_sweep}4": 612, f"{of_sweep}5": 400, f"no sweep {times}1": 100}
-    assert f"exchange powersgd, rate 100m{more} {times}4 #{some[1]}" in bars("run")
+def test_runs_of_a_sweep_are_named_by_their_swept_values(boards: Boards) -> None:
+    [run_id] = boards.run_ids(4)
+    bars = boards.ask("mlbench-compare", "run", run_id)["Samples/s / value"]
+    [name] = bars
+    assert name.startswith(f"{run_id} \u2068exchange powersgd")
+    assert name.endswith(" \N{MULTIPLICATION SIGN}4")
 
 
-@pytest.mark.parametrize(
-    ("workers", "efficiency"),
-    [(3, "75 %: a disturbed run"), (4, "153 %: above 110 %"), (5, "80 %: unequal threads")],
-)
-def test_an_efficiency_that_is_none_of_the_workers_is_told_with_the_reason(
-    boards: Boards, workers: int, efficiency: str
-) -> None:
-    both = boards.run_ids(1, workers)
-    assert not boards.ask("mlbench-compare", "run_id", *both)["Compared runs / efficiency"]
-    told = boards.ask("mlbench-compare", "doubtful", *both)["Compared runs / doubt"]
-    assert list(told) == [efficiency]
-
-
-def test_there_is_no_efficiency_without_another_number_of_workers(boards: Boards) -> None:
-    table = boards.ask("mlbench-compare", "run_id", *boards.run_ids(2))
-    for ref in ("speedup", "efficiency", "sooner", "doubt"):
-        assert not table[f"Compared runs / {ref}"]
-    curves = boards.ask("mlbench-compare", "curve", *boards.run_ids(2))
-    said = curves["Efficiency by number of workers / efficiency"]
-    assert list(said) == ["Choose different numbers of workers"]
+def test_no_board_has_a_query_that_nobody_can_read() -> None:
+    longest = {board.uid: max(len(expr) for _, expr in board.queries) for board in load_all()}
+    assert max(longest.values()) <= 6000, longest
 
 
 def test_each_target_has_its_value(boards: Boards) -> None:

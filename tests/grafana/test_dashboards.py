@@ -114,7 +114,7 @@ def test_panels_say_what_they_show_and_in_which_unit(board: Dashboard) -> None:
     ("uid", "title", "last"),
     [
         ("mlbench-runs", "All runs", "started"),
-        ("mlbench-compare", "Compared runs", "doubtful efficiency"),
+        ("mlbench-compare", "Compared runs", "workers"),
         ("mlbench-workers", "Worker pods", "memory"),
         ("mlbench-run", "Ranks", "train loss"),
     ],

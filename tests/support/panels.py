@@ -64,7 +64,13 @@ class Query:
             KeyError: there is no variable of a name.
         """
         known = {**view.built_in(self.least_step, self.points), **self.variables}
-        return REFERENCE.sub(lambda found: known[found["braced"] or found["plain"]], self.expr)
+
+        def fill(found: re.Match[str]) -> str:
+            text = known[found["braced"] or found["plain"]]
+            # This format escapes nothing.
+            return text.replace(r"\\", "") if found.group().endswith(":pipe}") else text
+
+        return REFERENCE.sub(fill, self.expr)
 
     def asking(self, expr: str) -> "Query":
         """Return the query that asks something else at the same place."""
