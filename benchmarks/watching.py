@@ -133,6 +133,7 @@ def write_targets(folder: Path, port: int) -> None:
 def _master(_: int, now: float, began: float) -> Iterator[str]:
     yield f'{names.RUN_INFO}{{run_id="1",name="big",benchmark="digits",workers="{WORKERS}"}} 1'
     yield f'{names.RUN_WORKERS}{{run_id="1"}} {WORKERS}'
+    yield f'{names.RUN_WORLD_SIZE}{{run_id="1"}} {WORKERS}'
     yield f'{names.RUN_STARTED}{{run_id="1"}} {began}'
     yield f'{names.RUN_TARGET}{{run_id="1",metric="{names.VAL_ACCURACY}"}} 97'
     yield f'{names.RUN_STATE}{{run_id="1",state="STARTED"}} 1'

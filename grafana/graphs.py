@@ -1,12 +1,12 @@
 """Panels of newest values, and of values or states over time or over another quantity."""
 
 from collections.abc import Sequence
+from itertools import cycle
 from typing import Unpack
 
 from grafana_foundation_sdk.models import (
     barchart,
     common,
-    gauge,
     heatmap,
     stat,
     statetimeline,
@@ -16,9 +16,10 @@ from grafana_foundation_sdk.models import (
 from grafana_foundation_sdk.models.dashboard import Panel, ThresholdsConfig
 
 from grafana.links import DataLink
-from grafana.panels import BY_ORDER, BY_THRESHOLD, LEGEND, NO_DATA, TOOLTIP, Look, panel
+from grafana.panels import BY_ORDER, BY_THRESHOLD, LEGEND, NO_DATA, TOOLTIP, Look, fixed, panel
 from grafana.queries import PanelQuery
 from grafana.thresholds import PLAIN, missing
+from mlbench.contract import palette
 
 
 def figure(
@@ -28,20 +29,19 @@ def figure(
     show: common.BigValueTextMode = common.BigValueTextMode.AUTO,
     field: str = "",
     size: int | None = None,
-    filled: bool = False,
     links: Sequence[DataLink] = (),
     **look: Unpack[Look],
 ) -> Panel:
     """Show the newest value as a large figure.
 
     ``field``: a text column to show instead, such as ``/^state$/``. ``size``: font size of several
-    values below each other. ``filled``: colour the whole panel.
+    values below each other.
     """
     # A graph shows its newest number. An instant value may be NaN, which must not be skipped.
     is_instant = all(query.instant for query in queries)
     options = stat.Options(
         graph_mode=common.BigValueGraphMode.NONE,
-        color_mode=common.BigValueColorMode("background" if filled else "value"),
+        color_mode=common.BigValueColorMode.VALUE,
         text_mode=show,
         reduce_options=_last(field, "last" if is_instant else "lastNotNull"),
         orientation=common.VizOrientation.HORIZONTAL if size else common.VizOrientation.AUTO,
@@ -51,13 +51,6 @@ def figure(
     if links:
         look["overrides"] = dict(look.get("overrides", {})) | {"/.*/": {"links": list(links)}}
     return panel("stat", title, description, queries, options, look, color=BY_THRESHOLD)
-
-
-def dial(title: str, description: str, *queries: PanelQuery, **look: Unpack[Look]) -> Panel:
-    """Show the newest value as a gauge from 0 to 1."""
-    options = gauge.Options(reduce_options=_last("", "last"))
-    look = _grey_if_missing(Look(width=4, height=4, most=1, decimals=1) | look)
-    return panel("gauge", title, description, queries, options, look, color=BY_THRESHOLD, least=0)
 
 
 def _grey_if_missing(look: Look) -> Look:
@@ -85,6 +78,11 @@ def lines(
     dashed lines.
     """
     curve = _curve(fill_opacity=60 if stacked else 0, soft_min=least)
+    legends = [query.legend for query in queries if "{{" not in query.legend]
+    overrides = dict(look.get("overrides", {}))
+    for name, colour in zip(legends, cycle(palette.SERIES), strict=False):
+        overrides[name] = fixed(colour) | dict(overrides.get(name, {}))
+    look["overrides"] = overrides
     if stacked:
         curve.stacking = common.StackingConfig(mode=common.StackingMode.NORMAL)
     if limits:

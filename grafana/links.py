@@ -27,9 +27,7 @@ RUN_OF_ROW: Final = _link(
     "Open the run",
     _RUN + "${__data.fields.run_id}&from=${__data.fields.from}&to=${__data.fields.to}",
 )
-# From a row or a series to its run, in the same time range.
-RUN_OF_WORKER: Final = _link("Open the run", _RUN + "${__data.fields.run_id}&${__url_time_range}")
-RUN_OF_SERIES: Final = _link("Open the run", _RUN + "${__field.labels.run_id}&${__url_time_range}")
+
 
 # From the row of a node to its workers, and from the row of a worker to this worker.
 _WORKERS: Final = f"/d/mlbench-workers/mlbench-workers?{_HERE}&${{__url_time_range}}"

@@ -21,7 +21,7 @@ from grafana_foundation_sdk.models.dashboard import (
 )
 
 from grafana.queries import DATASOURCE, PanelQuery
-from grafana.thresholds import GOOD
+from grafana.thresholds import PLAIN
 from mlbench.contract import palette
 
 # Options of Grafana 10.0, which later versions migrate by this number.
@@ -97,7 +97,7 @@ def panel(
                 min_val=least,
                 max_val=look.get("most"),
                 color=color,
-                thresholds=look.get("colours", GOOD),
+                thresholds=look.get("colours", PLAIN),
                 mappings=list(look["mappings"]) if "mappings" in look else None,
                 no_value=look.get("no_value", NO_DATA),
                 custom=custom,
@@ -157,8 +157,8 @@ def _by_number(pattern: str) -> Overrides:
 
 # A rank, run or worker has the same look in all panels, and neighbours differ.
 RANK_COLOURS: Final = _by_number("/^rank {0}\\b/")
-RUN_COLOURS: Final = _by_number("/^(run )?{0} /")
-WORKER_COLOURS: Final = _by_number("/^[a-z].*[^0-9]{0}$/")
+RUN_COLOURS: Final = _by_number("/^(run )?{0}( |$)/")
+WORKER_COLOURS: Final = _by_number("/^[a-z].*?{0}$/")
 
 
 def dashed(colour: str) -> dict[str, object]:

@@ -113,6 +113,16 @@ def of_result(selector: str) -> str:
     return f"(last_over_time({selector}[1m] offset -1m) or {latest(selector)})"
 
 
+def time_to_target(runs: str = "") -> str:
+    """Return the training time of runs until their target, in seconds.
+
+    Runs whose loss became NaN have none, even if they reported one before their end.
+    """
+    diverged = latest(f'{names.RUN_OUTCOME}{{{runs}{"," if runs else ""}outcome="nan"}}')
+    reached = by("run_id", of_result(f"{names.RUN_TIME_TO_TARGET}{{{runs}}}"))
+    return f"({reached} unless on (run_id) {diverged})"
+
+
 def state_or_outcome(runs: str) -> str:
     """Return the outcome of runs as the label ``state``, or their state until it is known.
 
@@ -172,6 +182,16 @@ def duration(runs: str = "") -> str:
     started = moment("started", runs)
     ended = f"({moment('finished', runs)} or on (run_id) {started} * 0 + time())"
     return f"{ended} - on (run_id) {started}"
+
+
+def run_range(runs: str = "") -> tuple[str, str]:
+    """Return start and end of the time range that shows a whole run, in milliseconds.
+
+    It is a little longer than the run, for its last scrapes. The end of an active run is 0.
+    """
+    start = f"({moment('started', runs)} or on (run_id) {moment('created', runs)})"
+    end = f"({moment('finished', runs)} + 30) * 1000 or on (run_id) {moment('created', runs)} * 0"
+    return f"({start} - 5) * 1000", end
 
 
 def progress(value: str, target: str, reached: str) -> str:

@@ -11,7 +11,7 @@ from grafana_foundation_sdk.models.dashboard import Panel, ThresholdsConfig, Val
 from grafana.links import DataLink
 from grafana.panels import Look, panel
 from grafana.queries import PanelQuery, by, column
-from grafana.thresholds import PLAIN, STILL_RUNNING, missing
+from grafana.thresholds import BARS, STILL_RUNNING, missing
 from grafana.transformations import organized, step
 
 _BAR: Final = {"type": "gauge", "mode": "basic", "valueDisplayMode": "text"}
@@ -34,6 +34,8 @@ class TableColumn:
     """Whether it is hidden because only links use it."""
     bar: bool = False
     """Whether each value has a bar of proportional length."""
+    most: float | None = None
+    """Value of a full bar; by default the largest one."""
 
     def properties(self) -> dict[str, object]:
         """Return the column's properties by Grafana's names."""
@@ -52,7 +54,8 @@ class TableColumn:
             "custom.cellOptions": {"type": "color-text"} if coloured else None,
         }
         if self.bar:
-            fields |= {"custom.cellOptions": _BAR, "thresholds": PLAIN, "min": 0}
+            fields |= {"custom.cellOptions": _BAR, "min": 0, "max": self.most}
+            fields["thresholds"] = self.colours or BARS
             fields["custom.minWidth"] = 90
         return {key: value for key, value in fields.items() if value not in ("", None, [])}
 

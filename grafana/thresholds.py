@@ -33,22 +33,25 @@ def thresholds(start: str, steps: Mapping[float, str] | None = None) -> Threshol
     )
 
 
-PLAIN: Final = thresholds(BLUE)
-GOOD: Final = thresholds(GREEN)
-ANY_IS_BAD: Final = thresholds(GREEN, {1: RED})
+# Text color of Grafana's theme. Green, orange and red are for outcomes and severity alone.
+TEXT: Final = "text"
+PLAIN: Final = thresholds(TEXT)
+BARS: Final = thresholds(BLUE)
+ANY_IS_BAD: Final = thresholds(TEXT, {1: RED})
 
 # The alert MLBenchStraggler fires above 1.2.
-STRAGGLER: Final = thresholds(GREEN, {1.1: ORANGE, 1.2: RED})
+STRAGGLER_FROM: Final = 1.1
+STRAGGLER: Final = thresholds(TEXT, {STRAGGLER_FROM: ORANGE, 1.2: RED})
 # The alert MLBenchCPUContention fires above this share.
-DISTURBED: Final = thresholds(GREEN, {DISTURBED_SHARE: RED})
+DISTURBED: Final = thresholds(TEXT, {DISTURBED_SHARE: RED})
 # Share of time in which a process of a node or container waits. A fifth is noticeable.
-WAITING: Final = thresholds(GREEN, {0.2: ORANGE, 0.5: RED})
-COMMUNICATION: Final = thresholds(GREEN, {0.3: ORANGE, 0.6: RED})
+WAITING: Final = thresholds(TEXT, {0.2: ORANGE, 0.5: RED})
+COMMUNICATION: Final = thresholds(TEXT, {0.3: ORANGE, 0.6: RED})
 # The alert MLBenchSpoolGrowing fires above 0.5.
-SPOOL: Final = thresholds(GREEN, {0.25: ORANGE, 0.5: RED})
+SPOOL: Final = thresholds(TEXT, {0.25: ORANGE, 0.5: RED})
 # The alert MLBenchWorkerLost fires after 15 s; the master gives up a worker after 30 s.
-HEARTBEAT_AGE: Final = thresholds(GREEN, {5: ORANGE, 15: RED})
-PROGRESS_AGE: Final = thresholds(GREEN, {10: ORANGE, 30: RED})
+HEARTBEAT_AGE: Final = thresholds(TEXT, {5: ORANGE, 15: RED})
+PROGRESS_AGE: Final = thresholds(TEXT, {10: ORANGE, 30: RED})
 TARGET_PROGRESS: Final = thresholds(BLUE, {1: GREEN})
 
 
@@ -87,34 +90,43 @@ def matching(pattern: str, colour: str, index: int | None = None) -> ValueMappin
 
 NOT_A_NUMBER: Final = not_a_number("NaN", RED)
 # Outcome of a run, or its state until the outcome is known.
+_STATES: Final[Mapping[names.RunState, str]] = {
+    "INITIALIZED": "waiting",
+    "STARTED": "running",
+    "FINISHED": "finished",
+    "FAILED": "failed",
+    "STOPPED": "stopped",
+}
 RUN_STATE: Final = value_map(
-    {key: (key, colour) for key, colour in palette.RUN_STATE.items()}
+    {key: (_STATES[key], colour) for key, colour in palette.RUN_STATE.items()}
     | {key: (names.OUTCOMES[key], colour) for key, colour in palette.OUTCOME.items()}
 )
-# State of a failed run, with the reason.
-WHY_FAILED: Final = matching("(?:FAILED|crashed): .*", RED)
-IS_DISTURBED: Final = value_map({"0": ("no", GREY), "1": ("yes", RED)})
-ALL_UP: Final = value_map({"0": ("down", RED), "1": ("some down", ORANGE), "2": ("up", GREEN)})
-PROCESS: Final = value_map({"0": ("ended", GREY), "1": ("running", GREEN)})
+# Outcome of a failed run, with the reason.
+WHY_FAILED: Final = matching("(?:failed|crashed|hung): .*", RED)
+ALL_UP: Final = value_map({"0": ("down", RED), "1": ("some down", ORANGE), "2": ("up", BLUE)})
+PROCESS: Final = value_map({"0": ("ended", GREY), "1": ("running", BLUE)})
 SEVERITY: Final = value_map({"critical": ("critical", RED), "warning": ("warning", ORANGE)})
 # FIRED: whether an alert fires or has fired. FIRING: highest severity over time.
 FIRED: Final = value_map({"over": ("over", ORANGE), "firing": ("firing", RED)})
 FIRING: Final = value_map({"0": ("none", GREY), "1": ("warning", ORANGE), "2": ("critical", RED)})
 
+# Critical alerts about a pod, without the common prefix.
+CRITICAL_ALERTS: Final = ("LossNotFinite", "RunStalled", "TargetDown", "WorkerLost")
 TROUBLE: Final = [
     *value_map(
         {"-": ("-", GREY), **{phase: (phase, of) for phase, of in palette.POD_PHASE.items()}}
     ),
-    matching(".+", RED),
+    matching("|".join(CRITICAL_ALERTS), RED, 1),
+    matching(".+", ORANGE, 2),
 ]
 
-# Texts such as "run 3 rank 12" have a colour for each last digit of the run.
-RUN_COLOURS: Final = [
+# Activity of a worker or node. Two blues alternate between runs, and alerts have their severity.
+_RUNNING: Final = ("#3366e0", "#7fa0ee")
+ACTIVITY: Final = [
     *value_map({"idle": ("idle", GREY)}),
-    *(
-        matching(f"run \\d*{digit} .*", colour, digit + 1)
-        for digit, colour in enumerate(palette.BY_LAST_DIGIT)
-    ),
+    *(matching(f"run \\d*{digit}\\b.*", _RUNNING[digit % 2], digit + 1) for digit in range(10)),
+    matching("Straggler: .*", ORANGE, 11),
+    matching("\\w+: .*", RED, 12),
 ]
 
 # In links, the end of a run's time range in milliseconds; 0 if it is still running.

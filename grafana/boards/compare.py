@@ -23,7 +23,9 @@ from grafana.queries import (
     named,
     of_result,
     or_none,
+    run_range,
     state_or_outcome,
+    time_to_target,
     with_benchmark,
 )
 from grafana.table_panels import RANGE_OF_RUN, TableColumn, ranking, rows, share
@@ -80,7 +82,8 @@ _WORKERS = _of_runs("mlbench_run_workers")
 _STARTED = _of_runs("mlbench_run_started_timestamp_seconds")
 _REACHED = _of_runs("mlbench_run_target_reached_timestamp_seconds")
 _FINISHED = _of_runs("mlbench_run_finished_timestamp_seconds")
-_TIME_TO_TARGET = _of_results(names.RUN_TIME_TO_TARGET)
+_FROM, _TO = run_range(f"{{{_RUNS}}}")
+_TIME_TO_TARGET = time_to_target(_RUNS)
 _SO_FAR = f"{_of_runs('run:mlbench_run_throughput:mean')} unless on (run_id) {_FINISHED}"
 _THROUGHPUT = f"({_of_results(names.RUN_SAMPLES_PER_SECOND)} or {_SO_FAR})"
 
@@ -144,7 +147,7 @@ LEARNING: Final = (
         column("named", _labelled(_STARTED)),
         x="training time",
         unit="short",
-        x_unit="s",
+        x_unit=SECONDS,
         width=14,
         height=11,
         data_points=10_000,
@@ -158,6 +161,7 @@ LEARNING: Final = (
         "Runs that have not reached the target are missing.",
         _labelled(_TIME_TO_TARGET),
         name="run",
+        name_width=240,
         unit=SECONDS,
         height=11,
         no_value="No run has reached its target",
@@ -178,6 +182,7 @@ FIGURES: Final = (
         "Higher is better.",
         _labelled(_THROUGHPUT),
         name="run",
+        name_width=240,
         most_first=True,
         unit="locale",
         decimals=0,
@@ -208,7 +213,7 @@ FIGURES: Final = (
         column("phases", _OF_PHASES),
         _BAR_ORDER,
         x="run",
-        unit="s",
+        unit=SECONDS,
         transformations=in_parts("run", "phase", "phases", "order", (*names.PHASES, "other")),
         overrides=PHASE_COLOURS,
         no_value="No run with phases has ended",
@@ -236,16 +241,16 @@ TABLE: Final = rows(
     column("workers", _labelled(_WORKERS)),
     column("states", state_or_outcome(_RUNS)),
     column("time_to_target", _TIME_TO_TARGET),
-    column("since_start", f"{_REACHED} - on (run_id) {_STARTED}"),
+    column("since_start", f"{_REACHED} - on (run_id) {_STARTED} and on (run_id) {_TIME_TO_TARGET}"),
     column("throughput", _THROUGHPUT),
     column("best", _of_results(names.RUN_BEST_VALUE, "run_id, metric")),
     column("contention", _of_results(names.RUN_CONTENTION_RATIO)),
-    column("from", f"({_STARTED} - 5) * 1000"),
-    column("to", f"({_FINISHED} + 30) * 1000 or on (run_id) {_STARTED} * 0"),
+    column("from", _FROM),
+    column("to", _TO),
     columns=(
-        TableColumn("run", width=230, links=(links.RUN_OF_ROW,)),
+        TableColumn("run", width=225, links=(links.RUN_OF_ROW,)),
         TableColumn("state", "outcome", width=130, mappings=thresholds.RUN_STATE),
-        TableColumn("time_to_target", "time to target", unit=SECONDS, decimals=1, width=130),
+        TableColumn("time_to_target", "time to target", unit=SECONDS, decimals=1, width=150),
         TableColumn("since_start", "wall clock", unit=SECONDS, decimals=1, width=95),
         TableColumn("throughput", "samples/s", unit="locale", decimals=0, width=90),
         TableColumn("best", unit="short", width=65),
@@ -255,7 +260,8 @@ TABLE: Final = rows(
         TableColumn("metric"),
         *RANGE_OF_RUN,
     ),
-    sort_by="time to target",
+    sort_by="run",
+    descending=True,
 )
 
 BOARD: Final = Board(

@@ -32,9 +32,9 @@ def _periods(which: str) -> str:
 
 TABLE: Final = rows(
     "Nodes",
-    "Worker nodes: share of cores and memory in use, and share of time in which any process "
-    "waited for a core, memory or a disk. Limit: share of periods in which workers reached their "
-    "CPU limit. Click a node for its workers.",
+    "Worker nodes: share of cores and memory that MLBench's workers use, and share of time in "
+    "which any process of the node waited for a core, memory or a disk. Limit: share of periods "
+    "in which workers reached their CPU limit. Click a node for its workers.",
     column("workers", _HAVE),
     column("cores", f"{by('node', f'machine_cpu_cores{{{_NODES}}}')} and on (node) {_HAVE}"),
     column(
@@ -48,12 +48,12 @@ TABLE: Final = rows(
     column("waits_io", _waits("io")),
     column("limited", f"{_periods('throttled_periods')} / ({_periods('periods')} > 0)"),
     columns=(
-        TableColumn("node", width=210, links=(links.WORKERS_OF_NODE,)),
+        TableColumn("node", width=145, links=(links.WORKERS_OF_NODE,)),
         TableColumn("workers", unit="none", decimals=0, width=85),
         TableColumn("cores", unit="none", decimals=0, width=70),
-        share("cpu", "CPU used", width=90),
-        share("memory", "memory used", width=130),
-        share("waits_cpu", "waits for cores", width=155, colours=thresholds.WAITING),
+        share("cpu", "CPU of workers", width=130),
+        share("memory", "memory of workers", width=165),
+        share("waits_cpu", "waits for cores", width=140, colours=thresholds.WAITING),
         share("waits_memory", "for memory", width=115, colours=thresholds.WAITING),
         share("waits_io", "for disks", width=90, colours=thresholds.WAITING),
         share("limited", "at CPU limit", colours=thresholds.WAITING),
@@ -61,7 +61,7 @@ TABLE: Final = rows(
     sort_by="waits for cores",
     descending=True,
     then_by="node",
-    height=5,
+    height=6,
     no_value="No worker",
 )
 
@@ -82,6 +82,7 @@ WAITING: Final = lines(
         for resource, what in (("cpu", "cores"), ("memory", "memory"), ("io", "disks"))
     ),
     unit="percentunit",
+    most=1,
     width=12,
     no_value="Unknown: the kernel does not measure it",
 )

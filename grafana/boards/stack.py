@@ -6,7 +6,7 @@ from typing import Final
 from grafana import links, thresholds, variables
 from grafana.board import Board, Row
 from grafana.graphs import figure, lines, timeline
-from grafana.panels import fixed
+from grafana.panels import RUN_COLOURS, fixed
 from grafana.queries import (
     DURATION,
     SECONDS,
@@ -18,11 +18,18 @@ from grafana.queries import (
     of_parts,
     or_none,
     rate,
+    run_range,
     value,
 )
-from grafana.table_panels import TableColumn, ranking, rows
-from mlbench.contract.palette import GREEN, RED
+from grafana.table_panels import RANGE_OF_RUN, TableColumn, ranking, rows
+from mlbench.contract.palette import RED, SERIES
 
+_JOB_COLOURS: Final = {
+    job: fixed(colour)
+    for job, colour in zip(
+        ("prometheus", "master", "controller", "exporter", "workers"), SERIES, strict=False
+    )
+}
 _JOBS: Final = 'job=~"prometheus|master|controller|exporter|workers"'
 
 _figure = partial(figure, width=6, height=3)
@@ -66,14 +73,19 @@ WRONG: Final = (
         "for its board.",
         column("firing", or_none(by(_ALERT, _FIRING), "severity", "No firing alert")),
         column("since", by(_ALERT, f"time() - {_SINCE}")),
+        *(
+            column(ref, f"{by(_ALERT, _FIRING)} * 0 + on (run_id) group_left () ({moment})")
+            for ref, moment in zip(("from", "to"), run_range(), strict=True)
+        ),
         columns=(
             TableColumn("severity", width=115, mappings=thresholds.SEVERITY),
             TableColumn("alertname", "alert", width=210, links=(links.RUNBOOK,)),
             TableColumn("since", "for", unit=DURATION, width=100),
-            TableColumn("run_id", "run", width=65, links=(links.RUN_OF_WORKER,)),
+            TableColumn("run_id", "run", width=65, links=(links.RUN_OF_ROW,)),
             TableColumn("rank", width=70),
             TableColumn("pod"),
             TableColumn("instance"),
+            *RANGE_OF_RUN[1:],
         ),
         sort_by="severity",
         height=6,
@@ -146,7 +158,7 @@ MASTER: Final = (
         "means that its database or spool is full or unavailable.",
         _rates("mlbench_http_requests_total", "status"),
         unit="reqps",
-        overrides={"/^5/": fixed(RED), "/^2/": fixed(GREEN)},
+        overrides={"/^5/": fixed(RED), "/^2/": fixed(SERIES[0])},
     ),
     lines(
         "Response time",
@@ -193,6 +205,7 @@ MASTER: Final = (
         graph(by("run_id", "mlbench_run_waiting_bytes > 0"), "run {{run_id}}"),
         unit="bytes",
         width=6,
+        overrides=RUN_COLOURS,
         no_value="The master is not scraped",
     ),
     lines(
@@ -202,7 +215,7 @@ MASTER: Final = (
         _rates("mlbench_writer_samples_total", "outcome"),
         unit="cps",
         width=6,
-        overrides={"refused": fixed(RED), "delivered": fixed(GREEN)},
+        overrides={"refused": fixed(RED), "delivered": fixed(SERIES[0]), "kept": fixed(SERIES[1])},
         no_value="The controller is not scraped",
     ),
     lines(
@@ -210,6 +223,7 @@ MASTER: Final = (
         "CPU cores that master, controller, exporter and Prometheus use: the cost of observation.",
         _rates(f"process_cpu_seconds_total{{{_JOBS}}}", "job"),
         width=6,
+        overrides=_JOB_COLOURS,
     ),
     lines(
         "Process memory",
@@ -217,6 +231,7 @@ MASTER: Final = (
         graph(f"sum by (job) (process_resident_memory_bytes{{{_JOBS}}})", "{{job}}"),
         unit="bytes",
         width=6,
+        overrides=_JOB_COLOURS,
     ),
 )
 
@@ -228,6 +243,7 @@ PROMETHEUS: Final = (
         "Scrape duration of the slowest target of each job. Should stay well below a second.",
         graph(f"max by (job) (scrape_duration_seconds{{{_JOBS}}})", "{{job}}"),
         unit="s",
+        overrides=_JOB_COLOURS,
     ),
     ranking(
         "Largest clock offsets",

@@ -9,8 +9,9 @@ from grafana_foundation_sdk.models.dashboard import VariableSort
 from grafana import links, thresholds, variables
 from grafana.board import Board, Row
 from grafana.boards import nodes
-from grafana.graphs import figure, lines, timeline
-from grafana.panels import Overrides, band, dashed, fixed
+from grafana.boards.activity import ACTIVITY, WORK, short_names
+from grafana.graphs import figure, lines
+from grafana.panels import WORKER_COLOURS, Overrides, band, dashed, fixed
 from grafana.queries import (
     CORES,
     SECONDS,
@@ -20,12 +21,11 @@ from grafana.queries import (
     called,
     column,
     graph,
-    history,
     rate,
+    run_range,
     value,
 )
-from grafana.table_panels import TableColumn, rows, share
-from grafana.transformations import states
+from grafana.table_panels import RANGE_OF_RUN, TableColumn, rows, share
 from mlbench.contract.palette import GREY, RED
 
 _PODS: Final = 'pod=~"$pod"'
@@ -53,9 +53,6 @@ _CPU = rate(f"container_cpu_usage_seconds_total{_CHOSEN}")
 _MEMORY = _peak("container_memory_working_set_bytes")
 _GPU = _peak("mlbench_gpu_utilization_ratio")
 _SILENT_FOR = _here(by("pod", age(f"mlbench_pod_heartbeat_timestamp_seconds{{{_PODS}}}")))
-_INFO: Final = f"mlbench_worker_info{{{_PODS}}}"
-# If a scrape of the worker failed, its values of half a minute ago.
-_DOES = f"({_INFO} or on (pod) topk by (pod) (1, last_over_time({_INFO}[30s])))"
 _HAD_RANK: Final = f'last_over_time(mlbench_worker_info{{{_PODS},run_id!=""}}[30s])'
 _WORKING = _here(by("pod", f'{_HAD_RANK} unless on (pod) mlbench_worker_info{{run_id=""}}'))
 _NOT_RUNNING = f'mlbench_pod_info{{{_PODS},{_NODES},phase!="Running"}}'
@@ -72,7 +69,11 @@ _TROUBLE = by(
 # With more workers than this, they are drawn as a band, and only this number by name.
 _NAMED: Final = 5
 _EDGES: Final = {"least": "min(", "median": "quantile(0.5, ", "most": "max("}
-_BAND: Final[Overrides] = {**band("least", "most"), "median": fixed(GREY)}
+_BY_NAME: Final[Overrides] = {
+    **WORKER_COLOURS,
+    **band("least", "most"),
+    "median": fixed(GREY),
+}
 # Criterion for the workers that are drawn by name.
 _HIGHEST: Final = "{0}"
 _LOWEST: Final = "-({0})"
@@ -96,15 +97,27 @@ def _of_workers(series: str, worst: str, aggregate: str = "sum") -> PanelQuery:
     )
 
 
-_figure = partial(figure, width=6, height=3)
+_AGENTS: Final = f'{_CHOSEN[:-1]},phase="Running",pod!~"run-[0-9]+-rank-[0-9]+"}}'
+_NOT_SCRAPED = (
+    f"{by('pod', f'mlbench_pod_info{_AGENTS}')}"
+    f" unless on (pod) last_over_time(mlbench_worker_info{{{_PODS}}}[30s])"
+)
+_figure = partial(figure, width=5, height=3)
 HEADLINE: Final = (
     _figure(
         "Workers", "Worker pods, in any state.", value(f"count({_PRESENT}) or vector(0)", "workers")
     ),
     _figure(
         "Working",
-        "Workers with a rank of an active run.",
+        "Scraped workers with a rank of an active run.",
         value(f"count({_WORKING}) or vector(0)", "working"),
+    ),
+    _figure(
+        "Not scraped",
+        "Running workers that Prometheus has not scraped for 30 s. Their activity and use are "
+        "unknown. Should be 0.",
+        value(f"count({_NOT_SCRAPED}) or vector(0)", "not scraped"),
+        colours=thresholds.ANY_IS_BAD,
     ),
     _figure(
         "Not running",
@@ -116,7 +129,8 @@ HEADLINE: Final = (
         "Longest silence",
         "Time since the last heartbeat of the worker that has been silent longest. After 30 s "
         "the master declares its rank lost.",
-        value(f"topk(1, {_SILENT_FOR})", "{{pod}}"),
+        value(f"topk(1, {short_names(_SILENT_FOR, 'pod')})", "{{pod}}"),
+        width=4,
         unit=SECONDS,
         decimals=1,
         colours=thresholds.HEARTBEAT_AGE,
@@ -124,6 +138,15 @@ HEADLINE: Final = (
         no_value="No worker",
     ),
 )
+
+_FROM, _TO = run_range()
+
+
+def _of_run_of_pod(expr: str) -> str:
+    """Return a value of the run of each pod."""
+    runs = by("pod, run_id", WORK)
+    return f"{_here(runs)} * 0 + on (run_id) group_left () ({expr})"
+
 
 TABLE: Final = rows(
     "Worker pods",
@@ -134,20 +157,23 @@ TABLE: Final = rows(
     column("wrong", _TROUBLE),
     column("info", by("pod, node", f"mlbench_pod_info{_CHOSEN}")),
     column("silent", _SILENT_FOR),
-    column("work", _here(by("pod, run_id, rank", _DOES))),
+    column("work", _here(by("pod, run_id, rank", WORK))),
     column("cpu", f"sum by (pod) ({_CPU})"),
     column("memory", f"sum by (pod) ({_MEMORY})"),
     column("gpu", f"avg by (pod) ({_GPU})"),
+    column("from", _of_run_of_pod(_FROM)),
+    column("to", _of_run_of_pod(_TO)),
     columns=(
         TableColumn("pod", "worker", width=190, links=(links.WORKER,)),
         TableColumn("trouble", width=150, mappings=thresholds.TROUBLE),
         TableColumn("silent", "heartbeat", SECONDS, 1, width=95, colours=thresholds.HEARTBEAT_AGE),
-        TableColumn("run_id", "run", width=60, links=(links.RUN_OF_WORKER,)),
+        TableColumn("run_id", "run", width=60, links=(links.RUN_OF_ROW,)),
         TableColumn("rank", width=65),
-        TableColumn("cpu", "CPU", unit=CORES, decimals=2, width=100),
+        TableColumn("cpu", "CPU cores", unit="none", decimals=2, width=100),
         TableColumn("memory", unit="bytes", width=95),
         share("gpu", "GPU", width=65),
         TableColumn("node"),
+        *RANGE_OF_RUN[1:],
     ),
     sort_by="trouble",
     descending=True,
@@ -156,46 +182,7 @@ TABLE: Final = rows(
     no_value="No worker",
 )
 
-# Includes deleted pods, and times without a scrape of the master, which reports the nodes.
-_EVER_PRESENT = f"last_over_time(mlbench_pod_info{_CHOSEN}[$__range] @ end())"
-_RUN_AND_RANK = f'label_join({_here(_DOES, _EVER_PRESENT)}, "both", ";", "run_id", "rank")'
-_RANK_NAMES = (
-    f"label_replace({called('work', 'idle', _RUN_AND_RANK)},"
-    ' "work", "run $1 rank $2", "both", "(.+);(.+)")'
-)
-
-
-def _alerted(alert: str) -> str:
-    """Find the pods with an alert in the time range."""
-    fired = f'ALERTS{{{_PODS},alertname=~"{alert}",alertstate="firing"}}'
-    return by("pod", f"last_over_time({fired}[$__range] @ end())")
-
-
-# Prometheus sorts series by their labels, of which this is the first.
-_WORST_FIRST = " or ".join(
-    called("above", str(place), f"({_RANK_NAMES}) {of}")
-    for place, of in enumerate(
-        (
-            f"and on (pod) {_alerted('MLBenchStraggler')}",
-            f"and on (pod) {_alerted('MLBench.*')} unless on (pod) {_alerted('MLBenchStraggler')}",
-            f"unless on (pod) {_alerted('MLBench.*')}",
-        )
-    )
-)
-_SHORT_NAMES = f'label_replace({_WORST_FIRST}, "pod", "$1", "pod", "(?:local-)?(?:mlbench-)?(.*)")'
-
-HISTORY: Final = timeline(
-    "Worker activity",
-    "Run and rank of each worker over time: a colour per run, grey for idle. Stragglers come "
-    "first, then workers with other alerts. Gaps: no worker, or no scrape for more than 30 s.",
-    history("work", by("above, pod, work", _SHORT_NAMES)),
-    mappings=thresholds.RUN_COLOURS,
-    transformations=states("pod", "work"),
-    height=11,
-    no_value="No scraped worker",
-)
-
-_by_worker = partial(lines, width=12, overrides=_BAND, no_value="No scraped worker")
+_by_worker = partial(lines, width=12, overrides=_BY_NAME, no_value="No scraped worker")
 USED: Final = (
     _by_worker(
         "CPU cores by worker",
@@ -210,7 +197,7 @@ USED: Final = (
         _of_workers(_MEMORY, _HIGHEST),
         graph(f"min(container_spec_memory_limit_bytes{_CHOSEN} > 0)", "limit"),
         unit="bytes",
-        overrides={**_BAND, "limit": dashed(RED)},
+        overrides={**_BY_NAME, "limit": dashed(RED)},
     ),
 )
 
@@ -331,9 +318,9 @@ BOARD: Final = Board(
         ),
     ),
     rows=(
-        Row("Workers and their nodes", (*HEADLINE, nodes.TABLE, TABLE, HISTORY)),
+        Row("Workers and their nodes", (*HEADLINE, ACTIVITY, nodes.TABLE, TABLE)),
         Row("CPU and memory", USED),
-        Row("CPU limits and resource pressure", LIMITS),
+        Row("CPU limits and resource pressure", LIMITS, collapsed=True),
         Row("GPUs", GPU, collapsed=True),
         Row("Network, disk and threads", MORE, collapsed=True),
     ),

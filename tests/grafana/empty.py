@@ -9,7 +9,8 @@ from typing import Final
 MAY_BE_EMPTY: Final[dict[str, tuple[str, ...]]] = {
     # GPUs.
     "mlbench_gpu_utilization_ratio": (
-        "mlbench-run / GPU",
+        "mlbench-run / GPU use",
+        "mlbench-run / Ranks / gpu",
         "mlbench-run / GPU memory",
         "mlbench-run / GPU power",
         "mlbench-workers / Worker pods / gpu",
@@ -48,6 +49,10 @@ MAY_BE_EMPTY: Final[dict[str, tuple[str, ...]]] = {
     'ALERTS{alertname=~"MLBench.*",alertstate="firing"}': (
         "mlbench-stack / Firing alerts / since",
     ),
+    'ALERTS{alertname=~"MLBench.*",alertstate="firing",run_id!=""}': (
+        "mlbench-stack / Firing alerts / from",
+        "mlbench-stack / Firing alerts / to",
+    ),
     # The run, or one of the runs, has reached its target.
     'mlbench_run_target_reached_timestamp_seconds{run_id="$run_id"}': (
         "mlbench-run / annotation Target reached",
@@ -63,7 +68,6 @@ MAY_BE_EMPTY: Final[dict[str, tuple[str, ...]]] = {
     # A rank of the ended run holds up the others. Its result comes after the view's end.
     'last_over_time(mlbench_run_straggler_ratio{run_id="$run_id"}[1m] offset -1m)'
     ' or mlbench_run_state{run_id="$run_id",state="STARTED"} == 1': (
-        "mlbench-run / Straggler ratio",
         "mlbench-run / Ranks / ratio",
     ),
     'last_over_time(ALERTS{run_id="$run_id",alertstate="firing"}[$__range])': (
@@ -93,14 +97,24 @@ MAY_BE_EMPTY: Final[dict[str, tuple[str, ...]]] = {
     ),
     # A run is active, or waits, at the end of the time range.
     'mlbench_run_state{state="STARTED"} == 1': (
-        "mlbench-runs / Elapsed",
-        "mlbench-runs / Last step",
-        "mlbench-runs / Progress",
-        "mlbench-runs / Samples/s",
+        "mlbench-runs / Active run and queue / progress",
+        "mlbench-runs / Active run and queue / throughput",
+        "mlbench-runs / Active run and queue / age",
     ),
-    'mlbench_run_state{state="INITIALIZED"} == 1': (
-        "mlbench-runs / Queue order / waiting",
-        "mlbench-runs / Queue order / workers",
+    'mlbench_run_state{state=~"STARTED|INITIALIZED"} == 1': tuple(
+        f"mlbench-runs / Active run and queue / {ref}"
+        for ref in ("info", "states", "elapsed", "workers", "since", "from", "to")
+    ),
+    # A worker has a run.
+    'mlbench_worker_info{run_id!=""}': (
+        "mlbench-workers / Worker pods / from",
+        "mlbench-workers / Worker pods / to",
+    ),
+    # A scrape of a rank failed while it ran.
+    '(mlbench_run_world_size{run_id="$run_id"} - on (run_id) count by (run_id)'
+    ' (count by (run_id, rank) (mlbench_worker_running{run_id="$run_id"})) > 0) unless on (run_id)'
+    ' mlbench_run_finished_timestamp_seconds{run_id="$run_id"} < time() - $__interval_ms / 1000': (
+        "mlbench-run / Throughput / B",
     ),
     # The controller is told of a Grafana.
     "mlbench_grafana_requests_total": ("mlbench-stack / Error rates / G",),

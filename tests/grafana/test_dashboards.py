@@ -183,6 +183,15 @@ def test_start_target_and_end_are_marked_also_of_short_runs(board: Dashboard) ->
         assert one["step"] == one["target"]["interval"] == "2s"
 
 
+def test_alerts_of_workers_have_the_color_of_their_severity() -> None:
+    severities = {
+        alert: RULES[f"MLBench{alert}"]["labels"]["severity"]
+        for alert in (*thresholds.CRITICAL_ALERTS, "Straggler", "CPUContention", "ClockSkew")
+    }
+    critical = {alert for alert, severity in severities.items() if severity == "critical"}
+    assert critical == set(thresholds.CRITICAL_ALERTS)
+
+
 @pytest.mark.parametrize(
     ("shown", "rule", "limit"),
     [

@@ -47,13 +47,43 @@ def test_a_worker_whose_scrape_fails_keeps_its_run(answers: dict[str, list[Query
 
 def test_the_straggler_comes_first(answers: dict[str, list[QueryResult]]) -> None:
     [ref] = [place for place in answers if place.startswith("Worker activity /")]
-    assert [one.labels["pod"][-1] for one in answers[ref]] == ["b", "a", "c", "d"]
-    assert {one.labels["work"].partition(" rank ")[2] for one in answers[ref]} == {
-        "0",
-        "1",
-        "2",
-        "",
-    }
+    assert [(one.labels["row"][-1], one.labels["work"]) for one in answers[ref]] == [
+        ("b", "Straggler: run 1 rank 1"),
+        ("a", "run 1 rank 0"),
+        ("c", "run 1 rank 2"),
+        ("d", "idle"),
+    ]
+
+
+def test_many_workers_are_drawn_by_node(shared_prometheus: PrometheusServer) -> None:
+    now = time.time() - 2400  # the range of no other test
+    run_id = uuid.uuid4().hex[:8]
+    write(shared_prometheus.url, _many(run_id, now - _SECONDS))
+    with closing(PrometheusClient(shared_prometheus.url)) as prometheus:
+        view = View("earlier", now - _SECONDS, now, "")
+        answers = Grafana(prometheus, view).answers("mlbench-workers")
+    [ref] = [place for place in answers if place.startswith("Worker activity /")]
+    assert [(one.labels["row"], one.labels["work"]) for one in answers[ref]] == [
+        ("n1", f"Straggler: run {run_id} rank 9"),
+        ("n0", f"run {run_id}"),
+        ("n2", "idle"),
+    ]
+    # The only worker that nobody scraped is no part of the activity.
+    assert [one.values[-1] for one in answers["Not scraped / A"]] == ["1"]
+
+
+def _many(run_id: str, first: float) -> Iterator[TimeSeries]:
+    """Make 24 workers on three nodes, of which one is idle."""
+    times = [first + second for second in range(0, _SECONDS + 1, 2)]
+    yield level(names.RUN_INFO, times, 1, run_id=run_id, name="many")
+    for number in range(24):
+        pod, node = f"{run_id}-{number}", number // 8
+        yield level(names.POD_INFO, times, 1, phase="Running", node=f"n{node}", pod=pod)
+        work = {"run_id": run_id, "rank": str(number)} if node < 2 else {"run_id": "", "rank": ""}
+        if number:
+            yield level(names.WORKER_INFO, times, 1, pod=pod, **work)
+    alert = {"alertname": "MLBenchStraggler", "alertstate": "firing", "severity": "warning"}
+    yield level("ALERTS", times, 1, pod=f"{run_id}-9", **alert)
 
 
 def _series(key: str, first: float) -> Iterator[TimeSeries]:

@@ -25,7 +25,7 @@ from grafana.boards.run.ranks import MASTER, MORE_RESOURCES, RANK_TABLE, RESOURC
 from grafana.boards.run.speed import SPEED, STEP_TIMES
 from grafana.graphs import lines, timeline
 from grafana.panels import band
-from grafana.queries import by, called, ever, graph, in_each_step, moment, recorded
+from grafana.queries import by, called, graph, in_each_step, moment, recorded
 from mlbench.contract import names
 
 # Metrics that have their own panel, and totals. All others get a repeated panel at the end.
@@ -55,11 +55,12 @@ ALERTS: Final = timeline(
     "Alerts over time",
     "Alerts of this run over time, with the rank. Click one for its runbook.",
     graph(
-        f"{_WHICH} or {called('alert', 'none', f'vector(0) unless on () {ever(FIRING)}')}",
+        _WHICH,
         "{{alert}} {{rank}}",
     ),
     mappings=thresholds.FIRING,
     height=5,
+    no_value="No alert in this time range",
     overrides={"/.*/": {"links": [links.RUNBOOK_OF_SERIES]}},
 )
 
@@ -119,11 +120,12 @@ BOARD: Final = Board(
         Row("Run ${run_id:text}", HEADLINE),
         Row("Learning", LEARNING),
         Row("Throughput and time breakdown", SPEED),
-        Row("Step times per rank", (STEP_TIMES,), collapsed=True),
-        Row("Alerts, ranks and logs", (ALERTS, RANK_TABLE, MASTER)),
+        Row("Ranks and logs", (RANK_TABLE, MASTER)),
         Row("Worker resources", RESOURCES),
+        Row("Step times per rank", (STEP_TIMES,), collapsed=True),
+        Row("Alerts over time", (ALERTS,), collapsed=True),
         Row("Learning by step", BY_STEP, collapsed=True),
-        Row("GPU memory and power, network, disk", MORE_RESOURCES, collapsed=True),
+        Row("CPU limit, GPUs, network and disk", MORE_RESOURCES, collapsed=True),
         Row("Other recorded metrics", (OTHERS,), collapsed=True),
     ),
 )

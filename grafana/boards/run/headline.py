@@ -21,10 +21,20 @@ from grafana.boards.run.speed import THROUGHPUT
 from grafana.graphs import figure
 from grafana.line import extreme_kept, newest_kept
 from grafana.panels import BY_THRESHOLD
-from grafana.queries import SECONDS, by, called, column, latest, state_or_outcome, value
+from grafana.queries import (
+    SECONDS,
+    by,
+    called,
+    column,
+    latest,
+    moment,
+    state_or_outcome,
+    time_to_target,
+    value,
+)
 from grafana.table_panels import TableColumn, rows
 from grafana.transformations import one_row
-from mlbench.contract import names
+from mlbench.contract import names, palette
 
 _STATE = f"({state_or_outcome(RUN)})"
 _FAILURE = f"topk by (run_id) (1, {latest(f'mlbench_run_failure_info{{{RUN}}}')})"
@@ -45,7 +55,7 @@ _BEST = result_or_value(
     f" or on (run_id) {extreme_kept(RUN, _OF_TARGET, 'min')}",
     names.RUN_BEST_VALUE,
 )
-_TOOK = by("run_id", latest(f"{names.RUN_TIME_TO_TARGET}{{{RUN}}}"))
+_TOOK = time_to_target(RUN)
 
 _LOSS = " or ".join(
     called("curve", name, "avg by (run_id) " + newest_kept(RUN, f'metric=~"{metrics}"'))
@@ -53,7 +63,14 @@ _LOSS = " or ".join(
 )
 
 _SPEED = result_or(THROUGHPUT, names.RUN_SAMPLES_PER_SECOND)
-_STRAGGLER = result_or(f"topk(1, {RATIO}{{{RUN}}})", names.RUN_STRAGGLER, "run_id, rank")
+_RATIO = result_or(f"topk(1, {RATIO}{{{RUN}}})", names.RUN_STRAGGLER, "run_id, rank")
+# Below the first threshold, nobody is named.
+_LATE = f"({_RATIO}) >= {thresholds.STRAGGLER_FROM}"
+_KNOWN = f"(max by (run_id) ({_RATIO}) or {moment('finished', f'{{{RUN}}}')})"
+_STRAGGLER = (
+    f'label_replace({_LATE}, "who", "rank $1", "rank", "(.+)")'
+    f" or on (run_id) {called('who', 'straggler', f'0 * {_KNOWN}')}"
+)
 _WAITS = result_or(f"topk(1, {DISTURBED}{{{RUN}}})", names.RUN_CONTENTION_RATIO, "run_id, rank")
 
 _FIRES = by("alert, alertname", named_alerts(FIRING))
@@ -63,16 +80,15 @@ _DISTURBED = {"unit": "percentunit", "color": BY_THRESHOLD, "thresholds": thresh
 _tile = partial(figure, height=5)
 HEADLINE: Final = (
     _tile(
-        "State",
-        "State of the run: waiting for workers (INITIALIZED), training (STARTED), or its "
-        "outcome, with the reason of a failure. Click for the web page with its log.",
+        "Outcome",
+        "Outcome of the run, with the reason of a failure; before its end, its state. Click for "
+        "the web page with its log.",
         column(
             "A",
             f"label_join({_STATE} * on (run_id) group_left (reason) {_FAILURE},"
             f' "state", ": ", "state", "reason") or on (run_id) {_STATE}',
         ),
-        size=14,
-        filled=True,
+        size=18,
         field="/^state$/",
         mappings=(*thresholds.RUN_STATE, thresholds.WHY_FAILED),
         links=(links.WEB_PAGE, links.WHOLE_RUN),
@@ -90,9 +106,7 @@ HEADLINE: Final = (
         show=BigValueTextMode.VALUE_AND_NAME,
         unit="short",
         transformations=one_row({"now": "now", "Value #B": "best", "Value #C": "took"}),
-        overrides={
-            "took": {"unit": SECONDS, "mappings": [thresholds.missing("target not reached")]}
-        },
+        overrides={"took": {"unit": SECONDS, "mappings": [thresholds.missing("not reached")]}},
         no_value="No target, or no value yet",
     ),
     _tile(
@@ -114,6 +128,7 @@ HEADLINE: Final = (
         value(_SPEED, "samples/s"),
         value(_WAITS, "CPU contention, rank {{rank}}"),
         size=20,
+        unit="locale",
         decimals=0,
         show=BigValueTextMode.VALUE_AND_NAME,
         overrides={"/^CPU contention/": _DISTURBED},
@@ -123,11 +138,13 @@ HEADLINE: Final = (
         "Straggler ratio",
         "Slowest rank's compute time per step relative to the median of the others, over the "
         "last minute. After the run: the speedup if no rank had been late, and the rank that was "
-        "latest. Close to 1 is good.",
-        value(_STRAGGLER, "rank {{rank}}"),
+        "latest. None: below 1.1.",
+        value(_STRAGGLER, "{{who}}"),
+        size=20,
         unit="suffix: times",
         decimals=2,
         colours=thresholds.STRAGGLER,
+        mappings=thresholds.value_map({"0": ("none", palette.GREY)}),
         show=BigValueTextMode.VALUE_AND_NAME,
         no_value="Unknown",
     ),

@@ -23,6 +23,9 @@ from grafana.queries import CORES, by, column, graph, latest, newest_in_step, ra
 from grafana.table_panels import TableColumn, rows, share
 from mlbench.contract import names, palette
 
+_CPU: Final = "run_rank_pod:container_cpu_usage_seconds:irate1m"
+_GPU: Final = "run_rank_pod:mlbench_gpu_utilization_ratio:avg"
+
 
 def _of_each(rule: str, figure: str) -> str:
     """Return a figure by rank: of all ranks during the run, else of the rank in the result."""
@@ -47,16 +50,20 @@ RANK_TABLE: Final = rows(
     column("step", _newest(names.STEP)),
     column("age", by("rank", f"run_rank:mlbench_worker_progress:age_seconds{{{RANKS}}}")),
     column("loss", _newest(names.TRAIN_LOSS)),
+    column("cpu", by("rank", latest(f"{_CPU}{{{RANKS}}}"))),
+    column("gpu", by("rank", latest(f"{_GPU}{{{RANKS}}}"))),
     columns=(
         TableColumn(
             "rank", width=70, links=(links.log_of_rank("stdout"), links.log_of_rank("stderr"))
         ),
-        TableColumn("ratio", "straggler ratio", "none", 2, width=135, colours=thresholds.STRAGGLER),
-        share("contention", "CPU contention", width=110, colours=thresholds.DISTURBED),
-        TableColumn("step", unit="none", decimals=0, width=80),
-        TableColumn("age", "last step", unit="s", decimals=0, width=145),
-        TableColumn("loss", "train loss", unit="short", width=110),
-        TableColumn("running", "process", mappings=thresholds.PROCESS, width=90),
+        TableColumn("ratio", "straggler ratio", "none", 2, width=140, colours=thresholds.STRAGGLER),
+        share("contention", "CPU contention", width=130, colours=thresholds.DISTURBED),
+        TableColumn("step", unit="locale", decimals=0, width=80),
+        TableColumn("age", "last step", unit="suffix: s ago", decimals=1, width=105),
+        TableColumn("loss", "train loss", unit="short", width=95),
+        TableColumn("running", "process", mappings=thresholds.PROCESS, width=95),
+        TableColumn("cpu", "CPU cores", unit="none", decimals=2, width=100),
+        share("gpu", "GPU", width=70),
         TableColumn("pod"),
     ),
     sort_by="straggler ratio",
@@ -68,22 +75,17 @@ MASTER: Final = markdown(
     "Logs and downloads",
     "Logs and samples of this run on the master. The browser asks for a password: the token.",
     """\
-[End of rank 0's output](${master:raw}/api/runs/${run_id}/logs/?rank=0&stream=stdout&tail=1000) \
-· [and its errors](${master:raw}/api/runs/${run_id}/logs/?rank=0&stream=stderr&tail=1000)
-
-Every recorded value, with the resource use of the run's pods: \
-[zip](${master:raw}/api/metrics/${run_id}/?metric_type=run&format=zip) \
-· [csv](${master:raw}/api/metrics/${run_id}/?metric_type=run&format=csv) \
-· [json](${master:raw}/api/metrics/${run_id}/?metric_type=run&format=json)
-
-[The run as the API shows it](${master:raw}/api/runs/${run_id}/)
-
-A click on a rank in the table leads to its logs. The browser asks for a password: the token in \
-the address that `mlbench up` prints. In a terminal: `mlbench logs ${run_id}`, \
-`mlbench download ${run_id}`.
+Rank 0: [output](${master:raw}/api/runs/${run_id}/logs/?rank=0&stream=stdout&tail=1000), \
+[errors](${master:raw}/api/runs/${run_id}/logs/?rank=0&stream=stderr&tail=1000) · \
+all recorded values: \
+[zip](${master:raw}/api/metrics/${run_id}/?metric_type=run&format=zip), \
+[csv](${master:raw}/api/metrics/${run_id}/?metric_type=run&format=csv), \
+[json](${master:raw}/api/metrics/${run_id}/?metric_type=run&format=json) · \
+[the run in the API](${master:raw}/api/runs/${run_id}/) · \
+in a terminal: `mlbench logs ${run_id}`, `mlbench download ${run_id}`
 """,
     width=24,
-    height=6,
+    height=3,
 )
 
 _SHARED_NETWORK = "Unknown: workers share their machine's network"
@@ -107,7 +109,7 @@ def _rate_of_rank(counter: str, only: str = "") -> str:
 
 # A query for each rank is expensive for Prometheus.
 _by_rank = partial(lines, data_points=100, overrides={**OF_RANKS, "limit": dashed(palette.RED)})
-_use = partial(_by_rank, width=6, no_value="No scrape in this range")
+_use = partial(_by_rank, no_value="No scrape in this range")
 RESOURCES: Final = (
     _use(
         "CPU contention",
@@ -123,18 +125,9 @@ RESOURCES: Final = (
         "CPU cores in use by each rank, and the limit: its allowed cores, or its share of the "
         "machine. A rank far below the limit waits. With many ranks: the five with most, with a "
         "band of all.",
-        of_rule("run_rank_pod:container_cpu_usage_seconds:irate1m"),
+        of_rule(_CPU),
         graph(until_end(_CPU_LIMIT), "limit"),
         unit=CORES,
-    ),
-    _use(
-        "GPU",
-        "Share of time in which each rank's GPUs compute. Below 80 %, workers wait for data or "
-        "for each other. With many ranks: the five with least.",
-        of_rule("run_rank_pod:mlbench_gpu_utilization_ratio:avg", "bottomk"),
-        unit="percentunit",
-        most=1,
-        no_value="No GPU in use in this range",
     ),
     _use(
         "Memory",
@@ -161,6 +154,15 @@ MORE_RESOURCES: Final = (
         of_ranks(_rate_of_rank("mlbench_worker_pressure_seconds_total", 'of="pod"')),
         unit="percentunit",
         no_value="Unknown: the kernel does not measure it for containers",
+    ),
+    _by_rank(
+        "GPU use",
+        "Share of time in which each rank's GPUs compute. Below 80 %, workers wait for data or "
+        "for each other. With many ranks: the five with least.",
+        of_rule(_GPU, "bottomk"),
+        unit="percentunit",
+        most=1,
+        no_value="No GPU in use in this range",
     ),
     _by_rank(
         "GPU memory",

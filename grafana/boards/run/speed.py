@@ -22,7 +22,7 @@ from grafana.boards.run.queries import (
 )
 from grafana.graphs import figure, heat_map, lines, stacked_bars
 from grafana.line import newest_kept
-from grafana.panels import PHASE_COLOURS
+from grafana.panels import PHASE_COLOURS, fixed
 from grafana.queries import (
     DURATION,
     by,
@@ -36,12 +36,23 @@ from grafana.queries import (
     value,
 )
 from grafana.transformations import matrix, organized, sorted_by
-from mlbench.contract import names
+from mlbench.contract import names, palette
 
-# Sums over all ranks. If a run starts or ends within a step, both rates are equally low.
+# Mean of the scraped ranks times the number of ranks: a missed scrape is not a slow run. Until the
+# rule has counted the ranks, their sum. If a run starts or ends within a step, the rates of samples
+# and of training time are equally low.
+_SAMPLES: Final = f"sum by (run_id, rank) ({rate(f'mlbench_worker_samples_total{{{RUN}}}')})"
+_RANKS: Final = newest_in_step(f"run:mlbench_worker_samples:ranks5m{{{RUN}}}")
 THROUGHPUT: Final = (
-    f"sum by (run_id) ({rate(f'mlbench_worker_samples_total{{{RUN}}}')})"
-    f" / avg by (run_id) ({rate(f'mlbench_worker_step_seconds_sum{{{RUN}}}')})"
+    f"(avg by (run_id) ({_SAMPLES}) * on (run_id) {_RANKS} or sum by (run_id) ({_SAMPLES}))"
+    f" / on (run_id) avg by (run_id) ({rate(f'mlbench_worker_step_seconds_sum{{{RUN}}}')})"
+)
+_WORLD_SIZE: Final = by("run_id", newest_in_step(f"{names.RUN_WORLD_SIZE}{{{RUN}}}"))
+_SCRAPED: Final = f"count by (run_id) (count by (run_id, rank) (mlbench_worker_running{{{RUN}}}))"
+_MISSED: Final = (
+    f'label_replace(count_values by (run_id) ("ranks", {_WORLD_SIZE}),'
+    ' "curve", "ranks not scraped, of $1", "ranks", "(.+)")'
+    f" * on (run_id) group_left () ({_WORLD_SIZE} - on (run_id) {_SCRAPED} > 0)"
 )
 
 _PHASE_SHARES = f"run_phase:mlbench_worker_phase_seconds:share1m{{{RUN}}}"
@@ -65,20 +76,31 @@ _MISSING = f"sum by (run_id) ({latest(_RECORDED)}) - sum by (run_id) ({latest(_D
 
 _EPOCH = by("run_id", newest_kept(RUN, f'metric="{names.EPOCH}"'))
 _SHARE: dict[str, object] = {"unit": "percentunit", "decimals": 1}
+_NOT_SCRAPED: dict[str, object] = fixed(palette.GREY) | {
+    "unit": "none",
+    "custom.axisPlacement": "right",
+    "custom.axisSoftMin": 0,
+    "custom.lineWidth": 0,
+    "custom.fillOpacity": 30,
+    "custom.showPoints": "never",
+}
 SPEED: Final = (
     lines(
         "Throughput",
         "Training samples per second of all ranks, evaluation excluded. Should be flat. Gaps are "
-        "periods without steps.",
+        "periods without steps. Grey: ranks that Prometheus has not scraped, on the right axis; "
+        "the others stand for them.",
         graph(curves({"samples/s": THROUGHPUT}), "{{curve}}"),
+        graph(until_end(_MISSED), "{{curve}}"),
         unit="short",
+        overrides={"samples/s": fixed(palette.SERIES[0]), "/^ranks not scraped/": _NOT_SCRAPED},
         no_value="No scrape in this range",
     ),
     lines(
         "Time breakdown",
         "Share of each phase in the last minute, over all ranks. Time outside of forward, "
         "backward and optimizer is the overhead of training on several workers.",
-        graph(while_running(newest_in_step(_PHASE_SHARES), "phase"), "{{phase}}"),
+        graph(while_running(f"{newest_in_step(_PHASE_SHARES)} > 0", "phase"), "{{phase}}"),
         unit="percentunit",
         most=1,
         stacked=True,
@@ -138,7 +160,7 @@ SPEED: Final = (
             "elapsed": {"unit": DURATION},
             "last step": {"unit": "s", "thresholds": thresholds.PROGRESS_AGE},
             "communication": _SHARE | {"thresholds": thresholds.COMMUNICATION},
-            "missing samples": {"thresholds": thresholds.ANY_IS_BAD},
+            "missing samples": {"unit": "locale", "thresholds": thresholds.ANY_IS_BAD},
         },
         width=8,
         no_value="Not started in this range",

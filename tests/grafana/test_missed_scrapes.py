@@ -1,0 +1,58 @@
+"""Missed scrapes are not a slow run: the graph of throughput stays flat, and counts them."""
+
+import struct
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from mlbench.contract import names
+from mlbench_master.reading.promql import PrometheusClient
+from mlbench_master.recording.remote_write import TimeSeries
+from tests.conftest import PrometheusServer
+from tests.support.panels import Grafana, View
+from tests.support.rows import level, series, write
+
+# Value that Prometheus writes for a series of a target whose scrape failed.
+[_STALE] = struct.unpack(">d", bytes.fromhex("7ff0000000000002"))
+_RANKS, _SECONDS, _RATE = 4, 60, 100.0
+
+
+def test_throughput_is_that_of_all_ranks_if_half_are_not_scraped(
+    shared_prometheus: PrometheusServer,
+) -> None:
+    run_id, now = uuid.uuid4().hex[:8], time.time()
+    write(shared_prometheus.url, _series(run_id, now - _SECONDS))
+    with closing(PrometheusClient(shared_prometheus.url)) as prometheus:
+        answers = Grafana(prometheus, View("now", now - 50, now, run_id)).answers("mlbench-run")
+    [throughput] = answers["Throughput / A"]
+    values = [float(value) for value in throughput.values]
+    assert values == pytest.approx([_RANKS * _RATE] * len(values))
+    [missed] = answers["Throughput / B"]
+    assert missed.labels["curve"] == f"ranks not scraped, of {_RANKS}"
+    assert set(missed.values) == {str(_RANKS // 2)}
+    [shown] = answers["Samples/s / A"]
+    assert float(shown.values[-1]) == pytest.approx(_RANKS * _RATE)
+
+
+def _series(run_id: str, first: float) -> Iterator[TimeSeries]:
+    """Make a run whose last two ranks are not scraped in its second half."""
+    times = [first + second for second in range(0, _SECONDS + 1, 2)]
+    yield level(names.RUN_INFO, times, 1, run_id=run_id, name="watched")
+    for moment in (names.RUN_CREATED, names.RUN_STARTED):
+        yield level(moment, times, first, run_id=run_id)
+    yield level(names.RUN_STATE, times, 1, run_id=run_id, state="STARTED")
+    yield level(names.RUN_WORLD_SIZE, times, _RANKS, run_id=run_id)
+    yield level("run:mlbench_worker_samples:ranks5m", times, _RANKS, run_id=run_id)
+    for rank in range(_RANKS):
+        scraped = len(times) if rank < 2 else len(times) // 2
+        end = [_STALE] * (len(times) > scraped)
+        until = times[: scraped + len(end)]
+        of = {"run_id": run_id, "rank": str(rank)}
+        seconds = [moment - first for moment in times[:scraped]]
+        samples = [_RATE * second for second in seconds]
+        yield series(names.WORKER_SAMPLES, until, [*samples, *end], **of)
+        yield series(f"{names.WORKER_STEP_SECONDS}_sum", until, [*seconds, *end], **of)
+        yield series(names.WORKER_RUNNING, until, [*([1.0] * scraped), *end], **of)
