@@ -46,7 +46,6 @@ STRAGGLER: Final = thresholds(TEXT, {STRAGGLER_FROM: ORANGE, 1.2: RED})
 DISTURBED: Final = thresholds(TEXT, {DISTURBED_SHARE: RED})
 # Share of time in which a process of a node or container waits. A fifth is noticeable.
 WAITING: Final = thresholds(TEXT, {0.2: ORANGE, 0.5: RED})
-COMMUNICATION: Final = thresholds(TEXT, {0.3: ORANGE, 0.6: RED})
 # The alert MLBenchSpoolGrowing fires above 0.5.
 SPOOL: Final = thresholds(TEXT, {0.25: ORANGE, 0.5: RED})
 # The alert MLBenchWorkerLost fires after 15 s; the master gives up a worker after 30 s.
@@ -106,8 +105,8 @@ WHY_FAILED: Final = matching("(?:failed|crashed|hung): .*", RED)
 ALL_UP: Final = value_map({"0": ("down", RED), "1": ("some down", ORANGE), "2": ("up", BLUE)})
 PROCESS: Final = value_map({"0": ("ended", GREY), "1": ("running", BLUE)})
 SEVERITY: Final = value_map({"critical": ("critical", RED), "warning": ("warning", ORANGE)})
-# FIRED: whether an alert fires or has fired. FIRING: highest severity over time.
-FIRED: Final = value_map({"over": ("over", ORANGE), "firing": ("firing", RED)})
+# FIRED: severity of an alert that fires, or that it is over. FIRING: highest severity over time.
+FIRED: Final = [*value_map({"over": ("over", GREY)}), *SEVERITY]
 FIRING: Final = value_map({"0": ("none", GREY), "1": ("warning", ORANGE), "2": ("critical", RED)})
 
 # Critical alerts about a pod, without the common prefix.

@@ -73,7 +73,10 @@ _STRAGGLER = (
 )
 _WAITS = result_or(f"topk(1, {DISTURBED}{{{RUN}}})", names.RUN_CONTENTION_RATIO, "run_id, rank")
 
-_FIRES = by("alert, alertname", named_alerts(FIRING))
+_FIRES = by(
+    "alert, alertname, state",
+    f'label_replace({named_alerts(FIRING)}, "state", "$1", "severity", "(.*)")',
+)
 _OVER = f"{by('alert, alertname', named_alerts(latest(FIRING)))} unless on (alertname) {FIRING}"
 
 _DISTURBED = {"unit": "percentunit", "color": BY_THRESHOLD, "thresholds": thresholds.DISTURBED}
@@ -152,12 +155,10 @@ HEADLINE: Final = (
         "Alerts",
         "Alerts of this run that fire, or fired in this time range. Click one for its runbook; "
         "the timeline below shows when.",
-        column(
-            "alerts", f"{called('state', 'firing', _FIRES)} or {called('state', 'over', _OVER)}"
-        ),
+        column("alerts", f"{_FIRES} or on (alertname) {called('state', 'over', _OVER)}"),
         columns=(
             TableColumn("alert", unit="none", width=135, links=(links.RUNBOOK,)),
-            TableColumn("state", " ", unit="none", width=65, mappings=thresholds.FIRED),
+            TableColumn("state", " ", unit="none", width=75, mappings=thresholds.FIRED),
             TableColumn("alertname", hidden=True),
         ),
         sort_by="alert",

@@ -159,7 +159,7 @@ SPEED: Final = (
         overrides={
             "elapsed": {"unit": DURATION},
             "last step": {"unit": "s", "thresholds": thresholds.PROGRESS_AGE},
-            "communication": _SHARE | {"thresholds": thresholds.COMMUNICATION},
+            "communication": _SHARE,
             "missing samples": {"unit": "locale", "thresholds": thresholds.ANY_IS_BAD},
         },
         width=8,
