@@ -190,7 +190,7 @@ def run_range(runs: str = "") -> tuple[str, str]:
     It is a little longer than the run, for its last scrapes. The end of an active run is 0.
     """
     start = f"({moment('started', runs)} or on (run_id) {moment('created', runs)})"
-    end = f"({moment('finished', runs)} + 30) * 1000 or on (run_id) {moment('created', runs)} * 0"
+    end = f"({moment('finished', runs)} + 30) * 1000 or on (run_id) {start} * 0"
     return f"({start} - 5) * 1000", end
 
 
@@ -211,6 +211,6 @@ def progress(value: str, target: str, reached: str) -> str:
 def or_none(expr: str, label: str, text: str) -> str:
     """Return 0 with a text as its label while an expression has no result.
 
-    A timeline then shows a strip with the text instead of an error, and a table shows a row.
+    A table then shows a row with the text, and a curve has it in its legend.
     """
     return f"({expr}) or on () {called(label, text, 'vector(0)')}"

@@ -145,7 +145,7 @@ _FROM, _TO = run_range()
 def _of_run_of_pod(expr: str) -> str:
     """Return a value of the run of each pod."""
     runs = by("pod, run_id", WORK)
-    return f"{_here(runs)} * 0 + on (run_id) group_left () ({expr})"
+    return f"({_here(runs)}) * 0 + on (run_id) group_left () ({expr})"
 
 
 TABLE: Final = rows(

@@ -72,6 +72,7 @@ MAY_BE_EMPTY: Final[dict[str, tuple[str, ...]]] = {
     ),
     'last_over_time(ALERTS{run_id="$run_id",alertstate="firing"}[$__range])': (
         "mlbench-run / Alerts",
+        "mlbench-run / Alerts over time",
     ),
     'mlbench_run_target_reached_timestamp_seconds{run_id=~"$run_id"}': (
         "mlbench-compare / annotation Target reached",
