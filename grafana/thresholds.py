@@ -101,7 +101,7 @@ RUN_STATE: Final = value_map(
     | {key: (names.OUTCOMES[key], colour) for key, colour in palette.OUTCOME.items()}
 )
 # Outcome of a failed run, with the reason.
-WHY_FAILED: Final = matching("(?:failed|crashed|hung): .*", RED)
+WHY_FAILED: Final = matching("(?:FAILED|crashed|hung|nan): .*", RED)
 ALL_UP: Final = value_map({"0": ("down", RED), "1": ("some down", ORANGE), "2": ("up", BLUE)})
 PROCESS: Final = value_map({"0": ("ended", GREY), "1": ("running", BLUE)})
 SEVERITY: Final = value_map({"critical": ("critical", RED), "warning": ("warning", ORANGE)})
@@ -120,7 +120,7 @@ TROUBLE: Final = [
 ]
 
 # Activity of a worker or node. Two blues alternate between runs, and alerts have their severity.
-_RUNNING: Final = ("#3366e0", "#7fa0ee")
+_RUNNING: Final = (BLUE, "#7fa0ee")
 ACTIVITY: Final = [
     *value_map({"idle": ("idle", GREY)}),
     *(matching(f"run \\d*{digit}\\b.*", _RUNNING[digit % 2], digit + 1) for digit in range(10)),
