@@ -25,7 +25,7 @@ from mlbench.contract.names import (
     TRAIN_SECONDS,
 )
 from mlbench.contract.records import Manifest, Run
-from mlbench.contract.series import SeriesKey, series_name, spell, split_name
+from mlbench.contract.series import SeriesKey, format_value, series_name, split_name
 
 Points = Sequence[Mapping[str, Any]]
 
@@ -166,8 +166,8 @@ def _points(sealed: Archive, name: SeriesName, most: int) -> Points:
 def _mean(samples: Sequence[tuple[int, float]]) -> Mapping[str, str]:
     times, values = zip(*samples, strict=True)
     date = datetime.fromtimestamp(round(fmean(times)) / 1e6, UTC)
-    point = {"date": f"{date:%Y-%m-%dT%H:%M:%S.%fZ}", "value": spell(fmean(values))}
+    point = {"date": f"{date:%Y-%m-%dT%H:%M:%S.%fZ}", "value": format_value(fmean(values))}
     finite = [value for value in values if isfinite(value)]
     if len(values) > 1 and finite:
-        point |= {"min": spell(min(finite)), "max": spell(max(finite))}
+        point |= {"min": format_value(min(finite)), "max": format_value(max(finite))}
     return point

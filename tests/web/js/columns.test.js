@@ -11,7 +11,6 @@ const { differingSettings, nextOrder, textOf, titleOf, writerOf } = await import
 const groups = await import("../../../master/mlbench_master/web/static/js/runs/groups.js");
 const { completions, isComplete, termsOf } = await import("../../../master/mlbench_master/web/static/js/runs/filter.js");
 const { toggled } = await import("../../../master/mlbench_master/web/static/js/runs/selection.js");
-const { chipOf } = await import("../../../master/mlbench_master/web/static/js/runs/outcome.js");
 const { labelOf, pointsOf, secondsOf } = await import("../../../master/mlbench_master/web/static/js/runs/curves.js");
 
 test("clicks on a head sort down, up, and no more", () => {
@@ -75,29 +74,6 @@ test("curves have one scale, over training time, and are said in words", () => {
   equal(pointsOf({ ...curve, values: [900, 300, 0] }, loss, 10), "2.0,2.0 38.0,2.0 74.0,22.0");
   equal(labelOf(curve), "Validation accuracy from 0 % to 100 %");
 });
-
-/** A run that has ended. @returns {any} */
-const ended = (/** @type {string} */ kind, fields = {}, more = {}) => ({
-  state: "FINISHED", reason: "", target: TARGET, target_train_seconds: null,
-  outcome: { kind, text: `It ${kind}.`, step: null, rank: null, ...fields }, ...more,
-});
-
-for (const [run, text] of [
-  [ended("reached", {}, { target_train_seconds: 9.3 }), "50 % in 9.3 s"],
-  [ended("reached", {}, { target: { ...TARGET, metric: "loss" }, target_train_seconds: 125 }), "reached in 2 min 05 s"],
-  [ended("not_reached"), "41.3 of 50 %"],
-  [ended("nan", { step: 1061 }), "NaN since step 1,061"],
-  [ended("hung", { step: 61 }), "hung after step 61"],
-  [ended("crashed", { rank: 1 }), "crashed · rank 1"],
-  [ended("stopped"), "stopped · 41.3 of 50 %"],
-  [ended("completed", {}, { target: null }), "completed"],
-  [{ ...ended(""), outcome: null, state: "STARTED" }, "running · 41.3 of 50 %"],
-  [{ ...ended(""), outcome: null, state: "STARTED", not_finite: { step: 7 } }, "NaN since step 7"],
-  [{ ...ended(""), outcome: null, state: "INITIALIZED", waiting: "" }, "queued"],
-  [{ ...ended(""), outcome: null, state: "FAILED", reason: "why" }, "failed"],
-]) {
-  test(`a run's chip says “${text}”`, () => equal(chipOf(run, 41.26).text, text));
-}
 
 test("a column has one unit, and names that people use", () => {
   const texts = (id, values, unit) => values.map(writerOf(id, values, unit));

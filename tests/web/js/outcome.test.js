@@ -36,7 +36,8 @@ for (const [text, state, fields] of [
   ["running · 61 of 90 %", "started", { state: "STARTED", values: { best: 61 } }],
   ["stopping", "started", { state: "STARTED", stop_requested: true }],
   ["NaN since step 7", "nan", { state: "STARTED", not_finite: { metric: "loss", step: 7 } }],
-  ["90 % in 5 s", "reached", { state: "STARTED", target_reached_at: "2026-11-29T12:00:00Z", target_train_seconds: 5 }],
+  ["90 % in 5 s", "reached", { target_reached_at: "2026-11-29T12:00:00Z", target_train_seconds: 5 }],
+  ["90 % in 5 s · running", "reached", { state: "STARTED", target_reached_at: "2026-11-29T12:00:00Z", target_train_seconds: 5 }],
 ])
   test(`the chip of a run says "${text}"`, () => {
     const chip = outcomeChip(run(fields));

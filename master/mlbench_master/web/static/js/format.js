@@ -197,18 +197,3 @@ function median(values) {
   const known = values.filter(Number.isFinite).map(Math.abs).sort((a, b) => a - b);
   return known[Math.floor(known.length / 2)] ?? 1;
 }
-
-const METRICS = {
-  "val_global_Prec@1": "Validation accuracy",
-  "val_global_Prec@5": "Validation top-5 accuracy",
-  "train_Prec@1": "Training accuracy",
-  val_global_loss: "Validation loss",
-  train_loss: "Training loss",
-  val_global_Perplexity: "Validation perplexity",
-  train_Perplexity: "Training perplexity",
-};
-
-/** @returns {string} what people call a metric: `Validation accuracy` for `val_global_Prec@1`. */
-export function metricTitle(/** @type {string} */ name) {
-  return METRICS[name] ?? name;
-}

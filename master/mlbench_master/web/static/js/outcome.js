@@ -33,7 +33,9 @@ export function setOutcome(/** @type {HTMLElement} */ badge, /** @type {Run} */ 
 function stateOf(/** @type {Run} */ run) {
   if (run.outcome) return run.outcome.kind;
   if (isActive(run) && run.not_finite) return "nan";
-  return isActive(run) && run.target_reached_at && !run.stop_requested ? "reached" : run.state.toLowerCase();
+  // The outcome is known a moment after the end.
+  const isReached = run.target_reached_at && !run.stop_requested && !["FAILED", "STOPPED"].includes(run.state);
+  return isReached ? "reached" : run.state.toLowerCase();
 }
 
 function textOf(/** @type {Run} */ run, /** @type {string} */ state, /** @type {string} */ way) {
@@ -43,7 +45,7 @@ function textOf(/** @type {Run} */ run, /** @type {string} */ state, /** @type {
   const joined = (/** @type {string[]} */ ...parts) => parts.filter(Boolean).join(" · ");
   switch (state) {
     case "reached":
-      return reachedText(run);
+      return joined(reachedText(run), isActive(run) ? "running" : "");
     case "nan": {
       const first = step ?? run.not_finite?.step ?? null;
       return first === null ? "NaN" : `NaN since step ${format.count(first)}`;

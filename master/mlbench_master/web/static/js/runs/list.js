@@ -2,10 +2,9 @@
 
 import { h, reconcile, setText } from "../dom.js";
 import * as format from "../format.js";
+import { setOutcome } from "../outcome.js";
 import { originOf, sweptOf } from "../records.js";
-import { setBadge } from "../ui.js";
 import { showContention, titleOf } from "./columns.js";
-import { chipOf } from "./outcome.js";
 
 /**
  * @import { Run } from "../records.js"
@@ -80,11 +79,7 @@ function showName(cell, /** @type {Run} */ run) {
 function showOutcome(cell, /** @type {Run} */ run, curves) {
   if (!cell.firstElementChild) cell.append(h("span", { class: "badge" }));
   const best = run.values.best ?? (run.outcome ? null : curves.lastOf(run));
-  const { kind, text, title } = chipOf(run, /** @type {number | null} */ (best));
-  const chip = /** @type {HTMLElement} */ (cell.firstElementChild);
-  setBadge(chip, kind);
-  setText(chip, text);
-  chip.title = title;
+  setOutcome(/** @type {HTMLElement} */ (cell.firstElementChild), run, best);
 }
 
 function showCreated(cell, /** @type {Run} */ { created_at: created }, now) {
