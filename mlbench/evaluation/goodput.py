@@ -107,20 +107,32 @@ class _Span:
         buckets[self.rest] += remaining_us
         return buckets
 
-    def over(self, edges_us: Sequence[int]) -> Iterator[tuple[int, _Us]]:
-        """Yield the number of each bin that the span overlaps, with the buckets of the overlap."""
+    def over(self, edges_us: Sequence[int]) -> list[tuple[int, _Us]]:
+        """Return the number of each bin that the span overlaps, with the buckets of the overlap.
+
+        The bins of a bucket add up to its total in the span, and the buckets of a bin to its time.
+        """
         first = max(0, bisect_right(edges_us, self.begin_us) - 1)
-        before, from_us = _Us(), self.begin_us
-        for place, edge_us in enumerate(edges_us[first + 1 :], first):
-            if from_us >= self.end_us:
-                return
-            to_us = min(edge_us, self.end_us)
-            after = self.until(to_us)
-            # A bucket that gives way to another one must not become negative.
-            growth = {bucket: max(0, us - before[bucket]) for bucket, us in after.items()}
-            scale = (to_us - from_us) / (sum(growth.values()) or 1)
-            yield place, _Us({bucket: round(us * scale) for bucket, us in growth.items()})
-            before, from_us = after, to_us
+        bins: list[tuple[int, _Us]] = []
+        before = _Us()
+        for number, edge_us in enumerate(edges_us[first + 1 :], first):
+            after = self.until(min(edge_us, self.end_us))
+            growth = _Us({bucket: after[bucket] - before[bucket] for bucket in after | before})
+            # A phase is often recorded when it ends, so that its earlier time was in another bucket
+            # until then: exchange it for time of this bin.
+            for shrunk in [bucket for bucket, us in growth.items() if us < 0]:
+                for _, earlier in reversed(bins):
+                    for bucket in [bucket for bucket, us in growth.items() if us > 0]:
+                        us = min(-growth[shrunk], earlier[shrunk], growth[bucket])
+                        growth[shrunk] += us
+                        earlier[shrunk] -= us
+                        growth[bucket] -= us
+                        earlier[bucket] += us
+            bins.append((number, +growth))
+            if edge_us >= self.end_us:
+                break
+            before = after
+        return bins
 
 
 @dataclass

@@ -375,6 +375,22 @@ def test_the_breakdown_over_time_has_each_bucket_where_it_was() -> None:
     }
 
 
+def test_a_phase_that_is_recorded_at_its_end_is_where_it_was() -> None:
+    found = breakdown(
+        row(0, ended=22),
+        bins=11,
+        ended=22,
+        run={"created_at": START, "room_at": START},
+        train_seconds_0={2: 0, 8: 6, 16: 6, 22: 12},
+        evaluation_seconds_0={2: 0, 8: 0, 15.9: 0, 16: 7.9, 22: 7.9},
+    )
+    assert found.seconds["evaluation"] == pytest.approx(
+        (0, *[0] * 3, *[1.975] * 4, 0, 0, 0), abs=0.2
+    )
+    assert sum(found.seconds["evaluation"]) == pytest.approx(7.9)
+    assert sum(found.seconds["paused"]) == pytest.approx(0.1)
+
+
 def test_the_breakdown_over_time_shows_attempts_and_the_discarded_branch() -> None:
     given: Mapping[str, Any] = {
         "ended": 61,
@@ -404,8 +420,8 @@ def test_each_bin_has_all_its_worker_seconds(seed: int) -> None:
         found = known(breakdown_of(run, rows, START + ended, series, 40))
         assert min(seconds for bins in found.seconds.values() for seconds in bins) >= 0
         usage = known(goodput_of(run, rows, START + ended, series))
-        total = sum(sum(bins) for bins in found.seconds.values())
-        assert total == pytest.approx(sum(usage.seconds.values()), abs=0.01)
+        totals = {bucket: sum(bins) for bucket, bins in found.seconds.items()}
+        assert totals == pytest.approx(usage.seconds, abs=0.001)
         # After the last rank was assigned, all workers are in each bin.
         last = sum(bins[-1] for bins in found.seconds.values())
         workers = len({entry.rank for entry in rows})
