@@ -192,8 +192,8 @@ def check_ledger(
     if problems or not between:
         return problems, []
     verb = "was" if len(between) == 1 else "were"
-    ordered = f"{numbered('run', between)} {verb} ordered between the runs of this set"
-    return [], [f"{ordered}: of another set, or left out"]
+    others = f"{numbered('run', between)} {verb} submitted between the runs of this set"
+    return [], [f"{others}: of another set, or left out"]
 
 
 def _contradictions(
@@ -215,7 +215,7 @@ def _contradictions(
         if listed != sealed:
             yield f"the ledger has {name} {listed!r}, its archive {sealed!r}"
     if run.created_at < run_set.created_at:
-        yield f"it was ordered at {run.created_at}, before the set was registered"
+        yield f"it was submitted at {run.created_at}, before the set was registered"
     if at_sealing is None:
         return
     if at_sealing.created_at != run_set.created_at:

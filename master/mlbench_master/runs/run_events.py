@@ -32,7 +32,7 @@ def events_of(run: Run) -> list[RunEvent]:
     rows = Rank.select_without(*Rank.LARGE).where(Rank.run == run)
     for rank in rows.order_by(Rank.attempt, Rank.rank):
         attempts.setdefault(rank.attempt, []).append(rank)
-    text = ": ".join(filter(None, ["The run was ordered", note_of(run)]))
+    text = ": ".join(filter(None, ["The run was submitted", note_of(run)]))
     events = [_event(run.created_at, "created", 0, None, text)]
     for ranks in attempts.values():
         events += _starts(ranks)

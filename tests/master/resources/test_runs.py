@@ -54,7 +54,7 @@ def test_an_order_that_names_nothing_to_run_is_told_what_it_gets(api: TestClient
     note = "no benchmark was named, so digits was taken, the default"
     assert (run["benchmark"], run["reason"]) == ("digits", note)
     [event] = api.simulate_get(f"/api/runs/{run['id']}/events").json
-    assert event["text"] == f"The run was ordered: {note}"
+    assert event["text"] == f"The run was submitted: {note}"
 
 
 @pytest.mark.both_databases

@@ -26,7 +26,7 @@ def rows(run: Run) -> list[Row]:
     ]
 
 
-ORDERED: Row = (1.0, "created", 0, None, "The run was ordered")
+ORDERED: Row = (1.0, "created", 0, None, "The run was submitted")
 READY: Row = (2.0, "ready", 1, None, "2 workers are ready")
 
 

@@ -150,7 +150,7 @@ def test_an_attempt_that_was_taken_out_is_missed() -> None:
     old = {run_id: (run, None) for run_id, (run, _) in left.items()}
     problems, [note] = check_ledger(forged, old)
     assert problems == []
-    assert note == "run 5 was ordered between the runs of this set: of another set, or left out"
+    assert note == "run 5 was submitted between the runs of this set: of another set, or left out"
 
 
 @pytest.mark.parametrize("states_set", [True, False])
@@ -181,7 +181,7 @@ def test_a_set_that_was_registered_at_another_time_or_with_another_plan_is_found
     [later, *_], _ = check_ledger(
         made(_ENTRIES, created_at="2026-11-24T07:13:16.5Z"), archived(states_set=False)
     )
-    assert re.fullmatch(r"run 4: it was ordered at .*, before the set was registered", later)
+    assert re.fullmatch(r"run 4: it was submitted at .*, before the set was registered", later)
     # One repeat is left out: slot 3 with its run.
     shorter = made(_ENTRIES[:3], _PLAN[:2])
     left = {run_id: its for run_id, its in archived(states_set=True).items() if run_id != 7}
