@@ -37,5 +37,8 @@ def test_the_panels_of_links_and_frames_exist() -> None:
 
 
 def test_each_link_of_the_page_has_a_panel() -> None:
-    template = (_WEB / "templates/run.html").read_text()
+    folder = _WEB / "templates"
+    page = (folder / "run.html").read_text()
+    parts = [(folder / name).read_text() for name in re.findall(r'include "(\w+\.html)"', page)]
+    template = "".join([page, *parts])
     assert set(re.findall(r'data-panel="(\w+)"', template)) == set(_TITLES)
