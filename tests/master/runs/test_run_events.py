@@ -39,7 +39,7 @@ def test_a_run_that_reaches_its_target() -> None:
     reached = {"target": target, "target_reached_at": 5.5, "target_train_seconds": 3.02}
     run = made(state="FINISHED", finished_at=7.0, **reached)
     make_ranks(run, assigned_at=2.0, reported_at=3.0, exit_code=0, exited_at=6.0)
-    after = "The target was reached after 3.02 s of training: val_global_Prec@1 ≥ 97"
+    after = "The target was reached after 3.02 s of training: Validation accuracy ≥ 97 %"
     assert rows(run) == [
         *(ORDERED, READY),
         (3.0, "started", 1, None, "2 ranks are running"),
