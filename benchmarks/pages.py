@@ -28,6 +28,15 @@ _WAIT = """() => new Promise((done, fail) => {
     look();
 })"""
 
+# Longest time, in ms, in which the page could not react to its user.
+_OBSERVE_TASKS = """
+    window.longest = 0;
+    new PerformanceObserver((list) => {
+        const durations = list.getEntries().map((task) => task.duration);
+        window.longest = Math.max(window.longest, ...durations);
+    }).observe({ type: "longtask", buffered: true });
+"""
+
 
 # Costs of a page while it loads or is open, with units.
 _UNITS = {
@@ -71,6 +80,7 @@ class Tab:
         with self._spending() as cost:
             cost["load"] = self.open(path, is_shown)
             self._page.wait_for_load_state("networkidle")
+        cost["longest task"] = float(self._page.evaluate("window.longest"))
         return cost
 
     def watch(self, seconds: float) -> Cost:
@@ -105,6 +115,7 @@ class Tab:
 def profile(browser: Browser, hurried: int = 1) -> Iterator[BrowserContext]:
     """Give a profile with an empty cache, in which timers run so many times as fast."""
     with browser.new_context(viewport={"width": 1440, "height": 900}) as context:
+        context.add_init_script(_OBSERVE_TASKS)
         if hurried > 1:
             context.add_init_script(
                 "const wait = setTimeout;"
@@ -117,7 +128,7 @@ _CURVES = (names.TRAIN_LOSS, names.TRAIN_ACCURACY, names.VAL_LOSS, names.VAL_ACC
 _SERIES = len(_CURVES) + 1
 _LARGE_STEPS, _HUGE_STEPS = 20_000, 200_000
 _STEP_SECONDS = 0.01
-_RUNS = 2000
+_RUNS = 1300
 _COMPARED = 20
 _COMPARED_STEPS = 500
 _ROUNDS = 5
@@ -128,9 +139,10 @@ _Shown = tuple[str, str]
 _LONG_SECONDS, _HURRIED = 600.0, 20
 
 _CURVES_DRAWN = "document.querySelector('#charts canvas')"
-_OVERLAY_DRAWN = f"document.querySelectorAll('#curves-chart .legend-entry').length >= {_COMPARED}"
-_RUNS_SHOWN = "document.querySelectorAll('#runs tbody tr').length >= 100"
-_WORKERS_SHOWN = "document.querySelector('.sparkline-line[d^=M]')"
+_OVERLAY_DRAWN = "document.querySelector('.side canvas')"
+# Only rows in sight have elements.
+_RUNS_SHOWN = "document.querySelectorAll('#table tbody tr').length >= 20"
+_WORKERS_SHOWN = f"document.querySelectorAll('.squares a').length >= {WORKERS}"
 
 
 def measure(folder: Path) -> Iterator[Figure]:
@@ -162,7 +174,7 @@ def measure(folder: Path) -> Iterator[Figure]:
             active = store_run("live", "STARTED", seconds=seconds)
             append(active, 0, _lines(seconds, _LARGE_STEPS // _SERIES))
             live = (f"/runs/{active.id}", _CURVES_DRAWN)
-            all_workers, runs = ("/", _WORKERS_SHOWN), ("/runs", _RUNS_SHOWN)
+            all_workers, runs = ("/workers", _WORKERS_SHOWN), ("/runs", _RUNS_SHOWN)
             for page, what in ((all_workers, f"{WORKERS} workers"), (live, "a live run")):
                 yield from _watching(browser, master, page, what)
                 # The memory of the tab at first, and after ten minutes of polling, run faster.
@@ -186,6 +198,8 @@ def _loads(browser: Browser, master: Master, page: _Shown, what: str) -> Iterato
             rounds.append((tab.load(*page), tab.load(*page)))
     for name, costs in zip(("first", "second"), zip(*rounds, strict=True), strict=True):
         yield Figure(f"{what}: {name} load", "ms", [cost["load"] for cost in costs])
+        longest = [cost["longest task"] for cost in costs]
+        yield Figure("  longest task of the main thread", "ms", longest)
         yield from _figures(costs)
 
 
