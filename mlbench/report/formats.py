@@ -116,11 +116,8 @@ def to_markdown(comparison: Comparison, environment: Sequence[Attribute] = ()) -
 
 def markdown_table(table: ReportTable) -> str:
     """Return the cells of a table, without its title and note."""
-    heads = [
-        escape(f"{heading.text} ({heading.unit})" if heading.unit else heading.text)
-        for heading in table.headings
-    ]
-    rules = ["---:" if heading.is_figure else ":---" for heading in table.headings]
+    heads = [escape(column.heading) for column in table.columns]
+    rules = ["---:" if column.is_figure else ":---" for column in table.columns]
     rows = [heads, rules, *([escape(cell) for cell in row] for row in table.rows)]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
