@@ -46,7 +46,7 @@ OutputsOption = Annotated[
         "-o",
         "--output",
         metavar="FILE",
-        help="Also write the comparison to a file: .json, .csv, .md or .html (repeatable).",
+        help="Also write the comparison to a file: .json, .csv, .md, .tex or .html (repeatable).",
     ),
 ]
 
