@@ -6,6 +6,7 @@ from typing import Any
 
 from mlbench.contract.comparisons import Comparison, Group
 from mlbench.contract.names import PHASES
+from mlbench.contract.results import Result
 from mlbench.contract.runspec import NETWORK_UNITS
 from mlbench.contract.sweeps import Axis, Chart, Sweep
 from mlbench.report import figures
@@ -109,40 +110,44 @@ def tables(comparison: Comparison) -> list[ReportTable]:
     found = []
     if sweep:
         measured = _SWEPT_TIMES if has_targets else _SWEPT_RATES
-        found.append(_table(SWEEP, "", [*naming, *measured, *_EVIDENCE], groups))
+        found.append(make_table(SWEEP, "", [*naming, *measured, *_EVIDENCE], groups))
         found += [_heat_map(sweep, sweep.by, chart) for chart in sweep.charts if sweep.by]
     if frontier := comparison.frontier:
         best_first = sorted(frontier.profiles, key=lambda profile: -profile.score)
-        found.append(_table("Crossings", _CROSSINGS_NOTE, _CROSSINGS, frontier.crossings))
-        found.append(_table("Performance profiles", _PROFILES_NOTE, _PROFILES, best_first))
+        found.append(make_table("Crossings", _CROSSINGS_NOTE, _CROSSINGS, frontier.crossings))
+        found.append(make_table("Performance profiles", _PROFILES_NOTE, _PROFILES, best_first))
     if comparison.failures:
         group = Column("group", "", lambda row: groups[row.group].label, is_figure=False)
-        found.append(_table(FAILURES, _FAILURES_NOTE, [group, *_FAILURES], comparison.failures))
+        found.append(make_table(FAILURES, _FAILURES_NOTE, [group, *_FAILURES], comparison.failures))
     if results[1:] and has_targets:
         note = f"A mean needs every run to have reached the target. {caution}".rstrip()
         scaling = _scaling("time", "") if has_speedup else []
-        found.append(_table("Time to target", note, [*naming, *_TIMES, *scaling], groups))
+        found.append(make_table("Time to target", note, [*naming, *_TIMES, *scaling], groups))
     if results[1:]:  # A single run is described by the table of runs.
         scaling = _scaling("samples/s", "throughput_") if has_speedup else []
         limits = {r.accuracy_after_time.limit_seconds for r in results if r.accuracy_after_time}
         times = " or ".join(map(figures.seconds, sorted(limits)))
         note = f"After time: the target's metric after {times}. " if times else ""
         columns = [*naming, *_RATES, *scaling, *_COSTS]
-        found.append(_table("Throughput and cost", f"{note}{caution}".rstrip(), columns, groups))
+        found.append(
+            make_table("Throughput and cost", f"{note}{caution}".rstrip(), columns, groups)
+        )
     if phases := phase_names(groups):
         note = "Seconds of a run in each phase, mean over ranks and runs. Evaluation is extra."
         total = Column("sum", "s", lambda group: sum(group.phases.values()) or None)
         columns = [*naming, *map(_phase, phases), total]
-        found.append(_table("Time breakdown", note, columns, groups))
+        found.append(make_table("Time breakdown", note, columns, groups))
     note = "* violates the rules of its benchmark." * any(r.rule_violations for r in results)
     usual = {"FINISHED", "target reached", "completed"}
     outcome = Column("outcome", "", "outcome_title", is_figure=False)
     outcomes = [outcome] if {result.outcome_title for result in results} - usual else []
-    found.append(_table("Runs", note, [*_RUN, *swept, *outcomes, *_RESULT], results))
+    found.append(make_table("Runs", note, [*_RUN, *swept, *outcomes, *_RESULT], results))
     return [table for table in found if table.rows]
 
 
-def _table(title: str, note: str, columns: Sequence[Column], records: Sequence[Any]) -> ReportTable:
+def make_table(
+    title: str, note: str, columns: Sequence[Column], records: Sequence[Any]
+) -> ReportTable:
     """Return a table without empty columns, with the notes on the others."""
     every = {column: [column.cell(record) for record in records] for column in columns}
     filled = {column: cells for column, cells in every.items() if {*cells} - {None}}
@@ -168,6 +173,11 @@ def _heat_map(sweep: Sweep, by: Axis, chart: Chart) -> ReportTable:
             for value, row in zip(by.values, chart.cells, strict=True)
         ),
     )
+
+
+def division(result: Result) -> str:
+    """Return the division of a result, with a mark if it violates the rules."""
+    return result.division + "*" * bool(result.rule_violations)
 
 
 def phase_names(groups: Sequence[Group]) -> list[str]:
@@ -278,7 +288,7 @@ _RUN = (
 )
 _RESULT = (
     Column("workers", "", "num_workers", is_minor=True),
-    Column("division", "", lambda r: r.division + "*" * bool(r.rule_violations), False, True),
+    Column("division", "", division, False, True),
     Column("reached", "s", "time_to_target.training_seconds"),
     Column("since start", "s", "time_to_target.wall_seconds"),
     Column("best", "", "best_value"),
