@@ -76,7 +76,7 @@ def test_a_report_begins_with_what_can_be_compared_and_ends_with_the_machines() 
     text = to_markdown(results.judged(comparison), (Attribute("rank 0", "a CPU; 2 cores"),))
     lines = text.splitlines()
     assert lines[0] == "# digits on 1, 2 workers"
-    assert lines[2] == "2 runs, target: val_global_Prec@1 ≥ 97"
+    assert lines[2] == "2 runs, target: Validation accuracy ≥ 97 %"
     assert lines[4].startswith("**These runs can be compared: the same data, target and batch size")
     assert lines[6] == f"- {crashed}"
     assert lines[8:11] == ["What else differs:", "", "- cpu is a for run 1 and b for run 2"]
