@@ -16,8 +16,8 @@ sequentially rejective multiple test procedure", 1979).
 import math
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from random import Random
 from statistics import NormalDist, fmean, median, stdev
@@ -141,7 +141,9 @@ def of_any_mean(figures: Sequence[float]) -> Interval:
     return (low, high) if math.isfinite(low) and math.isfinite(high) else (None, None)
 
 
-def of_mean_share(shares: Sequence[float], whole: float = 1.0) -> Interval:
+def of_mean_share(
+    shares: Sequence[float], confidence: float = CONFIDENCE, whole: float = 1.0
+) -> Interval:
     """Return the interval of the mean of at least two shares, which are from 0 to ``whole``.
 
     Student's t of the mean on the logit scale, so that both ends are between 0 and ``whole`` (Korn,
@@ -150,7 +152,7 @@ def of_mean_share(shares: Sequence[float], whole: float = 1.0) -> Interval:
     """
     if len(shares) < 2:
         return None, None
-    low, high = _of_any(shares, (1 + CONFIDENCE) / 2)
+    low, high = _of_any(shares, (1 + confidence) / 2)
     middle, width = fmean(shares) / whole, (high - low) / 2 / whole
     if not 0 < middle < 1:  # All shares are 0 or all are the whole.
         end = min(max(middle, 0.0), 1.0) * whole
@@ -201,12 +203,7 @@ def of_times(seconds: Iterable[float | None], confidence: float = CONFIDENCE) ->
 
 def of_shares(shares: Iterable[float | None]) -> Summary | None:
     """Summarize a share of each run, from 0 to 1; runs without it do not count."""
-    numbers = known(shares)
-    summary = _summarize(numbers, CONFIDENCE)
-    if summary is None or summary.mean_low is None:
-        return summary
-    low, high = of_mean_share(numbers)
-    return replace(summary, mean_low=low, mean_high=high)
+    return _summarize(known(shares), CONFIDENCE, of_mean_share)
 
 
 def mean_of_times(seconds: Iterable[float | None]) -> float:
@@ -224,7 +221,11 @@ def missed_as_slowest(seconds: Iterable[float | None]) -> list[float]:
     return [math.inf if time is None else time for time in seconds]
 
 
-def _summarize(figures: Sequence[float], confidence: float) -> Summary | None:
+def _summarize(
+    figures: Sequence[float],
+    confidence: float,
+    interval: Callable[[Sequence[float], float], Interval] = of_mean,
+) -> Summary | None:
     """Summarize figures; that of a run that missed its target is infinite."""
     ranked = sorted(figures)
     finite = [figure for figure in ranked if math.isfinite(figure)]
@@ -232,7 +233,7 @@ def _summarize(figures: Sequence[float], confidence: float) -> Summary | None:
         return None
     has_mean = len(finite) == len(ranked)
     has_interval = has_mean and len(ranked) >= ENOUGH
-    low, high = of_mean(ranked, confidence) if has_interval else (None, None)
+    low, high = interval(ranked, confidence) if has_interval else (None, None)
     deviation = None
     if len(finite) > 1:
         try:

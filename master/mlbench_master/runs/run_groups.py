@@ -79,7 +79,7 @@ def _mean(field: Field, values: Iterable[Any]) -> GroupMean | None:
         return None
     mean = statistics.mean(known)
     if percent := field.units.get("%"):
-        interval = statistics.of_mean_share(known, 100 * percent)
+        interval = statistics.of_mean_share(known, whole=100 * percent)
     else:
         interval = statistics.of_any_mean(known)
     return GroupMean(len(known), mean if isfinite(mean) else None, *interval)

@@ -97,10 +97,10 @@ def test_93_percent_of_intervals_of_skewed_shares_cover_the_mean(center: float, 
 @pytest.mark.parametrize("whole", [1.0, 100.0])
 def test_intervals_of_shares_are_within_the_whole(whole: float) -> None:
     for shares in ([0.01, 0.45], [0.5, 1.0], [0.0, 0.0, 0.3]):
-        low, high = map(known, of_mean_share([share * whole for share in shares], whole))
+        low, high = map(known, of_mean_share([share * whole for share in shares], whole=whole))
         assert 0 <= low < sum(shares) / len(shares) * whole < high <= whole
-    assert of_mean_share([whole, whole], whole) == (whole, whole)
-    assert of_mean_share([0.0, 0.0], whole) == (0.0, 0.0)
+    assert of_mean_share([whole, whole], whole=whole) == (whole, whole)
+    assert of_mean_share([0.0, 0.0], whole=whole) == (0.0, 0.0)
     assert of_mean_share([0.5]) == (None, None)
 
 
