@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.measure import Measurement
 from rich.padding import Padding
@@ -37,8 +36,6 @@ from mlbench.report.statement import lists, subtitle, title
 _STYLES = {"yes": "green", "no": "red"}  # others are yellow
 # Minimum width of the column with the name of a group or run.
 _MIN_TEXT = 10
-# Packages of the extra `report`.
-_HTML_PACKAGES = ("jinja2",)
 
 OutputsOption = Annotated[
     list[Path] | None,
@@ -123,9 +120,8 @@ def check_files(files: Iterable[Path]) -> None:
             raise UsageError(f"-o {file}: is a folder")
         if not file.absolute().parent.is_dir():
             raise UsageError(f"-o {file}: folder {file.parent} not found")
-        if suffix == ".html" and not all(map(find_spec, _HTML_PACKAGES)):
-            packages = " and ".join(_HTML_PACKAGES)
-            raise UsageError(f"-o {file}: requires {packages}. Run {how_to_install('report')}.")
+        if suffix == ".html" and not find_spec("jinja2"):
+            raise UsageError(f"-o {file}: requires jinja2. Run {how_to_install('report')}.")
 
 
 def write_and_show(
@@ -187,18 +183,11 @@ def _lay_out(table: tables.ReportTable) -> RenderableType:
     every = range(len(table.columns))
     major = [i for i in every if not table.columns[i].is_minor]
     unlimited = out.options.update(max_width=10_000)
-    for columns, gap in ((every, 2), (major, 2)):
+    for columns, gap, can_fold in ((every, 2, False), (major, 2, False), (major, 1, True)):
         grid = _grid(table, columns, gap)
-        if Measurement.get(out, unlimited, grid).maximum <= out.width:
+        width = Measurement.get(out, unlimited, grid)
+        if (width.minimum if can_fold else width.maximum) <= out.width:
             return grid
-    least_width = len(major) - 1
-    for i in major:
-        column = table.columns[i]
-        words = f"{column.text} {column.unit}".split()
-        cells = [*words, *(row[i] for row in table.rows)]
-        least_width += max(map(cell_len, cells)) if column.is_figure else _MIN_TEXT
-    if least_width <= out.width:
-        return _grid(table, major, gap=1)
     name = next(i for i, column in enumerate(table.columns) if not column.is_figure)
     lists: list[RenderableType] = []
     for row in table.rows:
