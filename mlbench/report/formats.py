@@ -4,14 +4,12 @@ import csv
 import io
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass
-from typing import Any, get_args, get_type_hints
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from mlbench.contract.comparisons import Comparison, Group
+from mlbench.contract.comparisons import Comparison
 from mlbench.contract.csv_cells import escape_formula
 from mlbench.contract.records import Manifest
-from mlbench.contract.results import Result
 from mlbench.report import figures
 from mlbench.report.run_documents import ReadRuns
 from mlbench.report.statement import Attribute, facts, lists, subtitle, title
@@ -46,56 +44,37 @@ def render(comparison: Comparison, read: ReadRuns, suffix: str) -> str:
 
 # --- CSV: one row for each run, in base units. ---
 
-# The row has these already, or they are no single figures.
-_LEFT_OUT = (
-    *("curve", "interferences", "ranks", "group_label", "group_num_workers", "group_run_ids"),
-    *("group_score_run_ids", "goodput_seconds", "goodput_ranks", "stragglers_ranks", "resumptions"),
-)
-
 
 def to_csv(comparison: Comparison) -> str:
     """Return the runs as CSV with a header: a row has the figures of a run and of its group.
 
-    Missing figures are empty; the curve is left out.
+    Missing figures are empty. Figures that no run has are left out, and so are lists of records.
     """
-    phases = dict.fromkeys(name for result in comparison.results for name in result.phases)
     groups = {run_id: group for group in comparison.groups for run_id in group.run_ids}
     rows = []
     for result in comparison.results:
-        group = groups[result.run_id]
-        lists = ("rule_violations", "disturbed", "clock_faults")
-        texts = {name: "; ".join(getattr(result, name)) for name in lists}
-        row = _flat(Result, result.to_fields() | texts, "", [*phases])
-        row |= {"group": group.label, **_flat(Group, group.to_fields(), "group_", [])}
-        # No spreadsheet shall take a text for a formula.
-        safe = {name: escape_formula(text) for name, text in row.items() if isinstance(text, str)}
-        rows.append({escape_formula(name): value for name, value in (row | safe).items()})
+        of_group = groups[result.run_id].to_fields()
+        fields = result.to_fields() | {"group": of_group.pop("label")}
+        rows.append(dict([*_flat(fields), *_flat(of_group, "group_")]))
     text = io.StringIO()
-    writer = csv.DictWriter(text, [*rows[0]] if rows else [], lineterminator="\n")
+    columns = dict.fromkeys(name for row in rows for name in row)
+    writer = csv.DictWriter(text, [*columns], lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue()
 
 
-def _flat(
-    record: type[Any], values: Mapping[str, Any], prefix: str, phases: Sequence[str]
-) -> dict[str, Any]:
-    """Return a record's figures, and those of the records in it: None for a record that is None."""
-    flat: dict[str, Any] = {}
-    hints = get_type_hints(record)
-    for part in fields(record):
-        name = prefix + part.name
-        value: Any = values.get(part.name)
-        inner: Any = next(filter(is_dataclass, get_args(hints[part.name])), None)
-        if part.name == "phases":
-            flat |= {f"{name}_{phase}": value.get(phase) for phase in phases}
-        elif name in _LEFT_OUT:
-            continue
-        elif inner:
-            flat |= _flat(inner, value or {}, f"{name}_", phases)
-        else:
-            flat[name] = value
-    return flat
+def _flat(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the figures of a record and of the records in it, by names that spreadsheets accept."""
+    for field, value in fields.items():
+        name = escape_formula(prefix + field)
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{name}_")
+        elif isinstance(value, list | tuple):
+            if value and all(isinstance(text, str) for text in value):
+                yield name, escape_formula("; ".join(value))
+        elif value is not None:
+            yield name, escape_formula(value) if isinstance(value, str) else value
 
 
 # --- Markdown, with GitHub's tables ---
@@ -154,11 +133,10 @@ def to_latex(comparison: Comparison) -> str:
 
 def latex_table(table: ReportTable) -> str:
     """Return a table with its title and note as the caption."""
-    heads = [column.heading for column in table.columns]
     alignment = "".join("r" if column.is_figure else "l" for column in table.columns)
     head, *rows = (
         f"    {' & '.join(cell.translate(_ESCAPES) for cell in row)} \\\\\n"
-        for row in (heads, *table.rows)
+        for row in ([column.heading for column in table.columns], *table.rows)
     )
     caption = f"{table.title}. {table.note}".rstrip().translate(_ESCAPES)
     return (
