@@ -64,22 +64,18 @@ class SiteEntry:
 def read_entries(files: Sequence[Path]) -> list[SiteEntry]:
     """Read archives; ArchiveError if anything in one of them is damaged."""
     check_digests(files)
-    return [_read_entry(file) for file in files]
-
-
-def _read_entry(file: Path) -> SiteEntry:
-    with archive.opened(file) as sealed:
-        record = sealed.document(archive.RUN)
-        try:
-            return SiteEntry(
-                file,
-                sealed.digest,
-                Run.from_fields(record["run"]),
-                Manifest.from_fields(record["manifest"]),
-                Result.from_fields(record["result"]),
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise ArchiveError(f"{file}: {archive.RUN}: {error}") from None
+    entries = []
+    for file in files:
+        with archive.opened(file) as sealed:
+            record = sealed.document(archive.RUN)
+            try:
+                run = Run.from_fields(record["run"])
+                manifest = Manifest.from_fields(record["manifest"])
+                result = Result.from_fields(record["result"])
+            except (KeyError, TypeError, ValueError) as error:
+                raise ArchiveError(f"{file}: {archive.RUN}: {error}") from None
+            entries.append(SiteEntry(file, sealed.digest, run, manifest, result))
+    return entries
 
 
 @dataclass(frozen=True)
