@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from grafana_foundation_sdk.models.dashboard import DataTransformerConfig, MatcherConfig
 
+from grafana.thresholds import METRIC_TITLES
+
 
 def step(kind: str, **options: object) -> DataTransformerConfig:
     """Return one transformation as Grafana stores it."""
@@ -62,6 +64,14 @@ def over_clock(
         sorted_by("seconds"),
         *matrix("seconds", curve, "sample", x=x),
         _converted(x, "number"),
+    ]
+
+
+def metrics_titled() -> list[DataTransformerConfig]:
+    """Replace the name of a target's metric at the end of a legend by its title."""
+    return [
+        step("renameByRegex", regex=f"^(.*) {metric}$", renamePattern=f"$1: {title}")
+        for metric, title in METRIC_TITLES.items()
     ]
 
 

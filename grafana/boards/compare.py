@@ -257,7 +257,7 @@ TABLE: Final = rows(
         share("contention", "contention", width=95, colours=thresholds.DISTURBED),
         TableColumn("workers", unit="none", decimals=0, width=80),
         TableColumn("benchmark", width=120),
-        TableColumn("metric"),
+        TableColumn("metric", mappings=thresholds.METRIC),
         *RANGE_OF_RUN,
     ),
     sort_by="run",
