@@ -16,15 +16,15 @@ def step(kind: str, **options: object) -> DataTransformerConfig:
     return DataTransformerConfig(id_val=kind, options=options)
 
 
-def over(x: str, value: str, curve: str, keep: str) -> list[DataTransformerConfig]:
+def over(x: str, value: str, curve: str) -> list[DataTransformerConfig]:
     """Turn the queries ``value`` and ``x``, in this order and both over time, into curves over x.
 
-    The label ``curve`` assigns rows to curves. ``keep`` chooses between several values at one
-    ``x``, such as those of a repeated step: ``lastNotNull``, or the ``mean``.
+    The label ``curve`` assigns rows to curves. The last of several values at one ``x``, such as
+    those of a repeated step, counts.
     """
     column, values = f"Value #{x}", f"Value #{value}"
     key: dict[str, object] = {"operation": "groupby", "aggregations": []}
-    aggregated = {"operation": "aggregate", "aggregations": [keep]}
+    aggregated = {"operation": "aggregate", "aggregations": ["lastNotNull"]}
     return [
         step("merge"),
         _present(values),
@@ -32,7 +32,7 @@ def over(x: str, value: str, curve: str, keep: str) -> list[DataTransformerConfi
         step("groupBy", fields={column: key, curve: key, values: aggregated}),
         sorted_by(column),
         organized((), {column: x}),
-        *matrix(x, curve, f"{values} ({keep})", x=x),
+        *matrix(x, curve, f"{values} (lastNotNull)", x=x),
         _converted(x, "number"),
     ]
 
