@@ -109,20 +109,14 @@ def against(
     x: str,
     x_unit: str,
     points: common.VisibilityMode = common.VisibilityMode.NEVER,
-    least: float | None = None,
-    doubling: bool = False,
     **look: Unpack[Look],
 ) -> Panel:
-    """Draw curves over the column ``x``, whose values ascend, instead of over time.
-
-    ``doubling``: use a logarithmic scale of powers of two.
-    """
-    curve = _curve(points=points, soft_min=least)
+    """Draw curves over the column ``x``, whose values ascend, instead of over time."""
+    curve = _curve(points=points)
     curve.span_nulls = True
-    x_properties: dict[str, object] = {"unit": x_unit, "custom.axisLabel": x}
-    if doubling:
-        x_properties["custom.scaleDistribution"] = {"type": "log", "log": 2}
-    look["overrides"] = {x: x_properties} | dict(look.get("overrides", {}))
+    look["overrides"] = {x: {"unit": x_unit, "custom.axisLabel": x}} | dict(
+        look.get("overrides", {})
+    )
     options = trend.Options(legend=LEGEND, tooltip=TOOLTIP, x_field=x)
     return panel("trend", title, description, queries, options, look, color=BY_ORDER, custom=curve)
 

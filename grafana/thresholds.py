@@ -18,6 +18,7 @@ from grafana_foundation_sdk.models.dashboard import (
 )
 
 from mlbench.contract import names, palette
+from mlbench.contract.metric_titles import metric_title
 from mlbench.contract.names import DISTURBED_SHARE
 from mlbench.contract.palette import BLUE, GREEN, GREY, ORANGE, RED
 
@@ -100,6 +101,18 @@ RUN_STATE: Final = value_map(
     {key: (_STATES[key], colour) for key, colour in palette.RUN_STATE.items()}
     | {key: (names.OUTCOMES[key], colour) for key, colour in palette.OUTCOME.items()}
 )
+# Titles of the metrics that targets usually have. Other metrics keep their names.
+METRIC_TITLES: Final = {
+    metric: metric_title(metric)
+    for metric in (
+        names.VAL_ACCURACY,
+        names.VAL_R2,
+        names.VAL_PERPLEXITY,
+        "val_accuracy",
+        "val_loss",
+    )
+}
+METRIC: Final = value_map({metric: (title, "text") for metric, title in METRIC_TITLES.items()})
 # Outcome of a failed run, with the reason.
 WHY_FAILED: Final = matching("(?:FAILED|crashed|hung|nan): .*", RED)
 ALL_UP: Final = value_map({"0": ("down", RED), "1": ("some down", ORANGE), "2": ("up", BLUE)})

@@ -8,21 +8,23 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from grafana_foundation_sdk.models.dashboard import DataTransformerConfig, MatcherConfig
 
+from grafana.thresholds import METRIC_TITLES
+
 
 def step(kind: str, **options: object) -> DataTransformerConfig:
     """Return one transformation as Grafana stores it."""
     return DataTransformerConfig(id_val=kind, options=options)
 
 
-def over(x: str, value: str, curve: str, keep: str) -> list[DataTransformerConfig]:
+def over(x: str, value: str, curve: str) -> list[DataTransformerConfig]:
     """Turn the queries ``value`` and ``x``, in this order and both over time, into curves over x.
 
-    The label ``curve`` assigns rows to curves. ``keep`` chooses between several values at one
-    ``x``, such as those of a repeated step: ``lastNotNull``, or the ``mean``.
+    The label ``curve`` assigns rows to curves. The last of several values at one ``x``, such as
+    those of a repeated step, counts.
     """
     column, values = f"Value #{x}", f"Value #{value}"
     key: dict[str, object] = {"operation": "groupby", "aggregations": []}
-    aggregated = {"operation": "aggregate", "aggregations": [keep]}
+    aggregated = {"operation": "aggregate", "aggregations": ["lastNotNull"]}
     return [
         step("merge"),
         _present(values),
@@ -30,7 +32,7 @@ def over(x: str, value: str, curve: str, keep: str) -> list[DataTransformerConfi
         step("groupBy", fields={column: key, curve: key, values: aggregated}),
         sorted_by(column),
         organized((), {column: x}),
-        *matrix(x, curve, f"{values} ({keep})", x=x),
+        *matrix(x, curve, f"{values} (lastNotNull)", x=x),
         _converted(x, "number"),
     ]
 
@@ -62,6 +64,14 @@ def over_clock(
         sorted_by("seconds"),
         *matrix("seconds", curve, "sample", x=x),
         _converted(x, "number"),
+    ]
+
+
+def metrics_titled() -> list[DataTransformerConfig]:
+    """Replace the name of a target's metric at the end of a legend by its title."""
+    return [
+        step("renameByRegex", regex=f"^(.*) {metric}$", renamePattern=f"$1: {title}")
+        for metric, title in METRIC_TITLES.items()
     ]
 
 

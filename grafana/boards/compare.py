@@ -13,7 +13,7 @@ from grafana import links, thresholds, variables
 from grafana.board import Board, Row
 from grafana.graphs import against, stacked_bars
 from grafana.line import samples_kept
-from grafana.panels import BUCKET_COLOURS, PHASE_COLOURS, RUN_COLOURS, Overrides, dashed, fixed
+from grafana.panels import BUCKET_COLOURS, PHASE_COLOURS, RUN_COLOURS, dashed, fixed
 from grafana.queries import (
     SECONDS,
     by,
@@ -22,14 +22,13 @@ from grafana.queries import (
     latest,
     named,
     of_result,
-    or_none,
     run_range,
     state_or_outcome,
     time_to_target,
     with_benchmark,
 )
 from grafana.table_panels import RANGE_OF_RUN, TableColumn, ranking, rows, share
-from grafana.transformations import in_parts, over, over_clock
+from grafana.transformations import in_parts, over_clock
 from mlbench.contract import names, palette
 
 _RUNS: Final = 'run_id=~"$run_id"'
@@ -103,9 +102,7 @@ _TARGETS = (
 _LONGEST = f"scalar(max({latest(_CLOCK)} and on (run_id) {latest(_MEASURED)}))"
 # A graph over something has no words of ours where there are no values: the legend says them.
 _NO_VALUES: Final = "No run records this metric and its training time"
-_NO_SAMPLES: Final = "No run counts its samples"
 _UNSEEN: Final = fixed("transparent") | {"custom.axisSoftMax": 1}
-_WORDS: Final[Overrides] = dict.fromkeys((_NO_VALUES, _NO_SAMPLES), _UNSEEN)
 
 
 def _at_both_ends(left: str, right: str) -> str:
@@ -153,7 +150,7 @@ LEARNING: Final = (
         data_points=10_000,
         points=VisibilityMode.ALWAYS,
         transformations=over_clock(("value", "target"), ("clock", "ends"), "run", "training time"),
-        overrides={**RUN_COLOURS, "/^target/": dashed(palette.TARGET), **_WORDS},
+        overrides={**RUN_COLOURS, "/^target/": dashed(palette.TARGET), _NO_VALUES: _UNSEEN},
     ),
     ranking(
         "Time to target (training)",
@@ -186,26 +183,8 @@ FIGURES: Final = (
         most_first=True,
         unit="locale",
         decimals=0,
-        width=12,
-        no_value=_NO_SAMPLES,
-    ),
-    against(
-        "Samples/s by number of workers",
-        "Mean training throughput over the number of workers, for each benchmark; the mean of "
-        "runs of the same size. Speedup and efficiency, with their intervals, are on the web "
-        "page, linked above.",
-        column("samples", or_none(_labelled(_THROUGHPUT), "benchmark", _NO_SAMPLES)),
-        column("workers", f"{_WORKERS} and on (run_id) {_THROUGHPUT} or on () vector(1)"),
-        x="workers",
-        x_unit="none",
-        unit="locale",
-        decimals=0,
-        width=12,
-        doubling=True,
-        points=VisibilityMode.ALWAYS,
-        least=0,
-        transformations=over("workers", "samples", "benchmark", keep="mean"),
-        overrides=_WORDS,
+        width=24,
+        no_value="No run counts its samples",
     ),
     stacked_bars(
         "Time by phase",
@@ -257,7 +236,7 @@ TABLE: Final = rows(
         share("contention", "contention", width=95, colours=thresholds.DISTURBED),
         TableColumn("workers", unit="none", decimals=0, width=80),
         TableColumn("benchmark", width=120),
-        TableColumn("metric"),
+        TableColumn("metric", mappings=thresholds.METRIC),
         *RANGE_OF_RUN,
     ),
     sort_by="run",

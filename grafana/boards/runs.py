@@ -25,6 +25,7 @@ from grafana.queries import (
     time_to_target,
 )
 from grafana.table_panels import RANGE_OF_RUN, TableColumn, rows, share
+from grafana.transformations import metrics_titled
 from mlbench.contract import names
 
 _ACTIVE: Final = 'max by (run_id) (mlbench_run_state{state="STARTED"}) == 1'
@@ -173,6 +174,7 @@ CURVES: Final = (
         "The target's metric of each run as a share of its target; inverted if lower is better. "
         "100 %: target reached. Dots are measurements.",
         recorded(_SHARE, "run {{run_id}} {{metric}}"),
+        transformations=metrics_titled(),
         unit="percentunit",
         width=24,
         overrides=_DOTS,

@@ -20,6 +20,7 @@ from mlbench.client import ApiClient
 from mlbench.contract import names
 from mlbench.contract.errors import ApiError, MLBenchError, NoResponseError
 from mlbench.contract.humanize import count
+from mlbench.contract.metric_titles import metric_title
 from mlbench.contract.records import Alert, Run, Series
 from mlbench.contract.series import split_name
 from mlbench.report import figures
@@ -204,7 +205,8 @@ def _cells(run: Run, now: LiveProgress) -> list[str]:
         cells.append(f"loss {now.loss:.4f}")
     if run.target:
         cells.append(
-            f"{run.target.metric} {figures.number(now.accuracy)} (target {run.target.value:g})"
+            f"{metric_title(run.target.metric)} {figures.number(now.accuracy)} "
+            f"(target {run.target.value:g})"
         )
     if now.samples_per_second is not None:
         cells.append(figures.throughput(now.samples_per_second, run.settings))

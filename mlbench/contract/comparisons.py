@@ -298,7 +298,7 @@ class Findings(Record):
     ``scaling``: yes, but not by their number of workers. ``disturbed``: yes, but not by times.
     """
     sentence: str = ""
-    """Verdict in a sentence, as a heading above ``reasons``; empty for a single run."""
+    """Verdict with its explanation, as a heading above ``reasons``; empty for a single run."""
     title: str = ""
     """Verdict without its reasons, as a title."""
     why: str = ""

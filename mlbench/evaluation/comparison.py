@@ -133,31 +133,27 @@ def labels_of(configs: Sequence[Configuration], points: Sequence[SweepPoint]) ->
 
 # --- Judgement ---
 
-# Each verdict has a title, its continuation in a report, and a sentence of explanation.
-_SENTENCES: Mapping[Verdict, tuple[str, str, str]] = {
+# Each verdict has a title and an explanation, which may introduce the reasons.
+_VERDICTS: Mapping[Verdict, tuple[str, str]] = {
     "yes": (
         "These runs can be compared",
-        ": the same data, target and batch size, as far as stated.",
         "They have the same data, target and batch size, as far as they state them.",
     ),
     "scaling": (
         "These runs can be compared, but not by their number of workers",
-        ":",
         "Speed-up and efficiency are not those of the workers alone:",
     ),
     "disturbed": (
         "These runs can be compared, but not by times and rates",
-        ": CPU contention or profiling may explain how they differ.",
         "Some waited for cores that other processes had, or were profiled.",
     ),
-    "no": ("These runs cannot be compared", ":", "They differ in what a result depends on:"),
+    "no": ("These runs cannot be compared", "They differ in what a result depends on:"),
     "unknown": (
         "Whether these runs can be compared is not known",
-        ":",
         "Not all of them state what a result depends on:",
     ),
 }
-_OF_ONE = ("Two runs make a comparison", "", "Add a second run to see them side by side.")
+_OF_ONE = ("Two runs make a comparison", "Add a second run to see them side by side.")
 
 
 def judge(comparison: Comparison) -> Findings:
@@ -177,7 +173,7 @@ def judge(comparison: Comparison) -> Findings:
     verdict: Verdict = comparison.comparable
     if verdict == "yes" and (reasons or disturbed):
         verdict = "scaling" if reasons else "disturbed"
-    title, more, why = _SENTENCES[verdict] if is_comparison else _OF_ONE
+    title, why = _VERDICTS[verdict] if is_comparison else _OF_ONE
     learned_by = ", ".join(d.name for d in comparison.differences if d.breaks == "learning")
     rule_violations = []
     for violation in dict.fromkeys(text for result in results for text in result.rule_violations):
@@ -186,7 +182,7 @@ def judge(comparison: Comparison) -> Findings:
         rule_violations.append(f"{subject}: {violation}")
     return Findings(
         verdict=verdict,
-        sentence=title + more if is_comparison else "",
+        sentence=f"{title}. {why}" if is_comparison else "",
         title=title,
         why=why,
         reasons=reasons,
@@ -435,11 +431,11 @@ def _group(
         ),
         accuracy_after_time=statistics.of_figures(last.value for last in after if last),
         samples_per_second=statistics.of_figures(_rates(config), confidence),
-        communication_share=statistics.of_figures(run.communication_share for run in runs),
+        communication_share=statistics.of_shares(run.communication_share for run in runs),
         bytes_sent_per_step=statistics.of_figures(run.bytes_sent_per_step for run in runs),
         worker_seconds=statistics.of_figures(run.cost.worker_seconds for run in runs if run.cost),
         energy_joules=statistics.of_figures(run.energy_joules for run in runs),
-        goodput_share=statistics.of_figures(run.goodput.share for run in runs if run.goodput),
+        goodput_share=statistics.of_shares(run.goodput.share for run in runs if run.goodput),
         largest_bucket=largest(run.goodput for run in runs if run.goodput),
         contention_share=contention,
         contention_cost=None if contention is None else stragglers.COST * contention,

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from mlbench.contract.metric_titles import metric_title
 from mlbench.contract.records import Target
 from mlbench.contract.reported_settings import format_value
 
@@ -82,8 +83,10 @@ def throughput(samples_per_second: float, settings: Mapping[str, Any] | None) ->
 
 
 def target(target: Target) -> str:
-    """Return a target, such as ``val_global_Prec@1 ≥ 97``."""
-    return f"{target.metric} {'≤' if target.lower_is_better else '≥'} {target.value:g}"
+    """Return a target, such as ``Validation accuracy ≥ 97 %``."""
+    unit = " %" if "Prec@" in target.metric else ""
+    sign = "≤" if target.lower_is_better else "≥"
+    return f"{metric_title(target.metric)} {sign} {target.value:g}{unit}"
 
 
 def pairs(values: Mapping[str, Any]) -> str:

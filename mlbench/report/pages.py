@@ -26,7 +26,6 @@ def comparison_page(comparison: Comparison, runs: Mapping[int, RunDocuments]) ->
     responses: dict[str, Any] = {f"/api/compare/?runs={ids}": comparison.to_fields()}
     for result in comparison.results:
         responses |= _responses(result.run_id, runs[result.run_id])
-    first = next(iter(runs.values()))
     return FilePage(
         "compare",
         title(comparison),
@@ -36,7 +35,7 @@ def comparison_page(comparison: Comparison, runs: Mapping[int, RunDocuments]) ->
             Attribute("comparison", f"{title(comparison)}; {subtitle(comparison)}"),
             *_about(runs),
         ],
-        settings=facts(Manifest.from_fields(first.manifest)),
+        settings=facts(Manifest.from_fields(next(iter(runs.values())).manifest)),
     )
 
 
@@ -51,9 +50,8 @@ def set_page(run_set: RunSet, comparison: Comparison, runs: Mapping[int, RunDocu
     page, path = comparison_page(comparison, runs), api_path("sets", run_set.name)
     analysis = analyze(run_set, figures).to_fields()
     responses = {path: run_set.to_fields(), f"{path}analysis/": analysis, **page.responses}
-    variables = {"set_name": run_set.name}
-    name = f"Set {run_set.name}"
-    return replace(page, template="set", title=name, responses=responses, variables=variables)
+    page = replace(page, template="set", title=f"Set {run_set.name}", responses=responses)
+    return replace(page, variables={"set_name": run_set.name})
 
 
 def run_page(sealed: Archive, archive: str) -> FilePage:

@@ -5,8 +5,9 @@ elsewhere.
 """
 
 import hashlib
+import math
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,9 +24,9 @@ from mlbench.report.page import FilePage, render, write_assets
 from mlbench.report.pages import run_page, set_page
 from mlbench.report.run_documents import of_archives
 from mlbench.report.statement import title
+from mlbench.report.tables import Column, division, make_table
 
 _SHORT = 12  # characters of a digest that name an archive's files
-_NEVER = 1e308  # JavaScript sorts it too
 
 
 @dataclass(frozen=True)
@@ -54,29 +55,27 @@ class SiteEntry:
     @property
     def machine(self) -> str:
         """The processors that it ran on."""
-        of_ranks = [one.gpus[0] if one.gpus else one.cpu_model for one in self.manifest.machines]
+        of_ranks = [
+            rank.gpus[0] if rank.gpus else rank.cpu_model for rank in self.manifest.machines
+        ]
         return ", ".join(dict.fromkeys(filter(None, of_ranks))) or figures.NOTHING
 
 
 def read_entries(files: Sequence[Path]) -> list[SiteEntry]:
     """Read archives; ArchiveError if anything in one of them is damaged."""
     check_digests(files)
-    return [_read_entry(file) for file in files]
-
-
-def _read_entry(file: Path) -> SiteEntry:
-    with archive.opened(file) as sealed:
-        record = sealed.document(archive.RUN)
-        try:
-            return SiteEntry(
-                file,
-                sealed.digest,
-                Run.from_fields(record["run"]),
-                Manifest.from_fields(record["manifest"]),
-                Result.from_fields(record["result"]),
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise ArchiveError(f"{file}: {archive.RUN}: {error}") from None
+    entries = []
+    for file in files:
+        with archive.opened(file) as sealed:
+            record = sealed.document(archive.RUN)
+            try:
+                run = Run.from_fields(record["run"])
+                manifest = Manifest.from_fields(record["manifest"])
+                result = Result.from_fields(record["result"])
+            except (KeyError, TypeError, ValueError) as error:
+                raise ArchiveError(f"{file}: {archive.RUN}: {error}") from None
+            entries.append(SiteEntry(file, sealed.digest, run, manifest, result))
+    return entries
 
 
 @dataclass(frozen=True)
@@ -134,42 +133,30 @@ def _write(page: FilePage, file: Path, assets: str) -> None:
     file.write_text(render(page, assets), encoding="utf-8")
 
 
-@dataclass(frozen=True)
-class _Cell:
-    text: str
-    order: float | str
-    """What it is sorted by."""
+_COLUMNS = (
+    Column("Time to target", "s", "result.seconds_to_target"),
+    Column("Since start", "s", "result.time_to_target.wall_seconds"),
+    Column("Best", "", "result.best_value"),
+    Column("Throughput", "samples/s", "result.samples_per_second"),
+    Column("Workers", "", "run.num_workers"),
+    Column("Machine", "", "machine", is_figure=False),
+    Column("Division", "", lambda entry: division(entry.result), is_figure=False),
+    Column("Disturbed", "", lambda e: "yes" if e.result.disturbed else "no", is_figure=False),
+    Column("Date", "", lambda entry: entry.run.created_at[:10], is_figure=False),
+)
 
 
 def _index(entries: Sequence[SiteEntry], sets: Sequence[SetEntry]) -> FilePage:
     tasks: dict[str, list[SiteEntry]] = {}
-    fastest_first = sorted(entries, key=lambda one: one.result.seconds_to_target or _NEVER)
-    for entry in sorted(fastest_first, key=lambda one: one.task):
+    fastest_first = sorted(entries, key=lambda entry: entry.result.seconds_to_target or math.inf)
+    for entry in sorted(fastest_first, key=lambda entry: entry.task):
         tasks.setdefault(entry.task, []).append(entry)
     variables = {
-        "tasks": {task: [(one, _row(one)) for one in listed] for task, listed in tasks.items()},
+        "tasks": [
+            (make_table(task, "", _COLUMNS, listed), listed) for task, listed in tasks.items()
+        ],
         "sets": [(of_set, title(of_set.comparison)) for of_set in sets],
         "count": len(entries),
         "published": datetime.now(UTC).date().isoformat(),
     }
     return FilePage("index", "Results", {}, variables=variables)
-
-
-def _row(entry: SiteEntry) -> Mapping[str, _Cell]:
-    run, result = entry.run, entry.result
-    reached = result.time_to_target
-    return {
-        "Time to target": _figure(result.seconds_to_target, figures.seconds),
-        "Since start": _figure(reached.wall_seconds if reached else None, figures.seconds),
-        "Best": _figure(result.best_value, figures.number),
-        "Samples/s": _figure(result.samples_per_second, figures.number),
-        "Workers": _figure(run.num_workers, str),
-        "Machine": _Cell(entry.machine, entry.machine),
-        "Division": _Cell(*[result.division + ("*" if result.rule_violations else "")] * 2),
-        "Disturbed": _Cell(*["yes" if result.disturbed else "no"] * 2),
-        "Date": _Cell(run.created_at[:10], run.created_at),
-    }
-
-
-def _figure(value: float | None, spelled: Callable[[float | None], str]) -> _Cell:
-    return _Cell(spelled(value), _NEVER if value is None else value)

@@ -19,15 +19,15 @@ _PACKAGES = ("torch", "numpy", "tensorflow", "jax", "mxnet")
 
 def title(comparison: Comparison) -> str:
     """Return the tasks and numbers of workers, such as ``digits on 1, 2, 4 workers``."""
-    tasks = _distinct(result.benchmark or _OWN_CODE for result in comparison.results)
-    workers = _distinct(str(group.num_workers) for group in comparison.groups)
-    unit = "worker" if workers == ["1"] else "workers"
+    tasks = dict.fromkeys(result.benchmark or _OWN_CODE for result in comparison.results)
+    workers = dict.fromkeys(str(group.num_workers) for group in comparison.groups)
+    unit = "worker" if [*workers] == ["1"] else "workers"
     return f"{', '.join(tasks)} on {', '.join(workers)} {unit}"
 
 
 def subtitle(comparison: Comparison) -> str:
     """Return the number of runs, their targets, and what they sweep."""
-    targets = _distinct(
+    targets = dict.fromkeys(
         figures.target(result.target) for result in comparison.results if result.target
     )
     aim = f"target: {', '.join(targets)}" if targets else "no target"
@@ -46,10 +46,6 @@ def lists(findings: Findings) -> tuple[tuple[str, tuple[str, ...]], ...]:
         ("What else differs:", findings.differences),
     )
     return tuple((heading, texts) for heading, texts in every if texts)
-
-
-def _distinct(texts: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(texts))
 
 
 # --- The facts of a run's manifest ---

@@ -72,7 +72,7 @@ def _by_step(title: str, description: str, by_name: Mapping[str, str], metrics: 
         unit="short",
         x_unit="none",
         width=12,
-        transformations=over("step", "value", "curve", keep="lastNotNull"),
+        transformations=over("step", "value", "curve"),
         overrides={**_LOOK, TOO_SHORT: fixed("transparent") | {"custom.axisSoftMax": 1}},
     )
 

@@ -79,8 +79,8 @@ def test_why_runs_cannot_be_compared_comes_first(monkeypatch: pytest.MonkeyPatch
     compare.show_comparison(judged(replace(matrix, results=(first, matrix.results[1]))))
     assert paper.getvalue().splitlines()[:9] == [
         "digits on 1, 2 workers",
-        "2 runs, target: val_global_Prec@1 ≥ 97",
-        "These runs cannot be compared:",
+        "2 runs, target: Validation accuracy ≥ 97 %",
+        "These runs cannot be compared. They differ in what a result depends on:",
         "  batch_size is 32 [b] and 64",
         "Rule violations:",
         "  run 1: its target is 90",

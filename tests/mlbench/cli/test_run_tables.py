@@ -60,7 +60,7 @@ def test_a_result_has_every_figure(paper: io.StringIO) -> None:
     assert shown(paper)[:-4] == [
         "run 7 (first): FINISHED",
         "Division closed",
-        "Target val_global_Prec@1 ≥ 97",
+        "Target Validation accuracy ≥ 97 %",
         "Time to target (training) 8.52 s",
         "Time to target (wall clock) 11 s",
         "Last value 97.46, best 98.10",
@@ -118,7 +118,7 @@ def test_the_settings_are_one_line_that_ends_with_the_terminal(paper: io.StringI
     }
     run_tables.show_result(replace(_RUN, settings=settings), _RESULT, _CONNECTION, _METRICS)
     assert shown(paper)[2] == "Settings rate=0.1 compile=false folder=null text=a b"
-    assert shown(paper)[3] == "Target val_global_Prec@1 ≥ 97"
+    assert shown(paper)[3] == "Target Validation accuracy ≥ 97 %"
     exchange: dict[str, str | float | bool | None] = {"exchange": "ddp", "compression": "none"}
     run_tables.show_result(
         replace(_RUN, settings=exchange | {"bits": 4, "epochs": 3}), _RESULT, _CONNECTION, _METRICS

@@ -27,7 +27,7 @@ sys.meta_path.insert(0, NotInstalled())
     ("words", "says"),
     [
         (["verify", str(_SET)], "verified: nothing is missing or damaged"),
-        (["compare", str(_SET)], "10 runs, target: val_global_Prec@1 ≥ 93"),
+        (["compare", str(_SET)], "10 runs, target: Validation accuracy ≥ 93 %"),
         (["publish", str(_SET), "-o", "site"], "site/index.html: 14 runs"),
     ],
 )

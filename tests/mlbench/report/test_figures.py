@@ -48,5 +48,5 @@ def test_a_duration_that_is_not_known_is_a_dash() -> None:
 
 def test_shares_and_targets_have_their_units() -> None:
     assert (figures.percent(0.2672), figures.percent(None)) == ("26.7 %", "-")
-    assert figures.target(Target("acc", 97.0)) == "acc ≥ 97"
-    assert figures.target(Target("loss", 0.25, lower_is_better=True)) == "loss ≤ 0.25"
+    assert figures.target(Target("acc", 97.0)) == "Accuracy ≥ 97"
+    assert figures.target(Target("loss", 0.25, lower_is_better=True)) == "Loss ≤ 0.25"

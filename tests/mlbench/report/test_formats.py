@@ -1,4 +1,4 @@
-"""Comparisons as CSV and Markdown."""
+"""Comparisons as CSV, Markdown and LaTeX."""
 
 import csv
 import dataclasses
@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from mlbench.contract.comparisons import Comparison
 from mlbench.contract.results import Straggler, Stragglers
-from mlbench.report.formats import to_csv, to_markdown
+from mlbench.report.formats import latex_table, to_csv, to_latex, to_markdown
 from mlbench.report.statement import Attribute
+from mlbench.report.tables import Column, ReportTable
 from tests.support import results
 from tests.support.known import known
 
@@ -44,7 +45,7 @@ def test_every_row_has_the_figures_of_its_group() -> None:
     for name, value in summary.items():
         assert float(rows[1][f"group_training_seconds_to_target_{name}"]) == value
     [aimless] = rows_of(results.make_comparison([results.make_aimless(1)]))
-    assert aimless["group_training_seconds_to_target_mean"] == ""
+    assert "group_training_seconds_to_target_mean" not in aimless
 
 
 def test_missing_figures_are_empty_and_every_run_has_every_column() -> None:
@@ -53,7 +54,8 @@ def test_missing_figures_are_empty_and_every_run_has_every_column() -> None:
     assert first.keys() == second.keys()
     assert first["target_metric"] == first["time_to_target_wall_seconds"] == ""
     assert (first["phases_zeta"], second["phases_zeta"]) == ("", "1.0")
-    assert (first["cost_worker_seconds"] != "", first["energy_joules"]) == (True, "")
+    assert first["cost_worker_seconds"]
+    assert "energy_joules" not in first, "no run has it"
 
 
 def test_how_late_each_rank_was_is_no_single_figure() -> None:
@@ -75,8 +77,10 @@ def test_a_report_begins_with_what_can_be_compared_and_ends_with_the_machines() 
     text = to_markdown(results.judged(comparison), (Attribute("rank 0", "a CPU; 2 cores"),))
     lines = text.splitlines()
     assert lines[0] == "# digits on 1, 2 workers"
-    assert lines[2] == "2 runs, target: val_global_Prec@1 ≥ 97"
-    assert lines[4].startswith("**These runs can be compared: the same data, target and batch size")
+    assert lines[2] == "2 runs, target: Validation accuracy ≥ 97 %"
+    assert lines[4].startswith(
+        "**These runs can be compared. They have the same data, target and batch"
+    )
     assert lines[6] == f"- {crashed}"
     assert lines[8:11] == ["What else differs:", "", "- cpu is a for run 1 and b for run 2"]
     assert text.endswith("## Run 1 ran on\n\n- rank 0: a CPU; 2 cores\n")
@@ -87,3 +91,33 @@ def test_nothing_of_the_users_is_markdown() -> None:
     result = replace(results.make_result(1), rule_violations=(violation,), disturbed=(violation,))
     line = r"- run 1: its \<b\> is \`a\|b\` \*c\* \[d\](e) \# f \_g\_ snake_case"
     assert to_markdown(results.make_comparison([result])).splitlines().count(line) == 2
+
+
+# --- LaTeX ---
+
+
+def test_a_table_has_a_caption_rules_and_aligned_columns() -> None:
+    columns = (Column("group", is_figure=False), Column("speed-up", "\N{MULTIPLICATION SIGN}"))
+    table = ReportTable("Time to target", "At 50 %.", columns, (("1 worker", "1.00"),))
+    assert latex_table(table).splitlines() == [
+        r"\begin{table}",
+        r"  \centering",
+        r"  \caption{Time to target. At 50 \%.}",
+        r"  \begin{tabular}{lr}",
+        r"    \toprule",
+        r"    group & speed-up ($\times$) \\",
+        r"    \midrule",
+        r"    1 worker & 1.00 \\",
+        r"    \bottomrule",
+        r"  \end{tabular}",
+        r"\end{table}",
+    ]
+
+
+def test_every_table_of_a_comparison_is_in_latex_and_no_text_is_a_command() -> None:
+    matrix = results.make_matrix((1, 2), 2)
+    first = replace(matrix.results[0], name=r"\input{x} ~a^b_c & 1 % $2 #3")
+    text = to_latex(replace(matrix, results=(first, *matrix.results[1:])))
+    assert text.count(r"\begin{tabular}") == text.count(r"\end{table}") == 4
+    escaped = r"\textbackslash{}input\{x\} \textasciitilde{}a\textasciicircum{}b\_c \& 1 \% \$2 \#3"
+    assert escaped in text

@@ -29,7 +29,7 @@ def test_results_are_listed_by_task_the_fastest_first(tmp_path: Path) -> None:
     results = [make_unreached(1), make_result(2), make_result(3, 4), make_aimless(4)]
     pages = publish(tmp_path / "site", *(make_archive(tmp_path, one) for one in results))
     index = pages.pop("index.html")
-    assert re.findall(r"<h2>(.*)</h2>", index) == ["digits: val_global_Prec@1 ≥ 97", "own code"]
+    assert re.findall(r"<h2>(.*)</h2>", index) == ["digits: Validation accuracy ≥ 97 %", "own code"]
     listed = re.findall(r'href="(runs/.*\.html)"', index)
     assert sorted(listed) == sorted(pages)
     workers = [re.findall(r">([124])</td>", row) for row in index.split("<tr>")[2:]]

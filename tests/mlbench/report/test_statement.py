@@ -19,8 +19,8 @@ from tests.support.results import (
 def test_the_title_names_tasks_and_workers() -> None:
     matrix, alone = make_matrix((1, 2, 4), 2), make_comparison([make_aimless(1)])
     assert title(matrix) == "digits on 1, 2, 4 workers"
-    assert subtitle(matrix) == "6 runs, target: val_global_Prec@1 ≥ 97"
-    swept = "18 runs, target: val_global_Prec@1 ≥ 97, swept: exchange, bandwidth"
+    assert subtitle(matrix) == "6 runs, target: Validation accuracy ≥ 97 %"
+    swept = "18 runs, target: Validation accuracy ≥ 97 %, swept: exchange, bandwidth"
     assert subtitle(make_sweep()) == swept
     assert (title(alone), subtitle(alone)) == ("own code on 1 worker", "1 run, no target")
 
