@@ -164,18 +164,18 @@ function optionsOf(/** @type {Line[]} */ lines, /** @type {Axes} */ axes, /** @t
   const lowest = Math.min(...(axes.fromZero ? [0] : []), ...marks);
   const end = (soft) => (Number.isFinite(soft) ? { pad: PAD, soft, mode: 1 } : { pad: PAD });
   const padding = { min: end(lowest), max: end(Math.max(...marks)) };
-  const linear = (_plot, low, high) => (low === null ? [null, null] : uPlot.rangeNum(low, high, padding));
+  const linear = (room) => (_plot, low, high) => (low === null ? [null, null] : uPlot.rangeNum(low, high, room));
   const whole = (_plot, low, high) => [low, high];
   const rangeOfData = isLogX ? around : !stacked && lines.some((line) => line.points) ? padded : whole;
   const rangeX = (...args) => (view.isWhole && !isLogX ? view.extent : rangeOfData(...args));
-  const rangeY = isLogY ? around : linear;
+  const rangeY = isLogY ? around : linear(padding);
   return {
     legend: { show: false },
     ...(stacked && { padding: [axes.paint ? 0 : 8, null, null, null] }),
     scales: {
       x: { time: false, distr: isLogX ? 3 : 1, range: (...args) => view.x ?? rangeX(...args) },
       y: { distr: isLogY ? 3 : 1, range: (...args) => view.y ?? axes.yRange ?? rangeY(...args) },
-      ...(lines.some((line) => line.own) && { own: { range: linear } }),
+      ...(lines.some((line) => line.own) && { own: { range: linear({ min: end(NaN), max: end(NaN) }) } }),
     },
     axes: [
       {
