@@ -18,18 +18,12 @@ export function extentOf(/** @type {number[][]} */ columns, isLog = false) {
  * Smooth by exponential weights: of all values so far, one that is `halfLife` further back on the
  * axis weighs half as much, however densely there are values. The weights are divided by their
  * sum, so that the first value does not pull. A line that goes back, as after a restart, begins
- * anew; what is no number has no part, and stays NaN.
- * @param {number[]} x
- * @param {(number | null)[]} y
- * @param {number} halfLife in units of x, or of its logarithm if `isLog`
- * @returns {number[]}
+ * anew; what is no number has no part, and stays NaN. The half-life is in units of x, or of its logarithm.
  */
-export function smooth(x, y, halfLife, isLog = false) {
+export function smooth(/** @type {number[]} */ x, /** @type {(number | null)[]} */ y, /** @type {number} */ halfLife, isLog = false) {
   const rate = Math.LN2 / halfLife;
   const means = new Array(y.length);
-  let total = 0;
-  let weight = 0;
-  let last = NaN;
+  let [total, weight, last] = [0, 0, NaN];
   // Loops of plain numbers: a function for each of millions of values takes ten times as long.
   for (let i = 0; i < y.length; i++) {
     const value = y[i];
@@ -45,22 +39,16 @@ export function smooth(x, y, halfLife, isLog = false) {
   return means;
 }
 
-/**
- * @param {{ x: number[], y: (number | null)[] }} line
- * @param {import("./plot.js").Axes} axes whose half-life is a share of the axis
- * @param {[number, number]} extent of the axis
- * @returns {{ smooth?: number[] }} nothing if it is not to be smoothed
- */
-export function smoothed({ x, y }, { smoothing, xType }, extent) {
-  if (!smoothing) return {};
+/** @returns {{ smooth?: number[] }} a line smoothed with the half-life of the axes; nothing without one. */
+export function smoothed(/** @type {{ x: number[], y: (number | null)[] }} */ { x, y }, /** @type {import("./plot.js").Axes} */ { smoothing, xType }, /** @type {[number, number]} */ extent) {
   const isLog = xType === "log";
   const [from, to] = isLog ? extent.map(Math.log) : extent;
-  return to > from ? { smooth: smooth(x, y, smoothing * (to - from), isLog) } : {};
+  return smoothing && to > from ? { smooth: smooth(x, y, smoothing * (to - from), isLog) } : {};
 }
 
-/** @returns {number} the first index, not before `from`, from which on x is at least `at`. */
-export function lowerBound(/** @type {number[]} */ x, /** @type {number} */ at, from = 0) {
-  let low = from;
+/** @returns {number} the first index from which on x is at least `at`. */
+export function lowerBound(/** @type {number[]} */ x, /** @type {number} */ at) {
+  let low = 0;
   let high = x.length;
   while (low < high) {
     const middle = (low + high) >> 1;
