@@ -52,8 +52,6 @@ export class Chart {
   #lines = [];
   /** @type {Axes} */
   #axes = {};
-  /** The line of each series of uPlot, as `plotOf` returns them. @type {number[]} */
-  #owners = [];
   #looks = "";
   #hidden = new Set();
   /** @type {View} */
@@ -92,7 +90,11 @@ export class Chart {
     onPoint(this, () => this.#axes.shared, (place) => this.#isPointed || this.#setCursor(place));
     theme.onChange(() => this.#update()); // the colours are a part of its looks
     paper.addEventListener("change", () => this.#print());
-    new ResizeObserver(() => paper.matches || this.#follow()).observe(this.place);
+    new ResizeObserver(() => {
+      if (paper.matches || !this.place.clientWidth) return;
+      if (this.#plot) this.#plot.setSize(this.#size());
+      else this.#update();
+    }).observe(this.place);
   }
 
   /** @returns {[number, number]} the part of the horizontal axis that is shown. */
@@ -131,9 +133,8 @@ export class Chart {
     this.#all.hidden = !this.isZoomed;
     // It is drawn when it is shown.
     if (!this.place.clientWidth || !(this.#lines.length || this.#axes.paint)) return;
-    const { options, data, owners } = plotOf(this.#lines, this.#axes, this.#view);
-    const looks = JSON.stringify([options, owners, xTicks, ySuffix]);
-    this.#owners = owners;
+    const { options, data } = plotOf(this.#lines, this.#axes, this.#view);
+    const looks = JSON.stringify([options, xTicks, ySuffix]);
     if (this.#plot && looks === this.#looks) {
       this.#plot.setData(data);
       return;
@@ -156,22 +157,8 @@ export class Chart {
   #light() {
     const isLit = ({ keys = [] }) => keys.some((key) => this.#lit.has(key));
     const isAny = this.#lines.some(isLit);
-    this.#plot.series.forEach((series, at) => {
-      const line = this.#lineOf(at);
-      if (line) series.alpha = isAny && !isLit(line) ? PALE : 1;
-    });
+    for (const series of this.#plot.series.slice(1)) series.alpha = isAny && !isLit(this.#lines[series.owner]) ? PALE : 1;
     this.repaint();
-  }
-
-  #lineOf(/** @type {number} */ at) {
-    const owner = this.#owners[at];
-    return this.#lines[owner < 0 ? -1 - owner : owner];
-  }
-
-  #follow() {
-    if (!this.place.clientWidth) return;
-    if (this.#plot) this.#plot.setSize(this.#size());
-    else this.#update();
   }
 
   #size() {
@@ -240,11 +227,11 @@ export class Chart {
     const { left, top, width, height } = plot.select;
     if (!width && !height) return;
     const { clientWidth, clientHeight } = plot.over;
-    const from = (offset, scale) => plot.posToVal(offset, scale);
     plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+    const rangeOf = (scale, ...ends) => /** @type {[number, number]} */ (ends.map((end) => plot.posToVal(end, scale)));
     this.#zoom(
-      width < clientWidth ? [from(left, "x"), from(left + width, "x")] : this.#view.x,
-      height < clientHeight ? [from(top + height, "y"), from(top, "y")] : this.#view.y,
+      width < clientWidth ? rangeOf("x", left, left + width) : this.#view.x,
+      height < clientHeight ? rangeOf("y", top + height, top) : this.#view.y,
     );
   }
 
@@ -260,7 +247,7 @@ export class Chart {
   }
 
   #figure() {
-    return toSvg(this.#plot, (at) => this.#lineOf(at), this.#axes, { title: this.label, caption: this.caption });
+    return toSvg(this.#plot, this.#lines, this.#axes, { title: this.label, caption: this.caption });
   }
 
   #toSvg() {
@@ -279,19 +266,18 @@ export class Chart {
 
   #show(/** @type {Line} */ { name }) {
     const show = !this.#hidden.has(name);
-    this.#plot?.series.forEach((_, at) => this.#lineOf(at)?.name === name && this.#plot.setSeries(at, { show }));
+    this.#plot?.series.forEach(({ owner }, at) => this.#lines[owner]?.name === name && this.#plot.setSeries(at, { show }));
   }
 
   #makeEntry(/** @type {Line} */ line) {
     const { name, hint } = line;
-    const pressed = () => String(this.#isShown(line));
-    const button = h("button", { type: "button", class: "quiet legend-entry", "aria-pressed": pressed(), title: hint ?? name }, sample(line), h("span", {}, name));
-    button.addEventListener("click", () => {
+    const onclick = (/** @type {Event} */ { currentTarget }) => {
       if (!this.#hidden.delete(name)) this.#hidden.add(name);
-      button.setAttribute("aria-pressed", pressed());
+      /** @type {Element} */ (currentTarget).setAttribute("aria-pressed", String(this.#isShown(line)));
       this.#show(line);
-    });
-    return button;
+    };
+    const props = { type: "button", class: "quiet legend-entry", "aria-pressed": String(this.#isShown(line)), title: hint ?? name };
+    return h("button", { ...props, onclick }, sample(line), h("span", {}, name));
   }
 
   // The values under the cursor, sorted: of each line at its point that is nearest.
@@ -301,10 +287,10 @@ export class Chart {
     const { min, max } = plot.scales.x;
     /** @type {Map<number, { owner: number, x: number, value: number, away: number }>} */
     const byOwner = new Map();
-    this.#owners.forEach((owner, at) => {
+    plot.series.forEach(({ owner, isCurve, show }, at) => {
       const [x, value] = [plot.data[0][idxs[at]], plot.data[at]?.[idxs[at]]];
       const away = Math.abs(plot.valToPos(x, "x") - left);
-      const isIn = owner >= 0 && plot.series[at].show && x >= min && x <= max;
+      const isIn = isCurve && show && x >= min && x <= max;
       if (isIn && !(away >= byOwner.get(owner)?.away)) byOwner.set(owner, { owner, x, value, away });
     });
     const points = [...byOwner.values()];

@@ -27,23 +27,16 @@ const COPIED_MS = 2500;
 
 /** @returns {string} one row per point of each line; empty for values that are not numbers. */
 export function toCsv(/** @type {Line[]} */ lines, /** @type {Axes} */ axes) {
-  const hasBand = lines.some((line) => line.lows);
-  const hasSmooth = lines.some((line) => line.smooth);
-  const hasCounts = lines.some((line) => line.counts);
-  const more = [hasBand && "low", hasBand && "high", hasSmooth && "smoothed", hasCounts && "runs"];
-  const head = ["line", axes.x ?? "x", axes.y ?? "value", ...more];
+  const optional = { low: "lows", high: "highs", smoothed: "smooth", runs: "counts" };
+  const more = Object.entries(optional).filter(([, column]) => lines.some((line) => line[column]));
   /** @type {unknown[][]} */
-  const rows = [head.filter(Boolean)];
-  for (const { name, x, y, lows, highs, smooth, counts } of lines) {
-    x.forEach((at, i) => {
-      const band = hasBand ? [lows?.[i], highs?.[i]] : [];
-      rows.push([name, at, y[i], ...band, ...(hasSmooth ? [smooth?.[i]] : []), ...(hasCounts ? [counts?.[i]] : [])]);
-    });
-  }
+  const rows = [["line", axes.x ?? "x", axes.y ?? "value", ...more.map(([title]) => title)]];
+  for (const line of lines)
+    line.x.forEach((at, i) => rows.push([line.name, at, line.y[i], ...more.map(([, column]) => line[column]?.[i])]));
   return rowsToCsv(rows);
 }
 
-/** @returns {string} the number as text; empty for null and NaN. */
+/** @returns {string} rows in CSV; empty for null and NaN. */
 export function rowsToCsv(/** @type {unknown[][]} */ rows) {
   return rows.map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";
 }
@@ -71,14 +64,16 @@ export async function toPng(/** @type {string} */ figure) {
 }
 
 /**
- * @param {any} plot the uPlot of a chart
- * @param {(at: number) => Line | undefined} lineOf the line of each of its series
- * @param {Axes} axes
- * @param {{ title: string, caption: string }} texts
- * @returns {SVGElement} an SVG with the plot as it is shown, its legend and a caption; its text has the
- *   colour of the document that it is put into
+ * Draw the uPlot of a chart as it is shown, with its legend and a caption. Text has the colour of the
+ * document that the SVG is put into.
+ * @returns {SVGElement}
  */
-export function toSvg(plot, lineOf, axes, { title, caption }) {
+export function toSvg(
+  plot,
+  /** @type {Line[]} */ drawn,
+  /** @type {Axes} */ axes,
+  /** @type {{ title: string, caption: string }} */ { title, caption },
+) {
   const [left, top, width, height] = ["left", "top", "width", "height"].map((side) => plot.bbox[side] / devicePixelRatio);
   const round = (/** @type {number} */ value) => Math.round(10 * value) / 10;
   const xOf = (value) => round(left + plot.valToPos(value, "x"));
@@ -92,15 +87,15 @@ export function toSvg(plot, lineOf, axes, { title, caption }) {
     ...ticksOf(plot.axes[0]).flatMap(({ at, label }) => [svg("line", { x1: xOf(at), x2: xOf(at), y1: first, y2: last, ...rule }), text(label, xOf(at), last + LINE_PX, { "text-anchor": "middle" })]),
     ...(isEmpty ? [] : ticksOf(plot.axes[1])).flatMap(({ at, label }) => [svg("line", { x1: left, x2: left + width, y1: yOf(at), y2: yOf(at), ...rule }), text(label, left - 6, yOf(at) + 4, { "text-anchor": "end" })]),
   ];
-  const curves = isEmpty ? [] : plot.series.flatMap((series, at) => (at && series.show ? drawSeries(plot, at, lineOf(at), xOf, yOf) : []));
+  const curves = isEmpty ? [] : plot.series.flatMap((series, at) => (at && series.show ? drawSeries(plot, at, drawn[series.owner], xOf, yOf) : []));
   const marks = ((!isEmpty && axes.marks) || []).flatMap(({ y, text: label }) => [
     svg("line", { x1: left, x2: left + width, y1: yOf(y), y2: yOf(y), stroke: "currentColor", "stroke-dasharray": "6 4" }),
     text(label, left + 4, yOf(y) - 4),
   ]);
   const picture = axes.paint && svg("image", { href: plot.ctx.canvas.toDataURL(), x: 0, y: LINE_PX, width: plot.width, height: plot.height });
-  const lines = new Set(plot.series.map((series, at) => series.show && lineOf(at)).filter(Boolean));
+  const lines = drawn.filter((_, i) => plot.series.some(({ owner, show }) => owner === i && show));
   let [column, row] = [left, 0];
-  const legend = lines.size < 2 ? [] : [...lines].flatMap((line) => {
+  const legend = lines.length < 2 ? [] : lines.flatMap((line) => {
     const wide = SAMPLE_PX + LETTER_PX * line.name.length + MARGIN_PX;
     if (column > left && column + wide > plot.width) [column, row] = [left, row + 1];
     const y = last + 2 * LINE_PX + 8 + LEGEND_PX * row;
@@ -135,14 +130,13 @@ function drawSeries(plot, /** @type {number} */ at, /** @type {Line} */ line, xO
   const known = corners.filter(([, y]) => y !== null);
   const { stroke } = strokeOf(line);
   if (!width) {
-    const isBand = plot.bands.some(({ series: [first] }) => first === at);
-    const outline = [...known, ...(isBand ? cornersOf(at + 1) : []).filter(([, y]) => y !== null).toReversed()];
-    return isBand ? [svg("polygon", { points: outline.join(" "), fill: stroke, "fill-opacity": 0.2 })] : [];
+    if (!plot.bands.some(({ series: [first] }) => first === at)) return [];
+    const outline = [...known, ...cornersOf(at + 1).filter(([, y]) => y !== null).toReversed()];
+    return [svg("polygon", { points: outline.join(" "), fill: stroke, "fill-opacity": 0.2 })];
   }
   const d = corners.map(([x, y], i) => (y === null ? "" : `${i && corners[i - 1][1] !== null ? "L" : "M"}${x} ${y}`)).join("");
-  const isPale = width === 1;
   return [
-    svg("path", { d, ...strokeOf(line), "stroke-width": width, ...(isPale && { "stroke-opacity": 0.3 }) }),
+    svg("path", { d, ...strokeOf(line), "stroke-width": width, ...(width === 1 && { "stroke-opacity": 0.3 }) }),
     ...(points.show() ? known.map(([cx, cy]) => svg("circle", { cx, cy, r: 2.5, fill: stroke })) : []),
   ];
 }

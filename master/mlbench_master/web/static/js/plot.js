@@ -106,42 +106,28 @@ export function partsOf(/** @type {Omit<Line, "name">} */ { x, y, lows = y, high
 }
 
 /**
- * @param {Line[]} lines with a colour and a dash each
- * @param {Axes} axes
- * @param {View} view
- * @returns {{ options: object, data: object, owners: number[] }} what uPlot draws; `owners` are the
- *   lines that its series belong to, and those of bands and pale curves are negative: −1 for the
- *   first line
+ * @returns {{ options: object, data: object }} what uPlot draws. Each series has the index of its line
+ *   as `owner`, and `isCurve` unless it is the edge of a band or a pale curve.
  */
-export function plotOf(lines, axes, view) {
+export function plotOf(/** @type {Line[]} */ lines, /** @type {Axes} */ axes, /** @type {View} */ view) {
   const tables = [];
+  /** @type {object[]} */
   const series = [{}];
   const bands = [];
-  const owners = [NaN];
-  const add = (owner, curve) => {
-    owners.push(owner);
-    series.push(curve);
-  };
-  lines.forEach((line, i) => {
+  lines.forEach((line, owner) => {
     const colour = theme.colour(line.colour);
-    const pale = { scale: "y", stroke: faded(colour, PALE), width: 1, points: { show: false } };
+    const pale = { owner, scale: "y", stroke: faded(colour, PALE), width: 1, points: { show: false } };
+    const edge = { owner, scale: "y", width: 0, points: { show: false } };
     const hasBand = !line.points && !line.smooth && line.highs?.some((high, j) => !Object.is(high, line.y[j]));
     for (const { x, y } of (line.behind ?? []).flatMap((curve) => partsOf(curve, axes))) {
-      add(-1 - i, pale);
+      series.push(pale);
       tables.push([x, y]);
     }
     for (const { x, y, lows, highs, smooth } of partsOf(line, axes)) {
-      const columns = [x];
-      if (hasBand) {
-        bands.push({ series: [series.length, series.length + 1], fill: faded(colour, BAND) });
-        for (let edge = 0; edge < 2; edge++) add(-1 - i, { scale: "y", width: 0, points: { show: false } });
-        columns.push(highs, lows);
-      }
-      if (line.smooth) {
-        add(-1 - i, pale);
-        columns.push(y);
-      }
-      add(i, {
+      if (hasBand) bands.push({ series: [series.length, series.length + 1], fill: faded(colour, BAND) });
+      series.push(...(hasBand ? [edge, edge] : []), ...(line.smooth ? [pale] : []), {
+        owner,
+        isCurve: true,
         scale: line.own ? "own" : "y",
         stroke: colour,
         width: 1.6,
@@ -149,11 +135,11 @@ export function plotOf(lines, axes, view) {
         paths: line.step ? uPlot.paths.stepped({ align: 1 }) : undefined,
         points: { show: Boolean(line.points), size: axes.isBare ? SMALL_POINT_PX : POINT_PX, fill: colour },
       });
-      tables.push([...columns, smooth]);
+      tables.push([x, ...(hasBand ? [highs, lows] : []), ...(line.smooth ? [y] : []), smooth]);
     }
   });
   const data = tables.length ? uPlot.join(tables) : [[]];
-  return { options: { ...optionsOf(lines, axes, view), series, bands }, data, owners };
+  return { options: { ...optionsOf(lines, axes, view), series, bands }, data };
 }
 
 function optionsOf(/** @type {Line[]} */ lines, /** @type {Axes} */ axes, /** @type {View} */ view) {
