@@ -55,10 +55,8 @@ export class Steps {
   #lanes = this.#overview;
   /** Where the edges of the lanes' bins are on the axis. */
   #places = [];
-  /** @type {Step[][]} */
+  /** @type {(Step & { from: number, to: number })[][]} */
   #single = [];
-  /** Where the ends of single steps are on the axis. @type {Map<number, number>} */
-  #placeOf = new Map();
   /** @type {number[][]} */
   #times = [];
   /** @type {number | null} */
@@ -134,9 +132,6 @@ export class Steps {
     setNotice(byId("no-steps"), edges.length ? "" : this.#isOver ? "This run recorded too few steps." : "No steps so far.");
     if (!edges.length) return;
     this.#single = detail ? this.#singleSteps(detail) : [];
-    const ends = [...new Set(this.#single.flat().flatMap(({ begin, end }) => [begin, end]))].sort((a, b) => a - b);
-    const placed = this.#axis.place(ends);
-    this.#placeOf = new Map(ends.map((end, i) => [end, placed[i]]));
     this.#places = this.#axis.place(edges);
     this.#times = stepTimes(this.#lanes);
     const levels = levelsOf(this.#times);
@@ -158,11 +153,16 @@ export class Steps {
     });
   }
 
-  // The single steps within the zoom, unless these are too many or were not recorded.
+  // The single steps within the zoom and their places, unless these are too many or were not recorded.
   #singleSteps({ from, to, series }) {
     const [steps = EMPTY] = series.get("step")?.values() ?? [];
     const [first, last] = counterAt(steps, [from, to]);
-    const lanes = singleSteps(series, this.#lanes.ranks).map((lane) => lane.filter(({ begin, end }) => end > from && begin < to));
+    const lanes = singleSteps(series, this.#lanes.ranks).map((lane) => {
+      const inside = lane.filter(({ begin, end }) => end > from && begin < to);
+      const begins = this.#axis.place(inside.map(({ begin }) => begin));
+      const ends = this.#axis.place(inside.map(({ end }) => end));
+      return inside.map((step, i) => ({ ...step, from: begins[i], to: ends[i] }));
+    });
     return last - (first || 0) <= MAX_SINGLE && lanes.flat().length ? lanes : [];
   }
 
@@ -254,8 +254,8 @@ export class Steps {
   #paintSingle(/** @type {Surface} */ { ctx, x }, /** @type {Row[]} */ rows) {
     /** The ends of each step on its ranks. @type {Map<number, { at: number, row: Row, exchange: number, wait: number }[]>} */
     const joins = new Map();
-    this.#single.forEach((lane, i) => lane.forEach(({ number: step, begin, end, exchange, waiting }) => {
-      const [from, to] = [begin, end].map((time) => x(this.#placeOf.get(time)));
+    this.#single.forEach((lane, i) => lane.forEach(({ number: step, begin, end, exchange, waiting, ...places }) => {
+      const [from, to] = [x(places.from), x(places.to)];
       const second = (to - from) / ((end - begin) / 1000);
       const [wait, talk] = [exchange, exchange - waiting].map((seconds) => Math.max(from, to - seconds * second));
       [[from, wait], [wait, talk], [talk, to]].forEach(([start, stop], part) => {
@@ -283,7 +283,7 @@ export class Steps {
     const row = this.#row;
     const { ranks, steps, work, waiting, exchange } = this.#lanes;
     const rank = `Rank ${ranks[row]}`;
-    const step = this.#single[row]?.find(({ begin, end }) => this.#placeOf.get(begin) <= place && place <= this.#placeOf.get(end));
+    const step = this.#single[row]?.find(({ from, to }) => from <= place && place <= to);
     if (step) return `${rank}, step ${count(step.number)}: ${partsText((step.end - step.begin) / 1000, step.waiting, step.exchange)}`;
     const bin = this.#places.findLastIndex((edge) => edge <= place);
     const made = steps[row]?.[bin];
