@@ -285,28 +285,28 @@ export class Chart {
     const { left, top, idxs } = plot.cursor;
     const width = plot.bbox.width / devicePixelRatio;
     const { min, max } = plot.scales.x;
-    /** @type {Map<number, { owner: number, x: number, value: number, away: number }>} */
+    /** @type {Map<number, { owner: number, x: number, value: number, away: number, scale: string }>} */
     const byOwner = new Map();
-    plot.series.forEach(({ owner, isCurve, show }, at) => {
+    plot.series.forEach(({ owner, isCurve, show, scale }, at) => {
       const [x, value] = [plot.data[0][idxs[at]], plot.data[at]?.[idxs[at]]];
       const away = Math.abs(plot.valToPos(x, "x") - left);
       const isIn = isCurve && show && x >= min && x <= max;
-      if (isIn && !(away >= byOwner.get(owner)?.away)) byOwner.set(owner, { owner, x, value, away });
+      if (isIn && !(away >= byOwner.get(owner)?.away)) byOwner.set(owner, { owner, x, value, away, scale });
     });
     const points = [...byOwner.values()];
     this.#values.hidden = left < 0 || !points.length;
     if (this.#values.hidden) return this.#hover(-1);
-    const fromCursor = ({ value }) => Math.abs(plot.valToPos(value, "y") - top);
+    const fromCursor = ({ value, scale }) => Math.abs(plot.valToPos(value, scale) - top);
     points.sort((a, b) => fromCursor(a) - fromCursor(b));
     const [closest] = points;
     this.#hover(fromCursor(closest) < NEAR_PX ? closest.owner : -1);
     const shown = points.slice(0, MAX_VALUES).sort((a, b) => b.value - a.value);
     const rows = [
       { owner: -1, name: `${this.#axes.x ?? ""} ${number(closest.x, 6)}`, text: "" },
-      ...shown.map(({ owner, x, value }) => ({
+      ...shown.map(({ owner, x, value, scale }) => ({
         owner,
         name: this.#lines.length > 1 ? this.#lines[owner].name : "",
-        text: number(value, 5) + (this.#axes.ySuffix ?? "") + aboutOf(this.#lines[owner], x),
+        text: number(value, 5) + ((scale === "y" && this.#axes.ySuffix) || "") + aboutOf(this.#lines[owner], x),
       })),
     ];
     const make = (/** @type {typeof rows[number]} */ { owner }) => h("div", {}, owner >= 0 && sample(this.#lines[owner]), h("bdi"), h("b"));

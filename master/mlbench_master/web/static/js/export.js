@@ -114,8 +114,7 @@ export function toSvg(
     { viewBox: `0 0 ${plot.width} ${bottom}`, width: plot.width, height: bottom, "font-family": "Inter, Helvetica, Arial, sans-serif", "font-size": 11 },
     svg("title", {}, title),
     svg("defs", {}, clip),
-    text(over, left, LINE_PX - 2, { "font-weight": 600 }),
-    ...(picture ? [picture] : [grid, svg("g", { "clip-path": "url(#plot)" }, curves, marks)]),
+    ...(picture ? [picture] : [text(over, left, LINE_PX - 2, { "font-weight": 600 }), grid, svg("g", { "clip-path": "url(#plot)" }, curves, marks)]),
     legend,
     words.map((line, i) => text(line, 0, below + LINE_PX * (i + 1))),
   );
@@ -134,7 +133,8 @@ function drawSeries(plot, /** @type {number} */ at, /** @type {Line} */ line, xO
     const outline = [...known, ...cornersOf(at + 1).filter(([, y]) => y !== null).toReversed()];
     return [svg("polygon", { points: outline.join(" "), fill: stroke, "fill-opacity": 0.2 })];
   }
-  const d = corners.map(([x, y], i) => (y === null ? "" : `${i && corners[i - 1][1] !== null ? "L" : "M"}${x} ${y}`)).join("");
+  const to = (x, y) => (line.step ? `H${x}V${y}` : `L${x} ${y}`);
+  const d = corners.map(([x, y], i) => (y === null ? "" : i && corners[i - 1][1] !== null ? to(x, y) : `M${x} ${y}`)).join("");
   return [
     svg("path", { d, ...strokeOf(line), "stroke-width": width, ...(width === 1 && { "stroke-opacity": 0.3 }) }),
     ...(points.show() ? known.map(([cx, cy]) => svg("circle", { cx, cy, r: 2.5, fill: stroke })) : []),
