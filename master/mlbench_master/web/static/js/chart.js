@@ -72,17 +72,14 @@ export class Chart {
     ["CSV", () => saveCsv(toCsv(this.#lines.filter((line) => this.#isShown(line)), this.#axes), this.#fileName("csv"))],
   ];
 
-  /**
-   * @param {HTMLElement} element
-   * @param {string} label its description for screen readers
-   * @param {{ hasLegend?: boolean, hasFiles?: boolean }} options what is below the chart
-   */
-  constructor(element, label, { hasLegend = true, hasFiles = true } = {}) {
+  /** Make a chart with a description for screen readers, and with a legend and files below it. */
+  constructor(/** @type {HTMLElement} */ element, /** @type {string} */ label, { hasLegend = true, hasFiles = true } = {}) {
     this.label = label;
     this.element = element;
     this.place = h("div", { class: "chart-plot", role: "img", "aria-label": label, tabindex: 0 });
     element.classList.add("chart");
-    const toButton = ([kind, onclick]) => h("button", { type: "button", class: "quiet", "aria-label": `${kind} of ${label}`, onclick }, kind);
+    const quiet = { type: "button", class: "quiet" };
+    const toButton = ([kind, onclick]) => h("button", { ...quiet, "aria-label": `${kind} of ${label}`, onclick }, kind);
     const files = h("div", { class: "chart-files" }, this.#all, hasFiles && this.exports.map(toButton));
     element.append(this.place, h("div", { class: "chart-foot" }, hasLegend && this.#legend, files));
     this.place.addEventListener("keydown", (event) => this.#pressKey(event));

@@ -68,7 +68,11 @@ export function setList(/** @type {HTMLElement} */ list, /** @type {string[]} */
 }
 
 /** Give a select or a datalist these options. */
-export function setOptions(/** @type {Element} */ select, /** @type {string[]} */ values, /** @type {(value: string) => string} */ textOf = String) {
+export function setOptions(
+  /** @type {Element} */ select,
+  /** @type {string[]} */ values,
+  /** @type {(value: string) => string} */ textOf = String,
+) {
   reconcile(select, values, String, (value) => h("option", { value }), (option, value) => setText(option, textOf(value)));
 }
 

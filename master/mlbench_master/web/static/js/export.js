@@ -87,12 +87,14 @@ export function toSvg(
     ...ticksOf(plot.axes[0]).flatMap(({ at, label }) => [svg("line", { x1: xOf(at), x2: xOf(at), y1: first, y2: last, ...rule }), text(label, xOf(at), last + LINE_PX, { "text-anchor": "middle" })]),
     ...(isEmpty ? [] : ticksOf(plot.axes[1])).flatMap(({ at, label }) => [svg("line", { x1: left, x2: left + width, y1: yOf(at), y2: yOf(at), ...rule }), text(label, left - 6, yOf(at) + 4, { "text-anchor": "end" })]),
   ];
-  const curves = isEmpty ? [] : plot.series.flatMap((series, at) => (at && series.show ? drawSeries(plot, at, drawn[series.owner], xOf, yOf) : []));
+  const draw = ({ show, owner }, at) => (at && show ? drawSeries(plot, at, drawn[owner], xOf, yOf) : []);
+  const curves = isEmpty ? [] : plot.series.flatMap(draw);
   const marks = ((!isEmpty && axes.marks) || []).flatMap(({ y, text: label }) => [
     svg("line", { x1: left, x2: left + width, y1: yOf(y), y2: yOf(y), stroke: "currentColor", "stroke-dasharray": "6 4" }),
     text(label, left + 4, yOf(y) - 4),
   ]);
-  const picture = axes.paint && svg("image", { href: plot.ctx.canvas.toDataURL(), x: 0, y: LINE_PX, width: plot.width, height: plot.height });
+  const area = { x: 0, y: LINE_PX, width: plot.width, height: plot.height };
+  const picture = axes.paint && svg("image", { href: plot.ctx.canvas.toDataURL(), ...area });
   const lines = drawn.filter((_, i) => plot.series.some(({ owner, show }) => owner === i && show));
   let [column, row] = [left, 0];
   const legend = lines.length < 2 ? [] : lines.flatMap((line) => {
@@ -108,13 +110,14 @@ export function toSvg(
   const words = wrapped(caption, plot.width / LETTER_PX);
   const bottom = Math.ceil(below + LINE_PX * (words.length + 1));
   const over = [axes.y ?? title, axes.x && `over ${axes.x.toLowerCase()}`].filter(Boolean).join(" ");
+  const heading = text(over, left, LINE_PX - 2, { "font-weight": 600 });
   const clip = svg("clipPath", { id: "plot" }, svg("rect", { x: left, y: first, width, height }));
   return svg(
     "svg",
     { viewBox: `0 0 ${plot.width} ${bottom}`, width: plot.width, height: bottom, "font-family": "Inter, Helvetica, Arial, sans-serif", "font-size": 11 },
     svg("title", {}, title),
     svg("defs", {}, clip),
-    ...(picture ? [picture] : [text(over, left, LINE_PX - 2, { "font-weight": 600 }), grid, svg("g", { "clip-path": "url(#plot)" }, curves, marks)]),
+    ...(picture ? [picture] : [heading, grid, svg("g", { "clip-path": "url(#plot)" }, curves, marks)]),
     legend,
     words.map((line, i) => text(line, 0, below + LINE_PX * (i + 1))),
   );
@@ -124,7 +127,8 @@ export function toSvg(
 // curves have points, and null where a curve has a gap.
 function drawSeries(plot, /** @type {number} */ at, /** @type {Line} */ line, xOf, yOf) {
   const { scale, width, points } = plot.series[at];
-  const cornersOf = (/** @type {number} */ column) => plot.data[column].flatMap((value, i) => (value === undefined ? [] : [[xOf(plot.data[0][i]), value === null ? null : yOf(value, scale)]]));
+  const toCorner = (value, i) => (value === undefined ? [] : [[xOf(plot.data[0][i]), value === null ? null : yOf(value, scale)]]);
+  const cornersOf = (/** @type {number} */ column) => plot.data[column].flatMap(toCorner);
   const corners = cornersOf(at);
   const known = corners.filter(([, y]) => y !== null);
   const { stroke } = strokeOf(line);

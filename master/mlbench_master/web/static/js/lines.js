@@ -40,7 +40,11 @@ export function smooth(/** @type {number[]} */ x, /** @type {(number | null)[]} 
 }
 
 /** @returns {{ smooth?: number[] }} a line smoothed with the half-life of the axes; nothing without one. */
-export function smoothed(/** @type {{ x: number[], y: (number | null)[] }} */ { x, y }, /** @type {import("./plot.js").Axes} */ { smoothing, xType }, /** @type {[number, number]} */ extent) {
+export function smoothed(
+  /** @type {{ x: number[], y: (number | null)[] }} */ { x, y },
+  /** @type {import("./plot.js").Axes} */ { smoothing, xType },
+  /** @type {[number, number]} */ extent,
+) {
   const isLog = xType === "log";
   const [from, to] = isLog ? extent.map(Math.log) : extent;
   return smoothing && to > from ? { smooth: smooth(x, y, smoothing * (to - from), isLog) } : {};

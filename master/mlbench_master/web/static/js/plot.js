@@ -223,7 +223,11 @@ export function paintOn(plot, /** @type {(surface: Surface) => void} */ draw) {
 }
 
 /** Draw a line through points. */
-export function strokeLine(/** @type {CanvasRenderingContext2D | OffscreenCanvasRenderingContext2D} */ ctx, /** @type {number[][]} */ points, dash = []) {
+export function strokeLine(
+  /** @type {CanvasRenderingContext2D | OffscreenCanvasRenderingContext2D} */ ctx,
+  /** @type {number[][]} */ points,
+  dash = [],
+) {
   ctx.setLineDash(dash);
   ctx.beginPath();
   points.forEach(([x, y], i) => (i ? ctx.lineTo(x, y) : ctx.moveTo(x, y)));

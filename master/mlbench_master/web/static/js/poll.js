@@ -12,12 +12,9 @@ const problems = new Map();
  * Call `task` repeatedly until it returns null; otherwise it returns the milliseconds to wait.
  * While the master is unreachable, the page shows a notice and polling continues. Any other error stops
  * the polling until `now` is called.
- *
- * @param {() => Promise<number | null>} task
- * @param {(error: Error) => void} onError
  * @returns {{ now: () => void, stop: () => void }} call the task at once, or never again
  */
-export function poll(task, onError) {
+export function poll(/** @type {() => Promise<number | null>} */ task, /** @type {(error: Error) => void} */ onError) {
   let timer = 0;
   let failures = 0;
   let isStopped = false;

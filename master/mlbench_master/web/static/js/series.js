@@ -44,8 +44,16 @@ export function splitName(/** @type {string} */ name) {
 }
 
 /** @returns {Series} with each column changed. */
-export function mapColumns(/** @type {Series} */ { times, values, lows, highs }, /** @type {(column: number[], name: string) => number[]} */ change) {
-  return { times: change(times, "times"), values: change(values, "values"), lows: change(lows, "lows"), highs: change(highs, "highs") };
+export function mapColumns(
+  /** @type {Series} */ { times, values, lows, highs },
+  /** @type {(column: number[], name: string) => number[]} */ change,
+) {
+  return {
+    times: change(times, "times"),
+    values: change(values, "values"),
+    lows: change(lows, "lows"),
+    highs: change(highs, "highs"),
+  };
 }
 
 /**

@@ -48,7 +48,11 @@ export function pointAt(/** @type {number | null} */ place, /** @type {Shared} *
 }
 
 /** Follow the cursor of other charts than `source`, over the axis that `sharedOf` returns. */
-export function onPoint(/** @type {object} */ source, /** @type {() => Shared | undefined} */ sharedOf, /** @type {(place: number | null) => void} */ listener) {
+export function onPoint(
+  /** @type {object} */ source,
+  /** @type {() => Shared | undefined} */ sharedOf,
+  /** @type {(place: number | null) => void} */ listener,
+) {
   document.addEventListener(POINT, (/** @type {CustomEvent} */ { detail }) => {
     const shared = sharedOf();
     if (detail.source === source || shared?.axis !== detail.axis) return;

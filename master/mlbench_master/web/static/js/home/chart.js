@@ -37,16 +37,17 @@ export class ActiveChart {
   show({ target, metric, value, way, loss }) {
     const { seconds: unit, name } = unitOf(Math.max(...[value, way, loss].map((curve) => curve?.seconds.at(-1) ?? 0)));
     const toLine = (text, { seconds, values }, style) => ({ name: text, x: seconds.map((at) => at / unit), y: values, ...style });
+    const [first, last] = loss ? [loss.values[0], loss.values.at(-1)].map((at) => format.number(at, 3)) : [];
     const aim = target && `target ${format.metric(metric, target.value)}`;
     const texts = [
       value && `${format.metricTitle(metric)} ${format.metric(metric, value.values.at(-1))}`,
       aim,
-      loss && `training loss ${format.number(loss.values.at(-1), 3)}`,
+      loss && `training loss ${last}`,
     ];
     const lines = [
       value && toLine(format.metricTitle(metric), value, { colour: "--series-0" }),
       way && toLine("Forecast", way, { colour: "--series-0", dash: "dot" }),
-      loss && toLine(`Training loss, ${format.number(loss.values[0], 3)} to ${format.number(loss.values.at(-1), 3)}`, loss, { colour: "--series-1", own: true }),
+      loss && toLine(`Training loss, ${first} to ${last}`, loss, { colour: "--series-1", own: true }),
     ];
     this.#chart.draw(lines.filter(Boolean), {
       x: `Time (${name})`,

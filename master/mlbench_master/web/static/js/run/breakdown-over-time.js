@@ -33,12 +33,10 @@ export function edgesOf(/** @type {Breakdown} */ { begin_seconds: begin, bin_sec
 }
 
 /**
- * Stack the buckets: the discarded one from 0 downwards, all others from 0 upwards.
- * @param {Breakdown} breakdown
- * @param {string[]} order of the buckets, from the axis outwards
+ * Stack the buckets in an order, the discarded one from 0 downwards, all others from 0 upwards.
  * @returns {{ bucket: string, from: number[], to: number[] }[]} workers in each bin
  */
-export function stackOf({ seconds, bin_seconds: length }, order) {
+export function stackOf(/** @type {Breakdown} */ { seconds, bin_seconds: length }, /** @type {string[]} */ order) {
   let top = null;
   return order.filter((bucket) => bucket in seconds).map((bucket) => {
     const workers = seconds[bucket].map((value) => value / length);

@@ -28,13 +28,8 @@ const [MOST, LONGER] = [0.98, 2];
 // Less is how precisely clocks are recorded.
 const MIN_PAUSE_MS = 5;
 
-/**
- * @param {ByMetric} series
- * @param {number} columns at most
- * @param {[number, number]} window in Unix milliseconds
- * @returns {Lanes} bins that are not shorter than the time between two totals
- */
-export function lanesOf(series, columns, [from, to] = [-Infinity, Infinity]) {
+/** @returns {Lanes} at most so many bins of a window, which are not shorter than the time between two totals. */
+export function lanesOf(/** @type {ByMetric} */ series, /** @type {number} */ columns, [from, to] = [-Infinity, Infinity]) {
   const [steps, clocks, exchanges] = TOTALS.map((metric) => series.get(metric) ?? new Map());
   const ranks = [...steps.keys()].filter((rank) => clocks.has(rank)).sort((a, b) => a - b);
   const inside = ranks.map((rank) => clocks.get(rank).times.filter((time) => time >= from && time <= to));
@@ -43,9 +38,8 @@ export function lanesOf(series, columns, [from, to] = [-Infinity, Infinity]) {
   const end = Math.max(...times.map((moments) => moments.at(-1)));
   const count = Math.min(columns, Math.max(0, ...times.map((moments) => moments.length - 1)));
   const edges = count ? Array.from({ length: count + 1 }, (_, i) => start + ((end - start) * i) / count) : [];
-  const done = ranks.map((rank) => growth(steps.get(rank), edges));
-  const trained = ranks.map((rank) => growth(clocks.get(rank), edges));
-  const exchange = ranks.map((rank) => growth(exchanges.get(rank) ?? EMPTY, edges));
+  const growthOf = (/** @type {Map<number, Series>} */ totals) => ranks.map((rank) => growth(totals.get(rank) ?? EMPTY, edges));
+  const [done, trained, exchange] = [steps, clocks, exchanges].map(growthOf);
   const least = edges.slice(1).map((_, bin) => Math.min(...exchange.map((row) => row[bin])));
   return {
     ranks, edges, bin: count ? (end - start) / count / 1000 : 0, steps: done, exchange,
@@ -65,13 +59,8 @@ export function stepTimes(/** @type {Lanes} */ { steps, work }) {
   return steps.map((row, i) => row.map((count, bin) => (count > 0 && work[i][bin] > 0 ? work[i][bin] / count : NaN)));
 }
 
-/**
- * Find the steps of which both ends were recorded.
- * @param {ByMetric} series not summarised
- * @param {number[]} ranks
- * @returns {Step[][]} by rank
- */
-export function singleSteps(series, ranks) {
+/** @returns {Step[][]} by rank, the steps of which both ends were recorded and not summarised. */
+export function singleSteps(/** @type {ByMetric} */ series, /** @type {number[]} */ ranks) {
   const [steps, clocks, exchanges, ofSteps] = [...TOTALS, OF_STEPS].map((metric) => series.get(metric) ?? new Map());
   const least = new Map();
   const lanes = ranks.map((rank) => {

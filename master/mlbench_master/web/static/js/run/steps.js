@@ -135,7 +135,10 @@ export class Steps {
     this.#places = this.#axis.place(edges);
     this.#times = stepTimes(this.#lanes);
     const levels = levelsOf(this.#times);
-    const toEntry = (start, level) => ({ name: `${duration(start)}${level === levels.length - 1 ? " or more" : ""}`, colour: `--heat-${level}` });
+    const toEntry = (start, level) => {
+      const more = level === levels.length - 1 ? " or more" : "";
+      return { name: duration(start) + more, colour: `--heat-${level}` };
+    };
     showKey(byId("steps-key"), this.#isHeat ? levels.map(toEntry) : PARTS);
     setText(byId("steps-caption"), this.#caption(bin));
     const lane = ranks.length > FEW_RANKS ? LANE_PX : HIGH_LANE_PX;
@@ -193,7 +196,8 @@ export class Steps {
     if (steps.length) {
       const numbers = steps.map((step) => step.number);
       const means = steps.filter((step) => step.isMean).length;
-      const how = !means ? "recorded for each step" : `${means < steps.length ? "recorded for some steps, else " : ""}a mean over about a second`;
+      const some = means < steps.length ? "recorded for some steps, else " : "";
+      const how = means ? `${some}a mean over about a second` : "recorded for each step";
       return `Steps ${count(Math.min(...numbers))} to ${count(Math.max(...numbers))}: a bar is one step, a thread joins the ranks where it ended, a dot marks the rank that came last. Communication is ${how}, and drawn at the end of its step.`;
     }
     const each = this.#isHeat
@@ -313,7 +317,8 @@ export class Steps {
     const steps = [...(this.#recorded.series.get("step")?.values() ?? [])].find(({ times }) => times.length > 1);
     if (!steps) return;
     const { edges } = this.#overview;
-    const [slowest] = summariesOf(this.#overview, stepTimes(this.#overview)).filter(({ bin }) => bin >= 0).sort((a, b) => b.longest - a.longest);
+    const summaries = summariesOf(this.#overview, stepTimes(this.#overview)).filter(({ bin }) => bin >= 0);
+    const [slowest] = summaries.sort((a, b) => b.longest - a.longest);
     const [at] = counterAt(steps, [(edges[slowest.bin] + edges[slowest.bin + 1]) / 2]);
     const first = Math.max(steps.lows[0], Math.round(at) - TWENTY / 2);
     const [from, to] = this.#axis.place(counterAt(inverse(steps), [first, first + TWENTY]));
@@ -322,5 +327,6 @@ export class Steps {
 }
 
 function partsText(whole, waiting, exchange) {
-  return `${duration(whole)}, of which work ${duration(Math.max(0, whole - exchange))}, straggler wait ${duration(waiting)}, communication ${duration(exchange - waiting)}`;
+  const [work, talk] = [Math.max(0, whole - exchange), exchange - waiting].map(duration);
+  return `${duration(whole)}, of which work ${work}, straggler wait ${duration(waiting)}, communication ${talk}`;
 }
