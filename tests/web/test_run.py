@@ -200,7 +200,7 @@ def test_a_run_of_the_communication_benchmark_shows_bandwidth_by_message_size(
         names = [{"name": name, "has_ranks": True} for name in _MESSAGES]
         points = {
             f"{name} @ 0": [
-                {"date": f"2026-11-29T12:00:0{i}Z", "value": value}
+                {"date": f"2026-11-29T12:00:0{i}Z", "value": str(value)}
                 for i, value in enumerate(values)
             ]
             for name, values in _MESSAGES.items()
@@ -313,7 +313,7 @@ def test_long_names_do_not_make_it_wider_than_a_phone(
     # However many there are, a chart gets about as many points as the screen has columns.
     with page.expect_response(re.compile("metric_filter=.*summarize=")):
         sign_in(page, still, path)
-    expect(page.get_by_role("combobox", name=choice)).to_contain_text("validation/")
+    expect(page.get_by_label(choice, exact=True)).to_contain_text("validation/")
     assert page.evaluate("document.documentElement.scrollWidth") == 375
 
 

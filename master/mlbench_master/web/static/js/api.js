@@ -8,21 +8,18 @@ const TIMEOUT_MS = 30_000;
 const SAME_CLOCK_MS = 2000;
 // Between the messages of two fields; a message may contain a semicolon, too.
 const NEXT_FIELD = /; (?=[a-z_]+(?:\.[\w-]+)*: )/;
-
+const FIELD = /^([a-z_]+(?:\.[\w-]+)*): (.*)$/s;
 const WITHOUT_CONTENT = [202, 204];
 const MAX_ANSWERS = 20;
 
 let aheadMs = 0;
+let isLeaving = false;
 // The latest responses with an entity tag, so that unchanged data is not sent again.
 const answers = new Map();
 
-/** An error that the API answered with, or a request without an answer. */
+/** An error that the API answered with; the status is 0 for a request without an answer. */
 export class ApiError extends Error {
-  /**
-   * @param {string} message
-   * @param {number} status HTTP status; 0 if there was no answer
-   */
-  constructor(message, status) {
+  constructor(/** @type {string} */ message, /** @type {number} */ status) {
     super(message);
     this.status = status;
   }
@@ -34,7 +31,8 @@ export class ApiError extends Error {
 
   /** @returns {Record<string, string>} the messages by field; "" for one without a field. */
   get fields() {
-    return Object.fromEntries(this.message.split(NEXT_FIELD).map(splitField));
+    const toPair = (/** @type {string} */ message) => FIELD.exec(message)?.slice(1) ?? ["", message];
+    return Object.fromEntries(this.message.split(NEXT_FIELD).map(toPair));
   }
 }
 
@@ -99,10 +97,14 @@ async function call(method, path, body) {
   } catch {
     throw new ApiError("The master does not respond", 0);
   }
-  setClock(response.headers.get("Date"));
+  const ahead = Date.parse(response.headers.get("Date") ?? "") - Date.now();
+  if (!Number.isNaN(ahead)) aheadMs = Math.abs(ahead) > SAME_CLOCK_MS ? ahead : 0;
   if (response.status === 401) {
-    signIn();
-    return new Promise(() => {}); // the page is being left
+    // The sign-in page leads back to this page. Of several answers only the first leads there: a
+    // second navigation would break off its own.
+    if (!isLeaving) location.replace(`/signin${query({ next: location.pathname + location.search + location.hash })}`);
+    isLeaving = true;
+    return new Promise(() => {});
   }
   if (response.status === 304) return last.answer;
   let answer;
@@ -113,33 +115,10 @@ async function call(method, path, body) {
   }
   if (!response.ok) throw new ApiError(answer.message, response.status);
   const tag = response.headers.get("ETag");
-  if (method === "GET" && tag) remember(path, { tag, answer });
+  if (method === "GET" && tag) {
+    answers.delete(path);
+    answers.set(path, { tag, answer });
+    if (answers.size > MAX_ANSWERS) answers.delete(answers.keys().next().value);
+  }
   return answer;
-}
-
-function remember(path, answer) {
-  answers.delete(path);
-  answers.set(path, answer);
-  if (answers.size > MAX_ANSWERS) answers.delete(answers.keys().next().value);
-}
-
-let isLeaving = false;
-
-// The sign-in page leads back to this page. Of several answers that lead there the first does: a
-// second navigation would break off its own.
-function signIn() {
-  if (isLeaving) return;
-  isLeaving = true;
-  const here = location.pathname + location.search + location.hash;
-  location.replace(`/signin${query({ next: here })}`);
-}
-
-function setClock(date) {
-  const ahead = Date.parse(date ?? "") - Date.now();
-  if (!Number.isNaN(ahead)) aheadMs = Math.abs(ahead) > SAME_CLOCK_MS ? ahead : 0;
-}
-
-function splitField(message) {
-  const match = /^([a-z_]+(?:\.[\w-]+)*): (.*)$/s.exec(message);
-  return match ? [match[1], match[2]] : ["", message];
 }

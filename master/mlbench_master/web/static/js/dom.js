@@ -4,8 +4,7 @@ const SVG = "http://www.w3.org/2000/svg";
 
 /**
  * Make an element. Props named `on…` are listeners, all others attributes: true gives one without
- * a value; false, null and undefined give none. Children that are false, null or undefined are
- * left out; what is no node becomes text.
+ * a value. False, null and undefined give no attribute and no child.
  */
 export function h(/** @type {string} */ tag, /** @type {object} */ props = {}, ...children) {
   return fill(document.createElement(tag), props, children);
@@ -68,15 +67,13 @@ export function setList(/** @type {HTMLElement} */ list, /** @type {string[]} */
   reconcile(list, texts, String, (text) => h("li", {}, text));
 }
 
-/**
- * Give a select or a datalist these options.
- * @param {Element} select
- * @param {string[]} values
- * @param {(value: string) => string} [textOf]
- */
-export function setOptions(select, values, textOf = String) {
-  const create = (value) => h("option", { value });
-  reconcile(select, values, String, create, (option, value) => setText(option, textOf(value)));
+/** Give a select or a datalist these options. */
+export function setOptions(
+  /** @type {Element} */ select,
+  /** @type {string[]} */ values,
+  /** @type {(value: string) => string} */ textOf = String,
+) {
+  reconcile(select, values, String, (value) => h("option", { value }), (option, value) => setText(option, textOf(value)));
 }
 
 /** Call `act` when a form is sent, for which the page is not left. */

@@ -12,12 +12,9 @@ const problems = new Map();
  * Call `task` repeatedly until it returns null; otherwise it returns the milliseconds to wait.
  * While the master is unreachable, the page shows a notice and polling continues. Any other error stops
  * the polling until `now` is called.
- *
- * @param {() => Promise<number | null>} task
- * @param {(error: Error) => void} onError
  * @returns {{ now: () => void, stop: () => void }} call the task at once, or never again
  */
-export function poll(task, onError) {
+export function poll(/** @type {() => Promise<number | null>} */ task, /** @type {(error: Error) => void} */ onError) {
   let timer = 0;
   let failures = 0;
   let isStopped = false;
@@ -28,36 +25,29 @@ export function poll(task, onError) {
   async function turn() {
     clearTimeout(timer);
     timer = 0;
-    if (isBusy) {
-      isWantedAgain = true;
-      return;
-    }
+    isWantedAgain = isBusy;
+    if (isBusy) return;
     isBusy = true;
-    isWantedAgain = false;
     let delay = null;
+    let problem = "";
     try {
       delay = await task();
       failures = 0;
-      setProblem(me, "");
     } catch (error) {
-      if (!error.isPassing) {
-        setProblem(me, "");
-        onError(error);
-      } else if (!isStopped) {
+      if (!error.isPassing) onError(error);
+      else if (!isStopped) {
         delay = Math.min(MAX_RETRY_MS, 1000 * 2 ** failures++);
-        setProblem(me, `${error.message}. Retrying…`);
+        problem = `${error.message}. Retrying…`;
       }
     }
+    setProblem(me, problem);
     isBusy = false;
     if (isStopped) return;
-    const factor = document.hidden ? HIDDEN_FACTOR : 1;
     if (isWantedAgain) turn();
-    else if (delay !== null) timer = setTimeout(turn, delay * factor);
+    else if (delay !== null) timer = setTimeout(turn, delay * (document.hidden ? HIDDEN_FACTOR : 1));
   }
 
-  function onVisibility() {
-    if (!document.hidden && timer) turn();
-  }
+  const onVisibility = () => !document.hidden && timer && turn();
 
   document.addEventListener("visibilitychange", onVisibility);
   turn();

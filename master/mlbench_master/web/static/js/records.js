@@ -103,14 +103,11 @@ export function sweptOf(/** @type {{ swept: Record<string, string> }} */ { swept
   return Object.entries(swept).map(([key, value]) => `${key} ${value}`).join(", ");
 }
 
-/**
- * @param {Pick<Run, "title" | "display_name" | "name" | "swept" | "num_workers">} run
- * @returns {string} what a list calls a run: its title, or without one what its set sweeps
- */
-export function nameOf({ title, display_name: displayName, name, swept, num_workers: workers }) {
-  const pairs = Object.entries(swept);
-  if (!pairs.length || title !== (displayName || name)) return title;
-  return [...pairs, ["workers", workers]].map(([key, value]) => `${key}=${value}`).join(", ");
+/** @returns {string} what a list calls a run: its title, or without one what its set sweeps. */
+export function nameOf(/** @type {Pick<Run, "title" | "display_name" | "name" | "swept" | "num_workers">} */ run) {
+  const pairs = Object.entries(run.swept);
+  if (!pairs.length || run.title !== (run.display_name || run.name)) return run.title;
+  return [...pairs, ["workers", run.num_workers]].map(([key, value]) => `${key}=${value}`).join(", ");
 }
 
 /** @returns {string} a run's name and id, where several are shown together; or what it sweeps. */

@@ -47,13 +47,12 @@ export function pointAt(/** @type {number | null} */ place, /** @type {Shared} *
   document.dispatchEvent(new CustomEvent(POINT, { detail: { axis, at: place === null ? null : place * unit, source } }));
 }
 
-/**
- * Follow the cursor of other charts.
- * @param {object} source the chart that follows, and does not hear itself
- * @param {() => Shared | undefined} sharedOf its axis
- * @param {(place: number | null) => void} listener
- */
-export function onPoint(source, sharedOf, listener) {
+/** Follow the cursor of other charts than `source`, over the axis that `sharedOf` returns. */
+export function onPoint(
+  /** @type {object} */ source,
+  /** @type {() => Shared | undefined} */ sharedOf,
+  /** @type {(place: number | null) => void} */ listener,
+) {
   document.addEventListener(POINT, (/** @type {CustomEvent} */ { detail }) => {
     const shared = sharedOf();
     if (detail.source === source || shared?.axis !== detail.axis) return;

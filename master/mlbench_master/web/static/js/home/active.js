@@ -83,7 +83,6 @@ export class ActiveRun {
       this.#figures,
       this.#progress,
       this.#chart.element,
-      this.#chart.key,
       this.#noCurve,
       this.#problem,
     );
@@ -124,7 +123,7 @@ export class ActiveRun {
     if (isOver) this.#progress.value = elapsed / (elapsed + left.left);
     const metric = target?.metric ?? "";
     const hasCurve = Boolean(curve || this.#loss);
-    this.#chart.element.hidden = this.#chart.key.hidden = !hasCurve;
+    this.#chart.element.hidden = !hasCurve;
     if (hasCurve) this.#chart.show({ target, metric, value: curve ?? null, way: ahead?.way ?? null, loss: this.#loss });
     setNotice(this.#noCurve, hasCurve ? "" : "No loss and no accuracy yet.");
     setText(this.#problem, this.#fetchProblem);

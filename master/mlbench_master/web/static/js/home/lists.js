@@ -4,8 +4,9 @@ import { h, reconcile, setText } from "../dom.js";
 import * as format from "../format.js";
 import { setOutcome } from "../outcome.js";
 import { codeOf, elapsedSeconds, nameOf } from "../records.js";
+import { secondsOf } from "../runs/curves.js";
 import { badge } from "../ui.js";
-import { overTraining, smallCurve } from "./chart.js";
+import { smallCurve } from "./chart.js";
 
 /**
  * @import { Run } from "../records.js"
@@ -54,7 +55,7 @@ function longestOf(/** @type {Run[]} */ runs, curves) {
   const longest = new Map();
   for (const run of runs) {
     const curve = curves.get(run.id);
-    const end = curve ? overTraining(curve).seconds.at(-1) : 0;
+    const end = curve ? secondsOf(curve).at(-1) : 0;
     longest.set(kindOf(run), Math.max(longest.get(kindOf(run)) ?? 0, end));
   }
   return longest;

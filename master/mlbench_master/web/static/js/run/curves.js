@@ -1,7 +1,6 @@
 // Which of a run's metrics and ranks are drawn, in which charts, and over which axis.
 
 import { metricTitle } from "../format.js";
-import { lowerBound } from "../lines.js";
 import { LOSSES, PHASES } from "../records.js";
 import { EMPTY, areSame, combine, counterAt, longest, mapColumns, mean, sum } from "../series.js";
 
@@ -24,15 +23,13 @@ const UNITS = [
   { seconds: 1, from: 0, name: "seconds" },
 ];
 
-/**
- * @param {string[]} metrics that a run has recorded
- * @param {string | null} target the metric of its target
- * @returns {{ title: string, metrics: string[] }[]} the charts that are shown by default
- */
-export function chartsOf(metrics, target) {
+/** @returns {{ title: string, metrics: string[] }[]} the charts of a run's metrics that are shown by default. */
+export function chartsOf(/** @type {string[]} */ metrics, /** @type {string | null} */ target) {
   const curves = plottable(metrics);
   const losses = curves.filter((name) => LOSSES.includes(name));
-  const accuracies = curves.filter((name) => ACCURACY.test(name) && hasRankOf(name, target));
+  // Top-5 accuracies are close to 100 %, and would flatten the curves of top-1.
+  const kindOf = (text) => /@(\d+)$/.exec(text ?? "")?.[1] ?? "1";
+  const accuracies = curves.filter((name) => ACCURACY.test(name) && kindOf(name) === kindOf(target));
   const isR2 = accuracies.every((name) => /R2$/.test(name));
   const charts = [
     { title: isR2 ? "R²" : "Accuracy", metrics: accuracies },
@@ -48,36 +45,25 @@ export function plottable(/** @type {string[]} */ metrics) {
   return metrics.filter((name) => !TOTALS.test(name) && !PHASE_TOTALS.has(name)).sort();
 }
 
-// Top-5 accuracies are close to 100 %, and would flatten the curves of top-1.
-function hasRankOf(name, target) {
-  const kind = (text) => /@(\d+)$/.exec(text ?? "")?.[1] ?? "1";
-  return kind(name) === kind(target);
-}
-
 /** @returns {boolean} whether all ranks are chosen. */
 export function isOfAll(/** @type {string} */ chosen) {
   return chosen === ALL || chosen === EACH;
 }
 
-/**
- * @param {string[]} metrics
- * @param {string} chosen a rank, `ALL` or `EACH`
- * @param {(metric: string) => boolean} hasRanks
- * @returns {string[]} the names to ask the API for
- */
-export function filtersOf(metrics, chosen, hasRanks) {
-  const isWhole = (metric) => isOfAll(chosen) || !hasRanks(metric);
-  return metrics.map((metric) => (isWhole(metric) ? metric : `${metric} @ ${chosen}`));
+/** @returns {string[]} the names to ask the API for, of metrics of the chosen rank, `ALL` or `EACH`. */
+export function filtersOf(
+  /** @type {string[]} */ metrics,
+  /** @type {string} */ chosen,
+  /** @type {(metric: string) => boolean} */ hasRanks,
+) {
+  return metrics.map((metric) => (isOfAll(chosen) || !hasRanks(metric) ? metric : `${metric} @ ${chosen}`));
 }
 
 /**
- * @param {string} metric
- * @param {Map<number | null, Series>} ranks its series by rank
- * @param {string} chosen a rank, `ALL` or `EACH`
- * @returns {{ name: string, rank: number | null, series: Series }[]} the curves to draw; one if all
- *   ranks recorded the same
+ * @returns {{ name: string, rank: number | null, series: Series }[]} the curves to draw of a metric,
+ *   whose series there are by rank; one if all ranks recorded the same
  */
-export function curvesOf(metric, ranks, chosen) {
+export function curvesOf(/** @type {string} */ metric, /** @type {Map<number | null, Series>} */ ranks, /** @type {string} */ chosen) {
   const isWanted = (rank) => isOfAll(chosen) || rank === Number(chosen) || rank === null;
   const wanted = [...ranks].filter(([rank]) => isWanted(rank));
   if (!wanted.length) return [];
@@ -86,11 +72,7 @@ export function curvesOf(metric, ranks, chosen) {
   const [rank] = wanted.find(([, series]) => series === grid);
   if (areSame(all)) return [{ name: metric, rank, series: grid }];
   if (chosen === ALL) return [{ name: `${metric}, mean`, rank, series: combine(grid, all, mean) }];
-  return wanted.map(([rank, series]) => ({
-    name: rank === null ? metric : `${metric}, rank ${rank}`,
-    rank,
-    series,
-  }));
+  return wanted.map(([rank, series]) => ({ name: rank === null ? metric : `${metric}, rank ${rank}`, rank, series }));
 }
 
 /**
@@ -99,12 +81,8 @@ export function curvesOf(metric, ranks, chosen) {
  *   place: (times: number[], rank?: number | null) => number[] }} Axis
  */
 
-/**
- * @param {string | null} startedAt when the run began
- * @param {number} until the last millisecond that is shown
- * @returns {Axis} the time since the start, in a unit that suits its length
- */
-export function timeAxis(startedAt, until) {
+/** @returns {Axis} the time since the start, in a unit that suits its length. */
+export function timeAxis(/** @type {string | null} */ startedAt, /** @type {number} */ until) {
   const start = startedAt ? Date.parse(startedAt) : until;
   const { seconds, name } = unitOf((until - start) / 1000);
   return {
@@ -114,12 +92,8 @@ export function timeAxis(startedAt, until) {
   };
 }
 
-/**
- * @param {string} axis one of `CLOCKS`
- * @param {Map<number | null, Series>} ranks the axis's clock, as each rank has recorded it
- * @returns {Axis}
- */
-export function clockAxis(axis, ranks) {
+/** @returns {Axis} one of `CLOCKS`, as each rank has recorded it. */
+export function clockAxis(/** @type {string} */ axis, /** @type {Map<number | null, Series>} */ ranks) {
   const [any = EMPTY] = ranks.values();
   const { seconds, name } = axis === "training" ? unitOf(any.values.at(-1) ?? 0) : { seconds: 1, name: "" };
   const clockOf = (rank) => wholeClock(axis, ranks.get(rank) ?? any);
@@ -152,10 +126,10 @@ export function unitOf(/** @type {number} */ seconds) {
 }
 
 /**
- * Compute the samples per second of all ranks from the totals that they record.
- * @param {Map<number | null, Series>} samples totals by rank
- * @param {Map<number | null, Series>} clocks seconds of training by rank; where they are missing,
- *   the time itself is used
+ * Compute the samples per second of all ranks from the totals that they record. Without a rank's
+ * seconds of training, the time itself is used.
+ * @param {Map<number | null, Series>} samples
+ * @param {Map<number | null, Series>} clocks
  * @returns {{ times: number[], values: number[] }} each value holds until the next time
  */
 export function throughput(samples, clocks) {
@@ -164,33 +138,20 @@ export function throughput(samples, clocks) {
   const end = Math.min(...ranks.map((rank) => rank.at(-1)?.to ?? Infinity));
   const most = ranks.reduce((best, rank) => (rank.length > best.length ? rank : best), []);
   const grid = most.filter(({ from, to }) => (from + to) / 2 <= end);
-  const ends = ranks.map((rank) => rank.map(({ to }) => to));
-  const times = [];
-  const values = [];
-  for (const { from, to } of grid) {
-    times.push(from);
-    values.push(sum(ranks.map((rank, i) => rateAt(rank, ends[i], (from + to) / 2))));
-  }
-  if (grid.length) {
-    times.push(grid.at(-1).to);
-    values.push(values.at(-1));
-  }
-  return { times, values };
+  const values = grid.map(({ from, to }) => {
+    const middle = (from + to) / 2;
+    const rates = ranks.map((rank) => rank.find((interval) => interval.to >= middle)).filter((interval) => interval?.from <= middle);
+    return sum(rates.map(({ rate }) => rate));
+  });
+  return { times: [...grid.map(({ from }) => from), ...grid.slice(-1).map(({ to }) => to)], values: [...values, ...values.slice(-1)] };
 }
 
 function intervals(samples, clock) {
   const { times, lows: totals } = samples;
   const seconds = clock ? counterAt(clock, times) : times.map((time) => time / 1000);
-  const rates = [];
-  for (let i = 1; i < times.length; i++) {
-    const rate = (totals[i] - totals[i - 1]) / (seconds[i] - seconds[i - 1]);
-    // A restart resets the totals.
-    if (rate > 0 && Number.isFinite(rate)) rates.push({ from: times[i - 1], to: times[i], rate });
-  }
-  return rates;
-}
-
-function rateAt(rates, ends, time) {
-  const interval = rates[lowerBound(ends, time)];
-  return interval && interval.from <= time ? interval.rate : 0;
+  const rates = times.slice(1).map((to, i) => {
+    return { from: times[i], to, rate: (totals[i + 1] - totals[i]) / (seconds[i + 1] - seconds[i]) };
+  });
+  // A restart resets the totals.
+  return rates.filter(({ rate }) => rate > 0 && Number.isFinite(rate));
 }

@@ -16,36 +16,29 @@ export function expire() {
   expiredAt = performance.now();
 }
 
-/** Some series of a run, kept up to date. */
+/** Some series of a run, kept up to date; `points` of each curve, about. */
 export class SeriesStore {
   #filters = [];
   #reloadedAt = 0;
+  /** @type {ByMetric} */
+  series = new Map();
 
-  /**
-   * @param {number} runId
-   * @param {number} points of each curve, about
-   * @param {"final" | "discarded"} lineage of a run that was restarted
-   */
-  constructor(runId, points, lineage = "final") {
+  constructor(/** @type {number} */ runId, /** @type {number} */ points, /** @type {"final" | "discarded"} */ lineage = "final") {
     this.path = `/api/metrics/${runId}/`;
     this.lineage = lineage;
     this.points = points;
-    /** @type {ByMetric} */
-    this.series = new Map();
   }
 
-  /**
-   * Bring the series up to date.
-   * @param {string[]} filters names of metrics or of single series
-   * @param {boolean} isReload whether to fetch all of them again
-   */
-  async refresh(filters, isReload) {
-    const isOther = filters.some((filter) => !this.#filters.includes(filter));
-    const { newest, most } = this.#extent();
+  /** Bring the series of these metrics, or single series, up to date; or fetch all of them again. */
+  async refresh(/** @type {string[]} */ filters, /** @type {boolean} */ isReload) {
+    const times = [...this.series.values()].flatMap((ranks) => [...ranks.values()].map((series) => series.times));
+    const newest = Math.max(0, ...times.map((moments) => moments.at(-1) ?? 0));
     // New points of an active run are not downsampled, so that a curve grows.
+    const isLong = times.some((moments) => moments.length > 2 * this.points);
+    const isOther = filters.some((filter) => !this.#filters.includes(filter));
     const askedAt = performance.now();
     const isOld = askedAt - this.#reloadedAt > RELOAD_MS || this.#reloadedAt < expiredAt;
-    const isWhole = isReload || isOther || isOld || !newest || most > 2 * this.points;
+    const isWhole = isReload || isOther || isOld || isLong || !newest;
     const answer = await get(this.path, {
       metric_type: "run",
       metric_filter: filters,
@@ -55,30 +48,14 @@ export class SeriesStore {
       since: isWhole ? null : new Date(newest - OVERLAP_MS).toISOString(),
     });
     this.#filters = filters;
-    const series = byMetric(answer);
-    if (!isWhole) {
-      this.#append(series);
-      return;
+    if (isWhole) {
+      this.series = new Map();
+      this.#reloadedAt = askedAt;
     }
-    this.series = series;
-    this.#reloadedAt = askedAt;
-  }
-
-  #append(/** @type {ByMetric} */ metrics) {
-    for (const [metric, ranks] of metrics) {
-      const byRank = this.series.get(metric) ?? new Map();
-      this.series.set(metric, byRank);
-      for (const [rank, series] of ranks) {
-        byRank.set(rank, byRank.has(rank) ? append(byRank.get(rank), series) : series);
-      }
+    for (const [metric, ranks] of byMetric(answer)) {
+      const known = this.series.get(metric) ?? new Map();
+      this.series.set(metric, known);
+      for (const [rank, series] of ranks) known.set(rank, known.has(rank) ? append(known.get(rank), series) : series);
     }
-  }
-
-  #extent() {
-    const all = [...this.series.values()].flatMap((ranks) => [...ranks.values()]);
-    return {
-      newest: Math.max(0, ...all.map((series) => series.times.at(-1) ?? 0)),
-      most: Math.max(0, ...all.map((series) => series.times.length)),
-    };
   }
 }

@@ -28,13 +28,8 @@ const [MOST, LONGER] = [0.98, 2];
 // Less is how precisely clocks are recorded.
 const MIN_PAUSE_MS = 5;
 
-/**
- * @param {ByMetric} series
- * @param {number} columns at most
- * @param {[number, number]} window in Unix milliseconds
- * @returns {Lanes} bins that are not shorter than the time between two totals
- */
-export function lanesOf(series, columns, [from, to] = [-Infinity, Infinity]) {
+/** @returns {Lanes} at most so many bins of a window, which are not shorter than the time between two totals. */
+export function lanesOf(/** @type {ByMetric} */ series, /** @type {number} */ columns, [from, to] = [-Infinity, Infinity]) {
   const [steps, clocks, exchanges] = TOTALS.map((metric) => series.get(metric) ?? new Map());
   const ranks = [...steps.keys()].filter((rank) => clocks.has(rank)).sort((a, b) => a - b);
   const inside = ranks.map((rank) => clocks.get(rank).times.filter((time) => time >= from && time <= to));
@@ -43,9 +38,8 @@ export function lanesOf(series, columns, [from, to] = [-Infinity, Infinity]) {
   const end = Math.max(...times.map((moments) => moments.at(-1)));
   const count = Math.min(columns, Math.max(0, ...times.map((moments) => moments.length - 1)));
   const edges = count ? Array.from({ length: count + 1 }, (_, i) => start + ((end - start) * i) / count) : [];
-  const done = ranks.map((rank) => growth(steps.get(rank), edges));
-  const trained = ranks.map((rank) => growth(clocks.get(rank), edges));
-  const exchange = ranks.map((rank) => growth(exchanges.get(rank) ?? EMPTY, edges));
+  const growthOf = (/** @type {Map<number, Series>} */ totals) => ranks.map((rank) => growth(totals.get(rank) ?? EMPTY, edges));
+  const [done, trained, exchange] = [steps, clocks, exchanges].map(growthOf);
   const least = edges.slice(1).map((_, bin) => Math.min(...exchange.map((row) => row[bin])));
   return {
     ranks, edges, bin: count ? (end - start) / count / 1000 : 0, steps: done, exchange,
@@ -60,58 +54,34 @@ function growth(/** @type {Series} */ total, /** @type {number[]} */ edges) {
   return values.slice(1).map((value, i) => Math.max(0, value - (values[i] || 0)) || 0);
 }
 
-/**
- * @param {Lanes} lanes
- * @param {boolean} isWhole whether communication counts
- * @returns {number[][]} seconds of a step by rank and bin; NaN where there was none
- */
-export function stepTimes({ steps, work, exchange }, isWhole) {
-  const took = (i, bin) => work[i][bin] + (isWhole ? exchange[i][bin] : 0);
-  return steps.map((row, i) => row.map((count, bin) => (count > 0 && took(i, bin) > 0 ? took(i, bin) / count : NaN)));
+/** @returns {number[][]} seconds of own work per step, by rank and bin; NaN where there was none. */
+export function stepTimes(/** @type {Lanes} */ { steps, work }) {
+  return steps.map((row, i) => row.map((count, bin) => (count > 0 && work[i][bin] > 0 ? work[i][bin] / count : NaN)));
 }
 
-/**
- * Find the steps of which both ends were recorded.
- * @param {ByMetric} series not summarised
- * @param {number[]} ranks
- * @returns {Step[][]} by rank
- */
-export function singleSteps(series, ranks) {
+/** @returns {Step[][]} by rank, the steps of which both ends were recorded and not summarised. */
+export function singleSteps(/** @type {ByMetric} */ series, /** @type {number[]} */ ranks) {
   const [steps, clocks, exchanges, ofSteps] = [...TOTALS, OF_STEPS].map((metric) => series.get(metric) ?? new Map());
+  const least = new Map();
   const lanes = ranks.map((rank) => {
-    const ends = firstTimes(steps.get(rank) ?? EMPTY);
-    const own = ofSteps.get(rank) ?? EMPTY;
-    const recorded = new Map(own.times.map((time, i) => [time, own.values[i]]));
-    const [totals, clock] = [exchanges.get(rank) ?? EMPTY, clocks.get(rank) ?? EMPTY];
+    // The end of each step is the time of the first value with its number.
+    const { times, values, lows, highs } = steps.get(rank) ?? EMPTY;
+    const singles = [...values.keys()].filter((i) => lows[i] === highs[i]);
+    const ends = new Map(singles.toReversed().map((i) => [values[i], times[i]]));
+    const recorded = new Map((ofSteps.get(rank) ?? EMPTY).times.map((time, i) => [time, ofSteps.get(rank).values[i]]));
     /** @type {Step[]} */
-    const lane = [...ends].filter(([number]) => ends.has(number - 1)).map(([number, end]) => {
-      const begin = ends.get(number - 1);
+    const lane = [...ends.keys()].filter((number) => ends.has(number - 1)).reverse().map((number) => {
+      const [begin, end] = [ends.get(number - 1), ends.get(number)];
       const isMean = !recorded.has(end);
-      const exchange = isMean ? meanOver(totals, begin, end) : recorded.get(end);
+      const exchange = isMean ? growth(exchanges.get(rank) ?? EMPTY, [begin, end])[0] : recorded.get(end);
+      least.set(number, Math.min(least.get(number) ?? Infinity, exchange));
       return { number, begin, end, exchange, waiting: 0, isMean };
     });
-    leaveOutPauses(lane, clock);
+    leaveOutPauses(lane, clocks.get(rank) ?? EMPTY);
     return lane;
   });
-  const least = new Map();
-  for (const { number, exchange } of lanes.flat()) least.set(number, Math.min(least.get(number) ?? Infinity, exchange));
   for (const step of lanes.flat()) step.waiting = step.exchange - least.get(step.number);
   return lanes;
-}
-
-// The time of each step is that of the first value with its number.
-function firstTimes(/** @type {Series} */ { times, values, lows, highs }) {
-  const ends = new Map();
-  values.forEach((number, i) => {
-    if (lows[i] === highs[i] && !ends.has(number)) ends.set(number, times[i]);
-  });
-  return ends;
-}
-
-// Seconds of a total within a step, by the totals around it.
-function meanOver(/** @type {Series} */ total, begin, end) {
-  const [before, after] = counterAt(total, [begin, end]);
-  return Math.max(0, after - before) || 0;
 }
 
 // Time between two totals that is not training, such as an evaluation, came before the step that
@@ -125,21 +95,17 @@ function leaveOutPauses(/** @type {Step[]} */ lane, /** @type {Series} */ { time
   }
 }
 
-/** @returns {[number, number]} the shortest step and the longest, but at most twice what most take. */
-export function scaleOf(/** @type {number[][]} */ rows) {
+/** @returns {number[]} where each level begins: from the shortest step to the longest, but at most to twice what most take. */
+export function levelsOf(/** @type {number[][]} */ rows) {
   const values = rows.flat().filter(Number.isFinite).sort((a, b) => a - b);
-  return [values[0], Math.min(values.at(-1), LONGER * values[Math.floor(MOST * (values.length - 1))])];
+  const low = values[0];
+  const high = Math.min(values.at(-1), LONGER * values[Math.floor(MOST * (values.length - 1))]);
+  return Array.from({ length: high > low ? LEVELS : 1 }, (_, level) => low + ((high - low) * level) / LEVELS);
 }
 
-/** @returns {number} the level of a value on a scale: 0 to 6. */
-export function levelOf(/** @type {number} */ value, /** @type {[number, number]} */ [low, high]) {
-  const share = high > low ? (value - low) / (high - low) : 0;
-  return Math.max(0, Math.min(LEVELS - 1, Math.floor(share * LEVELS)));
-}
-
-/** @returns {{ end: number, level: number }[]} the least value of each level. */
-export function levelsOf(/** @type {[number, number]} */ [low, high]) {
-  return Array.from({ length: high > low ? LEVELS : 1 }, (_, level) => ({ level, end: low + ((high - low) * level) / LEVELS }));
+/** @returns {number} the level of a value: 0 to 6. */
+export function levelOf(/** @type {number} */ value, /** @type {number[]} */ levels) {
+  return Math.max(0, levels.findLastIndex((start) => value >= start));
 }
 
 /** @returns the median and the longest step of each rank, when that was (−1: never), and its wait. */
