@@ -1,5 +1,6 @@
 // The outcome of a run as a chip: a few words and the state that colours them.
 
+import { h } from "./dom.js";
 import * as format from "./format.js";
 import { isActive, waitingFor } from "./records.js";
 import { setBadge } from "./ui.js";
@@ -22,11 +23,13 @@ export function outcomeChip(run, value = run.values?.best) {
   return { state, text: textOf(run, state, wayOf(run.target, value)), title };
 }
 
-/** Show the chip of a run in a badge. */
-export function setOutcome(/** @type {HTMLElement} */ badge, /** @type {Run} */ run, /** @type {unknown} */ value = run.values?.best) {
+/** Show the chip of a run in a badge, or in an element that gets one. */
+export function setOutcome(/** @type {HTMLElement} */ place, /** @type {Run} */ run, /** @type {unknown} */ value = run.values?.best) {
+  const isBadge = place.classList.contains("badge");
+  if (!isBadge && !place.firstChild) place.append(h("span", { class: "badge" }));
+  const badge = isBadge ? place : /** @type {HTMLElement} */ (place.firstElementChild);
   const { state, text, title } = outcomeChip(run, value);
-  setBadge(badge, state);
-  badge.textContent = text;
+  setBadge(badge, state, text);
   badge.title = title;
 }
 

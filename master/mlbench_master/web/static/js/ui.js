@@ -19,9 +19,9 @@ export function badge(/** @type {string} */ state) {
   return h("span", { class: "badge", "data-state": state.toLowerCase() }, state);
 }
 
-export function setBadge(/** @type {HTMLElement} */ element, /** @type {string} */ state) {
+export function setBadge(/** @type {HTMLElement} */ element, /** @type {string} */ state, text = state) {
   element.dataset.state = state.toLowerCase();
-  setText(element, state);
+  setText(element, text);
 }
 
 /** @returns {HTMLElement} a badge for the outcome of a run, or for its state until the outcome is known. */
@@ -32,8 +32,7 @@ export function runBadge(/** @type {Judged} */ run) {
 }
 
 export function setRunBadge(/** @type {HTMLElement} */ element, /** @type {Judged} */ run) {
-  setBadge(element, run.outcome?.kind ?? run.state);
-  setText(element, run.outcome?.title ?? run.state);
+  setBadge(element, run.outcome?.kind ?? run.state, run.outcome?.title);
   element.title = run.outcome?.text ?? "";
 }
 
@@ -100,25 +99,21 @@ export function confirm(title, text, action) {
   });
 }
 
-/** Let `button` open and close the links in `items`; Escape and a click elsewhere close them. */
+/** Let `button` open and close the links in `items` beside it; Escape and a click elsewhere close them. */
 export function menu(/** @type {HTMLButtonElement} */ button, /** @type {HTMLElement} */ items) {
-  function open(isOpen) {
+  const place = button.parentElement;
+  const isInside = (/** @type {EventTarget} */ target) => place.contains(/** @type {Node} */ (target));
+  function open(/** @type {boolean} */ isOpen) {
     items.hidden = !isOpen;
     button.setAttribute("aria-expanded", String(isOpen));
   }
   button.addEventListener("click", () => open(items.hidden));
   items.addEventListener("click", () => open(false));
-  document.addEventListener("click", (event) => {
-    const target = /** @type {Node} */ (event.target);
-    if (!button.contains(target) && !items.contains(target)) open(false);
-  });
-  button.parentElement.addEventListener("keydown", (event) => {
-    if (event.key !== "Escape" || items.hidden) return;
+  document.addEventListener("click", ({ target }) => isInside(target) || open(false));
+  place.addEventListener("focusout", ({ relatedTarget }) => !relatedTarget || isInside(relatedTarget) || open(false));
+  place.addEventListener("keydown", ({ key }) => {
+    if (key !== "Escape" || items.hidden) return;
     open(false);
     button.focus();
-  });
-  button.parentElement.addEventListener("focusout", (event) => {
-    const next = /** @type {Node | null} */ (event.relatedTarget);
-    if (next && !button.parentElement.contains(next)) open(false);
   });
 }

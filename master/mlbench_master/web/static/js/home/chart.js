@@ -1,34 +1,18 @@
-// Curves of the home page, drawn as SVG: that of an active run with its forecast, and small ones.
+// Curves of the home page, drawn as SVG: that of an active run with its forecast.
 
 import { h, svg } from "../dom.js";
 import * as format from "../format.js";
 import { tick } from "../plot.js";
+import { topOf } from "../runs/curves.js";
 
 /**
- * @typedef {import("../records.js").Schemas["RunCurve"]} RunCurve
  * @typedef {{ seconds: number[], values: number[] }} Curve
  * @import { Target } from "../records.js"
  */
 
-const [SMALL_WIDTH, SMALL_HEIGHT] = [152, 26];
-const EDGE = 2;
 const [LEFT, RIGHT, TOP, BOTTOM] = [44, 8, 12, 20];
-// A metric that must fall is drawn from this multiple of its target; larger values are cut off.
-const TIMES_TARGET = 3;
 const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 28_800, 86_400];
 const MAX_TICKS = 8;
-const HUNDRED = 100;
-
-/** @returns {Curve} a curve over training time, or over the time since the start if that is unknown. */
-export function overTraining(/** @type {RunCurve} */ { seconds, values, training_seconds: training }) {
-  return { seconds: training.length && training.every((at) => at != null) ? training : seconds, values };
-}
-
-/** @returns {[number, number]} the values at the bottom and the top of a chart with this target. */
-export function rangeOf(/** @type {Target} */ { metric, value, lower_is_better: isLower }) {
-  if (isLower) return [0, TIMES_TARGET * value || 1];
-  return [0, format.isPercent(metric) ? HUNDRED : value * 1.1 || 1];
-}
 
 /** @returns {string} the corners of a line in a frame of pixels. */
 export function cornersOf(/** @type {Curve} */ { seconds, values }, /** @type {ReturnType<typeof frameOf>} */ { x, y }) {
@@ -54,22 +38,6 @@ export function timeTicks(/** @type {number} */ end) {
   const step = STEPS.find((seconds) => end / seconds <= MAX_TICKS) ?? Math.ceil(end / MAX_TICKS / 86_400) * 86_400;
   const [size, unit] = step >= 3600 ? [3600, "h"] : step >= 60 ? [60, "min"] : [1, "s"];
   return Array.from({ length: Math.floor(end / step) + 1 }, (_, i) => ({ at: i * step, text: `${tick((i * step) / size)} ${unit}` }));
-}
-
-/** @returns {SVGElement} the small curve of a run with its target, on an axis of `longest` seconds. */
-export function smallCurve(/** @type {RunCurve} */ curve, /** @type {Target} */ target, /** @type {number} */ longest) {
-  const frame = frameOf(longest, rangeOf(target), { left: EDGE, right: SMALL_WIDTH - EDGE, top: EDGE, bottom: SMALL_HEIGHT - EDGE });
-  const [first, last] = [curve.values[0], curve.values.at(-1)].map((value) => format.metric(curve.metric, value));
-  const label = `${format.metricTitle(curve.metric)} from ${first} to ${last}`;
-  const size = { viewBox: `0 0 ${SMALL_WIDTH} ${SMALL_HEIGHT}`, class: "home-curve", role: "img", "aria-label": label };
-  const y = frame.y(target.value);
-  return svg(
-    "svg",
-    size,
-    svg("title", {}, label),
-    svg("line", { class: "target-line", x1: 0, x2: SMALL_WIDTH, y1: y, y2: y }),
-    svg("polyline", { points: cornersOf(overTraining(curve), frame) }),
-  );
 }
 
 /**
@@ -101,10 +69,10 @@ export class ActiveChart {
     const end = Math.max(1, ...[value, way, loss].map((curve) => curve?.seconds.at(-1) ?? 0));
     const box = { left: LEFT, right: width - RIGHT, top: TOP, bottom: height - BOTTOM };
     const values = value?.values ?? [];
-    const range = target ? rangeOf(target) : /** @type {[number, number]} */ ([Math.min(...values, 0), Math.max(...values, 0)]);
-    const frame = frameOf(end, range, box);
+    const [low, high] = target ? [0, topOf(target)] : [Math.min(...values, 0), Math.max(...values, 0)];
+    const frame = frameOf(end, [low, high], box);
     const unit = format.isPercent(metric) ? " %" : "";
-    const level = (/** @type {number} */ share) => range[0] + share * (range[1] - range[0]);
+    const level = (/** @type {number} */ share) => low + share * (high - low);
     const levels = value || target ? [0, 0.5, 1].map(level) : [];
     const lossFrame = loss && frameOf(end, [Math.min(...loss.values), Math.max(...loss.values)], box);
     const line = (name, curve, of) => curve && svg("polyline", { "data-line": name, points: cornersOf(curve, of) });

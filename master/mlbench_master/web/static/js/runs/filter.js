@@ -1,5 +1,6 @@
 // The filter line: a query, whose terms are chips, and completion of the term that is being typed.
 
+import { query } from "../api.js";
 import { byId, getParam, h, reconcile } from "../dom.js";
 import { STATES } from "../records.js";
 
@@ -62,6 +63,11 @@ export function completions(term, fields, valuesOf) {
 /** @returns {string} a value as a query has it. */
 export function quoted(/** @type {string} */ text) {
   return /^[^\s"]+$/.test(text) ? text : `"${text.replaceAll('"', '""')}"`;
+}
+
+/** @returns {string} the address of the runs that match all of these terms. */
+export function queryOf(/** @type {string[]} */ ...terms) {
+  return `/runs${query({ query: terms.filter(Boolean).join(" ") })}`;
 }
 
 /** The filter line of the page. */

@@ -8,19 +8,18 @@ import { ACTIVE_STATES, isActive } from "../records.js";
 import { sum } from "../series.js";
 import { Side } from "../side/side.js";
 import { keep, kept } from "../store.js";
-import { Table } from "../table.js";
+import { Grid } from "../table.js";
 import { errorState } from "../ui.js";
 import { Columns, DIFFERING, titleOf } from "./columns.js";
 import { Curves } from "./curves.js";
 import { Filter } from "./filter.js";
 import { groupColumns, meansOf, orderOf, termsOf } from "./groups.js";
-import { focusedRun, listen } from "./keys.js";
 import { cellsOf, headColumns, narrowColumns } from "./list.js";
 import { NewRun } from "./new-run.js";
-import { Picker, setCount } from "./picker.js";
+import { picker } from "./picker.js";
 import { Selection } from "./selection.js";
 
-/** @import { Run } from "../records.js" */
+/** @import { Run, Schemas } from "../records.js" */
 
 const POLL_ACTIVE_MS = 1000;
 // While no run is active, for runs that are started elsewhere.
@@ -29,7 +28,8 @@ const PAGE = 100;
 const SCROLLED_MS = 150;
 const [ROW_PX, NARROW_ROW_PX, GROUP_ROW_PX] = [34, 56, 48];
 const SIDE_PX = 1200;
-const METRIC = "Metric";
+// Where keys write text, or have a meaning of their own.
+const FIELDS = "input:not([type=checkbox]), select, textarea, dialog, [popover]";
 
 const narrow = matchMedia("(max-width: 40rem)");
 const newRun = new NewRun(byId("new-run"));
@@ -42,39 +42,43 @@ const actions = {
   onSort: (field) => columns.sort(field),
   onMove: (id, before) => columns.move(id, before),
   onResize: (id, width) => columns.resize(id, width),
-};
-const runTable = new Table(byId("runs"), (/** @type {Run} */ run) => run.id, { ...actions, onScroll: scrolled, onRow: markRow });
-const groupTable = new Table(byId("groups"), ({ values }) => termsOf(values), actions);
-const columnPicker = new Picker(byId("columns"), byId("columns-panel"), () => ({ choices: choices(), chosen: columns.ids, pinned: columns.pinned }), {
   onToggle: (id) => columns.toggle(id),
-  onMove: (id, before) => columns.move(id, before),
   onPin: (id) => columns.pin(id),
+};
+const runTable = new Grid(byId("runs"), (/** @type {Run} */ run) => run.id, {
+  ...actions,
+  onScroll: scrolled,
+  onRow: (line, run) => line.classList.toggle("selected", selection.has(run.id)),
 });
-const groupPicker = new Picker(byId("group"), byId("group-panel"), () => ({ choices: fieldChoices(), chosen: columns.group, pinned: [] }), {
-  onToggle: (id) => columns.groupBy(columns.group.includes(id) ? columns.group.filter((name) => name !== id) : [...columns.group, id]),
-});
+const groupTable = new Grid(byId("groups"), ({ values }) => termsOf(values), actions);
+const columnsOffered = () => ({ choices: columnChoices(), chosen: columns.ids, pinned: columns.pinned });
+const groupsOffered = () => ({ choices: fieldChoices(), chosen: columns.group, pinned: [] });
+const showColumns = picker(byId("columns"), byId("columns-panel"), columnsOffered, actions);
+const showGroups = picker(byId("group"), byId("group-panel"), groupsOffered, { onToggle: (id) => columns.groupBy(id) });
 
 /** @type {Run[]} those that match, in their order; none while they are grouped */
 let runs = [];
 /** @type {import("./groups.js").RunGroup[]} */
 let groups = [];
-/** @type {import("../records.js").Schemas["RunCounts"] | null} */
+/** @type {Schemas["RunCounts"] | null} */
 let counts = null;
 /** @type {unknown} */
 let answered = null;
 let maxShown = kept("shown", PAGE);
 let isPlaced = false;
 let scrollTimer = 0;
+let lastSelected = 0;
 
 function fieldChoices() {
-  return columns.fields.map(({ name, help }) => ({ id: name, title: titleOf(name), help, section: help === "Setting" ? "Settings" : help.startsWith(METRIC) ? "Metrics" : "Results" }));
+  const sectionOf = (/** @type {string} */ help) => (help === "Setting" ? "Settings" : help.startsWith("Metric") ? "Metrics" : "Results");
+  return columns.fields.map(({ name, help }) => ({ id: name, title: titleOf(name), help, section: sectionOf(help) }));
 }
 
-function choices() {
+function columnChoices() {
   const own = [DIFFERING, "contention", "curve"].map((id) => ({ id, title: titleOf(id), help: "", section: "Results" }));
-  const metrics = fieldChoices().filter(({ section }) => section === "Metrics");
-  const further = metrics.flatMap(({ id, help }) => ["last", "min", "max"].map((statistic) => ({ id: `${id}.${statistic}`, title: titleOf(`${id}.${statistic}`), help, section: "Metrics" })));
-  return [...own, ...fieldChoices().filter(({ section }) => section !== "Metrics"), ...further];
+  const { Metrics: metrics = [], ...others } = Object.groupBy(fieldChoices(), ({ section }) => section);
+  const statistics = metrics.flatMap((metric) => ["last", "min", "max"].map((name) => `${metric.id}.${name}`).map((id) => ({ ...metric, id, title: titleOf(id) })));
+  return [...own, ...Object.values(others).flat(), ...statistics];
 }
 
 function askForRuns() {
@@ -90,7 +94,7 @@ async function fetchRuns() {
   try {
     const [rows, counted] = await Promise.all([askForRuns(), get("/api/runs/counts/", { query: filter.query || null })]);
     counts = counted;
-    // The same response is the same array, of which everything is known.
+    // The charts know the runs of the same response already.
     if (rows !== answered) runs = group.length ? [] : order ? rows : rows.toReversed();
     answered = rows;
     groups = group.length ? rows : [];
@@ -123,51 +127,42 @@ function show() {
   byId("none").hidden = !isNone;
   byId("no-match").hidden = isNone || runs.length + groups.length > 0;
   setText(byId("query-read"), counts.query && `Query read as: ${counts.query}`);
-  const title = summarize();
   filter.runs = runs;
   selection.show(runs, columns.requested());
-  drawTables(title);
-  setCount(byId("columns"), columns.ids.length);
-  setCount(byId("group"), columns.group.length);
-  columnPicker.show();
-  groupPicker.show();
-  offerOrders();
-  showSide();
+  showTables();
+  setText(byId("columns").firstElementChild, columns.ids.length || "");
+  setText(byId("group").firstElementChild, columns.group.length || "");
+  showColumns();
+  showGroups();
+  if (narrow.matches) offerOrders();
+  const isOpen = hasSide() && runs.length > 0;
+  byId("side").hidden = !isOpen;
+  byId("show-side").setAttribute("aria-expanded", String(isOpen));
+  if (isOpen) side.show(selection.shown());
   newRun.setActive(runs.findLast(isActive) ?? (hasActive() ? { id: 0, title: "" } : undefined));
-  place();
+  restorePlace();
 }
 
-function drawTables(title) {
+function showTables() {
+  const matching = sum(Object.values(counts.states));
+  const all = format.plural(counts.runs, "run");
+  const inGroups = groups.length ? ` in ${format.plural(groups.length, "group")}` : "";
+  setText(byId("summary"), (matching < counts.runs ? `${format.count(matching)} of ${all}` : all) + inGroups);
+  byId("export").disabled = !runs.length;
   if (groups.length) {
     groupTable.rowHeight = GROUP_ROW_PX;
     groupTable.draw(groupColumns(groups, columns, filter.query), groups, columns.order);
     return;
   }
   curves.measure(runs);
-  const context = { selection, curves, title, nameWidth: columns.widths.name, now: now() };
-  const chosen = columns.toColumns(runs, { now: now(), show: cellsOf(context) });
+  const title = `Run · ${matching < counts.runs ? `${format.count(matching)} of ` : ""}${format.count(counts.runs)}`;
+  const chosen = columns.toColumns(runs, now(), cellsOf(curves, now()));
   runTable.rowHeight = narrow.matches ? NARROW_ROW_PX : ROW_PX;
-  runTable.draw([...headColumns(context), ...(narrow.matches ? narrowColumns(chosen) : chosen)], runs, columns.order);
-}
-
-/** @returns {string} the head of the names: how many runs match. */
-function summarize() {
-  const matching = sum(Object.values(counts.states));
-  const all = format.plural(counts.runs, "run");
-  const inGroups = groups.length ? ` in ${format.plural(groups.length, "group")}` : "";
-  const text = (matching < counts.runs ? `${format.count(matching)} of ${all}` : all) + inGroups;
-  setText(byId("summary"), text);
-  byId("export").disabled = !runs.length;
-  return `Run · ${matching < counts.runs ? `${format.count(matching)} of ` : ""}${format.count(counts.runs)}`;
-}
-
-function markRow(line, /** @type {Run} */ run) {
-  line.classList.toggle("selected", selection.has(run.id));
+  runTable.draw([...headColumns(selection, title, columns.widths.name), ...(narrow.matches ? narrowColumns(chosen) : chosen)], runs, columns.order);
 }
 
 // A narrow screen has no column heads.
 function offerOrders() {
-  if (!narrow.matches) return;
   const orders = ["", "-created", ...["name", "outcome", ...columns.requested(), "time_to_target", "duration", "id"].flatMap((name) => [`-${name}`, name])];
   const textOf = (value) => (value ? `${titleOf(value.replace("-", ""))} ${value[0] === "-" ? "↓" : "↑"}` : "Newest first");
   setOptions(byId("order"), [...new Set([...orders, columns.order])], textOf);
@@ -176,19 +171,11 @@ function offerOrders() {
 
 /** @returns {boolean} whether the charts are beside the list: on a large screen, unless closed. */
 function hasSide() {
-  const asked = getParam("side");
-  return asked ? asked === "open" : innerWidth >= SIDE_PX;
-}
-
-function showSide() {
-  const isOpen = hasSide() && runs.length > 0;
-  byId("side").hidden = !isOpen;
-  byId("show-side").setAttribute("aria-expanded", String(isOpen));
-  if (isOpen) side.show(selection.shown());
+  return getParam("side") ? getParam("side") === "open" : innerWidth >= SIDE_PX;
 }
 
 // After Back, the list is where it was.
-function place() {
+function restorePlace() {
   if (isPlaced || !runs.length) return;
   isPlaced = true;
   const [top, focused] = [kept("top", 0), kept("focused", 0)];
@@ -215,16 +202,20 @@ function refresh() {
 
 function showProblem(error) {
   byId("loading").hidden = true;
-  byId("problem").replaceChildren(errorState(error, tryAgain));
-}
-
-function tryAgain() {
-  byId("problem").replaceChildren();
-  poller.now();
+  byId("problem").replaceChildren(errorState(error, () => {
+    byId("problem").replaceChildren();
+    poller.now();
+  }));
 }
 
 function focusRow(/** @type {number} */ id) {
   runTable.show(id)?.querySelector("a").focus({ preventScroll: true });
+}
+
+/** @returns {number} the id of the run whose row has the focus; 0 without one. */
+function focusedRun() {
+  const row = /** @type {HTMLElement} */ (document.activeElement?.closest("#runs tbody tr"));
+  return Number(row?.dataset.key ?? 0);
 }
 
 function step(/** @type {number} */ by) {
@@ -233,7 +224,24 @@ function step(/** @type {number} */ by) {
   if (next) focusRow(next.id);
 }
 
-let lastSelected = 0;
+/** @type {Record<string, () => unknown>} */
+const KEYS = {
+  "/": () => filter.focus(),
+  j: () => step(1),
+  k: () => step(-1),
+  x: () => focusedRun() && selection.toggle(focusedRun()),
+  c: () => selection.compare(),
+  t: () => selection.ids.length && byId("add-tag").focus(),
+  e: () => selection.ids.length && selection.save(),
+  Escape: () => selection.clear(),
+  "?": () => byId("keys").showModal(),
+};
+document.addEventListener("keydown", (event) => {
+  const isElsewhere = /** @type {Element} */ (event.target).closest(FIELDS) || document.querySelector("dialog[open]");
+  if (event.ctrlKey || event.metaKey || event.altKey || isElsewhere || !KEYS[event.key]) return;
+  event.preventDefault();
+  KEYS[event.key]();
+});
 byId("runs").addEventListener("click", (event) => {
   const box = /** @type {HTMLInputElement} */ (event.target);
   if (box.type !== "checkbox") return;
@@ -258,17 +266,6 @@ byId("show-side").addEventListener("click", () => {
 narrow.addEventListener("change", () => {
   byId("runs").tBodies[0].replaceChildren();
   show();
-});
-listen({
-  "/": () => filter.focus(),
-  j: () => step(1),
-  k: () => step(-1),
-  x: () => focusedRun() && selection.toggle(focusedRun()),
-  c: () => selection.compare(),
-  t: () => selection.ids.length && byId("add-tag").focus(),
-  e: () => selection.ids.length && selection.save(),
-  Escape: () => selection.clear(),
-  "?": () => byId("keys").showModal(),
 });
 for (const button of document.querySelectorAll("[data-opens='new-run']")) {
   button.addEventListener("click", () => newRun.open());

@@ -95,15 +95,9 @@ export class Selection {
   /** Show in a cell which colour a run has in the charts, with a button that hides it there. */
   showEye(/** @type {HTMLElement} */ cell, /** @type {Run} */ { id }) {
     const at = this.ids.length ? this.#places.indexOf(id) : this.#first.findIndex((run) => run.id === id);
-    if (at < 0) {
-      if (cell.firstChild) cell.replaceChildren();
-      return;
-    }
-    if (!cell.firstElementChild) {
-      const button = h("button", { type: "button", class: "runs-eye", "aria-label": `Run ${id} in the charts` });
-      button.addEventListener("click", () => this.#hide(id));
-      cell.append(button);
-    }
+    if (at < 0) return cell.replaceChildren();
+    if (!cell.firstChild)
+      cell.append(h("button", { type: "button", class: "runs-eye", "aria-label": `Run ${id} in the charts`, onclick: () => this.#hide(id) }));
     const button = /** @type {HTMLElement} */ (cell.firstElementChild);
     const { colour, dash } = styleOf(at);
     button.style.setProperty("--series", `var(${colour})`);
