@@ -58,9 +58,6 @@ def test_runs_are_listed_and_filtered(page: Page, watch: Watch, still: StackConn
     expect(runs.first).to_be_hidden()
     box.fill("workers >= 2")
     expect(runs).to_have_count(2)
-    # Addresses of earlier versions.
-    page.goto(f"{still.url}/runs?search=number&state=FAILED")
-    expect(runs).to_have_count(2)
 
 
 def test_columns_are_chosen_moved_resized_and_pinned(page: Page, still: StackConnection) -> None:

@@ -3,15 +3,15 @@
 import { h, reconcile, setText } from "./dom.js";
 
 /**
- * A column: `text` returns a cell's text, or `fill` puts elements into the cell. Without an `id`
- * its title identifies it. A grid sorts by the field `order` when its head is clicked. The `width` is
+ * A column: `text` returns a cell's text; or `make` returns the elements of a new cell, and `fill`
+ * changes the cell. Without an `id` its title identifies it. A grid sorts by the field `order` when its head is clicked. The `width` is
  * in pixels. Pinned columns stay in sight; fixed ones are neither moved nor resized. The grid itself sets
  * `sorted`, and for a pinned column `left`, its distance from the left edge.
  * @template Row
  * @typedef {{ title: string, id?: string, hint?: string, isFigure?: boolean, isHead?: boolean,
  *   order?: string, width?: number, isResized?: boolean, isPinned?: boolean, isFixed?: boolean,
  *   isHiddenTitle?: boolean, left?: number, sorted?: string, text?: (row: Row) => string,
- *   fill?: (cell: HTMLElement, row: Row) => void }} Column
+ *   make?: (row: Row) => Node | Node[], fill?: (cell: HTMLElement, row: Row) => void }} Column
  */
 
 // Rows beyond those in sight, so that scrolling shows no gap.
@@ -46,10 +46,10 @@ export function fillTable(table, columns, rows, keyOf, onRow = () => {}) {
     else cell.removeAttribute("aria-sort");
   });
   reconcile(table.tBodies[0], rows, keyOf, () => h("tr"), (line, row) => {
-    reconcile(line, columns, idOf, createCell, (cell, column) => {
+    reconcile(line, columns, idOf, (column) => createCell(column, row), (cell, column) => {
       place(cell, column);
-      if (column.fill) column.fill(cell, row);
-      else setText(cell, column.text(row));
+      if (column.text) setText(cell, column.text(row));
+      column.fill?.(cell, row);
     });
     onRow(line, row);
   });
@@ -63,8 +63,8 @@ function createHead(/** @type {Column<any>} */ { order, width, isFigure, isFixed
   return h("th", props, title, isResizable && grip);
 }
 
-function createCell(/** @type {Column<any>} */ { isHead, isFigure }) {
-  return isHead ? h("th", { scope: "row" }) : h("td", { class: isFigure && "figure" });
+function createCell(/** @type {Column<any>} */ { isHead, isFigure, make }, row) {
+  return isHead ? h("th", { scope: "row" }, make?.(row)) : h("td", { class: isFigure && "figure" }, make?.(row));
 }
 
 function place(/** @type {HTMLElement} */ cell, /** @type {Column<any>} */ { left }) {

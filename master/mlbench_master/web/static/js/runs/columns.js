@@ -187,7 +187,7 @@ export class Columns {
   /**
    * @param {Run[]} runs that are shown
    * @param {number} now
-   * @param {Record<string, (cell: HTMLElement, run: Run) => void>} cells how columns are drawn that are no text
+   * @param {Record<string, Partial<Column<Run>>>} cells columns that are not text
    * @returns {Column<Run>[]} the chosen columns, pinned ones first
    */
   toColumns(runs, now, cells) {
@@ -200,16 +200,16 @@ export class Columns {
   }
 
   /** @returns {Column<Run>} */
-  #toColumn(id, runs, now, fill) {
+  #toColumn(id, runs, now, cells) {
     const field = this.fields.find(({ name }) => name === id);
     const { value, ...known } = KNOWN[id] ?? {};
     const title = titleOf(id);
     const column = {
-      ...{ id, title, hint: hintOf(id, field), order: UNSORTED.includes(id) ? "" : id, fill },
+      ...{ id, title, hint: hintOf(id, field), order: UNSORTED.includes(id) ? "" : id },
       ...{ width: Math.round(LETTER_PX * title.length + PADDING_PX), ...known },
     };
     const resized = this.widths[id] && { width: this.widths[id], isResized: true };
-    if (fill) return { ...column, ...resized };
+    if (cells) return { ...column, ...resized, ...cells };
     const valueOf = (/** @type {Run} */ run) => (value ? value(run, now) : id in run.values ? run.values[id] : settingOf(run, id));
     const values = runs.map(valueOf);
     const write = writerOf(id, values, field?.unit, field?.help === SETTING);

@@ -42,30 +42,27 @@ export function groupColumns(groups, columns, asked) {
   const [first, ...others] = Object.keys(groups[0].values);
   const means = meansOf(columns).filter((name) => groups.some((group) => group.means[name]));
   return [
-    column(first, KEY_PX, { isHead: true, isPinned: true, fill: (cell, group) => showLink(cell, group, asked) }),
+    column(first, KEY_PX, {
+      ...{ isHead: true, isPinned: true },
+      make: ({ values }) => h("a", { class: "runs-group", "aria-label": `Runs of ${termsOf(values)}` }, textOf(values[first])),
+      fill: (cell, { values }) => (cell.firstElementChild.href = queryOf(asked, termsOf(values))),
+    }),
     ...others.map((id) => column(id, KEY_PX, { text: ({ values }) => textOf(values[id]) })),
     column("runs", RUNS_PX, { title: "Runs", isFigure: true, text: ({ runs }) => format.count(runs) }),
     ...means.map((id) => {
       const unit = columns.fields.find(({ name }) => name === id)?.unit;
       const known = groups.map((group) => group.means[id]).filter(Boolean);
       const write = writerOf(id, known.flatMap(({ mean, low, high }) => [mean, low, high]), unit);
-      return column(id, MEAN_PX, { isFigure: true, fill: (cell, group) => showMean(cell, group.means[id], group.runs, write) });
+      return column(id, MEAN_PX, {
+        isFigure: true,
+        make: () => [h("span"), h("span", { class: "runs-interval soft" })],
+        fill: ({ children }, group) => showMean(children, group.means[id], group.runs, write),
+      });
     }),
   ];
 }
 
-function showLink(cell, /** @type {RunGroup} */ { values }, asked) {
-  const terms = termsOf(values);
-  if (!cell.firstElementChild) cell.append(h("a", { class: "runs-group" }));
-  const link = cell.firstElementChild;
-  setText(link, textOf(Object.values(values)[0]));
-  link.href = queryOf(asked, terms);
-  link.setAttribute("aria-label", `Runs of ${terms}`);
-}
-
-function showMean(cell, /** @type {RunGroup["means"][string]} */ mean, /** @type {number} */ runs, write) {
-  if (!cell.firstElementChild) cell.append(h("span"), h("span", { class: "runs-interval soft" }));
-  const [figure, detail] = cell.children;
+function showMean([figure, detail], /** @type {RunGroup["means"][string]} */ mean, /** @type {number} */ runs, write) {
   setText(figure, mean ? write(mean.mean) : "");
   const isSpan = mean?.low != null && mean.high != null && mean.low !== mean.high;
   // The unit stands once.

@@ -21,21 +21,29 @@ const [PLAIN, END_LENGTH] = [/^[\x20-\x7e]{16,}$/, 9];
 /** @returns {Column<Run>[]} the columns before the chosen ones: what selects, the colour, the name. */
 export function headColumns(/** @type {import("./selection.js").Selection} */ selection, /** @type {string} */ title, width = 0) {
   return [
-    { id: "select", title: "Select", width: SELECT_PX, ...CONTROL, fill: (cell, run) => showBox(cell, run, selection.has(run.id)) },
+    {
+      ...{ id: "select", title: "Select", width: SELECT_PX, ...CONTROL },
+      make: ({ id }) => h("label", {}, h("input", { type: "checkbox", value: id, "aria-label": `Select run ${id}` })),
+      fill: (cell, { id }) => (cell.querySelector("input").checked = selection.has(id)),
+    },
     { id: "eye", title: "Shown in the charts", width: EYE_PX, ...CONTROL, fill: (cell, run) => selection.showEye(cell, run) },
-    { id: "name", title, order: "name", isHead: true, isPinned: true, width: width || NAME_PX, isResized: width > 0, fill: showName },
+    {
+      ...{ id: "name", title, order: "name", isHead: true, isPinned: true, width: width || NAME_PX, isResized: width > 0 },
+      ...{ make: createName, fill: showName },
+    },
   ];
 }
 
-/** @returns {Record<string, (cell: HTMLElement, run: Run) => void>} columns that draw their cells. */
+/** @returns {Record<string, Partial<Column<Run>>>} columns that draw their cells. */
 export function cellsOf(/** @type {import("./curves.js").Curves} */ curves, /** @type {number} */ now) {
+  const lastOf = (/** @type {Run} */ run) => (run.outcome ? null : curves.of(run)?.values.at(-1));
   return {
-    outcome: (cell, run) => setOutcome(cell, run, run.values.best ?? (run.outcome ? null : curves.of(run)?.values.at(-1))),
-    contention: showContention,
-    curve: (cell, run) => curves.show(cell, run),
-    created: (cell, { created_at: created }) => {
-      if (!cell.firstChild) cell.append(h("time", { datetime: created, title: format.moment(created) }));
-      setText(cell.firstElementChild, format.ago(created, now));
+    outcome: { fill: (cell, run) => setOutcome(cell, run, run.values.best ?? lastOf(run)) },
+    contention: { fill: showContention },
+    curve: { fill: (cell, run) => curves.show(cell, run) },
+    created: {
+      make: ({ created_at: at }) => h("time", { datetime: at, title: format.moment(at) }),
+      fill: (cell, { created_at: at }) => setText(cell.firstElementChild, format.ago(at, now)),
     },
   };
 }
@@ -50,16 +58,12 @@ export function narrowColumns(columns) {
   return [...outcome, { id: "line", title: "", width: 0, fill: (cell, run) => showLine(cell, run, others) }];
 }
 
-function showBox(cell, /** @type {Run} */ run, isSelected) {
-  if (!cell.firstChild) cell.append(h("label", {}, h("input", { type: "checkbox", value: run.id, "aria-label": `Select run ${run.id}` })));
-  cell.querySelector("input").checked = isSelected;
+function createName(/** @type {Run} */ { id }) {
+  const link = h("a", { href: `/runs/${id}` }, h("bdi", {}, h("span"), h("span")));
+  return h("div", { class: "runs-name" }, link, h("span", { class: "soft" }, `#${id}`), h("span", { class: "runs-tags" }));
 }
 
-function showName(cell, /** @type {Run} */ run) {
-  if (!cell.firstChild) {
-    const link = h("a", { href: `/runs/${run.id}` }, h("bdi", {}, h("span"), h("span")));
-    cell.append(h("div", { class: "runs-name" }, link, h("span", { class: "soft" }, `#${run.id}`), h("span", { class: "runs-tags" })));
-  }
+function showName(/** @type {HTMLElement} */ cell, /** @type {Run} */ run) {
   const [link, , tags] = cell.firstElementChild.children;
   const [start, end] = link.firstElementChild.children;
   const at = PLAIN.test(run.title) ? run.title.length - END_LENGTH : 0;
@@ -78,10 +82,11 @@ function showContention(/** @type {HTMLElement} */ cell, /** @type {Run} */ run)
 }
 
 function showLine(cell, run, columns) {
-  const create = (/** @type {Column<Run>} */ { id }) => h("span", { class: "runs-part" }, h("span", { class: "soft" }, titleOf(id)), h("span", { "data-key": id }));
-  reconcile(cell, columns, ({ id }) => id, create, (part, column) => {
+  const create = (/** @type {Column<Run>} */ { id, make }) =>
+    h("span", { class: "runs-part" }, h("span", { class: "soft" }, titleOf(id)), h("span", { "data-key": id }, make?.(run)));
+  reconcile(cell, columns, ({ id }) => id, create, (part, { fill }) => {
     const value = /** @type {HTMLElement} */ (part.lastElementChild);
-    column.fill(value, run);
+    fill(value, run);
     part.hidden = !value.textContent && !value.querySelector("svg");
   });
 }

@@ -36,7 +36,7 @@ const newRun = new NewRun(byId("new-run"));
 const filter = new Filter(refresh);
 const columns = new Columns(refresh);
 const curves = new Curves();
-const selection = new Selection(show, () => poller.now());
+const selection = new Selection(show, () => poller.now(), () => columns.requested());
 const side = new Side(byId("side"));
 const actions = {
   onSort: (field) => columns.sort(field),
@@ -128,7 +128,7 @@ function show() {
   byId("no-match").hidden = isNone || runs.length + groups.length > 0;
   setText(byId("query-read"), counts.query && `Query read as: ${counts.query}`);
   filter.runs = runs;
-  selection.show(runs, columns.requested());
+  selection.show(runs);
   showTables();
   setText(byId("columns").firstElementChild, columns.ids.length || "");
   setText(byId("group").firstElementChild, columns.group.length || "");
@@ -195,7 +195,7 @@ function scrolled(/** @type {number} */ top, /** @type {number} */ bottom) {
 }
 
 function refresh() {
-  setParams({ query: filter.query, search: "", state: "" });
+  setParams({ query: filter.query });
   show();
   poller.now();
 }
@@ -245,11 +245,11 @@ document.addEventListener("keydown", (event) => {
 byId("runs").addEventListener("click", (event) => {
   const box = /** @type {HTMLInputElement} */ (event.target);
   if (box.type !== "checkbox") return;
-  const [from, to] = [lastSelected, Number(box.value)].map((id) => runs.findIndex((run) => run.id === id));
+  const [from, to] = [lastSelected, Number(box.value)].map((id) => runs.findIndex((run) => run.id === id)).sort((a, b) => a - b);
   lastSelected = Number(box.value);
   // A label's click comes again as its box's; only that of a mouse knows the Shift key.
-  if (event.shiftKey && from >= 0 && box.checked) selection.addAll(runs.slice(Math.min(from, to), Math.max(from, to) + 1).map(({ id }) => id));
-  else selection.toggle(lastSelected);
+  const between = event.shiftKey && from >= 0 && box.checked ? runs.slice(from, to + 1).map(({ id }) => id) : [lastSelected];
+  selection.toggle(...between.filter((id) => selection.has(id) !== box.checked));
 });
 byId("runs").addEventListener("focusin", () => keep({ focused: focusedRun() }));
 byId("order").addEventListener("change", ({ target }) => {

@@ -37,22 +37,22 @@ export class Selection {
   #hidden = new Set(kept("hidden", []));
   /** @type {Run[]} */
   #first = [];
-  #names = [];
-  #tag = byId("add-tag");
 
   /**
    * @param {() => void} onSelect called when other runs are selected or drawn
    * @param {() => void} onChange called when runs have changed
+   * @param {() => string[]} namesOf the fields that are listed and saved
    */
-  constructor(onSelect, onChange) {
+  constructor(onSelect, onChange, namesOf) {
     this.onSelect = onSelect;
     this.onChange = onChange;
+    this.namesOf = namesOf;
     byId("compare").addEventListener("click", () => this.compare());
     byId("save-csv").addEventListener("click", () => this.save());
     byId("stop").addEventListener("click", () => this.#each((id) => post(`/api/runs/${id}/stop/`), this.#active()));
     byId("delete").addEventListener("click", () => this.#delete());
     byId("clear").addEventListener("click", () => this.clear());
-    onSubmit(byId("tagging"), () => this.#addTag(this.#tag.value.trim()));
+    onSubmit(byId("tagging"), () => this.#addTag(byId("add-tag").value.trim()));
   }
 
   /** @returns {number[]} in the order of their colours. */
@@ -64,23 +64,15 @@ export class Selection {
     return this.#places.includes(id);
   }
 
-  toggle(/** @type {number} */ id) {
-    this.#set(toggled(this.#places, id));
-  }
-
-  /** Select all of these runs. */
-  addAll(/** @type {number[]} */ ids) {
-    this.#set(ids.filter((id) => !this.has(id)).reduce(toggled, this.#places));
+  /** Select runs that are not selected, and deselect others. */
+  toggle(/** @type {number[]} */ ...ids) {
+    this.#places = ids.reduce(toggled, this.#places);
+    setParams({ selected: this.#places.map((id) => id ?? NOBODY).join(",") });
+    this.onSelect();
   }
 
   clear() {
-    this.#set([]);
-  }
-
-  #set(places) {
-    this.#places = places;
-    setParams({ selected: places.map((id) => id ?? NOBODY).join(",") });
-    this.onSelect();
+    this.toggle(...this.ids);
   }
 
   /** @returns {import("../side/side.js").ShownRun[]} the runs whose charts are drawn. */
@@ -111,9 +103,8 @@ export class Selection {
     this.onSelect();
   }
 
-  /** Show what can be done, now that these runs are listed with fields of these names. */
-  show(/** @type {Run[]} */ runs, /** @type {string[]} */ names) {
-    this.#names = names;
+  /** Show what can be done, now that these runs are listed. */
+  show(/** @type {Run[]} */ runs) {
     this.#first = runs.slice(0, FIRST);
     for (const run of runs) if (this.has(run.id)) this.#runs.set(run.id, run);
     const { length } = this.ids;
@@ -133,11 +124,12 @@ export class Selection {
     if (this.ids.length > 1) location.assign(`/compare?runs=${this.ids.join(",")}`);
   }
 
-  /** Save the selected runs, or else these, as CSV. */
+  /** Save the selected runs, or these, as CSV. */
   save(/** @type {Run[]} */ runs = this.ids.map((id) => this.#runs.get(id)).filter(Boolean)) {
+    const names = this.namesOf();
     const valueOf = (run, name) => (name === "outcome" ? run.outcome?.kind : run[name]);
-    const cells = (run) => [...FIELDS.map((name) => valueOf(run, name)), run.tags.join(" "), ...this.#names.map((name) => run.values[name])];
-    saveCsv(rowsToCsv([[...FIELDS, "tags", ...this.#names], ...runs.map(cells)]), "runs.csv");
+    const cells = (run) => [...FIELDS.map((name) => valueOf(run, name)), run.tags.join(" "), ...names.map((name) => run.values[name])];
+    saveCsv(rowsToCsv([[...FIELDS, "tags", ...names], ...runs.map(cells)]), "runs.csv");
   }
 
   #active() {
@@ -145,8 +137,7 @@ export class Selection {
   }
 
   async #addTag(tag) {
-    if (!tag) return;
-    if (await this.#each((id) => patch(`/api/runs/${id}/`, { add_tags: [tag] }))) this.#tag.value = "";
+    if (tag && (await this.#each((id) => patch(`/api/runs/${id}/`, { add_tags: [tag] })))) byId("add-tag").value = "";
   }
 
   async #delete() {

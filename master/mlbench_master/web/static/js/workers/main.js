@@ -1,7 +1,7 @@
 // The page of all workers, by node: activity and resource use of each.
 
 import { get, now } from "../api.js";
-import { byId, getParam, h, setParams, setText } from "../dom.js";
+import { byId, getParam, h, setNotice, setParams, setText } from "../dom.js";
 import * as format from "../format.js";
 import { poll } from "../poll.js";
 import { showSparkline } from "../sparkline.js";
@@ -33,8 +33,8 @@ let polls = [];
 
 /** @type {import("../ui.js").Column<Row>[]} */
 const COLUMNS = [
-  { id: "name", title: "Worker", isHead: true, fill: showName },
-  { id: "activity", title: "Activity", fill: (cell, row) => (row.isNode ? showNode(cell, row) : showActivity(cell, row.pods[0])) },
+  { id: "name", title: "Worker", isHead: true, make: createName, fill: showName },
+  { id: "activity", title: "Activity", make: createActivity, fill: (cell, row) => (row.isNode ? showNode(cell, row) : showActivity(cell, row.pods[0])) },
   { id: "curve", title: "CPU, last 5 minutes", fill: (cell, row) => row.isNode || showCurve(cell, row) },
   {
     ...{ id: "cores", title: "Cores", isFigure: true, hint: "Numbers of the cores that a run has reserved" },
@@ -56,37 +56,37 @@ function used(/** @type {import("./usage.js").Kind} */ kind, /** @type {string} 
   return { ...figure(title, textOf), id: kind };
 }
 
-function showName(/** @type {HTMLElement} */ cell, /** @type {Row} */ row) {
-  const name = () => h("bdi", {}, row.name);
-  if (row.isNode) {
-    if (!cell.firstChild) cell.append(h("button", { type: "button", class: "quiet node-name", onclick: () => toggle(row.name) }, name()));
-    cell.firstElementChild.setAttribute("aria-expanded", String(isOpen(row.name)));
-    return;
-  }
-  if (!cell.firstChild) cell.append(h("i", { class: "dot" }), h("a", { href: `/workers/${encodeURIComponent(row.name)}` }, name()));
-  /** @type {HTMLElement} */ (cell.firstElementChild).dataset.worker = stateOf(row.pods[0], now());
+function createName(/** @type {Row} */ { name, isNode }) {
+  const text = h("bdi", {}, name);
+  if (isNode) return h("button", { type: "button", class: "quiet node-name", onclick: () => toggle(name) }, text);
+  return [h("i", { class: "dot" }), h("a", { href: `/workers/${encodeURIComponent(name)}` }, text)];
 }
 
-function showNode(/** @type {HTMLElement} */ cell, /** @type {Row} */ { name, pods: workers }) {
-  if (!cell.firstChild) {
-    const squares = h("ul", { class: "squares", role: "list", "aria-label": `Workers on ${name}` });
-    // The squares extend over the empty cells beside theirs.
-    cell.append(h("div", { class: "node-about" }, squares, h("span", { class: "soft" })));
-  }
+function showName(/** @type {HTMLElement} */ { firstElementChild: first }, /** @type {Row} */ { name, isNode, pods: [pod] }) {
+  if (isNode) first.setAttribute("aria-expanded", String(isOpen(name)));
+  else /** @type {HTMLElement} */ (first).dataset.worker = stateOf(pod, now());
+}
+
+function createActivity(/** @type {Row} */ { name, isNode }) {
+  if (!isNode) return [h("span"), h("a")];
+  // The squares extend over the empty cells beside theirs.
+  const squares = h("ul", { class: "squares", role: "list", "aria-label": `Workers on ${name}` });
+  return h("div", { class: "node-about" }, squares, h("span", { class: "soft" }));
+}
+
+function showNode(/** @type {HTMLElement} */ cell, /** @type {Row} */ { pods: workers }) {
   const [squares, text] = cell.firstElementChild.children;
   showSquares(/** @type {HTMLElement} */ (squares), workers, now());
   setText(text, `${format.plural(workers.length, "worker")}: ${countsOf(workers, now())}`);
 }
 
 function showActivity(/** @type {HTMLElement} */ cell, /** @type {Pod} */ pod) {
-  if (!cell.firstChild) cell.append(h("span"), " ", h("a"));
-  const [words, link] = /** @type {HTMLElement[]} */ ([...cell.children]);
+  const [words, link] = /** @type {HTMLAnchorElement[]} */ ([...cell.children]);
   const phase = pod.phase === "Running" ? "" : pod.phase.toLowerCase();
   setText(words, [phase, activityOf({ ...pod, run_id: null }, now(), pod.run_id !== null)].filter(Boolean).join(", "));
   words.classList.toggle("bad-text", stateOf(pod, now()) === "silent");
-  link.hidden = pod.run_id === null;
-  setText(link, `run ${pod.run_id}, rank ${pod.rank}`);
-  link.setAttribute("href", `/runs/${pod.run_id}`);
+  setNotice(link, pod.run_id === null ? "" : `run ${pod.run_id}, rank ${pod.rank}`);
+  link.href = `/runs/${pod.run_id}`;
 }
 
 function showCurve(/** @type {HTMLElement} */ cell, /** @type {Row} */ { name, pods: workers }) {

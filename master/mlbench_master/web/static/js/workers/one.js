@@ -24,7 +24,7 @@ const resources = new Resources(() => usagePoll.now());
 let pod = null;
 
 const RUN_COLUMNS = [
-  { title: "Run", isHead: true, fill: (cell, run) => cell.replaceChildren(h("a", { href: `/runs/${run.id}` }, h("bdi", {}, run.title), ` #${run.id}`)) },
+  { title: "Run", isHead: true, make: ({ id, title }) => h("a", { href: `/runs/${id}` }, h("bdi", {}, title), ` #${id}`) },
   { title: "Outcome", fill: setOutcome },
   { title: "Benchmark", text: codeOf },
   figure("Rank", (/** @type {Run} */ run) => run.ranks.filter((rank) => rank.pod === name).map(({ rank }) => rank).join(", ")),
