@@ -1,7 +1,7 @@
 // Elements shared by several pages: badges, copy buttons, errors, dialogs, tables, menus.
 
 import { query } from "./api.js";
-import { h, reconcile, setText } from "./dom.js";
+import { byId, h, reconcile, setText } from "./dom.js";
 
 export { figure, fillTable } from "./table.js";
 
@@ -10,9 +10,7 @@ export { figure, fillTable } from "./table.js";
  * @typedef {import("./table.js").Column<Row>} Column
  */
 
-/** @import { Run } from "./records.js" */
-
-/** @typedef {{ state: string, outcome?: Run["outcome"] }} Judged */
+/** @typedef {{ state: string, outcome?: import("./records.js").Run["outcome"] }} Judged */
 
 /** @returns {HTMLElement} a coloured badge for the state of a run or the phase of a pod. */
 export function badge(/** @type {string} */ state) {
@@ -39,9 +37,7 @@ export function setRunBadge(/** @type {HTMLElement} */ element, /** @type {Judge
 /** Show tags in a list, each with a link to the runs that have it; without any, the list hides. */
 export function showTags(/** @type {HTMLElement} */ list, /** @type {string[]} */ tags) {
   list.hidden = tags.length === 0;
-  const create = (/** @type {string} */ tag) =>
-    h("li", {}, h("a", { href: `/runs${query({ query: `tag:${tag}` })}` }, tag));
-  reconcile(list, tags, String, create);
+  reconcile(list, tags, String, (tag) => h("li", {}, h("a", { href: `/runs${query({ query: `tag:${tag}` })}` }, tag)));
 }
 
 /** @returns {HTMLButtonElement} a button that copies what `text()` returns. */
@@ -63,12 +59,8 @@ export function copyButton(/** @type {() => string} */ text, /** @type {string} 
 
 /** @returns {HTMLElement} an error, with a button that tries again. */
 export function errorState(/** @type {Error} */ error, /** @type {() => void} */ retry) {
-  return h(
-    "div",
-    { class: "empty", role: "alert" },
-    h("p", { class: "empty-title" }, error.message),
-    h("button", { type: "button", onclick: retry }, "Retry"),
-  );
+  const button = h("button", { type: "button", onclick: retry }, "Retry");
+  return h("div", { class: "empty", role: "alert" }, h("p", { class: "empty-title" }, error.message), button);
 }
 
 /**
@@ -80,22 +72,14 @@ export function errorState(/** @type {Error} */ error, /** @type {() => void} */
  * @returns {Promise<boolean>} whether to do it
  */
 export function confirm(title, text, action) {
+  const dialog = byId("confirm");
+  setText(dialog.querySelector("h2"), title);
+  setText(dialog.querySelector("p"), text);
+  setText(dialog.querySelector(".danger"), action);
+  dialog.returnValue = "";
+  dialog.showModal();
   return new Promise((resolve) => {
-    const buttons = h(
-      "div",
-      { class: "buttons" },
-      h("button", { value: "" }, "Cancel"),
-      h("button", { value: "yes", class: "danger" }, action),
-    );
-    const heading = h("h2", { id: "confirm-title" }, title);
-    const form = h("form", { method: "dialog" }, heading, h("p", {}, text), buttons);
-    const dialog = h("dialog", { "aria-labelledby": "confirm-title", class: "small" }, form);
-    dialog.addEventListener("close", () => {
-      dialog.remove();
-      resolve(dialog.returnValue === "yes");
-    });
-    document.body.append(dialog);
-    dialog.showModal();
+    dialog.addEventListener("close", () => resolve(dialog.returnValue === "yes"), { once: true });
   });
 }
 

@@ -31,7 +31,7 @@ export function topOf(/** @type {Target} */ { metric, value, lower_is_better: is
 /** @returns {number} what nine tenths of values do not exceed: a few very long runs squeeze no others. */
 export function ninthTenth(/** @type {(number | null)[]} */ values) {
   const known = values.filter((value) => value != null).sort((a, b) => a - b);
-  return known[Math.floor(0.9 * (known.length - 1))] ?? 1;
+  return known[Math.ceil(0.9 * (known.length - 1))] ?? 1;
 }
 
 /** @returns {string} a curve in words. */
