@@ -48,6 +48,7 @@ export function fillTable(table, columns, rows, keyOf, onRow = () => {}) {
   reconcile(table.tBodies[0], rows, keyOf, () => h("tr"), (line, row) => {
     reconcile(line, columns, idOf, (column) => createCell(column, row), (cell, column) => {
       place(cell, column);
+      cell.dataset.title = column.title;
       if (column.text) setText(cell, column.text(row));
       column.fill?.(cell, row);
     });

@@ -1,7 +1,7 @@
 // An active run on the home page: its progress, live curves and slowest rank.
 
 import { get, now, post } from "../api.js";
-import { byId, h, reconcile, setText } from "../dom.js";
+import { byId, setText } from "../dom.js";
 import * as format from "../format.js";
 import { outcomeChip } from "../outcome.js";
 import { LOSSES, elapsedSeconds, nameOf } from "../records.js";
@@ -9,6 +9,7 @@ import { byMetric, longest } from "../series.js";
 import { confirm, setBadge } from "../ui.js";
 import { ActiveChart } from "./chart.js";
 import { forecast, roughly } from "./forecast.js";
+import { showPairs } from "./lists.js";
 
 /**
  * @import { Result, Run } from "../records.js"
@@ -102,7 +103,7 @@ export class ActiveRun {
     this.#part("button").disabled = run.stop_requested;
     const ahead = curve && target && !run.target_reached_at ? forecast(curve, target) : null;
     const left = timeLeft(run, this.#result, ahead, elapsed);
-    this.#showFigures(figuresOf(run, this.#result, left, elapsed, curve, this.#loss));
+    showPairs(this.#part("dl"), figuresOf(run, this.#result, left, elapsed, curve, this.#loss));
     this.#part("progress").hidden = !left || elapsed === 0;
     this.#part("progress").value = left && elapsed ? elapsed / (elapsed + left.left) : 0;
     const hasCurve = Boolean(curve || this.#loss);
@@ -112,15 +113,6 @@ export class ActiveRun {
     setText(this.#part(".problem"), this.#problem);
   }
 
-  #showFigures(figures) {
-    const create = (/** @type {unknown[]} */ [name]) => h("div", {}, h("dt", {}, name), h("dd"));
-    reconcile(this.#part("dl"), figures, ([name]) => name, create, (element, [, text, hint, isBad]) => {
-      setText(element.lastElementChild, text);
-      element.title = String(hint);
-      element.toggleAttribute("data-bad", Boolean(isBad));
-    });
-  }
-
   async #stop() {
     const text = "Its ranks are stopped. What it has recorded so far is kept.";
     if (!(await confirm(`Stop run ${this.id}?`, text, "Stop"))) return;
@@ -128,7 +120,7 @@ export class ActiveRun {
   }
 }
 
-/** @returns {any[]} the title, text and explanation of each figure; true where it is bad. */
+/** @returns {import("./lists.js").Pair[]} */
 function figuresOf(/** @type {Run} */ run, /** @type {Result | null} */ result, left, elapsed, curve, loss) {
   const { target } = run;
   const value = curve?.values.at(-1) ?? result?.last_value ?? null;
@@ -136,7 +128,7 @@ function figuresOf(/** @type {Run} */ run, /** @type {Result | null} */ result, 
   const slowest = slowestRank(result?.ranks ?? []);
   const isStraggler = result?.stragglers?.named != null;
   const isUnforeseen = target && !run.target_reached_at;
-  return [
+  return /** @type {any[]} */ ([
     target && [format.metricTitle(target.metric), format.metric(target.metric, rounded), target.metric],
     target && ["Target", format.metric(target.metric, target.value), format.targetText(target)],
     loss && ["Training loss", format.number(loss.values.at(-1), 3), "Of rank 0"],
@@ -146,7 +138,7 @@ function figuresOf(/** @type {Run} */ run, /** @type {Result | null} */ result, 
     result?.samples_per_second != null && [`${format.samples(run)}/s`, format.number(result.samples_per_second), "All ranks, evaluation excluded"],
     result?.goodput?.share != null && ["Goodput", format.percent(result.goodput.share), "Share of worker time that advanced the final model"],
     slowest && ["Slowest rank", `${slowest.rank} · ${slowest.ratio.toFixed(2)}×`, SLOWEST, isStraggler],
-  ].filter(Boolean);
+  ]).filter(Boolean);
 }
 
 // The training loss of rank 0 that has the most points, over the seconds since the start.

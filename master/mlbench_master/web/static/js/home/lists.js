@@ -1,11 +1,16 @@
-// The lists of the home page: the queue and the latest results.
+// The lists of the home page: the queue, the latest results, and figures with their titles.
 
 import { h, reconcile, setText } from "../dom.js";
 import * as format from "../format.js";
 import { setOutcome } from "../outcome.js";
 import { elapsedSeconds, nameOf } from "../records.js";
 
-/** @import { Run } from "../records.js" */
+/**
+ * @import { Run } from "../records.js"
+ *
+ * The title, text and explanation of a figure; true where it is bad.
+ * @typedef {[string, string, string?, boolean?]} Pair
+ */
 
 /** @returns {string} the resources of a run: `2 workers, 1 core each, GPU`. */
 export function resourcesOf(/** @type {Run} */ run) {
@@ -39,5 +44,15 @@ export function showResults(/** @type {HTMLElement} */ list, /** @type {Run[]} *
     setText(duration, format.duration(elapsedSeconds(run, 0)));
     setText(goodput, typeof run.values.goodput === "number" ? `goodput ${format.percent(run.values.goodput)}` : "");
     curves.show(curve, run);
+  });
+}
+
+/** Show figures in a list of descriptions. */
+export function showPairs(/** @type {HTMLElement} */ list, /** @type {Pair[]} */ pairs) {
+  const create = (/** @type {Pair} */ [title]) => h("div", {}, h("dt", {}, title), h("dd"));
+  reconcile(list, pairs, ([title]) => title, create, (element, [, text, hint = "", isBad = false]) => {
+    setText(element.lastElementChild, text);
+    element.title = hint;
+    element.lastElementChild.classList.toggle("bad-text", isBad);
   });
 }

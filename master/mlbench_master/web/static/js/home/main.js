@@ -10,7 +10,7 @@ import { copyButton, errorState } from "../ui.js";
 import { countsOf, nodesOf, showSquares } from "../workers/nodes.js";
 import { fetchUsage } from "../workers/usage.js";
 import { ActiveRun } from "./active.js";
-import { showQueue, showResults } from "./lists.js";
+import { showPairs, showQueue, showResults } from "./lists.js";
 
 /** @import { Info, Run, Schemas } from "../records.js" */
 
@@ -34,7 +34,6 @@ async function fetchRuns() {
     get("/api/runs/", { state: "INITIALIZED" }),
   ]);
   const shown = active.slice(0, MAX_ACTIVE);
-  for (const id of [...cards.keys()]) if (!shown.some((run) => run.id === id)) cards.delete(id);
   for (const run of shown) if (!cards.has(run.id)) cards.set(run.id, new ActiveRun(run.id));
   await Promise.all([fetchCurves(shown), ...shown.map((run) => cards.get(run.id).refresh(run))]);
   // Cards are added before they are shown, because a chart needs its width.
@@ -102,16 +101,12 @@ async function fetchPods() {
 
 async function fetchStorage() {
   const [storage, info] = await Promise.all([get("/api/info/storage/"), get("/api/info/")]);
-  const create = (/** @type {unknown[]} */ [name]) => h("div", {}, h("dt", {}, name), h("dd"));
-  reconcile(byId("installation"), installationOf(storage, info), ([name]) => name, create, (element, [, text, isBad]) => {
-    setText(element.lastElementChild, text);
-    element.lastElementChild.classList.toggle("bad-text", Boolean(isBad));
-  });
+  showPairs(byId("installation"), installationOf(storage, info));
   setNotice(byId("installation-text"), "");
   return SLOW_MS;
 }
 
-/** @returns {[string, string, boolean?][]} title and text of each part of the installation; true for a fault. */
+/** @returns {import("./lists.js").Pair[]} */
 function installationOf(/** @type {Schemas["Storage"]} */ { prometheus, database, archives, ...samples }, /** @type {Info} */ info) {
   const size = prometheus?.bytes ? `, ${format.bytes(prometheus.bytes)}` : "";
   const kept = prometheus?.retention.replace(/(\d)([a-zA-Z])/g, "$1 $2");
@@ -119,10 +114,10 @@ function installationOf(/** @type {Schemas["Storage"]} */ { prometheus, database
   const place = archives?.is_remote ? " in an object store" : "";
   return [
     ["MLBench", info.version],
-    ["Prometheus", prometheus ? `${prometheus.version.split("+")[0]}, ${kept} kept${size}` : "does not respond", !prometheus],
+    ["Prometheus", prometheus ? `${prometheus.version.split("+")[0]}, ${kept} kept${size}` : "does not respond", "", !prometheus],
     ["Database", `${kind}, ${format.bytes(database.bytes)}`],
-    ["Archives", archives ? `${format.count(archives.archives)}, ${format.bytes(archives.bytes)}${place}` : "do not respond", !archives],
-    ["Missing samples", `${format.count(samples.missing_samples)} of ${format.count(samples.recorded_samples)}`, samples.missing_samples > 0],
+    ["Archives", archives ? `${format.count(archives.archives)}, ${format.bytes(archives.bytes)}${place}` : "do not respond", "", !archives],
+    ["Missing samples", `${format.count(samples.missing_samples)} of ${format.count(samples.recorded_samples)}`, "", samples.missing_samples > 0],
   ];
 }
 

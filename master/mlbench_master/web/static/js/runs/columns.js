@@ -15,7 +15,7 @@ const STORED = "mlbench-runs-columns";
 const DATE = /^\d{4}-\d\d-\d\dT/;
 /** Stands for the settings that differ among the runs shown. */
 export const DIFFERING = "*";
-const DEFAULTS = ["outcome", "contention", DIFFERING, "workers", "time_to_target", "best", "throughput", "goodput", "curve", "duration", "created"];
+export const DEFAULTS = ["outcome", "contention", DIFFERING, "workers", "time_to_target", "best", "throughput", "goodput", "curve", "duration", "created"];
 const MOST_DIFFERING = 3;
 // Of the runs, that share must have a setting which tells them apart.
 const LEAST_COMMON = 0.7;
@@ -117,7 +117,8 @@ export function differingSettings(/** @type {Run[]} */ runs) {
   return apart.sort((a, b) => b.asked - a.asked).slice(0, MOST_DIFFERING).map(({ name }) => name);
 }
 
-function toggled(/** @type {string[]} */ ids, /** @type {string} */ id) {
+/** @returns {string[]} with or without one of them */
+export function toggled(/** @type {string[]} */ ids, /** @type {string} */ id) {
   return ids.includes(id) ? ids.filter((other) => other !== id) : [...ids, id];
 }
 
@@ -145,38 +146,14 @@ export class Columns {
     return [...new Set(["best", ...this.ids])].filter((id) => !isOwn(id));
   }
 
-  sort(/** @type {string} */ field) {
-    this.#set({ order: nextOrder(this.order, field) });
-  }
-
-  toggle(/** @type {string} */ id) {
-    this.#set({ ids: toggled(this.ids, id) });
-  }
-
-  pin(/** @type {string} */ id) {
-    this.#set({ pinned: toggled(this.pinned, id) });
-  }
-
   /** Move a column before another one; a setting that differs moves all of them. */
   move(/** @type {string} */ id, /** @type {string} */ before) {
     const [from, to] = [id, before].map((name) => this.ids.indexOf(this.ids.includes(name) ? name : DIFFERING));
-    if (from >= 0 && to >= 0) this.#set({ ids: this.ids.toSpliced(from, 1).toSpliced(to, 0, this.ids[from]) });
+    if (from >= 0 && to >= 0) this.set({ ids: this.ids.toSpliced(from, 1).toSpliced(to, 0, this.ids[from]) });
   }
 
-  resize(/** @type {string} */ id, /** @type {number | null} */ width) {
-    const { [id]: _, ...others } = this.widths;
-    this.#set({ widths: width === null ? others : { ...others, [id]: Math.round(width) } });
-  }
-
-  reset() {
-    this.#set({ ids: DEFAULTS, widths: {}, pinned: [] });
-  }
-
-  groupBy(/** @type {string} */ id) {
-    this.#set({ group: toggled(this.group, id) });
-  }
-
-  #set(/** @type {Partial<Columns>} */ changes) {
+  /** Change what is chosen, and remember it. */
+  set(/** @type {Partial<Columns>} */ changes) {
     const { ids, widths, pinned, order, group } = Object.assign(this, changes);
     const isDefault = ids.join() === DEFAULTS.join();
     remember(STORED, { ids: isDefault ? undefined : ids, widths, pinned });

@@ -1,10 +1,9 @@
-// The list of runs: a row for each, on a narrow screen of two lines.
+// The cells of the list of runs that are not text.
 
 import { h, reconcile, setText, svg } from "../dom.js";
 import * as format from "../format.js";
 import { setOutcome } from "../outcome.js";
 import { originOf, sweptOf } from "../records.js";
-import { titleOf } from "./columns.js";
 import { queryOf } from "./filter.js";
 
 /**
@@ -26,7 +25,7 @@ export function headColumns(/** @type {import("./selection.js").Selection} */ se
       make: ({ id }) => h("label", {}, h("input", { type: "checkbox", value: id, "aria-label": `Select run ${id}` })),
       fill: (cell, { id }) => (cell.querySelector("input").checked = selection.has(id)),
     },
-    { id: "eye", title: "Shown in the charts", width: EYE_PX, ...CONTROL, fill: (cell, run) => selection.showEye(cell, run) },
+    { id: "eye", title: "Shown in the charts", width: EYE_PX, ...CONTROL, ...selection.eyes() },
     {
       ...{ id: "name", title, order: "name", isHead: true, isPinned: true, width: width || NAME_PX, isResized: width > 0 },
       ...{ make: createName, fill: showName },
@@ -46,16 +45,6 @@ export function cellsOf(/** @type {import("./curves.js").Curves} */ curves, /** 
       fill: (cell, { created_at: at }) => setText(cell.firstElementChild, format.ago(at, now)),
     },
   };
-}
-
-/**
- * @param {Column<Run>[]} columns the chosen ones
- * @returns {Column<Run>[]} those of a narrow screen: the outcome, and all others in a second line
- */
-export function narrowColumns(columns) {
-  const outcome = columns.filter(({ id }) => id === "outcome");
-  const others = columns.filter(({ id }) => id !== "outcome" && id !== "curve");
-  return [...outcome, { id: "line", title: "", width: 0, fill: (cell, run) => showLine(cell, run, others) }];
 }
 
 function createName(/** @type {Run} */ { id }) {
@@ -79,14 +68,4 @@ function showContention(/** @type {HTMLElement} */ cell, /** @type {Run} */ run)
   const size = { width: 14, height: 14, viewBox: "0 0 14 14", class: "runs-contention", role: "img", "aria-label": label };
   const parts = [svg("title", {}, label), svg("circle", { cx: 7, cy: 7, r: 5.5 }), svg("path", { d: "M7 7V1.5A5.5 5.5 0 0 1 12.5 7Z" })];
   cell.replaceChildren(...(run.disturbed ? [svg("svg", size, ...parts)] : []));
-}
-
-function showLine(cell, run, columns) {
-  const create = (/** @type {Column<Run>} */ { id, make }) =>
-    h("span", { class: "runs-part" }, h("span", { class: "soft" }, titleOf(id)), h("span", { "data-key": id }, make?.(run)));
-  reconcile(cell, columns, ({ id }) => id, create, (part, { fill }) => {
-    const value = /** @type {HTMLElement} */ (part.lastElementChild);
-    fill(value, run);
-    part.hidden = !value.textContent && !value.querySelector("svg");
-  });
 }

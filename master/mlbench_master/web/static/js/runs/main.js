@@ -10,11 +10,11 @@ import { Side } from "../side/side.js";
 import { keep, kept } from "../store.js";
 import { Grid } from "../table.js";
 import { errorState } from "../ui.js";
-import { Columns, DIFFERING, titleOf } from "./columns.js";
+import { Columns, DEFAULTS, DIFFERING, nextOrder, titleOf, toggled } from "./columns.js";
 import { Curves } from "./curves.js";
 import { Filter } from "./filter.js";
 import { groupColumns, meansOf, orderOf, termsOf } from "./groups.js";
-import { cellsOf, headColumns, narrowColumns } from "./list.js";
+import { cellsOf, headColumns } from "./list.js";
 import { NewRun } from "./new-run.js";
 import { picker } from "./picker.js";
 import { Selection } from "./selection.js";
@@ -39,11 +39,11 @@ const curves = new Curves();
 const selection = new Selection(show, () => poller.now(), () => columns.requested());
 const side = new Side(byId("side"));
 const actions = {
-  onSort: (field) => columns.sort(field),
+  onSort: (field) => columns.set({ order: nextOrder(columns.order, field) }),
   onMove: (id, before) => columns.move(id, before),
-  onResize: (id, width) => columns.resize(id, width),
-  onToggle: (id) => columns.toggle(id),
-  onPin: (id) => columns.pin(id),
+  onResize: (id, width) => columns.set({ widths: { ...columns.widths, [id]: width ? Math.round(width) : undefined } }),
+  onToggle: (id) => columns.set({ ids: toggled(columns.ids, id) }),
+  onPin: (id) => columns.set({ pinned: toggled(columns.pinned, id) }),
 };
 const runTable = new Grid(byId("runs"), (/** @type {Run} */ run) => run.id, {
   ...actions,
@@ -54,7 +54,7 @@ const groupTable = new Grid(byId("groups"), ({ values }) => termsOf(values), act
 const columnsOffered = () => ({ choices: columnChoices(), chosen: columns.ids, pinned: columns.pinned });
 const groupsOffered = () => ({ choices: fieldChoices(), chosen: columns.group, pinned: [] });
 const showColumns = picker(byId("columns"), byId("columns-panel"), columnsOffered, actions);
-const showGroups = picker(byId("group"), byId("group-panel"), groupsOffered, { onToggle: (id) => columns.groupBy(id) });
+const showGroups = picker(byId("group"), byId("group-panel"), groupsOffered, { onToggle: (id) => columns.set({ group: toggled(columns.group, id) }) });
 
 /** @type {Run[]} those that match, in their order; none while they are grouped */
 let runs = [];
@@ -134,7 +134,7 @@ function show() {
   setText(byId("group").firstElementChild, columns.group.length || "");
   showColumns();
   showGroups();
-  if (narrow.matches) offerOrders();
+  offerOrders();
   const isOpen = hasSide() && runs.length > 0;
   byId("side").hidden = !isOpen;
   byId("show-side").setAttribute("aria-expanded", String(isOpen));
@@ -158,7 +158,7 @@ function showTables() {
   const title = `Run · ${matching < counts.runs ? `${format.count(matching)} of ` : ""}${format.count(counts.runs)}`;
   const chosen = columns.toColumns(runs, now(), cellsOf(curves, now()));
   runTable.rowHeight = narrow.matches ? NARROW_ROW_PX : ROW_PX;
-  runTable.draw([...headColumns(selection, title, columns.widths.name), ...(narrow.matches ? narrowColumns(chosen) : chosen)], runs, columns.order);
+  runTable.draw([...headColumns(selection, title, columns.widths.name), ...chosen], runs, columns.order);
 }
 
 // A narrow screen has no column heads.
@@ -252,21 +252,14 @@ byId("runs").addEventListener("click", (event) => {
   selection.toggle(...between.filter((id) => selection.has(id) !== box.checked));
 });
 byId("runs").addEventListener("focusin", () => keep({ focused: focusedRun() }));
-byId("order").addEventListener("change", ({ target }) => {
-  columns.order = target.value;
-  setParams({ order: target.value });
-  poller.now();
-});
-byId("reset-columns").addEventListener("click", () => columns.reset());
+byId("order").addEventListener("change", ({ target }) => columns.set({ order: target.value }));
+byId("reset-columns").addEventListener("click", () => columns.set({ ids: DEFAULTS, widths: {}, pinned: [] }));
 byId("export").addEventListener("click", () => selection.save(runs));
 byId("show-side").addEventListener("click", () => {
   setParams({ side: hasSide() ? "closed" : "open" });
   show();
 });
-narrow.addEventListener("change", () => {
-  byId("runs").tBodies[0].replaceChildren();
-  show();
-});
+narrow.addEventListener("change", show);
 for (const button of document.querySelectorAll("[data-opens='new-run']")) {
   button.addEventListener("click", () => newRun.open());
 }

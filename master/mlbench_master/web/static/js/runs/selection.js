@@ -84,17 +84,21 @@ export class Selection {
     });
   }
 
-  /** Show in a cell which colour a run has in the charts, with a button that hides it there. */
-  showEye(/** @type {HTMLElement} */ cell, /** @type {Run} */ { id }) {
-    const at = this.ids.length ? this.#places.indexOf(id) : this.#first.findIndex((run) => run.id === id);
-    if (at < 0) return cell.replaceChildren();
-    if (!cell.firstChild)
-      cell.append(h("button", { type: "button", class: "runs-eye", "aria-label": `Run ${id} in the charts`, onclick: () => this.#hide(id) }));
-    const button = /** @type {HTMLElement} */ (cell.firstElementChild);
-    const { colour, dash } = styleOf(at);
-    button.style.setProperty("--series", `var(${colour})`);
-    button.dataset.dash = dash;
-    button.setAttribute("aria-pressed", String(!this.#hidden.has(id)));
+  /** @returns {Partial<import("../table.js").Column<Run>>} shows a run's colour in the charts, in a button that hides it there. */
+  eyes() {
+    return {
+      make: ({ id }) => h("button", { type: "button", class: "runs-eye", "aria-label": `Run ${id} in the charts`, onclick: () => this.#hide(id) }),
+      fill: (cell, { id }) => {
+        const button = /** @type {HTMLElement} */ (cell.firstElementChild);
+        const at = this.ids.length ? this.#places.indexOf(id) : this.#first.findIndex((run) => run.id === id);
+        button.hidden = at < 0;
+        if (at < 0) return;
+        const { colour, dash } = styleOf(at);
+        button.style.setProperty("--series", `var(${colour})`);
+        button.dataset.dash = dash;
+        button.setAttribute("aria-pressed", String(!this.#hidden.has(id)));
+      },
+    };
   }
 
   #hide(id) {
@@ -147,6 +151,7 @@ export class Selection {
     if (!(await confirm(`Delete ${plural(this.ids.length, "run")}?`, text, "Delete"))) return;
     await this.#each(async (id) => {
       await remove(`/api/runs/${id}/`);
+      this.#first = this.#first.filter((run) => run.id !== id);
       this.toggle(id);
     });
   }
