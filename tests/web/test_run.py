@@ -200,7 +200,7 @@ def test_a_run_of_the_communication_benchmark_shows_bandwidth_by_message_size(
         names = [{"name": name, "has_ranks": True} for name in _MESSAGES]
         points = {
             f"{name} @ 0": [
-                {"date": f"2026-11-29T12:00:0{i}Z", "value": value}
+                {"date": f"2026-11-29T12:00:0{i}Z", "value": str(value)}
                 for i, value in enumerate(values)
             ]
             for name, values in _MESSAGES.items()

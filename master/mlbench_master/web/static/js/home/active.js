@@ -1,21 +1,23 @@
 // An active run on the home page: its progress, live curves and slowest rank.
 
 import { get, now, post } from "../api.js";
-import { byId, setText } from "../dom.js";
+import { Chart } from "../chart.js";
+import { byId, h, setText } from "../dom.js";
 import * as format from "../format.js";
 import { outcomeChip } from "../outcome.js";
 import { LOSSES, elapsedSeconds, nameOf } from "../records.js";
+import { unitOf } from "../run/curves.js";
+import { topOf } from "../runs/curves.js";
 import { byMetric, longest } from "../series.js";
 import { confirm, setBadge } from "../ui.js";
-import { ActiveChart } from "./chart.js";
 import { forecast, roughly } from "./forecast.js";
 import { showPairs } from "./lists.js";
 
 /**
  * @import { Result, Run } from "../records.js"
  * @import { RunCurve } from "../runs/curves.js"
- * @import { Curve } from "./chart.js"
  * @import { Forecast } from "./forecast.js"
+ * @typedef {{ seconds: number[], values: number[] }} Curve
  */
 
 const LOSS_POINTS = 120;
@@ -55,7 +57,7 @@ export function timeLeft(run, result, ahead, elapsed) {
 
 /** The card of an active run. */
 export class ActiveRun {
-  #chart = new ActiveChart();
+  #chart = new Chart(h("div"), "Progress", { hasFiles: false });
   /** @type {Result | null} */
   #result = null;
   /** @type {Curve | null} */
@@ -70,7 +72,7 @@ export class ActiveRun {
     this.#part("h2 a").href = `/runs/${id}`;
     this.#part(".button").href = `/runs/${id}#logs`;
     this.#part("button").addEventListener("click", () => this.#stop());
-    this.#part("progress").after(this.#chart.element, this.#chart.key);
+    this.#part("progress").after(this.#chart.element);
   }
 
   /** @returns {any} */
@@ -107,10 +109,37 @@ export class ActiveRun {
     this.#part("progress").hidden = !left || elapsed === 0;
     this.#part("progress").value = left && elapsed ? elapsed / (elapsed + left.left) : 0;
     const hasCurve = Boolean(curve || this.#loss);
-    this.#chart.element.hidden = this.#chart.key.hidden = !hasCurve;
+    this.#chart.element.hidden = !hasCurve;
     this.#part("[data-part=empty]").hidden = hasCurve;
-    if (hasCurve) this.#chart.show({ target, metric: target?.metric ?? "", value: curve ?? null, way: ahead?.way ?? null, loss: this.#loss });
+    if (hasCurve) this.#draw(target, curve, ahead?.way, this.#loss);
     setText(this.#part(".problem"), this.#problem);
+  }
+
+  // The curves over the time since the start of the run; the loss has a scale of its own.
+  #draw(/** @type {Run["target"]} */ target, /** @type {RunCurve | undefined} */ curve, /** @type {Curve | undefined} */ way, /** @type {Curve | null} */ loss) {
+    const metric = target?.metric ?? "";
+    const { seconds: unit, name } = unitOf(Math.max(...[curve, way, loss].map((line) => line?.seconds.at(-1) ?? 0)));
+    const toLine = (text, { seconds, values }, style) => ({ name: text, x: seconds.map((at) => at / unit), y: values, ...style });
+    const aim = target && `target ${format.metric(metric, target.value)}`;
+    const texts = [
+      curve && `${format.metricTitle(metric)} ${format.metric(metric, curve.values.at(-1))}`,
+      aim,
+      loss && `training loss ${format.number(loss.values.at(-1), 3)}`,
+    ];
+    const range = loss && [loss.values[0], loss.values.at(-1)].map((value) => format.number(value, 3)).join(" to ");
+    const lines = [
+      curve && toLine(format.metricTitle(metric), curve, { colour: "--series-0" }),
+      way && toLine("Forecast", way, { colour: "--series-0", dash: "dot" }),
+      loss && toLine(`Training loss, ${range}`, loss, { colour: "--series-1", own: true }),
+    ];
+    this.#chart.draw(lines.filter(Boolean), {
+      x: `Time (${name})`,
+      stacked: "last",
+      ySuffix: format.isPercent(metric) ? " %" : "",
+      marks: target ? [{ y: target.value, text: aim, colour: "--good" }] : [],
+      yRange: target ? [0, topOf(target)] : undefined,
+      label: texts.filter(Boolean).join(", "),
+    });
   }
 
   async #stop() {
