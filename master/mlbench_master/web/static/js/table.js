@@ -129,12 +129,10 @@ export class Grid {
 
   /** Scroll until a row is in sight. @returns {HTMLElement | null} the row */
   show(/** @type {unknown} */ key) {
-    const [top, head] = [this.#rows.findIndex((row) => this.keyOf(row) === key) * this.rowHeight, this.table.tHead.offsetHeight];
-    if (top < 0) return null;
-    const { scrollTop, clientHeight } = this.scroller;
-    if (top < scrollTop) this.scroller.scrollTop = top;
-    else if (top + this.rowHeight > scrollTop + clientHeight - head)
-      this.scroller.scrollTop = top + this.rowHeight - clientHeight + head;
+    const at = this.#rows.findIndex((row) => this.keyOf(row) === key);
+    if (at < 0) return null;
+    const lowest = (at + 1) * this.rowHeight + this.table.tHead.offsetHeight - this.scroller.clientHeight;
+    this.scroller.scrollTop = Math.min(at * this.rowHeight, Math.max(lowest, this.scroller.scrollTop));
     this.#drawRows();
     return this.table.tBodies[0].querySelector(`[data-key="${key}"]`);
   }

@@ -63,6 +63,18 @@ export function errorState(/** @type {Error} */ error, /** @type {() => void} */
   return h("div", { class: "empty", role: "alert" }, h("p", { class: "empty-title" }, error.message), button);
 }
 
+/** @returns {(error: Error) => void} shows an error in the part `problem` of a page until the user retries. */
+export function problemWith(/** @type {() => void} */ retry) {
+  const place = byId("problem");
+  return (error) => {
+    if (byId("loading")) byId("loading").hidden = true;
+    place.replaceChildren(errorState(error, () => {
+      place.replaceChildren();
+      retry();
+    }));
+  };
+}
+
 /**
  * Ask before something that cannot be undone. The browser's own dialog keeps the focus inside,
  * closes on Escape, and gives the focus back.

@@ -25,12 +25,10 @@ const SLOWEST = "Its own work per step, as a multiple of the median of the other
 const TRAINING_LOSSES = LOSSES.filter((name) => !/^(val|valid|eval|test)/.test(name));
 
 /**
- * Find the rank with the most work of its own in each step.
- * @param {Result["ranks"]} ranks
- * @returns {{ rank: number, ratio: number } | null} its time per step as a multiple of the median of
- *   the other ranks; null with fewer than two measured ranks
+ * @returns {{ rank: number, ratio: number } | null} the rank with the most work of its own in each step, as a
+ *   multiple of the median of the other ranks; null with fewer than two measured ranks
  */
-export function slowestRank(ranks) {
+export function slowestRank(/** @type {Result["ranks"]} */ ranks) {
   const secondsOf = (/** @type {Result["ranks"][number]} */ rank) => rank.compute_seconds ?? rank.step_seconds;
   const [slowest, ...others] = ranks.filter((rank) => secondsOf(rank) > 0).sort((a, b) => secondsOf(b) - secondsOf(a));
   if (!others.length) return null;

@@ -6,7 +6,7 @@ import { byId, h, reconcile, setNotice, setText } from "../dom.js";
 import * as format from "../format.js";
 import { poll } from "../poll.js";
 import { Curves } from "../runs/curves.js";
-import { copyButton, errorState } from "../ui.js";
+import { copyButton, problemWith } from "../ui.js";
 import { countsOf, nodesOf, showSquares } from "../workers/nodes.js";
 import { fetchUsage } from "../workers/usage.js";
 import { ActiveRun } from "./active.js";
@@ -35,7 +35,7 @@ async function fetchRuns() {
   ]);
   const shown = active.slice(0, MAX_ACTIVE);
   for (const run of shown) if (!cards.has(run.id)) cards.set(run.id, new ActiveRun(run.id));
-  await Promise.all([fetchCurves(shown), ...shown.map((run) => cards.get(run.id).refresh(run))]);
+  await Promise.all([curves.fetch(shown, FAST_MS).catch(() => {}), ...shown.map((run) => cards.get(run.id).refresh(run))]);
   // Cards are added before they are shown, because a chart needs its width.
   reconcile(byId("active"), shown, (run) => run.id, (run) => cards.get(run.id).element);
   for (const run of shown) cards.get(run.id).show(run, curves.of(run));
@@ -52,7 +52,7 @@ async function fetchRuns() {
 async function fetchResults() {
   /** @type {Run[]} */
   const results = await get("/api/runs/", { query: ENDED, order: "-finished", limit: MAX_RESULTS, columns: "best,goodput" });
-  await fetchCurves(results);
+  await curves.fetch(results, FAST_MS).catch(() => {}); // the page is complete without curves
   showResults(byId("results"), results, curves);
   lastEnd = results[0]?.finished_at ?? "";
   showIdle();
@@ -60,11 +60,6 @@ async function fetchResults() {
   byId("results").parentElement.removeAttribute("aria-busy");
   setNotice(byId("results-problem"), "");
   return results.some((run) => !run.outcome && !run.origin) ? FAST_MS : POLL_MS;
-}
-
-// The page is complete without curves.
-async function fetchCurves(/** @type {Run[]} */ runs) {
-  await curves.fetch(runs, FAST_MS).catch(() => {});
 }
 
 function showIdle() {
@@ -130,10 +125,7 @@ for (const place of document.querySelectorAll(".home-command")) {
   const command = place.querySelector("code").textContent;
   place.append(copyButton(() => command, /** @type {HTMLElement} */ (place).dataset.what));
 }
-const runs = poll(fetchRuns, (error) => byId("problem").replaceChildren(errorState(error, () => {
-  byId("problem").replaceChildren();
-  runs.now();
-})));
+const runs = poll(fetchRuns, problemWith(() => runs.now()));
 pollFor(fetchResults, "results-problem");
 pollFor(fetchAlerts, "alerts-text");
 pollFor(fetchPods, "workers-text");

@@ -105,10 +105,6 @@ export class Filter {
     return [...this.#terms, ...(typed && isComplete(typed) && !isName ? [typed] : [])].join(" ");
   }
 
-  focus() {
-    this.#input.focus();
-  }
-
   #type() {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(this.onChange, TYPING_MS);
@@ -147,7 +143,7 @@ export class Filter {
   #change(/** @type {string[]} */ terms, /** @type {string} */ text) {
     this.#terms = terms;
     this.#input.value = text;
-    this.focus();
+    this.#input.focus();
     this.#show();
     this.#offer();
     this.onChange();

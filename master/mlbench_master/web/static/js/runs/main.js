@@ -9,7 +9,7 @@ import { sum } from "../series.js";
 import { Side } from "../side/side.js";
 import { keep, kept } from "../store.js";
 import { Grid } from "../table.js";
-import { errorState } from "../ui.js";
+import { problemWith } from "../ui.js";
 import { Columns, DEFAULTS, DIFFERING, nextOrder, titleOf, toggled } from "./columns.js";
 import { Curves } from "./curves.js";
 import { Filter } from "./filter.js";
@@ -200,14 +200,6 @@ function refresh() {
   poller.now();
 }
 
-function showProblem(error) {
-  byId("loading").hidden = true;
-  byId("problem").replaceChildren(errorState(error, () => {
-    byId("problem").replaceChildren();
-    poller.now();
-  }));
-}
-
 function focusRow(/** @type {number} */ id) {
   runTable.show(id)?.querySelector("a").focus({ preventScroll: true });
 }
@@ -226,21 +218,21 @@ function step(/** @type {number} */ by) {
 
 /** @type {Record<string, () => unknown>} */
 const KEYS = {
-  "/": () => filter.focus(),
   j: () => step(1),
   k: () => step(-1),
   x: () => focusedRun() && selection.toggle(focusedRun()),
-  c: () => selection.compare(),
-  t: () => selection.ids.length && byId("add-tag").focus(),
-  e: () => selection.ids.length && selection.save(),
-  Escape: () => selection.clear(),
   "?": () => byId("keys").showModal(),
 };
 document.addEventListener("keydown", (event) => {
   const isElsewhere = /** @type {Element} */ (event.target).closest(FIELDS) || document.querySelector("dialog[open]");
-  if (event.ctrlKey || event.metaKey || event.altKey || isElsewhere || !KEYS[event.key]) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || isElsewhere) return;
+  // The template says which other keys there are.
+  const control = /** @type {HTMLElement} */ (document.querySelector(`[aria-keyshortcuts="${CSS.escape(event.key)}"]`));
+  if (!KEYS[event.key] && !control?.checkVisibility()) return;
   event.preventDefault();
-  KEYS[event.key]();
+  if (KEYS[event.key]) KEYS[event.key]();
+  else if (control.matches("input")) control.focus();
+  else control.click();
 });
 byId("runs").addEventListener("click", (event) => {
   const box = /** @type {HTMLInputElement} */ (event.target);
@@ -268,7 +260,7 @@ get("/api/runs/fields/").then((fields) => {
   filter.fields = fields;
   show();
 }, () => {});
-const poller = poll(fetchRuns, showProblem);
+const poller = poll(fetchRuns, problemWith(() => poller.now()));
 if (getParam("new")) {
   setParams({ new: "" });
   newRun.open();

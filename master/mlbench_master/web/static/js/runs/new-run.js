@@ -92,7 +92,7 @@ export class NewRun {
     limit("num_cpus", limits.cpus, limits.whole_cpus ? ", whole cores only" : "");
     limit("max_bandwidth", limits.bandwidth?.most);
     if (pool === "local") input("custom_image_name").value = "local";
-    setText(byId("hint-custom_image_name"), pool === "local" ? "“local”: the command runs on this machine." : "Container image of the command.");
+    if (pool === "local") setText(byId("hint-custom_image_name"), "“local”: the command runs on this machine.");
     this.#info = info;
     this.#adapt();
     byId("new-run-loading").hidden = true;
@@ -143,8 +143,6 @@ export class NewRun {
     setText(byId("command-line"), toCommandLine(order, Object.fromEntries(flags)));
     setText(byId("curl"), toCurl(order, location.origin));
     input("custom_image_command").setCustomValidity(split(values.custom_image_command ?? "") ? "" : "unclosed quotation mark");
-    const isComplete = !values.args || values.args.split("\n").every((line) => !line.trim() || /^\s*[^\s=]+\s*=/.test(line));
-    input("args").setCustomValidity(isComplete ? "" : "must be lines of KEY = VALUE");
     this.#showProblems((field) => (this.#touched.has(field.name) ? problemOf(field) : ""));
   }
 
@@ -162,44 +160,28 @@ export class NewRun {
     setNotice(byId("new-run-alert"), "");
     this.#refresh();
     this.#showProblems(problemOf);
-    if (this.#focusWrong()) return;
-    this.#setSending(true);
-    try {
-      const run = await post("/api/runs/", toOrder(this.#values()));
-      location.assign(`/runs/${run.id}`);
-    } catch (error) {
-      this.#setSending(false);
-      this.#refuse(error);
+    if (!this.form.querySelector("[aria-invalid=true]")) {
+      byId("start-run").disabled = true;
+      await post("/api/runs/", toOrder(this.#values())).then(({ id }) => location.assign(`/runs/${id}`), (error) => this.#refuse(error));
     }
+    /** @type {HTMLElement} */ (this.form.querySelector("[aria-invalid=true], #new-run-alert:not([hidden])"))?.focus();
   }
 
-  #refuse(error) {
+  #refuse(/** @type {unknown} */ error) {
+    byId("start-run").disabled = false;
     if (!(error instanceof ApiError)) throw error;
-    const unplaced = [];
+    const others = [];
     for (const [field, problem] of error.status === 400 ? Object.entries(error.fields) : []) {
       const [name, option] = field.split(".");
       if (input(name) && !boxOf(input(name)).hidden) this.#refused[name] = option ? `${option}: ${problem}` : problem;
-      else unplaced.push(field ? `${field}: ${problem}` : problem);
+      else others.push(field ? `${field}: ${problem}` : problem);
     }
     if (error.status === 409) {
       boxOf(input("queue")).hidden = false;
       input("queue").checked = true;
     }
     this.#refresh();
-    setNotice(byId("new-run-alert"), error.status === 400 ? unplaced.join("\n") : error.status === 0 ? LOST : error.message);
-    if (!this.#focusWrong()) byId("new-run-alert").focus();
-  }
-
-  /** @returns {boolean} whether there is a field with a problem, which now has the focus. */
-  #focusWrong() {
-    const wrong = this.inputs.find((field) => field.getAttribute("aria-invalid") === "true");
-    wrong?.focus();
-    return Boolean(wrong);
-  }
-
-  #setSending(isSending) {
-    byId("start-run").disabled = isSending;
-    setText(byId("start-run"), isSending ? "Starting…" : "Start run");
+    setNotice(byId("new-run-alert"), error.status === 400 ? others.join("\n") : error.status === 0 ? LOST : error.message);
   }
 }
 
@@ -219,8 +201,7 @@ function problemOf(field) {
 
 function valueOf(field) {
   if (field.type === "checkbox") return field.checked;
-  if (field.type === "number") return field.value === "" ? null : Number(field.value);
-  return field.value.trim();
+  return field.type === "number" && field.value ? Number(field.value) : field.value.trim();
 }
 
 function limit(name, most, addition = "") {

@@ -10,7 +10,7 @@ const SAFE = /^[\w@%+=:,./-]+$/;
 const PART = /\\(.)|'([^']*)'|"((?:[^"\\]|\\.)*)"|[^\s'"\\]+/s;
 
 /**
- * The values of the form, without hidden fields; an empty number is null. `args` has a line
+ * The values of the form, without hidden fields. `args` has a line
  * `KEY = VALUE` for each option.
  * @typedef {{ name: string, benchmark: string, custom_image_command?: string, args?: string } & Record<string, any>} Values
  *

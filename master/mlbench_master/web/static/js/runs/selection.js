@@ -47,11 +47,14 @@ export class Selection {
     this.onSelect = onSelect;
     this.onChange = onChange;
     this.namesOf = namesOf;
-    byId("compare").addEventListener("click", () => this.compare());
-    byId("save-csv").addEventListener("click", () => this.save());
-    byId("stop").addEventListener("click", () => this.#each((id) => post(`/api/runs/${id}/stop/`), this.#active()));
-    byId("delete").addEventListener("click", () => this.#delete());
-    byId("clear").addEventListener("click", () => this.clear());
+    const actions = {
+      compare: () => location.assign(`/compare?runs=${this.ids.join(",")}`),
+      "save-csv": () => this.save(this.ids.map((id) => this.#runs.get(id)).filter(Boolean)),
+      stop: () => this.#each((id) => post(`/api/runs/${id}/stop/`), this.#active()),
+      delete: () => this.#delete(),
+      clear: () => this.toggle(...this.ids),
+    };
+    for (const [id, act] of Object.entries(actions)) byId(id).addEventListener("click", act);
     onSubmit(byId("tagging"), () => this.#addTag(byId("add-tag").value.trim()));
   }
 
@@ -69,10 +72,6 @@ export class Selection {
     this.#places = ids.reduce(toggled, this.#places);
     setParams({ selected: this.#places.map((id) => id ?? NOBODY).join(",") });
     this.onSelect();
-  }
-
-  clear() {
-    this.toggle(...this.ids);
   }
 
   /** @returns {import("../side/side.js").ShownRun[]} the runs whose charts are drawn. */
@@ -124,12 +123,8 @@ export class Selection {
     for (const run of query ? await get("/api/runs/", { query }) : []) this.#runs.set(run.id, run);
   }
 
-  compare() {
-    if (this.ids.length > 1) location.assign(`/compare?runs=${this.ids.join(",")}`);
-  }
-
-  /** Save the selected runs, or these, as CSV. */
-  save(/** @type {Run[]} */ runs = this.ids.map((id) => this.#runs.get(id)).filter(Boolean)) {
+  /** Save runs as CSV. */
+  save(/** @type {Run[]} */ runs) {
     const names = this.namesOf();
     const valueOf = (run, name) => (name === "outcome" ? run.outcome?.kind : run[name]);
     const cells = (run) => [...FIELDS.map((name) => valueOf(run, name)), run.tags.join(" "), ...names.map((name) => run.values[name])];

@@ -8,7 +8,7 @@ import { isActive } from "../records.js";
 import { termsOf } from "../runs/groups.js";
 import { optionTitle } from "../set/answer.js";
 import { progressText } from "../set/plan.js";
-import { errorState, fillTable, setBadge } from "../ui.js";
+import { fillTable, problemWith, setBadge } from "../ui.js";
 
 /** @typedef {import("../records.js").Schemas["RunSet"]} RunSet */
 
@@ -52,7 +52,6 @@ const COLUMNS = [
 
 async function refresh() {
   const sets = /** @type {RunSet[]} */ (await get("/api/sets/")).toReversed();
-  byId("problem").replaceChildren();
   setText(byId("summary"), plural(sets.length, "set"));
   byId("table").hidden = !sets.length;
   byId("none").hidden = sets.length > 0;
@@ -60,4 +59,4 @@ async function refresh() {
   return POLL_MS;
 }
 
-const poller = poll(refresh, (error) => byId("problem").replaceChildren(errorState(error, () => poller.now())));
+const poller = poll(refresh, problemWith(() => poller.now()));

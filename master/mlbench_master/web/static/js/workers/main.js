@@ -5,7 +5,7 @@ import { byId, getParam, h, setNotice, setParams, setText } from "../dom.js";
 import * as format from "../format.js";
 import { poll } from "../poll.js";
 import { showSparkline } from "../sparkline.js";
-import { errorState, figure, fillTable } from "../ui.js";
+import { figure, fillTable, problemWith } from "../ui.js";
 import { activityOf, countsOf, nodesOf, showSquares, stateOf } from "./nodes.js";
 import { Usage, fetchUsage } from "./usage.js";
 
@@ -28,8 +28,6 @@ const toggled = new Set();
 /** @type {Pod[] | null} */
 let pods = null;
 let usage = new Usage();
-/** @type {{ stop: () => void }[]} */
-let polls = [];
 
 /** @type {import("../ui.js").Column<Row>[]} */
 const COLUMNS = [
@@ -131,26 +129,16 @@ function toggle(/** @type {string} */ node) {
   show();
 }
 
-function showProblem(error) {
-  byId("problem").replaceChildren(errorState(error, start));
-  byId("loading").hidden = true;
+async function fetchPods() {
+  pods = await get("/api/pods/");
+  show();
+  return POLL_MS;
 }
 
-function start() {
-  byId("problem").replaceChildren();
-  for (const poller of polls) poller.stop();
-  polls = [
-    poll(async () => {
-      pods = await get("/api/pods/");
-      show();
-      return POLL_MS;
-    }, showProblem),
-    poll(async () => {
-      usage = await fetchUsage(WINDOW_MS);
-      if (pods) show();
-      return USAGE_MS;
-    }, showProblem),
-  ];
+async function refreshUsage() {
+  usage = await fetchUsage(WINDOW_MS);
+  if (pods) show();
+  return USAGE_MS;
 }
 
 filter.value = getParam("filter");
@@ -159,4 +147,5 @@ filter.addEventListener("input", () => {
   toggled.clear();
   if (pods) show();
 });
-start();
+const onProblem = problemWith(() => polls.forEach((poller) => poller.now()));
+const polls = [poll(fetchPods, onProblem), poll(refreshUsage, onProblem)];

@@ -36,7 +36,6 @@ export class Usage {
     this.newest = Math.max(0, ...[...this.#series.values()].map(({ times }) => times.at(-1)));
   }
 
-  /** @returns {Series | undefined} */
   of(/** @type {string} */ pod, /** @type {Kind} */ kind) {
     return this.#series.get(`${kind} ${pod}`);
   }
