@@ -114,7 +114,7 @@ def test_runs_are_grouped_and_a_group_opens_its_runs(page: Page, still: StackCon
     page.get_by_role("button", name="Group by").click()
     page.get_by_role("dialog", name="Group by").get_by_label("Workers").check()
     page.keyboard.press("Escape")
-    groups = page.locator("#groups tbody tr")
+    groups = page.locator("#runs tbody tr")
     expect(groups).to_have_text([re.compile("^15"), re.compile("^21"), re.compile("^41")])
     expect(groups.last).to_contain_text("12.5")
     expect(page.get_by_role("status").first).to_have_text("7 of 8 runs in 3 groups")

@@ -45,12 +45,11 @@ const actions = {
   onToggle: (id) => columns.set({ ids: toggled(columns.ids, id) }),
   onPin: (id) => columns.set({ pinned: toggled(columns.pinned, id) }),
 };
-const runTable = new Grid(byId("runs"), (/** @type {Run} */ run) => run.id, {
+const grid = new Grid(byId("runs"), (/** @type {any} */ row) => row.id ?? termsOf(row.values), {
   ...actions,
   onScroll: scrolled,
-  onRow: (line, run) => line.classList.toggle("selected", selection.has(run.id)),
+  onRow: (line, { id }) => line.classList.toggle("selected", selection.has(id)),
 });
-const groupTable = new Grid(byId("groups"), ({ values }) => termsOf(values), actions);
 const columnsOffered = () => ({ choices: columnChoices(), chosen: columns.ids, pinned: columns.pinned });
 const groupsOffered = () => ({ choices: fieldChoices(), chosen: columns.group, pinned: [] });
 const showColumns = picker(byId("columns"), byId("columns-panel"), columnsOffered, actions);
@@ -62,8 +61,6 @@ let runs = [];
 let groups = [];
 /** @type {Schemas["RunCounts"] | null} */
 let counts = null;
-/** @type {unknown} */
-let answered = null;
 let maxShown = kept("shown", PAGE);
 let isPlaced = false;
 let scrollTimer = 0;
@@ -94,13 +91,11 @@ async function fetchRuns() {
   try {
     const [rows, counted] = await Promise.all([askForRuns(), get("/api/runs/counts/", { query: filter.query || null })]);
     counts = counted;
-    // The charts know the runs of the same response already.
-    if (rows !== answered) runs = group.length ? [] : order ? rows : rows.toReversed();
-    answered = rows;
+    runs = group.length ? [] : order ? rows : rows.toReversed();
     groups = group.length ? rows : [];
   } catch (error) {
     if (!(error instanceof ApiError) || error.status !== 400) throw error;
-    for (const id of ["loading", "table", "groups-table", "side", "no-match", "none"]) byId(id).hidden = true;
+    for (const id of ["loading", "table", "side", "no-match", "none"]) byId(id).hidden = true;
     byId("filters").hidden = false;
     setText(byId("summary"), "");
     setNotice(byId("refused"), error.message.replace(/^(query|q|columns|group|order): /, ""));
@@ -121,15 +116,15 @@ function show() {
   if (!counts) return;
   const isNone = counts.runs === 0;
   byId("loading").hidden = true;
-  byId("table").hidden = runs.length === 0;
-  byId("groups-table").hidden = groups.length === 0;
+  byId("table").hidden = runs.length + groups.length === 0;
+  byId("table").classList.toggle("runs-list", groups.length === 0);
   byId("filters").hidden = isNone;
   byId("none").hidden = !isNone;
-  byId("no-match").hidden = isNone || runs.length + groups.length > 0;
+  byId("no-match").hidden = isNone || !byId("table").hidden;
   setText(byId("query-read"), counts.query && `Query read as: ${counts.query}`);
   filter.runs = runs;
   selection.show(runs);
-  showTables();
+  showTable();
   setText(byId("columns").firstElementChild, columns.ids.length || "");
   setText(byId("group").firstElementChild, columns.group.length || "");
   showColumns();
@@ -143,22 +138,16 @@ function show() {
   restorePlace();
 }
 
-function showTables() {
+function showTable() {
   const matching = sum(Object.values(counts.states));
-  const all = format.plural(counts.runs, "run");
-  const inGroups = groups.length ? ` in ${format.plural(groups.length, "group")}` : "";
-  setText(byId("summary"), (matching < counts.runs ? `${format.count(matching)} of ${all}` : all) + inGroups);
+  const of = matching < counts.runs ? `${format.count(matching)} of ` : "";
+  setText(byId("summary"), `${of}${format.plural(counts.runs, "run")}${groups.length ? ` in ${format.plural(groups.length, "group")}` : ""}`);
   byId("export").disabled = !runs.length;
-  if (groups.length) {
-    groupTable.rowHeight = GROUP_ROW_PX;
-    groupTable.draw(groupColumns(groups, columns, filter.query), groups, columns.order);
-    return;
-  }
   curves.measure(runs);
-  const title = `Run · ${matching < counts.runs ? `${format.count(matching)} of ` : ""}${format.count(counts.runs)}`;
-  const chosen = columns.toColumns(runs, now(), cellsOf(curves, now()));
-  runTable.rowHeight = narrow.matches ? NARROW_ROW_PX : ROW_PX;
-  runTable.draw([...headColumns(selection, title, columns.widths.name), ...chosen], runs, columns.order);
+  grid.rowHeight = groups.length ? GROUP_ROW_PX : narrow.matches ? NARROW_ROW_PX : ROW_PX;
+  if (groups.length) return grid.draw(groupColumns(groups, columns, filter.query), groups, columns.order);
+  const head = headColumns(selection, `Run · ${of}${format.count(counts.runs)}`, columns.widths.name);
+  grid.draw([...head, ...columns.toColumns(runs, now(), cellsOf(curves, now()))], runs, columns.order);
 }
 
 // A narrow screen has no column heads.
@@ -187,7 +176,7 @@ function restorePlace() {
 function scrolled(/** @type {number} */ top, /** @type {number} */ bottom) {
   clearTimeout(scrollTimer);
   scrollTimer = setTimeout(() => keep({ top }), SCROLLED_MS);
-  const isNear = 2 * bottom - top > runs.length * runTable.rowHeight;
+  const isNear = 2 * bottom - top > runs.length * grid.rowHeight;
   if (!isNear || runs.length < maxShown) return;
   maxShown += PAGE;
   keep({ shown: maxShown });
@@ -201,7 +190,7 @@ function refresh() {
 }
 
 function focusRow(/** @type {number} */ id) {
-  runTable.show(id)?.querySelector("a").focus({ preventScroll: true });
+  grid.show(id)?.querySelector("a").focus({ preventScroll: true });
 }
 
 /** @returns {number} the id of the run whose row has the focus; 0 without one. */
