@@ -116,27 +116,22 @@ export class ActiveRun {
   // The curves over the time since the start of the run; the loss has a scale of its own.
   #draw(/** @type {Run["target"]} */ target, /** @type {RunCurve | undefined} */ curve, /** @type {Curve | undefined} */ way, /** @type {Curve | null} */ loss) {
     const metric = target?.metric ?? "";
-    const { seconds: unit, name } = unitOf(Math.max(...[curve, way, loss].map((line) => line?.seconds.at(-1) ?? 0)));
+    const { seconds: unit, name: unitName } = unitOf(Math.max(...[curve, way, loss].map((line) => line?.seconds.at(-1) ?? 0)));
     const toLine = (text, { seconds, values }, style) => ({ name: text, x: seconds.map((at) => at / unit), y: values, ...style });
     const aim = target && `target ${format.metric(metric, target.value)}`;
-    const texts = [
-      curve && `${format.metricTitle(metric)} ${format.metric(metric, curve.values.at(-1))}`,
-      aim,
-      loss && `training loss ${format.number(loss.values.at(-1), 3)}`,
-    ];
     const range = loss && [loss.values[0], loss.values.at(-1)].map((value) => format.number(value, 3)).join(" to ");
     const lines = [
       curve && toLine(format.metricTitle(metric), curve, { colour: "--series-0" }),
       way && toLine("Forecast", way, { colour: "--series-0", dash: "dot" }),
       loss && toLine(`Training loss, ${range}`, loss, { colour: "--series-1", own: true }),
-    ];
-    this.#chart.draw(lines.filter(Boolean), {
-      x: `Time (${name})`,
+    ].filter(Boolean);
+    this.#chart.draw(lines, {
+      x: `Time (${unitName})`,
       stacked: "last",
       ySuffix: format.isPercent(metric) ? " %" : "",
       marks: target ? [{ y: target.value, text: aim, colour: "--good" }] : [],
       yRange: target ? [0, topOf(target)] : undefined,
-      label: texts.filter(Boolean).join(", "),
+      label: [...lines.map((line) => line.name), aim].filter(Boolean).join(", "),
     });
   }
 

@@ -9,7 +9,7 @@ import { STATES } from "../records.js";
 /** @typedef {{ text: string, help: string }} Offer what a term may become */
 
 const OPERATORS = ["=", "!=", ">", ">=", "<", "<=", ":"];
-const TERM = /(?:[A-Za-z_][\w@./-]*(?::|\s*(?:>=|<=|!=|=|>|<)\s*))?(?:"(?:[^"]|"")*"?|\S+)?/y;
+const TERM = /(?:[A-Za-z_][\w@./-]*(?::|\s*(?:>=|<=|!=|=|>|<)\s*))?(?:"(?:[^"]|"")*"?|\S+)?/g;
 const CONDITION = /^([A-Za-z_][\w@./-]*)\s*(>=|<=|!=|=|>|<|:)\s*(.*)$/s;
 const MOST_OFFERS = 9;
 const TYPING_MS = 150;
@@ -19,12 +19,8 @@ const OUTCOMES = ["reached", "not_reached", "nan", "hung", "crashed", "stopped",
 export function termsOf(/** @type {string} */ query) {
   const terms = [];
   let before = "";
-  for (TERM.lastIndex = 0; TERM.lastIndex < query.length; ) {
-    if (query[TERM.lastIndex].trim() === "") {
-      TERM.lastIndex += 1;
-      continue;
-    }
-    const [word] = TERM.exec(query);
+  // It matches an empty text before each space.
+  for (const word of (query.match(TERM) ?? []).filter(Boolean)) {
     if (word === "NOT") before += "NOT ";
     else if (word === "OR" && terms.length) before = `${terms.pop()} OR `;
     else {

@@ -32,7 +32,7 @@ let usage = new Usage();
 /** @type {import("../ui.js").Column<Row>[]} */
 const COLUMNS = [
   { id: "name", title: "Worker", isHead: true, make: createName, fill: showName },
-  { id: "activity", title: "Activity", make: createActivity, fill: (cell, row) => (row.isNode ? showNode(cell, row) : showActivity(cell, row.pods[0])) },
+  { id: "activity", title: "Activity", make: createActivity, fill: showActivity },
   { id: "curve", title: "CPU, last 5 minutes", fill: (cell, row) => row.isNode || showCurve(cell, row) },
   {
     ...{ id: "cores", title: "Cores", isFigure: true, hint: "Numbers of the cores that a run has reserved" },
@@ -72,14 +72,14 @@ function createActivity(/** @type {Row} */ { name, isNode }) {
   return h("div", { class: "node-about" }, squares, h("span", { class: "soft" }));
 }
 
-function showNode(/** @type {HTMLElement} */ cell, /** @type {Row} */ { pods: workers }) {
-  const [squares, text] = cell.firstElementChild.children;
-  showSquares(/** @type {HTMLElement} */ (squares), workers, now());
-  setText(text, `${format.plural(workers.length, "worker")}: ${countsOf(workers, now())}`);
-}
-
-function showActivity(/** @type {HTMLElement} */ cell, /** @type {Pod} */ pod) {
-  const [words, link] = /** @type {HTMLAnchorElement[]} */ ([...cell.children]);
+function showActivity(/** @type {HTMLElement} */ cell, /** @type {Row} */ { isNode, pods: workers }) {
+  const [words, link] = /** @type {HTMLAnchorElement[]} */ ([...(isNode ? cell.firstElementChild : cell).children]);
+  if (isNode) {
+    showSquares(words, workers, now());
+    setText(link, `${format.plural(workers.length, "worker")}: ${countsOf(workers, now())}`);
+    return;
+  }
+  const [pod] = workers;
   const phase = pod.phase === "Running" ? "" : pod.phase.toLowerCase();
   setText(words, [phase, activityOf({ ...pod, run_id: null }, now(), pod.run_id !== null)].filter(Boolean).join(", "));
   words.classList.toggle("bad-text", stateOf(pod, now()) === "silent");
@@ -102,12 +102,12 @@ function isOpen(/** @type {string} */ node) {
 
 /** @returns {boolean} whether the filter has a part of a worker's name, node, phase or state, or of `run 3`. */
 function matches(/** @type {Pod} */ pod) {
-  const run = pod.run_id === null ? "" : `run ${pod.run_id}`;
-  const texts = [pod.name, pod.node ?? "", pod.phase, countsOf([pod], now()), stateOf(pod, now()), run];
+  const texts = [pod.name, pod.node ?? "", pod.phase, countsOf([pod], now()), activityOf(pod, now())];
   return texts.some((text) => text.toLowerCase().includes(filter.value.trim().toLowerCase()));
 }
 
 function show() {
+  if (!pods) return;
   const shown = pods.filter(matches);
   /** @type {Row[]} */
   const rows = nodesOf(shown).flatMap(({ node, pods: workers }) => [
@@ -137,7 +137,7 @@ async function fetchPods() {
 
 async function refreshUsage() {
   usage = await fetchUsage(WINDOW_MS);
-  if (pods) show();
+  show();
   return USAGE_MS;
 }
 
@@ -145,7 +145,7 @@ filter.value = getParam("filter");
 filter.addEventListener("input", () => {
   setParams({ filter: filter.value });
   toggled.clear();
-  if (pods) show();
+  show();
 });
 const onProblem = problemWith(() => polls.forEach((poller) => poller.now()));
 const polls = [poll(fetchPods, onProblem), poll(refreshUsage, onProblem)];

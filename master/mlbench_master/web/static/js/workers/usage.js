@@ -27,8 +27,8 @@ export class Usage {
 
   /** @param {Record<string, Record<string, any[]>>} samples of `/api/metrics/`, by pod and name of the series */
   constructor(samples = {}, kinds = /** @type {Kind[]} */ ([])) {
-    for (const [pod, byName] of Object.entries(samples)) {
-      for (const kind of kinds) {
+    for (const kind of kinds) {
+      for (const [pod, byName] of Object.entries(samples)) {
         const series = seriesOf(byName, METRICS[kind]);
         if (series?.times.length) this.#series.set(`${kind} ${pod}`, series);
       }
