@@ -24,7 +24,8 @@ function fetchAlerts() {
  * run together. A task for `poll`.
  */
 export async function listAlerts(/** @type {HTMLElement} */ list, isListed = (/** @type {Alert} */ _) => true) {
-  const alerts = (await fetchAlerts()).filter(isListed).sort((a, b) => Number(isCritical(b)) - Number(isCritical(a)) || Date.parse(b.since) - Date.parse(a.since));
+  const newestFirst = (await fetchAlerts()).filter(isListed).sort((a, b) => Date.parse(b.since) - Date.parse(a.since));
+  const alerts = newestFirst.sort((a, b) => Number(isCritical(b)) - Number(isCritical(a)));
   reconcile(list, groupsOf(alerts), ([alert]) => alert.name + alert.since + alert.text, ([alert]) => createAlert(alert), (item, group) => {
     setText(item.querySelector("strong + .soft"), group.length > 1 ? `and ${group.length - 1} more like it` : "");
     setText(item.querySelector("time"), ago(group[0].since, now()));

@@ -9,12 +9,10 @@ import { setBadge } from "./ui.js";
 
 /**
  * Describe the outcome of a run: `97 % in 9.3 s`, `NaN since step 61`, `hung · rank 1 at step 61`,
- * `crashed · rank 1`, `61.8 of 90 %`, `running · 61.8 of 90 %`.
- * @param {Run} run
- * @param {unknown} [value] best value of the target's metric, or the last one of an active run
- * @returns {{ state: string, text: string, title: string }} `state` is the kind of the outcome, or the state of a run without an outcome
+ * `crashed · rank 1`, `61.8 of 90 %`, `running · 61.8 of 90 %`. The value is the best one of the target's
+ * metric, or the last one of an active run; the state is the kind of the outcome, if there is one.
  */
-export function outcomeChip(run, value = run.values?.best) {
+export function outcomeChip(/** @type {Run} */ run, /** @type {unknown} */ value = run.values?.best) {
   const state = stateOf(run);
   const title = run.outcome?.text || run.reason || waitingFor(run);
   return { state, text: textOf(run, state, value), title };

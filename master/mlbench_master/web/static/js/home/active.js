@@ -16,8 +16,7 @@ import { showPairs } from "./lists.js";
 /**
  * @import { Result, Run } from "../records.js"
  * @import { RunCurve } from "../runs/curves.js"
- * @import { Forecast } from "./forecast.js"
- * @typedef {{ seconds: number[], values: number[] }} Curve
+ * @import { Curve, Forecast } from "./forecast.js"
  */
 
 const LOSS_POINTS = 120;
@@ -38,14 +37,15 @@ export function slowestRank(/** @type {Result["ranks"]} */ ranks) {
 }
 
 /**
- * Estimate when a run ends: at its target, after its last epoch, or at its deadline.
- * @param {Run} run
- * @param {Result | null} result
- * @param {Forecast | null} ahead
- * @param {number} elapsed seconds since the start
- * @returns {{ left: number, until: string } | null} the remaining seconds, and until what
+ * @returns {{ left: number, until: string } | null} the estimated seconds until a run reaches its target, or else
+ *   its last epoch or its deadline, `elapsed` seconds after its start
  */
-export function timeLeft(run, result, ahead, elapsed) {
+export function timeLeft(
+  /** @type {Run} */ run,
+  /** @type {Result | null} */ result,
+  /** @type {Forecast | null} */ ahead,
+  /** @type {number} */ elapsed,
+) {
   if (ahead) return { left: Math.max(0, ahead.seconds - elapsed), until: "target" };
   const [epoch, epochs] = [result?.epochs ?? 0, Number(run.settings?.epochs)];
   // Half of the epoch that was started last is assumed to be done.
@@ -114,7 +114,7 @@ export class ActiveRun {
   }
 
   // The curves over the time since the start of the run; the loss has a scale of its own.
-  #draw(/** @type {Run["target"]} */ target, /** @type {RunCurve | undefined} */ curve, /** @type {Curve | undefined} */ way, /** @type {Curve | null} */ loss) {
+  #draw(/** @type {Run["target"]} */ target, curve, way, loss) {
     const metric = target?.metric ?? "";
     const { seconds: unit, name: unitName } = unitOf(Math.max(...[curve, way, loss].map((line) => line?.seconds.at(-1) ?? 0)));
     const toLine = (text, { seconds, values }, style) => ({ name: text, x: seconds.map((at) => at / unit), y: values, ...style });

@@ -5,7 +5,8 @@ import { mean } from "../series.js";
 
 /**
  * @import { Target } from "../records.js"
- * @typedef {{ seconds: number, way: { seconds: number[], values: number[] } }} Forecast
+ * @typedef {{ seconds: number[], values: number[] }} Curve
+ * @typedef {{ seconds: number, way: Curve }} Forecast
  */
 
 const MIN_POINTS = 5;
@@ -19,14 +20,11 @@ const WAY_POINTS = 40;
 const [MINUTE, HOUR, DAY] = [60, 3600, 86_400];
 
 /**
- * Fit an exponential approach, `a + b·exp(−t / c)`, to the curve of the target's metric. Recent points
- * weigh more.
- * @param {{ seconds: number[], values: number[] }} curve
- * @param {Target} target
- * @returns {Forecast | null} when the curve reaches the target, in seconds since the start of the run,
- *   and its way there; null if it does not seem to reach the target
+ * Fit an exponential approach, `a + b·exp(−t / c)`, to the curve of the target's metric. Recent points weigh more.
+ * @returns {Forecast | null} when the curve reaches the target, in seconds since the start of the run, and its way
+ *   there; null if it does not seem to reach the target
  */
-export function forecast({ seconds, values }, { value: aim, lower_is_better: isLower }) {
+export function forecast(/** @type {Curve} */ { seconds, values }, /** @type {Target} */ { value: aim, lower_is_better: isLower }) {
   const first = Math.floor(LEFT_OUT * seconds.length);
   const [times, points] = [seconds.slice(first), values.slice(first)];
   const [last, current] = [times.at(-1), points.at(-1)];

@@ -7,6 +7,7 @@ import { elapsedSeconds, nameOf } from "../records.js";
 
 /**
  * @import { Run } from "../records.js"
+ * @import { Curves } from "../runs/curves.js"
  *
  * The title, text and explanation of a figure; true where it is bad.
  * @typedef {[string, string, string?, boolean?]} Pair
@@ -21,7 +22,8 @@ export function resourcesOf(/** @type {Run} */ run) {
 // Rows begin with the name of the run; `classes` are those of its other parts.
 function fillRows(list, /** @type {Run[]} */ runs, /** @type {string[]} */ classes, fill) {
   const create = (/** @type {Run} */ run) => {
-    const link = h("a", { href: `/runs/${run.id}`, title: nameOf(run) }, h("bdi", {}, nameOf(run)), h("span", { class: "soft" }, `#${run.id}`));
+    const name = nameOf(run);
+    const link = h("a", { href: `/runs/${run.id}`, title: name }, h("bdi", {}, name), h("span", { class: "soft" }, `#${run.id}`));
     return h("li", {}, link, classes.map((name) => h("span", { class: name })));
   };
   reconcile(list, runs, (run) => run.id, create, (row, run) => fill([...row.children].slice(1), run));
@@ -37,7 +39,7 @@ export function showQueue(/** @type {HTMLElement} */ list, /** @type {Run[]} */ 
 }
 
 /** Show runs that have ended, each with its outcome, duration, goodput and curve. */
-export function showResults(/** @type {HTMLElement} */ list, /** @type {Run[]} */ runs, /** @type {import("../runs/curves.js").Curves} */ curves) {
+export function showResults(/** @type {HTMLElement} */ list, /** @type {Run[]} */ runs, /** @type {Curves} */ curves) {
   curves.measure(runs);
   fillRows(list, runs, ["", "figure", "figure soft", ""], ([outcome, duration, goodput, curve], run) => {
     setOutcome(outcome, run);

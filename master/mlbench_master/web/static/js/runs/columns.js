@@ -161,13 +161,8 @@ export class Columns {
     this.onChange();
   }
 
-  /**
-   * @param {Run[]} runs that are shown
-   * @param {number} now
-   * @param {Record<string, Partial<Column<Run>>>} cells columns that are not text
-   * @returns {Column<Run>[]} the chosen columns, pinned ones first
-   */
-  toColumns(runs, now, cells) {
+  /** @returns {Column<Run>[]} the chosen columns of these runs, pinned ones first; `cells` draws those that are not text. */
+  toColumns(/** @type {Run[]} */ runs, /** @type {number} */ now, /** @type {Record<string, Partial<Column<Run>>>} */ cells) {
     // The benchmark comes first, where there are several.
     const several = new Set(runs.map(codeOf)).size > 1 ? ["benchmark"] : [];
     const differing = [...several, ...differingSettings(runs)].slice(0, MOST_DIFFERING).filter((name) => !this.ids.includes(name));

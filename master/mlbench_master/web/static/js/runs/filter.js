@@ -4,9 +4,11 @@ import { query } from "../api.js";
 import { byId, getParam, h, reconcile } from "../dom.js";
 import { STATES } from "../records.js";
 
-/** @import { Run, Schemas } from "../records.js" */
-
-/** @typedef {{ text: string, help: string }} Offer what a term may become */
+/**
+ * @import { Run } from "../records.js"
+ * @typedef {{ name: string, help: string }} Field
+ * @typedef {{ text: string, help: string }} Offer what a term may become
+ */
 
 const OPERATORS = ["=", "!=", ">", ">=", "<", "<=", ":"];
 const TERM = /(?:[A-Za-z_][\w@./-]*(?::|\s*(?:>=|<=|!=|=|>|<)\s*))?(?:"(?:[^"]|"")*"?|\S+)?/g;
@@ -36,14 +38,8 @@ export function isComplete(/** @type {string} */ term) {
   return !/(^|\s)(OR|NOT)$|[=<>!:]\s*$/.test(term) && (term.match(/"/g) ?? []).length % 2 === 0;
 }
 
-/**
- * What the end of a term may become: names of fields, after a name its operators, then values.
- * @param {string} term
- * @param {{ name: string, help: string }[]} fields
- * @param {(field: string) => string[]} valuesOf a field in the runs that are shown
- * @returns {Offer[]}
- */
-export function completions(term, fields, valuesOf) {
+/** @returns {Offer[]} what the end of a term may become: names of fields, after a name its operators, then values. */
+export function completions(/** @type {string} */ term, /** @type {Field[]} */ fields, valuesOf) {
   const [, before, word] = term.match(/^(.*(?:^|\s)(?:NOT |OR )?)(\S*)$/s) ?? [];
   const [, name, operator, begun] = word?.match(CONDITION) ?? [];
   if (name) {
@@ -68,7 +64,7 @@ export function queryOf(/** @type {string[]} */ ...terms) {
 
 /** The filter line of the page. */
 export class Filter {
-  /** @type {Schemas["RunField"][]} */
+  /** @type {Field[]} */
   fields = [];
   /** @type {Run[]} runs whose values are offered */
   runs = [];
@@ -178,8 +174,8 @@ export class Filter {
     const own = { state: STATES, outcome: OUTCOMES, division: ["closed", "open"] }[name];
     if (own) return own;
     const ofRun = { tag: "tags", workers: "num_workers", set: "set_name", name: "title" }[name];
-    const valueOf = (run) => (ofRun ? run[ofRun] : run.settings?.[name] ?? run.args[name] ?? run.swept[name] ?? run.values[name] ?? run[name]);
-    const values = this.runs.flatMap(valueOf).filter((value) => value != null && value !== "" && typeof value !== "object");
+    const settingOf = (run) => run.settings?.[name] ?? run.args[name] ?? run.swept[name] ?? run.values[name] ?? run[name];
+    const values = this.runs.flatMap((run) => (ofRun ? run[ofRun] : settingOf(run))).filter((value) => value != null && value !== "" && typeof value !== "object");
     return [...new Set(values.map(String))].sort((a, b) => Number(a) - Number(b) || a.localeCompare(b));
   }
 }

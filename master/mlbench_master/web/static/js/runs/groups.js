@@ -8,6 +8,7 @@ import { queryOf, quoted } from "./filter.js";
 /**
  * @typedef {import("../records.js").Schemas["RunGroup"]} RunGroup
  * @import { Column } from "../table.js"
+ * @import { Columns } from "./columns.js"
  */
 
 const MEANS = ["time_to_target", "best", "throughput", "goodput", "duration"];
@@ -21,23 +22,18 @@ export function termsOf(/** @type {RunGroup["values"]} */ values) {
 }
 
 /** @returns {string[]} the columns whose means are asked for. */
-export function meansOf(/** @type {Pick<import("./columns.js").Columns, "ids" | "group">} */ { ids, group }) {
+export function meansOf(/** @type {Pick<Columns, "ids" | "group">} */ { ids, group }) {
   return [...new Set([...MEANS, ...ids])].filter((name) => !group.includes(name) && !TEXTS.includes(name));
 }
 
 /** @returns {string | null} an order, if groups can be sorted by it. */
-export function orderOf(/** @type {import("./columns.js").Columns} */ columns) {
+export function orderOf(/** @type {Columns} */ columns) {
   const sortable = [...columns.group, "runs", ...meansOf(columns)];
   return sortable.includes(columns.order.replace("-", "")) ? columns.order : null;
 }
 
-/**
- * @param {RunGroup[]} groups in their order
- * @param {import("./columns.js").Columns} columns
- * @param {string} asked the query that all groups match
- * @returns {Column<RunGroup>[]} columns of the groups; the first leads to a group's runs
- */
-export function groupColumns(groups, columns, asked) {
+/** @returns {Column<RunGroup>[]} columns of groups that match a query; the first leads to a group's runs. */
+export function groupColumns(/** @type {RunGroup[]} */ groups, /** @type {Columns} */ columns, /** @type {string} */ asked) {
   const column = (id, width, more) => ({ id, order: id, title: titleOf(id), isFixed: true, width: columns.widths[id] ?? width, ...more });
   const [first, ...others] = Object.keys(groups[0].values);
   const means = meansOf(columns).filter((name) => groups.some((group) => group.means[name]));

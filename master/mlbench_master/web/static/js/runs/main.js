@@ -53,7 +53,8 @@ const grid = new Grid(byId("runs"), (/** @type {any} */ row) => row.id ?? termsO
 const columnsOffered = () => ({ choices: columnChoices(), chosen: columns.ids, pinned: columns.pinned });
 const groupsOffered = () => ({ choices: fieldChoices(), chosen: columns.group, pinned: [] });
 const showColumns = picker(byId("columns"), byId("columns-panel"), columnsOffered, actions);
-const showGroups = picker(byId("group"), byId("group-panel"), groupsOffered, { onToggle: (id) => columns.set({ group: toggled(columns.group, id) }) });
+const onGroup = (/** @type {string} */ id) => columns.set({ group: toggled(columns.group, id) });
+const showGroups = picker(byId("group"), byId("group-panel"), groupsOffered, { onToggle: onGroup });
 
 /** @type {Run[]} those that match, in their order; none while they are grouped */
 let runs = [];
@@ -74,8 +75,8 @@ function fieldChoices() {
 function columnChoices() {
   const own = [DIFFERING, "contention", "curve"].map((id) => ({ id, title: titleOf(id), help: "", section: "Results" }));
   const { Metrics: metrics = [], ...others } = Object.groupBy(fieldChoices(), ({ section }) => section);
-  const statistics = metrics.flatMap((metric) => ["last", "min", "max"].map((name) => `${metric.id}.${name}`).map((id) => ({ ...metric, id, title: titleOf(id) })));
-  return [...own, ...Object.values(others).flat(), ...statistics];
+  const statistics = metrics.flatMap((metric) => ["last", "min", "max"].map((name) => ({ ...metric, id: `${metric.id}.${name}` })));
+  return [...own, ...Object.values(others).flat(), ...statistics.map((choice) => ({ ...choice, title: titleOf(choice.id) }))];
 }
 
 function askForRuns() {
@@ -141,7 +142,8 @@ function show() {
 function showTable() {
   const matching = sum(Object.values(counts.states));
   const of = matching < counts.runs ? `${format.count(matching)} of ` : "";
-  setText(byId("summary"), `${of}${format.plural(counts.runs, "run")}${groups.length ? ` in ${format.plural(groups.length, "group")}` : ""}`);
+  const inGroups = groups.length ? ` in ${format.plural(groups.length, "group")}` : "";
+  setText(byId("summary"), of + format.plural(counts.runs, "run") + inGroups);
   byId("export").disabled = !runs.length;
   curves.measure(runs);
   grid.rowHeight = groups.length ? GROUP_ROW_PX : narrow.matches ? NARROW_ROW_PX : ROW_PX;

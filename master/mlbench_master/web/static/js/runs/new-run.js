@@ -123,7 +123,8 @@ export class NewRun {
     setOptions(input("backend"), ["", ...backends.filter((name) => name !== "gloo")], (name) => name || "gloo (default)");
     setText(byId("hint-benchmark"), target ? `${description} Target: ${format.targetText(target)}.` : description);
     setText(byId("hint-light_target"), lightTarget ? `Light target: ${format.targetText(lightTarget)}.` : "Adds --light to the command.");
-    setText(byId("known-args"), benchmark.options.map(({ name, default: usual }) => (usual == null ? name : `${name} = ${usual}`)).join(", "));
+    const defaults = benchmark.options.map(({ name, default: usual }) => (usual == null ? name : `${name} = ${usual}`));
+    setText(byId("known-args"), defaults.join(", "));
   }
 
   #suggestName() {

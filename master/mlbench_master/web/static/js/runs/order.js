@@ -48,12 +48,8 @@ export function defaultName(/** @type {Values} */ { benchmark, custom_image_comm
   return `${stem.slice(0, MAX_DEFAULT_LENGTH - moment.length - 1).replace(/-+$/, "")}-${moment}`;
 }
 
-/**
- * @param {Order} order
- * @param {Record<string, string>} flags the options of the command line, by field
- * @returns {string} the `mlbench run` that orders the same.
- */
-export function toCommandLine(order, flags) {
+/** @returns {string} the `mlbench run` that orders the same; `flags` are the options of the command line, by field. */
+export function toCommandLine(/** @type {Order} */ order, /** @type {Record<string, string>} */ flags) {
   const words = ["mlbench", "run"];
   const option = (name, value) => {
     if (value != null) words.push(name, quote(typeof value === "number" ? decimal(value) : value));

@@ -5,18 +5,15 @@ import { moveByDrag } from "../table.js";
 
 /**
  * @typedef {{ id: string, title: string, help: string, section: string }} Choice
+ * @typedef {() => { choices: Choice[], chosen: string[], pinned: string[] }} Read
  * @typedef {{ onToggle: (id: string) => void, onMove?: (id: string, before: string) => void, onPin?: (id: string) => void }} Actions
  */
 
 /**
  * Fill a popover, which a button opens, with a list of fields, those chosen first.
- * @param {HTMLElement} button
- * @param {HTMLElement} panel with an input and a list
- * @param {() => { choices: Choice[], chosen: string[], pinned: string[] }} read
- * @param {Actions} actions
  * @returns {() => void} shows the choices, if the list is open
  */
-export function picker(button, panel, read, actions) {
+export function picker(button, panel, /** @type {Read} */ read, /** @type {Actions} */ actions) {
   const search = panel.querySelector("input");
   const list = panel.querySelector("ul");
   function show() {

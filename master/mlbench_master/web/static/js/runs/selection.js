@@ -16,11 +16,8 @@ const NOBODY = "-";
 // Of a list in which no run is selected, the charts show the first runs.
 const FIRST = 8;
 
-/**
- * @param {(number | null)[]} places ids of runs by their colour; null where a run was deselected
- * @returns {(number | null)[]} the places when a run is selected or deselected: those of others stay
- */
-export function toggled(places, /** @type {number} */ id) {
+/** @returns {(number | null)[]} the ids by colour when a run is selected or deselected: the colours of others stay. */
+export function toggled(/** @type {(number | null)[]} */ places, /** @type {number} */ id) {
   const at = places.indexOf(id);
   const free = places.indexOf(null);
   const changed = at >= 0 ? places.with(at, null) : free >= 0 ? places.with(free, id) : [...places, id];
@@ -38,12 +35,8 @@ export class Selection {
   /** @type {Run[]} */
   #first = [];
 
-  /**
-   * @param {() => void} onSelect called when other runs are selected or drawn
-   * @param {() => void} onChange called when runs have changed
-   * @param {() => string[]} namesOf the fields that are listed and saved
-   */
-  constructor(onSelect, onChange, namesOf) {
+  /** `onSelect` is called when other runs are selected or drawn, `onChange` when runs have changed. */
+  constructor(/** @type {() => void} */ onSelect, /** @type {() => void} */ onChange, /** @type {() => string[]} */ namesOf) {
     this.onSelect = onSelect;
     this.onChange = onChange;
     this.namesOf = namesOf;
@@ -86,7 +79,10 @@ export class Selection {
   /** @returns {Partial<import("../table.js").Column<Run>>} shows a run's colour in the charts, in a button that hides it there. */
   eyes() {
     return {
-      make: ({ id }) => h("button", { type: "button", class: "runs-eye", "aria-label": `Run ${id} in the charts`, onclick: () => this.#hide(id) }),
+      make: ({ id }) => {
+        const label = `Run ${id} in the charts`;
+        return h("button", { type: "button", class: "runs-eye", "aria-label": label, onclick: () => this.#hide(id) });
+      },
       fill: (cell, { id }) => {
         const button = /** @type {HTMLElement} */ (cell.firstElementChild);
         const at = this.ids.length ? this.#places.indexOf(id) : this.#first.findIndex((run) => run.id === id);

@@ -46,7 +46,10 @@ const COLUMNS = [
   },
   {
     title: "Runs",
-    make: ({ name }) => [null, "set"].map((group) => h("a", { href: `/runs${query({ query: termsOf({ set: name }), group })}` }, group ? "Groups" : "List")),
+    make: ({ name }) => [null, "set"].map((group) => {
+      const href = `/runs${query({ query: termsOf({ set: name }), group })}`;
+      return h("a", { href }, group ? "Groups" : "List");
+    }),
   },
 ];
 

@@ -73,18 +73,18 @@ function createActivity(/** @type {Row} */ { name, isNode }) {
 }
 
 function showActivity(/** @type {HTMLElement} */ cell, /** @type {Row} */ { isNode, pods: workers }) {
-  const [words, link] = /** @type {HTMLAnchorElement[]} */ ([...(isNode ? cell.firstElementChild : cell).children]);
+  const [state, detail] = /** @type {HTMLAnchorElement[]} */ ([...(isNode ? cell.firstElementChild : cell).children]);
   if (isNode) {
-    showSquares(words, workers, now());
-    setText(link, `${format.plural(workers.length, "worker")}: ${countsOf(workers, now())}`);
+    showSquares(state, workers, now());
+    setText(detail, `${format.plural(workers.length, "worker")}: ${countsOf(workers, now())}`);
     return;
   }
   const [pod] = workers;
   const phase = pod.phase === "Running" ? "" : pod.phase.toLowerCase();
-  setText(words, [phase, activityOf({ ...pod, run_id: null }, now(), pod.run_id !== null)].filter(Boolean).join(", "));
-  words.classList.toggle("bad-text", stateOf(pod, now()) === "silent");
-  setNotice(link, pod.run_id === null ? "" : `run ${pod.run_id}, rank ${pod.rank}`);
-  link.href = `/runs/${pod.run_id}`;
+  setText(state, [phase, activityOf({ ...pod, run_id: null }, now(), pod.run_id !== null)].filter(Boolean).join(", "));
+  state.classList.toggle("bad-text", stateOf(pod, now()) === "silent");
+  setNotice(detail, pod.run_id === null ? "" : `run ${pod.run_id}, rank ${pod.rank}`);
+  detail.href = `/runs/${pod.run_id}`;
 }
 
 function showCurve(/** @type {HTMLElement} */ cell, /** @type {Row} */ { name, pods: workers }) {
@@ -121,7 +121,8 @@ function show() {
   byId("workers").hidden = shown.length === 0;
   byId("none").hidden = pods.length > 0;
   byId("no-match").hidden = pods.length === 0 || shown.length > 0;
-  setText(byId("summary"), pods.length ? `${format.count(pods.length)} on ${format.plural(nodesOf(pods).length, "node")}: ${countsOf(pods, now())}` : "");
+  const where = `${format.count(pods.length)} on ${format.plural(nodesOf(pods).length, "node")}`;
+  setText(byId("summary"), pods.length ? `${where}: ${countsOf(pods, now())}` : "");
 }
 
 function toggle(/** @type {string} */ node) {
