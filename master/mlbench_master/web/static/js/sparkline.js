@@ -33,5 +33,6 @@ export function showSparkline(/** @type {HTMLElement} */ place, /** @type {Spark
   const y = curve.target === undefined ? -HEIGHT : heightOf(curve.target, curve.high);
   const box = { class: "sparkline", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none" };
   const target = svg("line", { x1: 0, x2: WIDTH, y1: y, y2: y });
-  place.replaceChildren(svg("svg", { ...box, role: "img", "aria-label": curve.label }, svg("title", {}, curve.label), target, svg("polyline", { points })));
+  const title = svg("title", {}, curve.label);
+  place.replaceChildren(svg("svg", { ...box, role: "img", "aria-label": curve.label }, title, target, svg("polyline", { points })));
 }

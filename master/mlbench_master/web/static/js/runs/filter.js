@@ -175,7 +175,8 @@ export class Filter {
     if (own) return own;
     const ofRun = { tag: "tags", workers: "num_workers", set: "set_name", name: "title" }[name];
     const settingOf = (run) => run.settings?.[name] ?? run.args[name] ?? run.swept[name] ?? run.values[name] ?? run[name];
-    const values = this.runs.flatMap((run) => (ofRun ? run[ofRun] : settingOf(run))).filter((value) => value != null && value !== "" && typeof value !== "object");
+    const isText = (value) => value != null && value !== "" && typeof value !== "object";
+    const values = this.runs.flatMap((run) => (ofRun ? run[ofRun] : settingOf(run))).filter(isText);
     return [...new Set(values.map(String))].sort((a, b) => Number(a) - Number(b) || a.localeCompare(b));
   }
 }

@@ -154,7 +154,8 @@ function showTable() {
 
 // A narrow screen has no column heads.
 function offerOrders() {
-  const orders = ["", "-created", ...["name", "outcome", ...columns.requested(), "time_to_target", "duration", "id"].flatMap((name) => [`-${name}`, name])];
+  const names = ["name", "outcome", ...columns.requested(), "time_to_target", "duration", "id"];
+  const orders = ["", "-created", ...names.flatMap((name) => [`-${name}`, name])];
   const textOf = (value) => (value ? `${titleOf(value.replace("-", ""))} ${value[0] === "-" ? "↓" : "↑"}` : "Newest first");
   setOptions(byId("order"), [...new Set([...orders, columns.order])], textOf);
   byId("order").value = columns.order;

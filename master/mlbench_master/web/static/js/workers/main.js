@@ -91,7 +91,7 @@ function showCurve(/** @type {HTMLElement} */ cell, /** @type {Row} */ { name, p
   const [series, cores] = [usage.of(name, "cpu"), usage.current(workers, "cpu")];
   const label = cores === null ? "CPU not known" : `CPU ${cores.toFixed(2)} cores`;
   // One scale for all curves, so that they can be compared.
-  const scale = { from: usage.newest - WINDOW_MS, to: usage.newest, high: Math.max(1, usage.highest("cpu")) };
+  const scale = { from: usage.newest - WINDOW_MS, to: usage.newest, high: Math.max(1, usage.highest.cpu) };
   showSparkline(cell, series && { x: series.times, y: series.values, ...scale, label });
 }
 
@@ -115,7 +115,7 @@ function show() {
     ...(isOpen(node) ? workers.map((pod) => ({ key: `worker ${pod.name}`, name: pod.name, pods: [pod] })) : []),
   ]);
   // The network of the workers on one machine is not measured.
-  const columns = usage.highest("received") + usage.highest("sent") ? [...COLUMNS, ...NETWORK] : COLUMNS;
+  const columns = usage.highest.received + usage.highest.sent ? [...COLUMNS, ...NETWORK] : COLUMNS;
   fillTable(byId("workers"), columns, rows, ({ key }) => key, (line, { isNode }) => line.classList.toggle("node-row", Boolean(isNode)));
   byId("loading").hidden = true;
   byId("workers").hidden = shown.length === 0;

@@ -24,13 +24,17 @@ const METRICS = {
 export class Usage {
   /** @type {Map<string, Series>} by kind and pod */
   #series = new Map();
+  /** The highest value of each kind. */
+  highest = { cpu: 0, memory: 0, received: 0, sent: 0 };
 
   /** @param {Record<string, Record<string, any[]>>} samples of `/api/metrics/`, by pod and name of the series */
   constructor(samples = {}, kinds = /** @type {Kind[]} */ ([])) {
     for (const kind of kinds) {
       for (const [pod, byName] of Object.entries(samples)) {
         const series = seriesOf(byName, METRICS[kind]);
-        if (series?.times.length) this.#series.set(`${kind} ${pod}`, series);
+        if (!series?.times.length) continue;
+        this.#series.set(`${kind} ${pod}`, series);
+        this.highest[kind] = Math.max(this.highest[kind], ...series.values);
       }
     }
     this.newest = Math.max(0, ...[...this.#series.values()].map(({ times }) => times.at(-1)));
@@ -44,12 +48,6 @@ export class Usage {
   current(/** @type {{ name: string }[]} */ pods, /** @type {Kind} */ kind) {
     const all = pods.map(({ name }) => this.of(name, kind)).filter((series) => series && this.newest - series.times.at(-1) <= CURRENT_MS);
     return all.length ? sum(all.map(({ values }) => values.at(-1))) : null;
-  }
-
-  /** @returns {number} the highest value of a kind. */
-  highest(/** @type {Kind} */ kind) {
-    const all = [...this.#series].filter(([key]) => key.startsWith(`${kind} `));
-    return all.reduce((most, [, { values }]) => Math.max(most, ...values), 0);
   }
 }
 
