@@ -194,7 +194,7 @@ def test_sets_are_listed_and_lead_to_their_runs_by_swept_values(
     for text in ("bandwidth", "running · 15 of 16 slots", "15 of 16 slots have a run"):
         expect(row).to_contain_text(text)
     row.get_by_role("link", name="Groups").click()
-    groups = page.locator("#groups tbody tr")
+    groups = page.locator("#runs tbody tr")
     expect(groups).to_have_count(4)
     expect(groups.first).to_contain_text("exchange=flat, bandwidth=10")
     page.get_by_role("link", name='swept="exchange=topk, bandwidth=100"').click()

@@ -7,7 +7,6 @@ import * as format from "../format.js";
 
 const SILENT_MS = 15_000;
 const STATES = /** @type {const} */ (["running", "idle", "exited", "starting", "silent"]);
-const WORDS = { running: "busy", idle: "idle", exited: "exited", starting: "starting", silent: "silent" };
 const NATURAL = new Intl.Collator("en", { numeric: true });
 
 /** @typedef {{ node: string, pods: Pod[] }} Node */
@@ -33,7 +32,8 @@ export function nodesOf(/** @type {Pod[]} */ pods) {
 export function countsOf(/** @type {Pod[]} */ pods, /** @type {number} */ now) {
   const states = pods.map((pod) => stateOf(pod, now));
   const count = (state) => states.filter((other) => other === state).length;
-  return STATES.filter((state) => states.includes(state)).map((state) => `${format.count(count(state))} ${WORDS[state]}`).join(", ");
+  const words = STATES.filter((state) => states.includes(state)).map((state) => `${format.count(count(state))} ${state}`);
+  return words.join(", ").replace("running", "busy");
 }
 
 /** @returns {string} the activity of a worker in a word or two; without `hasRank`, of a worker without a run. */
