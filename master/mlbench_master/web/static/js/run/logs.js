@@ -174,12 +174,8 @@ export class Logs {
   #draw(/** @type {Piece} */ piece) {
     const lines = piece.rest ? [...piece.lines, piece.rest] : piece.lines;
     const starts = Array.from({ length: Math.ceil(lines.length / BLOCK_LINES) }, (_, i) => i * BLOCK_LINES);
-    const create = () => {
-      const block = h("div");
+    reconcile(piece.element, starts, Number, () => h("div"), (block, start) => {
       this.#observer.observe(block);
-      return block;
-    };
-    reconcile(piece.element, starts, Number, create, (block, start) => {
       this.#blocks.set(block, lines.slice(start, start + BLOCK_LINES));
       block.style.height = `${this.#blocks.get(block).length * LINE_PX}px`;
       if (block.firstChild) this.#fill(block);
@@ -209,8 +205,7 @@ export class Logs {
     if (!text) return;
     const search = this.#search;
     const isLast = () => search.current + 1 >= search.matches.length;
-    // Even if all was searched before, more may have been written.
-    if (isLast()) await this.#searchOn(search);
+    if (isLast()) search.isComplete = false; // more may have been written
     while (isLast() && !search.isComplete) await this.#searchOn(search);
     if (this.#search !== search) return;
     const { length } = search.matches;
