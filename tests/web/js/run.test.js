@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import "./browser.js";
 import * as curves from "../../../master/mlbench_master/web/static/js/run/curves.js";
-import { parseCsv, urlOf } from "../../../master/mlbench_master/web/static/js/run/files.js";
+import { urlOf } from "../../../master/mlbench_master/web/static/js/run/files.js";
 import { plannedIn } from "../../../master/mlbench_master/web/static/js/run/failure.js";
 import { failedRank } from "../../../master/mlbench_master/web/static/js/run/logs.js";
 import { factsOf } from "../../../master/mlbench_master/web/static/js/run/head.js";
@@ -128,7 +128,7 @@ const RUN = {
 test("the head has the settings that tell a run from others, without usual ones", () => {
   const settings = { learning_rate: 0.1, batch_size: 64, exchange: "ddp", momentum: 0.9 };
   const run = { ...RUN, settings, swept: { batch_size: "64" }, seed: 0, attempt: 2, max_restarts: 3, tags: ["paper"] };
-  const facts = factsOf(/** @type {any} */ (run), null, { commit: "0123456789abcdef" }, 0);
+  const facts = factsOf(/** @type {any} */ (run), null, "0123456789abcdef", 0);
   deepEqual(facts.filter(({ name }) => name).map(({ name, value }) => `${name} ${value}`), [
     "batch 64", "lr 0.1", "workers 2", "seed 0", "attempt 2 of 4", "commit 0123456",
   ]);
@@ -225,15 +225,6 @@ test("a clock places moments of its rank, or else of any, from its zero on; the 
   deepEqual(epochs.place([500, 2500, 3000, 9000], 0), [1.5, 3.5, 4, 4]);
   deepEqual(curves.clockAxis("epoch", new Map()).place([1]), [NaN]);
 });
-
-for (const [text, rows] of /** @type {[string, string[][]][]} */ ([
-  ["", []],
-  ["a,b\r\n1,2", [["a", "b"], ["1", "2"]]],
-  ['"a,""b""",\n"two\nlines"\n\n', [['a,"b"', ""], ["two\nlines"]]],
-  ['x,""\n"never closed', [["x", ""], ["never closed"]]],
-])) {
-  test(`CSV ${JSON.stringify(text)} has ${rows.length} rows`, () => deepEqual(parseCsv(text), rows));
-}
 
 test("a file's address escapes all that means something there", () => {
   const file = { name: "a b/c?d#e.png", rank: 3, attempt: 2 };

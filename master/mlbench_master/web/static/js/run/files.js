@@ -1,17 +1,15 @@
-// The section "Files": output files of the ranks, with a preview of pictures, texts and tables.
+// The section "Files": output files of the ranks, with a preview of pictures and texts.
 
 import { query } from "../api.js";
 import { byId, h, setNotice } from "../dom.js";
-import { bytes, count, plural } from "../format.js";
+import { bytes, plural } from "../format.js";
 
 /** @import { RunFile } from "../records.js" */
 
 const MAX_FILES = 300;
-const MAX_ROWS = 500;
 // As the API serves them; it has the last word on what a browser makes of a file.
 const IMAGE = /\.(png|jpe?g|gif|webp)$/i;
-const TEXT = /\.(txt|log|md|jsonl?|tsv|ya?ml)$/i;
-const TABLE = /\.csv$/i;
+const TEXT = /\.(txt|log|md|jsonl?|csv|tsv|ya?ml)$/i;
 
 /** Show the files of a run. They come once the processes of a rank have ended. */
 export function showFiles(/** @type {RunFile[]} */ files, /** @type {number} */ runId) {
@@ -30,13 +28,11 @@ function createRow(/** @type {RunFile} */ file, /** @type {number} */ runId) {
   }
   const url = urlOf(runId, file);
   const download = downloadOf(url, `${name} of rank ${rank}`);
-  const isText = TEXT.test(name);
-  if (!isText && !IMAGE.test(name) && !TABLE.test(name)) return h("li", {}, title, download);
+  if (!TEXT.test(name) && !IMAGE.test(name)) return h("li", {}, title, download);
   const preview = async () => {
     if (IMAGE.test(name)) return h("img", { src: url, alt: name });
-    const text = await (await open(url)).text();
-    const content = isText ? h("pre", {}, text) : tableOf(parseCsv(text));
-    return h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": name }, content);
+    const text = h("pre", {}, await (await open(url)).text());
+    return h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": name }, text);
   };
   const inside = h("div", { class: "file-look" });
   const details = h("details", {}, h("summary", {}, title), inside);
@@ -71,23 +67,4 @@ export async function open(/** @type {string} */ url) {
 export function fillLater(/** @type {HTMLElement} */ element, /** @type {() => Promise<Node>} */ make) {
   const fail = (error) => element.replaceChildren(h("p", { class: "problem" }, error.message));
   return make().then((content) => element.replaceChildren(content), fail);
-}
-
-function tableOf(/** @type {string[][]} */ [head = [], ...rows]) {
-  const shown = rows.slice(0, MAX_ROWS).map((row) => h("tr", {}, row.map((text) => h("td", {}, text))));
-  const rest = rows.length > MAX_ROWS && h("caption", {}, `First ${MAX_ROWS} of ${count(rows.length)} rows`);
-  const heads = head.map((text) => h("th", { scope: "col" }, text));
-  return h("table", {}, rest, h("thead", {}, h("tr", {}, heads)), h("tbody", {}, shown));
-}
-
-/** @returns {string[][]} the rows of a CSV file (RFC 4180). */
-export function parseCsv(/** @type {string} */ text) {
-  const rows = [[]];
-  // A cell, in quotes or not, and what ends it.
-  for (const [, quoted, plain, end] of text.matchAll(/(?:"((?:[^"]|"")*)(?:"|$)|([^,\r\n]*))(,|\r?\n|$)/g)) {
-    rows.at(-1).push(quoted?.replaceAll('""', '"') ?? plain);
-    if (end === "") break;
-    if (end !== ",") rows.push([]);
-  }
-  return rows.filter((row) => row.length > 1 || row[0]);
 }

@@ -11,7 +11,6 @@ import { failureOf } from "./failure.js";
 /**
  * @import { Result, Run } from "../records.js"
  * @typedef {{ name: string, value: string, hint?: string, href?: string, isTag?: boolean }} Fact
- * @typedef {{ description?: string, commit?: string }} About
  */
 
 const MAX_NAME_LENGTH = 100;
@@ -74,8 +73,8 @@ function listen(/** @type {string} */ id, /** @type {() => Promise<boolean>} */ 
   });
 }
 
-/** Show a run, with its benchmark's description and the commit of its code. */
-export function showHead(/** @type {Run} */ run, /** @type {Result | null} */ result, /** @type {About} */ about) {
+/** Show a run, with the commit of its code. */
+export function showHead(/** @type {Run} */ run, /** @type {Result | null} */ result, /** @type {string} */ commit) {
   const active = isActive(run);
   document.title = `${run.title} · MLBench`;
   setText(byId("name"), run.title);
@@ -88,7 +87,7 @@ export function showHead(/** @type {Run} */ run, /** @type {Result | null} */ re
   byId("delete").disabled = run.delete_requested;
   setText(byId("stop"), run.stop_requested ? "Stopping…" : "Stop");
   setText(byId("delete"), run.delete_requested ? "Deleting…" : "Delete");
-  reconcile(byId("facts"), factsOf(run, result, about, now()), ({ name, value, isTag }) => [isTag, name, value].join(" "), createFact);
+  reconcile(byId("facts"), factsOf(run, result, commit, now()), ({ name, value, isTag }) => [isTag, name, value].join(" "), createFact);
   setNotice(byId("waiting"), waitingFor(run));
   setNotice(byId("reason"), failureOf(run) ? "" : run.reason);
   byId("archive").hidden = run.archive === null;
@@ -97,7 +96,7 @@ export function showHead(/** @type {Run} */ run, /** @type {Result | null} */ re
 }
 
 /** @returns {Fact[]} the settings and circumstances that tell a run from others, most important first. */
-export function factsOf(/** @type {Run} */ run, /** @type {Result | null} */ result, /** @type {About} */ { description, commit = "" }, /** @type {number} */ now) {
+export function factsOf(/** @type {Run} */ run, /** @type {Result | null} */ result, /** @type {string} */ commit, /** @type {number} */ now) {
   const { settings, swept } = run;
   const own = Object.entries(SETTINGS).filter(([name]) => !(name in swept) && settings?.[name] != null);
   const chosen = own.filter(([name]) => String(settings[name]) !== USUAL_SETTINGS[name]);
@@ -105,7 +104,7 @@ export function factsOf(/** @type {Run} */ run, /** @type {Result | null} */ res
   const ranks = run.world_size > run.num_workers ? ` (${run.world_size} ranks)` : "";
   const rules = result?.rule_violations.length ?? 0;
   return [
-    { name: "", value: codeOf(run), hint: description || run.command || run.benchmark },
+    { name: "", value: codeOf(run), hint: run.command || run.benchmark },
     ...Object.entries(swept).map(([name, value]) => ({ name: SETTINGS[name] ?? name, value: String(value) })),
     ...chosen.map(([name, short]) => ({ name: short, value: String(settings[name]), hint: name })),
     { name: "workers", value: run.num_workers + ranks },

@@ -59,20 +59,19 @@ let run = null;
 /** @type {Result | null} */
 let result = null;
 let isResultMissing = false;
-let descriptions = new Map();
 /** @type {Alert[]} */
 let alerts = [];
 /** @type {Messages | null} of the communication benchmark */
 let messages = null;
 let commit = "";
-let grafanaUrl = null;
+let grafanaUrl = "";
 
 connectPageTabs();
 connectHead(() => run, () => runPoll.now(), refetch("timeline"));
 connectAnnotations(() => run, () => runPoll.now());
 connectProfileForm(runId, refetch("profiles"));
 const runPoll = poll(refreshRun, showProblem);
-poll(fetchOnce, () => {}); // without it, only descriptions and links are missing
+poll(refreshGrafana, () => {}); // without it, only links are missing
 poll(refreshAlerts, () => {});
 theme.onChange(() => run && show()); // Grafana's panels have the theme of the page
 
@@ -90,11 +89,8 @@ async function refreshRun() {
   return run.outcome || run.archive !== null || run.origin ? null : FIGURES_MS;
 }
 
-// Fetch data that does not change while the page is open.
-async function fetchOnce() {
-  const [info, benchmarks] = await Promise.all([get("/api/info/"), get("/api/benchmarks/")]);
-  grafanaUrl = info.grafana?.url ?? null;
-  descriptions = new Map(benchmarks.map((benchmark) => [benchmark.name, benchmark.description]));
+async function refreshGrafana() {
+  grafanaUrl = (await get("/api/info/")).grafana?.url;
   if (run) show();
   return null;
 }
@@ -106,7 +102,7 @@ async function refreshAlerts() {
 }
 
 function show() {
-  showHead(run, result, { description: descriptions.get(run.benchmark), commit });
+  showHead(run, result, commit);
   showFindings(findingsOf(run, result, alerts));
   showNote(run);
   failure.show(run);

@@ -6,16 +6,12 @@ import { namesOf } from "./ranks.js";
 
 /** @import { Manifest } from "../records.js" */
 
-const FEW_RANKS = 4;
-
 /** Show the manifest of a run. */
 export function showManifest(/** @type {Manifest} */ manifest) {
-  const { settings, machines, ranks } = manifest;
   byId("manifest-parts").replaceChildren(
-    part("Settings", rows(settings ?? {}), "No settings reported yet."),
+    part("Settings", rows(manifest.settings ?? {})),
     part("Request", rows(requestOf(manifest))),
-    ...machines.map((machine) => part(`Machine ${machine.hostname} (${namesOf(machine.ranks)})`, rowsOfMachine(machine))),
-    part("Ranks", rowsOfRanks(ranks), "No rank has started yet.", "manifest-wide"),
+    ...manifest.machines.map((machine) => part(`Machine ${machine.hostname} (${namesOf(machine.ranks)})`, rowsOfMachine(machine))),
   );
 }
 
@@ -50,16 +46,6 @@ function rowsOfMachine(machine) {
   ];
 }
 
-function rowsOfRanks(/** @type {Manifest["ranks"]} */ ranks) {
-  const milliseconds = (seconds) => `${((seconds ?? 0) * 1000).toFixed(2)} ms`;
-  const pairs = ranks.map(({ rank, pod, hostname, image, clock_offset_seconds: offset, clock_uncertainty_seconds: error, is_forked }) => {
-    const clock = offset == null ? "clock offset unknown" : `clock offset ${milliseconds(offset)} ± ${milliseconds(error)}`;
-    return [`Rank ${rank}`, [pod, hostname, image, clock, is_forked && "forked"].filter(Boolean).join(" · ")];
-  });
-  const list = rows(Object.fromEntries(pairs), String);
-  return list.length > FEW_RANKS ? fold("pods and clocks", list) : list;
-}
-
 // A list that few readers need, folded and scrolling.
 function fold(/** @type {string} */ title, /** @type {HTMLElement[]} */ pairs) {
   if (!pairs.length) return [];
@@ -69,9 +55,9 @@ function fold(/** @type {string} */ title, /** @type {HTMLElement[]} */ pairs) {
   return [h("div", {}, h("dt", {}, title), h("dd", {}, details))];
 }
 
-function part(/** @type {string} */ title, /** @type {HTMLElement[]} */ pairs, empty = "", kind = "") {
-  const body = pairs.length ? h("dl", { class: "pairs" }, pairs) : h("p", { class: "soft" }, empty);
-  return h("div", { class: `manifest-part ${kind}` }, h("h3", {}, title), body);
+function part(/** @type {string} */ title, /** @type {HTMLElement[]} */ pairs) {
+  const body = pairs.length ? h("dl", { class: "pairs" }, pairs) : h("p", { class: "soft" }, "None reported yet.");
+  return h("div", {}, h("h3", {}, title), body);
 }
 
 function rows(/** @type {object} */ values, write = titleOf) {

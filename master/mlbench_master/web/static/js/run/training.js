@@ -23,7 +23,7 @@ const POINTS = 1000;
 // Shared by all ranks, when all are fetched.
 const POINTS_OF_ALL = 40_000;
 const RATES_OF_ALL = 20_000;
-const [FEW_POINTS, FEW_RATES] = [40, 50];
+const FEW_POINTS = 40;
 // Asked for before it is known which metrics there are.
 const USUAL = ["train_loss", "val_global_loss", "train_Prec@1", "val_global_Prec@1", "val_global_Perplexity"];
 // More lines are hard to distinguish, and more ranks take long to fetch.
@@ -124,9 +124,8 @@ export class Training {
     const shown = this.#choices;
     this.#fetched = this.#filters(shown);
     if (this.#fetched.length) {
-      const points = isOfAll(shown.chosen) ? POINTS_OF_ALL / run.world_size : POINTS;
       for (const store of [this.recorded, ...(this.#resumptions ? [this.discarded] : [])]) {
-        store.points = Math.max(FEW_POINTS, Math.min(POINTS, Math.floor(points)));
+        store.points = isOfAll(shown.chosen) ? pointsOf(run, POINTS_OF_ALL) : POINTS;
         await store.refresh(this.#fetched, isReload);
       }
     }
@@ -138,7 +137,7 @@ export class Training {
 
   /** Fetch the totals of samples, and draw the throughput. */
   async refreshThroughput(/** @type {Run} */ run, /** @type {boolean} */ isReload) {
-    this.totals.points = Math.max(FEW_RATES, Math.min(POINTS, Math.floor(RATES_OF_ALL / run.world_size)));
+    this.totals.points = pointsOf(run, RATES_OF_ALL);
     await this.totals.refresh(["samples", "train_seconds"], isReload);
     this.#draw();
   }
@@ -309,6 +308,11 @@ export class Training {
 function stylesOf(/** @type {string[]} */ metrics) {
   const kinds = metrics.map((metric) => (/^(val|eval|test)/.test(metric) ? 1 : 0));
   return kinds.map((kind, i) => (kinds.indexOf(kind) === i ? kind : i + 2));
+}
+
+// Share the points of all ranks among them.
+function pointsOf(/** @type {Run} */ run, /** @type {number} */ all) {
+  return Math.max(FEW_POINTS, Math.min(POINTS, Math.floor(all / run.world_size)));
 }
 
 function timeOf(/** @type {RunEvent} */ event) {
