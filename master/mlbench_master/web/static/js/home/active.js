@@ -75,7 +75,7 @@ export class ActiveRun {
     this.id = id;
     this.#name.setAttribute("href", this.path);
     this.#stop.addEventListener("click", () => this.#stopRun());
-    const buttons = h("div", { class: "buttons" }, h("a", { class: "button", href: `${this.path}#logs` }, "Logs"), this.#stop);
+    const buttons = h("div", { class: "buttons" }, h("a", { class: "button", href: `${this.path}?tab=logs` }, "Logs"), this.#stop);
     this.element = h(
       "section",
       { class: "card active", "aria-label": `Run ${id}` },

@@ -95,8 +95,14 @@ export function showHead(/** @type {Run} */ run, /** @type {Result | null} */ re
   if (run.started_at) byId("usage").href = `/api/metrics/${query({ since: run.started_at, until: run.finished_at })}`;
 }
 
-/** @returns {Fact[]} the settings and circumstances that tell a run from others, most important first. */
-export function factsOf(/** @type {Run} */ run, /** @type {Result | null} */ result, /** @type {string} */ commit, /** @type {number} */ now) {
+/**
+ * @param {Run} run
+ * @param {Result | null} result
+ * @param {string} commit of the run's code; empty if unknown
+ * @param {number} now the master's time
+ * @returns {Fact[]} the settings and circumstances that tell a run from others, most important first
+ */
+export function factsOf(run, result, commit, now) {
   const { settings, swept } = run;
   const own = Object.entries(SETTINGS).filter(([name]) => !(name in swept) && settings?.[name] != null);
   const chosen = own.filter(([name]) => String(settings[name]) !== USUAL_SETTINGS[name]);

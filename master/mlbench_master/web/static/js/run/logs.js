@@ -57,7 +57,9 @@ export class Logs {
         onChange();
       });
     }
-    this.#follow.addEventListener("change", () => this.#follow.checked && this.#quietly(async () => this.#isAtEnd ? this.#scrollToEnd() : this.#open()));
+    this.#follow.addEventListener("change", () => {
+      if (this.#follow.checked) this.#quietly(async () => (this.#isAtEnd ? this.#scrollToEnd() : this.#open()));
+    });
     this.#log.addEventListener("scroll", () => this.#onScroll(), { passive: true });
     // A log that was hidden could not be scrolled.
     new ResizeObserver(() => this.#follow.checked && this.#scrollToEnd()).observe(this.#log);

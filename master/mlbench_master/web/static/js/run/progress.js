@@ -21,17 +21,6 @@ const UNKNOWN = "not known";
 /** Show the section "Progress". */
 export function showProgress(/** @type {Run} */ run, /** @type {Result | null} */ result, /** @type {State} */ state) {
   showFigures(byId("figures"), figuresOf(run, result, now(), state));
-  const share = byId("target-share");
-  share.hidden = !isActive(run) || !run.target || !result;
-  if (!share.hidden) share.value = result.time_to_target ? 1 : shareOf(run.target, result);
-}
-
-// The share of the way to the target: from 0 upwards, or from the first value down.
-function shareOf(target, /** @type {Result} */ { curve, last_value: value }) {
-  const isUpwards = !target.lower_is_better && target.value > 0;
-  const first = isUpwards ? 0 : (curve?.values[0] ?? value);
-  const share = (value - first) / (target.value - first);
-  return value !== null && Number.isFinite(share) ? Math.min(1, Math.max(0, share)) : 0;
 }
 
 /** @returns {Figure[]} the figures of a run at a moment of the master's time. */
@@ -47,7 +36,10 @@ export function figuresOf(
   const steps = Math.max(...(result?.ranks ?? []).map((rank) => rank.steps ?? NaN));
   const best = target && `${target.metric}: best value, target ${metric(target.metric, target.value)}`;
   const aims = target
-    ? [[metricTitle(target.metric), known(metric(target.metric, result?.best_value ?? null)), best], ...timesToTarget(run, result, elapsed, known)]
+    ? [
+        [metricTitle(target.metric), known(metric(target.metric, result?.best_value ?? null)), best],
+        ...timesToTarget(run, result, elapsed, known),
+      ]
     : [
         ["Duration", elapsed, isActive(run) ? "so far" : "from the start to the end"],
         ["Steps", known(Number.isFinite(steps) ? count(steps) : NONE), ""],
