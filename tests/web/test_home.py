@@ -34,7 +34,7 @@ def test_an_active_run_a_queue_and_a_result(
     expect(card).to_contain_text(f"ahead#{run.id}")
     expect(card).to_contain_text("running")
     expect(card.get_by_text(re.compile(r"^[01] · [0-9.]+\D$"))).to_be_visible()
-    expect(card.get_by_role("img", name=re.compile("training loss"))).to_be_visible()
+    expect(card.get_by_role("img", name=re.compile("Training loss"))).to_be_visible()
     queue = section(user, "Queue")
     expect(queue.get_by_role("listitem")).to_contain_text(re.compile("behind.*2 workers"))
     square = user.get_by_role("link", name=re.compile(f"^{_FIRST}: running, run {run.id}"))

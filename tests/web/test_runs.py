@@ -58,9 +58,6 @@ def test_runs_are_listed_and_filtered(page: Page, watch: Watch, still: StackConn
     expect(runs.first).to_be_hidden()
     box.fill("workers >= 2")
     expect(runs).to_have_count(2)
-    # Addresses of earlier versions.
-    page.goto(f"{still.url}/runs?search=number&state=FAILED")
-    expect(runs).to_have_count(2)
 
 
 def test_columns_are_chosen_moved_resized_and_pinned(page: Page, still: StackConnection) -> None:
@@ -73,7 +70,7 @@ def test_columns_are_chosen_moved_resized_and_pinned(page: Page, still: StackCon
     panel = page.get_by_role("dialog", name="Columns")
     panel.get_by_label("Find a field").fill("time_to")
     panel.get_by_role("checkbox", name="Time to target").check()
-    expect(runs.filter(has_text="reached").locator("[data-column=time_to_target]")).to_have_text(
+    expect(runs.filter(has_text="reached").locator("[data-key=time_to_target]")).to_have_text(
         "12.5 s"
     )
     panel.get_by_label("Find a field").fill("")
@@ -117,7 +114,7 @@ def test_runs_are_grouped_and_a_group_opens_its_runs(page: Page, still: StackCon
     page.get_by_role("button", name="Group by").click()
     page.get_by_role("dialog", name="Group by").get_by_label("Workers").check()
     page.keyboard.press("Escape")
-    groups = page.locator("#groups tbody tr:not([hidden])")
+    groups = page.locator("#runs tbody tr")
     expect(groups).to_have_text([re.compile("^15"), re.compile("^21"), re.compile("^41")])
     expect(groups.last).to_contain_text("12.5")
     expect(page.get_by_role("status").first).to_have_text("7 of 8 runs in 3 groups")
@@ -134,7 +131,10 @@ def test_a_narrow_screen_has_two_lines_a_run_and_sorts(page: Page, still: StackC
     page.set_viewport_size({"width": 390, "height": 844})
     sign_in(page, still, "/runs")
     runs = _rows(page)
-    expect(runs.filter(has_text="reached")).to_contain_text(re.compile("Workers *4"))
+    workers = runs.filter(has_text="reached").locator("[data-key=workers]")
+    expect(workers).to_have_text("4")
+    title = "(cell) => getComputedStyle(cell, '::before').content"
+    assert workers.evaluate(title) == '"Workers"'
     expect(runs.nth(6)).to_be_in_viewport(ratio=1)
     page.get_by_label("Sort by").select_option("Id ↑")
     expect(page.get_by_role("checkbox", name="Select run").first).to_have_value("1")
@@ -248,8 +248,10 @@ def test_an_imported_run_says_so_and_shows_nothing_of_this_installation(
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_run_left")
 def test_runs_of_others_appear_by_themselves(
-    user: Page, connection: StackConnection, client: ApiClient
+    user: Page, connection: StackConnection, client: ApiClient, watch: Watch
 ) -> None:
+    # The charts may ask for the run while it is being deleted.
+    watch.allow("status of 404")
     user.goto(f"{connection.url}/runs")
     expect(user.get_by_role("button", name="New run").first).to_be_visible()
     run = order_steps(client, "by-others", steps=6000, rate=100)

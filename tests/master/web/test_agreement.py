@@ -29,9 +29,11 @@ def test_curves_states_and_phases_have_one_colour_on_pages_and_dashboards() -> N
 
 
 def test_heat_maps_have_the_colours_of_reports() -> None:
-    rules = r'data-heat="(\d)"\] \{ --heat: (.+?); --heat-ink: (.+?); \}'
-    found = re.findall(rules, read("style.css"))
-    assert found == [(str(i), *colours) for i, colours in enumerate(palette.HEAT)]
+    style = read("style.css")
+    grounds = re.findall(r"--heat-(\d): (.+?);", style)
+    inks = re.findall(r'data-heat="(\d)"\] \{ --heat: .+?; --heat-ink: (.+?); \}', style)
+    assert grounds == [(str(i), ground) for i, (ground, _) in enumerate(palette.HEAT)]
+    assert inks == [(str(i), ink) for i, (_, ink) in enumerate(palette.HEAT)]
 
 
 def test_phases_are_those_of_everybody() -> None:

@@ -11,7 +11,8 @@ const { differingSettings, nextOrder, textOf, titleOf, writerOf } = await import
 const groups = await import("../../../master/mlbench_master/web/static/js/runs/groups.js");
 const { completions, isComplete, termsOf } = await import("../../../master/mlbench_master/web/static/js/runs/filter.js");
 const { toggled } = await import("../../../master/mlbench_master/web/static/js/runs/selection.js");
-const { labelOf, pointsOf, secondsOf } = await import("../../../master/mlbench_master/web/static/js/runs/curves.js");
+const { labelOf, secondsOf, topOf } = await import("../../../master/mlbench_master/web/static/js/runs/curves.js");
+const { cornersOf } = await import("../../../master/mlbench_master/web/static/js/sparkline.js");
 
 test("clicks on a head sort down, up, and no more", () => {
   deepEqual(["", "-a", "a", "b"].map((order) => nextOrder(order, "a")), ["-a", "a", "", "-a"]);
@@ -65,15 +66,26 @@ test("a query finds the runs of a group", () => {
 
 const TARGET = { metric: "val_global_Prec@1", value: 50, lower_is_better: false };
 
-test("curves have one scale, over training time, and are said in words", () => {
+test("curves are over training time, and are said in words", () => {
   const curve = { run_id: 1, metric: TARGET.metric, seconds: [5, 10, 15], values: [0, 50, 100], training_seconds: [0, 5, 10] };
-  equal(pointsOf(curve, TARGET, 20), "2.0,22.0 20.0,12.0 38.0,2.0");
-  equal(pointsOf({ ...curve, training_seconds: [0], values: [50] }, TARGET, 20), "2.0,12.0 2.0,12.0"); // a dot
+  deepEqual(secondsOf(curve), [0, 5, 10]);
+  deepEqual(secondsOf({ ...curve, training_seconds: [null, 5, 10] }), [5, 10, 15]);
   deepEqual(secondsOf({ ...curve, training_seconds: [] }), [5, 10, 15]);
-  const loss = { metric: "perplexity", value: 100, lower_is_better: true };
-  equal(pointsOf({ ...curve, values: [900, 300, 0] }, loss, 10), "2.0,2.0 38.0,2.0 74.0,22.0");
   equal(labelOf(curve), "Validation accuracy from 0 % to 100 %");
 });
+
+test("an accuracy is drawn up to 100 %, a metric that falls from a multiple of its target", () => {
+  deepEqual([TARGET, { metric: "perplexity", value: 50, lower_is_better: true }].map(topOf), [100, 150]);
+});
+
+for (const [x, y, corners] of /** @type {[number[], number[], string][]} */ ([
+  [[0, 50, 100], [0, 5, 10], "0.0,22.0 50.0,12.0 100.0,2.0"],
+  // What is outside of the scale is cut off, and what is no number left out.
+  [[0, 50, 100, 120], [-5, NaN, 99, 5], "0.0,22.0 100.0,2.0 120.0,12.0"],
+  [[50], [5], "50.0,12.0 50.0,12.0"], // a dot
+  [[], [], ""],
+]))
+  test(`the sparkline of ${y} has the corners "${corners}"`, () => equal(cornersOf({ x, y, to: 100, high: 10, label: "" }), corners));
 
 test("a column has one unit, and names that people use", () => {
   const texts = (id, values, unit) => values.map(writerOf(id, values, unit));

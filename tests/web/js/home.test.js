@@ -3,7 +3,6 @@ import { test } from "node:test";
 
 import "./browser.js";
 import { slowestRank, timeLeft } from "../../../master/mlbench_master/web/static/js/home/active.js";
-import { cornersOf, frameOf, overTraining, rangeOf, timeTicks } from "../../../master/mlbench_master/web/static/js/home/chart.js";
 import { forecast, roughly } from "../../../master/mlbench_master/web/static/js/home/forecast.js";
 import { resourcesOf } from "../../../master/mlbench_master/web/static/js/home/lists.js";
 import { activityOf, countsOf, nodesOf } from "../../../master/mlbench_master/web/static/js/workers/nodes.js";
@@ -64,29 +63,6 @@ test("the slowest rank is compared with the median of the others", () => {
   equal(slowestRank(/** @type {any} */ (unmeasured)), null);
   equal(slowestRank([]), null);
 });
-
-test("an accuracy is drawn from 0 to 100 %, a metric that falls from a multiple of its target", () => {
-  deepEqual(rangeOf(ACCURACY), [0, 100]);
-  deepEqual(rangeOf(PERPLEXITY), [0, 150]);
-  const frame = frameOf(10, [0, 100], { left: 0, right: 100, top: 0, bottom: 50 });
-  equal(cornersOf({ seconds: [0, 5, 20], values: [0, 50, 120] }, frame), "0.0,50.0 50.0,25.0 100.0,0.0");
-  equal(cornersOf({ seconds: [5], values: [50] }, frame), "50.0,25.0 50.0,25.0");
-});
-
-test("curves are drawn over training time if it is known at each point", () => {
-  const wall = { run_id: 1, metric: "m", seconds: [1, 2], values: [3, 4] };
-  deepEqual(overTraining({ ...wall, training_seconds: [0.5, 1] }).seconds, [0.5, 1]);
-  deepEqual(overTraining({ ...wall, training_seconds: [null, 1] }).seconds, [1, 2]);
-  deepEqual(overTraining({ ...wall, training_seconds: [] }).seconds, [1, 2]);
-});
-
-for (const [end, ...texts] of /** @type {[number, ...string[]][]} */ ([
-  [4, "0 s", "1 s", "2 s", "3 s", "4 s"],
-  [340, "0 min", "1 min", "2 min", "3 min", "4 min", "5 min"],
-  [9000, "0 min", "30 min", "60 min", "90 min", "120 min", "150 min"],
-  [200_000, "0 h", "8 h", "16 h", "24 h", "32 h", "40 h", "48 h"],
-]))
-  test(`an axis of ${end} s has round ticks`, () => deepEqual(timeTicks(end).map(({ text }) => text), texts));
 
 test("workers are in natural order, by node", () => {
   const pods = ["w-10 n-2", "w-2 n-10", "w-1 n-2", "w-3 "].map((text) => ({ name: text.split(" ")[0], node: text.split(" ")[1] }));

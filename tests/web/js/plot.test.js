@@ -4,7 +4,7 @@ import { test } from "node:test";
 import "./browser.js";
 import { partsOf, tick } from "../../../master/mlbench_master/web/static/js/plot.js";
 
-const parts = (x, y, axes = {}) => partsOf({ name: "loss", x, y }, axes).map((part) => [part.x, part.y]);
+const parts = (x, y, axes = {}) => partsOf({ x, y }, axes).map((part) => [part.x, part.y]);
 
 test("a line whose steps go back is drawn in parts", () => {
   deepEqual(parts([1, 2, 3, 2, 3], [5, 4, 3, 4, 2]), [[[1, 2, 3], [5, 4, 3]], [[2, 3], [4, 2]]]);

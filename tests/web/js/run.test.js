@@ -10,7 +10,6 @@ import { factsOf } from "../../../master/mlbench_master/web/static/js/run/head.j
 import { operationsOf, peaksOf } from "../../../master/mlbench_master/web/static/js/run/messages.js";
 import { addedTo, few, figuresOf, judgeDelivery } from "../../../master/mlbench_master/web/static/js/run/progress.js";
 import { rankFigures, worstFirst } from "../../../master/mlbench_master/web/static/js/run/ranks.js";
-import { toPath } from "../../../master/mlbench_master/web/static/js/workers/worker.js";
 
 /** A series whose points stand for one sample each. */
 function of(/** @type {number[]} */ times, /** @type {number[]} */ values) {
@@ -195,21 +194,6 @@ for (const [fields, verdict, text] of /** @type {[any, string, RegExp][]} */ ([
     const judgement = judgeDelivery(run);
     equal(judgement.verdict, verdict);
     equal(text.test(judgement.text), true, judgement.text);
-  });
-}
-
-const FRAME = { from: 0, to: 100, top: 10 };
-
-for (const [times, values, line] of /** @type {[number[], number[], string][]} */ ([
-  [[0, 50, 100], [0, 5, 10], "M0.0 27.0L60.0 14.5L120.0 2.0"],
-  // What is outside of the frame is left out or cut off.
-  [[-1, 0, 50, 100, 101], [1, -5, 99, 0, 1], "M0.0 27.0L60.0 2.0L120.0 27.0"],
-  [[], [], ""],
-  [[10, 20], [5, NaN], ""],
-])) {
-  test(`the sparkline of ${values} is ${line || "empty"}`, () => {
-    equal(toPath({ times, values }, FRAME).line, line);
-    equal(toPath({ times, values }, FRAME).area, line && `${line}L120.0 28L0.0 28Z`);
   });
 }
 

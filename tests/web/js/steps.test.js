@@ -3,8 +3,7 @@ import { test } from "node:test";
 
 import "./browser.js";
 import { edgesOf, stackOf } from "../../../master/mlbench_master/web/static/js/run/breakdown-over-time.js";
-import { lanesOf, levelOf, levelsOf, scaleOf, singleSteps, stepTimes, summariesOf } from "../../../master/mlbench_master/web/static/js/run/step-lanes.js";
-import { ticksOf } from "../../../master/mlbench_master/web/static/js/run/time-plot.js";
+import { lanesOf, levelOf, levelsOf, singleSteps, stepTimes, summariesOf } from "../../../master/mlbench_master/web/static/js/run/step-lanes.js";
 
 // Totals of a rank at 0, 1, 2, … seconds.
 const total = (/** @type {number[]} */ values) => at(values.map((_, i) => i), values);
@@ -21,9 +20,8 @@ test("a bin has the seconds of each rank; none where it made no step, or began a
   deepEqual([ranks, edges, bin], [[0, 2], [0, 1000, 2000, 3000, 4000], 1]);
   deepEqual(work, [[0.25, 0.25, 0.5, 0], [0.25, 1.75, 0, 1]]);
   deepEqual(waiting, [[0.5, 0.5, 0.5, 0], [0, 0, 0, 1]]);
-  deepEqual(stepTimes(lanesOf(SERIES, 99), true), [[0.1, 0.1, 0.1, NaN], [0.05, 0.2, NaN, 0.2]]);
-  deepEqual(stepTimes(lanesOf(SERIES, 99), false)[0], [0.025, 0.025, 0.05, NaN]);
-  deepEqual(stepTimes(lanesOf(SERIES, 2), true), [[0.1, NaN], [0.125, 0.2]]);
+  deepEqual(stepTimes(lanesOf(SERIES, 99)), [[0.025, 0.025, 0.05, NaN], [0.025, 0.175, NaN, 0.1]]);
+  deepEqual(stepTimes(lanesOf(SERIES, 2)), [[0.025, NaN], [0.1, 0.1]]);
   deepEqual(lanesOf(new Map(), 9).ranks, []);
   deepEqual(lanesOf(SERIES, 99, [1000, 3000]).edges, [1000, 2000, 3000]);
 });
@@ -45,9 +43,9 @@ test("the bins of a rank add up to its totals, whatever their number", () => {
 
 test("each rank has its median and longest step, and its share of waiting", () => {
   const lanes = lanesOf(SERIES, 99);
-  const [first, second] = summariesOf(lanes, stepTimes(lanes, true));
-  deepEqual(first, { rank: 0, median: 0.1, longest: 0.1, bin: 0, waiting: 0.5 });
-  deepEqual([second.longest, second.bin, second.waiting], [0.2, 1, 1 / 4.5]);
+  const [first, second] = summariesOf(lanes, stepTimes(lanes));
+  deepEqual(first, { rank: 0, median: 0.025, longest: 0.05, bin: 2, waiting: 0.5 });
+  deepEqual([second.longest, second.bin, second.waiting], [0.175, 1, 1 / 4.5]);
 });
 
 test("a single step has both its ends, and its wait beyond the rank that communicated least", () => {
@@ -79,16 +77,11 @@ test("summarised steps are not single ones", () => {
 
 test("the scale shows one slow rank of many, and is not that of a single long step", () => {
   const most = Array.from({ length: 199 }, () => 1);
-  deepEqual(scaleOf([most, [1.5, NaN]]), [1, 1.5]);
-  const scale = scaleOf([most, [500]]);
+  const levels = levelsOf([most, [1.5, NaN]]);
+  deepEqual([levels.length, levels[0], levelOf(1, levels), levelOf(1.5, levels)], [7, 1, 0, 6]);
+  const scale = levelsOf([most, [500]]);
   deepEqual([1, 1.5, 2, 500].map((value) => levelOf(value, scale)), [0, 3, 6, 6]);
-  deepEqual([levelOf(3, [3, 3]), levelsOf([3, 3]).length, levelsOf([0, 7])[6].end], [0, 1, 6]);
-});
-
-test("ticks are round numbers", () => {
-  deepEqual(ticksOf([0, 10], 5), [0, 2, 4, 6, 8, 10]);
-  deepEqual(ticksOf([0.31, 0.34], 3), [0.31, 0.32, 0.33, 0.34]);
-  deepEqual(ticksOf([3, 3], 5), []);
+  deepEqual([levelsOf([[3, 3]]), levelOf(3, [3])], [[3], 0]);
 });
 
 test("buckets are stacked upwards, and what a restart discarded downwards", () => {

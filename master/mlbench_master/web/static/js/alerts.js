@@ -20,17 +20,14 @@ function fetchAlerts() {
 }
 
 /**
- * Fetch the alerts that fire, and list some of them: those of one kind about one run together. A task
- * for `poll`.
- * @param {HTMLElement} list
- * @param {(alert: Alert) => boolean} isWanted
+ * Fetch the alerts that fire, and list some of them, critical ones first: those of one kind about one
+ * run together. A task for `poll`.
  */
-export async function listAlerts(list, isWanted) {
-  const alerts = (await fetchAlerts()).filter(isWanted).sort(byUrgency);
+export async function listAlerts(/** @type {HTMLElement} */ list, isListed = (/** @type {Alert} */ _) => true) {
+  const alerts = (await fetchAlerts()).filter(isListed).sort((a, b) => Number(isCritical(b)) - Number(isCritical(a)) || Date.parse(b.since) - Date.parse(a.since));
   reconcile(list, groupsOf(alerts), ([alert]) => alert.name + alert.since + alert.text, ([alert]) => createAlert(alert), (item, group) => {
-    const [others, since] = item.querySelectorAll("[data-part]");
-    setText(others, group.length > 1 ? `and ${group.length - 1} more like it` : "");
-    setText(since, ago(group[0].since, now()));
+    setText(item.querySelector("strong + .soft"), group.length > 1 ? `and ${group.length - 1} more like it` : "");
+    setText(item.querySelector("time"), ago(group[0].since, now()));
   });
   return POLL_MS;
 }
@@ -52,17 +49,7 @@ export function headlineOf(/** @type {Pick<Alert, "text" | "name">} */ { text, n
 
 // Alerts of one kind about one run, in the order of their first one.
 function groupsOf(/** @type {Alert[]} */ alerts) {
-  /** @type {Map<string, Alert[]>} */
-  const groups = new Map();
-  for (const alert of alerts) {
-    const kind = `${alert.name} ${alert.run_id}`;
-    groups.set(kind, [...(groups.get(kind) ?? []), alert]);
-  }
-  return [...groups.values()];
-}
-
-function byUrgency(/** @type {Alert} */ a, /** @type {Alert} */ b) {
-  return Number(isCritical(b)) - Number(isCritical(a)) || Date.parse(b.since) - Date.parse(a.since);
+  return [...Map.groupBy(alerts, ({ name, run_id: run }) => `${name} ${run}`).values()];
 }
 
 function isCritical(/** @type {Alert} */ alert) {
@@ -71,14 +58,13 @@ function isCritical(/** @type {Alert} */ alert) {
 
 function createAlert(/** @type {Alert} */ alert) {
   const [headline, rest] = headlineOf(alert);
-  const since = h("time", { datetime: alert.since, title: `${alert.severity}, since ${moment(alert.since)}`, "data-part": "since" });
+  const since = h("time", { datetime: alert.since, title: `${alert.severity}, since ${moment(alert.since)}` });
   const hasRun = alert.run_id !== null && location.pathname !== `/runs/${alert.run_id}`;
   return h(
     "li",
     { class: "notice alert", "data-severity": alert.severity, title: alert.name },
-    h("strong", {}, h("bdi", {}, headline)),
-    " ",
-    h("span", { class: "soft", "data-part": "others" }),
+    h("strong", {}, h("bdi", {}, headline), " "),
+    h("span", { class: "soft" }),
     rest && h("div", { class: "soft" }, h("bdi", {}, rest)),
     h(
       "div",

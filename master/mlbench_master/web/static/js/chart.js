@@ -1,18 +1,15 @@
-// Charts of lines, drawn by uPlot: with a legend, zoom, files, and the values under the cursor.
+// Charts drawn by uPlot: with a legend, zoom, files, and the values under the cursor.
 
 import uPlot from "../vendor/uPlot.esm.js";
 import { h, reconcile, setText, svg } from "./dom.js";
 import { copyText, DASHES, fileName, save, saveCsv, toCsv, toPng, toSvg } from "./export.js";
 import { number } from "./format.js";
-import { extentOf, nearest, smoothed } from "./lines.js";
-import { drawOver, partsOf, plotOf, styleOf } from "./plot.js";
+import { extentOf, smoothed } from "./lines.js";
+import { drawOver, paintOn, plotOf, styleOf } from "./plot.js";
 import * as theme from "./theme.js";
 import { onPoint, onZoom, pointAt, zoomOf, zoomTo } from "./zoom.js";
 
-/**
- * @import { Part } from "./lines.js"
- * @import { Axes, Line, View } from "./plot.js"
- */
+/** @import { Axes, Line, Surface, View } from "./plot.js" */
 
 // Of more lines, the values of those are shown that are next to the cursor.
 const MAX_VALUES = 20;
@@ -21,13 +18,11 @@ const BESIDE_PX = 14;
 // A line is under the cursor up to this distance.
 const NEAR_PX = 24;
 const PALE = 0.2;
+// Arrow keys move the cursor by this part of the width.
+const KEY_PART = 0.01;
+const NO_CURSOR = { left: -10, top: -10 };
 const SVG = "image/svg+xml";
 const paper = matchMedia("print");
-// Charts of a stack share one crosshair, and each zooms by its own drags.
-const SYNC = {
-  ...{ key: "stack", scales: ["x", null] },
-  filters: { pub: (type) => type === "mousemove" || type === "mouseleave", sub: () => true },
-};
 
 /** @returns {SVGElement} a sample of a line. */
 export function sample(/** @type {{ colour?: string, dash?: "solid" | "dash" | "dot" }} */ { colour, dash = "solid" }) {
@@ -40,13 +35,16 @@ export function sample(/** @type {{ colour?: string, dash?: "solid" | "dash" | "
 }
 
 /**
- * A chart of lines in `element`. Dragging zooms, along a shared axis with all charts over it; a
- * double click shows all again, and the entries of the legend hide and show lines. Drawing again
- * keeps all this, unless the axes are others. The lines that are shown can be saved.
+ * A chart in `element`, of lines or of what the function `paint` of its axes draws. Dragging and the
+ * keys `+` and `-` zoom, along a shared axis with all charts over it; a double click shows all again.
+ * Arrow keys move the cursor, and the entries of the legend hide and show lines. Drawing again keeps
+ * all this, unless the axes are others. The lines that are shown can be saved.
  */
 export class Chart {
   /** Called with the keys of the line under the cursor; empty when there is none. */
   onHover = (/** @type {number[]} */ _keys) => {};
+  /** Called with the place of the cursor on the axis, and the share of the height above the pointer. */
+  onCursor = (/** @type {number | null} */ _place, /** @type {number | null} */ _above) => {};
   /** What the caption of an exported figure says of its runs. */
   caption = "";
   #plot = null;
@@ -54,25 +52,26 @@ export class Chart {
   #lines = [];
   /** @type {Axes} */
   #axes = {};
-  /** @type {Part[][]} */
-  #parts = [];
+  /** The line of each series of uPlot, as `plotOf` returns them. @type {number[]} */
   #owners = [];
   #looks = "";
   #hidden = new Set();
   /** @type {View} */
-  #view = { x: null, y: null, extent: [0, 1], isWhole: false, pixels: 1 };
-  #all = h("button", { type: "button", class: "quiet", hidden: true }, "Show all");
+  #view = { x: null, y: null, extent: [0, 1], isWhole: false };
+  #all = h("button", { type: "button", class: "quiet", hidden: true, onclick: () => this.#zoom(null, null) }, "Show all");
   #legend = h("div", { class: "legend", role: "group", "aria-label": "Shown lines" });
   #values = h("div", { class: "chart-values", hidden: true });
   /** @type {Set<number>} */
   #lit = new Set();
   #hovered = -1;
+  /** Whether the pointer was over the chart; only that chart leads, so that charts do not answer each other. */
+  #isPointed = false;
   /** What can be copied or saved: the name of a button, and its action. @type {[string, () => unknown][]} */
   exports = [
     ["Copy as figure", () => copyText(this.#toSvg(), this.#fileName("svg"), SVG)],
     ["SVG", () => save(new Blob([this.#toSvg()], { type: SVG }), this.#fileName("svg"))],
     ["PNG", async () => save(await toPng(this.#toSvg()), this.#fileName("png"))],
-    ["CSV", () => saveCsv(toCsv(this.#shownLines(), this.#axes), this.#fileName("csv"))],
+    ["CSV", () => saveCsv(toCsv(this.#lines.filter((line) => this.#isShown(line)), this.#axes), this.#fileName("csv"))],
   ];
 
   /**
@@ -83,42 +82,56 @@ export class Chart {
   constructor(element, label, { hasLegend = true, hasFiles = true } = {}) {
     this.label = label;
     this.element = element;
-    this.place = h("div", { class: "chart-plot", role: "img", "aria-label": label });
+    this.place = h("div", { class: "chart-plot", role: "img", "aria-label": label, tabindex: 0 });
     element.classList.add("chart");
-    const buttons = hasFiles ? this.exports.map(([kind, act]) => this.#fileButton(kind, act)) : [];
-    this.#all.addEventListener("click", () => this.#zoom(null, null));
-    element.append(this.place, h("div", { class: "chart-foot" }, hasLegend && this.#legend, h("div", { class: "chart-files" }, this.#all, buttons)));
-    onZoom(() => this.#axes.shared && this.#plot && this.#update());
-    onPoint(this, () => this.#axes.shared, (place) => this.#followCursor(place));
-    theme.onChange(() => this.#plot && this.#update()); // the colours are a part of its looks
+    const toButton = ([kind, onclick]) => h("button", { type: "button", class: "quiet", "aria-label": `${kind} of ${label}`, onclick }, kind);
+    const files = h("div", { class: "chart-files" }, this.#all, hasFiles && this.exports.map(toButton));
+    element.append(this.place, h("div", { class: "chart-foot" }, hasLegend && this.#legend, files));
+    this.place.addEventListener("keydown", (event) => this.#pressKey(event));
+    onZoom(() => this.#axes.shared && this.#update());
+    onPoint(this, () => this.#axes.shared, (place) => this.#isPointed || this.#setCursor(place));
+    theme.onChange(() => this.#update()); // the colours are a part of its looks
     paper.addEventListener("change", () => this.#print());
     new ResizeObserver(() => paper.matches || this.#follow()).observe(this.place);
+  }
+
+  /** @returns {[number, number]} the part of the horizontal axis that is shown. */
+  get range() {
+    return this.#view.x ?? this.#view.extent;
+  }
+
+  get isZoomed() {
+    return Boolean(this.#view.x || this.#view.y);
   }
 
   draw(/** @type {Line[]} */ lines, /** @type {Axes} */ axes = {}) {
     const isOther = axes.x !== this.#axes.x || axes.xType !== this.#axes.xType || axes.yType !== this.#axes.yType;
     if (isOther) this.#view.x = this.#view.y = null;
-    const isLog = axes.xType === "log";
-    this.#view.extent = axes.extent ?? extentOf(lines.map(({ x }) => x), isLog);
+    this.#view.extent = axes.extent ?? extentOf(lines.map(({ x }) => x), axes.xType === "log");
     this.#view.isWhole = axes.extent !== undefined;
     this.#lines = lines.map((line, i) => ({ ...styleOf(i), ...line, ...smoothed(line, axes, this.#view.extent) }));
-    this.#parts = this.#lines.map((line) => partsOf(line, axes));
     this.#axes = axes;
     const names = lines.map(({ name }) => name).join(", ");
     const over = [axes.y, "by", axes.x].filter(Boolean).join(" ");
-    this.place.setAttribute("aria-label", `${this.label}: ${names}; ${over}`);
-    this.#showLegend();
+    this.place.setAttribute("aria-label", axes.label ?? `${this.label}: ${names}; ${over}`);
+    const entries = lines.length > 1 || axes.stacked ? this.#lines : [];
+    reconcile(this.#legend, entries, ({ name, colour, dash }) => [name, colour, dash].join(" "), (line) => this.#makeEntry(line));
     this.#update();
+  }
+
+  /** Paint again, because something that `paint` shows has changed. */
+  repaint() {
+    this.#plot?.redraw(false);
   }
 
   // A chart with the same options only gets the new columns, so that it does not flicker.
   #update() {
-    if (!this.place.clientWidth) return; // it is drawn when it is shown
-    this.#view.pixels = this.place.clientWidth;
-    if (this.#axes.shared) this.#view.x = zoomOf(this.#axes.shared, this.#axes.xType === "log");
-    this.#all.hidden = !this.#view.x && !this.#view.y;
-    const { options, data, owners } = plotOf(this.#lines, this.#parts, this.#axes, this.#view);
-    const { xTicks, ySuffix } = this.#axes;
+    const { shared, xTicks, ySuffix, xType } = this.#axes;
+    if (shared) this.#view.x = zoomOf(shared, xType === "log");
+    this.#all.hidden = !this.isZoomed;
+    // It is drawn when it is shown.
+    if (!this.place.clientWidth || !(this.#lines.length || this.#axes.paint)) return;
+    const { options, data, owners } = plotOf(this.#lines, this.#axes, this.#view);
     const looks = JSON.stringify([options, owners, xTicks, ySuffix]);
     this.#owners = owners;
     if (this.#plot && looks === this.#looks) {
@@ -129,7 +142,7 @@ export class Chart {
     this.#looks = looks;
     this.#plot = new uPlot({ ...this.#size(), ...options, ...this.#behaviour() }, data, this.place);
     this.#plot.over.append(this.#values);
-    for (const i of this.#lines.keys()) if (this.#isHidden(i)) this.#show(i);
+    for (const line of this.#lines) if (!this.#isShown(line)) this.#show(line);
     if (this.#lit.size) this.#light();
   }
 
@@ -143,17 +156,22 @@ export class Chart {
   #light() {
     const isLit = ({ keys = [] }) => keys.some((key) => this.#lit.has(key));
     const isAny = this.#lines.some(isLit);
-    this.#owners.forEach((owner, at) => {
-      const line = this.#lines[owner < 0 ? -1 - owner : owner];
-      if (line) this.#plot.series[at].alpha = isAny && !isLit(line) ? PALE : 1;
+    this.#plot.series.forEach((series, at) => {
+      const line = this.#lineOf(at);
+      if (line) series.alpha = isAny && !isLit(line) ? PALE : 1;
     });
-    this.#plot.redraw(false);
+    this.repaint();
+  }
+
+  #lineOf(/** @type {number} */ at) {
+    const owner = this.#owners[at];
+    return this.#lines[owner < 0 ? -1 - owner : owner];
   }
 
   #follow() {
     if (!this.place.clientWidth) return;
     if (this.#plot) this.#plot.setSize(this.#size());
-    else if (this.#lines.length) this.#update();
+    else this.#update();
   }
 
   #size() {
@@ -161,32 +179,61 @@ export class Chart {
   }
 
   #behaviour() {
+    const { stacked, paint } = this.#axes;
     return {
       cursor: {
-        drag: { x: true, y: true, uni: 24, dist: MIN_ZOOM_PX, setScale: false },
+        drag: { x: true, y: !paint, uni: 24, dist: MIN_ZOOM_PX, setScale: false },
         bind: { dblclick: () => () => this.#zoom(null, null) },
-        ...(this.#axes.stacked ? { y: false, sync: SYNC } : {}),
+        hover: { prox: Number.MAX_VALUE, skip: [null] },
+        y: !stacked,
       },
       hooks: {
-        draw: [(plot) => drawOver(plot, this.#lines, this.#axes, (i) => !this.#isHidden(i))],
-        setCursor: [(plot) => this.#showValues(plot), (plot) => this.#shareCursor(plot)],
+        draw: [(plot) => paintOn(plot, (surface) => this.#paint(surface))],
+        setCursor: [(plot) => this.#moveCursor(plot)],
         setSelect: [(plot) => this.#zoomToSelected(plot)],
       },
     };
   }
 
-  // Only the chart under the pointer leads, so that charts do not answer each other.
-  #shareCursor(plot) {
-    if (!this.#axes.shared || !plot.over.matches(":hover")) return;
-    const { left } = plot.cursor;
-    pointAt(left < 0 ? null : plot.posToVal(left, "x"), this.#axes.shared, this);
+  #paint(/** @type {Surface} */ surface) {
+    this.#axes.paint?.(surface);
+    surface.inside(() => drawOver(surface, this.#lines.filter((line) => this.#isShown(line)), this.#axes));
   }
 
-  #followCursor(/** @type {number | null} */ place) {
-    if (!this.#plot || this.#plot.over.matches(":hover")) return;
-    const left = place === null ? -10 : this.#plot.valToPos(place, "x");
-    const isInside = left >= 0 && left <= this.#plot.over.clientWidth;
-    this.#plot.setCursor({ left: isInside ? left : -10, top: isInside ? 0 : -10 });
+  #moveCursor(plot) {
+    const { left, top } = plot.cursor;
+    const place = left < 0 ? null : plot.posToVal(left, "x");
+    const isPointed = plot.over.matches(":hover");
+    if ((isPointed || this.#isPointed) && this.#axes.shared) pointAt(place, this.#axes.shared, this);
+    this.#isPointed = isPointed;
+    // Asking the element for its height would lay out the page.
+    this.onCursor(place, isPointed ? (top * devicePixelRatio) / plot.bbox.height : null);
+    this.#showValues(plot);
+  }
+
+  #setCursor(/** @type {number | null} */ place) {
+    if (!this.#plot) return;
+    const isInside = place !== null && place >= this.range[0] && place <= this.range[1];
+    this.#plot.setCursor(isInside ? { left: this.#plot.valToPos(place, "x"), top: Math.max(0, this.#plot.cursor.top) } : NO_CURSOR);
+  }
+
+  #pressKey(/** @type {KeyboardEvent} */ event) {
+    const [from, to] = this.range;
+    const left = this.#plot?.cursor.left ?? -1;
+    const at = left < 0 ? (from + to) / 2 : this.#plot.posToVal(left, "x");
+    const move = { ArrowLeft: -KEY_PART, ArrowRight: KEY_PART }[event.key];
+    const factor = { "+": 0.5, "-": 2 }[event.key];
+    if (!this.#plot || !(move || factor)) return;
+    event.preventDefault();
+    if (move) {
+      const place = Math.max(from, Math.min(to, at + move * (to - from)));
+      this.#setCursor(place);
+      if (this.#axes.shared) pointAt(place, this.#axes.shared, this);
+      return;
+    }
+    const [first, last] = [from, to].map((end) => at + (end - at) * factor);
+    const isAll = first <= this.#view.extent[0] && last >= this.#view.extent[1];
+    this.#zoom(isAll ? null : [first, last], this.#view.y);
   }
 
   #zoomToSelected(plot) {
@@ -208,21 +255,12 @@ export class Chart {
     else this.#update();
   }
 
-  #fileButton(/** @type {string} */ kind, /** @type {() => void} */ onclick) {
-    return h("button", { type: "button", class: "quiet", "aria-label": `${kind} of ${this.label}`, onclick }, kind);
-  }
-
-  #shownLines() {
-    return this.#lines.filter((_, i) => !this.#isHidden(i));
-  }
-
   #fileName(/** @type {string} */ ending) {
     return fileName(`${document.title.split(" · ")[0]}: ${this.label}`, ending);
   }
 
   #figure() {
-    const parts = this.#parts.filter((_, i) => !this.#isHidden(i));
-    return toSvg(this.#plot, this.#shownLines(), parts, this.#axes, { title: this.label, caption: this.caption });
+    return toSvg(this.#plot, (at) => this.#lineOf(at), this.#axes, { title: this.label, caption: this.caption });
   }
 
   #toSvg() {
@@ -235,53 +273,41 @@ export class Chart {
     if (paper.matches && this.#plot) this.place.append(this.#figure());
   }
 
-  #isHidden(i) {
-    return this.#hidden.has(this.#lines[i].name);
+  #isShown(/** @type {Line} */ { name }) {
+    return !this.#hidden.has(name);
   }
 
-  #show(/** @type {number} */ i) {
-    const show = !this.#isHidden(i);
-    this.#owners.forEach((owner, at) => {
-      if (owner === i || owner === -1 - i) this.#plot?.setSeries(at, { show });
-    });
+  #show(/** @type {Line} */ { name }) {
+    const show = !this.#hidden.has(name);
+    this.#plot?.series.forEach((_, at) => this.#lineOf(at)?.name === name && this.#plot.setSeries(at, { show }));
   }
 
-  #showLegend() {
-    const entries = this.#lines.length > 1 || this.#axes.stacked ? this.#lines : [];
-    const keyOf = (/** @type {Line} */ { name, colour, dash }) => [name, colour, dash].join(" ");
-    reconcile(this.#legend, entries, keyOf, (entry) => this.#makeEntry(entry));
-  }
-
-  #makeEntry(/** @type {Line} */ { name, colour, dash, hint }) {
-    const button = h(
-      "button",
-      { type: "button", class: "quiet legend-entry", "aria-pressed": String(!this.#hidden.has(name)), title: hint ?? name },
-      sample({ colour, dash }),
-      h("span", {}, name),
-    );
+  #makeEntry(/** @type {Line} */ line) {
+    const { name, hint } = line;
+    const pressed = () => String(this.#isShown(line));
+    const button = h("button", { type: "button", class: "quiet legend-entry", "aria-pressed": pressed(), title: hint ?? name }, sample(line), h("span", {}, name));
     button.addEventListener("click", () => {
       if (!this.#hidden.delete(name)) this.#hidden.add(name);
-      button.setAttribute("aria-pressed", String(!this.#hidden.has(name)));
-      this.#lines.forEach((line, i) => line.name === name && this.#show(i));
+      button.setAttribute("aria-pressed", pressed());
+      this.#show(line);
     });
     return button;
   }
 
   // The values under the cursor, sorted: of each line at its point that is nearest.
   #showValues(plot) {
-    const { left, top } = plot.cursor;
-    const at = plot.posToVal(left, "x");
-    const width = plot.bbox.width / devicePixelRatio; // asking the element would lay out the page
-    const [first, last] = [0, width].map((edge) => plot.posToVal(edge, "x"));
-    const points = this.#lines.flatMap((_, owner) => {
-      const candidates = this.#isHidden(owner) ? [] : this.#parts[owner].filter((part) => !part.isBehind).flatMap((part) => {
-        const values = part.smooth ?? part.y;
-        const i = nearest(part.x, values, at);
-        const x = part.x[i];
-        return x >= first && x <= last ? [{ owner, x, value: values[i], about: aboutOf(part, i), away: Math.abs(x - at) }] : [];
-      });
-      return candidates.sort((a, b) => a.away - b.away).slice(0, 1);
+    const { left, top, idxs } = plot.cursor;
+    const width = plot.bbox.width / devicePixelRatio;
+    const { min, max } = plot.scales.x;
+    /** @type {Map<number, { owner: number, x: number, value: number, away: number }>} */
+    const byOwner = new Map();
+    this.#owners.forEach((owner, at) => {
+      const [x, value] = [plot.data[0][idxs[at]], plot.data[at]?.[idxs[at]]];
+      const away = Math.abs(plot.valToPos(x, "x") - left);
+      const isIn = owner >= 0 && plot.series[at].show && x >= min && x <= max;
+      if (isIn && !(away >= byOwner.get(owner)?.away)) byOwner.set(owner, { owner, x, value, away });
     });
+    const points = [...byOwner.values()];
     this.#values.hidden = left < 0 || !points.length;
     if (this.#values.hidden) return this.#hover(-1);
     const fromCursor = ({ value }) => Math.abs(plot.valToPos(value, "y") - top);
@@ -289,14 +315,12 @@ export class Chart {
     const [closest] = points;
     this.#hover(fromCursor(closest) < NEAR_PX ? closest.owner : -1);
     const shown = points.slice(0, MAX_VALUES).sort((a, b) => b.value - a.value);
-    const isOne = this.#lines.length === 1;
-    const suffix = this.#axes.ySuffix ?? "";
     const rows = [
       { owner: -1, name: `${this.#axes.x ?? ""} ${number(closest.x, 6)}`, text: "" },
-      ...shown.map(({ owner, value, about }) => ({
+      ...shown.map(({ owner, x, value }) => ({
         owner,
-        name: isOne ? "" : this.#lines[owner].name,
-        text: number(value, 5) + suffix + about,
+        name: this.#lines.length > 1 ? this.#lines[owner].name : "",
+        text: number(value, 5) + (this.#axes.ySuffix ?? "") + aboutOf(this.#lines[owner], x),
       })),
     ];
     const make = (/** @type {typeof rows[number]} */ { owner }) => h("div", {}, owner >= 0 && sample(this.#lines[owner]), h("bdi"), h("b"));
@@ -318,8 +342,9 @@ export class Chart {
 }
 
 // How sure a mean is, and of how many runs.
-function aboutOf(/** @type {Part} */ { y, highs, counts }, /** @type {number} */ i) {
+function aboutOf(/** @type {Line} */ { x, y, highs, counts }, /** @type {number} */ place) {
   if (!counts) return "";
-  const half = highs[i] === null ? "" : ` ± ${number(highs[i] - y[i], 3)}`;
+  const i = x.indexOf(place);
+  const half = Number.isFinite(highs[i]) ? ` ± ${number(highs[i] - y[i], 3)}` : "";
   return `${half} (n = ${counts[i]})`;
 }

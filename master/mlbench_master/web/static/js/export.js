@@ -5,7 +5,6 @@ import * as theme from "./theme.js";
 
 /**
  * @import { Axes, Line } from "./plot.js"
- * @import { Part } from "./lines.js"
  *
  * A row of a table, and which of its cells are figures.
  * @typedef {{ cells: string[], figures: boolean[] }} TableRow
@@ -73,35 +72,35 @@ export async function toPng(/** @type {string} */ figure) {
 
 /**
  * @param {any} plot the uPlot of a chart
- * @param {Line[]} lines those that are shown
- * @param {Part[][]} parts of each line
+ * @param {(at: number) => Line | undefined} lineOf the line of each of its series
  * @param {Axes} axes
  * @param {{ title: string, caption: string }} texts
  * @returns {SVGElement} an SVG with the plot as it is shown, its legend and a caption; its text has the
  *   colour of the document that it is put into
  */
-export function toSvg(plot, lines, parts, axes, { title, caption }) {
+export function toSvg(plot, lineOf, axes, { title, caption }) {
   const [left, top, width, height] = ["left", "top", "width", "height"].map((side) => plot.bbox[side] / devicePixelRatio);
   const round = (/** @type {number} */ value) => Math.round(10 * value) / 10;
   const xOf = (value) => round(left + plot.valToPos(value, "x"));
-  const yOf = (value) => round(LINE_PX + top + plot.valToPos(value, "y"));
+  const yOf = (value, scale = "y") => round(LINE_PX + top + plot.valToPos(value, scale));
   const [first, last] = [LINE_PX + top, LINE_PX + top + height];
-  const isEmpty = !Number.isFinite(plot.valToPos(1, "y")); // nothing is in the part that is zoomed to
   const rule = { stroke: "currentColor", "stroke-opacity": 0.15 };
   const text = (content, x, y, more = {}) => svg("text", { x, y, fill: "currentColor", ...more }, String(content).replaceAll(ISOLATES, ""));
-  const ticks = plot.axes.map(({ _splits, _values }) => _splits.map((at, i) => ({ at, label: _values[i] })).filter(({ label }) => label));
+  const isEmpty = !axes.paint && plot.scales.y.min === null; // nothing is in the part that is zoomed to
+  const ticksOf = ({ _splits, _values }) => _splits.map((at, i) => ({ at, label: _values[i] })).filter(({ label }) => label);
   const grid = [
-    ...ticks[0].flatMap(({ at, label }) => [svg("line", { x1: xOf(at), x2: xOf(at), y1: first, y2: last, ...rule }), text(label, xOf(at), last + LINE_PX, { "text-anchor": "middle" })]),
-    ...(isEmpty ? [] : ticks[1]).flatMap(({ at, label }) => [svg("line", { x1: left, x2: left + width, y1: yOf(at), y2: yOf(at), ...rule }), text(label, left - 6, yOf(at) + 4, { "text-anchor": "end" })]),
+    ...ticksOf(plot.axes[0]).flatMap(({ at, label }) => [svg("line", { x1: xOf(at), x2: xOf(at), y1: first, y2: last, ...rule }), text(label, xOf(at), last + LINE_PX, { "text-anchor": "middle" })]),
+    ...(isEmpty ? [] : ticksOf(plot.axes[1])).flatMap(({ at, label }) => [svg("line", { x1: left, x2: left + width, y1: yOf(at), y2: yOf(at), ...rule }), text(label, left - 6, yOf(at) + 4, { "text-anchor": "end" })]),
   ];
-  const path = (x, y) => x.map((at, i) => (y[i] === null ? "" : `${i && y[i - 1] !== null ? "L" : "M"}${xOf(at)} ${yOf(y[i])}`)).join("");
-  const curves = (isEmpty ? [] : lines).flatMap((line, i) => parts[i].flatMap((part) => drawPart(line, part, path, xOf, yOf)));
+  const curves = isEmpty ? [] : plot.series.flatMap((series, at) => (at && series.show ? drawSeries(plot, at, lineOf(at), xOf, yOf) : []));
   const marks = ((!isEmpty && axes.marks) || []).flatMap(({ y, text: label }) => [
     svg("line", { x1: left, x2: left + width, y1: yOf(y), y2: yOf(y), stroke: "currentColor", "stroke-dasharray": "6 4" }),
     text(label, left + 4, yOf(y) - 4),
   ]);
+  const picture = axes.paint && svg("image", { href: plot.ctx.canvas.toDataURL(), x: 0, y: LINE_PX, width: plot.width, height: plot.height });
+  const lines = new Set(plot.series.map((series, at) => series.show && lineOf(at)).filter(Boolean));
   let [column, row] = [left, 0];
-  const legend = lines.length < 2 ? [] : lines.flatMap((line) => {
+  const legend = lines.size < 2 ? [] : [...lines].flatMap((line) => {
     const wide = SAMPLE_PX + LETTER_PX * line.name.length + MARGIN_PX;
     if (column > left && column + wide > plot.width) [column, row] = [left, row + 1];
     const y = last + 2 * LINE_PX + 8 + LEGEND_PX * row;
@@ -112,36 +111,39 @@ export function toSvg(plot, lines, parts, axes, { title, caption }) {
   });
   const below = last + 2 * LINE_PX + (legend.length ? LEGEND_PX * (row + 1) : 0);
   const words = wrapped(caption, plot.width / LETTER_PX);
-  const bottom = below + LINE_PX * (words.length + 1);
+  const bottom = Math.ceil(below + LINE_PX * (words.length + 1));
   const over = [axes.y ?? title, axes.x && `over ${axes.x.toLowerCase()}`].filter(Boolean).join(" ");
   const clip = svg("clipPath", { id: "plot" }, svg("rect", { x: left, y: first, width, height }));
   return svg(
     "svg",
-    { viewBox: `0 0 ${plot.width} ${Math.ceil(bottom)}`, width: plot.width, height: Math.ceil(bottom), "font-family": "Inter, Helvetica, Arial, sans-serif", "font-size": 11 },
+    { viewBox: `0 0 ${plot.width} ${bottom}`, width: plot.width, height: bottom, "font-family": "Inter, Helvetica, Arial, sans-serif", "font-size": 11 },
     svg("title", {}, title),
     svg("defs", {}, clip),
     text(over, left, LINE_PX - 2, { "font-weight": 600 }),
-    grid,
-    svg("g", { "clip-path": "url(#plot)" }, curves, marks),
+    ...(picture ? [picture] : [grid, svg("g", { "clip-path": "url(#plot)" }, curves, marks)]),
     legend,
     words.map((line, i) => text(line, 0, below + LINE_PX * (i + 1))),
   );
 }
 
-function drawPart(/** @type {Line} */ line, /** @type {Part} */ part, path, xOf, yOf) {
-  const stroke = strokeOf(line);
-  const { x, y, lows, highs, smooth, isBehind } = part;
-  const pale = { ...stroke, "stroke-opacity": 0.3, "stroke-width": 1 };
-  if (isBehind) return [svg("path", { d: path(x, y), ...pale })];
-  const band = !line.points && !smooth && highs.some((high, i) => high !== y[i]);
-  const edge = band ? [...x.keys()].filter((i) => highs[i] !== null && lows[i] !== null) : [];
-  const outline = [...edge.map((i) => [x[i], highs[i]]), ...edge.toReversed().map((i) => [x[i], lows[i]])];
-  const points = line.points ? x.flatMap((at, i) => (y[i] === null ? [] : [svg("circle", { cx: xOf(at), cy: yOf(y[i]), r: 2.5, fill: stroke.stroke })])) : [];
+// A curve, or the band between this series and the next one; uPlot has undefined where only other
+// curves have points, and null where a curve has a gap.
+function drawSeries(plot, /** @type {number} */ at, /** @type {Line} */ line, xOf, yOf) {
+  const { scale, width, points } = plot.series[at];
+  const cornersOf = (/** @type {number} */ column) => plot.data[column].flatMap((value, i) => (value === undefined ? [] : [[xOf(plot.data[0][i]), value === null ? null : yOf(value, scale)]]));
+  const corners = cornersOf(at);
+  const known = corners.filter(([, y]) => y !== null);
+  const { stroke } = strokeOf(line);
+  if (!width) {
+    const isBand = plot.bands.some(({ series: [first] }) => first === at);
+    const outline = [...known, ...(isBand ? cornersOf(at + 1) : []).filter(([, y]) => y !== null).toReversed()];
+    return isBand ? [svg("polygon", { points: outline.join(" "), fill: stroke, "fill-opacity": 0.2 })] : [];
+  }
+  const d = corners.map(([x, y], i) => (y === null ? "" : `${i && corners[i - 1][1] !== null ? "L" : "M"}${x} ${y}`)).join("");
+  const isPale = width === 1;
   return [
-    outline.length > 0 && svg("polygon", { points: outline.map(([at, value]) => `${xOf(at)},${yOf(value)}`).join(" "), fill: stroke.stroke, "fill-opacity": 0.2 }),
-    smooth && svg("path", { d: path(x, y), ...pale }),
-    svg("path", { d: path(x, smooth ?? y), ...stroke, "stroke-width": 1.6 }),
-    ...points,
+    svg("path", { d, ...strokeOf(line), "stroke-width": width, ...(isPale && { "stroke-opacity": 0.3 }) }),
+    ...(points.show() ? known.map(([cx, cy]) => svg("circle", { cx, cy, r: 2.5, fill: stroke })) : []),
   ];
 }
 

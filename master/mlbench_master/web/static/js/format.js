@@ -6,8 +6,6 @@ const BYTES = ["B", "kB", "MB", "GB", "TB", "PB"];
 const UNITS = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
 /** Written for a value that is not known. */
 export const NONE = "–";
-const ALIGNED_DIGITS = 4;
-const ALIGNED_DECIMALS = 2;
 const TINY = 1e-4;
 // With three significant digits, from here on a duration is a second, or a minute.
 const MIN_SECOND = 0.9995;
@@ -149,17 +147,13 @@ export function clock(/** @type {string | number} */ date) {
   return CLOCK.format(new Date(date));
 }
 
-/**
- * Find how many decimals align a column of numbers.
- * @returns {(value: number | null) => string} writes each of `values` with that many decimals
- */
+/** @returns {(value: number | null) => string} writes each of `values` with the decimals that show about four digits of the largest. */
 export function alignedNumbers(/** @type {(number | null | undefined)[]} */ values) {
   const largest = Math.max(0, ...values.filter(Number.isFinite).map(Math.abs));
   if (largest < TINY) return (value) => number(value);
-  const decimals = decimalsOf(largest);
-  const options = { minimumFractionDigits: decimals, maximumFractionDigits: decimals };
-  const format = new Intl.NumberFormat(LOCALE, options);
-  return (value) => (value == null ? NONE : format.format(value));
+  const size = Math.floor(Math.log10(largest));
+  const format = fixed(size < 0 ? 2 - size : Math.max(0, Math.min(2, 3 - size)));
+  return (value) => (value == null ? NONE : format(value));
 }
 
 /** @returns {(value: number | null) => string} the same for seconds, which have one unit up to a minute. */
@@ -168,29 +162,27 @@ export function alignedDurations(/** @type {(number | null | undefined)[]} */ va
   if (largest < 1) return duration;
   // Beside minutes, short times are in seconds, not in milliseconds.
   if (largest >= 60) return (value) => (value < MIN_SECOND && value > 0 ? `${number(value, 3)} s` : duration(value));
-  return (value) => (value == null ? NONE : `${value.toFixed(ALIGNED_DECIMALS)} s`);
-}
-
-// As many as show about four digits of the largest number.
-function decimalsOf(largest) {
-  if (largest < 1) return ALIGNED_DECIMALS - Math.floor(Math.log10(largest));
-  const before = Math.floor(Math.log10(largest)) + 1;
-  return Math.max(0, Math.min(ALIGNED_DECIMALS, ALIGNED_DIGITS - before));
+  return (value) => (value == null ? NONE : `${value.toFixed(2)} s`);
 }
 
 /** @returns {(value: number | null) => string} writes values with the decimals that show three digits of their median. */
 export function alignedToMedian(/** @type {(number | null | undefined)[]} */ values) {
   const decimals = Math.max(0, Math.min(4, 2 - Math.floor(Math.log10(Math.max(median(values), TINY)))));
-  const { format } = new Intl.NumberFormat(LOCALE, { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+  const format = fixed(decimals);
   const isLost = (value) => value !== 0 && Math.abs(value) < 0.5 * 10 ** -decimals;
   return (value) => (value == null ? NONE : isLost(value) ? number(value, 2) : format(value));
 }
 
 /** @returns {(value: number | null) => string} the same for seconds, all in the unit of their median. */
 export function durationsOfOneUnit(/** @type {(number | null | undefined)[]} */ values) {
-  const [size, unit] = /** @type {[number, string]} */ ([[3600, "h"], [60, "min"]].find(([length]) => median(values) >= 10 * Number(length)) ?? [1, "s"]);
+  const middle = median(values);
+  const [size, unit] = UNITS.find(([length, name]) => name !== "d" && middle >= 10 * length) ?? [1, "s"];
   const write = alignedToMedian(values.map((value) => value && value / size));
   return (value) => (value == null ? NONE : `${write(value / size)} ${unit}`);
+}
+
+function fixed(decimals) {
+  return new Intl.NumberFormat(LOCALE, { minimumFractionDigits: decimals, maximumFractionDigits: decimals }).format;
 }
 
 function median(values) {

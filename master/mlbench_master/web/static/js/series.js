@@ -1,5 +1,7 @@
 // Time series as columns of numbers, and computations on them.
 
+import { lowerBound } from "./lines.js";
+
 /**
  * Columns of the same length: times in Unix milliseconds, values, and for points that stand for
  * several samples the smallest and the largest of them (otherwise the value itself).
@@ -41,29 +43,17 @@ export function splitName(/** @type {string} */ name) {
   return match ? { metric: match[1], rank: Number(match[2]) } : { metric: name, rank: null };
 }
 
-/**
- * @param {Series} series
- * @param {(column: number[], name: string) => number[]} change
- * @returns {Series} with each column changed
- */
-export function mapColumns({ times, values, lows, highs }, change) {
-  return {
-    times: change(times, "times"),
-    values: change(values, "values"),
-    lows: change(lows, "lows"),
-    highs: change(highs, "highs"),
-  };
+/** @returns {Series} with each column changed. */
+export function mapColumns(/** @type {Series} */ { times, values, lows, highs }, /** @type {(column: number[], name: string) => number[]} */ change) {
+  return { times: change(times, "times"), values: change(values, "values"), lows: change(lows, "lows"), highs: change(highs, "highs") };
 }
 
 /**
  * Leave out the points with foreign dates, which would stretch an axis by years. A worker whose clock
  * is wrong has no others: then all stay. A tenth of the span more, at least a second, is inside.
- * @param {Series} series
- * @param {number} from milliseconds
- * @param {number} until
  * @returns {{ series: Series, outside: number }} how many points are left out
  */
-export function within(series, from, until) {
+export function within(/** @type {Series} */ series, /** @type {number} */ from, /** @type {number} */ until) {
   const margin = Math.max(1000, (until - from) / 10);
   const isInside = series.times.map((time) => time >= from - margin && time <= until + margin);
   const outside = isInside.filter((inside) => !inside).length;
@@ -73,26 +63,20 @@ export function within(series, from, until) {
 
 /** @returns {Series} the points from a time on. */
 export function since(/** @type {Series} */ series, /** @type {number} */ start) {
-  const first = series.times.findIndex((time) => time >= start);
-  return first < 0 ? EMPTY : mapColumns(series, (column) => column.slice(first));
+  return mapColumns(series, (column) => column.slice(lowerBound(series.times, start)));
 }
 
 /** @returns {Series} `first`, followed by the points of `second` that come after its end. */
 export function append(/** @type {Series} */ first, /** @type {Series} */ second) {
   const last = first.times.at(-1) ?? -Infinity;
-  const start = second.times.findIndex((time) => time > last);
-  if (start < 0) return first;
-  return mapColumns(first, (column, name) => column.concat(second[name].slice(start)));
+  return mapColumns(first, (column, name) => column.concat(second[name].filter((_, i) => second.times[i] > last)));
 }
 
 /** @returns {Series} the points of both, in order of time. */
 export function merged(/** @type {Series} */ first, /** @type {Series} */ second) {
-  const times = first.times.concat(second.times);
-  const order = [...times.keys()].sort((i, j) => times[i] - times[j]);
-  return mapColumns(first, (column, name) => {
-    const both = column.concat(second[name]);
-    return order.map((i) => both[i]);
-  });
+  const both = mapColumns(first, (column, name) => column.concat(second[name]));
+  const order = [...both.times.keys()].sort((i, j) => both.times[i] - both.times[j]);
+  return mapColumns(both, (column) => order.map((i) => column[i]));
 }
 
 /** @returns {Series} the growth of a counter per second; a counter that was reset grew from 0. */
@@ -134,6 +118,11 @@ export function counterAt(/** @type {Series} */ counter, /** @type {number[]} */
   return interpolate({ ...counter, values: counter.lows }, times);
 }
 
+/** @returns {Series} a counter turned round: when it reached each of its values. */
+export function inverse(/** @type {Pick<Series, "times" | "lows">} */ { times, lows }) {
+  return { times: lows, values: times, lows: times, highs: times };
+}
+
 export function mean(/** @type {number[]} */ values) {
   return sum(values) / values.length;
 }
@@ -150,22 +139,16 @@ export function longest(/** @type {Series[]} */ all) {
 /**
  * Combine several series into one: at each time of `grid`, the nearest point of each series, unless
  * it is farther away than the neighbouring points of the grid.
- * @param {Series} grid one of them, such as the longest
- * @param {Series[]} all
- * @param {(values: number[]) => number} reduce
  * @returns {Series} the lows and highs are the range of all series
  */
-export function combine(grid, all, reduce) {
-  const places = all.map(() => 0);
-  const joined = { times: grid.times, values: [], lows: [], highs: [] };
-  grid.times.forEach((time, point) => {
-    const reach = reachOf(grid.times, point);
-    const near = all.map((series, i) => {
-      places[i] = nearest(series.times, time, places[i]);
-      return { series, at: places[i] };
-    });
-    const points = near.filter(({ series: { times, values }, at }) =>
-      Number.isFinite(values[at]) && Math.abs(times[at] - time) <= reach,
+export function combine(/** @type {Series} */ grid, /** @type {Series[]} */ all, /** @type {(values: number[]) => number} */ reduce) {
+  const { times } = grid;
+  const joined = { times, values: [], lows: [], highs: [] };
+  times.forEach((time, i) => {
+    const gaps = [time - times[i - 1], times[i + 1] - time].filter(Number.isFinite);
+    const reach = gaps.length ? Math.max(...gaps) : Infinity;
+    const points = all.map((series) => ({ series, at: nearest(series.times, time) })).filter(({ series, at }) =>
+      Number.isFinite(series.values[at]) && Math.abs(series.times[at] - time) <= reach,
     );
     const column = (name) => points.map(({ series, at }) => series[name][at]);
     joined.values.push(points.length ? reduce(column("values")) : NaN);
@@ -175,38 +158,25 @@ export function combine(grid, all, reduce) {
   return joined;
 }
 
-function reachOf(times, i) {
-  const gaps = [times[i] - times[i - 1], times[i + 1] - times[i]].filter(Number.isFinite);
-  return gaps.length ? Math.max(...gaps) : Infinity;
-}
-
-function nearest(times, time, from) {
-  let i = from;
-  while (i + 1 < times.length && Math.abs(times[i + 1] - time) <= Math.abs(times[i] - time)) i += 1;
-  return i;
+function nearest(times, time) {
+  const right = lowerBound(times, time);
+  return times[right] - time <= time - (times[right - 1] ?? -Infinity) ? right : right - 1;
 }
 
 /** @returns {boolean} whether all series have the same values, but for one point at the end. */
 export function areSame(/** @type {Series[]} */ all) {
-  const length = Math.min(...all.map((series) => series.values.length));
+  const length = Math.min(...all.map(({ values }) => values.length));
+  const common = all[0].values.slice(0, length);
   // A rank may record its last value a moment later.
-  if (all.some((series) => series.values.length > length + 1)) return false;
-  const [first] = all;
-  return all.every((series) => {
-    for (let i = 0; i < length; i++) if (series.values[i] !== first.values[i]) return false;
-    return true;
-  });
+  return all.every(({ values }) => values.length <= length + 1 && common.every((value, i) => value === values[i]));
 }
 
 /** @returns {Series} with a gap at each of `moments`, so that no line connects two attempts. */
 export function withGaps(/** @type {Series} */ series, /** @type {number[]} */ moments) {
-  const gaps = moments
-    .map((moment) => series.times.findIndex((time) => time >= moment))
-    .filter((place) => place > 0);
+  const gaps = moments.map((moment) => lowerBound(series.times, moment)).filter((place) => place > 0 && place < series.times.length);
   return mapColumns(series, (column, name) => {
     const cut = [...column];
-    for (const place of gaps.toReversed())
-      cut.splice(place, 0, name === "times" ? column[place] : NaN);
+    for (const place of gaps.toReversed()) cut.splice(place, 0, name === "times" ? column[place] : NaN);
     return cut;
   });
 }

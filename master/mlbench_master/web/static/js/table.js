@@ -1,25 +1,25 @@
-// Tables: rows keep their elements. A grid's columns are sorted, moved, resized and pinned, and only
-// its rows in sight have elements.
+// Tables: rows keep their elements. A grid is a table that scrolls, in which only rows in sight have elements.
 
 import { h, reconcile, setText } from "./dom.js";
 
 /**
- * A column: `text` returns a cell's text, or `fill` puts elements into the cell. Without an `id`
- * its title identifies it. A grid sorts by the field `order` when its head is clicked. The `width` is
- * in pixels. Pinned columns stay in sight, fixed ones in place.
+ * A column: `text` returns a cell's text; or `make` returns the elements of a new cell, and `fill`
+ * changes the cell. Without an `id` its title identifies it. A grid sorts by the field `order` when its head is clicked. The `width` is
+ * in pixels. Pinned columns stay in sight; fixed ones are neither moved nor resized. The grid itself sets
+ * `sorted`, and for a pinned column `left`, its distance from the left edge.
  * @template Row
  * @typedef {{ title: string, id?: string, hint?: string, isFigure?: boolean, isHead?: boolean,
  *   order?: string, width?: number, isResized?: boolean, isPinned?: boolean, isFixed?: boolean,
- *   isHiddenTitle?: boolean, text?: (row: Row) => string, fill?: (cell: HTMLElement, row: Row) => void }} Column
+ *   isHiddenTitle?: boolean, left?: number, sorted?: string, text?: (row: Row) => string,
+ *   make?: (row: Row) => Node | Node[], fill?: (cell: HTMLElement, row: Row) => void }} Column
  */
 
 // Rows beyond those in sight, so that scrolling shows no gap.
 const AROUND = 8;
 const MIN_WIDTH = 40;
-const SPACERS = ["above", "below"];
-const MAX_ELASTIC = 360;
-/** What is left of the width. */
-const REST = { id: "rest", title: "", width: 0, isFixed: true, text: () => "" };
+// The names take what is left of a grid's width, up to this.
+const MAX_ELASTIC = 176;
+const HALF_GRIP = 4;
 
 const idOf = (/** @type {Column<any>} */ { id, title }) => id ?? title;
 
@@ -35,42 +35,55 @@ export function figure(/** @type {string} */ title, /** @type {(row: any) => str
  * @param {Column<Row>[]} columns
  * @param {Row[]} rows
  * @param {(row: Row) => unknown} keyOf
+ * @param {(line: HTMLElement, row: Row) => void} [onRow] called for each row that is drawn
  */
-export function fillTable(table, columns, rows, keyOf) {
-  reconcile(table.tHead.rows[0], columns, idOf, createHead, (cell, column) => setText(cell, column.title));
-  reconcile(table.tBodies[0], rows, keyOf, () => h("tr"), (line, row) => fillRow(line, columns, row));
-}
-
-function fillRow(line, columns, row) {
-  reconcile(line, columns, idOf, createCell, (cell, column) => {
-    if (column.fill) column.fill(cell, row);
-    else setText(cell, column.text(row));
+export function fillTable(table, columns, rows, keyOf, onRow = () => {}) {
+  reconcile(table.tHead.rows[0], columns, idOf, createHead, (cell, column) => {
+    place(cell, column);
+    setText(cell.firstElementChild, column.title);
+    cell.title = column.hint ?? "";
+    if (column.sorted) cell.setAttribute("aria-sort", column.sorted);
+    else cell.removeAttribute("aria-sort");
+  });
+  reconcile(table.tBodies[0], rows, keyOf, () => h("tr"), (line, row) => {
+    reconcile(line, columns, idOf, (column) => createCell(column, row), (cell, column) => {
+      place(cell, column);
+      cell.dataset.title = column.title;
+      if (column.text) setText(cell, column.text(row));
+      column.fill?.(cell, row);
+    });
+    onRow(line, row);
   });
 }
 
-function createHead(/** @type {Column<any>} */ column) {
-  return h("th", { scope: "col", class: column.isFigure && "figure", title: column.hint });
+function createHead(/** @type {Column<any>} */ { order, width, isFigure, isFixed, isHead, isHiddenTitle }) {
+  const title = order ? h("button", { type: "button", class: "sort" }) : h("span", { class: isHiddenTitle && "visually-hidden" });
+  const isResizable = width !== undefined && !isFixed;
+  const grip = h("span", { class: "grip", "aria-hidden": "true" });
+  const props = { scope: "col", class: isFigure && "figure", draggable: isResizable && !isHead ? "true" : null };
+  return h("th", props, title, isResizable && grip);
 }
 
-function createCell(/** @type {Column<any>} */ column) {
-  if (column.isHead) return h("th", { scope: "row" });
-  return h("td", { class: column.isFigure && "figure", "data-column": column.id });
+function createCell(/** @type {Column<any>} */ { isHead, isFigure, make }, row) {
+  return isHead ? h("th", { scope: "row" }, make?.(row)) : h("td", { class: isFigure && "figure" }, make?.(row));
+}
+
+function place(/** @type {HTMLElement} */ cell, /** @type {Column<any>} */ { left }) {
+  cell.classList.toggle("pinned", left !== undefined);
+  cell.style.left = left === undefined ? "" : `${left}px`;
 }
 
 /**
  * A table inside an element that scrolls, whose rows have one height.
  * @template Row
  */
-export class Table {
+export class Grid {
   /** Pixels of a row. */
   rowHeight = 34;
   /** @type {Column<Row>[]} */
   #columns = [];
   /** @type {Row[]} */
   #rows = [];
-  #order = "";
-  #isGripped = false;
-  #dragged = "";
 
   /**
    * @param {HTMLTableElement} table
@@ -91,135 +104,91 @@ export class Table {
       this.#drawRows();
       actions.onScroll?.(scrollTop, scrollTop + clientHeight);
     }, { passive: true });
-    new ResizeObserver(() => {
-      this.#place();
-      this.#drawRows();
-    }).observe(this.scroller);
+    new ResizeObserver(() => this.#drawRows()).observe(this.scroller);
     this.#listen(table.tHead.rows[0]);
   }
 
   /** Show rows under columns, sorted by a field, or with `-` before it downwards. */
-  draw(/** @type {Column<Row>[]} */ columns, /** @type {Row[]} */ rows, order = "") {
-    [this.#columns, this.#rows, this.#order] = [[...columns, REST], rows, order];
-    this.#place();
-    reconcile(this.table.tHead.rows[0], this.#columns, idOf, createSortHead, (cell, column) => this.#fillHead(cell, column));
+  draw(/** @type {Column<Row>[]} */ columns, /** @type {Row[]} */ rows, sortedBy = "") {
+    let total = 0;
+    this.#rows = rows;
+    this.#columns = columns.map((column) => {
+      const sorted = { [`${column.order}`]: "ascending", [`-${column.order}`]: "descending" }[sortedBy];
+      const left = column.isPinned ? total : undefined;
+      total += column.width;
+      return { ...column, left, sorted: column.order && sorted };
+    });
+    // What is pinned behind the names needs their width.
+    const isElastic = columns.findLast(({ isPinned }) => isPinned)?.isHead;
+    reconcile(this.sizes, columns, idOf, () => h("col"), (element, { width, isHead, isResized }) => {
+      element.style.width = isElastic && isHead && !isResized ? "" : `${width}px`;
+    });
+    this.table.style.width = `clamp(${total}px, 100%, ${total + (isElastic ? MAX_ELASTIC : 0)}px)`;
     this.#drawRows();
   }
 
   /** Scroll until a row is in sight. @returns {HTMLElement | null} the row */
   show(/** @type {unknown} */ key) {
-    const [top, head] = [this.#rows.findIndex((row) => this.keyOf(row) === key) * this.rowHeight, this.table.tHead.offsetHeight];
-    if (top < 0) return null;
-    const { scrollTop, clientHeight } = this.scroller;
-    if (top < scrollTop) this.scroller.scrollTop = top;
-    else if (top + this.rowHeight > scrollTop + clientHeight - head)
-      this.scroller.scrollTop = top + this.rowHeight - clientHeight + head;
+    const at = this.#rows.findIndex((row) => this.keyOf(row) === key);
+    if (at < 0) return null;
+    const lowest = (at + 1) * this.rowHeight + this.table.tHead.offsetHeight - this.scroller.clientHeight;
+    this.scroller.scrollTop = Math.min(at * this.rowHeight, Math.max(lowest, this.scroller.scrollTop));
     this.#drawRows();
     return this.table.tBodies[0].querySelector(`[data-key="${key}"]`);
   }
 
-  // Give columns their widths, and pinned ones their distance from the left.
-  #place() {
-    const total = (widths) => widths.reduce((sum, width) => sum + width, 0);
-    const free = this.scroller.clientWidth - total(this.#columns.map(({ width }) => width));
-    // The names take what is left, unless somebody has resized them.
-    const widths = this.#columns.map(({ width, isHead, isResized }) =>
-      isHead && !isResized ? Math.max(width, Math.min(MAX_ELASTIC, width + free)) : width,
-    );
-    reconcile(this.sizes, widths.map((width, i) => ({ width, i })), ({ i }) => i, () => h("col"), (element, { width, i }) => {
-      element.style.width = this.#columns[i] === REST ? "" : `${width}px`;
-    });
-    this.table.style.minWidth = `${total(widths)}px`;
-    this.lefts = widths.map((_, i) => total(widths.slice(0, i)));
-  }
-
-  #pin(/** @type {HTMLElement} */ cell, /** @type {number} */ i) {
-    const { isPinned } = this.#columns[i];
-    cell.classList.toggle("pinned", Boolean(isPinned));
-    cell.style.left = isPinned ? `${this.lefts[i]}px` : "";
-  }
-
-  #fillHead(cell, column) {
-    if (column === REST) return;
-    setText(cell.querySelector("button, span"), column.title);
-    cell.title = column.hint ?? "";
-    const isUp = this.#order === column.order;
-    if (column.order && (isUp || this.#order === `-${column.order}`))
-      cell.setAttribute("aria-sort", isUp ? "ascending" : "descending");
-    else cell.removeAttribute("aria-sort");
-    this.#pin(cell, this.#columns.indexOf(column));
-  }
-
   #drawRows() {
     const { scrollTop, clientHeight } = this.scroller;
-    const { rowHeight } = this;
+    const { rowHeight, table } = this;
     const from = Math.max(0, Math.floor(scrollTop / rowHeight) - AROUND);
     const to = Math.min(this.#rows.length, Math.ceil((scrollTop + clientHeight) / rowHeight) + AROUND);
-    const heights = { above: from * rowHeight, below: (this.#rows.length - to) * rowHeight };
-    const [above, below] = SPACERS;
-    this.table.setAttribute("aria-rowcount", String(this.#rows.length + 1));
-    const items = [above, ...this.#rows.slice(from, to), below];
-    const keyOf = (item) => (SPACERS.includes(item) ? item : this.keyOf(item));
+    table.tBodies[0].style.setProperty("--above", `${from * rowHeight}px`);
+    table.tBodies[0].style.setProperty("--below", `${(this.#rows.length - to) * rowHeight}px`);
+    table.setAttribute("aria-rowcount", String(this.#rows.length + 1));
     let index = from + 1;
-    reconcile(this.table.tBodies[0], items, keyOf, () => h("tr"), (line, item) => {
-      if (SPACERS.includes(item)) {
-        line.hidden = !heights[item];
-        line.style.height = `${heights[item]}px`;
-        return;
-      }
-      index += 1;
-      line.setAttribute("aria-rowindex", String(index));
-      fillRow(line, this.#columns, item);
-      for (let i = 0; i < this.#columns.length; i++) this.#pin(/** @type {HTMLElement} */ (line.children[i]), i);
-      this.actions.onRow?.(line, item);
+    fillTable(table, this.#columns, this.#rows.slice(from, to), this.keyOf, (line, row) => {
+      line.setAttribute("aria-rowindex", String(++index));
+      this.actions.onRow?.(line, row);
     });
   }
 
   #listen(/** @type {HTMLElement} */ head) {
-    const cellOf = ({ target }) => target.closest("th");
-    const columnOf = (event) => this.#columns.find((column) => idOf(column) === cellOf(event)?.dataset.key);
+    const keyAt = ({ target }) => target.closest("th").dataset.key;
     const isGrip = ({ target }) => target.classList.contains("grip");
     head.addEventListener("click", (event) => {
-      const order = /** @type {HTMLElement} */ (event.target).closest("button") && columnOf(event)?.order;
-      if (order) this.actions.onSort(order);
+      const isButton = /** @type {HTMLElement} */ (event.target).closest("button");
+      if (isButton) this.actions.onSort(this.#columns.find((column) => idOf(column) === keyAt(event)).order);
     });
-    head.addEventListener("dblclick", (event) => {
-      if (isGrip(event)) this.actions.onResize(idOf(columnOf(event)), null);
-    });
+    head.addEventListener("dblclick", (event) => isGrip(event) && this.actions.onResize(keyAt(event), null));
     head.addEventListener("pointerdown", (event) => {
-      if (!isGrip(event)) return;
-      const [grip, column] = [/** @type {HTMLElement} */ (event.target), columnOf(event)];
-      const start = cellOf(event).offsetWidth - event.clientX;
-      const widthAt = ({ clientX }) => Math.max(MIN_WIDTH, start + clientX);
-      grip.setPointerCapture(event.pointerId);
-      this.#isGripped = true;
-      grip.onpointermove = (move) => this.actions.onResize(idOf(column), widthAt(move));
-      grip.onlostpointercapture = () => {
-        this.#isGripped = false;
-        grip.onpointermove = null;
-      };
+      if (isGrip(event)) /** @type {Element} */ (event.target).setPointerCapture(event.pointerId);
+    });
+    head.addEventListener("pointermove", (event) => {
+      const target = /** @type {Element} */ (event.target);
+      if (!target.hasPointerCapture(event.pointerId)) return;
+      const width = event.clientX + HALF_GRIP - target.parentElement.getBoundingClientRect().left;
+      this.actions.onResize(keyAt(event), Math.max(MIN_WIDTH, width));
     });
     head.addEventListener("dragstart", (event) => {
-      if (this.#isGripped) event.preventDefault();
-      else this.#dragged = cellOf(event).dataset.key;
-    });
-    head.addEventListener("dragover", (event) => {
-      if (this.#dragged && !columnOf(event)?.isFixed) event.preventDefault();
-    });
-    head.addEventListener("drop", (event) => {
+      if (!head.querySelector(".grip:active")) return;
       event.preventDefault();
-      this.actions.onMove(this.#dragged, cellOf(event).dataset.key);
+      event.stopImmediatePropagation();
     });
-    head.addEventListener("dragend", () => (this.#dragged = ""));
+    moveByDrag(head, this.actions.onMove);
   }
 }
 
-function createSortHead(/** @type {Column<any>} */ column) {
-  if (column === REST) return h("td");
-  const title = column.order
-    ? h("button", { type: "button", class: "sort" })
-    : h("span", { class: column.isHiddenTitle && "visually-hidden" });
-  const grip = !column.isFixed && h("span", { class: "grip", "aria-hidden": "true" });
-  const props = { scope: "col", class: column.isFigure && "figure", draggable: column.isFixed ? null : "true" };
-  return h("th", props, title, grip);
+/** Let children that have a key and are draggable be dropped on one another. */
+export function moveByDrag(/** @type {HTMLElement} */ parent, /** @type {(key: string, before: string) => void} */ onMove) {
+  let dragged = "";
+  const keyAt = ({ target }) => target.closest("[draggable=true]")?.dataset.key ?? "";
+  parent.addEventListener("dragstart", (event) => (dragged = keyAt(event)));
+  parent.addEventListener("dragover", (event) => {
+    if (dragged && keyAt(event)) event.preventDefault();
+  });
+  parent.addEventListener("drop", (event) => {
+    event.preventDefault();
+    onMove(dragged, keyAt(event));
+  });
+  parent.addEventListener("dragend", () => (dragged = ""));
 }

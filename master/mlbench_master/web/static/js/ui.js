@@ -1,7 +1,7 @@
 // Elements shared by several pages: badges, copy buttons, errors, dialogs, tables, menus.
 
 import { query } from "./api.js";
-import { h, reconcile, setText } from "./dom.js";
+import { byId, h, reconcile, setText } from "./dom.js";
 
 export { figure, fillTable } from "./table.js";
 
@@ -10,18 +10,16 @@ export { figure, fillTable } from "./table.js";
  * @typedef {import("./table.js").Column<Row>} Column
  */
 
-/** @import { Run } from "./records.js" */
-
-/** @typedef {{ state: string, outcome?: Run["outcome"] }} Judged */
+/** @typedef {{ state: string, outcome?: import("./records.js").Run["outcome"] }} Judged */
 
 /** @returns {HTMLElement} a coloured badge for the state of a run or the phase of a pod. */
 export function badge(/** @type {string} */ state) {
   return h("span", { class: "badge", "data-state": state.toLowerCase() }, state);
 }
 
-export function setBadge(/** @type {HTMLElement} */ element, /** @type {string} */ state) {
+export function setBadge(/** @type {HTMLElement} */ element, /** @type {string} */ state, text = state) {
   element.dataset.state = state.toLowerCase();
-  setText(element, state);
+  setText(element, text);
 }
 
 /** @returns {HTMLElement} a badge for the outcome of a run, or for its state until the outcome is known. */
@@ -32,17 +30,14 @@ export function runBadge(/** @type {Judged} */ run) {
 }
 
 export function setRunBadge(/** @type {HTMLElement} */ element, /** @type {Judged} */ run) {
-  setBadge(element, run.outcome?.kind ?? run.state);
-  setText(element, run.outcome?.title ?? run.state);
+  setBadge(element, run.outcome?.kind ?? run.state, run.outcome?.title);
   element.title = run.outcome?.text ?? "";
 }
 
 /** Show tags in a list, each with a link to the runs that have it; without any, the list hides. */
 export function showTags(/** @type {HTMLElement} */ list, /** @type {string[]} */ tags) {
   list.hidden = tags.length === 0;
-  const create = (/** @type {string} */ tag) =>
-    h("li", {}, h("a", { href: `/runs${query({ query: `tag:${tag}` })}` }, tag));
-  reconcile(list, tags, String, create);
+  reconcile(list, tags, String, (tag) => h("li", {}, h("a", { href: `/runs${query({ query: `tag:${tag}` })}` }, tag)));
 }
 
 /** @returns {HTMLButtonElement} a button that copies what `text()` returns. */
@@ -64,12 +59,20 @@ export function copyButton(/** @type {() => string} */ text, /** @type {string} 
 
 /** @returns {HTMLElement} an error, with a button that tries again. */
 export function errorState(/** @type {Error} */ error, /** @type {() => void} */ retry) {
-  return h(
-    "div",
-    { class: "empty", role: "alert" },
-    h("p", { class: "empty-title" }, error.message),
-    h("button", { type: "button", onclick: retry }, "Retry"),
-  );
+  const button = h("button", { type: "button", onclick: retry }, "Retry");
+  return h("div", { class: "empty", role: "alert" }, h("p", { class: "empty-title" }, error.message), button);
+}
+
+/** @returns {(error: Error) => void} shows an error in the part `problem` of a page until the user retries. */
+export function problemWith(/** @type {() => void} */ retry) {
+  const place = byId("problem");
+  return (error) => {
+    if (byId("loading")) byId("loading").hidden = true;
+    place.replaceChildren(errorState(error, () => {
+      place.replaceChildren();
+      retry();
+    }));
+  };
 }
 
 /**
@@ -81,44 +84,32 @@ export function errorState(/** @type {Error} */ error, /** @type {() => void} */
  * @returns {Promise<boolean>} whether to do it
  */
 export function confirm(title, text, action) {
+  const dialog = byId("confirm");
+  setText(dialog.querySelector("h2"), title);
+  setText(dialog.querySelector("p"), text);
+  setText(dialog.querySelector(".danger"), action);
+  dialog.returnValue = "";
+  dialog.showModal();
   return new Promise((resolve) => {
-    const buttons = h(
-      "div",
-      { class: "buttons" },
-      h("button", { value: "" }, "Cancel"),
-      h("button", { value: "yes", class: "danger" }, action),
-    );
-    const heading = h("h2", { id: "confirm-title" }, title);
-    const form = h("form", { method: "dialog" }, heading, h("p", {}, text), buttons);
-    const dialog = h("dialog", { "aria-labelledby": "confirm-title", class: "small" }, form);
-    dialog.addEventListener("close", () => {
-      dialog.remove();
-      resolve(dialog.returnValue === "yes");
-    });
-    document.body.append(dialog);
-    dialog.showModal();
+    dialog.addEventListener("close", () => resolve(dialog.returnValue === "yes"), { once: true });
   });
 }
 
-/** Let `button` open and close the links in `items`; Escape and a click elsewhere close them. */
+/** Let `button` open and close the links in `items` beside it; Escape and a click elsewhere close them. */
 export function menu(/** @type {HTMLButtonElement} */ button, /** @type {HTMLElement} */ items) {
-  function open(isOpen) {
+  const place = button.parentElement;
+  const isInside = (/** @type {EventTarget} */ target) => place.contains(/** @type {Node} */ (target));
+  function open(/** @type {boolean} */ isOpen) {
     items.hidden = !isOpen;
     button.setAttribute("aria-expanded", String(isOpen));
   }
   button.addEventListener("click", () => open(items.hidden));
   items.addEventListener("click", () => open(false));
-  document.addEventListener("click", (event) => {
-    const target = /** @type {Node} */ (event.target);
-    if (!button.contains(target) && !items.contains(target)) open(false);
-  });
-  button.parentElement.addEventListener("keydown", (event) => {
-    if (event.key !== "Escape" || items.hidden) return;
+  document.addEventListener("click", ({ target }) => isInside(target) || open(false));
+  place.addEventListener("focusout", ({ relatedTarget }) => !relatedTarget || isInside(relatedTarget) || open(false));
+  place.addEventListener("keydown", ({ key }) => {
+    if (key !== "Escape" || items.hidden) return;
     open(false);
     button.focus();
-  });
-  button.parentElement.addEventListener("focusout", (event) => {
-    const next = /** @type {Node | null} */ (event.relatedTarget);
-    if (next && !button.parentElement.contains(next)) open(false);
   });
 }

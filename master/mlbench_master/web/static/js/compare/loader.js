@@ -6,6 +6,8 @@ import { CLOCKS, plottable } from "../run/curves.js";
 import { byMetric } from "../series.js";
 
 const MAX_POINTS = 600;
+// Of all runs together.
+const POINTS_OF_ALL = 40_000;
 
 /**
  * @import { Manifest } from "../records.js"
@@ -52,7 +54,7 @@ export class Loader {
    */
   recorded(manifest, metric, axis) {
     const metrics = [...new Set([metric, CLOCKS[axis] ?? metric])];
-    const params = { metric_type: "run", metric_filter: metrics, summarize: MAX_POINTS };
+    const params = { metric_type: "run", metric_filter: metrics, summarize: Math.min(MAX_POINTS, Math.floor(POINTS_OF_ALL / this.#manifests.size)) };
     const key = [manifest.run_id, ...metrics].join(" ");
     return once(this.#recorded, key, hasEnded(manifest), async () =>
       byMetric(await get(`/api/metrics/${manifest.run_id}/`, params)),

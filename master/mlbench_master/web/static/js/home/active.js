@@ -1,40 +1,40 @@
 // An active run on the home page: its progress, live curves and slowest rank.
 
 import { get, now, post } from "../api.js";
-import { h, reconcile, setNotice, setText } from "../dom.js";
+import { Chart } from "../chart.js";
+import { byId, h, setText } from "../dom.js";
 import * as format from "../format.js";
 import { outcomeChip } from "../outcome.js";
 import { LOSSES, elapsedSeconds, nameOf } from "../records.js";
-import { byMetric } from "../series.js";
-import { badge, confirm, setBadge } from "../ui.js";
-import { ActiveChart } from "./chart.js";
+import { unitOf } from "../run/curves.js";
+import { topOf } from "../runs/curves.js";
+import { byMetric, longest } from "../series.js";
+import { confirm, setBadge } from "../ui.js";
 import { forecast, roughly } from "./forecast.js";
+import { showPairs } from "./lists.js";
 
 /**
  * @import { Result, Run } from "../records.js"
- * @import { Curve, RunCurve } from "./chart.js"
+ * @import { RunCurve } from "../runs/curves.js"
  * @import { Forecast } from "./forecast.js"
+ * @typedef {{ seconds: number[], values: number[] }} Curve
  */
 
 const LOSS_POINTS = 120;
+const SLOWEST = "Its own work per step, as a multiple of the median of the other ranks";
 const TRAINING_LOSSES = LOSSES.filter((name) => !/^(val|valid|eval|test)/.test(name));
 
 /**
- * Find the rank with the most work of its own in each step.
- * @param {Result["ranks"]} ranks
- * @returns {{ rank: number, ratio: number } | null} its time per step as a multiple of the median of
- *   the other ranks; null with fewer than two measured ranks
+ * @returns {{ rank: number, ratio: number } | null} the rank with the most work of its own in each step, as a
+ *   multiple of the median of the other ranks; null with fewer than two measured ranks
  */
-export function slowestRank(ranks) {
-  const times = ranks
-    .map(({ rank, compute_seconds: compute, step_seconds: step }) => ({ rank, seconds: compute ?? step }))
-    .filter(({ seconds }) => seconds > 0)
-    .sort((a, b) => b.seconds - a.seconds);
-  if (times.length < 2) return null;
-  const [slowest, ...others] = times;
+export function slowestRank(/** @type {Result["ranks"]} */ ranks) {
+  const secondsOf = (/** @type {Result["ranks"][number]} */ rank) => rank.compute_seconds ?? rank.step_seconds;
+  const [slowest, ...others] = ranks.filter((rank) => secondsOf(rank) > 0).sort((a, b) => secondsOf(b) - secondsOf(a));
+  if (!others.length) return null;
   const middle = (others.length - 1) / 2;
-  const median = (others[Math.floor(middle)].seconds + others[Math.ceil(middle)].seconds) / 2;
-  return { rank: slowest.rank, ratio: slowest.seconds / median };
+  const median = (secondsOf(others[Math.floor(middle)]) + secondsOf(others[Math.ceil(middle)])) / 2;
+  return { rank: slowest.rank, ratio: secondsOf(slowest) / median };
 }
 
 /**
@@ -55,38 +55,27 @@ export function timeLeft(run, result, ahead, elapsed) {
 
 /** The card of an active run. */
 export class ActiveRun {
-  #chart = new ActiveChart();
-  #name = h("a", {}, h("bdi"), h("span", { class: "soft" }));
-  #chip = badge("STARTED");
-  #figures = h("dl", { class: "active-figures" });
-  #progress = /** @type {HTMLProgressElement} */ (h("progress", { max: 1, "aria-label": "Progress" }));
-  #stop = h("button", { type: "button" }, "Stop");
-  #noCurve = h("p", { class: "soft" });
-  #problem = h("p", { class: "problem", role: "alert" });
+  #chart = new Chart(h("div"), "Progress", { hasFiles: false });
   /** @type {Result | null} */
   #result = null;
   /** @type {Curve | null} */
   #loss = null;
-  #fetchProblem = "";
+  #problem = "";
 
   /** @param {number} id */
   constructor(id) {
-    this.path = `/runs/${id}`;
     this.id = id;
-    this.#name.setAttribute("href", this.path);
-    this.#stop.addEventListener("click", () => this.#stopRun());
-    const buttons = h("div", { class: "buttons" }, h("a", { class: "button", href: `${this.path}?tab=logs` }, "Logs"), this.#stop);
-    this.element = h(
-      "section",
-      { class: "card active", "aria-label": `Run ${id}` },
-      h("div", { class: "active-head" }, h("h2", { class: "active-name" }, this.#name), this.#chip, buttons),
-      this.#figures,
-      this.#progress,
-      this.#chart.element,
-      this.#chart.key,
-      this.#noCurve,
-      this.#problem,
-    );
+    this.element = byId("active-card").content.firstElementChild.cloneNode(true);
+    this.element.setAttribute("aria-label", `Run ${id}`);
+    this.#part("h2 a").href = `/runs/${id}`;
+    this.#part(".button").href = `/runs/${id}?tab=logs`;
+    this.#part("button").addEventListener("click", () => this.#stop());
+    this.#part("progress").after(this.#chart.element);
+  }
+
+  /** @returns {any} */
+  #part(/** @type {string} */ selector) {
+    return this.element.querySelector(selector);
   }
 
   /** Fetch the result so far and the loss. */
@@ -95,91 +84,91 @@ export class ActiveRun {
     const params = { metric_type: "run", metric_filter: metrics, summarize: LOSS_POINTS, added: false };
     try {
       const [result, series] = await Promise.all([get(`/api/runs/${this.id}/result/`), get(`/api/metrics/${this.id}/`, params)]);
-      this.#result = result;
-      this.#loss = lossOf(run, series);
-      this.#fetchProblem = "";
+      [this.#result, this.#loss, this.#problem] = [result, lossOf(run, series), ""];
     } catch (error) {
-      this.#result = this.#loss = null;
-      this.#fetchProblem = `Figures not known: ${error.message}`;
+      [this.#result, this.#loss, this.#problem] = [null, null, `Figures not known: ${error.message}`];
     }
   }
 
   show(/** @type {Run} */ run, /** @type {RunCurve | undefined} */ curve) {
     const { target } = run;
     const elapsed = elapsedSeconds(run, now()) ?? 0;
-    const [name, number] = this.#name.children;
-    setText(name, nameOf(run));
-    setText(number, `#${run.id}`);
+    setText(this.#part("bdi"), nameOf(run));
+    setText(this.#part("h2 .soft"), `#${run.id}`);
     const [epoch, epochs] = [this.#result?.epochs, Number(run.settings?.epochs)];
     const { state, text, title } = outcomeChip(run, null);
-    setBadge(this.#chip, state);
-    setText(this.#chip, state === "started" && epoch && epochs ? `${text} · epoch ${epoch} of ${format.count(epochs)}` : text);
-    this.#chip.title = title;
-    this.#stop.toggleAttribute("disabled", run.stop_requested);
+    const hasEpoch = state === "started" && epoch && epochs;
+    setBadge(this.#part(".badge"), state, hasEpoch ? `${text} · epoch ${epoch} of ${format.count(epochs)}` : text);
+    this.#part(".badge").title = title;
+    this.#part("button").disabled = run.stop_requested;
     const ahead = curve && target && !run.target_reached_at ? forecast(curve, target) : null;
     const left = timeLeft(run, this.#result, ahead, elapsed);
-    this.#showFigures(run, left, elapsed, curve);
-    const isOver = left !== null && elapsed > 0;
-    this.#progress.hidden = !isOver;
-    if (isOver) this.#progress.value = elapsed / (elapsed + left.left);
-    const metric = target?.metric ?? "";
+    showPairs(this.#part("dl"), figuresOf(run, this.#result, left, elapsed, curve, this.#loss));
+    this.#part("progress").hidden = !left || elapsed === 0;
+    this.#part("progress").value = left && elapsed ? elapsed / (elapsed + left.left) : 0;
     const hasCurve = Boolean(curve || this.#loss);
-    this.#chart.element.hidden = this.#chart.key.hidden = !hasCurve;
-    if (hasCurve) this.#chart.show({ target, metric, value: curve ?? null, way: ahead?.way ?? null, loss: this.#loss });
-    setNotice(this.#noCurve, hasCurve ? "" : "No loss and no accuracy yet.");
-    setText(this.#problem, this.#fetchProblem);
+    this.#chart.element.hidden = !hasCurve;
+    this.#part("[data-part=empty]").hidden = hasCurve;
+    if (hasCurve) this.#draw(target, curve, ahead?.way, this.#loss);
+    setText(this.#part(".problem"), this.#problem);
   }
 
-  #showFigures(/** @type {Run} */ run, left, elapsed, /** @type {RunCurve | undefined} */ curve) {
-    const { target } = run;
-    const result = this.#result;
-    const slowest = slowestRank(result?.ranks ?? []);
-    const value = curve?.values.at(-1) ?? result?.last_value ?? null;
-    const isStraggler = result?.stragglers?.named != null;
-    const loss = this.#loss?.values.at(-1);
-    const figures = [
-      target && [format.metricTitle(target.metric), format.metric(target.metric, value === null ? null : round(value)), target.metric],
-      target && ["Target", format.metric(target.metric, target.value), format.targetText(target)],
-      loss !== undefined && ["Training loss", format.number(loss, 3), "Of rank 0"],
-      ["Elapsed", format.duration(elapsed), ""],
-      left ? ["Time left, at this pace", roughly(left.left), `Until the ${left.until}`] : target && !run.target_reached_at && ["Time left", "not known", "The curve does not yet lead to the target"],
-      result?.samples_per_second != null && [`${format.samples(run)}/s`, format.number(result.samples_per_second), "All ranks, evaluation excluded"],
-      result?.goodput?.share != null && ["Goodput", format.percent(result.goodput.share), "Share of worker time that advanced the final model"],
-      slowest && ["Slowest rank", `${slowest.rank} · ${slowest.ratio.toFixed(2)}×`, "Its own work per step, as a multiple of the median of the other ranks", isStraggler],
+  // The curves over the time since the start of the run; the loss has a scale of its own.
+  #draw(/** @type {Run["target"]} */ target, /** @type {RunCurve | undefined} */ curve, /** @type {Curve | undefined} */ way, /** @type {Curve | null} */ loss) {
+    const metric = target?.metric ?? "";
+    const { seconds: unit, name: unitName } = unitOf(Math.max(...[curve, way, loss].map((line) => line?.seconds.at(-1) ?? 0)));
+    const toLine = (text, { seconds, values }, style) => ({ name: text, x: seconds.map((at) => at / unit), y: values, ...style });
+    const aim = target && `target ${format.metric(metric, target.value)}`;
+    const range = loss && [loss.values[0], loss.values.at(-1)].map((value) => format.number(value, 3)).join(" to ");
+    const lines = [
+      curve && toLine(format.metricTitle(metric), curve, { colour: "--series-0" }),
+      way && toLine("Forecast", way, { colour: "--series-0", dash: "dot" }),
+      loss && toLine(`Training loss, ${range}`, loss, { colour: "--series-1", own: true }),
     ].filter(Boolean);
-    const create = (/** @type {unknown[]} */ [name]) => h("div", {}, h("dt", {}, name), h("dd"));
-    reconcile(this.#figures, figures, ([name]) => name, create, (element, [, text, hint, isBad]) => {
-      setText(element.lastElementChild, text);
-      element.title = String(hint);
-      element.toggleAttribute("data-bad", Boolean(isBad));
+    this.#chart.draw(lines, {
+      x: `Time (${unitName})`,
+      stacked: "last",
+      ySuffix: format.isPercent(metric) ? " %" : "",
+      marks: target ? [{ y: target.value, text: aim, colour: "--good" }] : [],
+      yRange: target ? [0, topOf(target)] : undefined,
+      label: [...lines.map((line) => line.name), aim].filter(Boolean).join(", "),
     });
   }
 
-  async #stopRun() {
+  async #stop() {
     const text = "Its ranks are stopped. What it has recorded so far is kept.";
     if (!(await confirm(`Stop run ${this.id}?`, text, "Stop"))) return;
-    try {
-      await post(`/api/runs/${this.id}/stop/`);
-      this.#stop.toggleAttribute("disabled", true);
-    } catch (error) {
-      setText(this.#problem, error.message);
-    }
+    await post(`/api/runs/${this.id}/stop/`).catch((error) => setText(this.#part(".problem"), error.message));
   }
 }
 
-function round(/** @type {number} */ value) {
-  return Number(value.toPrecision(3));
+/** @returns {import("./lists.js").Pair[]} */
+function figuresOf(/** @type {Run} */ run, /** @type {Result | null} */ result, left, elapsed, curve, loss) {
+  const { target } = run;
+  const value = curve?.values.at(-1) ?? result?.last_value ?? null;
+  const rounded = value === null ? null : Number(value.toPrecision(3));
+  const slowest = slowestRank(result?.ranks ?? []);
+  const isStraggler = result?.stragglers?.named != null;
+  const isUnforeseen = target && !run.target_reached_at;
+  return /** @type {any[]} */ ([
+    target && [format.metricTitle(target.metric), format.metric(target.metric, rounded), target.metric],
+    target && ["Target", format.metric(target.metric, target.value), format.targetText(target)],
+    loss && ["Training loss", format.number(loss.values.at(-1), 3), "Of rank 0"],
+    ["Elapsed", format.duration(elapsed), ""],
+    left && ["Time left, at this pace", roughly(left.left), `Until the ${left.until}`],
+    !left && isUnforeseen && ["Time left", "not known", "The curve does not yet lead to the target"],
+    result?.samples_per_second != null && [`${format.samples(run)}/s`, format.number(result.samples_per_second), "All ranks, evaluation excluded"],
+    result?.goodput?.share != null && ["Goodput", format.percent(result.goodput.share), "Share of worker time that advanced the final model"],
+    slowest && ["Slowest rank", `${slowest.rank} · ${slowest.ratio.toFixed(2)}×`, SLOWEST, isStraggler],
+  ]).filter(Boolean);
 }
 
+// The training loss of rank 0 that has the most points, over the seconds since the start.
 function lossOf(/** @type {Run} */ run, series) {
-  const [ranks] = [...byMetric(series).values()].sort((a, b) => sizeOf(b) - sizeOf(a));
-  const [loss] = ranks?.values() ?? [];
-  if (!loss || !run.started_at) return null;
-  const points = loss.times.map((time, i) => [(time - Date.parse(run.started_at)) / 1000, loss.values[i]]);
+  const losses = [...byMetric(series).values()].flatMap((ranks) => [...ranks.values()]);
+  if (!losses.length || !run.started_at) return null;
+  const { times, values } = longest(losses);
+  const points = times.map((time, i) => [(time - Date.parse(run.started_at)) / 1000, values[i]]);
   const known = points.filter(([at, value]) => at >= 0 && Number.isFinite(value));
   return known.length > 1 ? { seconds: known.map(([at]) => at), values: known.map(([, value]) => value) } : null;
-}
-
-function sizeOf(/** @type {Map<number | null, import("../series.js").Series>} */ ranks) {
-  return Math.max(...[...ranks.values()].map(({ times }) => times.length));
 }

@@ -1,6 +1,7 @@
 // The time at which an active run will reach its target, if its curve goes on as before.
 
 import { count, number } from "../format.js";
+import { mean } from "../series.js";
 
 /**
  * @import { Target } from "../records.js"
@@ -30,9 +31,8 @@ export function forecast({ seconds, values }, { value: aim, lower_is_better: isL
   const [times, points] = [seconds.slice(first), values.slice(first)];
   const [last, current] = [times.at(-1), points.at(-1)];
   if (times.length < MIN_POINTS || !(last > 0)) return null;
-  const fits = CONSTANTS.map((factor) => fit(times, points, factor * last)).filter(Boolean);
-  const best = fits.reduce((least, one) => (one.error < least.error ? one : least), { error: Infinity, a: NaN, b: 0, c: 1 });
-  const { a, b, c } = best;
+  const fits = CONSTANTS.map((factor) => fit(times, points, factor * last));
+  const { a, b, c } = fits.reduce((best, other) => (other.error < best.error ? other : best));
   if (isLower ? !(b > 0 && a < aim) : !(b < 0 && a > aim)) return null;
   const reached = Math.max(last, c * Math.log(b / (aim - a)));
   if (reached > MAX_TIMES * last) return null;
@@ -46,24 +46,12 @@ export function forecast({ seconds, values }, { value: aim, lower_is_better: isL
 
 // Weighted least squares for a and b with a given c.
 function fit(/** @type {number[]} */ times, /** @type {number[]} */ values, /** @type {number} */ c) {
-  let [w, wx, wxx, wy, wxy] = [0, 0, 0, 0, 0];
-  times.forEach((time, i) => {
-    const [weight, x] = [(i + 1) / times.length, Math.exp(-time / c)];
-    w += weight;
-    wx += weight * x;
-    wxx += weight * x * x;
-    wy += weight * values[i];
-    wxy += weight * x * values[i];
-  });
-  const determinant = w * wxx - wx * wx;
-  if (!(Math.abs(determinant) > 1e-12 * w * wxx)) return null;
-  const b = (w * wxy - wx * wy) / determinant;
-  const a = (wy - b * wx) / w;
-  const error = times.reduce((sum, time, i) => {
-    const rest = values[i] - a - b * Math.exp(-time / c);
-    return sum + ((i + 1) / times.length) * rest * rest;
-  }, 0);
-  return { a, b, c, error };
+  const weighted = (/** @type {number[]} */ column) => mean(column.map((value, i) => (2 * (i + 1) * value) / (column.length + 1)));
+  const decay = times.map((time) => Math.exp(-time / c));
+  const [x, y] = [weighted(decay), weighted(values)];
+  const b = weighted(decay.map((at, i) => (at - x) * (values[i] - y))) / weighted(decay.map((at) => (at - x) ** 2));
+  const a = y - b * x;
+  return { a, b, c, error: weighted(values.map((value, i) => (value - a - b * decay[i]) ** 2)) };
 }
 
 /** @returns {string} an estimated duration, such as `≈ 40 s` or `≈ 6 min`. */

@@ -1,15 +1,15 @@
-// The lists of the home page: the queue and the latest results.
+// The lists of the home page: the queue, the latest results, and figures with their titles.
 
 import { h, reconcile, setText } from "../dom.js";
 import * as format from "../format.js";
 import { setOutcome } from "../outcome.js";
-import { codeOf, elapsedSeconds, nameOf } from "../records.js";
-import { badge } from "../ui.js";
-import { overTraining, smallCurve } from "./chart.js";
+import { elapsedSeconds, nameOf } from "../records.js";
 
 /**
  * @import { Run } from "../records.js"
- * @import { RunCurve } from "./chart.js"
+ *
+ * The title, text and explanation of a figure; true where it is bad.
+ * @typedef {[string, string, string?, boolean?]} Pair
  */
 
 /** @returns {string} the resources of a run: `2 workers, 1 core each, GPU`. */
@@ -18,53 +18,41 @@ export function resourcesOf(/** @type {Run} */ run) {
   return [format.plural(run.num_workers, "worker"), cores, run.gpu_enabled && "GPU"].filter(Boolean).join(", ");
 }
 
+// Rows begin with the name of the run; `classes` are those of its other parts.
+function fillRows(list, /** @type {Run[]} */ runs, /** @type {string[]} */ classes, fill) {
+  const create = (/** @type {Run} */ run) => {
+    const link = h("a", { href: `/runs/${run.id}`, title: nameOf(run) }, h("bdi", {}, nameOf(run)), h("span", { class: "soft" }, `#${run.id}`));
+    return h("li", {}, link, classes.map((name) => h("span", { class: name })));
+  };
+  reconcile(list, runs, (run) => run.id, create, (row, run) => fill([...row.children].slice(1), run));
+}
+
 /** Show the runs that wait, the next one first. */
 export function showQueue(/** @type {HTMLElement} */ list, /** @type {Run[]} */ runs) {
-  const create = (run) => h("li", {}, linkTo(run), h("span", { class: "soft" }), h("span", { class: "soft" }));
-  reconcile(list, runs, (run) => run.id, create, (row, run) => {
-    const [, resources, reason] = row.children;
-    const text = run.waiting || (run === runs[0] ? "starts next" : "waiting in the queue");
+  fillRows(list, runs, ["soft", "soft"], ([resources, reason], run) => {
     setText(resources, resourcesOf(run));
-    setText(reason, text);
-    /** @type {HTMLElement} */ (reason).title = text;
+    setText(reason, run.waiting || (run === runs[0] ? "starts next" : "waiting in the queue"));
+    reason.title = reason.textContent;
   });
 }
 
 /** Show runs that have ended, each with its outcome, duration, goodput and curve. */
-export function showResults(/** @type {HTMLElement} */ list, /** @type {Run[]} */ runs, /** @type {Map<number, RunCurve>} */ curves) {
-  const longest = longestOf(runs, curves);
-  const create = (run) => h("li", {}, linkTo(run), h("span", {}, badge(run.state)), h("span", { class: "figure" }), h("span", { class: "figure soft" }), h("span"));
-  reconcile(list, runs, (run) => run.id, create, (row, run) => {
-    const [, outcome, duration, goodput, place] = row.children;
-    setOutcome(/** @type {HTMLElement} */ (outcome.firstElementChild), run);
+export function showResults(/** @type {HTMLElement} */ list, /** @type {Run[]} */ runs, /** @type {import("../runs/curves.js").Curves} */ curves) {
+  curves.measure(runs);
+  fillRows(list, runs, ["", "figure", "figure soft", ""], ([outcome, duration, goodput, curve], run) => {
+    setOutcome(outcome, run);
     setText(duration, format.duration(elapsedSeconds(run, 0)));
-    const share = run.values.goodput;
-    setText(goodput, typeof share === "number" ? `goodput ${format.percent(share)}` : "");
-    const curve = run.target && curves.get(run.id);
-    const end = longest.get(kindOf(run)) ?? 0;
-    const key = curve ? `${curve.values.length} ${curve.values.at(-1)} ${end}` : "";
-    if (/** @type {HTMLElement} */ (place).dataset.drawn === key) return;
-    /** @type {HTMLElement} */ (place).dataset.drawn = key;
-    place.replaceChildren(...(curve ? [smallCurve(curve, run.target, end)] : []));
+    setText(goodput, typeof run.values.goodput === "number" ? `goodput ${format.percent(run.values.goodput)}` : "");
+    curves.show(curve, run);
   });
 }
 
-// Curves of the same benchmark and target have one scale.
-function longestOf(/** @type {Run[]} */ runs, curves) {
-  const longest = new Map();
-  for (const run of runs) {
-    const curve = curves.get(run.id);
-    const end = curve ? overTraining(curve).seconds.at(-1) : 0;
-    longest.set(kindOf(run), Math.max(longest.get(kindOf(run)) ?? 0, end));
-  }
-  return longest;
-}
-
-function kindOf(/** @type {Run} */ run) {
-  return [codeOf(run), run.target?.metric, run.target?.value].join(" ");
-}
-
-function linkTo(/** @type {Run} */ run) {
-  const name = nameOf(run);
-  return h("a", { href: `/runs/${run.id}`, title: name }, h("bdi", {}, name), h("span", { class: "soft" }, `#${run.id}`));
+/** Show figures in a list of descriptions. */
+export function showPairs(/** @type {HTMLElement} */ list, /** @type {Pair[]} */ pairs) {
+  const create = (/** @type {Pair} */ [title]) => h("div", {}, h("dt", {}, title), h("dd"));
+  reconcile(list, pairs, ([title]) => title, create, (element, [, text, hint = "", isBad = false]) => {
+    setText(element.lastElementChild, text);
+    element.title = hint;
+    element.lastElementChild.classList.toggle("bad-text", isBad);
+  });
 }

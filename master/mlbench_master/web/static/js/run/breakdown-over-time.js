@@ -3,23 +3,26 @@
 
 import { get } from "../api.js";
 import { showKey } from "../bars.js";
+import { Chart } from "../chart.js";
 import { byId, setNotice, setText } from "../dom.js";
 import { duration, number, percent, plural } from "../format.js";
+import { strokeLine } from "../plot.js";
 import { sum } from "../series.js";
 import * as theme from "../theme.js";
 import { colourOfBucket } from "./goodput.js";
-import { FONT, TimePlot } from "./time-plot.js";
 
 /**
+ * @import { Surface } from "../plot.js"
  * @import { Run, Schemas } from "../records.js"
  * @import { Axis } from "./curves.js"
- * @import { Surface } from "./time-plot.js"
  *
  * @typedef {Schemas["Breakdown"]} Breakdown
  */
 
 const BINS = 240;
-const [HEIGHT_PX, TITLE_PX, BRANCH_PX, HATCH_PX, ARROW_PX] = [190, 16, 14, 5, 4];
+// Shares of the height above and below the areas, for the names of attempts and for branches.
+const PAD = 0.1;
+const [HATCH_PX, ARROW_PX] = [5, 4];
 /** The bucket that is drawn below the axis: a discarded branch. */
 const BELOW = "lost";
 
@@ -52,17 +55,16 @@ export class BreakdownOverTime {
   #buckets = JSON.parse(byId("goodput").dataset.buckets);
   /** @type {Breakdown | null} */
   #breakdown = null;
-  #startedAt = NaN;
   /** @type {ReturnType<typeof stackOf>} */
   #stack = [];
   #edges = [];
   #places = [];
-  #plot;
+  #chart = new Chart(byId("over-time-map"), "Time breakdown over time", { hasLegend: false, hasFiles: false });
 
   constructor(/** @type {number} */ runId) {
     this.path = `/api/runs/${runId}/breakdown/`;
-    this.#plot = new TimePlot(byId("over-time-map"), (surface) => this.#draw(surface), (place) => this.#tell(place));
-    byId("over-time-whole").addEventListener("click", () => this.#plot.zoom(null));
+    this.#chart.onCursor = (place) => this.#tell(place);
+    this.#chart.place.setAttribute("aria-describedby", "over-time-value");
   }
 
   /** Fetch and draw the time breakdown of a run so far. */
@@ -74,80 +76,51 @@ export class BreakdownOverTime {
     byId("over-time").hidden = !hasAny;
     setNotice(byId("no-over-time"), hasAny ? "" : "Available once the run has started.");
     if (!hasAny) return;
-    this.#startedAt = Date.parse(run.started_at);
+    const { attempts, discarded } = breakdown;
+    const placesOf = (/** @type {number[]} */ seconds) => axis.place(seconds.map((second) => Date.parse(run.started_at) + second * 1000));
     // Work is at the axis and overhead above it, so that work is a band without steps.
     const order = ["compute", "data", "contention", "communication", "waiting"];
     const names = this.#buckets.map(([bucket]) => bucket);
     this.#stack = stackOf(breakdown, [...order, ...names.filter((name) => !order.includes(name))]);
-    this.#places = this.#placesOf(axis, this.#edges);
-    const finite = this.#places.filter(Number.isFinite);
-    const label = `Time breakdown of ${plural(run.num_workers, "worker")} over time`;
-    const shares = this.#shares(null).map(({ name, text }) => `${name} ${text}`);
-    this.#plot.canvas.setAttribute("aria-label", [label, ...shares].join(", "));
-    const discarded = breakdown.discarded.length;
-    const below = discarded ? ` Below the axis: ${discarded === 1 ? "a discarded branch" : `${discarded} discarded branches`}, with the way back to the checkpoint.` : "";
+    this.#places = placesOf(this.#edges);
+    const below = discarded.length ? ` Below the axis: ${discarded.length === 1 ? "a discarded branch" : `${discarded.length} discarded branches`}, with the way back to the checkpoint.` : "";
     setText(byId("over-time-caption"), `Workers by what they did, in bins of ${duration(breakdown.bin_seconds)}; totals are recorded about once a second.${below}`);
-    this.#plot.show(axis, [finite[0], finite.at(-1)], HEIGHT_PX);
+    this.#tell(null);
+    const finite = this.#places.filter(Number.isFinite);
+    const ends = this.#stack.flatMap(({ to }) => to);
+    const [least, most] = [Math.min(0, ...ends), Math.max(...ends)];
+    const pad = PAD * (most - least);
+    const begins = placesOf([...attempts]);
+    const branches = discarded.map(({ begin_seconds, end_seconds }) => placesOf([begin_seconds, end_seconds]));
+    const shares = this.#shares(null).map(({ name, text }) => `${name} ${text}`);
+    this.#chart.draw([], {
+      x: axis.title,
+      shared: axis.shared,
+      stacked: "last",
+      extent: [finite[0], finite.at(-1)],
+      yRange: [least - (discarded.length ? pad : 0), most + pad],
+      yTicks: [0, Math.round(most)],
+      moments: attempts.length > 1 ? begins.map((x, i) => ({ x, text: `attempt ${i + 1}` })) : [],
+      label: [`Time breakdown of ${plural(run.num_workers, "worker")} over time`, ...shares].join(", "),
+      paint: (surface) => surface.inside(() => this.#paint(surface, branches, least - pad / 2)),
+    });
   }
 
-  #placesOf(/** @type {Axis} */ axis, /** @type {readonly number[]} */ seconds) {
-    return axis.place(seconds.map((second) => this.#startedAt + second * 1000));
-  }
-
-  #draw(/** @type {Surface} */ { ctx, x, left, right, height }) {
-    byId("over-time-whole").hidden = !this.#plot.isZoomed;
-    const { attempts, discarded } = this.#breakdown;
-    const most = Math.max(...this.#stack.flatMap(({ to }) => to));
-    const least = Math.min(0, ...this.#stack.flatMap(({ to }) => to));
-    const bottom = height - (discarded.length ? BRANCH_PX : 0);
-    const y = (workers) => TITLE_PX + ((most - workers) / (most - least)) * (bottom - TITLE_PX);
-    ctx.save();
-    ctx.beginPath();
-    ctx.rect(left, 0, right - left, height);
-    ctx.clip();
+  #paint(/** @type {Surface} */ { ctx, x, y, width }, /** @type {number[][]} */ branches, /** @type {number} */ depth) {
     const across = this.#places.map((place) => Math.round(x(place)));
     for (const { bucket, from, to } of this.#stack) {
       ctx.fillStyle = fillOf(ctx, bucket);
       to.forEach((end, i) => {
-        const width = across[i + 1] - across[i];
-        if (width > 0 && end !== from[i]) ctx.fillRect(across[i], y(Math.max(end, from[i])), width, Math.abs(y(end) - y(from[i])));
+        const [top, bottom] = [y(Math.max(end, from[i])), y(Math.min(end, from[i]))];
+        if (across[i + 1] > across[i] && bottom > top) ctx.fillRect(across[i], top, across[i + 1] - across[i], bottom - top);
       });
     }
-    this.#drawAttempts(ctx, this.#placesOf(this.#plot.axis, attempts).map(x), bottom);
-    this.#drawBranches(ctx, discarded.map((branch) => this.#placesOf(this.#plot.axis, [branch.begin_seconds, branch.end_seconds]).map(x)), y, bottom);
-    ctx.restore();
     ctx.fillStyle = theme.colour("--soft");
-    ctx.font = FONT;
-    ctx.textAlign = "right";
-    ctx.textBaseline = "middle";
-    for (const workers of [most, 0]) ctx.fillText(number(Math.round(workers)), left - 6, y(workers));
-    if (least < 0) ctx.fillText("lost", left - 6, Math.min(y(least), y(0) + TITLE_PX));
-    ctx.fillRect(left, Math.round(y(0)), right - left, 1);
-  }
-
-  #drawAttempts(ctx, /** @type {number[]} */ begins, bottom) {
-    ctx.font = FONT;
-    ctx.textAlign = "left";
-    ctx.textBaseline = "top";
-    ctx.strokeStyle = ctx.fillStyle = theme.colour("--soft");
-    if (begins.length < 2) return;
-    let free = -Infinity;
-    begins.forEach((begin, i) => {
-      const label = `attempt ${i + 1}`;
-      if (begin >= free) {
-        ctx.fillText(label, begin + 4, 2);
-        free = begin + 4 + ctx.measureText(label).width + 4;
-      }
-      strokeLine(ctx, [[begin, 0], [begin, bottom]], [2, 3]);
-    });
-  }
-
-  // The way from the restart back to the checkpoint that it resumed from.
-  #drawBranches(ctx, /** @type {number[][]} */ branches, y, bottom) {
+    ctx.fillRect(0, Math.round(y(0)), width, 1);
+    // The way from the restart back to the checkpoint that it resumed from.
     ctx.strokeStyle = ctx.fillStyle = theme.colour("--bad");
-    for (const [checkpoint, resumed] of branches) {
-      const depth = bottom + BRANCH_PX / 2;
-      strokeLine(ctx, [[resumed, y(0)], [resumed, depth], [checkpoint, depth], [checkpoint, y(0)]], []);
+    for (const [checkpoint, resumed] of branches.map((ends) => ends.map(x))) {
+      strokeLine(ctx, [[resumed, y(0)], [resumed, y(depth)], [checkpoint, y(depth)], [checkpoint, y(0)]]);
       ctx.beginPath();
       ctx.moveTo(checkpoint, y(0));
       ctx.lineTo(checkpoint - ARROW_PX, y(0) + 2 * ARROW_PX);
@@ -186,14 +159,6 @@ export class BreakdownOverTime {
   }
 }
 
-function strokeLine(ctx, /** @type {number[][]} */ points, /** @type {number[]} */ dash) {
-  ctx.setLineDash(dash);
-  ctx.beginPath();
-  points.forEach(([x, y], i) => (i ? ctx.lineTo(x, y) : ctx.moveTo(x, y)));
-  ctx.stroke();
-  ctx.setLineDash([]);
-}
-
 // Discarded and unknown time is hatched.
 function fillOf(ctx, /** @type {string} */ bucket) {
   const colour = theme.colour(colourOfBucket(bucket) ?? "--edge");
@@ -202,6 +167,6 @@ function fillOf(ctx, /** @type {string} */ bucket) {
   const brush = tile.getContext("2d");
   brush.strokeStyle = colour;
   brush.lineWidth = 1.6;
-  for (const shift of [-HATCH_PX, 0, HATCH_PX]) strokeLine(brush, [[shift, HATCH_PX], [shift + HATCH_PX, 0]], []);
+  for (const shift of [-HATCH_PX, 0, HATCH_PX]) strokeLine(brush, [[shift, HATCH_PX], [shift + HATCH_PX, 0]]);
   return ctx.createPattern(tile, "repeat");
 }

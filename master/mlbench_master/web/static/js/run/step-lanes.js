@@ -60,14 +60,9 @@ function growth(/** @type {Series} */ total, /** @type {number[]} */ edges) {
   return values.slice(1).map((value, i) => Math.max(0, value - (values[i] || 0)) || 0);
 }
 
-/**
- * @param {Lanes} lanes
- * @param {boolean} isWhole whether communication counts
- * @returns {number[][]} seconds of a step by rank and bin; NaN where there was none
- */
-export function stepTimes({ steps, work, exchange }, isWhole) {
-  const took = (i, bin) => work[i][bin] + (isWhole ? exchange[i][bin] : 0);
-  return steps.map((row, i) => row.map((count, bin) => (count > 0 && took(i, bin) > 0 ? took(i, bin) / count : NaN)));
+/** @returns {number[][]} seconds of own work per step, by rank and bin; NaN where there was none. */
+export function stepTimes(/** @type {Lanes} */ { steps, work }) {
+  return steps.map((row, i) => row.map((count, bin) => (count > 0 && work[i][bin] > 0 ? work[i][bin] / count : NaN)));
 }
 
 /**
@@ -78,40 +73,26 @@ export function stepTimes({ steps, work, exchange }, isWhole) {
  */
 export function singleSteps(series, ranks) {
   const [steps, clocks, exchanges, ofSteps] = [...TOTALS, OF_STEPS].map((metric) => series.get(metric) ?? new Map());
+  const least = new Map();
   const lanes = ranks.map((rank) => {
-    const ends = firstTimes(steps.get(rank) ?? EMPTY);
-    const own = ofSteps.get(rank) ?? EMPTY;
-    const recorded = new Map(own.times.map((time, i) => [time, own.values[i]]));
-    const [totals, clock] = [exchanges.get(rank) ?? EMPTY, clocks.get(rank) ?? EMPTY];
+    // The end of each step is the time of the first value with its number.
+    const { times, values, lows, highs } = steps.get(rank) ?? EMPTY;
+    const singles = [...values.keys()].filter((i) => lows[i] === highs[i]);
+    const ends = new Map(singles.toReversed().map((i) => [values[i], times[i]]));
+    const recorded = new Map((ofSteps.get(rank) ?? EMPTY).times.map((time, i) => [time, ofSteps.get(rank).values[i]]));
     /** @type {Step[]} */
-    const lane = [...ends].filter(([number]) => ends.has(number - 1)).map(([number, end]) => {
-      const begin = ends.get(number - 1);
+    const lane = [...ends.keys()].filter((number) => ends.has(number - 1)).reverse().map((number) => {
+      const [begin, end] = [ends.get(number - 1), ends.get(number)];
       const isMean = !recorded.has(end);
-      const exchange = isMean ? meanOver(totals, begin, end) : recorded.get(end);
+      const exchange = isMean ? growth(exchanges.get(rank) ?? EMPTY, [begin, end])[0] : recorded.get(end);
+      least.set(number, Math.min(least.get(number) ?? Infinity, exchange));
       return { number, begin, end, exchange, waiting: 0, isMean };
     });
-    leaveOutPauses(lane, clock);
+    leaveOutPauses(lane, clocks.get(rank) ?? EMPTY);
     return lane;
   });
-  const least = new Map();
-  for (const { number, exchange } of lanes.flat()) least.set(number, Math.min(least.get(number) ?? Infinity, exchange));
   for (const step of lanes.flat()) step.waiting = step.exchange - least.get(step.number);
   return lanes;
-}
-
-// The time of each step is that of the first value with its number.
-function firstTimes(/** @type {Series} */ { times, values, lows, highs }) {
-  const ends = new Map();
-  values.forEach((number, i) => {
-    if (lows[i] === highs[i] && !ends.has(number)) ends.set(number, times[i]);
-  });
-  return ends;
-}
-
-// Seconds of a total within a step, by the totals around it.
-function meanOver(/** @type {Series} */ total, begin, end) {
-  const [before, after] = counterAt(total, [begin, end]);
-  return Math.max(0, after - before) || 0;
 }
 
 // Time between two totals that is not training, such as an evaluation, came before the step that
@@ -125,21 +106,17 @@ function leaveOutPauses(/** @type {Step[]} */ lane, /** @type {Series} */ { time
   }
 }
 
-/** @returns {[number, number]} the shortest step and the longest, but at most twice what most take. */
-export function scaleOf(/** @type {number[][]} */ rows) {
+/** @returns {number[]} where each level begins: from the shortest step to the longest, but at most to twice what most take. */
+export function levelsOf(/** @type {number[][]} */ rows) {
   const values = rows.flat().filter(Number.isFinite).sort((a, b) => a - b);
-  return [values[0], Math.min(values.at(-1), LONGER * values[Math.floor(MOST * (values.length - 1))])];
+  const low = values[0];
+  const high = Math.min(values.at(-1), LONGER * values[Math.floor(MOST * (values.length - 1))]);
+  return Array.from({ length: high > low ? LEVELS : 1 }, (_, level) => low + ((high - low) * level) / LEVELS);
 }
 
-/** @returns {number} the level of a value on a scale: 0 to 6. */
-export function levelOf(/** @type {number} */ value, /** @type {[number, number]} */ [low, high]) {
-  const share = high > low ? (value - low) / (high - low) : 0;
-  return Math.max(0, Math.min(LEVELS - 1, Math.floor(share * LEVELS)));
-}
-
-/** @returns {{ end: number, level: number }[]} the least value of each level. */
-export function levelsOf(/** @type {[number, number]} */ [low, high]) {
-  return Array.from({ length: high > low ? LEVELS : 1 }, (_, level) => ({ level, end: low + ((high - low) * level) / LEVELS }));
+/** @returns {number} the level of a value: 0 to 6. */
+export function levelOf(/** @type {number} */ value, /** @type {number[]} */ levels) {
+  return Math.max(0, levels.findLastIndex((start) => value >= start));
 }
 
 /** @returns the median and the longest step of each rank, when that was (−1: never), and its wait. */

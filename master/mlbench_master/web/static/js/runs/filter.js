@@ -1,5 +1,6 @@
 // The filter line: a query, whose terms are chips, and completion of the term that is being typed.
 
+import { query } from "../api.js";
 import { byId, getParam, h, reconcile } from "../dom.js";
 import { STATES } from "../records.js";
 
@@ -8,7 +9,7 @@ import { STATES } from "../records.js";
 /** @typedef {{ text: string, help: string }} Offer what a term may become */
 
 const OPERATORS = ["=", "!=", ">", ">=", "<", "<=", ":"];
-const TERM = /(?:[A-Za-z_][\w@./-]*(?::|\s*(?:>=|<=|!=|=|>|<)\s*))?(?:"(?:[^"]|"")*"?|\S+)?/y;
+const TERM = /(?:[A-Za-z_][\w@./-]*(?::|\s*(?:>=|<=|!=|=|>|<)\s*))?(?:"(?:[^"]|"")*"?|\S+)?/g;
 const CONDITION = /^([A-Za-z_][\w@./-]*)\s*(>=|<=|!=|=|>|<|:)\s*(.*)$/s;
 const MOST_OFFERS = 9;
 const TYPING_MS = 150;
@@ -18,12 +19,8 @@ const OUTCOMES = ["reached", "not_reached", "nan", "hung", "crashed", "stopped",
 export function termsOf(/** @type {string} */ query) {
   const terms = [];
   let before = "";
-  for (TERM.lastIndex = 0; TERM.lastIndex < query.length; ) {
-    if (query[TERM.lastIndex].trim() === "") {
-      TERM.lastIndex += 1;
-      continue;
-    }
-    const [word] = TERM.exec(query);
+  // It matches an empty text before each space.
+  for (const word of (query.match(TERM) ?? []).filter(Boolean)) {
     if (word === "NOT") before += "NOT ";
     else if (word === "OR" && terms.length) before = `${terms.pop()} OR `;
     else {
@@ -64,13 +61,18 @@ export function quoted(/** @type {string} */ text) {
   return /^[^\s"]+$/.test(text) ? text : `"${text.replaceAll('"', '""')}"`;
 }
 
+/** @returns {string} the address of the runs that match all of these terms. */
+export function queryOf(/** @type {string[]} */ ...terms) {
+  return `/runs${query({ query: terms.filter(Boolean).join(" ") })}`;
+}
+
 /** The filter line of the page. */
 export class Filter {
   /** @type {Schemas["RunField"][]} */
   fields = [];
   /** @type {Run[]} runs whose values are offered */
   runs = [];
-  #terms = [];
+  #terms = termsOf(getParam("query"));
   #input = byId("search");
   #list = byId("offers");
   /** @type {Offer[]} */
@@ -80,17 +82,14 @@ export class Filter {
 
   constructor(/** @type {() => void} */ onChange) {
     this.onChange = onChange;
-    const state = getParam("state"); // a filter of its own in earlier versions
-    const given = getParam("query") || getParam("search");
-    this.#terms = [...termsOf(given), ...(STATES.includes(state) ? [`state=${state}`] : [])];
     this.#input.addEventListener("input", () => this.#type());
     this.#input.addEventListener("focus", () => this.#offer());
-    this.#input.addEventListener("blur", () => this.#close());
+    this.#input.addEventListener("blur", () => this.#offer([]));
     this.#input.addEventListener("keydown", (event) => this.#press(event));
     this.#list.addEventListener("pointerdown", (event) => {
       event.preventDefault(); // the focus stays in the box
       const option = /** @type {HTMLElement} */ (event.target).closest("li");
-      if (option) this.#take(this.#offers[[...this.#list.children].indexOf(option)]);
+      if (option) this.#take(option.dataset.key);
     });
     this.#show();
   }
@@ -102,108 +101,84 @@ export class Filter {
     return [...this.#terms, ...(typed && isComplete(typed) && !isName ? [typed] : [])].join(" ");
   }
 
-  focus() {
-    this.#input.focus();
-  }
-
   #type() {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(this.onChange, TYPING_MS);
     this.#offer();
   }
 
-  #press(event) {
-    const { key } = event;
-    if (key === "ArrowDown" || key === "ArrowUp") {
-      event.preventDefault();
-      const { length } = this.#offers;
-      this.#choose(length ? (this.#at + (key === "ArrowDown" ? 1 : length + (this.#at < 0 ? 0 : -1))) % length : -1);
-    } else if (key === "Enter") {
-      event.preventDefault();
-      if (this.#at >= 0) this.#take(this.#offers[this.#at]);
-      else this.#commit();
-    } else if (key === "Escape" && !this.#list.hidden) {
-      this.#close();
-    } else if (key === "Escape") {
-      this.#input.blur();
-    } else if (key === "Backspace" && !this.#input.value && this.#terms.length) {
-      event.preventDefault();
-      this.#edit(this.#terms.length - 1);
-    }
+  #press(/** @type {KeyboardEvent} */ event) {
+    const { length } = this.#offers;
+    const isChip = event.key === "Backspace" && !this.#input.value && this.#terms.length > 0;
+    if (isChip || ["ArrowDown", "ArrowUp", "Enter"].includes(event.key)) event.preventDefault();
+    if (isChip) this.#edit(this.#terms.length - 1);
+    else if (event.key === "ArrowDown") this.#choose((this.#at + 1) % length);
+    else if (event.key === "ArrowUp") this.#choose((Math.max(0, this.#at) + length - 1) % length);
+    else if (event.key === "Enter" && this.#at >= 0) this.#take(this.#offers[this.#at].text);
+    else if (event.key === "Enter") this.#commit();
+    else if (event.key === "Escape" && length) this.#offer([]);
+    else if (event.key === "Escape") this.#input.blur();
   }
 
-  #take(offer) {
-    this.#input.value = offer.text;
-    if (isComplete(offer.text) && CONDITION.test(offer.text.split(" ").at(-1))) this.#commit();
+  #take(/** @type {string} */ text) {
+    this.#input.value = text;
+    if (CONDITION.test(text.split(" ").at(-1)) && isComplete(text)) this.#commit();
     else this.#type();
   }
 
   // Make chips of what has been typed.
   #commit() {
     const typed = this.#input.value.trim();
-    if (!typed || !isComplete(typed)) return;
-    this.#terms = [...this.#terms, ...termsOf(typed)];
-    this.#input.value = "";
-    this.#change();
+    if (typed && isComplete(typed)) this.#change([...this.#terms, ...termsOf(typed)], "");
   }
 
-  #edit(at) {
-    this.#input.value = this.#terms[at];
-    this.#remove(at);
+  #edit(/** @type {number} */ at) {
+    this.#change(this.#terms.toSpliced(at, 1), this.#terms[at]);
   }
 
-  #remove(at) {
-    this.#terms = this.#terms.toSpliced(at, 1);
-    this.focus();
-    this.#change();
-  }
-
-  #change() {
+  #change(/** @type {string[]} */ terms, /** @type {string} */ text) {
+    this.#terms = terms;
+    this.#input.value = text;
+    this.#input.focus();
     this.#show();
     this.#offer();
     this.onChange();
   }
 
   #show() {
+    const button = (name, label, content, onclick) => h("button", { type: "button", class: name, "aria-label": label, onclick }, content);
     reconcile(byId("terms"), this.#terms.map((term, i) => ({ term, i })), ({ term, i }) => `${i} ${term}`, ({ term, i }) =>
       h(
         "li",
         {},
-        h("button", { type: "button", class: "runs-term", "aria-label": `Edit ${term}`, onclick: () => this.#edit(i) }, h("bdi", {}, term)),
-        h("button", { type: "button", class: "runs-term-end", "aria-label": `Remove ${term}`, onclick: () => this.#remove(i) }, "×"),
+        button("runs-term", `Edit ${term}`, h("bdi", {}, term), () => this.#edit(i)),
+        button("runs-term-end", `Remove ${term}`, "×", () => this.#change(this.#terms.toSpliced(i, 1), this.#input.value)),
       ),
     );
     this.#input.placeholder = this.#terms.length ? "" : "Filter: accuracy>95, exchange=topk, tag:paper, name …";
   }
 
-  #offer() {
-    this.#offers = document.activeElement === this.#input ? completions(this.#input.value, this.fields, (name) => this.#valuesOf(name)) : [];
+  #offer(offers = completions(this.#input.value, this.fields, (name) => this.#valuesOf(name))) {
+    this.#offers = document.activeElement === this.#input ? offers : [];
     reconcile(this.#list, this.#offers, ({ text }) => text, ({ text, help }) =>
       h("li", { role: "option", id: `offer-${text}` }, h("span", {}, text), h("span", { class: "soft" }, help)),
     );
-    this.#choose(-1);
-  }
-
-  #choose(at) {
-    this.#at = at;
     this.#list.hidden = !this.#offers.length;
     this.#input.setAttribute("aria-expanded", String(!this.#list.hidden));
-    [...this.#list.children].forEach((option, i) => option.setAttribute("aria-selected", String(i === at)));
-    const chosen = this.#list.children[at];
-    if (chosen) this.#input.setAttribute("aria-activedescendant", chosen.id);
-    else this.#input.removeAttribute("aria-activedescendant");
-  }
-
-  #close() {
-    this.#offers = [];
     this.#choose(-1);
   }
 
-  #valuesOf(name) {
-    const own = { state: STATES, outcome: OUTCOMES, division: ["closed", "open"] };
-    if (own[name]) return own[name];
-    const OF_RUN = { tag: (run) => run.tags, workers: (run) => run.num_workers, set: (run) => run.set_name, name: (run) => run.title };
-    const valueOf = OF_RUN[name] ?? ((run) => run.settings?.[name] ?? run.args[name] ?? run.swept[name] ?? run.values[name] ?? run[name]);
+  #choose(/** @type {number} */ at) {
+    this.#at = Number.isNaN(at) ? -1 : at;
+    [...this.#list.children].forEach((option, i) => option.setAttribute("aria-selected", String(i === at)));
+    this.#input.setAttribute("aria-activedescendant", this.#list.children[at]?.id ?? "");
+  }
+
+  #valuesOf(/** @type {string} */ name) {
+    const own = { state: STATES, outcome: OUTCOMES, division: ["closed", "open"] }[name];
+    if (own) return own;
+    const ofRun = { tag: "tags", workers: "num_workers", set: "set_name", name: "title" }[name];
+    const valueOf = (run) => (ofRun ? run[ofRun] : run.settings?.[name] ?? run.args[name] ?? run.swept[name] ?? run.values[name] ?? run[name]);
     const values = this.runs.flatMap(valueOf).filter((value) => value != null && value !== "" && typeof value !== "object");
     return [...new Set(values.map(String))].sort((a, b) => Number(a) - Number(b) || a.localeCompare(b));
   }

@@ -1,10 +1,9 @@
 // Groups of runs as a grid: how many they are, and the means of columns with their intervals.
 
-import { query } from "../api.js";
 import { h, setText } from "../dom.js";
 import * as format from "../format.js";
 import { textOf, titleOf, writerOf } from "./columns.js";
-import { quoted } from "./filter.js";
+import { queryOf, quoted } from "./filter.js";
 
 /**
  * @typedef {import("../records.js").Schemas["RunGroup"]} RunGroup
@@ -28,8 +27,8 @@ export function meansOf(/** @type {Pick<import("./columns.js").Columns, "ids" | 
 
 /** @returns {string | null} an order, if groups can be sorted by it. */
 export function orderOf(/** @type {import("./columns.js").Columns} */ columns) {
-  const shown = [...columns.group, "runs", ...meansOf(columns)];
-  return shown.includes(columns.order.replace("-", "")) ? columns.order : null;
+  const sortable = [...columns.group, "runs", ...meansOf(columns)];
+  return sortable.includes(columns.order.replace("-", "")) ? columns.order : null;
 }
 
 /**
@@ -39,36 +38,31 @@ export function orderOf(/** @type {import("./columns.js").Columns} */ columns) {
  * @returns {Column<RunGroup>[]} columns of the groups; the first leads to a group's runs
  */
 export function groupColumns(groups, columns, asked) {
-  const keys = Object.keys(groups[0]?.values ?? {});
+  const column = (id, width, more) => ({ id, order: id, title: titleOf(id), isFixed: true, width: columns.widths[id] ?? width, ...more });
+  const [first, ...others] = Object.keys(groups[0].values);
   const means = meansOf(columns).filter((name) => groups.some((group) => group.means[name]));
-  const widthOf = (id, width) => ({ width: columns.widths[id] ?? width });
   return [
-    ...keys.map((id, i) => ({
-      ...{ id, order: id, title: titleOf(id), isHead: i === 0, isPinned: i === 0, isFixed: true, ...widthOf(id, KEY_PX) },
-      ...(i === 0 ? { fill: (cell, group) => showLink(cell, group, asked) } : { text: ({ values }) => textOf(values[id]) }),
-    })),
-    { id: "runs", order: "runs", title: "Runs", isFigure: true, isFixed: true, width: RUNS_PX, text: ({ runs }) => format.count(runs) },
+    column(first, KEY_PX, {
+      ...{ isHead: true, isPinned: true },
+      make: ({ values }) => h("a", { class: "runs-group", "aria-label": `Runs of ${termsOf(values)}` }, textOf(values[first])),
+      fill: (cell, { values }) => (cell.firstElementChild.href = queryOf(asked, termsOf(values))),
+    }),
+    ...others.map((id) => column(id, KEY_PX, { text: ({ values }) => textOf(values[id]) })),
+    column("runs", RUNS_PX, { title: "Runs", isFigure: true, text: ({ runs }) => format.count(runs) }),
     ...means.map((id) => {
       const unit = columns.fields.find(({ name }) => name === id)?.unit;
-      const write = writerOf(id, groups.flatMap(({ means: { [id]: mean } }) => (mean ? [mean.mean, mean.low, mean.high] : [])), unit);
-      const fill = (cell, group) => showMean(cell, group.means[id], group.runs, write);
-      return { id, order: id, title: titleOf(id), isFigure: true, isFixed: true, ...widthOf(id, MEAN_PX), fill };
+      const known = groups.map((group) => group.means[id]).filter(Boolean);
+      const write = writerOf(id, known.flatMap(({ mean, low, high }) => [mean, low, high]), unit);
+      return column(id, MEAN_PX, {
+        isFigure: true,
+        make: () => [h("span"), h("span", { class: "runs-interval soft" })],
+        fill: ({ children }, group) => showMean(children, group.means[id], group.runs, write),
+      });
     }),
   ];
 }
 
-function showLink(cell, /** @type {RunGroup} */ { values }, asked) {
-  const terms = termsOf(values);
-  if (!cell.firstElementChild) cell.append(h("a", { class: "runs-group" }));
-  const link = cell.firstElementChild;
-  setText(link, textOf(Object.values(values)[0]));
-  link.href = `/runs${query({ query: [asked, terms].filter(Boolean).join(" ") })}`;
-  link.setAttribute("aria-label", `Runs of ${terms}`);
-}
-
-function showMean(cell, /** @type {RunGroup["means"][string]} */ mean, /** @type {number} */ runs, write) {
-  if (!cell.firstElementChild) cell.append(h("span"), h("span", { class: "runs-interval soft" }));
-  const [figure, detail] = cell.children;
+function showMean([figure, detail], /** @type {RunGroup["means"][string]} */ mean, /** @type {number} */ runs, write) {
   setText(figure, mean ? write(mean.mean) : "");
   const isSpan = mean?.low != null && mean.high != null && mean.low !== mean.high;
   // The unit stands once.

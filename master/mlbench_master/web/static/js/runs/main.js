@@ -8,19 +8,18 @@ import { ACTIVE_STATES, isActive } from "../records.js";
 import { sum } from "../series.js";
 import { Side } from "../side/side.js";
 import { keep, kept } from "../store.js";
-import { Table } from "../table.js";
-import { errorState } from "../ui.js";
-import { Columns, DIFFERING, titleOf } from "./columns.js";
+import { Grid } from "../table.js";
+import { problemWith } from "../ui.js";
+import { Columns, DEFAULTS, DIFFERING, nextOrder, titleOf, toggled } from "./columns.js";
 import { Curves } from "./curves.js";
 import { Filter } from "./filter.js";
 import { groupColumns, meansOf, orderOf, termsOf } from "./groups.js";
-import { focusedRun, listen } from "./keys.js";
-import { cellsOf, headColumns, narrowColumns } from "./list.js";
+import { cellsOf, headColumns } from "./list.js";
 import { NewRun } from "./new-run.js";
-import { Picker, setCount } from "./picker.js";
+import { picker } from "./picker.js";
 import { Selection } from "./selection.js";
 
-/** @import { Run } from "../records.js" */
+/** @import { Run, Schemas } from "../records.js" */
 
 const POLL_ACTIVE_MS = 1000;
 // While no run is active, for runs that are started elsewhere.
@@ -29,52 +28,54 @@ const PAGE = 100;
 const SCROLLED_MS = 150;
 const [ROW_PX, NARROW_ROW_PX, GROUP_ROW_PX] = [34, 56, 48];
 const SIDE_PX = 1200;
-const METRIC = "Metric";
+// Where keys write text, or have a meaning of their own.
+const FIELDS = "input:not([type=checkbox]), select, textarea, dialog, [popover]";
 
 const narrow = matchMedia("(max-width: 40rem)");
 const newRun = new NewRun(byId("new-run"));
 const filter = new Filter(refresh);
 const columns = new Columns(refresh);
 const curves = new Curves();
-const selection = new Selection(show, () => poller.now());
+const selection = new Selection(show, () => poller.now(), () => columns.requested());
 const side = new Side(byId("side"));
 const actions = {
-  onSort: (field) => columns.sort(field),
+  onSort: (field) => columns.set({ order: nextOrder(columns.order, field) }),
   onMove: (id, before) => columns.move(id, before),
-  onResize: (id, width) => columns.resize(id, width),
+  onResize: (id, width) => columns.set({ widths: { ...columns.widths, [id]: width ? Math.round(width) : undefined } }),
+  onToggle: (id) => columns.set({ ids: toggled(columns.ids, id) }),
+  onPin: (id) => columns.set({ pinned: toggled(columns.pinned, id) }),
 };
-const runTable = new Table(byId("runs"), (/** @type {Run} */ run) => run.id, { ...actions, onScroll: scrolled, onRow: markRow });
-const groupTable = new Table(byId("groups"), ({ values }) => termsOf(values), actions);
-const columnPicker = new Picker(byId("columns"), byId("columns-panel"), () => ({ choices: choices(), chosen: columns.ids, pinned: columns.pinned }), {
-  onToggle: (id) => columns.toggle(id),
-  onMove: (id, before) => columns.move(id, before),
-  onPin: (id) => columns.pin(id),
+const grid = new Grid(byId("runs"), (/** @type {any} */ row) => row.id ?? termsOf(row.values), {
+  ...actions,
+  onScroll: scrolled,
+  onRow: (line, { id }) => line.classList.toggle("selected", selection.has(id)),
 });
-const groupPicker = new Picker(byId("group"), byId("group-panel"), () => ({ choices: fieldChoices(), chosen: columns.group, pinned: [] }), {
-  onToggle: (id) => columns.groupBy(columns.group.includes(id) ? columns.group.filter((name) => name !== id) : [...columns.group, id]),
-});
+const columnsOffered = () => ({ choices: columnChoices(), chosen: columns.ids, pinned: columns.pinned });
+const groupsOffered = () => ({ choices: fieldChoices(), chosen: columns.group, pinned: [] });
+const showColumns = picker(byId("columns"), byId("columns-panel"), columnsOffered, actions);
+const showGroups = picker(byId("group"), byId("group-panel"), groupsOffered, { onToggle: (id) => columns.set({ group: toggled(columns.group, id) }) });
 
 /** @type {Run[]} those that match, in their order; none while they are grouped */
 let runs = [];
 /** @type {import("./groups.js").RunGroup[]} */
 let groups = [];
-/** @type {import("../records.js").Schemas["RunCounts"] | null} */
+/** @type {Schemas["RunCounts"] | null} */
 let counts = null;
-/** @type {unknown} */
-let answered = null;
 let maxShown = kept("shown", PAGE);
 let isPlaced = false;
 let scrollTimer = 0;
+let lastSelected = 0;
 
 function fieldChoices() {
-  return columns.fields.map(({ name, help }) => ({ id: name, title: titleOf(name), help, section: help === "Setting" ? "Settings" : help.startsWith(METRIC) ? "Metrics" : "Results" }));
+  const sectionOf = (/** @type {string} */ help) => (help === "Setting" ? "Settings" : help.startsWith("Metric") ? "Metrics" : "Results");
+  return columns.fields.map(({ name, help }) => ({ id: name, title: titleOf(name), help, section: sectionOf(help) }));
 }
 
-function choices() {
+function columnChoices() {
   const own = [DIFFERING, "contention", "curve"].map((id) => ({ id, title: titleOf(id), help: "", section: "Results" }));
-  const metrics = fieldChoices().filter(({ section }) => section === "Metrics");
-  const further = metrics.flatMap(({ id, help }) => ["last", "min", "max"].map((statistic) => ({ id: `${id}.${statistic}`, title: titleOf(`${id}.${statistic}`), help, section: "Metrics" })));
-  return [...own, ...fieldChoices().filter(({ section }) => section !== "Metrics"), ...further];
+  const { Metrics: metrics = [], ...others } = Object.groupBy(fieldChoices(), ({ section }) => section);
+  const statistics = metrics.flatMap((metric) => ["last", "min", "max"].map((name) => `${metric.id}.${name}`).map((id) => ({ ...metric, id, title: titleOf(id) })));
+  return [...own, ...Object.values(others).flat(), ...statistics];
 }
 
 function askForRuns() {
@@ -90,13 +91,11 @@ async function fetchRuns() {
   try {
     const [rows, counted] = await Promise.all([askForRuns(), get("/api/runs/counts/", { query: filter.query || null })]);
     counts = counted;
-    // The same response is the same array, of which everything is known.
-    if (rows !== answered) runs = group.length ? [] : order ? rows : rows.toReversed();
-    answered = rows;
+    runs = group.length ? [] : order ? rows : rows.toReversed();
     groups = group.length ? rows : [];
   } catch (error) {
     if (!(error instanceof ApiError) || error.status !== 400) throw error;
-    for (const id of ["loading", "table", "groups-table", "side", "no-match", "none"]) byId(id).hidden = true;
+    for (const id of ["loading", "table", "side", "no-match", "none"]) byId(id).hidden = true;
     byId("filters").hidden = false;
     setText(byId("summary"), "");
     setNotice(byId("refused"), error.message.replace(/^(query|q|columns|group|order): /, ""));
@@ -117,57 +116,42 @@ function show() {
   if (!counts) return;
   const isNone = counts.runs === 0;
   byId("loading").hidden = true;
-  byId("table").hidden = runs.length === 0;
-  byId("groups-table").hidden = groups.length === 0;
+  byId("table").hidden = runs.length + groups.length === 0;
+  byId("table").classList.toggle("runs-list", groups.length === 0);
   byId("filters").hidden = isNone;
   byId("none").hidden = !isNone;
-  byId("no-match").hidden = isNone || runs.length + groups.length > 0;
+  byId("no-match").hidden = isNone || !byId("table").hidden;
   setText(byId("query-read"), counts.query && `Query read as: ${counts.query}`);
-  const title = summarize();
   filter.runs = runs;
-  selection.show(runs, columns.requested());
-  drawTables(title);
-  setCount(byId("columns"), columns.ids.length);
-  setCount(byId("group"), columns.group.length);
-  columnPicker.show();
-  groupPicker.show();
+  selection.show(runs);
+  showTable();
+  setText(byId("columns").firstElementChild, columns.ids.length || "");
+  setText(byId("group").firstElementChild, columns.group.length || "");
+  showColumns();
+  showGroups();
   offerOrders();
-  showSide();
+  const isOpen = hasSide() && runs.length > 0;
+  byId("side").hidden = !isOpen;
+  byId("show-side").setAttribute("aria-expanded", String(isOpen));
+  if (isOpen) side.show(selection.shown());
   newRun.setActive(runs.findLast(isActive) ?? (hasActive() ? { id: 0, title: "" } : undefined));
-  place();
+  restorePlace();
 }
 
-function drawTables(title) {
-  if (groups.length) {
-    groupTable.rowHeight = GROUP_ROW_PX;
-    groupTable.draw(groupColumns(groups, columns, filter.query), groups, columns.order);
-    return;
-  }
-  curves.measure(runs);
-  const context = { selection, curves, title, nameWidth: columns.widths.name, now: now() };
-  const chosen = columns.toColumns(runs, { now: now(), show: cellsOf(context) });
-  runTable.rowHeight = narrow.matches ? NARROW_ROW_PX : ROW_PX;
-  runTable.draw([...headColumns(context), ...(narrow.matches ? narrowColumns(chosen) : chosen)], runs, columns.order);
-}
-
-/** @returns {string} the head of the names: how many runs match. */
-function summarize() {
+function showTable() {
   const matching = sum(Object.values(counts.states));
-  const all = format.plural(counts.runs, "run");
-  const inGroups = groups.length ? ` in ${format.plural(groups.length, "group")}` : "";
-  const text = (matching < counts.runs ? `${format.count(matching)} of ${all}` : all) + inGroups;
-  setText(byId("summary"), text);
+  const of = matching < counts.runs ? `${format.count(matching)} of ` : "";
+  setText(byId("summary"), `${of}${format.plural(counts.runs, "run")}${groups.length ? ` in ${format.plural(groups.length, "group")}` : ""}`);
   byId("export").disabled = !runs.length;
-  return `Run · ${matching < counts.runs ? `${format.count(matching)} of ` : ""}${format.count(counts.runs)}`;
-}
-
-function markRow(line, /** @type {Run} */ run) {
-  line.classList.toggle("selected", selection.has(run.id));
+  curves.measure(runs);
+  grid.rowHeight = groups.length ? GROUP_ROW_PX : narrow.matches ? NARROW_ROW_PX : ROW_PX;
+  if (groups.length) return grid.draw(groupColumns(groups, columns, filter.query), groups, columns.order);
+  const head = headColumns(selection, `Run · ${of}${format.count(counts.runs)}`, columns.widths.name);
+  grid.draw([...head, ...columns.toColumns(runs, now(), cellsOf(curves, now()))], runs, columns.order);
 }
 
 // A narrow screen has no column heads.
 function offerOrders() {
-  if (!narrow.matches) return;
   const orders = ["", "-created", ...["name", "outcome", ...columns.requested(), "time_to_target", "duration", "id"].flatMap((name) => [`-${name}`, name])];
   const textOf = (value) => (value ? `${titleOf(value.replace("-", ""))} ${value[0] === "-" ? "↓" : "↑"}` : "Newest first");
   setOptions(byId("order"), [...new Set([...orders, columns.order])], textOf);
@@ -176,19 +160,11 @@ function offerOrders() {
 
 /** @returns {boolean} whether the charts are beside the list: on a large screen, unless closed. */
 function hasSide() {
-  const asked = getParam("side");
-  return asked ? asked === "open" : innerWidth >= SIDE_PX;
-}
-
-function showSide() {
-  const isOpen = hasSide() && runs.length > 0;
-  byId("side").hidden = !isOpen;
-  byId("show-side").setAttribute("aria-expanded", String(isOpen));
-  if (isOpen) side.show(selection.shown());
+  return getParam("side") ? getParam("side") === "open" : innerWidth >= SIDE_PX;
 }
 
 // After Back, the list is where it was.
-function place() {
+function restorePlace() {
   if (isPlaced || !runs.length) return;
   isPlaced = true;
   const [top, focused] = [kept("top", 0), kept("focused", 0)];
@@ -200,7 +176,7 @@ function place() {
 function scrolled(/** @type {number} */ top, /** @type {number} */ bottom) {
   clearTimeout(scrollTimer);
   scrollTimer = setTimeout(() => keep({ top }), SCROLLED_MS);
-  const isNear = 2 * bottom - top > runs.length * runTable.rowHeight;
+  const isNear = 2 * bottom - top > runs.length * grid.rowHeight;
   if (!isNear || runs.length < maxShown) return;
   maxShown += PAGE;
   keep({ shown: maxShown });
@@ -208,23 +184,19 @@ function scrolled(/** @type {number} */ top, /** @type {number} */ bottom) {
 }
 
 function refresh() {
-  setParams({ query: filter.query, search: "", state: "" });
+  setParams({ query: filter.query });
   show();
   poller.now();
 }
 
-function showProblem(error) {
-  byId("loading").hidden = true;
-  byId("problem").replaceChildren(errorState(error, tryAgain));
-}
-
-function tryAgain() {
-  byId("problem").replaceChildren();
-  poller.now();
-}
-
 function focusRow(/** @type {number} */ id) {
-  runTable.show(id)?.querySelector("a").focus({ preventScroll: true });
+  grid.show(id)?.querySelector("a").focus({ preventScroll: true });
+}
+
+/** @returns {number} the id of the run whose row has the focus; 0 without one. */
+function focusedRun() {
+  const row = /** @type {HTMLElement} */ (document.activeElement?.closest("#runs tbody tr"));
+  return Number(row?.dataset.key ?? 0);
 }
 
 function step(/** @type {number} */ by) {
@@ -233,43 +205,42 @@ function step(/** @type {number} */ by) {
   if (next) focusRow(next.id);
 }
 
-let lastSelected = 0;
+/** @type {Record<string, () => unknown>} */
+const KEYS = {
+  j: () => step(1),
+  k: () => step(-1),
+  x: () => focusedRun() && selection.toggle(focusedRun()),
+  "?": () => byId("keys").showModal(),
+};
+document.addEventListener("keydown", (event) => {
+  const isElsewhere = /** @type {Element} */ (event.target).closest(FIELDS) || document.querySelector("dialog[open]");
+  if (event.ctrlKey || event.metaKey || event.altKey || isElsewhere) return;
+  // The template says which other keys there are.
+  const control = /** @type {HTMLElement} */ (document.querySelector(`[aria-keyshortcuts="${CSS.escape(event.key)}"]`));
+  if (!KEYS[event.key] && !control?.checkVisibility()) return;
+  event.preventDefault();
+  if (KEYS[event.key]) KEYS[event.key]();
+  else if (control.matches("input")) control.focus();
+  else control.click();
+});
 byId("runs").addEventListener("click", (event) => {
   const box = /** @type {HTMLInputElement} */ (event.target);
   if (box.type !== "checkbox") return;
-  const [from, to] = [lastSelected, Number(box.value)].map((id) => runs.findIndex((run) => run.id === id));
+  const [from, to] = [lastSelected, Number(box.value)].map((id) => runs.findIndex((run) => run.id === id)).sort((a, b) => a - b);
   lastSelected = Number(box.value);
   // A label's click comes again as its box's; only that of a mouse knows the Shift key.
-  if (event.shiftKey && from >= 0 && box.checked) selection.addAll(runs.slice(Math.min(from, to), Math.max(from, to) + 1).map(({ id }) => id));
-  else selection.toggle(lastSelected);
+  const between = event.shiftKey && from >= 0 && box.checked ? runs.slice(from, to + 1).map(({ id }) => id) : [lastSelected];
+  selection.toggle(...between.filter((id) => selection.has(id) !== box.checked));
 });
 byId("runs").addEventListener("focusin", () => keep({ focused: focusedRun() }));
-byId("order").addEventListener("change", ({ target }) => {
-  columns.order = target.value;
-  setParams({ order: target.value });
-  poller.now();
-});
-byId("reset-columns").addEventListener("click", () => columns.reset());
+byId("order").addEventListener("change", ({ target }) => columns.set({ order: target.value }));
+byId("reset-columns").addEventListener("click", () => columns.set({ ids: DEFAULTS, widths: {}, pinned: [] }));
 byId("export").addEventListener("click", () => selection.save(runs));
 byId("show-side").addEventListener("click", () => {
   setParams({ side: hasSide() ? "closed" : "open" });
   show();
 });
-narrow.addEventListener("change", () => {
-  byId("runs").tBodies[0].replaceChildren();
-  show();
-});
-listen({
-  "/": () => filter.focus(),
-  j: () => step(1),
-  k: () => step(-1),
-  x: () => focusedRun() && selection.toggle(focusedRun()),
-  c: () => selection.compare(),
-  t: () => selection.ids.length && byId("add-tag").focus(),
-  e: () => selection.ids.length && selection.save(),
-  Escape: () => selection.clear(),
-  "?": () => byId("keys").showModal(),
-});
+narrow.addEventListener("change", show);
 for (const button of document.querySelectorAll("[data-opens='new-run']")) {
   button.addEventListener("click", () => newRun.open());
 }
@@ -278,7 +249,7 @@ get("/api/runs/fields/").then((fields) => {
   filter.fields = fields;
   show();
 }, () => {});
-const poller = poll(fetchRuns, showProblem);
+const poller = poll(fetchRuns, problemWith(() => poller.now()));
 if (getParam("new")) {
   setParams({ new: "" });
   newRun.open();

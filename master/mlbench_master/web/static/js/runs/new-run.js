@@ -1,181 +1,212 @@
-// The dialog for a new run: it checks the form while one types, and shows the same as commands.
+// The dialog for a new run: it checks the form while you type, and shows the same run as commands.
 
 import { ApiError, get, post } from "../api.js";
-import { byId, onSubmit, setNotice, setText } from "../dom.js";
+import { byId, onSubmit, setNotice, setOptions, setText } from "../dom.js";
+import * as format from "../format.js";
 import { copyButton } from "../ui.js";
-import * as fields from "./fields.js";
-import { CUSTOM, defaultName, problemsOf, toCommandLine, toCurl, toOrder } from "./order.js";
+import { CUSTOM, defaultName, split, toCommandLine, toCurl, toOrder } from "./order.js";
+
+/** @import { Benchmark, Info } from "../records.js" */
 
 const LOST =
   "The master does not respond, but may have received the request: " +
   "check the list of runs before you start the run again.";
+/** The choice of the user's own command, described like a benchmark. */
+const OWN = /** @type {any} */ ({
+  ...{ name: CUSTOM, description: "Any program that records its metrics with mlbench.Tracker." },
+  ...{ takes_seed: true, takes_gpu: true, has_light_target: true, backends: ["gloo", "nccl"], options: [] },
+});
+/** What is wrong with the value of a field, by the names of ValidityState. */
+const PROBLEMS = /** @type {Record<string, (input: any) => string>} */ ({
+  badInput: () => "must be a number",
+  valueMissing: ({ labels }) => `${labels[0].textContent.toLowerCase()} is required`,
+  patternMismatch: () => "must not be a number, because numbers are run ids",
+  stepMismatch: ({ value }) => `must be a whole number (got ${value})`,
+  rangeUnderflow: ({ min, value }) => `must be at least ${min} (got ${value})`,
+  rangeOverflow: ({ max, value }) => `must be at most ${max} here (got ${value})`,
+  customError: ({ validationMessage }) => validationMessage,
+});
 
 export class NewRun {
-  /** @type {import("../records.js").Info | null} */
+  /** @type {Info | null} */
   #info = null;
-  /** @type {import("../records.js").Benchmark[]} */
+  /** @type {Benchmark[]} */
   #benchmarks = [];
   // The API's problems by field, until the field changes.
   #refused = {};
   // The fields in which the user has typed; problems of the others are shown on sending.
   #touched = new Set();
-  #isNameOwn = false;
-  #isSending = false;
-  #active = null;
+  #activeId = -1;
 
   constructor(/** @type {HTMLDialogElement} */ dialog) {
     this.dialog = dialog;
     this.form = dialog.querySelector("form");
-    this.options = new fields.Options(() => this.#refresh());
-    this.form.addEventListener("input", (event) => this.#onInput(event));
+    this.inputs = /** @type {any[]} */ ([...this.form.elements]).filter(({ name }) => name);
+    this.form.addEventListener("input", ({ target }) => this.#type(/** @type {HTMLInputElement} */ (target)));
     onSubmit(this.form, () => this.#send());
     byId("cancel-run").addEventListener("click", () => dialog.close());
     for (const [id, what] of [["command-line", "the command line"], ["curl", "the curl line"]]) {
-      const button = copyButton(() => byId(id).textContent, what);
-      byId(id).previousElementSibling.append(button);
+      byId(id).previousElementSibling.append(copyButton(() => byId(id).textContent, what));
     }
   }
 
   /** Open the dialog; it keeps its values when it is closed. */
   async open() {
     this.dialog.showModal();
-    this.#alert("");
+    setNotice(byId("new-run-alert"), "");
     try {
       await this.#load();
     } catch (error) {
-      this.#alert(`${error.message}. Close this dialog and open it again.`);
+      setNotice(byId("new-run-alert"), `${error.message}. Close this dialog and open it again.`);
       return;
     }
     this.#suggestName();
     this.#refresh();
-    fields.control("benchmark").focus();
+    input("benchmark").focus();
   }
 
   /** Set the active run, which a new one can wait for; its id is 0 where it is not known. */
   setActive(/** @type {{ id: number, title: string } | undefined} */ run) {
-    const isNew = run && run.id !== this.#active?.id;
-    this.#active = run ?? null;
-    fields.show("queue", Boolean(run));
-    if (isNew) {
-      fields.control("queue").checked = true;
+    boxOf(input("queue")).hidden = !run;
+    if (run && run.id !== this.#activeId) {
+      input("queue").checked = true;
       const which = run.id ? `Run ${run.id} (${run.title})` : "A run";
       setText(byId("hint-queue"), `${which} is active. This run waits in the queue.`);
     }
+    this.#activeId = run?.id ?? -1;
     if (this.#info) this.#refresh();
   }
 
   async #load() {
     if (this.#info) return;
     const [info, benchmarks] = await Promise.all([get("/api/info/"), get("/api/benchmarks/")]);
-    this.#benchmarks = benchmarks;
-    fields.offerBenchmarks(benchmarks);
-    fields.control("benchmark").value = "digits";
-    fields.setLimits(info);
+    this.#benchmarks = [...benchmarks, OWN];
+    setOptions(input("benchmark"), this.#benchmarks.map(({ name }) => name), (name) =>
+      name === CUSTOM ? "Your own image and command" : name,
+    );
+    input("benchmark").value = "digits";
+    const { limits, pool } = info;
+    input("num_workers").value = Math.min(2, limits.workers);
+    input("num_cpus").step = limits.whole_cpus ? "1" : "any";
+    limit("num_workers", limits.workers);
+    limit("num_cpus", limits.cpus, limits.whole_cpus ? ", whole cores only" : "");
+    limit("max_bandwidth", limits.bandwidth?.most);
+    if (pool === "local") input("custom_image_name").value = "local";
+    if (pool === "local") setText(byId("hint-custom_image_name"), "“local”: the command runs on this machine.");
     this.#info = info;
     this.#adapt();
     byId("new-run-loading").hidden = true;
     byId("new-run-body").hidden = false;
   }
 
-  #onInput({ target }) {
-    const name = target.name || "args";
+  #type(/** @type {HTMLInputElement} */ { name }) {
     this.#touched.add(name);
-    for (const field of Object.keys(this.#refused)) {
-      if (field === name || field.startsWith(`${name}.`)) delete this.#refused[field];
-    }
-    if (name === "name") this.#isNameOwn = target.value !== "";
+    delete this.#refused[name];
     if (name === "benchmark") this.#adapt();
     if (name === "benchmark" || name === "custom_image_command") this.#suggestName();
     this.#refresh();
   }
 
+  // Show the fields that the chosen benchmark has, and hide the others.
   #adapt() {
-    const chosen = fields.control("benchmark").value;
-    const benchmark = this.#benchmarks.find(({ name }) => name === chosen) ?? null;
-    fields.adapt(benchmark, this.#info);
-    this.options.suggest(benchmark ?? { options: [], rules: {} });
+    const { limits } = this.#info;
+    const benchmark = this.#benchmarks.find(({ name }) => name === input("benchmark").value);
+    const backends = benchmark.backends.filter((name) => name !== "nccl" || limits.gpus > 0);
+    const { description, target, light_target: lightTarget } = benchmark;
+    const shown = {
+      ...{ custom_image_name: benchmark === OWN, custom_image_command: benchmark === OWN, args: benchmark !== OWN },
+      ...{ seed: benchmark.takes_seed, light_target: benchmark.has_light_target, backend: backends.length > 0 },
+      ...{ gpu_enabled: benchmark.takes_gpu && limits.gpus > 0, max_bandwidth: limits.bandwidth !== null },
+    };
+    for (const [name, isShown] of Object.entries(shown)) boxOf(input(name)).hidden = !isShown;
+    for (const box of this.form.querySelectorAll("[data-impairment]")) /** @type {any} */ (box).hidden = !limits.latency;
+    setOptions(input("backend"), ["", ...backends.filter((name) => name !== "gloo")], (name) => name || "gloo (default)");
+    setText(byId("hint-benchmark"), target ? `${description} Target: ${format.targetText(target)}.` : description);
+    setText(byId("hint-light_target"), lightTarget ? `Light target: ${format.targetText(lightTarget)}.` : "Adds --light to the command.");
+    setText(byId("known-args"), benchmark.options.map(({ name, default: usual }) => (usual == null ? name : `${name} = ${usual}`)).join(", "));
   }
 
   #suggestName() {
-    if (this.#isNameOwn) return;
-    fields.control("name").value = defaultName(fields.read());
+    if (!this.#touched.has("name") || !input("name").value) input("name").value = defaultName(this.#values());
   }
 
+  /** @returns {import("./order.js").Values} */
   #values() {
-    const values = fields.read();
-    return values.benchmark === CUSTOM ? values : { ...values, args: this.options.read() };
+    const shown = this.inputs.filter((field) => !boxOf(field).hidden);
+    return /** @type {any} */ (Object.fromEntries(shown.map((field) => [field.name, valueOf(field)])));
   }
 
   #refresh() {
     const values = this.#values();
     const order = toOrder(values);
-    setText(byId("command-line"), toCommandLine(order, fields.flags()));
+    const flags = this.inputs.map((field) => [field.name, boxOf(field).dataset.flag]).filter(([, flag]) => flag);
+    setText(byId("command-line"), toCommandLine(order, Object.fromEntries(flags)));
     setText(byId("curl"), toCurl(order, location.origin));
-    fields.showLength(values.name);
-    const problems = Object.entries(problemsOf(values, fields.bounds()));
-    const touched = problems.filter(([field]) => this.#touched.has(field.split(".")[0]));
-    this.#showProblems(Object.fromEntries(touched));
+    input("custom_image_command").setCustomValidity(split(values.custom_image_command ?? "") ? "" : "unclosed quotation mark");
+    this.#showProblems((field) => (this.#touched.has(field.name) ? problemOf(field) : ""));
   }
 
-  /** @returns {string[]} the problems that are shown beside no field. */
-  #showProblems(own) {
-    const problems = { ...this.#refused, ...own };
-    for (const name of fields.names()) fields.showProblem(name, problems[name] ?? "");
-    this.options.showProblems(problems);
-    return Object.entries(problems)
-      .filter(([field]) => !field.startsWith("args.") && !fields.isShown(field))
-      .map(([field, problem]) => (field ? `${field}: ${problem}` : problem));
+  #showProblems(/** @type {(input: HTMLInputElement) => string} */ problemIn) {
+    for (const field of this.inputs) {
+      const problem = boxOf(field).hidden ? "" : this.#refused[field.name] || problemIn(field);
+      setText(byId(`problem-${field.name}`), problem);
+      field.setAttribute("aria-invalid", String(problem !== ""));
+    }
   }
 
   async #send() {
-    if (this.#isSending || !this.#info) return;
-    const values = this.#values();
-    const problems = problemsOf(values, fields.bounds());
+    if (!this.#info || byId("start-run").disabled) return;
     this.#refused = {};
-    this.#alert("");
-    if (Object.keys(problems).length) {
-      for (const field of Object.keys(problems)) this.#touched.add(field.split(".")[0]);
-      this.#showProblems(problems);
-      this.#focusWrong();
-      return;
+    setNotice(byId("new-run-alert"), "");
+    this.#refresh();
+    this.#showProblems(problemOf);
+    if (!this.form.querySelector("[aria-invalid=true]")) {
+      byId("start-run").disabled = true;
+      await post("/api/runs/", toOrder(this.#values())).then(({ id }) => location.assign(`/runs/${id}`), (error) => this.#refuse(error));
     }
-    this.#setSending(true);
-    try {
-      const run = await post("/api/runs/", toOrder(values));
-      location.assign(`/runs/${run.id}`);
-    } catch (error) {
-      this.#setSending(false);
-      this.#refuse(error);
-    }
+    /** @type {HTMLElement} */ (this.form.querySelector("[aria-invalid=true], #new-run-alert:not([hidden])"))?.focus();
   }
 
-  #refuse(error) {
+  #refuse(/** @type {unknown} */ error) {
+    byId("start-run").disabled = false;
     if (!(error instanceof ApiError)) throw error;
-    this.#refused = error.status === 400 ? error.fields : {};
-    const unplaced = this.#showProblems({});
-    if (error.status === 409) {
-      fields.show("queue", true);
-      fields.control("queue").checked = true;
-      this.#refresh();
+    const others = [];
+    for (const [field, problem] of error.status === 400 ? Object.entries(error.fields) : []) {
+      const [name, option] = field.split(".");
+      if (input(name) && !boxOf(input(name)).hidden) this.#refused[name] = option ? `${option}: ${problem}` : problem;
+      else others.push(field ? `${field}: ${problem}` : problem);
     }
-    if (error.status === 0) this.#alert(LOST);
-    else this.#alert(error.status === 400 ? unplaced.join("\n") : error.message);
-    this.#focusWrong();
+    if (error.status === 409) {
+      boxOf(input("queue")).hidden = false;
+      input("queue").checked = true;
+    }
+    this.#refresh();
+    setNotice(byId("new-run-alert"), error.status === 400 ? others.join("\n") : error.status === 0 ? LOST : error.message);
   }
+}
 
-  #focusWrong() {
-    /** @type {HTMLElement | null} */
-    const wrong = this.form.querySelector("[aria-invalid='true']");
-    (wrong ?? byId("new-run-alert")).focus();
-  }
+function input(/** @type {string} */ name) {
+  return byId(`new-${name}`);
+}
 
-  #setSending(isSending) {
-    this.#isSending = isSending;
-    byId("start-run").disabled = isSending;
-    setText(byId("start-run"), isSending ? "Starting…" : "Start run");
-  }
+/** @returns {HTMLElement} */
+function boxOf(field) {
+  return field.closest(".field");
+}
 
-  #alert(text) {
-    setNotice(byId("new-run-alert"), text);
-  }
+function problemOf(field) {
+  const kind = Object.keys(PROBLEMS).find((name) => field.validity[name]);
+  return kind ? PROBLEMS[kind](field) : "";
+}
+
+function valueOf(field) {
+  if (field.type === "checkbox") return field.checked;
+  return field.type === "number" && field.value ? Number(field.value) : field.value.trim();
+}
+
+function limit(name, most, addition = "") {
+  if (most == null) return;
+  input(name).max = most;
+  const hint = byId(`hint-${name}`);
+  setText(hint, `${hint.textContent} Maximum here: ${format.number(most)}${addition}.`);
 }

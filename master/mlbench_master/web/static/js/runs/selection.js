@@ -37,22 +37,25 @@ export class Selection {
   #hidden = new Set(kept("hidden", []));
   /** @type {Run[]} */
   #first = [];
-  #names = [];
-  #tag = byId("add-tag");
 
   /**
    * @param {() => void} onSelect called when other runs are selected or drawn
    * @param {() => void} onChange called when runs have changed
+   * @param {() => string[]} namesOf the fields that are listed and saved
    */
-  constructor(onSelect, onChange) {
+  constructor(onSelect, onChange, namesOf) {
     this.onSelect = onSelect;
     this.onChange = onChange;
-    byId("compare").addEventListener("click", () => this.compare());
-    byId("save-csv").addEventListener("click", () => this.save());
-    byId("stop").addEventListener("click", () => this.#each((id) => post(`/api/runs/${id}/stop/`), this.#active()));
-    byId("delete").addEventListener("click", () => this.#delete());
-    byId("clear").addEventListener("click", () => this.clear());
-    onSubmit(byId("tagging"), () => this.#addTag(this.#tag.value.trim()));
+    this.namesOf = namesOf;
+    const actions = {
+      compare: () => location.assign(`/compare?runs=${this.ids.join(",")}`),
+      "save-csv": () => this.save(this.ids.map((id) => this.#runs.get(id)).filter(Boolean)),
+      stop: () => this.#each((id) => post(`/api/runs/${id}/stop/`), this.#active()),
+      delete: () => this.#delete(),
+      clear: () => this.toggle(...this.ids),
+    };
+    for (const [id, act] of Object.entries(actions)) byId(id).addEventListener("click", act);
+    onSubmit(byId("tagging"), () => this.#addTag(byId("add-tag").value.trim()));
   }
 
   /** @returns {number[]} in the order of their colours. */
@@ -64,22 +67,10 @@ export class Selection {
     return this.#places.includes(id);
   }
 
-  toggle(/** @type {number} */ id) {
-    this.#set(toggled(this.#places, id));
-  }
-
-  /** Select all of these runs. */
-  addAll(/** @type {number[]} */ ids) {
-    this.#set(ids.filter((id) => !this.has(id)).reduce(toggled, this.#places));
-  }
-
-  clear() {
-    this.#set([]);
-  }
-
-  #set(places) {
-    this.#places = places;
-    setParams({ selected: places.map((id) => id ?? NOBODY).join(",") });
+  /** Select runs that are not selected, and deselect others. */
+  toggle(/** @type {number[]} */ ...ids) {
+    this.#places = ids.reduce(toggled, this.#places);
+    setParams({ selected: this.#places.map((id) => id ?? NOBODY).join(",") });
     this.onSelect();
   }
 
@@ -92,23 +83,21 @@ export class Selection {
     });
   }
 
-  /** Show in a cell which colour a run has in the charts, with a button that hides it there. */
-  showEye(/** @type {HTMLElement} */ cell, /** @type {Run} */ { id }) {
-    const at = this.ids.length ? this.#places.indexOf(id) : this.#first.findIndex((run) => run.id === id);
-    if (at < 0) {
-      if (cell.firstChild) cell.replaceChildren();
-      return;
-    }
-    if (!cell.firstElementChild) {
-      const button = h("button", { type: "button", class: "runs-eye", "aria-label": `Run ${id} in the charts` });
-      button.addEventListener("click", () => this.#hide(id));
-      cell.append(button);
-    }
-    const button = /** @type {HTMLElement} */ (cell.firstElementChild);
-    const { colour, dash } = styleOf(at);
-    button.style.setProperty("--series", `var(${colour})`);
-    button.dataset.dash = dash;
-    button.setAttribute("aria-pressed", String(!this.#hidden.has(id)));
+  /** @returns {Partial<import("../table.js").Column<Run>>} shows a run's colour in the charts, in a button that hides it there. */
+  eyes() {
+    return {
+      make: ({ id }) => h("button", { type: "button", class: "runs-eye", "aria-label": `Run ${id} in the charts`, onclick: () => this.#hide(id) }),
+      fill: (cell, { id }) => {
+        const button = /** @type {HTMLElement} */ (cell.firstElementChild);
+        const at = this.ids.length ? this.#places.indexOf(id) : this.#first.findIndex((run) => run.id === id);
+        button.hidden = at < 0;
+        if (at < 0) return;
+        const { colour, dash } = styleOf(at);
+        button.style.setProperty("--series", `var(${colour})`);
+        button.dataset.dash = dash;
+        button.setAttribute("aria-pressed", String(!this.#hidden.has(id)));
+      },
+    };
   }
 
   #hide(id) {
@@ -117,9 +106,8 @@ export class Selection {
     this.onSelect();
   }
 
-  /** Show what can be done, now that these runs are listed with fields of these names. */
-  show(/** @type {Run[]} */ runs, /** @type {string[]} */ names) {
-    this.#names = names;
+  /** Show what can be done, now that these runs are listed. */
+  show(/** @type {Run[]} */ runs) {
     this.#first = runs.slice(0, FIRST);
     for (const run of runs) if (this.has(run.id)) this.#runs.set(run.id, run);
     const { length } = this.ids;
@@ -135,15 +123,12 @@ export class Selection {
     for (const run of query ? await get("/api/runs/", { query }) : []) this.#runs.set(run.id, run);
   }
 
-  compare() {
-    if (this.ids.length > 1) location.assign(`/compare?runs=${this.ids.join(",")}`);
-  }
-
-  /** Save the selected runs, or else these, as CSV. */
-  save(/** @type {Run[]} */ runs = this.ids.map((id) => this.#runs.get(id)).filter(Boolean)) {
+  /** Save runs as CSV. */
+  save(/** @type {Run[]} */ runs) {
+    const names = this.namesOf();
     const valueOf = (run, name) => (name === "outcome" ? run.outcome?.kind : run[name]);
-    const cells = (run) => [...FIELDS.map((name) => valueOf(run, name)), run.tags.join(" "), ...this.#names.map((name) => run.values[name])];
-    saveCsv(rowsToCsv([[...FIELDS, "tags", ...this.#names], ...runs.map(cells)]), "runs.csv");
+    const cells = (run) => [...FIELDS.map((name) => valueOf(run, name)), run.tags.join(" "), ...names.map((name) => run.values[name])];
+    saveCsv(rowsToCsv([[...FIELDS, "tags", ...names], ...runs.map(cells)]), "runs.csv");
   }
 
   #active() {
@@ -151,8 +136,7 @@ export class Selection {
   }
 
   async #addTag(tag) {
-    if (!tag) return;
-    if (await this.#each((id) => patch(`/api/runs/${id}/`, { add_tags: [tag] }))) this.#tag.value = "";
+    if (tag && (await this.#each((id) => patch(`/api/runs/${id}/`, { add_tags: [tag] })))) byId("add-tag").value = "";
   }
 
   async #delete() {
@@ -162,6 +146,7 @@ export class Selection {
     if (!(await confirm(`Delete ${plural(this.ids.length, "run")}?`, text, "Delete"))) return;
     await this.#each(async (id) => {
       await remove(`/api/runs/${id}/`);
+      this.#first = this.#first.filter((run) => run.id !== id);
       this.toggle(id);
     });
   }

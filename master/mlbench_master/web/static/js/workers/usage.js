@@ -1,14 +1,18 @@
-// Resource use of each worker in the last minutes: a sliding window over the exporter's series.
+// Resource use of the workers in the last minutes, as the exporter has recorded it.
 
-import { EMPTY, append, rate, since, toSeries } from "../series.js";
+import { get, now } from "../api.js";
+import { combine, longest, rate, sum, toSeries } from "../series.js";
 
-/** The length of the window. */
-export const WINDOW_MS = 5 * 60_000;
-// An exporter that is later than this is not waited for.
-const LATE_MS = 30_000;
-// Maximum age of a current value.
-const CURRENT_MS = 15_000;
+/**
+ * @import { Series } from "../series.js"
+ * @typedef {"cpu" | "memory" | "received" | "sent"} Kind cores, bytes, and bytes per second
+ */
 
+const POINTS = 30;
+// Maximum age of a current value: three intervals of the exporter, or two points of the longest window.
+const CURRENT_MS = 20_000;
+
+/** @type {Record<Kind, string>} */
 const METRICS = {
   cpu: "container_cpu_usage_seconds_total",
   memory: "container_memory_working_set_bytes",
@@ -16,107 +20,53 @@ const METRICS = {
   sent: "container_network_transmit_bytes_total",
 };
 
-/** The counter of CPU time. */
-export const CPU = METRICS.cpu;
-/** The metrics to ask the API for. */
-export const FILTER = Object.values(METRICS);
-
-/**
- * @import { Series } from "../series.js"
- *
- * Cores; bytes of the working set; bytes received and sent per second.
- * @typedef {{ cpu: Series, memory: Series, received: Series, sent: Series }} Curves
- */
-
-/** The usage of all pods. */
+/** The usage of all pods, in a window that ends with the newest sample. */
 export class Usage {
-  /** @type {Map<string, Map<string, Series>>} by pod and metric, as the API has them */
+  /** @type {Map<string, Series>} by kind and pod */
   #series = new Map();
-  /** @type {Map<string, Curves>} by pod */
-  #curves = new Map();
 
-  /** Add an answer of `/api/metrics/`, by pod and name of the series. */
-  add(/** @type {Record<string, Record<string, object[]>>} */ answer) {
-    for (const [pod, byName] of Object.entries(answer)) {
-      const byMetric = this.#series.get(pod) ?? new Map();
-      this.#series.set(pod, byMetric);
-      for (const metric of FILTER) {
-        byMetric.set(metric, append(byMetric.get(metric) ?? EMPTY, sumOf(byName, metric)));
+  /** @param {Record<string, Record<string, any[]>>} samples of `/api/metrics/`, by pod and name of the series */
+  constructor(samples = {}, kinds = /** @type {Kind[]} */ ([])) {
+    for (const kind of kinds) {
+      for (const [pod, byName] of Object.entries(samples)) {
+        const series = seriesOf(byName, METRICS[kind]);
+        if (series?.times.length) this.#series.set(`${kind} ${pod}`, series);
       }
     }
-    const start = this.newest() - WINDOW_MS;
-    for (const [pod, byMetric] of this.#series) {
-      for (const [metric, series] of byMetric) byMetric.set(metric, since(series, start));
-      this.#curves.set(pod, toCurves(byMetric));
-      if ([...byMetric.values()].some((series) => series.times.length)) continue;
-      this.#series.delete(pod);
-      this.#curves.delete(pod);
-    }
+    this.newest = Math.max(0, ...[...this.#series.values()].map(({ times }) => times.at(-1)));
   }
 
-  /** @returns {Curves} the curves of a pod, which may be empty. */
-  of(/** @type {string} */ pod) {
-    return this.#curves.get(pod) ?? toCurves(new Map());
+  of(/** @type {string} */ pod, /** @type {Kind} */ kind) {
+    return this.#series.get(`${kind} ${pod}`);
   }
 
-  /** @returns {number} the time of the newest sample in Unix milliseconds; 0 without samples. */
-  newest() {
-    return Math.max(0, ...this.#ends());
+  /** @returns {number | null} the sum of the current values of these pods; null if none is known. */
+  current(/** @type {{ name: string }[]} */ pods, /** @type {Kind} */ kind) {
+    const all = pods.map(({ name }) => this.of(name, kind)).filter((series) => series && this.newest - series.times.at(-1) <= CURRENT_MS);
+    return all.length ? sum(all.map(({ values }) => values.at(-1))) : null;
   }
 
-  /** @returns {number} the time from which some pod may have newer samples. */
-  askFrom() {
-    const newest = this.newest();
-    return Math.min(...this.#ends().filter((end) => end >= newest - LATE_MS));
-  }
-
-  /** @returns {Record<keyof Curves, number>} the highest value of each curve among these pods. */
-  highest(/** @type {string[]} */ pods) {
-    const tops = { cpu: 0, memory: 0, received: 0, sent: 0 };
-    for (const pod of pods) {
-      for (const [kind, { values }] of Object.entries(this.of(pod))) {
-        for (const value of values) if (value > tops[kind]) tops[kind] = value;
-      }
-    }
-    return tops;
-  }
-
-  #ends() {
-    return [...this.#series.values()].flatMap((byMetric) =>
-      [...byMetric.values()].map((series) => series.times.at(-1) ?? 0),
-    );
+  /** @returns {number} the highest value of a kind. */
+  highest(/** @type {Kind} */ kind) {
+    const all = [...this.#series].filter(([key]) => key.startsWith(`${kind} `));
+    return all.reduce((most, [, { values }]) => Math.max(most, ...values), 0);
   }
 }
 
-/** @returns {number | null} the last value of a series, if it is a current one. */
-export function current(/** @type {Series} */ series, /** @type {number} */ newest) {
-  const last = series.times.at(-1);
-  return last === undefined || newest - last > CURRENT_MS ? null : series.values.at(-1);
+/** Fetch the usage of all pods in the last milliseconds. */
+export async function fetchUsage(/** @type {number} */ milliseconds, kinds = /** @type {Kind[]} */ (Object.keys(METRICS))) {
+  const since = new Date(now() - milliseconds).toISOString();
+  const filter = kinds.map((kind) => METRICS[kind]);
+  return new Usage(await get("/api/metrics/", { since, metric_filter: filter, summarize: POINTS }), kinds);
 }
 
-function toCurves(byMetric) {
-  const of = (kind) => byMetric.get(METRICS[kind]) ?? EMPTY;
-  return {
-    cpu: rate(of("cpu")),
-    memory: of("memory"),
-    received: rate(of("received")),
-    sent: rate(of("sent")),
-  };
-}
-
-// A pod with several containers has several series, `name{container="a"}`; the exporter writes them
-// at the same moment, and they are summed up. A point that stands for several samples has the time
-// of the first one, which of a counter is the smallest.
-function sumOf(byName, metric) {
+// A pod with several containers has several series, `name{container="a"}`, which are summed up.
+function seriesOf(byName, /** @type {string} */ metric) {
+  const names = Object.keys(byName).filter((name) => name === metric || name.startsWith(`${metric}{`));
+  if (!names.length) return undefined;
   const isCounter = metric.endsWith("_total");
-  const sums = new Map();
-  for (const [name, points] of Object.entries(byName)) {
-    if (name !== metric && !name.startsWith(`${metric}{`)) continue;
-    const { times, values, lows } = toSeries(points);
-    const first = isCounter ? lows : values;
-    times.forEach((time, i) => sums.set(time, (sums.get(time) ?? 0) + first[i]));
-  }
-  const times = [...sums.keys()].sort((a, b) => a - b);
-  const values = times.map((time) => sums.get(time));
-  return { times, values, lows: values, highs: values };
+  // A point that stands for several samples has the time of the first one, which of a counter is the smallest.
+  const all = names.map((name) => toSeries(byName[name])).map((series) => (isCounter ? { ...series, values: series.lows } : series));
+  const joined = all.length > 1 ? combine(longest(all), all, sum) : all[0];
+  return isCounter ? rate(joined) : joined;
 }
