@@ -1,12 +1,10 @@
 // The title, tags and note of a run: the note, and the dialog that changes all three.
 
 import { patch } from "../api.js";
-import { byId, onSubmit, setNotice, setText } from "../dom.js";
+import { byId, onSubmit, setNotice } from "../dom.js";
 import { markdown } from "../markdown.js";
 
 /** @import { Run } from "../records.js" */
-
-const FIELDS = ["title", "tags", "note"];
 
 /** Connect the dialog; `onChange` is called when something was changed. */
 export function connectAnnotations(/** @type {() => Run} */ getRun, /** @type {() => void} */ onChange) {
@@ -15,9 +13,9 @@ export function connectAnnotations(/** @type {() => Run} */ getRun, /** @type {(
   byId("edit").addEventListener("click", () => {
     const { title, display_name, tags, note } = getRun();
     const values = { title: title === display_name ? "" : title, tags: tags.join(" "), note };
-    for (const name of FIELDS) form.elements.namedItem(name).value = values[name];
+    for (const [name, value] of Object.entries(values)) form.elements.namedItem(name).value = value;
     form.elements.namedItem("title").placeholder = display_name;
-    showProblems(form, {});
+    setNotice(byId("annotations-alert"), "");
     dialog.showModal();
   });
   byId("annotations-cancel").addEventListener("click", () => dialog.close());
@@ -30,22 +28,10 @@ export function connectAnnotations(/** @type {() => Run} */ getRun, /** @type {(
       dialog.close();
       onChange();
     } catch (error) {
-      showProblems(form, error.fields);
+      setNotice(byId("annotations-alert"), error.message);
     }
     byId("annotations-save").disabled = false;
   });
-}
-
-// The API's problems by field, such as `tags.3`; others stand above the form.
-function showProblems(form, /** @type {Record<string, string>} */ problems) {
-  const left = { ...problems };
-  for (const name of FIELDS) {
-    const key = Object.keys(left).find((field) => field.split(".")[0] === name);
-    setText(byId(`problem-annotations-${name}`), key ? left[key] : "");
-    form.elements.namedItem(name).setAttribute("aria-invalid", String(Boolean(key)));
-    delete left[key];
-  }
-  setNotice(byId("annotations-alert"), Object.values(left).join("; "));
 }
 
 let shownNote = "";

@@ -67,10 +67,9 @@ async function speedscope(/** @type {string} */ url, /** @type {string} */ title
 
 function operatorsOf(/** @type {Profile} */ { tool, operators }) {
   const element = /** @type {HTMLTableElement} */ (h("table", {}, h("thead", {}, h("tr")), h("tbody")));
-  const fillName = (cell, operator) => cell.replaceChildren(h("code", {}, operator.name));
   const seconds = (title, name) => figure(title, (operator) => `${number(operator[name])} s`);
   const columns = [
-    { title: tool === "pytorch" ? "Operator" : "Function", isHead: true, fill: fillName },
+    { title: tool === "pytorch" ? "Operator" : "Function", isHead: true, make: (operator) => h("code", {}, operator.name) },
     seconds("Self", "self_seconds"),
     seconds("Total", "total_seconds"),
     figure("Calls", (operator) => (operator.calls === null ? "" : count(operator.calls))),

@@ -79,14 +79,11 @@ export function showRanks(/** @type {Rank[]} */ workers, /** @type {Result} */ r
   byId("ranks-scroll").hidden = figures.length === 0;
   byId("worst-ranks").hidden = figures.length < 2;
   setText(byId("all-ranks"), figures.length > MAX_WORST ? `All ${figures.length} ranks ›` : "Details ›");
-  const straggler = String(result.stragglers?.named ?? "");
-  const fill = (/** @type {string} */ id, /** @type {Column<RankFigures>[]} */ columns, /** @type {RankFigures[]} */ rows) => {
-    fillTable(byId(id), columns, rows, ({ rank }) => rank);
-    for (const line of byId(id).tBodies[0].rows) {
-      line.classList.toggle("is-straggler", line.dataset.key === straggler);
-      line.title = line.dataset.key === straggler ? "Held up the others" : "";
-    }
+  const straggler = result.stragglers?.named;
+  const mark = (/** @type {HTMLElement} */ line, /** @type {RankFigures} */ { rank }) => {
+    line.classList.toggle("is-straggler", rank === straggler);
+    line.title = rank === straggler ? "Held up the others" : "";
   };
-  fill("ranks-table", COLUMNS, figures);
-  fill("worst-ranks-table", WORST_COLUMNS, figures.slice(0, MAX_WORST));
+  fillTable(byId("ranks-table"), COLUMNS, figures, ({ rank }) => rank, mark);
+  fillTable(byId("worst-ranks-table"), WORST_COLUMNS, figures.slice(0, MAX_WORST), ({ rank }) => rank, mark);
 }
