@@ -43,8 +43,9 @@ def test_a_run_is_started_and_watched_to_its_target(
     progress = section(user, "Progress")
     for text in ("Validation accuracy", "Time to target, training", "Goodput"):
         expect(progress).to_contain_text(text)
-    for name in ("Training", "Throughput"):
-        expect(section(user, name).get_by_role("img").first).to_be_visible()
+    training_section = section(user, "Training")
+    for name in ("Accuracy over the run", "Loss over the run", "Throughput over the run"):
+        expect(training_section.get_by_role("img", name=name)).to_be_visible()
     breakdown = section(user, "Time breakdown")
     expect(breakdown.get_by_role("img", name="All workers")).to_be_visible()
     expect(breakdown.get_by_role("listitem").first).to_contain_text("%")
@@ -53,7 +54,6 @@ def test_a_run_is_started_and_watched_to_its_target(
     for text in ("ordered", "ready", "running", "began", "target", "finished"):
         expect(timeline).to_contain_text(text, ignore_case=True)
     # By step too.
-    training_section = section(user, "Training")
     training_section.get_by_role("button", name="View").click()
     training_section.get_by_label("Step", exact=True).check()
     expect(training_section.get_by_role("img", name="by step").first).to_be_visible()
@@ -217,7 +217,7 @@ def test_a_run_of_the_communication_benchmark_shows_bandwidth_by_message_size(
     page.goto(f"{still.url}/runs/{WORDY}")
     bandwidth = section(page, "Bus bandwidth")
     name = "Bus bandwidth by message size: all_reduce float32; Bus bandwidth (GB/s) by Message size"
-    expect(bandwidth.get_by_role("img", name=name)).to_be_visible()
+    expect(bandwidth.get_by_role("img", name=f"{name} (bytes)")).to_be_visible()
     rows = bandwidth.get_by_role("row")
     expect(rows).to_have_count(4)
     expect(rows.first).to_have_text(
@@ -262,7 +262,7 @@ def test_a_log_is_read_from_its_end_to_its_beginning(talked: Page) -> None:
     expect(log).to_contain_text("rank 0 ends")
     expect(log).not_to_contain_text("rank 0 line 1\n")
     # What is out of sight is not in the page.
-    assert log.locator(".log-line").count() < 150
+    assert log.locator(".log-line").count() < 1000
     log.focus()
     for _ in range(30):
         talked.keyboard.press("Home")
@@ -313,7 +313,9 @@ def test_long_names_do_not_make_it_wider_than_a_phone(
     # However many there are, a chart gets about as many points as the screen has columns.
     with page.expect_response(re.compile("metric_filter=.*summarize=")):
         sign_in(page, still, path)
-    expect(page.get_by_label(choice, exact=True)).to_contain_text("validation/")
+    if choice == "Metric":
+        page.get_by_role("button", name="View").click()
+    expect(page.get_by_role("combobox", name=choice)).to_contain_text("validation/")
     assert page.evaluate("document.documentElement.scrollWidth") == 375
 
 

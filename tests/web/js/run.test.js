@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import "./browser.js";
 import * as curves from "../../../master/mlbench_master/web/static/js/run/curves.js";
-import { addressOf, parseCsv } from "../../../master/mlbench_master/web/static/js/run/files.js";
+import { urlOf } from "../../../master/mlbench_master/web/static/js/run/files.js";
 import { plannedIn } from "../../../master/mlbench_master/web/static/js/run/failure.js";
 import { failedRank } from "../../../master/mlbench_master/web/static/js/run/logs.js";
 import { factsOf } from "../../../master/mlbench_master/web/static/js/run/head.js";
@@ -127,7 +127,7 @@ const RUN = {
 test("the head has the settings that tell a run from others, without usual ones", () => {
   const settings = { learning_rate: 0.1, batch_size: 64, exchange: "ddp", momentum: 0.9 };
   const run = { ...RUN, settings, swept: { batch_size: "64" }, seed: 0, attempt: 2, max_restarts: 3, tags: ["paper"] };
-  const facts = factsOf(/** @type {any} */ (run), null, { commit: "0123456789abcdef" }, 0);
+  const facts = factsOf(/** @type {any} */ (run), null, "0123456789abcdef", 0);
   deepEqual(facts.filter(({ name }) => name).map(({ name, value }) => `${name} ${value}`), [
     "batch 64", "lr 0.1", "workers 2", "seed 0", "attempt 2 of 4", "commit 0123456",
   ]);
@@ -138,10 +138,11 @@ test("figures of a result that cannot be loaded are not known", () => {
   const target = { metric: "val_global_Prec@1", value: 90, lower_is_better: false };
   const run = /** @type {any} */ ({ ...RUN, target });
   const values = (result, state) => figuresOf(run, result, 0, state).map(([, value]) => value);
-  deepEqual(new Set(values(null, { hasFailed: true })), new Set(["not known"]));
+  const unknown = figuresOf(run, null, 0, { isMissing: true }).filter(([name]) => name !== "Wall clock");
+  deepEqual(new Set(unknown.map(([, value]) => value)), new Set(["not known"]));
   equal(values(null, {}).includes("not reached"), false);
   const result = /** @type {any} */ ({ best_value: 61.84, time_to_target: null, ranks: [], goodput: { share: 0.41 } });
-  deepEqual(values(result, { hasFailed: true }).slice(0, 2), ["61.84 %", "not reached"]);
+  deepEqual(values(result, { isMissing: true }).slice(0, 2), ["61.84 %", "not reached"]);
   deepEqual(figuresOf(run, result, 0).map(([name]) => name)[0], "Validation accuracy");
 });
 
@@ -209,18 +210,9 @@ test("a clock places moments of its rank, or else of any, from its zero on; the 
   deepEqual(curves.clockAxis("epoch", new Map()).place([1]), [NaN]);
 });
 
-for (const [text, rows] of /** @type {[string, string[][]][]} */ ([
-  ["", []],
-  ["a,b\r\n1,2", [["a", "b"], ["1", "2"]]],
-  ['"a,""b""",\n"two\nlines"\n\n', [['a,"b"', ""], ["two\nlines"]]],
-  ['x,""\n"never closed', [["x", ""], ["never closed"]]],
-])) {
-  test(`CSV ${JSON.stringify(text)} has ${rows.length} rows`, () => deepEqual(parseCsv(text), rows));
-}
-
 test("a file's address escapes all that means something there", () => {
   const file = { name: "a b/c?d#e.png", rank: 3, attempt: 2 };
-  equal(addressOf(/** @type {any} */ (file)), "a%20b/c%3Fd%23e.png?rank=3&attempt=2");
+  equal(urlOf(1, file), "/api/runs/1/files/a%20b/c%3Fd%23e.png?rank=3&attempt=2");
 });
 
 test("of many warnings alike, the first are shown and the others counted", () =>

@@ -1,7 +1,7 @@
 // Links to Grafana's dashboards, and panels of the run's dashboard on its page.
 
 import { query } from "./api.js";
-import { byId, h } from "./dom.js";
+import { byId } from "./dom.js";
 import * as theme from "./theme.js";
 
 /** @import { Run } from "./records.js" */
@@ -9,24 +9,6 @@ import * as theme from "./theme.js";
 
 // Pages with a matching dashboard.
 const BOARDS = ["workers", "runs", "run", "compare"];
-// The panels of the run's dashboard that its page links to.
-const PANEL_IDS = {
-  loss: 36727,
-  accuracy: 533732,
-  throughput: 829783,
-  phases: 886318,
-  ranks: 644754,
-  steps: 821239,
-  cpu: 461131,
-};
-const PANELS = [
-  { id: 36727, title: "Loss by time" },
-  { id: 533732, title: "Accuracy or perplexity by time" },
-  { id: 179996, title: "Straggler ratio" },
-  { id: 886318, title: "Time breakdown" },
-  { id: 461131, title: "CPU" },
-  { id: 397379, title: "Memory" },
-];
 // The last scrapes and computed series of a run come some seconds after its end.
 const AFTER_MS = 30_000;
 
@@ -36,8 +18,7 @@ export function boardOf(/** @type {string} */ page) {
 }
 
 /** @returns {string} the dashboard of comparisons, with these runs, their target and time. */
-export function comparisonUrl(/** @type {string} */ base, /** @type {Found} */ answer) {
-  const { comparison, manifests } = answer;
+export function comparisonUrl(/** @type {string} */ base, /** @type {Found} */ { comparison, manifests }) {
   const isOver = manifests.every((manifest) => manifest.finished_at);
   const starts = manifests.map((manifest) => Date.parse(manifest.started_at ?? manifest.created_at));
   const ends = manifests.map((manifest) => Date.parse(manifest.finished_at));
@@ -53,44 +34,20 @@ export function comparisonUrl(/** @type {string} */ base, /** @type {Found} */ a
   return base + boardOf("compare") + query(params);
 }
 
-/** The section "Grafana" of a run's page. */
-export class Grafana {
-  #shown = "";
-
-  constructor() {
-    theme.onChange(() => this.#embed());
+/** Show links to the run's dashboard and its panels, and the panels of the section "Grafana", of the Grafana at `url`. */
+export function showGrafana(/** @type {Run} */ run, /** @type {string} */ url) {
+  byId("grafana").hidden = false;
+  const board = { "var-run_id": run.id, ...(run.started_at ? rangeOf(run) : {}) };
+  byId("board").href = url + boardOf("run") + query(board);
+  for (const link of /** @type {NodeListOf<HTMLAnchorElement>} */ (document.querySelectorAll("a[data-panel]"))) {
+    link.href = `${url}/d/mlbench-run/mlbench-run${query({ ...board, viewPanel: link.dataset.panel })}`;
+    link.hidden = false;
   }
-
-  /** Show a link to the run's dashboard, and its panels, of the Grafana at `url`. */
-  show(/** @type {Run} */ run, /** @type {string} */ url) {
-    this.run = run;
-    this.url = url;
-    byId("grafana").hidden = false;
-    const range = run.started_at ? rangeOf(run) : {};
-    const board = { "var-run_id": run.id, ...range };
-    byId("board").href = url + boardOf("run") + query(board);
-    for (const link of /** @type {NodeListOf<HTMLAnchorElement>} */ (document.querySelectorAll("a[data-panel]"))) {
-      const viewPanel = PANEL_IDS[link.dataset.panel];
-      link.href = `${url}/d/mlbench-run/mlbench-run${query({ ...board, viewPanel })}`;
-      link.hidden = false;
-    }
-    this.#embed();
-  }
-
-  #embed() {
-    const { run, url } = this;
-    if (!run?.started_at) return;
-    const mode = theme.isDark() ? "dark" : "light";
-    const shown = `${mode} ${run.finished_at}`;
+  const mode = theme.isDark() ? "dark" : "light";
+  for (const frame of /** @type {NodeListOf<HTMLIFrameElement>} */ (document.querySelectorAll("iframe[data-panel]"))) {
+    const src = `${url}/d-solo/mlbench-run/mlbench-run${query({ ...board, theme: mode, panelId: frame.dataset.panel })}`;
     // Setting a frame's address loads it again.
-    if (shown === this.#shown) return;
-    this.#shown = shown;
-    const frames = PANELS.map(({ id, title }) => {
-      const params = { "var-run_id": run.id, ...rangeOf(run), theme: mode, panelId: id };
-      const src = `${url}/d-solo/mlbench-run/mlbench-run${query(params)}`;
-      return h("iframe", { src, title: `Grafana: ${title}`, loading: "lazy" });
-    });
-    byId("panels").replaceChildren(...frames);
+    if (run.started_at && frame.getAttribute("src") !== src) frame.src = src;
   }
 }
 

@@ -68,7 +68,7 @@ export class ActiveRun {
     this.element = byId("active-card").content.firstElementChild.cloneNode(true);
     this.element.setAttribute("aria-label", `Run ${id}`);
     this.#part("h2 a").href = `/runs/${id}`;
-    this.#part(".button").href = `/runs/${id}#logs`;
+    this.#part(".button").href = `/runs/${id}?tab=logs`;
     this.#part("button").addEventListener("click", () => this.#stop());
     this.#part("progress").after(this.#chart.element);
   }

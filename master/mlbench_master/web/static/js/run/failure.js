@@ -1,13 +1,14 @@
 // The box of a failure: its cause, rank and line, the last lines of its log, and the hang diagnosis.
 
-import { get, post } from "../api.js";
+import { get } from "../api.js";
 import { byId, h, setNotice, setText } from "../dom.js";
-import { count, spans } from "../format.js";
+import { count } from "../format.js";
 import { errorOf, isActive } from "../records.js";
+import { namesOf } from "./ranks.js";
 
 /**
- * @import { Diagnosis as Record, Run, RunEvent, StackLine } from "../records.js"
- * @typedef {Pick<RunEvent, "time" | "attempt" | "rank" | "text"> & { kind: string }} Entry
+ * @import { Diagnosis, Run, RunEvent, StackLine } from "../records.js"
+ * @import { Entry } from "./timeline.js"
  */
 
 const FRAME = /File "([^"]+)", line (\d+)(?:, in (\S+))?/;
@@ -23,22 +24,17 @@ const FAULT_MS = 15_000;
  * @param {Run} run
  * @returns {{ title: string, where: string, lines: string[], rank: number | null } | null} null if it did not
  */
-export function failureOf(run) {
-  const kind = run.outcome?.kind;
-  const isHung = kind === "hung";
-  if (!isHung && run.state !== "FAILED") return null;
-  const [first = "", ...rest] = run.reason.trim().split("\n");
+export function failureOf({ outcome, state, reason }) {
+  const isHung = outcome?.kind === "hung";
+  if (!isHung && state !== "FAILED") return null;
+  const [first = "", ...rest] = reason.trim().split("\n");
   const lines = rest.map((line) => line.replace(RANK_PREFIX, "")).filter(Boolean).slice(-TAIL_LINES);
-  const rank = run.outcome?.rank ?? (isHung ? null : rankIn(first));
-  const step = run.outcome?.step;
-  const title = isHung ? `Hung${step == null ? "" : ` at step ${count(step + 1)}`}` : rest.length ? errorOf(run) : first;
+  const [, number = null] = /\brank (\d+)/.exec(isHung ? "" : first) ?? [];
+  const rank = outcome?.rank ?? (number && Number(number));
+  const title = rest.length ? errorOf({ reason }) : first;
+  const hung = outcome?.step == null ? "Hung" : `Hung at step ${count(outcome.step + 1)}`;
   const where = [isHung || rest.length ? first.replace(/:$/, "") : "", lineOf(rest)].filter(Boolean);
-  return { title, where: where.join(" · "), lines, rank };
-}
-
-function rankIn(/** @type {string} */ text) {
-  const match = /\brank (\d+)/.exec(text);
-  return match ? Number(match[1]) : null;
+  return { title: isHung ? hung : title, where: where.join(" · "), lines, rank };
 }
 
 /** @returns {string} the last line of one's own code in a traceback, such as `train.py:50 in main`. */
@@ -60,33 +56,24 @@ export function plannedIn(/** @type {RunEvent[]} */ events) {
   };
 }
 
-/** The box of a failure or of a hang diagnosis, and the button "Diagnose". */
+/** The box of a failure or of a hang diagnosis. */
 export class Failure {
-  #button = byId("ask");
   #shown = "";
   /** @type {Run | null} */
   #run = null;
-  /** @type {Record | null} */
+  /** @type {Diagnosis | null} */
   #diagnosis = null;
   #isPlanned = false;
   /** @type {string[] | null} the last lines of the rank's log, for a failure without a traceback */
   #tail = null;
 
-  /**
-   * @param {number} runId
-   * @param {() => void} onAsk called when the ranks were asked
-   */
-  constructor(runId, onAsk) {
-    this.path = `/api/runs/${runId}/diagnosis/`;
-    this.logs = `/api/runs/${runId}/logs/`;
-    this.onAsk = onAsk;
-    this.#button.addEventListener("click", () => this.#ask());
+  constructor(/** @type {number} */ runId) {
+    this.path = `/api/runs/${runId}`;
   }
 
-  /** Show why the run failed, and offer the diagnosis of a running run. */
+  /** Show why the run failed. */
   show(/** @type {Run} */ run) {
     this.#run = run;
-    this.#button.hidden = run.state !== "STARTED" || !run.ranks.length;
     this.#draw();
   }
 
@@ -95,29 +82,24 @@ export class Failure {
     const ends = events.map(plannedIn(events)).filter(({ kind }) => ["planned", "exited", "lost"].includes(kind));
     this.#isPlanned = ends.findLast(({ attempt }) => attempt === this.#run.attempt)?.kind === "planned";
     await this.#fetchTail();
-    this.#draw();
-    const last = events.filter((event) => event.kind === "diagnosis").at(-1);
-    if (!last || last.time + last.text === this.#shown) return;
-    this.#diagnosis = await get(this.path, { evidence: false });
-    this.#shown = last.time + last.text;
-    byId("diagnosis-sentence").replaceChildren(...this.#sentence());
-    byId("diagnosis-tree").replaceChildren(...this.#diagnosis.stacks.map(row));
+    const last = events.findLast((event) => event.kind === "diagnosis");
+    if (last && last.time + last.text !== this.#shown) {
+      const { done, stacks, verdict } = (this.#diagnosis = await get(`${this.path}/diagnosis/`, { evidence: false }));
+      this.#shown = last.time + last.text;
+      byId("diagnosis-sentence").replaceChildren(...(done ? marked(verdict.sentence) : ["Diagnosing…"]));
+      byId("diagnosis-tree").replaceChildren(...stacks.map(createFrame));
+    }
     this.#draw();
   }
 
   async #fetchTail() {
     const failure = failureOf(this.#run);
     if (this.#tail || !failure || failure.lines.length || failure.rank === null) return;
-    this.#tail = [];
     for (const stream of ["stderr", "stdout"]) {
-      const { text } = await get(this.logs, { rank: failure.rank, stream, tail: TAIL_LINES });
+      const { text } = await get(`${this.path}/logs/`, { rank: failure.rank, stream, tail: TAIL_LINES });
       this.#tail = text.trim() ? text.trim().split("\n").slice(-TAIL_LINES) : [];
       if (this.#tail.length) return;
     }
-  }
-
-  #sentence() {
-    return this.#diagnosis.done ? marked(this.#diagnosis.verdict.sentence) : ["Diagnosing…"];
   }
 
   #draw() {
@@ -133,22 +115,7 @@ export class Failure {
     setNotice(byId("failure-lines"), (lines.length ? lines : (this.#tail ?? [])).join("\n"));
     byId("diagnosis-sentence").hidden = !this.#diagnosis || kind === "exited";
     byId("diagnosis-stacks").hidden = !this.#diagnosis?.stacks.length;
-    const log = byId("failure-log");
-    log.hidden = !failure;
-    setText(log, rank === null ? "Show logs ›" : `Show log of rank ${rank} ›`);
-  }
-
-  async #ask() {
-    this.#button.disabled = true;
-    setNotice(byId("problem"), "");
-    try {
-      await post(this.path);
-      this.onAsk();
-    } catch (error) {
-      setNotice(byId("problem"), error.message);
-    } finally {
-      this.#button.disabled = false;
-    }
+    setNotice(byId("failure-log"), failure ? (rank === null ? "Show logs ›" : `Show log of rank ${rank} ›`) : "");
   }
 }
 
@@ -159,12 +126,11 @@ export function marked(/** @type {string} */ text) {
 
 /** @returns {string} the ranks in a frame where stacks diverge; empty in a common frame. */
 export function whose(/** @type {StackLine} */ { depth, here, elsewhere }) {
-  if (depth && !elsewhere.length) return "";
-  const of = (ranks) => `${ranks.length === 1 ? "rank" : "ranks"} ${spans(ranks)}`;
-  return elsewhere.length ? `${of(here)}, not ${of(elsewhere)}` : of(here);
+  if (elsewhere.length) return `${namesOf(here)}, not ${namesOf(elsewhere)}`;
+  return depth ? "" : namesOf(here);
 }
 
-function row(/** @type {StackLine} */ line) {
+function createFrame(/** @type {StackLine} */ line) {
   const { function: name, file, line: number } = line.frame;
   const place = h("span", { class: "soft", title: file }, ` ${file.split("/").at(-1)}:${number} `);
   const ranks = whose(line);

@@ -44,28 +44,19 @@ export function findingsOf(run, result, alerts = []) {
     ...alerts.map(alerting),
     result && straggler(result, of(["waiting"])),
     result && contention(result, of(["contention"])),
-    hasGone(run) ? startup(run, of(STARTUP), whole) : null,
+    startup(run, of(STARTUP), whole),
     run.benchmark === "communication" ? null : communication(run, of(["communication"]), of(STEP)),
     result && restarts(run, result, of(RESTART)),
   ];
   const isBad = (/** @type {Finding} */ { severity }) => Number(severity === "bad");
-  return all
-    .filter((finding) => finding !== null)
-    .sort((a, b) => isBad(b) - isBad(a) || b.cost - a.cost)
-    .slice(0, MAX_FINDINGS);
-}
-
-// Whether the run went its way: the share of start-up in a run that broke off means nothing.
-function hasGone(/** @type {Run} */ { outcome, state, not_finite: loss, attempt }) {
-  return state !== "FAILED" && outcome?.kind !== "hung" && !loss && attempt < 2;
+  return all.filter(Boolean).sort((a, b) => isBad(b) - isBad(a) || b.cost - a.cost).slice(0, MAX_FINDINGS);
 }
 
 function nan(/** @type {Run} */ run, cost, whole) {
   if (!run.not_finite) return null;
   const { rank } = run.not_finite;
-  const share = whole ? cost / whole : 0;
-  const text = [`${notFiniteOf(run)}${rank === "" ? "" : `, rank ${rank}`}.`, "Training from there on cannot succeed."];
-  return finding("nan", "bad", "The loss is NaN", text.join(" "), cost && `${percent(share)} wasted`, cost, "Show loss", "?tab=overview#charts");
+  const text = `${notFiniteOf(run)}${rank === "" ? "" : `, rank ${rank}`}. Training from there on cannot succeed.`;
+  return finding("nan", "bad", "The loss is NaN", text, cost && `${percent(cost / whole)} wasted`, cost, "Show loss", "?tab=overview#charts");
 }
 
 function missing(/** @type {Run} */ { delivery }) {
@@ -102,15 +93,17 @@ function straggler(/** @type {Result} */ { stragglers, ranks }, cost) {
 
 function contention(/** @type {Result} */ { disturbed, interferences, contention_share: share }, cost) {
   if (!disturbed.length) return null;
-  const worst = interferences.filter((rank) => rank.disturbed).sort((a, b) => b.contention_share - a.contention_share)[0];
-  const programs = Object.entries(worst?.measured.top ?? {}).slice(0, 2).map(([name]) => name);
+  const [worst, ...others] = interferences.filter((rank) => rank.disturbed).sort((a, b) => b.contention_share - a.contention_share);
+  const programs = Object.keys(worst?.measured.top ?? {}).slice(0, 2);
   const who = programs.length ? `: ${programs.join(", ")}` : "";
-  const numbers = new Set(interferences.filter((rank) => rank.disturbed).map(({ rank }) => rank));
+  const numbers = new Set([worst, ...others].map((rank) => rank?.rank));
   const ranks = numbers.size > 1 ? plural(numbers.size, "rank") : `rank ${worst?.rank ?? ""}`;
   return finding("contention", "warn", "CPU contention", `Other programs used cores of ${ranks}${who}.`, `up to ${percent(share)} of the time`, cost, "Show breakdown", "?tab=overview#goodput");
 }
 
-function startup(/** @type {Run} */ { num_workers: workers }, cost, whole) {
+function startup(/** @type {Run} */ { num_workers: workers, outcome, state, not_finite: loss, attempt }, cost, whole) {
+  // The share of start-up in a run that broke off means nothing.
+  if (state === "FAILED" || outcome?.kind === "hung" || loss || attempt > 1) return null;
   const [share, each] = [cost / whole, cost / workers];
   if (!(share >= MIN_STARTUP_SHARE && each >= MIN_STARTUP_SECONDS)) return null;
   const text = `Imports and initialization took ${duration(each)} of ${duration(whole / workers)}.`;
@@ -127,7 +120,7 @@ function communication(/** @type {Run} */ { max_bandwidth: limit }, cost, steps)
 function restarts(/** @type {Run} */ { attempt, faults }, /** @type {Result} */ { resumptions }, cost) {
   if (attempt < 2) return null;
   const steps = sum(resumptions.map((resumption) => resumption.discarded_steps));
-  const title = `${plural(attempt - 1, faults ? "planned restart" : "restart")}`;
+  const title = plural(attempt - 1, faults ? "planned restart" : "restart");
   const lost = steps ? `, with ${plural(steps, "discarded step")}` : "";
   const cause = faults ? `Faults were injected as planned (${faults})` : "Ranks failed and were restarted";
   return finding("restarts", "warn", title, `${cause}${lost}.`, cost ? `${duration(cost)} worker time` : "", cost, "Show timeline", "?tab=overview#timeline");

@@ -7,46 +7,42 @@ import { PHASES, colourOfPhase } from "../records.js";
 import { sum } from "../series.js";
 import { figure, fillTable } from "../ui.js";
 
-/** @import { Goodput as Record, Result } from "../records.js" */
+/**
+ * @import { Goodput, Result } from "../records.js"
+ *
+ * Each bucket with its title and Google's name.
+ * @typedef {[string, [string, string]][]} Buckets
+ */
 
 // The key leaves out buckets that the bar cannot show; the table has them.
 const MIN_SHARE = 0.0005;
 
-/** The section "Time breakdown", and the table by rank and attempt. */
-export class Goodput {
-  #bar = byId("goodput-bar");
-  #key = byId("goodput-key");
-  #ranks = byId("breakdown");
-  /** @type {[string, [string, string]][]} each bucket with its title and Google's name */
-  #buckets = JSON.parse(byId("goodput").dataset.buckets);
-
-  /** Show the time breakdown of a run so far, or until its end. */
-  show(/** @type {Result | null} */ result) {
-    const goodput = result?.goodput;
-    for (const part of [this.#bar, this.#key, this.#ranks]) part.hidden = !goodput;
-    byId("no-goodput").hidden = Boolean(goodput);
-    if (!goodput) return;
-    setText(byId("goodput-share"), summary(goodput));
-    setText(byId("goodput-total"), `${duration(sum(Object.values(goodput.seconds)))} worker time`);
-    const pieces = toPieces(goodput, this.#buckets, result.phases);
-    showBars(this.#bar, [{ name: "All workers", text: duration(sum(Object.values(goodput.seconds))), pieces }]);
-    const listed = pieces.filter(({ share }) => share >= MIN_SHARE);
-    showKey(this.#key, listed.map(({ name, colour, text }) => ({ name, colour, text })));
-    const shown = this.#buckets.filter(([bucket]) => bucket in goodput.seconds);
-    /** @type {import("../ui.js").Column<Record["ranks"][number]>[]} */
-    const columns = [
-      { title: "Rank", isHead: true, text: ({ rank }) => String(rank) },
-      figure("Attempt", ({ attempt }) => String(attempt)),
-      ...shown.map(([bucket, [title, google]]) =>
-        figure(title, ({ seconds }) => duration(seconds[bucket]), google && `Google: ${google}`),
-      ),
-    ];
-    fillTable(byId("goodput-table"), columns, goodput.ranks, ({ rank, attempt }) => `${rank} ${attempt}`);
-  }
+/** Show the time breakdown of a run so far, or until its end. */
+export function showGoodput(/** @type {Result} */ { goodput, phases }) {
+  const [bar, key] = [byId("goodput-bar"), byId("goodput-key")];
+  for (const part of [bar, key, byId("breakdown")]) part.hidden = !goodput;
+  byId("no-goodput").hidden = Boolean(goodput);
+  if (!goodput) return;
+  /** @type {Buckets} */
+  const buckets = JSON.parse(byId("goodput").dataset.buckets);
+  const total = duration(sum(Object.values(goodput.seconds)));
+  const pieces = toPieces(goodput, buckets, phases);
+  setText(byId("goodput-share"), summary(goodput));
+  setText(byId("goodput-total"), `${total} worker time`);
+  showBars(bar, [{ name: "All workers", text: total, pieces }]);
+  showKey(key, pieces.filter(({ share }) => share >= MIN_SHARE));
+  const columns = [
+    { title: "Rank", isHead: true, text: ({ rank }) => String(rank) },
+    figure("Attempt", ({ attempt }) => String(attempt)),
+    ...buckets.filter(([bucket]) => bucket in goodput.seconds).map(([bucket, [title, google]]) =>
+      figure(title, ({ seconds }) => duration(seconds[bucket]), google && `Google: ${google}`),
+    ),
+  ];
+  fillTable(byId("goodput-table"), columns, goodput.ranks, ({ rank, attempt }) => `${rank} ${attempt}`);
 }
 
 /** @returns goodput by both definitions, and the time in the queue, which holds no workers. */
-export function summary(/** @type {Record} */ { share, whole_step_share: whole, queued_seconds: queued }) {
+export function summary(/** @type {Goodput} */ { share, whole_step_share: whole, queued_seconds: queued }) {
   const shares = share === null ? [] : [`Goodput ${percent(share, 1)}`];
   if (whole != null) shares.push(`${percent(whole, 1)} counting whole steps`);
   if (queued >= 0.01) shares.push(`${duration(queued)} in the queue`);
@@ -54,7 +50,7 @@ export function summary(/** @type {Record} */ { share, whole_step_share: whole, 
 }
 
 /** @returns the pieces of the bar, with their shares; the phases of compute are in its hint. */
-export function toPieces(/** @type {Record} */ { seconds }, buckets, /** @type {Result["phases"]} */ phases) {
+export function toPieces(/** @type {Goodput} */ { seconds }, /** @type {Buckets} */ buckets, /** @type {Result["phases"]} */ phases) {
   const whole = sum(Object.values(seconds));
   return buckets.filter(([bucket]) => bucket in seconds).map(([bucket, [name]]) => {
     const share = seconds[bucket] / whole;

@@ -20,92 +20,89 @@ const SETTINGS = { learning_rate: "lr", batch_size: "batch", exchange: "exchange
 const USUAL_SETTINGS = { exchange: "ddp", precision: "fp32" };
 const COMMIT_LENGTH = 7;
 
-/** The head, with its buttons. */
-export class Head {
-  #stop = byId("stop");
-  #again = byId("again");
-  #delete = byId("delete");
-
-  /** @param {() => void} onStop called when the run was asked to stop */
-  constructor(onStop) {
-    this.onStop = onStop;
-    this.#stop.addEventListener("click", () => this.#try(this.#stop, () => this.#stopRun()));
-    this.#again.addEventListener("click", () => this.#try(this.#again, () => this.#runAgain()));
-    this.#delete.addEventListener("click", () => this.#deleteRun());
-    menu(byId("download"), byId("downloads"));
-    menu(byId("more"), byId("more-actions"));
-    // A dialog gives the focus back to an element that is still shown.
-    for (const button of [byId("edit"), this.#delete]) button.addEventListener("click", () => byId("more").focus(), true);
-  }
-
-  /**
-   * @param {Run} run
-   * @param {Result | null} result
-   * @param {{ description?: string, commit?: string }} about the benchmark's description, and the code's commit
-   */
-  show(run, result, about) {
-    this.run = run;
-    this.result = result;
-    this.about = about;
-    const active = isActive(run);
-    document.title = `${run.title} · MLBench`;
-    setText(byId("name"), run.title);
-    setOutcome(byId("state"), run, active ? result?.last_value : result?.best_value);
-    byId("state").hidden = byId("actions").hidden = false;
-    this.#stop.hidden = !active;
-    this.#again.hidden = Boolean(run.launcher);
-    this.#stop.disabled = run.stop_requested;
-    this.#delete.disabled = run.delete_requested;
-    setText(this.#stop, run.stop_requested ? "Stopping…" : "Stop");
-    setText(this.#delete, run.delete_requested ? "Deleting…" : "Delete");
-    reconcile(byId("facts"), factsOf(run, result, about, now()), ({ name, value, isTag }) => [isTag, name, value].join(" "), createFact);
-    setNotice(byId("waiting"), waitingFor(run));
-    setNotice(byId("reason"), failureOf(run) ? "" : run.reason);
-    const range = { since: run.started_at, until: run.finished_at };
-    byId("archive").hidden = run.archive === null;
-    byId("usage").hidden = Boolean(run.origin);
-    if (run.started_at) byId("usage").href = `/api/metrics/${query(range)}`;
-  }
-
-  async #stopRun() {
-    setText(this.#stop, "Stopping…");
-    this.show(await post(`/api/runs/${this.run.id}/stop/`), this.result, this.about);
-    this.onStop();
-  }
-
-  async #runAgain() {
-    const run = await post("/api/runs/", toOrder(this.run, this.#again.dataset.fields.split(" ")));
+/**
+ * Connect the buttons of the head.
+ * @param {() => Run} getRun
+ * @param {() => void} onStop called when the run was asked to stop
+ * @param {() => void} onDiagnosis called when the ranks were asked for their stacks
+ */
+export function connectHead(getRun, onStop, onDiagnosis) {
+  listen("stop", async () => {
+    await post(`/api/runs/${getRun().id}/stop/`);
+    onStop();
+    return true;
+  });
+  listen("ask", async () => {
+    await post(`/api/runs/${getRun().id}/diagnosis/`);
+    onDiagnosis();
+    return false;
+  });
+  listen("again", async () => {
+    const run = await post("/api/runs/", toOrder(getRun(), byId("again").dataset.fields.split(" ")));
     location.assign(`/runs/${run.id}`);
-  }
-
-  async #deleteRun() {
-    const first = isActive(this.run) ? "The run is stopped first. " : "";
+    return true;
+  });
+  listen("delete", async () => {
+    const { id, title, state } = getRun();
     const text =
-      `${first}“${this.run.title}” is deleted with its logs, its archive and its samples in the database. ` +
-      "Its samples in Prometheus are deleted if Prometheus allows it; otherwise they expire.";
-    if (!(await confirm("Delete this run?", text, "Delete"))) return;
-    await this.#try(this.#delete, async () => {
-      await remove(`/api/runs/${this.run.id}/`);
-      location.assign("/runs");
-    });
-  }
-
-  async #try(button, action) {
-    setText(byId("problem"), "");
-    button.disabled = true;
-    try {
-      await action();
-    } catch (error) {
-      setText(byId("problem"), error.message);
-      // Otherwise the page is being left, and a second click must not order another run.
-      button.disabled = false;
-    }
-    this.show(this.run, this.result, this.about);
-  }
+      `${isActive({ state }) ? "The run is stopped first. " : ""}“${title}” is deleted with its logs, its archive and its ` +
+      "samples in the database. Its samples in Prometheus are deleted if Prometheus allows it; otherwise they expire.";
+    if (!(await confirm("Delete this run?", text, "Delete"))) return false;
+    await remove(`/api/runs/${id}/`);
+    location.assign("/runs");
+    return true;
+  });
+  menu(byId("download"), byId("downloads"));
+  menu(byId("more"), byId("more-actions"));
+  // A dialog gives the focus back to an element that is still shown.
+  for (const id of ["edit", "delete"]) byId(id).addEventListener("click", () => byId("more").focus(), true);
 }
 
-/** @returns {Fact[]} the settings and circumstances that tell a run from others, most important first. */
-export function factsOf(/** @type {Run} */ run, /** @type {Result | null} */ result, { description = "", commit = "" }, /** @type {number} */ now) {
+// Call `act` when a button is clicked. It returns whether the button stays disabled, as while the page is
+// being left: a second click must not order another run.
+function listen(/** @type {string} */ id, /** @type {() => Promise<boolean>} */ act) {
+  const button = byId(id);
+  const fail = (/** @type {Error} */ { message }) => {
+    setText(byId("problem"), message);
+    return false;
+  };
+  button.addEventListener("click", async () => {
+    setText(byId("problem"), "");
+    button.disabled = true;
+    button.disabled = await act().catch(fail);
+  });
+}
+
+/** Show a run, with the commit of its code. */
+export function showHead(/** @type {Run} */ run, /** @type {Result | null} */ result, /** @type {string} */ commit) {
+  const active = isActive(run);
+  document.title = `${run.title} · MLBench`;
+  setText(byId("name"), run.title);
+  setOutcome(byId("state"), run, active ? result?.last_value : result?.best_value);
+  byId("state").hidden = byId("actions").hidden = false;
+  byId("stop").hidden = !active;
+  byId("ask").hidden = run.state !== "STARTED" || !run.ranks.length;
+  byId("again").hidden = Boolean(run.launcher);
+  byId("stop").disabled = run.stop_requested;
+  byId("delete").disabled = run.delete_requested;
+  setText(byId("stop"), run.stop_requested ? "Stopping…" : "Stop");
+  setText(byId("delete"), run.delete_requested ? "Deleting…" : "Delete");
+  reconcile(byId("facts"), factsOf(run, result, commit, now()), ({ name, value, isTag }) => [isTag, name, value].join(" "), createFact);
+  setNotice(byId("waiting"), waitingFor(run));
+  setNotice(byId("reason"), failureOf(run) ? "" : run.reason);
+  byId("archive").hidden = run.archive === null;
+  byId("usage").hidden = Boolean(run.origin);
+  if (run.started_at) byId("usage").href = `/api/metrics/${query({ since: run.started_at, until: run.finished_at })}`;
+}
+
+/**
+ * @param {Run} run
+ * @param {Result | null} result
+ * @param {string} commit of the run's code; empty if unknown
+ * @param {number} now the master's time
+ * @returns {Fact[]} the settings and circumstances that tell a run from others, most important first
+ */
+export function factsOf(run, result, commit, now) {
   const { settings, swept } = run;
   const own = Object.entries(SETTINGS).filter(([name]) => !(name in swept) && settings?.[name] != null);
   const chosen = own.filter(([name]) => String(settings[name]) !== USUAL_SETTINGS[name]);
@@ -113,7 +110,7 @@ export function factsOf(/** @type {Run} */ run, /** @type {Result | null} */ res
   const ranks = run.world_size > run.num_workers ? ` (${run.world_size} ranks)` : "";
   const rules = result?.rule_violations.length ?? 0;
   return [
-    { name: "", value: codeOf(run), hint: description || run.command || run.benchmark },
+    { name: "", value: codeOf(run), hint: run.command || run.benchmark },
     ...Object.entries(swept).map(([name, value]) => ({ name: SETTINGS[name] ?? name, value: String(value) })),
     ...chosen.map(([name, short]) => ({ name: short, value: String(settings[name]), hint: name })),
     { name: "workers", value: run.num_workers + ranks },
@@ -151,8 +148,7 @@ export function toOrder(run, fields) {
     ...(run.benchmark ? orderOfTask(run) : orderOfCommand(run)),
     queue: true,
   };
-  const isGiven = (value) => value != null && value !== false && value !== "";
-  return Object.fromEntries(Object.entries(order).filter(([, value]) => isGiven(value)));
+  return Object.fromEntries(Object.entries(order).filter(([, value]) => value != null && value !== false && value !== ""));
 }
 
 /** @returns {string} `digits-2` after `digits`, and `digits-3` after `digits-2`. */

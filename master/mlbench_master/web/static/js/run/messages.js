@@ -3,16 +3,17 @@
 import { Chart } from "../chart.js";
 import { byId, setNotice, setOptions } from "../dom.js";
 import { NONE, count, number } from "../format.js";
-import { sum } from "../series.js";
+import { EMPTY, sum } from "../series.js";
 import { figure, fillTable } from "../ui.js";
 import { SeriesStore } from "./series-store.js";
 
 /**
  * @import { ByMetric } from "../series.js"
+ * @import { Column } from "../ui.js"
  *
- * The measured messages of a collective operation, smallest first.
+ * The measured messages of a collective operation, smallest first, and when it began.
  * @typedef {{ bytes: number, seconds: number, algorithm: number, bus: number, wrong?: number }} Message
- * @typedef {{ name: string, operation: string, dtype: string, messages: Message[] }} Operation
+ * @typedef {{ name: string, operation: string, dtype: string, messages: Message[], began: number }} Operation
  */
 
 const BYTES = "message_bytes";
@@ -30,52 +31,45 @@ const VALUE_BYTES = /(\d+)$/; // of a type such as float32 or bfloat16
 
 /** @returns {Operation[]} what the benchmark measured, in its order. */
 export function operationsOf(/** @type {ByMetric} */ series) {
-  const only = (/** @type {string} */ metric) => [...(series.get(metric)?.values() ?? [])][0];
+  const only = (/** @type {string} */ metric) => [...(series.get(metric)?.values() ?? [EMPTY])][0];
   const sizes = only(BYTES);
-  const bytesAt = new Map(sizes?.times.map((time, i) => [time, sizes.values[i]]));
-  /** @type {Map<string, Operation & { at: Map<number, any> }>} */
+  const bytesAt = new Map(sizes.times.map((time, i) => /** @type {const} */ ([time, sizes.values[i]])));
   const operations = new Map();
   for (const metric of series.keys()) {
     const [, operation, dtype, figure] = METRIC.exec(metric) ?? [];
     if (!figure) continue;
     const name = `${operation} ${dtype}`;
-    if (!operations.has(name)) operations.set(name, { name, operation, dtype, messages: [], at: new Map() });
+    if (!operations.has(name)) operations.set(name, { name, operation, dtype, at: new Map() });
     const { at } = operations.get(name);
     const { times, values } = only(metric);
-    times.forEach((time, i) => {
-      if (!at.has(time)) at.set(time, { bytes: bytesAt.get(time) });
-      at.get(time)[FIGURES[figure]] = values[i];
-    });
+    times.forEach((time, i) => at.set(time, { ...at.get(time), bytes: bytesAt.get(time), [FIGURES[figure]]: values[i] }));
   }
-  const whole = [...operations.values()].map(({ at, ...operation }) => {
+  const measured = [...operations.values()].map(({ at, ...operation }) => {
     const messages = [...at.values()].filter(({ bytes, bus }) => bytes && bus).sort((a, b) => a.bytes - b.bytes);
     return { ...operation, messages, began: Math.min(...at.keys()) };
   });
   // Other series, such as those of phases, have similar names.
-  return whole.filter(({ messages }) => messages.length).sort((a, b) => a.began - b.began).map(({ began: _, ...operation }) => operation);
+  return measured.filter(({ messages }) => messages.length).sort((a, b) => a.began - b.began);
 }
 
 /** @returns {string[][]} name, value and hint of each figure: the peaks of the operations, and wrong values. */
 export function peaksOf(/** @type {Operation[]} */ operations) {
   const peaks = operations.map(({ operation, dtype, messages }) => {
     const peak = messages.reduce((best, message) => (message.bus > best.bus ? message : best));
-    return [`${titleOf(operation)}, peak`, `${number(peak.bus / GIGA, 3)} GB/s`, `Bus bandwidth of ${count(peak.bytes)} B, ${dtype}`];
+    const title = operation[0].toUpperCase() + operation.slice(1).replaceAll("_", "-");
+    return [`${title}, peak`, `${number(peak.bus / GIGA, 3)} GB/s`, `Bus bandwidth of ${count(peak.bytes)} B, ${dtype}`];
   });
   const checked = operations.flatMap(({ messages }) => messages.map(({ wrong }) => wrong)).filter(Number.isFinite);
   return [...peaks, ["Wrong values", checked.length ? count(sum(checked)) : NONE, "Values that differ from the expected ones"]];
 }
 
-function titleOf(/** @type {string} */ operation) {
-  return `${operation[0].toUpperCase()}${operation.slice(1).replaceAll("_", "-")}`;
-}
-
-/** @type {(operation: Operation | undefined) => import("../ui.js").Column<Message>[]} */
-const columnsOf = (operation) => [
+/** @type {(operation: Operation) => Column<Message>[]} */
+const columnsOf = ({ operation, dtype }) => [
   figure("Size (B)", ({ bytes }) => String(bytes)),
-  figure("Count (elements)", ({ bytes }) => String(Math.round((8 * bytes) / Number(VALUE_BYTES.exec(operation.dtype)?.[1] ?? 8)))),
-  { title: "Type", text: () => operation.dtype },
-  { title: "Redop", text: () => (/reduce/.test(operation.operation) ? "sum" : "none") },
-  figure("Root", () => (operation.operation === "broadcast" ? "0" : "-1")),
+  figure("Count (elements)", ({ bytes }) => String(Math.round((8 * bytes) / Number(VALUE_BYTES.exec(dtype)?.[1] ?? 8)))),
+  { title: "Type", text: () => dtype },
+  { title: "Redop", text: () => (/reduce/.test(operation) ? "sum" : "none") },
+  figure("Root", () => (operation === "broadcast" ? "0" : "-1")),
   figure("Time (us)", ({ seconds }) => (seconds * 1e6).toFixed(1), "Mean time of one operation"),
   figure("Algbw (GB/s)", ({ algorithm }) => (algorithm / GIGA).toFixed(3), "Algorithm bandwidth: message size divided by time"),
   figure("Busbw (GB/s)", ({ bus }) => (bus / GIGA).toFixed(3), "Bus bandwidth: comparable with the bandwidth of the hardware, for any number of ranks"),
@@ -84,14 +78,13 @@ const columnsOf = (operation) => [
 
 /** The sections "Bus bandwidth" and "Messages", which a run of the communication benchmark has. */
 export class Messages {
-  #place = byId("bandwidth-chart");
   #select = byId("messages-operation");
   /** @type {Operation[]} */
   operations = [];
 
   constructor(/** @type {number} */ runId) {
     this.recorded = new SeriesStore(runId, POINTS);
-    this.chart = new Chart(this.#place, "Bus bandwidth by message size");
+    this.chart = new Chart(byId("bandwidth-chart"), "Bus bandwidth by message size");
     this.#select.addEventListener("change", () => this.#fill());
     byId("bandwidth").hidden = false;
     byId("training").hidden = true;
@@ -102,11 +95,11 @@ export class Messages {
     const filters = metrics.filter((metric) => METRIC.test(metric));
     if (filters.length) await this.recorded.refresh([BYTES, ...filters], isReload);
     this.operations = operationsOf(this.recorded.series);
-    setOptions(this.#select, this.operations.map(({ name }) => name));
     setNotice(byId("no-messages"), this.operations.length ? "" : "No messages measured yet.");
-    this.#place.hidden = !this.operations.length;
-    this.#fill();
+    byId("bandwidth-chart").hidden = !this.operations.length;
     if (!this.operations.length) return;
+    setOptions(this.#select, this.operations.map(({ name }) => name));
+    this.#fill();
     const lines = this.operations.map(({ name, messages }) => {
       return { name, x: messages.map(({ bytes }) => bytes), y: messages.map(({ bus }) => bus / GIGA), points: true };
     });
@@ -115,6 +108,6 @@ export class Messages {
 
   #fill() {
     const operation = this.operations.find(({ name }) => name === this.#select.value);
-    fillTable(byId("messages"), operation ? columnsOf(operation) : [], operation?.messages ?? [], ({ bytes }) => `${operation.name} ${bytes}`);
+    fillTable(byId("messages"), columnsOf(operation), operation.messages, ({ bytes }) => `${operation.name} ${bytes}`);
   }
 }

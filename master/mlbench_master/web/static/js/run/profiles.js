@@ -1,115 +1,75 @@
 // The section "Profiles": profiles of ranks, and the form that requests another one.
 
-import { get, post } from "../api.js";
+import { post } from "../api.js";
 import { byId, h, onSubmit, setOptions, setText } from "../dom.js";
 import { bytes, count, number } from "../format.js";
 import { figure, fillTable } from "../ui.js";
-import { addressOf, open } from "./files.js";
+import { downloadOf, fillLater, open, titleOf, urlOf } from "./files.js";
 
-/** @import { Run, Schemas } from "../records.js" */
-/** @typedef {Schemas["RankProfile"]} Profile */
+/**
+ * @import { Run, Schemas } from "../records.js"
+ * @typedef {Schemas["RankProfile"]} Profile
+ */
 
 const TOOLS = { pytorch: "PyTorch", "py-spy": "py-spy", "": "" };
 
-export class Profiles {
-  #form = byId("profile-form");
-  #shown = "";
-  #ranks = "";
-
-  /**
-   * @param {number} runId
-   * @param {() => void} onAsk called when a rank was asked
-   * @param {(profiles: Profile[]) => void} onChange called when there is something new
-   */
-  constructor(runId, onAsk, onChange) {
-    this.run = `/api/runs/${runId}`;
-    this.onAsk = onAsk;
-    this.onChange = onChange;
-    onSubmit(this.#form, () => this.#ask());
-  }
-
-  /** Offer to profile the ranks of a run that is running. */
-  show(/** @type {Run} */ run) {
-    const ranks = run.state === "STARTED" ? run.ranks.map(({ rank }) => String(rank)) : [];
-    this.#form.hidden = !ranks.length;
-    byId("profiles").hidden = !ranks.length && !byId("profiles-list").childElementCount;
-    if (ranks.join() === this.#ranks) return;
-    this.#ranks = ranks.join();
-    setOptions(byId("profile-rank"), ranks, (rank) => `Rank ${rank}`);
-  }
-
-  async refresh() {
-    const profiles = await get(`${this.run}/profiles/`);
-    const text = JSON.stringify(profiles);
-    // Without changes, open profiles stay open.
-    if (text === this.#shown) return;
-    this.#shown = text;
-    if (profiles.length) byId("profiles").hidden = false;
-    byId("profiles-list").replaceChildren(...profiles.map((profile) => this.#row(profile)));
-    this.onChange(profiles);
-  }
-
-  async #ask() {
+/** Let the form request a profile; `onAsk` is called when a rank was asked. */
+export function connectProfileForm(/** @type {number} */ runId, /** @type {() => void} */ onAsk) {
+  onSubmit(byId("profile-form"), async () => {
     const [rank, seconds] = ["profile-rank", "profile-seconds"].map((id) => Number(byId(id).value));
     setText(byId("profile-problem"), "");
-    try {
-      await post(`${this.run}/profiles/`, { rank, seconds });
-      this.onAsk();
-    } catch (error) {
-      setText(byId("profile-problem"), error.message);
-    }
-  }
-
-  #row(/** @type {Profile} */ profile) {
-    const { rank, seconds, tool, size, file, problem } = profile;
-    const about = [`${seconds} s`, TOOLS[tool], size && bytes(size)].filter(Boolean).join(" · ");
-    const title = [h("span", { class: "file-name" }, `Rank ${rank}`), h("span", { class: "soft small-text" }, about)];
-    const state = problem || "Profiling…";
-    if (!file) return h("li", {}, ...title, h("p", { class: problem ? "problem" : "soft", role: "status" }, state));
-    const url = `${this.run}/files/${addressOf({ ...profile, name: file })}`;
-    const download = h("a", { href: url, download: "", class: "button" }, "Download");
-    download.setAttribute("aria-label", `Download the profile of rank ${rank}`);
-    const look = h("div", { class: "file-look" });
-    const onclick = () => show(profile, url, look);
-    const button = h("button", { type: "button", onclick }, "Show in speedscope");
-    const inside = [table(profile), h("p", {}, button), look];
-    return h("li", {}, h("details", {}, h("summary", {}, ...title), ...inside), download);
-  }
+    const fail = (error) => setText(byId("profile-problem"), error.message);
+    await post(`/api/runs/${runId}/profiles/`, { rank, seconds }).then(onAsk, fail);
+  });
 }
 
-async function show(/** @type {Profile} */ profile, /** @type {string} */ url, /** @type {HTMLElement} */ look) {
-  const title = `Profile of rank ${profile.rank}`;
-  look.replaceChildren("Loading…");
-  try {
-    const hash = new URLSearchParams({ profileURL: await readable(url), title });
-    const src = `${byId("profiles").dataset.speedscope}#${String(hash).replaceAll("+", "%20")}`;
-    look.replaceChildren(h("iframe", { class: "speedscope", src, title }));
-  } catch (error) {
-    look.replaceChildren(h("p", { class: "problem" }, error.message));
-  }
+/** Offer to profile the ranks of a run that is running. */
+export function offerProfiles(/** @type {Run} */ run) {
+  const ranks = run.state === "STARTED" ? run.ranks.map(({ rank }) => String(rank)) : [];
+  byId("profile-form").hidden = !ranks.length;
+  byId("profiles").hidden = !ranks.length && !byId("profiles-list").childElementCount;
+  setOptions(byId("profile-rank"), ranks, (rank) => `Rank ${rank}`);
 }
 
-// The URL of a profile for speedscope, which tells calls of other arguments apart: without these.
-async function readable(/** @type {string} */ url) {
+/** Show the profiles of a run. */
+export function showProfiles(/** @type {Profile[]} */ profiles, /** @type {number} */ runId) {
+  if (profiles.length) byId("profiles").hidden = false;
+  byId("profiles-list").replaceChildren(...profiles.map((profile) => createRow(profile, runId)));
+}
+
+function createRow(/** @type {Profile} */ profile, /** @type {number} */ runId) {
+  const { rank, seconds, tool, size, file, problem } = profile;
+  const title = titleOf(`Rank ${rank}`, [`${seconds} s`, TOOLS[tool], size && bytes(size)].filter(Boolean).join(" · "));
+  const state = problem || "Profiling…";
+  if (!file) return h("li", {}, title, h("p", { class: problem ? "problem" : "soft", role: "status" }, state));
+  const url = urlOf(runId, { ...profile, name: file });
+  const viewer = h("div", { class: "file-look" });
+  const onclick = () => {
+    viewer.replaceChildren("Loading…");
+    fillLater(viewer, () => speedscope(url, `Profile of rank ${rank}`));
+  };
+  const button = h("button", { type: "button", onclick }, "Show in speedscope");
+  const details = h("details", {}, h("summary", {}, title), operatorsOf(profile), h("p", {}, button), viewer);
+  return h("li", {}, details, downloadOf(url, `the profile of rank ${rank}`));
+}
+
+// Speedscope tells calls of other arguments apart: it gets the calls of a trace by name alone, and the names of its threads.
+async function speedscope(/** @type {string} */ url, /** @type {string} */ title) {
   const { body } = await open(url);
   const profile = await new Response(body.pipeThrough(new DecompressionStream("gzip"))).json();
-  if (profile.traceEvents) profile.traceEvents = withoutArguments(profile.traceEvents);
-  return URL.createObjectURL(new Blob([JSON.stringify(profile)]));
-}
-
-/** @returns {object[]} the calls of a trace, by name alone, and the names of its threads. */
-function withoutArguments(/** @type {any[]} */ events) {
-  return events
-    .filter(({ ph, cat }) => ph === "M" || (ph === "X" && cat !== "Trace"))
+  profile.traceEvents = profile.traceEvents
+    ?.filter(({ ph, cat }) => ph === "M" || (ph === "X" && cat !== "Trace"))
     .map((event) => (event.ph === "M" ? event : { ...event, args: undefined }));
+  const profileURL = URL.createObjectURL(new Blob([JSON.stringify(profile)]));
+  const hash = String(new URLSearchParams({ profileURL, title })).replaceAll("+", "%20");
+  return h("iframe", { class: "speedscope", src: `${byId("profiles").dataset.speedscope}#${hash}`, title });
 }
 
-function table(/** @type {Profile} */ { tool, operators }) {
-  const element = h("table", {}, h("thead", {}, h("tr")), h("tbody"));
-  const fillName = (cell, operator) => cell.replaceChildren(h("code", {}, operator.name));
+function operatorsOf(/** @type {Profile} */ { tool, operators }) {
+  const element = /** @type {HTMLTableElement} */ (h("table", {}, h("thead", {}, h("tr")), h("tbody")));
   const seconds = (title, name) => figure(title, (operator) => `${number(operator[name])} s`);
   const columns = [
-    { title: tool === "pytorch" ? "Operator" : "Function", isHead: true, fill: fillName },
+    { title: tool === "pytorch" ? "Operator" : "Function", isHead: true, make: (operator) => h("code", {}, operator.name) },
     seconds("Self", "self_seconds"),
     seconds("Total", "total_seconds"),
     figure("Calls", (operator) => (operator.calls === null ? "" : count(operator.calls))),

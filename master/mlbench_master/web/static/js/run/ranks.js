@@ -1,44 +1,41 @@
-// The section "Ranks": progress and speed of each rank.
+// The tables of ranks: where each rank ran, how it ended, and how fast it is.
 
 import { byId, setText } from "../dom.js";
-import { NONE, bytes, count, duration, percent } from "../format.js";
+import { NONE, bytes, count, duration, percent, spans } from "../format.js";
 import { sum } from "../series.js";
 import { figure, fillTable } from "../ui.js";
 
 /**
  * @import { Rank, Result } from "../records.js"
- * @typedef {Result["ranks"][number]} RankResult
- */
-
-/**
+ * @import { Column } from "../ui.js"
+ *
  * A rank: where it ran, how it ended, what its result says, and the seconds that it was late, and
  * that its worker waited for stragglers.
  * @typedef {{
- *   rank: number, worker: Rank, figures: RankResult | null, late: number | null, waits: number | null
+ *   rank: number, worker: Rank, figures: Result["ranks"][number] | null, late: number | null, waits: number | null
  * }} RankFigures
  */
 
+const MAX_WORST = 8;
 const LATE_HINT = "Straggler delay: extra time for its own work, compared with a typical rank";
 const SENT_HINT =
   "Bytes sent in the latest attempt, headers included. Known after the run, if the rank has a separate network";
 
-/**
- * @param {Rank[]} workers
- * @param {Pick<Result, "ranks" | "stragglers" | "goodput"> | null} result
- * @returns {RankFigures[]}
- */
-export function rankFigures(workers, result) {
+/** @returns {string} ranks in words: `rank 3`, `ranks 0–3, 7`. */
+export function namesOf(/** @type {number[]} */ ranks) {
+  return `${ranks.length === 1 ? "rank" : "ranks"} ${spans(ranks)}`;
+}
+
+/** @returns {RankFigures[]} the figures of each process of the workers. */
+export function rankFigures(/** @type {Rank[]} */ workers, /** @type {Pick<Result, "ranks" | "stragglers" | "goodput"> | null} */ result) {
   const figures = new Map(result?.ranks.map((rank) => [rank.rank, rank]));
   const late = new Map(result?.stragglers?.ranks.map((rank) => [rank.rank, rank.seconds]));
   const breakdowns = result?.goodput?.ranks ?? [];
-  const waitsOf = (/** @type {Rank} */ worker) => {
-    const waits = breakdowns.filter(({ rank }) => rank === worker.rank).map(({ seconds }) => seconds.waiting ?? 0);
-    return waits.length && result?.stragglers ? sum(waits) : null;
-  };
-  const toFigures = (worker, rank) => {
-    return { rank, worker, figures: figures.get(rank) ?? null, late: late.get(rank) ?? null, waits: waitsOf(worker) };
-  };
-  return workers.flatMap((worker) => worker.processes.map((rank) => toFigures(worker, rank)));
+  return workers.flatMap((worker) => {
+    const waiting = breakdowns.filter(({ rank }) => rank === worker.rank).map(({ seconds }) => seconds.waiting ?? 0);
+    const waits = waiting.length && result.stragglers ? sum(waiting) : null;
+    return worker.processes.map((rank) => ({ rank, worker, figures: figures.get(rank) ?? null, late: late.get(rank) ?? null, waits }));
+  });
 }
 
 /** @returns {RankFigures[]} failed ranks, then the others by the time of a step without communication, slowest first. */
@@ -48,7 +45,7 @@ export function worstFirst(/** @type {RankFigures[]} */ figures) {
   return figures.toSorted((a, b) => hasFailed(b) - hasFailed(a) || slowness(b) - slowness(a));
 }
 
-/** @type {import("../ui.js").Column<RankFigures>[]} */
+/** @type {Column<RankFigures>[]} */
 const COLUMNS = [
   { title: "Rank", text: ({ rank }) => String(rank) },
   { title: "Pod", text: ({ worker }) => worker.pod ?? NONE },
@@ -62,8 +59,7 @@ const COLUMNS = [
   figure("Network sent", ({ figures }) => bytes(figures?.network_sent_bytes), SENT_HINT),
 ];
 
-const MAX_WORST = 8;
-/** @type {import("../ui.js").Column<RankFigures>[]} */
+/** @type {Column<RankFigures>[]} */
 const WORST_COLUMNS = [
   { title: "Rank", isHead: true, text: ({ rank }) => String(rank) },
   figure("Own step", ({ figures }) => duration(figures?.compute_seconds ?? figures?.step_seconds), "Mean time per step without communication"),
@@ -71,51 +67,23 @@ const WORST_COLUMNS = [
   figure("Late", ({ late }) => duration(late), LATE_HINT),
 ];
 
-/** The section "Ranks": where each rank ran, how it ended, and how fast it is. */
-export class Ranks {
-  /** @type {RankFigures[]} */
-  #figures = [];
-  /** @type {number | null} */
-  #straggler = null;
-  #order = byId("ranks-order");
-
-  constructor() {
-    this.#order.addEventListener("change", () => this.show(this.#figures));
-  }
-
-  /**
-   * @param {RankFigures[]} figures
-   * @param {number | null} [straggler] rank that held up the others
-   */
-  show(figures, straggler = this.#straggler) {
-    this.#figures = figures;
-    this.#straggler = straggler;
-    this.#showWorst();
-    byId("no-ranks").hidden = figures.length > 0;
-    byId("ranks-scroll").hidden = figures.length === 0;
-    byId("ranks-order-choice").hidden = figures.length < 2;
-    const isSlowestFirst = this.#order.value === "slowest";
-    this.#fill(byId("ranks-table"), COLUMNS, isSlowestFirst ? worstFirst(figures) : figures);
-  }
-
-  #showWorst() {
-    const count = this.#figures.length;
-    byId("worst-ranks").hidden = count < 2;
-    setText(byId("all-ranks"), count > MAX_WORST ? `All ${count} ranks ›` : "Details ›");
-    this.#fill(byId("worst-ranks-table"), WORST_COLUMNS, worstFirst(this.#figures).slice(0, MAX_WORST));
-  }
-
-  #fill(/** @type {HTMLTableElement} */ table, /** @type {import("../ui.js").Column<RankFigures>[]} */ columns, /** @type {RankFigures[]} */ rows) {
-    fillTable(table, columns, rows, ({ rank }) => rank);
-    for (const line of table.tBodies[0].rows) {
-      const isSlow = line.dataset.key === String(this.#straggler);
-      line.classList.toggle("is-straggler", isSlow);
-      line.title = isSlow ? "Held up the others" : "";
-    }
-  }
-}
-
 function fillExit(cell, /** @type {RankFigures} */ { worker }) {
   setText(cell, worker.stopped || (worker.exit_code ?? NONE));
   cell.classList.toggle("bad-text", Boolean(worker.exit_code) && !worker.stopped);
+}
+
+/** Show the tables of all ranks, and of those that are worst; the straggler is marked. */
+export function showRanks(/** @type {Rank[]} */ workers, /** @type {Result} */ result) {
+  const figures = worstFirst(rankFigures(workers, result));
+  byId("no-ranks").hidden = figures.length > 0;
+  byId("ranks-scroll").hidden = figures.length === 0;
+  byId("worst-ranks").hidden = figures.length < 2;
+  setText(byId("all-ranks"), figures.length > MAX_WORST ? `All ${figures.length} ranks ›` : "Details ›");
+  const straggler = result.stragglers?.named;
+  const mark = (/** @type {HTMLElement} */ line, /** @type {RankFigures} */ { rank }) => {
+    line.classList.toggle("is-straggler", rank === straggler);
+    line.title = rank === straggler ? "Held up the others" : "";
+  };
+  fillTable(byId("ranks-table"), COLUMNS, figures, ({ rank }) => rank, mark);
+  fillTable(byId("worst-ranks-table"), WORST_COLUMNS, figures.slice(0, MAX_WORST), ({ rank }) => rank, mark);
 }

@@ -2,6 +2,7 @@
 
 import { copyText, fileName, rowsOf, rowsToCsv, saveCsv, toLatex, toMarkdown } from "../export.js";
 import { h } from "../dom.js";
+import { connectTabs } from "../tabs.js";
 import { menu } from "../ui.js";
 
 /**
@@ -40,27 +41,13 @@ export function makePart(/** @type {string} */ title, /** @type {(Node | false)[
 }
 
 /**
- * Tabs over panels. Arrow keys move between them, as in ARIA's pattern.
+ * Make tabs over panels.
  * @param {string[]} names
  * @param {(name: string) => void} onChoice
  */
 export function makeTabs(names, onChoice) {
   const panels = names.map((name) => h("div", { role: "tabpanel", id: `side-${name}`, "aria-label": name, tabindex: -1 }));
-  const tabs = names.map((name) => h("button", { type: "button", role: "tab", "aria-controls": `side-${name}` }, name));
-  const choose = (/** @type {string} */ name) => {
-    names.forEach((other, i) => {
-      panels[i].hidden = other !== name;
-      tabs[i].setAttribute("aria-selected", String(other === name));
-    });
-  };
+  const tabs = names.map((name) => h("button", { type: "button", role: "tab", "aria-controls": `side-${name}`, "data-tab": name }, name));
   const list = h("div", { role: "tablist", class: "tabs", "aria-label": "Comparison" }, tabs);
-  tabs.forEach((tab, i) => tab.addEventListener("click", () => (choose(names[i]), onChoice(names[i]))));
-  list.addEventListener("keydown", (event) => {
-    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (!step) return;
-    const next = tabs[(tabs.indexOf(/** @type {HTMLElement} */ (event.target)) + step + tabs.length) % tabs.length];
-    next.focus();
-    next.click();
-  });
-  return { list, panels, choose };
+  return { list, panels, choose: connectTabs(list, onChoice) };
 }
