@@ -1,4 +1,4 @@
-// The tabs of a run's page. The page's address keeps the one that is shown.
+// The tabs of a page. The address keeps the one that is shown.
 
 import { byId, getParam, setParams } from "../dom.js";
 
@@ -13,7 +13,7 @@ export class Tabs {
     for (const tab of this.#tabs) tab.addEventListener("click", () => this.show(tab.dataset.tab));
     byId("tabs").addEventListener("keydown", (event) => this.#move(event));
     // Links to a tab, such as those of findings, do not load the page again.
-    byId("run").addEventListener("click", (event) => {
+    byId("main").addEventListener("click", (event) => {
       const link = event.target.closest("a[href^='?tab=']");
       if (!link || event.ctrlKey || event.metaKey) return;
       event.preventDefault();

@@ -37,7 +37,7 @@ const filter = new Filter(refresh);
 const columns = new Columns(refresh);
 const curves = new Curves();
 const selection = new Selection(show, () => poller.now());
-const side = new Side(byId("side"));
+const side = new Side();
 const actions = {
   onSort: (field) => columns.sort(field),
   onMove: (id, before) => columns.move(id, before),
