@@ -33,7 +33,9 @@ from mlbench.evaluation.statistics import CONFIDENCE, t_quantile
 from mlbench.local.assets import web_folder
 from mlbench.report.statement import Attribute
 
-_IMPORTED = re.compile(r'^((?:import\b|\} from\b)[^"\n]*")(\.[^"]+)(?=";$)', re.MULTILINE)
+_IMPORTED = re.compile(
+    r'^((?:import\b|(?:export \{[^"\n]*)?\} from\b)[^"\n]*")(\.[^"]+)(?=";$)', re.MULTILINE
+)
 _URL = re.compile(r'url\("(vendor/[^"]+)"\)')
 # Characters that neither a data URL, a JSON string nor HTML would change.
 _PLAIN = " !$&'()*+,-./:;=?@[]^_`{|}~"
