@@ -1,32 +1,49 @@
-// The section "Logs": read from the end, upwards and downwards, followed and searched.
+// The section "Logs": a log is read from its end, upwards and downwards, followed and searched.
 
 import { get, query } from "../api.js";
-import { byId, onSubmit, setNotice, setOptions, setText } from "../dom.js";
-import { LogList } from "./loglist.js";
-import { LogWindow } from "./logwindow.js";
+import { byId, h, onSubmit, reconcile, setNotice, setOptions, setText } from "../dom.js";
+import { matchesIn, pieceOf, shownLine } from "./log-lines.js";
 
-/** @import { Run, Rank } from "../records.js" */
+/** @import { LogPage, Run, Rank } from "../records.js" */
+/** @typedef {import("./log-lines.js").Piece & { element: HTMLElement }} Piece */
 
 const TAIL_LINES = 1000;
-// If a followed log is ahead by more than this, the page jumps to its end.
-const TOO_FAR_BYTES = 4 << 20;
+// A growing piece gets up to this many lines.
+const PIECE_LINES = 1000;
+// Pieces far from the reader are forgotten.
+const MAX_PIECES = 20;
+// Lines have elements only while their block is in sight, so that a million of them do not freeze
+// the page. The height of a line is that in the style sheet.
+const [BLOCK_LINES, LINE_PX] = [200, 20];
+// More is fetched when the reader comes this close to the first or the last line.
+const NEAR_PX = 2000;
 const TYPING_MS = 300;
 // How ranks end that were terminated because another one failed.
 const TERMINATED = -15;
 
 export class Logs {
+  #log = byId("log");
+  #place = byId("log-lines");
   #rank = byId("log-rank");
   #stream = byId("log-stream");
   #attempt = byId("log-attempt");
   #follow = byId("log-follow");
   #query = byId("log-query");
   #found = byId("log-found");
-  #window = new LogWindow();
-  #isOpen = false;
-  /** @type {LogSearch | null} */
-  #search = null;
+  /** @type {Piece[]} consecutive pieces of the log; none before it is opened */
+  #pieces = [];
+  #size = 0;
+  /** @type {WeakMap<Element, string[]>} the lines of each block */
+  #blocks = new WeakMap();
+  #search = { text: "", offset: 0, isComplete: false, matches: [], current: -1 };
   // Requests are sent one after the other, so that no piece is fetched twice.
   #queue = Promise.resolve();
+  #observer = new IntersectionObserver((entries) => {
+    for (const { target, isIntersecting } of entries) {
+      if (isIntersecting) this.#fill(target);
+      else target.replaceChildren();
+    }
+  }, { root: this.#log, rootMargin: `${BLOCK_LINES * LINE_PX}px` });
 
   /**
    * @param {number} runId
@@ -34,179 +51,207 @@ export class Logs {
    */
   constructor(runId, onChange) {
     this.path = `/api/runs/${runId}/logs/`;
-    this.onChange = onChange;
-    this.list = new LogList(byId("log"), {
-      onTop: () => this.#quietly(() => this.#upwards()),
-      onBottom: () => this.#quietly(() => this.#onwards()),
-      onScrollUp: () => (this.#follow.checked = false),
+    for (const select of [this.#rank, this.#stream, this.#attempt]) {
+      select.addEventListener("change", () => {
+        this.#close();
+        onChange();
+      });
+    }
+    this.#follow.addEventListener("change", () => this.#follow.checked && this.#quietly(async () => this.#isAtEnd ? this.#scrollToEnd() : this.#open()));
+    this.#log.addEventListener("scroll", () => this.#onScroll(), { passive: true });
+    // A log that was hidden could not be scrolled.
+    new ResizeObserver(() => this.#follow.checked && this.#scrollToEnd()).observe(this.#log);
+    let typing = 0;
+    const search = () => {
+      clearTimeout(typing); // or the search would skip the first match
+      this.#quietly(() => this.#next());
+    };
+    onSubmit(byId("log-search"), search);
+    this.#query.addEventListener("input", () => {
+      clearTimeout(typing);
+      typing = setTimeout(search, TYPING_MS);
     });
-    this.#listen();
   }
 
   /** Fetch new lines of the chosen log. */
   async refresh(/** @type {Run} */ run) {
     this.#offer(run);
-    await this.#inOrder(() => (this.#isOpen ? this.#grow() : this.#open()));
-  }
-
-  #listen() {
-    for (const select of [this.#rank, this.#stream, this.#attempt]) {
-      select.addEventListener("change", () => this.#choose());
-    }
-    this.#follow.addEventListener(
-      "change",
-      () => this.#follow.checked && this.#quietly(() => this.#toEnd()),
-    );
-    let typing = 0;
-    onSubmit(byId("log-search"), () => {
-      clearTimeout(typing); // or the search would skip the first match
-      this.#quietly(() => this.#next());
+    await this.#inOrder(async () => {
+      if (!this.#pieces.length) await this.#open();
+      else if (this.#isAtEnd) await this.#down();
     });
-    this.#query.addEventListener("input", () => {
-      clearTimeout(typing);
-      byId("log-next").disabled = !this.#query.value;
-      typing = setTimeout(() => this.#quietly(() => this.#next()), TYPING_MS);
-    });
-  }
-
-  #choose() {
-    this.#isOpen = false;
-    this.#search = null;
-    setText(this.#found, "");
-    this.onChange();
   }
 
   // The chosen log, as parameters of the API.
-  get #log() {
-    return {
-      rank: this.#rank.value,
-      stream: this.#stream.value,
-      attempt: this.#attempt.value || null,
-    };
+  get #chosen() {
+    return { rank: this.#rank.value, stream: this.#stream.value, attempt: this.#attempt.value || null };
   }
 
-  #isStill(log) {
-    return query(log) === query(this.#log);
+  get #isAtEnd() {
+    return this.#pieces.at(-1)?.offset >= this.#size;
+  }
+
+  #close() {
+    this.#pieces = [];
+    this.#search = { ...this.#search, text: "" };
+    setText(this.#found, "");
+  }
+
+  /** @returns {Promise<LogPage | null>} a page of the chosen log; null if another one was chosen meanwhile. */
+  async #get(/** @type {object} */ params) {
+    const pieces = this.#pieces;
+    const page = await get(this.path, { ...this.#chosen, ...params });
+    if (pieces !== this.#pieces) return null;
+    this.#size = page.size;
+    return page;
   }
 
   async #open() {
-    const log = this.#log;
-    byId("log").setAttribute("aria-label", `Log of rank ${log.rank}`);
-    byId("log-download").href = this.path + query({ ...log, format: "text" });
-    const page = await get(this.path, { ...log, tail: TAIL_LINES });
-    if (!this.#isStill(log)) return;
-    this.#replace(page);
-    this.#isOpen = true;
-    this.list.mark(this.#query.value);
-    this.#showEmpty();
+    const { rank, stream } = this.#chosen;
+    this.#log.setAttribute("aria-label", `Log of rank ${rank}`);
+    byId("log-download").href = this.path + query({ ...this.#chosen, format: "text" });
+    const page = await this.#get({ tail: TAIL_LINES });
+    if (!page) return;
+    this.#replace([pieceOf(page)]);
+    this.#scrollToEnd();
+    setNotice(byId("log-empty"), page.size ? "" : `Rank ${rank} wrote nothing to ${stream}.`);
   }
 
-  #replace(page, before = null) {
-    this.#window = new LogWindow();
-    this.#window.append(page);
-    if (before) this.#window.prepend(before);
-    this.list.open(this.#window);
-    if (!before) this.list.toEnd();
+  #replace(/** @type {import("./log-lines.js").Piece[]} */ pieces) {
+    this.#pieces = pieces.map((piece) => this.#draw({ ...piece, element: h("div") }));
+    this.#place.replaceChildren(...this.#pieces.map(({ element }) => element));
   }
 
-  async #grow() {
-    // A reader who scrolled away from the end comes back to it by scrolling.
-    if (this.#window.isAtEnd || this.#follow.checked) await this.#downwards();
+  #scrollToEnd() {
+    this.#log.scrollTop = this.#log.scrollHeight;
   }
 
-  // When it is its turn, the reader may be elsewhere.
-  async #onwards() {
-    const isWanted = this.#isOpen && this.list.isNearBottom && !this.#window.isAtEnd;
-    if (isWanted) await this.#downwards();
+  async #down() {
+    const last = this.#pieces.at(-1);
+    const page = last ? await this.#get({ offset: last.end }) : null;
+    if (!page) return;
+    // A log that is far ahead of its follower is opened again at its end.
+    if (this.#follow.checked && page.offset < page.size) return this.#open();
+    const piece = pieceOf(page);
+    if (last.lines.length + piece.lines.length <= PIECE_LINES) {
+      this.#draw(Object.assign(last, piece, { start: last.start, lines: last.lines.concat(piece.lines) }));
+    } else {
+      this.#draw(Object.assign(last, { rest: "" }));
+      this.#pieces.push(this.#draw({ ...piece, element: h("div") }));
+      this.#place.append(this.#pieces.at(-1).element);
+      if (this.#pieces.length > MAX_PIECES) this.#changeAbove(() => this.#pieces.shift().element.remove());
+    }
+    if (page.size) setNotice(byId("log-empty"), "");
+    if (this.#follow.checked) this.#scrollToEnd();
   }
 
-  async #downwards() {
-    const log = this.#log;
-    const window = this.#window;
-    const page = await get(this.path, { ...log, offset: window.end });
-    if (!this.#isStill(log)) return;
-    const isFollowed = this.#follow.checked;
-    if (isFollowed && page.size - page.offset > TOO_FAR_BYTES) return this.#toEnd();
-    window.append(page);
-    this.#trim(isFollowed ? window.count : null);
-    this.list.show();
-    this.#showEmpty();
-    if (isFollowed) this.list.toEnd();
-    if (isFollowed && !window.isAtEnd && page.text) await this.#downwards();
+  async #up() {
+    const start = this.#pieces[0]?.start;
+    const page = start ? await this.#get({ before: start }) : null;
+    if (!page) return;
+    const piece = this.#draw({ ...pieceOf(page, true), element: h("div") });
+    this.#pieces.unshift(piece);
+    this.#changeAbove(() => this.#place.prepend(piece.element));
+    if (this.#pieces.length > MAX_PIECES) this.#pieces.pop().element.remove();
   }
 
-  async #upwards() {
-    const log = this.#log;
-    const window = this.#window;
-    if (!this.#isOpen || !this.list.isNearTop || window.start === 0) return;
-    const page = await get(this.path, { ...log, before: window.start });
-    if (!this.#isStill(log)) return;
-    window.prepend(page);
-    this.list.show();
-    this.#trim(null);
-    this.list.show();
+  // Change lines above those in sight, which stay where they are.
+  #changeAbove(/** @type {() => void} */ change) {
+    const fromEnd = this.#log.scrollHeight - this.#log.scrollTop;
+    change();
+    this.#log.scrollTop = this.#log.scrollHeight - fromEnd;
   }
 
-  async #toEnd() {
-    if (this.#window.isAtEnd) return this.list.toEnd();
-    const log = this.#log;
-    const page = await get(this.path, { ...log, tail: TAIL_LINES });
-    if (this.#isStill(log)) this.#replace(page);
+  #onScroll() {
+    const above = () => this.#log.scrollTop;
+    const below = () => this.#log.scrollHeight - this.#log.scrollTop - this.#log.clientHeight;
+    this.#follow.checked = this.#isAtEnd && below() < 2 * LINE_PX;
+    // When it is its turn, the reader may be elsewhere.
+    if (above() < NEAR_PX) this.#quietly(async () => above() < NEAR_PX && this.#up());
+    if (below() < NEAR_PX) this.#quietly(async () => below() < NEAR_PX && !this.#isAtEnd && this.#down());
+  }
+
+  #draw(/** @type {Piece} */ piece) {
+    const lines = piece.rest ? [...piece.lines, piece.rest] : piece.lines;
+    const starts = Array.from({ length: Math.ceil(lines.length / BLOCK_LINES) }, (_, i) => i * BLOCK_LINES);
+    const create = () => {
+      const block = h("div");
+      this.#observer.observe(block);
+      return block;
+    };
+    reconcile(piece.element, starts, Number, create, (block, start) => {
+      this.#blocks.set(block, lines.slice(start, start + BLOCK_LINES));
+      block.style.height = `${this.#blocks.get(block).length * LINE_PX}px`;
+      if (block.firstChild) this.#fill(block);
+    });
+    return piece;
+  }
+
+  #fill(/** @type {Element} */ block) {
+    const lines = this.#blocks.get(block).map((line, i) => ({ i, text: shownLine(line) }));
+    reconcile(block, lines, ({ i }) => i, () => h("div", { class: "log-line" }), (element, { text }) => {
+      const parts = matchesIn(text, this.#search.text);
+      if (parts.length === 1) setText(element, text);
+      else element.replaceChildren(...parts.map((part, i) => (i % 2 ? h("mark", {}, part) : part)));
+    });
   }
 
   async #next() {
     const text = this.#query.value;
-    // After a restart it is another attempt's log.
-    const isSame = this.#search?.text === text && this.#isStill(this.#search.log);
-    if (!isSame) this.#search = text ? new LogSearch(this.path, this.#log, text) : null;
-    this.list.mark(text);
+    if (this.#search.text !== text) {
+      this.#search = { text, offset: 0, isComplete: false, matches: [], current: -1 };
+      for (const block of this.#place.querySelectorAll(":scope > div > div:not(:empty)")) {
+        block.replaceChildren();
+        this.#fill(block);
+      }
+    }
     setText(this.#found, text ? "Searching…" : "");
+    if (!text) return;
     const search = this.#search;
-    if (!search) return;
-    const match = await search.next();
+    const isLast = () => search.current + 1 >= search.matches.length;
+    // Even if all was searched before, more may have been written.
+    if (isLast()) await this.#searchOn(search);
+    while (isLast() && !search.isComplete) await this.#searchOn(search);
     if (this.#search !== search) return;
-    setText(this.#found, search.words);
-    if (match) await this.#show(match.offset);
+    const { length } = search.matches;
+    if (!length) return setText(this.#found, "No match");
+    search.current = (search.current + 1) % length;
+    setText(this.#found, `Match ${search.current + 1} of ${length}${search.isComplete ? "" : " or more"}`);
+    await this.#showMatch(search.matches[search.current].offset);
   }
 
-  async #show(offset) {
-    const log = this.#log;
-    const [before, page] = await Promise.all([
-      offset ? get(this.path, { ...log, before: offset }) : null,
-      get(this.path, { ...log, offset }),
-    ]);
-    if (!this.#isStill(log)) return;
-    this.#follow.checked = false;
-    this.#replace(page, before ?? { ...page, text: "" });
-    this.list.toLine(-this.#window.first);
+  async #searchOn(search) {
+    const { matches, complete, offset } = await get(this.path, { ...this.#chosen, search: search.text, offset: search.offset });
+    // A line that is still being written is found again by the next request.
+    const last = search.matches.at(-1)?.offset ?? -1;
+    search.matches.push(...matches.filter((match) => match.offset > last));
+    Object.assign(search, { offset, isComplete: complete });
   }
 
-  #trim(end) {
-    const { from, to } = end === null ? this.list.sight : { from: end, to: end };
-    this.#window.trim(from, to);
-  }
-
-  #showEmpty() {
-    const { rank, stream } = this.#log;
-    const isEmpty = this.#window.count === 0;
-    setNotice(byId("log-empty"), isEmpty ? `Rank ${rank} wrote nothing to ${stream}.` : "");
+  async #showMatch(/** @type {number} */ offset) {
+    const before = offset ? await this.#get({ before: offset }) : null;
+    const page = await this.#get({ offset });
+    if (!page) return;
+    this.#replace([...(before ? [pieceOf(before, true)] : []), pieceOf(page)]);
+    const { element } = this.#pieces.at(-1);
+    element.classList.add("is-found");
+    this.#log.scrollTo(0, element.offsetTop - this.#log.clientHeight / 3);
   }
 
   #offer(/** @type {Run} */ run) {
     const [rank, attempt] = [this.#rank, this.#attempt];
     const numbers = (count, from) => Array.from({ length: count }, (_, i) => String(i + from));
     const isFirst = rank.length === 0;
-    const isLatest = attempt.length === 0 || attempt.selectedIndex === attempt.length - 1;
+    const isLatest = attempt.selectedIndex === attempt.length - 1;
     // All processes of a worker share the log of the first process.
-    const its = new Map(run.ranks.map(({ processes }) => [String(processes[0]), processes]));
-    const values = its.size ? [...its.keys()] : numbers(run.num_workers, 0);
-    setOptions(rank, values, (first) => its.get(first)?.join(", ") ?? first);
+    const processes = new Map(run.ranks.map((worker) => [String(worker.processes[0]), worker.processes.join(", ")]));
+    setOptions(rank, processes.size ? [...processes.keys()] : numbers(run.num_workers, 0), (first) => processes.get(first) ?? first);
     setOptions(attempt, numbers(run.attempt, 1));
     byId("log-attempt-choice").hidden = run.attempt < 2;
     // A reader of the latest attempt follows to the next one.
     if (isLatest && attempt.selectedIndex !== attempt.length - 1) {
       attempt.selectedIndex = attempt.length - 1;
-      this.#isOpen = false;
+      this.#close();
     }
     const failed = failedRank(run.ranks);
     if (isFirst && failed) {
@@ -231,50 +276,4 @@ export class Logs {
 export function failedRank(/** @type {Rank[]} */ ranks) {
   const failed = ranks.filter((rank) => rank.exit_code);
   return failed.find((rank) => rank.exit_code !== TERMINATED) ?? failed[0];
-}
-
-/** The matches of a text in a log, as the API finds them. */
-class LogSearch {
-  #matches = [];
-  #offset = 0;
-  #isComplete = false;
-  #current = -1;
-
-  /**
-   * @param {string} path of the logs route
-   * @param {object} log rank, stream and attempt
-   * @param {string} text
-   */
-  constructor(path, log, text) {
-    this.path = path;
-    this.log = log;
-    this.text = text;
-  }
-
-  /** @returns {Promise<{ offset: number } | null>} the next match; the first after the last one. */
-  async next() {
-    const isLast = () => this.#current + 1 >= this.#matches.length;
-    // Even if all was searched before, more may have been written.
-    if (isLast()) await this.#more();
-    while (isLast() && !this.#isComplete) await this.#more();
-    if (!this.#matches.length) return null;
-    this.#current = (this.#current + 1) % this.#matches.length;
-    return this.#matches[this.#current];
-  }
-
-  /** @returns {string} such as `Match 2 of 5`. */
-  get words() {
-    if (!this.#matches.length) return "No match";
-    const all = `${this.#matches.length}${this.#isComplete ? "" : " or more"}`;
-    return `Match ${this.#current + 1} of ${all}`;
-  }
-
-  async #more() {
-    const answer = await get(this.path, { ...this.log, search: this.text, offset: this.#offset });
-    // A line that is still being written is found again by the next request.
-    const last = this.#matches.at(-1)?.offset ?? -1;
-    this.#matches.push(...answer.matches.filter((match) => match.offset > last));
-    this.#isComplete = answer.complete;
-    this.#offset = answer.offset;
-  }
 }

@@ -1,11 +1,12 @@
 // The page of one run: keeps its sections up to date while the run is active.
 
 import { get, now } from "../api.js";
-import { byId, h, setNotice } from "../dom.js";
+import { byId, getParam, h, setNotice, setParams } from "../dom.js";
 import { Grafana } from "../grafana.js";
 import { poll } from "../poll.js";
 import { isActive } from "../records.js";
 import { Resources } from "../resources.js";
+import { connectTabs } from "../tabs.js";
 import { errorState } from "../ui.js";
 import { BreakdownOverTime } from "./breakdown-over-time.js";
 import { Failure } from "./failure.js";
@@ -20,7 +21,6 @@ import { Progress, Timeline, showDelivery } from "./progress.js";
 import { Profiles } from "./profiles.js";
 import { Ranks, rankFigures } from "./ranks.js";
 import { Steps } from "./steps.js";
-import { Tabs } from "./tabs.js";
 import { Throughput, Training } from "./training.js";
 import { Annotations } from "./annotations.js";
 
@@ -37,7 +37,23 @@ const MANY_RANKS = 16;
 const page = byId("run");
 const runId = Number(page.dataset.runId);
 
-new Tabs();
+const keepTab = (/** @type {string} */ tab) => setParams({ tab: tab === "overview" ? "" : tab });
+const showTab = connectTabs(byId("tabs"), keepTab);
+showTab(getParam("tab"));
+// Links to a tab, such as those of findings, do not load the page again.
+page.addEventListener("click", (event) => {
+  const link = /** @type {Element} */ (event.target).closest("a[href^='?tab=']");
+  if (!link || event.ctrlKey || event.metaKey) return;
+  event.preventDefault();
+  const { searchParams, hash } = new URL(/** @type {HTMLAnchorElement} */ (link).href);
+  showTab(searchParams.get("tab"));
+  keepTab(searchParams.get("tab"));
+  if (!hash) return;
+  const evidence = byId(hash.slice(1));
+  evidence.tabIndex = -1;
+  evidence.focus({ preventScroll: true });
+  evidence.scrollIntoView({ block: "center" });
+});
 const head = new Head(() => runPoll.now());
 const annotations = new Annotations(() => runPoll.now());
 const progress = new Progress();

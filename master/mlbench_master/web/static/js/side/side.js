@@ -4,7 +4,7 @@ import { ApiError } from "../api.js";
 import { Loader, hasEnded } from "../compare/loader.js";
 import { byId, getParam, setNotice, setParams } from "../dom.js";
 import { poll } from "../poll.js";
-import { Tabs } from "../run/tabs.js";
+import { connectTabs } from "../tabs.js";
 import { errorState } from "../ui.js";
 import { Charts } from "./charts.js";
 import { Verdict } from "./verdict.js";
@@ -35,8 +35,9 @@ export class Side {
   #poller = null;
 
   constructor() {
-    const tabs = new Tabs();
-    byId("what-differs").addEventListener("click", () => tabs.show("verdict"));
+    const showTab = connectTabs(byId("tabs"), (tab) => setParams({ tab: tab === "charts" ? "" : tab }));
+    showTab(getParam("tab"));
+    byId("what-differs").addEventListener("click", () => byId("verdict-tab").click());
   }
 
   /** Show these runs. What no longer changes is fetched once. */
