@@ -9,7 +9,7 @@ from benchmarks.results.sets import Measured
 from mlbench.contract.results import Summary
 from mlbench.evaluation.statistics import of_figures
 from mlbench.report import figures, tables
-from mlbench.report.tables import Heading, ReportTable
+from mlbench.report.tables import Column, ReportTable
 
 Block = ReportTable | Picture
 
@@ -44,15 +44,14 @@ def to_targets(measured: Sequence[Measured], section: Section) -> ReportTable:
         "Training time, evaluation left out. From, to: where the mean is with 95 % confidence. "
         + section.source
     )
-    headings = (
-        Heading("target"),
-        Heading("who", is_figure=False),
-        Heading("reached"),
-        *(Heading(text, unit) for unit in ("epochs", "s") for text in ("mean", "from", "to")),
+    columns = (
+        Column("target"),
+        Column("who", is_figure=False),
+        Column("reached"),
+        *(Column(text, unit) for unit in ("epochs", "s") for text in ("mean", "from", "to")),
     )
-    columns = [figures.column(cells) for cells in zip(*rows, strict=True)]
-    cells = tuple(zip(*columns, strict=True))
-    return ReportTable("Epochs and time to target", note, headings, cells)
+    texts = [figures.column(cells) for cells in zip(*rows, strict=True)]
+    return ReportTable("Epochs and time to target", note, columns, tuple(zip(*texts, strict=True)))
 
 
 def _mean_and_ends(summary: Summary | None) -> list[float | None]:

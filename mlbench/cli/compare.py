@@ -46,7 +46,7 @@ OutputsOption = Annotated[
         "-o",
         "--output",
         metavar="FILE",
-        help="Also write the comparison to a file: .json, .csv, .md or .html (repeatable).",
+        help="Also write the comparison to a file: .json, .csv, .md, .tex or .html (repeatable).",
     ),
 ]
 
@@ -184,8 +184,8 @@ def show_comparison(comparison: Comparison) -> None:
 
 def _lay_out(table: tables.ReportTable) -> RenderableType:
     """Lay out a table; on a narrow terminal without minor columns, closer, or as lists."""
-    every = range(len(table.headings))
-    major = [i for i in every if not table.headings[i].is_minor]
+    every = range(len(table.columns))
+    major = [i for i in every if not table.columns[i].is_minor]
     unlimited = out.options.update(max_width=10_000)
     for columns, gap in ((every, 2), (major, 2)):
         grid = _grid(table, columns, gap)
@@ -193,36 +193,36 @@ def _lay_out(table: tables.ReportTable) -> RenderableType:
             return grid
     least_width = len(major) - 1
     for i in major:
-        heading = table.headings[i]
-        words = f"{heading.text} {heading.unit}".split()
+        column = table.columns[i]
+        words = f"{column.text} {column.unit}".split()
         cells = [*words, *(row[i] for row in table.rows)]
-        least_width += max(map(cell_len, cells)) if heading.is_figure else _MIN_TEXT
+        least_width += max(map(cell_len, cells)) if column.is_figure else _MIN_TEXT
     if least_width <= out.width:
         return _grid(table, major, gap=1)
-    name = next(i for i, heading in enumerate(table.headings) if not heading.is_figure)
+    name = next(i for i, column in enumerate(table.columns) if not column.is_figure)
     lists: list[RenderableType] = []
     for row in table.rows:
         figures = Table.grid(padding=(0, 2))
         figures.add_column(overflow="fold")
         figures.add_column(justify="right", no_wrap=True)
-        for i, (heading, cell) in enumerate(zip(table.headings, row, strict=True)):
+        for i, (column, cell) in enumerate(zip(table.columns, row, strict=True)):
             if i != name:
-                figures.add_row(Text(f"{heading.text} {heading.unit}".strip()), Text(cell))
+                figures.add_row(Text(f"{column.text} {column.unit}".strip()), Text(cell))
         lists += [Text(row[name], style="italic"), Padding(figures, (0, 0, 0, 2), expand=False)]
     return Group(*lists)
 
 
 def _grid(table: tables.ReportTable, columns: Sequence[int], gap: int) -> Table:
     grid = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0))
-    for heading in (table.headings[i] for i in columns):
-        # One word per line, so that a heading is not wider than its numbers.
-        words = f"{heading.text} {heading.unit}".split()
+    for column in (table.columns[i] for i in columns):
+        # One word per line, so that a heading is not wider than the numbers.
+        words = f"{column.text} {column.unit}".split()
         grid.add_column(
             "\n".join(words),
-            justify="right" if heading.is_figure else "left",
-            no_wrap=heading.is_figure,
+            justify="right" if column.is_figure else "left",
+            no_wrap=column.is_figure,
             overflow="fold",
-            min_width=None if heading.is_figure else _MIN_TEXT,
+            min_width=None if column.is_figure else _MIN_TEXT,
         )
     for row in table.rows:
         grid.add_row(*(row[i] for i in columns))

@@ -414,6 +414,7 @@ class Summary(Record):
     """Lower end of the 95 % confidence interval of the mean.
 
     By Student's t of the logarithms (Cox), which assumes an approximately lognormal distribution.
+    For shares, by Student's t on the logit scale, and therefore from 0 to 1.
     None for fewer than three runs, or without a mean.
     """
     mean_high: float | None

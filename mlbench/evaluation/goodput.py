@@ -56,7 +56,7 @@ from mlbench.contract.records import Interference
 from mlbench.contract.results import Branch, Breakdown, Goodput, RankGoodput, Result
 from mlbench.evaluation.inputs import Column, Columns, RankRow, RunRow
 from mlbench.evaluation.run_attributes import Facts
-from mlbench.evaluation.statistics import known, mean_or_none, of_figures
+from mlbench.evaluation.statistics import known, mean_or_none, of_shares
 from mlbench.evaluation.stragglers import exchanges_of, outside
 from mlbench.evaluation.timeline import (
     Key,
@@ -555,9 +555,7 @@ def failures_of(
         interval = mean_or_none(known(intervals))
         between = sum(use.wall for use in uses) / count if count else math.inf
         costs = Costs(cost or 0.0, again, between - down, down)
-        share = of_figures(use.useful / use.wall for use in uses)
-        if share and share.mean_high is not None:  # An interval of logarithms has no upper bound.
-            share = replace(share, mean_high=min(1.0, share.mean_high))
+        share = of_shares(use.useful / use.wall for use in uses)
         was_stopped = any(run.goodput and run.goodput.seconds.get("stopped") for run in runs)
         best = None
         if cost and count:  # A checkpoint can be kept once per step at most.

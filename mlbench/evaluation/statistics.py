@@ -17,7 +17,7 @@ import math
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from random import Random
 from statistics import NormalDist, fmean, median, stdev
@@ -141,6 +141,25 @@ def of_any_mean(figures: Sequence[float]) -> Interval:
     return (low, high) if math.isfinite(low) and math.isfinite(high) else (None, None)
 
 
+def of_mean_share(shares: Sequence[float], whole: float = 1.0) -> Interval:
+    """Return the interval of the mean of at least two shares, which are from 0 to ``whole``.
+
+    Student's t of the mean on the logit scale, so that both ends are between 0 and ``whole`` (Korn,
+    Graubard 1998, "Confidence intervals for proportions"). It covers the mean with 93 to 96 % for 2
+    to 10 runs, as a test simulates.
+    """
+    if len(shares) < 2:
+        return None, None
+    low, high = _of_any(shares, (1 + CONFIDENCE) / 2)
+    middle, width = fmean(shares) / whole, (high - low) / 2 / whole
+    if not 0 < middle < 1:  # All shares are 0 or all are the whole.
+        end = min(max(middle, 0.0), 1.0) * whole
+        return end, end
+    center, distance = math.log(middle / (1 - middle)), width / (middle * (1 - middle))
+    low, high = ((1 + math.tanh((center + side) / 2)) / 2 for side in (-distance, distance))
+    return low * whole, high * whole
+
+
 def _of_any(figures: Sequence[float], inside: float) -> tuple[float, float]:
     width = t_quantile(inside, len(figures) - 1) * stdev(figures) / math.sqrt(len(figures))
     return fmean(figures) - width, fmean(figures) + width
@@ -178,6 +197,16 @@ def of_figures(figures: Iterable[float | None], confidence: float = CONFIDENCE) 
 def of_times(seconds: Iterable[float | None], confidence: float = CONFIDENCE) -> Summary | None:
     """Summarize times to target; the mean is None if a run missed its target."""
     return _summarize(missed_as_slowest(seconds), confidence)
+
+
+def of_shares(shares: Iterable[float | None]) -> Summary | None:
+    """Summarize a share of each run, from 0 to 1; runs without it do not count."""
+    numbers = known(shares)
+    summary = _summarize(numbers, CONFIDENCE)
+    if summary is None or summary.mean_low is None:
+        return summary
+    low, high = of_mean_share(numbers)
+    return replace(summary, mean_low=low, mean_high=high)
 
 
 def mean_of_times(seconds: Iterable[float | None]) -> float:

@@ -1,4 +1,4 @@
-"""A comparison as JSON, CSV, Markdown or as the page that compares runs."""
+"""A comparison as JSON, CSV, Markdown, LaTeX or as the page that compares runs."""
 
 import csv
 import io
@@ -12,11 +12,12 @@ from mlbench.contract.comparisons import Comparison, Group
 from mlbench.contract.csv_cells import escape_formula
 from mlbench.contract.records import Manifest
 from mlbench.contract.results import Result
+from mlbench.report import figures
 from mlbench.report.run_documents import ReadRuns
 from mlbench.report.statement import Attribute, facts, lists, subtitle, title
 from mlbench.report.tables import ReportTable, tables
 
-SUFFIXES = (".json", ".csv", ".md", ".html")
+SUFFIXES = (".json", ".csv", ".md", ".tex", ".html")
 
 
 def render(comparison: Comparison, read: ReadRuns, suffix: str) -> str:
@@ -33,6 +34,8 @@ def render(comparison: Comparison, read: ReadRuns, suffix: str) -> str:
         case ".md":
             first = read(run_ids[:1])[run_ids[0]]
             return to_markdown(comparison, facts(Manifest.from_fields(first.manifest)))
+        case ".tex":
+            return to_latex(comparison)
         case _:
             # In the extra `report`.
             from mlbench.report.page import render as render_page  # noqa: PLC0415
@@ -116,11 +119,8 @@ def to_markdown(comparison: Comparison, environment: Sequence[Attribute] = ()) -
 
 def markdown_table(table: ReportTable) -> str:
     """Return the cells of a table, without its title and note."""
-    heads = [
-        escape(f"{heading.text} ({heading.unit})" if heading.unit else heading.text)
-        for heading in table.headings
-    ]
-    rules = ["---:" if heading.is_figure else ":---" for heading in table.headings]
+    heads = [escape(column.heading) for column in table.columns]
+    rules = ["---:" if column.is_figure else ":---" for column in table.columns]
     rows = [heads, rules, *([escape(cell) for cell in row] for row in table.rows)]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
@@ -135,3 +135,38 @@ def escape(text: str) -> str:
     # An underscore within a word has no meaning in Markdown.
     marked = re.sub(r"[\\`*\[\]<>|#~&]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])", r"\\\g<0>", text)
     return " ".join(marked.split())
+
+
+# --- LaTeX ---
+
+_LATEX = {
+    **{letter: rf"\{letter}" for letter in "&%$#_{}"},
+    **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
+    **{figures.TIMES: r"$\times$", "≥": r"$\geq$", "≤": r"$\leq$", "·": r"$\cdot$"},
+}
+_ESCAPES = str.maketrans(_LATEX)
+
+
+def to_latex(comparison: Comparison) -> str:
+    """Return the tables of a comparison for a paper that loads the package booktabs."""
+    return "\n".join(latex_table(table) for table in tables(comparison))
+
+
+def latex_table(table: ReportTable) -> str:
+    """Return a table with its title and note as the caption."""
+    heads = [column.heading for column in table.columns]
+    alignment = "".join("r" if column.is_figure else "l" for column in table.columns)
+    head, *rows = (
+        f"    {' & '.join(cell.translate(_ESCAPES) for cell in row)} \\\\\n"
+        for row in (heads, *table.rows)
+    )
+    caption = f"{table.title}. {table.note}".rstrip().translate(_ESCAPES)
+    return (
+        "\\begin{table}\n"
+        "  \\centering\n"
+        f"  \\caption{{{caption}}}\n"
+        f"  \\begin{{tabular}}{{{alignment}}}\n"
+        f"    \\toprule\n{head}    \\midrule\n{''.join(rows)}    \\bottomrule\n"
+        "  \\end{tabular}\n"
+        "\\end{table}\n"
+    )

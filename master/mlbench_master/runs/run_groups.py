@@ -78,7 +78,11 @@ def _mean(field: Field, values: Iterable[Any]) -> GroupMean | None:
     if not known:
         return None
     mean = statistics.mean(known)
-    return GroupMean(len(known), mean if isfinite(mean) else None, *statistics.of_any_mean(known))
+    if percent := field.units.get("%"):
+        interval = statistics.of_mean_share(known, 100 * percent)
+    else:
+        interval = statistics.of_any_mean(known)
+    return GroupMean(len(known), mean if isfinite(mean) else None, *interval)
 
 
 def _sorted(groups: list[RunGroup], order: str) -> list[RunGroup]:

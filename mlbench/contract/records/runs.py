@@ -352,6 +352,7 @@ class GroupMean(Record):
     """Lower end of the 95 % confidence interval of the mean; None for a single run.
 
     The interval is Student's t, which assumes that the mean is approximately normally distributed.
+    For shares and percentages, it is on the logit scale, and therefore within 0 to 100 %.
     """
     high: float | None
     """Upper end of the 95 % confidence interval of the mean; None for a single run."""

@@ -36,6 +36,20 @@ def make(workers: int = 1, best: float | None = None, **fields: Any) -> Run:
     return make_run(workers, state="FINISHED", figures=figures, **fields)
 
 
+def test_the_interval_of_a_share_is_within_0_and_1(database: Database) -> None:
+    for share in (0.01, 0.45):
+        figures = SummaryMetrics(goodput_share=share, metric="Prec@1", best_value=99 + share)
+        make_run(1, state="FINISHED", figures=asdict(figures))
+    [group] = groups("workers", columns=("goodput", "accuracy"))
+    for name, whole in (("goodput", 1), ("accuracy", 100)):
+        mean = group.means[name]
+        assert mean
+        assert mean.low is not None
+        assert mean.high is not None
+        assert mean.mean is not None
+        assert 0 <= mean.low < mean.mean < mean.high <= whole
+
+
 def test_means_and_intervals_are_those_of_a_second_computation(database: Database) -> None:
     scores = [-2.0, 1.0, 3.5, 0.5]
     for seconds, score in zip(_SECONDS, scores, strict=True):

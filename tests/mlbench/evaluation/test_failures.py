@@ -72,7 +72,7 @@ def test_nothing_keeps_more_than_all() -> None:
     results = [keeping(number, share) for number, share in enumerate((0.2, 0.9, 0.95), 1)]
     facts = {run.run_id: make_facts(2, faults="kill:every=30s") for run in results}
     [row] = compare(results, facts).failures
-    assert known(row.kept).mean_high == 1.0
+    assert 0.95 < known(known(row.kept).mean_high) < 1.0
 
 
 def test_groups_without_failures_are_left_out_unless_some_were_ordered() -> None:

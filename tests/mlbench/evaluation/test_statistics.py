@@ -19,7 +19,9 @@ from mlbench.evaluation.statistics import (
     of_any_mean,
     of_figures,
     of_mean,
+    of_mean_share,
     of_ratio,
+    of_shares,
     of_times,
     t_quantile,
 )
@@ -53,6 +55,61 @@ def test_95_percent_cover_the_mean_of_figures_that_are_no_times(runs: int) -> No
         low, high = of_any_mean([random.uniform(-1, 3) for _ in range(runs)])
         covered += known(low) <= 1.0 <= known(high)
     assert 0.92 <= covered / _SETS <= 0.96
+
+
+def _beta(random: Random, mean: float, deviation: float) -> float:
+    """Draw a share with this mean and standard deviation."""
+    size = mean * (1 - mean) / deviation**2 - 1
+    return random.betavariate(mean * size, (1 - mean) * size)
+
+
+@pytest.mark.parametrize("runs", [2, 3, 5, 10])
+@pytest.mark.parametrize(
+    ("mean", "deviation"),
+    [(0.95, 0.02), (0.9, 0.05), (0.6, 0.2), (0.5, 0.1), (0.3, 0.15), (0.05, 0.02), (0.05, 0.03)],
+)
+def test_95_percent_of_intervals_of_shares_cover_the_mean(
+    runs: int, mean: float, deviation: float
+) -> None:
+    """Goodput is usually high, communication is anything, and CPU contention is low."""
+    random, covered = Random(runs), 0  # noqa: S311 - no secret
+    for _ in range(_SETS):
+        low, high = of_mean_share([_beta(random, mean, deviation) for _ in range(runs)])
+        covered += 0 <= known(low) <= mean <= known(high) <= 1
+    assert 0.93 <= covered / _SETS <= 0.97
+
+
+@pytest.mark.parametrize(("center", "runs"), [(3.0, 2), (3.0, 3), (-2.0, 5), (-2.0, 10)])
+def test_93_percent_of_intervals_of_skewed_shares_cover_the_mean(center: float, runs: int) -> None:
+    """Logits are normal: a run in fifty has a fifth of the usual distance from 0 or 1."""
+
+    def share(random: Random) -> float:
+        return 1 / (1 + math.exp(-random.gauss(center, 0.8)))
+
+    random, covered = Random(runs), 0  # noqa: S311 - no secret
+    mean = sum(share(random) for _ in range(200_000)) / 200_000
+    for _ in range(_SETS):
+        low, high = of_mean_share([share(random) for _ in range(runs)])
+        covered += known(low) <= mean <= known(high)
+    assert covered / _SETS >= 0.925
+
+
+@pytest.mark.parametrize("whole", [1.0, 100.0])
+def test_intervals_of_shares_are_within_the_whole(whole: float) -> None:
+    for shares in ([0.01, 0.45], [0.5, 1.0], [0.0, 0.0, 0.3]):
+        low, high = map(known, of_mean_share([share * whole for share in shares], whole))
+        assert 0 <= low < sum(shares) / len(shares) * whole < high <= whole
+    assert of_mean_share([whole, whole], whole) == (whole, whole)
+    assert of_mean_share([0.0, 0.0], whole) == (0.0, 0.0)
+    assert of_mean_share([0.5]) == (None, None)
+
+
+def test_a_summary_of_shares_has_an_interval_from_three_runs_on() -> None:
+    shares = known(of_shares([0.9, 0.99, 0.95, None]))
+    assert (shares.count, shares.mean_low is not None) == (3, True)
+    assert known(shares.mean_high) < 1
+    assert known(of_shares([0.9, 0.99])).mean_low is None
+    assert of_shares([None]) is None
 
 
 def _width(found: Interval) -> float:

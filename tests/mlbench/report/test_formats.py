@@ -1,4 +1,4 @@
-"""Comparisons as CSV and Markdown."""
+"""Comparisons as CSV, Markdown and LaTeX."""
 
 import csv
 import dataclasses
@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from mlbench.contract.comparisons import Comparison
 from mlbench.contract.results import Straggler, Stragglers
-from mlbench.report.formats import to_csv, to_markdown
+from mlbench.report.formats import latex_table, to_csv, to_latex, to_markdown
 from mlbench.report.statement import Attribute
+from mlbench.report.tables import Column, ReportTable
 from tests.support import results
 from tests.support.known import known
 
@@ -87,3 +88,33 @@ def test_nothing_of_the_users_is_markdown() -> None:
     result = replace(results.make_result(1), rule_violations=(violation,), disturbed=(violation,))
     line = r"- run 1: its \<b\> is \`a\|b\` \*c\* \[d\](e) \# f \_g\_ snake_case"
     assert to_markdown(results.make_comparison([result])).splitlines().count(line) == 2
+
+
+# --- LaTeX ---
+
+
+def test_a_table_has_a_caption_rules_and_aligned_columns() -> None:
+    columns = (Column("group", is_figure=False), Column("speed-up", "\N{MULTIPLICATION SIGN}"))
+    table = ReportTable("Time to target", "At 50 %.", columns, (("1 worker", "1.00"),))
+    assert latex_table(table).splitlines() == [
+        r"\begin{table}",
+        r"  \centering",
+        r"  \caption{Time to target. At 50 \%.}",
+        r"  \begin{tabular}{lr}",
+        r"    \toprule",
+        r"    group & speed-up ($\times$) \\",
+        r"    \midrule",
+        r"    1 worker & 1.00 \\",
+        r"    \bottomrule",
+        r"  \end{tabular}",
+        r"\end{table}",
+    ]
+
+
+def test_every_table_of_a_comparison_is_in_latex_and_no_text_is_a_command() -> None:
+    matrix = results.make_matrix((1, 2), 2)
+    first = replace(matrix.results[0], name=r"\input{x} ~a^b_c & 1 % $2 #3")
+    text = to_latex(replace(matrix, results=(first, *matrix.results[1:])))
+    assert text.count(r"\begin{tabular}") == text.count(r"\end{table}") == 4
+    escaped = r"\textbackslash{}input\{x\} \textasciitilde{}a\textasciicircum{}b\_c \& 1 \% \$2 \#3"
+    assert escaped in text

@@ -47,7 +47,7 @@ _MACHINE = Machine(
     git=GitState("0123456789abcdef", dirty=True, root="/code"),
 )
 _MANIFEST = replace(
-    make_manifest(make_run(benchmark="digits", args={"target": "90"}, seed=0), make_result(1)),
+    make_manifest(make_run(benchmark="digits", args={"goal": "90"}, seed=0), make_result(1)),
     rule_violations=("its target is 90",),
     working_dir="/home/me",
     settings={"device": "cpu", "exchange": "ddp", "bits": 4, "rate": 0.1, "folder": None},

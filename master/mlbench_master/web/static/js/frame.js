@@ -25,7 +25,9 @@ async function showLinks(place) {
   byId("account-items").prepend(...links.map(create));
 }
 
-menu(byId("account"), byId("account-items"));
+// A page in a file has the theme alone, without a menu.
+const account = byId("account");
+if (account) menu(account, byId("account-items"));
 byId("theme").addEventListener("click", (/** @type {Event} */ event) => {
   event.stopPropagation(); // the menu stays open for the next theme
   theme.next();
