@@ -8,7 +8,7 @@ import { fillTable } from "../ui.js";
  * @import { Found } from "./loader.js"
  *
  * An attribute, with the value of each run.
- * @typedef {{ name: string, breaks: Comparison["differences"][number]["breaks"], values: string[], isPackage: boolean }} Row
+ * @typedef {{ name: string, breaks: Comparison["differences"][number]["breaks"], values: string[] }} Row
  */
 
 const NOT_STATED = "not reported";
@@ -43,14 +43,10 @@ export class Differences {
 
   #fill() {
     const matching = this.#rows.filter((row) => matches(row, this.#filter.value));
-    const [attributes, packages] = [false, true].map((ofPackages) => matching.filter(({ isPackage }) => isPackage === ofPackages));
     const runs = this.#results.map(({ run_id, display_name: hint }, i) => ({ title: `Run ${run_id}`, hint, fill: (cell, row) => fillValue(cell, row, i) }));
     const name = { title: "Attribute", isHead: true, text: (/** @type {Row} */ row) => row.name };
-    fillTable(byId("differences"), [name, EFFECT, ...runs], attributes, (row) => row.name);
-    fillTable(byId("packages"), [name, ...runs], packages, (row) => row.name);
-    byId("differences").parentElement.hidden = !attributes.length;
-    byId("packages-part").hidden = !packages.length;
-    setText(byId("packages-title"), `Packages (${packages.length})`);
+    fillTable(byId("differences"), [name, EFFECT, ...runs], matching, (row) => row.name);
+    byId("differences").parentElement.hidden = !matching.length;
     const none = this.#rows.length ? "No matching attributes." : "No differences reported.";
     setText(byId("differences-note"), this.#results.length < 2 ? "Select a second run to see differences." : matching.length ? "" : none);
   }
@@ -71,23 +67,19 @@ function fillValue(cell, /** @type {Row} */ { values }, /** @type {number} */ i)
 export function toRows({ differences, results }, manifests) {
   // The comparison has the seeds of groups; the manifests, those of each run.
   const judged = differences.filter(({ name }) => name !== SEED).map(({ name, breaks, values }) => ({
-    ...{ name, breaks, isPackage: false },
+    ...{ name, breaks },
     values: results.map(({ run_id: id }) => values.find(({ run_ids }) => run_ids.includes(id))?.value ?? NOT_STATED),
   }));
-  const names = judged.map(({ name }) => name);
-  const stated = rowsOf(manifests.map(({ seed, settings, limits }) => flatten({ ...settings, ...limits, seed })), false);
-  const packages = manifests.map(({ machines }) => flatten(Object.assign({}, ...machines.map((machine) => machine.packages))));
-  return [...judged, ...stated.filter(({ name }) => !names.includes(name)), ...rowsOf(packages, true)];
-}
-
-/** @returns {Row[]} */
-function rowsOf(/** @type {Record<string, string>[]} */ facts, /** @type {boolean} */ isPackage) {
-  const names = [...new Set(facts.flatMap(Object.keys))].sort();
-  const rows = names.map((name) => ({
-    ...{ name, breaks: /** @type {Row["breaks"]} */ (name === SEED ? "learning" : "no"), isPackage },
+  const facts = manifests.map(({ seed, settings, limits, machines }) => {
+    const packages = Object.assign({}, ...machines.map((machine) => machine.packages));
+    return { ...flatten({ ...settings, ...limits, seed }), ...flatten(packages, "package") };
+  });
+  const names = [...new Set(facts.flatMap(Object.keys))].filter((name) => !judged.some((row) => row.name === name));
+  const stated = names.map((name) => ({
+    ...{ name, breaks: /** @type {Row["breaks"]} */ (name === SEED ? "learning" : "no") },
     values: facts.map((run) => run[name] ?? NOT_STATED),
   }));
-  return rows.filter(({ values }) => new Set(values).size > 1);
+  return [...judged, ...stated.filter(({ values }) => new Set(values).size > 1)];
 }
 
 /** @returns {boolean} whether a row contains a text in any case. */

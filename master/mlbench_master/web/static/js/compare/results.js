@@ -32,35 +32,32 @@ const HINTS = {
  * @param {Comparison} comparison
  * @param {number[]} visible the ids of the runs to show
  * @param {(id: number) => Style} styleOf
- * @returns {{ bars: import("../bars.js").Bar[], keys: number[][], note: string }} a bar per run, the
- *   fastest first; or, if some group has several runs, a bar per group with the interval of its
- *   mean. None if no run reached its target.
+ * @returns {{ bars: import("../bars.js").Bar[], keys: number[][], note: string }} a bar for each group,
+ *   the fastest first, with the interval of its mean and its runs; none if no group has a mean
  */
 export function toBars({ groups, results }, visible, styleOf) {
-  const shown = results.filter(({ run_id }) => visible.includes(run_id));
-  const timeOf = (/** @type {Result} */ { outcome, time_to_target: time }) => (outcome?.kind === "nan" ? null : time);
-  const hasTraining = shown.some((result) => timeOf(result)?.training_seconds != null);
-  const clock = hasTraining ? "training_seconds" : "wall_seconds";
-  const labels = shortLabels(groups.map(({ label }) => label));
-  const ofGroups = groups.map((group, i) => {
-    const { mean: value, mean_low: low, mean_high: high } = group[`${clock}_to_target`] ?? {};
-    const reached = group.reached < group.run_ids.length ? ` (${group.reached} of ${group.run_ids.length} reached)` : "";
-    return { keys: group.run_ids.filter((id) => visible.includes(id)), name: labels[i] + reached, value, low, high };
+  const clock = groups.some((group) => group.training_seconds_to_target?.mean != null) ? "training_seconds" : "wall_seconds";
+  const shown = groups.filter(({ run_ids: ids }) => ids.some((id) => visible.includes(id)));
+  const names = shortLabels(shown.map(({ label, run_ids: [id, ...others] }) => (others.length ? label : nameOf(results.find(({ run_id }) => run_id === id)))));
+  const entries = shown.map((group, i) => {
+    const { mean: value = null, mean_low: low, mean_high: high } = group[`${clock}_to_target`] ?? {};
+    const runs = group.run_ids.length;
+    const suffix = runs === 1 ? ` #${group.run_ids[0]}` : group.reached < runs ? ` (${group.reached} of ${runs} reached)` : "";
+    return { name: `\u2068${names[i]}\u2069${suffix}`, keys: group.run_ids, value, low, high };
   });
-  const titles = shortLabels(shown.map((result) => sweptOf(result) || result.display_name));
-  const ofRuns = shown.map((result, i) => ({ keys: [result.run_id], name: `\u2068${titles[i]}\u2069 #${result.run_id}`, value: timeOf(result)?.[clock], low: null, high: null }));
-  const isGrouped = groups.some((group) => group.run_ids.length > 1) && ofGroups.some(({ value }) => value != null);
-  const entries = (isGrouped ? ofGroups : ofRuns).filter(({ keys }) => keys.length);
-  if (!entries.some(({ value }) => value != null)) return { bars: [], keys: [], note: "" };
+  if (entries.every(({ value }) => value === null)) return { bars: [], keys: [], note: "" };
   entries.sort((a, b) => (a.value ?? Infinity) - (b.value ?? Infinity));
   const write = alignedDurations(entries.map(({ value }) => value));
   const bars = entries.map(({ keys, name, value, low, high }) => ({
-    ...{ name, low, high, text: value == null ? "not reached" : write(value) },
-    pieces: value == null ? [] : [{ name, value, colour: styleOf(keys[0]).colour }],
+    ...{ name, low, high, text: value === null ? "not reached" : write(value) },
+    pieces: value === null ? [] : [{ name, value, colour: styleOf(keys.find((id) => visible.includes(id))).colour }],
   }));
-  const note = [isGrouped && "mean of each group", entries.some(({ low }) => low != null) && "95 % interval", !hasTraining && "wall clock"];
+  const isMean = shown.some(({ run_ids: ids }) => ids.length > 1);
+  const note = [isMean && "mean of each group", entries.some(({ low }) => low != null) && "95 % interval", clock === "wall_seconds" && "wall clock"];
   return { bars, keys: entries.map(({ keys }) => keys), note: note.filter(Boolean).join(", ") };
 }
+
+const nameOf = (/** @type {Result} */ result) => sweptOf(result) || result.display_name;
 
 /**
  * @param {Result[]} results
@@ -163,7 +160,7 @@ function checkpoints(/** @type {Result} */ { checkpoints: saved, resumptions }) 
 
 function fillName(cell, /** @type {Result} */ result, /** @type {Style} */ style) {
   const make = () => h("a", { href: `/runs/${result.run_id}`, class: "run-name" }, sample(style), h("bdi"), h("span", {}, ` #${result.run_id}`));
-  reconcile(cell, [`${style.colour} ${style.dash}`], String, make, (link) => setText(link.querySelector("bdi"), sweptOf(result) || result.display_name));
+  reconcile(cell, [`${style.colour} ${style.dash}`], String, make, (link) => setText(link.querySelector("bdi"), nameOf(result)));
 }
 
 function fillState(cell, result) {

@@ -39,7 +39,7 @@ function sharedStart(/** @type {string[]} */ labels) {
 }
 
 /** @returns {{ title: string, detail: string, others: number }} the most significant difference, and how many other tests there are. */
-export function headlineOf(/** @type {Comparison} */ { findings, groups, results }) {
+export function headlineOf(/** @type {Comparison} */ { findings, groups }) {
   const tested = groups.filter(({ evidence }) => evidence?.times_faster != null);
   tested.sort((a, b) => a.evidence.p - b.evidence.p || sizeOf(b) - sizeOf(a));
   const [group] = tested;
@@ -49,30 +49,28 @@ export function headlineOf(/** @type {Comparison} */ { findings, groups, results
     const detail = capitalized(reason) + (more.length ? `; ${more.length} more` : "");
     return { title: findings.title, detail, others: tested.length };
   }
+  const names = shortLabels(groups.map(({ label }) => label));
   if (!group) {
-    const [first, last] = shortLabels([groups[fastest.group], groups[fastest.slowest]].map(({ label }) => label));
-    return { title: fasterText(first, last, fastest.times_faster), detail: "Single runs have no interval.", others: groups.length - 2 };
+    const title = fasterText(names[fastest.group], names[fastest.slowest], fastest.times_faster);
+    return { title, detail: "Single runs have no interval.", others: groups.length - 2 };
   }
   const { baseline, distinguishable, p, test, times_faster: ratio, times_faster_low: low, times_faster_high: high } = group.evidence;
   const pair = [group, groups[baseline]];
-  const [name, other] = shortLabels(pair.map(({ label }) => label));
+  const [name, other] = pair.map((member) => names[groups.indexOf(member)]);
   const factor = (/** @type {number} */ value) => (ratio >= 1 ? value : 1 / value);
   const ends = low === null ? [] : [factor(low), factor(high)].sort((a, b) => a - b);
-  const runs = pair.map(({ run_ids }) => run_ids.length);
-  const noun = test === "paired t" ? "seed" : "run";
   const figures = [
     !distinguishable && `${factorText(factor(ratio))}×`,
     ends.length && `95 % ${ends.map(factorText).join(" to ")}`,
     `p = ${number(p, 2)}`,
-    runs[0] === runs[1] ? `${plural(runs[0], noun)} each` : `${runs[0]} and ${plural(runs[1], noun)}`,
+    test === "paired t" && `${plural(group.run_ids.length, "seed")} each`,
   ];
-  const shares = results.filter(({ run_id: id }) => pair.some(({ run_ids }) => run_ids.includes(id))).map(({ contention_share: share }) => share);
-  const known = shares.filter((share) => share !== null);
+  const shares = pair.map(({ contention_share: share }) => share).filter((share) => share != null);
   return {
     title: distinguishable
       ? fasterText(...(ratio >= 1 ? [name, other] : [other, name]), factor(ratio))
       : `No significant difference between ${name} and ${other}`,
-    detail: `${figures.filter(Boolean).join(", ")}.${known.length ? ` CPU contention ${spanOf(known)}.` : ""}`,
+    detail: `${figures.filter(Boolean).join(", ")}.${shares.length ? ` CPU contention ${spanOf(shares)}.` : ""}`,
     others: tested.length - 1,
   };
 }

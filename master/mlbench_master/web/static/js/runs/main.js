@@ -243,6 +243,8 @@ byId("runs").addEventListener("click", (event) => {
   if (event.shiftKey && from >= 0 && box.checked) selection.addAll(runs.slice(Math.min(from, to), Math.max(from, to) + 1).map(({ id }) => id));
   else selection.toggle(lastSelected);
 });
+byId("runs").addEventListener("pointerover", ({ target }) => side.highlight([Number(target.closest("tbody tr")?.dataset.key)]));
+byId("runs").addEventListener("pointerleave", () => side.highlight([]));
 byId("runs").addEventListener("focusin", () => keep({ focused: focusedRun() }));
 byId("order").addEventListener("change", ({ target }) => {
   columns.order = target.value;

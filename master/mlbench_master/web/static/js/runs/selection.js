@@ -136,7 +136,7 @@ export class Selection {
   }
 
   compare() {
-    if (this.ids.length > 1) location.assign(`/compare?runs=${this.ids.join(",")}`);
+    if (this.ids.length > 1) location.assign(`/compare?runs=${this.#places.map((id) => id ?? NOBODY).join(",")}`);
   }
 
   /** Save the selected runs, or else these, as CSV. */

@@ -89,7 +89,7 @@ export class Charts {
   /** Show these runs strongly, and the others pale. */
   highlight(/** @type {number[]} */ ids) {
     for (const { chart } of this.#byMetric.values()) chart.highlight(ids);
-    [...byId("times").children].forEach((row, i) => row.classList.toggle("lit", this.#barKeys[i].some((id) => ids.includes(id))));
+    [...byId("times").children].forEach((row, i) => row.classList.toggle("lit", ids.some((id) => this.#barKeys[i]?.includes(id))));
   }
 
   #change(/** @type {Record<string, string | string[]>} */ params) {
