@@ -117,6 +117,6 @@ def test_a_set_of_a_site_leads_to_its_runs(
     offline.get_by_role("link", name="results-digits-linear", exact=True).click()
     heading = offline.get_by_role("heading", name=re.compile("results-digits-linear"))
     expect(heading.first).to_be_visible()
-    offline.get_by_role("link", name="run 14", exact=True).first.click()
+    offline.get_by_role("link", name="#14", exact=True).first.click()
     expect(offline.get_by_text("Run 14").first).to_be_visible()
     expect(offline.get_by_role("heading", name="About this file")).to_be_visible()
