@@ -180,7 +180,7 @@ def test_a_set_shows_what_matters_what_is_left_and_its_plan(
     expect(plan.get_by_role("row")).to_have_count(17)
     expect(plan.get_by_role("row").last).to_contain_text("open")
     plan.get_by_role("link", name="#1", exact=True).click()
-    page.get_by_role("link", name="Set grid").click()
+    page.get_by_role("link", name="grid", exact=True).click()
     expect(matters).to_be_visible()
 
 
@@ -194,10 +194,8 @@ def test_sets_are_listed_and_lead_to_their_runs_by_swept_values(
     for text in ("bandwidth", "running · 15 of 16 slots", "15 of 16 slots have a run"):
         expect(row).to_contain_text(text)
     row.get_by_role("link", name="Groups").click()
-    groups = page.locator("#groups tbody tr")
+    groups = page.locator("#groups tbody tr[aria-rowindex]")
     expect(groups).to_have_count(4)
     expect(groups.first).to_contain_text("exchange=flat, bandwidth=10")
     page.get_by_role("link", name='swept="exchange=topk, bandwidth=100"').click()
-    expect(page.get_by_role("link", name="exchange=topk, bandwidth=100, workers=2")).to_have_count(
-        3
-    )
+    expect(page.get_by_role("link", name=re.compile("^grid-"))).to_have_count(3)

@@ -20,6 +20,7 @@ export const MEASURES = {
 const LEVEL = 0.05;
 const FEW_RUNS = "With so few runs, no difference is significant. Plan at least five runs of each combination, with the same seeds.";
 const CORRECTED = "Corrected by Bonferroni's method for all pairs of combinations";
+const MISSED = "At least one run of each did not reach its target, so that there is no mean";
 const COMPARABLE = /** @type {const} */ ({
   yes: ["yes", "Comparable"],
   disturbed: ["yes", "Comparable"],
@@ -100,8 +101,13 @@ export function comparabilityOf(/** @type {Comparison} */ { findings }) {
 /** @returns {Chip[]} what supports or limits the answer of a comparison. */
 export function chipsOf(/** @type {Comparison} */ comparison) {
   const { findings, groups, results } = comparison;
-  const comparability = results.length > 1 ? [comparabilityOf(comparison)] : [];
-  return [...comparability, ...leadOf(findings.fastest, groups), ...missed(groups), ...contention(groups)];
+  const missed = groups.filter(({ reached, run_ids: runs }) => reached < runs.length).length;
+  return [
+    ...(results.length > 1 ? [comparabilityOf(comparison)] : []),
+    ...leadOf(findings.fastest, groups),
+    ...(missed && groups.some(({ reached }) => reached) ? [/** @type {Chip} */ ({ state: "", text: `${missed} of ${plural(groups.length, "combination")} missed the target`, hint: MISSED })] : []),
+    ...contention(groups),
+  ];
 }
 
 /** @returns {Chip[]} */
@@ -111,11 +117,7 @@ function leadOf(/** @type {Comparison["findings"]["fastest"]} */ fastest, /** @t
   const lead = `${number(times, 3)}× the ${measure === MEASURES.time.field ? "slowest" : "lowest"}`;
   if (p === null) return [{ state: "", text: `${lead}, from single runs` }];
   if (!canTell) return [{ state: "", text: `${lead}, too few runs to test`, hint: FEW_RUNS }];
-  const chips = [
-    p < LEVEL
-      ? tested(p, `${lead}, ${pText(p)}`)
-      : tested(p, `${lead}, not significant (${pText(p)})`),
-  ];
+  const chips = [tested(p, p < LEVEL ? `${lead}, ${pText(p)}` : `${lead}, not significant (${pText(p)})`)];
   if (second === null || secondP === null) return chips;
   const name = optionTitle(groups[second].label);
   const ahead = secondP < LEVEL ? `ahead of the second, ${pText(secondP)}` : `no significant lead over ${name} (${pText(secondP)})`;
@@ -129,14 +131,6 @@ function tested(/** @type {number} */ p, /** @type {string} */ text, hint = CORR
 
 function pText(/** @type {number} */ p) {
   return p < 0.001 ? "p < 0.001" : `p = ${number(p, 2)}`;
-}
-
-/** @returns {Chip[]} */
-function missed(/** @type {Group[]} */ groups) {
-  if (!groups.some(({ reached }) => reached)) return [];
-  const count = groups.filter(({ reached, run_ids: runs }) => reached < runs.length).length;
-  const hint = "At least one run of each did not reach its target, so that there is no mean";
-  return count ? [{ state: "", text: `${count} of ${plural(groups.length, "combination")} missed the target`, hint }] : [];
 }
 
 /** @returns {Chip[]} */

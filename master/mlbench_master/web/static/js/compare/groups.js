@@ -65,13 +65,12 @@ export function meanOf(curves) {
 // What is finite; of a curve that goes back, as after a restart, what counted in the end.
 function forward(/** @type {Curve} */ { x, y }) {
   let next = Infinity;
-  const kept = [...x.keys()].toReversed().filter((i) => {
-    const isKept = x[i] < next && Number.isFinite(y[i]);
-    if (isKept) next = x[i];
-    return isKept;
-  });
-  const places = kept.toReversed();
-  return { x: places.map((i) => x[i]), y: places.map((i) => y[i]) };
+  const isKept = x.map(() => false);
+  for (let i = x.length - 1; i >= 0; i--) {
+    isKept[i] = x[i] < next && Number.isFinite(y[i]);
+    if (isKept[i]) next = x[i];
+  }
+  return { x: x.filter((_, i) => isKept[i]), y: y.filter((_, i) => isKept[i]) };
 }
 
 function placesOf(/** @type {Curve[]} */ curves) {

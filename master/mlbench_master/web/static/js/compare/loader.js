@@ -107,9 +107,7 @@ export function ofResult(/** @type {Pick<Result, "curve">} */ { curve }, /** @ty
  * @returns {Columns} the curve that the run's lowest rank recorded
  */
 export function ofRecorded(recorded, metric, axis, startedAt, seconds = null) {
-  const byRank = recorded.get(metric) ?? new Map();
-  const [rank] = [...byRank.keys()].sort((a, b) => (a ?? -1) - (b ?? -1));
-  const all = byRank.get(rank);
+  const [[rank, all]] = [...(recorded.get(metric) ?? [[null, null]])].sort(([a], [b]) => (a ?? -1) - (b ?? -1));
   const clock = recorded.get(CLOCKS[axis])?.get(rank);
   if (!all || startedAt === null || (axis !== "wall" && !clock)) return { x: [], y: [] };
   const start = Date.parse(startedAt);

@@ -65,7 +65,6 @@ const nameOf = (/** @type {Result} */ result) => sweptOf(result) || result.displ
  * @returns {import("../ui.js").Column<Result>[]} the columns of a table of results
  */
 export function resultColumns(results, styleOf) {
-  const limits = new Set(results.map((result) => result.accuracy_after_time?.limit_seconds).filter(Boolean));
   // A limit beyond the end of all runs says nothing that their last values do not.
   const isWithin = results.every((result) => result.accuracy_after_time?.value === result.last_value);
   const metrics = [...new Set(results.map(({ target }) => target?.metric).filter(Boolean))];
@@ -87,7 +86,7 @@ export function resultColumns(results, styleOf) {
     { title: "Outcome", fill: fillState },
     times("Time to target (training)", "training"),
     times("Time to target (wall clock)", "wall"),
-    ...(isWithin ? [] : [numbers("after", limits.size === 1 ? `After ${duration([...limits][0])}` : "After time", (result) => result.accuracy_after_time?.value, HINTS.after, unitOf)]),
+    numbers("after", "After time", (result) => (isWithin ? null : result.accuracy_after_time?.value), HINTS.after, unitOf),
     numbers("best", `Best ${metric}`.trim(), (result) => result.best_value, metrics.join(", "), unitOf),
     numbers("last", `Last ${metric}`.trim(), (result) => result.last_value, metrics.join(", "), unitOf),
     numbers("rate", "Samples/s", (result) => result.samples_per_second, HINTS.rate),

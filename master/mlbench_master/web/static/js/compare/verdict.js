@@ -26,10 +26,10 @@ export function shortLabels(labels) {
   if (labels.length < 2 || differing.some((own) => !own.length)) return labels;
   const start = labels.every((label) => !label.includes(",")) ? sharedStart(labels) : 0;
   if (start >= LONG_START) return labels.map((label) => `…${label.slice(start)}`);
-  const split = (/** @type {string} */ part) => /^(.*) ([^\d\s]\S*)$/.exec(part) ?? ["", "", part];
-  // A value that is a word needs no key, if all of them have one.
-  const isNamed = (/** @type {string} */ key) => key && differing.every((own) => own.some((part) => split(part)[1] === key));
-  return differing.map((own) => own.map((part) => (isNamed(split(part)[1]) ? split(part)[2] : part)).join(", "));
+  // A value that is a word needs no key, such as `exchange`, if all labels have it in the same place.
+  const keyOf = (/** @type {string} */ part) => /^(.* )?[^\d\s]\S*$/.exec(part)?.[1];
+  const isNamed = (/** @type {string} */ key, /** @type {number} */ i) => key && differing.every((own) => keyOf(own[i] ?? "") === key);
+  return differing.map((own) => own.map((part, i) => (isNamed(keyOf(part), i) ? part.slice(keyOf(part).length) : part)).join(", "));
 }
 
 // The length of the words that all labels begin with.

@@ -162,9 +162,7 @@ function makeImportance(/** @type {Importance} */ { key, value, correlation, low
   );
 }
 
-function seedsOf(/** @type {RunSet} */ { slots }) {
-  return new Map(slots.flatMap(({ trials }) => trials.map(({ run_id, seed }) => [run_id, seed])));
-}
+const seedsOf = (/** @type {RunSet} */ { slots }) => new Map(slots.flatMap(({ trials }) => trials.map(({ run_id, seed }) => [run_id, seed])));
 
 function showVerdict(/** @type {RunSet} */ set, /** @type {Manifest | null} */ first) {
   byId("verdict-card").hidden = comparison.results.length < 2;

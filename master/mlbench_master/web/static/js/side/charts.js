@@ -75,7 +75,7 @@ export class Charts {
 
   #showSummary() {
     const { comparison } = this.#found;
-    const { bars, keys, note } = toBars(comparison, this.#visible(), (id) => this.#styleOf(id));
+    const { bars, keys, note } = toBars(comparison, this.#visible, (id) => this.#styleOf(id));
     this.#barKeys = keys;
     byId("times-part").hidden = !bars.length;
     if (bars.length) showBars(byId("times"), bars.slice(0, MAX_BARS));
@@ -117,7 +117,7 @@ export class Charts {
     }
   }
 
-  #visible() {
+  get #visible() {
     return this.#runs.filter(({ hidden }) => !hidden).map(({ run }) => run.id);
   }
 
@@ -131,7 +131,6 @@ export class Charts {
     for (const radio of byId("axis").querySelectorAll("input")) radio.checked = radio.value === this.#drawn[0].axis;
     byId("of-groups").parentElement.hidden = !this.#found.comparison.groups.some((group) => group.run_ids.length > 1);
     byId("of-groups").checked = getParam("curves") === "groups";
-    for (const metric of this.#byMetric.keys()) if (!this.#metrics().includes(metric)) this.#byMetric.delete(metric);
     reconcile(byId("metric-charts"), this.#drawn, ({ metric }) => metric, ({ metric }) => this.#make(metric), (part, drawn) => this.#drawOne(part, drawn));
   }
 
@@ -151,7 +150,7 @@ export class Charts {
   #drawOne(/** @type {HTMLElement} */ part, /** @type {Drawn} */ { metric, axis, columns }) {
     const { chart, note, none } = this.#byMetric.get(metric);
     const { comparison, manifests } = this.#found;
-    const visible = this.#visible();
+    const visible = this.#visible;
     const shown = comparison.results.map((result, i) => ({ result, column: columns?.[i] })).filter(({ result, column }) => column?.x.length && visible.includes(result.run_id));
     const missing = columns ? `No values of ${metric} over ${IN_WORDS[axis]}.` : "Not known: the samples could not be loaded.";
     setNotice(none, shown.length ? "" : missing);
