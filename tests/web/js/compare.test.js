@@ -4,7 +4,7 @@ import { test } from "node:test";
 import "./browser.js";
 import { captionOf, defaultsOf, toLines as toCurves, toMarks } from "../../../master/mlbench_master/web/static/js/compare/curves.js";
 import { matches, toRows } from "../../../master/mlbench_master/web/static/js/compare/differences.js";
-import { inOrder, ofRecorded } from "../../../master/mlbench_master/web/static/js/compare/loader.js";
+import { inOrder, Loader, ofRecorded } from "../../../master/mlbench_master/web/static/js/compare/loader.js";
 import { toBars } from "../../../master/mlbench_master/web/static/js/compare/results.js";
 import { toPhases, toSpeedups } from "../../../master/mlbench_master/web/static/js/compare/scaling.js";
 import { foldsOf, headlineOf, shortLabels, versionsOf } from "../../../master/mlbench_master/web/static/js/compare/verdict.js";
@@ -286,4 +286,14 @@ test("reasons are folded by kind with their counts", () => {
     ["Versions", "equal: MLBench 0.1.0", 0],
   ]);
   equal(versionsOf([]), "");
+});
+
+test("without one of its runs there is no comparison", async () => {
+  const paths = [];
+  globalThis.fetch = async (path) => {
+    paths.push(path);
+    return new Response(JSON.stringify({ message: "not found" }), { status: 404 });
+  };
+  equal(await new Loader().compare(new Map([[7, "a"]]), ""), null);
+  deepEqual(paths, ["/api/compare/?runs=7", "/api/runs/7/manifest/"]);
 });
