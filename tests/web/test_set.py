@@ -148,7 +148,7 @@ def test_a_set_shows_its_verdict_curves_and_results(
     expect(plan.get_by_role("row")).to_have_count(13)
     times = [known(result.time_to_target).training_seconds for result in comparison.results]
     shown = plan.locator("tbody tr").first
-    expect(shown).to_contain_text(f"{known(times[0]):.3g} s")
+    expect(shown).to_contain_text("{} min {:02} s".format(*divmod(round(known(times[0])), 60)))
     expect(shown).to_contain_text("target reached")
     listed = section(page, "Runs · 12").get_by_role("listitem")
     expect(listed).to_have_count(6)
@@ -180,7 +180,7 @@ def test_a_set_shows_what_matters_what_is_left_and_its_plan(
     expect(plan.get_by_role("row")).to_have_count(17)
     expect(plan.get_by_role("row").last).to_contain_text("open")
     plan.get_by_role("link", name="#1", exact=True).click()
-    page.get_by_role("link", name="Set grid").click()
+    page.get_by_role("link", name="grid", exact=True).click()
     expect(matters).to_be_visible()
 
 
@@ -198,6 +198,4 @@ def test_sets_are_listed_and_lead_to_their_runs_by_swept_values(
     expect(groups).to_have_count(4)
     expect(groups.first).to_contain_text("exchange=flat, bandwidth=10")
     page.get_by_role("link", name='swept="exchange=topk, bandwidth=100"').click()
-    expect(page.get_by_role("link", name="exchange=topk, bandwidth=100, workers=2")).to_have_count(
-        3
-    )
+    expect(page.get_by_role("link", name=re.compile("^grid-"))).to_have_count(3)

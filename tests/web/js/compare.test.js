@@ -2,15 +2,13 @@ import { deepEqual, equal, ok } from "node:assert/strict";
 import { test } from "node:test";
 
 import "./browser.js";
+import { captionOf, defaultsOf, toLines as toCurves, toMarks } from "../../../master/mlbench_master/web/static/js/compare/curves.js";
 import { matches, toRows } from "../../../master/mlbench_master/web/static/js/compare/differences.js";
-import { inOrder } from "../../../master/mlbench_master/web/static/js/compare/loader.js";
+import { inOrder, Loader, ofRecorded } from "../../../master/mlbench_master/web/static/js/compare/loader.js";
+import { toBars } from "../../../master/mlbench_master/web/static/js/compare/results.js";
 import { toPhases, toSpeedups } from "../../../master/mlbench_master/web/static/js/compare/scaling.js";
-import { toLines } from "../../../master/mlbench_master/web/static/js/compare/sweep.js";
-import { toBars } from "../../../master/mlbench_master/web/static/js/compare/times.js";
 import { foldsOf, headlineOf, shortLabels, versionsOf } from "../../../master/mlbench_master/web/static/js/compare/verdict.js";
 import { styleOf } from "../../../master/mlbench_master/web/static/js/plot.js";
-import { captionOf, defaultsOf, toLines as toCurves, toMarks } from "../../../master/mlbench_master/web/static/js/side/charts.js";
-import { ofRecorded } from "../../../master/mlbench_master/web/static/js/side/columns.js";
 import { formatSelection, parseSelection, toggled } from "../../../master/mlbench_master/web/static/js/side/selection.js";
 
 test("an address selects each run once, and keeps the place that gives its colour", () => {
@@ -120,10 +118,10 @@ test("differences that break the comparison come first, and once", () => {
     manifest({ batch_size: 128, seed: 1 }, { torch: "2" }, { num_workers: 1 }),
     manifest({ batch_size: 64, seed: 1 }, { torch: "3" }, { num_workers: 2 }),
   );
-  deepEqual(differences.map((row) => [row.group, row.name, row.breaks, ...row.values]), [
-    ["Settings", "batch_size", "yes", "128", "64"],
-    ["Limits", "num_workers", "no", "1", "2"],
-    ["Packages", "torch", "no", "2", "3"],
+  deepEqual(differences.map((row) => [row.name, row.breaks, ...row.values]), [
+    ["batch_size", "yes", "128", "64"],
+    ["num_workers", "no", "1", "2"],
+    ["package.torch", "no", "2", "3"],
   ]);
 });
 
@@ -138,16 +136,6 @@ test("a seed has a part in learning, and is told once, run by run", () => {
   }
 });
 
-test("what was ordered is not told beside what the runs had", () => {
-  const values = [{ value: "ddp", run_ids: [1] }, { value: "topk", run_ids: [2] }];
-  const ordered = ["ddp", "topk"].map((exchange, i) => ({
-    ...manifest({ exchange }),
-    args: i ? { exchange } : {},
-  }));
-  const differences = rows([{ name: "exchange", breaks: "learning", values }], ...ordered);
-  deepEqual(differences.map((row) => [row.group, row.name]), [["Settings", "exchange"]]);
-});
-
 test("a fact that one run does not state is a difference, an equal one is none", () => {
   const [row] = rows([], manifest({ momentum: 0.9 }), manifest({}));
   deepEqual(row.values, ["0.9", "not reported"]);
@@ -160,8 +148,7 @@ for (const [text, isFound] of /** @type {[string, boolean][]} */ ([
   ["digits", false],
 ])) {
   test(`the filter ${text} matches: ${isFound}`, () => {
-    const row = /** @type {any} */ ({ group: "Settings", name: "data", values: ["CIFAR-10"] });
-    equal(matches(row, text), isFound);
+    equal(matches({ name: "data", values: ["CIFAR-10"] }, text), isFound);
   });
 }
 
@@ -196,7 +183,7 @@ function bars(groups, ...seconds) {
 test("groups of several runs have bars with the interval of their mean", () => {
   const chart = bars([group(1, 2, 9, { run_ids: [1, 2] }), group(2, 2, null, { run_ids: [3, 4] })], 9, 9, 9, 9);
   deepEqual(
-    chart.bars.map(({ name, text, pieces, low, high }) => [name, text, pieces.map(({ value, colour }) => [value, colour]), low, high]),
+    chart.bars.map(({ name, text, pieces, low, high }) => [name.replace(/[\u2068\u2069]/g, ""), text, pieces.map(({ value, colour }) => [value, colour]), low, high]),
     [["1 workers", "9.00 s", [[9, "--series-1"]], 8, 10], ["2 workers (0 of 2 reached)", "not reached", [], undefined, undefined]],
   );
   deepEqual(chart.keys, [[1, 2], [3, 4]]);
@@ -204,10 +191,11 @@ test("groups of several runs have bars with the interval of their mean", () => {
 });
 
 test("single runs have a bar each, the fastest first", () => {
-  const chart = bars([group(1, 1, 9), group(2, 1, null)], 9, null, 3);
+  const ofRun = (/** @type {number} */ id, /** @type {number | null} */ mean) => group(1, 1, mean, { run_ids: [id] });
+  const chart = bars([ofRun(1, 9), ofRun(2, null), ofRun(3, 3)], 9, null, 3);
   deepEqual(chart.bars.map(({ name, text }) => [name.replace(/[\u2068\u2069]/g, ""), text]), [["r #3", "3.00 s"], ["r #1", "9.00 s"], ["r #2", "not reached"]]);
   deepEqual(chart.bars.map(({ pieces }) => pieces[0]?.colour), ["--series-3", "--series-1", undefined]);
-  deepEqual(bars([group(1, 1, null)], null).bars, []);
+  deepEqual(bars([ofRun(1, null)], null).bars, []);
 });
 
 test("speed-ups are drawn beside the ideal, if the workers differ", () => {
@@ -242,7 +230,7 @@ test("labels leave out what all groups share", () => {
 /** A comparison of two groups of five runs. @returns {any} */
 function compared(evidence, findings = {}) {
   const labels = ["2 workers, exchange powersgd", "2 workers, exchange ddp"];
-  const groups = labels.map((label, i) => ({ label, run_ids: [1, 2, 3, 4, 5].map((id) => 5 * i + id), evidence: i ? evidence : null, contention_doubt: "" }));
+  const groups = labels.map((label, i) => ({ label, run_ids: [1, 2, 3, 4, 5].map((id) => 5 * i + id), evidence: i ? evidence : null, contention_share: 0.02 + 0.03 * i, contention_doubt: "" }));
   const results = groups.flatMap(({ run_ids }) =>
     run_ids.map((run_id) => ({
       run_id,
@@ -252,14 +240,14 @@ function compared(evidence, findings = {}) {
     })),
   );
   const none = { reasons: [], learning: [], rule_violations: [], disturbed: [], notes: [], clock_faults: [], why: "", title: "", verdict: "yes" };
-  return { groups, results, sets: [], findings: { ...none, ...findings } };
+  return { groups, results, sets: [], differences: [], findings: { ...none, ...findings } };
 }
 const EVIDENCE = { p: 0.004, distinguishable: true, test: "paired t", baseline: 0, times_faster: 1.24, times_faster_low: 1.1, times_faster_high: 1.4, text: "they differ" };
 
 test("the headline is the most significant difference, with its interval", () => {
-  const { state, badge, title, detail, others } = headlineOf(compared(EVIDENCE));
-  deepEqual([state, badge, title, others], ["yes", "Comparable", "ddp is 1.24× as fast as powersgd", 0]);
-  equal(detail, "95 % 1.10 to 1.40, p = 0.004, 5 seeds each. CPU contention 1 to 10 %.");
+  const { title, detail, others } = headlineOf(compared(EVIDENCE));
+  deepEqual([title, others], ["ddp is 1.24× as fast as powersgd", 0]);
+  equal(detail, "95 % 1.10 to 1.40, p = 0.004, 5 seeds each. CPU contention 2 to 5 %.");
   const slower = { ...EVIDENCE, times_faster: 0.5, times_faster_low: 0.4, times_faster_high: 0.8, test: "Mann-Whitney" };
   equal(headlineOf(compared(slower)).title, "powersgd is 2.00× as fast as ddp");
   equal(headlineOf(compared(slower)).detail.split(".").slice(0, 3).join("."), "95 % 1.25 to 2.50, p = 0");
@@ -270,16 +258,23 @@ test("the headline is the most significant difference, with its interval", () =>
 
 test("runs that cannot be compared have their reason as headline", () => {
   const reasons = ["target is 97 in run 1 and 80 in run 2", "data is other"];
-  const { state, title, detail } = headlineOf(compared(EVIDENCE, { verdict: "no", title: "These runs cannot be compared", reasons }));
-  deepEqual([state, title, detail], ["no", "These runs cannot be compared", "Target is 97 in run 1 and 80 in run 2; 1 more"]);
+  const { title, detail } = headlineOf(compared(EVIDENCE, { verdict: "no", title: "These runs cannot be compared", reasons }));
+  deepEqual([title, detail], ["These runs cannot be compared", "Target is 97 in run 1 and 80 in run 2; 1 more"]);
+});
+
+test("single runs are compared without a time where throughput is the measure", () => {
+  const fastest = { group: 0, slowest: 1, times_faster: 1.5, measure: "samples_per_second" };
+  const { title, detail } = headlineOf(compared(null, { fastest }));
+  deepEqual([title, detail], ["powersgd is 1.50× as fast as ddp", "Single runs have no interval."]);
 });
 
 test("reasons are folded by kind with their counts", () => {
   const notes = ["they differ", "run 3: the loss is NaN", "a caution"];
   const comparison = compared(EVIDENCE, { disturbed: ["run 6: a", "run 7: b"], notes, rule_violations: ["all runs: x", "run 1: y"] });
   comparison.results[2].outcome = { kind: "nan", text: "the loss is NaN" };
-  const manifests = /** @type {any} */ (comparison.results.map(({ run_id }) => ({ run_id, seed: 1 + ((run_id - 1) % 5), versions: { mlbench: "0.1.0" }, machines: [] })));
-  const folds = foldsOf(comparison, manifests);
+  const manifests = /** @type {any} */ (comparison.results.map(({ run_id }) => ({ run_id, versions: { mlbench: "0.1.0" }, machines: [] })));
+  const seeds = new Map(comparison.results.map(({ run_id }) => [run_id, 1 + ((run_id - 1) % 5)]));
+  const folds = foldsOf(comparison, manifests, seeds);
   deepEqual(folds.map(({ term, text, details }) => [term, text, details.length]), [
     ["Task", "the same data, target and batch size", 0],
     ["Outcomes", "1 of 10 runs failed", 1],
@@ -288,23 +283,17 @@ test("reasons are folded by kind with their counts", () => {
     ["Seeds", "1–5 in every group, paired", 0],
     ["Rules", "2 rule violations", 2],
     ["Notes", "a caution", 0],
-    ["Versions", "MLBench 0.1.0", 0],
+    ["Versions", "equal: MLBench 0.1.0", 0],
   ]);
   equal(versionsOf([]), "");
 });
 
-test("a sweep has a line for each row, without the groups that have no figure", () => {
-  const numbers = [5, 20, 100];
-  const cell = (mean) => ({ mean, low: mean - 1, high: null, heat: 0 });
-  const figure = {
-    axis: "throughput",
-    across: { numbers },
-    by: { values: ["flat", "topk"] },
-    cells: [[cell(10), cell(20), null], [cell(40), null, cell(60)]],
+test("without one of its runs there is no comparison", async () => {
+  const paths = [];
+  globalThis.fetch = async (path) => {
+    paths.push(path);
+    return new Response(JSON.stringify({ message: "not found" }), { status: 404 });
   };
-  const lines = toLines(/** @type {any} */ (figure));
-  deepEqual(lines.map(({ name, x, y, lows, highs }) => [name, x, y, lows, highs]), [
-    ["flat", [5, 20], [10, 20], [9, 19], [10, 20]],
-    ["topk", [5, 100], [40, 60], [39, 59], [40, 60]],
-  ]);
+  equal(await new Loader().compare(new Map([[7, "a"]]), ""), null);
+  deepEqual(paths, ["/api/compare/?runs=7", "/api/runs/7/manifest/"]);
 });

@@ -2,15 +2,14 @@ import { deepEqual, equal } from "node:assert/strict";
 import { test } from "node:test";
 
 import "./browser.js";
-import * as answer from "../../../master/mlbench_master/web/static/js/set/answer.js";
-import { gridsOf, scalingOf } from "../../../master/mlbench_master/web/static/js/set/cells.js";
-import { fastestFirst } from "../../../master/mlbench_master/web/static/js/set/curves.js";
+import * as answer from "../../../master/mlbench_master/web/static/js/compare/answer.js";
+import { gridsOf, scalingOf } from "../../../master/mlbench_master/web/static/js/compare/cells.js";
 import { rowsOf } from "../../../master/mlbench_master/web/static/js/set/plan.js";
 
 const summary = (/** @type {number | null} */ mean, low = mean, high = mean) => ({ mean, mean_low: low, mean_high: high });
 /** @returns {any} a group of three runs */
 const group = (/** @type {object} */ swept, /** @type {any} */ seconds, more = {}) => ({
-  ...{ label: "2 workers", swept, num_workers: 2, run_ids: [1, 2, 3], reached: 3, disturbed: 0 },
+  ...{ label: Object.entries(swept).map((pair) => pair.join(" ")).join(", "), swept, num_workers: 2, run_ids: [1, 2, 3], reached: 3, disturbed: 0 },
   ...{ training_seconds_to_target: seconds, samples_per_second: null, contention_share: 0.02, contention_cost: 0.026 },
   ...more,
 });
@@ -22,11 +21,11 @@ const fastest = { group: 1, slowest: 0, times_faster: 5.219, measure: "training_
 const comparison = /** @type {any} */ ({ groups, results: [1, 2], findings: { verdict: "disturbed", why: "", fastest } });
 
 test("the answer is the best combination with its interval in one unit", () => {
-  deepEqual(answer.answerOf(comparison, true), { title: "Fastest: learning rate 1 — ", mean: "0.73 s", interval: "0.68 to 0.79 s", group: 1 });
-  equal(answer.answerOf(comparison, false).title, "Fastest so far: learning rate 1 — ");
+  deepEqual(answer.answerOf(comparison, true), { title: "Fastest: learning rate 1, batch size 64 — ", mean: "0.73 s", interval: "0.68 to 0.79 s" });
+  equal(answer.answerOf(comparison, false).title, "Fastest so far: learning rate 1, batch size 64 — ");
   const rates = groups.map((one, i) => ({ ...one, training_seconds_to_target: null, samples_per_second: summary(1000 * (2 - i)) }));
   const byRate = answer.answerOf({ ...comparison, groups: rates, findings: { ...comparison.findings, fastest: null } }, true);
-  deepEqual([byRate.title, byRate.mean], ["Highest throughput: learning rate 0.1 — ", "2,000 samples/s"]);
+  deepEqual([byRate.title, byRate.mean], ["Highest throughput: learning rate 0.1, batch size 64 — ", "2,000 samples/s"]);
   equal(answer.answerOf({ ...comparison, groups: [group({}, null)] }, true), null);
 });
 
@@ -43,7 +42,7 @@ test("chips say whether runs are comparable, the lead with its p, and contention
 });
 
 test("a range names its unit once, but minutes with seconds twice", () => {
-  const write = (/** @type {any} */ one) => answer.writerOf([one], answer.MEASURES.time).interval(one);
+  const write = (/** @type {any} */ seconds) => answer.writerOf([group({}, seconds)], answer.MEASURES.time).interval(group({}, seconds));
   equal(write(summary(0.2, 0.15, 0.25)), "150 to 250 ms");
   equal(write(summary(61, 50, 70)), "50 s to 1 min 10 s");
   equal(write(summary(61, null, null)), "");
@@ -57,12 +56,12 @@ test("a heat map has a cell for each combination, with the group that is best", 
     panels: [{ label: "2 workers", cells: [[0, 1], [null, null]] }],
     charts: [{ panel: 0, unit: "s", cells: [[{ heat: 0 }, { heat: 6 }], [null, null]] }],
   };
-  const [grid] = gridsOf(/** @type {any} */ ({ sweep, groups }), answer.MEASURES.time, 1);
+  const [grid] = gridsOf(/** @type {any} */ ({ sweep, groups }), answer.MEASURES.time);
   deepEqual(grid.columns, ["bandwidth 5 Mbit/s", "bandwidth 20 Mbit/s"]);
   deepEqual(grid.rows.map(({ title }) => title), ["exchange ddp", "exchange topk"]);
   deepEqual(grid.rows[0].cells[1], { group: groups[1], isBest: true, heat: 6 });
   deepEqual(grid.rows[1].cells[0], { group: null, isBest: false, heat: null });
-  deepEqual(gridsOf(/** @type {any} */ ({ sweep: { ...sweep, by: null }, groups }), answer.MEASURES.time, 1), []);
+  deepEqual(gridsOf(/** @type {any} */ ({ sweep: { ...sweep, by: null }, groups }), answer.MEASURES.time), []);
 });
 
 test("a group with more workers has its speed-up and efficiency", () => {
@@ -71,9 +70,9 @@ test("a group with more workers has its speed-up and efficiency", () => {
   equal(scalingOf(scaled[0], scaled), "");
 });
 
-test("the best groups come first, and those without a mean last", () => {
+test("the best groups come first, without those that have no mean", () => {
   const missed = group({}, summary(null));
-  deepEqual(fastestFirst([missed, ...groups]), [groups[1], groups[0], missed]);
+  deepEqual(answer.bestFirst([missed, ...groups], answer.MEASURES.time), [groups[1], groups[0]]);
 });
 
 test("the plan has a row for each run, and for a slot without one", () => {

@@ -7,18 +7,19 @@ import { sum } from "./series.js";
  * A part of a bar. Its colour is a custom property of the style sheet; without one it is hatched.
  * @typedef {{ name: string, value: number, colour?: string, hint?: string }} Piece
  *
- * A row. `whole` is what would fill the width, the longest of all bars where it is not given; from
- * `low` to `high` there is a whisker.
+ * A row. From `low` to `high` there is a whisker. With `href` it is a link.
  * @typedef {{
- *   name: string, text: string, pieces: Piece[], whole?: number, low?: number | null, high?: number | null
+ *   name: string, text: string, pieces: Piece[], low?: number | null, high?: number | null,
+ *   href?: string, isBest?: boolean
  * }} Bar
  */
 
+/** Show a row for each bar; the longest fills the width. */
 export function showBars(/** @type {HTMLElement} */ place, /** @type {Bar[]} */ bars) {
   const lengths = bars.map(({ pieces, high }) => Math.max(sum(pieces.map(({ value }) => value)), high ?? 0));
   const longest = Math.max(...lengths);
   place.classList.add("bars");
-  reconcile(place, bars, ({ name }) => name, create, (row, bar) => update(row, bar, bar.whole ?? longest));
+  reconcile(place, bars, ({ name }) => name, create, (row, bar) => update(row, bar, longest));
 }
 
 /** Name the colours of pieces in a list, each with a text. */
@@ -30,15 +31,16 @@ export function showKey(
   reconcile(list, entries, ({ name }) => name, make, (item, { text = "" }) => setText(item.lastElementChild, text));
 }
 
-function create(/** @type {Bar} */ { name }) {
+function create(/** @type {Bar} */ { name, href, isBest }) {
   const bar = h("div", { class: "bar", role: "img" }, h("div", { class: "bar-pieces" }), h("span", { class: "bar-whisker" }));
-  return h("div", { class: "bar-row" }, h("span", { class: "bar-name", title: name }, name), bar, h("span", { class: "bar-text soft" }));
+  const parts = [h("span", { class: "bar-name", title: name }, name), bar, h("span", { class: "bar-text soft" })];
+  return h(href ? "a" : "div", { class: "bar-row", href, "data-best": isBest }, parts);
 }
 
-function update(row, /** @type {Bar} */ bar, whole) {
+function update(row, /** @type {Bar} */ bar, longest) {
   const [, place, end] = row.children;
   const [pieces, whisker] = place.children;
-  const part = (value) => `${(100 * Math.max(0, value)) / whole}%`;
+  const part = (value) => `${(100 * Math.max(0, value)) / longest}%`;
   const make = (/** @type {Piece} */ { colour }) => coloured(h("span"), colour);
   reconcile(pieces, bar.pieces, ({ name }) => name, make, (element, { name, value, hint }) => {
     element.style.width = part(value);

@@ -28,12 +28,9 @@ export class Charts {
 
   /** Create these charts; `get` returns the data to draw. */
   show(/** @type {Wanted[]} */ wanted) {
-    const make = (/** @type {Wanted} */ chart) => this.#make(chart);
-    reconcile(this.place, wanted, ({ title }) => title, make, (part, { isAdded }) => {
+    reconcile(this.place, wanted, ({ title }) => title, (chart) => this.#make(chart), (part, { isAdded }) => {
       part.querySelector("button").hidden = !isAdded;
     });
-    for (const title of this.#byTitle.keys())
-      if (!wanted.some((chart) => chart.title === title)) this.#byTitle.delete(title);
   }
 
   /** @returns {Chart} the chart of a title that is shown. */

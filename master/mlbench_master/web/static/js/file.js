@@ -4,7 +4,6 @@ import { fileOf, find } from "./source.js";
 
 function lead(/** @type {Element} */ link) {
   const path = link.getAttribute("href");
-  if (!path.startsWith("/")) return;
   const response = find(path);
   const content = response === undefined ? null : new Blob([JSON.stringify(response, null, 2)], { type: "application/json" });
   const target = fileOf(path) ?? (content && URL.createObjectURL(content));
@@ -12,9 +11,7 @@ function lead(/** @type {Element} */ link) {
   else link.removeAttribute("href");
 }
 
-function leadAll() {
-  for (const link of document.querySelectorAll('a[href^="/"]')) lead(link);
-}
+const leadAll = () => document.querySelectorAll('a[href^="/"]').forEach(lead);
 
 // Modules of the page read the address as soon as they are loaded. The file has the data of its own
 // runs and target only; an axis or a metric may be chosen by the address.

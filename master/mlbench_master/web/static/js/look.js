@@ -16,33 +16,28 @@ export class Look {
     this.#smoothing.value = getParam("smoothing") || "0";
     this.#logX.checked = getParam("xscale") === "log";
     this.#logY.checked = getParam("scale") === "log";
+    const show = () => setText(byId("smoothing-shown"), this.#share ? `${this.#share} %` : "off");
+    const scaleOf = (box) => (box.checked ? "log" : "");
     for (const control of [this.#smoothing, this.#logX, this.#logY]) {
       control.addEventListener("input", () => {
-        this.#show();
+        show();
         onChange();
       });
-      control.addEventListener("change", () => this.#keep());
+      control.addEventListener("change", () => setParams({ smoothing: String(this.#share || ""), xscale: scaleOf(this.#logX), scale: scaleOf(this.#logY) }));
     }
-    this.#show();
+    show();
+  }
+
+  get #share() {
+    return Number(this.#smoothing.value);
   }
 
   /** @returns {Axes} the options of a chart's axes; percentages are never logarithmic. */
   axes(/** @type {string[]} */ metrics = []) {
     return {
-      smoothing: Number(this.#smoothing.value) / 100,
+      smoothing: this.#share / 100,
       xType: this.#logX.checked ? "log" : "linear",
       yType: this.#logY.checked && !metrics.some(isPercent) ? "log" : "linear",
     };
-  }
-
-  #show() {
-    const share = Number(this.#smoothing.value);
-    setText(byId("smoothing-shown"), share ? `${share} %` : "off");
-  }
-
-  #keep() {
-    const scaleOf = (box) => (box.checked ? "log" : "");
-    const smoothing = Number(this.#smoothing.value) ? this.#smoothing.value : "";
-    setParams({ smoothing, xscale: scaleOf(this.#logX), scale: scaleOf(this.#logY) });
   }
 }

@@ -1,39 +1,31 @@
-// The section "Differences": the facts in which runs differ, in a table that can be filtered.
+// The attributes in which runs differ, in a table that can be filtered.
 
-import { h, reconcile, setText } from "../dom.js";
-import { makePart, makeTable, tableMenu } from "../side/tools.js";
+import { byId, h, reconcile, setText } from "../dom.js";
 import { fillTable } from "../ui.js";
 
 /**
  * @import { Comparison, Manifest } from "../records.js"
+ * @import { Found } from "./loader.js"
  *
- * A fact, with the value of each run.
- * @typedef {{ key: string, group: string, name: string,
- *   breaks: "yes" | "unknown" | "scaling" | "learning" | "no", values: string[] }} Row
+ * An attribute, with the value of each run.
+ * @typedef {{ name: string, breaks: Comparison["differences"][number]["breaks"], values: string[] }} Row
  */
 
-const GROUPS = ["Settings", "Request", "Limits", "Machines", "Versions"];
-const PACKAGES = "Packages";
-const ORDERED = [
-  ...["benchmark", "image", "command", "working_dir", "run_all_nodes"],
-  ...["backend", "seed", "attempts"],
-];
 const NOT_STATED = "not reported";
 const SEED = "seed";
-// Label for the effect of a difference on a comparison.
-const MARKS = {
+// The effect of a difference on a comparison.
+const EFFECTS = {
   ...{ yes: "Not comparable", unknown: "Unknown" },
   ...{ scaling: "Scaling not comparable", learning: "May affect training", no: "Does not affect training" },
 };
+const EFFECT = {
+  title: "Meaning",
+  fill: (cell, /** @type {Row} */ { breaks }) => reconcile(cell, [breaks], String, () => h("span", { class: "meaning", "data-breaks": breaks }, EFFECTS[breaks])),
+};
 
+/** The part "Differences" of templates/_side.html. */
 export class Differences {
-  #filter = /** @type {HTMLInputElement} */ (h("input", { type: "search", placeholder: "Filter", "aria-label": "Filter differences" }));
-  #facts = makeTable("Differences between the runs");
-  #packages = makeTable("Packages that differ between the runs");
-  #packagesTitle = h("summary");
-  #folded = h("details", { class: "side-packages" }, this.#packagesTitle, this.#packages.scroll);
-  #noteText = h("p", { class: "soft", role: "status" });
-  element = makePart("Differences", [this.#filter, tableMenu(this.#facts.table, "Differences")], this.#noteText, this.#facts.scroll, this.#folded);
+  #filter = byId("differences-filter");
   /** @type {Row[]} */
   #rows = [];
   /** @type {Comparison["results"]} */
@@ -43,144 +35,64 @@ export class Differences {
     this.#filter.addEventListener("input", () => this.#fill());
   }
 
-  show(/** @type {import("./loader.js").Found} */ { comparison, manifests }) {
+  show(/** @type {Found} */ { comparison, manifests }) {
     this.#rows = toRows(comparison, manifests);
     this.#results = comparison.results;
     this.#fill();
   }
 
   #fill() {
-    const wanted = this.#rows.filter((row) => matches(row, this.#filter.value));
-    const facts = wanted.filter((row) => row.group !== PACKAGES);
-    const packages = wanted.filter((row) => row.group === PACKAGES);
-    this.#fillTable(this.#facts.table, facts, [MEANING, PART]);
-    this.#fillTable(this.#packages.table, packages, []);
-    this.#facts.scroll.hidden = facts.length === 0;
-    this.#folded.hidden = packages.length === 0;
-    setText(this.#packagesTitle, `Packages (${packages.length})`);
-    setText(this.#noteText, this.#note(wanted));
-  }
-
-  #fillTable(table, rows, extra) {
-    const runs = this.#results.map((result, i) => ({
-      title: `Run ${result.run_id}`,
-      hint: result.display_name,
-      fill: (cell, row) => fillValue(cell, row, i),
-    }));
-    const name = { title: "Attribute", isHead: true, text: (row) => row.name };
-    fillTable(table, [name, ...extra, ...runs], rows, (row) => row.key);
-  }
-
-  #note(wanted) {
-    if (this.#results.length < 2) return "Select a second run to see differences.";
-    if (!this.#rows.length) return "No differences reported.";
-    return wanted.length ? "" : "No matching attributes.";
+    const matching = this.#rows.filter((row) => matches(row, this.#filter.value));
+    const runs = this.#results.map(({ run_id, display_name: hint }, i) => ({ title: `Run ${run_id}`, hint, fill: (cell, row) => fillValue(cell, row, i) }));
+    const name = { title: "Attribute", isHead: true, text: (/** @type {Row} */ row) => row.name };
+    fillTable(byId("differences"), [name, EFFECT, ...runs], matching, (row) => row.name);
+    byId("differences").parentElement.hidden = !matching.length;
+    const none = this.#rows.length ? "No matching attributes." : "No differences reported.";
+    setText(byId("differences-note"), this.#results.length < 2 ? "Select a second run to see differences." : matching.length ? "" : none);
   }
 }
 
-const PART = { title: "Part", text: (row) => row.group };
-const MEANING = {
-  title: "Meaning",
-  fill: (cell, row) =>
-    reconcile(cell, [row.breaks], String, (breaks) =>
-      h("span", { class: "meaning", "data-breaks": breaks }, MARKS[breaks]),
-    ),
-};
-
-function fillValue(cell, row, i) {
-  setText(cell, row.values[i]);
-  const isStated = row.values[i] !== NOT_STATED;
-  cell.classList.toggle("soft", !isStated);
-  cell.classList.toggle("other", isStated && row.values[i] !== row.values[0]);
+function fillValue(cell, /** @type {Row} */ { values }, /** @type {number} */ i) {
+  setText(cell, values[i]);
+  cell.classList.toggle("soft", values[i] === NOT_STATED);
+  cell.classList.toggle("other", values[i] !== NOT_STATED && values[i] !== values[0]);
 }
 
 /**
  * @param {Pick<Comparison, "differences" | "results">} comparison
  * @param {Manifest[]} manifests
- * @returns {Row[]} the comparison's differences, then those that only the manifests state; they have
- *   no part in learning but for the seed, as the comparison names all others
+ * @returns {Row[]} the comparison's differences, then settings, limits and packages in which only the
+ *   manifests differ: the comparison names all others that affect training
  */
-export function toRows(comparison, manifests) {
-  const facts = manifests.map(toFacts);
-  const rows = judged(comparison, facts);
-  for (const row of stated(facts)) {
-    if (!rows.some((other) => isSame(other, row))) rows.push(row);
-  }
-  return rows;
-}
-
-function judged({ differences, results }, facts) {
+export function toRows({ differences, results }, manifests) {
   // The comparison has the seeds of groups; the manifests, those of each run.
-  const others = differences.filter(({ name }) => name !== SEED);
-  return others.map(({ name, breaks, values }) => ({
-    key: `judged ${name}`,
-    group: GROUPS.find((group) => facts.some((run) => name in run[group])) ?? "Run",
-    name,
-    breaks,
-    values: results.map(
-      ({ run_id }) => values.find((entry) => entry.run_ids.includes(run_id))?.value ?? NOT_STATED,
-    ),
+  const judged = differences.filter(({ name }) => name !== SEED).map(({ name, breaks, values }) => ({
+    ...{ name, breaks },
+    values: results.map(({ run_id: id }) => values.find(({ run_ids }) => run_ids.includes(id))?.value ?? NOT_STATED),
   }));
-}
-
-// An attribute may occur twice: as requested, and as reported by the run.
-function isSame(other, row) {
-  const leaf = (name) => name.split(".").at(-1);
-  const isOrdered = row.group === "Request" || String(row.values) === String(other.values);
-  return isOrdered && leaf(row.name) === leaf(other.name);
-}
-
-function stated(facts) {
-  return [...GROUPS, PACKAGES].flatMap((group) => {
-    const names = new Set(facts.flatMap((run) => Object.keys(run[group])));
-    return [...names]
-      .sort()
-      .map((name) => ({
-        key: `${group} ${name}`,
-        group,
-        name,
-        breaks: name.split(".").at(-1) === SEED ? "learning" : "no",
-        values: facts.map((run) => run[group][name] ?? NOT_STATED),
-      }))
-      .filter(({ values }) => new Set(values).size > 1);
+  const facts = manifests.map(({ seed, settings, limits, machines }) => {
+    const packages = Object.assign({}, ...machines.map((machine) => machine.packages));
+    return { ...flatten({ ...settings, ...limits, seed }), ...flatten(packages, "package") };
   });
+  const names = [...new Set(facts.flatMap(Object.keys))].filter((name) => !judged.some((row) => row.name === name));
+  const stated = names.map((name) => ({
+    ...{ name, breaks: /** @type {Row["breaks"]} */ (name === SEED ? "learning" : "no") },
+    values: facts.map((run) => run[name] ?? NOT_STATED),
+  }));
+  return [...judged, ...stated.filter(({ values }) => new Set(values).size > 1)];
 }
 
 /** @returns {boolean} whether a row contains a text in any case. */
-export function matches(/** @type {Row} */ row, /** @type {string} */ text) {
-  const wanted = text.trim().toLowerCase();
-  return [row.group, row.name, ...row.values].some((cell) => cell.toLowerCase().includes(wanted));
+export function matches(/** @type {Pick<Row, "name" | "values">} */ { name, values }, /** @type {string} */ text) {
+  const part = text.trim().toLowerCase();
+  return [name, ...values].some((cell) => cell.toLowerCase().includes(part));
 }
 
-// A manifest as flat facts, by group.
-function toFacts(/** @type {Manifest} */ manifest) {
-  const ordered = Object.fromEntries(ORDERED.map((name) => [name, manifest[name]]));
-  const machines = manifest.machines.map(({ packages, ranks, ...machine }) => machine);
-  return {
-    Settings: flatten(manifest.settings ?? {}),
-    Request: flatten({ ...ordered, args: manifest.args }),
-    Limits: flatten(manifest.limits),
-    Machines: joined(machines),
-    Versions: flatten(manifest.versions),
-    Packages: joined(manifest.machines.map((machine) => machine.packages ?? {})),
-  };
-}
-
-// The distinct values of several machines.
-function joined(machines) {
-  const facts = machines.map((machine) => flatten(machine));
-  const names = [...new Set(facts.flatMap((machine) => Object.keys(machine)))];
-  const valuesOf = (name) => [...new Set(facts.map((machine) => machine[name] ?? NOT_STATED))];
-  return Object.fromEntries(names.map((name) => [name, valuesOf(name).sort().join("; ")]));
-}
-
+/** @returns {Record<string, string>} */
 function flatten(value, path = "") {
   if (value === null || typeof value !== "object") return { [path]: textOf(value) };
   if (Array.isArray(value)) return { [path]: value.map(textOf).join(", ") || "none" };
-  const parts = Object.entries(value).map(([name, part]) =>
-    flatten(part, path ? `${path}.${name}` : name),
-  );
-  return Object.assign({}, ...parts);
+  return Object.assign({}, ...Object.entries(value).map(([name, part]) => flatten(part, path ? `${path}.${name}` : name)));
 }
 
 function textOf(value) {

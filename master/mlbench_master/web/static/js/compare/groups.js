@@ -1,5 +1,6 @@
 // The mean of a group's runs, and the interval in which it is with 95 % confidence.
 
+import { byId } from "../dom.js";
 import { plural } from "../format.js";
 import { extentOf, smoothed } from "../lines.js";
 import { mean, sum } from "../series.js";
@@ -26,12 +27,12 @@ const ENOUGH = 3;
  */
 export function toGroupLines(groups, results, curves, axes, styleOf) {
   const extent = extentOf(curves.map(({ x }) => x), axes.xType === "log");
-  const lines = groups.map((group) => {
-    const isOfIt = (_curve, /** @type {number} */ j) => group.run_ids.includes(results[j].run_id);
-    const keys = results.map(({ run_id }) => run_id).filter((id) => group.run_ids.includes(id));
-    const behind = curves.filter(isOfIt).filter(({ x }) => x.length).map(({ x, y }) => ({ x, y }));
+  const lines = groups.map(({ label, run_ids: ids }) => {
+    const members = results.map(({ run_id: id }, i) => ({ id, curve: curves[i] })).filter(({ id }) => ids.includes(id));
+    const behind = members.filter(({ curve }) => curve.x.length).map(({ curve: { x, y } }) => ({ x, y }));
     const smooth = behind.map((curve) => ({ x: curve.x, y: smoothed(curve, axes, extent).smooth ?? curve.y }));
-    return { name: `${group.label} (${plural(behind.length, "run")})`, keys, ...styleOf(keys[0]), behind, ...meanOf(smooth) };
+    const keys = members.map(({ id }) => id);
+    return { name: `${label} (${plural(behind.length, "run")})`, keys, ...styleOf(keys[0]), behind, ...meanOf(smooth) };
   });
   return lines.filter(({ x }) => x.length);
 }
@@ -43,6 +44,8 @@ export function toGroupLines(groups, results, curves, axes, styleOf) {
  *   linearly interpolated; its interval of 95 %, by Student's t; and of how many curves it is
  */
 export function meanOf(curves) {
+  // The quantiles of Student's t by degrees of freedom, which templates/_comparison.html has.
+  const quantiles = JSON.parse(byId("quantiles").textContent);
   const whole = curves.map(forward).filter(({ x }) => x.length);
   const valuesAt = whole.map(interpolator);
   const columns = { x: placesOf(whole), y: [], lows: [], highs: [], counts: [] };
@@ -50,7 +53,7 @@ export function meanOf(curves) {
     const values = valuesAt.map((valueAt) => valueAt(place)).filter(Number.isFinite);
     const middle = mean(values);
     const variance = sum(values.map((value) => (value - middle) ** 2)) / (values.length - 1);
-    const half = values.length >= ENOUGH ? tQuantile(values.length - 1) * Math.sqrt(variance / values.length) : NaN;
+    const half = values.length >= ENOUGH ? quantiles[values.length - 2] * Math.sqrt(variance / values.length) : NaN;
     columns.y.push(middle);
     columns.lows.push(middle - half);
     columns.highs.push(middle + half);
@@ -59,47 +62,15 @@ export function meanOf(curves) {
   return columns;
 }
 
-/** @type {number[]} */
-const QUANTILES = [];
-
-/** @returns {number} the 97.5 % quantile of Student's t, as mlbench/evaluation/statistics.py has it */
-export function tQuantile(/** @type {number} */ freedom) {
-  if (QUANTILES[freedom]) return QUANTILES[freedom];
-  let [low, high] = [0, 16];
-  while (high - low > 1e-10) {
-    const middle = (low + high) / 2;
-    if (tProbability(middle, freedom) < 0.975) low = middle;
-    else high = middle;
-  }
-  return (QUANTILES[freedom] = high);
-}
-
-// P(T <= t) for t >= 0 (Abramowitz, Stegun: 26.7).
-function tProbability(/** @type {number} */ t, /** @type {number} */ freedom) {
-  const angle = Math.atan2(t, Math.sqrt(freedom));
-  const odd = freedom % 2;
-  let term = odd ? Math.cos(angle) : 1;
-  let total = 0;
-  for (let k = 1 + odd; k < freedom; k += 2) {
-    total += term;
-    term *= (Math.cos(angle) ** 2 * k) / (k + 1);
-  }
-  const inside = Math.sin(angle) * total;
-  return 0.5 + (odd ? ((angle + inside) * 2) / Math.PI : inside) / 2;
-}
-
 // What is finite; of a curve that goes back, as after a restart, what counted in the end.
 function forward(/** @type {Curve} */ { x, y }) {
-  /** @type {Curve} */
-  const curve = { x: [], y: [] };
   let next = Infinity;
+  const isKept = x.map(() => false);
   for (let i = x.length - 1; i >= 0; i--) {
-    if (!(x[i] < next) || !Number.isFinite(y[i])) continue;
-    next = x[i];
-    curve.x.push(x[i]);
-    curve.y.push(y[i]);
+    isKept[i] = x[i] < next && Number.isFinite(y[i]);
+    if (isKept[i]) next = x[i];
   }
-  return { x: curve.x.reverse(), y: curve.y.reverse() };
+  return { x: x.filter((_, i) => isKept[i]), y: y.filter((_, i) => isKept[i]) };
 }
 
 function placesOf(/** @type {Curve[]} */ curves) {

@@ -13,10 +13,13 @@ import { errorState, runBadge } from "../ui.js";
 import { toPath } from "./loader.js";
 import { shortLabels } from "./verdict.js";
 
-/** @import { Run } from "../records.js" */
+/**
+ * @import { Run } from "../records.js"
+ * @import { ShownRun } from "../side/side.js"
+ */
 
 const list = byId("selected");
-const side = new Side(byId("side"));
+const side = new Side();
 // Without a response, the page itself shows a notice.
 const grafana = get("/api/info/").then((info) => info.grafana?.url, () => null);
 
@@ -38,52 +41,51 @@ async function fetchRuns() {
 }
 
 function show() {
-  /** @type {import("../side/side.js").ShownRun[]} */
+  /** @type {ShownRun[]} */
   const entries = selected.filter(({ id }) => runs.has(id)).map(({ id, place }) => ({ run: runs.get(id), ...styleOf(place), hidden: hidden.has(id) }));
   setText(byId("compared"), entries.length ? plural(entries.length, "run") : "No runs to compare");
   byId("empty").hidden = entries.length > 0;
   byId("side").hidden = entries.length === 0;
   setParams({ runs: formatSelection(selected), hidden: [...hidden].join(",") });
-  const names = new Map(shortLabels(entries.map(({ run }) => (nameOf(run) === run.title ? run.title : nameOf(run).replaceAll("=", " ")))).map((name, i) => [entries[i].run.id, name]));
-  const keyOf = (/** @type {import("../side/side.js").ShownRun} */ { run, colour, dash }) => [run.id, colour, dash].join(" ");
-  reconcile(list, entries, keyOf, makeRow, (row, { run, hidden: isHidden }) => {
-    const eye = row.querySelector("button");
-    eye.setAttribute("aria-pressed", String(!isHidden));
-    row.toggleAttribute("data-hidden", isHidden);
-    setText(row.querySelector("bdi"), names.get(run.id));
+  const names = shortLabels(entries.map(({ run }) => (nameOf(run) === run.title ? run.title : nameOf(run).replaceAll("=", " "))));
+  const keyOf = (/** @type {ShownRun} */ { run, colour, dash }) => [run.id, colour, dash].join(" ");
+  reconcile(list, entries, keyOf, makeRow, (row, entry) => {
+    row.querySelector("button").setAttribute("aria-pressed", String(!entry.hidden));
+    row.toggleAttribute("data-hidden", entry.hidden);
+    setText(row.querySelector("bdi"), names[entries.indexOf(entry)]);
   });
   if (entries.length) side.show(entries);
 }
 
-function makeRow(/** @type {import("../side/side.js").ShownRun} */ { run, colour, dash }) {
-  const eye = h("button", { type: "button", class: "quiet eye", "aria-label": `Curve of run ${run.id}`, title: "Show or hide the curve" }, sample({ colour, dash }));
-  eye.addEventListener("click", () => {
+function makeRow(/** @type {ShownRun} */ { run, colour, dash }) {
+  const hide = () => {
     if (!hidden.delete(run.id)) hidden.add(run.id);
     show();
-  });
-  const name = h("a", { href: `/runs/${run.id}`, class: "run-name", title: `${nameOf(run)} #${run.id}` }, h("bdi"), h("span", {}, ` #${run.id}`));
-  const remove = h("button", { type: "button", class: "quiet", "aria-label": `Remove run ${run.id}`, title: "Remove from the comparison" }, "×");
-  remove.addEventListener("click", () => {
+  };
+  const remove = () => {
     selected = toggled(selected, run.id);
     hidden.delete(run.id);
     show();
-  });
-  const row = h("li", { class: "selected-run", "data-run": run.id }, eye, name, runBadge(run), remove);
-  row.addEventListener("pointerenter", () => side.highlight([run.id]));
-  row.addEventListener("pointerleave", () => side.highlight([]));
-  row.addEventListener("focusin", () => side.highlight([run.id]));
-  row.addEventListener("focusout", () => side.highlight([]));
-  return row;
+  };
+  const [light, dim] = [() => side.highlight([run.id]), () => side.highlight([])];
+  return h(
+    "li",
+    { class: "selected-run", "data-run": run.id, onpointerenter: light, onpointerleave: dim, onfocusin: light, onfocusout: dim },
+    h("button", { type: "button", class: "quiet eye", "aria-label": `Curve of run ${run.id}`, title: "Show or hide the curve", onclick: hide }, sample({ colour, dash })),
+    h("a", { href: `/runs/${run.id}`, class: "run-name", title: `${nameOf(run)} #${run.id}` }, h("bdi"), h("span", {}, ` #${run.id}`)),
+    runBadge(run),
+    h("button", { type: "button", class: "quiet", "aria-label": `Remove run ${run.id}`, title: "Remove from the comparison", onclick: remove }, "×"),
+  );
 }
 
 side.onHighlight = (ids) => {
-  for (const row of /** @type {HTMLCollectionOf<HTMLElement>} */ (list.children)) row.classList.toggle("lit", ids.includes(Number(row.dataset.run)));
+  for (const row of list.children) row.classList.toggle("lit", ids.includes(Number(row.dataset.run)));
 };
 
 side.onFound = async (found) => {
   const ids = found ? found.comparison.results.map((result) => result.run_id) : [];
   const [download, link] = [byId("download"), byId("grafana")];
-  download.hidden = !ids.length;
+  download.hidden = !found;
   download.href = toPath(ids, getParam("target"));
   download.download = `compare-${ids.join("-")}.json`;
   const url = await grafana;
@@ -91,7 +93,6 @@ side.onFound = async (found) => {
   if (!link.hidden) link.href = comparisonUrl(url, found);
 };
 
-const target = byId("target");
-target.value = getParam("target");
-onSubmit(byId("target-form"), () => side.change({ target: target.value.trim() }));
+byId("target").value = getParam("target");
+onSubmit(byId("target-form"), () => side.setTarget(byId("target").value.trim()));
 fetchRuns();

@@ -1,12 +1,11 @@
 // The verdict on compared runs: a headline, and its reasons folded by kind.
 
-import { count, duration, number, plural, spans } from "../format.js";
+import { h, reconcile } from "../dom.js";
+import { number, plural, spans } from "../format.js";
+import { comparabilityOf, spanOf } from "./answer.js";
 
 /**
- * @import { Comparison, Group, Manifest, Result } from "../records.js"
- *
- * The most significant difference in a sentence, its figures, and how many other tests there are.
- * @typedef {{ state: "yes" | "warn" | "no", badge: string, title: string, detail: string, others: number }} Headline
+ * @import { Comparison, Group, Manifest } from "../records.js"
  *
  * The reasons of a kind: a text that counts them, and each in a sentence.
  * @typedef {{ term: string, text: string, details: string[], isBad?: boolean }} Fold
@@ -14,8 +13,8 @@ import { count, duration, number, plural, spans } from "../format.js";
 
 // A shorter start of all labels is not worth leaving out.
 const LONG_START = 8;
-const STATES = /** @type {const} */ ({ yes: "yes", scaling: "warn", disturbed: "warn", unknown: "warn", no: "no" });
-const BADGES = { yes: "Comparable", scaling: "Not for scaling", disturbed: "CPU contention", unknown: "Not known", no: "Not comparable" };
+const FAILURES = ["nan", "hung", "crashed"];
+const VERSIONS = ["mlbench", "torch", "git_commit"];
 
 /**
  * @param {string[]} labels of groups, such as `2 workers, exchange ddp`
@@ -27,10 +26,10 @@ export function shortLabels(labels) {
   if (labels.length < 2 || differing.some((own) => !own.length)) return labels;
   const start = labels.every((label) => !label.includes(",")) ? sharedStart(labels) : 0;
   if (start >= LONG_START) return labels.map((label) => `…${label.slice(start)}`);
-  const split = (/** @type {string} */ part) => /^(.*) ([^\d\s]\S*)$/.exec(part) ?? ["", "", part];
-  // A value that is a word needs no key, if all of them have one.
-  const isNamed = (/** @type {string} */ key) => key && differing.every((own) => own.some((part) => split(part)[1] === key));
-  return differing.map((own) => own.map((part) => (isNamed(split(part)[1]) ? split(part)[2] : part)).join(", "));
+  // A value that is a word needs no key, such as `exchange`, if all labels have it in the same place.
+  const keyOf = (/** @type {string} */ part) => /^(.* )?[^\d\s]\S*$/.exec(part)?.[1];
+  const isNamed = (/** @type {string} */ key, /** @type {number} */ i) => key && differing.every((own) => keyOf(own[i] ?? "") === key);
+  return differing.map((own) => own.map((part, i) => (isNamed(keyOf(part), i) ? part.slice(keyOf(part).length) : part)).join(", "));
 }
 
 // The length of the words that all labels begin with.
@@ -39,132 +38,135 @@ function sharedStart(/** @type {string[]} */ labels) {
   return Math.max(0, labels[0].slice(0, Math.max(0, end)).search(/[^-_./]*$/));
 }
 
-/** @returns {Headline} what a comparison found, the most significant difference first */
-export function headlineOf(/** @type {Comparison} */ { findings, groups, results }) {
-  const state = STATES[findings.verdict];
-  const badge = results.length > 1 ? BADGES[findings.verdict] : "";
+/** @returns {{ title: string, detail: string, others: number }} the most significant difference, and how many other tests there are. */
+export function headlineOf(/** @type {Comparison} */ { findings, groups }) {
   const tested = groups.filter(({ evidence }) => evidence?.times_faster != null);
   tested.sort((a, b) => a.evidence.p - b.evidence.p || sizeOf(b) - sizeOf(a));
-  if (findings.fastest && !tested.length) {
-    const [first, last] = [findings.fastest.group, findings.fastest.slowest];
-    const names = shortLabels(groups.map(({ label }) => label));
-    const [time, longest] = [first, last].map((i) => duration(groups[i].training_seconds_to_target.mean));
-    const title = `${names[first]} is ${factorText(findings.fastest.times_faster)}× as fast as ${names[last]}`;
-    return { state, badge, title, detail: `${time} and ${longest} to the target; single runs have no interval.`, others: groups.length - 2 };
-  }
-  if (findings.verdict === "no" || !tested.length) {
-    const reasons = [...findings.reasons, findings.why].filter(Boolean);
-    const more = findings.reasons.length > 1 ? `; ${count(findings.reasons.length - 1)} more` : "";
-    return { state, badge, title: findings.title, detail: capitalized(reasons[0] ?? "") + more, others: tested.length };
-  }
   const [group] = tested;
-  return { state, badge, ...comparisonOf(group, groups, results), others: tested.length - 1 };
-}
-
-const factorText = (/** @type {number} */ value) => value.toFixed(value < 10 ? 2 : value < 100 ? 1 : 0);
-const sizeOf = (/** @type {Group} */ { evidence }) => Math.abs(Math.log(evidence.times_faster));
-
-// A significance test in words, with the faster group first.
-function comparisonOf(/** @type {Group} */ group, /** @type {Group[]} */ groups, /** @type {Result[]} */ results) {
+  const { fastest } = findings;
+  if (findings.verdict === "no" || !(group || fastest)) {
+    const [reason = findings.why, ...more] = findings.reasons;
+    const detail = capitalized(reason) + (more.length ? `; ${more.length} more` : "");
+    return { title: findings.title, detail, others: tested.length };
+  }
+  const names = shortLabels(groups.map(({ label }) => label));
+  if (!group) {
+    const title = fasterText(names[fastest.group], names[fastest.slowest], fastest.times_faster);
+    return { title, detail: "Single runs have no interval.", others: groups.length - 2 };
+  }
   const { baseline, distinguishable, p, test, times_faster: ratio, times_faster_low: low, times_faster_high: high } = group.evidence;
-  const isFaster = ratio >= 1;
-  const labels = [group.label, groups[baseline].label];
-  const both = shortLabels(labels);
-  const [first, second] = isFaster ? both : both.toReversed();
-  const factor = (value) => factorText(isFaster ? value : 1 / value);
-  const ends = low == null ? [] : [factor(low), factor(high)].sort((a, b) => Number(a) - Number(b));
-  const runs = [group, groups[baseline]].map(({ run_ids }) => run_ids.length);
-  const size = runs[0] === runs[1] ? `${plural(runs[0], test === "paired t" ? "seed" : "run")} each` : `${runs[0]} and ${plural(runs[1], "run")}`;
-  const ofBoth = results.filter(({ run_id }) => [group, groups[baseline]].some(({ run_ids }) => run_ids.includes(run_id)));
+  const pair = [group, groups[baseline]];
+  const [name, other] = pair.map((member) => names[groups.indexOf(member)]);
+  const factor = (/** @type {number} */ value) => (ratio >= 1 ? value : 1 / value);
+  const ends = low === null ? [] : [factor(low), factor(high)].sort((a, b) => a - b);
   const figures = [
-    distinguishable ? "" : `${factor(ratio)}×`,
-    ends.length ? `95 % ${ends.join(" to ")}` : "",
+    !distinguishable && `${factorText(factor(ratio))}×`,
+    ends.length && `95 % ${ends.map(factorText).join(" to ")}`,
     `p = ${number(p, 2)}`,
-    size,
+    test === "paired t" && `${plural(group.run_ids.length, "seed")} each`,
   ];
-  // What both have in common tells them from the other groups.
-  const shared = labels[0].split(", ").filter((part) => labels[1].split(", ").includes(part) && !groups.every(({ label }) => label.split(", ").includes(part)));
-  const context = shared.length ? ` (${shared.join(", ")})` : "";
+  const shares = pair.map(({ contention_share: share }) => share).filter((share) => share != null);
   return {
     title: distinguishable
-      ? `${first} is ${factor(ratio)}× as fast as ${second}${context}`
-      : `No significant difference between ${both[0]} and ${both[1]}${context}`,
-    detail: [`${figures.filter(Boolean).join(", ")}.`, contentionText(ofBoth)].filter(Boolean).join(" "),
+      ? fasterText(...(ratio >= 1 ? [name, other] : [other, name]), factor(ratio))
+      : `No significant difference between ${name} and ${other}`,
+    detail: `${figures.filter(Boolean).join(", ")}.${shares.length ? ` CPU contention ${spanOf(shares)}.` : ""}`,
+    others: tested.length - 1,
   };
 }
 
-/** @returns {string} the range of CPU contention of runs; empty if it was not measured */
-export function contentionText(/** @type {Pick<Result, "contention_share">[]} */ results) {
-  const shares = results.map(({ contention_share: share }) => share).filter((share) => share != null);
-  return shares.length ? `CPU contention ${rangeText(shares)}.` : "";
+const factorText = (/** @type {number} */ value) => value.toFixed(value < 10 ? 2 : value < 100 ? 1 : 0);
+const fasterText = (first, other, factor) => `${first} is ${factorText(factor)}× as fast as ${other}`;
+const sizeOf = (/** @type {Group} */ { evidence }) => Math.abs(Math.log(evidence.times_faster));
+
+/** Show the headline of a comparison, and whether its runs can be compared. */
+export function showHeadline(/** @type {HTMLElement} */ place, /** @type {Comparison} */ comparison) {
+  const { title, detail } = headlineOf(comparison);
+  const { state, text } = comparabilityOf(comparison);
+  const badge = comparison.results.length > 1 && h("span", { class: "badge", "data-answer": state }, text);
+  const line = h("p", { class: "headline-title" }, badge, h("b", {}, h("bdi", {}, title)));
+  place.replaceChildren(line, h("p", { class: "soft" }, detail));
 }
 
-function rangeText(/** @type {number[]} */ shares) {
-  const [low, high] = [Math.min(...shares), Math.max(...shares)].map((share) => (100 * share).toFixed(0));
-  return low === high ? `${low} %` : `${low} to ${high} %`;
+/** Show the reasons of each kind that there are. */
+export function showFolds(/** @type {HTMLElement} */ place, /** @type {Fold[]} */ folds) {
+  reconcile(place, folds, (fold) => JSON.stringify(fold), ({ term, text, details, isBad }) => {
+    const list = h("ul", {}, details.map((line) => h("li", {}, h("bdi", {}, line))));
+    const content = details.length ? h("details", {}, h("summary", {}, text), list) : h("bdi", {}, text);
+    return h("div", { "data-bad": isBad }, h("dt", {}, term), h("dd", {}, content));
+  });
 }
 
 /**
  * @param {Comparison} comparison
- * @param {Manifest[]} [manifests] of its runs, for seeds and versions
+ * @param {Manifest[]} manifests of some of its runs, for versions
+ * @param {Map<number, number | null>} seeds of its runs
  * @returns {Fold[]} the reasons of each kind that there are
  */
-export function foldsOf(comparison, manifests = []) {
-  const { findings, groups, results } = comparison;
+export function foldsOf(comparison, manifests, seeds) {
+  const { differences, findings, groups, results, sets } = comparison;
   const tests = groups.map(({ evidence }) => evidence).filter(Boolean);
   const significant = tests.filter(({ distinguishable }) => distinguishable).length;
-  const isLone = results.length < 2;
-  const outcomes = results.filter(({ outcome }) => ["nan", "hung", "crashed"].includes(outcome?.kind));
-  const ofOutcomes = outcomes.map(({ run_id, outcome }) => `Run ${run_id}: ${outcome.text}`);
-  const known = new Set([...tests.map(({ text }) => text), ...comparison.sets]);
-  const notes = findings.notes.filter((note) => !known.has(note) && !outcomes.some(({ run_id }) => note.startsWith(`run ${run_id}: `)));
-  const isOfSeeds = (/** @type {string} */ text) => manifests.length > 0 && text.startsWith("seed is");
-  const learning = findings.learning.filter((text) => !isOfSeeds(text));
+  const failed = results.filter(({ outcome }) => FAILURES.includes(outcome?.kind));
+  const known = [...tests.map(({ text }) => text), ...sets];
+  const notes = findings.notes.filter((note) => !known.includes(note) && !failed.some(({ run_id }) => note.startsWith(`run ${run_id}: `)));
+  const unequal = differences.filter(({ name }) => VERSIONS.includes(name)).map(({ text }) => text);
   const versions = versionsOf(manifests);
-  /** @type {(Fold | false)[]} */
+  const hasReasons = findings.reasons.length > 0;
   const folds = [
-    !isLone && { term: findings.reasons.length ? "Reasons" : "Task", ...folded(findings.reasons, "reason", findings.verdict === "no" ? "" : "the same data, target and batch size"), isBad: findings.reasons.length > 0 },
-    outcomes.length > 0 && { term: "Outcomes", text: `${outcomes.length} of ${plural(results.length, "run")} failed`, details: ofOutcomes, isBad: true },
+    results.length > 1 && fold(hasReasons ? "Reasons" : "Task", findings.reasons, "reason", { none: "the same data, target and batch size", isBad: hasReasons }),
+    failed.length > 0 && { term: "Outcomes", text: `${failed.length} of ${plural(results.length, "run")} failed`, details: failed.map(({ run_id, outcome }) => `Run ${run_id}: ${outcome.text}`), isBad: true },
     contentionFold(comparison),
     tests.length > 0 && { term: "Significance", text: `${significant} of ${plural(tests.length, "comparison")} with p < 0.05`, details: tests.map(({ text }) => text) },
-    seedsFold(groups, manifests, findings.learning),
-    learning.length > 0 && { term: "Learning", ...folded(learning, "difference") },
-    findings.rule_violations.length > 0 && { term: "Rules", ...folded(findings.rule_violations, "rule violation") },
-    comparison.sets.length > 0 && { term: "Sets", ...folded(comparison.sets, "set") },
-    findings.clock_faults.length > 0 && { term: "Clocks", ...folded(findings.clock_faults, "wrong clock"), isBad: true },
-    notes.length > 0 && { term: "Notes", ...folded(notes, "note") },
-    versions !== "" && { term: "Versions", text: versions, details: [] },
+    seedsFold(groups, seeds),
+    fold("Learning", findings.learning.filter((text) => !seeds.size || !text.startsWith("seed is")), "difference"),
+    rulesFold(comparison),
+    fold("Sets", sets, "set"),
+    fold("Clocks", findings.clock_faults, "wrong clock", { isBad: true }),
+    fold("Notes", notes, "note"),
+    unequal.length > 0
+      ? { term: "Versions", text: "not equal", details: unequal, isBad: true }
+      : { term: "Versions", text: versions && `${results.length > 1 ? "equal: " : ""}${versions}`, details: [] },
   ];
-  return folds.filter((fold) => fold !== false && fold.text !== "").map((fold) => /** @type {Fold} */ (fold));
+  return folds.filter((entry) => entry && entry.text).map((entry) => /** @type {Fold} */ (entry));
 }
 
-function folded(/** @type {readonly string[]} */ texts, /** @type {string} */ noun, none = "") {
-  if (texts.length < 2) return { text: texts[0] ?? none, details: [] };
-  return { text: plural(texts.length, noun), details: texts.map(capitalized) };
+/** @returns {Fold} */
+function fold(/** @type {string} */ term, /** @type {readonly string[]} */ texts, /** @type {string} */ noun, { none = "", isBad = false } = {}) {
+  if (texts.length < 2) return { term, text: texts[0] ?? none, details: [], isBad };
+  return { term, text: plural(texts.length, noun), details: texts.map(capitalized), isBad };
 }
 
-/** @returns {Fold} how many ranks had CPU contention, and how much */
+// How many ranks had CPU contention, and how much.
 function contentionFold(/** @type {Comparison} */ { results, groups, findings }) {
   const ranks = results.flatMap(({ interferences }) => interferences);
   const contended = ranks.filter(({ disturbed }) => disturbed);
-  const sharesOf = (/** @type {typeof ranks} */ some) => some.map(({ contention_share }) => contention_share);
-  const doubts = groups.map(({ contention_doubt }) => contention_doubt).filter(Boolean);
-  const suffix = doubts.length ? `; it may explain ${plural(doubts.length, "difference")}` : "";
-  const highest = ranks.length ? `, at most ${rangeText([Math.max(...sharesOf(ranks))])}` : "";
+  const span = (/** @type {typeof ranks} */ some) => spanOf(some.map(({ contention_share: share }) => share));
+  const doubts = groups.filter(({ contention_doubt: doubt }) => doubt).length;
+  const suffix = doubts ? `; it may explain ${plural(doubts, "difference")}` : "";
+  const highest = ranks.length ? span(ranks).split(" to ").at(-1) : "";
   const text = contended.length
-    ? `${contended.length} of ${plural(ranks.length, "rank")} had contention, ${rangeText(sharesOf(contended))}${suffix}`
-    : `none of ${plural(ranks.length, "rank")} above 5 %${highest}`;
+    ? `${contended.length} of ${plural(ranks.length, "rank")} had contention, ${span(contended)}${suffix}`
+    : `none of ${plural(ranks.length, "rank")} above 5 %, at most ${highest}`;
   return { term: "Contention", text: ranks.length ? text : "not measured", details: findings.disturbed.map(capitalized), isBad: contended.length > 0 };
 }
 
-function seedsFold(/** @type {Group[]} */ groups, /** @type {Manifest[]} */ manifests, learning) {
-  const seedOf = new Map(manifests.map(({ run_id, seed }) => [run_id, seed]));
-  const ofGroups = groups.map(({ run_ids }) => run_ids.map((id) => seedOf.get(id)).sort((a, b) => a - b));
-  if (!manifests.length || ofGroups.flat().some((seed) => seed == null)) return false;
-  const texts = [...new Set(ofGroups.map((seeds) => spans([...new Set(seeds)])))];
-  if (texts.length > 1) return { term: "Seeds", text: "not the same in all groups", details: learning.filter((text) => text.startsWith("seed is")) };
+function seedsFold(/** @type {Group[]} */ groups, /** @type {Map<number, number | null>} */ seeds) {
+  const ofGroups = groups.map(({ run_ids }) => run_ids.map((id) => seeds.get(id)));
+  if (ofGroups.flat().some((seed) => seed == null)) return null;
+  const texts = ofGroups.map((own) => spans([...new Set(own)].sort((a, b) => a - b)));
+  if (new Set(texts).size > 1) return { term: "Seeds", text: "not the same in all groups", details: texts.map((text, i) => `${groups[i].label}: ${text}`) };
   const isPaired = groups.some(({ evidence }) => evidence?.test === "paired t");
   return { term: "Seeds", text: `${texts[0]}${groups.length > 1 ? " in every group" : ""}${isPaired ? ", paired" : ""}`, details: [] };
+}
+
+// A swept option that leaves the closed division was planned.
+function rulesFold(/** @type {Comparison} */ { findings, groups }) {
+  const swept = Object.keys(groups[0].swept ?? {});
+  const violations = findings.rule_violations;
+  const unplanned = violations.filter((text) => !swept.some((key) => text.includes(`: ${key} is `)));
+  if (unplanned.length || !violations.length) return fold("Rules", unplanned, "rule violation");
+  return { term: "Rules", text: "the swept options leave the closed division, as planned", details: violations.map(capitalized) };
 }
 
 /** @returns {string} the versions of MLBench, PyTorch and the code, each once */

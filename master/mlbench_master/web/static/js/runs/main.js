@@ -37,7 +37,7 @@ const filter = new Filter(refresh);
 const columns = new Columns(refresh);
 const curves = new Curves();
 const selection = new Selection(show, () => poller.now(), () => columns.requested());
-const side = new Side(byId("side"));
+const side = new Side();
 const actions = {
   onSort: (field) => columns.set({ order: nextOrder(columns.order, field) }),
   onMove: (id, before) => columns.move(id, before),
@@ -235,6 +235,8 @@ byId("runs").addEventListener("click", (event) => {
   const between = event.shiftKey && from >= 0 && box.checked ? runs.slice(from, to + 1).map(({ id }) => id) : [lastSelected];
   selection.toggle(...between.filter((id) => selection.has(id) !== box.checked));
 });
+byId("runs").addEventListener("pointerover", ({ target }) => side.highlight([Number(target.closest("tbody tr")?.dataset.key)]));
+byId("runs").addEventListener("pointerleave", () => side.highlight([]));
 byId("runs").addEventListener("focusin", () => keep({ focused: focusedRun() }));
 byId("order").addEventListener("change", ({ target }) => columns.set({ order: target.value }));
 byId("reset-columns").addEventListener("click", () => columns.set({ ids: DEFAULTS, widths: {}, pinned: [] }));

@@ -41,7 +41,7 @@ export class Selection {
     this.onChange = onChange;
     this.namesOf = namesOf;
     const actions = {
-      compare: () => location.assign(`/compare?runs=${this.ids.join(",")}`),
+      compare: () => location.assign(`/compare?runs=${this.#places.map((id) => id ?? NOBODY).join(",")}`),
       "save-csv": () => this.save(this.ids.map((id) => this.#runs.get(id)).filter(Boolean)),
       stop: () => this.#each((id) => post(`/api/runs/${id}/stop/`), this.#active()),
       delete: () => this.#delete(),

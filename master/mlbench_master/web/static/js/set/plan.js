@@ -1,18 +1,21 @@
 // The plan of a benchmark set: a row for each run, with its result, and for each slot without one.
 
+import { optionTitle } from "../compare/answer.js";
+import { resultColumns } from "../compare/results.js";
 import { h, reconcile, setText } from "../dom.js";
-import { NONE, alignedDurations, alignedNumbers, isPercent, metricTitle, percent } from "../format.js";
+import { NONE } from "../format.js";
 import { badge, figure, runBadge } from "../ui.js";
-import { optionTitle } from "./answer.js";
 
 /**
  * @import { Result, Schemas } from "../records.js"
+ * @import { Column } from "../table.js"
  *
  * A run of a slot; without one, the slot is open.
  * @typedef {{ slot: Schemas["Slot"], trial: Schemas["Trial"] | null, result: Result | undefined }} Row
  */
 
-const CONTENTION_HINT = "Share of training time that other programs held the core of the most affected rank; above 5 %, it may distort the result";
+// The figures that the plan has of each result.
+const FIGURES = ["training", "best", "rate", "contention"];
 
 /** @returns {string} the progress of a set in a sentence, in the words of these pages */
 export function progressText(/** @type {Pick<Schemas["RunSet"], "text">} */ { text }) {
@@ -28,16 +31,10 @@ export function rowsOf(/** @type {Schemas["RunSet"]} */ { slots }, /** @type {Re
   });
 }
 
-/** @returns {import("../ui.js").Column<Row>[]} the columns of the plan */
+/** @returns {Column<Row>[]} the columns of the plan */
 export function columnsOf(/** @type {Row[]} */ rows) {
   const keys = [...new Set(rows.flatMap(({ slot }) => Object.keys(slot.swept)))];
   const results = rows.map(({ result }) => result).filter(Boolean);
-  const times = alignedDurations(results.map((result) => result.time_to_target?.training_seconds));
-  const best = alignedNumbers(results.map((result) => result.best_value));
-  const rates = alignedNumbers(results.map((result) => result.samples_per_second));
-  const metrics = [...new Set(results.map(({ target }) => target?.metric).filter(Boolean))];
-  const suffix = metrics.length === 1 && isPercent(metrics[0]) ? " %" : "";
-  const valueOf = (write, value, unit = "") => (value == null ? NONE : write(value) + unit);
   return [
     figure("Slot", ({ slot }) => String(slot.number)),
     { title: "Run", isHead: true, fill: fillRun },
@@ -45,12 +42,18 @@ export function columnsOf(/** @type {Row[]} */ rows) {
     ...keys.map((key) => figure(optionTitle(key), ({ slot }) => slot.swept[key] ?? "")),
     figure("Workers", ({ slot }) => String(slot.num_workers)),
     figure("Seed", ({ slot, trial }) => String((trial ?? slot).seed ?? "")),
-    figure("Time to target", ({ result }) => valueOf(times, result?.time_to_target?.training_seconds), "Training time until the target was first reached, evaluation excluded"),
-    figure(metrics.length === 1 ? `Best ${metricTitle(metrics[0]).toLowerCase()}` : "Best", ({ result }) => valueOf(best, result?.best_value, suffix), metrics.join(", ")),
-    figure("Samples/s", ({ result }) => valueOf(rates, result?.samples_per_second)),
-    figure("CPU contention", ({ result }) => percent(result?.contention_share), CONTENTION_HINT),
+    ...resultColumns(results, () => undefined).filter(({ id }) => FIGURES.includes(id)).map(ofRow),
     { title: "Remark", text: ({ trial }) => remarkOf(trial) },
   ];
+}
+
+/** @returns {Column<Row>} a column of results for rows, some of which have none. */
+function ofRow(/** @type {Column<Result>} */ column) {
+  const fill = (cell, /** @type {Row} */ { result }) => {
+    if (result && column.fill) column.fill(cell, result);
+    else setText(cell, result ? column.text(result) : NONE);
+  };
+  return { ...column, text: undefined, fill };
 }
 
 function remarkOf(/** @type {Row["trial"]} */ trial) {

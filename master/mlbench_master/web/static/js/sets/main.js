@@ -6,7 +6,7 @@ import { ago, moment, plural } from "../format.js";
 import { poll } from "../poll.js";
 import { isActive } from "../records.js";
 import { termsOf } from "../runs/groups.js";
-import { optionTitle } from "../set/answer.js";
+import { optionTitle } from "../compare/answer.js";
 import { progressText } from "../set/plan.js";
 import { fillTable, problemWith, setBadge } from "../ui.js";
 

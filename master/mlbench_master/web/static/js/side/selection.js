@@ -10,10 +10,8 @@ const RUN_ID = /^[1-9]\d{0,14}$/;
 
 /** @returns {Selected[]} the distinct runs in a text such as `7,-,9`, in which a place is free. */
 export function parseSelection(/** @type {string} */ text) {
-  const seen = new Set();
   const words = text.trim().split(/\s*,\s*|\s+/);
-  const selected = words.map((word, place) => ({ id: RUN_ID.test(word) ? Number(word) : 0, place }));
-  return selected.filter(({ id }) => id > 0 && !seen.has(id) && seen.add(id));
+  return words.map((word, place) => ({ id: Number(word), place })).filter(({ place }) => RUN_ID.test(words[place]) && words.indexOf(words[place]) === place);
 }
 
 /** @returns {string} the text of a selection, with its free places. */

@@ -1,13 +1,12 @@
-// The charts of the runs in a list beside it, and the verdict on them.
+// The charts of the runs in a list beside it, and the verdict on them: templates/_side.html.
 
 import { ApiError } from "../api.js";
 import { Loader, hasEnded } from "../compare/loader.js";
-import { getParam, getParams, h, setParams, setText } from "../dom.js";
+import { byId, getParam, setNotice, setParams } from "../dom.js";
 import { poll } from "../poll.js";
+import { connectTabs } from "../tabs.js";
 import { errorState } from "../ui.js";
 import { Charts } from "./charts.js";
-import { AXES } from "./columns.js";
-import { makeTabs } from "./tools.js";
 import { Verdict } from "./verdict.js";
 
 /**
@@ -16,14 +15,9 @@ import { Verdict } from "./verdict.js";
  *
  * A run of the list, with its style; a hidden one has no curve.
  * @typedef {{ run: Run, colour: string, dash: "solid" | "dash" | "dot", hidden: boolean }} ShownRun
- *
- * What is shown of the runs, as the page's address has it. An empty target is each run's own, no
- * metrics are the default ones, and an empty axis is the first that the runs have recorded.
- * @typedef {{ target: string, metrics: string[], axis: string, ofGroups: boolean, tab: string }} View
  */
 
 const POLL_MS = 5000;
-const TABS = ["Charts", "Verdict"];
 
 export class Side {
   /** Called with the ids of the runs under the cursor; empty when there are none. */
@@ -34,38 +28,16 @@ export class Side {
   #runs = [];
   /** @type {Found | null} */
   #found = null;
-  #view = viewOf();
   #loader = new Loader();
-  #message = h("div", { class: "side-message soft" });
+  #charts = new Charts(this.#loader, () => this.#draw().catch((error) => this.#fail(error)), (ids) => this.highlight(ids));
+  #verdict = new Verdict();
+  /** @type {ReturnType<typeof poll> | null} */
   #poller = null;
-  /** @type {(name: string) => void} */
-  #choose;
-  /** @type {HTMLElement[]} */
-  #panels;
-  /** @type {HTMLElement[]} */
-  #controls;
-  /** @type {Charts} */
-  #charts;
-  /** @type {Verdict} */
-  #verdict;
 
-  /** @param {HTMLElement} place an element of the page */
-  constructor(place) {
-    const { list, panels, choose } = makeTabs(TABS, (tab) => this.change({ tab }));
-    this.#choose = choose;
-    this.#panels = panels;
-    this.#charts = new Charts(panels[0], this.#loader, {
-      onView: (part) => this.change(part),
-      onHover: (ids) => this.highlight(ids),
-      onVerdict: () => this.change({ tab: "Verdict" }),
-    });
-    this.#verdict = new Verdict(panels[1]);
-    place.classList.add("side");
-    this.#controls = this.#charts.controls();
-    place.append(h("div", { class: "side-bar" }, list, ...this.#controls), this.#message, ...panels);
-    this.#charts.start();
-    this.#open(this.#view.tab);
-    this.#say("");
+  constructor() {
+    const showTab = connectTabs(byId("tabs"), (tab) => setParams({ tab: tab === "charts" ? "" : tab }));
+    showTab(getParam("tab"));
+    byId("what-differs").addEventListener("click", () => byId("verdict-tab").click());
   }
 
   /** Show these runs. What no longer changes is fetched once. */
@@ -85,76 +57,46 @@ export class Side {
     this.onHighlight(ids);
   }
 
-  /** Change what is shown of the runs. */
-  change(/** @type {Partial<View>} */ part) {
-    const { target } = this.#view;
-    this.#view = { ...this.#view, ...part };
-    const { metrics: metric, axis, ofGroups, tab } = this.#view;
-    setParams({ target: this.#view.target, metric, axis, curves: ofGroups ? "groups" : "", tab: tab === TABS[0] ? "" : tab.toLowerCase() });
-    this.#open(tab);
-    if (this.#view.target !== target) this.#poller?.now();
-    else if (this.#found && !("tab" in part)) this.#draw().catch((error) => this.#fail(error));
-  }
-
-  #open(/** @type {string} */ tab) {
-    this.#choose(tab);
-    for (const control of this.#controls) control.hidden = tab !== TABS[0];
+  /** Compare by another target than the runs' own; an empty one is each run's own. */
+  setTarget(/** @type {string} */ target) {
+    setParams({ target });
+    this.#poller?.now();
   }
 
   #key() {
-    return [this.#view.target, ...this.#runs.map(({ run }) => run.id)].join();
+    return [getParam("target"), ...this.#runs.map(({ run }) => run.id)].join();
   }
 
   async #refresh() {
     const key = this.#key();
     if (!this.#runs.length) {
-      this.#show(null);
-      this.#say("Select runs to see their curves and what they differ in.");
+      this.#say(null, "Select runs to see their curves and what they differ in.");
       return null;
     }
-    if (!this.#found) this.#say("Loading…");
-    const titles = new Map(this.#runs.map(({ run }) => [run.id, run.title]));
-    const found = await this.#loader.compare([...titles.keys()], this.#view.target, titles);
+    if (!this.#found) this.#say(null, "Loading…");
+    const found = await this.#loader.compare(new Map(this.#runs.map(({ run }) => [run.id, run.title])), getParam("target"));
     if (key !== this.#key()) return null; // The selection changed, and the poll turns again.
-    this.#show(found.comparison ? found : null);
-    this.#say(this.#found ? "" : "The runs were not found. They may have been deleted.");
-    if (!this.#found) return null;
+    this.#say(found, found ? "" : "The runs were not found. They may have been deleted.");
+    if (!found) return null;
     await this.#draw();
     return found.manifests.every(hasEnded) ? null : POLL_MS;
   }
 
   async #draw() {
     this.#verdict.show(this.#found, this.#runs);
-    await this.#charts.show(this.#found, this.#runs, this.#view);
-  }
-
-  #show(/** @type {Found | null} */ found) {
-    this.#found = found;
-    this.#panels.forEach((panel) => panel.classList.toggle("is-empty", !found));
-    this.onFound(found);
+    await this.#charts.show(this.#found, this.#runs);
   }
 
   #fail(/** @type {Error} */ error) {
-    this.#show(null);
+    this.#say(null, " ");
     const isOfTarget = error instanceof ApiError && error.status === 400;
-    this.#message.replaceChildren(errorState(error, () => (isOfTarget ? this.change({ target: "" }) : this.#poller.now())));
-    this.#message.hidden = false;
+    byId("side-message").replaceChildren(errorState(error, () => (isOfTarget ? this.setTarget("") : this.#poller.now())));
   }
 
-  #say(/** @type {string} */ text) {
-    setText(this.#message, text);
-    this.#message.hidden = !text;
+  #say(/** @type {Found | null} */ found, /** @type {string} */ text) {
+    this.#found = found;
+    setNotice(byId("side-message"), text);
+    for (const panel of ["charts-panel", "verdict-panel"]) byId(panel).classList.toggle("is-empty", !found);
+    this.onFound(found);
   }
-}
-
-/** @returns {View} the view that the page's address describes */
-function viewOf() {
-  const axis = getParam("axis");
-  return {
-    target: getParam("target"),
-    metrics: getParams("metric").filter(Boolean),
-    axis: axis in AXES ? axis : "",
-    ofGroups: getParam("curves") === "groups",
-    tab: getParam("tab") === "verdict" ? "Verdict" : TABS[0],
-  };
 }
