@@ -53,7 +53,7 @@ function ofRow(/** @type {Column<Result>} */ column) {
     if (result && column.fill) column.fill(cell, result);
     else setText(cell, result ? column.text(result) : NONE);
   };
-  return { ...column, text: undefined, fill };
+  return { ...column, make: undefined, text: undefined, fill };
 }
 
 function remarkOf(/** @type {Row["trial"]} */ trial) {
