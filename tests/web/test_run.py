@@ -51,7 +51,7 @@ def test_a_run_is_started_and_watched_to_its_target(
     expect(breakdown.get_by_role("listitem").first).to_contain_text("%")
     expect(section(user, "Ranks").get_by_role("row")).to_have_count(3)
     timeline = section(user, "Timeline")
-    for text in ("ordered", "ready", "running", "began", "target", "finished"):
+    for text in ("submitted", "ready", "running", "began", "target", "finished"):
         expect(timeline).to_contain_text(text, ignore_case=True)
     # By step too.
     training_section.get_by_role("button", name="View").click()
