@@ -209,46 +209,47 @@ def breakdown_of(
     if run.started_at is None or not ranks:
         return None
     accounting = _BucketAccounting(run, ranks, ended_at, series, useless)
-    timelines = list(accounting.timelines())
-    spans = [span for timeline, _ in timelines for span in timeline.spans if span.rest != "queued"]
+    # With the share of a worker that a process has.
+    spans = [
+        (span, 1 / len(processes))
+        for _, processes in accounting.processes()
+        for process in processes
+        for span in process.spans
+        if span.rest != "queued"
+    ]
     started_us = round(run.started_at * 1e6)
-    begin_us = min((span.begin_us for span in spans), default=started_us)
-    length_us = max(1, max((span.end_us for span in spans), default=started_us) - begin_us)
-    count = max(1, min(bins, max(_MIN_BINS, _MAX_CUTS // len(timelines)), length_us // 1000))
+    begin_us = min((span.begin_us for span, _ in spans), default=started_us)
+    length_us = max(1, max((span.end_us for span, _ in spans), default=started_us) - begin_us)
+    count = max(1, min(bins, max(_MIN_BINS, _MAX_CUTS // len(ranks)), length_us // 1000))
     edges_us = [begin_us + length_us * i // count for i in range(count + 1)]
     by_bucket: dict[Bucket, list[float]] = {}
-    for timeline, share in timelines:
-        for span in timeline.spans:
-            for place, buckets in span.over(edges_us) if span.rest != "queued" else ():
-                for bucket, us in buckets.items():
-                    by_bucket.setdefault(bucket, [0.0] * count)[place] += us * share / 1e6
-    branches = {branch for spans in accounting.lineage.discarded.values() for branch in spans}
-    first_us = begin_us - started_us
+    for span, share in spans:
+        for number, buckets in span.over(edges_us):
+            for bucket, us in buckets.items():
+                by_bucket.setdefault(bucket, [0.0] * count)[number] += us * share / 1e6
+    # Each restart that discarded steps has one branch: the longest of all ranks.
+    begun_us = accounting.begun_us
+    branches: dict[int, tuple[int, int]] = {}
+    for from_us, until_us in chain.from_iterable(accounting.lineage.discarded.values()):
+        restart = bisect_right(begun_us, until_us)
+        first_us, last_us = branches.get(restart, (from_us, until_us))
+        # A run that starts from scratch discards everything that came before.
+        first_us = max(min(first_us, from_us), begun_us[0])
+        branches[restart] = first_us, max(last_us, until_us)
     return Breakdown(
-        begin_seconds=first_us / 1e6,
+        begin_seconds=(begin_us - started_us) / 1e6,
         bin_seconds=length_us / count / 1e6,
         seconds={
             bucket: tuple(round(seconds, 6) for seconds in by_bucket[bucket])
             for bucket in BUCKETS
             if any(by_bucket.get(bucket, ()))
         },
-        attempts=tuple((us - started_us) / 1e6 for us in accounting.begun_us),
-        discarded=tuple(_branches(branches, started_us, accounting.begun_us)),
+        attempts=tuple((us - started_us) / 1e6 for us in begun_us),
+        discarded=tuple(
+            Branch((first_us - started_us) / 1e6, (last_us - started_us) / 1e6)
+            for _, (first_us, last_us) in sorted(branches.items())
+        ),
     )
-
-
-def _branches(
-    spans: Iterable[tuple[int, int]], started_us: int, begun_us: Sequence[int]
-) -> Iterator[Branch]:
-    """Yield a branch for each restart that discarded steps: the longest of all ranks."""
-    by_restart: dict[int, tuple[int, int]] = {}
-    for first_us, end_us in spans:
-        restart = bisect_right(begun_us, end_us)
-        begin_us, until_us = by_restart.get(restart, (first_us, end_us))
-        by_restart[restart] = min(begin_us, first_us), max(until_us, end_us)
-    for _, (first_us, end_us) in sorted(by_restart.items()):
-        # A run that starts from scratch discards everything that came before.
-        yield Branch((max(first_us, begun_us[0]) - started_us) / 1e6, (end_us - started_us) / 1e6)
 
 
 def largest(runs: Iterable[Goodput]) -> Bucket | None:
@@ -304,7 +305,7 @@ class _BucketAccounting:
 
     def rows(self) -> Iterator[tuple[RankGoodput, _Us]]:
         """Yield the time of each worker in each attempt: the first begins when it was submitted."""
-        for row, processes in self._processes():
+        for row, processes in self.processes():
             total = sum((process.buckets for process in processes), _Us())
             us = _Us({bucket: total_us // len(processes) for bucket, total_us in total.items()})
             # All processes have the same total and the same time in the queue, so the rest of the
@@ -315,13 +316,8 @@ class _BucketAccounting:
             restarts = processes[0].restarts
             yield RankGoodput(row.rank, row.attempt, _seconds(us), restarts, again_us / 1e6), us
 
-    def timelines(self) -> Iterator[tuple[_Timeline, float]]:
-        """Yield the time of each process in each attempt, and its share of its worker."""
-        for _, processes in self._processes():
-            for process in processes:
-                yield process, 1 / len(processes)
-
-    def _processes(self) -> Iterator[tuple[RankRow, list[_Timeline]]]:
+    def processes(self) -> Iterator[tuple[RankRow, list[_Timeline]]]:
+        """Yield each worker in each attempt with the time of its processes."""
         created_at = self._run.created_at or self._run.started_at or 0.0
         for rows in self._rows.values():
             assigned = [round(row.assigned_at * 1e6) for row in rows[1:]]

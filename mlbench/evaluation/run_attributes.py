@@ -42,9 +42,9 @@ _LIMITS = tuple(name for name, _ in SWEPT.values())
 # Users vary these attributes in order to compare.
 SHAPE = (NUM_WORKERS, *_LIMITS)
 # A swept number of cores changes these attributes, too.
-_OF_CORES = ("cpu_limit", "threads", "oversubscribed")
+_OF_CORES = {"cpu_limit", "threads", "oversubscribed"}
 # Options that choose the data have other names than the attribute.
-_DATA_OPTIONS = ("data", "dataset")
+_DATA_OPTIONS = {"data", "dataset"}
 # These are the resources of a worker. Scaling compares workers with the same resources.
 _RESOURCES = (
     *("cpus", "cpu_limit", "memory_limit", "threads", "device", "oversubscribed"),
@@ -97,7 +97,9 @@ def find_differences(
 
     A swept option is not a difference, because its effect is what the sweep measures.
     """
-    in_sweep = _swept_attributes(swept)
+    in_sweep = {SWEPT[key][0] if key in SWEPT else key.replace("-", "_") for key in swept}
+    in_sweep |= {DATA} if in_sweep & _DATA_OPTIONS else set()
+    in_sweep |= _OF_CORES if NUM_CPUS in in_sweep else set()
     intended = (*SHAPE, *in_sweep)
     same_code = not any(_differ(facts, name) for name in _CODE)
     names = dict.fromkeys(name for of_run in facts.values() for name in of_run)
@@ -128,17 +130,6 @@ def find_differences(
     learning = [_describe(facts, name, "learning") for name in differing if is_learned(name)]
     others = [_describe(facts, name, "no") for name in differing if not is_learned(name)]
     return (*certain, *uncertain, *scaling, *learning, *others)
-
-
-def _swept_attributes(keys: Sequence[str]) -> set[str]:
-    """Return the attributes that these swept options set."""
-    names: set[str] = set()
-    for key in keys:
-        name = SWEPT[key][0] if key in SWEPT else key.replace("-", "_")
-        names.add(DATA if name in _DATA_OPTIONS else name)
-        if name == NUM_CPUS:
-            names.update(_OF_CORES)
-    return names
 
 
 def is_learned(name: str) -> bool:

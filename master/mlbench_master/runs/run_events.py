@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import get_args
 
 from mlbench.contract.humanize import count
-from mlbench.contract.metric_titles import metric_title
-from mlbench.contract.records import EventKind, RunEvent
+from mlbench.contract.records import EventKind, RunEvent, Target
 from mlbench.evaluation.inputs import InjectedFault
 from mlbench.report import figures
 from mlbench_master.database.models import Rank, Run
@@ -42,10 +41,8 @@ def events_of(run: Run) -> list[RunEvent]:
         text = "The target was reached"
         if run.target_train_seconds is not None:
             text += f" after {figures.seconds(run.target_train_seconds)} of training"
-        if target := run.target:
-            sign = "≤" if target["lower_is_better"] else "≥"
-            text += f": {metric_title(target['metric'])} {sign} {target['value']:.15g}"
-            text += " %" if "Prec@" in target["metric"] else ""
+        if run.target:
+            text += f": {figures.target(Target(**run.target))}"
         attempt = _attempt_at(reached_at, attempts)
         events.append(_event(reached_at, "target", attempt, None, text))
     for diagnosis in diagnoses.asked_of(run.id):
