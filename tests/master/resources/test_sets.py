@@ -191,7 +191,7 @@ UNASKED = "swept.bandwidth: 1000 means no limit, because clients send"
         (swept(cpus="99"), "swept.cpus: must be at most"),
         (swept(cpus="many"), "swept.cpus: must be a number (got 'many')"),
         (swept(learning_rate="x"), "swept.learning-rate: "),
-        (swept(speed="1"), "swept.speed: is no option of this task"),
+        (swept(speed="1"), "swept.speed: is not an option of this task"),
         (
             swept(epochs="1"),
             "swept.epochs: args.epochs is already set for all runs. Leave out one of",
