@@ -14,7 +14,7 @@ from mlbench_master.reading.windows import Span
 _PREFIX = "container_"
 # These tell where a figure was scraped from, and change when an exporter is started again.
 _SCRAPE_LABELS = {"__name__", "pod", "job", "instance"}
-# Up to so many samples are read in one query.
+# Maximum number of samples per query.
 _AT_ONCE = 200_000
 # Pods in a query.
 _PODS = 100

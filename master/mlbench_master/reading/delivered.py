@@ -17,15 +17,15 @@ from mlbench_master.reading.stored import Stored
 from mlbench_master.reading.windows import Span
 from mlbench_master.recording.samples import prometheus_labels, series_key
 
-# Up to so many samples are read in one query, much faster than in one for each series.
+# Maximum number of samples in one query for all series, much faster than one query per series.
 _AT_ONCE = 200_000
-# Of more, short series are read together: a thousand ranks would be two thousand queries.
+# With more samples, short series share queries: a thousand ranks would need two thousand.
 _TOGETHER = 50_000
 # Prometheus averages more series itself.
 _MANY = 64
 # Metrics that are named in a query; who wants more gets those of all.
 _NAMED = 50
-# For so long, what was found to be complete is not counted again.
+# Time for which complete series are not counted again.
 _FRESH_SECONDS = 10.0
 _MAX_REMEMBERED = 1_000
 
@@ -33,7 +33,7 @@ Spans = Mapping[SeriesKey, Span]
 
 
 class LostSamplesError(PrometheusError):
-    """Prometheus has lost samples that it was given. Those of an active run are sent again."""
+    """Prometheus has lost delivered samples. Samples of an active run are delivered again."""
 
     def __init__(self, owner: str, found: int, samples: int, why_not_archived: str = "") -> None:
         kind, _, name = owner.partition("/")

@@ -78,7 +78,7 @@ def write_one(owner: Owner, format_: str, title: str) -> FormattedSeries:
 def write_all(owners: Iterable[Owner], kind: str, format_: str) -> FormattedSeries:
     """Write the series of many pods, runs, or of ``all`` kinds, each by its name.
 
-    Where Prometheus has lost some of an owner's samples, a text says so in place of its series.
+    If Prometheus has lost samples of an owner, an error text replaces the owner's series.
     """
     match format_:
         case "zip":

@@ -16,10 +16,10 @@ from mlbench_master.errors import ServiceUnavailableError
 
 _CONNECT_SECONDS = 3.0
 _READY_SECONDS = 3.0
-# Queries under way at a time; another one waits so long for one of them to end.
+# Maximum number of concurrent queries, and the time that a further query waits for one to end.
 _AT_ONCE = 8
 _QUEUE_SECONDS = 1.0
-# After so many queries in a row without an answer, the circuit is open for a while.
+# Number of consecutive queries without a response that opens the circuit, and for how long.
 _FAILURES = 3
 _OPEN_SECONDS = 5.0
 # Blocks, the log, and the newest samples on the disk.

@@ -41,14 +41,14 @@ class Selection:
     names: tuple[str, ...] = ()
     """Only series of these names, or of these metrics with any rank; empty for all."""
     summarize: int | None = None
-    """At most so many points of each series: averages of equally many points, with extremes.
+    """Maximum number of points per series, each an average of equally many, with extremes.
 
-    Of many series, averages over equal times.
+    With many series, each point averages an equal time.
     """
     last_n: int | None = None
-    """Only the newest so many points of each series."""
+    """Maximum number of points per series: the newest ones."""
     with_added: bool = False
-    """Also what was posted for a run after its end."""
+    """Whether to include samples that were posted for a run after its end."""
     lineage: Lineage | None = None
     """Only what is on the line of a restarted run, or what is not; None: all of it."""
     is_in_lineage: bool = True
@@ -88,7 +88,7 @@ class Selection:
                 yield points
 
     def _on_line(self, name: str, read: Reader) -> Chunks:
-        """Leave out what was discarded, or all else."""
+        """Omit the discarded samples, or all others."""
         rank = split_name(name)[1]
         for chunk in read():
             if self.lineage is None:
@@ -126,7 +126,7 @@ class _Group:
     numbers: int = 0
     mean: float = 0.0
     minimum: float = math.inf
-    """Of the finite numbers, as is ``maximum``."""
+    """Minimum of the finite numbers; ``maximum`` also leaves others out."""
     maximum: float = -math.inf
     first_us: int = 0
     cumulative: bool | None = None
@@ -179,7 +179,7 @@ def _averages(read: Reader, size: int) -> Chunks:
     group = _Group()
     for chunk in read():
         points = []
-        # What Prometheus wrote is read at once.
+        # Values that Prometheus wrote are numbers, so they need no check.
         to_number: Callable[[str], float | str] = float if chunk.are_numbers else number_or_text
         numbers = [*map(to_number, chunk.values)]
         start = 0

@@ -68,7 +68,7 @@ class SeriesReader:
         elif run.archive is not None:
             with self.archives.open(run.archive) as archive:
                 series = [(name.metric, name.rank) for name in archive.series if not name.pod]
-            # Of each metric, the last one stays.
+            # The dict keeps the last item of each metric, its first rank.
             first_ranks = dict(sorted(series, reverse=True))
         return [RunMetric(name, rank != "") for name, rank in sorted(first_ranks.items())]
 

@@ -106,7 +106,7 @@ class Stored:
     details: Mapping[SeriesKey, int]
     """The newest id among the details of a series."""
     selection: Selection = _ALL
-    """What was asked for: there may be more."""
+    """The requested samples; the stream may have more."""
 
     @property
     def keys(self) -> set[SeriesKey]:
@@ -190,7 +190,7 @@ def load(owner: str, selection: Selection = _ALL) -> Stored:
     """Load the samples of an owner's series, of some or of all, from the database.
 
     Raises:
-        PrometheusError: so much waits for Prometheus that it cannot be read in time.
+        PrometheusError: too many samples are waiting for Prometheus to read them in time.
     """
     with snapshot():
         delivered = _load_delivered(owner, selection)
