@@ -50,15 +50,15 @@ log = logging.getLogger(__name__)
 
 # One batch: about 10,000 samples.
 BATCH_BYTES = 1 << 20
-# Of small streams, as many together: in a transaction that others wait for.
+# Limit on small streams that share a transaction, because other writers wait for it.
 _TOGETHER_BYTES = 64 << 10
-# Each failure makes the batches of a stream smaller; after so many, a single line is given up.
+# Each failure divides the batch size of a stream. A line that fails alone this often is given up.
 _SMALLER = 32
 _MAX_FAILURES = 5
 _FIRST_BACKOFF_SECONDS = 0.05
 _MAX_BACKOFF_SECONDS = 5.0
 _RETRY_SECONDS = 1.0
-# After so long, a round begins anew with the active run; between two rounds, runs are counted.
+# Maximum duration of a round. Rounds begin with the active run; runs are counted between rounds.
 _ROUND_SECONDS = 0.5
 _PAUSE_SECONDS = 0.005
 # A longer Retry-After of Prometheus is not waited for.
@@ -99,7 +99,7 @@ class _MovedError(Exception):
 class SampleDelivery:
     """Delivers the samples that wait in the streams.
 
-    Where Prometheus can take nothing now, methods raise UnavailableError.
+    Methods raise UnavailableError while Prometheus cannot accept samples.
     """
 
     def __init__(self, writer: RemoteWriter, most_series: int = InstallationLimits.series) -> None:
@@ -356,7 +356,7 @@ def _store(
 
 
 def _next_batch(stream: Stream, most_bytes: int) -> bytes:
-    """Return the next lines of a stream: at most so many bytes, but at least one line."""
+    """Return the next lines of a stream: up to ``most_bytes``, but at least one line."""
     lines = read_batch(stream, stream.delivered, BATCH_BYTES)
     if len(lines) <= most_bytes:
         return lines

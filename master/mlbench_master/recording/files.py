@@ -1,7 +1,7 @@
-"""What ranks leave in their output folders: a stream each, of its list and then the contents.
+"""Files that ranks leave in their output folders: a stream for each rank, a list and the contents.
 
-Those of an attempt have a bound together. A pack beyond it is held by its list alone: the rest is a
-gap, as of a long log.
+The files of an attempt have a common limit. If a rank exceeds it, only its list is stored; the rest
+is a gap, as in a long log.
 """
 
 from mlbench.contract.names import StreamName

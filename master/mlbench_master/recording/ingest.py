@@ -134,7 +134,7 @@ class PostedSample(BaseModel):
 def store(posted: Sequence[PostedSample], limit: SeriesLimit) -> None:
     """Store samples, those of an owner in one transaction. The same body again adds nothing.
 
-    What comes after the end of its run is stored apart: it is no part of the run's result.
+    Samples that arrive after the end of their run are stored separately, outside its result.
 
     Raises:
         BadFieldError: a run or pod would have too many series; nothing is stored (400).
@@ -147,7 +147,7 @@ def store(posted: Sequence[PostedSample], limit: SeriesLimit) -> None:
         runs = {sample.run_id for sample in posted if sample.run_id is not None}
         _ended.difference_update(runs)
         _ended.update(lifecycle.ended_among(runs))
-        # What was stored before that is not stored again.
+        # Bodies that were stored before the error are not stored again.
         _store(posted, limit)
 
 
@@ -247,7 +247,7 @@ def _append(owner: str, bodies: Mapping[bytes, bytes]) -> None:
         if kind != "pod" and (ended is None) == (kind == "added"):
             raise MovedError(f"run {name} has {'ended' if ended else 'not ended'}")
         if kind == "added":
-            # A client may send a body again after the end of the run, which has it then.
+            # A client may repeat, after the end of the run, a body that the run has already.
             known = _KNOWN.format(", ".join("?" * len(bodies)))
             rows = run_sql(known, run_owner(int(name)), *bodies).fetchall()
             digests = {bytes(row[0]) for row in rows}

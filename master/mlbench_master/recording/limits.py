@@ -22,7 +22,7 @@ _ADMIT = "INSERT INTO seriesname (owner, metric, rank) VALUES (?, ?, ?) ON CONFL
 _NAMES_SHOWN = 10
 # Admitted series that are held in memory.
 _REMEMBERED = 100_000
-# Waiting bytes are counted anew after so long.
+# Interval at which waiting bytes are counted again.
 _FRESH_SECONDS = 0.5
 _ADVICE = "put what varies into a step or a value, or raise MLBENCH_LIMIT_SERIES"
 
@@ -95,7 +95,7 @@ class SeriesLimit:
     _known: set[tuple[str, SeriesKey]] = field(default_factory=set)
 
     def has_admitted(self, owner: str, keys: Iterable[SeriesKey]) -> bool:
-        """Check if all of these series were admitted just now."""
+        """Check if all of these series were admitted recently."""
         return all((owner, key) in self._known for key in keys)
 
     def check(self, owner: str, keys: Iterable[SeriesKey]) -> None:

@@ -1,4 +1,4 @@
-"""What a run's streams state of the run itself: target, settings, machines, processes, and more."""
+"""Facts about a run that its streams report: target, settings, machines, processes, and more."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -19,7 +19,7 @@ from mlbench_master.runs import run_clock
 Fact = Target | TaskSettings | ReportedMachine | Interference | Began | Unrecorded
 
 _LOSSES = frozenset(names.LOSSES)
-# Of a worker; of further ones, the samples are stored as well.
+# Maximum number of processes listed per worker. Samples of further processes are stored, too.
 _MAX_PROCESSES = 1024
 
 

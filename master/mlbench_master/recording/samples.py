@@ -69,10 +69,10 @@ _STATED = frozenset({"goal", "settings", "process", "machine", "interference", "
 MAX_RANKS = 100_000
 MAX_METADATA_BYTES = 64 << 10
 MAX_MACHINE_BYTES = 64 << 10
-# Of each malformed line, and of a batch, so much is kept.
+# Limits on what is kept of malformed lines: the length of each, and their number per batch.
 _SHOWN_CHARACTERS = 4096
 _SHOWN_LINES = 100
-# Of what an agent counts: sums over all ranks stay exact in JavaScript.
+# Limit on counts from an agent, with which sums over all ranks stay exact in JavaScript.
 _MAX_COUNTED = 2**31
 
 
@@ -81,8 +81,8 @@ def parse_lines(
 ) -> Iterator[Statement]:
     """Parse the lines that a rank wrote; of samples, those of some metrics or of all.
 
-    A malformed line becomes a sample of its text, dated ``received_us``. Of many, the first do, and
-    one more sample counts the others. The last statement counts all malformed lines.
+    A malformed line becomes a sample of its text, dated ``received_us``. If there are many, only
+    the first ones do, and one more sample counts the others. The last statement counts all.
     """
     # One search in all lines, as one in each takes longer than parsing it.
     read_json = loads_exactly if LONG_NUMBER.search(data) else loads_fast

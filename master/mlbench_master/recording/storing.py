@@ -1,4 +1,4 @@
-"""What the database has of delivered samples: their series, what Prometheus lacks, and the kept."""
+"""Record delivered samples in the database: their series, and those that Prometheus lacks."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
