@@ -73,7 +73,7 @@ class Cifar10Options(
     recipe: Annotated[CifarRecipe, ruled("mlbench-2020", "one-cycle")] = "he-2015"
     """The learning rates: of He et al. 2015, of MLBench's task of 2020, or up and down once."""
     version: Annotated[CifarVersion, ruled(2)] = 1
-    """Of the architecture: 1 (2015), or 2 (2016, norm and activation before each convolution)."""
+    """Version of ResNet: 1 (2015), or 2 (2016, norm and activation before each convolution)."""
     depth: Annotated[CifarDepth, ruled(32, 44, 56)] = 20
     """Layers."""
     goal: Annotated[Percent, ruled(70.0)] = 80.0
@@ -133,7 +133,7 @@ class LinearOptions(AccuracyOptions, DeviceOptions, FrameworkOptions, BackendOpt
     momentum: Momentum = 0.0
     """Share of the last update that the next one keeps (Nesterov)."""
     l2: NotNegative = 1e-6
-    """Weight of the penalty |w|² / 2 beside the mean loss."""
+    """Weight of the penalty |w|² / 2 that is added to the mean loss."""
     record_every: Count = 25
     """Steps whose mean loss is one recorded value."""
 
@@ -157,7 +157,7 @@ class LstmOptions(_TextOptions):
     dataset: TextDataset = "sotu"
     """The addresses on the State of the Union (sotu), or WikiText-2."""
     size: LstmSize = "small"
-    """Of the model: small, for a laptop, or the full one of the paper."""
+    """Size of the model: small, for a laptop, or full, as in the paper."""
     goal: Annotated[Perplexity, ruled(150.0)] = 120.0
     epochs: Count = 10
     batch_size: Count = 20
@@ -197,15 +197,15 @@ class CommunicationOptions(BackendOptions):
     """Measure latency and bandwidth of the communication between workers."""
 
     device: Annotated[Literal["auto", "cpu", "cuda"], FREE] = "auto"
-    """Where the messages lie: auto is the GPU with nccl, else the CPU's memory."""
+    """Device whose memory holds the messages: auto is the GPU with nccl, else the CPU."""
     operations: Annotated[str, FREE] = "all_reduce,broadcast,all_gather"
     """Operations to measure, separated by commas."""
     dtypes: Annotated[str, FREE] = "float32"
     """Types of the values, separated by commas: float16, bfloat16, int8 and so on."""
     min_bytes: Annotated[Count, FREE] = 4
-    """The smallest message."""
+    """Size of the smallest message in bytes."""
     max_bytes: Annotated[int, FREE] = 256 << 20
-    """The largest message."""
+    """Size of the largest message in bytes."""
     factor: Annotated[int, Meta(ge=2), FREE] = 2
     """Factor between one message size and the next."""
     seconds: NotNegative = 0.5
@@ -273,7 +273,7 @@ class DigitsLinearOptions(_DigitsBatches, AccuracyOptions, FrameworkOptions, Bac
     learning_rate: Positive = 0.5
     """Step size, constant."""
     l2: NotNegative = 1e-4
-    """Weight of the penalty |w|² / 2 beside the mean loss."""
+    """Weight of the penalty |w|² / 2 that is added to the mean loss."""
 
 
 @dataclass(frozen=True)
