@@ -73,7 +73,7 @@ class Recording:
         self._noted |= new
 
     def save_totals(self, place: str) -> None:
-        """Save the tracker's totals beside a library's checkpoint of a place, such as ``epoch 3``.
+        """Save the tracker's totals for a library's checkpoint, such as that of ``epoch 3``.
 
         Only in a run that may be restarted: a restarted process of the same rank restores them.
         """
