@@ -29,7 +29,7 @@ def main() -> None:
     except OSError as error:
         if error.errno != errno.ENOSPC:
             raise
-        # What waits to be written cannot be written either.
+        # Discard buffered output, which could not be written either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(f"mlbench: {error.strerror}: the output is not whole")
 

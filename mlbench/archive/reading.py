@@ -113,7 +113,7 @@ class Archive:
         return [name for name in self.members if name not in {RUN, ROWS, DIAGNOSES}]
 
     def text(self, name: str) -> bytes:
-        """Return the bytes of a member that ``texts`` lists."""
+        """Return the content of a text file in the archive; ``texts`` lists their names."""
         try:
             return self._zip.read(name)
         except Exception as error:

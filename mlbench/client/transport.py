@@ -29,7 +29,7 @@ _UPLOAD_SECONDS = 600.0
 
 @dataclass(frozen=True)
 class Response(Generic[Value]):
-    """The master's answer to a request: the result of a client's future."""
+    """The master's response to a request, which a client's future returns."""
 
     value: Value
     """The content as a typed value, e.g. a ``Run``, a list of pods, or the bytes of a file."""

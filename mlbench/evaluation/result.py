@@ -207,7 +207,7 @@ class NotFiniteLoss:
     since: float
     """Unix seconds."""
     step: int | None
-    """None if the step was not recorded."""
+    """Step of the first of these values; None if it was not recorded."""
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ def find_token(address: Address, environ: Mapping[str, str] = os.environ) -> str
 
 @dataclass(frozen=True)
 class ServiceLocation:
-    """Where in a cluster to look for the master."""
+    """Namespace and labels by which to find the master in a cluster."""
 
     namespace: str
     label_selector: str
