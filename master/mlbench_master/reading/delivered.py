@@ -23,7 +23,7 @@ _AT_ONCE = 200_000
 _TOGETHER = 50_000
 # Prometheus averages more series itself.
 _MANY = 64
-# Metrics that are named in a query; who wants more gets those of all.
+# Maximum number of metrics to name in a query; with more, the query reads all metrics.
 _NAMED = 50
 # Time for which complete series are not counted again.
 _FRESH_SECONDS = 10.0
@@ -75,7 +75,7 @@ class DeliveredReader:
         spans = {key: span for key, span in spans.items() if span.length_ms}
         if not spans:
             return {}
-        # As many points at the end of a series are enough; 0 if it is wanted whole.
+        # Number of points to read at the end of a series; 0 to read all of it.
         last_n = 0 if self.selection.summarize else self.selection.last_n or 0
         ends = {key: self._end(key, span, last_n) for key, span in spans.items()}
         samples = self._expected_samples(spans)
@@ -107,7 +107,7 @@ class DeliveredReader:
 
     def _averages(self, spans: Spans) -> Mapping[SeriesKey, Reader]:
         """Return averages that Prometheus makes: reading all samples takes ten times as long."""
-        # With room for what waits, so that it is not averaged again.
+        # Leave room for the waiting samples, so that the averages are not averaged again.
         most = max(1, (self.selection.summarize or 1) * 3 // 4)
         averages = windows.averages(self.prometheus, self._selector([*spans]), _around(spans), most)
         return {key: partial(iter, [points]) for key, points in averages.items() if key in spans}

@@ -153,7 +153,7 @@ class PrometheusClient:
         except httpx.HTTPError as error:
             raise NoPrometheusError(f"Prometheus deleted no series: {error}") from error
         if not answer.is_success:
-            # Both are 503; to one that is starting it will be said again.
+            # Both are 503. A Prometheus that is starting gets the request again later.
             kind = PrometheusError if "admin APIs disabled" in answer.text else NoPrometheusError
             raise kind(f"Prometheus deleted no series: {answer.text}")
 

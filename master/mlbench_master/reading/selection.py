@@ -25,7 +25,7 @@ from mlbench_master.reading.points import (
 NamedSeries = Iterator[tuple[str, Chunks]]
 """Series in order of their names, none of them empty; each is read before the next."""
 
-# Before and after all times that the API can write.
+# Times before and after every time that the API can return.
 BEFORE_ALL_US = timestamps.EARLIEST_US - 1
 AFTER_ALL_US = timestamps.LATEST_US + 1
 

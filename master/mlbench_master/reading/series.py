@@ -82,12 +82,12 @@ class SeriesReader:
         posted = _pods_in(Stream)
         pods = sorted({pod.name for pod in Pod.select(Pod.name)} | posted)
         if names := selection.names:
-            # In the order in which samples move on, so that none is missed.
+            # Read tables in the order in which samples move between them, to miss none.
             posted = _pods_in(Stream, Stream.delivered < Stream.size)
             for table in (UnstorableSample, Series):
                 posted |= _pods_in(table, table.metric.in_(names))
         for pod, figures in containers.read(self.prometheus, pods, selection, _now_ms()):
-            # Most pods have nothing but figures: the database is not asked about each.
+            # Most pods only have figures, so do not query the database for each.
             owners = [pod_owner(pod)] if pod in posted else []
             yield pod, self._read(owners, figures, selection)
 
@@ -131,8 +131,8 @@ class SeriesReader:
     ) -> NamedSeries:
         """Yield the series of owners together, and the figures that were scraped of them."""
         readers: dict[str, list[Reader]] = {}
-        # The database first: a sample that is delivered meanwhile is then read as waiting, and
-        # lies behind what is read from Prometheus.
+        # Read the database first. A sample that is delivered meanwhile is then read as waiting,
+        # and is later than the samples that are read from Prometheus.
         loaded = [stored.load(owner, selection) for owner in owners]
         with ExitStack() as stack:
             for samples in loaded:

@@ -277,7 +277,7 @@ def _parse_waiting(
         for key, to_send in planned.send.items():
             last_ms[key] = to_send[-1].time_us // 1000
             for sample in to_send:
-                # Prometheus has milliseconds; the rest is kept beside, of what has details.
+                # Prometheus has milliseconds. Only samples with details keep their microseconds.
                 is_exact = stream.name == POSTED or sample.metadata is not None
                 at_us = sample.time_us if is_exact else sample.time_us // 1000 * 1000
                 waiting.setdefault(key, WaitingSamples()).add(sample, at_us)
@@ -296,7 +296,7 @@ def _find_lines(
     # A line with a backslash may spell any name.
     plain = [re.escape(orjson.dumps(metric)[1:-1]) for metric in metrics]
     named = re.compile(b"|".join([rb"\\", *plain])) if _can_search(metrics) else None
-    # In the batches in which they will be delivered.
+    # Read the same batches in which delivery will read them.
     for stream, batch in read_waiting(owner, BATCH_BYTES, rank):
         if named is None:
             lines = batch
