@@ -61,9 +61,9 @@ _RETRY_SECONDS = 1.0
 # Maximum duration of a round. Rounds begin with the active run; runs are counted between rounds.
 _ROUND_SECONDS = 0.5
 _PAUSE_SECONDS = 0.005
-# A longer Retry-After of Prometheus is not waited for.
+# Maximum wait for a Retry-After of Prometheus.
 _MAX_WAIT_SECONDS = 60.0
-# Spelled in SQL, as a thousand ranks have fifty series each.
+# Raw SQL, because a thousand ranks have fifty series each.
 _LAST_MS = "SELECT metric, rank, last_ms FROM series WHERE owner = ?"
 
 
@@ -110,7 +110,7 @@ class SampleDelivery:
         self._retries: dict[int, _Retry] = {}
         # The next round begins behind this stream.
         self._last_tried = 0
-        # After Prometheus gave no answer, each goes alone: it may be for the content of one.
+        # Send streams separately after a timeout, because one of them may have caused it.
         self._alone = False
         # The newest millisecond of each series of the owners that are being delivered.
         self._last_ms: dict[str, dict[SeriesKey, int]] = {}

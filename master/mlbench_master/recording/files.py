@@ -13,7 +13,7 @@ from mlbench_master.recording import streams
 from mlbench_master.recording.streams import StreamKey
 
 FILES: StreamName = "files"
-# As each pack has come or will come, so that ranks that ship at the same time share the room.
+# Sum of the final sizes of the other packs, so that ranks that ship simultaneously share the limit.
 _OTHERS = """
     SELECT COALESCE(SUM(COALESCE(final_size, size) - gap_end + gap_start), 0) FROM stream
     WHERE owner = ? AND attempt = ? AND name = ? AND rank <> ?
@@ -42,7 +42,7 @@ def _begin(key: StreamKey, data: bytes, written: int) -> None:
         stream = streams.find_or_create(key)
         if stream.size or stream.final_size == 0:  # it has begun, or was given up
             return
-        # A chunk of its own, as it is read alone.
+        # A separate chunk, because the list is read alone.
         Chunk.create(stream=stream, offset=0, data=data[:end])
         size = stream.final_size or max(written, len(data))
         [others] = run_sql(_OTHERS, key.owner, key.attempt, FILES, key.rank).fetchone()

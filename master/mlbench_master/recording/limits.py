@@ -15,7 +15,7 @@ from mlbench_master.errors import BadFieldError, ServiceUnavailableError
 from mlbench_master.recording.samples import MALFORMED, Sample
 from mlbench_master.recording.streams import OF_SAMPLES
 
-# Spelled in SQL, as a thousand ranks begin with fifty series each.
+# Raw SQL, because a thousand ranks begin with fifty series each.
 _COUNT = "SELECT COUNT(*) FROM seriesname WHERE owner = ?"
 _ADMIT = "INSERT INTO seriesname (owner, metric, rank) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
 # Names in a message about refused series.

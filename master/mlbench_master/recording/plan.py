@@ -49,7 +49,7 @@ def plan(samples: Iterable[Sample], last_ms: Mapping[SeriesKey, int], now_ms: in
     send: dict[SeriesKey, list[Sample]] = {}
     keep: list[Sample] = []
     latest = now_ms + FUTURE_MS
-    # By rank and millisecond, the time of the first step that is kept.
+    # The time of the first kept step, by rank and millisecond.
     kept_steps: dict[tuple[str, int], int] = {}
     for key, samples_of in sorted(by_series.items(), key=lambda one: one[0][0] != names.STEP):
         if len(samples_of) > 1:

@@ -119,10 +119,10 @@ def _placing(run: Run, stream: Stream, samples: Sequence[Sample]) -> Callable[[S
     began, now, ahead = run.started_at or 0.0, run_clock.now(run), 0.0
     dates = [sample.time_us / 1e6 for sample in samples]
     if stream.name == POSTED:
-        # Of any time, by anyone's clock.
+        # Posted samples may have any time, by any clock.
         began = min([began, *dates])
     elif dates and not began <= min(dates) <= max(dates) <= now:
-        # A clock that is wrong is rare: only then the rank is asked for.
+        # Wrong clocks are rare, so read the rank's clock offset only now.
         rank = Rank.get_or_none(run=run, attempt=stream.attempt, rank=stream.rank)
         if rank is not None:
             ahead = rank.clock_ahead

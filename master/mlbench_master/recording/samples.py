@@ -84,7 +84,7 @@ def parse_lines(
     A malformed line becomes a sample of its text, dated ``received_us``. If there are many, only
     the first ones do, and one more sample counts the others. The last statement counts all.
     """
-    # One search in all lines, as one in each takes longer than parsing it.
+    # Search all lines at once, because a search in each line takes longer than parsing it.
     read_json = loads_exactly if LONG_NUMBER.search(data) else loads_fast
     last_step: tuple[int, Any, str] | None = None
     malformed = 0
@@ -200,7 +200,7 @@ def _samples(
         if len(orjson.dumps(fields["metadata"])) > MAX_METADATA_BYTES:
             raise ValueError(f"metadata has at most {MAX_METADATA_BYTES} bytes as JSON")
         note = bool(fields.get("cumulative", False)), fields["metadata"]
-    # As Sample's own way does, in half of the time: there may be fifty thousand a second.
+    # Like Sample(), but in half of the time: there may be fifty thousand per second.
     create = tuple.__new__
     return [create(Sample, (name, rank, time_us, value, *note)) for name, value in pairs]
 
@@ -253,7 +253,7 @@ def read_machine(fields: object) -> ReportedMachine:
     """
     if not isinstance(fields, Mapping):
         raise ValueError("a machine must be a JSON object")
-    # Which ranks are on it is not for one of them to say.
+    # Ignore the ranks, because one of them cannot know which others are on the machine.
     machine = ReportedMachine.from_fields({**fields, "ranks": ()})
     _check_storable(asdict(machine))
     return machine

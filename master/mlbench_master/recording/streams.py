@@ -31,7 +31,7 @@ from mlbench_master.recording.samples import Statement, parse_lines, parse_poste
 METRICS = "metrics"
 POSTED = "posted"
 OF_SAMPLES = Stream.name.in_([METRICS, POSTED])
-# Spelled in SQL, as a thousand ranks ship every second or two.
+# Raw SQL, because a thousand ranks ship every second or two.
 _FIRST_CHUNK = 'SELECT MAX("offset") FROM chunk WHERE stream_id = ? AND "offset" <= ?'
 _CHUNKS = f"""
     SELECT "offset", data FROM chunk
