@@ -30,7 +30,7 @@ def complain(library: str, what: str, error: Exception) -> None:
     except PackageNotFoundError:
         which = library
     print(
-        f"mlbench: this training goes on, but no more of it is recorded by {which}: "
+        f"mlbench: this training continues, but {which} records nothing more: "
         f"{what} has failed: {type(error).__name__}: {error}",
         file=sys.stderr,
         flush=True,

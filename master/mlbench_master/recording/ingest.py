@@ -191,7 +191,7 @@ def find_pod(name: str) -> str:
     )
     if "\0" not in name and any(query.exists() for query in pods):
         return name
-    raise NotFoundError(f"pod_name: there is no pod {name!r}")
+    raise NotFoundError(f"pod_name: pod {name!r} not found")
 
 
 def _check_known(sample: PostedSample) -> None:
@@ -261,7 +261,7 @@ def _append(owner: str, bodies: Mapping[bytes, bytes]) -> None:
             return
         grown = run_sql(_GROW, len(new), owner).fetchone()
         if grown is None:
-            raise NotFoundError(f"there is no {owner.replace('/', ' ')} any more")
+            raise NotFoundError(f"{owner.replace('/', ' ')} was deleted")
         stream_id, size = grown
         streams.add_chunk(stream_id, size - len(new), new)
         if ended is not None:
