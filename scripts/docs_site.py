@@ -42,7 +42,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
             start = posixpath.dirname(page.file.src_uri)
             path = posixpath.relpath(places[target], start)
             return f"{link['what']}({path}{link['anchor'] or ''})"
-        # One that leads nowhere stays, for mkdocs to complain of.
+        # Keep a broken link, so that mkdocs reports it.
         return link["text"] if (_ROOT / target).exists() else link[0]
 
     return _LINK.sub(lead, markdown)

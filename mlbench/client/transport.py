@@ -19,7 +19,7 @@ Params = Mapping[str, str | int | Sequence[str]]
 OnProgress = Callable[[int, int | None], None]
 """Called with the bytes received so far, and with all there will be, if the master says."""
 
-# Before the second, third and fourth attempt, unless the master says how long to wait.
+# Pauses before the second, third and fourth attempt, unless the master sends a Retry-After.
 _PAUSES_SECONDS = (0.2, 0.4, 0.8)
 # No attempt begins later than this.
 _PATIENCE_SECONDS = 10.0

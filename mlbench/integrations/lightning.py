@@ -87,7 +87,7 @@ class MLBenchCallback(_Callback):
         if _records(trainer) and isinstance(size, int):
             ranks = trainer.world_size * trainer.accumulate_grad_batches
             recording().state({"batch_size": size * ranks})
-        # Lightning's profiler is told when a batch is fetched. No callback is called then.
+        # Only Lightning's profiler is called when a batch is fetched; callbacks are not.
         start = trainer.profiler.start
 
         def note(action: str) -> None:

@@ -46,7 +46,7 @@ def find_connection(environ: Mapping[str, str] = os.environ) -> StackConnection:
     try:
         address = parse_address(url)
     except MLBenchError as error:
-        # Without its value, which may have a token anywhere.
+        # Do not echo the URL: it may contain a token.
         raise MLBenchError(str(error).replace("url:", f"${names.ENV_URL}:")) from None
     token = token or address.token
     if not token:

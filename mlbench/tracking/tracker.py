@@ -293,7 +293,7 @@ class Tracker:
         since = perf_counter() - self._recorded_at
         is_due = since > _TOTALS_SECONDS and since > _TOTALS_PART * self.train_seconds
         if self._recorder is not None and is_due:
-            # With the step that they are of, so a process that is killed leaves both.
+            # Write the totals in the line of their step, so that a killed process leaves both.
             self._logged = self._cumulative()
             metrics |= self._logged
         if metrics:
