@@ -33,10 +33,10 @@ def series_of(archive: Archive, selection: Selection, pod: str = "") -> NamedSer
 def delivered(
     archive: Archive, prometheus: PrometheusClient, stored: Stored, keys: Iterable[SeriesKey]
 ) -> Mapping[SeriesKey, Reader]:
-    """Return a way to read each of the delivered series: from an archive, and what came later.
+    """Return a reader for each delivered series: for the archive, and for later samples.
 
     Raises:
-        LostSamplesError: they are just being delivered anew.
+        LostSamplesError: the samples are being delivered again.
     """
     readers = {}
     for key in keys:

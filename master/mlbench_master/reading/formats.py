@@ -96,7 +96,7 @@ def _answer(chunks: Iterator[bytes], format_: str, title: str) -> FormattedSerie
 
 
 def _in_blocks(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Join small pieces, as each goes out on its own."""
+    """Join small pieces, because each piece is sent separately."""
     held: list[bytes] = []
     size = 0
     for chunk in chunks:

@@ -57,7 +57,7 @@ class Log:
 
     @property
     def gap(self) -> tuple[int, int]:
-        """Start and end of what was left out; equal if nothing was."""
+        """Start and end of the omitted part of the log; equal if nothing was omitted."""
         return (self.stream.gap_start, self.stream.gap_end) if self.stream else (0, 0)
 
     @property

@@ -36,10 +36,10 @@ _METRICS = "SELECT metric, MIN(rank) FROM seriesname WHERE owner = ? GROUP BY me
 
 @dataclass(frozen=True)
 class SeriesReader:
-    """Reads series from Prometheus, from samples that wait for it, and from kept samples.
+    """Reads series from Prometheus, from the samples that wait for it, and from the database.
 
-    Of a run whose samples Prometheus has lost, or forgotten, it reads the archive. What it returns
-    raises ``PrometheusError``, maybe in the middle, if there is no answer or no archive.
+    If Prometheus has lost or expired samples of a run, it reads the archive. The returned iterators
+    raise ``PrometheusError``, possibly in the middle, without a response or without an archive.
     """
 
     prometheus: PrometheusClient

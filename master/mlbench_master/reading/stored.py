@@ -96,7 +96,7 @@ _ALL = Selection()
 
 @dataclass(frozen=True)
 class Stored:
-    """An owner's samples, as the database has them at one moment."""
+    """Snapshot of an owner's samples in the database."""
 
     owner: str
     delivered: Mapping[SeriesKey, Delivered]
@@ -126,7 +126,7 @@ class Stored:
             )
 
     def merge(self, key: SeriesKey, delivered: Reader | None, after_us: int) -> Chunks:
-        """Merge the delivered points of a series, from Prometheus, with what is stored of it."""
+        """Merge the delivered points of a series from Prometheus with those in the database."""
         chunks = self.read_delivered(key, delivered)
         if key in self.kept:
             chunks = merge(chunks, self.read_kept(key, after_us))
@@ -135,7 +135,7 @@ class Stored:
         return chunks
 
     def read_delivered(self, key: SeriesKey, delivered: Reader | None) -> Chunks:
-        """Yield the delivered points of a series, with what was posted along with them."""
+        """Yield the delivered points of a series, with the details that were posted with them."""
         chunks = delivered() if delivered else iter(())
         if key in self.details:
             return (self._add_details(key, points) for points in chunks)

@@ -84,7 +84,7 @@ class _Retry:
 
 @dataclass(frozen=True)
 class _Batch:
-    """The next lines of a stream, and what they state."""
+    """The next lines of a stream, parsed."""
 
     stream: Stream
     data: bytes
@@ -153,7 +153,7 @@ class SampleDelivery:
         """Deliver a batch of each waiting stream of active runs, and of others for a while.
 
         Returns:
-            The bytes of the largest batch; those of a whole one if streams are left to be tried.
+            Size of the largest batch in bytes, or ``BATCH_BYTES`` if streams were left untried.
         """
         active, largest = {run_owner(run_id) for run_id in find_begun()}, 0
         until = time.monotonic() + _ROUND_SECONDS

@@ -34,7 +34,7 @@ def append(key: StreamKey, offset: int, data: bytes, written: int) -> int:
 
 
 def _begin(key: StreamKey, data: bytes, written: int) -> None:
-    """Set the length of a pack, and leave out all but its list where there is no room."""
+    """Set the length of a pack; store only its list if the limit is exceeded."""
     end = data.find(b"\n", 0, MAX_LIST_BYTES) + 1
     if not end:
         raise BadFieldError("body", "files begin with the line that lists them")

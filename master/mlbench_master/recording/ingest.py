@@ -132,7 +132,7 @@ class PostedSample(BaseModel):
 
 
 def store(posted: Sequence[PostedSample], limit: SeriesLimit) -> None:
-    """Store samples, those of an owner in one transaction. The same body again adds nothing.
+    """Store samples, in one transaction per owner. Repeating a body adds nothing.
 
     Samples that arrive after the end of their run are stored separately, outside its result.
 
@@ -240,7 +240,7 @@ def _append_all(bodies: Sequence[tuple[str, bytes]]) -> Sequence[None]:
 
 
 def _append(owner: str, bodies: Mapping[bytes, bytes]) -> None:
-    """Store those of the bodies, which come by their digests, that are new."""
+    """Store the new ones of these bodies, which are given by their digests."""
     kind, _, name = owner.partition("/")
     with exclusive(owner):
         ended = run_sql(_IS_ENDED, int(name)).fetchone() if kind != "pod" else None

@@ -102,7 +102,7 @@ class SeriesLimit:
         """Admit all of these series.
 
         Raises:
-            BadFieldError: there is no room for all of them; none is admitted (400).
+            BadFieldError: the series exceed the limit; none is admitted (400).
         """
         wanted = [key for key in keys if (owner, key) not in self._known]
         if not wanted:
@@ -124,7 +124,7 @@ class SeriesLimit:
 def _new_series(owner: str, keys: Iterable[SeriesKey], most: int) -> tuple[list[SeriesKey], int]:
     """Return the series that an owner does not have yet, and how many more it may have.
 
-    Malformed lines, by which excess is reported, need no room.
+    Malformed lines do not count, because they report the excess.
     """
     if not (wanted := [key for key in dict.fromkeys(keys) if key[0] != MALFORMED]):
         return [], 0

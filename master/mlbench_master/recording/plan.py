@@ -39,9 +39,9 @@ def plan(samples: Iterable[Sample], last_ms: Mapping[SeriesKey, int], now_ms: in
     """Decide where each sample goes.
 
     ``last_ms`` has the newest millisecond of each series in Prometheus. Samples that are not later
-    are kept, as Prometheus may have another value at their time. Where a rank's step is kept, as it
-    is the second one of a millisecond, all that follows in that millisecond is kept with it: only
-    kept samples have the microseconds that tell which step is theirs.
+    are kept in the database, because Prometheus may have another value at their time. If a rank's
+    step is kept, because it is the second one of a millisecond, all later samples of the same
+    millisecond are kept, too: only kept samples have microseconds, which identify their step.
     """
     by_series: defaultdict[SeriesKey, list[Sample]] = defaultdict(list)
     for sample in samples:

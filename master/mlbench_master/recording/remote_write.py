@@ -152,7 +152,7 @@ class RemoteWriter:
     def send(self, series: Sequence[TimeSeries]) -> None:
         """Send series in one request.
 
-        Success is no proof that all samples are stored: Prometheus drops some silently.
+        Success does not prove that all samples are stored: Prometheus drops some silently.
 
         Raises:
             RefusedError: Prometheus cannot take one of the samples.

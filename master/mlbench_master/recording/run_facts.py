@@ -67,9 +67,9 @@ def store_facts(run: Run, stream: Stream, facts: Iterable[Fact], samples: Sequen
 def not_finite_after(
     earliest: dict[str, Any] | None, samples: Sequence[Sample]
 ) -> dict[str, Any] | None:
-    """Return since when a loss is no finite number, after a batch of samples; None if it is one.
+    """Return since when a loss is NaN or infinite, after a batch of samples; None if it is finite.
 
-    A finite value of the series that went wrong takes it back.
+    A later finite value of the same series resets this to None.
     """
     for sample in samples:
         if sample.metric not in _LOSSES or not isinstance(sample.value, float):

@@ -79,7 +79,7 @@ _MAX_COUNTED = 2**31
 def parse_lines(
     data: bytes, rank: str, received_us: int, metrics: Collection[str] = ()
 ) -> Iterator[Statement]:
-    """Parse the lines that a rank wrote; of samples, those of some metrics or of all.
+    """Parse the lines that a rank wrote; yield the samples of some metrics, or of all.
 
     A malformed line becomes a sample of its text, dated ``received_us``. If there are many, only
     the first ones do, and one more sample counts the others. The last statement counts all.

@@ -23,7 +23,7 @@ _STORE_SERIES = """
 
 
 def store_plan(stream: Stream, sent: Plan) -> None:
-    """Store what was delivered of a stream, or of several of its owner and kind, as it was sent."""
+    """Record the delivered samples of a stream, or of several streams of its owner and kind."""
     _store_series(stream.owner, sent.send)
     _store_details(stream, sent.send)
     keep(stream.owner, sent.keep)

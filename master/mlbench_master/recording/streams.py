@@ -178,7 +178,7 @@ def find_or_create(key: StreamKey) -> Stream:
 def close(run_id: int, attempt: int, rank: int, sizes: Mapping[StreamName, int]) -> None:
     """Set the final size of each stream of a rank whose process has ended.
 
-    A stream without a size ends with what is held.
+    A stream without a size ends with its last received byte.
     """
     owner = run_owner(run_id)
     closing = [(size := sizes.get(name, 0), size, owner, attempt, rank, name) for name in STREAMS]
