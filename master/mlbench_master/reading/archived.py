@@ -80,5 +80,5 @@ def _resume(
 
 
 def _read(archive: Archive, name: SeriesName, *, kept: bool) -> Chunks:
-    """Yield the samples of a series: those that Prometheus holds, or the others."""
+    """Yield the samples of a series that Prometheus can store, or the others."""
     return map(to_points, archive.read(name, kept=kept))

@@ -25,7 +25,7 @@ Figures = list[tuple[str, Reader]]
 
 @dataclass(frozen=True, slots=True)
 class _Figure:
-    """A figure of one container, maybe in several series of Prometheus."""
+    """A figure of one container, possibly in several series of Prometheus."""
 
     metric: str
     labels: Mapping[str, str]

@@ -100,7 +100,7 @@ class DeliveredReader:
         return readers
 
     def _can_be_averaged(self, spans: Spans) -> bool:
-        """Check if few averages are wanted of many series, without what was posted along."""
+        """Check if the request is for few averages of many series, without posted details."""
         wanted = len(spans) * (self.selection.summarize or math.inf)
         is_plain = self.selection.lineage is None and not self.stored.details
         return is_plain and len(spans) > _MANY and wanted <= _AT_ONCE

@@ -241,7 +241,7 @@ def _files(owner: Owner) -> Iterator[_File]:
 
 
 def _or_incomplete(files: Iterator[_File]) -> Iterator[_File]:
-    """Yield files, and ``INCOMPLETE.txt`` in place of those that Prometheus has lost."""
+    """Yield files, and ``INCOMPLETE.txt`` in place of files that Prometheus has lost."""
     try:
         yield from files
     except LostSamplesError as error:

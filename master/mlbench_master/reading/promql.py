@@ -141,7 +141,7 @@ class PrometheusClient:
         return found
 
     def delete_series(self, *selectors: str) -> None:
-        """Have series deleted: no query finds them any more; a compaction frees their room.
+        """Delete series: queries no longer find them, and a compaction frees their disk space.
 
         Raises:
             NoResponseError: Prometheus cannot be reached, or is not ready.

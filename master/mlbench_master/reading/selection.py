@@ -65,7 +65,7 @@ class Selection:
         return frozenset() if "" in ranks else ranks
 
     def wants(self, *names: str) -> bool:
-        """Check if a series is wanted that goes by any of these names."""
+        """Check if the selection includes a series with any of these names."""
         return not self.names or any(name in self.names for name in names)
 
     def within(self, first_us: int, last_us: int) -> "Selection":
@@ -126,7 +126,7 @@ class _Group:
     numbers: int = 0
     mean: float = 0.0
     minimum: float = math.inf
-    """Minimum of the finite numbers; ``maximum`` also leaves others out."""
+    """Minimum of the finite numbers; ``maximum`` is their maximum."""
     maximum: float = -math.inf
     first_us: int = 0
     cumulative: bool | None = None
@@ -163,7 +163,7 @@ class _Group:
             self.maximum = max(self.maximum, *finite)
 
     def point(self) -> StoredPoint:
-        """Return the average of the numbers at the time of the first; else the last text."""
+        """Return the mean of the numbers at the time of the first; else the last text."""
         if not self.numbers:
             assert self.text is not None
             return self.text

@@ -24,12 +24,12 @@ class Span:
 
     @property
     def length_ms(self) -> int:
-        """Its length; 0 if the end lies before the start."""
+        """Length of the span; 0 if its end is before its start."""
         return max(0, self.last_ms - self.first_ms + 1)
 
 
 def count(prometheus: PrometheusClient, selector: str, span: Span) -> dict[SeriesKey, int]:
-    """Count the samples of each series of an owner, maybe with one just before the span."""
+    """Count the samples of each series of an owner, possibly with one just before the span."""
     query = f"count_over_time({selector}[{span.length_ms}ms])"
     counted = prometheus.query(query, span.last_ms / 1000)
     return {series_key(result.labels): int(result.values[0]) for result in counted}

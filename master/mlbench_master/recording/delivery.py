@@ -1,4 +1,4 @@
-"""Delivery: moves samples from the streams to Prometheus, or keeps those that it cannot take.
+"""Delivery: move samples from the streams to Prometheus, or keep samples that it cannot store.
 
 A sample is delivered once its stream's ``delivered`` offset has passed it. That offset moves in the
 transaction that stores the kept samples, after Prometheus has taken the others. A controller that
@@ -178,7 +178,7 @@ class SampleDelivery:
                 self._last_ms.pop(owner, None)
 
     def _next_round(self, first: AbstractSet[str]) -> Iterator[list[Stream]]:
-        """Yield the streams to try now: the first owners', then those behind the one tried last.
+        """Yield the streams to try now: the first owners', then the ones after the last one tried.
 
         That one is the last of all. So each has its turn, even if Prometheus gives no answer for
         the content of one.

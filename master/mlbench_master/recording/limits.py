@@ -32,7 +32,7 @@ class SpoolFullError(ServiceUnavailableError):
 
 
 def admit(owner: str, keys: Sequence[SeriesKey], most: int) -> frozenset[SeriesKey]:
-    """Admit series of an owner, and return those beyond the limit.
+    """Admit series of an owner, and return the series beyond the limit.
 
     First come, first served. A series once admitted stays so: a batch that is delivered again is
     cut alike.

@@ -1,4 +1,4 @@
-"""Deciding where each sample goes: to Prometheus, or among the kept. Pure."""
+"""Plan the place of each sample: Prometheus, or the database. Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,7 +36,7 @@ class Plan:
 
 
 def plan(samples: Iterable[Sample], last_ms: Mapping[SeriesKey, int], now_ms: int) -> Plan:
-    """Decide where each sample goes.
+    """Choose the place of each sample.
 
     ``last_ms`` has the newest millisecond of each series in Prometheus. Samples that are not later
     are kept in the database, because Prometheus may have another value at their time. If a rank's

@@ -24,7 +24,7 @@ _MAX_PROCESSES = 1024
 
 
 def store_facts(run: Run, stream: Stream, facts: Iterable[Fact], samples: Sequence[Sample]) -> None:
-    """Store what a batch of a stream states, and when one of its samples reached the target.
+    """Store the facts that a batch reports, and when one of its samples reached the target.
 
     The last target, settings and interference count, and the first machine. The agent states a
     rank's machine before its process starts, and its interference after that has ended: the process

@@ -119,7 +119,7 @@ def parse_lines(
 
 
 def _stated(fields: dict[str, Any], time_us: int, length: int) -> Statement:
-    """Return what a line states that has one of the names in ``_STATED``."""
+    """Return the report in a line that has one of the names in ``_STATED``."""
     match fields:
         case {"goal": {**target}}:
             return _target(target)
@@ -246,7 +246,7 @@ def show(data: bytes) -> str:
 
 
 def read_machine(fields: object) -> ReportedMachine:
-    """Return the machine that a JSON object states; what else it states is left out.
+    """Return the machine that a JSON object reports, without unknown fields.
 
     Raises:
         ValueError: a fact is of another type, or cannot be stored.
