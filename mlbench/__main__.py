@@ -10,7 +10,7 @@ _INTERRUPTED = 130
 
 
 def main() -> None:
-    """Run the command line; no traceback tells of Ctrl-C, or of a full disk under the output."""
+    """Run the command line, without a traceback for Ctrl-C or for output to a full disk."""
     # Looking for cyclic garbage in all that is imported, and again at the end, takes a quarter of a
     # command's time, and finds none.
     gc.set_threshold(100_000)

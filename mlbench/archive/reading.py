@@ -92,7 +92,7 @@ class Archive:
                 "install a newer one"
             )
         self.digest = self._zip.comment.decode(errors="replace")
-        """SHA-256 of the file as the file states it; ``check`` verifies it."""
+        """SHA-256 that the file contains of itself; ``check`` verifies it."""
         self._rows: dict[SeriesName, int] = {}
         row = 0
         for series, sealed in self.series.items():

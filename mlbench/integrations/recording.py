@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Recording:
-    """A tracker, the phase that the training is in, and the settings stated so far.
+    """A tracker, the current phase of the training, and the settings reported so far.
 
     Phases are timed on the host: nothing waits for a GPU.
     """
@@ -53,7 +53,7 @@ class Recording:
             self.tracker.log(recorded, step=step)
 
     def state(self, settings: Mapping[str, object]) -> None:
-        """Have the first rank state more settings; nested ones are named ``outer/inner``."""
+        """Report more settings from the first rank; nested ones are named ``outer/inner``."""
         if os.environ.get("RANK", "0") != "0":
             return
         self._settings |= _flat(settings)
