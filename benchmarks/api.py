@@ -56,8 +56,8 @@ def post_rate(folder: Path) -> list[Figure]:
 def posts(master: Master, of_a_client: int, *, lists: bool = False) -> Measure:
     """Return a measure of samples per second posted to a new run and checked by GET.
 
-    Each client posts so many, one a request; with ``lists``, a single client posts as many for all,
-    1,000 a request.
+    Each client posts this number of samples, one per request. With ``lists``, a single client posts
+    all of them, 1,000 per request.
     """
     numbers = itertools.count(1)
 

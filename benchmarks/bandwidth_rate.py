@@ -24,7 +24,7 @@ from mlbench.local.assets import CHECKOUT
 _MBIT = (5, 20, 80, 320)
 # Bytes. A message of one byte measures the latency.
 _SIZES = (1, 4_096, 16_384, 24_648, 65_536, 262_144, 1_048_576, 4_194_304)
-# After a pause of 0.3 s; one right after the other; both ranks at once, after a pause.
+# Messages are sent after a pause of 0.3 s, without a pause, or by both ranks after a pause.
 _WAYS = ("idle", "back_to_back", "both")
 _MAX_SECONDS = 3.0
 _TIMES = 5

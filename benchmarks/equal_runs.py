@@ -2,7 +2,7 @@
 
 Each comparison is the one that ``GET /api/compare/`` makes of two sets whose runs are submitted in
 turn, as ``mlbench bench`` does. The runs are ``slowed_training``, on one worker of one core. Its
-copy lies in no repository, so that nobody's commit meanwhile makes the runs differ.
+copy is outside the repository, so that a commit meanwhile does not make the runs differ.
 """
 
 import shlex

@@ -23,7 +23,7 @@ from mlbench_master.database.models import open_database
 
 _READY_SECONDS = 60.0
 _END_SECONDS = 10.0
-# Of a master that lives as long as a measurement.
+# Credentials of a master that runs only during a measurement.
 TOKEN = "benchmark"  # noqa: S105 - on loopback alone
 _AGENT_SECRET = "benchmark-agents"  # noqa: S105 - on loopback alone
 _CHUNK_BYTES = 1 << 20

@@ -1,6 +1,6 @@
-"""What silences the master for a minute, and a run of 2 GB that is deleted.
+"""Silence the master for a minute in several ways, and delete a run of 2 GB.
 
-Beside each way to silence it, a run goes on that must be FINISHED.
+A run that is active meanwhile must be FINISHED each time.
 """
 
 import os

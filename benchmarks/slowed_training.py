@@ -1,7 +1,7 @@
 """Own code for ``equal_runs``: a small network learns digits, each step slower by a share.
 
-``python slowed_training.py SHARE WAIT LABEL``: a step waits so long, as for an accelerator;
-the label changes nothing. It needs NumPy alone, so that it starts at once.
+``python slowed_training.py SHARE WAIT LABEL``: each step waits WAIT seconds, as for an accelerator;
+the label changes nothing. It only needs NumPy, so that it starts at once.
 """
 
 import os

@@ -38,7 +38,7 @@ STEPS = int(os.environ.get("STEPS", "600"))
 _AWAY_SECONDS = int(os.environ.get("AWAY", "300"))
 _METRICS = 50
 _LIMITS = {"MLBENCH_LIMIT_WORKERS": str(WORKERS), "MLBENCH_LIMIT_SERIES": str(WORKERS * 60)}
-# A curve is read so often, and for so long that of one rank; then a page is opened.
+# Interval at which a curve is read, and time for which one rank's is read before a page opens.
 _LOOK_SECONDS = 0.2
 _FOLLOW_SECONDS = 10.0
 # As its page asks for them: of the first rank, or of all.

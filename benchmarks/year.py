@@ -1,4 +1,4 @@
-"""What a year of runs costs: the start, the lists, the database's file, memory.
+"""Measure the cost of a year of runs: the start, the lists, the database's file, memory.
 
 A real run of two ranks is stored 10,000 times, each five minutes after the one before, as it is in
 the database when it is settled: without the lines of its samples.

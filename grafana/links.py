@@ -29,7 +29,7 @@ RUN_OF_ROW: Final = _link(
 )
 
 
-# From the row of a node to its workers, and from the row of a worker to this worker.
+# Links from the row of a node to its workers, and from the row of a worker to that worker.
 _WORKERS: Final = f"/d/mlbench-workers/mlbench-workers?{_HERE}&${{__url_time_range}}"
 WORKERS_OF_NODE: Final = _link("Workers", _WORKERS + "&var-node=${__data.fields.node}")
 WORKER: Final = _link("Only this worker", _WORKERS + "&var-pod=${__data.fields.worker}")

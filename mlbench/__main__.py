@@ -10,7 +10,7 @@ _INTERRUPTED = 130
 
 
 def main() -> None:
-    """Run the command line; no traceback tells of Ctrl-C, or of a full disk under the output."""
+    """Run the command line, without a traceback for Ctrl-C or for output to a full disk."""
     # Looking for cyclic garbage in all that is imported, and again at the end, takes a quarter of a
     # command's time, and finds none.
     gc.set_threshold(100_000)
@@ -29,7 +29,7 @@ def main() -> None:
     except OSError as error:
         if error.errno != errno.ENOSPC:
             raise
-        # What waits to be written cannot be written either.
+        # Discard buffered output, which could not be written either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(f"mlbench: {error.strerror}: the output is not whole")
 

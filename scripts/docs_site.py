@@ -1,4 +1,4 @@
-"""The hook of ``mkdocs.yml``: pages that lie beside ``docs/``, and links as Git hosts want them."""
+"""Hook of ``mkdocs.yml``: add pages from outside ``docs/``, with links as Git hosts want them."""
 
 import posixpath
 import re
@@ -9,7 +9,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 _ROOT = Path(__file__).parents[1]
-# By their place on the site. All other pages lie in docs/, and examples/ where it is.
+# Sources of pages by their place on the site. All others are in docs/ or examples/.
 _ELSEWHERE = {
     "index.md": "README.md",
     "CONTRIBUTING.md": "CONTRIBUTING.md",
@@ -21,7 +21,7 @@ _LINK = re.compile(r"(?P<what>!?\[(?P<text>[^]]*)\])\((?P<path>[^)#:\s]+)(?P<anc
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add what does not lie in ``docs/``."""
+    """Add the files that are outside ``docs/``."""
     examples = (path for path in (_ROOT / "examples").rglob("*.*") if path.is_file())
     sources = _ELSEWHERE | {str(path.relative_to(_ROOT)): str(path) for path in examples}
     for place, source in sources.items():
@@ -42,14 +42,14 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
             start = posixpath.dirname(page.file.src_uri)
             path = posixpath.relpath(places[target], start)
             return f"{link['what']}({path}{link['anchor'] or ''})"
-        # One that leads nowhere stays, for mkdocs to complain of.
+        # Keep a broken link, so that mkdocs reports it.
         return link["text"] if (_ROOT / target).exists() else link[0]
 
     return _LINK.sub(lead, markdown)
 
 
 def _source(place: str) -> str:
-    """Return where a file of the site lies in the repository."""
+    """Return the path of a file of the site in the repository."""
     if place in _ELSEWHERE or place.startswith("examples/"):
         return _ELSEWHERE.get(place, place)
     return f"docs/{place}"

@@ -1,6 +1,6 @@
-"""What goes wrong, and what is lost by it: processes killed, Prometheus hung or empty, a full disk.
+"""Measure losses by faults: killed processes, a hung or empty Prometheus, a full disk.
 
-``KILLS=1000 python -m benchmarks.run faults`` kills more processes than by itself.
+``KILLS=1000 python -m benchmarks.run faults`` kills more processes than the default.
 """
 
 import os

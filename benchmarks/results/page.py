@@ -81,7 +81,7 @@ def _set(measured: Measured) -> Iterator[str]:
     days = sorted({run.created_at[:10] for run in measured.runs})
     count = len(measured.runs)
     text = f"{count} {'run' if count == 1 else 'runs'}"
-    # Such as ``1 to 5, 20``.
+    # Consecutive seeds become ranges, such as ``1 to 5, 20``.
     groups = groupby(enumerate(seeds), lambda pair: pair[1] - pair[0])
     ranges = [[seed for _, seed in group] for _, group in groups]
     shown = ", ".join(" to ".join(map(str, dict.fromkeys((r[0], r[-1])))) for r in ranges)

@@ -26,14 +26,14 @@ class Section:
     """In the names of its pictures."""
     title: str
     text: str
-    """What is asked, in Markdown, without any figure that was measured."""
+    """The question, in Markdown, without any measured figure."""
     sets: tuple[Bench, ...]
     report: tuple[str, ...]
     """Titles of the tables and plots of a report, or beginnings of such: shown of each set."""
     targets: tuple[float, ...] = ()
     """To which epochs and times are shown at the end, those of all sets together."""
     published: tuple[Published, ...] = ()
-    """What is shown beside them."""
+    """Published results that are shown next to the measured ones."""
     source: str = ""
     """A sentence that says where that was published, and in what it differs."""
 

@@ -84,9 +84,9 @@ def parse(pieces: Iterable[bytes], workers: WorkerPods, node: str) -> list[Expor
                 figure.value += parsed.value
                 figure.time = parsed.time
 
-    # The figures of the machine are at the end, so they show that the response is complete.
+    # The machine's metrics come last, so their presence shows that the response is complete.
     if machine.keys() != set(_MACHINE.values()):
-        raise SourceError("incomplete response: the figures of the machine are missing")
+        raise SourceError("incomplete response: metrics of the machine are missing")
     samples = [ExportedSample(of, (node,), value) for of, value in machine.items()]
     for (of, pod, container), cgroups in figures.items():
         # A restarted container may appear together with its predecessor, which has the same name.

@@ -119,11 +119,11 @@ FS_READS = _container_counter(
 FS_WRITES = _container_counter("container_fs_writes_bytes_total", "Bytes written to storage.")
 NETWORK_RECEIVE = _container_counter(
     "container_network_receive_bytes_total",
-    "Bytes received, where the pod has a network namespace of its own.",
+    "Bytes received, if the pod has its own network namespace.",
 )
 NETWORK_TRANSMIT = _container_counter(
     "container_network_transmit_bytes_total",
-    "Bytes sent, where the pod has a network namespace of its own.",
+    "Bytes sent, if the pod has its own network namespace.",
 )
 
 MACHINE_MEMORY = _machine_gauge("machine_memory_bytes", "Memory of the machine.")

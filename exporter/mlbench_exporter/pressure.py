@@ -39,7 +39,7 @@ class PressureSource:
             scope, _, microseconds = line.partition(" total=")
             if not (scope.startswith("some ") and microseconds.isdecimal()):
                 file = self.folder / resource
-                raise SourceError(f"{file}: must begin with the total of some (got {line!r})")
+                raise SourceError(f"{file}: must begin with `some` and its total (got {line!r})")
             yield ExportedSample(
                 series.NODE_PRESSURE, (self.node, resource), int(microseconds) / 1e6
             )

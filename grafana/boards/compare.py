@@ -100,7 +100,7 @@ _TARGETS = (
     ' "run", " ", "line", "target", "benchmark")'
 )
 _LONGEST = f"scalar(max({latest(_CLOCK)} and on (run_id) {latest(_MEASURED)}))"
-# A graph over something has no words of ours where there are no values: the legend says them.
+# An XY graph cannot show our text if it has no values, so the legend shows it.
 _NO_VALUES: Final = "No run records this metric and its training time"
 _UNSEEN: Final = fixed("transparent") | {"custom.axisSoftMax": 1}
 

@@ -153,7 +153,7 @@ TABLE: Final = rows(
     "All worker pods, with a row for each alert. Pods with an alert or not running come first. "
     "Click a worker to show only that worker, or a run for its board. Filter and sort by the "
     "column heads.",
-    # Before the others, whose columns are then added to each row of a worker.
+    # First, because the columns of later queries are added to these rows.
     column("wrong", _TROUBLE),
     column("info", by("pod, node", f"mlbench_pod_info{_CHOSEN}")),
     column("silent", _SILENT_FOR),

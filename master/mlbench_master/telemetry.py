@@ -58,7 +58,7 @@ class RequestMiddleware:
 
 
 class DatabaseCollector(Collector):
-    """Reads the database at each scrape."""
+    """Collector for metrics that it reads from the database at each scrape."""
 
     def __init__(self, url: str, spool_limit_bytes: int, verdicts: Verdicts) -> None:
         """Prepare; ``url`` is the address of the master for browsers."""

@@ -92,7 +92,7 @@ class Archive:
                 "install a newer one"
             )
         self.digest = self._zip.comment.decode(errors="replace")
-        """SHA-256 of the file as the file states it; ``check`` verifies it."""
+        """SHA-256 that the file contains of itself; ``check`` verifies it."""
         self._rows: dict[SeriesName, int] = {}
         row = 0
         for series, sealed in self.series.items():
@@ -113,7 +113,7 @@ class Archive:
         return [name for name in self.members if name not in {RUN, ROWS, DIAGNOSES}]
 
     def text(self, name: str) -> bytes:
-        """Return the bytes of a member that ``texts`` lists."""
+        """Return the content of a text file in the archive; ``texts`` lists their names."""
         try:
             return self._zip.read(name)
         except Exception as error:

@@ -180,7 +180,7 @@ def read(config: type[C], texts: Mapping[str, str]) -> C:
                 or (len(name) > 2 and (name in option or option in name))
             ]
             hint = f"do you mean {similar[0]}?" if similar else f"there are {', '.join(options)}"
-            raise OptionError(written_name, f"is no option of this task: {hint}")
+            raise OptionError(written_name, f"is not an option of this task: {hint}")
         values[name] = options[name].read(text)
     return config(**config.implied(values) | values)
 

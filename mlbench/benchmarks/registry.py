@@ -220,7 +220,7 @@ BENCHMARKS = {
     )
 }
 
-# What runs where nothing is said.
+# Benchmark of a request that names none.
 DEFAULT = BENCHMARKS["digits"]
 
 # MLBench's images by name, without the tag.

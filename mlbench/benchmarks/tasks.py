@@ -1,4 +1,4 @@
-"""Options of each benchmark: those that a run may set, and that the task module runs with."""
+"""Options of each benchmark, which a run may set and its task module uses."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -71,15 +71,15 @@ class Cifar10Options(
     """Train a ResNet on CIFAR-10."""
 
     recipe: Annotated[CifarRecipe, ruled("mlbench-2020", "one-cycle")] = "he-2015"
-    """The learning rates: of He et al. 2015, of MLBench's task of 2020, or up and down once."""
+    """Learning rates: He et al. 2015, MLBench's task of 2020, or one cycle up and down."""
     version: Annotated[CifarVersion, ruled(2)] = 1
-    """Of the architecture: 1 (2015), or 2 (2016, norm and activation before each convolution)."""
+    """Version of ResNet: 1 (2015), or 2 (2016, norm and activation before each convolution)."""
     depth: Annotated[CifarDepth, ruled(32, 44, 56)] = 20
-    """Layers."""
+    """Number of layers."""
     goal: Annotated[Percent, ruled(70.0)] = 80.0
     epochs: Count = 164
     worker_batch_size: Count = 128
-    """Images that each worker takes in a step."""
+    """Number of images per worker in a step."""
     learning_rate: Positive = 0.1
     """Step size for 128 images (mlbench-2020: 0.02, one-cycle: 0.2); in proportion for others."""
     switch_epoch: Annotated[Count, FREE] = 82
@@ -97,17 +97,17 @@ class ImagenetOptions(MomentumOptions, ImageModelOptions, ExchangeOptions, Backe
     goal: Annotated[Percent, ruled(70.0)] = 75.9
     epochs: Count = 90
     worker_batch_size: Count = 32
-    """Images in a step for each worker: more workers make a larger step."""
+    """Number of images per worker in a step: more workers make a larger step."""
     learning_rate: Positive = 0.1
     """Step size of the optimizer for 256 images in a step; in proportion for more or fewer."""
     # Nesterov momentum has no meaning without momentum.
     momentum: Annotated[float, Meta(gt=0, lt=1)] = 0.9
     """Share of the last update that the next one keeps (Nesterov)."""
     weight_decay: NotNegative = 1e-4
-    """Pull of the weights towards zero; biases and batch norm's parameters are left alone."""
+    """Weight decay; biases and the parameters of batch norm have none."""
     # The network halves the size five times, and a pixel must remain.
     image_size: Annotated[int, Meta(ge=32)] = 224
-    """Width and height that images are brought to, in pixels."""
+    """Width and height to which images are scaled, in pixels."""
     switch_epoch: Annotated[Count, FREE] = 30
     loaders: Annotated[int, Meta(ge=0), FREE] = 8
     """Processes of each worker that load images, at most one for each of its cores; 0: none."""
@@ -120,12 +120,12 @@ class LinearOptions(AccuracyOptions, DeviceOptions, FrameworkOptions, BackendOpt
     model: LinearModel = "logistic"
     """Logistic regression, linear regression (ridge), or a linear support vector machine (svm)."""
     dataset: Annotated[str, ruled("rcv1")] = "epsilon"
-    """The data set's name: epsilon, rcv1, or that of a file NAME (and NAME.t to validate with)."""
+    """Name of the data set: epsilon, rcv1, or a file NAME (with NAME.t for validation)."""
     goal: Annotated[Percent, ruled(80.0)] = 89.0
     """Validation accuracy in percent at which the training ends; ridge trains all the epochs."""
     epochs: Count = 20
     batch_size: Count = 100
-    """Rows in a step, shared out to the workers: the same for any number of them."""
+    """Number of rows in a step of all workers, which share them."""
     learning_rate: Positive = 4.0
     """Step size at the start, in units of 1 / L: L is the smoothness of the loss of one row."""
     decay: Annotated[float, Meta(ge=0, le=1)] = 0.5
@@ -133,9 +133,9 @@ class LinearOptions(AccuracyOptions, DeviceOptions, FrameworkOptions, BackendOpt
     momentum: Momentum = 0.0
     """Share of the last update that the next one keeps (Nesterov)."""
     l2: NotNegative = 1e-6
-    """Weight of the penalty |w|² / 2 beside the mean loss."""
+    """Weight of the penalty |w|² / 2 that is added to the mean loss."""
     record_every: Count = 25
-    """Steps whose mean loss is one recorded value."""
+    """Number of steps per recorded loss, which is their mean."""
 
     def _rules(self) -> dict[str, bool]:
         return super()._rules() | {
@@ -147,7 +147,7 @@ class LinearOptions(AccuracyOptions, DeviceOptions, FrameworkOptions, BackendOpt
 @dataclass(frozen=True)
 class _TextOptions(PerplexityOptions, ModelOptions, ExchangeOptions, BackendOptions):
     batch_size: Count = 32
-    """Rows of text in a step, shared out to the workers: the same for any number of them."""
+    """Number of rows of text in a step of all workers, which share them."""
 
 
 @dataclass(frozen=True)
@@ -157,12 +157,12 @@ class LstmOptions(_TextOptions):
     dataset: TextDataset = "sotu"
     """The addresses on the State of the Union (sotu), or WikiText-2."""
     size: LstmSize = "small"
-    """Of the model: small, for a laptop, or the full one of the paper."""
+    """Size of the model: small, for a laptop, or full, as in the paper."""
     goal: Annotated[Perplexity, ruled(150.0)] = 120.0
     epochs: Count = 10
     batch_size: Count = 20
     learning_rate: Positive = 30.0
-    """Step size for 70 words at a time; in proportion for fewer or more."""
+    """Step size for sequences of 70 words; scaled in proportion for other lengths."""
 
     @classmethod
     def implied(cls, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -189,7 +189,7 @@ class GptOptions(_TextOptions):
     goal: Annotated[Perplexity, ruled(8.0)] = 6.0
     epochs: Count = 20
     learning_rate: Positive = 3e-3
-    """Largest step size: it rises to that in 100 steps, and falls to a tenth until the end."""
+    """Maximum step size, reached after 100 steps; it falls to a tenth until the end."""
 
 
 @dataclass(frozen=True)
@@ -197,15 +197,15 @@ class CommunicationOptions(BackendOptions):
     """Measure latency and bandwidth of the communication between workers."""
 
     device: Annotated[Literal["auto", "cpu", "cuda"], FREE] = "auto"
-    """Where the messages lie: auto is the GPU with nccl, else the CPU's memory."""
+    """Device whose memory holds the messages: auto is the GPU with nccl, else the CPU."""
     operations: Annotated[str, FREE] = "all_reduce,broadcast,all_gather"
     """Operations to measure, separated by commas."""
     dtypes: Annotated[str, FREE] = "float32"
     """Types of the values, separated by commas: float16, bfloat16, int8 and so on."""
     min_bytes: Annotated[Count, FREE] = 4
-    """The smallest message."""
+    """Size of the smallest message in bytes."""
     max_bytes: Annotated[int, FREE] = 256 << 20
-    """The largest message."""
+    """Size of the largest message in bytes."""
     factor: Annotated[int, Meta(ge=2), FREE] = 2
     """Factor between one message size and the next."""
     seconds: NotNegative = 0.5
@@ -235,7 +235,7 @@ class CommunicationOptions(BackendOptions):
 @dataclass(frozen=True)
 class _DigitsBatches(Options):
     batch_size: Annotated[int, Meta(ge=1, le=TRAIN_DIGITS)] = 128
-    """Images in a step, shared out to the workers: the same for any number of them."""
+    """Number of images in a step of all workers, which share them."""
 
 
 @dataclass(frozen=True)
@@ -273,7 +273,7 @@ class DigitsLinearOptions(_DigitsBatches, AccuracyOptions, FrameworkOptions, Bac
     learning_rate: Positive = 0.5
     """Step size, constant."""
     l2: NotNegative = 1e-4
-    """Weight of the penalty |w|² / 2 beside the mean loss."""
+    """Weight of the penalty |w|² / 2 that is added to the mean loss."""
 
 
 @dataclass(frozen=True)
@@ -283,4 +283,4 @@ class StepsOptions(Options):
     steps: Annotated[Count, FREE] = 1000
     """Steps to record."""
     rate: Annotated[Positive, FREE] = 200.0
-    """Steps a second."""
+    """Number of steps per second."""

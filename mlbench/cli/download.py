@@ -103,7 +103,7 @@ def _save(client: ApiClient, run: Run, kind: Kind, target: Path) -> int:
     """Write the metrics of a run to a file or to stdout, and return their size in bytes."""
     place = target.resolve()
     if kind == _TENSORBOARD:
-        # Nothing remains of a folder of event files that could not be completed.
+        # A temporary folder, so that an interrupted download leaves no incomplete event files.
         with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{place.name}.") as draft:
             content = Path(draft, "content")
             with writing(target):

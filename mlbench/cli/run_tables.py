@@ -167,7 +167,7 @@ def _outcome(run: Run, result: "Result | None" = None) -> Text:
     outcome = (result.outcome if result else None) or run.outcome
     if outcome is None:
         return Text(run.state, style=_STATE_STYLES.get(run.state, "cyan"))
-    # The reason of a crash is printed below.
+    # A crash has only a title here, because its reason is printed separately.
     is_short = result is None or outcome.kind == "crashed"
     style = _OUTCOME_STYLES.get(outcome.kind, "red")
     return Text(outcome.title if is_short else outcome.text, style=style)

@@ -232,9 +232,7 @@ def logs(
     follow: Annotated[
         bool, typer.Option("--follow", help="Keep printing until the run ends.")
     ] = False,
-    raw: Annotated[
-        bool, typer.Option("--raw", help="Send control characters to the terminal unchanged.")
-    ] = False,
+    raw: Annotated[bool, typer.Option("--raw", help="Print control characters unchanged.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Print the stdout or stderr of a rank.
@@ -299,7 +297,7 @@ def metrics(
             table.add_row(name, f"{len(points):,}", _short(points[0]), _short(points[-1]))
         out.print(table)
     else:
-        # Plain lines, because a table of a million rows could not be laid out.
+        # Plain lines: laying out a table of a million rows would take too long.
         width = max(len(name) for name in answer.value)
         print_line(f"{'series':{width}}  {'date':27}  {'step':>8}  value")
         for name, points in answer.value.items():

@@ -150,7 +150,7 @@ def open_runs(source: str | int | Path, client: ApiClient | None = None) -> Open
         with tempfile.TemporaryDirectory() as folder:
             return Opened(_read_archives(archives_in(path, Path(folder))))
     if path.suffix == SUFFIX:
-        raise MLBenchError(f"there is no file {path}")
+        raise MLBenchError(f"file {path} not found")
     if client is not None:
         return Opened([_load_run(client, name)])
     url, page, run = name.partition(_PAGE)
@@ -181,7 +181,7 @@ def _load_run(client: ApiClient, name: str) -> OpenedRun:
     """Load a run from its archive, or from the master's series if it has no archive yet."""
     run = client.find_run(name)
     if run is None:
-        raise MLBenchError(f"there is no file and no run {name!r}")
+        raise MLBenchError(f"no such file or run: {name!r}")
     if run.archive is not None:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, f"{run.id}{SUFFIX}")

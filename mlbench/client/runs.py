@@ -131,8 +131,8 @@ class RunsApi(ApiBase):
             name: any text.
             num_workers: worker pods, one rank each unless the command starts several processes.
             num_cpus: cores of each worker; None for its share of them, where there are fewer.
-            max_bandwidth: between workers, in Mbit/s. Where it cannot be limited to 1000, that
-                asks for nothing, as None does.
+            max_bandwidth: between workers, in Mbit/s. In installations that cannot limit it, 1000
+                means no limit, like None.
             image: an official benchmark: a key or a value of ``MLBENCH_IMAGES``.
             backend: one of ``MLBENCH_BACKENDS``, in any case.
             custom_image_name: any image, to run ``custom_image_command`` in.
@@ -202,7 +202,7 @@ class RunsApi(ApiBase):
     def verify_run(
         self, run_id: int | str, *, restore: bool = False
     ) -> Future[Response[Verification]]:
-        """Verify a run's archive, by itself and against what Prometheus has.
+        """Verify a run's archive, and compare it with the samples in Prometheus.
 
         Args:
             run_id: a run that has ended.

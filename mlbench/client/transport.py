@@ -19,7 +19,7 @@ Params = Mapping[str, str | int | Sequence[str]]
 OnProgress = Callable[[int, int | None], None]
 """Called with the bytes received so far, and with all there will be, if the master says."""
 
-# Before the second, third and fourth attempt, unless the master says how long to wait.
+# Pauses before the second, third and fourth attempt, unless the master sends a Retry-After.
 _PAUSES_SECONDS = (0.2, 0.4, 0.8)
 # No attempt begins later than this.
 _PATIENCE_SECONDS = 10.0
@@ -29,7 +29,7 @@ _UPLOAD_SECONDS = 600.0
 
 @dataclass(frozen=True)
 class Response(Generic[Value]):
-    """The master's answer to a request: the result of a client's future."""
+    """The master's response to a request, which a client's future returns."""
 
     value: Value
     """The content as a typed value, e.g. a ``Run``, a list of pods, or the bytes of a file."""

@@ -17,7 +17,7 @@ def replacing(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
             yield file
         draft.replace(path)
     finally:
-        # Also on a full disk, where what was written of it takes room.
+        # Also on a full disk, where an incomplete draft would use space.
         draft.unlink(missing_ok=True)
 
 

@@ -131,6 +131,6 @@ def why_refused(kind: Kind, *, in_cluster: bool, has_network: bool) -> str:
         case "network" if not has_network:
             return (
                 "network: the workers share this machine's; with --bandwidth, --latency or --loss "
-                "each has one of its own, which can be cut"
+                "each has a private network, which can be cut"
             )
     return ""

@@ -171,7 +171,7 @@ CHECKPOINT_STEP: Final = "checkpoint_step"
 CHECKPOINT_BYTES: Final = "checkpoint_bytes"
 RESTORED_STEP: Final = "restored_step"
 
-# Bytes that an agent records at the end of a rank with a network of its own.
+# Bytes that an agent records at the end of a rank with a private network.
 NETWORK_SENT: Final = "network_sent_bytes"
 NETWORK_RECEIVED: Final = "network_received_bytes"
 

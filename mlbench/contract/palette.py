@@ -57,7 +57,7 @@ HEAT: Final = (
     *((colour, "#000000") for colour in ("#e4effc", "#c3dbf8", "#9bc2f2", "#6da3e8")),
     *((colour, "#ffffff") for colour in ("#2f6fc4", "#1f529b", "#143a73")),
 )
-# By the phases of Kubernetes.
+# Colors of pods by their phase in Kubernetes.
 POD_PHASE: Final[Mapping[str, str]] = {
     "Pending": GREY,
     "Running": BLUE,

@@ -13,5 +13,5 @@ def is_sampled(step: int) -> bool:
 
 
 def steps_per_sample(step: int) -> float:
-    """Return the number of steps that a recorded step stands for."""
+    """Return the number of steps that a recorded step represents."""
     return max(1.0, step / _ALL_OF_FIRST)

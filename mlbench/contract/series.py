@@ -1,4 +1,4 @@
-"""Series: names in the API, and their values, which are numbers or texts."""
+"""Series: their names in the API, and the format of their values (numbers or text)."""
 
 import math
 from decimal import Decimal

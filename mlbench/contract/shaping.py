@@ -118,7 +118,7 @@ def run_tool(command: Sequence[str]) -> None:
     try:
         done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     except FileNotFoundError:
-        raise ShapingError(f"there is no {command[0]}: install {PACKAGES[command[0]]}") from None
+        raise ShapingError(f"{command[0]} not found: install {PACKAGES[command[0]]}") from None
     if done.returncode:
         raise ShapingError(explain(command, done.stderr))
 

@@ -102,7 +102,7 @@ def labels_of(configs: Sequence[Configuration], points: Sequence[SweepPoint]) ->
             for point in points
         ]
     else:
-        # Cores and network limits belong to the shape if they differ.
+        # Name cores and network limits only if they differ between the groups.
         shapes = []
         have_unequal_cores = len({config.facts[NUM_CPUS] for config in configs}) > 1
         for config in configs:

@@ -383,7 +383,7 @@ class Ended:
 
     @property
     def is_cause(self) -> bool:
-        """Whether the rank failed by itself, not because another one had."""
+        """Whether the rank failed on its own, not because another rank had failed."""
         # Ranks that are stopped because another one failed exit by SIGTERM or SIGKILL.
         was_stopped = self.exit_code in (-15, -9, 143, 137) and not self.out_of_memory_kills
         return bool(self.exit_code) and not was_stopped and not self.echoes

@@ -136,7 +136,7 @@ class Accuracy:
             return None
         rank = reached.rank if reached else next(iter(self.values))
         at_us, order = self._in_order(rank)
-        if len(order) > 300:  # A plot has about as many pixels across.
+        if len(order) > 300:  # About the width of a plot in pixels.
             order = [order[i * (len(order) - 1) // 299] for i in range(300)]
         chosen = [self._evaluation(rank, at_us, i) for i in order]
         return Curve(
@@ -207,7 +207,7 @@ class NotFiniteLoss:
     since: float
     """Unix seconds."""
     step: int | None
-    """None if the step was not recorded."""
+    """Step of the first of these values; None if it was not recorded."""
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ from mlbench.evaluation.timeline import ClockCorrection
 # --- Exchanges ---
 
 _COMMUNICATION = names.phase_metric("communication")
-# More values than this, over all ranks, take long to compare and do not improve the result.
+# Limit on the values of all ranks: more take long to compare, and do not improve the result.
 _MAX_VALUES = 100_000
 
 Recorded = Mapping[str, Mapping[str, Column]]

@@ -80,9 +80,9 @@ def fewest_workers(points: Sequence[SweepPoint], index: int) -> int:
 def baseline(points: Sequence[SweepPoint], index: int) -> tuple[int, str]:
     """Return the index of a combination's baseline, and the difference such as ``exchange flat``.
 
-    The baseline has as many workers, and the first value of the first key of which the combination
-    has a later one. Without such a combination it is the one with the fewest workers, which may be
-    the combination itself, and the difference is empty.
+    The baseline has the same number of workers, and the first value of the first key for which the
+    combination has a later value. Without such a baseline, it is the combination with the fewest
+    workers, which may be this one, and the difference is empty.
     """
     point = points[index]
     for key, (first, *_) in _ranks(points).items():

@@ -118,8 +118,8 @@ def _column(archive: Archive, name: SeriesName, since_us: int) -> Column:
 
 # --- Checks ---
 
-# A clock may deviate from the times of its samples by this much: times have milliseconds, and are
-# corrected.
+# Allowed deviation between a clock and the times of its samples, because these are rounded to
+# milliseconds and corrected for clock offsets.
 _SECONDS, _SHARE = 0.5, 0.02
 # A rule decides these figures, and rules change. A sealed judgement stays as it was made.
 _JUDGEMENTS = ("division", "rule_violations", "disturbed")
@@ -142,13 +142,13 @@ _REDEFINED_TOTALS = dict.fromkeys(
 
 
 def check(archive: Archive) -> list[str]:
-    """Check an archive by itself; return its problems, a sentence each."""
+    """Check an archive without a master; return its problems, a sentence each."""
     return examine(archive)[0]
 
 
 @errors_of_archives()
 def examine(archive: Archive) -> tuple[list[str], list[str]]:
-    """Check an archive by itself; return its problems and its notes, a sentence each.
+    """Check an archive without a master; return its problems and its notes, a sentence each.
 
     Problems: digests differ, samples are missing, the samples give another result, or clocks, times
     and the task's own sentence contradict each other. Notes, if there are no problems: judgements

@@ -11,7 +11,7 @@ _Class = TypeVar("_Class", bound=type)
 
 
 def guarded(cls: _Class) -> _Class:
-    """Have a class's public methods tell an error once, on stderr, and do nothing from then on.
+    """Make a class's public methods report an error once, on stderr, and then do nothing.
 
     An object whose ``mlbench_off`` is set does nothing either. A class in
     ``mlbench.integrations.NAME`` is one for the library of this name.
@@ -30,7 +30,7 @@ def complain(library: str, what: str, error: Exception) -> None:
     except PackageNotFoundError:
         which = library
     print(
-        f"mlbench: this training goes on, but no more of it is recorded by {which}: "
+        f"mlbench: this training continues, but {which} records nothing more: "
         f"{what} has failed: {type(error).__name__}: {error}",
         file=sys.stderr,
         flush=True,

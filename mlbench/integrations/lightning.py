@@ -20,7 +20,7 @@ _package = _OLD if _OLD in sys.modules and _NEW not in sys.modules else _NEW
 _Callback: Any = import_module(f"{_package}.callbacks").Callback
 _DummyLogger: Any = import_module(f"{_package}.loggers.logger").DummyLogger
 
-# Where a checkpoint has the totals.
+# Key of the totals in a checkpoint.
 _TOTALS = "mlbench"
 
 
@@ -28,7 +28,7 @@ _TOTALS = "mlbench"
 class MLBenchLogger(_DummyLogger):
     """Records what ``self.log`` and ``log_dict`` log, with Lightning's step.
 
-    Whatever else a script asks of a logger does nothing, as with Lightning's DummyLogger.
+    All other methods of a logger do nothing, as in Lightning's DummyLogger.
     """
 
     def __init__(self, save_dir: str | None = None) -> None:
@@ -42,7 +42,7 @@ class MLBenchLogger(_DummyLogger):
 
     def log_metrics(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
         """Record values."""
-        # Lightning repeats the epoch beside all values; the callback records when one begins.
+        # Lightning adds the epoch to all values; the callback records the begin of each epoch.
         recording().log({name: v for name, v in metrics.items() if name != "epoch"}, step)
 
     def log_hyperparams(
@@ -87,7 +87,7 @@ class MLBenchCallback(_Callback):
         if _records(trainer) and isinstance(size, int):
             ranks = trainer.world_size * trainer.accumulate_grad_batches
             recording().state({"batch_size": size * ranks})
-        # Lightning's profiler is told when a batch is fetched. No callback is called then.
+        # Only Lightning's profiler is called when a batch is fetched; callbacks are not.
         start = trainer.profiler.start
 
         def note(action: str) -> None:
@@ -126,7 +126,7 @@ class MLBenchCallback(_Callback):
             self._steps, self._samples = trainer.global_step, 0
 
     def on_validation_batch_start(self, trainer: Any, *args: Any, **kwargs: Any) -> None:
-        """Time the evaluation, which goes on; Lightning tries a batch or two beforehand."""
+        """Time the evaluation, but not Lightning's sanity check of a batch or two."""
         if not trainer.sanity_checking:
             recording().enter("evaluation")
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Recording:
-    """A tracker, the phase that the training is in, and the settings stated so far.
+    """A tracker, the current phase of the training, and the settings reported so far.
 
     Phases are timed on the host: nothing waits for a GPU.
     """
@@ -53,7 +53,7 @@ class Recording:
             self.tracker.log(recorded, step=step)
 
     def state(self, settings: Mapping[str, object]) -> None:
-        """Have the first rank state more settings; nested ones are named ``outer/inner``."""
+        """Report more settings from the first rank; nested ones are named ``outer/inner``."""
         if os.environ.get("RANK", "0") != "0":
             return
         self._settings |= _flat(settings)
@@ -73,7 +73,7 @@ class Recording:
         self._noted |= new
 
     def save_totals(self, place: str) -> None:
-        """Save the tracker's totals beside a library's checkpoint of a place, such as ``epoch 3``.
+        """Save the tracker's totals for a library's checkpoint, such as that of ``epoch 3``.
 
         Only in a run that may be restarted: a restarted process of the same rank restores them.
         """

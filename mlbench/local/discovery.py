@@ -46,7 +46,7 @@ def find_connection(environ: Mapping[str, str] = os.environ) -> StackConnection:
     try:
         address = parse_address(url)
     except MLBenchError as error:
-        # Without its value, which may have a token anywhere.
+        # Do not echo the URL: it may contain a token.
         raise MLBenchError(str(error).replace("url:", f"${names.ENV_URL}:")) from None
     token = token or address.token
     if not token:
@@ -75,7 +75,7 @@ def find_token(address: Address, environ: Mapping[str, str] = os.environ) -> str
 
 @dataclass(frozen=True)
 class ServiceLocation:
-    """Where in a cluster to look for the master."""
+    """Namespace and labels by which to find the master in a cluster."""
 
     namespace: str
     label_selector: str

@@ -255,4 +255,4 @@ def _unreachable(url: str, error: Exception, timeout_seconds: float) -> str:
 
 
 def _no_grafana(url: str) -> str:
-    return f"there is no Grafana at {url}: it answers as Grafana does not"
+    return f"no Grafana at {url}: the response is not Grafana's"

@@ -18,8 +18,8 @@ from mlbench.local.home import Home
 
 VERSION: Final = "13.2.3"
 MONITORING_PAGE: Final = "docs/monitoring.md#install-grafana"
-# Of the archives that https://grafana.com/grafana/download/13.2.3?edition=oss lists for Linux.
-# Public install scripts and build recipes that pin this version state the same digests.
+# Digests of the Linux archives at https://grafana.com/grafana/download/13.2.3?edition=oss.
+# Public install scripts and build recipes that pin this version have the same digests.
 _BUILD: Final = "36482603486"
 _SHA256: Final = {
     "amd64": "6107ad27016296aac38e0d7ffa8753ab540b5541ad27e94790f771289d733235",

@@ -54,7 +54,7 @@ def find_grafana(
     prefix = program.resolve().parent.parent
     packaged = prefix / "share" / "grafana"
     if _is_home(packaged) and not _is_home(prefix):
-        # A package puts a wrapper on the path, which reads settings that only root may read.
+        # Skip the package's wrapper script, because it reads settings that only root can read.
         return _in_home(packaged) or InstalledGrafana(program, packaged)
     folder = next(filter(_is_home, (prefix, _USUAL_HOME)), None)
     return InstalledGrafana(program, folder)

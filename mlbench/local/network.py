@@ -54,7 +54,7 @@ def probe() -> LocalNetwork:
         problem = "it takes Linux and its network namespaces"
     for tool, package in () if problem else PACKAGES.items():
         if shutil.which(tool, path=with_tools()["PATH"]) is None:
-            problem = f"there is no {tool}: install {package}"
+            problem = f"{tool} not found: install {package}"
             break
     # Commands that make a namespace, each with one that runs another as this user in it.
     user, group = os.geteuid(), os.getegid()

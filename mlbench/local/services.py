@@ -58,8 +58,8 @@ _OUR_VARIABLES = {value for key, value in vars(names).items() if key.startswith(
 def stack_cores(cores: Collection[int]) -> frozenset[int] | None:
     """Return the cores of a machine that MLBench's services run on; None for all of them.
 
-    Runs take the first cores that are free. A run that needs fewer than all has none of the
-    services on its cores.
+    Runs take the first free cores, so a run that leaves enough cores free does not share its cores
+    with the services.
     """
     if len(cores) < _MIN_CORES:
         return None
@@ -123,7 +123,7 @@ class Service:
 
 
 THIS_MACHINE = Listen()
-"""The API for this machine alone, at the usual ports."""
+"""Default: the API listens on loopback only, at the default ports."""
 
 
 class Services:
@@ -249,7 +249,7 @@ class Services:
         )
 
     def _master(self, port: int) -> Service:
-        # Address of the user's own Grafana, or else the stack's, for the browser.
+        # Address for browsers: the user's own Grafana if it is set, else the stack's.
         variables = (names.ENV_GRAFANA_PUBLIC_URL, names.ENV_GRAFANA_URL)
         grafana_url = next(filter(None, map(os.environ.get, variables)), self.grafana_url)
         host = self._listen.host

@@ -54,7 +54,7 @@ class _SilentHandler(WSGIRequestHandler):
 
 
 def is_address(host: str) -> bool:
-    """Check whether a host is an address, which no web page can make lead here."""
+    """Check whether a host is an IP address, unlike names, which a web page can point here."""
     try:
         ipaddress.ip_address(host)
     except ValueError:

@@ -133,7 +133,7 @@ class Supervisor:
                 log.info("no more: %s", failure)
 
     def _prepare(self) -> None:
-        # The last stack's workers had other ports: a status like theirs must be written anew.
+        # Workers of the last stack had other ports, so write even an equal status again.
         for file in (self._home.pool_spec, self._home.pool_status):
             file.unlink(missing_ok=True)
         self._home.logs.mkdir(parents=True, exist_ok=True)

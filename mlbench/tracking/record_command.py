@@ -93,7 +93,7 @@ def _run(command: Sequence[str], sidecar: RecorderSidecar, signals: "_Signals") 
             env={**os.environ, **sidecar.variables},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            # Signals to the group of this process would reach the command twice.
+            # A separate group: in this process's group, a signal would reach the command twice.
             process_group=None if signals.come_from_terminal else 0,
         )
     except OSError as error:

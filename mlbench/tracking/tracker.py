@@ -293,7 +293,7 @@ class Tracker:
         since = perf_counter() - self._recorded_at
         is_due = since > _TOTALS_SECONDS and since > _TOTALS_PART * self.train_seconds
         if self._recorder is not None and is_due:
-            # With the step that they are of, so a process that is killed leaves both.
+            # Write the totals in the line of their step, so that a killed process leaves both.
             self._logged = self._cumulative()
             metrics |= self._logged
         if metrics:
@@ -346,11 +346,10 @@ class Tracker:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from the totals of a checkpoint, and record from which step.
 
-        Call it before the first epoch. What was recorded after the checkpoint is then no part of
-        the run's result.
-        ``train_seconds`` continues from the checkpoint, so time to target is that of the steps
-        that led to it. What a killed process did after its checkpoint is done again, and counts
-        only in the run's wall time. The scraped totals are those of this process.
+        Call it before the first epoch. Values that were recorded after the checkpoint then no
+        longer count toward the run's result.
+        ``train_seconds`` continues from the checkpoint, so repeated steps count only in the run's
+        wall time. The scraped totals restart with this process.
         """
         self._publish()
         self.steps = self._steps_before = state["steps"]

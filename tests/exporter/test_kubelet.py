@@ -88,7 +88,7 @@ def end_amid_the_last_line(handler: Handler) -> None:
     ("answer", "message"),
     [
         (forbid, "403 Forbidden: Forbidden (user=exporter, verb=get, resource=nodes)"),
-        (answer_html, "incomplete response: the figures"),
+        (answer_html, "incomplete response: metrics of"),
         (answer_a_broken_line, "could not convert string to float: b'many'"),
         (answer_no_http, "BadStatusLine"),
         (hang_up_amid_the_pieces, "IncompleteRead"),

@@ -21,5 +21,5 @@ def test_the_totals_of_some_are_seconds_by_resource(tmp_path: Path) -> None:
 
 def test_a_text_without_a_total_is_an_error_that_names_the_file(tmp_path: Path) -> None:
     (tmp_path / "cpu").write_text("full total=1\n")
-    with pytest.raises(SourceError, match=r"cpu: must begin with the total of some \(got 'full"):
+    with pytest.raises(SourceError, match=r"cpu: must begin with `some` and its total \(got 'full"):
         list(PressureSource("n", tmp_path).read())

@@ -115,7 +115,7 @@ class RunView:
     waited: float = 0.0
     """Seconds in its phase: without ranks, with ranks of this attempt, or with all ranks over."""
     quiet: float = 0.0
-    """Seconds since the last output of any of its ranks arrived."""
+    """Seconds since the last output of any rank of the run arrived."""
     asked: float = math.inf
     """Seconds since the last hang diagnosis of a run that failed or is to stop; else infinite."""
     answered: bool = False

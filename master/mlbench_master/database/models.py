@@ -173,7 +173,7 @@ class Run(_Table):
     stated_world_size = IntegerField(null=True)
     """Number of processes as they reported it; null for one per worker."""
     redeliveries = IntegerField(default=0)
-    """Number of redeliveries, because Prometheus had lost samples."""
+    """Number of times that samples were delivered again after Prometheus had lost some."""
     refused = JSONField(null=True)
     """``{"first", "samples", "most"}``: series beyond the limit."""
     not_recorded = JSONField(null=True)
@@ -421,7 +421,7 @@ class Pod(_Table):
 
 
 class JoinToken(_Table):
-    """A joining token, by its holder. A token of another origin gets a row at its first use."""
+    """A joining token. A token that was created elsewhere gets a row when it is first used."""
 
     holder = CharField(primary_key=True)
     name = CharField(default="")

@@ -23,7 +23,7 @@ from mlbench.local.serving import is_address
 from mlbench_master.runs import join_tokens
 
 Access = Literal["open", "user", "agent", "join", "scrape"]
-"""Who may call a resource. ``scrape``: anyone directly, but only users through a proxy."""
+"""Callers that a resource allows. ``scrape``: anyone directly, but only users through a proxy."""
 
 SESSION_SECONDS = 30 * 24 * 3600
 """Lifetime of a session."""

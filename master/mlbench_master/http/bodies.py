@@ -1,7 +1,7 @@
 """Bodies of requests, and JSON responses.
 
-An invalid body raises an error with a message that names the field: 400, or 413 for a body that is
-too large, or 415 for a compressed body.
+An invalid body raises an error whose message names the field. Its status code is 400, or 413 for a
+body that is too large, or 415 for a compressed one.
 """
 
 import re

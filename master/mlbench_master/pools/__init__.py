@@ -1,1 +1,1 @@
-"""Where worker pods come from: one file for each kind of pool."""
+"""Pools of worker pods, a module for each kind."""

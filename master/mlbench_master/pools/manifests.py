@@ -88,9 +88,10 @@ def load(path: Path) -> PodManifest:
 def make_stateful_set(
     manifest: PodManifest, limits: InstallationLimits, shape: WorkerSpec, workers: int
 ) -> Object:
-    """Return the StatefulSet with a number of pods of a shape.
+    """Return a StatefulSet with ``workers`` pods of a shape.
 
-    ``limits`` are the defaults of the shape; the default number of cores is in the manifest.
+    ``limits`` are the defaults for resources that the shape leaves open, except the number of
+    cores, whose default is in the manifest.
     """
     made = copy.deepcopy(manifest.stateful_set)
     made["spec"]["replicas"] = workers

@@ -89,7 +89,7 @@ def _first(items: Iterable[Object] | None, key: str, value: str) -> Object:
 def _trouble(status: Object) -> str:
     if status.get("phase") == "Failed":
         return _join(status.get("reason") or "the pod failed", status.get("message"))
-    # What each init container of the chart does, for messages.
+    # Task of each init container of the chart, for messages.
     tasks = {
         "network": "shaping what it sends",
         "agent": "bringing in the agent",

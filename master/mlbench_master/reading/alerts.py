@@ -8,7 +8,7 @@ from mlbench_master.timestamps import seconds_to_text
 
 # How often rules are evaluated, in milliseconds, and the most points that are asked for.
 _EVALUATION_MS, _POINTS = 5_000, 1_000
-# Alerts end, or begin, up to so many seconds after the run.
+# Alerts can begin or end up to this long after the run.
 _AFTER_SECONDS = 600.0
 
 

@@ -33,10 +33,10 @@ def series_of(archive: Archive, selection: Selection, pod: str = "") -> NamedSer
 def delivered(
     archive: Archive, prometheus: PrometheusClient, stored: Stored, keys: Iterable[SeriesKey]
 ) -> Mapping[SeriesKey, Reader]:
-    """Return a way to read each of the delivered series: from an archive, and what came later.
+    """Return a reader for each delivered series: for the archive, and for later samples.
 
     Raises:
-        LostSamplesError: they are just being delivered anew.
+        LostSamplesError: the samples are being delivered again.
     """
     readers = {}
     for key in keys:
@@ -80,5 +80,5 @@ def _resume(
 
 
 def _read(archive: Archive, name: SeriesName, *, kept: bool) -> Chunks:
-    """Yield the samples of a series: those that Prometheus holds, or the others."""
+    """Yield the samples of a series that Prometheus can store, or the others."""
     return map(to_points, archive.read(name, kept=kept))

@@ -14,7 +14,7 @@ from mlbench_master.reading.windows import Span
 _PREFIX = "container_"
 # These tell where a figure was scraped from, and change when an exporter is started again.
 _SCRAPE_LABELS = {"__name__", "pod", "job", "instance"}
-# Up to so many samples are read in one query.
+# Maximum number of samples per query.
 _AT_ONCE = 200_000
 # Pods in a query.
 _PODS = 100
@@ -25,11 +25,11 @@ Figures = list[tuple[str, Reader]]
 
 @dataclass(frozen=True, slots=True)
 class _Figure:
-    """A figure of one container, maybe in several series of Prometheus."""
+    """A figure of one container, possibly in several series of Prometheus."""
 
     metric: str
     labels: Mapping[str, str]
-    """All labels but those of the scrape."""
+    """All labels except the labels of the scrape."""
 
     def holds(self, series: QueryResult) -> bool:
         """Check if a series belongs to the figure."""
@@ -48,8 +48,8 @@ def read(
 ) -> Iterator[tuple[str, Figures]]:
     """Yield each pod with its series up to now, in few queries however many pods these are.
 
-    Series have their name in Prometheus. Where a pod has several of a name, as with several
-    containers, the labels that differ are added: ``container_x{container="a"}``.
+    Series have their name in Prometheus. If a pod has several series of a name, for example with
+    several containers, the labels that differ are added: ``container_x{container="a"}``.
     """
     metrics = {name.partition("{")[0] for name in selection.names}
     metrics = {metric for metric in metrics if metric.startswith(_PREFIX)}

@@ -14,7 +14,7 @@ from mlbench_master.reading.windows import Span
 
 @dataclass(frozen=True)
 class SampleCounts(Delivery):
-    """Where a run's samples are, those in Prometheus by query."""
+    """Number of a run's samples in each place; those in Prometheus are counted by a query."""
 
     @property
     def lost(self) -> int:
@@ -62,7 +62,7 @@ def delivered_so_far(run_id: int) -> SampleCounts:
 
 
 def span_of(owner: str) -> Span | None:
-    """Return the time of an owner's samples in Prometheus; None if it has none."""
+    """Return the time range of an owner's samples in Prometheus; None without samples."""
     first_ms, last_ms = (
         Series.select(fn.MIN(Series.first_ms), fn.MAX(Series.last_ms))
         .where(Series.owner == owner)

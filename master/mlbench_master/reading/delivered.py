@@ -17,15 +17,15 @@ from mlbench_master.reading.stored import Stored
 from mlbench_master.reading.windows import Span
 from mlbench_master.recording.samples import prometheus_labels, series_key
 
-# Up to so many samples are read in one query, much faster than in one for each series.
+# Maximum number of samples in one query for all series, much faster than one query per series.
 _AT_ONCE = 200_000
-# Of more, short series are read together: a thousand ranks would be two thousand queries.
+# With more samples, short series share queries: a thousand ranks would need two thousand.
 _TOGETHER = 50_000
 # Prometheus averages more series itself.
 _MANY = 64
-# Metrics that are named in a query; who wants more gets those of all.
+# Maximum number of metrics to name in a query; with more, the query reads all metrics.
 _NAMED = 50
-# For so long, what was found to be complete is not counted again.
+# Time for which complete series are not counted again.
 _FRESH_SECONDS = 10.0
 _MAX_REMEMBERED = 1_000
 
@@ -33,7 +33,7 @@ Spans = Mapping[SeriesKey, Span]
 
 
 class LostSamplesError(PrometheusError):
-    """Prometheus has lost samples that it was given. Those of an active run are sent again."""
+    """Prometheus has lost delivered samples. Samples of an active run are delivered again."""
 
     def __init__(self, owner: str, found: int, samples: int, why_not_archived: str = "") -> None:
         kind, _, name = owner.partition("/")
@@ -75,7 +75,7 @@ class DeliveredReader:
         spans = {key: span for key, span in spans.items() if span.length_ms}
         if not spans:
             return {}
-        # As many points at the end of a series are enough; 0 if it is wanted whole.
+        # Number of points to read at the end of a series; 0 to read all of it.
         last_n = 0 if self.selection.summarize else self.selection.last_n or 0
         ends = {key: self._end(key, span, last_n) for key, span in spans.items()}
         samples = self._expected_samples(spans)
@@ -100,14 +100,14 @@ class DeliveredReader:
         return readers
 
     def _can_be_averaged(self, spans: Spans) -> bool:
-        """Check if few averages are wanted of many series, without what was posted along."""
+        """Check if the request is for few averages of many series, without posted details."""
         wanted = len(spans) * (self.selection.summarize or math.inf)
         is_plain = self.selection.lineage is None and not self.stored.details
         return is_plain and len(spans) > _MANY and wanted <= _AT_ONCE
 
     def _averages(self, spans: Spans) -> Mapping[SeriesKey, Reader]:
         """Return averages that Prometheus makes: reading all samples takes ten times as long."""
-        # With room for what waits, so that it is not averaged again.
+        # Leave room for the waiting samples, so that the averages are not averaged again.
         most = max(1, (self.selection.summarize or 1) * 3 // 4)
         averages = windows.averages(self.prometheus, self._selector([*spans]), _around(spans), most)
         return {key: partial(iter, [points]) for key, points in averages.items() if key in spans}

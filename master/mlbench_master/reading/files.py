@@ -18,7 +18,7 @@ _LOST = "it did not come from its rank, which was lost"
 
 
 _Place = tuple[Stream, int] | Profile
-"""Where a file is: in a stream from some byte on, or a profile of its own."""
+"""Location of a file: a stream and an offset in it, or a profile."""
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,7 @@ def write_one(owner: Owner, format_: str, title: str) -> FormattedSeries:
 def write_all(owners: Iterable[Owner], kind: str, format_: str) -> FormattedSeries:
     """Write the series of many pods, runs, or of ``all`` kinds, each by its name.
 
-    Where Prometheus has lost some of an owner's samples, a text says so in place of its series.
+    If Prometheus has lost samples of an owner, an error text replaces the owner's series.
     """
     match format_:
         case "zip":
@@ -96,7 +96,7 @@ def _answer(chunks: Iterator[bytes], format_: str, title: str) -> FormattedSerie
 
 
 def _in_blocks(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Join small pieces, as each goes out on its own."""
+    """Join small pieces, because each piece is sent separately."""
     held: list[bytes] = []
     size = 0
     for chunk in chunks:
@@ -241,7 +241,7 @@ def _files(owner: Owner) -> Iterator[_File]:
 
 
 def _or_incomplete(files: Iterator[_File]) -> Iterator[_File]:
-    """Yield files, and ``INCOMPLETE.txt`` in place of those that Prometheus has lost."""
+    """Yield files, and ``INCOMPLETE.txt`` in place of files that Prometheus has lost."""
     try:
         yield from files
     except LostSamplesError as error:

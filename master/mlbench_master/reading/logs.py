@@ -57,7 +57,7 @@ class Log:
 
     @property
     def gap(self) -> tuple[int, int]:
-        """Start and end of what was left out; equal if nothing was."""
+        """Start and end of the omitted part of the log; equal if nothing was omitted."""
         return (self.stream.gap_start, self.stream.gap_end) if self.stream else (0, 0)
 
     @property
@@ -69,14 +69,14 @@ class Log:
         return self.size - (gap_end - gap_start) + len(self.left_out(gap_start).encode())
 
     def part(self, position: int) -> tuple[int, int]:
-        """Return the bounds of the part, before, in or behind the gap, that goes on here."""
+        """Return the bounds of the part (before, in or after the gap) that has this position."""
         gap_start, gap_end = self.gap
         if gap_start == gap_end or position >= gap_end:
             return gap_end, self.size
         return self.gap if position >= gap_start else (0, gap_start)
 
     def left_out(self, start: int, end: int | None = None) -> str:
-        """Return the line for the gap between two offsets; empty if it does not go on at start."""
+        """Return the line that replaces the gap from ``start`` on; empty if that is not in it."""
         gap_start, gap_end = self.gap
         count = min(gap_end, gap_end if end is None else end) - start
         if start < gap_start or count <= 0:
@@ -190,11 +190,11 @@ def _character_start(data: bytes) -> int:
 
 
 def search(log: Log, text: str, offset: int) -> LogSearch:
-    """Search the lines from an offset on, as many as one answer may have; case does not count.
+    """Search the lines from an offset on, up to the limits of a response, ignoring case.
 
-    A line that has not ended is searched, and will be searched again from its start. Of a line that
-    is longer than one answer searches, the next search takes the rest for a line. What was left out
-    of a long log is not searched.
+    An unfinished line is searched, and again from its start by the next search. If a line is longer
+    than one search, the next search treats its rest as a line. The gap of a long log is not
+    searched.
     """
     needle = text.casefold()
     start = position = min(offset, log.size)

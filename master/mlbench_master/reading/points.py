@@ -90,7 +90,7 @@ def merge(first: Chunks, second: Chunks) -> Chunks:
     """Merge two series in order of time; at the same time, points of ``first`` come first."""
     left, right = next(first, None), next(second, None)
     while left is not None and right is not None:
-        # The chunk that ends first is taken whole, with what comes before its end in the other.
+        # Take the whole chunk that ends first, with the part of the other one before that end.
         if left.times_us[-1] <= right.times_us[-1]:
             earlier, right = right.split(left.times_us[-1] - 1)
             yield join([left, earlier])

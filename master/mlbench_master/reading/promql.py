@@ -16,10 +16,10 @@ from mlbench_master.errors import ServiceUnavailableError
 
 _CONNECT_SECONDS = 3.0
 _READY_SECONDS = 3.0
-# Queries under way at a time; another one waits so long for one of them to end.
+# Maximum number of concurrent queries, and the time that a further query waits for one to end.
 _AT_ONCE = 8
 _QUEUE_SECONDS = 1.0
-# After so many queries in a row without an answer, the circuit is open for a while.
+# Number of consecutive queries without a response that opens the circuit, and for how long.
 _FAILURES = 3
 _OPEN_SECONDS = 5.0
 # Blocks, the log, and the newest samples on the disk.
@@ -141,7 +141,7 @@ class PrometheusClient:
         return found
 
     def delete_series(self, *selectors: str) -> None:
-        """Have series deleted: no query finds them any more; a compaction frees their room.
+        """Delete series: queries no longer find them, and a compaction frees their disk space.
 
         Raises:
             NoResponseError: Prometheus cannot be reached, or is not ready.
@@ -153,7 +153,7 @@ class PrometheusClient:
         except httpx.HTTPError as error:
             raise NoPrometheusError(f"Prometheus deleted no series: {error}") from error
         if not answer.is_success:
-            # Both are 503; to one that is starting it will be said again.
+            # Both are 503. A Prometheus that is starting gets the request again later.
             kind = PrometheusError if "admin APIs disabled" in answer.text else NoPrometheusError
             raise kind(f"Prometheus deleted no series: {answer.text}")
 

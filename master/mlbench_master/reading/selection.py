@@ -25,7 +25,7 @@ from mlbench_master.reading.points import (
 NamedSeries = Iterator[tuple[str, Chunks]]
 """Series in order of their names, none of them empty; each is read before the next."""
 
-# Before and after all times that the API can write.
+# Times before and after every time that the API can return.
 BEFORE_ALL_US = timestamps.EARLIEST_US - 1
 AFTER_ALL_US = timestamps.LATEST_US + 1
 
@@ -41,14 +41,14 @@ class Selection:
     names: tuple[str, ...] = ()
     """Only series of these names, or of these metrics with any rank; empty for all."""
     summarize: int | None = None
-    """At most so many points of each series: averages of equally many points, with extremes.
+    """Maximum number of points per series, each an average of equally many, with extremes.
 
-    Of many series, averages over equal times.
+    With many series, each point averages an equal time.
     """
     last_n: int | None = None
-    """Only the newest so many points of each series."""
+    """Maximum number of points per series: the newest ones."""
     with_added: bool = False
-    """Also what was posted for a run after its end."""
+    """Whether to include samples that were posted for a run after its end."""
     lineage: Lineage | None = None
     """Only what is on the line of a restarted run, or what is not; None: all of it."""
     is_in_lineage: bool = True
@@ -65,7 +65,7 @@ class Selection:
         return frozenset() if "" in ranks else ranks
 
     def wants(self, *names: str) -> bool:
-        """Check if a series is wanted that goes by any of these names."""
+        """Check if the selection includes a series with any of these names."""
         return not self.names or any(name in self.names for name in names)
 
     def within(self, first_us: int, last_us: int) -> "Selection":
@@ -88,7 +88,7 @@ class Selection:
                 yield points
 
     def _on_line(self, name: str, read: Reader) -> Chunks:
-        """Leave out what was discarded, or all else."""
+        """Omit the discarded samples, or all others."""
         rank = split_name(name)[1]
         for chunk in read():
             if self.lineage is None:
@@ -126,7 +126,7 @@ class _Group:
     numbers: int = 0
     mean: float = 0.0
     minimum: float = math.inf
-    """Of the finite numbers, as is ``maximum``."""
+    """Minimum of the finite numbers; ``maximum`` is their maximum."""
     maximum: float = -math.inf
     first_us: int = 0
     cumulative: bool | None = None
@@ -163,7 +163,7 @@ class _Group:
             self.maximum = max(self.maximum, *finite)
 
     def point(self) -> StoredPoint:
-        """Return the average of the numbers at the time of the first; else the last text."""
+        """Return the mean of the numbers at the time of the first; else the last text."""
         if not self.numbers:
             assert self.text is not None
             return self.text
@@ -179,7 +179,7 @@ def _averages(read: Reader, size: int) -> Chunks:
     group = _Group()
     for chunk in read():
         points = []
-        # What Prometheus wrote is read at once.
+        # Values that Prometheus wrote are numbers, so they need no check.
         to_number: Callable[[str], float | str] = float if chunk.are_numbers else number_or_text
         numbers = [*map(to_number, chunk.values)]
         start = 0

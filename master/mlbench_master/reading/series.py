@@ -36,10 +36,10 @@ _METRICS = "SELECT metric, MIN(rank) FROM seriesname WHERE owner = ? GROUP BY me
 
 @dataclass(frozen=True)
 class SeriesReader:
-    """Reads series from Prometheus, from samples that wait for it, and from kept samples.
+    """Reads series from Prometheus, from the samples that wait for it, and from the database.
 
-    Of a run whose samples Prometheus has lost, or forgotten, it reads the archive. What it returns
-    raises ``PrometheusError``, maybe in the middle, if there is no answer or no archive.
+    If Prometheus has lost or expired samples of a run, it reads the archive. The returned iterators
+    raise ``PrometheusError``, possibly in the middle, without a response or without an archive.
     """
 
     prometheus: PrometheusClient
@@ -68,7 +68,7 @@ class SeriesReader:
         elif run.archive is not None:
             with self.archives.open(run.archive) as archive:
                 series = [(name.metric, name.rank) for name in archive.series if not name.pod]
-            # Of each metric, the last one stays.
+            # The dict keeps the last item of each metric, its first rank.
             first_ranks = dict(sorted(series, reverse=True))
         return [RunMetric(name, rank != "") for name, rank in sorted(first_ranks.items())]
 
@@ -82,12 +82,12 @@ class SeriesReader:
         posted = _pods_in(Stream)
         pods = sorted({pod.name for pod in Pod.select(Pod.name)} | posted)
         if names := selection.names:
-            # In the order in which samples move on, so that none is missed.
+            # Read tables in the order in which samples move between them, to miss none.
             posted = _pods_in(Stream, Stream.delivered < Stream.size)
             for table in (UnstorableSample, Series):
                 posted |= _pods_in(table, table.metric.in_(names))
         for pod, figures in containers.read(self.prometheus, pods, selection, _now_ms()):
-            # Most pods have nothing but figures: the database is not asked about each.
+            # Most pods only have figures, so do not query the database for each.
             owners = [pod_owner(pod)] if pod in posted else []
             yield pod, self._read(owners, figures, selection)
 
@@ -131,8 +131,8 @@ class SeriesReader:
     ) -> NamedSeries:
         """Yield the series of owners together, and the figures that were scraped of them."""
         readers: dict[str, list[Reader]] = {}
-        # The database first: a sample that is delivered meanwhile is then read as waiting, and
-        # lies behind what is read from Prometheus.
+        # Read the database first. A sample that is delivered meanwhile is then read as waiting,
+        # and is later than the samples that are read from Prometheus.
         loaded = [stored.load(owner, selection) for owner in owners]
         with ExitStack() as stack:
             for samples in loaded:

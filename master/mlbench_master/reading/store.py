@@ -1,4 +1,4 @@
-"""Where archives lie: a folder, or a place such as ``s3://bucket/folder`` that pyarrow reaches."""
+"""Store of archives: a folder, or a URL that pyarrow supports, such as ``s3://bucket/folder``."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,7 +29,7 @@ class ArchiveStore:
                     copy_files(f"{folder}/{name}", f"{root}/{name}", LocalFileSystem(), files)
                 return digest
             Path(self._url).mkdir(mode=0o700, parents=True, exist_ok=True)
-            # A killed process leaves it to the next, which writes it again.
+            # A draft of a killed process stays until the archive is written again.
             draft = Path(self._url, f".{name}")
             try:
                 digest = write(draft)
@@ -76,7 +76,7 @@ class ArchiveStore:
 
     @cached_property
     def _place(self) -> tuple[Any, str]:
-        # Most processes of the API never need it.
+        # Import late: most processes of the API never read an archive.
         from pyarrow.fs import FileSystem, LocalFileSystem  # noqa: PLC0415
 
         if not self._is_remote:

@@ -96,7 +96,7 @@ _ALL = Selection()
 
 @dataclass(frozen=True)
 class Stored:
-    """An owner's samples, as the database has them at one moment."""
+    """Snapshot of an owner's samples in the database."""
 
     owner: str
     delivered: Mapping[SeriesKey, Delivered]
@@ -106,7 +106,7 @@ class Stored:
     details: Mapping[SeriesKey, int]
     """The newest id among the details of a series."""
     selection: Selection = _ALL
-    """What was asked for: there may be more."""
+    """The requested samples; the stream may have more."""
 
     @property
     def keys(self) -> set[SeriesKey]:
@@ -126,7 +126,7 @@ class Stored:
             )
 
     def merge(self, key: SeriesKey, delivered: Reader | None, after_us: int) -> Chunks:
-        """Merge the delivered points of a series, from Prometheus, with what is stored of it."""
+        """Merge the delivered points of a series from Prometheus with those in the database."""
         chunks = self.read_delivered(key, delivered)
         if key in self.kept:
             chunks = merge(chunks, self.read_kept(key, after_us))
@@ -135,7 +135,7 @@ class Stored:
         return chunks
 
     def read_delivered(self, key: SeriesKey, delivered: Reader | None) -> Chunks:
-        """Yield the delivered points of a series, with what was posted along with them."""
+        """Yield the delivered points of a series, with the details that were posted with them."""
         chunks = delivered() if delivered else iter(())
         if key in self.details:
             return (self._add_details(key, points) for points in chunks)
@@ -190,7 +190,7 @@ def load(owner: str, selection: Selection = _ALL) -> Stored:
     """Load the samples of an owner's series, of some or of all, from the database.
 
     Raises:
-        PrometheusError: so much waits for Prometheus that it cannot be read in time.
+        PrometheusError: too many samples are waiting for Prometheus to read them in time.
     """
     with snapshot():
         delivered = _load_delivered(owner, selection)
@@ -277,7 +277,7 @@ def _parse_waiting(
         for key, to_send in planned.send.items():
             last_ms[key] = to_send[-1].time_us // 1000
             for sample in to_send:
-                # Prometheus has milliseconds; the rest is kept beside, of what has details.
+                # Prometheus has milliseconds. Only samples with details keep their microseconds.
                 is_exact = stream.name == POSTED or sample.metadata is not None
                 at_us = sample.time_us if is_exact else sample.time_us // 1000 * 1000
                 waiting.setdefault(key, WaitingSamples()).add(sample, at_us)
@@ -296,7 +296,7 @@ def _find_lines(
     # A line with a backslash may spell any name.
     plain = [re.escape(orjson.dumps(metric)[1:-1]) for metric in metrics]
     named = re.compile(b"|".join([rb"\\", *plain])) if _can_search(metrics) else None
-    # In the batches in which they will be delivered.
+    # Read the same batches in which delivery will read them.
     for stream, batch in read_waiting(owner, BATCH_BYTES, rank):
         if named is None:
             lines = batch

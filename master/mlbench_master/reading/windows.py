@@ -24,19 +24,19 @@ class Span:
 
     @property
     def length_ms(self) -> int:
-        """Its length; 0 if the end lies before the start."""
+        """Length of the span; 0 if its end is before its start."""
         return max(0, self.last_ms - self.first_ms + 1)
 
 
 def count(prometheus: PrometheusClient, selector: str, span: Span) -> dict[SeriesKey, int]:
-    """Count the samples of each series of an owner, maybe with one just before the span."""
+    """Count the samples of each series of an owner, possibly with one just before the span."""
     query = f"count_over_time({selector}[{span.length_ms}ms])"
     counted = prometheus.query(query, span.last_ms / 1000)
     return {series_key(result.labels): int(result.values[0]) for result in counted}
 
 
 def read_at_once(prometheus: PrometheusClient, selector: str, span: Span) -> list[QueryResult]:
-    """Read all samples in a span, and maybe those of the millisecond before.
+    """Read all samples in a span, and possibly samples of the millisecond before.
 
     Older versions of Prometheus include the first instant of a range, newer ones do not.
     """
@@ -46,9 +46,9 @@ def read_at_once(prometheus: PrometheusClient, selector: str, span: Span) -> lis
 def averages(
     prometheus: PrometheusClient, selector: str, span: Span, most: int
 ) -> dict[SeriesKey, Points]:
-    """Have Prometheus average the samples of each series in at most so many parts of a span.
+    """Return averages that Prometheus computes over at most ``most`` parts of a span.
 
-    An average stands at the begin of its part, with the extremes where these are two finite ones.
+    An average has the time of the begin of its part, and extremes if these are two finite numbers.
     """
     step_ms = -(-span.length_ms // most)
     first_end = span.first_ms + step_ms - 1
@@ -74,7 +74,7 @@ def averages(
 def _extremes(
     ends: Iterable[float], lows: Mapping[float, str], highs: Mapping[float, str]
 ) -> Iterator[tuple[int, Annotation]]:
-    """Yield the extremes of parts by position: more samples may have come since the averages."""
+    """Yield the extremes of parts by index, since more samples may have come after the averages."""
     for i, end in enumerate(ends):
         low, high = lows.get(end, ""), highs.get(end, "")
         if low != high and "Inf" not in low + high:
@@ -82,7 +82,7 @@ def _extremes(
 
 
 def read(prometheus: PrometheusClient, selector: str, span: Span) -> Chunks:
-    """Yield the samples in a span, those of all selected series together in order of time."""
+    """Yield the samples of all selected series in a span, in order of time."""
     for window in _windows(prometheus, selector, span):
         yield from as_one(read_at_once(prometheus, selector, window), window)
 

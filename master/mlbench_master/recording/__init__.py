@@ -1,1 +1,1 @@
-"""The way in: from what a client sends to a sample in Prometheus."""
+"""Receive data of clients, and deliver their samples to Prometheus."""

@@ -1,4 +1,4 @@
-"""Delivery: moves samples from the streams to Prometheus, or keeps those that it cannot take.
+"""Delivery: move samples from the streams to Prometheus, or keep samples that it cannot store.
 
 A sample is delivered once its stream's ``delivered`` offset has passed it. That offset moves in the
 transaction that stores the kept samples, after Prometheus has taken the others. A controller that
@@ -50,20 +50,20 @@ log = logging.getLogger(__name__)
 
 # One batch: about 10,000 samples.
 BATCH_BYTES = 1 << 20
-# Of small streams, as many together: in a transaction that others wait for.
+# Limit on small streams that share a transaction, because other writers wait for it.
 _TOGETHER_BYTES = 64 << 10
-# Each failure makes the batches of a stream smaller; after so many, a single line is given up.
+# Each failure divides the batch size of a stream. A line that fails alone this often is given up.
 _SMALLER = 32
 _MAX_FAILURES = 5
 _FIRST_BACKOFF_SECONDS = 0.05
 _MAX_BACKOFF_SECONDS = 5.0
 _RETRY_SECONDS = 1.0
-# After so long, a round begins anew with the active run; between two rounds, runs are counted.
+# Maximum duration of a round. Rounds begin with the active run; runs are counted between rounds.
 _ROUND_SECONDS = 0.5
 _PAUSE_SECONDS = 0.005
-# A longer Retry-After of Prometheus is not waited for.
+# Maximum wait for a Retry-After of Prometheus.
 _MAX_WAIT_SECONDS = 60.0
-# Spelled in SQL, as a thousand ranks have fifty series each.
+# Raw SQL, because a thousand ranks have fifty series each.
 _LAST_MS = "SELECT metric, rank, last_ms FROM series WHERE owner = ?"
 
 
@@ -84,7 +84,7 @@ class _Retry:
 
 @dataclass(frozen=True)
 class _Batch:
-    """The next lines of a stream, and what they state."""
+    """The next lines of a stream, parsed."""
 
     stream: Stream
     data: bytes
@@ -99,7 +99,7 @@ class _MovedError(Exception):
 class SampleDelivery:
     """Delivers the samples that wait in the streams.
 
-    Where Prometheus can take nothing now, methods raise UnavailableError.
+    Methods raise UnavailableError while Prometheus cannot accept samples.
     """
 
     def __init__(self, writer: RemoteWriter, most_series: int = InstallationLimits.series) -> None:
@@ -110,7 +110,7 @@ class SampleDelivery:
         self._retries: dict[int, _Retry] = {}
         # The next round begins behind this stream.
         self._last_tried = 0
-        # After Prometheus gave no answer, each goes alone: it may be for the content of one.
+        # Send streams separately after a timeout, because one of them may have caused it.
         self._alone = False
         # The newest millisecond of each series of the owners that are being delivered.
         self._last_ms: dict[str, dict[SeriesKey, int]] = {}
@@ -153,7 +153,7 @@ class SampleDelivery:
         """Deliver a batch of each waiting stream of active runs, and of others for a while.
 
         Returns:
-            The bytes of the largest batch; those of a whole one if streams are left to be tried.
+            Size of the largest batch in bytes, or ``BATCH_BYTES`` if streams were left untried.
         """
         active, largest = {run_owner(run_id) for run_id in find_begun()}, 0
         until = time.monotonic() + _ROUND_SECONDS
@@ -178,7 +178,7 @@ class SampleDelivery:
                 self._last_ms.pop(owner, None)
 
     def _next_round(self, first: AbstractSet[str]) -> Iterator[list[Stream]]:
-        """Yield the streams to try now: the first owners', then those behind the one tried last.
+        """Yield the streams to try now: the first owners', then the ones after the last one tried.
 
         That one is the last of all. So each has its turn, even if Prometheus gives no answer for
         the content of one.
@@ -356,7 +356,7 @@ def _store(
 
 
 def _next_batch(stream: Stream, most_bytes: int) -> bytes:
-    """Return the next lines of a stream: at most so many bytes, but at least one line."""
+    """Return the next lines of a stream: up to ``most_bytes``, but at least one line."""
     lines = read_batch(stream, stream.delivered, BATCH_BYTES)
     if len(lines) <= most_bytes:
         return lines

@@ -1,7 +1,7 @@
-"""What ranks leave in their output folders: a stream each, of its list and then the contents.
+"""Files that ranks leave in their output folders: a stream for each rank, a list and the contents.
 
-Those of an attempt have a bound together. A pack beyond it is held by its list alone: the rest is a
-gap, as of a long log.
+The files of an attempt have a common limit. If a rank exceeds it, only its list is stored; the rest
+is a gap, as in a long log.
 """
 
 from mlbench.contract.names import StreamName
@@ -13,7 +13,7 @@ from mlbench_master.recording import streams
 from mlbench_master.recording.streams import StreamKey
 
 FILES: StreamName = "files"
-# As each pack has come or will come, so that ranks that ship at the same time share the room.
+# Sum of the final sizes of the other packs, so that ranks that ship simultaneously share the limit.
 _OTHERS = """
     SELECT COALESCE(SUM(COALESCE(final_size, size) - gap_end + gap_start), 0) FROM stream
     WHERE owner = ? AND attempt = ? AND name = ? AND rank <> ?
@@ -34,7 +34,7 @@ def append(key: StreamKey, offset: int, data: bytes, written: int) -> int:
 
 
 def _begin(key: StreamKey, data: bytes, written: int) -> None:
-    """Set the length of a pack, and leave out all but its list where there is no room."""
+    """Set the length of a pack; store only its list if the limit is exceeded."""
     end = data.find(b"\n", 0, MAX_LIST_BYTES) + 1
     if not end:
         raise BadFieldError("body", "files begin with the line that lists them")
@@ -42,7 +42,7 @@ def _begin(key: StreamKey, data: bytes, written: int) -> None:
         stream = streams.find_or_create(key)
         if stream.size or stream.final_size == 0:  # it has begun, or was given up
             return
-        # A chunk of its own, as it is read alone.
+        # A separate chunk, because the list is read alone.
         Chunk.create(stream=stream, offset=0, data=data[:end])
         size = stream.final_size or max(written, len(data))
         [others] = run_sql(_OTHERS, key.owner, key.attempt, FILES, key.rank).fetchone()

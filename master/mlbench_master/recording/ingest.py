@@ -132,9 +132,9 @@ class PostedSample(BaseModel):
 
 
 def store(posted: Sequence[PostedSample], limit: SeriesLimit) -> None:
-    """Store samples, those of an owner in one transaction. The same body again adds nothing.
+    """Store samples, in one transaction per owner. Repeating a body adds nothing.
 
-    What comes after the end of its run is stored apart: it is no part of the run's result.
+    Samples that arrive after the end of their run are stored separately, outside its result.
 
     Raises:
         BadFieldError: a run or pod would have too many series; nothing is stored (400).
@@ -147,7 +147,7 @@ def store(posted: Sequence[PostedSample], limit: SeriesLimit) -> None:
         runs = {sample.run_id for sample in posted if sample.run_id is not None}
         _ended.difference_update(runs)
         _ended.update(lifecycle.ended_among(runs))
-        # What was stored before that is not stored again.
+        # Bodies that were stored before the error are not stored again.
         _store(posted, limit)
 
 
@@ -191,7 +191,7 @@ def find_pod(name: str) -> str:
     )
     if "\0" not in name and any(query.exists() for query in pods):
         return name
-    raise NotFoundError(f"pod_name: there is no pod {name!r}")
+    raise NotFoundError(f"pod_name: pod {name!r} not found")
 
 
 def _check_known(sample: PostedSample) -> None:
@@ -240,14 +240,14 @@ def _append_all(bodies: Sequence[tuple[str, bytes]]) -> Sequence[None]:
 
 
 def _append(owner: str, bodies: Mapping[bytes, bytes]) -> None:
-    """Store those of the bodies, which come by their digests, that are new."""
+    """Store the new ones of these bodies, which are given by their digests."""
     kind, _, name = owner.partition("/")
     with exclusive(owner):
         ended = run_sql(_IS_ENDED, int(name)).fetchone() if kind != "pod" else None
         if kind != "pod" and (ended is None) == (kind == "added"):
             raise MovedError(f"run {name} has {'ended' if ended else 'not ended'}")
         if kind == "added":
-            # A client may send a body again after the end of the run, which has it then.
+            # A client may repeat, after the end of the run, a body that the run has already.
             known = _KNOWN.format(", ".join("?" * len(bodies)))
             rows = run_sql(known, run_owner(int(name)), *bodies).fetchall()
             digests = {bytes(row[0]) for row in rows}
@@ -261,7 +261,7 @@ def _append(owner: str, bodies: Mapping[bytes, bytes]) -> None:
             return
         grown = run_sql(_GROW, len(new), owner).fetchone()
         if grown is None:
-            raise NotFoundError(f"there is no {owner.replace('/', ' ')} any more")
+            raise NotFoundError(f"{owner.replace('/', ' ')} was deleted")
         stream_id, size = grown
         streams.add_chunk(stream_id, size - len(new), new)
         if ended is not None:

@@ -48,7 +48,7 @@ def end(run_id: int, attempt: int, rank: int, sizes: Mapping[StreamName, int]) -
 
 
 def refuse(run_id: int, key: StreamKey, size: int) -> None:
-    """Count the bytes that a lost rank's recorder keeps of a stream of so many bytes."""
+    """Count the bytes of a lost rank's stream that the master lacks and its recorder keeps."""
     if (refused := size - _held(key)) > 0:
         name = f"{key.attempt}/{key.rank}/{key.name}"
         not_recorded.refuse_bytes(run_id, name, min(refused, _LARGEST))

@@ -15,14 +15,14 @@ from mlbench_master.errors import BadFieldError, ServiceUnavailableError
 from mlbench_master.recording.samples import MALFORMED, Sample
 from mlbench_master.recording.streams import OF_SAMPLES
 
-# Spelled in SQL, as a thousand ranks begin with fifty series each.
+# Raw SQL, because a thousand ranks begin with fifty series each.
 _COUNT = "SELECT COUNT(*) FROM seriesname WHERE owner = ?"
 _ADMIT = "INSERT INTO seriesname (owner, metric, rank) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
 # Names in a message about refused series.
 _NAMES_SHOWN = 10
 # Admitted series that are held in memory.
 _REMEMBERED = 100_000
-# Waiting bytes are counted anew after so long.
+# Interval at which waiting bytes are counted again.
 _FRESH_SECONDS = 0.5
 _ADVICE = "put what varies into a step or a value, or raise MLBENCH_LIMIT_SERIES"
 
@@ -32,7 +32,7 @@ class SpoolFullError(ServiceUnavailableError):
 
 
 def admit(owner: str, keys: Sequence[SeriesKey], most: int) -> frozenset[SeriesKey]:
-    """Admit series of an owner, and return those beyond the limit.
+    """Admit series of an owner, and return the series beyond the limit.
 
     First come, first served. A series once admitted stays so: a batch that is delivered again is
     cut alike.
@@ -95,14 +95,14 @@ class SeriesLimit:
     _known: set[tuple[str, SeriesKey]] = field(default_factory=set)
 
     def has_admitted(self, owner: str, keys: Iterable[SeriesKey]) -> bool:
-        """Check if all of these series were admitted just now."""
+        """Check if all of these series were admitted recently."""
         return all((owner, key) in self._known for key in keys)
 
     def check(self, owner: str, keys: Iterable[SeriesKey]) -> None:
         """Admit all of these series.
 
         Raises:
-            BadFieldError: there is no room for all of them; none is admitted (400).
+            BadFieldError: the series exceed the limit; none is admitted (400).
         """
         wanted = [key for key in keys if (owner, key) not in self._known]
         if not wanted:
@@ -124,7 +124,7 @@ class SeriesLimit:
 def _new_series(owner: str, keys: Iterable[SeriesKey], most: int) -> tuple[list[SeriesKey], int]:
     """Return the series that an owner does not have yet, and how many more it may have.
 
-    Malformed lines, by which excess is reported, need no room.
+    Malformed lines do not count, because they report the excess.
     """
     if not (wanted := [key for key in dict.fromkeys(keys) if key[0] != MALFORMED]):
         return [], 0

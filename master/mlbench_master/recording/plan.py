@@ -1,4 +1,4 @@
-"""Deciding where each sample goes: to Prometheus, or among the kept. Pure."""
+"""Plan the place of each sample: Prometheus, or the database. Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,12 +36,12 @@ class Plan:
 
 
 def plan(samples: Iterable[Sample], last_ms: Mapping[SeriesKey, int], now_ms: int) -> Plan:
-    """Decide where each sample goes.
+    """Choose the place of each sample.
 
     ``last_ms`` has the newest millisecond of each series in Prometheus. Samples that are not later
-    are kept, as Prometheus may have another value at their time. Where a rank's step is kept, as it
-    is the second one of a millisecond, all that follows in that millisecond is kept with it: only
-    kept samples have the microseconds that tell which step is theirs.
+    are kept in the database, because Prometheus may have another value at their time. If a rank's
+    step is kept, because it is the second one of a millisecond, all later samples of the same
+    millisecond are kept, too: only kept samples have microseconds, which identify their step.
     """
     by_series: defaultdict[SeriesKey, list[Sample]] = defaultdict(list)
     for sample in samples:
@@ -49,7 +49,7 @@ def plan(samples: Iterable[Sample], last_ms: Mapping[SeriesKey, int], now_ms: in
     send: dict[SeriesKey, list[Sample]] = {}
     keep: list[Sample] = []
     latest = now_ms + FUTURE_MS
-    # By rank and millisecond, the time of the first step that is kept.
+    # The time of the first kept step, by rank and millisecond.
     kept_steps: dict[tuple[str, int], int] = {}
     for key, samples_of in sorted(by_series.items(), key=lambda one: one[0][0] != names.STEP):
         if len(samples_of) > 1:

@@ -152,7 +152,7 @@ class RemoteWriter:
     def send(self, series: Sequence[TimeSeries]) -> None:
         """Send series in one request.
 
-        Success is no proof that all samples are stored: Prometheus drops some silently.
+        Success does not prove that all samples are stored: Prometheus drops some silently.
 
         Raises:
             RefusedError: Prometheus cannot take one of the samples.
@@ -203,7 +203,7 @@ class RemoteWriter:
         text = response.text.strip()
         if response.status_code in _REFUSALS or _TOO_OLD in text:
             raise SamplesRefusedError(text)
-        # It may be a date, too.
+        # Retry-After may also be a date, which is ignored.
         retry_after = response.headers.get("Retry-After", "")
         seconds = float(retry_after) if retry_after.isdecimal() else None
         raise UnavailableError(f"{self._origin}: {response.status_code} {text}", seconds)

@@ -1,4 +1,4 @@
-"""What a run's streams state of the run itself: target, settings, machines, processes, and more."""
+"""Facts about a run that its streams report: target, settings, machines, processes, and more."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -19,12 +19,12 @@ from mlbench_master.runs import run_clock
 Fact = Target | TaskSettings | ReportedMachine | Interference | Began | Unrecorded
 
 _LOSSES = frozenset(names.LOSSES)
-# Of a worker; of further ones, the samples are stored as well.
+# Maximum number of processes listed per worker. Samples of further processes are stored, too.
 _MAX_PROCESSES = 1024
 
 
 def store_facts(run: Run, stream: Stream, facts: Iterable[Fact], samples: Sequence[Sample]) -> None:
-    """Store what a batch of a stream states, and when one of its samples reached the target.
+    """Store the facts that a batch reports, and when one of its samples reached the target.
 
     The last target, settings and interference count, and the first machine. The agent states a
     rank's machine before its process starts, and its interference after that has ended: the process
@@ -67,9 +67,9 @@ def store_facts(run: Run, stream: Stream, facts: Iterable[Fact], samples: Sequen
 def not_finite_after(
     earliest: dict[str, Any] | None, samples: Sequence[Sample]
 ) -> dict[str, Any] | None:
-    """Return since when a loss is no finite number, after a batch of samples; None if it is one.
+    """Return since when a loss is NaN or infinite, after a batch of samples; None if it is finite.
 
-    A finite value of the series that went wrong takes it back.
+    A later finite value of the same series resets this to None.
     """
     for sample in samples:
         if sample.metric not in _LOSSES or not isinstance(sample.value, float):
@@ -119,10 +119,10 @@ def _placing(run: Run, stream: Stream, samples: Sequence[Sample]) -> Callable[[S
     began, now, ahead = run.started_at or 0.0, run_clock.now(run), 0.0
     dates = [sample.time_us / 1e6 for sample in samples]
     if stream.name == POSTED:
-        # Of any time, by anyone's clock.
+        # Posted samples may have any time, by any clock.
         began = min([began, *dates])
     elif dates and not began <= min(dates) <= max(dates) <= now:
-        # A clock that is wrong is rare: only then the rank is asked for.
+        # Wrong clocks are rare, so read the rank's clock offset only now.
         rank = Rank.get_or_none(run=run, attempt=stream.attempt, rank=stream.rank)
         if rank is not None:
             ahead = rank.clock_ahead

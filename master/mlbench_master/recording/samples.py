@@ -69,22 +69,22 @@ _STATED = frozenset({"goal", "settings", "process", "machine", "interference", "
 MAX_RANKS = 100_000
 MAX_METADATA_BYTES = 64 << 10
 MAX_MACHINE_BYTES = 64 << 10
-# Of each malformed line, and of a batch, so much is kept.
+# Limits on what is kept of malformed lines: the length of each, and their number per batch.
 _SHOWN_CHARACTERS = 4096
 _SHOWN_LINES = 100
-# Of what an agent counts: sums over all ranks stay exact in JavaScript.
+# Limit on counts from an agent, with which sums over all ranks stay exact in JavaScript.
 _MAX_COUNTED = 2**31
 
 
 def parse_lines(
     data: bytes, rank: str, received_us: int, metrics: Collection[str] = ()
 ) -> Iterator[Statement]:
-    """Parse the lines that a rank wrote; of samples, those of some metrics or of all.
+    """Parse the lines that a rank wrote; yield the samples of some metrics, or of all.
 
-    A malformed line becomes a sample of its text, dated ``received_us``. Of many, the first do, and
-    one more sample counts the others. The last statement counts all malformed lines.
+    A malformed line becomes a sample of its text, dated ``received_us``. If there are many, only
+    the first ones do, and one more sample counts the others. The last statement counts all.
     """
-    # One search in all lines, as one in each takes longer than parsing it.
+    # Search all lines at once, because a search in each line takes longer than parsing it.
     read_json = loads_exactly if LONG_NUMBER.search(data) else loads_fast
     last_step: tuple[int, Any, str] | None = None
     malformed = 0
@@ -119,7 +119,7 @@ def parse_lines(
 
 
 def _stated(fields: dict[str, Any], time_us: int, length: int) -> Statement:
-    """Return what a line states that has one of the names in ``_STATED``."""
+    """Return the report in a line that has one of the names in ``_STATED``."""
     match fields:
         case {"goal": {**target}}:
             return _target(target)
@@ -200,7 +200,7 @@ def _samples(
         if len(orjson.dumps(fields["metadata"])) > MAX_METADATA_BYTES:
             raise ValueError(f"metadata has at most {MAX_METADATA_BYTES} bytes as JSON")
         note = bool(fields.get("cumulative", False)), fields["metadata"]
-    # As Sample's own way does, in half of the time: there may be fifty thousand a second.
+    # Like Sample(), but in half of the time: there may be fifty thousand per second.
     create = tuple.__new__
     return [create(Sample, (name, rank, time_us, value, *note)) for name, value in pairs]
 
@@ -246,14 +246,14 @@ def show(data: bytes) -> str:
 
 
 def read_machine(fields: object) -> ReportedMachine:
-    """Return the machine that a JSON object states; what else it states is left out.
+    """Return the machine that a JSON object reports, without unknown fields.
 
     Raises:
         ValueError: a fact is of another type, or cannot be stored.
     """
     if not isinstance(fields, Mapping):
         raise ValueError("a machine must be a JSON object")
-    # Which ranks are on it is not for one of them to say.
+    # Ignore the ranks, because one of them cannot know which others are on the machine.
     machine = ReportedMachine.from_fields({**fields, "ranks": ()})
     _check_storable(asdict(machine))
     return machine

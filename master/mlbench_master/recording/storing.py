@@ -1,4 +1,4 @@
-"""What the database has of delivered samples: their series, what Prometheus lacks, and the kept."""
+"""Record delivered samples in the database: their series, and those that Prometheus lacks."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
@@ -23,7 +23,7 @@ _STORE_SERIES = """
 
 
 def store_plan(stream: Stream, sent: Plan) -> None:
-    """Store what was delivered of a stream, or of several of its owner and kind, as it was sent."""
+    """Record the delivered samples of a stream, or of several streams of its owner and kind."""
     _store_series(stream.owner, sent.send)
     _store_details(stream, sent.send)
     keep(stream.owner, sent.keep)

@@ -1,7 +1,7 @@
 """Streams: append-only bytes, held exactly once however often they are sent.
 
-Of a long log, the start stays and the end as far as there is room. What is left out in between is
-the stream's gap, in whole chunks. Offsets stay those of the whole log.
+A long log keeps its start, and as much of its end as fits. The missing middle is the stream's gap,
+in whole chunks. Offsets count from the start of the whole log.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ from mlbench_master.recording.samples import Statement, parse_lines, parse_poste
 METRICS = "metrics"
 POSTED = "posted"
 OF_SAMPLES = Stream.name.in_([METRICS, POSTED])
-# Spelled in SQL, as a thousand ranks ship every second or two.
+# Raw SQL, because a thousand ranks ship every second or two.
 _FIRST_CHUNK = 'SELECT MAX("offset") FROM chunk WHERE stream_id = ? AND "offset" <= ?'
 _CHUNKS = f"""
     SELECT "offset", data FROM chunk
@@ -120,9 +120,12 @@ def append(
 
 
 def _append_all(pieces: Sequence[tuple[StreamKey, int, bytes]]) -> Sequence[bool]:
-    """Append each piece to its stream, if that ends where the piece begins, and may be so long.
+    """Append each piece to its stream if the stream ends at its offset and has room for it.
 
-    Nearly all do, and this takes a fraction of the time. Returns which were appended.
+    Nearly all pieces qualify, and appending them together takes a fraction of the time.
+
+    Returns:
+        Whether each piece was appended.
     """
     appended, is_complete = [False] * len(pieces), False
     for owner in {key.owner for key, *_ in pieces}:
@@ -175,7 +178,7 @@ def find_or_create(key: StreamKey) -> Stream:
 def close(run_id: int, attempt: int, rank: int, sizes: Mapping[StreamName, int]) -> None:
     """Set the final size of each stream of a rank whose process has ended.
 
-    A stream without a size ends with what is held.
+    A stream without a size ends with its last received byte.
     """
     owner = run_owner(run_id)
     closing = [(size := sizes.get(name, 0), size, owner, attempt, rank, name) for name in STREAMS]
@@ -194,7 +197,7 @@ def shorten(run_id: int, attempt: int, rank: int, sizes: Mapping[StreamName, int
 
 
 def waiting(owner: str | None = None, rank: str = "") -> list[Stream]:
-    """Return the streams with undelivered samples: an owner's, or all; maybe only of a rank."""
+    """Return the streams with undelivered samples; by default, of all owners and ranks."""
     chosen = {sql: value for sql, value in (("owner = ?", owner), (_OF_RANK, rank)) if value}
     return Stream.rows(f"{' AND '.join([_WAITS, *chosen])} ORDER BY id", *chosen.values())
 
@@ -209,7 +212,7 @@ def parse(
 ) -> Iterator[Statement]:
     """Parse whole lines of a stream; ``received_us`` dates malformed ones.
 
-    Of a rank's samples, those of other metrics than these may be left out; by default none is.
+    ``metrics`` allows it to omit a rank's samples of other metrics; by default it returns all.
     """
     if stream.name == POSTED:
         return parse_posted(lines)
@@ -263,7 +266,7 @@ def _first_lines(stream: Stream, start: int, data: bytes, most_bytes: int) -> by
 
 
 def advance(stream: Stream, length: int, recorded: int) -> bool:
-    """Move a stream's delivered offset past so many samples; False if the run was deleted."""
+    """Advance a stream's delivered offset; return False if the run was deleted."""
     moved = run_sql(_ADVANCE, length, recorded, stream.id, stream.delivered)
     return bool(moved.rowcount)
 

@@ -40,7 +40,7 @@ def result_of(reader: SeriesReader, run: Run, criteria: Criteria = OWN_CRITERIA)
 
 
 def breakdown_of(reader: SeriesReader, run: Run, bins: int) -> Breakdown | None:
-    """Return the time breakdown of a run over time, in at most that many bins; None before it."""
+    """Return the time breakdown of a run in at most ``bins`` bins; None before its start."""
     context = _context(reader.prometheus, run, OWN_CRITERIA)
     return breakdown(context, read_series(context, partial(_read, reader, run.id)), bins)
 

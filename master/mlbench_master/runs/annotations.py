@@ -81,7 +81,7 @@ def change(run_id: int, words: AnnotationsRequest) -> Run:
 
 
 def keep(run: Run, archives: ArchiveStore) -> None:
-    """Write the annotations of a run beside its archive, as an export does.
+    """Write the annotations of a run to a file next to its archive, like an export.
 
     Raises:
         ArchiveError: the file cannot be written.

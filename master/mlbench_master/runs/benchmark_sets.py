@@ -144,7 +144,7 @@ def _check_keys(shared: Mapping[str, Any], swept: Mapping[str, str]) -> None:
             )
         if key == "seed":
             raise BadFieldError(
-                "swept.seed", "each repeat has a seed of its own. Leave out this setting."
+                "swept.seed", "each repeat has its own seed. Leave out this setting."
             )
 
 

@@ -78,7 +78,7 @@ def join(
 
     Args:
         order: the request.
-        holder: holder of the joining token, "" for a user. Each holder has jobs of its own.
+        holder: holder of the joining token, "" for a user. Each holder has separate jobs.
         limits: the limits of the pool.
         agent_secret: the secret from which tokens of pods are derived.
         expires_at: expiry of the joining token in Unix seconds.

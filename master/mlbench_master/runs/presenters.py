@@ -155,7 +155,7 @@ def note_of(run: Run) -> str:
 
 
 def reason_of(run: Run) -> str:
-    """Return why a run ended, which samples were refused, or how to record samples."""
+    """Return refused samples, the reason for the run's end, and advice if it recorded nothing."""
     is_silent = run.state == "FINISHED" and run.delivery and not run.delivery["recorded"]
     hint = ""
     if is_silent and not run.benchmark:

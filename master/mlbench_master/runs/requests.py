@@ -183,7 +183,7 @@ class CommonRequest(CommonSpec, CheckedRequest):
 
     @property
     def all_args(self) -> dict[str, str]:
-        """Arguments of the benchmark: those of ``args``, and those that other fields imply."""
+        """Arguments of the benchmark: ``args``, and arguments that other fields imply."""
         implied = {key: value for args in self.stated_args.values() for key, value in args.items()}
         return implied | self.args
 

@@ -82,7 +82,7 @@ def _starts(ranks: Sequence[Rank]) -> Iterator[RunEvent]:
 
 
 def _ends_of_ranks(run: Run, ranks: Sequence[Rank]) -> Iterator[RunEvent]:
-    """Yield the ranks that were lost or ended with an error of their own."""
+    """Yield an event for each rank that was lost, or failed on its own."""
 
     def end_of(rank: Rank) -> float:
         return rank.assigned_at if rank.exited_at is None else rank.exited_at

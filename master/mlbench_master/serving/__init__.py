@@ -1,1 +1,1 @@
-"""Serving HTTP so that no client keeps a thread, and agents are always answered."""
+"""HTTP server in which slow clients cannot occupy threads, and agents always get a response."""

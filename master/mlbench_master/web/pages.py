@@ -117,7 +117,7 @@ class RunbookResource:
         """Return the Markdown as text, so that browsers show it."""
         path = runbooks_folder() / f"{alert}.md"
         if not alert.isidentifier() or not path.is_file():
-            raise falcon.HTTPNotFound(description="there is no alert of this name")
+            raise falcon.HTTPNotFound(description="alert not found")
         resp.content_type = "text/plain; charset=utf-8"
         resp.data = path.read_bytes()
 

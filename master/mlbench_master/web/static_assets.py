@@ -95,7 +95,7 @@ class StaticResource:
         """Return the file."""
         asset = self.assets.files.get(path)
         if asset is None or version != self.assets.version:
-            raise falcon.HTTPNotFound(description="there is no such file in this version")
+            raise falcon.HTTPNotFound(description="file not found in this version")
         resp.content_type = asset.content_type
         resp.set_header("Cache-Control", "public, max-age=31536000, immutable")
         if asset.content_type == _TYPES[".html"]:

@@ -145,7 +145,7 @@ class ArchiveStorage(Record):
 
 @dataclass(frozen=True)
 class Storage(Record):
-    """What an installation has stored."""
+    """Amount of data that an installation has stored."""
 
     prometheus: PrometheusStorage | None
     """Prometheus; None if it does not respond."""

@@ -179,7 +179,7 @@ class Run(RunSpec, _RunHead):
     reason: str
     """Reason for the failure or for the stop at the deadline, or another remark; usually empty."""
     waiting: str = ""
-    """What the run waits for before it starts, between attempts, or at its end; otherwise empty."""
+    """Why the run waits before it starts, between attempts, or at its end; otherwise empty."""
     job_id: str = ""
     """Identifier of the run for the original MLBench's command line."""
     job_metadata: Mapping[str, Any] = field(default_factory=dict)
@@ -365,7 +365,7 @@ class RunGroup(Record):
     values: Mapping[str, Setting]
     """Value of each field that the runs are grouped by; None if the runs have no value.
 
-    ``tag`` has a single tag, and a time field a day.
+    The value of ``tag`` is a single tag, and the value of a time field is a day.
     """
     runs: int
     """Number of runs in the group."""

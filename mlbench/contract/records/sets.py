@@ -128,7 +128,7 @@ class RunSet(Record):
         """SHA-256 of the plan, the time of its registration, and the outcome of every run."""
         trials = [asdict(trial) for slot in self.slots for trial in slot.trials]
         for trial in trials:
-            # Digests of ledgers have always had this name of the slot.
+            # Keep the former name of this field: another would change the digests of ledgers.
             trial["place"] = trial.pop("slot")
         return _sha256([self.plan_sha256, self.created_at, trials])
 

@@ -191,7 +191,7 @@ UNASKED = "swept.bandwidth: 1000 means no limit, because clients send"
         (swept(cpus="99"), "swept.cpus: must be at most"),
         (swept(cpus="many"), "swept.cpus: must be a number (got 'many')"),
         (swept(learning_rate="x"), "swept.learning-rate: "),
-        (swept(speed="1"), "swept.speed: is no option of this task"),
+        (swept(speed="1"), "swept.speed: is not an option of this task"),
         (
             swept(epochs="1"),
             "swept.epochs: args.epochs is already set for all runs. Leave out one of",
@@ -201,7 +201,7 @@ UNASKED = "swept.bandwidth: 1000 means no limit, because clients send"
             "swept.cpus: num_cpus is already set for all runs. Lea",
         ),
         *((swept(bandwidth=unasked), UNASKED) for unasked in ("1000", "1e3")),
-        (swept(seed="1"), "swept.seed: each repeat has a seed of its own. Leave out this setting."),
+        (swept(seed="1"), "swept.seed: each repeat has its own seed. Leave out this setting."),
         ({"slots": [*SWEPT, SLOTS[0]]}, "slots: swept must have the same keys in all"),
         ({"slots": [*SWEPT, SWEPT[0]]}, TWICE),
         ({"official": True, "slots": SWEPT * 5}, "official: sweeps cannot be scored"),

@@ -270,13 +270,17 @@ LARGE = InstallationLimits(workers=8, cpus=4, bandwidth=500, gpus=1, pool="kuber
         (
             LIMITS,
             {"args": {"learning-rte": "1"}},
-            "args.learning-rte: is no option of this task: do you mean learning_rate?",
+            "args.learning-rte: is not an option of this task: do you mean learning_rate?",
         ),
         *(
-            (LIMITS, {"args": {wrong: "1"}}, f"args.{wrong}: is no option of this task: do you m")
+            (LIMITS, {"args": {wrong: "1"}}, f"args.{wrong}: is not an option of this task: do you")
             for wrong in ("lr", "rate", "num_epochs")
         ),
-        (LIMITS, {"args": {"nonsense": "1"}}, "args.nonsense: is no option of this task: there ar"),
+        (
+            LIMITS,
+            {"args": {"nonsense": "1"}},
+            "args.nonsense: is not an option of this task: there",
+        ),
         (LIMITS, {"args": {"epochs": "many"}}, "args.epochs: must be a whole number (not 'many')"),
         (LIMITS, {"args": {"epochs": "9" * 20}}, "args.epochs: must be finite, and below 2^63"),
         (

@@ -30,7 +30,7 @@ def test_a_run_is_asked_why_it_does_not_go_on(mlbench: Mlbench, client: ApiClien
         assert "no stack from any rank" in mlbench("stacks", "hangs").err
         assert "Choose it with --rank" in mlbench("stacks", "hangs", "--native").err
         no_python = mlbench("stacks", "hangs", "--native", "--rank", "1").err
-        assert "there is no Python whose stack is known" in no_python
+        assert "no Python process with a known stack" in no_python
     finally:
         mlbench("stop", "hangs")
     # What is known is not asked again.

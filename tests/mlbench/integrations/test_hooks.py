@@ -31,5 +31,5 @@ def test_a_hook_that_raises_is_told_once_and_ends_all_of_its_object(
         broken.fits(1)
     assert (broken.calls, other.fits(3)) == (1, 3)
     [line] = capsys.readouterr().err.splitlines()
-    assert line.startswith("mlbench: this training goes on, but no more of it is recorded by ")
+    assert line.startswith("mlbench: this training continues, but ")
     assert line.endswith("fails has failed: AttributeError: 'Trainer' has no such thing")

@@ -187,7 +187,7 @@ def test_grafana_may_be_served_below_a_path(dashboards: Path, end: str) -> None:
         push(f"{server.url}{end}", dashboards)
         assert server.dashboards
         for wrong in (server.url.removesuffix("/tools/grafana"), f"{server.url}/login"):
-            with pytest.raises(GrafanaError, match=f"there is no Grafana at {wrong}"):
+            with pytest.raises(GrafanaError, match=f"no Grafana at {wrong}"):
                 push(wrong, dashboards)
 
 
@@ -248,9 +248,9 @@ def test_a_grafana_that_is_down_is_told(dashboards: Path) -> None:
     ("fault", "said"),
     [
         ("hang", "does not answer within 0.2 s"),
-        ("garbage", "there is no Grafana at"),
-        ("error page", "there is no Grafana at"),
-        ("list", "there is no Grafana at"),
+        ("garbage", "no Grafana at"),
+        ("error page", "no Grafana at"),
+        ("list", "no Grafana at"),
         ("500", "does not work now: Server Error 500: database is locked"),
     ],
 )

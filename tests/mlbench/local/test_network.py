@@ -22,8 +22,8 @@ def test_a_tool_that_is_missing_is_named_with_its_package(
 ) -> None:
     monkeypatch.setattr("mlbench.local.network.with_tools", lambda: {"PATH": str(tmp_path)})
     found = probe()
-    assert found.no_bandwidth == f"{_NO}there is no ip: install iproute2"
-    assert found.no_latency.endswith(": there is no ip: install iproute2")
+    assert found.no_bandwidth == f"{_NO}ip not found: install iproute2"
+    assert found.no_latency.endswith(": ip not found: install iproute2")
 
 
 @pytest.mark.slow

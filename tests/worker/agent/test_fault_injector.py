@@ -104,7 +104,7 @@ def test_a_slow_rank_may_recover(harmed: Harmed) -> None:
 
 def test_what_cannot_be_is_said(harmed: Harmed) -> None:
     harmed.order("network:3s", within=0.0)
-    assert harmed.told()["problem"] == "there is no network for this worker"
+    assert harmed.told()["problem"] == "this worker has no network to cut"
     assert harmed.attempt.exit is None
 
 

@@ -81,7 +81,7 @@ def test_what_cannot_be_profiled_says_why(begin: Begin, monkeypatch: pytest.Monk
     assert (recorded.tool, content) == ("", b"")
     assert recorded.problem == "rank: none of its processes is a Python"
     monkeypatch.setattr(profiler, "find_spy", lambda: None)
-    words = "rank: there is no py-spy on its worker, nor PyTorch's profiler"
+    words = "rank: its worker has neither py-spy nor PyTorch's profiler"
     assert profile(shell, shell.pid, 1)[0].problem == words
     end(shell)
     assert '"profiled": []' in shell.file("metrics").read_text()

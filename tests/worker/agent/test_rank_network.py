@@ -168,7 +168,7 @@ def test_nothing_is_left_of_an_agent_that_is_killed(switch: Path) -> None:
 
 def test_what_cannot_be_is_said(switch: Path, tmp_path: Path) -> None:
     impossible = Attachment("198.18.1.1", 99, Shaping(max_bandwidth=20.0))
-    with pytest.raises(NetworkError, match="it cannot have a network of its own: ip address add"):
+    with pytest.raises(NetworkError, match="cannot create a private network: ip address add"):
         attach(impossible, switch)
     with pytest.raises(NetworkError, match="the switch of local networks is not there"):
         attach(impossible, tmp_path / "nothing")

@@ -67,7 +67,7 @@ def test_images_in_any_alphabet_are_found_and_nothing_else(folder: Path) -> None
 @pytest.mark.parametrize("part", ["train", "val"])
 def test_a_missing_part_is_named_with_what_to_do(folder: Path, part: str) -> None:
     shutil.rmtree(folder / part)
-    with pytest.raises(DataError, match=rf"no folder {folder / part}\..*MLBENCH_DATASETS"):
+    with pytest.raises(DataError, match=rf"folder {folder / part} not found\..*MLBENCH_DATASETS"):
         read_image_folder(folder)
 
 

@@ -172,11 +172,13 @@ def make_model() -> nn.Module:
     ("options", "said"),
     [
         pytest.param(
-            ImageModelOptions(device="cuda"), "device cuda: there is no GPU here", marks=without_gpu
+            ImageModelOptions(device="cuda"),
+            "device cuda: this PyTorch finds no usable GPU",
+            marks=without_gpu,
         ),
         (replace(_CPU, precision="tf32"), "precision tf32: only GPUs have it"),
         (replace(_CPU, precision="fp16"), "precision fp16: only GPUs have it"),
-        (replace(_CPU, compile=True), r"needs a C\+\+ compiler, and there is no g\+\+"),
+        (replace(_CPU, compile=True), r"needs a C\+\+ compiler, but g\+\+ is not"),
     ],
 )
 def test_what_this_machine_cannot_do_is_refused(

@@ -178,7 +178,7 @@ def test_after_the_deadline_it_evaluates_and_ends(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--dataset", "unknown"), "DataError: data set unknown: there is no file unknown"),
+        (("--dataset", "unknown"), "DataError: data set unknown: no file unknown"),
         (("--dataset", "regression"), "DataError: data set regression: a classification needs"),
         (("--batch-size", "1001"), "DataError: --batch-size must be at least 1"),
     ],

@@ -73,7 +73,7 @@ class Watch(threading.Thread):
                 self._measure(kernel)
         except Exception:
             # The machine can train even if it cannot be measured.
-            log.exception("cannot measure any more")
+            log.exception("CPU contention is no longer measured")
 
     def _measure(self, kernel: Kernel) -> None:
         began = time.monotonic()

@@ -100,7 +100,7 @@ def _begin(fault: Fault, attempt: Attempt) -> Callable[[], None]:
                     network.plug(is_in=True)
 
             return reconnect
-    raise OSError(f"there is no {fault.kind} for this worker")
+    raise OSError(f"this worker has no {fault.kind} to cut")
 
 
 def _hold_back(attempt: Attempt, share: float, seconds: float | None) -> None:

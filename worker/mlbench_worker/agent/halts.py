@@ -1,4 +1,4 @@
-"""Detects when all of a rank stands still: stopped by a signal, or suspended with its machine."""
+"""Detect halts of a whole rank: stopped by a signal, or suspended with its machine."""
 
 import time
 from collections.abc import Callable, Iterable

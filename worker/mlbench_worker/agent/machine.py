@@ -107,7 +107,7 @@ def _processor(root: Path, about: Mapping[str, str]) -> dict[str, str]:
             caches.append(f"L{level}{letter} {size}")
     hypervisor = ""
     if "hypervisor" in about.get("flags", "").split():
-        # The name of the hypervisor's clock reveals it. No file shows the processor's own answer.
+        # No file names the hypervisor (only the CPUID instruction does), but its clock does.
         clocks = _text(root / "sys/devices/system/clocksource/clocksource0/available_clocksource")
         hypervisors = {"kvm": "KVM", "hyperv": "Hyper-V", "xen": "Xen"}
         hypervisor = next(

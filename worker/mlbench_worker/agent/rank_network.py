@@ -113,7 +113,7 @@ def attach(attachment: Attachment, switch_file: Path) -> RankNetwork:
                 check=False,
             )
             if done.returncode:
-                raise NetworkError(f"it cannot have a network of its own: {done.stderr.strip()}")
+                raise NetworkError(f"cannot create a private network: {done.stderr.strip()}")
             answer, (namespace, *sockets), _, _ = socket.recv_fds(ours, 4096, 3)
     except BaseException:
         if belongs_to is not None:

@@ -260,7 +260,7 @@ class LogFile(StreamFile):
         self._secret = secret.encode()
 
     def _survives(self, damage: str, offset: int) -> bool:
-        log.warning("%s %s by the command: the stream goes on from there", self.path, damage)
+        log.warning("%s %s by the command: the stream continues from there", self.path, damage)
         self._begin_at(offset)
         return True
 

@@ -146,8 +146,8 @@ def _ensure_downloaded(archive: Path) -> None:
             draft.replace(archive)
     except OSError as error:
         raise DataError(
-            f"there is no {archive}, and it could not be downloaded from {_URL} ({error}): "
-            "put it there"
+            f"{archive} not found, and the download from {_URL} failed ({error}): "
+            "put the archive there"
         ) from error
 
 

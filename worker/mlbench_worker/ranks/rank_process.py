@@ -1,4 +1,4 @@
-"""A task as a process: options from the command line, error messages, exit code."""
+"""Run a task as a process: parse the command line, report errors, and set the exit code."""
 
 import argparse
 import inspect

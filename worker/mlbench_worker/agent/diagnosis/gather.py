@@ -208,9 +208,9 @@ def _native(
     program = find_spy()
     try:
         if process is None or program is None:
-            raise OSError("there is no Python whose stack is known" if program else "no py-spy")
+            raise OSError("no Python process with a known stack" if program else "no py-spy")
         if process.state in _STOPPED + _DEVICE:
-            raise OSError(f"process {process.pid} has the state {process.state}")
+            raise OSError(f"process {process.pid} is in state {process.state}")
         if free_memory(root) < _NATIVE_BYTES:
             raise OSError(f"they take up to {_NATIVE_BYTES // 10**6} MB, which are not free")
         return spy(program, process.pid, native=True)

@@ -65,7 +65,7 @@ def profile(attempt: Attempt, root: int | None, seconds: int) -> tuple[ProfileRe
             pids = [] if root is None else [root, *descendants(root)]
             python, program = next(filter(is_python, pids), None), find_spy()
             if program is None:
-                raise OSError("rank: there is no py-spy on its worker, nor PyTorch's profiler")
+                raise OSError("rank: its worker has neither py-spy nor PyTorch's profiler")
             if python is None:
                 raise OSError("rank: none of its processes is a Python")
             tool = "py-spy"

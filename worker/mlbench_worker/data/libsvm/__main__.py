@@ -16,7 +16,7 @@ def main() -> None:
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
     for file in parser.parse_args().files:
         if not file.is_file():
-            sys.exit(f"there is no file {file}")
+            sys.exit(f"file {file} not found")
         try:
             figures = open_table(file).figures
         except DataError as error:

@@ -44,8 +44,8 @@ def find_files(name: str, folder: Path) -> tuple[Path, Path | None]:
     train = _find(train_name, places)
     if train is None:
         raise DataError(
-            f"data set {name}: there is no file {train_name} (or with {', '.join(_DECOMPRESS)}) in "
-            f"{folder} nor in {folder / name}. Get it from {_WHERE_TO_GET} and put it there, or "
+            f"data set {name}: no file {train_name} (or with {', '.join(_DECOMPRESS)}) in "
+            f"{folder} or {folder / name}. Get it from {_WHERE_TO_GET} and put it there, or "
             "set MLBENCH_DATASETS to the folder that has it"
         )
     return train, _find(validation_name, places)
