@@ -107,9 +107,18 @@ function manifest(/** @type {object} */ settings, packages = {}, limits = {}) {
 
 /** The rows of two runs. */
 function rows(/** @type {any[]} */ differences, /** @type {any[]} */ ...manifests) {
-  const results = /** @type {any} */ ([{ run_id: 1 }, { run_id: 2 }]);
-  return toRows({ differences, results }, manifests);
+  return rowsOfSweep({}, differences, ...manifests);
 }
+
+function rowsOfSweep(/** @type {object} */ swept, /** @type {any[]} */ differences, /** @type {any[]} */ ...manifests) {
+  const results = /** @type {any} */ ([{ run_id: 1 }, { run_id: 2 }]);
+  return toRows({ differences, results, groups: /** @type {any} */ ([{ swept }]) }, manifests);
+}
+
+test("a swept setting is not said to be without effect", () => {
+  const [row] = rowsOfSweep({ "batch-size": "64" }, [], manifest({ batch_size: 128 }), manifest({ batch_size: 64 }));
+  deepEqual([row.name, row.breaks], ["batch_size", "swept"]);
+});
 
 test("differences that break the comparison come first, and once", () => {
   const values = [{ value: "64", run_ids: [2] }, { value: "128", run_ids: [1] }];

@@ -129,7 +129,7 @@ test("the head has the settings that tell a run from others, without usual ones"
   const run = { ...RUN, settings, swept: { batch_size: "64" }, seed: 0, attempt: 2, max_restarts: 3, tags: ["paper"] };
   const facts = factsOf(/** @type {any} */ (run), null, "0123456789abcdef", 0);
   deepEqual(facts.filter(({ name }) => name).map(({ name, value }) => `${name} ${value}`), [
-    "batch 64", "lr 0.1", "workers 2", "seed 0", "attempt 2 of 4", "commit 0123456",
+    "batch 64", "lr 0.1", "momentum 0.9", "workers 2", "seed 0", "attempt 2 of 4", "commit 0123456",
   ]);
   deepEqual([facts[0].value, facts.at(-1).value], ["train.py", "paper"]);
 });

@@ -8,7 +8,7 @@ import { fillTable } from "../ui.js";
  * @import { Found } from "./loader.js"
  *
  * An attribute, with the value of each run.
- * @typedef {{ name: string, breaks: Comparison["differences"][number]["breaks"], values: string[] }} Row
+ * @typedef {{ name: string, breaks: Comparison["differences"][number]["breaks"] | "swept", values: string[] }} Row
  */
 
 const NOT_STATED = "not reported";
@@ -17,6 +17,7 @@ const SEED = "seed";
 const EFFECTS = {
   ...{ yes: "Not comparable", unknown: "Unknown" },
   ...{ scaling: "Scaling not comparable", learning: "May affect training", no: "Does not affect training" },
+  swept: "Swept, as planned",
 };
 const EFFECT = {
   title: "Meaning",
@@ -59,12 +60,13 @@ function fillValue(cell, /** @type {Row} */ { values }, /** @type {number} */ i)
 }
 
 /**
- * @param {Pick<Comparison, "differences" | "results">} comparison
+ * @param {Pick<Comparison, "differences" | "results" | "groups">} comparison
  * @param {Manifest[]} manifests
  * @returns {Row[]} the comparison's differences, then settings, limits and packages in which only the
  *   manifests differ: the comparison names all others that affect training
  */
-export function toRows({ differences, results }, manifests) {
+export function toRows({ differences, results, groups }, manifests) {
+  const swept = new Set(groups.flatMap((group) => Object.keys(group.swept)).map((key) => key.replaceAll("-", "_")));
   // The comparison has the seeds of groups; the manifests, those of each run.
   const judged = differences.filter(({ name }) => name !== SEED).map(({ name, breaks, values }) => ({
     ...{ name, breaks },
@@ -76,7 +78,7 @@ export function toRows({ differences, results }, manifests) {
   });
   const names = [...new Set(facts.flatMap(Object.keys))].filter((name) => !judged.some((row) => row.name === name));
   const stated = names.map((name) => ({
-    ...{ name, breaks: /** @type {Row["breaks"]} */ (name === SEED ? "learning" : "no") },
+    ...{ name, breaks: /** @type {Row["breaks"]} */ (swept.has(name) ? "swept" : name === SEED ? "learning" : "no") },
     values: facts.map((run) => run[name] ?? NOT_STATED),
   }));
   return [...judged, ...stated.filter(({ values }) => new Set(values).size > 1)];

@@ -19,6 +19,7 @@ const BACKENDS = ["gloo", "nccl"];
 const SETTINGS = { learning_rate: "lr", batch_size: "batch", exchange: "exchange", optimizer: "optimizer", precision: "precision" };
 const USUAL_SETTINGS = { exchange: "ddp", precision: "fp32" };
 const COMMIT_LENGTH = 7;
+const MAX_OWN_SETTINGS = 4;
 
 /**
  * Connect the buttons of the head.
@@ -106,6 +107,9 @@ export function factsOf(run, result, commit, now) {
   const { settings, swept } = run;
   const own = Object.entries(SETTINGS).filter(([name]) => !(name in swept) && settings?.[name] != null);
   const chosen = own.filter(([name]) => String(settings[name]) !== USUAL_SETTINGS[name]);
+  // The user's own code names its settings as it likes.
+  const isOwn = ([name, value]) => !run.benchmark && !(name in SETTINGS) && !(name in swept) && typeof value !== "object";
+  const others = Object.entries(settings ?? {}).filter(isOwn).slice(0, MAX_OWN_SETTINGS);
   const seconds = elapsedSeconds(run, now);
   const ranks = run.world_size > run.num_workers ? ` (${run.world_size} ranks)` : "";
   const rules = result?.rule_violations.length ?? 0;
@@ -113,6 +117,7 @@ export function factsOf(run, result, commit, now) {
     { name: "", value: codeOf(run), hint: run.command || run.benchmark },
     ...Object.entries(swept).map(([name, value]) => ({ name: SETTINGS[name] ?? name, value: String(value) })),
     ...chosen.map(([name, short]) => ({ name: short, value: String(settings[name]), hint: name })),
+    ...others.map(([name, value]) => ({ name, value: String(value) })),
     { name: "workers", value: run.num_workers + ranks },
     { name: "seed", value: String(run.seed ?? "") },
     { name: "bandwidth", value: run.max_bandwidth && !("bandwidth" in swept) ? `${run.max_bandwidth} Mbit/s` : "" },

@@ -130,7 +130,7 @@ async function begin() {
     timeline.firstStepAt = training.startedAt;
   });
   follow("overTime", "breakdown-over-time", SLOW_MS * slowly, () => overTime.refresh(run, training.axis()));
-  follow("steps", "steps", SLOW_MS * slowly, (isReload) => steps.refresh(run, isReload, training.axis()));
+  follow("steps", "steps", SLOW_MS * slowly, (isReload) => steps.refresh(run, isReload, training.axis(), training.extent));
   follow("resources", "resources", SLOW_MS, refreshResources);
   follow("timeline", "timeline", FIGURES_MS, () => timeline.refresh(run));
   follow("logs", "logs", FAST_MS, () => logs.refresh(run));

@@ -49,6 +49,8 @@ export class Steps {
   #chart = new Chart(byId("steps-map"), "Steps", { hasLegend: false, hasFiles: false });
   /** @type {Axis | null} */
   #axis = null;
+  /** @type {[number, number] | undefined} the ends of the axis that the curves have */
+  #extent;
   /** @type {{ from: number, to: number, series: ByMetric } | null} what was zoomed to, in detail */
   #detail = null;
   #overview = lanesOf(new Map(), 0);
@@ -96,11 +98,12 @@ export class Steps {
   }
 
   /** Fetch the totals of the ranks, and draw what they did. */
-  async refresh(/** @type {Run} */ run, /** @type {boolean} */ isReload, /** @type {Axis} */ axis) {
+  async refresh(/** @type {Run} */ run, /** @type {boolean} */ isReload, /** @type {Axis} */ axis, /** @type {[number, number] | undefined} */ extent) {
     const points = Math.floor(POINTS_OF_ALL / TOTALS.length / run.world_size);
     this.#recorded.points = Math.max(MIN_COLUMNS, Math.min(MAX_COLUMNS, points));
     await this.#recorded.refresh(TOTALS, isReload);
     this.#axis = axis;
+    this.#extent = extent;
     this.#isOver = run.finished_at !== null;
     this.#overview = lanesOf(this.#recorded.series, this.#recorded.points);
     this.#show();
@@ -148,7 +151,7 @@ export class Steps {
       x: this.#axis.title,
       shared: this.#axis.shared,
       stacked: "last",
-      extent: [places[0], places.at(-1)],
+      extent: this.#extent ?? [places[0], places.at(-1)],
       yRange: [0, 1],
       yTicks: [],
       label: this.#showTable(),

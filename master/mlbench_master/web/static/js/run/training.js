@@ -44,6 +44,8 @@ export class Training {
   /** @type {Schemas["RunMetric"][] | null} */
   #metrics = null;
   #fetched = [];
+  /** @type {[number, number] | undefined} the ends of the axis that all charts share */
+  extent;
   /** @type {RunEvent[]} */
   #restarts = [];
   #resumptions = 0;
@@ -191,13 +193,14 @@ export class Training {
       .filter(({ metrics }) => metrics.some((metric) => this.recorded.series.has(metric)))
       .map((chart) => ({ ...chart, lines: this.#linesOf(chart, axis), axes: this.#axesOf(chart.metrics, axis) }));
     const [from, to] = extentOf(ofMetrics.flatMap(({ lines }) => lines.map(({ x }) => x)));
+    this.extent = from < to ? [from, to] : undefined;
     const charts = [...ofMetrics, ...this.#throughput(axis)];
     this.#charts.show(charts.map(({ title, isAdded }) => ({ title, label: `${title} over the run`, isAdded })));
     charts.forEach(({ title, lines, axes }, i) => this.#charts.get(title).draw(lines, {
       x: axis.title,
       shared: axis.shared,
       stacked: i === charts.length - 1 ? "last" : "above",
-      extent: from < to ? [from, to] : undefined,
+      extent: this.extent,
       ...axes,
     }));
     const shown = new Set(chosen.flatMap((chart) => chart.metrics));
