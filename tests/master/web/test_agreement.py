@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from importlib.resources import files
 from typing import Any
 
 from grafana import build
@@ -60,7 +61,8 @@ def test_every_dashboard_panel_and_variable_is_there() -> None:
     module = read("js/grafana.js")
     [pages] = re.findall(r"const BOARDS = (.*);", module)
     boards = {f"mlbench-{page}" for page in json.loads(pages)}
-    panels = {(int(id_), title) for id_, title in re.findall(r'id: (\d+), title: "(.*?)"', module)}
+    template = (files("mlbench_master.web") / "templates/run.html").read_text()
+    panels = {(int(id_), title) for id_, title in re.findall(r'\((\d+), "([^"]+)"\)', template)}
     variables = set(re.findall(r'"var-(\w+)"', module))
     assert len(boards) == 4
     assert boards <= set(_BOARDS)
