@@ -5,11 +5,12 @@ import { sample } from "../chart.js";
 import { byId, getParam, h, onSubmit, reconcile, setNotice, setParams, setText } from "../dom.js";
 import { plural } from "../format.js";
 import { comparisonUrl } from "../grafana.js";
+import { setOutcome } from "../outcome.js";
 import { styleOf } from "../plot.js";
 import { nameOf } from "../records.js";
 import { formatSelection, parseSelection, toggled } from "../side/selection.js";
 import { Side } from "../side/side.js";
-import { errorState, runBadge } from "../ui.js";
+import { errorState } from "../ui.js";
 import { toPath } from "./loader.js";
 import { shortLabels } from "./verdict.js";
 
@@ -67,13 +68,15 @@ function makeRow(/** @type {ShownRun} */ { run, colour, dash }) {
     hidden.delete(run.id);
     show();
   };
+  const chip = h("span", { class: "badge" });
+  setOutcome(chip, run);
   const [light, dim] = [() => side.highlight([run.id]), () => side.highlight([])];
   return h(
     "li",
     { class: "selected-run", "data-run": run.id, onpointerenter: light, onpointerleave: dim, onfocusin: light, onfocusout: dim },
     h("button", { type: "button", class: "quiet eye", "aria-label": `Curve of run ${run.id}`, title: "Show or hide the curve", onclick: hide }, sample({ colour, dash })),
     h("a", { href: `/runs/${run.id}`, class: "run-name", title: `${nameOf(run)} #${run.id}` }, h("bdi"), h("span", {}, ` #${run.id}`)),
-    runBadge(run),
+    chip,
     h("button", { type: "button", class: "quiet", "aria-label": `Remove run ${run.id}`, title: "Remove from the comparison", onclick: remove }, "×"),
   );
 }

@@ -82,7 +82,9 @@ const sizeOf = (/** @type {Group} */ { evidence }) => Math.abs(Math.log(evidence
 /** Show the headline of a comparison, and whether its runs can be compared. */
 export function showHeadline(/** @type {HTMLElement} */ place, /** @type {Comparison} */ comparison) {
   const { title, detail } = headlineOf(comparison);
-  const { state, text } = comparabilityOf(comparison);
+  // Contention is among the reasons, but times are what the headline is about.
+  const isDisturbed = comparison.findings.verdict === "disturbed";
+  const { state, text } = isDisturbed ? { state: "warn", text: "CPU contention" } : comparabilityOf(comparison);
   const badge = comparison.results.length > 1 && h("span", { class: "badge", "data-answer": state }, text);
   const line = h("p", { class: "headline-title" }, badge, h("b", {}, h("bdi", {}, title)));
   place.replaceChildren(line, h("p", { class: "soft" }, detail));
