@@ -60,6 +60,8 @@ def test_the_page_is_complete_and_its_commands_get_the_answers_that_it_shows(
 def type_in(stack: Home, folder: Path) -> list[Shown]:
     """Run the page's commands in one shell, in order."""
     wait_for(lambda: _knows_the_pods(stack), what="Prometheus has scraped the exporter")
+    with ApiClient.from_home(stack) as client:
+        wait_for(lambda: _knows_its_size(client), what="Prometheus has scraped itself")
     with ApiClient.from_home(stack) as client:  # another test's run may be about to end
         wait_for(lambda: all(p.run_id is None for p in client.get_worker_pods().result().value))
     (folder / ".curlrc").write_text(_CURLRC)
@@ -91,6 +93,11 @@ def _knows_the_pods(stack: Home) -> bool:
     connection = stack.read_connection()
     answer = httpx.get(f"{connection.url}/api/metrics/", auth=("me", connection.token))
     return "container_cpu_usage_seconds_total" in answer.json().get("local-mlbench-worker-0", {})
+
+
+def _knows_its_size(client: ApiClient) -> bool:
+    prometheus = client.get_storage().result().value.prometheus
+    return prometheus is not None and prometheus.bytes is not None
 
 
 def _read() -> list[tuple[str, Any]]:
