@@ -72,14 +72,15 @@ def _take_pages(client: ApiClient, url: str, page: Page, folder: Path) -> tuple[
     going = _order(client, "digits-2-long", 2, goal="99.9", epochs="1000")
     wait_for(lambda: _epochs(client, going) >= _EPOCHS, _PATIENCE_SECONDS, "the run is active")
     page.goto(f"{url}/")
-    expect(page.locator("[data-line=value]").first).to_be_visible()
+    expect(page.locator("main canvas").first).to_be_visible()
     _shoot(page, folder / "web-home.png", height=_HEIGHT)
     page.goto(f"{url}/workers")
-    expect(page.locator(".sparkline-line[d^=M]").first).to_be_visible()
+    expect(page.locator(".sparkline").first).to_be_visible()
     _shoot(page, folder / "web-workers.png", height=460)
     page.goto(f"{url}/runs")
     expect(page.get_by_role("checkbox")).to_have_count(4)
-    _shoot(page, folder / "web-runs.png", height=460)
+    expect(page.locator(".side canvas").first).to_be_visible()
+    _shoot(page, folder / "web-runs.png", height=620)
     page.goto(f"{url}/compare?runs={','.join(str(run.id) for run in compared)}")
     accuracy = page.get_by_role("region", name="Validation accuracy", exact=True)
     expect(accuracy.locator("canvas").first).to_be_visible()
@@ -120,8 +121,11 @@ def _epochs(client: ApiClient, run: Run) -> int:
 
 
 def _shoot(page: Page, path: Path, height: int) -> None:
-    """Write what a page shows from its top on, up to so many pixels."""
-    whole = page.evaluate("document.documentElement.scrollHeight")
+    """Write what a page shows from its top to its end, at most so many pixels."""
+    whole = 16 + page.evaluate(
+        "Math.max(...[...document.querySelectorAll('main *')]"
+        ".map((element) => element.getBoundingClientRect().bottom))"
+    )
     page.screenshot(path=path, clip={"x": 0, "y": 0, "width": _WIDTH, "height": min(height, whole)})
     kilobytes = path.stat().st_size / 1000
     print(f"{path}: {kilobytes:.0f} kB")
