@@ -1,7 +1,6 @@
 // Elements shared by several pages: badges, copy buttons, errors, dialogs, tables, menus.
 
-import { query } from "./api.js";
-import { byId, h, reconcile, setText } from "./dom.js";
+import { byId, h, setText } from "./dom.js";
 
 export { figure, fillTable } from "./table.js";
 
@@ -32,12 +31,6 @@ export function runBadge(/** @type {Judged} */ run) {
 export function setRunBadge(/** @type {HTMLElement} */ element, /** @type {Judged} */ run) {
   setBadge(element, run.outcome?.kind ?? run.state, run.outcome?.title);
   element.title = run.outcome?.text ?? "";
-}
-
-/** Show tags in a list, each with a link to the runs that have it; without any, the list hides. */
-export function showTags(/** @type {HTMLElement} */ list, /** @type {string[]} */ tags) {
-  list.hidden = tags.length === 0;
-  reconcile(list, tags, String, (tag) => h("li", {}, h("a", { href: `/runs${query({ query: `tag:${tag}` })}` }, tag)));
 }
 
 /** @returns {HTMLButtonElement} a button that copies what `text()` returns. */

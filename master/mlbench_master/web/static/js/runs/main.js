@@ -17,7 +17,7 @@ import { groupColumns, meansOf, orderOf, termsOf } from "./groups.js";
 import { cellsOf, headColumns } from "./list.js";
 import { NewRun } from "./new-run.js";
 import { picker } from "./picker.js";
-import { Selection } from "./selection.js";
+import { Selection, saveRuns } from "./selection.js";
 
 /** @import { Run, Schemas } from "../records.js" */
 
@@ -36,7 +36,7 @@ const newRun = new NewRun(byId("new-run"));
 const filter = new Filter(refresh);
 const columns = new Columns(refresh);
 const curves = new Curves();
-const selection = new Selection(show, () => poller.now(), () => columns.requested());
+const selection = new Selection(show, () => poller.now());
 const side = new Side();
 const actions = {
   onSort: (field) => columns.set({ order: nextOrder(columns.order, field) }),
@@ -240,7 +240,8 @@ byId("runs").addEventListener("pointerleave", () => side.highlight([]));
 byId("runs").addEventListener("focusin", () => keep({ focused: focusedRun() }));
 byId("order").addEventListener("change", ({ target }) => columns.set({ order: target.value }));
 byId("reset-columns").addEventListener("click", () => columns.set({ ids: DEFAULTS, widths: {}, pinned: [] }));
-byId("export").addEventListener("click", () => selection.save(runs));
+byId("export").addEventListener("click", () => saveRuns(runs, columns.requested()));
+byId("save-csv").addEventListener("click", () => saveRuns(selection.runs, columns.requested()));
 byId("show-side").addEventListener("click", () => {
   setParams({ side: hasSide() ? "closed" : "open" });
   show();

@@ -24,7 +24,8 @@ export function formatSelection(/** @type {Selected[]} */ selected) {
 /** @returns {Selected[]} without a run that is selected, or else with it at the first free place. */
 export function toggled(/** @type {Selected[]} */ selected, /** @type {number} */ id) {
   if (selected.some((run) => run.id === id)) return selected.filter((run) => run.id !== id);
+  const taken = new Set(selected.map(({ place }) => place));
   let place = 0;
-  while (selected.some((run) => run.place === place)) place += 1;
+  while (taken.has(place)) place += 1;
   return [...selected, { id, place }].sort((a, b) => a.place - b.place);
 }
