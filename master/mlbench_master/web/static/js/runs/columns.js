@@ -94,7 +94,7 @@ function settingOf(/** @type {Run} */ run, /** @type {string} */ name) {
 
 /** @returns {string[]} the settings that tell these runs apart: first those that were asked for. */
 export function differingSettings(/** @type {Run[]} */ runs) {
-  const named = runs.flatMap((run) => Object.keys({ ...run.settings, ...run.args, ...run.swept }).map((name) => ({ name, run })));
+  const named = runs.flatMap((run) => Object.keys({ ...run.swept, ...run.args, ...run.settings }).map((name) => ({ name, run })));
   const settings = Object.entries(Object.groupBy(named, ({ name }) => name)).map(([name, known]) => {
     const asked = known.filter(({ run }) => name in run.swept || name in run.args).length;
     const isKnown = known.length >= LEAST_COMMON * runs.length && !FACTS.includes(name);

@@ -4,7 +4,7 @@ import { ApiError, get, now } from "../api.js";
 import { byId, getParam, setNotice, setOptions, setParams, setText } from "../dom.js";
 import * as format from "../format.js";
 import { poll } from "../poll.js";
-import { ACTIVE_STATES, isActive } from "../records.js";
+import { ACTIVE_STATES } from "../records.js";
 import { sum } from "../series.js";
 import { Side } from "../side/side.js";
 import { keep, kept } from "../store.js";
@@ -38,23 +38,22 @@ const columns = new Columns(refresh);
 const curves = new Curves();
 const selection = new Selection(show, () => poller.now());
 const side = new Side();
-const actions = {
-  onSort: (field) => columns.set({ order: nextOrder(columns.order, field) }),
-  onMove: (id, before) => columns.move(id, before),
-  onResize: (id, width) => columns.set({ widths: { ...columns.widths, [id]: width ? Math.round(width) : undefined } }),
-  onToggle: (id) => columns.set({ ids: toggled(columns.ids, id) }),
-  onPin: (id) => columns.set({ pinned: toggled(columns.pinned, id) }),
-};
+const toggle = (/** @type {"ids" | "pinned" | "group"} */ list) => (/** @type {string} */ id) =>
+  columns.set({ [list]: toggled(columns[list], id) });
+const onMove = (/** @type {string} */ id, /** @type {string} */ before) => columns.move(id, before);
 const grid = new Grid(byId("runs"), (/** @type {any} */ row) => row.id ?? termsOf(row.values), {
-  ...actions,
+  onSort: (field) => columns.set({ order: nextOrder(columns.order, field) }),
+  onMove,
+  onResize: (id, width) => columns.set({ widths: { ...columns.widths, [id]: width ? Math.round(width) : undefined } }),
   onScroll: scrolled,
   onRow: (line, { id }) => line.classList.toggle("selected", selection.has(id)),
 });
-const columnsOffered = () => ({ choices: columnChoices(), chosen: columns.ids, pinned: columns.pinned });
-const groupsOffered = () => ({ choices: fieldChoices(), chosen: columns.group, pinned: [] });
-const showColumns = picker(byId("columns"), byId("columns-panel"), columnsOffered, actions);
-const onGroup = (/** @type {string} */ id) => columns.set({ group: toggled(columns.group, id) });
-const showGroups = picker(byId("group"), byId("group-panel"), groupsOffered, { onToggle: onGroup });
+const showColumns = picker(
+  byId("columns"),
+  () => ({ choices: columnChoices(), chosen: columns.ids, pinned: columns.pinned }),
+  { onToggle: toggle("ids"), onMove, onPin: toggle("pinned") },
+);
+const showGroups = picker(byId("group"), () => ({ choices: fieldChoices(), chosen: columns.group, pinned: [] }), { onToggle: toggle("group") });
 
 /** @type {Run[]} those that match, in their order; none while they are grouped */
 let runs = [];
@@ -62,35 +61,36 @@ let runs = [];
 let groups = [];
 /** @type {Schemas["RunCounts"] | null} */
 let counts = null;
+const hasActive = () => ACTIVE_STATES.some((state) => counts.states[state]);
 let maxShown = kept("shown", PAGE);
 let isPlaced = false;
 let scrollTimer = 0;
 let lastSelected = 0;
 
 function fieldChoices() {
-  const sectionOf = (/** @type {string} */ help) => (help === "Setting" ? "Settings" : help.startsWith("Metric") ? "Metrics" : "Results");
-  return columns.fields.map(({ name, help }) => ({ id: name, title: titleOf(name), help, section: sectionOf(help) }));
+  return columns.fields.map(({ name, help }) => {
+    const section = help === "Setting" ? "Settings" : help.startsWith("Metric") ? "Metrics" : "Results";
+    return { id: name, title: titleOf(name), help, section };
+  });
 }
 
 function columnChoices() {
   const own = [DIFFERING, "contention", "curve"].map((id) => ({ id, title: titleOf(id), help: "", section: "Results" }));
-  const { Metrics: metrics = [], ...others } = Object.groupBy(fieldChoices(), ({ section }) => section);
-  const statistics = metrics.flatMap((metric) => ["last", "min", "max"].map((name) => ({ ...metric, id: `${metric.id}.${name}` })));
-  return [...own, ...Object.values(others).flat(), ...statistics.map((choice) => ({ ...choice, title: titleOf(choice.id) }))];
+  const idsOf = ({ id, section }) => (section === "Metrics" ? ["last", "min", "max"].map((name) => `${id}.${name}`) : [id]);
+  return [...own, ...fieldChoices().flatMap((choice) => idsOf(choice).map((id) => ({ ...choice, id, title: titleOf(id) })))];
 }
 
-function askForRuns() {
+function askForRuns(/** @type {string | null} */ query) {
   const { group, order } = columns;
-  const query = filter.query || null;
-  if (group.length)
-    return get("/api/runs/groups/", { query, group: group.join(","), order: orderOf(columns), columns: meansOf(columns).join(",") });
-  return get("/api/runs/", { query, limit: maxShown, order: order || null, columns: columns.requested().join(",") });
+  if (!group.length) return get("/api/runs/", { query, limit: maxShown, order: order || null, columns: columns.requested().join(",") });
+  return get("/api/runs/groups/", { query, group: group.join(","), order: orderOf(columns), columns: meansOf(columns).join(",") });
 }
 
 async function fetchRuns() {
   const { group, order } = columns;
+  const query = filter.query || null;
   try {
-    const [rows, counted] = await Promise.all([askForRuns(), get("/api/runs/counts/", { query: filter.query || null })]);
+    const [rows, counted] = await Promise.all([askForRuns(query), get("/api/runs/counts/", { query })]);
     counts = counted;
     runs = group.length ? [] : order ? rows : rows.toReversed();
     groups = group.length ? rows : [];
@@ -107,10 +107,6 @@ async function fetchRuns() {
   show();
   curves.fetch(runs).then((isNew) => isNew && show(), () => {}); // the list is there without them
   return hasActive() && !group.length ? POLL_ACTIVE_MS : POLL_MS;
-}
-
-function hasActive() {
-  return ACTIVE_STATES.some((state) => counts.states[state]);
 }
 
 function show() {
@@ -135,7 +131,6 @@ function show() {
   byId("side").hidden = !isOpen;
   byId("show-side").setAttribute("aria-expanded", String(isOpen));
   if (isOpen) side.show(selection.shown());
-  newRun.setActive(runs.findLast(isActive) ?? (hasActive() ? { id: 0, title: "" } : undefined));
   restorePlace();
 }
 
@@ -155,9 +150,9 @@ function showTable() {
 // A narrow screen has no column heads.
 function offerOrders() {
   const names = ["name", "outcome", ...columns.requested(), "time_to_target", "duration", "id"];
-  const orders = ["", "-created", ...names.flatMap((name) => [`-${name}`, name])];
+  const orders = new Set(["", ...names.flatMap((name) => [`-${name}`, name]), columns.order]);
   const textOf = (value) => (value ? `${titleOf(value.replace("-", ""))} ${value[0] === "-" ? "↓" : "↑"}` : "Newest first");
-  setOptions(byId("order"), [...new Set([...orders, columns.order])], textOf);
+  setOptions(byId("order"), [...orders], textOf);
   byId("order").value = columns.order;
 }
 

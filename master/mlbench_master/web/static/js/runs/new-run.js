@@ -3,14 +3,13 @@
 import { ApiError, get, post } from "../api.js";
 import { byId, onSubmit, setNotice, setOptions, setText } from "../dom.js";
 import * as format from "../format.js";
+import { ACTIVE_STATES } from "../records.js";
 import { copyButton } from "../ui.js";
 import { CUSTOM, defaultName, split, toCommandLine, toCurl, toOrder } from "./order.js";
 
 /** @import { Benchmark, Info } from "../records.js" */
 
-const LOST =
-  "The master does not respond, but may have received the request: " +
-  "check the list of runs before you start the run again.";
+const LOST = "The master does not respond, but may have received the request: check the list of runs before you start the run again.";
 /** The choice of the user's own command, described like a benchmark. */
 const OWN = /** @type {any} */ ({
   ...{ name: CUSTOM, description: "Any program that records its metrics with mlbench.Tracker." },
@@ -36,7 +35,6 @@ export class NewRun {
   #refused = {};
   // The fields in which the user has typed; problems of the others are shown on sending.
   #touched = new Set();
-  #activeId = -1;
 
   constructor(/** @type {HTMLDialogElement} */ dialog) {
     this.dialog = dialog;
@@ -55,7 +53,11 @@ export class NewRun {
     this.dialog.showModal();
     setNotice(byId("new-run-alert"), "");
     try {
-      await this.#load();
+      const [active] = await get("/api/runs/", { query: ACTIVE_STATES.map((state) => `state=${state}`).join(" OR ") });
+      boxOf(input("queue")).hidden = !active;
+      input("queue").checked = Boolean(active);
+      setText(byId("hint-queue"), active ? `Run ${active.id} (${active.title}) is active. This run waits in the queue.` : "");
+      if (!this.#info) await this.#load();
     } catch (error) {
       setNotice(byId("new-run-alert"), `${error.message}. Close this dialog and open it again.`);
       return;
@@ -65,34 +67,21 @@ export class NewRun {
     input("benchmark").focus();
   }
 
-  /** Set the active run, which a new one can wait for; its id is 0 where it is not known. */
-  setActive(/** @type {{ id: number, title: string } | undefined} */ run) {
-    boxOf(input("queue")).hidden = !run;
-    if (run && run.id !== this.#activeId) {
-      input("queue").checked = true;
-      const which = run.id ? `Run ${run.id} (${run.title})` : "A run";
-      setText(byId("hint-queue"), `${which} is active. This run waits in the queue.`);
-    }
-    this.#activeId = run?.id ?? -1;
-    if (this.#info) this.#refresh();
-  }
-
   async #load() {
-    if (this.#info) return;
     const [info, benchmarks] = await Promise.all([get("/api/info/"), get("/api/benchmarks/")]);
     this.#benchmarks = [...benchmarks, OWN];
-    setOptions(input("benchmark"), this.#benchmarks.map(({ name }) => name), (name) =>
-      name === CUSTOM ? "Your own image and command" : name,
-    );
+    setOptions(input("benchmark"), this.#benchmarks.map(({ name }) => name), (name) => (name === CUSTOM ? "Your own image and command" : name));
     input("benchmark").value = "digits";
     const { limits, pool } = info;
     input("num_workers").value = Math.min(2, limits.workers);
     input("num_cpus").step = limits.whole_cpus ? "1" : "any";
     limit("num_workers", limits.workers);
     limit("num_cpus", limits.cpus, limits.whole_cpus ? ", whole cores only" : "");
-    limit("max_bandwidth", limits.bandwidth?.most);
-    if (pool === "local") input("custom_image_name").value = "local";
-    if (pool === "local") setText(byId("hint-custom_image_name"), "“local”: the command runs on this machine.");
+    if (limits.bandwidth) limit("max_bandwidth", limits.bandwidth.most);
+    if (pool === "local") {
+      input("custom_image_name").value = "local";
+      setText(byId("hint-custom_image_name"), "“local”: the command runs on this machine.");
+    }
     this.#info = info;
     this.#adapt();
     byId("new-run-loading").hidden = true;
@@ -206,7 +195,6 @@ function valueOf(field) {
 }
 
 function limit(name, most, addition = "") {
-  if (most == null) return;
   input(name).max = most;
   const hint = byId(`hint-${name}`);
   setText(hint, `${hint.textContent} Maximum here: ${format.number(most)}${addition}.`);

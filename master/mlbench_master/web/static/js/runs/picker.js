@@ -13,7 +13,8 @@ import { moveByDrag } from "../table.js";
  * Fill a popover, which a button opens, with a list of fields, those chosen first.
  * @returns {() => void} shows the choices, if the list is open
  */
-export function picker(button, panel, /** @type {Read} */ read, /** @type {Actions} */ actions) {
+export function picker(/** @type {HTMLButtonElement} */ button, /** @type {Read} */ read, /** @type {Actions} */ actions) {
+  const panel = /** @type {HTMLElement} */ (button.popoverTargetElement);
   const search = panel.querySelector("input");
   const list = panel.querySelector("ul");
   function show() {
