@@ -25,8 +25,6 @@ const ENDED = "finished>2000-01-01";
 /** @type {Map<number, ActiveRun>} */
 const cards = new Map();
 const curves = new Curves();
-let lastEnd = "";
-let isQueueEmpty = true;
 
 async function fetchRuns() {
   const [active, queue] = await Promise.all([
@@ -44,8 +42,7 @@ async function fetchRuns() {
   const others = active.length > MAX_ACTIVE ? `, ${active.length - MAX_ACTIVE} more running` : "";
   setText(byId("queue-count"), `${format.count(queue.length)} waiting${others}`);
   byId("idle").hidden = active.length > 0;
-  isQueueEmpty = queue.length === 0;
-  showIdle();
+  setText(byId("idle-text"), queue.length ? "The next run starts as soon as its workers are ready." : "The queue is empty.");
   return active.length + queue.length ? FAST_MS : POLL_MS;
 }
 
@@ -54,17 +51,11 @@ async function fetchResults() {
   const results = await get("/api/runs/", { query: ENDED, order: "-finished", limit: MAX_RESULTS, columns: "best,goodput" });
   await curves.fetch(results, FAST_MS).catch(() => {}); // the page is complete without curves
   showResults(byId("results"), results, curves);
-  lastEnd = results[0]?.finished_at ?? "";
-  showIdle();
+  setText(byId("last-end"), results.length ? `The last run ended ${format.ago(results[0].finished_at, now())}.` : "");
   byId("no-results").hidden = results.length > 0;
   byId("results").parentElement.removeAttribute("aria-busy");
   setNotice(byId("results-problem"), "");
   return results.some((run) => !run.outcome && !run.origin) ? FAST_MS : POLL_MS;
-}
-
-function showIdle() {
-  const ended = lastEnd && `The last run ended ${format.ago(lastEnd, now())}. `;
-  setText(byId("idle-text"), isQueueEmpty ? `${ended}The queue is empty.` : "The next run starts as soon as its workers are ready.");
 }
 
 async function fetchAlerts() {
@@ -95,25 +86,21 @@ async function fetchPods() {
 }
 
 async function fetchStorage() {
-  const [storage, info] = await Promise.all([get("/api/info/storage/"), get("/api/info/")]);
-  showPairs(byId("installation"), installationOf(storage, info));
-  setNotice(byId("installation-text"), "");
-  return SLOW_MS;
-}
-
-/** @returns {import("./lists.js").Pair[]} */
-function installationOf(/** @type {Schemas["Storage"]} */ { prometheus, database, archives, ...samples }, /** @type {Info} */ info) {
+  /** @type {[Schemas["Storage"], Info]} */
+  const [{ prometheus, database, archives, ...samples }, info] = await Promise.all([get("/api/info/storage/"), get("/api/info/")]);
   const size = prometheus?.bytes ? `, ${format.bytes(prometheus.bytes)}` : "";
   const kept = prometheus?.retention.replace(/(\d)([a-zA-Z])/g, "$1 $2");
   const kind = { sqlite: "SQLite", postgresql: "PostgreSQL" }[database.kind];
   const place = archives?.is_remote ? " in an object store" : "";
-  return [
+  showPairs(byId("installation"), [
     ["MLBench", info.version],
     ["Prometheus", prometheus ? `${prometheus.version.split("+")[0]}, ${kept} kept${size}` : "does not respond", "", !prometheus],
     ["Database", `${kind}, ${format.bytes(database.bytes)}`],
     ["Archives", archives ? `${format.count(archives.archives)}, ${format.bytes(archives.bytes)}${place}` : "do not respond", "", !archives],
     ["Missing samples", `${format.count(samples.missing_samples)} of ${format.count(samples.recorded_samples)}`, "", samples.missing_samples > 0],
-  ];
+  ]);
+  setNotice(byId("installation-text"), "");
+  return SLOW_MS;
 }
 
 /** Poll for a section, which says if its content is not known, and why. */

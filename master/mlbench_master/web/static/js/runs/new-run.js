@@ -77,7 +77,7 @@ export class NewRun {
     input("num_cpus").step = limits.whole_cpus ? "1" : "any";
     limit("num_workers", limits.workers);
     limit("num_cpus", limits.cpus, limits.whole_cpus ? ", whole cores only" : "");
-    if (limits.bandwidth) limit("max_bandwidth", limits.bandwidth.most);
+    if (limits.bandwidth?.most) limit("max_bandwidth", limits.bandwidth.most);
     if (pool === "local") {
       input("custom_image_name").value = "local";
       setText(byId("hint-custom_image_name"), "“local”: the command runs on this machine.");

@@ -9,7 +9,7 @@ import { poll } from "../poll.js";
 import { codeOf, elapsedSeconds, isActive } from "../records.js";
 import { Resources } from "../resources.js";
 import { errorState, figure, fillTable, setBadge } from "../ui.js";
-import { activityOf, stateOf } from "./nodes.js";
+import { activityOf, rankOf, stateOf } from "./nodes.js";
 
 /** @import { Alert, Pod, Run } from "../records.js" */
 
@@ -39,14 +39,12 @@ async function refreshWorker() {
   byId("phase").hidden = pod === null || pod.phase === "Running";
   if (pod === null) return POLL_MS;
   setBadge(byId("phase"), pod.phase);
-  setText(byId("does"), activityOf({ ...pod, run_id: null }, now(), pod.run_id !== null));
   byId("does").classList.toggle("bad-text", stateOf(pod, now()) === "silent");
-  setNotice(byId("run"), pod.run_id === null ? "" : `Run ${pod.run_id}, rank ${pod.rank}`);
+  setNotice(byId("run"), rankOf(pod));
   byId("run").href = `/runs/${pod.run_id}`;
-  setText(byId("node"), pod.node || format.NONE);
-  setText(byId("ip"), pod.ip || format.NONE);
-  setText(byId("cores"), format.spans(pod.cpus) || format.NONE);
-  setText(byId("seen"), pod.seen_at === null ? "never" : format.ago(pod.seen_at, now()));
+  const seen = pod.seen_at === null ? "never" : format.ago(pod.seen_at, now());
+  const facts = { does: activityOf(pod, now()), node: pod.node, ip: pod.ip, cores: format.spans(pod.cpus), seen };
+  for (const [id, text] of Object.entries(facts)) setText(byId(id), text || format.NONE);
   return POLL_MS;
 }
 
@@ -58,8 +56,8 @@ async function refreshAlerts() {
 
 function isAboutIt(/** @type {Alert} */ alert) {
   if (alert.pod !== null) return alert.pod === name;
-  if (pod === null || pod.run_id === null) return false;
-  return alert.run_id === pod.run_id && (alert.rank === null || alert.rank === pod.rank);
+  const isOfRun = alert.run_id !== null && alert.run_id === pod?.run_id;
+  return isOfRun && (alert.rank === null || alert.rank === pod.rank);
 }
 
 async function refreshRuns() {
