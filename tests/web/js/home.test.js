@@ -43,7 +43,7 @@ for (const [what, ...args] of /** @type {any[]} */ ([
   test(`a curve that ${what} has no forecast`, () => equal(forecast(args[0], args[1]), null));
 
 for (const [seconds, text] of /** @type {[number, string][]} */ ([
-  [0, "any moment"], [43.4, "≈ 43 s"], [372, "≈ 6 min"], [9000, "≈ 2.5 h"], [400_000, "≈ 4.6 d"],
+  [0, "any moment"], [43.4, "≈ 43 s"], [372, "≈ 6.2 min"], [9000, "≈ 2.5 h"], [400_000, "≈ 4.6 d"],
 ]))
   test(`${seconds} s are roughly "${text}"`, () => equal(roughly(seconds), text));
 

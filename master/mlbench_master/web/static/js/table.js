@@ -29,15 +29,11 @@ export function figure(/** @type {string} */ title, /** @type {(row: any) => str
 }
 
 /**
- * Fill a table that has a thead with one row, and a tbody.
- * @template Row
- * @param {HTMLTableElement} table
- * @param {Column<Row>[]} columns
- * @param {Row[]} rows
- * @param {(row: Row) => unknown} keyOf
- * @param {(line: HTMLElement, row: Row) => void} [onRow] called for each row that is drawn
+ * Fill a table that has a thead with one row, and a tbody; `onRow` is called for each row that is drawn.
+ * @type {<Row>(table: HTMLTableElement, columns: Column<Row>[], rows: Row[], keyOf: (row: Row) => unknown,
+ *   onRow?: (line: HTMLElement, row: Row) => void) => void}
  */
-export function fillTable(table, columns, rows, keyOf, onRow = () => {}) {
+export const fillTable = (table, columns, rows, keyOf, onRow = () => {}) => {
   reconcile(table.tHead.rows[0], columns, idOf, createHead, (cell, column) => {
     place(cell, column);
     setText(cell.firstElementChild, column.title);
@@ -54,10 +50,10 @@ export function fillTable(table, columns, rows, keyOf, onRow = () => {}) {
     });
     onRow(line, row);
   });
-}
+};
 
 function createHead(/** @type {Column<any>} */ { order, width, isFigure, isFixed, isHead, isHiddenTitle }) {
-  const title = order ? h("button", { type: "button", class: "sort" }) : h("span", { class: isHiddenTitle && "visually-hidden" });
+  const title = order ? h("button", { type: "button", class: "sort", "data-order": order }) : h("span", { class: isHiddenTitle && "visually-hidden" });
   const isResizable = width !== undefined && !isFixed;
   const grip = h("span", { class: "grip", "aria-hidden": "true" });
   const props = { scope: "col", class: isFigure && "figure", draggable: isResizable && !isHead ? "true" : null };
@@ -156,24 +152,18 @@ export class Grid {
     const keyAt = ({ target }) => target.closest("th").dataset.key;
     const isGrip = ({ target }) => target.classList.contains("grip");
     head.addEventListener("click", (event) => {
-      const isButton = /** @type {HTMLElement} */ (event.target).closest("button");
-      if (isButton) this.actions.onSort(this.#columns.find((column) => idOf(column) === keyAt(event)).order);
+      const button = /** @type {HTMLElement} */ (event.target).closest("button");
+      if (button) this.actions.onSort(button.dataset.order);
     });
     head.addEventListener("dblclick", (event) => isGrip(event) && this.actions.onResize(keyAt(event), null));
-    head.addEventListener("pointerdown", (event) => {
-      if (isGrip(event)) /** @type {Element} */ (event.target).setPointerCapture(event.pointerId);
-    });
-    head.addEventListener("pointermove", (event) => {
-      const target = /** @type {Element} */ (event.target);
-      if (!target.hasPointerCapture(event.pointerId)) return;
-      const width = event.clientX + HALF_GRIP - target.parentElement.getBoundingClientRect().left;
+    head.addEventListener("pointerdown", (/** @type {any} */ event) => isGrip(event) && event.target.setPointerCapture(event.pointerId));
+    head.addEventListener("pointermove", (/** @type {any} */ event) => {
+      if (!event.target.hasPointerCapture(event.pointerId)) return;
+      const width = event.clientX + HALF_GRIP - event.target.parentElement.getBoundingClientRect().left;
       this.actions.onResize(keyAt(event), Math.max(MIN_WIDTH, width));
     });
-    head.addEventListener("dragstart", (event) => {
-      if (!head.querySelector(".grip:active")) return;
-      event.preventDefault();
-      event.stopImmediatePropagation();
-    });
+    // A grip resizes its column, which is not dragged then.
+    head.addEventListener("mousedown", (event) => isGrip(event) && event.preventDefault());
     moveByDrag(head, this.actions.onMove);
   }
 }

@@ -69,14 +69,10 @@ export function problemWith(/** @type {() => void} */ retry) {
 }
 
 /**
- * Ask before something that cannot be undone. The browser's own dialog keeps the focus inside,
- * closes on Escape, and gives the focus back.
- * @param {string} title such as "Delete this run?"
- * @param {string} text the consequences
- * @param {string} action the label of the button that does it
- * @returns {Promise<boolean>} whether to do it
+ * Ask before something that cannot be undone, such as "Delete this run?", with its consequences and
+ * the label of the button that does it. @returns {Promise<boolean>} whether to do it
  */
-export function confirm(title, text, action) {
+export function confirm(/** @type {string} */ title, /** @type {string} */ text, /** @type {string} */ action) {
   const dialog = byId("confirm");
   setText(dialog.querySelector("h2"), title);
   setText(dialog.querySelector("p"), text);
@@ -91,15 +87,15 @@ export function confirm(title, text, action) {
 /** Let `button` open and close the links in `items` beside it; Escape and a click elsewhere close them. */
 export function menu(/** @type {HTMLButtonElement} */ button, /** @type {HTMLElement} */ items) {
   const place = button.parentElement;
-  const isInside = (/** @type {EventTarget} */ target) => place.contains(/** @type {Node} */ (target));
-  function open(/** @type {boolean} */ isOpen) {
+  const open = (/** @type {boolean} */ isOpen) => {
     items.hidden = !isOpen;
     button.setAttribute("aria-expanded", String(isOpen));
-  }
+  };
   button.addEventListener("click", () => open(items.hidden));
   items.addEventListener("click", () => open(false));
-  document.addEventListener("click", ({ target }) => isInside(target) || open(false));
-  place.addEventListener("focusout", ({ relatedTarget }) => !relatedTarget || isInside(relatedTarget) || open(false));
+  for (const type of ["click", "focusin"]) {
+    document.addEventListener(type, ({ target }) => place.contains(/** @type {Node} */ (target)) || open(false));
+  }
   place.addEventListener("keydown", ({ key }) => {
     if (key !== "Escape" || items.hidden) return;
     open(false);

@@ -62,7 +62,6 @@ export class NewRun {
       setNotice(byId("new-run-alert"), `${error.message}. Close this dialog and open it again.`);
       return;
     }
-    this.#suggestName();
     this.#refresh();
     input("benchmark").focus();
   }
@@ -70,7 +69,8 @@ export class NewRun {
   async #load() {
     const [info, benchmarks] = await Promise.all([get("/api/info/"), get("/api/benchmarks/")]);
     this.#benchmarks = [...benchmarks, OWN];
-    setOptions(input("benchmark"), this.#benchmarks.map(({ name }) => name), (name) => (name === CUSTOM ? "Your own image and command" : name));
+    const titleOf = (/** @type {string} */ name) => (name === CUSTOM ? "Your own image and command" : name);
+    setOptions(input("benchmark"), this.#benchmarks.map(({ name }) => name), titleOf);
     input("benchmark").value = "digits";
     const { limits, pool } = info;
     input("num_workers").value = Math.min(2, limits.workers);
@@ -92,7 +92,6 @@ export class NewRun {
     this.#touched.add(name);
     delete this.#refused[name];
     if (name === "benchmark") this.#adapt();
-    if (name === "benchmark" || name === "custom_image_command") this.#suggestName();
     this.#refresh();
   }
 
@@ -116,29 +115,24 @@ export class NewRun {
     setText(byId("known-args"), defaults.join(", "));
   }
 
-  #suggestName() {
-    if (!this.#touched.has("name") || !input("name").value) input("name").value = defaultName(this.#values());
-  }
-
-  /** @returns {import("./order.js").Values} */
-  #values() {
+  /** @returns {import("./order.js").Values} of the fields that are shown */
+  get #values() {
     const shown = this.inputs.filter((field) => !boxOf(field).hidden);
     return /** @type {any} */ (Object.fromEntries(shown.map((field) => [field.name, valueOf(field)])));
   }
 
-  #refresh() {
-    const values = this.#values();
-    const order = toOrder(values);
+  // Show the commands, and the problems in fields that have been touched, or in all.
+  #refresh(isSent = false) {
+    if (!this.#touched.has("name")) input("name").value = defaultName(this.#values);
+    const order = toOrder(this.#values);
     const flags = this.inputs.map((field) => [field.name, boxOf(field).dataset.flag]).filter(([, flag]) => flag);
     setText(byId("command-line"), toCommandLine(order, Object.fromEntries(flags)));
     setText(byId("curl"), toCurl(order, location.origin));
-    input("custom_image_command").setCustomValidity(split(values.custom_image_command ?? "") ? "" : "unclosed quotation mark");
-    this.#showProblems((field) => (this.#touched.has(field.name) ? problemOf(field) : ""));
-  }
-
-  #showProblems(/** @type {(input: HTMLInputElement) => string} */ problemIn) {
+    const command = input("custom_image_command");
+    command.setCustomValidity(split(command.value) ? "" : "unclosed quotation mark");
     for (const field of this.inputs) {
-      const problem = boxOf(field).hidden ? "" : this.#refused[field.name] || problemIn(field);
+      const wrong = isSent || this.#touched.has(field.name) ? problemOf(field) : "";
+      const problem = boxOf(field).hidden ? "" : this.#refused[field.name] || wrong;
       setText(byId(`problem-${field.name}`), problem);
       field.setAttribute("aria-invalid", String(problem !== ""));
     }
@@ -148,11 +142,10 @@ export class NewRun {
     if (!this.#info || byId("start-run").disabled) return;
     this.#refused = {};
     setNotice(byId("new-run-alert"), "");
-    this.#refresh();
-    this.#showProblems(problemOf);
+    this.#refresh(true);
     if (!this.form.querySelector("[aria-invalid=true]")) {
       byId("start-run").disabled = true;
-      await post("/api/runs/", toOrder(this.#values())).then(({ id }) => location.assign(`/runs/${id}`), (error) => this.#refuse(error));
+      await post("/api/runs/", toOrder(this.#values)).then(({ id }) => location.assign(`/runs/${id}`), (error) => this.#refuse(error));
     }
     /** @type {HTMLElement} */ (this.form.querySelector("[aria-invalid=true], #new-run-alert:not([hidden])"))?.focus();
   }
