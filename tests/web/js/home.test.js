@@ -4,7 +4,7 @@ import { test } from "node:test";
 import "./browser.js";
 import { slowestRank, timeLeft } from "../../../master/mlbench_master/web/static/js/home/active.js";
 import { forecast, roughly } from "../../../master/mlbench_master/web/static/js/home/forecast.js";
-import { resourcesOf } from "../../../master/mlbench_master/web/static/js/home/lists.js";
+import { resourcesOf } from "../../../master/mlbench_master/web/static/js/records.js";
 import { activityOf, countsOf, nodesOf, rankOf } from "../../../master/mlbench_master/web/static/js/workers/nodes.js";
 
 const ACCURACY = { metric: "val_global_Prec@1", value: 90, lower_is_better: false };

@@ -8,6 +8,7 @@ import { ago, moment, plural } from "./format.js";
 
 const POLL_MS = 5000;
 // The run, and the words up to the end of a sentence or to a colon. A number such as 4.1 ends neither.
+const isCritical = (/** @type {Alert} */ alert) => alert.severity === "critical";
 const HEADLINE = /^((?:Run \d+ \(.*?\): )?.+?)(?:[.:]\s+|\.?$)(.*)$/s;
 
 /**
@@ -16,7 +17,7 @@ const HEADLINE = /^((?:Run \d+ \(.*?\): )?.+?)(?:[.:]\s+|\.?$)(.*)$/s;
  */
 export async function listAlerts(/** @type {HTMLElement} */ list, isListed = (/** @type {Alert} */ _) => true) {
   /** @type {Alert[]} */
-  const newestFirst = (await get("/api/alerts/")).filter(isListed).reverse();
+  const newestFirst = (await get("/api/alerts/")).filter(isListed).toReversed();
   const alerts = newestFirst.sort((a, b) => Number(isCritical(b)) - Number(isCritical(a)));
   reconcile(list, groupsOf(alerts), ([alert]) => alert.name + alert.since + alert.text, ([alert]) => createAlert(alert), (item, group) => {
     setText(item.querySelector("strong + .soft"), group.length > 1 ? `and ${group.length - 1} more like it` : "");
@@ -45,9 +46,6 @@ function groupsOf(/** @type {Alert[]} */ alerts) {
   return [...Map.groupBy(alerts, ({ name, run_id: run }) => `${name} ${run}`).values()];
 }
 
-function isCritical(/** @type {Alert} */ alert) {
-  return alert.severity === "critical";
-}
 
 function createAlert(/** @type {Alert} */ alert) {
   const [headline, rest] = headlineOf(alert);

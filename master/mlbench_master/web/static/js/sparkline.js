@@ -7,8 +7,7 @@ import { svg } from "./dom.js";
  * @typedef {{ x: number[], y: number[], from?: number, to: number, high: number, target?: number, label: string }} Sparkline
  */
 
-const [WIDTH, HEIGHT] = [100, 24];
-const EDGE = 2;
+const [WIDTH, HEIGHT, EDGE] = [100, 24, 2];
 
 function heightOf(/** @type {number} */ value, /** @type {number} */ high) {
   return HEIGHT - EDGE - (HEIGHT - 2 * EDGE) * Math.min(1, Math.max(0, value / (high || 1)));
@@ -33,6 +32,6 @@ export function showSparkline(/** @type {HTMLElement} */ place, /** @type {Spark
   const y = curve.target === undefined ? -HEIGHT : heightOf(curve.target, curve.high);
   const box = { class: "sparkline", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none" };
   const target = svg("line", { x1: 0, x2: WIDTH, y1: y, y2: y });
-  const title = svg("title", {}, curve.label);
-  place.replaceChildren(svg("svg", { ...box, role: "img", "aria-label": curve.label }, title, target, svg("polyline", { points })));
+  const parts = [svg("title", {}, curve.label), target, svg("polyline", { points })];
+  place.replaceChildren(svg("svg", { ...box, role: "img", "aria-label": curve.label }, parts));
 }

@@ -53,11 +53,11 @@ export const fillTable = (table, columns, rows, keyOf, onRow = () => {}) => {
 };
 
 function createHead(/** @type {Column<any>} */ { order, width, isFigure, isFixed, isHead, isHiddenTitle }) {
-  const title = order ? h("button", { type: "button", class: "sort", "data-order": order }) : h("span", { class: isHiddenTitle && "visually-hidden" });
+  const sort = order && h("button", { type: "button", class: "sort", "data-order": order });
   const isResizable = width !== undefined && !isFixed;
   const grip = h("span", { class: "grip", "aria-hidden": "true" });
   const props = { scope: "col", class: isFigure && "figure", draggable: isResizable && !isHead ? "true" : null };
-  return h("th", props, title, isResizable && grip);
+  return h("th", props, sort || h("span", { class: isHiddenTitle && "visually-hidden" }), isResizable && grip);
 }
 
 function createCell(/** @type {Column<any>} */ { isHead, isFigure, make }, row) {

@@ -1,6 +1,8 @@
 // Elements shared by several pages: badges, copy buttons, errors, dialogs, tables, menus.
 
-import { byId, h, setText } from "./dom.js";
+import { now } from "./api.js";
+import { byId, h, reconcile, setText } from "./dom.js";
+import { ago, moment } from "./format.js";
 
 export { figure, fillTable } from "./table.js";
 
@@ -10,6 +12,12 @@ export { figure, fillTable } from "./table.js";
  */
 
 /** @typedef {{ state: string, outcome?: import("./records.js").Run["outcome"] }} Judged */
+
+/** The cells of a column with the time since a record was created. */
+export const AGE = {
+  make: ({ created_at: at }) => h("time", { datetime: at, title: moment(at) }),
+  fill: (cell, { created_at: at }) => setText(cell.firstElementChild, ago(at, now())),
+};
 
 /** @returns {HTMLElement} a coloured badge for the state of a run or the phase of a pod. */
 export function badge(/** @type {string} */ state) {
@@ -31,6 +39,16 @@ export function runBadge(/** @type {Judged} */ run) {
 export function setRunBadge(/** @type {HTMLElement} */ element, /** @type {Judged} */ run) {
   setBadge(element, run.outcome?.kind ?? run.state, run.outcome?.title);
   element.title = run.outcome?.text ?? "";
+}
+
+/** Show figures in a list of descriptions: the title, text and explanation of each, and whether it is bad. */
+export function showPairs(/** @type {HTMLElement} */ list, /** @type {[string, string, string?, boolean?][]} */ pairs) {
+  const create = (/** @type {any[]} */ [title]) => h("div", {}, h("dt", {}, title), h("dd"));
+  reconcile(list, pairs, ([title]) => title, create, (element, [, text, hint = "", isBad = false]) => {
+    setText(element.lastElementChild, text);
+    element.title = hint;
+    element.lastElementChild.classList.toggle("bad-text", isBad);
+  });
 }
 
 /** @returns {HTMLButtonElement} a button that copies what `text()` returns. */
@@ -58,11 +76,10 @@ export function errorState(/** @type {Error} */ error, /** @type {() => void} */
 
 /** @returns {(error: Error) => void} shows an error in the part `problem` of a page until the user retries. */
 export function problemWith(/** @type {() => void} */ retry) {
-  const place = byId("problem");
   return (error) => {
     if (byId("loading")) byId("loading").hidden = true;
-    place.replaceChildren(errorState(error, () => {
-      place.replaceChildren();
+    byId("problem").replaceChildren(errorState(error, () => {
+      byId("problem").replaceChildren();
       retry();
     }));
   };

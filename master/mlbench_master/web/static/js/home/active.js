@@ -9,9 +9,8 @@ import { LOSSES, elapsedSeconds, nameOf } from "../records.js";
 import { unitOf } from "../run/curves.js";
 import { topOf } from "../runs/curves.js";
 import { byMetric, longest } from "../series.js";
-import { confirm, setBadge } from "../ui.js";
+import { confirm, setBadge, showPairs } from "../ui.js";
 import { forecast, roughly } from "./forecast.js";
-import { showPairs } from "./lists.js";
 
 /**
  * @import { Result, Run } from "../records.js"

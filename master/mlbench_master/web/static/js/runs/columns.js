@@ -14,7 +14,7 @@ const STORED = "mlbench-runs-columns";
 const DATE = /^\d{4}-\d\d-\d\dT/;
 /** Stands for the settings that differ among the runs shown. */
 export const DIFFERING = "*";
-export const DEFAULTS = ["outcome", "contention", DIFFERING, "workers", "time_to_target", "best", "throughput", "goodput", "curve", "duration", "created"];
+export const DEFAULTS = "outcome contention * workers time_to_target best throughput goodput curve duration created".split(" ");
 const MOST_DIFFERING = 3;
 // Of the runs, that share must have a setting which tells them apart.
 const LEAST_COMMON = 0.7;
@@ -29,7 +29,7 @@ const MOST_MEASURED = 200;
  * @type {Record<string, Partial<Column<Run>> & { value?: (run: Run, now: number) => any }>}
  */
 const KNOWN = {
-  outcome: { title: "Outcome", width: 156 },
+  outcome: { title: "Outcome", width: 156, value: ({ outcome }) => outcome?.kind },
   benchmark: { title: "Benchmark", value: codeOf, width: 112 },
   workers: { title: "Workers", value: (run) => run.num_workers },
   time_to_target: { title: "Time to target", value: (run) => run.target_train_seconds, width: 112 },
@@ -38,19 +38,20 @@ const KNOWN = {
   throughput: { title: "Samples/s", width: 80 },
   goodput: { title: "Goodput", width: 100 },
   waited: { title: "CPU contention", value: (run) => run.contention_share },
-  contention: { title: "CPU contention", width: 30, isHiddenTitle: true },
-  curve: { title: "Curve", width: 92, hint: "Target’s metric over training time, up to the target’s dashed line. Runs of one benchmark have one scale." },
+  contention: { title: "CPU contention", value: (run) => run.disturbed, width: 30, isHiddenTitle: true, order: "" },
+  curve: {
+    ...{ title: "Curve", value: () => null, width: 92, order: "" },
+    hint: "Target’s metric over training time, up to the target’s dashed line. Runs of one benchmark have one scale.",
+  },
   duration: { title: "Duration", value: elapsedSeconds, width: 96 },
-  created: { title: "Created", width: 96 },
+  created: { title: "Created", value: (run) => run.created_at, width: 96 },
   training: { title: "Training time" },
   step_time: { title: "Step time" },
   accuracy: { title: "Best accuracy" },
   tag: { title: "Tags" },
   id: { title: "Id", value: (run) => run.id },
-  [DIFFERING]: { title: "Settings that differ" },
+  [DIFFERING]: { title: "Settings that differ", value: () => null },
 };
-const UNSORTED = ["contention", "curve"];
-const OF_RUN = ["outcome", "contention", "curve", "created", DIFFERING];
 // Fields whose names are words; a setting is called as in a command.
 const WORDS =
   "name state division command image launcher set swept backend ranks cores bandwidth latency packet_loss seed " +
@@ -129,8 +130,7 @@ export class Columns {
 
   /** @returns {string[]} the fields whose values the API must send. */
   requested() {
-    const isOwn = (id) => OF_RUN.includes(id) || KNOWN[id]?.value;
-    return [...new Set(["best", ...this.ids])].filter((id) => !isOwn(id));
+    return [...new Set(["best", ...this.ids])].filter((id) => !KNOWN[id]?.value);
   }
 
   /** Move a column before another one; a setting that differs moves all of them. */
@@ -172,7 +172,7 @@ export class Columns {
     // The style sheet draws a bar from it.
     const most = id === "goodput" ? 1 : id === "time_to_target" ? ninthTenth(values) || 1 : 0;
     return {
-      ...{ id, title, order: UNSORTED.includes(id) ? "" : id, width, ...known, hint },
+      ...{ id, title, order: id, width, ...known, hint },
       ...(this.widths[id] && { width: this.widths[id], isResized: true }),
       isFigure: !cells && values.every((one) => one == null || typeof one === "number"),
       fill: (cell, run) => {

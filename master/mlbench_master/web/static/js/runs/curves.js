@@ -61,7 +61,8 @@ export class Curves {
     const missing = runs.filter((run) => run.target && this.#asked.get(run.id) !== stateOf(run)).slice(0, MAX_CURVES);
     if (!missing.length) return false;
     for (const run of missing) this.#asked.set(run.id, stateOf(run));
-    for (const curve of await get("/api/runs/curves/", { runs: missing.map(({ id }) => id).join(",") })) this.#curves.set(curve.run_id, curve);
+    const curves = await get("/api/runs/curves/", { runs: missing.map(({ id }) => id).join(",") });
+    for (const curve of curves) this.#curves.set(curve.run_id, curve);
     return true;
   }
 

@@ -21,13 +21,10 @@ import { Selection, saveRuns } from "./selection.js";
 
 /** @import { Run, Schemas } from "../records.js" */
 
-const POLL_ACTIVE_MS = 1000;
-// While no run is active, for runs that are started elsewhere.
-const POLL_MS = 5000;
+// While no run is active, the list is polled for runs that are started elsewhere.
+const [POLL_ACTIVE_MS, POLL_MS, SCROLLED_MS] = [1000, 5000, 150];
 const PAGE = 100;
-const SCROLLED_MS = 150;
-const [ROW_PX, NARROW_ROW_PX, GROUP_ROW_PX] = [34, 56, 48];
-const SIDE_PX = 1200;
+const [ROW_PX, NARROW_ROW_PX, GROUP_ROW_PX, SIDE_PX] = [34, 56, 48, 1200];
 // Where keys write text, or have a meaning of their own.
 const FIELDS = "input:not([type=checkbox]), select, textarea, dialog, [popover]";
 
@@ -53,7 +50,11 @@ const showColumns = picker(
   () => ({ choices: columnChoices(), chosen: columns.ids, pinned: columns.pinned }),
   { onToggle: toggle("ids"), onMove, onPin: toggle("pinned") },
 );
-const showGroups = picker(byId("group"), () => ({ choices: fieldChoices(), chosen: columns.group, pinned: [] }), { onToggle: toggle("group") });
+const showGroups = picker(
+  byId("group"),
+  () => ({ choices: fieldChoices(), chosen: columns.group, pinned: [] }),
+  { onToggle: toggle("group") },
+);
 
 /** @type {Run[]} those that match, in their order; none while they are grouped */
 let runs = [];
@@ -80,17 +81,14 @@ function columnChoices() {
   return [...own, ...fieldChoices().flatMap((choice) => idsOf(choice).map((id) => ({ ...choice, id, title: titleOf(id) })))];
 }
 
-function askForRuns(/** @type {string | null} */ query) {
-  const { group, order } = columns;
-  if (!group.length) return get("/api/runs/", { query, limit: maxShown, order: order || null, columns: columns.requested().join(",") });
-  return get("/api/runs/groups/", { query, group: group.join(","), order: orderOf(columns), columns: meansOf(columns).join(",") });
-}
-
 async function fetchRuns() {
   const { group, order } = columns;
   const query = filter.query || null;
+  const request = group.length
+    ? get("/api/runs/groups/", { query, group: group.join(","), order: orderOf(columns), columns: meansOf(columns).join(",") })
+    : get("/api/runs/", { query, limit: maxShown, order: order || null, columns: columns.requested().join(",") });
   try {
-    const [rows, counted] = await Promise.all([askForRuns(query), get("/api/runs/counts/", { query })]);
+    const [rows, counted] = await Promise.all([request, get("/api/runs/counts/", { query })]);
     counts = counted;
     runs = group.length ? [] : order ? rows : rows.toReversed();
     groups = group.length ? rows : [];
@@ -122,8 +120,6 @@ function show() {
   filter.runs = runs;
   selection.show(runs);
   showTable();
-  setText(byId("columns").firstElementChild, columns.ids.length || "");
-  setText(byId("group").firstElementChild, columns.group.length || "");
   showColumns();
   showGroups();
   offerOrders();
@@ -144,7 +140,7 @@ function showTable() {
   grid.rowHeight = groups.length ? GROUP_ROW_PX : narrow.matches ? NARROW_ROW_PX : ROW_PX;
   if (groups.length) return grid.draw(groupColumns(groups, columns, filter.query), groups, columns.order);
   const head = headColumns(selection, `Run · ${of}${format.count(counts.runs)}`, columns.widths.name);
-  grid.draw([...head, ...columns.toColumns(runs, now(), cellsOf(curves, now()))], runs, columns.order);
+  grid.draw([...head, ...columns.toColumns(runs, now(), cellsOf(curves))], runs, columns.order);
 }
 
 // A narrow screen has no column heads.

@@ -1,6 +1,6 @@
 // A list in which fields are chosen: as columns, in an order, or to group by.
 
-import { h, reconcile } from "../dom.js";
+import { h, reconcile, setText } from "../dom.js";
 import { moveByDrag } from "../table.js";
 
 /**
@@ -11,17 +11,17 @@ import { moveByDrag } from "../table.js";
 
 /**
  * Fill a popover, which a button opens, with a list of fields, those chosen first.
- * @returns {() => void} shows the choices, if the list is open
+ * @returns {() => void} shows the number of chosen fields, and the choices if the list is open
  */
 export function picker(/** @type {HTMLButtonElement} */ button, /** @type {Read} */ read, /** @type {Actions} */ actions) {
   const panel = /** @type {HTMLElement} */ (button.popoverTargetElement);
   const search = panel.querySelector("input");
   const list = panel.querySelector("ul");
   function show() {
-    if (!panel.matches(":popover-open")) return;
     const { choices, chosen, pinned } = read();
-    const byId = new Map(choices.map((choice) => [choice.id, choice]));
-    const first = chosen.map((id) => byId.get(id) ?? { id, title: id, help: "", section: "" });
+    setText(button.firstElementChild, chosen.length || "");
+    if (!panel.matches(":popover-open")) return;
+    const first = chosen.map((id) => choices.find((choice) => choice.id === id) ?? { id, title: id, help: "", section: "" });
     const others = choices.filter(({ id }) => !chosen.includes(id));
     const asked = search.value.trim().toLowerCase();
     const found = [...first, ...others].filter(({ id, title, help }) => `${id} ${title} ${help}`.toLowerCase().includes(asked));

@@ -12,7 +12,8 @@ import { confirm } from "../ui.js";
 
 /** @import { Run } from "../records.js" */
 
-const FIELDS = ["id", "title", "state", "outcome", "benchmark", "command", "num_workers", "created_at", "finished_at", "target_train_seconds"];
+const FIELDS = "id title state outcome benchmark command num_workers created_at finished_at target_train_seconds".split(" ");
+const PROMETHEUS = "Their samples in Prometheus are deleted if Prometheus allows it; otherwise they expire.";
 // Of a list in which no run is selected, the charts show the first runs.
 const FIRST = 8;
 
@@ -44,7 +45,10 @@ export class Selection {
       clear: () => this.toggle(...this.ids),
     };
     for (const [id, act] of Object.entries(actions)) byId(id).addEventListener("click", act);
-    onSubmit(byId("tagging"), () => this.#addTag(byId("add-tag").value.trim()));
+    onSubmit(byId("tagging"), async () => {
+      const tag = byId("add-tag").value.trim();
+      if (tag && (await this.#each((id) => patch(`/api/runs/${id}/`, { add_tags: [tag] })))) byId("add-tag").value = "";
+    });
   }
 
   /** @returns {number[]} in the order of their colours. */
@@ -82,8 +86,12 @@ export class Selection {
   eyes() {
     return {
       make: ({ id }) => {
-        const label = `Run ${id} in the charts`;
-        return h("button", { type: "button", class: "runs-eye", "aria-label": label, onclick: () => this.#hide(id) });
+        const hide = () => {
+          if (!this.#hidden.delete(id)) this.#hidden.add(id);
+          keep({ hidden: [...this.#hidden] });
+          this.onSelect();
+        };
+        return h("button", { type: "button", class: "runs-eye", "aria-label": `Run ${id} in the charts`, onclick: hide });
       },
       fill: (cell, { id }) => {
         const button = /** @type {HTMLElement} */ (cell.firstElementChild);
@@ -96,12 +104,6 @@ export class Selection {
         button.setAttribute("aria-pressed", String(!this.#hidden.has(id)));
       },
     };
-  }
-
-  #hide(id) {
-    if (!this.#hidden.delete(id)) this.#hidden.add(id);
-    keep({ hidden: [...this.#hidden] });
-    this.onSelect();
   }
 
   /** Show what can be done, now that these runs are listed. */
@@ -125,14 +127,10 @@ export class Selection {
     return this.runs.filter(isActive).map(({ id }) => id);
   }
 
-  async #addTag(tag) {
-    if (tag && (await this.#each((id) => patch(`/api/runs/${id}/`, { add_tags: [tag] })))) byId("add-tag").value = "";
-  }
-
   async #delete() {
     const active = this.#active.length;
     const first = active ? `${plural(active, "active run")} ${active === 1 ? "is" : "are"} stopped first. ` : "";
-    const text = `${first}The runs are deleted with their logs, archives and samples in the database. Their samples in Prometheus are deleted if Prometheus allows it; otherwise they expire.`;
+    const text = `${first}The runs are deleted with their logs, archives and samples in the database. ${PROMETHEUS}`;
     if (!(await confirm(`Delete ${plural(this.ids.length, "run")}?`, text, "Delete"))) return;
     await this.#each(async (id) => {
       await remove(`/api/runs/${id}/`);
@@ -143,9 +141,7 @@ export class Selection {
   // Report a failure for one run, and continue with the others.
   async #each(/** @type {(id: number) => Promise<unknown>} */ act, ids = this.ids) {
     const problems = [];
-    for (const id of ids) {
-      await act(id).catch((error) => problems.push(`run ${id}: ${error.message}`));
-    }
+    for (const id of ids) await act(id).catch((error) => problems.push(`run ${id}: ${error.message}`));
     setNotice(byId("not-done"), problems.join("; "));
     this.onChange();
     return problems.length === 0;

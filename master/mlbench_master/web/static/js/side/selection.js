@@ -11,7 +11,8 @@ const RUN_ID = /^[1-9]\d{0,14}$/;
 /** @returns {Selected[]} the distinct runs in a text such as `7,-,9`, in which a place is free. */
 export function parseSelection(/** @type {string} */ text) {
   const words = text.trim().split(/\s*,\s*|\s+/);
-  return words.map((word, place) => ({ id: Number(word), place })).filter(({ place }) => RUN_ID.test(words[place]) && words.indexOf(words[place]) === place);
+  const isRun = (/** @type {string} */ word, /** @type {number} */ place) => RUN_ID.test(word) && words.indexOf(word) === place;
+  return words.flatMap((word, place) => (isRun(word, place) ? [{ id: Number(word), place }] : []));
 }
 
 /** @returns {string} the text of a selection, with its free places. */
