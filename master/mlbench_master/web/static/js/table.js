@@ -4,9 +4,9 @@ import { h, reconcile, setText } from "./dom.js";
 
 /**
  * A column: `text` returns a cell's text; or `make` returns the elements of a new cell, and `fill`
- * changes the cell. Without an `id` its title identifies it. A grid sorts by the field `order` when its head is clicked. The `width` is
- * in pixels. Pinned columns stay in sight; fixed ones are neither moved nor resized. The grid itself sets
- * `sorted`, and for a pinned column `left`, its distance from the left edge.
+ * changes the cell. Without an `id` its title identifies it. A grid sorts by the field `order` when its
+ * head is clicked. The `width` is in pixels. Pinned columns stay in sight; fixed ones are neither moved nor
+ * resized. The grid itself sets `sorted`, and for a pinned column `left`, its distance from the left edge.
  * @template Row
  * @typedef {{ title: string, id?: string, hint?: string, isFigure?: boolean, isHead?: boolean,
  *   order?: string, width?: number, isResized?: boolean, isPinned?: boolean, isFixed?: boolean,
@@ -16,10 +16,9 @@ import { h, reconcile, setText } from "./dom.js";
 
 // Rows beyond those in sight, so that scrolling shows no gap.
 const AROUND = 8;
-const MIN_WIDTH = 40;
+const [MIN_WIDTH, HALF_GRIP] = [40, 4];
 // The names take what is left of a grid's width, up to this.
 const MAX_ELASTIC = 176;
-const HALF_GRIP = 4;
 
 const idOf = (/** @type {Column<any>} */ { id, title }) => id ?? title;
 
@@ -101,7 +100,23 @@ export class Grid {
       actions.onScroll?.(scrollTop, scrollTop + clientHeight);
     }, { passive: true });
     new ResizeObserver(() => this.#drawRows()).observe(this.scroller);
-    this.#listen(table.tHead.rows[0]);
+    const head = table.tHead.rows[0];
+    const keyAt = ({ target }) => target.closest("th").dataset.key;
+    const isGrip = ({ target }) => target.classList.contains("grip");
+    head.addEventListener("click", (event) => {
+      const button = /** @type {HTMLElement} */ (event.target).closest("button");
+      if (button) actions.onSort(button.dataset.order);
+    });
+    head.addEventListener("dblclick", (event) => isGrip(event) && actions.onResize(keyAt(event), null));
+    head.addEventListener("pointerdown", (/** @type {any} */ event) => isGrip(event) && event.target.setPointerCapture(event.pointerId));
+    head.addEventListener("pointermove", (/** @type {any} */ event) => {
+      if (!event.target.hasPointerCapture(event.pointerId)) return;
+      const width = event.clientX + HALF_GRIP - event.target.parentElement.getBoundingClientRect().left;
+      actions.onResize(keyAt(event), Math.max(MIN_WIDTH, width));
+    });
+    // A grip resizes its column, which is not dragged then.
+    head.addEventListener("mousedown", (event) => isGrip(event) && event.preventDefault());
+    moveByDrag(head, actions.onMove);
   }
 
   /** Show rows under columns, sorted by a field, or with `-` before it downwards. */
@@ -146,25 +161,6 @@ export class Grid {
       line.setAttribute("aria-rowindex", String(++index));
       this.actions.onRow?.(line, row);
     });
-  }
-
-  #listen(/** @type {HTMLElement} */ head) {
-    const keyAt = ({ target }) => target.closest("th").dataset.key;
-    const isGrip = ({ target }) => target.classList.contains("grip");
-    head.addEventListener("click", (event) => {
-      const button = /** @type {HTMLElement} */ (event.target).closest("button");
-      if (button) this.actions.onSort(button.dataset.order);
-    });
-    head.addEventListener("dblclick", (event) => isGrip(event) && this.actions.onResize(keyAt(event), null));
-    head.addEventListener("pointerdown", (/** @type {any} */ event) => isGrip(event) && event.target.setPointerCapture(event.pointerId));
-    head.addEventListener("pointermove", (/** @type {any} */ event) => {
-      if (!event.target.hasPointerCapture(event.pointerId)) return;
-      const width = event.clientX + HALF_GRIP - event.target.parentElement.getBoundingClientRect().left;
-      this.actions.onResize(keyAt(event), Math.max(MIN_WIDTH, width));
-    });
-    // A grip resizes its column, which is not dragged then.
-    head.addEventListener("mousedown", (event) => isGrip(event) && event.preventDefault());
-    moveByDrag(head, this.actions.onMove);
   }
 }
 

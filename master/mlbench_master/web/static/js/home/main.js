@@ -17,9 +17,7 @@ import { ActiveRun } from "./active.js";
 
 const [FAST_MS, POLL_MS, SLOW_MS] = [2000, 5000, 30_000];
 const CPU_MS = 60_000;
-const MAX_ACTIVE = 4;
-const MANY_WORKERS = 64;
-const MAX_RESULTS = 6;
+const [MAX_ACTIVE, MAX_RESULTS, MANY_WORKERS] = [4, 6, 64];
 // An API that orders by the end has the active runs at one end: they have none.
 const ENDED = "finished>2000-01-01";
 
@@ -113,9 +111,10 @@ async function fetchStorage() {
   const kept = prometheus?.retention.replace(/(\d)([a-zA-Z])/g, "$1 $2");
   const kind = { sqlite: "SQLite", postgresql: "PostgreSQL" }[database.kind];
   const place = archives?.is_remote ? " in an object store" : "";
+  const version = prometheus?.version.split("+")[0];
   showPairs(byId("installation"), [
     ["MLBench", info.version],
-    ["Prometheus", prometheus ? `${prometheus.version.split("+")[0]}, ${kept} kept${size(prometheus)}` : "does not respond", "", !prometheus],
+    ["Prometheus", prometheus ? `${version}, ${kept} kept${size(prometheus)}` : "does not respond", "", !prometheus],
     ["Database", kind + size(database)],
     ["Archives", archives ? format.count(archives.archives) + size(archives) + place : "do not respond", "", !archives],
     ["Missing samples", `${format.count(missing)} of ${format.count(recorded)}`, "", missing > 0],

@@ -46,7 +46,6 @@ const KNOWN = {
   duration: { title: "Duration", value: elapsedSeconds, width: 96 },
   created: { title: "Created", value: (run) => run.created_at, width: 96 },
   training: { title: "Training time" },
-  step_time: { title: "Step time" },
   accuracy: { title: "Best accuracy" },
   tag: { title: "Tags" },
   id: { title: "Id", value: (run) => run.id },
@@ -54,8 +53,8 @@ const KNOWN = {
 };
 // Fields whose names are words; a setting is called as in a command.
 const WORDS =
-  "name state division command image launcher set swept backend ranks cores bandwidth latency packet_loss seed " +
-  "attempt machine host commit communication finished perplexity";
+  "name state division command image launcher set swept backend ranks cores bandwidth latency packet_loss " +
+  "seed step_time attempt machine host commit communication finished perplexity";
 const STATISTICS = { last: "last", min: "lowest", max: "highest" };
 
 /** @returns {string} what people call a field. */
@@ -76,8 +75,7 @@ export function textOf(/** @type {unknown} */ value) {
 
 /** @returns {string} the order after a click on the head of a field: down, up, the newest first. */
 export function nextOrder(/** @type {string} */ order, /** @type {string} */ field) {
-  if (order === `-${field}`) return field;
-  return order === field ? "" : `-${field}`;
+  return { [`-${field}`]: field, [field]: "" }[order] ?? `-${field}`;
 }
 
 /** @returns {(value: any) => string} writes the values of a field, aligned and in one unit. */

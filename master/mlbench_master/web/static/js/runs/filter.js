@@ -19,18 +19,14 @@ const OUTCOMES = ["reached", "not_reached", "nan", "hung", "crashed", "stopped",
 
 /** @returns {string[]} the terms of a query, all of which must match; `a OR b` is one. */
 export function termsOf(/** @type {string} */ query) {
+  // The expression matches an empty text before each space.
+  const words = query.match(TERM).filter(Boolean).map((word) => word.trim().replace(CONDITION, "$1$2$3"));
   const terms = [];
-  let before = "";
-  // It matches an empty text before each space.
-  for (const word of (query.match(TERM) ?? []).filter(Boolean)) {
-    if (word === "NOT") before += "NOT ";
-    else if (word === "OR" && terms.length) before = `${terms.pop()} OR `;
-    else {
-      terms.push(before + word.trim().replace(CONDITION, "$1$2$3"));
-      before = "";
-    }
-  }
-  return before ? [...terms, before.trim()] : terms;
+  words.forEach((word, i) => {
+    const isJoined = terms.length > 0 && (word === "OR" || ["OR", "NOT"].includes(words[i - 1]));
+    terms.push(isJoined ? `${terms.pop()} ${word}` : word);
+  });
+  return terms;
 }
 
 /** @returns {boolean} whether a term can be sent as it stands. */

@@ -65,8 +65,7 @@ let counts = null;
 const hasActive = () => ACTIVE_STATES.some((state) => counts.states[state]);
 let maxShown = kept("shown", PAGE);
 let isPlaced = false;
-let scrollTimer = 0;
-let lastSelected = 0;
+let [scrollTimer, lastSelected] = [0, 0];
 
 function fieldChoices() {
   return columns.fields.map(({ name, help }) => {
@@ -161,17 +160,15 @@ function hasSide() {
 function restorePlace() {
   if (isPlaced || !runs.length) return;
   isPlaced = true;
-  const [top, focused] = [kept("top", 0), kept("focused", 0)];
-  if (top) byId("table").scrollTop = top;
-  if (focused && runs.some(({ id }) => id === focused)) focusRow(focused);
+  byId("table").scrollTop = kept("top", 0);
+  focusRow(kept("focused", 0));
 }
 
 // Remember the place, and fetch more runs before the end is reached.
 function scrolled(/** @type {number} */ top, /** @type {number} */ bottom) {
   clearTimeout(scrollTimer);
   scrollTimer = setTimeout(() => keep({ top }), SCROLLED_MS);
-  const isNear = 2 * bottom - top > runs.length * grid.rowHeight;
-  if (!isNear || runs.length < maxShown) return;
+  if (2 * bottom - top < runs.length * grid.rowHeight || runs.length < maxShown) return;
   maxShown += PAGE;
   keep({ shown: maxShown });
   poller.now();
@@ -195,8 +192,7 @@ function focusedRun() {
 
 function step(/** @type {number} */ by) {
   const at = runs.findIndex(({ id }) => id === focusedRun());
-  const next = runs[at < 0 ? 0 : Math.min(runs.length - 1, Math.max(0, at + by))];
-  if (next) focusRow(next.id);
+  focusRow((runs[at < 0 ? 0 : at + by] ?? runs[at])?.id);
 }
 
 /** @type {Record<string, () => unknown>} */

@@ -40,7 +40,12 @@ export class NewRun {
     this.dialog = dialog;
     this.form = dialog.querySelector("form");
     this.inputs = /** @type {any[]} */ ([...this.form.elements]).filter(({ name }) => name);
-    this.form.addEventListener("input", ({ target }) => this.#type(/** @type {HTMLInputElement} */ (target)));
+    this.form.addEventListener("input", (/** @type {any} */ { target: { name } }) => {
+      this.#touched.add(name);
+      delete this.#refused[name];
+      if (name === "benchmark") this.#adapt();
+      this.#refresh();
+    });
     onSubmit(this.form, () => this.#send());
     byId("cancel-run").addEventListener("click", () => dialog.close());
     for (const [id, what] of [["command-line", "the command line"], ["curl", "the curl line"]]) {
@@ -88,13 +93,6 @@ export class NewRun {
     byId("new-run-body").hidden = false;
   }
 
-  #type(/** @type {HTMLInputElement} */ { name }) {
-    this.#touched.add(name);
-    delete this.#refused[name];
-    if (name === "benchmark") this.#adapt();
-    this.#refresh();
-  }
-
   // Show the fields that the chosen benchmark has, and hide the others.
   #adapt() {
     const { limits } = this.#info;
@@ -131,8 +129,9 @@ export class NewRun {
     const command = input("custom_image_command");
     command.setCustomValidity(split(command.value) ? "" : "unclosed quotation mark");
     for (const field of this.inputs) {
-      const wrong = isSent || this.#touched.has(field.name) ? problemOf(field) : "";
-      const problem = boxOf(field).hidden ? "" : this.#refused[field.name] || wrong;
+      const { hidden } = boxOf(field);
+      const kind = (isSent || this.#touched.has(field.name)) && Object.keys(PROBLEMS).find((name) => field.validity[name]);
+      const problem = (!hidden && this.#refused[field.name]) || (!hidden && kind && PROBLEMS[kind](field)) || "";
       setText(byId(`problem-${field.name}`), problem);
       field.setAttribute("aria-invalid", String(problem !== ""));
     }
@@ -175,11 +174,6 @@ function input(/** @type {string} */ name) {
 /** @returns {HTMLElement} */
 function boxOf(field) {
   return field.closest(".field");
-}
-
-function problemOf(field) {
-  const kind = Object.keys(PROBLEMS).find((name) => field.validity[name]);
-  return kind ? PROBLEMS[kind](field) : "";
 }
 
 function valueOf(field) {

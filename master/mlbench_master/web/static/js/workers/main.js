@@ -19,8 +19,7 @@ import { Usage, fetchUsage } from "./usage.js";
 const WINDOW_MS = 5 * 60_000;
 // With more workers, nodes are closed at first.
 const MANY = 24;
-const POLL_MS = 2000;
-const USAGE_MS = 5000;
+const [POLL_MS, USAGE_MS] = [2000, 5000];
 
 const filter = byId("filter");
 /** @type {Set<string>} nodes that a click has opened or closed */
@@ -36,7 +35,11 @@ const COLUMNS = [
     ...{ id: "name", title: "Worker", isHead: true },
     make: ({ name, isNode }) => {
       const text = h("bdi", {}, name);
-      if (isNode) return h("button", { type: "button", class: "quiet node-name", onclick: () => toggle(name) }, text);
+      const toggle = () => {
+        if (!toggled.delete(name)) toggled.add(name);
+        show();
+      };
+      if (isNode) return h("button", { type: "button", class: "quiet node-name", onclick: toggle }, text);
       return [h("i", { class: "dot" }), h("a", { href: `/workers/${encodeURIComponent(name)}` }, text)];
     },
     fill: ({ firstElementChild: first }, { name, isNode, pods: [pod] }) => {
@@ -62,10 +65,8 @@ const COLUMNS = [
   used("cpu", "CPU cores used", (value) => value.toFixed(2)),
   used("memory", "Memory", format.bytes),
 ];
-const NETWORK = [
-  used("received", "Network in", (value) => `${format.bytes(value)}/s`),
-  used("sent", "Network out", (value) => `${format.bytes(value)}/s`),
-];
+const perSecond = (/** @type {number} */ bytes) => `${format.bytes(bytes)}/s`;
+const NETWORK = [used("received", "Network in", perSecond), used("sent", "Network out", perSecond)];
 
 function used(/** @type {import("./usage.js").Kind} */ kind, /** @type {string} */ title, /** @type {(value: number) => string} */ write) {
   const textOf = (/** @type {Row} */ row) => {
@@ -124,11 +125,6 @@ function show() {
   byId("no-match").hidden = pods.length === 0 || shown.length > 0;
   const where = `${format.count(pods.length)} on ${format.plural(nodesOf(pods).length, "node")}`;
   setText(byId("summary"), pods.length ? `${where}: ${countsOf(pods, now())}` : "");
-}
-
-function toggle(/** @type {string} */ node) {
-  if (!toggled.delete(node)) toggled.add(node);
-  show();
 }
 
 async function fetchPods() {

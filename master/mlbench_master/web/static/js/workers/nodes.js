@@ -25,9 +25,8 @@ export function nodesOf(/** @type {Pod[]} */ pods) {
 
 /** @returns {string} the number of workers in each state, such as `4 busy, 19 idle, 1 silent`. */
 export function countsOf(/** @type {Pod[]} */ pods, /** @type {number} */ now) {
-  const states = pods.map((pod) => stateOf(pod, now));
-  const count = (state) => states.filter((other) => other === state).length;
-  const words = STATES.filter((state) => states.includes(state)).map((state) => `${format.count(count(state))} ${state}`);
+  const byState = Map.groupBy(pods, (pod) => stateOf(pod, now));
+  const words = STATES.filter((state) => byState.has(state)).map((state) => `${format.count(byState.get(state).length)} ${state}`);
   return words.join(", ").replace("running", "busy");
 }
 

@@ -11,11 +11,9 @@ import { Resources } from "../resources.js";
 import { errorState, figure, fillTable, setBadge } from "../ui.js";
 import { activityOf, rankOf, stateOf } from "./nodes.js";
 
-/** @import { Alert, Pod, Run } from "../records.js" */
+/** @import { Pod, Run } from "../records.js" */
 
-const POLL_MS = 2000;
-const SLOW_MS = 5000;
-const MINUTE_MS = 60_000;
+const [POLL_MS, SLOW_MS, MINUTE_MS] = [2000, 5000, 60_000];
 const MAX_RUNS = 100;
 
 const name = byId("worker").dataset.pod;
@@ -49,15 +47,10 @@ async function refreshWorker() {
 }
 
 async function refreshAlerts() {
-  const delay = await listAlerts(byId("alerts"), isAboutIt);
+  const isOfRun = ({ run_id: run, rank }) => run !== null && run === pod?.run_id && (rank === null || rank === pod.rank);
+  const delay = await listAlerts(byId("alerts"), (alert) => (alert.pod === null ? isOfRun(alert) : alert.pod === name));
   byId("no-alerts").hidden = byId("alerts").childElementCount > 0;
   return delay;
-}
-
-function isAboutIt(/** @type {Alert} */ alert) {
-  if (alert.pod !== null) return alert.pod === name;
-  const isOfRun = alert.run_id !== null && alert.run_id === pod?.run_id;
-  return isOfRun && (alert.rank === null || alert.rank === pod.rank);
 }
 
 async function refreshRuns() {
