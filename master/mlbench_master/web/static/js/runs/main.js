@@ -180,7 +180,7 @@ function refresh() {
   poller.now();
 }
 
-function focusRow(/** @type {number} */ id) {
+function focusRow(/** @type {number | undefined} */ id) {
   grid.show(id)?.querySelector("a").focus({ preventScroll: true });
 }
 

@@ -1,6 +1,5 @@
 // The order of a new run: made from the form, and written as commands for a terminal.
 
-// A default name is one that Kubernetes takes.
 const MAX_DEFAULT_LENGTH = 40;
 /** The choice, among the benchmarks, of the user's own code. */
 export const CUSTOM = "custom_image";
@@ -28,10 +27,10 @@ export function toOrder(/** @type {Values} */ { benchmark, custom_image_command:
   return order;
 }
 
-/** @returns {string} a default name: the benchmark or the program, with date and time. */
+/** @returns {string} a default name, which Kubernetes takes: the benchmark or the program, with date and time. */
 export function defaultName(/** @type {Values} */ { benchmark, custom_image_command: command = "" }, now = new Date()) {
-  const local = new Date(now.getTime() - 60_000 * now.getTimezoneOffset()).toISOString();
-  const moment = local.slice(0, 19).replace(/[-:]/g, "").replace("T", "-");
+  // Swedish dates are written as in ISO 8601, here in local time.
+  const moment = now.toLocaleString("sv").replace(/[-:]/g, "").replace(" ", "-");
   const program = split(command)?.[0]?.replace(/^.*\//, "").replace(/(?<=.)\.[^.]+$/, "");
   const title = benchmark === CUSTOM ? (program ?? "") : benchmark;
   const stem = title.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-+/, "") || "run";
