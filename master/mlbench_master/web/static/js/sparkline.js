@@ -9,9 +9,7 @@ import { svg } from "./dom.js";
 
 const [WIDTH, HEIGHT, EDGE] = [100, 24, 2];
 
-function heightOf(/** @type {number} */ value, /** @type {number} */ high) {
-  return HEIGHT - EDGE - (HEIGHT - 2 * EDGE) * Math.min(1, Math.max(0, value / (high || 1)));
-}
+const heightOf = (value, high) => HEIGHT - EDGE - (HEIGHT - 2 * EDGE) * Math.min(1, Math.max(0, value / (high || 1)));
 
 /** @returns {string} the corners of a curve's line; what exceeds the width is cut off by its box. */
 export function cornersOf(/** @type {Sparkline} */ { x, y, from = 0, to, high }) {

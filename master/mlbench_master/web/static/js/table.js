@@ -81,13 +81,10 @@ export class Grid {
   #rows = [];
 
   /**
-   * @param {HTMLTableElement} table
-   * @param {(row: Row) => unknown} keyOf
-   * @param {{ onSort: (field: string) => void, onMove: (id: string, before: string) => void,
-   *   onResize: (id: string, width: number | null) => void, onScroll?: (top: number, bottom: number) => void,
-   *   onRow?: (line: HTMLElement, row: Row) => void }} actions what a user does, and each drawn row
+   * Calls `onSort(field)`, `onMove(id, before)`, `onResize(id, width)` without a width for the usual one,
+   * `onScroll(top, bottom)`, and for each drawn row `onRow(line, row)`.
    */
-  constructor(table, keyOf, actions) {
+  constructor(/** @type {HTMLTableElement} */ table, /** @type {(row: Row) => unknown} */ keyOf, actions) {
     this.table = table;
     this.keyOf = keyOf;
     this.actions = actions;
@@ -97,7 +94,7 @@ export class Grid {
       // Read first: afterwards the browser would have to lay out the new rows for it.
       const { scrollTop, clientHeight } = this.scroller;
       this.#drawRows();
-      actions.onScroll?.(scrollTop, scrollTop + clientHeight);
+      actions.onScroll(scrollTop, scrollTop + clientHeight);
     }, { passive: true });
     new ResizeObserver(() => this.#drawRows()).observe(this.scroller);
     const head = table.tHead.rows[0];
@@ -159,7 +156,7 @@ export class Grid {
     let index = from + 1;
     fillTable(table, this.#columns, this.#rows.slice(from, to), this.keyOf, (line, row) => {
       line.setAttribute("aria-rowindex", String(++index));
-      this.actions.onRow?.(line, row);
+      this.actions.onRow(line, row);
     });
   }
 }

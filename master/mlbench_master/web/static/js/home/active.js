@@ -53,8 +53,7 @@ export class ActiveRun {
   /** @type {{ result: Result | null, loss: Curve | null, problem: string }} */
   #data = { result: null, loss: null, problem: "" };
 
-  /** @param {number} id */
-  constructor(id) {
+  constructor(/** @type {number} */ id) {
     this.id = id;
     this.element = byId("active-card").content.firstElementChild.cloneNode(true);
     this.element.setAttribute("aria-label", `Run ${id}`);

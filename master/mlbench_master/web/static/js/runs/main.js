@@ -35,9 +35,8 @@ const columns = new Columns(refresh);
 const curves = new Curves();
 const selection = new Selection(show, () => poller.now());
 const side = new Side();
-const toggle = (/** @type {"ids" | "pinned" | "group"} */ list) => (/** @type {string} */ id) =>
-  columns.set({ [list]: toggled(columns[list], id) });
-const onMove = (/** @type {string} */ id, /** @type {string} */ before) => columns.move(id, before);
+const toggle = (/** @type {"ids" | "pinned" | "group"} */ list) => (id) => columns.set({ [list]: toggled(columns[list], id) });
+const onMove = (id, before) => columns.move(id, before);
 const grid = new Grid(byId("runs"), (/** @type {any} */ row) => row.id ?? termsOf(row.values), {
   onSort: (field) => columns.set({ order: nextOrder(columns.order, field) }),
   onMove,

@@ -171,7 +171,6 @@ function input(/** @type {string} */ name) {
   return byId(`new-${name}`);
 }
 
-/** @returns {HTMLElement} */
 function boxOf(field) {
   return field.closest(".field");
 }

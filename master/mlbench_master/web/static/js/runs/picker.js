@@ -3,17 +3,15 @@
 import { h, reconcile, setText } from "../dom.js";
 import { moveByDrag } from "../table.js";
 
-/**
- * @typedef {{ id: string, title: string, help: string, section: string }} Choice
- * @typedef {() => { choices: Choice[], chosen: string[], pinned: string[] }} Read
- * @typedef {{ onToggle: (id: string) => void, onMove?: (id: string, before: string) => void, onPin?: (id: string) => void }} Actions
- */
+/** @typedef {{ id: string, title: string, help: string, section: string }} Choice */
 
 /**
- * Fill a popover, which a button opens, with a list of fields, those chosen first.
+ * Fill a popover, which a button opens, with a list of fields, those chosen first: `read` returns the
+ * choices, the chosen ids and the pinned ones. Calls `onToggle(id)`; where there are such actions, `onPin(id)`
+ * and `onMove(id, before)`.
  * @returns {() => void} shows the number of chosen fields, and the choices if the list is open
  */
-export function picker(/** @type {HTMLButtonElement} */ button, /** @type {Read} */ read, /** @type {Actions} */ actions) {
+export function picker(/** @type {HTMLButtonElement} */ button, read, actions) {
   const panel = /** @type {HTMLElement} */ (button.popoverTargetElement);
   const search = panel.querySelector("input");
   const list = panel.querySelector("ul");
@@ -57,7 +55,7 @@ export function picker(/** @type {HTMLButtonElement} */ button, /** @type {Read}
   return show;
 }
 
-function create(/** @type {Choice} */ { id, title, help }, /** @type {Actions} */ { onToggle, onPin }) {
+function create(/** @type {Choice} */ { id, title, help }, { onToggle, onPin }) {
   const box = h("input", { type: "checkbox", onchange: () => onToggle(id) });
   const name = title === id || !/^\w/.test(id) ? "" : id;
   const label = h("label", { title: help }, box, h("span", {}, title), h("span", { class: "soft" }, name));
