@@ -11,3 +11,11 @@ const page = Object.assign(new EventTarget(), {
   },
 });
 Object.assign(globalThis, { document: page, matchMedia: () => new EventTarget() });
+
+// Node.js 20 has no groupBy, unlike the browsers that the pages need.
+Map.groupBy ??= (items, keyOf) => {
+  const groups = new Map();
+  [...items].forEach((item, i) => groups.set(keyOf(item, i), [...(groups.get(keyOf(item, i)) ?? []), item]));
+  return groups;
+};
+Object.groupBy ??= (items, keyOf) => /** @type {any} */ (Object.fromEntries(Map.groupBy(items, keyOf)));

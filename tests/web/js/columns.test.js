@@ -10,7 +10,6 @@ const { differingSettings, nextOrder, textOf, titleOf, writerOf } = await import
 
 const groups = await import("../../../master/mlbench_master/web/static/js/runs/groups.js");
 const { completions, isComplete, termsOf } = await import("../../../master/mlbench_master/web/static/js/runs/filter.js");
-const { toggled } = await import("../../../master/mlbench_master/web/static/js/runs/selection.js");
 const { labelOf, secondsOf, topOf } = await import("../../../master/mlbench_master/web/static/js/runs/curves.js");
 const { cornersOf } = await import("../../../master/mlbench_master/web/static/js/sparkline.js");
 
@@ -49,14 +48,6 @@ test("settings that tell runs apart are those that differ among most of them", (
   ];
   deepEqual(differingSettings(runs), ["exchange", "rate", "decay"]);
   deepEqual(differingSettings(runs.slice(1)), []);
-});
-
-test("a selected run keeps its colour when others are deselected", () => {
-  let places = [5, 7, 9].reduce(toggled, /** @type {(number | null)[]} */ ([]));
-  places = toggled(places, 7);
-  deepEqual(places, [5, null, 9]);
-  deepEqual(toggled(places, 8), [5, 8, 9]);
-  deepEqual(toggled(places, 9), [5]);
 });
 
 test("a query finds the runs of a group", () => {

@@ -7,24 +7,17 @@ import { ago, moment, plural } from "./format.js";
 /** @import { Alert } from "./records.js" */
 
 const POLL_MS = 5000;
-// Several parts of a page ask at about the same time.
-const REUSE_MS = 2000;
 // The run, and the words up to the end of a sentence or to a colon. A number such as 4.1 ends neither.
+const isCritical = (/** @type {Alert} */ alert) => alert.severity === "critical";
 const HEADLINE = /^((?:Run \d+ \(.*?\): )?.+?)(?:[.:]\s+|\.?$)(.*)$/s;
-
-let asked = { at: -Infinity, alerts: Promise.resolve(/** @type {Alert[]} */ ([])) };
-
-function fetchAlerts() {
-  if (performance.now() - asked.at > REUSE_MS) asked = { at: performance.now(), alerts: get("/api/alerts/") };
-  return asked.alerts;
-}
 
 /**
  * Fetch the alerts that fire, and list some of them, critical ones first: those of one kind about one
  * run together. A task for `poll`.
  */
 export async function listAlerts(/** @type {HTMLElement} */ list, isListed = (/** @type {Alert} */ _) => true) {
-  const newestFirst = (await fetchAlerts()).filter(isListed).sort((a, b) => Date.parse(b.since) - Date.parse(a.since));
+  /** @type {Alert[]} */
+  const newestFirst = (await get("/api/alerts/")).filter(isListed).toReversed();
   const alerts = newestFirst.sort((a, b) => Number(isCritical(b)) - Number(isCritical(a)));
   reconcile(list, groupsOf(alerts), ([alert]) => alert.name + alert.since + alert.text, ([alert]) => createAlert(alert), (item, group) => {
     setText(item.querySelector("strong + .soft"), group.length > 1 ? `and ${group.length - 1} more like it` : "");
@@ -35,7 +28,7 @@ export async function listAlerts(/** @type {HTMLElement} */ list, isListed = (/*
 
 /** Fetch the alerts that fire, and show their number in a badge; a task for `poll`. */
 export async function countAlerts(/** @type {HTMLElement} */ badge) {
-  const alerts = await fetchAlerts();
+  const alerts = /** @type {Alert[]} */ (await get("/api/alerts/"));
   badge.hidden = alerts.length === 0;
   badge.dataset.severity = alerts.some(isCritical) ? "critical" : "warning";
   setText(badge, plural(groupsOf(alerts).length, "alert"));
@@ -53,9 +46,6 @@ function groupsOf(/** @type {Alert[]} */ alerts) {
   return [...Map.groupBy(alerts, ({ name, run_id: run }) => `${name} ${run}`).values()];
 }
 
-function isCritical(/** @type {Alert} */ alert) {
-  return alert.severity === "critical";
-}
 
 function createAlert(/** @type {Alert} */ alert) {
   const [headline, rest] = headlineOf(alert);

@@ -2,8 +2,8 @@
 
 const LOCALE = "en";
 const BYTES = ["B", "kB", "MB", "GB", "TB", "PB"];
-/** @type {[number, string][]} */
-const UNITS = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
+/** @type {[number, string][]} units of time in seconds, the largest first */
+export const UNITS = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
 /** Written for a value that is not known. */
 export const NONE = "–";
 const TINY = 1e-4;

@@ -14,15 +14,13 @@ import { setBadge } from "./ui.js";
  */
 export function outcomeChip(/** @type {Run} */ run, /** @type {unknown} */ value = run.values?.best) {
   const state = stateOf(run);
-  const title = run.outcome?.text || run.reason || waitingFor(run);
-  return { state, text: textOf(run, state, value), title };
+  return { state, text: textOf(run, state, value), title: run.outcome?.text || run.reason || waitingFor(run) };
 }
 
 /** Show the chip of a run in a badge, or in an element that gets one. */
 export function setOutcome(/** @type {HTMLElement} */ place, /** @type {Run} */ run, /** @type {unknown} */ value = run.values?.best) {
-  const isBadge = place.classList.contains("badge");
-  if (!isBadge && !place.firstChild) place.append(h("span", { class: "badge" }));
-  const badge = isBadge ? place : /** @type {HTMLElement} */ (place.firstElementChild);
+  if (!place.matches(".badge") && !place.firstChild) place.append(h("span", { class: "badge" }));
+  const badge = place.matches(".badge") ? place : /** @type {HTMLElement} */ (place.firstElementChild);
   const { state, text, title } = outcomeChip(run, value);
   setBadge(badge, state, text);
   badge.title = title;

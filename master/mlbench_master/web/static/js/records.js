@@ -1,5 +1,7 @@
 // The API's records as types, and small questions about a run.
 
+import { number, plural } from "./format.js";
+
 /**
  * Derived from the API's own document: scripts/check-javascript.sh turns it into types.
  * @typedef {import("openapi").components["schemas"]} Schemas
@@ -67,6 +69,12 @@ export function elapsedSeconds(/** @type {Run} */ run, /** @type {number} */ now
   const end = run.finished_at === null ? now : Date.parse(run.finished_at);
   const seconds = Math.max(0, (end - Date.parse(run.started_at)) / 1000);
   return run.finished_at === null ? Math.floor(seconds) : seconds;
+}
+
+/** @returns {string} the resources of a run: `2 workers, 1 core each, GPU`. */
+export function resourcesOf(/** @type {Run} */ run) {
+  const cores = run.num_cpus && `${number(run.num_cpus)} ${run.num_cpus === 1 ? "core" : "cores"} each`;
+  return [plural(run.num_workers, "worker"), cores, run.gpu_enabled && "GPU"].filter(Boolean).join(", ");
 }
 
 /** @returns {string} the origin of an imported or external run. */

@@ -7,12 +7,9 @@ import { svg } from "./dom.js";
  * @typedef {{ x: number[], y: number[], from?: number, to: number, high: number, target?: number, label: string }} Sparkline
  */
 
-const [WIDTH, HEIGHT] = [100, 24];
-const EDGE = 2;
+const [WIDTH, HEIGHT, EDGE] = [100, 24, 2];
 
-function heightOf(/** @type {number} */ value, /** @type {number} */ high) {
-  return HEIGHT - EDGE - (HEIGHT - 2 * EDGE) * Math.min(1, Math.max(0, value / (high || 1)));
-}
+const heightOf = (value, high) => HEIGHT - EDGE - (HEIGHT - 2 * EDGE) * Math.min(1, Math.max(0, value / (high || 1)));
 
 /** @returns {string} the corners of a curve's line; what exceeds the width is cut off by its box. */
 export function cornersOf(/** @type {Sparkline} */ { x, y, from = 0, to, high }) {
@@ -33,6 +30,6 @@ export function showSparkline(/** @type {HTMLElement} */ place, /** @type {Spark
   const y = curve.target === undefined ? -HEIGHT : heightOf(curve.target, curve.high);
   const box = { class: "sparkline", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none" };
   const target = svg("line", { x1: 0, x2: WIDTH, y1: y, y2: y });
-  const title = svg("title", {}, curve.label);
-  place.replaceChildren(svg("svg", { ...box, role: "img", "aria-label": curve.label }, title, target, svg("polyline", { points })));
+  const parts = [svg("title", {}, curve.label), target, svg("polyline", { points })];
+  place.replaceChildren(svg("svg", { ...box, role: "img", "aria-label": curve.label }, parts));
 }

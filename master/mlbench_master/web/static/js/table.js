@@ -4,9 +4,9 @@ import { h, reconcile, setText } from "./dom.js";
 
 /**
  * A column: `text` returns a cell's text; or `make` returns the elements of a new cell, and `fill`
- * changes the cell. Without an `id` its title identifies it. A grid sorts by the field `order` when its head is clicked. The `width` is
- * in pixels. Pinned columns stay in sight; fixed ones are neither moved nor resized. The grid itself sets
- * `sorted`, and for a pinned column `left`, its distance from the left edge.
+ * changes the cell. Without an `id` its title identifies it. A grid sorts by the field `order` when its
+ * head is clicked. The `width` is in pixels. Pinned columns stay in sight; fixed ones are neither moved nor
+ * resized. The grid itself sets `sorted`, and for a pinned column `left`, its distance from the left edge.
  * @template Row
  * @typedef {{ title: string, id?: string, hint?: string, isFigure?: boolean, isHead?: boolean,
  *   order?: string, width?: number, isResized?: boolean, isPinned?: boolean, isFixed?: boolean,
@@ -16,10 +16,9 @@ import { h, reconcile, setText } from "./dom.js";
 
 // Rows beyond those in sight, so that scrolling shows no gap.
 const AROUND = 8;
-const MIN_WIDTH = 40;
+const [MIN_WIDTH, HALF_GRIP] = [40, 4];
 // The names take what is left of a grid's width, up to this.
 const MAX_ELASTIC = 176;
-const HALF_GRIP = 4;
 
 const idOf = (/** @type {Column<any>} */ { id, title }) => id ?? title;
 
@@ -29,15 +28,11 @@ export function figure(/** @type {string} */ title, /** @type {(row: any) => str
 }
 
 /**
- * Fill a table that has a thead with one row, and a tbody.
- * @template Row
- * @param {HTMLTableElement} table
- * @param {Column<Row>[]} columns
- * @param {Row[]} rows
- * @param {(row: Row) => unknown} keyOf
- * @param {(line: HTMLElement, row: Row) => void} [onRow] called for each row that is drawn
+ * Fill a table that has a thead with one row, and a tbody; `onRow` is called for each row that is drawn.
+ * @type {<Row>(table: HTMLTableElement, columns: Column<Row>[], rows: Row[], keyOf: (row: Row) => unknown,
+ *   onRow?: (line: HTMLElement, row: Row) => void) => void}
  */
-export function fillTable(table, columns, rows, keyOf, onRow = () => {}) {
+export const fillTable = (table, columns, rows, keyOf, onRow = () => {}) => {
   reconcile(table.tHead.rows[0], columns, idOf, createHead, (cell, column) => {
     place(cell, column);
     setText(cell.firstElementChild, column.title);
@@ -54,14 +49,14 @@ export function fillTable(table, columns, rows, keyOf, onRow = () => {}) {
     });
     onRow(line, row);
   });
-}
+};
 
 function createHead(/** @type {Column<any>} */ { order, width, isFigure, isFixed, isHead, isHiddenTitle }) {
-  const title = order ? h("button", { type: "button", class: "sort" }) : h("span", { class: isHiddenTitle && "visually-hidden" });
+  const sort = order && h("button", { type: "button", class: "sort", "data-order": order });
   const isResizable = width !== undefined && !isFixed;
   const grip = h("span", { class: "grip", "aria-hidden": "true" });
   const props = { scope: "col", class: isFigure && "figure", draggable: isResizable && !isHead ? "true" : null };
-  return h("th", props, title, isResizable && grip);
+  return h("th", props, sort || h("span", { class: isHiddenTitle && "visually-hidden" }), isResizable && grip);
 }
 
 function createCell(/** @type {Column<any>} */ { isHead, isFigure, make }, row) {
@@ -86,13 +81,10 @@ export class Grid {
   #rows = [];
 
   /**
-   * @param {HTMLTableElement} table
-   * @param {(row: Row) => unknown} keyOf
-   * @param {{ onSort: (field: string) => void, onMove: (id: string, before: string) => void,
-   *   onResize: (id: string, width: number | null) => void, onScroll?: (top: number, bottom: number) => void,
-   *   onRow?: (line: HTMLElement, row: Row) => void }} actions what a user does, and each drawn row
+   * Calls `onSort(field)`, `onMove(id, before)`, `onResize(id, width)` without a width for the usual one,
+   * `onScroll(top, bottom)`, and for each drawn row `onRow(line, row)`.
    */
-  constructor(table, keyOf, actions) {
+  constructor(/** @type {HTMLTableElement} */ table, /** @type {(row: Row) => unknown} */ keyOf, actions) {
     this.table = table;
     this.keyOf = keyOf;
     this.actions = actions;
@@ -102,10 +94,26 @@ export class Grid {
       // Read first: afterwards the browser would have to lay out the new rows for it.
       const { scrollTop, clientHeight } = this.scroller;
       this.#drawRows();
-      actions.onScroll?.(scrollTop, scrollTop + clientHeight);
+      actions.onScroll(scrollTop, scrollTop + clientHeight);
     }, { passive: true });
     new ResizeObserver(() => this.#drawRows()).observe(this.scroller);
-    this.#listen(table.tHead.rows[0]);
+    const head = table.tHead.rows[0];
+    const keyAt = ({ target }) => target.closest("th").dataset.key;
+    const isGrip = ({ target }) => target.classList.contains("grip");
+    head.addEventListener("click", (event) => {
+      const button = /** @type {HTMLElement} */ (event.target).closest("button");
+      if (button) actions.onSort(button.dataset.order);
+    });
+    head.addEventListener("dblclick", (event) => isGrip(event) && actions.onResize(keyAt(event), null));
+    head.addEventListener("pointerdown", (/** @type {any} */ event) => isGrip(event) && event.target.setPointerCapture(event.pointerId));
+    head.addEventListener("pointermove", (/** @type {any} */ event) => {
+      if (!event.target.hasPointerCapture(event.pointerId)) return;
+      const width = event.clientX + HALF_GRIP - event.target.parentElement.getBoundingClientRect().left;
+      actions.onResize(keyAt(event), Math.max(MIN_WIDTH, width));
+    });
+    // A grip resizes its column, which is not dragged then.
+    head.addEventListener("mousedown", (event) => isGrip(event) && event.preventDefault());
+    moveByDrag(head, actions.onMove);
   }
 
   /** Show rows under columns, sorted by a field, or with `-` before it downwards. */
@@ -148,33 +156,8 @@ export class Grid {
     let index = from + 1;
     fillTable(table, this.#columns, this.#rows.slice(from, to), this.keyOf, (line, row) => {
       line.setAttribute("aria-rowindex", String(++index));
-      this.actions.onRow?.(line, row);
+      this.actions.onRow(line, row);
     });
-  }
-
-  #listen(/** @type {HTMLElement} */ head) {
-    const keyAt = ({ target }) => target.closest("th").dataset.key;
-    const isGrip = ({ target }) => target.classList.contains("grip");
-    head.addEventListener("click", (event) => {
-      const isButton = /** @type {HTMLElement} */ (event.target).closest("button");
-      if (isButton) this.actions.onSort(this.#columns.find((column) => idOf(column) === keyAt(event)).order);
-    });
-    head.addEventListener("dblclick", (event) => isGrip(event) && this.actions.onResize(keyAt(event), null));
-    head.addEventListener("pointerdown", (event) => {
-      if (isGrip(event)) /** @type {Element} */ (event.target).setPointerCapture(event.pointerId);
-    });
-    head.addEventListener("pointermove", (event) => {
-      const target = /** @type {Element} */ (event.target);
-      if (!target.hasPointerCapture(event.pointerId)) return;
-      const width = event.clientX + HALF_GRIP - target.parentElement.getBoundingClientRect().left;
-      this.actions.onResize(keyAt(event), Math.max(MIN_WIDTH, width));
-    });
-    head.addEventListener("dragstart", (event) => {
-      if (!head.querySelector(".grip:active")) return;
-      event.preventDefault();
-      event.stopImmediatePropagation();
-    });
-    moveByDrag(head, this.actions.onMove);
   }
 }
 

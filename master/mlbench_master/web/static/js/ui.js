@@ -1,7 +1,8 @@
 // Elements shared by several pages: badges, copy buttons, errors, dialogs, tables, menus.
 
-import { query } from "./api.js";
+import { now } from "./api.js";
 import { byId, h, reconcile, setText } from "./dom.js";
+import { ago, moment } from "./format.js";
 
 export { figure, fillTable } from "./table.js";
 
@@ -11,6 +12,12 @@ export { figure, fillTable } from "./table.js";
  */
 
 /** @typedef {{ state: string, outcome?: import("./records.js").Run["outcome"] }} Judged */
+
+/** The cells of a column with the time since a record was created. */
+export const AGE = {
+  make: ({ created_at: at }) => h("time", { datetime: at, title: moment(at) }),
+  fill: (cell, { created_at: at }) => setText(cell.firstElementChild, ago(at, now())),
+};
 
 /** @returns {HTMLElement} a coloured badge for the state of a run or the phase of a pod. */
 export function badge(/** @type {string} */ state) {
@@ -34,10 +41,14 @@ export function setRunBadge(/** @type {HTMLElement} */ element, /** @type {Judge
   element.title = run.outcome?.text ?? "";
 }
 
-/** Show tags in a list, each with a link to the runs that have it; without any, the list hides. */
-export function showTags(/** @type {HTMLElement} */ list, /** @type {string[]} */ tags) {
-  list.hidden = tags.length === 0;
-  reconcile(list, tags, String, (tag) => h("li", {}, h("a", { href: `/runs${query({ query: `tag:${tag}` })}` }, tag)));
+/** Show figures in a list of descriptions: the title, text and explanation of each, and whether it is bad. */
+export function showPairs(/** @type {HTMLElement} */ list, /** @type {[string, string, string?, boolean?][]} */ pairs) {
+  const create = (/** @type {any[]} */ [title]) => h("div", {}, h("dt", {}, title), h("dd"));
+  reconcile(list, pairs, ([title]) => title, create, (element, [, text, hint = "", isBad = false]) => {
+    setText(element.lastElementChild, text);
+    element.title = hint;
+    element.lastElementChild.classList.toggle("bad-text", isBad);
+  });
 }
 
 /** @returns {HTMLButtonElement} a button that copies what `text()` returns. */
@@ -65,25 +76,20 @@ export function errorState(/** @type {Error} */ error, /** @type {() => void} */
 
 /** @returns {(error: Error) => void} shows an error in the part `problem` of a page until the user retries. */
 export function problemWith(/** @type {() => void} */ retry) {
-  const place = byId("problem");
   return (error) => {
     if (byId("loading")) byId("loading").hidden = true;
-    place.replaceChildren(errorState(error, () => {
-      place.replaceChildren();
+    byId("problem").replaceChildren(errorState(error, () => {
+      byId("problem").replaceChildren();
       retry();
     }));
   };
 }
 
 /**
- * Ask before something that cannot be undone. The browser's own dialog keeps the focus inside,
- * closes on Escape, and gives the focus back.
- * @param {string} title such as "Delete this run?"
- * @param {string} text the consequences
- * @param {string} action the label of the button that does it
- * @returns {Promise<boolean>} whether to do it
+ * Ask before something that cannot be undone, such as "Delete this run?", with its consequences and
+ * the label of the button that does it. @returns {Promise<boolean>} whether to do it
  */
-export function confirm(title, text, action) {
+export function confirm(/** @type {string} */ title, /** @type {string} */ text, /** @type {string} */ action) {
   const dialog = byId("confirm");
   setText(dialog.querySelector("h2"), title);
   setText(dialog.querySelector("p"), text);
@@ -98,15 +104,15 @@ export function confirm(title, text, action) {
 /** Let `button` open and close the links in `items` beside it; Escape and a click elsewhere close them. */
 export function menu(/** @type {HTMLButtonElement} */ button, /** @type {HTMLElement} */ items) {
   const place = button.parentElement;
-  const isInside = (/** @type {EventTarget} */ target) => place.contains(/** @type {Node} */ (target));
-  function open(/** @type {boolean} */ isOpen) {
+  const open = (/** @type {boolean} */ isOpen) => {
     items.hidden = !isOpen;
     button.setAttribute("aria-expanded", String(isOpen));
-  }
+  };
   button.addEventListener("click", () => open(items.hidden));
   items.addEventListener("click", () => open(false));
-  document.addEventListener("click", ({ target }) => isInside(target) || open(false));
-  place.addEventListener("focusout", ({ relatedTarget }) => !relatedTarget || isInside(relatedTarget) || open(false));
+  for (const type of ["click", "focusin"]) {
+    document.addEventListener(type, ({ target }) => place.contains(/** @type {Node} */ (target)) || open(false));
+  }
   place.addEventListener("keydown", ({ key }) => {
     if (key !== "Escape" || items.hidden) return;
     open(false);

@@ -9,9 +9,8 @@ import { LOSSES, elapsedSeconds, nameOf } from "../records.js";
 import { unitOf } from "../run/curves.js";
 import { topOf } from "../runs/curves.js";
 import { byMetric, longest } from "../series.js";
-import { confirm, setBadge } from "../ui.js";
+import { confirm, setBadge, showPairs } from "../ui.js";
 import { forecast, roughly } from "./forecast.js";
-import { showPairs } from "./lists.js";
 
 /**
  * @import { Result, Run } from "../records.js"
@@ -28,7 +27,7 @@ const TRAINING_LOSSES = LOSSES.filter((name) => !/^(val|valid|eval|test)/.test(n
  *   multiple of the median of the other ranks; null with fewer than two measured ranks
  */
 export function slowestRank(/** @type {Result["ranks"]} */ ranks) {
-  const secondsOf = (/** @type {Result["ranks"][number]} */ rank) => rank.compute_seconds ?? rank.step_seconds;
+  const secondsOf = (rank) => rank.compute_seconds ?? rank.step_seconds;
   const [slowest, ...others] = ranks.filter((rank) => secondsOf(rank) > 0).sort((a, b) => secondsOf(b) - secondsOf(a));
   if (!others.length) return null;
   const middle = (others.length - 1) / 2;
@@ -40,12 +39,7 @@ export function slowestRank(/** @type {Result["ranks"]} */ ranks) {
  * @returns {{ left: number, until: string } | null} the estimated seconds until a run reaches its target, or else
  *   its last epoch or its deadline, `elapsed` seconds after its start
  */
-export function timeLeft(
-  /** @type {Run} */ run,
-  /** @type {Result | null} */ result,
-  /** @type {Forecast | null} */ ahead,
-  /** @type {number} */ elapsed,
-) {
+export function timeLeft(/** @type {Run} */ run, result, /** @type {Forecast | null} */ ahead, /** @type {number} */ elapsed) {
   if (ahead) return { left: Math.max(0, ahead.seconds - elapsed), until: "target" };
   const [epoch, epochs] = [result?.epochs ?? 0, Number(run.settings?.epochs)];
   // Half of the epoch that was started last is assumed to be done.
@@ -56,14 +50,10 @@ export function timeLeft(
 /** The card of an active run. */
 export class ActiveRun {
   #chart = new Chart(h("div"), "Progress", { hasFiles: false });
-  /** @type {Result | null} */
-  #result = null;
-  /** @type {Curve | null} */
-  #loss = null;
-  #problem = "";
+  /** @type {{ result: Result | null, loss: Curve | null, problem: string }} */
+  #data = { result: null, loss: null, problem: "" };
 
-  /** @param {number} id */
-  constructor(id) {
+  constructor(/** @type {number} */ id) {
     this.id = id;
     this.element = byId("active-card").content.firstElementChild.cloneNode(true);
     this.element.setAttribute("aria-label", `Run ${id}`);
@@ -84,49 +74,72 @@ export class ActiveRun {
     const params = { metric_type: "run", metric_filter: metrics, summarize: LOSS_POINTS, added: false };
     try {
       const [result, series] = await Promise.all([get(`/api/runs/${this.id}/result/`), get(`/api/metrics/${this.id}/`, params)]);
-      [this.#result, this.#loss, this.#problem] = [result, lossOf(run, series), ""];
+      this.#data = { result, loss: lossOf(run, series), problem: "" };
     } catch (error) {
-      [this.#result, this.#loss, this.#problem] = [null, null, `Figures not known: ${error.message}`];
+      this.#data = { result: null, loss: null, problem: `Figures not known: ${error.message}` };
     }
   }
 
   show(/** @type {Run} */ run, /** @type {RunCurve | undefined} */ curve) {
-    const { target } = run;
+    const { result, loss, problem } = this.#data;
     const elapsed = elapsedSeconds(run, now()) ?? 0;
     setText(this.#part("bdi"), nameOf(run));
     setText(this.#part("h2 .soft"), `#${run.id}`);
-    const [epoch, epochs] = [this.#result?.epochs, Number(run.settings?.epochs)];
     const { state, text, title } = outcomeChip(run, null);
+    const [epoch, epochs] = [result?.epochs, Number(run.settings?.epochs)];
     const hasEpoch = state === "started" && epoch && epochs;
     setBadge(this.#part(".badge"), state, hasEpoch ? `${text} · epoch ${epoch} of ${format.count(epochs)}` : text);
     this.#part(".badge").title = title;
     this.#part("button").disabled = run.stop_requested;
-    const ahead = curve && target && !run.target_reached_at ? forecast(curve, target) : null;
-    const left = timeLeft(run, this.#result, ahead, elapsed);
-    showPairs(this.#part("dl"), figuresOf(run, this.#result, left, elapsed, curve, this.#loss));
+    const ahead = curve && run.target && !run.target_reached_at ? forecast(curve, run.target) : null;
+    const left = timeLeft(run, result, ahead, elapsed);
+    this.#showFigures(run, elapsed, left, curve?.values.at(-1) ?? result?.last_value);
     this.#part("progress").hidden = !left || elapsed === 0;
     this.#part("progress").value = left && elapsed ? elapsed / (elapsed + left.left) : 0;
-    const hasCurve = Boolean(curve || this.#loss);
+    const hasCurve = Boolean(curve || loss);
     this.#chart.element.hidden = !hasCurve;
     this.#part("[data-part=empty]").hidden = hasCurve;
-    if (hasCurve) this.#draw(target, curve, ahead?.way, this.#loss);
-    setText(this.#part(".problem"), this.#problem);
+    if (hasCurve) this.#draw(run.target, curve, ahead?.way);
+    setText(this.#part(".problem"), problem);
+  }
+
+  #showFigures(/** @type {Run} */ run, elapsed, left, value = null) {
+    const { target } = run;
+    const { result, loss } = this.#data;
+    const slowest = slowestRank(result?.ranks ?? []);
+    const isUnforeseen = target && !left && !run.target_reached_at;
+    const [rate, share] = [result?.samples_per_second, result?.goodput?.share];
+    /** @type {any[]} */
+    const pairs = [
+      target && [format.metricTitle(target.metric), format.metric(target.metric, value && Number(value.toPrecision(3))), target.metric],
+      target && ["Target", format.metric(target.metric, target.value), format.targetText(target)],
+      loss && ["Training loss", format.number(loss.values.at(-1), 3), "Of rank 0"],
+      ["Elapsed", format.duration(elapsed)],
+      left && ["Time left, at this pace", roughly(left.left), `Until the ${left.until}`],
+      isUnforeseen && ["Time left", "not known", "The curve does not yet lead to the target"],
+      rate != null && [`${format.samples(run)}/s`, format.number(rate), "All ranks, evaluation excluded"],
+      share != null && ["Goodput", format.percent(share), "Share of worker time that advanced the final model"],
+      slowest && ["Slowest rank", `${slowest.rank} · ${slowest.ratio.toFixed(2)}×`, SLOWEST, result.stragglers?.named != null],
+    ];
+    showPairs(this.#part("dl"), pairs.filter(Boolean));
   }
 
   // The curves over the time since the start of the run; the loss has a scale of its own.
-  #draw(/** @type {Run["target"]} */ target, curve, way, loss) {
+  #draw(/** @type {Run["target"]} */ target, curve, way) {
+    const { loss } = this.#data;
     const metric = target?.metric ?? "";
-    const { seconds: unit, name: unitName } = unitOf(Math.max(...[curve, way, loss].map((line) => line?.seconds.at(-1) ?? 0)));
-    const toLine = (text, { seconds, values }, style) => ({ name: text, x: seconds.map((at) => at / unit), y: values, ...style });
+    const unit = unitOf(Math.max(...[curve, way, loss].map((line) => line?.seconds.at(-1) ?? 0)));
+    const toLine = (line, name, colour, style = {}) =>
+      line && { name, x: line.seconds.map((at) => at / unit.seconds), y: line.values, colour, ...style };
     const aim = target && `target ${format.metric(metric, target.value)}`;
     const range = loss && [loss.values[0], loss.values.at(-1)].map((value) => format.number(value, 3)).join(" to ");
     const lines = [
-      curve && toLine(format.metricTitle(metric), curve, { colour: "--series-0" }),
-      way && toLine("Forecast", way, { colour: "--series-0", dash: "dot" }),
-      loss && toLine(`Training loss, ${range}`, loss, { colour: "--series-1", own: true }),
+      toLine(curve, format.metricTitle(metric), "--series-0"),
+      toLine(way, "Forecast", "--series-0", { dash: "dot" }),
+      toLine(loss, `Training loss, ${range}`, "--series-1", { own: true }),
     ].filter(Boolean);
     this.#chart.draw(lines, {
-      x: `Time (${unitName})`,
+      x: `Time (${unit.name})`,
       stacked: "last",
       ySuffix: format.isPercent(metric) ? " %" : "",
       marks: target ? [{ y: target.value, text: aim, colour: "--good" }] : [],
@@ -140,27 +153,6 @@ export class ActiveRun {
     if (!(await confirm(`Stop run ${this.id}?`, text, "Stop"))) return;
     await post(`/api/runs/${this.id}/stop/`).catch((error) => setText(this.#part(".problem"), error.message));
   }
-}
-
-/** @returns {import("./lists.js").Pair[]} */
-function figuresOf(/** @type {Run} */ run, /** @type {Result | null} */ result, left, elapsed, curve, loss) {
-  const { target } = run;
-  const value = curve?.values.at(-1) ?? result?.last_value ?? null;
-  const rounded = value === null ? null : Number(value.toPrecision(3));
-  const slowest = slowestRank(result?.ranks ?? []);
-  const isStraggler = result?.stragglers?.named != null;
-  const isUnforeseen = target && !run.target_reached_at;
-  return /** @type {any[]} */ ([
-    target && [format.metricTitle(target.metric), format.metric(target.metric, rounded), target.metric],
-    target && ["Target", format.metric(target.metric, target.value), format.targetText(target)],
-    loss && ["Training loss", format.number(loss.values.at(-1), 3), "Of rank 0"],
-    ["Elapsed", format.duration(elapsed), ""],
-    left && ["Time left, at this pace", roughly(left.left), `Until the ${left.until}`],
-    !left && isUnforeseen && ["Time left", "not known", "The curve does not yet lead to the target"],
-    result?.samples_per_second != null && [`${format.samples(run)}/s`, format.number(result.samples_per_second), "All ranks, evaluation excluded"],
-    result?.goodput?.share != null && ["Goodput", format.percent(result.goodput.share), "Share of worker time that advanced the final model"],
-    slowest && ["Slowest rank", `${slowest.rank} · ${slowest.ratio.toFixed(2)}×`, SLOWEST, isStraggler],
-  ]).filter(Boolean);
 }
 
 // The training loss of rank 0 that has the most points, over the seconds since the start.

@@ -1,6 +1,6 @@
 // The time at which an active run will reach its target, if its curve goes on as before.
 
-import { count, number } from "../format.js";
+import { UNITS, number } from "../format.js";
 import { mean } from "../series.js";
 
 /**
@@ -17,7 +17,6 @@ const CONSTANTS = Array.from({ length: 48 }, (_, i) => 0.05 * 1.14 ** i);
 // A target that is farther away cannot be foreseen.
 const MAX_TIMES = 20;
 const WAY_POINTS = 40;
-const [MINUTE, HOUR, DAY] = [60, 3600, 86_400];
 
 /**
  * Fit an exponential approach, `a + b·exp(−t / c)`, to the curve of the target's metric. Recent points weigh more.
@@ -52,10 +51,8 @@ function fit(/** @type {number[]} */ times, /** @type {number[]} */ values, /** 
   return { a, b, c, error: weighted(values.map((value, i) => (value - a - b * decay[i]) ** 2)) };
 }
 
-/** @returns {string} an estimated duration, such as `≈ 40 s` or `≈ 6 min`. */
+/** @returns {string} an estimated duration, such as `≈ 40 s` or `≈ 6.2 min`. */
 export function roughly(/** @type {number} */ seconds) {
-  if (seconds < 2) return "any moment";
-  if (seconds < 2 * MINUTE) return `≈ ${count(seconds)} s`;
-  if (seconds < 2 * HOUR) return `≈ ${count(seconds / MINUTE)} min`;
-  return seconds < 2 * DAY ? `≈ ${number(seconds / HOUR, 2)} h` : `≈ ${number(seconds / DAY, 2)} d`;
+  const [size, unit] = UNITS.find(([length]) => seconds >= 2 * length) ?? [0, ""];
+  return unit ? `≈ ${number(seconds / size, 2)} ${unit}` : "any moment";
 }

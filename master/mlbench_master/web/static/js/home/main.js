@@ -4,29 +4,36 @@ import { listAlerts } from "../alerts.js";
 import { get, now } from "../api.js";
 import { byId, h, reconcile, setNotice, setText } from "../dom.js";
 import * as format from "../format.js";
+import { setOutcome } from "../outcome.js";
 import { poll } from "../poll.js";
+import { elapsedSeconds, nameOf, resourcesOf } from "../records.js";
 import { Curves } from "../runs/curves.js";
-import { copyButton, problemWith } from "../ui.js";
+import { copyButton, problemWith, showPairs } from "../ui.js";
 import { countsOf, nodesOf, showSquares } from "../workers/nodes.js";
 import { fetchUsage } from "../workers/usage.js";
 import { ActiveRun } from "./active.js";
-import { showPairs, showQueue, showResults } from "./lists.js";
 
-/** @import { Info, Run, Schemas } from "../records.js" */
+/** @import { Run } from "../records.js" */
 
 const [FAST_MS, POLL_MS, SLOW_MS] = [2000, 5000, 30_000];
 const CPU_MS = 60_000;
-const MAX_ACTIVE = 4;
-const MANY_WORKERS = 64;
-const MAX_RESULTS = 6;
+const [MAX_ACTIVE, MAX_RESULTS, MANY_WORKERS] = [4, 6, 64];
 // An API that orders by the end has the active runs at one end: they have none.
 const ENDED = "finished>2000-01-01";
 
 /** @type {Map<number, ActiveRun>} */
 const cards = new Map();
 const curves = new Curves();
-let lastEnd = "";
-let isQueueEmpty = true;
+
+// Rows begin with the name of the run; `classes` are those of its other parts.
+function fillRows(list, /** @type {Run[]} */ runs, /** @type {string[]} */ classes, fill) {
+  const create = (/** @type {Run} */ run) => {
+    const parts = [h("bdi", {}, nameOf(run)), h("span", { class: "soft" }, `#${run.id}`)];
+    const link = h("a", { href: `/runs/${run.id}`, title: nameOf(run) }, parts);
+    return h("li", {}, link, classes.map((name) => h("span", { class: name })));
+  };
+  reconcile(list, runs, (run) => run.id, create, (row, run) => fill([...row.children].slice(1), run));
+}
 
 async function fetchRuns() {
   const [active, queue] = await Promise.all([
@@ -39,13 +46,16 @@ async function fetchRuns() {
   // Cards are added before they are shown, because a chart needs its width.
   reconcile(byId("active"), shown, (run) => run.id, (run) => cards.get(run.id).element);
   for (const run of shown) cards.get(run.id).show(run, curves.of(run));
-  showQueue(byId("queue"), queue);
+  fillRows(byId("queue"), queue, ["soft", "soft"], ([resources, reason], run) => {
+    setText(resources, resourcesOf(run));
+    setText(reason, run.waiting || (run === queue[0] ? "starts next" : "waiting in the queue"));
+    reason.title = reason.textContent;
+  });
   byId("queue-section").hidden = queue.length === 0;
   const others = active.length > MAX_ACTIVE ? `, ${active.length - MAX_ACTIVE} more running` : "";
   setText(byId("queue-count"), `${format.count(queue.length)} waiting${others}`);
   byId("idle").hidden = active.length > 0;
-  isQueueEmpty = queue.length === 0;
-  showIdle();
+  setText(byId("idle-text"), queue.length ? "The next run starts as soon as its workers are ready." : "The queue is empty.");
   return active.length + queue.length ? FAST_MS : POLL_MS;
 }
 
@@ -53,18 +63,18 @@ async function fetchResults() {
   /** @type {Run[]} */
   const results = await get("/api/runs/", { query: ENDED, order: "-finished", limit: MAX_RESULTS, columns: "best,goodput" });
   await curves.fetch(results, FAST_MS).catch(() => {}); // the page is complete without curves
-  showResults(byId("results"), results, curves);
-  lastEnd = results[0]?.finished_at ?? "";
-  showIdle();
+  curves.measure(results);
+  fillRows(byId("results"), results, ["", "figure", "figure soft", ""], ([outcome, duration, goodput, curve], run) => {
+    setOutcome(outcome, run);
+    setText(duration, format.duration(elapsedSeconds(run, 0)));
+    setText(goodput, typeof run.values.goodput === "number" ? `goodput ${format.percent(run.values.goodput)}` : "");
+    curves.show(curve, run);
+  });
+  setText(byId("last-end"), results.length ? `The last run ended ${format.ago(results[0].finished_at, now())}.` : "");
   byId("no-results").hidden = results.length > 0;
   byId("results").parentElement.removeAttribute("aria-busy");
   setNotice(byId("results-problem"), "");
   return results.some((run) => !run.outcome && !run.origin) ? FAST_MS : POLL_MS;
-}
-
-function showIdle() {
-  const ended = lastEnd && `The last run ended ${format.ago(lastEnd, now())}. `;
-  setText(byId("idle-text"), isQueueEmpty ? `${ended}The queue is empty.` : "The next run starts as soon as its workers are ready.");
 }
 
 async function fetchAlerts() {
@@ -96,24 +106,21 @@ async function fetchPods() {
 
 async function fetchStorage() {
   const [storage, info] = await Promise.all([get("/api/info/storage/"), get("/api/info/")]);
-  showPairs(byId("installation"), installationOf(storage, info));
-  setNotice(byId("installation-text"), "");
-  return SLOW_MS;
-}
-
-/** @returns {import("./lists.js").Pair[]} */
-function installationOf(/** @type {Schemas["Storage"]} */ { prometheus, database, archives, ...samples }, /** @type {Info} */ info) {
-  const size = prometheus?.bytes ? `, ${format.bytes(prometheus.bytes)}` : "";
+  const { prometheus, database, archives, missing_samples: missing, recorded_samples: recorded } = storage;
+  const size = ({ bytes }) => (bytes ? `, ${format.bytes(bytes)}` : "");
   const kept = prometheus?.retention.replace(/(\d)([a-zA-Z])/g, "$1 $2");
   const kind = { sqlite: "SQLite", postgresql: "PostgreSQL" }[database.kind];
   const place = archives?.is_remote ? " in an object store" : "";
-  return [
+  const version = prometheus?.version.split("+")[0];
+  showPairs(byId("installation"), [
     ["MLBench", info.version],
-    ["Prometheus", prometheus ? `${prometheus.version.split("+")[0]}, ${kept} kept${size}` : "does not respond", "", !prometheus],
-    ["Database", `${kind}, ${format.bytes(database.bytes)}`],
-    ["Archives", archives ? `${format.count(archives.archives)}, ${format.bytes(archives.bytes)}${place}` : "do not respond", "", !archives],
-    ["Missing samples", `${format.count(samples.missing_samples)} of ${format.count(samples.recorded_samples)}`, "", samples.missing_samples > 0],
-  ];
+    ["Prometheus", prometheus ? `${version}, ${kept} kept${size(prometheus)}` : "does not respond", "", !prometheus],
+    ["Database", kind + size(database)],
+    ["Archives", archives ? format.count(archives.archives) + size(archives) + place : "do not respond", "", !archives],
+    ["Missing samples", `${format.count(missing)} of ${format.count(recorded)}`, "", missing > 0],
+  ]);
+  setNotice(byId("installation-text"), "");
+  return SLOW_MS;
 }
 
 /** Poll for a section, which says if its content is not known, and why. */

@@ -3,7 +3,6 @@
 import { getParam, setParams, setText } from "../dom.js";
 import * as format from "../format.js";
 import { codeOf, elapsedSeconds } from "../records.js";
-import { remember, remembered } from "../store.js";
 import { ninthTenth } from "./curves.js";
 
 /**
@@ -15,27 +14,22 @@ const STORED = "mlbench-runs-columns";
 const DATE = /^\d{4}-\d\d-\d\dT/;
 /** Stands for the settings that differ among the runs shown. */
 export const DIFFERING = "*";
-export const DEFAULTS = ["outcome", "contention", DIFFERING, "workers", "time_to_target", "best", "throughput", "goodput", "curve", "duration", "created"];
+export const DEFAULTS = "outcome contention * workers time_to_target best throughput goodput curve duration created".split(" ");
 const MOST_DIFFERING = 3;
 // Of the runs, that share must have a setting which tells them apart.
 const LEAST_COMMON = 0.7;
 // Settings of the machine or the data, by which nobody tells runs apart.
-const FACTS = [
-  ...["seed", "goal", "threads", "torch", "blas", "data", "data_sha256", "device_name"],
-  ...["train_samples", "validation_samples", "backend"],
-];
-const SECONDS = "s";
+const FACTS = "seed goal threads torch blas data data_sha256 device_name train_samples validation_samples backend".split(" ");
 const SHARES = ["communication", "goodput", "waited"];
 const [LETTER_PX, VALUE_LETTER_PX, PADDING_PX, MAX_TEXT_PX] = [6.5, 7.2, 22, 160];
 const MOST_MEASURED = 200;
-const SETTING = "Setting";
 
 /**
  * What is known of a column besides its field: a title, a width, and a value of the run's own.
  * @type {Record<string, Partial<Column<Run>> & { value?: (run: Run, now: number) => any }>}
  */
 const KNOWN = {
-  outcome: { title: "Outcome", width: 156 },
+  outcome: { title: "Outcome", width: 156, value: ({ outcome }) => outcome?.kind },
   benchmark: { title: "Benchmark", value: codeOf, width: 112 },
   workers: { title: "Workers", value: (run) => run.num_workers },
   time_to_target: { title: "Time to target", value: (run) => run.target_train_seconds, width: 112 },
@@ -44,31 +38,29 @@ const KNOWN = {
   throughput: { title: "Samples/s", width: 80 },
   goodput: { title: "Goodput", width: 100 },
   waited: { title: "CPU contention", value: (run) => run.contention_share },
-  contention: { title: "CPU contention", width: 30, isHiddenTitle: true },
-  curve: { title: "Curve", width: 92, hint: "Target’s metric over training time, up to the target’s dashed line. Runs of one benchmark have one scale." },
+  contention: { title: "CPU contention", value: (run) => run.disturbed, width: 30, isHiddenTitle: true, order: "" },
+  curve: {
+    ...{ title: "Curve", value: () => null, width: 92, order: "" },
+    hint: "Target’s metric over training time, up to the target’s dashed line. Runs of one benchmark have one scale.",
+  },
   duration: { title: "Duration", value: elapsedSeconds, width: 96 },
-  created: { title: "Created", width: 96 },
+  created: { title: "Created", value: (run) => run.created_at, width: 96 },
   training: { title: "Training time" },
-  step_time: { title: "Step time" },
   accuracy: { title: "Best accuracy" },
   tag: { title: "Tags" },
   id: { title: "Id", value: (run) => run.id },
-  [DIFFERING]: { title: "Settings that differ" },
+  [DIFFERING]: { title: "Settings that differ", value: () => null },
 };
-const UNSORTED = ["contention", "curve"];
-const OF_RUN = ["outcome", "contention", "curve", "created", DIFFERING];
-// Fields whose names are words.
-const WORDS = [
-  ...["name", "state", "division", "command", "image", "launcher", "set", "swept", "backend", "ranks"],
-  ...["cores", "bandwidth", "latency", "packet_loss", "seed", "attempt", "machine", "host", "commit"],
-  ...["communication", "finished", "perplexity"],
-];
+// Fields whose names are words; a setting is called as in a command.
+const WORDS =
+  "name state division command image launcher set swept backend ranks cores bandwidth latency packet_loss " +
+  "seed step_time attempt machine host commit communication finished perplexity";
 const STATISTICS = { last: "last", min: "lowest", max: "highest" };
 
 /** @returns {string} what people call a field. */
 export function titleOf(/** @type {string} */ id) {
   if (KNOWN[id]) return KNOWN[id].title;
-  if (WORDS.includes(id)) return (id[0].toUpperCase() + id.slice(1)).replace("_", " ");
+  if (WORDS.split(" ").includes(id)) return (id[0].toUpperCase() + id.slice(1)).replace("_", " ");
   const [, metric, statistic] = id.match(/^(.+)\.(last|min|max)$/) ?? [];
   return statistic ? `${format.metricTitle(metric)}, ${STATISTICS[statistic]}` : format.metricTitle(id);
 }
@@ -83,15 +75,14 @@ export function textOf(/** @type {unknown} */ value) {
 
 /** @returns {string} the order after a click on the head of a field: down, up, the newest first. */
 export function nextOrder(/** @type {string} */ order, /** @type {string} */ field) {
-  if (order === `-${field}`) return field;
-  return order === field ? "" : `-${field}`;
+  return { [`-${field}`]: field, [field]: "" }[order] ?? `-${field}`;
 }
 
 /** @returns {(value: any) => string} writes the values of a field, aligned and in one unit. */
 export function writerOf(/** @type {string} */ id, /** @type {any[]} */ values, unit = "", isSetting = false) {
   if (SHARES.includes(id)) return (value) => format.percent(value);
   if (!values.every((value) => value == null || typeof value === "number") || isSetting) return textOf;
-  if (unit === SECONDS) return format.durationsOfOneUnit(values);
+  if (unit === "s") return format.durationsOfOneUnit(values);
   return values.every((value) => value == null || Number.isInteger(value)) ? format.count : format.alignedToMedian(values);
 }
 
@@ -102,19 +93,14 @@ function settingOf(/** @type {Run} */ run, /** @type {string} */ name) {
 
 /** @returns {string[]} the settings that tell these runs apart: first those that were asked for. */
 export function differingSettings(/** @type {Run[]} */ runs) {
-  const counted = new Map();
-  for (const run of runs) {
-    for (const name of new Set([run.swept, run.args, run.settings ?? {}].flatMap(Object.keys))) {
-      if (!counted.has(name)) counted.set(name, { name, values: new Set(), known: 0, asked: 0 });
-      const count = counted.get(name);
-      count.values.add(settingOf(run, name));
-      count.known += 1;
-      count.asked += name in run.swept || name in run.args ? 1 : 0;
-    }
-  }
-  const isApart = ({ name, values, known }) => values.size > 1 && known >= LEAST_COMMON * runs.length && !FACTS.includes(name);
-  const apart = [...counted.values()].filter(isApart);
-  return apart.sort((a, b) => b.asked - a.asked).slice(0, MOST_DIFFERING).map(({ name }) => name);
+  const named = runs.flatMap((run) => Object.keys({ ...run.swept, ...run.args, ...run.settings }).map((name) => ({ name, run })));
+  const settings = Object.entries(Object.groupBy(named, ({ name }) => name)).map(([name, known]) => {
+    const asked = known.filter(({ run }) => name in run.swept || name in run.args).length;
+    const isKnown = known.length >= LEAST_COMMON * runs.length && !FACTS.includes(name);
+    return { name, asked, isApart: isKnown && new Set(known.map(({ run }) => settingOf(run, name))).size > 1 };
+  });
+  const apart = settings.filter(({ isApart }) => isApart).sort((a, b) => b.asked - a.asked);
+  return apart.slice(0, MOST_DIFFERING).map(({ name }) => name);
 }
 
 /** @returns {string[]} with or without one of them */
@@ -124,7 +110,7 @@ export function toggled(/** @type {string[]} */ ids, /** @type {string} */ id) {
 
 /** The columns that a user has chosen, as the address says or this browser remembers. */
 export class Columns {
-  #stored = remembered(STORED, {});
+  #stored = readStored();
   /** @type {string[]} */
   ids = listed("columns") ?? this.#stored.ids ?? DEFAULTS;
   /** @type {Record<string, number>} */
@@ -142,8 +128,7 @@ export class Columns {
 
   /** @returns {string[]} the fields whose values the API must send. */
   requested() {
-    const isOwn = (id) => OF_RUN.includes(id) || KNOWN[id]?.value;
-    return [...new Set(["best", ...this.ids])].filter((id) => !isOwn(id));
+    return [...new Set(["best", ...this.ids])].filter((id) => !KNOWN[id]?.value);
   }
 
   /** Move a column before another one; a setting that differs moves all of them. */
@@ -156,7 +141,7 @@ export class Columns {
   set(/** @type {Partial<Columns>} */ changes) {
     const { ids, widths, pinned, order, group } = Object.assign(this, changes);
     const isDefault = ids.join() === DEFAULTS.join();
-    remember(STORED, { ids: isDefault ? undefined : ids, widths, pinned });
+    localStorage.setItem(STORED, JSON.stringify({ ids: isDefault ? undefined : ids, widths, pinned }));
     setParams({ columns: isDefault ? "" : ids.join(","), order, group: group.join(",") });
     this.onChange();
   }
@@ -176,39 +161,39 @@ export class Columns {
     const field = this.fields.find(({ name }) => name === id);
     const { value, ...known } = KNOWN[id] ?? {};
     const title = titleOf(id);
-    const column = {
-      ...{ id, title, hint: hintOf(id, field), order: UNSORTED.includes(id) ? "" : id },
-      ...{ width: Math.round(LETTER_PX * title.length + PADDING_PX), ...known },
-    };
-    const resized = this.widths[id] && { width: this.widths[id], isResized: true };
-    if (cells) return { ...column, ...resized, ...cells };
+    const hint = [known.hint ?? field?.help, field && title !== id && `(${id})`].filter(Boolean).join(" ");
     const valueOf = (/** @type {Run} */ run) => (value ? value(run, now) : id in run.values ? run.values[id] : settingOf(run, id));
-    const values = runs.map(valueOf);
-    const write = writerOf(id, values, field?.unit, field?.help === SETTING);
-    const letters = Math.max(0, ...values.slice(0, MOST_MEASURED).map((one) => write(one).length));
-    const longest = Math.round(Math.min(MAX_TEXT_PX, VALUE_LETTER_PX * letters + PADDING_PX));
-    const isFigure = values.every((one) => one == null || typeof one === "number");
+    const values = cells ? [] : runs.map(valueOf);
+    const write = writerOf(id, values, field?.unit, field?.help === "Setting");
+    const letters = known.width ? [] : values.slice(0, MOST_MEASURED).map((one) => VALUE_LETTER_PX * write(one).length);
+    const width = Math.round(PADDING_PX + Math.max(LETTER_PX * title.length, Math.min(MAX_TEXT_PX - PADDING_PX, Math.max(0, ...letters))));
     // The style sheet draws a bar from it.
     const most = id === "goodput" ? 1 : id === "time_to_target" ? ninthTenth(values) || 1 : 0;
-    const fillText = (/** @type {HTMLElement} */ cell, /** @type {Run} */ run) => showText(cell, valueOf(run), write, most);
-    return { ...column, width: Math.max(column.width, known.width ? 0 : longest), ...resized, isFigure, fill: fillText };
+    return {
+      ...{ id, title, order: id, width, ...known, hint },
+      ...(this.widths[id] && { width: this.widths[id], isResized: true }),
+      isFigure: !cells && values.every((one) => one == null || typeof one === "number"),
+      fill: (cell, run) => {
+        const shown = valueOf(run) ?? "";
+        setText(cell, shown === "" ? "" : write(shown));
+        cell.title = cell.textContent;
+        if (most) cell.style.setProperty("--share", String(Math.min(1, Number(shown) / most)));
+      },
+      ...cells,
+    };
+  }
+}
+
+function readStored() {
+  try {
+    return JSON.parse(localStorage.getItem(STORED)) ?? {};
+  } catch {
+    return {}; // of another version, or edited
   }
 }
 
 /** @returns {string[] | undefined} the names in a parameter of the address; undefined without any. */
 function listed(/** @type {string} */ param) {
-  const names = [...new Set(getParam(param).split(/[\s,]+/).filter(Boolean))];
-  return names.length ? names : undefined;
-}
-
-function hintOf(id, field) {
-  const help = KNOWN[id]?.hint ?? field?.help ?? "";
-  return titleOf(id) === id ? help : [help, field && `(${id})`].filter(Boolean).join(" ");
-}
-
-function showText(cell, value, write, most) {
-  const text = value == null || value === "" ? "" : write(value);
-  setText(cell, text);
-  cell.title = text;
-  if (most) cell.style.setProperty("--share", String(Math.min(1, (value ?? 0) / most)));
+  const names = new Set(getParam(param).match(/[^\s,]+/g));
+  return names.size ? [...names] : undefined;
 }

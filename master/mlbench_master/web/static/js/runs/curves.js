@@ -13,7 +13,6 @@ import { showSparkline } from "../sparkline.js";
 // Maximum number of curves in one response of the API.
 const MAX_CURVES = 200;
 const ACTIVE_MS = 10_000;
-const HUNDRED = 100;
 // A metric that must fall is drawn from so many times its target; what is above is cut off.
 const TIMES_TARGET = 3;
 
@@ -25,7 +24,7 @@ export function secondsOf(/** @type {RunCurve} */ { seconds, training_seconds: t
 /** @returns {number} the value at the top of a curve with this target; that at the bottom is 0. */
 export function topOf(/** @type {Target} */ { metric, value, lower_is_better: isLower }) {
   if (isLower) return TIMES_TARGET * value || 1;
-  return format.isPercent(metric) ? HUNDRED : value * 1.1 || 1;
+  return format.isPercent(metric) ? 100 : value * 1.1 || 1;
 }
 
 /** @returns {number} what nine tenths of values do not exceed: a few very long runs squeeze no others. */
@@ -54,7 +53,7 @@ export class Curves {
   /** @type {Map<string, number>} the training time that the axis of each kind of runs has */
   #longest = new Map();
 
-  /** Fetch what is not known of the curves of these runs. @returns {Promise<boolean>} whether something was */
+  /** Fetch the curves of these runs that are new. @returns {Promise<boolean>} whether there were any */
   async fetch(/** @type {Run[]} */ runs, activeMs = ACTIVE_MS) {
     const turn = Math.floor(Date.now() / activeMs);
     // A run's curve is stored before its archive.
@@ -62,7 +61,7 @@ export class Curves {
     const missing = runs.filter((run) => run.target && this.#asked.get(run.id) !== stateOf(run)).slice(0, MAX_CURVES);
     if (!missing.length) return false;
     for (const run of missing) this.#asked.set(run.id, stateOf(run));
-    const curves = await get("/api/runs/curves/", { runs: missing.map((run) => run.id).join(",") });
+    const curves = await get("/api/runs/curves/", { runs: missing.map(({ id }) => id).join(",") });
     for (const curve of curves) this.#curves.set(curve.run_id, curve);
     return true;
   }

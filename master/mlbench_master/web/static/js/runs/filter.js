@@ -19,18 +19,14 @@ const OUTCOMES = ["reached", "not_reached", "nan", "hung", "crashed", "stopped",
 
 /** @returns {string[]} the terms of a query, all of which must match; `a OR b` is one. */
 export function termsOf(/** @type {string} */ query) {
+  // The expression matches an empty text before each space.
+  const words = query.match(TERM).filter(Boolean).map((word) => word.trim().replace(CONDITION, "$1$2$3"));
   const terms = [];
-  let before = "";
-  // It matches an empty text before each space.
-  for (const word of (query.match(TERM) ?? []).filter(Boolean)) {
-    if (word === "NOT") before += "NOT ";
-    else if (word === "OR" && terms.length) before = `${terms.pop()} OR `;
-    else {
-      terms.push(before + word.trim().replace(CONDITION, "$1$2$3"));
-      before = "";
-    }
-  }
-  return before ? [...terms, before.trim()] : terms;
+  words.forEach((word, i) => {
+    const isJoined = terms.length > 0 && (word === "OR" || ["OR", "NOT"].includes(words[i - 1]));
+    terms.push(isJoined ? `${terms.pop()} ${word}` : word);
+  });
+  return terms;
 }
 
 /** @returns {boolean} whether a term can be sent as it stands. */
@@ -71,9 +67,6 @@ export class Filter {
   #terms = termsOf(getParam("query"));
   #input = byId("search");
   #list = byId("offers");
-  /** @type {Offer[]} */
-  #offers = [];
-  #at = -1;
   #timer = 0;
 
   constructor(/** @type {() => void} */ onChange) {
@@ -85,7 +78,7 @@ export class Filter {
     this.#list.addEventListener("pointerdown", (event) => {
       event.preventDefault(); // the focus stays in the box
       const option = /** @type {HTMLElement} */ (event.target).closest("li");
-      if (option) this.#take(option.dataset.key);
+      if (option) this.#take(option);
     });
     this.#show();
   }
@@ -93,7 +86,7 @@ export class Filter {
   /** @returns {string} all terms, with the one that is being typed once it is complete. */
   get query() {
     const typed = this.#input.value.trim();
-    const isName = this.#offers.length > 0 && !CONDITION.test(typed); // that of a field, so far
+    const isName = !this.#list.hidden && !CONDITION.test(typed); // that of a field, so far
     return [...this.#terms, ...(typed && isComplete(typed) && !isName ? [typed] : [])].join(" ");
   }
 
@@ -104,19 +97,19 @@ export class Filter {
   }
 
   #press(/** @type {KeyboardEvent} */ event) {
-    const { length } = this.#offers;
-    const isChip = event.key === "Backspace" && !this.#input.value && this.#terms.length > 0;
-    if (isChip || ["ArrowDown", "ArrowUp", "Enter"].includes(event.key)) event.preventDefault();
-    if (isChip) this.#edit(this.#terms.length - 1);
-    else if (event.key === "ArrowDown") this.#choose((this.#at + 1) % length);
-    else if (event.key === "ArrowUp") this.#choose((Math.max(0, this.#at) + length - 1) % length);
-    else if (event.key === "Enter" && this.#at >= 0) this.#take(this.#offers[this.#at].text);
+    const options = /** @type {HTMLElement[]} */ ([...this.#list.children]);
+    const at = options.findIndex((option) => option.ariaSelected === "true");
+    if (event.key === "Escape") return options.length ? this.#offer([]) : this.#input.blur();
+    if (event.key === "ArrowDown") this.#choose(options[at + 1] ?? options[0]);
+    else if (event.key === "ArrowUp") this.#choose(options.at(Math.max(at, 0) - 1));
+    else if (event.key === "Enter" && at >= 0) this.#take(options[at]);
     else if (event.key === "Enter") this.#commit();
-    else if (event.key === "Escape" && length) this.#offer([]);
-    else if (event.key === "Escape") this.#input.blur();
+    else if (event.key === "Backspace" && !this.#input.value && this.#terms.length) this.#edit(this.#terms.length - 1);
+    else return;
+    event.preventDefault();
   }
 
-  #take(/** @type {string} */ text) {
+  #take(/** @type {HTMLElement} */ { dataset: { key: text } }) {
     this.#input.value = text;
     if (CONDITION.test(text.split(" ").at(-1)) && isComplete(text)) this.#commit();
     else this.#type();
@@ -143,40 +136,37 @@ export class Filter {
 
   #show() {
     const button = (name, label, content, onclick) => h("button", { type: "button", class: name, "aria-label": label, onclick }, content);
-    reconcile(byId("terms"), this.#terms.map((term, i) => ({ term, i })), ({ term, i }) => `${i} ${term}`, ({ term, i }) =>
-      h(
-        "li",
-        {},
-        button("runs-term", `Edit ${term}`, h("bdi", {}, term), () => this.#edit(i)),
-        button("runs-term-end", `Remove ${term}`, "×", () => this.#change(this.#terms.toSpliced(i, 1), this.#input.value)),
-      ),
-    );
+    const create = ({ term, i }) => {
+      const remove = () => this.#change(this.#terms.toSpliced(i, 1), this.#input.value);
+      const edit = button("runs-term", `Edit ${term}`, h("bdi", {}, term), () => this.#edit(i));
+      return h("li", {}, edit, button("runs-term-end", `Remove ${term}`, "×", remove));
+    };
+    reconcile(byId("terms"), this.#terms.map((term, i) => ({ term, i })), ({ term, i }) => `${i} ${term}`, create);
     this.#input.placeholder = this.#terms.length ? "" : "Filter: accuracy>95, exchange=topk, tag:paper, name …";
   }
 
   #offer(offers = completions(this.#input.value, this.fields, (name) => this.#valuesOf(name))) {
-    this.#offers = document.activeElement === this.#input ? offers : [];
-    reconcile(this.#list, this.#offers, ({ text }) => text, ({ text, help }) =>
+    const shown = document.activeElement === this.#input ? offers : [];
+    reconcile(this.#list, shown, ({ text }) => text, ({ text, help }) =>
       h("li", { role: "option", id: `offer-${text}` }, h("span", {}, text), h("span", { class: "soft" }, help)),
     );
-    this.#list.hidden = !this.#offers.length;
+    this.#list.hidden = !shown.length;
     this.#input.setAttribute("aria-expanded", String(!this.#list.hidden));
-    this.#choose(-1);
+    this.#choose(undefined);
   }
 
-  #choose(/** @type {number} */ at) {
-    this.#at = Number.isNaN(at) ? -1 : at;
-    [...this.#list.children].forEach((option, i) => option.setAttribute("aria-selected", String(i === at)));
-    this.#input.setAttribute("aria-activedescendant", this.#list.children[at]?.id ?? "");
+  #choose(/** @type {HTMLElement | undefined} */ chosen) {
+    for (const option of this.#list.children) option.setAttribute("aria-selected", String(option === chosen));
+    this.#input.setAttribute("aria-activedescendant", chosen?.id ?? "");
   }
 
   #valuesOf(/** @type {string} */ name) {
     const own = { state: STATES, outcome: OUTCOMES, division: ["closed", "open"] }[name];
     if (own) return own;
-    const ofRun = { tag: "tags", workers: "num_workers", set: "set_name", name: "title" }[name];
-    const settingOf = (run) => run.settings?.[name] ?? run.args[name] ?? run.swept[name] ?? run.values[name] ?? run[name];
+    const field = { tag: "tags", workers: "num_workers", set: "set_name", name: "title" }[name];
+    const valueOf = (run) => (field ? run[field] : { ...run, ...run.values, ...run.swept, ...run.args, ...run.settings }[name]);
     const isText = (value) => value != null && value !== "" && typeof value !== "object";
-    const values = this.runs.flatMap((run) => (ofRun ? run[ofRun] : settingOf(run))).filter(isText);
-    return [...new Set(values.map(String))].sort((a, b) => Number(a) - Number(b) || a.localeCompare(b));
+    const values = new Set(this.runs.flatMap(valueOf).filter(isText).map(String));
+    return [...values].sort((a, b) => Number(a) - Number(b) || a.localeCompare(b));
   }
 }

@@ -14,7 +14,6 @@ import { queryOf, quoted } from "./filter.js";
 const MEANS = ["time_to_target", "best", "throughput", "goodput", "duration"];
 // What has no mean.
 const TEXTS = ["outcome", "contention", "curve", "created", "*"];
-const [KEY_PX, RUNS_PX, MEAN_PX] = [180, 72, 150];
 
 /** @returns {string} a query that finds the runs of a group. */
 export function termsOf(/** @type {RunGroup["values"]} */ values) {
@@ -38,18 +37,18 @@ export function groupColumns(/** @type {RunGroup[]} */ groups, /** @type {Column
   const [first, ...others] = Object.keys(groups[0].values);
   const means = meansOf(columns).filter((name) => groups.some((group) => group.means[name]));
   return [
-    column(first, KEY_PX, {
+    column(first, 180, {
       ...{ isHead: true, isPinned: true },
       make: ({ values }) => h("a", { class: "runs-group", "aria-label": `Runs of ${termsOf(values)}` }, textOf(values[first])),
       fill: (cell, { values }) => (cell.firstElementChild.href = queryOf(asked, termsOf(values))),
     }),
-    ...others.map((id) => column(id, KEY_PX, { text: ({ values }) => textOf(values[id]) })),
-    column("runs", RUNS_PX, { title: "Runs", isFigure: true, text: ({ runs }) => format.count(runs) }),
+    ...others.map((id) => column(id, 180, { text: ({ values }) => textOf(values[id]) })),
+    column("runs", 72, { title: "Runs", isFigure: true, text: ({ runs }) => format.count(runs) }),
     ...means.map((id) => {
       const unit = columns.fields.find(({ name }) => name === id)?.unit;
       const known = groups.map((group) => group.means[id]).filter(Boolean);
       const write = writerOf(id, known.flatMap(({ mean, low, high }) => [mean, low, high]), unit);
-      return column(id, MEAN_PX, {
+      return column(id, 150, {
         isFigure: true,
         make: () => [h("span"), h("span", { class: "runs-interval soft" })],
         fill: ({ children }, group) => showMean(children, group.means[id], group.runs, write),

@@ -1,9 +1,10 @@
 // The cells of the list of runs that are not text.
 
-import { h, reconcile, setText, svg } from "../dom.js";
+import { h, reconcile, setText } from "../dom.js";
 import * as format from "../format.js";
 import { setOutcome } from "../outcome.js";
 import { originOf, sweptOf } from "../records.js";
+import { AGE } from "../ui.js";
 import { queryOf } from "./filter.js";
 
 /**
@@ -12,8 +13,6 @@ import { queryOf } from "./filter.js";
  */
 
 const CONTROL = { isFixed: true, isPinned: true, isHiddenTitle: true };
-const [SELECT_PX, EYE_PX, NAME_PX] = [36, 26, 184];
-
 // The end of a long name is shown, too: there runs of a set differ.
 const [PLAIN, END_LENGTH] = [/^[\x20-\x7e]{16,}$/, 9];
 
@@ -21,29 +20,26 @@ const [PLAIN, END_LENGTH] = [/^[\x20-\x7e]{16,}$/, 9];
 export function headColumns(/** @type {import("./selection.js").Selection} */ selection, /** @type {string} */ title, width = 0) {
   return [
     {
-      ...{ id: "select", title: "Select", width: SELECT_PX, ...CONTROL },
+      ...{ id: "select", title: "Select", width: 36, ...CONTROL },
       make: ({ id }) => h("label", {}, h("input", { type: "checkbox", value: id, "aria-label": `Select run ${id}` })),
       fill: (cell, { id }) => (cell.querySelector("input").checked = selection.has(id)),
     },
-    { id: "eye", title: "Shown in the charts", width: EYE_PX, ...CONTROL, ...selection.eyes() },
+    { id: "eye", title: "Shown in the charts", width: 26, ...CONTROL, ...selection.eyes() },
     {
-      ...{ id: "name", title, order: "name", isHead: true, isPinned: true, width: width || NAME_PX, isResized: width > 0 },
+      ...{ id: "name", title, order: "name", isHead: true, isPinned: true, width: width || 184, isResized: width > 0 },
       ...{ make: createName, fill: showName },
     },
   ];
 }
 
 /** @returns {Record<string, Partial<Column<Run>>>} columns that draw their cells. */
-export function cellsOf(/** @type {import("./curves.js").Curves} */ curves, /** @type {number} */ now) {
+export function cellsOf(/** @type {import("./curves.js").Curves} */ curves) {
   const lastOf = (/** @type {Run} */ run) => (run.outcome ? null : curves.of(run)?.values.at(-1));
   return {
     outcome: { fill: (cell, run) => setOutcome(cell, run, run.values.best ?? lastOf(run)) },
     contention: { fill: showContention },
     curve: { fill: (cell, run) => curves.show(cell, run) },
-    created: {
-      make: ({ created_at: at }) => h("time", { datetime: at, title: format.moment(at) }),
-      fill: (cell, { created_at: at }) => setText(cell.firstElementChild, format.ago(at, now)),
-    },
+    created: AGE,
   };
 }
 
@@ -65,7 +61,5 @@ function showName(/** @type {HTMLElement} */ cell, /** @type {Run} */ run) {
 function showContention(/** @type {HTMLElement} */ cell, /** @type {Run} */ run) {
   if (run.disturbed === cell.hasChildNodes()) return;
   const label = `CPU contention ${format.percent(run.contention_share)}: results may be distorted`;
-  const size = { width: 14, height: 14, viewBox: "0 0 14 14", class: "runs-contention", role: "img", "aria-label": label };
-  const parts = [svg("title", {}, label), svg("circle", { cx: 7, cy: 7, r: 5.5 }), svg("path", { d: "M7 7V1.5A5.5 5.5 0 0 1 12.5 7Z" })];
-  cell.replaceChildren(...(run.disturbed ? [svg("svg", size, ...parts)] : []));
+  cell.replaceChildren(...(run.disturbed ? [h("i", { class: "runs-contention", role: "img", "aria-label": label, title: label })] : []));
 }

@@ -4,7 +4,7 @@ import { ApiError, get, now } from "../api.js";
 import { byId, getParam, setNotice, setOptions, setParams, setText } from "../dom.js";
 import * as format from "../format.js";
 import { poll } from "../poll.js";
-import { ACTIVE_STATES, isActive } from "../records.js";
+import { ACTIVE_STATES } from "../records.js";
 import { sum } from "../series.js";
 import { Side } from "../side/side.js";
 import { keep, kept } from "../store.js";
@@ -17,17 +17,14 @@ import { groupColumns, meansOf, orderOf, termsOf } from "./groups.js";
 import { cellsOf, headColumns } from "./list.js";
 import { NewRun } from "./new-run.js";
 import { picker } from "./picker.js";
-import { Selection } from "./selection.js";
+import { Selection, saveRuns } from "./selection.js";
 
 /** @import { Run, Schemas } from "../records.js" */
 
-const POLL_ACTIVE_MS = 1000;
-// While no run is active, for runs that are started elsewhere.
-const POLL_MS = 5000;
+// While no run is active, the list is polled for runs that are started elsewhere.
+const [POLL_ACTIVE_MS, POLL_MS, SCROLLED_MS] = [1000, 5000, 150];
 const PAGE = 100;
-const SCROLLED_MS = 150;
-const [ROW_PX, NARROW_ROW_PX, GROUP_ROW_PX] = [34, 56, 48];
-const SIDE_PX = 1200;
+const [ROW_PX, NARROW_ROW_PX, GROUP_ROW_PX, SIDE_PX] = [34, 56, 48, 1200];
 // Where keys write text, or have a meaning of their own.
 const FIELDS = "input:not([type=checkbox]), select, textarea, dialog, [popover]";
 
@@ -36,25 +33,27 @@ const newRun = new NewRun(byId("new-run"));
 const filter = new Filter(refresh);
 const columns = new Columns(refresh);
 const curves = new Curves();
-const selection = new Selection(show, () => poller.now(), () => columns.requested());
+const selection = new Selection(show, () => poller.now());
 const side = new Side();
-const actions = {
-  onSort: (field) => columns.set({ order: nextOrder(columns.order, field) }),
-  onMove: (id, before) => columns.move(id, before),
-  onResize: (id, width) => columns.set({ widths: { ...columns.widths, [id]: width ? Math.round(width) : undefined } }),
-  onToggle: (id) => columns.set({ ids: toggled(columns.ids, id) }),
-  onPin: (id) => columns.set({ pinned: toggled(columns.pinned, id) }),
-};
+const toggle = (/** @type {"ids" | "pinned" | "group"} */ list) => (id) => columns.set({ [list]: toggled(columns[list], id) });
+const onMove = (id, before) => columns.move(id, before);
 const grid = new Grid(byId("runs"), (/** @type {any} */ row) => row.id ?? termsOf(row.values), {
-  ...actions,
+  onSort: (field) => columns.set({ order: nextOrder(columns.order, field) }),
+  onMove,
+  onResize: (id, width) => columns.set({ widths: { ...columns.widths, [id]: width ? Math.round(width) : undefined } }),
   onScroll: scrolled,
   onRow: (line, { id }) => line.classList.toggle("selected", selection.has(id)),
 });
-const columnsOffered = () => ({ choices: columnChoices(), chosen: columns.ids, pinned: columns.pinned });
-const groupsOffered = () => ({ choices: fieldChoices(), chosen: columns.group, pinned: [] });
-const showColumns = picker(byId("columns"), byId("columns-panel"), columnsOffered, actions);
-const onGroup = (/** @type {string} */ id) => columns.set({ group: toggled(columns.group, id) });
-const showGroups = picker(byId("group"), byId("group-panel"), groupsOffered, { onToggle: onGroup });
+const showColumns = picker(
+  byId("columns"),
+  () => ({ choices: columnChoices(), chosen: columns.ids, pinned: columns.pinned }),
+  { onToggle: toggle("ids"), onMove, onPin: toggle("pinned") },
+);
+const showGroups = picker(
+  byId("group"),
+  () => ({ choices: fieldChoices(), chosen: columns.group, pinned: [] }),
+  { onToggle: toggle("group") },
+);
 
 /** @type {Run[]} those that match, in their order; none while they are grouped */
 let runs = [];
@@ -62,35 +61,32 @@ let runs = [];
 let groups = [];
 /** @type {Schemas["RunCounts"] | null} */
 let counts = null;
+const hasActive = () => ACTIVE_STATES.some((state) => counts.states[state]);
 let maxShown = kept("shown", PAGE);
 let isPlaced = false;
-let scrollTimer = 0;
-let lastSelected = 0;
+let [scrollTimer, lastSelected] = [0, 0];
 
 function fieldChoices() {
-  const sectionOf = (/** @type {string} */ help) => (help === "Setting" ? "Settings" : help.startsWith("Metric") ? "Metrics" : "Results");
-  return columns.fields.map(({ name, help }) => ({ id: name, title: titleOf(name), help, section: sectionOf(help) }));
+  return columns.fields.map(({ name, help }) => {
+    const section = help === "Setting" ? "Settings" : help.startsWith("Metric") ? "Metrics" : "Results";
+    return { id: name, title: titleOf(name), help, section };
+  });
 }
 
 function columnChoices() {
   const own = [DIFFERING, "contention", "curve"].map((id) => ({ id, title: titleOf(id), help: "", section: "Results" }));
-  const { Metrics: metrics = [], ...others } = Object.groupBy(fieldChoices(), ({ section }) => section);
-  const statistics = metrics.flatMap((metric) => ["last", "min", "max"].map((name) => ({ ...metric, id: `${metric.id}.${name}` })));
-  return [...own, ...Object.values(others).flat(), ...statistics.map((choice) => ({ ...choice, title: titleOf(choice.id) }))];
-}
-
-function askForRuns() {
-  const { group, order } = columns;
-  const query = filter.query || null;
-  if (group.length)
-    return get("/api/runs/groups/", { query, group: group.join(","), order: orderOf(columns), columns: meansOf(columns).join(",") });
-  return get("/api/runs/", { query, limit: maxShown, order: order || null, columns: columns.requested().join(",") });
+  const idsOf = ({ id, section }) => (section === "Metrics" ? ["last", "min", "max"].map((name) => `${id}.${name}`) : [id]);
+  return [...own, ...fieldChoices().flatMap((choice) => idsOf(choice).map((id) => ({ ...choice, id, title: titleOf(id) })))];
 }
 
 async function fetchRuns() {
   const { group, order } = columns;
+  const query = filter.query || null;
+  const request = group.length
+    ? get("/api/runs/groups/", { query, group: group.join(","), order: orderOf(columns), columns: meansOf(columns).join(",") })
+    : get("/api/runs/", { query, limit: maxShown, order: order || null, columns: columns.requested().join(",") });
   try {
-    const [rows, counted] = await Promise.all([askForRuns(), get("/api/runs/counts/", { query: filter.query || null })]);
+    const [rows, counted] = await Promise.all([request, get("/api/runs/counts/", { query })]);
     counts = counted;
     runs = group.length ? [] : order ? rows : rows.toReversed();
     groups = group.length ? rows : [];
@@ -109,10 +105,6 @@ async function fetchRuns() {
   return hasActive() && !group.length ? POLL_ACTIVE_MS : POLL_MS;
 }
 
-function hasActive() {
-  return ACTIVE_STATES.some((state) => counts.states[state]);
-}
-
 function show() {
   if (!counts) return;
   const isNone = counts.runs === 0;
@@ -126,8 +118,6 @@ function show() {
   filter.runs = runs;
   selection.show(runs);
   showTable();
-  setText(byId("columns").firstElementChild, columns.ids.length || "");
-  setText(byId("group").firstElementChild, columns.group.length || "");
   showColumns();
   showGroups();
   offerOrders();
@@ -135,7 +125,6 @@ function show() {
   byId("side").hidden = !isOpen;
   byId("show-side").setAttribute("aria-expanded", String(isOpen));
   if (isOpen) side.show(selection.shown());
-  newRun.setActive(runs.findLast(isActive) ?? (hasActive() ? { id: 0, title: "" } : undefined));
   restorePlace();
 }
 
@@ -149,15 +138,15 @@ function showTable() {
   grid.rowHeight = groups.length ? GROUP_ROW_PX : narrow.matches ? NARROW_ROW_PX : ROW_PX;
   if (groups.length) return grid.draw(groupColumns(groups, columns, filter.query), groups, columns.order);
   const head = headColumns(selection, `Run · ${of}${format.count(counts.runs)}`, columns.widths.name);
-  grid.draw([...head, ...columns.toColumns(runs, now(), cellsOf(curves, now()))], runs, columns.order);
+  grid.draw([...head, ...columns.toColumns(runs, now(), cellsOf(curves))], runs, columns.order);
 }
 
 // A narrow screen has no column heads.
 function offerOrders() {
   const names = ["name", "outcome", ...columns.requested(), "time_to_target", "duration", "id"];
-  const orders = ["", "-created", ...names.flatMap((name) => [`-${name}`, name])];
+  const orders = new Set(["", ...names.flatMap((name) => [`-${name}`, name]), columns.order]);
   const textOf = (value) => (value ? `${titleOf(value.replace("-", ""))} ${value[0] === "-" ? "↓" : "↑"}` : "Newest first");
-  setOptions(byId("order"), [...new Set([...orders, columns.order])], textOf);
+  setOptions(byId("order"), [...orders], textOf);
   byId("order").value = columns.order;
 }
 
@@ -170,17 +159,15 @@ function hasSide() {
 function restorePlace() {
   if (isPlaced || !runs.length) return;
   isPlaced = true;
-  const [top, focused] = [kept("top", 0), kept("focused", 0)];
-  if (top) byId("table").scrollTop = top;
-  if (focused && runs.some(({ id }) => id === focused)) focusRow(focused);
+  byId("table").scrollTop = kept("top", 0);
+  focusRow(kept("focused", 0));
 }
 
 // Remember the place, and fetch more runs before the end is reached.
 function scrolled(/** @type {number} */ top, /** @type {number} */ bottom) {
   clearTimeout(scrollTimer);
   scrollTimer = setTimeout(() => keep({ top }), SCROLLED_MS);
-  const isNear = 2 * bottom - top > runs.length * grid.rowHeight;
-  if (!isNear || runs.length < maxShown) return;
+  if (2 * bottom - top < runs.length * grid.rowHeight || runs.length < maxShown) return;
   maxShown += PAGE;
   keep({ shown: maxShown });
   poller.now();
@@ -192,7 +179,7 @@ function refresh() {
   poller.now();
 }
 
-function focusRow(/** @type {number} */ id) {
+function focusRow(/** @type {number | undefined} */ id) {
   grid.show(id)?.querySelector("a").focus({ preventScroll: true });
 }
 
@@ -204,8 +191,7 @@ function focusedRun() {
 
 function step(/** @type {number} */ by) {
   const at = runs.findIndex(({ id }) => id === focusedRun());
-  const next = runs[at < 0 ? 0 : Math.min(runs.length - 1, Math.max(0, at + by))];
-  if (next) focusRow(next.id);
+  focusRow((runs[at < 0 ? 0 : at + by] ?? runs[at])?.id);
 }
 
 /** @type {Record<string, () => unknown>} */
@@ -240,7 +226,8 @@ byId("runs").addEventListener("pointerleave", () => side.highlight([]));
 byId("runs").addEventListener("focusin", () => keep({ focused: focusedRun() }));
 byId("order").addEventListener("change", ({ target }) => columns.set({ order: target.value }));
 byId("reset-columns").addEventListener("click", () => columns.set({ ids: DEFAULTS, widths: {}, pinned: [] }));
-byId("export").addEventListener("click", () => selection.save(runs));
+byId("export").addEventListener("click", () => saveRuns(runs, columns.requested()));
+byId("save-csv").addEventListener("click", () => saveRuns(selection.runs, columns.requested()));
 byId("show-side").addEventListener("click", () => {
   setParams({ side: hasSide() ? "closed" : "open" });
   show();

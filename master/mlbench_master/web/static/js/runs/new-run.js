@@ -3,14 +3,13 @@
 import { ApiError, get, post } from "../api.js";
 import { byId, onSubmit, setNotice, setOptions, setText } from "../dom.js";
 import * as format from "../format.js";
+import { ACTIVE_STATES } from "../records.js";
 import { copyButton } from "../ui.js";
 import { CUSTOM, defaultName, split, toCommandLine, toCurl, toOrder } from "./order.js";
 
 /** @import { Benchmark, Info } from "../records.js" */
 
-const LOST =
-  "The master does not respond, but may have received the request: " +
-  "check the list of runs before you start the run again.";
+const LOST = "The master does not respond, but may have received the request: check the list of runs before you start the run again.";
 /** The choice of the user's own command, described like a benchmark. */
 const OWN = /** @type {any} */ ({
   ...{ name: CUSTOM, description: "Any program that records its metrics with mlbench.Tracker." },
@@ -36,13 +35,17 @@ export class NewRun {
   #refused = {};
   // The fields in which the user has typed; problems of the others are shown on sending.
   #touched = new Set();
-  #activeId = -1;
 
   constructor(/** @type {HTMLDialogElement} */ dialog) {
     this.dialog = dialog;
     this.form = dialog.querySelector("form");
     this.inputs = /** @type {any[]} */ ([...this.form.elements]).filter(({ name }) => name);
-    this.form.addEventListener("input", ({ target }) => this.#type(/** @type {HTMLInputElement} */ (target)));
+    this.form.addEventListener("input", (/** @type {any} */ { target: { name } }) => {
+      this.#touched.add(name);
+      delete this.#refused[name];
+      if (name === "benchmark") this.#adapt();
+      this.#refresh();
+    });
     onSubmit(this.form, () => this.#send());
     byId("cancel-run").addEventListener("click", () => dialog.close());
     for (const [id, what] of [["command-line", "the command line"], ["curl", "the curl line"]]) {
@@ -55,56 +58,39 @@ export class NewRun {
     this.dialog.showModal();
     setNotice(byId("new-run-alert"), "");
     try {
-      await this.#load();
+      const [active] = await get("/api/runs/", { query: ACTIVE_STATES.map((state) => `state=${state}`).join(" OR ") });
+      boxOf(input("queue")).hidden = !active;
+      input("queue").checked = Boolean(active);
+      setText(byId("hint-queue"), active ? `Run ${active.id} (${active.title}) is active. This run waits in the queue.` : "");
+      if (!this.#info) await this.#load();
     } catch (error) {
       setNotice(byId("new-run-alert"), `${error.message}. Close this dialog and open it again.`);
       return;
     }
-    this.#suggestName();
     this.#refresh();
     input("benchmark").focus();
   }
 
-  /** Set the active run, which a new one can wait for; its id is 0 where it is not known. */
-  setActive(/** @type {{ id: number, title: string } | undefined} */ run) {
-    boxOf(input("queue")).hidden = !run;
-    if (run && run.id !== this.#activeId) {
-      input("queue").checked = true;
-      const which = run.id ? `Run ${run.id} (${run.title})` : "A run";
-      setText(byId("hint-queue"), `${which} is active. This run waits in the queue.`);
-    }
-    this.#activeId = run?.id ?? -1;
-    if (this.#info) this.#refresh();
-  }
-
   async #load() {
-    if (this.#info) return;
     const [info, benchmarks] = await Promise.all([get("/api/info/"), get("/api/benchmarks/")]);
     this.#benchmarks = [...benchmarks, OWN];
-    setOptions(input("benchmark"), this.#benchmarks.map(({ name }) => name), (name) =>
-      name === CUSTOM ? "Your own image and command" : name,
-    );
+    const titleOf = (/** @type {string} */ name) => (name === CUSTOM ? "Your own image and command" : name);
+    setOptions(input("benchmark"), this.#benchmarks.map(({ name }) => name), titleOf);
     input("benchmark").value = "digits";
     const { limits, pool } = info;
     input("num_workers").value = Math.min(2, limits.workers);
     input("num_cpus").step = limits.whole_cpus ? "1" : "any";
     limit("num_workers", limits.workers);
     limit("num_cpus", limits.cpus, limits.whole_cpus ? ", whole cores only" : "");
-    limit("max_bandwidth", limits.bandwidth?.most);
-    if (pool === "local") input("custom_image_name").value = "local";
-    if (pool === "local") setText(byId("hint-custom_image_name"), "“local”: the command runs on this machine.");
+    if (limits.bandwidth?.most) limit("max_bandwidth", limits.bandwidth.most);
+    if (pool === "local") {
+      input("custom_image_name").value = "local";
+      setText(byId("hint-custom_image_name"), "“local”: the command runs on this machine.");
+    }
     this.#info = info;
     this.#adapt();
     byId("new-run-loading").hidden = true;
     byId("new-run-body").hidden = false;
-  }
-
-  #type(/** @type {HTMLInputElement} */ { name }) {
-    this.#touched.add(name);
-    delete this.#refused[name];
-    if (name === "benchmark") this.#adapt();
-    if (name === "benchmark" || name === "custom_image_command") this.#suggestName();
-    this.#refresh();
   }
 
   // Show the fields that the chosen benchmark has, and hide the others.
@@ -127,29 +113,25 @@ export class NewRun {
     setText(byId("known-args"), defaults.join(", "));
   }
 
-  #suggestName() {
-    if (!this.#touched.has("name") || !input("name").value) input("name").value = defaultName(this.#values());
-  }
-
-  /** @returns {import("./order.js").Values} */
-  #values() {
+  /** @returns {import("./order.js").Values} of the fields that are shown */
+  get #values() {
     const shown = this.inputs.filter((field) => !boxOf(field).hidden);
     return /** @type {any} */ (Object.fromEntries(shown.map((field) => [field.name, valueOf(field)])));
   }
 
-  #refresh() {
-    const values = this.#values();
-    const order = toOrder(values);
+  // Show the commands, and the problems in fields that have been touched, or in all.
+  #refresh(isSent = false) {
+    if (!this.#touched.has("name")) input("name").value = defaultName(this.#values);
+    const order = toOrder(this.#values);
     const flags = this.inputs.map((field) => [field.name, boxOf(field).dataset.flag]).filter(([, flag]) => flag);
     setText(byId("command-line"), toCommandLine(order, Object.fromEntries(flags)));
     setText(byId("curl"), toCurl(order, location.origin));
-    input("custom_image_command").setCustomValidity(split(values.custom_image_command ?? "") ? "" : "unclosed quotation mark");
-    this.#showProblems((field) => (this.#touched.has(field.name) ? problemOf(field) : ""));
-  }
-
-  #showProblems(/** @type {(input: HTMLInputElement) => string} */ problemIn) {
+    const command = input("custom_image_command");
+    command.setCustomValidity(split(command.value) ? "" : "unclosed quotation mark");
     for (const field of this.inputs) {
-      const problem = boxOf(field).hidden ? "" : this.#refused[field.name] || problemIn(field);
+      const { hidden } = boxOf(field);
+      const kind = (isSent || this.#touched.has(field.name)) && Object.keys(PROBLEMS).find((name) => field.validity[name]);
+      const problem = (!hidden && this.#refused[field.name]) || (!hidden && kind && PROBLEMS[kind](field)) || "";
       setText(byId(`problem-${field.name}`), problem);
       field.setAttribute("aria-invalid", String(problem !== ""));
     }
@@ -159,11 +141,10 @@ export class NewRun {
     if (!this.#info || byId("start-run").disabled) return;
     this.#refused = {};
     setNotice(byId("new-run-alert"), "");
-    this.#refresh();
-    this.#showProblems(problemOf);
+    this.#refresh(true);
     if (!this.form.querySelector("[aria-invalid=true]")) {
       byId("start-run").disabled = true;
-      await post("/api/runs/", toOrder(this.#values())).then(({ id }) => location.assign(`/runs/${id}`), (error) => this.#refuse(error));
+      await post("/api/runs/", toOrder(this.#values)).then(({ id }) => location.assign(`/runs/${id}`), (error) => this.#refuse(error));
     }
     /** @type {HTMLElement} */ (this.form.querySelector("[aria-invalid=true], #new-run-alert:not([hidden])"))?.focus();
   }
@@ -190,14 +171,8 @@ function input(/** @type {string} */ name) {
   return byId(`new-${name}`);
 }
 
-/** @returns {HTMLElement} */
 function boxOf(field) {
   return field.closest(".field");
-}
-
-function problemOf(field) {
-  const kind = Object.keys(PROBLEMS).find((name) => field.validity[name]);
-  return kind ? PROBLEMS[kind](field) : "";
 }
 
 function valueOf(field) {
@@ -206,7 +181,6 @@ function valueOf(field) {
 }
 
 function limit(name, most, addition = "") {
-  if (most == null) return;
   input(name).max = most;
   const hint = byId(`hint-${name}`);
   setText(hint, `${hint.textContent} Maximum here: ${format.number(most)}${addition}.`);

@@ -1,6 +1,5 @@
 // The order of a new run: made from the form, and written as commands for a terminal.
 
-// A default name is one that Kubernetes takes.
 const MAX_DEFAULT_LENGTH = 40;
 /** The choice, among the benchmarks, of the user's own code. */
 export const CUSTOM = "custom_image";
@@ -10,12 +9,9 @@ const SAFE = /^[\w@%+=:,./-]+$/;
 const PART = /\\(.)|'([^']*)'|"((?:[^"\\]|\\.)*)"|[^\s'"\\]+/s;
 
 /**
- * The values of the form, without hidden fields. `args` has a line
- * `KEY = VALUE` for each option.
  * @typedef {{ name: string, benchmark: string, custom_image_command?: string, args?: string } & Record<string, any>} Values
- *
- * The body of `POST /api/runs/`.
- * @typedef {Partial<import("../records.js").Schemas["RunRequest"]>} Order
+ *   of the form, without hidden fields; `args` has a line `KEY = VALUE` for each option
+ * @typedef {Partial<import("../records.js").Schemas["RunRequest"]>} Order the body of `POST /api/runs/`
  */
 
 /** @returns {Order} the order that a form describes, without defaults. */
@@ -25,23 +21,16 @@ export function toOrder(/** @type {Values} */ { benchmark, custom_image_command:
   const order = { [benchmark === CUSTOM ? "image_name" : "benchmark"]: benchmark, ...Object.fromEntries(given) };
   // Normalized, so that the form and `mlbench run` order the same.
   if (command) order.custom_image_command = split(command)?.map(quote).join(" ") ?? command;
-  if (args) order.args = readOptions(args);
+  const lines = args.split("\n").filter((line) => line.trim());
+  const options = lines.map((line) => [line.split("=", 1)[0].trim(), line.replace(/^[^=]*=?/, "").trim()]);
+  if (args) order.args = Object.fromEntries(options);
   return order;
 }
 
-/** @returns {Record<string, string>} the options in lines `KEY = VALUE`. */
-export function readOptions(/** @type {string} */ text) {
-  const lines = text.split("\n").filter((line) => line.trim());
-  return Object.fromEntries(lines.map((line) => {
-    const [key, ...values] = line.split("=");
-    return [key.trim(), values.join("=").trim()];
-  }));
-}
-
-/** @returns {string} a default name: the benchmark or the program, with date and time. */
+/** @returns {string} a default name, which Kubernetes takes: the benchmark or the program, with date and time. */
 export function defaultName(/** @type {Values} */ { benchmark, custom_image_command: command = "" }, now = new Date()) {
-  const local = new Date(now.getTime() - 60_000 * now.getTimezoneOffset()).toISOString();
-  const moment = local.slice(0, 19).replace(/[-:]/g, "").replace("T", "-");
+  // Swedish dates are written as in ISO 8601, here in local time.
+  const moment = now.toLocaleString("sv").replace(/[-:]/g, "").replace(" ", "-");
   const program = split(command)?.[0]?.replace(/^.*\//, "").replace(/(?<=.)\.[^.]+$/, "");
   const title = benchmark === CUSTOM ? (program ?? "") : benchmark;
   const stem = title.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-+/, "") || "run";
@@ -51,8 +40,10 @@ export function defaultName(/** @type {Values} */ { benchmark, custom_image_comm
 /** @returns {string} the `mlbench run` that orders the same; `flags` are the options of the command line, by field. */
 export function toCommandLine(/** @type {Order} */ order, /** @type {Record<string, string>} */ flags) {
   const words = ["mlbench", "run"];
+  // Not every option of the command line takes an exponent.
+  const write = (value) => value.toLocaleString("en", { useGrouping: false, maximumFractionDigits: 20 });
   const option = (name, value) => {
-    if (value != null) words.push(name, quote(typeof value === "number" ? decimal(value) : value));
+    if (value != null) words.push(name, quote(write(value)));
   };
   if (order.benchmark) words.push(quote(order.benchmark));
   option("--name", order.name);
@@ -69,13 +60,7 @@ export function toCommandLine(/** @type {Order} */ order, /** @type {Record<stri
 
 /** @returns {string} the `curl` that orders the same from the master at `url`. */
 export function toCurl(/** @type {Order} */ order, /** @type {string} */ url) {
-  const json = quote(JSON.stringify(order));
-  return `curl -u me:$MLBENCH_TOKEN ${quote(`${url}/api/runs/`)} --json ${json}`;
-}
-
-// Not every option of the command line takes an exponent.
-function decimal(number) {
-  return number.toLocaleString("en", { useGrouping: false, maximumFractionDigits: 20 });
+  return `curl -u me:$MLBENCH_TOKEN ${quote(`${url}/api/runs/`)} --json ${quote(JSON.stringify(order))}`;
 }
 
 /** @returns {string[] | null} a command's words, as Python's shlex splits it; null if it cannot. */

@@ -1,26 +1,25 @@
 // A list in which fields are chosen: as columns, in an order, or to group by.
 
-import { h, reconcile } from "../dom.js";
+import { h, reconcile, setText } from "../dom.js";
 import { moveByDrag } from "../table.js";
 
-/**
- * @typedef {{ id: string, title: string, help: string, section: string }} Choice
- * @typedef {() => { choices: Choice[], chosen: string[], pinned: string[] }} Read
- * @typedef {{ onToggle: (id: string) => void, onMove?: (id: string, before: string) => void, onPin?: (id: string) => void }} Actions
- */
+/** @typedef {{ id: string, title: string, help: string, section: string }} Choice */
 
 /**
- * Fill a popover, which a button opens, with a list of fields, those chosen first.
- * @returns {() => void} shows the choices, if the list is open
+ * Fill a popover, which a button opens, with a list of fields, those chosen first: `read` returns the
+ * choices, the chosen ids and the pinned ones. Calls `onToggle(id)`; where there are such actions, `onPin(id)`
+ * and `onMove(id, before)`.
+ * @returns {() => void} shows the number of chosen fields, and the choices if the list is open
  */
-export function picker(button, panel, /** @type {Read} */ read, /** @type {Actions} */ actions) {
+export function picker(/** @type {HTMLButtonElement} */ button, read, actions) {
+  const panel = /** @type {HTMLElement} */ (button.popoverTargetElement);
   const search = panel.querySelector("input");
   const list = panel.querySelector("ul");
   function show() {
-    if (!panel.matches(":popover-open")) return;
     const { choices, chosen, pinned } = read();
-    const byId = new Map(choices.map((choice) => [choice.id, choice]));
-    const first = chosen.map((id) => byId.get(id) ?? { id, title: id, help: "", section: "" });
+    setText(button.firstElementChild, chosen.length || "");
+    if (!panel.matches(":popover-open")) return;
+    const first = chosen.map((id) => choices.find((choice) => choice.id === id) ?? { id, title: id, help: "", section: "" });
     const others = choices.filter(({ id }) => !chosen.includes(id));
     const asked = search.value.trim().toLowerCase();
     const found = [...first, ...others].filter(({ id, title, help }) => `${id} ${title} ${help}`.toLowerCase().includes(asked));
@@ -56,7 +55,7 @@ export function picker(button, panel, /** @type {Read} */ read, /** @type {Actio
   return show;
 }
 
-function create(/** @type {Choice} */ { id, title, help }, /** @type {Actions} */ { onToggle, onPin }) {
+function create(/** @type {Choice} */ { id, title, help }, { onToggle, onPin }) {
   const box = h("input", { type: "checkbox", onchange: () => onToggle(id) });
   const name = title === id || !/^\w/.test(id) ? "" : id;
   const label = h("label", { title: help }, box, h("span", {}, title), h("span", { class: "soft" }, name));

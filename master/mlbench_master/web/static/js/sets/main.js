@@ -1,14 +1,14 @@
 // The page of all benchmark sets: swept options, progress, and links to the runs.
 
-import { get, now, query } from "../api.js";
+import { get, query } from "../api.js";
 import { byId, h, setText } from "../dom.js";
-import { ago, moment, plural } from "../format.js";
+import { plural } from "../format.js";
 import { poll } from "../poll.js";
 import { isActive } from "../records.js";
 import { termsOf } from "../runs/groups.js";
 import { optionTitle } from "../compare/answer.js";
 import { progressText } from "../set/plan.js";
-import { fillTable, problemWith, setBadge } from "../ui.js";
+import { AGE, fillTable, problemWith, setBadge } from "../ui.js";
 
 /** @typedef {import("../records.js").Schemas["RunSet"]} RunSet */
 
@@ -18,7 +18,7 @@ const POLL_MS = 5000;
 export function sweptIn(/** @type {Pick<RunSet, "slots">} */ { slots }) {
   const keys = new Set(slots.flatMap((slot) => Object.keys(slot.swept)));
   const isScaled = new Set(slots.map((slot) => slot.num_workers)).size > 1;
-  return [...[...keys].map(optionTitle), ...(isScaled ? ["workers"] : [])].join(" × ");
+  return [...[...keys].map(optionTitle), isScaled && "workers"].filter(Boolean).join(" × ");
 }
 
 /** @returns {[string, string]} the state of a set, and how many of its slots have a run that counts */
@@ -39,17 +39,12 @@ const COLUMNS = [
   { title: "Benchmark", text: ({ order }) => String(order.benchmark || "own code") },
   { title: "Sweeps", text: sweptIn },
   { title: "Ledger", text: progressText },
-  {
-    title: "Created",
-    make: ({ created_at: at }) => h("time", { datetime: at, title: moment(at) }),
-    fill: (cell, { created_at: at }) => setText(cell.firstElementChild, ago(at, now())),
-  },
+  { title: "Created", ...AGE },
   {
     title: "Runs",
-    make: ({ name }) => [null, "set"].map((group) => {
-      const href = `/runs${query({ query: termsOf({ set: name }), group })}`;
-      return h("a", { href }, group ? "Groups" : "List");
-    }),
+    make: ({ name }) => [["List", null], ["Groups", "set"]].map(([title, group]) =>
+      h("a", { href: `/runs${query({ query: termsOf({ set: name }), group })}` }, title),
+    ),
   },
 ];
 

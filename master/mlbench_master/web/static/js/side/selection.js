@@ -11,7 +11,8 @@ const RUN_ID = /^[1-9]\d{0,14}$/;
 /** @returns {Selected[]} the distinct runs in a text such as `7,-,9`, in which a place is free. */
 export function parseSelection(/** @type {string} */ text) {
   const words = text.trim().split(/\s*,\s*|\s+/);
-  return words.map((word, place) => ({ id: Number(word), place })).filter(({ place }) => RUN_ID.test(words[place]) && words.indexOf(words[place]) === place);
+  const isRun = (/** @type {string} */ word, /** @type {number} */ place) => RUN_ID.test(word) && words.indexOf(word) === place;
+  return words.flatMap((word, place) => (isRun(word, place) ? [{ id: Number(word), place }] : []));
 }
 
 /** @returns {string} the text of a selection, with its free places. */
@@ -24,7 +25,8 @@ export function formatSelection(/** @type {Selected[]} */ selected) {
 /** @returns {Selected[]} without a run that is selected, or else with it at the first free place. */
 export function toggled(/** @type {Selected[]} */ selected, /** @type {number} */ id) {
   if (selected.some((run) => run.id === id)) return selected.filter((run) => run.id !== id);
+  const taken = new Set(selected.map(({ place }) => place));
   let place = 0;
-  while (selected.some((run) => run.place === place)) place += 1;
+  while (taken.has(place)) place += 1;
   return [...selected, { id, place }].sort((a, b) => a.place - b.place);
 }

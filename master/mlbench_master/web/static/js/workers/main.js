@@ -6,7 +6,7 @@ import * as format from "../format.js";
 import { poll } from "../poll.js";
 import { showSparkline } from "../sparkline.js";
 import { figure, fillTable, problemWith } from "../ui.js";
-import { activityOf, countsOf, nodesOf, showSquares, stateOf } from "./nodes.js";
+import { activityOf, countsOf, nodesOf, rankOf, showSquares, stateOf } from "./nodes.js";
 import { Usage, fetchUsage } from "./usage.js";
 
 /**
@@ -19,8 +19,7 @@ import { Usage, fetchUsage } from "./usage.js";
 const WINDOW_MS = 5 * 60_000;
 // With more workers, nodes are closed at first.
 const MANY = 24;
-const POLL_MS = 2000;
-const USAGE_MS = 5000;
+const [POLL_MS, USAGE_MS] = [2000, 5000];
 
 const filter = byId("filter");
 /** @type {Set<string>} nodes that a click has opened or closed */
@@ -28,11 +27,36 @@ const toggled = new Set();
 /** @type {Pod[] | null} */
 let pods = null;
 let usage = new Usage();
+let highestCpu = 0;
 
 /** @type {import("../ui.js").Column<Row>[]} */
 const COLUMNS = [
-  { id: "name", title: "Worker", isHead: true, make: createName, fill: showName },
-  { id: "activity", title: "Activity", make: createActivity, fill: showActivity },
+  {
+    ...{ id: "name", title: "Worker", isHead: true },
+    make: ({ name, isNode }) => {
+      const text = h("bdi", {}, name);
+      const toggle = () => {
+        if (!toggled.delete(name)) toggled.add(name);
+        show();
+      };
+      if (isNode) return h("button", { type: "button", class: "quiet node-name", onclick: toggle }, text);
+      return [h("i", { class: "dot" }), h("a", { href: `/workers/${encodeURIComponent(name)}` }, text)];
+    },
+    fill: ({ firstElementChild: first }, { name, isNode, pods: [pod] }) => {
+      if (isNode) first.setAttribute("aria-expanded", String(isOpen(name)));
+      else /** @type {HTMLElement} */ (first).dataset.worker = stateOf(pod, now());
+    },
+  },
+  {
+    ...{ id: "activity", title: "Activity" },
+    make: ({ name, isNode }) => {
+      if (!isNode) return [h("span"), h("a")];
+      // The squares extend over the empty cells beside theirs.
+      const squares = h("ul", { class: "squares", role: "list", "aria-label": `Workers on ${name}` });
+      return h("div", { class: "node-about" }, squares, h("span", { class: "soft" }));
+    },
+    fill: (cell, row) => (row.isNode ? showNode(cell.firstElementChild.children, row.pods) : showActivity(cell.children, row.pods[0])),
+  },
   { id: "curve", title: "CPU, last 5 minutes", fill: (cell, row) => row.isNode || showCurve(cell, row) },
   {
     ...{ id: "cores", title: "Cores", isFigure: true, hint: "Numbers of the cores that a run has reserved" },
@@ -41,10 +65,8 @@ const COLUMNS = [
   used("cpu", "CPU cores used", (value) => value.toFixed(2)),
   used("memory", "Memory", format.bytes),
 ];
-const NETWORK = [
-  used("received", "Network in", (value) => `${format.bytes(value)}/s`),
-  used("sent", "Network out", (value) => `${format.bytes(value)}/s`),
-];
+const perSecond = (/** @type {number} */ bytes) => `${format.bytes(bytes)}/s`;
+const NETWORK = [used("received", "Network in", perSecond), used("sent", "Network out", perSecond)];
 
 function used(/** @type {import("./usage.js").Kind} */ kind, /** @type {string} */ title, /** @type {(value: number) => string} */ write) {
   const textOf = (/** @type {Row} */ row) => {
@@ -54,44 +76,24 @@ function used(/** @type {import("./usage.js").Kind} */ kind, /** @type {string} 
   return { ...figure(title, textOf), id: kind };
 }
 
-function createName(/** @type {Row} */ { name, isNode }) {
-  const text = h("bdi", {}, name);
-  if (isNode) return h("button", { type: "button", class: "quiet node-name", onclick: () => toggle(name) }, text);
-  return [h("i", { class: "dot" }), h("a", { href: `/workers/${encodeURIComponent(name)}` }, text)];
+function showNode(/** @type {Iterable<any>} */ [squares, detail], /** @type {Pod[]} */ workers) {
+  showSquares(squares, workers, now());
+  setText(detail, `${format.plural(workers.length, "worker")}: ${countsOf(workers, now())}`);
 }
 
-function showName(/** @type {HTMLElement} */ { firstElementChild: first }, /** @type {Row} */ { name, isNode, pods: [pod] }) {
-  if (isNode) first.setAttribute("aria-expanded", String(isOpen(name)));
-  else /** @type {HTMLElement} */ (first).dataset.worker = stateOf(pod, now());
-}
-
-function createActivity(/** @type {Row} */ { name, isNode }) {
-  if (!isNode) return [h("span"), h("a")];
-  // The squares extend over the empty cells beside theirs.
-  const squares = h("ul", { class: "squares", role: "list", "aria-label": `Workers on ${name}` });
-  return h("div", { class: "node-about" }, squares, h("span", { class: "soft" }));
-}
-
-function showActivity(/** @type {HTMLElement} */ cell, /** @type {Row} */ { isNode, pods: workers }) {
-  const [state, detail] = /** @type {HTMLAnchorElement[]} */ ([...(isNode ? cell.firstElementChild : cell).children]);
-  if (isNode) {
-    showSquares(state, workers, now());
-    setText(detail, `${format.plural(workers.length, "worker")}: ${countsOf(workers, now())}`);
-    return;
-  }
-  const [pod] = workers;
-  const phase = pod.phase === "Running" ? "" : pod.phase.toLowerCase();
-  setText(state, [phase, activityOf({ ...pod, run_id: null }, now(), pod.run_id !== null)].filter(Boolean).join(", "));
-  state.classList.toggle("bad-text", stateOf(pod, now()) === "silent");
-  setNotice(detail, pod.run_id === null ? "" : `run ${pod.run_id}, rank ${pod.rank}`);
-  detail.href = `/runs/${pod.run_id}`;
+function showActivity(/** @type {Iterable<any>} */ [activity, link], /** @type {Pod} */ pod) {
+  const phase = pod.phase === "Running" ? "" : `${pod.phase.toLowerCase()}, `;
+  setText(activity, phase + activityOf(pod, now()));
+  activity.classList.toggle("bad-text", stateOf(pod, now()) === "silent");
+  setNotice(link, rankOf(pod));
+  link.href = `/runs/${pod.run_id}`;
 }
 
 function showCurve(/** @type {HTMLElement} */ cell, /** @type {Row} */ { name, pods: workers }) {
   const [series, cores] = [usage.of(name, "cpu"), usage.current(workers, "cpu")];
   const label = cores === null ? "CPU not known" : `CPU ${cores.toFixed(2)} cores`;
   // One scale for all curves, so that they can be compared.
-  const scale = { from: usage.newest - WINDOW_MS, to: usage.newest, high: Math.max(1, usage.highest.cpu) };
+  const scale = { from: usage.newest - WINDOW_MS, to: usage.newest, high: Math.max(1, highestCpu) };
   showSparkline(cell, series && { x: series.times, y: series.values, ...scale, label });
 }
 
@@ -102,7 +104,7 @@ function isOpen(/** @type {string} */ node) {
 
 /** @returns {boolean} whether the filter has a part of a worker's name, node, phase or state, or of `run 3`. */
 function matches(/** @type {Pod} */ pod) {
-  const texts = [pod.name, pod.node ?? "", pod.phase, countsOf([pod], now()), activityOf(pod, now())];
+  const texts = [pod.name, pod.node ?? "", pod.phase, countsOf([pod], now()), activityOf(pod, now()), rankOf(pod)];
   return texts.some((text) => text.toLowerCase().includes(filter.value.trim().toLowerCase()));
 }
 
@@ -115,7 +117,7 @@ function show() {
     ...(isOpen(node) ? workers.map((pod) => ({ key: `worker ${pod.name}`, name: pod.name, pods: [pod] })) : []),
   ]);
   // The network of the workers on one machine is not measured.
-  const columns = usage.highest.received + usage.highest.sent ? [...COLUMNS, ...NETWORK] : COLUMNS;
+  const columns = usage.highest("received") + usage.highest("sent") ? [...COLUMNS, ...NETWORK] : COLUMNS;
   fillTable(byId("workers"), columns, rows, ({ key }) => key, (line, { isNode }) => line.classList.toggle("node-row", Boolean(isNode)));
   byId("loading").hidden = true;
   byId("workers").hidden = shown.length === 0;
@@ -123,11 +125,6 @@ function show() {
   byId("no-match").hidden = pods.length === 0 || shown.length > 0;
   const where = `${format.count(pods.length)} on ${format.plural(nodesOf(pods).length, "node")}`;
   setText(byId("summary"), pods.length ? `${where}: ${countsOf(pods, now())}` : "");
-}
-
-function toggle(/** @type {string} */ node) {
-  if (!toggled.delete(node)) toggled.add(node);
-  show();
 }
 
 async function fetchPods() {
@@ -138,6 +135,7 @@ async function fetchPods() {
 
 async function refreshUsage() {
   usage = await fetchUsage(WINDOW_MS);
+  highestCpu = usage.highest("cpu");
   show();
   return USAGE_MS;
 }

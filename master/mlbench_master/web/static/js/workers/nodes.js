@@ -19,34 +19,32 @@ export function stateOf(/** @type {Pod} */ pod, /** @type {number} */ now) {
 
 /** @returns {Node[]} nodes and their workers, with numbers in their names in natural order. */
 export function nodesOf(/** @type {Pod[]} */ pods) {
-  const nodes = new Map();
-  for (const pod of pods.toSorted((a, b) => NATURAL.compare(a.name, b.name))) {
-    const name = pod.node || "unknown node";
-    if (!nodes.has(name)) nodes.set(name, { node: name, pods: [] });
-    nodes.get(name).pods.push(pod);
-  }
-  return [...nodes.values()].sort((a, b) => NATURAL.compare(a.node, b.node));
+  const byNode = Map.groupBy(pods.toSorted((a, b) => NATURAL.compare(a.name, b.name)), ({ node }) => node || "unknown node");
+  return [...byNode].map(([node, workers]) => ({ node, pods: workers })).sort((a, b) => NATURAL.compare(a.node, b.node));
 }
 
 /** @returns {string} the number of workers in each state, such as `4 busy, 19 idle, 1 silent`. */
 export function countsOf(/** @type {Pod[]} */ pods, /** @type {number} */ now) {
-  const states = pods.map((pod) => stateOf(pod, now));
-  const count = (state) => states.filter((other) => other === state).length;
-  const words = STATES.filter((state) => states.includes(state)).map((state) => `${format.count(count(state))} ${state}`);
+  const byState = Map.groupBy(pods, (pod) => stateOf(pod, now));
+  const words = STATES.filter((state) => byState.has(state)).map((state) => `${format.count(byState.get(state).length)} ${state}`);
   return words.join(", ").replace("running", "busy");
 }
 
-/** @returns {string} the activity of a worker in a word or two; without `hasRank`, of a worker without a run. */
-export function activityOf(/** @type {Pod} */ pod, /** @type {number} */ now, hasRank = pod.run_id !== null) {
-  const rank = pod.run_id === null ? "" : `run ${pod.run_id}, rank ${pod.rank}`;
-  const words = {
+/** @returns {string} the activity of a worker in a word or two. */
+export function activityOf(/** @type {Pod} */ pod, /** @type {number} */ now) {
+  const hasRank = pod.run_id !== null;
+  return {
     running: hasRank ? "running" : "stopping its process",
     idle: hasRank ? "about to start" : "idle",
     exited: "process exited",
     starting: "starting, no heartbeat yet",
     silent: pod.seen_at === null ? "" : `silent for ${format.duration((now - Date.parse(pod.seen_at)) / 1000)}`,
-  };
-  return [words[stateOf(pod, now)], rank].filter(Boolean).join(", ");
+  }[stateOf(pod, now)];
+}
+
+/** @returns {string} the run and rank of a worker, such as `run 3, rank 1`; empty without a run. */
+export function rankOf(/** @type {Pod} */ pod) {
+  return pod.run_id === null ? "" : `run ${pod.run_id}, rank ${pod.rank}`;
 }
 
 /** Show workers as squares in a list, each with a link to its page. */
@@ -54,7 +52,7 @@ export function showSquares(/** @type {HTMLElement} */ list, /** @type {Pod[]} *
   const create = (/** @type {Pod} */ pod) => h("li", {}, h("a", { href: `/workers/${encodeURIComponent(pod.name)}` }));
   reconcile(list, pods, (pod) => pod.name, create, ({ firstElementChild: square }, pod) => {
     const link = /** @type {HTMLElement} */ (square);
-    const text = `${pod.name}: ${activityOf(pod, now)}`;
+    const text = `${pod.name}: ${[activityOf(pod, now), rankOf(pod)].filter(Boolean).join(", ")}`;
     link.dataset.worker = stateOf(pod, now);
     if (link.title === text) return;
     link.title = text;

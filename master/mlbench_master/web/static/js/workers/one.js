@@ -9,13 +9,11 @@ import { poll } from "../poll.js";
 import { codeOf, elapsedSeconds, isActive } from "../records.js";
 import { Resources } from "../resources.js";
 import { errorState, figure, fillTable, setBadge } from "../ui.js";
-import { activityOf, stateOf } from "./nodes.js";
+import { activityOf, rankOf, stateOf } from "./nodes.js";
 
-/** @import { Alert, Pod, Run } from "../records.js" */
+/** @import { Pod, Run } from "../records.js" */
 
-const POLL_MS = 2000;
-const SLOW_MS = 5000;
-const MINUTE_MS = 60_000;
+const [POLL_MS, SLOW_MS, MINUTE_MS] = [2000, 5000, 60_000];
 const MAX_RUNS = 100;
 
 const name = byId("worker").dataset.pod;
@@ -39,27 +37,20 @@ async function refreshWorker() {
   byId("phase").hidden = pod === null || pod.phase === "Running";
   if (pod === null) return POLL_MS;
   setBadge(byId("phase"), pod.phase);
-  setText(byId("does"), activityOf({ ...pod, run_id: null }, now(), pod.run_id !== null));
   byId("does").classList.toggle("bad-text", stateOf(pod, now()) === "silent");
-  setNotice(byId("run"), pod.run_id === null ? "" : `Run ${pod.run_id}, rank ${pod.rank}`);
+  setNotice(byId("run"), rankOf(pod));
   byId("run").href = `/runs/${pod.run_id}`;
-  setText(byId("node"), pod.node || format.NONE);
-  setText(byId("ip"), pod.ip || format.NONE);
-  setText(byId("cores"), format.spans(pod.cpus) || format.NONE);
-  setText(byId("seen"), pod.seen_at === null ? "never" : format.ago(pod.seen_at, now()));
+  const seen = pod.seen_at === null ? "never" : format.ago(pod.seen_at, now());
+  const facts = { does: activityOf(pod, now()), node: pod.node, ip: pod.ip, cores: format.spans(pod.cpus), seen };
+  for (const [id, text] of Object.entries(facts)) setText(byId(id), text || format.NONE);
   return POLL_MS;
 }
 
 async function refreshAlerts() {
-  const delay = await listAlerts(byId("alerts"), isAboutIt);
+  const isOfRun = ({ run_id: run, rank }) => run !== null && run === pod?.run_id && (rank === null || rank === pod.rank);
+  const delay = await listAlerts(byId("alerts"), (alert) => (alert.pod === null ? isOfRun(alert) : alert.pod === name));
   byId("no-alerts").hidden = byId("alerts").childElementCount > 0;
   return delay;
-}
-
-function isAboutIt(/** @type {Alert} */ alert) {
-  if (alert.pod !== null) return alert.pod === name;
-  if (pod === null || pod.run_id === null) return false;
-  return alert.run_id === pod.run_id && (alert.rank === null || alert.rank === pod.rank);
 }
 
 async function refreshRuns() {

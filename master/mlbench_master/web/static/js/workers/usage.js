@@ -24,17 +24,13 @@ const METRICS = {
 export class Usage {
   /** @type {Map<string, Series>} by kind and pod */
   #series = new Map();
-  /** The highest value of each kind. */
-  highest = { cpu: 0, memory: 0, received: 0, sent: 0 };
 
   /** @param {Record<string, Record<string, any[]>>} samples of `/api/metrics/`, by pod and name of the series */
-  constructor(samples = {}, kinds = /** @type {Kind[]} */ ([])) {
-    for (const kind of kinds) {
+  constructor(samples = {}) {
+    for (const [kind, metric] of Object.entries(METRICS)) {
       for (const [pod, byName] of Object.entries(samples)) {
-        const series = seriesOf(byName, METRICS[kind]);
-        if (!series?.times.length) continue;
-        this.#series.set(`${kind} ${pod}`, series);
-        this.highest[kind] = Math.max(this.highest[kind], ...series.values);
+        const series = seriesOf(byName, metric);
+        if (series?.times.length) this.#series.set(`${kind} ${pod}`, series);
       }
     }
     this.newest = Math.max(0, ...[...this.#series.values()].map(({ times }) => times.at(-1)));
@@ -42,6 +38,12 @@ export class Usage {
 
   of(/** @type {string} */ pod, /** @type {Kind} */ kind) {
     return this.#series.get(`${kind} ${pod}`);
+  }
+
+  /** @returns {number} the highest value of a kind; 0 if none is known. */
+  highest(/** @type {Kind} */ kind) {
+    const all = [...this.#series].filter(([key]) => key.startsWith(`${kind} `));
+    return Math.max(0, ...all.flatMap(([, { values }]) => values));
   }
 
   /** @returns {number | null} the sum of the current values of these pods; null if none is known. */
@@ -55,7 +57,7 @@ export class Usage {
 export async function fetchUsage(/** @type {number} */ milliseconds, kinds = /** @type {Kind[]} */ (Object.keys(METRICS))) {
   const since = new Date(now() - milliseconds).toISOString();
   const filter = kinds.map((kind) => METRICS[kind]);
-  return new Usage(await get("/api/metrics/", { since, metric_filter: filter, summarize: POINTS }), kinds);
+  return new Usage(await get("/api/metrics/", { since, metric_filter: filter, summarize: POINTS }));
 }
 
 // A pod with several containers has several series, `name{container="a"}`, which are summed up.
