@@ -49,7 +49,7 @@ const overTime = new BreakdownOverTime(runId);
 const resources = new Resources(refetch("resources"));
 const failure = new Failure(runId);
 const timeline = new Timeline(runId, (events) => {
-  training.setEvents(events);
+  training.mark({ restarts: events.filter(({ kind }) => kind === "restarted") });
   return failure.setEvents(events);
 });
 const logs = new Logs(runId, refetch("logs"));
@@ -118,13 +118,13 @@ async function begin() {
   if (run.benchmark === "communication") messages = new Messages(runId);
   // The sections that one looks at first are fetched before all others.
   const figures = follow("result", "progress", FIGURES_MS * slowly, refreshResult);
-  const curves = follow("training", "training", FAST_MS, (isReload) => training.refresh(run, isReload));
+  const metrics = follow("metrics", messages ? "bandwidth" : "training", FIGURES_MS * slowly, refreshMetrics);
+  const curves = metrics.then(() => follow("training", "training", FAST_MS, (isReload) => training.refresh(run, isReload)));
   await Promise.race([figures, new Promise((resolve) => setTimeout(resolve, MAX_BLANK_MS))]);
   page.removeAttribute("aria-busy");
   byId("loading").hidden = true;
   byId("sections").hidden = false;
   await curves;
-  follow("metrics", messages ? "bandwidth" : "training", FIGURES_MS * slowly, refreshMetrics);
   follow("throughput", "training", FIGURES_MS * slowly, async (isReload) => {
     await training.refreshThroughput(run, isReload);
     timeline.firstStepAt = training.startedAt;
@@ -137,7 +137,7 @@ async function begin() {
   followRecord("files", SLOW_MS, (files) => showFiles(files, runId));
   followRecord("profiles", FIGURES_MS, (profiles) => {
     showProfiles(profiles, runId);
-    training.setProfiles(profiles);
+    training.mark({ profiles: profiles.filter(({ tool }) => tool) });
   });
   followRecord("manifest", SLOW_MS, (manifest) => {
     showManifest(manifest);
