@@ -14,7 +14,6 @@ import { failureOf } from "./failure.js";
  */
 
 const MAX_NAME_LENGTH = 100;
-const BACKENDS = ["gloo", "nccl"];
 // Settings that the head shows, with short names.
 const SETTINGS = { learning_rate: "lr", batch_size: "batch", exchange: "exchange", optimizer: "optimizer", precision: "precision" };
 const USUAL_SETTINGS = { exchange: "ddp", precision: "fp32" };
@@ -172,14 +171,13 @@ function orderOfTask(/** @type {Run} */ run) {
 }
 
 function orderOfCommand(/** @type {Run} */ run) {
-  const { backend, run_all_nodes } = run;
-  const isUsual = BACKENDS.includes(backend) && run_all_nodes;
-  const custom = { backend: "custom_backend", custom_backend: backend, run_all_nodes };
   return {
     image_name: "custom_image",
     custom_image_name: run.image,
     custom_image_command: run.command,
     working_dir: run.working_dir,
-    ...(isUsual ? { backend } : custom),
+    backend: "custom_backend",
+    custom_backend: run.backend,
+    run_all_nodes: run.run_all_nodes,
   };
 }
