@@ -182,9 +182,9 @@ for (const [fields, verdict, text] of /** @type {[any, string, RegExp][]} */ ([
   [{ state: "STARTED" }, "open", /^Samples are counted/],
   [{ waiting: "Prometheus is away" }, "open", /^Not yet counted: Prometheus is away/],
   [{ state: "FAILED" }, "open", /^Not counted/],
-  [{ delivery: [5, 4, 1] }, "good", /^No missing samples: every/],
+  [{ delivery: [5, 4, 1] }, "good", /^No missing samples: 5 recorded samples, all stored/],
   [{ delivery: [0, 0, 0] }, "open", /recorded nothing/],
-  [{ delivery: [5, 3, 1] }, "bad", /^Missing samples: 1/],
+  [{ delivery: [5, 3, 1] }, "bad", /^Missing samples: 1 of 5/],
   [{ delivery: [5, 5, 1] }, "bad", /^Duplicated samples: 1/],
 ])) {
   test(`the delivery of ${JSON.stringify(fields)} is ${verdict}`, () => {
