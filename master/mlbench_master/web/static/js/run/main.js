@@ -11,7 +11,7 @@ import * as theme from "../theme.js";
 import { errorState } from "../ui.js";
 import { connectAnnotations, showNote } from "./annotations.js";
 import { BreakdownOverTime } from "./breakdown-over-time.js";
-import { Failure } from "./failure.js";
+import { refreshFailure, showFailure } from "./failure.js";
 import { showFiles } from "./files.js";
 import { findingsOf, showFindings } from "./findings.js";
 import { showGoodput } from "./goodput.js";
@@ -23,7 +23,7 @@ import { connectProfileForm, offerProfiles, showProfiles } from "./profiles.js";
 import { showDelivery, showProgress, showRemarks } from "./progress.js";
 import { showRanks } from "./ranks.js";
 import { Steps } from "./steps.js";
-import { Timeline } from "./timeline.js";
+import { refreshTimeline } from "./timeline.js";
 import { Training } from "./training.js";
 
 /** @import { Alert, Result, Run } from "../records.js" */
@@ -47,11 +47,6 @@ const training = new Training(runId, refetch("training"), refetch("steps", "over
 const steps = new Steps(runId);
 const overTime = new BreakdownOverTime(runId);
 const resources = new Resources(refetch("resources"));
-const failure = new Failure(runId);
-const timeline = new Timeline(runId, (events) => {
-  training.mark({ restarts: events.filter(({ kind }) => kind === "restarted") });
-  return failure.setEvents(events);
-});
 const logs = new Logs(runId, refetch("logs"));
 
 /** @type {Run | null} */
@@ -105,7 +100,7 @@ function show() {
   showHead(run, result, commit);
   showFindings(findingsOf(run, result, alerts));
   showNote(run);
-  failure.show(run);
+  showFailure(run);
   offerProfiles(run);
   showProgress(run, result, { isMissing: isResultMissing, peaks: messages && peaksOf(messages.operations) });
   showRemarks(run, result);
@@ -125,14 +120,15 @@ async function begin() {
   byId("loading").hidden = true;
   byId("sections").hidden = false;
   await curves;
-  follow("throughput", "training", FIGURES_MS * slowly, async (isReload) => {
-    await training.refreshThroughput(run, isReload);
-    timeline.firstStepAt = training.startedAt;
-  });
+  follow("throughput", "training", FIGURES_MS * slowly, (isReload) => training.refreshThroughput(run, isReload));
   follow("overTime", "breakdown-over-time", SLOW_MS * slowly, () => overTime.refresh(run, training.axis()));
   follow("steps", "steps", SLOW_MS * slowly, (isReload) => steps.refresh(run, isReload, training.axis(), training.extent));
   follow("resources", "resources", SLOW_MS, refreshResources);
-  follow("timeline", "timeline", FIGURES_MS, () => timeline.refresh(run));
+  follow("timeline", "timeline", FIGURES_MS, async () => {
+    const events = await refreshTimeline(run, training.startedAt);
+    training.mark({ restarts: events.filter(({ kind }) => kind === "restarted") });
+    await refreshFailure(run, events);
+  });
   follow("logs", "logs", FAST_MS, () => logs.refresh(run));
   followRecord("files", SLOW_MS, (files) => showFiles(files, runId));
   followRecord("profiles", FIGURES_MS, (profiles) => {
