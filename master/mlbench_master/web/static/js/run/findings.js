@@ -27,14 +27,8 @@ const ACTIVITIES = { compute: "compute", data: "data loading", checkpoint: "chec
 // Alerts whose problem has a finding, a box or a notice of its own on the page.
 const TOLD = ["RunFailed", "LossNotFinite", "Straggler", "CPUContention", "DeliveryMismatch", "RunNotSealed"];
 
-/**
- * Find what made a run slow or wrong, most expensive first. A healthy run has no finding.
- * @param {Run} run
- * @param {Result | null} result
- * @param {Alert[]} [alerts] that fire for the run
- * @returns {Finding[]} at most three
- */
-export function findingsOf(run, result, alerts = []) {
+/** @returns {Finding[]} what made a run slow or wrong, at most three, most expensive first; none for a healthy run. */
+export function findingsOf(/** @type {Run} */ run, /** @type {Result | null} */ result, /** @type {Alert[]} */ alerts = []) {
   const seconds = result?.goodput?.seconds ?? {};
   const of = (/** @type {string[]} */ buckets) => sum(buckets.map((bucket) => seconds[bucket] ?? 0));
   const whole = sum(Object.values(seconds));

@@ -95,14 +95,13 @@ export function showHead(/** @type {Run} */ run, /** @type {Result | null} */ re
   if (run.started_at) byId("usage").href = `/api/metrics/${query({ since: run.started_at, until: run.finished_at })}`;
 }
 
-/**
- * @param {Run} run
- * @param {Result | null} result
- * @param {string} commit of the run's code; empty if unknown
- * @param {number} now the master's time
- * @returns {Fact[]} the settings and circumstances that tell a run from others, most important first
- */
-export function factsOf(run, result, commit, now) {
+/** @returns {Fact[]} the settings and circumstances that tell a run from others, most important first. */
+export function factsOf(
+  /** @type {Run} */ run,
+  /** @type {Result | null} */ result,
+  /** @type {string} */ commit,
+  /** @type {number} */ now,
+) {
   const { settings, swept } = run;
   const own = Object.entries(SETTINGS).filter(([name]) => !(name in swept) && settings?.[name] != null);
   const chosen = own.filter(([name]) => String(settings[name]) !== USUAL_SETTINGS[name]);
@@ -139,12 +138,10 @@ function createFact(/** @type {Fact} */ { name, value, hint, href, isTag }) {
 }
 
 /**
- * @param {Run} run
- * @param {string[]} fields that an order and a run have alike
- * @returns {Record<string, unknown>} the order of the same run under the next name, without
- *   defaults; it waits if a run is active
+ * Make an order of the same run under the next name, without defaults; it waits if a run is active.
+ * An order and a run have `fields` alike.
  */
-export function toOrder(run, fields) {
+export function toOrder(/** @type {Run} */ run, /** @type {string[]} */ fields) {
   const order = {
     name: nextName(run.display_name),
     ...Object.fromEntries(fields.map((name) => [name, run[name]])),
