@@ -5,7 +5,6 @@ import "./browser.js";
 import * as curves from "../../../master/mlbench_master/web/static/js/run/curves.js";
 import { urlOf } from "../../../master/mlbench_master/web/static/js/run/files.js";
 import { plannedIn } from "../../../master/mlbench_master/web/static/js/run/failure.js";
-import { failedRank } from "../../../master/mlbench_master/web/static/js/run/logs.js";
 import { factsOf } from "../../../master/mlbench_master/web/static/js/run/head.js";
 import { operationsOf, peaksOf } from "../../../master/mlbench_master/web/static/js/run/messages.js";
 import { addedTo, few, figuresOf, judgeDelivery } from "../../../master/mlbench_master/web/static/js/run/progress.js";
@@ -170,12 +169,6 @@ test("messages are found by operation, in the order in which they were measured"
   deepEqual(peaksOf(operations).map(([name, value]) => `${name}: ${value}`), [
     "All-reduce, peak: 4 GB/s", "Broadcast, peak: 0.004 GB/s", "Wrong values: 0",
   ]);
-});
-
-test("the log of the rank that failed is shown first", () => {
-  const shown = (/** @type {(number | null)[]} */ ...codes) =>
-    failedRank(codes.map((exit_code, rank) => ({ ...WORKER, rank, exit_code })))?.rank;
-  deepEqual([shown(-15, 3), shown(0, -15), shown(0, null)], [1, 1, undefined]);
 });
 
 for (const [fields, verdict, text] of /** @type {[any, string, RegExp][]} */ ([

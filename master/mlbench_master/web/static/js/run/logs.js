@@ -4,7 +4,7 @@ import { get, query } from "../api.js";
 import { byId, h, onSubmit, reconcile, setNotice, setOptions, setText } from "../dom.js";
 import { matchesIn, pieceOf, shownLine } from "./log-lines.js";
 
-/** @import { LogPage, Run, Rank } from "../records.js" */
+/** @import { LogPage, Run } from "../records.js" */
 /** @import { Piece } from "./log-lines.js" */
 
 const TAIL_LINES = 1000;
@@ -16,8 +16,6 @@ const [LINE_PX, LINES_AROUND] = [20, 50];
 // More is fetched when the reader comes this close to the first or the last line.
 const NEAR_PX = 2000;
 const TYPING_MS = 300;
-// How ranks end that were terminated because another one failed.
-const TERMINATED = -15;
 
 export class Logs {
   #log = byId("log");
@@ -38,11 +36,8 @@ export class Logs {
   // Requests are sent one after the other, so that no line is fetched twice.
   #queue = Promise.resolve();
 
-  /**
-   * @param {number} runId
-   * @param {() => void} onChange called when another log was chosen, and must be fetched
-   */
-  constructor(runId, onChange) {
+  /** Call `onChange` when another log was chosen, and must be fetched. */
+  constructor(/** @type {number} */ runId, /** @type {() => void} */ onChange) {
     this.path = `/api/runs/${runId}/logs/`;
     for (const select of [this.#rank, this.#stream, this.#attempt]) {
       select.addEventListener("change", () => {
@@ -227,7 +222,8 @@ export class Logs {
       attempt.selectedIndex = attempt.length - 1;
       this.#close();
     }
-    const failed = failedRank(run.ranks);
+    // Others were stopped because it failed.
+    const failed = run.ranks.find(({ exit_code, stopped }) => exit_code && !stopped);
     if (isFirst && failed) {
       rank.value = String(failed.processes[0]);
       this.#stream.value = "stderr";
@@ -244,10 +240,4 @@ export class Logs {
   #quietly(task) {
     this.#inOrder(task).catch((error) => setText(this.#found, error.message));
   }
-}
-
-/** @returns {Rank | undefined} the rank that failed on its own, else a terminated one. */
-export function failedRank(/** @type {Rank[]} */ ranks) {
-  const failed = ranks.filter((rank) => rank.exit_code);
-  return failed.find((rank) => rank.exit_code !== TERMINATED) ?? failed[0];
 }

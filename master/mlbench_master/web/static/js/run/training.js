@@ -51,12 +51,8 @@ export class Training {
   /** @type {Run | null} */
   #run = null;
 
-  /**
-   * @param {number} runId
-   * @param {() => void} onChange called after a choice that needs other data
-   * @param {() => void} onAxis called when there is another axis
-   */
-  constructor(runId, onChange, onAxis) {
+  /** Call `onChange` after a choice that needs other data, and `onAxis` when there is another axis. */
+  constructor(/** @type {number} */ runId, /** @type {() => void} */ onChange, /** @type {() => void} */ onAxis) {
     this.onAxis = onAxis;
     // Unlike a menu of links, it stays open for several choices.
     byId("view-items").addEventListener("click", (event) => event.stopImmediatePropagation());
