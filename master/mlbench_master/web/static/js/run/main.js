@@ -120,7 +120,11 @@ async function begin() {
   byId("loading").hidden = true;
   byId("sections").hidden = false;
   await curves;
-  follow("throughput", "training", FIGURES_MS * slowly, (isReload) => training.refreshThroughput(run, isReload));
+  follow("throughput", "training", FIGURES_MS * slowly, async (isReload) => {
+    const began = training.startedAt;
+    await training.refreshThroughput(run, isReload);
+    if (training.startedAt !== began) refetch("timeline")();
+  });
   follow("overTime", "breakdown-over-time", SLOW_MS * slowly, () => overTime.refresh(run, training.axis()));
   follow("steps", "steps", SLOW_MS * slowly, (isReload) => steps.refresh(run, isReload, training.axis(), training.extent));
   follow("resources", "resources", SLOW_MS, refreshResources);
