@@ -19,12 +19,8 @@ const TAIL_LINES = 8;
 // A fault takes effect on its rank within this time.
 const FAULT_MS = 15_000;
 
-/**
- * Describe why a run failed or hung.
- * @param {Run} run
- * @returns {{ title: string, where: string, lines: string[], rank: number | null } | null} null if it did not
- */
-export function failureOf({ outcome, state, reason }) {
+/** Describe why a run failed or hung; null if it did not. */
+export function failureOf(/** @type {Run} */ { outcome, state, reason }) {
   const isHung = outcome?.kind === "hung";
   if (!isHung && state !== "FAILED") return null;
   const [first = "", ...rest] = reason.trim().split("\n");

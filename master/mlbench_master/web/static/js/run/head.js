@@ -20,13 +20,8 @@ const USUAL_SETTINGS = { exchange: "ddp", precision: "fp32" };
 const COMMIT_LENGTH = 7;
 const MAX_OWN_SETTINGS = 4;
 
-/**
- * Connect the buttons of the head.
- * @param {() => Run} getRun
- * @param {() => void} onStop called when the run was asked to stop
- * @param {() => void} onDiagnosis called when the ranks were asked for their stacks
- */
-export function connectHead(getRun, onStop, onDiagnosis) {
+/** Connect the buttons of the head; the last two are called when the run was asked to stop, and its ranks for their stacks. */
+export function connectHead(/** @type {() => Run} */ getRun, /** @type {() => void} */ onStop, /** @type {() => void} */ onDiagnosis) {
   listen("stop", async () => {
     await post(`/api/runs/${getRun().id}/stop/`);
     onStop();

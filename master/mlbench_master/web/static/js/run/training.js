@@ -143,6 +143,10 @@ export class Training {
     return { chosen: this.#ranks.value, axis: this.#axis.querySelector(":checked").value };
   }
 
+  get #restartTimes() {
+    return this.#marked.restarts.map(({ time }) => Date.parse(time));
+  }
+
   get #names() {
     return this.#metrics.map(({ name }) => name);
   }
@@ -202,7 +206,7 @@ export class Training {
     const curves = metrics.flatMap((metric) => this.#curves(metric));
     const styles = curves.length === metrics.length ? stylesOf(metrics) : curves.map(({ rank }, i) => rank ?? i);
     const placed = ({ series, rank }, on) => {
-      const { times, values: y, lows, highs } = withGaps(series, this.#marked.restarts.map(timeOf));
+      const { times, values: y, lows, highs } = withGaps(series, this.#restartTimes);
       return { x: on.place(times, rank), y, lows, highs };
     };
     const withDiscarded = this.axis(true);
@@ -222,7 +226,7 @@ export class Training {
       at: reached ? axis.place([Date.parse(reached)])[0] : NaN,
       text: `target ${formatMetric(target.metric, target.value)}`,
     };
-    const moments = axis.place(this.#marked.restarts.map(timeOf), 0).map((x, i) => {
+    const moments = axis.place(this.#restartTimes, 0).map((x, i) => {
       const { rank, attempt } = this.#marked.restarts[i];
       return { x, text: rank === null ? `attempt ${attempt}` : "restart" };
     });
@@ -297,8 +301,4 @@ function stylesOf(/** @type {string[]} */ metrics) {
 // Share the points of all ranks among them.
 function pointsOf(/** @type {Run} */ run, /** @type {number} */ all) {
   return Math.max(FEW_POINTS, Math.min(POINTS, Math.floor(all / run.world_size)));
-}
-
-function timeOf(/** @type {RunEvent} */ event) {
-  return Date.parse(event.time);
 }
