@@ -10,7 +10,7 @@ import { failureOf } from "./failure.js";
 
 /**
  * @import { Result, Run } from "../records.js"
- * @typedef {{ name: string, value: string, hint?: string, href?: string, isTag?: boolean }} Fact
+ * @typedef {{ name: string, value: string | number, hint?: string, href?: string, isTag?: boolean }} Fact
  */
 
 const MAX_NAME_LENGTH = 100;
@@ -105,7 +105,8 @@ export function factsOf(
   const others = Object.entries(settings ?? {}).filter(isOwn).slice(0, MAX_OWN_SETTINGS);
   const seconds = elapsedSeconds(run, now);
   const ranks = run.world_size > run.num_workers ? ` (${run.world_size} ranks)` : "";
-  const rules = result?.rule_violations.length ?? 0;
+  const rules = result?.rule_violations ?? [];
+  const when = day(run.created_at) + (seconds === null ? "" : ` · ${duration(seconds)}`);
   return [
     { name: "", value: codeOf(run), hint: run.command || run.benchmark },
     ...Object.entries(swept).map(([name, value]) => ({ name: SETTINGS[name] ?? name, value: String(value) })),
@@ -117,8 +118,8 @@ export function factsOf(
     { name: "faults", value: run.faults ?? "", hint: "Planned faults" },
     { name: "attempt", value: run.attempt > 1 ? `${run.attempt} of ${run.max_restarts + 1}` : "" },
     { name: "commit", value: commit.slice(0, COMMIT_LENGTH), hint: commit },
-    { name: "rules", value: rules ? `${plural(rules, "violation")}` : "", href: "?tab=record#remarks", hint: result?.rule_violations.join("; ") },
-    { name: "", value: [day(run.created_at), seconds === null ? "" : duration(seconds)].filter(Boolean).join(" · "), hint: `created ${moment(run.created_at)}` },
+    { name: "rules", value: rules.length && plural(rules.length, "violation"), href: "?tab=record#remarks", hint: rules.join("; ") },
+    { name: "", value: when, hint: `created ${moment(run.created_at)}` },
     { name: "", value: run.title === run.display_name ? "" : `submitted as ${run.display_name}` },
     { name: "", value: run.origin ? `imported: ${originOf(run)}, read only` : originOf(run) },
     { name: "set", value: run.set_name ?? "", href: `/sets/${encodeURIComponent(run.set_name ?? "")}` },

@@ -62,7 +62,7 @@ const COLUMNS = [
 /** @type {Column<RankFigures>[]} */
 const WORST_COLUMNS = [
   { title: "Rank", isHead: true, text: ({ rank }) => String(rank) },
-  figure("Own step", ({ figures }) => duration(figures?.compute_seconds ?? figures?.step_seconds), "Mean time per step without communication"),
+  figure("Own step", ({ figures }) => duration(figures?.compute_seconds ?? figures?.step_seconds), "Mean step without communication"),
   figure("Waits", ({ waits }) => duration(waits), "Straggler wait: time waiting for slower ranks"),
   figure("Late", ({ late }) => duration(late), LATE_HINT),
 ];
