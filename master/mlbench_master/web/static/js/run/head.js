@@ -138,33 +138,11 @@ function createFact(/** @type {Fact} */ { name, value, hint, href, isTag }) {
  * An order and a run have `fields` alike.
  */
 export function toOrder(/** @type {Run} */ run, /** @type {string[]} */ fields) {
-  const order = {
-    name: nextName(run.display_name),
-    ...Object.fromEntries(fields.map((name) => [name, run[name]])),
-    max_restarts: run.max_restarts || null,
-    ...(run.benchmark ? orderOfTask(run) : orderOfCommand(run)),
-    queue: true,
-  };
-  return Object.fromEntries(Object.entries(order).filter(([, value]) => value != null && value !== false && value !== ""));
-}
-
-/** @returns {string} `digits-2` after `digits`, and `digits-3` after `digits-2`. */
-export function nextName(/** @type {string} */ name) {
-  // A longer number is a date or a time.
-  const [, stem, number] = /^(.*?)(?:-(\d{1,3}))?$/.exec(name);
-  const end = `-${Number(number ?? 1) + 1}`;
-  return stem.slice(0, MAX_NAME_LENGTH - end.length).replace(/-+$/, "") + end;
-}
-
-function orderOfTask(/** @type {Run} */ run) {
   const { backend, ...args } = run.args;
   if (String(run.seed) === args.seed) delete args.seed;
   if (run.gpu_enabled && args.device === "cuda") delete args.device;
-  return { benchmark: run.benchmark, backend, args: Object.keys(args).length ? args : undefined };
-}
-
-function orderOfCommand(/** @type {Run} */ run) {
-  return {
+  const task = { benchmark: run.benchmark, backend, args: Object.keys(args).length ? args : null };
+  const command = {
     image_name: "custom_image",
     custom_image_name: run.image,
     custom_image_command: run.command,
@@ -173,4 +151,20 @@ function orderOfCommand(/** @type {Run} */ run) {
     custom_backend: run.backend,
     run_all_nodes: run.run_all_nodes,
   };
+  const order = {
+    name: nextName(run.display_name),
+    ...Object.fromEntries(fields.map((name) => [name, run[name]])),
+    max_restarts: run.max_restarts || null,
+    ...(run.benchmark ? task : command),
+    queue: true,
+  };
+  return Object.fromEntries(Object.entries(order).filter(([, value]) => value || value === 0));
+}
+
+/** @returns {string} `digits-2` after `digits`, and `digits-3` after `digits-2`. */
+export function nextName(/** @type {string} */ name) {
+  // A longer number is a date or a time.
+  const [, stem, number] = /^(.*?)(?:-(\d{1,3}))?$/.exec(name);
+  const end = `-${Number(number ?? 1) + 1}`;
+  return stem.slice(0, MAX_NAME_LENGTH - end.length).replace(/-+$/, "") + end;
 }
