@@ -85,17 +85,3 @@ def test_a_note_is_rendered_and_harms_nobody(
     assert note.locator("script, img, b").count() == 0
     links = note.get_by_role("link").evaluate_all("links => links.map((link) => link.href)")
     assert links == ["https://example.org/x", "https://example.org/pixel.png"]
-
-    # Texts that a careless expression would search for minutes.
-    for piece in ("`", "[", "*", "_a", "> ", "- ", "**a", "](", "#"):
-        took = page.evaluate(
-            """async (text) => {
-                const { markdown } = await import(document.querySelector("[src$='/main.js']").src
-                    .replace("run/main.js", "markdown.js"));
-                const start = performance.now();
-                markdown(text);
-                return performance.now() - start;
-            }""",
-            (piece * 10_000)[:10_000],
-        )
-        assert took < 2000, piece

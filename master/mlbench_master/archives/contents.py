@@ -35,7 +35,7 @@ from mlbench_master.runs import (
 # Columns about the archive itself, and columns that can change after the end of the run.
 _NOT_SEALED = {
     *("archive", "archive_sha256", "archive_problem", "sealed_at", "settled_at", "redeliveries"),
-    *("figures", "added", "job_key", *ANNOTATION_COLUMNS),
+    *("figures", "added", "job_key", "note_html", *ANNOTATION_COLUMNS),
 }
 
 SealedSeries = Iterator[tuple[SeriesName, Iterator[Piece]]]

@@ -14,6 +14,7 @@ from mlbench_master.database.connection import database, find_reserve
 from mlbench_master.database.models import Rank, Run
 from mlbench_master.recording import not_recorded
 from mlbench_master.recording.limits import describe_refused
+from mlbench_master.runs import notes
 from mlbench_master.timestamps import seconds_to_text
 
 _Record = TypeVar("_Record")
@@ -103,6 +104,7 @@ def _describe(run: Run, ranks: tuple[records.Rank, ...]) -> records.Run:
         "not_finite": _dated(records.NotFinite, run.not_finite, "since"),
         "outcome": records.Outcome(**outcome) if outcome else None,
         **{name: run.figures[name] for name in ("disturbed", "contention_share") if run.figures},
+        "note_html": notes.to_html(run.note),
         "ranks": ranks,
     }
     return records.Run(**columns_of(run, records.Run) | others)

@@ -252,6 +252,8 @@ class Run(RunSpec, _RunHead):
     """Tags that the user gave the run, in their order."""
     note: str = ""
     """Note of the user, in Markdown."""
+    note_html: str = ""
+    """The note as HTML that is safe on a page: HTML in the note is text."""
     origin: Origin | None = None
     """Origin of an imported run, which is read-only; None for a run of this installation."""
     ranks: tuple[Rank, ...]

@@ -23,7 +23,8 @@ def test_words_change_one_by_one_and_find_the_run(api: TestClient) -> None:
     assert (original["title"], original["tags"], original["note"]) == ("made", [], "")
     words = {"title": "Größe 2", "tags": ["paper", "lr:0.1", "paper"], "note": "<b>\n- é 🎉"}
     changed = edit(api, run, **words).json
-    assert changed == original | words | {"tags": ["lr:0.1", "paper"]}
+    html = "<p>&lt;b&gt;</p>\n<ul>\n<li>é 🎉</li>\n</ul>\n"
+    assert changed == original | words | {"tags": ["lr:0.1", "paper"], "note_html": html}
     for query in ("Größe", "tag:lr:0.1", "made paper"):
         [match] = api.simulate_get("/api/runs/", params={"q": query}).json
         assert match["id"] == run.id

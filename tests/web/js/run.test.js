@@ -5,7 +5,6 @@ import "./browser.js";
 import * as curves from "../../../master/mlbench_master/web/static/js/run/curves.js";
 import { urlOf } from "../../../master/mlbench_master/web/static/js/run/files.js";
 import { plannedIn } from "../../../master/mlbench_master/web/static/js/run/failure.js";
-import { failedRank } from "../../../master/mlbench_master/web/static/js/run/logs.js";
 import { factsOf } from "../../../master/mlbench_master/web/static/js/run/head.js";
 import { operationsOf, peaksOf } from "../../../master/mlbench_master/web/static/js/run/messages.js";
 import { addedTo, few, figuresOf, judgeDelivery } from "../../../master/mlbench_master/web/static/js/run/progress.js";
@@ -172,19 +171,13 @@ test("messages are found by operation, in the order in which they were measured"
   ]);
 });
 
-test("the log of the rank that failed is shown first", () => {
-  const shown = (/** @type {(number | null)[]} */ ...codes) =>
-    failedRank(codes.map((exit_code, rank) => ({ ...WORKER, rank, exit_code })))?.rank;
-  deepEqual([shown(-15, 3), shown(0, -15), shown(0, null)], [1, 1, undefined]);
-});
-
 for (const [fields, verdict, text] of /** @type {[any, string, RegExp][]} */ ([
   [{ state: "STARTED" }, "open", /^Samples are counted/],
   [{ waiting: "Prometheus is away" }, "open", /^Not yet counted: Prometheus is away/],
   [{ state: "FAILED" }, "open", /^Not counted/],
-  [{ delivery: [5, 4, 1] }, "good", /^No missing samples: every/],
+  [{ delivery: [5, 4, 1] }, "good", /^No missing samples: 5 recorded samples, all stored/],
   [{ delivery: [0, 0, 0] }, "open", /recorded nothing/],
-  [{ delivery: [5, 3, 1] }, "bad", /^Missing samples: 1/],
+  [{ delivery: [5, 3, 1] }, "bad", /^Missing samples: 1 of 5/],
   [{ delivery: [5, 5, 1] }, "bad", /^Duplicated samples: 1/],
 ])) {
   test(`the delivery of ${JSON.stringify(fields)} is ${verdict}`, () => {

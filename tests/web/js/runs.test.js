@@ -113,7 +113,7 @@ test("a benchmark is run again with its options", () => {
 });
 
 for (const [backend, isOnAll, expected] of /** @type {[string, boolean, object][]} */ ([
-  ["gloo", true, { backend: "gloo" }],
+  ["gloo", true, { backend: "custom_backend", custom_backend: "gloo", run_all_nodes: true }],
   ["mpi", false, { backend: "custom_backend", custom_backend: "mpi" }],
   ["mpi", true, { backend: "custom_backend", custom_backend: "mpi", run_all_nodes: true }],
   ["ring", false, { backend: "custom_backend", custom_backend: "ring" }],

@@ -1,4 +1,4 @@
-// Elements and the address of the page. Text is never parsed as HTML.
+// Elements and the address of the page. Text is never parsed as HTML, except for notes of runs, which the master renders.
 
 const SVG = "http://www.w3.org/2000/svg";
 

@@ -39,8 +39,8 @@ export class Resources {
   #figure = byId("figure");
   #chart = new Chart(byId("resources-chart"), "Resource use");
 
-  /** @param {() => void} onChange called when another figure was chosen, and must be fetched */
-  constructor(onChange) {
+  /** Call `onChange` when another figure was chosen, and must be fetched. */
+  constructor(/** @type {() => void} */ onChange) {
     setOptions(this.#figure, Object.keys(FIGURES), (figure) => FIGURES[figure].text);
     this.#figure.addEventListener("change", onChange);
   }
@@ -49,7 +49,10 @@ export class Resources {
   async refresh(/** @type {Usage} */ usage) {
     const { none, axis } = usage;
     const figure = FIGURES[this.#figure.value];
-    const lines = toLines(await fetchSeries(figure, usage));
+    const byPod = await fetchSeries(figure, usage);
+    const all = byPod.map(({ series }) => series);
+    const lines =
+      all.length > MAX_LINES ? [{ name: `mean and range of ${all.length} workers`, series: combine(longest(all), all, mean) }] : byPod;
     byId("resources-chart").hidden = !lines.length;
     setNotice(byId("no-resources"), lines.length ? "" : none || `${figure.text}: no measurements in this period.`);
     const placed = lines.map(({ name, series: { times, values: y, lows, highs } }, i) => {
@@ -59,7 +62,7 @@ export class Resources {
   }
 }
 
-/** @returns {Promise<Map<string, Series>>} the values of each pod that has any. */
+/** @returns {Promise<{ name: string, series: Series }[]>} the values of each pod that has any. */
 async function fetchSeries(figure, /** @type {Usage} */ { pods, from, until }) {
   const metric = `container_${figure.metric}`;
   const params = {
@@ -69,19 +72,12 @@ async function fetchSeries(figure, /** @type {Usage} */ { pods, from, until }) {
     summarize: Math.min(POINTS, Math.floor(POINTS_OF_ALL / Math.max(1, pods.length))),
   };
   const whole = pods.length > MAX_REQUESTS ? await get("/api/metrics/", params) : null;
-  // A pod that is gone may have no samples left.
-  const fetchPod = (pod) => getOrNull(`/api/metrics/${encodeURIComponent(pod)}/`, params);
-  const answers = await Promise.all(pods.map((pod) => (whole ? whole[pod] : fetchPod(pod))));
-  const all = answers.map((answer) => {
+  const all = pods.map(async (name) => {
+    // A pod that is gone may have no samples left.
+    const answer = whole ? whole[name] : await getOrNull(`/api/metrics/${encodeURIComponent(name)}/`, params);
     const series = toSeries(answer?.[metric] ?? []);
     const used = since(figure.isCounter ? rate(series) : series, from);
-    return mapColumns(used, (column, name) => (name === "times" ? column : column.map((value) => value / figure.by)));
+    return { name, series: mapColumns(used, (column, part) => (part === "times" ? column : column.map((value) => value / figure.by))) };
   });
-  return new Map(pods.map((pod, i) => /** @type {const} */ ([pod, all[i]])).filter(([, { times }]) => times.length));
-}
-
-function toLines(/** @type {Map<string, Series>} */ byPod) {
-  const all = [...byPod.values()];
-  if (all.length > MAX_LINES) return [{ name: `mean and range of ${all.length} workers`, series: combine(longest(all), all, mean) }];
-  return [...byPod].map(([name, series]) => ({ name, series }));
+  return (await Promise.all(all)).filter(({ series }) => series.times.length);
 }

@@ -3,11 +3,10 @@
 import { byId } from "./dom.js";
 
 /**
- * @param {HTMLElement} list a tablist, each of whose tabs has a name in `data-tab`, and controls a panel
- * @param {(name: string) => void} onChoice called when the user chose a tab
- * @returns {(name: string) => void} shows the tab of a name, or else the first one
+ * Connect a tablist, each of whose tabs has a name in `data-tab`, and controls a panel. `onChoice` is called
+ * when the user chose a tab. @returns a function that shows the tab of a name, or else the first one
  */
-export function connectTabs(list, onChoice) {
+export function connectTabs(/** @type {HTMLElement} */ list, /** @type {(name: string) => void} */ onChoice) {
   const tabs = /** @type {HTMLElement[]} */ ([...list.children]);
   const show = (/** @type {string} */ name) => {
     const shown = tabs.find((tab) => tab.dataset.tab === name) ?? tabs[0];

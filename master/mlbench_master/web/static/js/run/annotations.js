@@ -2,7 +2,6 @@
 
 import { patch } from "../api.js";
 import { byId, onSubmit, setNotice } from "../dom.js";
-import { markdown } from "../markdown.js";
 
 /** @import { Run } from "../records.js" */
 
@@ -37,9 +36,8 @@ export function connectAnnotations(/** @type {() => Run} */ getRun, /** @type {(
 let shownNote = "";
 
 /** Show the note of a run, unless it is shown already. */
-export function showNote(/** @type {Run} */ { note }) {
-  if (note === shownNote) return;
+export function showNote(/** @type {Run} */ { note_html: note }) {
+  if (note !== shownNote) byId("note").innerHTML = note; // the master escapes HTML in it
   shownNote = note;
-  byId("note").replaceChildren(...markdown(note));
-  byId("note").hidden = !note.trim();
+  byId("note").hidden = !note;
 }

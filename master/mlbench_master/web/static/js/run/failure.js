@@ -19,12 +19,8 @@ const TAIL_LINES = 8;
 // A fault takes effect on its rank within this time.
 const FAULT_MS = 15_000;
 
-/**
- * Describe why a run failed or hung.
- * @param {Run} run
- * @returns {{ title: string, where: string, lines: string[], rank: number | null } | null} null if it did not
- */
-export function failureOf({ outcome, state, reason }) {
+/** Describe why a run failed or hung; null if it did not. */
+export function failureOf(/** @type {Run} */ { outcome, state, reason }) {
   const isHung = outcome?.kind === "hung";
   if (!isHung && state !== "FAILED") return null;
   const [first = "", ...rest] = reason.trim().split("\n");
@@ -56,67 +52,53 @@ export function plannedIn(/** @type {RunEvent[]} */ events) {
   };
 }
 
-/** The box of a failure or of a hang diagnosis. */
-export class Failure {
-  #shown = "";
-  /** @type {Run | null} */
-  #run = null;
-  /** @type {Diagnosis | null} */
-  #diagnosis = null;
-  #isPlanned = false;
-  /** @type {string[] | null} the last lines of the rank's log, for a failure without a traceback */
-  #tail = null;
+/** @type {Diagnosis | null} */
+let diagnosis = null;
+let shownDiagnosis = "";
+let isPlanned = false;
+/** @type {string[] | null} the last lines of the rank's log, for a failure without a traceback */
+let tail = null;
 
-  constructor(/** @type {number} */ runId) {
-    this.path = `/api/runs/${runId}`;
+/** Fetch what a run's events say of its failure, and its latest diagnosis; then show the box. */
+export async function refreshFailure(/** @type {Run} */ run, /** @type {RunEvent[]} */ events) {
+  const ends = events.map(plannedIn(events)).filter(({ kind }) => ["planned", "exited", "lost"].includes(kind));
+  isPlanned = ends.findLast(({ attempt }) => attempt === run.attempt)?.kind === "planned";
+  const failure = failureOf(run);
+  if (failure && !failure.lines.length && failure.rank !== null) tail ??= await fetchTail(run.id, failure.rank);
+  const last = events.findLast((event) => event.kind === "diagnosis");
+  if (last && last.time + last.text !== shownDiagnosis) {
+    diagnosis = await get(`/api/runs/${run.id}/diagnosis/`, { evidence: false });
+    shownDiagnosis = last.time + last.text;
+    const { done, stacks, verdict } = diagnosis;
+    byId("diagnosis-sentence").replaceChildren(...(done ? marked(verdict.sentence) : ["Diagnosing…"]));
+    byId("diagnosis-tree").replaceChildren(...stacks.map(createFrame));
   }
+  showFailure(run);
+}
 
-  /** Show why the run failed. */
-  show(/** @type {Run} */ run) {
-    this.#run = run;
-    this.#draw();
+async function fetchTail(/** @type {number} */ runId, /** @type {number} */ rank) {
+  for (const stream of ["stderr", "stdout"]) {
+    const { text } = await get(`/api/runs/${runId}/logs/`, { rank, stream, tail: TAIL_LINES });
+    if (text.trim()) return text.trim().split("\n").slice(-TAIL_LINES);
   }
+  return [];
+}
 
-  /** Show the latest diagnosis, if the run's events have another one than is shown. */
-  async setEvents(/** @type {RunEvent[]} */ events) {
-    const ends = events.map(plannedIn(events)).filter(({ kind }) => ["planned", "exited", "lost"].includes(kind));
-    this.#isPlanned = ends.findLast(({ attempt }) => attempt === this.#run.attempt)?.kind === "planned";
-    await this.#fetchTail();
-    const last = events.findLast((event) => event.kind === "diagnosis");
-    if (last && last.time + last.text !== this.#shown) {
-      const { done, stacks, verdict } = (this.#diagnosis = await get(`${this.path}/diagnosis/`, { evidence: false }));
-      this.#shown = last.time + last.text;
-      byId("diagnosis-sentence").replaceChildren(...(done ? marked(verdict.sentence) : ["Diagnosing…"]));
-      byId("diagnosis-tree").replaceChildren(...stacks.map(createFrame));
-    }
-    this.#draw();
-  }
-
-  async #fetchTail() {
-    const failure = failureOf(this.#run);
-    if (this.#tail || !failure || failure.lines.length || failure.rank === null) return;
-    for (const stream of ["stderr", "stdout"]) {
-      const { text } = await get(`${this.path}/logs/`, { rank: failure.rank, stream, tail: TAIL_LINES });
-      this.#tail = text.trim() ? text.trim().split("\n").slice(-TAIL_LINES) : [];
-      if (this.#tail.length) return;
-    }
-  }
-
-  #draw() {
-    const failure = failureOf(this.#run);
-    const { title, where, lines, rank } = failure ?? { title: "Hang diagnosis", where: "", lines: [], rank: null };
-    const kind = this.#diagnosis?.done ? this.#diagnosis.verdict.kind : "";
-    // The ranks of a run that ended well were only asked; the timeline has their diagnosis.
-    byId("failure").hidden = !failure && !(this.#diagnosis && isActive(this.#run));
-    byId("failure").classList.toggle("is-healthy", !failure && kind === "progressing");
-    setText(byId("failure-title"), title);
-    const planned = failure && this.#isPlanned ? `A planned fault (${this.#run.faults}); no restart was left` : "";
-    setNotice(byId("failure-where"), [where, planned].filter(Boolean).join(" · "));
-    setNotice(byId("failure-lines"), (lines.length ? lines : (this.#tail ?? [])).join("\n"));
-    byId("diagnosis-sentence").hidden = !this.#diagnosis || kind === "exited";
-    byId("diagnosis-stacks").hidden = !this.#diagnosis?.stacks.length;
-    setNotice(byId("failure-log"), failure ? (rank === null ? "Show logs ›" : `Show log of rank ${rank} ›`) : "");
-  }
+/** Show the box of a failure, or of the hang diagnosis of an active run. */
+export function showFailure(/** @type {Run} */ run) {
+  const failure = failureOf(run);
+  const { title, where, lines, rank } = failure ?? { title: "Hang diagnosis", where: "", lines: [], rank: null };
+  const kind = diagnosis?.done ? diagnosis.verdict.kind : "";
+  // The ranks of a run that ended well were only asked; the timeline has their diagnosis.
+  byId("failure").hidden = !failure && !(diagnosis && isActive(run));
+  byId("failure").classList.toggle("is-healthy", !failure && kind === "progressing");
+  setText(byId("failure-title"), title);
+  const planned = failure && isPlanned ? `A planned fault (${run.faults}); no restart was left` : "";
+  setNotice(byId("failure-where"), [where, planned].filter(Boolean).join(" · "));
+  setNotice(byId("failure-lines"), (lines.length ? lines : (tail ?? [])).join("\n"));
+  byId("diagnosis-sentence").hidden = !diagnosis || kind === "exited";
+  byId("diagnosis-stacks").hidden = !diagnosis?.stacks.length;
+  setNotice(byId("failure-log"), failure ? (rank === null ? "Show logs ›" : `Show log of rank ${rank} ›`) : "");
 }
 
 /** @returns {(string | Node)[]} a text whose parts between backticks are code. */

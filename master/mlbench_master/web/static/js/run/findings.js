@@ -23,18 +23,14 @@ const MIN_COMMUNICATION_SHARE = 0.5;
 const STARTUP = ["workers", "start", "initialization"];
 const STEP = ["compute", "communication", "waiting", "contention"];
 const RESTART = ["lost", "detection", "restart", "stopped"];
+// Link and evidence of findings about the time breakdown.
+const BREAKDOWN = ["Show breakdown", "?tab=overview#goodput"];
 const ACTIVITIES = { compute: "compute", data: "data loading", checkpoint: "checkpoints" };
 // Alerts whose problem has a finding, a box or a notice of its own on the page.
 const TOLD = ["RunFailed", "LossNotFinite", "Straggler", "CPUContention", "DeliveryMismatch", "RunNotSealed"];
 
-/**
- * Find what made a run slow or wrong, most expensive first. A healthy run has no finding.
- * @param {Run} run
- * @param {Result | null} result
- * @param {Alert[]} [alerts] that fire for the run
- * @returns {Finding[]} at most three
- */
-export function findingsOf(run, result, alerts = []) {
+/** @returns {Finding[]} what made a run slow or wrong, at most three, most expensive first; none for a healthy run. */
+export function findingsOf(/** @type {Run} */ run, /** @type {Result | null} */ result, /** @type {Alert[]} */ alerts = []) {
   const seconds = result?.goodput?.seconds ?? {};
   const of = (/** @type {string[]} */ buckets) => sum(buckets.map((bucket) => seconds[bucket] ?? 0));
   const whole = sum(Object.values(seconds));
@@ -56,7 +52,8 @@ function nan(/** @type {Run} */ run, cost, whole) {
   if (!run.not_finite) return null;
   const { rank } = run.not_finite;
   const text = `${notFiniteOf(run)}${rank === "" ? "" : `, rank ${rank}`}. Training from there on cannot succeed.`;
-  return finding("nan", "bad", "The loss is NaN", text, cost && `${percent(cost / whole)} wasted`, cost, "Show loss", "?tab=overview#charts");
+  const badge = cost && `${percent(cost / whole)} wasted`;
+  return finding("nan", "bad", "The loss is NaN", text, badge, cost, "Show loss", "?tab=overview#charts");
 }
 
 function missing(/** @type {Run} */ { delivery }) {
@@ -68,8 +65,9 @@ function missing(/** @type {Run} */ { delivery }) {
 
 function alerting(/** @type {Alert} */ { name, severity, text, runbook, since }) {
   if (TOLD.includes(name.replace(/^MLBench/, ""))) return null;
-  const link = runbook ? "What to do" : "";
-  return finding(`${name} ${since} ${text}`, severity === "critical" ? "bad" : "warn", `Alert: ${alertTitle(name)}`, text, "", Infinity, link, `/${runbook}`);
+  const kind = `${name} ${since} ${text}`;
+  const grade = severity === "critical" ? "bad" : "warn";
+  return finding(kind, grade, `Alert: ${alertTitle(name)}`, text, "", Infinity, runbook && "What to do", `/${runbook}`);
 }
 
 /** @returns {string} the name of an alert in words: `loss not finite` for `MLBenchLossNotFinite`. */
@@ -88,7 +86,8 @@ function straggler(/** @type {Result} */ { stragglers, ranks }, cost) {
   const steps = figures?.compute_seconds && typical ? `: ${duration(figures.compute_seconds)} a step, the others ${duration(typical)}` : "";
   const text = `${duration(seconds)} of ${duration(figures?.training_seconds)}, in ${ACTIVITIES[part] ?? part}${steps}.`;
   const severity = speedup >= BAD_SPEEDUP ? "bad" : "warn";
-  return finding("straggler", severity, `Rank ${rank} held up the others`, text, `${speedup.toFixed(1)}× as fast without it`, cost, "Show ranks", "?tab=overview#worst-ranks");
+  const badge = `${speedup.toFixed(1)}× as fast without it`;
+  return finding("straggler", severity, `Rank ${rank} held up the others`, text, badge, cost, "Show ranks", "?tab=overview#worst-ranks");
 }
 
 function contention(/** @type {Result} */ { disturbed, interferences, contention_share: share }, cost) {
@@ -98,7 +97,8 @@ function contention(/** @type {Result} */ { disturbed, interferences, contention
   const who = programs.length ? `: ${programs.join(", ")}` : "";
   const numbers = new Set([worst, ...others].map((rank) => rank?.rank));
   const ranks = numbers.size > 1 ? plural(numbers.size, "rank") : `rank ${worst?.rank ?? ""}`;
-  return finding("contention", "warn", "CPU contention", `Other programs used cores of ${ranks}${who}.`, `up to ${percent(share)} of the time`, cost, "Show breakdown", "?tab=overview#goodput");
+  const text = `Other programs used cores of ${ranks}${who}.`;
+  return finding("contention", "warn", "CPU contention", text, `up to ${percent(share)} of the time`, cost, ...BREAKDOWN);
 }
 
 function startup(/** @type {Run} */ { num_workers: workers, outcome, state, not_finite: loss, attempt }, cost, whole) {
@@ -107,14 +107,15 @@ function startup(/** @type {Run} */ { num_workers: workers, outcome, state, not_
   const [share, each] = [cost / whole, cost / workers];
   if (!(share >= MIN_STARTUP_SHARE && each >= MIN_STARTUP_SECONDS)) return null;
   const text = `Imports and initialization took ${duration(each)} of ${duration(whole / workers)}.`;
-  return finding("startup", "warn", `${percent(share)} of the time was start-up`, text, `${duration(each)} a run`, cost, "Show breakdown", "?tab=overview#goodput");
+  return finding("startup", "warn", `${percent(share)} of the time was start-up`, text, `${duration(each)} a run`, cost, ...BREAKDOWN);
 }
 
 function communication(/** @type {Run} */ { max_bandwidth: limit }, cost, steps) {
   const share = cost / steps;
   if (!(share >= MIN_COMMUNICATION_SHARE)) return null;
   const cause = limit ? ` The bandwidth is limited to ${limit} Mbit/s.` : "";
-  return finding("communication", "warn", "Communication dominates the steps", `${duration(cost)} of ${duration(steps)} worker time in steps.${cause}`, `${percent(share)} of step time`, cost, "Show breakdown", "?tab=overview#goodput");
+  const text = `${duration(cost)} of ${duration(steps)} worker time in steps.${cause}`;
+  return finding("communication", "warn", "Communication dominates the steps", text, `${percent(share)} of step time`, cost, ...BREAKDOWN);
 }
 
 function restarts(/** @type {Run} */ { attempt, faults }, /** @type {Result} */ { resumptions }, cost) {
@@ -123,7 +124,8 @@ function restarts(/** @type {Run} */ { attempt, faults }, /** @type {Result} */ 
   const title = plural(attempt - 1, faults ? "planned restart" : "restart");
   const lost = steps ? `, with ${plural(steps, "discarded step")}` : "";
   const cause = faults ? `Faults were injected as planned (${faults})` : "Ranks failed and were restarted";
-  return finding("restarts", "warn", title, `${cause}${lost}.`, cost ? `${duration(cost)} worker time` : "", cost, "Show timeline", "?tab=overview#timeline");
+  const badge = cost && `${duration(cost)} worker time`;
+  return finding("restarts", "warn", title, `${cause}${lost}.`, badge, cost, "Show timeline", "?tab=overview#timeline");
 }
 
 /** @returns {Finding} */

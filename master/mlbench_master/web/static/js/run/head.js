@@ -10,24 +10,18 @@ import { failureOf } from "./failure.js";
 
 /**
  * @import { Result, Run } from "../records.js"
- * @typedef {{ name: string, value: string, hint?: string, href?: string, isTag?: boolean }} Fact
+ * @typedef {{ name: string, value: string | number, hint?: string, href?: string, isTag?: boolean }} Fact
  */
 
 const MAX_NAME_LENGTH = 100;
-const BACKENDS = ["gloo", "nccl"];
 // Settings that the head shows, with short names.
 const SETTINGS = { learning_rate: "lr", batch_size: "batch", exchange: "exchange", optimizer: "optimizer", precision: "precision" };
 const USUAL_SETTINGS = { exchange: "ddp", precision: "fp32" };
 const COMMIT_LENGTH = 7;
 const MAX_OWN_SETTINGS = 4;
 
-/**
- * Connect the buttons of the head.
- * @param {() => Run} getRun
- * @param {() => void} onStop called when the run was asked to stop
- * @param {() => void} onDiagnosis called when the ranks were asked for their stacks
- */
-export function connectHead(getRun, onStop, onDiagnosis) {
+/** Connect the buttons of the head; the last two are called when the run was asked to stop, and its ranks for their stacks. */
+export function connectHead(/** @type {() => Run} */ getRun, /** @type {() => void} */ onStop, /** @type {() => void} */ onDiagnosis) {
   listen("stop", async () => {
     await post(`/api/runs/${getRun().id}/stop/`);
     onStop();
@@ -96,14 +90,13 @@ export function showHead(/** @type {Run} */ run, /** @type {Result | null} */ re
   if (run.started_at) byId("usage").href = `/api/metrics/${query({ since: run.started_at, until: run.finished_at })}`;
 }
 
-/**
- * @param {Run} run
- * @param {Result | null} result
- * @param {string} commit of the run's code; empty if unknown
- * @param {number} now the master's time
- * @returns {Fact[]} the settings and circumstances that tell a run from others, most important first
- */
-export function factsOf(run, result, commit, now) {
+/** @returns {Fact[]} the settings and circumstances that tell a run from others, most important first. */
+export function factsOf(
+  /** @type {Run} */ run,
+  /** @type {Result | null} */ result,
+  /** @type {string} */ commit,
+  /** @type {number} */ now,
+) {
   const { settings, swept } = run;
   const own = Object.entries(SETTINGS).filter(([name]) => !(name in swept) && settings?.[name] != null);
   const chosen = own.filter(([name]) => String(settings[name]) !== USUAL_SETTINGS[name]);
@@ -112,7 +105,8 @@ export function factsOf(run, result, commit, now) {
   const others = Object.entries(settings ?? {}).filter(isOwn).slice(0, MAX_OWN_SETTINGS);
   const seconds = elapsedSeconds(run, now);
   const ranks = run.world_size > run.num_workers ? ` (${run.world_size} ranks)` : "";
-  const rules = result?.rule_violations.length ?? 0;
+  const rules = result?.rule_violations ?? [];
+  const when = day(run.created_at) + (seconds === null ? "" : ` · ${duration(seconds)}`);
   return [
     { name: "", value: codeOf(run), hint: run.command || run.benchmark },
     ...Object.entries(swept).map(([name, value]) => ({ name: SETTINGS[name] ?? name, value: String(value) })),
@@ -124,8 +118,8 @@ export function factsOf(run, result, commit, now) {
     { name: "faults", value: run.faults ?? "", hint: "Planned faults" },
     { name: "attempt", value: run.attempt > 1 ? `${run.attempt} of ${run.max_restarts + 1}` : "" },
     { name: "commit", value: commit.slice(0, COMMIT_LENGTH), hint: commit },
-    { name: "rules", value: rules ? `${plural(rules, "violation")}` : "", href: "?tab=record#remarks", hint: result?.rule_violations.join("; ") },
-    { name: "", value: [day(run.created_at), seconds === null ? "" : duration(seconds)].filter(Boolean).join(" · "), hint: `created ${moment(run.created_at)}` },
+    { name: "rules", value: rules.length && plural(rules.length, "violation"), href: "?tab=record#remarks", hint: rules.join("; ") },
+    { name: "", value: when, hint: `created ${moment(run.created_at)}` },
     { name: "", value: run.title === run.display_name ? "" : `submitted as ${run.display_name}` },
     { name: "", value: run.origin ? `imported: ${originOf(run)}, read only` : originOf(run) },
     { name: "set", value: run.set_name ?? "", href: `/sets/${encodeURIComponent(run.set_name ?? "")}` },
@@ -140,20 +134,31 @@ function createFact(/** @type {Fact} */ { name, value, hint, href, isTag }) {
 }
 
 /**
- * @param {Run} run
- * @param {string[]} fields that an order and a run have alike
- * @returns {Record<string, unknown>} the order of the same run under the next name, without
- *   defaults; it waits if a run is active
+ * Make an order of the same run under the next name, without defaults; it waits if a run is active.
+ * An order and a run have `fields` alike.
  */
-export function toOrder(run, fields) {
+export function toOrder(/** @type {Run} */ run, /** @type {string[]} */ fields) {
+  const { backend, ...args } = run.args;
+  if (String(run.seed) === args.seed) delete args.seed;
+  if (run.gpu_enabled && args.device === "cuda") delete args.device;
+  const task = { benchmark: run.benchmark, backend, args: Object.keys(args).length ? args : null };
+  const command = {
+    image_name: "custom_image",
+    custom_image_name: run.image,
+    custom_image_command: run.command,
+    working_dir: run.working_dir,
+    backend: "custom_backend",
+    custom_backend: run.backend,
+    run_all_nodes: run.run_all_nodes,
+  };
   const order = {
     name: nextName(run.display_name),
     ...Object.fromEntries(fields.map((name) => [name, run[name]])),
     max_restarts: run.max_restarts || null,
-    ...(run.benchmark ? orderOfTask(run) : orderOfCommand(run)),
+    ...(run.benchmark ? task : command),
     queue: true,
   };
-  return Object.fromEntries(Object.entries(order).filter(([, value]) => value != null && value !== false && value !== ""));
+  return Object.fromEntries(Object.entries(order).filter(([, value]) => value || value === 0));
 }
 
 /** @returns {string} `digits-2` after `digits`, and `digits-3` after `digits-2`. */
@@ -162,24 +167,4 @@ export function nextName(/** @type {string} */ name) {
   const [, stem, number] = /^(.*?)(?:-(\d{1,3}))?$/.exec(name);
   const end = `-${Number(number ?? 1) + 1}`;
   return stem.slice(0, MAX_NAME_LENGTH - end.length).replace(/-+$/, "") + end;
-}
-
-function orderOfTask(/** @type {Run} */ run) {
-  const { backend, ...args } = run.args;
-  if (String(run.seed) === args.seed) delete args.seed;
-  if (run.gpu_enabled && args.device === "cuda") delete args.device;
-  return { benchmark: run.benchmark, backend, args: Object.keys(args).length ? args : undefined };
-}
-
-function orderOfCommand(/** @type {Run} */ run) {
-  const { backend, run_all_nodes } = run;
-  const isUsual = BACKENDS.includes(backend) && run_all_nodes;
-  const custom = { backend: "custom_backend", custom_backend: backend, run_all_nodes };
-  return {
-    image_name: "custom_image",
-    custom_image_name: run.image,
-    custom_image_command: run.command,
-    working_dir: run.working_dir,
-    ...(isUsual ? { backend } : custom),
-  };
 }

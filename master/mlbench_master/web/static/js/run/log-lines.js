@@ -1,5 +1,7 @@
 // The lines of a log as a terminal shows them.
 
+/** @import { LogPage } from "../records.js" */
+
 const MAX_LINE_LENGTH = 4000;
 // A longer unfinished line, such as one progress bar over another, is broken here.
 const MAX_REST_LENGTH = 64 << 10;
@@ -12,12 +14,8 @@ const ESCAPES = /\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b
  * @typedef {{ start: number, end: number, offset: number, lines: string[], rest: string }} Piece
  */
 
-/**
- * @param {Pick<import("../records.js").LogPage, "text" | "start" | "offset">} page
- * @param {boolean} [isWhole] whether the last line counts as finished
- * @returns {Piece}
- */
-export function pieceOf({ text, start, offset }, isWhole = false) {
+/** @returns {Piece} the lines of a page; the last one counts as finished if the page `isWhole`. */
+export function pieceOf(/** @type {Pick<LogPage, "text" | "start" | "offset">} */ { text, start, offset }, isWhole = false) {
   const lines = text.split("\n");
   const rest = lines.pop();
   // Invalid bytes came as replacement characters, so that the length of the rest is not known.
@@ -35,14 +33,6 @@ export function shownLine(/** @type {string} */ line) {
 
 /** @returns {string[]} a line in pieces, of which every second one, from the second on, matches. */
 export function matchesIn(/** @type {string} */ line, /** @type {string} */ search) {
-  const [needle, lower] = [search.toLowerCase(), line.toLowerCase()];
-  // Some letters are longer in lowercase, and places would be wrong.
-  if (!needle || lower.length !== line.length) return [line];
-  let from = 0;
-  return lower.split(needle).flatMap((part, i) => {
-    const matchAt = from;
-    from += (i ? needle.length : 0) + part.length;
-    const text = line.slice(from - part.length, from);
-    return i ? [line.slice(matchAt, from - part.length), text] : [text];
-  });
+  const needle = search.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&");
+  return needle ? line.split(new RegExp(`(${needle})`, "i")) : [line];
 }

@@ -4,22 +4,18 @@ import { get, query } from "../api.js";
 import { byId, h, onSubmit, reconcile, setNotice, setOptions, setText } from "../dom.js";
 import { matchesIn, pieceOf, shownLine } from "./log-lines.js";
 
-/** @import { LogPage, Run, Rank } from "../records.js" */
-/** @typedef {import("./log-lines.js").Piece & { element: HTMLElement }} Piece */
+/** @import { LogPage, Run } from "../records.js" */
+/** @import { Piece } from "./log-lines.js" */
 
 const TAIL_LINES = 1000;
-// A growing piece gets up to this many lines.
-const PIECE_LINES = 1000;
-// Pieces far from the reader are forgotten.
-const MAX_PIECES = 20;
-// Lines have elements only while their block is in sight, so that a million of them do not freeze
-// the page. The height of a line is that in the style sheet.
-const [BLOCK_LINES, LINE_PX] = [200, 20];
+// A followed log with more lines is opened again at its end.
+const MAX_FOLLOWED_LINES = 20_000;
+// The height of a line is that in the style sheet. Lines far out of sight have no elements, so that
+// a million lines do not freeze the page.
+const [LINE_PX, LINES_AROUND] = [20, 50];
 // More is fetched when the reader comes this close to the first or the last line.
 const NEAR_PX = 2000;
 const TYPING_MS = 300;
-// How ranks end that were terminated because another one failed.
-const TERMINATED = -15;
 
 export class Logs {
   #log = byId("log");
@@ -30,26 +26,18 @@ export class Logs {
   #follow = byId("log-follow");
   #query = byId("log-query");
   #found = byId("log-found");
-  /** @type {Piece[]} consecutive pieces of the log; none before it is opened */
-  #pieces = [];
+  /** @type {Piece | null} the lines fetched so far; null before the log is opened */
+  #part = null;
+  // Lines are numbered from the first one fetched, and those above it downwards from -1.
+  #firstNumber = 0;
+  #matchNumber = NaN;
   #size = 0;
-  /** @type {WeakMap<Element, string[]>} the lines of each block */
-  #blocks = new WeakMap();
   #search = { text: "", offset: 0, isComplete: false, matches: [], current: -1 };
-  // Requests are sent one after the other, so that no piece is fetched twice.
+  // Requests are sent one after the other, so that no line is fetched twice.
   #queue = Promise.resolve();
-  #observer = new IntersectionObserver((entries) => {
-    for (const { target, isIntersecting } of entries) {
-      if (isIntersecting) this.#fill(target);
-      else target.replaceChildren();
-    }
-  }, { root: this.#log, rootMargin: `${BLOCK_LINES * LINE_PX}px` });
 
-  /**
-   * @param {number} runId
-   * @param {() => void} onChange called when another log was chosen, and must be fetched
-   */
-  constructor(runId, onChange) {
+  /** Call `onChange` when another log was chosen, and must be fetched. */
+  constructor(/** @type {number} */ runId, /** @type {() => void} */ onChange) {
     this.path = `/api/runs/${runId}/logs/`;
     for (const select of [this.#rank, this.#stream, this.#attempt]) {
       select.addEventListener("change", () => {
@@ -62,7 +50,10 @@ export class Logs {
     });
     this.#log.addEventListener("scroll", () => this.#onScroll(), { passive: true });
     // A log that was hidden could not be scrolled.
-    new ResizeObserver(() => this.#follow.checked && this.#scrollToEnd()).observe(this.#log);
+    new ResizeObserver(() => {
+      if (this.#follow.checked) this.#scrollToEnd();
+      this.#draw();
+    }).observe(this.#log);
     let typing = 0;
     const search = () => {
       clearTimeout(typing); // or the search would skip the first match
@@ -79,7 +70,7 @@ export class Logs {
   async refresh(/** @type {Run} */ run) {
     this.#offer(run);
     await this.#inOrder(async () => {
-      if (!this.#pieces.length) await this.#open();
+      if (!this.#part) await this.#open();
       else if (this.#isAtEnd) await this.#down();
     });
   }
@@ -90,38 +81,34 @@ export class Logs {
   }
 
   get #isAtEnd() {
-    return this.#pieces.at(-1)?.offset >= this.#size;
+    return this.#part?.offset >= this.#size;
   }
 
   #close() {
-    this.#pieces = [];
+    this.#part = null;
     this.#search = { ...this.#search, text: "" };
     setText(this.#found, "");
   }
 
   /** @returns {Promise<LogPage | null>} a page of the chosen log; null if another one was chosen meanwhile. */
   async #get(/** @type {object} */ params) {
-    const pieces = this.#pieces;
-    const page = await get(this.path, { ...this.#chosen, ...params });
-    if (pieces !== this.#pieces) return null;
+    const part = this.#part;
+    const chosen = this.#chosen;
+    const page = await get(this.path, { ...chosen, ...params });
+    if (part !== this.#part || JSON.stringify(chosen) !== JSON.stringify(this.#chosen)) return null;
     this.#size = page.size;
     return page;
   }
 
   async #open() {
-    const { rank, stream } = this.#chosen;
+    const { rank } = this.#chosen;
     this.#log.setAttribute("aria-label", `Log of rank ${rank}`);
     byId("log-download").href = this.path + query({ ...this.#chosen, format: "text" });
     const page = await this.#get({ tail: TAIL_LINES });
     if (!page) return;
-    this.#replace([pieceOf(page)]);
+    this.#matchNumber = NaN;
+    this.#show(pieceOf(page), 0);
     this.#scrollToEnd();
-    setNotice(byId("log-empty"), page.size ? "" : `Rank ${rank} wrote nothing to ${stream}.`);
-  }
-
-  #replace(/** @type {import("./log-lines.js").Piece[]} */ pieces) {
-    this.#pieces = pieces.map((piece) => this.#draw({ ...piece, element: h("div") }));
-    this.#place.replaceChildren(...this.#pieces.map(({ element }) => element));
   }
 
   #scrollToEnd() {
@@ -129,42 +116,26 @@ export class Logs {
   }
 
   async #down() {
-    const last = this.#pieces.at(-1);
-    const page = last ? await this.#get({ offset: last.end }) : null;
+    const page = await this.#get({ offset: this.#part.end });
     if (!page) return;
-    // A log that is far ahead of its follower is opened again at its end.
-    if (this.#follow.checked && page.offset < page.size) return this.#open();
+    const { start, lines } = this.#part;
+    // So is a log that is far ahead of its follower.
+    if (this.#follow.checked && (page.offset < page.size || lines.length > MAX_FOLLOWED_LINES)) return this.#open();
     const piece = pieceOf(page);
-    if (last.lines.length + piece.lines.length <= PIECE_LINES) {
-      this.#draw(Object.assign(last, piece, { start: last.start, lines: last.lines.concat(piece.lines) }));
-    } else {
-      this.#draw(Object.assign(last, { rest: "" }));
-      this.#pieces.push(this.#draw({ ...piece, element: h("div") }));
-      this.#place.append(this.#pieces.at(-1).element);
-      if (this.#pieces.length > MAX_PIECES) this.#changeAbove(() => this.#pieces.shift().element.remove());
-    }
-    if (page.size) setNotice(byId("log-empty"), "");
+    this.#show({ ...piece, start, lines: [...lines, ...piece.lines] }, this.#firstNumber);
     if (this.#follow.checked) this.#scrollToEnd();
   }
 
   async #up() {
-    const start = this.#pieces[0]?.start;
-    const page = start ? await this.#get({ before: start }) : null;
+    const page = this.#part?.start ? await this.#get({ before: this.#part.start }) : null;
     if (!page) return;
-    const piece = this.#draw({ ...pieceOf(page, true), element: h("div") });
-    this.#pieces.unshift(piece);
-    this.#changeAbove(() => this.#place.prepend(piece.element));
-    if (this.#pieces.length > MAX_PIECES) this.#pieces.pop().element.remove();
-  }
-
-  // Change lines above those in sight, which stay where they are.
-  #changeAbove(/** @type {() => void} */ change) {
-    const fromEnd = this.#log.scrollHeight - this.#log.scrollTop;
-    change();
-    this.#log.scrollTop = this.#log.scrollHeight - fromEnd;
+    const { start, lines } = pieceOf(page, true);
+    this.#show({ ...this.#part, start, lines: [...lines, ...this.#part.lines] }, this.#firstNumber - lines.length);
+    this.#log.scrollTop += lines.length * LINE_PX;
   }
 
   #onScroll() {
+    this.#draw();
     const above = () => this.#log.scrollTop;
     const below = () => this.#log.scrollHeight - this.#log.scrollTop - this.#log.clientHeight;
     this.#follow.checked = this.#isAtEnd && below() < 2 * LINE_PX;
@@ -173,23 +144,28 @@ export class Logs {
     if (below() < NEAR_PX) this.#quietly(async () => below() < NEAR_PX && !this.#isAtEnd && this.#down());
   }
 
-  #draw(/** @type {Piece} */ piece) {
-    const lines = piece.rest ? [...piece.lines, piece.rest] : piece.lines;
-    const starts = Array.from({ length: Math.ceil(lines.length / BLOCK_LINES) }, (_, i) => i * BLOCK_LINES);
-    reconcile(piece.element, starts, Number, () => h("div"), (block, start) => {
-      this.#observer.observe(block);
-      this.#blocks.set(block, lines.slice(start, start + BLOCK_LINES));
-      block.style.height = `${this.#blocks.get(block).length * LINE_PX}px`;
-      if (block.firstChild) this.#fill(block);
-    });
-    return piece;
+  #show(/** @type {Piece} */ part, /** @type {number} */ firstNumber) {
+    this.#part = part;
+    this.#firstNumber = firstNumber;
+    const { rank, stream } = this.#chosen;
+    setNotice(byId("log-empty"), this.#size ? "" : `Rank ${rank} wrote nothing to ${stream}.`);
+    this.#draw();
   }
 
-  #fill(/** @type {Element} */ block) {
-    const lines = this.#blocks.get(block).map((line, i) => ({ i, text: shownLine(line) }));
-    reconcile(block, lines, ({ i }) => i, () => h("div", { class: "log-line" }), (element, { text }) => {
+  #draw() {
+    if (!this.#part) return;
+    const { lines, rest } = this.#part;
+    const all = rest ? [...lines, rest] : lines;
+    const { scrollTop, clientHeight } = this.#log;
+    const from = Math.max(0, Math.floor(scrollTop / LINE_PX) - LINES_AROUND);
+    const to = Math.ceil((scrollTop + clientHeight) / LINE_PX) + LINES_AROUND;
+    this.#place.style.height = `${all.length * LINE_PX}px`;
+    this.#place.style.paddingTop = `${from * LINE_PX}px`;
+    const shown = all.slice(from, to).map((line, i) => ({ number: this.#firstNumber + from + i, text: shownLine(line) }));
+    reconcile(this.#place, shown, ({ number }) => number, () => h("div", { class: "log-line" }), (element, { number, text }) => {
+      element.classList.toggle("is-found", number === this.#matchNumber);
       const parts = matchesIn(text, this.#search.text);
-      if (parts.length === 1) setText(element, text);
+      if (parts.length === 1 && !element.firstElementChild) setText(element, text);
       else element.replaceChildren(...parts.map((part, i) => (i % 2 ? h("mark", {}, part) : part)));
     });
   }
@@ -198,41 +174,37 @@ export class Logs {
     const text = this.#query.value;
     if (this.#search.text !== text) {
       this.#search = { text, offset: 0, isComplete: false, matches: [], current: -1 };
-      for (const block of this.#place.querySelectorAll(":scope > div > div:not(:empty)")) {
-        block.replaceChildren();
-        this.#fill(block);
-      }
+      this.#draw();
     }
     setText(this.#found, text ? "Searching…" : "");
     if (!text) return;
     const search = this.#search;
-    const isLast = () => search.current + 1 >= search.matches.length;
+    const { matches } = search;
+    const isLast = () => search.current + 1 >= matches.length;
     if (isLast()) search.isComplete = false; // more may have been written
-    while (isLast() && !search.isComplete) await this.#searchOn(search);
-    if (this.#search !== search) return;
-    const { length } = search.matches;
-    if (!length) return setText(this.#found, "No match");
-    search.current = (search.current + 1) % length;
-    setText(this.#found, `Match ${search.current + 1} of ${length}${search.isComplete ? "" : " or more"}`);
-    await this.#showMatch(search.matches[search.current].offset);
-  }
-
-  async #searchOn(search) {
-    const { matches, complete, offset } = await get(this.path, { ...this.#chosen, search: search.text, offset: search.offset });
-    // A line that is still being written is found again by the next request.
-    const last = search.matches.at(-1)?.offset ?? -1;
-    search.matches.push(...matches.filter((match) => match.offset > last));
-    Object.assign(search, { offset, isComplete: complete });
+    while (isLast() && !search.isComplete) {
+      const page = await get(this.path, { ...this.#chosen, search: text, offset: search.offset });
+      if (this.#search !== search) return;
+      // A line that is still being written is found again by the next request.
+      const last = matches.at(-1)?.offset ?? -1;
+      matches.push(...page.matches.filter((match) => match.offset > last));
+      Object.assign(search, { offset: page.offset, isComplete: page.complete });
+    }
+    if (!matches.length) return setText(this.#found, "No match");
+    search.current = (search.current + 1) % matches.length;
+    setText(this.#found, `Match ${search.current + 1} of ${matches.length}${search.isComplete ? "" : " or more"}`);
+    await this.#showMatch(matches[search.current].offset);
   }
 
   async #showMatch(/** @type {number} */ offset) {
     const before = offset ? await this.#get({ before: offset }) : null;
     const page = await this.#get({ offset });
     if (!page) return;
-    this.#replace([...(before ? [pieceOf(before, true)] : []), pieceOf(page)]);
-    const { element } = this.#pieces.at(-1);
-    element.classList.add("is-found");
-    this.#log.scrollTo(0, element.offsetTop - this.#log.clientHeight / 3);
+    const above = before ? pieceOf(before, true).lines : [];
+    const piece = pieceOf(page);
+    this.#matchNumber = 0;
+    this.#show({ ...piece, start: before?.start ?? offset, lines: [...above, ...piece.lines] }, -above.length);
+    this.#log.scrollTop = above.length * LINE_PX - this.#log.clientHeight / 3;
   }
 
   #offer(/** @type {Run} */ run) {
@@ -250,7 +222,8 @@ export class Logs {
       attempt.selectedIndex = attempt.length - 1;
       this.#close();
     }
-    const failed = failedRank(run.ranks);
+    // Others were stopped because it failed.
+    const failed = run.ranks.find(({ exit_code, stopped }) => exit_code && !stopped);
     if (isFirst && failed) {
       rank.value = String(failed.processes[0]);
       this.#stream.value = "stderr";
@@ -267,10 +240,4 @@ export class Logs {
   #quietly(task) {
     this.#inOrder(task).catch((error) => setText(this.#found, error.message));
   }
-}
-
-/** @returns {Rank | undefined} the rank that failed on its own, else a terminated one. */
-export function failedRank(/** @type {Rank[]} */ ranks) {
-  const failed = ranks.filter((rank) => rank.exit_code);
-  return failed.find((rank) => rank.exit_code !== TERMINATED) ?? failed[0];
 }

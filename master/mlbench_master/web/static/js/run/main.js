@@ -11,7 +11,7 @@ import * as theme from "../theme.js";
 import { errorState } from "../ui.js";
 import { connectAnnotations, showNote } from "./annotations.js";
 import { BreakdownOverTime } from "./breakdown-over-time.js";
-import { Failure } from "./failure.js";
+import { refreshFailure, showFailure } from "./failure.js";
 import { showFiles } from "./files.js";
 import { findingsOf, showFindings } from "./findings.js";
 import { showGoodput } from "./goodput.js";
@@ -23,7 +23,7 @@ import { connectProfileForm, offerProfiles, showProfiles } from "./profiles.js";
 import { showDelivery, showProgress, showRemarks } from "./progress.js";
 import { showRanks } from "./ranks.js";
 import { Steps } from "./steps.js";
-import { Timeline } from "./timeline.js";
+import { refreshTimeline } from "./timeline.js";
 import { Training } from "./training.js";
 
 /** @import { Alert, Result, Run } from "../records.js" */
@@ -47,11 +47,6 @@ const training = new Training(runId, refetch("training"), refetch("steps", "over
 const steps = new Steps(runId);
 const overTime = new BreakdownOverTime(runId);
 const resources = new Resources(refetch("resources"));
-const failure = new Failure(runId);
-const timeline = new Timeline(runId, (events) => {
-  training.setEvents(events);
-  return failure.setEvents(events);
-});
 const logs = new Logs(runId, refetch("logs"));
 
 /** @type {Run | null} */
@@ -105,7 +100,7 @@ function show() {
   showHead(run, result, commit);
   showFindings(findingsOf(run, result, alerts));
   showNote(run);
-  failure.show(run);
+  showFailure(run);
   offerProfiles(run);
   showProgress(run, result, { isMissing: isResultMissing, peaks: messages && peaksOf(messages.operations) });
   showRemarks(run, result);
@@ -118,26 +113,31 @@ async function begin() {
   if (run.benchmark === "communication") messages = new Messages(runId);
   // The sections that one looks at first are fetched before all others.
   const figures = follow("result", "progress", FIGURES_MS * slowly, refreshResult);
-  const curves = follow("training", "training", FAST_MS, (isReload) => training.refresh(run, isReload));
+  const metrics = follow("metrics", messages ? "bandwidth" : "training", FIGURES_MS * slowly, refreshMetrics);
+  const curves = metrics.then(() => follow("training", "training", FAST_MS, (isReload) => training.refresh(run, isReload)));
   await Promise.race([figures, new Promise((resolve) => setTimeout(resolve, MAX_BLANK_MS))]);
   page.removeAttribute("aria-busy");
   byId("loading").hidden = true;
   byId("sections").hidden = false;
   await curves;
-  follow("metrics", messages ? "bandwidth" : "training", FIGURES_MS * slowly, refreshMetrics);
   follow("throughput", "training", FIGURES_MS * slowly, async (isReload) => {
+    const began = training.startedAt;
     await training.refreshThroughput(run, isReload);
-    timeline.firstStepAt = training.startedAt;
+    if (training.startedAt !== began) refetch("timeline")();
   });
   follow("overTime", "breakdown-over-time", SLOW_MS * slowly, () => overTime.refresh(run, training.axis()));
   follow("steps", "steps", SLOW_MS * slowly, (isReload) => steps.refresh(run, isReload, training.axis(), training.extent));
   follow("resources", "resources", SLOW_MS, refreshResources);
-  follow("timeline", "timeline", FIGURES_MS, () => timeline.refresh(run));
+  follow("timeline", "timeline", FIGURES_MS, async () => {
+    const events = await refreshTimeline(run, training.startedAt);
+    training.mark({ restarts: events.filter(({ kind }) => kind === "restarted") });
+    await refreshFailure(run, events);
+  });
   follow("logs", "logs", FAST_MS, () => logs.refresh(run));
   followRecord("files", SLOW_MS, (files) => showFiles(files, runId));
   followRecord("profiles", FIGURES_MS, (profiles) => {
     showProfiles(profiles, runId);
-    training.setProfiles(profiles);
+    training.mark({ profiles: profiles.filter(({ tool }) => tool) });
   });
   followRecord("manifest", SLOW_MS, (manifest) => {
     showManifest(manifest);

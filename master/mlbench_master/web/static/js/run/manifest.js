@@ -9,9 +9,9 @@ import { namesOf } from "./ranks.js";
 /** Show the manifest of a run. */
 export function showManifest(/** @type {Manifest} */ manifest) {
   byId("manifest-parts").replaceChildren(
-    part("Settings", rows(manifest.settings ?? {})),
-    part("Request", rows(requestOf(manifest))),
-    ...manifest.machines.map((machine) => part(`Machine ${machine.hostname} (${namesOf(machine.ranks)})`, rowsOfMachine(machine))),
+    part("Settings", manifest.settings ?? {}),
+    part("Request", requestOf(manifest)),
+    ...manifest.machines.map((machine) => part(`Machine ${machine.hostname} (${namesOf(machine.ranks)})`, factsOf(machine))),
   );
 }
 
@@ -29,41 +29,38 @@ function requestOf(/** @type {Manifest} */ { benchmark, image, command, args, li
   };
 }
 
-function rowsOfMachine(machine) {
-  const { packages, git, ranks: _, hostname: __, gpus, processor, ...rest } = machine;
+function factsOf(machine) {
+  const { packages, git, ranks: _, hostname: __, gpus, processor, ...facts } = machine;
   const names = Object.entries(packages ?? {}).sort(([a], [b]) => a.localeCompare(b, "en"));
-  return [
-    ...rows({
-      ...rest,
-      memory_bytes: bytes(rest.memory_bytes),
-      memory_limit_bytes: rest.memory_limit_bytes && bytes(rest.memory_limit_bytes),
-      gpus: gpus?.map(textOf).join("\n"),
-      commit: git?.commit,
-      code: git && (git.dirty ? "modified since that commit" : "unmodified"),
-    }),
-    ...fold("processor", rows(processor ?? {})),
-    ...fold("packages", rows(Object.fromEntries(names), String)),
-  ];
+  return {
+    ...facts,
+    memory_bytes: bytes(facts.memory_bytes),
+    memory_limit_bytes: facts.memory_limit_bytes && bytes(facts.memory_limit_bytes),
+    gpus: gpus?.map(textOf).join("\n"),
+    commit: git?.commit,
+    code: git && (git.dirty ? "modified since that commit" : "unmodified"),
+    processor: fold("processor", pairsOf(processor ?? {})),
+    packages: fold("packages", pairsOf(Object.fromEntries(names), String)),
+  };
 }
 
 // A list that few readers need, folded and scrolling.
 function fold(/** @type {string} */ title, /** @type {HTMLElement[]} */ pairs) {
-  if (!pairs.length) return [];
-  const list = h("dl", { class: "pairs" }, pairs);
-  const region = h("div", { class: "pairs-scroll", tabindex: "0", role: "group", "aria-label": title }, list);
-  const details = h("details", {}, h("summary", {}, `Show ${count(pairs.length)}`), region);
-  return [h("div", {}, h("dt", {}, title), h("dd", {}, details))];
+  const region = { class: "pairs-scroll", tabindex: "0", role: "group", "aria-label": title };
+  const list = h("div", region, h("dl", { class: "pairs" }, pairs));
+  return pairs.length ? h("details", {}, h("summary", {}, `Show ${count(pairs.length)}`), list) : null;
 }
 
-function part(/** @type {string} */ title, /** @type {HTMLElement[]} */ pairs) {
+function part(/** @type {string} */ title, /** @type {object} */ values) {
+  const pairs = pairsOf(values);
   const body = pairs.length ? h("dl", { class: "pairs" }, pairs) : h("p", { class: "soft" }, "None reported yet.");
   return h("div", {}, h("h3", {}, title), body);
 }
 
-function rows(/** @type {object} */ values, write = titleOf) {
+function pairsOf(/** @type {object} */ values, write = titleOf) {
   return Object.entries(values)
     .filter(([, value]) => value != null && value !== "")
-    .map(([name, value]) => h("div", {}, h("dt", {}, write(name)), h("dd", {}, textOf(value))));
+    .map(([name, value]) => h("div", {}, h("dt", {}, write(name)), h("dd", {}, value instanceof Node ? value : textOf(value))));
 }
 
 function titleOf(/** @type {string} */ name) {

@@ -27,6 +27,7 @@ const FIGURES = {
 const METRIC = new RegExp(`^(.+)_([^_]+)_(${Object.keys(FIGURES).join("|")})$`);
 const GIGA = 1e9;
 const POINTS = 1000;
+const BUS_HINT = "Bus bandwidth: comparable with the bandwidth of the hardware, for any number of ranks";
 const VALUE_BYTES = /(\d+)$/; // of a type such as float32 or bfloat16
 
 /** @returns {Operation[]} what the benchmark measured, in its order. */
@@ -72,7 +73,7 @@ const columnsOf = ({ operation, dtype }) => [
   figure("Root", () => (operation === "broadcast" ? "0" : "-1")),
   figure("Time (us)", ({ seconds }) => (seconds * 1e6).toFixed(1), "Mean time of one operation"),
   figure("Algbw (GB/s)", ({ algorithm }) => (algorithm / GIGA).toFixed(3), "Algorithm bandwidth: message size divided by time"),
-  figure("Busbw (GB/s)", ({ bus }) => (bus / GIGA).toFixed(3), "Bus bandwidth: comparable with the bandwidth of the hardware, for any number of ranks"),
+  figure("Busbw (GB/s)", ({ bus }) => (bus / GIGA).toFixed(3), BUS_HINT),
   figure("#wrong", ({ wrong }) => (wrong == null ? "N/A" : String(wrong)), "Number of wrong values"),
 ];
 

@@ -20,7 +20,12 @@ const UNKNOWN = "not known";
 
 /** Show the section "Progress". */
 export function showProgress(/** @type {Run} */ run, /** @type {Result | null} */ result, /** @type {State} */ state) {
-  showFigures(byId("figures"), figuresOf(run, result, now(), state));
+  const create = ([name]) => h("div", {}, h("dt", {}, name), h("dd"));
+  reconcile(byId("figures"), figuresOf(run, result, now(), state), ([name]) => name, create, (element, [, value, hint]) => {
+    setText(element.querySelector("dd"), value);
+    element.title = hint;
+    element.toggleAttribute("data-unknown", value === UNKNOWN);
+  });
 }
 
 /** @returns {Figure[]} the figures of a run at a moment of the master's time. */
@@ -33,20 +38,17 @@ export function figuresOf(
   const { target } = run;
   const known = (/** @type {string} */ text) => (isMissing && !result ? UNKNOWN : text);
   const elapsed = duration(elapsedSeconds(run, moment));
-  const steps = Math.max(...(result?.ranks ?? []).map((rank) => rank.steps ?? NaN));
-  const best = target && `${target.metric}: best value, target ${metric(target.metric, target.value)}`;
-  const aims = target
+  const best = target
     ? [
-        [metricTitle(target.metric), known(metric(target.metric, result?.best_value ?? null)), best],
-        ...timesToTarget(run, result, elapsed, known),
+        ...[metricTitle(target.metric), known(metric(target.metric, result?.best_value ?? null))],
+        `${target.metric}: best value, target ${metric(target.metric, target.value)}`,
       ]
-    : [
-        ["Duration", elapsed, isActive(run) ? "so far" : "from the start to the end"],
-        ["Steps", known(Number.isFinite(steps) ? count(steps) : NONE), ""],
-      ];
-  if (peaks) return [aims[0], ...peaks];
+    : ["Duration", elapsed, isActive(run) ? "so far" : "from the start to the end"];
+  if (peaks) return [best, ...peaks];
+  const steps = Math.max(...(result?.ranks ?? []).map((rank) => rank.steps ?? NaN));
   return [
-    ...aims,
+    best,
+    ...(target ? timesToTarget(run, result, elapsed, known) : [["Steps", known(Number.isFinite(steps) ? count(steps) : NONE), ""]]),
     [`${samples(run)}/s`, known(number(result?.samples_per_second)), "Training throughput of all ranks, without evaluation"],
     ["Goodput", known(percent(result?.goodput?.share)), "Share of worker time that advanced the final model"],
     ["CPU contention", known(percent(result?.contention_share)), "Share of the time that the most affected rank waited for other programs"],
@@ -55,27 +57,17 @@ export function figuresOf(
 
 /** @returns {Figure[]} */
 function timesToTarget(/** @type {Run} */ run, /** @type {Result | null} */ result, /** @type {string} */ elapsed, known) {
-  const [training, wall] = ["Time to target, training", "Wall clock"];
-  if (!result) return [[training, known(NONE), ""], [wall, elapsed, "From the start to the end, or to now"]];
-  const { time_to_target: time, training_time_problem: problem } = result;
-  if (problem) return [[training, UNKNOWN, problem]];
-  if (!time) {
-    const none = isActive(run) ? "not yet" : "not reached";
-    return [[training, none, ""], [wall, elapsed, "From the start to the end, or to now"]];
+  const title = "Time to target, training";
+  const { time_to_target: time, training_time_problem: problem } = result ?? {};
+  if (problem) return [[title, UNKNOWN, problem]];
+  if (time) {
+    return [
+      [title, duration(time.training_seconds), "Training time until the target was reached, without evaluation"],
+      ["Wall clock", duration(time.wall_seconds), `Time from the start until the target was reached; the run took ${elapsed}`],
+    ];
   }
-  return [
-    [training, duration(time.training_seconds), "Training time until the target was reached, without evaluation"],
-    [wall, duration(time.wall_seconds), `Time from the start until the target was reached; the run took ${elapsed}`],
-  ];
-}
-
-function showFigures(list, /** @type {Figure[]} */ figures) {
-  const create = ([name]) => h("div", {}, h("dt", {}, name), h("dd"));
-  reconcile(list, figures, ([name]) => name, create, (element, [, value, hint]) => {
-    setText(element.querySelector("dd"), value);
-    element.title = hint;
-    element.toggleAttribute("data-unknown", value === UNKNOWN);
-  });
+  const none = isActive(run) ? "not yet" : "not reached";
+  return [[title, result ? none : known(NONE), ""], ["Wall clock", elapsed, "From the start to the end, or to now"]];
 }
 
 /** Show the section "Notes on the result". */
@@ -126,21 +118,11 @@ export function addedTo(/** @type {Pick<Run, "added">} */ { added }) {
   );
 }
 
-/** Show the section "Delivery": the location of the run's samples, and the number of missing ones. */
+/** Show the section "Delivery": whether samples are missing. */
 export function showDelivery(/** @type {Run} */ run) {
-  const { delivery } = run;
   const { verdict, text } = judgeDelivery(run);
   setText(byId("delivery-verdict"), text);
   byId("delivery-verdict").dataset.verdict = verdict;
-  byId("delivery-figures").hidden = !delivery;
-  if (!delivery) return;
-  const recorded = count(delivery.recorded);
-  const places = [
-    ["In Prometheus", count(delivery.in_prometheus), "counted by a query"],
-    ["Database only", count(delivery.in_database), "not storable in Prometheus"],
-  ];
-  const archive = [["In the archive", recorded, "with a digest of each series"]];
-  showFigures(byId("delivery-figures"), [["Recorded", recorded, "by the ranks"], ...(run.origin ? archive : places)]);
 }
 
 /** @returns {{ verdict: "good" | "bad" | "open", text: string }} whether samples are missing. */
@@ -151,8 +133,8 @@ export function judgeDelivery(/** @type {Run} */ run) {
     return { verdict: "open", text: isActive(run) ? "Samples are counted at the end of the run." : ended };
   }
   const lost = delivery.recorded - delivery.in_prometheus - delivery.in_database;
-  if (lost > 0) return { verdict: "bad", text: `Missing samples: ${count(lost)}.` };
+  if (lost > 0) return { verdict: "bad", text: `Missing samples: ${count(lost)} of ${count(delivery.recorded)} recorded ones.` };
   if (lost < 0) return { verdict: "bad", text: `Duplicated samples: ${count(-lost)}.` };
   if (!delivery.recorded) return { verdict: "open", text: "No missing samples: the run recorded nothing." };
-  return { verdict: "good", text: "No missing samples: every recorded sample is stored." };
+  return { verdict: "good", text: `No missing samples: ${plural(delivery.recorded, "recorded sample")}, all stored.` };
 }

@@ -40,16 +40,20 @@ export function rankFigures(/** @type {Rank[]} */ workers, /** @type {Pick<Resul
 
 /** @returns {RankFigures[]} failed ranks, then the others by the time of a step without communication, slowest first. */
 export function worstFirst(/** @type {RankFigures[]} */ figures) {
-  const hasFailed = ({ worker }) => Number(Boolean(worker.exit_code) && !worker.stopped);
   const slowness = ({ figures: of }) => of?.compute_seconds ?? of?.step_seconds ?? -1;
-  return figures.toSorted((a, b) => hasFailed(b) - hasFailed(a) || slowness(b) - slowness(a));
+  return figures.toSorted((a, b) => Number(hasFailed(b.worker)) - Number(hasFailed(a.worker)) || slowness(b) - slowness(a));
 }
+
+const hasFailed = (/** @type {Rank} */ { exit_code: code, stopped }) => Boolean(code) && !stopped;
 
 /** @type {Column<RankFigures>[]} */
 const COLUMNS = [
   { title: "Rank", text: ({ rank }) => String(rank) },
   { title: "Pod", text: ({ worker }) => worker.pod ?? NONE },
-  { title: "Exit", isFigure: true, fill: fillExit },
+  {
+    ...figure("Exit", ({ worker }) => String(worker.stopped || (worker.exit_code ?? NONE))),
+    fill: (cell, { worker }) => cell.classList.toggle("bad-text", hasFailed(worker)),
+  },
   figure("Steps", ({ figures }) => count(figures?.steps)),
   figure("Step time", ({ figures }) => duration(figures?.step_seconds)),
   figure("Compute", ({ figures }) => duration(figures?.compute_seconds)),
@@ -62,15 +66,10 @@ const COLUMNS = [
 /** @type {Column<RankFigures>[]} */
 const WORST_COLUMNS = [
   { title: "Rank", isHead: true, text: ({ rank }) => String(rank) },
-  figure("Own step", ({ figures }) => duration(figures?.compute_seconds ?? figures?.step_seconds), "Mean time per step without communication"),
+  figure("Own step", ({ figures }) => duration(figures?.compute_seconds ?? figures?.step_seconds), "Mean step without communication"),
   figure("Waits", ({ waits }) => duration(waits), "Straggler wait: time waiting for slower ranks"),
   figure("Late", ({ late }) => duration(late), LATE_HINT),
 ];
-
-function fillExit(cell, /** @type {RankFigures} */ { worker }) {
-  setText(cell, worker.stopped || (worker.exit_code ?? NONE));
-  cell.classList.toggle("bad-text", Boolean(worker.exit_code) && !worker.stopped);
-}
 
 /** Show the tables of all ranks, and of those that are worst; the straggler is marked. */
 export function showRanks(/** @type {Rank[]} */ workers, /** @type {Result} */ result) {

@@ -15,46 +15,35 @@ import { namesOf } from "./ranks.js";
 // The style sheet folds longer timelines in their middle: a run is understood by its start and its end.
 const FOLDED_EVENTS = 13;
 
-export class Timeline {
-  #list = byId("events");
-  #more = byId("more-events");
-  /** @type {number | null} when training began, in Unix milliseconds; null if unknown */
-  firstStepAt = null;
-
-  /**
-   * @param {number} runId
-   * @param {(events: RunEvent[]) => Promise<void>} onEvents called with the events of the run
-   */
-  constructor(runId, onEvents) {
-    this.path = `/api/runs/${runId}`;
-    this.onEvents = onEvents;
-    this.#more.addEventListener("click", () => {
-      this.#list.classList.add("is-open");
-      this.#more.hidden = true;
-    });
-  }
-
-  async refresh(/** @type {Run} */ run) {
-    /** @type {RunEvent[]} */
-    const events = await get(`${this.path}/events/`);
-    const alerts = await get(`${this.path}/alerts/`).catch(() => []); // Prometheus may be away
-    /** @type {Entry[]} */
-    const entries = [...events.map(plannedIn(events)), ...entriesOf(alerts)];
-    // The master does not record it; the ranks' training time says when it began.
-    const began = this.firstStepAt;
-    if (began !== null) entries.push({ kind: "started", text: "Training began", time: new Date(began).toISOString() });
-    entries.sort((a, b) => Date.parse(a.time) - Date.parse(b.time));
-    const start = Date.parse(run.started_at ?? run.created_at);
-    // Several ranks may do the same at the same moment.
-    const keyOf = ({ time, kind, attempt, rank, text }) => [time, kind, attempt, rank, text].join(" ");
-    reconcile(this.#list, entries, keyOf, createEvent, (item, { time }) => {
-      const ms = Date.parse(time) - start;
-      setText(item.firstElementChild, `${ms < 0 ? "−" : "+"} ${duration(Math.abs(ms) / 1000)}`);
-    });
-    const isFolded = entries.length > FOLDED_EVENTS && !this.#list.classList.contains("is-open");
-    setNotice(this.#more, isFolded ? `Show all ${count(entries.length)}` : "");
-    await this.onEvents(events);
-  }
+/**
+ * Fetch and show the timeline of a run whose training began at a time in Unix milliseconds, null if unknown.
+ * @returns {Promise<RunEvent[]>} the events of the run
+ */
+export async function refreshTimeline(/** @type {Run} */ run, /** @type {number | null} */ began) {
+  /** @type {RunEvent[]} */
+  const events = await get(`/api/runs/${run.id}/events/`);
+  const alerts = await get(`/api/runs/${run.id}/alerts/`).catch(() => []); // Prometheus may be away
+  /** @type {Entry[]} */
+  const entries = [...events.map(plannedIn(events)), ...entriesOf(alerts)];
+  // The master does not record it; the ranks' training time says when it began.
+  if (began !== null) entries.push({ kind: "started", text: "Training began", time: new Date(began).toISOString() });
+  entries.sort((a, b) => Date.parse(a.time) - Date.parse(b.time));
+  const start = Date.parse(run.started_at ?? run.created_at);
+  const list = byId("events");
+  // Several ranks may do the same at the same moment.
+  const keyOf = ({ time, kind, attempt, rank, text }) => [time, kind, attempt, rank, text].join(" ");
+  reconcile(list, entries, keyOf, createEvent, (item, { time }) => {
+    const ms = Date.parse(time) - start;
+    setText(item.firstElementChild, `${ms < 0 ? "−" : "+"} ${duration(Math.abs(ms) / 1000)}`);
+  });
+  const more = byId("more-events");
+  const isFolded = entries.length > FOLDED_EVENTS && !list.classList.contains("is-open");
+  setNotice(more, isFolded ? `Show all ${count(entries.length)}` : "");
+  more.onclick = () => {
+    list.classList.add("is-open");
+    more.hidden = true;
+  };
+  return events;
 }
 
 // When an alert began, and when it ended; one entry for all ranks at the same moment.

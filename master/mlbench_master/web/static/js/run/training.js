@@ -24,8 +24,6 @@ const POINTS = 1000;
 const POINTS_OF_ALL = 40_000;
 const RATES_OF_ALL = 20_000;
 const FEW_POINTS = 40;
-// Asked for before it is known which metrics there are.
-const USUAL = ["train_loss", "val_global_loss", "train_Prec@1", "val_global_Prec@1", "val_global_Perplexity"];
 // More lines are hard to distinguish, and more ranks take long to fetch.
 const MAX_LINES = 8;
 const MAX_RANKS_AT_FIRST = 16;
@@ -41,27 +39,20 @@ export class Training {
   #metric = byId("metric");
   #look = new Look(() => this.#draw());
   #added = getParams("metric");
-  /** @type {Schemas["RunMetric"][] | null} */
-  #metrics = null;
-  #fetched = [];
+  /** @type {Schemas["RunMetric"][]} */
+  #metrics = [];
   /** @type {[number, number] | undefined} the ends of the axis that all charts share */
   extent;
-  /** @type {RunEvent[]} */
-  #restarts = [];
+  /** @type {{ restarts: RunEvent[], profiles: Schemas["RankProfile"][] }} */
+  #marked = { restarts: [], profiles: [] };
   #resumptions = 0;
   #outside = 0;
-  /** @type {Schemas["RankProfile"][]} */
-  #profiles = [];
   #shown = { chosen: "", axis: "wall" };
   /** @type {Run | null} */
   #run = null;
 
-  /**
-   * @param {number} runId
-   * @param {() => void} onChange called after a choice that needs other data
-   * @param {() => void} onAxis called when there is another axis
-   */
-  constructor(runId, onChange, onAxis) {
+  /** Call `onChange` after a choice that needs other data, and `onAxis` when there is another axis. */
+  constructor(/** @type {number} */ runId, /** @type {() => void} */ onChange, /** @type {() => void} */ onAxis) {
     this.onAxis = onAxis;
     // Unlike a menu of links, it stays open for several choices.
     byId("view-items").addEventListener("click", (event) => event.stopImmediatePropagation());
@@ -82,23 +73,18 @@ export class Training {
     });
   }
 
-  /**
-   * Set the metrics that the run has recorded so far.
-   * @param {Schemas["RunMetric"][]} metrics
-   * @returns {boolean} whether something that should be shown was not fetched
-   */
-  setMetrics(metrics) {
+  /** Set the metrics that the run has recorded so far; @returns {boolean} whether there are new ones, which must be fetched. */
+  setMetrics(/** @type {Schemas["RunMetric"][]} */ metrics) {
+    const isMore = metrics.length > this.#metrics.length;
     this.#metrics = metrics;
     for (const [axis, clock] of Object.entries(CLOCKS))
       byId(`axis-${axis}`).parentElement.hidden = !metrics.some(({ name }) => name === clock);
-    const isMissing = this.#run !== null && this.#filters(this.#shown).some((filter) => !this.#fetched.includes(filter));
-    if (!isMissing) this.#draw();
-    return isMissing;
+    return isMore;
   }
 
-  /** Set the run's events: restarts are marked. */
-  setEvents(/** @type {RunEvent[]} */ events) {
-    this.#restarts = events.filter((event) => event.kind === "restarted");
+  /** Mark restarts, and the seconds of profiles. */
+  mark(/** @type {{ restarts?: RunEvent[], profiles?: Schemas["RankProfile"][] }} */ marks) {
+    Object.assign(this.#marked, marks);
     this.#draw();
   }
 
@@ -113,23 +99,15 @@ export class Training {
     return isMore;
   }
 
-  /** Set the profiles of the run's ranks: the seconds of those that are done are marked. */
-  setProfiles(/** @type {Schemas["RankProfile"][]} */ profiles) {
-    this.#profiles = profiles.filter((profile) => profile.tool);
-    this.#draw();
-  }
-
   /** Fetch the shown series, all of them again for a reload, and draw them. */
   async refresh(/** @type {Run} */ run, /** @type {boolean} */ isReload) {
     if (this.#run?.world_size !== run.world_size) this.#offerRanks(run.world_size);
     this.#run = run;
     const shown = this.#choices;
-    this.#fetched = this.#filters(shown);
-    if (this.#fetched.length) {
-      for (const store of [this.recorded, ...(this.#resumptions ? [this.discarded] : [])]) {
-        store.points = isOfAll(shown.chosen) ? pointsOf(run, POINTS_OF_ALL) : POINTS;
-        await store.refresh(this.#fetched, isReload);
-      }
+    const filters = this.#filters(shown);
+    for (const store of [this.recorded, ...(this.#resumptions ? [this.discarded] : [])]) {
+      store.points = isOfAll(shown.chosen) ? pointsOf(run, POINTS_OF_ALL) : POINTS;
+      if (filters.length) await store.refresh(filters, isReload);
     }
     const isOther = shown.axis !== this.#shown.axis;
     this.#shown = shown;
@@ -165,6 +143,14 @@ export class Training {
     return { chosen: this.#ranks.value, axis: this.#axis.querySelector(":checked").value };
   }
 
+  get #restartTimes() {
+    return this.#marked.restarts.map(({ time }) => Date.parse(time));
+  }
+
+  get #names() {
+    return this.#metrics.map(({ name }) => name);
+  }
+
   #keep(/** @type {string[]} */ added) {
     this.#added = added;
     setParams({ metric: added });
@@ -173,15 +159,14 @@ export class Training {
   #filters({ chosen, axis }) {
     const metrics = this.#chosenCharts().flatMap((chart) => chart.metrics);
     const all = metrics.length && CLOCKS[axis] ? [...metrics, CLOCKS[axis]] : metrics;
-    const whole = new Set(this.#metrics?.filter((metric) => !metric.has_ranks).map(({ name }) => name));
-    return filtersOf(all, chosen, (metric) => !whole.has(metric));
+    const whole = this.#metrics.filter((metric) => !metric.has_ranks).map(({ name }) => name);
+    return filtersOf(all, chosen, (metric) => !whole.includes(metric));
   }
 
   #chosenCharts() {
-    const target = this.#run.target?.metric ?? null;
-    const names = this.#metrics?.map(({ name }) => name) ?? [...USUAL, target].filter(Boolean);
+    const usual = chartsOf(this.#names, this.#run.target?.metric ?? null);
     const added = this.#added.map((metric) => ({ title: metric, metrics: [metric], isAdded: true }));
-    return [...chartsOf(names, target).map((chart) => ({ ...chart, isAdded: false })), ...added];
+    return [...usual.map((chart) => ({ ...chart, isAdded: false })), ...added];
   }
 
   #draw() {
@@ -204,7 +189,7 @@ export class Training {
       ...axes,
     }));
     const shown = new Set(chosen.flatMap((chart) => chart.metrics));
-    offerCharts(this.#metric, plottable((this.#metrics ?? []).map(({ name }) => name)).filter((metric) => !shown.has(metric)));
+    offerCharts(this.#metric, plottable(this.#names).filter((metric) => !shown.has(metric)));
     setNotice(byId("no-charts"), ofMetrics.length ? "" : this.#emptyText(chosen.length > 0));
     setNotice(byId("outside"), this.#outside ? `${plural(this.#outside, "value")} with a time outside of the run, not shown` : "");
   }
@@ -221,7 +206,7 @@ export class Training {
     const curves = metrics.flatMap((metric) => this.#curves(metric));
     const styles = curves.length === metrics.length ? stylesOf(metrics) : curves.map(({ rank }, i) => rank ?? i);
     const placed = ({ series, rank }, on) => {
-      const { times, values: y, lows, highs } = withGaps(series, this.#restarts.map(timeOf));
+      const { times, values: y, lows, highs } = withGaps(series, this.#restartTimes);
       return { x: on.place(times, rank), y, lows, highs };
     };
     const withDiscarded = this.axis(true);
@@ -241,8 +226,8 @@ export class Training {
       at: reached ? axis.place([Date.parse(reached)])[0] : NaN,
       text: `target ${formatMetric(target.metric, target.value)}`,
     };
-    const moments = axis.place(this.#restarts.map(timeOf), 0).map((x, i) => {
-      const { rank, attempt } = this.#restarts[i];
+    const moments = axis.place(this.#restartTimes, 0).map((x, i) => {
+      const { rank, attempt } = this.#marked.restarts[i];
       return { x, text: rank === null ? `attempt ${attempt}` : "restart" };
     });
     return {
@@ -277,7 +262,7 @@ export class Training {
   // Where the loss is not finite, and where a profile slowed the run down.
   #bands(/** @type {string[]} */ metrics, /** @type {Axis} */ axis) {
     const { not_finite: loss, finished_at: end } = this.#run;
-    const spans = this.#profiles.map((profile) => ({
+    const spans = this.#marked.profiles.map((profile) => ({
       ...{ from: profile.began_at, to: profile.ended_at, rank: profile.rank },
       text: `profile of rank ${profile.rank}`,
     }));
@@ -301,7 +286,7 @@ export class Training {
 
   #emptyText(/** @type {boolean} */ isLoading) {
     if (!this.#run.started_at) return "The run has not started.";
-    if (!this.#metrics || isLoading) return "Loading…";
+    if (isLoading) return "Loading…";
     if (this.#metrics.length) return "No loss or accuracy recorded. Choose another metric.";
     return this.#run.finished_at === null ? "No samples recorded yet." : "No samples recorded.";
   }
@@ -316,8 +301,4 @@ function stylesOf(/** @type {string[]} */ metrics) {
 // Share the points of all ranks among them.
 function pointsOf(/** @type {Run} */ run, /** @type {number} */ all) {
   return Math.max(FEW_POINTS, Math.min(POINTS, Math.floor(all / run.world_size)));
-}
-
-function timeOf(/** @type {RunEvent} */ event) {
-  return Date.parse(event.time);
 }
