@@ -123,8 +123,6 @@ def test_the_verdict_tells_what_differs(comparison: Page, watch: Watch) -> None:
     expect(section(comparison, "Groups of runs").get_by_role("row")).to_have_count(3)
     differences = section(comparison, "Differences")
     expect(differences.get_by_role("row").filter(has_text="workers").first).to_be_visible()
-    differences.get_by_role("searchbox").fill("nothing like it")
-    expect(differences.get_by_role("status")).to_have_text("No matching attributes.")
 
     # Arrow keys move between the tabs, and the address keeps the tab.
     comparison.reload()

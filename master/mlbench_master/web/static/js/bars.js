@@ -7,10 +7,10 @@ import { sum } from "./series.js";
  * A part of a bar. Its colour is a custom property of the style sheet; without one it is hatched.
  * @typedef {{ name: string, value: number, colour?: string, hint?: string }} Piece
  *
- * A row. From `low` to `high` there is a whisker. With `href` it is a link.
+ * A row, of the runs `keys`. From `low` to `high` there is a whisker. With `href` it is a link.
  * @typedef {{
  *   name: string, text: string, pieces: Piece[], low?: number | null, high?: number | null,
- *   href?: string, isBest?: boolean
+ *   href?: string, isBest?: boolean, keys?: readonly number[]
  * }} Bar
  */
 
@@ -38,6 +38,7 @@ function create(/** @type {Bar} */ { name, href, isBest }) {
 }
 
 function update(row, /** @type {Bar} */ bar, longest) {
+  if (bar.keys) row.dataset.runs = bar.keys.join(" ");
   const [, place, end] = row.children;
   const [pieces, whisker] = place.children;
   const part = (value) => `${(100 * Math.max(0, value)) / longest}%`;

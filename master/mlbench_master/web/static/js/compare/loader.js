@@ -1,6 +1,6 @@
 // The data of a comparison: results, manifests and recorded curves of its runs.
 
-import { get, getOrNull, query } from "../api.js";
+import { getOrNull, query } from "../api.js";
 import { LOSSES } from "../records.js";
 import { CLOCKS, plottable, wholeClock } from "../run/curves.js";
 import { byMetric, interpolate, within } from "../series.js";
@@ -20,7 +20,7 @@ const POINTS_OF_ALL = 40_000;
 
 /** Fetches data that no longer changes only once. */
 export class Loader {
-  /** @type {Map<string, any>} */
+  /** @type {Map<string, any>} responses that no longer change, by path */
   #kept = new Map();
 
   /**
@@ -30,7 +30,7 @@ export class Loader {
    */
   async compare(titles, target) {
     const ids = [...titles.keys()];
-    const [comparison, ...manifests] = await Promise.all([getOrNull(toPath(ids, target)), ...ids.map((id) => this.#manifest(id))]);
+    const [comparison, ...manifests] = await Promise.all([getOrNull(toPath(ids, target)), ...ids.map((id) => this.#get(`/api/runs/${id}/manifest/`, hasEnded))]);
     if (!comparison || manifests.includes(null)) return null;
     // A comparison has the names that runs were submitted with.
     const results = comparison.results.map((result) => ({ ...result, display_name: titles.get(result.run_id) }));
@@ -55,22 +55,16 @@ export class Loader {
     }));
   }
 
-  /** @returns {Promise<Manifest | null>} */
-  #manifest(/** @type {number} */ id) {
-    return this.#once(`manifest ${id}`, () => getOrNull(`/api/runs/${id}/manifest/`), (manifest) => manifest && hasEnded(manifest));
-  }
-
-  /** @returns {Promise<ByMetric>} */
-  #series(/** @type {Manifest} */ manifest, /** @type {object} */ params) {
+  async #series(/** @type {Manifest} */ manifest, /** @type {object} */ params) {
     const path = `/api/metrics/${manifest.run_id}/${query({ metric_type: "run", ...params })}`;
-    return this.#once(path, async () => byMetric(await get(path)), () => hasEnded(manifest));
+    return byMetric(await this.#get(path, () => hasEnded(manifest)) ?? {});
   }
 
-  async #once(/** @type {string} */ key, ask, isLasting) {
-    if (this.#kept.has(key)) return this.#kept.get(key);
-    const answer = await ask();
-    if (isLasting(answer)) this.#kept.set(key, answer);
-    return answer;
+  async #get(/** @type {string} */ path, /** @type {(response: any) => boolean} */ isLasting) {
+    if (this.#kept.has(path)) return this.#kept.get(path);
+    const response = await getOrNull(path);
+    if (response && isLasting(response)) this.#kept.set(path, response);
+    return response;
   }
 }
 
@@ -87,8 +81,7 @@ export function inOrder(recorded) {
 
 /** @returns {string} the API's path of a comparison. */
 export function toPath(/** @type {number[]} */ ids, target = "") {
-  const end = target ? `&${new URLSearchParams({ target })}` : "";
-  return `/api/compare/?runs=${ids.join(",")}${end}`;
+  return `/api/compare/?runs=${ids.join(",")}${target && `&${new URLSearchParams({ target })}`}`;
 }
 
 /** @returns {boolean} whether a run has ended, so that nothing of it can change. */

@@ -73,17 +73,13 @@ function makeRow(/** @type {ShownRun} */ { run, colour, dash }) {
   const [light, dim] = [() => side.highlight([run.id]), () => side.highlight([])];
   return h(
     "li",
-    { class: "selected-run", "data-run": run.id, onpointerenter: light, onpointerleave: dim, onfocusin: light, onfocusout: dim },
+    { class: "selected-run", "data-runs": run.id, onpointerenter: light, onpointerleave: dim, onfocusin: light, onfocusout: dim },
     h("button", { type: "button", class: "quiet eye", "aria-label": `Curve of run ${run.id}`, title: "Show or hide the curve", onclick: hide }, sample({ colour, dash })),
     h("a", { href: `/runs/${run.id}`, class: "run-name", title: `${nameOf(run)} #${run.id}` }, h("bdi"), h("span", {}, ` #${run.id}`)),
     chip,
     h("button", { type: "button", class: "quiet", "aria-label": `Remove run ${run.id}`, title: "Remove from the comparison", onclick: remove }, "×"),
   );
 }
-
-side.onHighlight = (ids) => {
-  for (const row of list.children) row.classList.toggle("lit", ids.includes(Number(row.dataset.run)));
-};
 
 side.onFound = async (found) => {
   const ids = found ? found.comparison.results.map((result) => result.run_id) : [];

@@ -20,8 +20,6 @@ import { Verdict } from "./verdict.js";
 const POLL_MS = 5000;
 
 export class Side {
-  /** Called with the ids of the runs under the cursor; empty when there are none. */
-  onHighlight = (/** @type {number[]} */ _ids) => {};
   /** Called with each comparison that is shown; null when there is none. */
   onFound = (/** @type {Found | null} */ _found) => {};
   /** @type {ShownRun[]} */
@@ -29,7 +27,7 @@ export class Side {
   /** @type {Found | null} */
   #found = null;
   #loader = new Loader();
-  #charts = new Charts(this.#loader, () => this.#draw().catch((error) => this.#fail(error)), (ids) => this.highlight(ids));
+  #charts = new Charts(this.#loader, () => this.#redraw(), (ids) => this.highlight(ids));
   #verdict = new Verdict();
   /** @type {ReturnType<typeof poll> | null} */
   #poller = null;
@@ -44,17 +42,16 @@ export class Side {
   show(/** @type {ShownRun[]} */ runs) {
     const before = this.#key();
     this.#runs = runs;
-    if (this.#found && before === this.#key()) {
-      this.#charts.restyle(runs);
-      this.#verdict.show(this.#found, runs);
-    } else if (this.#poller) this.#poller.now();
+    if (this.#found && before === this.#key()) this.#redraw();
+    else if (this.#poller) this.#poller.now();
     else this.#poller = poll(() => this.#refresh(), (error) => this.#fail(error));
   }
 
-  /** Show these runs strongly, and the others pale; without ids, show all alike. */
+  /** Show these runs strongly, in charts and in rows with `data-runs`; without ids, show all alike. */
   highlight(/** @type {number[]} */ ids) {
     this.#charts.highlight(ids);
-    this.onHighlight(ids);
+    for (const row of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("[data-runs]")))
+      row.classList.toggle("lit", row.dataset.runs.split(" ").some((id) => ids.includes(Number(id))));
   }
 
   /** Compare by another target than the runs' own; an empty one is each run's own. */
@@ -85,6 +82,10 @@ export class Side {
   async #draw() {
     this.#verdict.show(this.#found, this.#runs);
     await this.#charts.show(this.#found, this.#runs);
+  }
+
+  #redraw() {
+    this.#draw().catch((error) => this.#fail(error));
   }
 
   #fail(/** @type {Error} */ error) {
