@@ -5,13 +5,17 @@ import { h, reconcile, setText } from "../dom.js";
 import { NONE, alignedDurations, alignedNumbers, count, duration, isPercent, metricTitle, number, percent, plural } from "../format.js";
 import { sweptOf } from "../records.js";
 import { figure, runBadge, setRunBadge } from "../ui.js";
+import { MEASURES, bestFirst, hasMean, rangeText, writerOf } from "./answer.js";
 import { shortLabels } from "./verdict.js";
 
 /**
  * @import { Comparison, Group, Result } from "../records.js"
+ * @import { Measure } from "./answer.js"
  * @typedef {{ colour?: string, dash?: "solid" | "dash" | "dot" }} Style
  */
 
+/** @type {Measure[]} the times by which runs are drawn: in training, or else by the clock. */
+const CLOCKS = [MEASURES.time, { ...MEASURES.time, field: "wall_seconds_to_target" }];
 const HINTS = {
   training: "Training time until the target was first reached, evaluation excluded",
   wall: "Time from the run's start until the target was first reached",
@@ -32,29 +36,27 @@ const HINTS = {
  * @param {Comparison} comparison
  * @param {number[]} visible the ids of the runs to show
  * @param {(id: number) => Style} styleOf
- * @returns {{ bars: import("../bars.js").Bar[], keys: number[][], note: string }} a bar for each group,
- *   the fastest first, with the interval of its mean and its runs; none if no group has a mean
+ * @returns {{ bars: import("../bars.js").Bar[], note: string }} a bar for each group, the fastest first,
+ *   with the interval of its mean and its runs; none if no group has a mean
  */
 export function toBars({ groups, results }, visible, styleOf) {
-  const clock = groups.some((group) => group.training_seconds_to_target?.mean != null) ? "training_seconds" : "wall_seconds";
+  const measure = CLOCKS.find((clock) => groups.some((group) => hasMean(group, clock)));
+  if (!measure) return { bars: [], note: "" };
   const shown = groups.filter(({ run_ids: ids }) => ids.some((id) => visible.includes(id)));
-  const names = shortLabels(shown.map(({ label, run_ids: [id, ...others] }) => (others.length ? label : nameOf(results.find(({ run_id }) => run_id === id)))));
-  const entries = shown.map((group, i) => {
-    const { mean: value = null, mean_low: low, mean_high: high } = group[`${clock}_to_target`] ?? {};
-    const runs = group.run_ids.length;
-    const suffix = runs === 1 ? ` #${group.run_ids[0]}` : group.reached < runs ? ` (${group.reached} of ${runs} reached)` : "";
-    return { name: `\u2068${names[i]}\u2069${suffix}`, keys: group.run_ids, value, low, high };
+  const sorted = [...new Set([...bestFirst(shown, measure), ...shown])];
+  const names = shortLabels(sorted.map(({ label, run_ids: [id, other] }) => (other ? label : nameOf(results.find((result) => result.run_id === id)))));
+  const write = writerOf(sorted, measure).mean;
+  const bars = sorted.map((group, i) => {
+    const { reached, run_ids: keys } = group;
+    const { mean: value, mean_low: low, mean_high: high } = group[measure.field] ?? {};
+    const suffix = keys.length === 1 ? ` #${keys[0]}` : reached < keys.length ? ` (${reached} of ${keys.length} reached)` : "";
+    const { colour } = styleOf(keys.find((id) => visible.includes(id)));
+    const [text, pieces] = value == null ? ["not reached", []] : [write(group), [{ name: names[i], value, colour }]];
+    return { name: `\u2068${names[i]}\u2069${suffix}`, keys, text, pieces, low, high };
   });
-  if (entries.every(({ value }) => value === null)) return { bars: [], keys: [], note: "" };
-  entries.sort((a, b) => (a.value ?? Infinity) - (b.value ?? Infinity));
-  const write = alignedDurations(entries.map(({ value }) => value));
-  const bars = entries.map(({ keys, name, value, low, high }) => ({
-    ...{ name, low, high, text: value === null ? "not reached" : write(value) },
-    pieces: value === null ? [] : [{ name, value, colour: styleOf(keys.find((id) => visible.includes(id))).colour }],
-  }));
-  const isMean = shown.some(({ run_ids: ids }) => ids.length > 1);
-  const note = [isMean && "mean of each group", entries.some(({ low }) => low != null) && "95 % interval", clock === "wall_seconds" && "wall clock"];
-  return { bars, keys: entries.map(({ keys }) => keys), note: note.filter(Boolean).join(", ") };
+  const isMean = bars.some(({ keys }) => keys.length > 1);
+  const note = [isMean && "mean of each group", bars.some(({ low }) => low != null) && "95 % interval", measure === CLOCKS[1] && "wall clock"];
+  return { bars, note: note.filter(Boolean).join(", ") };
 }
 
 const nameOf = (/** @type {Result} */ result) => sweptOf(result) || result.display_name;
@@ -70,31 +72,30 @@ export function resultColumns(results, styleOf) {
   const metrics = [...new Set(results.map(({ target }) => target?.metric).filter(Boolean))];
   const metric = metrics.length === 1 ? metricTitle(metrics[0]).toLowerCase() : "";
   const unitOf = (/** @type {Result} */ { target }) => (target && isPercent(target.metric) ? " %" : "");
-  /** @type {(id: string, title: string, valueOf: (result: Result) => number | null | undefined, hint?: string, unitOf?: (result: Result) => string) => any} */
-  const numbers = (id, title, valueOf, hint, unitOf = () => "") => {
+  /** @type {(title: string, valueOf: (result: Result) => number | null | undefined, hint?: string, unitOf?: (result: Result) => string) => any} */
+  const numbers = (title, valueOf, hint, unitOf = () => "") => {
     const write = alignedNumbers(results.map(valueOf));
-    return { ...figure(title, (result) => (valueOf(result) == null ? NONE : write(valueOf(result)) + unitOf(result)), hint), id };
+    return figure(title, (result) => (valueOf(result) == null ? NONE : write(valueOf(result)) + unitOf(result)), hint);
   };
   const times = (title, clock) => {
     const write = alignedDurations(results.map((result) => result.time_to_target?.[`${clock}_seconds`]));
-    const text = ({ target, time_to_target: time }) => (target && !time ? "not reached" : write(time?.[`${clock}_seconds`]));
-    return { ...figure(title, text, HINTS[clock]), id: clock };
+    return figure(title, ({ target, time_to_target: time }) => (target && !time ? "not reached" : write(time?.[`${clock}_seconds`])), HINTS[clock]);
   };
   return withoutEmpty(results, [
     { title: "Run", isHead: true, fill: (cell, result) => fillName(cell, result, styleOf(result.run_id) ?? {}) },
     figure("Workers", (result) => count(result.num_workers)),
-    { title: "Outcome", fill: fillState },
+    { title: "Outcome", fill: fillOutcome },
     times("Time to target (training)", "training"),
     times("Time to target (wall clock)", "wall"),
-    numbers("after", "After time", (result) => (isWithin ? null : result.accuracy_after_time?.value), HINTS.after, unitOf),
-    numbers("best", `Best ${metric}`.trim(), (result) => result.best_value, metrics.join(", "), unitOf),
-    numbers("last", `Last ${metric}`.trim(), (result) => result.last_value, metrics.join(", "), unitOf),
-    numbers("rate", "Samples/s", (result) => result.samples_per_second, HINTS.rate),
-    numbers("sent", "Bytes per step", (result) => result.bytes_sent_per_step, HINTS.sent),
+    numbers("After time", (result) => (isWithin ? null : result.accuracy_after_time?.value), HINTS.after, unitOf),
+    numbers(`Best ${metric}`.trim(), (result) => result.best_value, metrics.join(", "), unitOf),
+    numbers(`Last ${metric}`.trim(), (result) => result.last_value, metrics.join(", "), unitOf),
+    numbers("Samples/s", (result) => result.samples_per_second, HINTS.rate),
+    numbers("Bytes per step", (result) => result.bytes_sent_per_step, HINTS.sent),
     figure("Checkpoints", checkpoints, HINTS.saved),
-    { title: "CPU contention", id: "contention", hint: HINTS.contention, isFigure: true, fill: fillContention },
+    { title: "CPU contention", hint: HINTS.contention, isFigure: true, fill: fillContention },
     figure("Epochs", (result) => count(result.epochs)),
-    numbers("cost", "Worker-seconds", (result) => result.cost?.worker_seconds, HINTS.cost),
+    numbers("Worker-seconds", (result) => result.cost?.worker_seconds, HINTS.cost),
   ]);
 }
 
@@ -139,15 +140,14 @@ function withoutEmpty(rows, columns) {
 
 function withInterval(/** @type {Group} */ group, /** @type {string} */ name, write) {
   const [low, high] = [group[`${name}_low`], group[`${name}_high`]];
-  const interval = low == null || low === high ? "" : ` (${write(low)} to ${write(high)})`;
-  return write(group[name]) + interval;
+  return write(group[name]) + (low == null || low === high ? "" : ` (${rangeText(write(low), write(high))})`);
 }
 
 function ratio(value) {
   return value == null ? NONE : `${value.toFixed(2)}×`;
 }
 
-function fillContention(cell, /** @type {Result} */ { contention_share, disturbed }) {
+function fillContention(cell, /** @type {Partial<Result>} */ { contention_share, disturbed = [] }) {
   setText(cell, percent(contention_share, 1));
   cell.classList.toggle("warn-text", disturbed.length > 0);
 }
@@ -162,7 +162,8 @@ function fillName(cell, /** @type {Result} */ result, /** @type {Style} */ style
   reconcile(cell, [`${style.colour} ${style.dash}`], String, make, (link) => setText(link.querySelector("bdi"), nameOf(result)));
 }
 
-function fillState(cell, result) {
-  if (cell.firstElementChild) setRunBadge(cell.firstElementChild, result);
-  else cell.append(runBadge(result));
+/** Show a run's outcome in a cell, or else its state. */
+export function fillOutcome(cell, /** @type {Pick<Result, "state" | "outcome">} */ result) {
+  if (!cell.firstElementChild) cell.append(runBadge(result));
+  else setRunBadge(cell.firstElementChild, result);
 }

@@ -2,7 +2,7 @@
 
 import { get, getOrNull, query } from "../api.js";
 import { Chart } from "../chart.js";
-import { MEASURES, answerOf, bestFirst, chipsOf, comparabilityOf, hasMean, measureOf, optionTitle } from "../compare/answer.js";
+import { answerOf, bestFirst, chipsOf, comparabilityOf, measureOf, optionTitle } from "../compare/answer.js";
 import { showCells } from "../compare/cells.js";
 import { drawCurves } from "../compare/curves.js";
 import { ofResult, toPath } from "../compare/loader.js";
@@ -19,7 +19,6 @@ import { columnsOf, progressText, rowsOf } from "./plan.js";
  * @import { Comparison, Group, Manifest, Result, Schemas } from "../records.js"
  * @typedef {Schemas["RunSet"]} RunSet
  * @typedef {Schemas["SetAnalysis"]} SetAnalysis
- * @typedef {Schemas["Importance"]} Importance
  */
 
 const POLL_MS = 5000;
@@ -110,21 +109,7 @@ function showAnswer(/** @type {SetAnalysis} */ { slots_left: left }) {
   reconcile(byId("answer-chips"), chips, ({ state, text }) => `${state} ${text}`, makeChip);
   byId("answer-chips").hidden = !chips.length;
   byId("cells").hidden = !answer || comparison.groups.length < 2;
-  if (!byId("cells").hidden) showMeasure();
-}
-
-function showMeasure() {
-  const { groups } = comparison;
-  byId("measures").hidden = !Object.values(MEASURES).every((measure) => groups.some((group) => hasMean(group, measure)));
-  const chosen = /** @type {HTMLInputElement} */ (document.querySelector("[name=measure]:checked")).value;
-  const measure = byId("measures").hidden ? measureOf(groups) : MEASURES[chosen];
-  const sizes = groups.map(({ run_ids: runs }) => runs.length);
-  const [least, most] = [Math.min(...sizes), Math.max(...sizes)];
-  const means = least === most ? `mean of ${plural(least, "run")}` : `means of ${least} to ${most} runs`;
-  const hasInterval = groups.some((group) => group[measure.field]?.mean_low != null);
-  setText(byId("cells-title"), measure.title);
-  setText(byId("cells-note"), `${means}${hasInterval ? ", 95 % interval" : ""}`);
-  showCells(byId("cells-place"), comparison, measure, listOf);
+  if (!byId("cells").hidden) showCells(comparison, listOf);
 }
 
 // The list of a combination's runs.
@@ -133,33 +118,29 @@ function listOf(/** @type {Group} */ { swept, num_workers: workers }) {
   return `/runs${query({ query: termsOf({ set: name, ...(values && { swept: values }), workers: String(workers) }) })}`;
 }
 
-function showImportances(/** @type {SetAnalysis} */ analysis) {
-  const { axes, importances, text, is_less_better: isLessBetter } = analysis;
+function showImportances(/** @type {SetAnalysis} */ { axes, importances, text, is_less_better: isLessBetter }) {
   byId("importances-card").hidden = !axes.length || !importances.length;
   setText(byId("importances-text"), `${optionTitle(text)}.`);
-  reconcile(byId("importances"), importances, (effect) => JSON.stringify(effect), (effect) => makeImportance(effect, isLessBetter));
-}
-
-function makeImportance(/** @type {Importance} */ { key, value, correlation, low, high }, /** @type {boolean} */ isLessBetter) {
+  const write = (/** @type {number} */ rho) => rho.toFixed(2).replace("-", "−");
   const track = (/** @type {string} */ kind, /** @type {number} */ from, /** @type {number} */ to) => {
     const piece = h("span", { class: kind });
     [piece.style.left, piece.style.width] = [`${50 + 50 * from}%`, `${50 * (to - from)}%`];
     return piece;
   };
-  const isClear = low !== null && (low > 0 || high < 0);
-  const effect = isClear ? `${value ? "it" : "higher"} is ${correlation < 0 === isLessBetter ? "faster" : "slower"}` : "not significant";
-  const write = (/** @type {number} */ rho) => rho.toFixed(2).replace("-", "−");
-  const figure = `ρ = ${write(correlation)}${low === null ? "" : `, 95 % ${write(low)} to ${write(high)}`}`;
-  const title = [optionTitle(key), value].filter(Boolean).join(" ");
-  const piece = track("importance-piece", Math.min(0, correlation), Math.max(0, correlation));
-  const whisker = low !== null && track("bar-whisker", low, high);
-  return h(
-    "li",
-    { title: `${title}: ${figure}` },
-    h("span", {}, title, h("small", { class: "soft" }, effect)),
-    h("span", { class: "figure" }, write(correlation)),
-    h("span", { class: "importance-track", role: "img", "aria-label": figure }, piece, whisker),
-  );
+  reconcile(byId("importances"), importances, (effect) => JSON.stringify(effect), ({ key, value, correlation, low, high }) => {
+    const isClear = low !== null && (low > 0 || high < 0);
+    const effect = isClear ? `${value ? "it" : "higher"} is ${correlation < 0 === isLessBetter ? "faster" : "slower"}` : "not significant";
+    const figure = `ρ = ${write(correlation)}${low === null ? "" : `, 95 % ${write(low)} to ${write(high)}`}`;
+    const title = [optionTitle(key), value].filter(Boolean).join(" ");
+    const pieces = [track("importance-piece", Math.min(0, correlation), Math.max(0, correlation)), low !== null && track("bar-whisker", low, high)];
+    return h(
+      "li",
+      { title: `${title}: ${figure}` },
+      h("span", {}, title, h("small", { class: "soft" }, effect)),
+      h("span", { class: "figure" }, write(correlation)),
+      h("span", { class: "importance-track", role: "img", "aria-label": figure }, pieces),
+    );
+  });
 }
 
 const seedsOf = (/** @type {RunSet} */ { slots }) => new Map(slots.flatMap(({ trials }) => trials.map(({ run_id, seed }) => [run_id, seed])));
@@ -194,27 +175,25 @@ function showCurves(/** @type {Comparison} */ { results, groups }) {
 function showRuns(/** @type {RunSet} */ set) {
   const results = comparison?.results ?? [];
   const rows = rowsOf(set, results);
-  fillTable(byId("plan"), columnsOf(rows), rows, ({ slot, trial }) => `${slot.number} ${trial?.run_id ?? "open"}`);
+  fillTable(byId("plan"), columnsOf(rows, results), rows, ({ slot, trial }) => `${slot.number} ${trial?.run_id ?? "open"} ${trial?.deleted}`);
   const timeOf = (/** @type {Result} */ result) => result.time_to_target?.training_seconds ?? Infinity;
   const listed = results.toSorted((a, b) => timeOf(a) - timeOf(b) || (b.samples_per_second ?? 0) - (a.samples_per_second ?? 0)).slice(0, MAX_LISTED);
   const seeds = seedsOf(set);
   const write = alignedDurations(listed.map((result) => result.time_to_target?.training_seconds));
   setText(byId("runs-title"), `Runs · ${number(results.length)}`);
   byId("runs-link").href = `/runs${query({ query: termsOf({ set: name }) })}`;
-  reconcile(byId("runs"), listed, (result) => `${result.run_id} ${result.outcome?.title}`, (result) => makeRun(result, write, seeds.get(result.run_id)));
-  setNotice(byId("runs-note"), results.length > listed.length ? `The ${listed.length} fastest of ${plural(results.length, "run")}.` : results.length ? "" : "No run has a result yet.");
+  reconcile(byId("runs"), listed, ({ run_id, outcome }) => `${run_id} ${outcome?.title}`, (result) => {
+    const { run_id: id, outcome } = result;
+    const { label } = comparison.groups.find(({ run_ids: ids }) => ids.includes(id));
+    const title = [optionTitle(label), seeds.get(id) != null && `seed ${seeds.get(id)}`].filter(Boolean).join(", ");
+    const chip = runBadge(result);
+    if (result.time_to_target && outcome?.kind !== "nan") setText(chip, write(result.time_to_target.training_seconds));
+    return h("li", {}, h("a", { href: `/runs/${id}` }, h("bdi", {}, title)), h("span", { class: "soft" }, `#${id}`), chip);
+  });
+  const fastest = results.length > listed.length ? `The ${listed.length} fastest of ${plural(results.length, "run")}.` : "";
+  setNotice(byId("runs-note"), results.length ? fastest : "No run has a result yet.");
 }
 
-function makeRun(/** @type {Result} */ result, /** @type {(seconds: number) => string} */ write, /** @type {number | null | undefined} */ seed) {
-  const { label } = comparison.groups.find(({ run_ids: ids }) => ids.includes(result.run_id));
-  const title = [comparison.groups.length > 1 && optionTitle(label), seed != null && `seed ${seed}`].filter(Boolean).join(", ");
-  const chip = runBadge({ state: result.state, outcome: result.outcome ?? undefined });
-  const seconds = result.time_to_target?.training_seconds;
-  if (seconds != null && result.outcome?.kind !== "nan") setText(chip, write(seconds));
-  return h("li", {}, h("a", { href: `/runs/${result.run_id}` }, h("bdi", {}, title || label)), h("span", { class: "soft" }, `#${result.run_id}`), chip);
-}
-
-byId("measures").addEventListener("change", showMeasure);
 const poller = poll(refresh, (error) => {
   problem.hidden = false;
   byId("set").hidden = true;
