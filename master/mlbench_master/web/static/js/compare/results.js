@@ -2,7 +2,7 @@
 
 import { sample } from "../chart.js";
 import { h, reconcile, setText } from "../dom.js";
-import { NONE, alignedDurations, alignedNumbers, count, duration, isPercent, metricTitle, number, percent, plural } from "../format.js";
+import { NONE, alignedDurations, alignedNumbers, count, duration, isPercent, metricTitle, number, percent } from "../format.js";
 import { sweptOf } from "../records.js";
 import { figure, runBadge, setRunBadge } from "../ui.js";
 import { MEASURES, bestFirst, hasMean, rangeText, writerOf } from "./answer.js";
@@ -19,17 +19,16 @@ const CLOCKS = [MEASURES.time, { ...MEASURES.time, field: "wall_seconds_to_targe
 const HINTS = {
   training: "Training time until the target was first reached, evaluation excluded",
   wall: "Time from the run's start until the target was first reached",
-  after: "Value of the last evaluation within that time",
   rate: "Samples of all workers per second of training",
   contention: "Share of training time that other programs held the core of the most affected rank; above 5 %, it may distort the result",
   sent: "Mean bytes that a rank sends per step to exchange gradients or weights",
-  saved: "Training time lost per checkpoint, and number of times the run resumed from one",
+  saved: "Number of checkpoints, and training time lost per checkpoint",
+  resumed: "Number of times that the run resumed from a checkpoint",
   cost: "Time for which the run held workers",
-  mean: "Mean time to target (training) of all runs in the group",
+  mean: "Mean of all runs in the group. In brackets: 95 % confidence interval",
   efficiency: "Speed-up divided by the increase in workers: 100 % is linear. In brackets: 95 % confidence interval",
   goodput: "Share of worker-seconds that advanced the final model: compute and communication",
-  overhead: "Bucket with most of the other worker-seconds",
-  p: "p-value of this comparison, corrected for multiple comparisons",
+  p: "p-value of the difference from the group's baseline, corrected for multiple comparisons",
 };
 
 /**
@@ -67,8 +66,6 @@ const nameOf = (/** @type {Result} */ result) => sweptOf(result) || result.displ
  * @returns {import("../ui.js").Column<Result>[]} the columns of a table of results
  */
 export function resultColumns(results, styleOf) {
-  // A limit beyond the end of all runs says nothing that their last values do not.
-  const isWithin = results.every((result) => result.accuracy_after_time?.value === result.last_value);
   const metrics = [...new Set(results.map(({ target }) => target?.metric).filter(Boolean))];
   const metric = metrics.length === 1 ? metricTitle(metrics[0]).toLowerCase() : "";
   const unitOf = (/** @type {Result} */ { target }) => (target && isPercent(target.metric) ? " %" : "");
@@ -87,13 +84,13 @@ export function resultColumns(results, styleOf) {
     { title: "Outcome", fill: fillOutcome },
     times("Time to target (training)", "training"),
     times("Time to target (wall clock)", "wall"),
-    numbers("After time", (result) => (isWithin ? null : result.accuracy_after_time?.value), HINTS.after, unitOf),
     numbers(`Best ${metric}`.trim(), (result) => result.best_value, metrics.join(", "), unitOf),
     numbers(`Last ${metric}`.trim(), (result) => result.last_value, metrics.join(", "), unitOf),
     numbers("Samples/s", (result) => result.samples_per_second, HINTS.rate),
     numbers("Bytes per step", (result) => result.bytes_sent_per_step, HINTS.sent),
-    figure("Checkpoints", checkpoints, HINTS.saved),
-    { title: "CPU contention", hint: HINTS.contention, isFigure: true, fill: fillContention },
+    figure("Checkpoints", ({ checkpoints: saved }) => (saved ? `${count(saved.count)} × ${duration(saved.seconds)}` : NONE), HINTS.saved),
+    figure("Resumptions", ({ resumptions }) => count(resumptions.length || null), HINTS.resumed),
+    figure("CPU contention", (result) => percent(result.contention_share, 1), HINTS.contention),
     figure("Epochs", (result) => count(result.epochs)),
     numbers("Worker-seconds", (result) => result.cost?.worker_seconds, HINTS.cost),
   ]);
@@ -101,60 +98,34 @@ export function resultColumns(results, styleOf) {
 
 /** @returns {import("../ui.js").Column<Group>[]} the columns of a table of groups. */
 export function groupColumns(/** @type {Group[]} */ groups) {
-  const write = alignedDurations(groups.map((group) => group.training_seconds_to_target?.maximum));
-  const rate = alignedNumbers(groups.map((group) => group.samples_per_second?.mean));
-  const sent = alignedNumbers(groups.map((group) => group.bytes_sent_per_step?.mean));
-  const time = (title, name, hint = undefined) => figure(title, (group) => write(group.training_seconds_to_target?.[name] ?? null), hint);
+  const ratio = (/** @type {number | null} */ value) => (value == null ? NONE : `${value.toFixed(2)}×`);
+  const [time, rate] = [MEASURES.time, MEASURES.rate].map((measure) => writerOf(groups, measure));
+  const means = ({ mean, interval }) => (/** @type {Group} */ group) => mean(group) + inBrackets(interval(group));
+  const scaled = (/** @type {string} */ name, /** @type {(value: number | null) => string} */ write) => (/** @type {Group} */ group) => {
+    const [low, high] = [group[`${name}_low`], group[`${name}_high`]];
+    return write(group[name]) + (low == null || low === high ? "" : inBrackets(rangeText(write(low), write(high))));
+  };
   return withoutEmpty(groups, [
     { title: "Group", isHead: true, text: (group) => group.label },
     { title: "Run ids", text: (group) => group.run_ids.map((id) => `#${id}`).join(", ") },
     figure("Reached", (group) => `${group.reached} of ${group.run_ids.length}`),
-    time("Mean", "mean", HINTS.mean),
-    time("Median", "median"),
-    time("Fastest", "minimum"),
-    time("Slowest", "maximum"),
-    figure("Speed-up by time", (group) => withInterval(group, "speedup", ratio)),
-    figure("Efficiency by time", (group) => withInterval(group, "efficiency", percent), HINTS.efficiency),
-    figure("Samples/s", (group) => rate(group.samples_per_second?.mean)),
-    figure("Speed-up by samples/s", (group) => withInterval(group, "throughput_speedup", ratio)),
-    figure("Efficiency by samples/s", (group) => withInterval(group, "throughput_efficiency", percent)),
+    figure("Time to target", means(time), HINTS.mean),
+    figure("Speed-up by time", scaled("speedup", ratio), HINTS.mean),
+    figure("Efficiency by time", scaled("efficiency", percent), HINTS.efficiency),
+    figure("Throughput", means(rate), HINTS.mean),
+    figure("Speed-up by throughput", scaled("throughput_speedup", ratio), HINTS.mean),
+    figure("Efficiency by throughput", scaled("throughput_efficiency", percent), HINTS.efficiency),
     figure("Communication", (group) => percent(group.communication_share?.mean), "Share of the training time"),
     figure("Goodput", (group) => percent(group.goodput_share?.mean), HINTS.goodput),
-    { title: "Largest overhead", hint: HINTS.overhead, text: (group) => group.largest_bucket ?? NONE },
-    figure("Bytes per step", (group) => sent(group.bytes_sent_per_step?.mean), HINTS.sent),
-    figure("Relative speed", (group) => ratio(group.evidence?.times_faster)),
-    { title: "Compared with", text: (group) => group.evidence?.than ?? NONE },
     figure("p", (group) => number(group.evidence?.p, 2), HINTS.p),
   ]);
 }
 
-/**
- * @template Row
- * @param {Row[]} rows
- * @param {import("../ui.js").Column<Row>[]} columns
- * @returns the columns in which a row has a value
- */
-function withoutEmpty(rows, columns) {
+const inBrackets = (/** @type {string} */ interval) => interval && ` (${interval})`;
+
+/** @returns {any[]} the columns in which a row has a value */
+function withoutEmpty(/** @type {any[]} */ rows, /** @type {import("../ui.js").Column<any>[]} */ columns) {
   return columns.filter(({ text }) => !text || rows.some((row) => text(row) !== NONE));
-}
-
-function withInterval(/** @type {Group} */ group, /** @type {string} */ name, write) {
-  const [low, high] = [group[`${name}_low`], group[`${name}_high`]];
-  return write(group[name]) + (low == null || low === high ? "" : ` (${rangeText(write(low), write(high))})`);
-}
-
-function ratio(value) {
-  return value == null ? NONE : `${value.toFixed(2)}×`;
-}
-
-function fillContention(cell, /** @type {Partial<Result>} */ { contention_share, disturbed = [] }) {
-  setText(cell, percent(contention_share, 1));
-  cell.classList.toggle("warn-text", disturbed.length > 0);
-}
-
-function checkpoints(/** @type {Result} */ { checkpoints: saved, resumptions }) {
-  const times = resumptions.length ? `, ${plural(resumptions.length, "resumption")}` : "";
-  return (saved ? `${count(saved.count)} × ${duration(saved.seconds)}` : NONE) + times;
 }
 
 function fillName(cell, /** @type {Result} */ result, /** @type {Style} */ style) {

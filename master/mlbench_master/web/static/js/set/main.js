@@ -12,8 +12,8 @@ import { alignedDurations, duration, metricTitle, moment, number, plural } from 
 import { styleOf } from "../plot.js";
 import { poll } from "../poll.js";
 import { termsOf } from "../runs/groups.js";
-import { errorState, fillTable, runBadge } from "../ui.js";
-import { columnsOf, progressText, rowsOf } from "./plan.js";
+import { errorState, fillTable, runBadge, setBadge } from "../ui.js";
+import { columnsOf, progressOf, progressText, rowsOf, sweptIn } from "./plan.js";
 
 /**
  * @import { Comparison, Group, Manifest, Result, Schemas } from "../records.js"
@@ -69,34 +69,25 @@ async function compare(/** @type {RunSet} */ set, /** @type {SetAnalysis} */ ana
 }
 
 function showHead(/** @type {RunSet} */ set, /** @type {SetAnalysis} */ { slots_left: left, seconds_left: seconds }) {
-  const badge = byId("progress");
-  badge.hidden = false;
-  badge.dataset.state = left ? "running" : "complete";
-  badge.title = progressText(set);
-  setText(badge, `${left ? "running" : "complete"} · ${set.slots.length - left} of ${plural(set.slots.length, "slot")}`);
-  const time = left > 0 && (seconds === null ? "time left known after the first run" : `about ${duration(seconds)} left`);
-  setText(byId("about"), [...aboutOf(set), time].filter(Boolean).join(" · "));
-  setText(byId("plan-note"), progressText(set));
-}
-
-/** @returns {unknown[]} what a set measures, and how; empty parts are left out */
-function aboutOf(/** @type {RunSet} */ { order, slots, official, until_percent: percent, created_at: at }) {
-  const { args = {}, faults, benchmark, ...fields } = /** @type {Record<string, any>} */ (order);
-  const distinct = (/** @type {(slot: RunSet["slots"][number]) => any} */ valueOf) => [...new Set(slots.map(valueOf))];
-  const keys = [...new Set(slots.flatMap(({ swept }) => Object.keys(swept)))].filter((key) => distinct(({ swept }) => swept[key]).length > 1);
-  const workers = distinct((slot) => slot.num_workers).sort((a, b) => a - b);
+  const { args = {}, faults, benchmark, ...fields } = /** @type {Record<string, any>} */ (set.order);
+  const [workers, seeds] = ["num_workers", "seed"].map((name) => new Set(set.slots.map((slot) => slot[name])));
   const settings = Object.entries({ ...fields, ...args }).filter(([, value]) => value !== null);
-  return [
+  const about = [
     benchmark,
-    keys.map(optionTitle).join(" × "),
-    workers.length === 1 ? plural(workers[0], "worker") : `${workers.join(", ")} workers`,
-    plural(distinct((slot) => slot.seed).length, "seed"),
+    sweptIn(set),
+    workers.size === 1 && plural([...workers][0], "worker"),
+    plural(seeds.size, "seed"),
     ...settings.map(([key, value]) => `${optionTitle(key)} ${value}`),
-    official && "official: every run counts",
-    percent && `until ±${percent} %`,
+    set.official && "official: every run counts",
+    set.until_percent && `until ±${set.until_percent} %`,
     faults && `fault injection: ${faults}`,
-    `registered ${moment(at)}, before its first run`,
+    `registered ${moment(set.created_at)}, before its first run`,
+    left > 0 && (seconds === null ? "time left known after the first run" : `about ${duration(seconds)} left`),
   ];
+  setText(byId("about"), about.filter(Boolean).join(" · "));
+  setText(byId("plan-note"), progressText(set));
+  byId("progress").hidden = false;
+  setBadge(byId("progress"), ...progressOf(set));
 }
 
 function showAnswer(/** @type {SetAnalysis} */ { slots_left: left }) {

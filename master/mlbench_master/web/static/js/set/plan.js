@@ -3,12 +3,14 @@
 import { optionTitle } from "../compare/answer.js";
 import { fillOutcome, resultColumns } from "../compare/results.js";
 import { h, setText } from "../dom.js";
-import { NONE } from "../format.js";
+import { NONE, plural } from "../format.js";
+import { isActive } from "../records.js";
 import { figure } from "../ui.js";
 
 /**
  * @import { Result, Schemas } from "../records.js"
  * @import { Column } from "../table.js"
+ * @typedef {Schemas["RunSet"]} RunSet
  *
  * A run of a slot, whose result is empty until it is known; without a run, the slot is open.
  * @typedef {{ slot: Schemas["Slot"], trial: Schemas["Trial"] | null, result: Partial<Result> }} Row
@@ -17,13 +19,27 @@ import { figure } from "../ui.js";
 // The columns of results that the plan has.
 const FIGURES = /^(Time to target \(training\)|Best.*|Samples\/s|CPU contention)$/;
 
+/** @returns {string} the options that differ between the slots of a set. */
+export function sweptIn(/** @type {Pick<RunSet, "slots">} */ { slots }) {
+  const keys = new Set(slots.flatMap((slot) => Object.keys(slot.swept)));
+  const isScaled = new Set(slots.map((slot) => slot.num_workers)).size > 1;
+  return [...[...keys].map(optionTitle), ...(isScaled ? ["workers"] : [])].join(" × ");
+}
+
+/** @returns {[string, string]} the state of a set, and how many of its slots have a run that counts */
+export function progressOf(/** @type {Pick<RunSet, "slots">} */ { slots }) {
+  const left = slots.filter(({ is_open: isOpen, trials }) => isOpen || trials.some(isActive)).length;
+  const state = left ? "running" : "complete";
+  return [state, `${state} · ${slots.length - left} of ${plural(slots.length, "slot")}`];
+}
+
 /** @returns {string} the progress of a set in a sentence, in the words of these pages */
-export function progressText(/** @type {Pick<Schemas["RunSet"], "text">} */ { text }) {
+export function progressText(/** @type {Pick<RunSet, "text">} */ { text }) {
   return text.replace(/(\d+) disturbed/, "$1 with CPU contention");
 }
 
 /** @returns {Row[]} a row for each run of the set, and for each slot that has none */
-export function rowsOf(/** @type {Schemas["RunSet"]} */ { slots }, /** @type {Result[]} */ results) {
+export function rowsOf(/** @type {RunSet} */ { slots }, /** @type {Result[]} */ results) {
   const byId = new Map(results.map((result) => [result.run_id, result]));
   return slots.flatMap((slot) => {
     const rows = slot.trials.map((trial) => ({ slot, trial, result: byId.get(trial.run_id) ?? {} }));
@@ -45,11 +61,7 @@ export function columnsOf(/** @type {Row[]} */ rows, /** @type {Result[]} */ res
     ...keys.map((key) => figure(optionTitle(key), ({ slot }) => slot.swept[key] ?? "")),
     figure("Workers", ({ slot }) => String(slot.num_workers)),
     figure("Seed", ({ slot, trial }) => String((trial ?? slot).seed ?? "")),
-    ...figures.map(({ title, hint, text, fill }) => ({
-      ...{ title, hint, isFigure: true },
-      text: text && (({ result }) => text(/** @type {Result} */ (result))),
-      fill: fill && ((cell, { result }) => fill(cell, /** @type {Result} */ (result))),
-    })),
+    ...figures.map(({ title, text, hint }) => figure(title, ({ result }) => text(result), hint)),
     { title: "Remark", text: ({ trial }) => remarkOf(trial) },
   ];
 }
