@@ -78,9 +78,9 @@ def test_runs_have_an_eye_and_a_colour_that_the_address_keeps(comparison: Page) 
 
     # Hovering a row, a bar or a curve lights the run.
     rows.first.hover()
-    expect(_lit(comparison)).to_contain_text("w1-r1")
-    section(comparison, "Time to target").locator(".bar-row", has_text="w2-r1").hover()
-    expect(_lit(comparison)).to_contain_text("w2-r1")
+    expect(_lit(comparison)).to_contain_text(f"#{_FIRST}")
+    section(comparison, "Time to target").locator(".bar-row", has_text=f"#{_OTHER}").hover()
+    expect(_lit(comparison)).to_contain_text(f"#{_OTHER}")
 
     # The other run keeps its colour when one goes.
     comparison.get_by_role("button", name=f"Remove run {_FIRST}").click()

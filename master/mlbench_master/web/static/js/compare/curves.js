@@ -22,15 +22,16 @@ const FEW_POINTS = 40;
 const MAX_BANDS = 4;
 
 /**
- * Draw a metric of runs over an axis.
- * @param {Chart} chart
- * @param {{ metric: string, axis: string, results: Result[], columns: Columns[] }} data a curve of each
- *   result, in seconds, steps or epochs
- * @param {Group[] | null} groups whose means are drawn; null for the curves of the runs
- * @param {(id: number) => object} styleOf the style of a run
- * @param {Axes} more how the chart looks
+ * Draw a metric of runs over an axis: a curve of each result, whose columns are in seconds, steps or epochs, or
+ * else the means of groups.
  */
-export function drawCurves(chart, { metric, axis, results, columns }, groups, styleOf, more = {}) {
+export function drawCurves(
+  /** @type {Chart} */ chart,
+  /** @type {{ metric: string, axis: string, results: Result[], columns: Columns[] }} */ { metric, axis, results, columns },
+  /** @type {Group[] | null} */ groups,
+  /** @type {(id: number) => object} */ styleOf,
+  /** @type {Axes} */ more = {},
+) {
   const longest = Math.max(0, ...columns.map(({ x }) => x.at(-1) ?? 0));
   const { seconds, name } = ["training", "wall"].includes(axis) ? unitOf(longest) : { seconds: 1, name: "" };
   const scaled = columns.map((column) => ({ ...column, x: column.x.map((at) => at / seconds) }));

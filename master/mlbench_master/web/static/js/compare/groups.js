@@ -17,15 +17,16 @@ const MAX_PLACES = 2000;
 const ENOUGH = 3;
 
 /**
- * @param {Group[]} groups
- * @param {Result[]} results
- * @param {Curve[]} curves of each result
- * @param {Axes} axes
- * @param {(id: number) => object} styleOf the style of a run; a group has that of its first one
- * @returns {Line[]} the mean of each group that has curves, with its interval, and its runs behind;
- *   they are smoothed before the mean is taken
+ * @returns {Line[]} the mean of each group that has curves, with its interval, and its runs behind; they are
+ *   smoothed before the mean is taken. A group has the style of its first run.
  */
-export function toGroupLines(groups, results, curves, axes, styleOf) {
+export function toGroupLines(
+  /** @type {Group[]} */ groups,
+  /** @type {Result[]} */ results,
+  /** @type {Curve[]} */ curves,
+  /** @type {Axes} */ axes,
+  /** @type {(id: number) => object} */ styleOf,
+) {
   const extent = extentOf(curves.map(({ x }) => x), axes.xType === "log");
   const lines = groups.map(({ label, run_ids: ids }) => {
     const members = results.map(({ run_id: id }, i) => ({ id, curve: curves[i] })).filter(({ id }) => ids.includes(id));
@@ -39,12 +40,10 @@ export function toGroupLines(groups, results, curves, axes, styleOf) {
 }
 
 /**
- * @param {Curve[]} curves
- * @returns {{ x: number[], y: number[], lows: number[], highs: number[], counts: number[] }} their mean
- *   at each place at which any of them has a point, over those that are between their ends there,
- *   linearly interpolated; its interval of 95 %, by Student's t; and of how many curves it is
+ * @returns the mean of curves at each place at which any of them has a point, over those that are between their
+ *   ends there, linearly interpolated; its interval of 95 %, by Student's t; and of how many curves it is
  */
-export function meanOf(curves) {
+export function meanOf(/** @type {Curve[]} */ curves) {
   // The quantiles of Student's t by degrees of freedom, which templates/_comparison.html has.
   const quantiles = JSON.parse(byId("quantiles").textContent);
   const whole = curves.map(forward).filter(({ x }) => x.length);

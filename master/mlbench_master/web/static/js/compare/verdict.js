@@ -11,33 +11,22 @@ import { comparabilityOf, spanOf } from "./answer.js";
  * @typedef {{ term: string, text: string, details: string[], isBad?: boolean }} Fold
  */
 
-// A shorter start of all labels is not worth leaving out.
-const LONG_START = 8;
 const FAILURES = ["nan", "hung", "crashed"];
 const PLANNED = "the swept options leave the closed division, as planned";
 const SAME_TASK = "the same data, target and batch size";
 const VERSIONS = ["mlbench", "torch", "git_commit"];
 
-/**
- * @param {string[]} labels of groups, such as `2 workers, exchange ddp`
- * @returns {string[]} them without the parts that all of them share, and without keys of words
- */
-export function shortLabels(labels) {
-  const parts = labels.map((label) => label.split(", "));
+/** @returns {string[]} labels without the parts that all of them share, and without keys of words: `ddp` for `2 workers, exchange ddp`. */
+export function shortLabels(/** @type {string[]} */ labels) {
+  const separator = labels.some((label) => /[ ,]/.test(label)) ? ", " : "-";
+  const parts = labels.map((label) => label.split(separator));
   const differing = parts.map((own) => own.filter((part) => !parts.every((other) => other.includes(part))));
   if (labels.length < 2 || differing.some((own) => !own.length)) return labels;
-  const start = labels.every((label) => !label.includes(",")) ? sharedStart(labels) : 0;
-  if (start >= LONG_START) return labels.map((label) => `…${label.slice(start)}`);
   // A value that is a word needs no key, such as `exchange`, if all labels have it in the same place.
-  const keyOf = (/** @type {string} */ part) => /^(.* )?[^\d\s]\S*$/.exec(part)?.[1];
-  const isNamed = (/** @type {string} */ key, /** @type {number} */ i) => key && differing.every((own) => keyOf(own[i] ?? "") === key);
-  return differing.map((own) => own.map((part, i) => (isNamed(keyOf(part), i) ? part.slice(keyOf(part).length) : part)).join(", "));
-}
-
-// The length of the words that all labels begin with.
-function sharedStart(/** @type {string[]} */ labels) {
-  const end = [...labels[0]].findIndex((letter, i) => labels.some((label) => label[i] !== letter));
-  return Math.max(0, labels[0].slice(0, Math.max(0, end)).search(/[^-_./]*$/));
+  const keyOf = (/** @type {string} */ part = "") => /^(.* )?[^\d\s]\S*$/.exec(part)?.[1];
+  const shorten = (/** @type {string} */ part, /** @type {number} */ i) =>
+    differing.every((own) => keyOf(own[i]) === keyOf(part)) ? part.slice(keyOf(part)?.length ?? 0) : part;
+  return differing.map((own) => own.map(shorten).join(separator));
 }
 
 /** @returns {{ title: string, detail: string }} the most significant difference, or why there is none. */
