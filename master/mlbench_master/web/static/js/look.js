@@ -22,7 +22,10 @@ export class Look {
     for (const control of [this.#smoothing, this.#logX, this.#logY]) {
       control.addEventListener("input", show);
       control.addEventListener("input", onChange);
-      control.addEventListener("change", () => setParams({ smoothing: this.#smoothing.value.replace(/^0$/, ""), xscale: scaleOf(this.#logX), scale: scaleOf(this.#logY) }));
+      control.addEventListener("change", () => {
+        const smoothing = Number(this.#smoothing.value) ? this.#smoothing.value : "";
+        setParams({ smoothing, xscale: scaleOf(this.#logX), scale: scaleOf(this.#logY) });
+      });
     }
   }
 

@@ -52,12 +52,10 @@ export function bestFirst(/** @type {Group[]} */ groups, /** @type {Measure} */ 
 }
 
 /**
- * @param {Group[]} groups whose figures are shown together, so that they have one unit
- * @param {Measure} measure
- * @returns {{ mean: (group: Group) => string, interval: (group: Group) => string }} writes the mean
- *   of a group with its unit, and its interval; an unknown interval is empty
+ * @returns {Record<"mean" | "interval", (group: Group) => string>} writes figures of groups in one unit: a mean,
+ *   and its interval, which is empty if it is unknown
  */
-export function writerOf(groups, { field, unit, isLessBetter }) {
+export function writerOf(/** @type {Group[]} */ groups, /** @type {Measure} */ { field, unit, isLessBetter }) {
   const values = groups.flatMap(({ [field]: summary }) => [summary?.mean, summary?.mean_high]);
   const write = (isLessBetter ? alignedDurations : alignedNumbers)(values);
   return {
@@ -73,13 +71,8 @@ export function rangeText(/** @type {string} */ low, /** @type {string} */ high)
   return low === high ? low : `${/^\S+ \S+$/.test(low) && unit && low.endsWith(unit) ? low.slice(0, -unit.length) : low} to ${high}`;
 }
 
-/**
- * @param {Comparison} comparison
- * @param {boolean} isComplete whether no slot is left
- * @returns {{ title: string, mean: string, interval: string } | null} the best group; null if none
- *   has a figure
- */
-export function answerOf({ groups, findings }, isComplete) {
+/** @returns {Record<"title" | "mean" | "interval", string> | null} the best group so far; null if none has a figure. */
+export function answerOf(/** @type {Comparison} */ { groups, findings }, /** @type {boolean} */ isComplete) {
   const measure = measureOf(groups);
   const [first] = bestFirst(groups, measure);
   if (!first) return null;
@@ -99,15 +92,14 @@ export function comparabilityOf(/** @type {Comparison} */ { findings }) {
 /** @returns {Chip[]} what supports or limits the answer of a comparison. */
 export function chipsOf(/** @type {Comparison} */ comparison) {
   const { findings, groups, results } = comparison;
-  const missed = groups.filter(({ reached, run_ids: runs }) => reached < runs.length).length;
+  const missed = groups.some(({ reached }) => reached) ? groups.filter(({ reached, run_ids: runs }) => reached < runs.length) : [];
   const measured = groups.filter(({ contention_share: share }) => share !== null);
   const [shares, costs] = ["contention_share", "contention_cost"].map((name) => spanOf(measured.map((group) => group[name])));
   const isHigh = groups.some(({ disturbed }) => disturbed > 0);
-  const isAnyReached = groups.some(({ reached }) => reached);
   return [
     results.length > 1 && comparabilityOf(comparison),
     ...leadOf(findings.fastest, groups),
-    missed > 0 && isAnyReached && { state: "", text: `${missed} of ${plural(groups.length, "combination")} missed the target`, hint: MISSED },
+    missed.length > 0 && { state: "", text: `${missed.length} of ${plural(groups.length, "combination")} missed the target`, hint: MISSED },
     measured.length > 0 && { state: isHigh ? "warn" : "", text: `CPU contention ${shares}, costs about ${costs}`, hint: CONTENTION },
   ].filter(Boolean);
 }

@@ -46,7 +46,7 @@ function makeGrid(
   const [best] = bestFirst(groups, measure);
   const write = textsOf(groups, measure);
   const heats = charts.find(({ panel, unit }) => panel === at && (unit === "s") === measure.isLessBetter)?.cells;
-  const titleOf = (axis, value) => [optionTitle(axis.key), axis.unit ? value.replace(axis.unit, "") : value, axis.unit].filter(Boolean).join(" ");
+  const titleOf = ({ key, unit }, value) => `${optionTitle(key)} ${unit ? `${value.replace(unit, "").trim()} ${unit}` : value}`;
   const cellOf = (/** @type {number | null} */ of, i, j) => {
     const group = groups[of];
     if (!group) return h("td", {}, h("span", { class: "cell soft" }, "–"));
@@ -57,7 +57,9 @@ function makeGrid(
   };
   const title = optionTitle(panels[at].label);
   const head = h("tr", {}, h("td"), across.values.map((value) => h("th", { scope: "col" }, titleOf(across, value))));
-  const lines = panels[at].cells.map((row, i) => h("tr", {}, h("th", { scope: "row" }, titleOf(by, by.values[i])), row.map((of, j) => cellOf(of, i, j))));
+  const lines = panels[at].cells.map((row, i) => {
+    return h("tr", {}, h("th", { scope: "row" }, titleOf(by, by.values[i])), row.map((of, j) => cellOf(of, i, j)));
+  });
   const table = h("table", { class: "cells" }, title && h("caption", {}, title), h("thead", {}, head), h("tbody", {}, lines));
   return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": title || "Heat map" }, table);
 }

@@ -54,7 +54,8 @@ export function toLines(/** @type {Result[]} */ results, /** @type {Columns[]} *
   return results.map((result, i) => {
     const { lows, highs, ...curve } = columns[i];
     const band = columns.length <= MAX_BANDS && { lows, highs };
-    return { name: labelOf(result), keys: [result.run_id], ...curve, ...band, ...styleOf(result.run_id), points: curve.x.length < FEW_POINTS };
+    const points = curve.x.length < FEW_POINTS;
+    return { name: labelOf(result), keys: [result.run_id], ...curve, ...band, ...styleOf(result.run_id), points };
   });
 }
 
@@ -81,8 +82,8 @@ export function defaultsOf(/** @type {string[]} */ targets, /** @type {string[]}
 
 /** @returns {string} the caption of a figure: runs, seeds, versions, and CPU contention. */
 export function captionOf(/** @type {Result[]} */ results, /** @type {Manifest[]} */ manifests) {
-  const numbers = (/** @type {(number | null)[]} */ values) => spans([...new Set(values.filter((value) => value !== null))].sort((a, b) => a - b));
-  const seeds = numbers(manifests.map(({ seed }) => seed));
+  const numbers = (/** @type {number[]} */ values) => spans([...new Set(values)].sort((a, b) => a - b));
+  const seeds = numbers(manifests.map(({ seed }) => seed).filter((seed) => seed !== null));
   const shares = results.map(({ contention_share: share }) => share).filter((share) => share !== null);
   const parts = [
     `${results.length === 1 ? "Run" : "Runs"} ${numbers(results.map(({ run_id }) => run_id))}`,

@@ -1,6 +1,6 @@
 // The attributes in which runs differ, in a table.
 
-import { byId, h, reconcile, setNotice, setText } from "../dom.js";
+import { byId, h, setNotice, setText } from "../dom.js";
 import { fillTable } from "../ui.js";
 
 /**
@@ -20,7 +20,7 @@ const EFFECTS = {
 };
 const EFFECT = {
   title: "Meaning",
-  fill: (cell, /** @type {Row} */ { breaks }) => reconcile(cell, [breaks], String, () => h("span", { class: "meaning", "data-breaks": breaks }, EFFECTS[breaks])),
+  make: (/** @type {Row} */ { breaks }) => h("span", { class: "meaning", "data-breaks": breaks }, EFFECTS[breaks]),
 };
 
 /** Fill the part "Differences" of templates/_side.html. */
@@ -28,8 +28,10 @@ export function showDifferences(/** @type {Comparison} */ comparison, /** @type 
   const { results } = comparison;
   const rows = toRows(comparison, manifests);
   const name = { title: "Attribute", isHead: true, text: (/** @type {Row} */ row) => row.name };
-  const runs = results.map(({ run_id, display_name: hint }, i) => ({ title: `Run ${run_id}`, hint, fill: (cell, row) => fillValue(cell, row, i) }));
-  fillTable(byId("differences"), [name, EFFECT, ...runs], rows, (row) => row.name);
+  const runs = results.map(({ run_id, display_name: hint }, i) => {
+    return { title: `Run ${run_id}`, hint, fill: (cell, row) => fillValue(cell, row, i) };
+  });
+  fillTable(byId("differences"), [name, EFFECT, ...runs], rows, (row) => `${row.name} ${row.breaks}`);
   byId("differences").parentElement.hidden = !rows.length;
   const none = results.length < 2 ? "Select a second run to see differences." : "No differences reported.";
   setNotice(byId("differences-note"), rows.length ? "" : none);
@@ -53,7 +55,8 @@ export function toRows({ differences, results }, manifests) {
     ...{ name, breaks },
     values: results.map(({ run_id: id }) => values.find(({ run_ids }) => run_ids.includes(id))?.value ?? NOT_STATED),
   }));
-  const swept = results.map((run) => Object.fromEntries(Object.entries(run.swept).map(([key, value]) => [key.replaceAll("-", "_"), value])));
+  const toFact = (/** @type {[string, string]} */ [key, value]) => [key.replaceAll("-", "_"), value];
+  const swept = results.map((run) => Object.fromEntries(Object.entries(run.swept).map(toFact)));
   const facts = manifests.map(({ seed, limits }, i) => ({ ...limits, seed, ...swept[i] }));
   const names = [...new Set(facts.flatMap(Object.keys))].filter((name) => !judged.some((row) => row.name === name));
   const intended = names.map((name) => ({

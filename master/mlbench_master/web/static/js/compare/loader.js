@@ -25,7 +25,10 @@ export class Loader {
   /** @returns {Promise<Found | null>} the comparison of runs, whose titles are by id; null if one of them was deleted. */
   async compare(/** @type {Map<number, string>} */ titles, /** @type {string} */ target) {
     const ids = [...titles.keys()];
-    const [comparison, ...manifests] = await Promise.all([getOrNull(toPath(ids, target)), ...ids.map((id) => this.#get(`/api/runs/${id}/manifest/`, hasEnded))]);
+    const [comparison, ...manifests] = await Promise.all([
+      getOrNull(toPath(ids, target)),
+      ...ids.map((id) => this.#get(`/api/runs/${id}/manifest/`, hasEnded)),
+    ]);
     if (!comparison || manifests.includes(null)) return null;
     // A comparison has the names that runs were submitted with.
     const results = comparison.results.map((result) => ({ ...result, display_name: titles.get(result.run_id) }));

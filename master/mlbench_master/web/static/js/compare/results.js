@@ -32,18 +32,16 @@ const HINTS = {
 };
 
 /**
- * @param {Comparison} comparison
- * @param {number[]} visible the ids of the runs to show
- * @param {(id: number) => Style} styleOf
- * @returns {{ bars: import("../bars.js").Bar[], note: string }} a bar for each group, the fastest first,
- *   with the interval of its mean and its runs; none if no group has a mean
+ * @returns {{ bars: import("../bars.js").Bar[], note: string }} a bar for each group with a visible run, the fastest
+ *   first, with the interval of its mean and its runs; none if no group has a mean
  */
-export function toBars({ groups, results }, visible, styleOf) {
+export function toBars(/** @type {Comparison} */ { groups, results }, /** @type {number[]} */ visible, /** @type {(id: number) => Style} */ styleOf) {
   const measure = CLOCKS.find((clock) => groups.some((group) => hasMean(group, clock)));
   if (!measure) return { bars: [], note: "" };
   const shown = groups.filter(({ run_ids: ids }) => ids.some((id) => visible.includes(id)));
   const sorted = [...new Set([...bestFirst(shown, measure), ...shown])];
-  const names = shortLabels(sorted.map(({ label, run_ids: [id, other] }) => (other ? label : nameOf(results.find((result) => result.run_id === id)))));
+  const titles = new Map(results.map((result) => [result.run_id, nameOf(result)]));
+  const names = shortLabels(sorted.map(({ label, run_ids: ids }) => (ids.length > 1 ? label : titles.get(ids[0]))));
   const write = writerOf(sorted, measure).mean;
   const bars = sorted.map((group, i) => {
     const { reached, run_ids: keys } = group;
@@ -54,32 +52,30 @@ export function toBars({ groups, results }, visible, styleOf) {
     return { name: `\u2068${names[i]}\u2069${suffix}`, keys, text, pieces, low, high };
   });
   const isMean = bars.some(({ keys }) => keys.length > 1);
-  const note = [isMean && "mean of each group", bars.some(({ low }) => low != null) && "95 % interval", measure === CLOCKS[1] && "wall clock"];
+  const hasInterval = bars.some(({ low }) => low != null);
+  const note = [isMean && "mean of each group", hasInterval && "95 % interval", measure !== MEASURES.time && "wall clock"];
   return { bars, note: note.filter(Boolean).join(", ") };
 }
 
 const nameOf = (/** @type {Result} */ result) => sweptOf(result) || result.display_name;
 
-/**
- * @param {Result[]} results
- * @param {(id: number) => Style | undefined} styleOf
- * @returns {import("../ui.js").Column<Result>[]} the columns of a table of results
- */
-export function resultColumns(results, styleOf) {
+/** @returns {import("../ui.js").Column<Result>[]} the columns of a table of results. */
+export function resultColumns(/** @type {Result[]} */ results, styleOf = (/** @type {number} */ _id) => /** @type {Style} */ ({})) {
   const metrics = [...new Set(results.map(({ target }) => target?.metric).filter(Boolean))];
   const metric = metrics.length === 1 ? metricTitle(metrics[0]).toLowerCase() : "";
   const unitOf = (/** @type {Result} */ { target }) => (target && isPercent(target.metric) ? " %" : "");
-  /** @type {(title: string, valueOf: (result: Result) => number | null | undefined, hint?: string, unitOf?: (result: Result) => string) => any} */
+  /** @type {(title: string, valueOf: (result: Result) => number, hint?: string, unitOf?: (result: Result) => string) => any} */
   const numbers = (title, valueOf, hint, unitOf = () => "") => {
     const write = alignedNumbers(results.map(valueOf));
     return figure(title, (result) => (valueOf(result) == null ? NONE : write(valueOf(result)) + unitOf(result)), hint);
   };
   const times = (title, clock) => {
     const write = alignedDurations(results.map((result) => result.time_to_target?.[`${clock}_seconds`]));
-    return figure(title, ({ target, time_to_target: time }) => (target && !time ? "not reached" : write(time?.[`${clock}_seconds`])), HINTS[clock]);
+    const text = ({ target, time_to_target: time }) => (target && !time ? "not reached" : write(time?.[`${clock}_seconds`]));
+    return figure(title, text, HINTS[clock]);
   };
   return withoutEmpty(results, [
-    { title: "Run", isHead: true, fill: (cell, result) => fillName(cell, result, styleOf(result.run_id) ?? {}) },
+    { title: "Run", isHead: true, fill: (cell, result) => fillName(cell, result, styleOf(result.run_id)) },
     figure("Workers", (result) => count(result.num_workers)),
     { title: "Outcome", fill: fillOutcome },
     times("Time to target (training)", "training"),
@@ -129,7 +125,8 @@ function withoutEmpty(/** @type {any[]} */ rows, /** @type {import("../ui.js").C
 }
 
 function fillName(cell, /** @type {Result} */ result, /** @type {Style} */ style) {
-  const make = () => h("a", { href: `/runs/${result.run_id}`, class: "run-name" }, sample(style), h("bdi"), h("span", {}, ` #${result.run_id}`));
+  const { run_id: id } = result;
+  const make = () => h("a", { href: `/runs/${id}`, class: "run-name" }, sample(style), h("bdi"), h("span", {}, ` #${id}`));
   reconcile(cell, [`${style.colour} ${style.dash}`], String, make, (link) => setText(link.querySelector("bdi"), nameOf(result)));
 }
 

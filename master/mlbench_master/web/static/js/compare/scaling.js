@@ -16,7 +16,8 @@ export function toSpeedups(/** @type {Group[]} */ groups) {
     // A single speed-up, of the first group, is always 1.
   ].filter(({ y }) => y.filter((value) => value !== null).length > 1);
   if (!measured.length) return [];
-  const ideal = { name: "ideal", x: workers, y: workers.map((count) => count / workers[0]), colour: "--soft", dash: /** @type {const} */ ("dash") };
+  const dash = /** @type {const} */ ("dash");
+  const ideal = { name: "ideal", x: workers, y: workers.map((count) => count / workers[0]), colour: "--soft", dash };
   return [ideal, ...measured.map((line) => ({ ...line, x: workers, points: true }))];
 }
 

@@ -96,31 +96,32 @@ export function foldsOf(comparison, manifests, seeds) {
   const tests = groups.map(({ evidence }) => evidence).filter(Boolean);
   const significant = tests.filter(({ distinguishable }) => distinguishable).length;
   const failed = results.filter(({ outcome }) => FAILURES.includes(outcome?.kind));
+  const failures = failed.map(({ run_id, outcome }) => `run ${run_id}: ${outcome.text}`);
   const known = [...tests.map(({ text }) => text), ...sets];
   const notes = findings.notes.filter((note) => !known.includes(note) && !failed.some(({ run_id }) => note.startsWith(`run ${run_id}: `)));
   const unequal = differences.filter(({ name }) => VERSIONS.includes(name)).map(({ text }) => text);
-  const versions = versionsOf(manifests);
+  const versions = [!isSingle && versionsOf(manifests) && "equal:", versionsOf(manifests)].filter(Boolean).join(" ");
   const isPlanned = (/** @type {string} */ text) => Object.keys(groups[0].swept ?? {}).some((key) => text.includes(`: ${key} is `));
   const violations = findings.rule_violations.map((text) => (isPlanned(text) ? `${text}, as planned` : text));
   const rules = findings.rule_violations.every(isPlanned) ? PLANNED : plural(violations.length, "rule violation");
   const folds = [
-    reasons.length ? fold("Reasons", reasons, plural(reasons.length, "reason"), true) : { term: "Task", text: isSingle ? "" : SAME_TASK, details: [] },
-    fold("Outcomes", failed.map(({ run_id, outcome }) => `run ${run_id}: ${outcome.text}`), `${failed.length} of ${plural(results.length, "run")} failed`, true),
+    reasons.length ? fold("Reasons", reasons, plural(reasons.length, "reason"), true) : fold("Task", isSingle ? [] : [SAME_TASK]),
+    fold("Outcomes", failures, `${failed.length} of ${plural(results.length, "run")} failed`, true),
     contentionFold(comparison),
     fold("Significance", tests.map(({ text }) => text), `${significant} of ${plural(tests.length, "comparison")} with p < 0.05`),
-    { term: "Seeds", text: seedsText(groups, seeds), details: [] },
+    fold("Seeds", [seedsText(groups, seeds)]),
     fold("Learning", learning, plural(learning.length, "difference")),
     fold("Rules", violations, rules),
     fold("Sets", sets, plural(sets.length, "set")),
     fold("Clocks", clocks, plural(clocks.length, "wrong clock"), true),
     fold("Notes", notes, plural(notes.length, "note")),
-    unequal.length ? fold("Versions", unequal, "not equal", true) : { term: "Versions", text: versions && (isSingle ? "" : "equal: ") + versions, details: [] },
+    unequal.length ? fold("Versions", unequal, "not equal", true) : fold("Versions", [versions]),
   ];
   return folds.filter(({ text }) => text);
 }
 
 /** @returns {Fold} texts of which only a single one is shown at first; none has no text. */
-function fold(/** @type {string} */ term, /** @type {readonly string[]} */ texts, /** @type {string} */ summary, isBad = false) {
+function fold(/** @type {string} */ term, /** @type {readonly string[]} */ texts, summary = "", isBad = false) {
   if (texts.length < 2) return { term, text: texts[0] ?? "", details: [], isBad };
   return { term, text: summary, details: texts.map(capitalized), isBad };
 }
@@ -128,6 +129,7 @@ function fold(/** @type {string} */ term, /** @type {readonly string[]} */ texts
 /** @returns {Fold} how many ranks had CPU contention, and how much. */
 function contentionFold(/** @type {Comparison} */ { results, groups, findings }) {
   const ranks = results.flatMap(({ interferences }) => interferences);
+  if (!ranks.length) return fold("Contention", ["not measured"]);
   const contended = ranks.filter(({ disturbed }) => disturbed);
   const span = (/** @type {typeof ranks} */ some) => spanOf(some.map(({ contention_share: share }) => share));
   const doubts = groups.filter(({ contention_doubt: doubt }) => doubt).length;
@@ -135,7 +137,7 @@ function contentionFold(/** @type {Comparison} */ { results, groups, findings })
   const text = contended.length
     ? `${contended.length} of ${plural(ranks.length, "rank")} had contention, ${span(contended)}${suffix}`
     : `none of ${plural(ranks.length, "rank")} above 5 %, at ${span(ranks)}`;
-  return { term: "Contention", text: ranks.length ? text : "not measured", details: findings.disturbed.map(capitalized), isBad: contended.length > 0 };
+  return { term: "Contention", text, details: findings.disturbed.map(capitalized), isBad: contended.length > 0 };
 }
 
 // Unequal seeds are among the differences of learning.

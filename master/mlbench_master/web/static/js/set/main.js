@@ -12,7 +12,7 @@ import { alignedDurations, duration, metricTitle, moment, number, plural } from 
 import { styleOf } from "../plot.js";
 import { poll } from "../poll.js";
 import { termsOf } from "../runs/groups.js";
-import { errorState, fillTable, runBadge, setBadge } from "../ui.js";
+import { fillTable, problemWith, runBadge, setBadge } from "../ui.js";
 import { columnsOf, progressOf, progressText, rowsOf, sweptIn } from "./plan.js";
 
 /**
@@ -28,8 +28,7 @@ const MAX_LISTED = 6;
 // The bands of more curves would cover each other.
 const MAX_CURVES = 5;
 
-const problem = byId("problem");
-const name = problem.dataset.set;
+const name = byId("problem").dataset.set;
 const path = `/api/sets/${encodeURIComponent(name)}/`;
 const curves = new Chart(byId("curves-chart"), "Mean of each combination over training time");
 /** @type {Comparison | null} */
@@ -39,7 +38,7 @@ let compared = "";
 async function refresh() {
   const [set, analysis] = await Promise.all([get(path), get(`${path}analysis/`)]);
   await compare(set, analysis);
-  problem.hidden = true;
+  byId("problem").replaceChildren();
   byId("set").hidden = false;
   showHead(set, analysis);
   showAnswer(analysis);
@@ -51,21 +50,18 @@ async function refresh() {
 // Runs that have ended no longer change, so that a comparison is fetched again only for other runs.
 async function compare(/** @type {RunSet} */ set, /** @type {SetAnalysis} */ analysis) {
   const ids = analysis.points.map((point) => point.run_id).slice(0, MAX_RUNS);
-  for (const link of [byId("compare"), byId("export")]) link.hidden = !ids.length;
-  byId("compare").href = `/compare?runs=${ids.join(",")}`;
-  byId("export").href = toPath(ids);
-  byId("export").download = `${name}.json`;
   const key = `${ids} ${analysis.slots_left}`;
-  if (key === compared) return;
-  if (!ids.length) comparison = null;
-  else {
-    const [found, first] = await Promise.all([getOrNull(toPath(ids)), getOrNull(`/api/runs/${ids[0]}/manifest/`)]);
-    if (!found) return; // a run was deleted meanwhile
-    comparison = found;
-    showVerdict(set, first);
-    showCurves(found);
+  if (key === compared || !ids.length) return;
+  const [found, first] = await Promise.all([getOrNull(toPath(ids)), getOrNull(`/api/runs/${ids[0]}/manifest/`)]);
+  if (!found) return; // a run was deleted meanwhile
+  [comparison, compared] = [found, key];
+  for (const [link, href] of [[byId("compare"), `/compare?runs=${ids.join(",")}`], [byId("export"), toPath(ids)]]) {
+    link.href = href;
+    link.hidden = false;
   }
-  compared = key;
+  byId("export").download = `${name}.json`;
+  showVerdict(set, first);
+  showCurves(found);
 }
 
 function showHead(/** @type {RunSet} */ set, /** @type {SetAnalysis} */ { slots_left: left, seconds_left: seconds }) {
@@ -123,18 +119,22 @@ function showImportances(/** @type {SetAnalysis} */ { axes, importances, text, i
     const effect = isClear ? `${value ? "it" : "higher"} is ${correlation < 0 === isLessBetter ? "faster" : "slower"}` : "not significant";
     const figure = `ρ = ${write(correlation)}${low === null ? "" : `, 95 % ${write(low)} to ${write(high)}`}`;
     const title = [optionTitle(key), value].filter(Boolean).join(" ");
-    const pieces = [track("importance-piece", Math.min(0, correlation), Math.max(0, correlation)), low !== null && track("bar-whisker", low, high)];
+    const piece = track("importance-piece", Math.min(0, correlation), Math.max(0, correlation));
+    const whisker = low !== null && track("bar-whisker", low, high);
     return h(
       "li",
       { title: `${title}: ${figure}` },
       h("span", {}, title, h("small", { class: "soft" }, effect)),
       h("span", { class: "figure" }, write(correlation)),
-      h("span", { class: "importance-track", role: "img", "aria-label": figure }, pieces),
+      h("span", { class: "importance-track", role: "img", "aria-label": figure }, piece, whisker),
     );
   });
 }
 
-const seedsOf = (/** @type {RunSet} */ { slots }) => new Map(slots.flatMap(({ trials }) => trials.map(({ run_id, seed }) => [run_id, seed])));
+/** @returns {Map<number, number | null>} the seed of each run. */
+function seedsOf(/** @type {RunSet} */ { slots }) {
+  return new Map(slots.flatMap(({ trials }) => trials.map(({ run_id, seed }) => [run_id, seed])));
+}
 
 function showVerdict(/** @type {RunSet} */ set, /** @type {Manifest | null} */ first) {
   byId("verdict-card").hidden = comparison.results.length < 2;
@@ -143,8 +143,8 @@ function showVerdict(/** @type {RunSet} */ set, /** @type {Manifest | null} */ f
   byId("verdict-badge").dataset.answer = state;
   const folds = foldsOf(comparison, first ? [first] : [], seedsOf(set)).filter(({ term }) => term !== "Sets");
   const repeated = set.slots.filter(({ trials }) => trials.length > 1).length;
-  const repeats = { term: "Repeats", text: `${plural(repeated, "slot")} had more than one run`, details: [] };
-  showFolds(byId("verdict-folds"), repeated ? [...folds, repeats] : folds);
+  if (repeated) folds.push({ term: "Repeats", text: `${plural(repeated, "slot")} had more than one run`, details: [] });
+  showFolds(byId("verdict-folds"), folds);
 }
 
 // The means of the best combinations over training time.
@@ -166,9 +166,10 @@ function showCurves(/** @type {Comparison} */ { results, groups }) {
 function showRuns(/** @type {RunSet} */ set) {
   const results = comparison?.results ?? [];
   const rows = rowsOf(set, results);
-  fillTable(byId("plan"), columnsOf(rows, results), rows, ({ slot, trial }) => `${slot.number} ${trial?.run_id ?? "open"} ${trial?.deleted}`);
+  fillTable(byId("plan"), columnsOf(rows, results), rows, ({ slot, trial }) => [slot.number, trial?.run_id, trial?.deleted]);
   const timeOf = (/** @type {Result} */ result) => result.time_to_target?.training_seconds ?? Infinity;
-  const listed = results.toSorted((a, b) => timeOf(a) - timeOf(b) || (b.samples_per_second ?? 0) - (a.samples_per_second ?? 0)).slice(0, MAX_LISTED);
+  const rateOf = (/** @type {Result} */ result) => result.samples_per_second ?? 0;
+  const listed = results.toSorted((a, b) => timeOf(a) - timeOf(b) || rateOf(b) - rateOf(a)).slice(0, MAX_LISTED);
   const seeds = seedsOf(set);
   const write = alignedDurations(listed.map((result) => result.time_to_target?.training_seconds));
   setText(byId("runs-title"), `Runs · ${number(results.length)}`);
@@ -178,15 +179,11 @@ function showRuns(/** @type {RunSet} */ set) {
     const { label } = comparison.groups.find(({ run_ids: ids }) => ids.includes(id));
     const title = [optionTitle(label), seeds.get(id) != null && `seed ${seeds.get(id)}`].filter(Boolean).join(", ");
     const chip = runBadge(result);
-    if (result.time_to_target && outcome?.kind !== "nan") setText(chip, write(result.time_to_target.training_seconds));
+    if (timeOf(result) < Infinity && outcome?.kind !== "nan") setText(chip, write(timeOf(result)));
     return h("li", {}, h("a", { href: `/runs/${id}` }, h("bdi", {}, title)), h("span", { class: "soft" }, `#${id}`), chip);
   });
   const fastest = results.length > listed.length ? `The ${listed.length} fastest of ${plural(results.length, "run")}.` : "";
   setNotice(byId("runs-note"), results.length ? fastest : "No run has a result yet.");
 }
 
-const poller = poll(refresh, (error) => {
-  problem.hidden = false;
-  byId("set").hidden = true;
-  problem.replaceChildren(errorState(error, () => poller.now()));
-});
+const poller = poll(refresh, problemWith(() => poller.now()));

@@ -50,20 +50,22 @@ export function rowsOf(/** @type {RunSet} */ { slots }, /** @type {Result[]} */ 
 /** @returns {Column<Row>[]} the columns of the plan */
 export function columnsOf(/** @type {Row[]} */ rows, /** @type {Result[]} */ results) {
   const keys = [...new Set(rows.flatMap(({ slot }) => Object.keys(slot.swept)))];
-  const figures = resultColumns(results, () => undefined).filter(({ title }) => FIGURES.test(title));
+  const figures = resultColumns(results).filter(({ title }) => FIGURES.test(title));
   return [
     figure("Slot", ({ slot }) => String(slot.number)),
     { title: "Run", isHead: true, make: makeLink },
-    {
-      title: "Outcome",
-      fill: (cell, { trial, result }) => (trial ? fillOutcome(cell, { state: trial.state, outcome: result.outcome }) : setText(cell, "open")),
-    },
+    { title: "Outcome", fill: showOutcome },
     ...keys.map((key) => figure(optionTitle(key), ({ slot }) => slot.swept[key] ?? "")),
     figure("Workers", ({ slot }) => String(slot.num_workers)),
     figure("Seed", ({ slot, trial }) => String((trial ?? slot).seed ?? "")),
     ...figures.map(({ title, text, hint }) => figure(title, ({ result }) => text(result), hint)),
     { title: "Remark", text: ({ trial }) => remarkOf(trial) },
   ];
+}
+
+function showOutcome(cell, /** @type {Row} */ { trial, result: { outcome = null } }) {
+  if (trial) fillOutcome(cell, { ...trial, outcome });
+  else setText(cell, "open");
 }
 
 function remarkOf(/** @type {Row["trial"]} */ trial) {

@@ -26,14 +26,16 @@ export class Verdict {
 
   constructor() {
     addMenu(byId("scaling"), "Scaling", this.#chart.exports);
-    for (const [id, title] of [["results", "Results"], ["differences", "Differences"], ["group-figures", "Groups"]]) addTableMenu(byId(id), title);
+    addTableMenu(byId("results"), "Results");
+    addTableMenu(byId("differences"), "Differences");
+    addTableMenu(byId("group-figures"), "Groups");
   }
 
   show(/** @type {Found} */ { comparison, manifests }, /** @type {ShownRun[]} */ runs) {
     const { groups, results, sweep } = comparison;
     showHeadline(byId("verdict-headline"), comparison);
     showFolds(byId("verdict-folds"), foldsOf(comparison, manifests, new Map(manifests.map(({ run_id, seed }) => [run_id, seed]))));
-    const columns = resultColumns(results, (id) => runs.find(({ run }) => run.id === id));
+    const columns = resultColumns(results, (id) => runs.find(({ run }) => run.id === id) ?? {});
     fillTable(byId("results"), columns, results, (result) => result.run_id);
     byId("sweep").hidden = !sweep;
     if (sweep) showCells(comparison, ({ run_ids: ids }) => `/compare?runs=${ids.join(",")}`);
