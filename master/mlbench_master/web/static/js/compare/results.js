@@ -35,7 +35,11 @@ const HINTS = {
  * @returns {{ bars: import("../bars.js").Bar[], note: string }} a bar for each group with a visible run, the fastest
  *   first, with the interval of its mean and its runs; none if no group has a mean
  */
-export function toBars(/** @type {Comparison} */ { groups, results }, /** @type {number[]} */ visible, /** @type {(id: number) => Style} */ styleOf) {
+export function toBars(
+  /** @type {Comparison} */ { groups, results },
+  /** @type {number[]} */ visible,
+  /** @type {(id: number) => Style} */ styleOf,
+) {
   const measure = CLOCKS.find((clock) => groups.some((group) => hasMean(group, clock)));
   if (!measure) return { bars: [], note: "" };
   const shown = groups.filter(({ run_ids: ids }) => ids.some((id) => visible.includes(id)));

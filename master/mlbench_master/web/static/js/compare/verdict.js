@@ -100,7 +100,8 @@ export function foldsOf(comparison, manifests, seeds) {
   const known = [...tests.map(({ text }) => text), ...sets];
   const notes = findings.notes.filter((note) => !known.includes(note) && !failed.some(({ run_id }) => note.startsWith(`run ${run_id}: `)));
   const unequal = differences.filter(({ name }) => VERSIONS.includes(name)).map(({ text }) => text);
-  const versions = [!isSingle && versionsOf(manifests) && "equal:", versionsOf(manifests)].filter(Boolean).join(" ");
+  const versions = versionsOf(manifests);
+  const equal = versions && !isSingle ? `equal: ${versions}` : versions;
   const isPlanned = (/** @type {string} */ text) => Object.keys(groups[0].swept ?? {}).some((key) => text.includes(`: ${key} is `));
   const violations = findings.rule_violations.map((text) => (isPlanned(text) ? `${text}, as planned` : text));
   const rules = findings.rule_violations.every(isPlanned) ? PLANNED : plural(violations.length, "rule violation");
@@ -115,7 +116,7 @@ export function foldsOf(comparison, manifests, seeds) {
     fold("Sets", sets, plural(sets.length, "set")),
     fold("Clocks", clocks, plural(clocks.length, "wrong clock"), true),
     fold("Notes", notes, plural(notes.length, "note")),
-    unequal.length ? fold("Versions", unequal, "not equal", true) : fold("Versions", [versions]),
+    unequal.length ? fold("Versions", unequal, "not equal", true) : fold("Versions", [equal]),
   ];
   return folds.filter(({ text }) => text);
 }
