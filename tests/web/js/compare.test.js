@@ -94,19 +94,21 @@ test("each target is marked once", () => {
 });
 
 /** The rows of two runs with these seeds. */
-function rows(/** @type {any[]} */ differences, /** @type {number[]} */ seeds, swept = [{}, {}], limits = [{}, {}]) {
-  const results = /** @type {any} */ (swept.map((values, i) => ({ run_id: i + 1, swept: values })));
-  return toRows({ differences, results }, /** @type {any} */ (seeds.map((seed, i) => ({ seed, limits: limits[i] }))));
+function rows(/** @type {any[]} */ differences, /** @type {number[]} */ seeds, swept = [{}, {}], workers = [1, 1]) {
+  const results = /** @type {any} */ (swept.map((values, i) => ({ run_id: i + 1, num_workers: workers[i], swept: values })));
+  const manifests = seeds.map((seed, i) => ({ seed, limits: { max_bandwidth: Object.values(swept[i])[0] ?? null } }));
+  return toRows({ differences, results }, /** @type {any} */ (manifests));
 }
 
 test("a swept option is not said to be without effect", () => {
-  const [row] = rows([], [1, 1], [{ "batch-size": "128" }, { "batch-size": "64" }]);
+  const [row, ...others] = rows([], [1, 1], [{ "batch-size": "128" }, { "batch-size": "64" }]);
   deepEqual([row.name, row.breaks, ...row.values], ["batch_size", "swept", "128", "64"]);
+  deepEqual(others, []);
 });
 
 test("differences that break the comparison come first, and once", () => {
   const values = [{ value: "64", run_ids: [2] }, { value: "128", run_ids: [1] }];
-  const differences = rows([{ name: "batch_size", breaks: "yes", values }], [1, 1], [{}, {}], [{ num_workers: 1 }, { num_workers: 2 }]);
+  const differences = rows([{ name: "batch_size", breaks: "yes", values }], [1, 1], [{}, {}], [1, 2]);
   deepEqual(differences.map((row) => [row.name, row.breaks, ...row.values]), [
     ["batch_size", "yes", "128", "64"],
     ["num_workers", "no", "1", "2"],

@@ -57,7 +57,9 @@ export function toRows({ differences, results }, manifests) {
   }));
   const toFact = (/** @type {[string, string]} */ [key, value]) => [key.replaceAll("-", "_"), value];
   const swept = results.map((run) => Object.fromEntries(Object.entries(run.swept).map(toFact)));
-  const facts = manifests.map(({ seed, limits }, i) => ({ ...limits, seed, ...swept[i] }));
+  // A swept limit has another name among the limits.
+  const limitsOf = (/** @type {Manifest["limits"]} */ limits) => (swept.some((run) => Object.keys(run).length) ? {} : limits);
+  const facts = manifests.map(({ seed, limits }, i) => ({ ...limitsOf(limits), num_workers: results[i].num_workers, seed, ...swept[i] }));
   const names = [...new Set(facts.flatMap(Object.keys))].filter((name) => !judged.some((row) => row.name === name));
   const intended = names.map((name) => ({
     ...{ name, breaks: /** @type {Row["breaks"]} */ (swept.some((run) => name in run) ? "swept" : name === SEED ? "learning" : "no") },

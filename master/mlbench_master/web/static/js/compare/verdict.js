@@ -137,7 +137,7 @@ function contentionFold(/** @type {Comparison} */ { results, groups, findings })
   const suffix = doubts ? `; it may explain ${plural(doubts, "difference")}` : "";
   const text = contended.length
     ? `${contended.length} of ${plural(ranks.length, "rank")} had contention, ${span(contended)}${suffix}`
-    : `none of ${plural(ranks.length, "rank")} above 5 %, at ${span(ranks)}`;
+    : `none of ${plural(ranks.length, "rank")} above 5 %: ${span(ranks)}`;
   return { term: "Contention", text, details: findings.disturbed.map(capitalized), isBad: contended.length > 0 };
 }
 
