@@ -107,9 +107,9 @@ def test_a_set_opens_on_its_answer_with_the_figures_of_the_api(
     expect(page.locator("#progress")).to_have_text("complete · 12 of 12 slots")
 
     # Each cell has a mean and its interval, and the best one is marked.
-    cells = section(page, "Time to target").locator("a.cell")
+    cells = section(page, "Time to target of each combination").locator("a.cell")
     expect(cells).to_have_count(4)
-    marked = section(page, "Time to target").locator("[data-best]")
+    marked = section(page, "Time to target of each combination").locator("[data-best]")
     expect(marked).to_have_count(1)
     expect(marked).to_have_attribute("data-heat", "6")
     name = f"exchange {best.swept['exchange']}, bandwidth {best.swept['bandwidth']}: "
@@ -117,7 +117,7 @@ def test_a_set_opens_on_its_answer_with_the_figures_of_the_api(
 
     # Throughput is the other metric of the same combinations.
     page.get_by_text("Throughput", exact=True).click()
-    rates = section(page, "Throughput").locator("a.cell")
+    rates = section(page, "Throughput of each combination").locator("a.cell")
     expect(rates.first).to_contain_text("samples/s")
 
     # A cell leads to its runs.

@@ -3,8 +3,8 @@ import { test } from "node:test";
 
 import "./browser.js";
 import { captionOf, defaultsOf, toLines as toCurves, toMarks } from "../../../master/mlbench_master/web/static/js/compare/curves.js";
-import { matches, toRows } from "../../../master/mlbench_master/web/static/js/compare/differences.js";
-import { inOrder, Loader, ofRecorded } from "../../../master/mlbench_master/web/static/js/compare/loader.js";
+import { toRows } from "../../../master/mlbench_master/web/static/js/compare/differences.js";
+import { Loader, ofRecorded } from "../../../master/mlbench_master/web/static/js/compare/loader.js";
 import { toBars } from "../../../master/mlbench_master/web/static/js/compare/results.js";
 import { toPhases, toSpeedups } from "../../../master/mlbench_master/web/static/js/compare/scaling.js";
 import { foldsOf, headlineOf, shortLabels, versionsOf } from "../../../master/mlbench_master/web/static/js/compare/verdict.js";
@@ -87,79 +87,40 @@ test("a figure’s caption has runs, seeds, version and contention", () => {
   equal(captionOf(results.slice(1).map((result) => ({ ...result, contention_share: null })), []), "Run 5.");
 });
 
-test("of metrics, a loss that all runs have comes first", () => {
-  const [first, second] = [["accuracy", "step", "val_loss", "train_loss"], ["val_loss", "b", "step"]];
-  deepEqual(inOrder([first, second]), ["val_loss", "train_loss", "accuracy", "b", "step"]);
-  deepEqual(inOrder([["z", "a"], ["z"]]), ["z", "a"]);
-});
-
 test("each target is marked once", () => {
   const target = { metric: "val_Prec@1", value: 97 };
   const results = /** @type {any} */ ([{ target }, { target }, { target: null }]);
   deepEqual(toMarks(results, "val_Prec@1"), [{ y: 97, text: "target 97 %" }]);
 });
 
-/** A manifest. @returns {any} */
-function manifest(/** @type {object} */ settings, packages = {}, limits = {}) {
-  const machines = [{ ranks: [0], cpu_model: "A", packages }];
-  return { benchmark: "digits", args: {}, settings, limits, versions: { mlbench: "1" }, machines };
+/** The rows of two runs with these seeds. */
+function rows(/** @type {any[]} */ differences, /** @type {number[]} */ seeds, swept = [{}, {}], workers = [1, 1]) {
+  const results = /** @type {any} */ (swept.map((values, i) => ({ run_id: i + 1, num_workers: workers[i], swept: values })));
+  const manifests = seeds.map((seed, i) => ({ seed, limits: { max_bandwidth: Object.values(swept[i])[0] ?? null } }));
+  return toRows({ differences, results }, /** @type {any} */ (manifests));
 }
 
-/** The rows of two runs. */
-function rows(/** @type {any[]} */ differences, /** @type {any[]} */ ...manifests) {
-  return rowsOfSweep({}, differences, ...manifests);
-}
-
-function rowsOfSweep(/** @type {object} */ swept, /** @type {any[]} */ differences, /** @type {any[]} */ ...manifests) {
-  const results = /** @type {any} */ ([{ run_id: 1 }, { run_id: 2 }]);
-  return toRows({ differences, results, groups: /** @type {any} */ ([{ swept }]) }, manifests);
-}
-
-test("a swept setting is not said to be without effect", () => {
-  const [row] = rowsOfSweep({ "batch-size": "64" }, [], manifest({ batch_size: 128 }), manifest({ batch_size: 64 }));
-  deepEqual([row.name, row.breaks], ["batch_size", "swept"]);
+test("a swept option is not said to be without effect", () => {
+  const [row, ...others] = rows([], [1, 1], [{ "batch-size": "128" }, { "batch-size": "64" }]);
+  deepEqual([row.name, row.breaks, ...row.values], ["batch_size", "swept", "128", "64"]);
+  deepEqual(others, []);
 });
 
 test("differences that break the comparison come first, and once", () => {
   const values = [{ value: "64", run_ids: [2] }, { value: "128", run_ids: [1] }];
-  const differences = rows(
-    [{ name: "batch_size", breaks: "yes", values }],
-    manifest({ batch_size: 128, seed: 1 }, { torch: "2" }, { num_workers: 1 }),
-    manifest({ batch_size: 64, seed: 1 }, { torch: "3" }, { num_workers: 2 }),
-  );
+  const differences = rows([{ name: "batch_size", breaks: "yes", values }], [1, 1], [{}, {}], [1, 2]);
   deepEqual(differences.map((row) => [row.name, row.breaks, ...row.values]), [
     ["batch_size", "yes", "128", "64"],
     ["num_workers", "no", "1", "2"],
-    ["package.torch", "no", "2", "3"],
   ]);
+  deepEqual(rows([], [1, 1]), []);
 });
 
 test("a seed has a part in learning, and is told once, run by run", () => {
   const values = [{ value: "1", run_ids: [1] }, { value: "8", run_ids: [2] }];
-  const stated = [1, 8].map((seed) => ({ ...manifest({ seed }), seed }));
-  for (const judged of [[], [{ name: "seed", breaks: "learning", values }]]) {
-    const differences = rows(judged, ...stated);
-    deepEqual(differences.map((row) => [row.name, row.breaks, ...row.values]), [
-      ["seed", "learning", "1", "8"],
-    ]);
-  }
+  for (const judged of [[], [{ name: "seed", breaks: "learning", values }]])
+    deepEqual(rows(judged, [1, 8]).map((row) => [row.name, row.breaks, ...row.values]), [["seed", "learning", "1", "8"]]);
 });
-
-test("a fact that one run does not state is a difference, an equal one is none", () => {
-  const [row] = rows([], manifest({ momentum: 0.9 }), manifest({}));
-  deepEqual(row.values, ["0.9", "not reported"]);
-  deepEqual(rows([], manifest({ a: 1 }), manifest({ a: 1 })), []);
-});
-
-for (const [text, isFound] of /** @type {[string, boolean][]} */ ([
-  [" cifar ", true],
-  ["DATA", true],
-  ["digits", false],
-])) {
-  test(`the filter ${text} matches: ${isFound}`, () => {
-    equal(matches({ name: "data", values: ["CIFAR-10"] }, text), isFound);
-  });
-}
 
 /** A group of a comparison. @returns {any} */
 function group(num_workers, runs, mean, more = {}) {
@@ -195,7 +156,7 @@ test("groups of several runs have bars with the interval of their mean", () => {
     chart.bars.map(({ name, text, pieces, low, high }) => [name.replace(/[\u2068\u2069]/g, ""), text, pieces.map(({ value, colour }) => [value, colour]), low, high]),
     [["1 workers", "9.00 s", [[9, "--series-1"]], 8, 10], ["2 workers (0 of 2 reached)", "not reached", [], undefined, undefined]],
   );
-  deepEqual(chart.keys, [[1, 2], [3, 4]]);
+  deepEqual(chart.bars.map(({ keys }) => keys), [[1, 2], [3, 4]]);
   equal(chart.note, "mean of each group, 95 % interval");
 });
 
@@ -232,7 +193,7 @@ test("labels leave out what all groups share", () => {
   deepEqual(shortLabels(["lr 1, batch 2", "lr 1, batch 4", "lr 2, batch 4"]), ["lr 1, batch 2", "lr 1, batch 4", "lr 2, batch 4"]);
   deepEqual(shortLabels(["2 workers"]), ["2 workers"]);
   deepEqual(shortLabels(["exchange ddp, bandwidth 5", "exchange topk, bandwidth 20"]), ["ddp, bandwidth 5", "topk, bandwidth 20"]);
-  deepEqual(shortLabels(["results-digits-w1", "results-digits-w2"]), ["…w1", "…w2"]);
+  deepEqual(shortLabels(["results-digits-w1", "results-digits-w2"]), ["w1", "w2"]);
   deepEqual(shortLabels(["same-name-here", "same-name-here"]), ["same-name-here", "same-name-here"]);
 });
 
@@ -254,8 +215,8 @@ function compared(evidence, findings = {}) {
 const EVIDENCE = { p: 0.004, distinguishable: true, test: "paired t", baseline: 0, times_faster: 1.24, times_faster_low: 1.1, times_faster_high: 1.4, text: "they differ" };
 
 test("the headline is the most significant difference, with its interval", () => {
-  const { title, detail, others } = headlineOf(compared(EVIDENCE));
-  deepEqual([title, others], ["ddp is 1.24× as fast as powersgd", 0]);
+  const { title, detail } = headlineOf(compared(EVIDENCE));
+  equal(title, "ddp is 1.24× as fast as powersgd");
   equal(detail, "95 % 1.10 to 1.40, p = 0.004, 5 seeds each. CPU contention 2 to 5 %.");
   const slower = { ...EVIDENCE, times_faster: 0.5, times_faster_low: 0.4, times_faster_high: 0.8, test: "Mann-Whitney" };
   equal(headlineOf(compared(slower)).title, "powersgd is 2.00× as fast as ddp");
@@ -286,9 +247,9 @@ test("reasons are folded by kind with their counts", () => {
   const folds = foldsOf(comparison, manifests, seeds);
   deepEqual(folds.map(({ term, text, details }) => [term, text, details.length]), [
     ["Task", "the same data, target and batch size", 0],
-    ["Outcomes", "1 of 10 runs failed", 1],
+    ["Outcomes", "run 3: the loss is NaN", 0],
     ["Contention", "10 of 20 ranks had contention, 6 to 10 %", 2],
-    ["Significance", "1 of 1 comparison with p < 0.05", 1],
+    ["Significance", "they differ", 0],
     ["Seeds", "1–5 in every group, paired", 0],
     ["Rules", "2 rule violations", 2],
     ["Notes", "a caution", 0],

@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import "./browser.js";
 import * as answer from "../../../master/mlbench_master/web/static/js/compare/answer.js";
-import { gridsOf, scalingOf } from "../../../master/mlbench_master/web/static/js/compare/cells.js";
+import { scalingOf } from "../../../master/mlbench_master/web/static/js/compare/cells.js";
 import { rowsOf } from "../../../master/mlbench_master/web/static/js/set/plan.js";
 
 const summary = (/** @type {number | null} */ mean, low = mean, high = mean) => ({ mean, mean_low: low, mean_high: high });
@@ -48,22 +48,6 @@ test("a range names its unit once, but minutes with seconds twice", () => {
   equal(write(summary(61, null, null)), "");
 });
 
-test("a heat map has a cell for each combination, with the group that is best", () => {
-  const axis = (/** @type {string} */ key, /** @type {string[]} */ values, unit = "") => ({ key, values, unit });
-  const sweep = {
-    across: axis("bandwidth", ["5", "20"], "Mbit/s"),
-    by: axis("exchange", ["ddp", "topk"]),
-    panels: [{ label: "2 workers", cells: [[0, 1], [null, null]] }],
-    charts: [{ panel: 0, unit: "s", cells: [[{ heat: 0 }, { heat: 6 }], [null, null]] }],
-  };
-  const [grid] = gridsOf(/** @type {any} */ ({ sweep, groups }), answer.MEASURES.time);
-  deepEqual(grid.columns, ["bandwidth 5 Mbit/s", "bandwidth 20 Mbit/s"]);
-  deepEqual(grid.rows.map(({ title }) => title), ["exchange ddp", "exchange topk"]);
-  deepEqual(grid.rows[0].cells[1], { group: groups[1], isBest: true, heat: 6 });
-  deepEqual(grid.rows[1].cells[0], { group: null, isBest: false, heat: null });
-  deepEqual(gridsOf(/** @type {any} */ ({ sweep: { ...sweep, by: null }, groups }), answer.MEASURES.time), []);
-});
-
 test("a group with more workers has its speed-up and efficiency", () => {
   const scaled = [group({}, summary(4), { num_workers: 1 }), group({}, summary(2.5), { speedup: 1.6, efficiency: 0.8 })];
   equal(scalingOf(scaled[1], scaled), "1.60×, efficiency 80 %");
@@ -79,5 +63,5 @@ test("the plan has a row for each run, and for a slot without one", () => {
   const trial = { run_id: 7 };
   const slots = [{ number: 1, is_open: false, trials: [trial] }, { number: 2, is_open: true, trials: [] }];
   const rows = rowsOf(/** @type {any} */ ({ slots }), /** @type {any} */ ([{ run_id: 7 }]));
-  deepEqual(rows.map((row) => [row.trial, row.result]), [[trial, { run_id: 7 }], [null, undefined]]);
+  deepEqual(rows.map((row) => [row.trial, row.result]), [[trial, { run_id: 7 }], [null, {}]]);
 });

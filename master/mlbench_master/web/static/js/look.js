@@ -13,29 +13,26 @@ export class Look {
 
   /** @param {() => void} onChange called when the curves must be drawn anew */
   constructor(onChange) {
+    const scaleOf = (/** @type {HTMLInputElement} */ box) => (box.checked ? "log" : "");
+    const show = () => setText(byId("smoothing-shown"), +this.#smoothing.value ? `${this.#smoothing.value} %` : "off");
     this.#smoothing.value = getParam("smoothing") || "0";
     this.#logX.checked = getParam("xscale") === "log";
     this.#logY.checked = getParam("scale") === "log";
-    const show = () => setText(byId("smoothing-shown"), this.#share ? `${this.#share} %` : "off");
-    const scaleOf = (box) => (box.checked ? "log" : "");
-    for (const control of [this.#smoothing, this.#logX, this.#logY]) {
-      control.addEventListener("input", () => {
-        show();
-        onChange();
-      });
-      control.addEventListener("change", () => setParams({ smoothing: String(this.#share || ""), xscale: scaleOf(this.#logX), scale: scaleOf(this.#logY) }));
-    }
     show();
-  }
-
-  get #share() {
-    return Number(this.#smoothing.value);
+    for (const control of [this.#smoothing, this.#logX, this.#logY]) {
+      control.addEventListener("input", show);
+      control.addEventListener("input", onChange);
+      control.addEventListener("change", () => {
+        const smoothing = Number(this.#smoothing.value) ? this.#smoothing.value : "";
+        setParams({ smoothing, xscale: scaleOf(this.#logX), scale: scaleOf(this.#logY) });
+      });
+    }
   }
 
   /** @returns {Axes} the options of a chart's axes; percentages are never logarithmic. */
   axes(/** @type {string[]} */ metrics = []) {
     return {
-      smoothing: this.#share / 100,
+      smoothing: Number(this.#smoothing.value) / 100,
       xType: this.#logX.checked ? "log" : "linear",
       yType: this.#logY.checked && !metrics.some(isPercent) ? "log" : "linear",
     };

@@ -1,79 +1,78 @@
 // The figures of groups: a heat map over two swept options, or else a bar for each group.
 
 import { showBars } from "../bars.js";
-import { h, reconcile } from "../dom.js";
+import { byId, h, reconcile } from "../dom.js";
 import { count, plural } from "../format.js";
-import { bestFirst, hasMean, optionTitle, writerOf } from "./answer.js";
+import { MEASURES, bestFirst, hasMean, measureOf, optionTitle, writerOf } from "./answer.js";
 
 /**
  * @import { Comparison, Group } from "../records.js"
  * @import { Measure } from "./answer.js"
- *
- * A combination in a heat map; its group is null if it has no run yet.
- * @typedef {{ group: Group | null, isBest: boolean, heat: number | null }} Cell
- * @typedef {{ title: string, columns: string[], rows: { title: string, cells: Cell[] }[] }} Grid
- * @typedef {{ mean: string, interval: string, name: string, href: string }} Texts
  */
 
-/** @returns {Grid[]} a heat map for each combination of the options beyond two; empty for a single option. */
-export function gridsOf(/** @type {Comparison} */ { sweep, groups }, /** @type {Measure} */ measure) {
-  if (!sweep?.by) return [];
+/** Show the figures of each metric, in the macro `cells` of templates/_comparison.html. Each group is a link. */
+export function showCells(/** @type {Comparison} */ comparison, /** @type {(group: Group) => string} */ hrefOf) {
+  const { groups, sweep } = comparison;
+  for (const [name, measure] of Object.entries(MEASURES)) {
+    const isKnown = groups.some((group) => hasMean(group, measure));
+    byId(`measure-${name}`).parentElement.hidden = !isKnown;
+    const grids = isKnown && sweep?.by ? sweep.panels.map((_, at) => makeGrid(comparison, measure, at, hrefOf)) : [];
+    const parts = isKnown && !grids.length ? [makeBars(groups, measure, hrefOf)] : grids;
+    // Links keep their places, so that the focus stays when the same figures come again.
+    reconcile(byId(`cells-${name}`), parts, (part) => part.outerHTML, (part) => part);
+  }
+  if (measureOf(groups) === MEASURES.rate) byId("measure-rate").checked = true;
+}
+
+/** @returns {(group: Group) => { mean: string, interval: string, name: string }} writes the figures of a group, and its accessible name. */
+function textsOf(/** @type {Group[]} */ groups, /** @type {Measure} */ measure) {
+  const write = writerOf(groups, measure);
+  return (group) => {
+    const [interval, runs] = [write.interval(group), plural(group.run_ids.length, "run")];
+    const isMissed = measure.isLessBetter && !hasMean(group, measure);
+    const mean = isMissed ? `${group.reached} of ${group.run_ids.length} reached` : write.mean(group);
+    const name = [`${optionTitle(group.label)}: ${mean}`, interval && `95 % ${interval}`, runs].filter(Boolean).join(", ");
+    return { mean, interval: interval || (hasMean(group, measure) ? runs : ""), name };
+  };
+}
+
+function makeGrid(
+  /** @type {Comparison} */ { groups, sweep },
+  /** @type {Measure} */ measure,
+  /** @type {number} */ at,
+  /** @type {(group: Group) => string} */ hrefOf,
+) {
   const { across, by, panels, charts } = sweep;
   const [best] = bestFirst(groups, measure);
-  const titleOf = (axis, value) => [optionTitle(axis.key), axis.unit ? value.replace(axis.unit, "") : value, axis.unit].filter(Boolean).join(" ");
-  return panels.map((panel, at) => {
-    const chart = charts.find(({ panel: shown, unit }) => shown === at && (unit === "s") === measure.isLessBetter);
-    const cellOf = (group, i, j) => ({ group: groups[group] ?? null, isBest: groups[group] === best, heat: chart?.cells[i][j]?.heat ?? null });
-    const rows = panel.cells.map((row, i) => ({ title: titleOf(by, by.values[i]), cells: row.map((group, j) => cellOf(group, i, j)) }));
-    return { title: optionTitle(panel.label), columns: across.values.map((value) => titleOf(across, value)), rows };
-  });
-}
-
-/**
- * Show the figures of a comparison. Each group is a link.
- * @param {HTMLElement} place
- * @param {Comparison} comparison
- * @param {Measure} measure
- * @param {(group: Group) => string} hrefOf
- */
-export function showCells(place, comparison, measure, hrefOf) {
-  const { groups } = comparison;
-  const write = writerOf(groups, measure);
-  /** @returns {Texts} */
-  const textsOf = (/** @type {Group} */ group) => {
-    const [interval, runs] = [write.interval(group), plural(group.run_ids.length, "run")];
-    const missed = measure.isLessBetter ? `${group.reached} of ${group.run_ids.length} reached` : "–";
-    const mean = hasMean(group, measure) ? write.mean(group) : missed;
-    const name = [`${optionTitle(group.label)}: ${mean}`, interval && `95 % ${interval}`, runs].filter(Boolean).join(", ");
-    return { mean, interval: interval || (hasMean(group, measure) ? runs : ""), name, href: hrefOf(group) };
-  };
-  const grids = gridsOf(comparison, measure).map((grid) => drawGrid(grid, measure, textsOf));
-  const parts = grids.length ? grids : [drawBars(groups, measure, textsOf)];
-  // Links keep their places, so that the focus stays when the same figures come again.
-  reconcile(place, parts, (part) => part.outerHTML, (part) => part);
-}
-
-function drawGrid(/** @type {Grid} */ { title, columns, rows }, /** @type {Measure} */ measure, /** @type {(group: Group) => Texts} */ textsOf) {
-  const cellOf = (/** @type {Cell} */ { group, isBest, heat }) => {
+  const write = textsOf(groups, measure);
+  const heats = charts.find(({ panel, unit }) => panel === at && (unit === "s") === measure.isLessBetter)?.cells;
+  const titleOf = ({ key, unit }, value) => `${optionTitle(key)} ${unit ? `${value.replace(unit, "").trim()} ${unit}` : value}`;
+  const cellOf = (/** @type {number | null} */ of, i, j) => {
+    const group = groups[of];
     if (!group) return h("td", {}, h("span", { class: "cell soft" }, "–"));
-    const { mean, interval, name, href } = textsOf(group);
+    const { mean, interval, name } = write(group);
     const texts = [h("b", { class: !hasMean(group, measure) && "missed" }, mean), h("span", {}, interval)];
-    return h("td", {}, h("a", { class: "cell", href, "aria-label": name, title: name, "data-heat": heat, "data-best": isBest }, texts));
+    const marks = { "data-heat": heats?.[i][j]?.heat, "data-best": group === best };
+    return h("td", {}, h("a", { class: "cell", href: hrefOf(group), "aria-label": name, title: name, ...marks }, texts));
   };
-  const head = h("tr", {}, h("td"), columns.map((name) => h("th", { scope: "col" }, name)));
-  const lines = rows.map((row) => h("tr", {}, h("th", { scope: "row" }, row.title), row.cells.map(cellOf)));
+  const title = optionTitle(panels[at].label);
+  const head = h("tr", {}, h("td"), across.values.map((value) => h("th", { scope: "col" }, titleOf(across, value))));
+  const lines = panels[at].cells.map((row, i) => {
+    return h("tr", {}, h("th", { scope: "row" }, titleOf(by, by.values[i])), row.map((of, j) => cellOf(of, i, j)));
+  });
   const table = h("table", { class: "cells" }, title && h("caption", {}, title), h("thead", {}, head), h("tbody", {}, lines));
   return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": title || "Heat map" }, table);
 }
 
-function drawBars(/** @type {Group[]} */ groups, /** @type {Measure} */ measure, /** @type {(group: Group) => Texts} */ textsOf) {
+function makeBars(/** @type {Group[]} */ groups, /** @type {Measure} */ measure, /** @type {(group: Group) => string} */ hrefOf) {
   const [best] = bestFirst(groups, measure);
+  const write = textsOf(groups, measure);
   const bars = groups.map((group) => {
     const { mean: value, mean_low: low, mean_high: high } = group[measure.field] ?? {};
-    const { mean, interval, href } = textsOf(group);
+    const { mean, interval } = write(group);
     const text = [mean, interval, scalingOf(group, groups)].filter(Boolean).join(" · ");
     const pieces = value == null ? [] : [{ name: measure.title, value, colour: "--series-0" }];
-    return { name: optionTitle(group.label), text, href, isBest: group === best, pieces, low, high };
+    return { name: optionTitle(group.label), text, href: hrefOf(group), isBest: group === best, pieces, low, high };
   });
   const place = h("div", { class: "bars-wide" });
   showBars(place, bars);

@@ -22,15 +22,16 @@ const FEW_POINTS = 40;
 const MAX_BANDS = 4;
 
 /**
- * Draw a metric of runs over an axis.
- * @param {Chart} chart
- * @param {{ metric: string, axis: string, results: Result[], columns: Columns[] }} data a curve of each
- *   result, in seconds, steps or epochs
- * @param {Group[] | null} groups whose means are drawn; null for the curves of the runs
- * @param {(id: number) => object} styleOf the style of a run
- * @param {Axes} more how the chart looks
+ * Draw a metric of runs over an axis: a curve of each result, whose columns are in seconds, steps or epochs, or
+ * else the means of groups.
  */
-export function drawCurves(chart, { metric, axis, results, columns }, groups, styleOf, more = {}) {
+export function drawCurves(
+  /** @type {Chart} */ chart,
+  /** @type {{ metric: string, axis: string, results: Result[], columns: Columns[] }} */ { metric, axis, results, columns },
+  /** @type {Group[] | null} */ groups,
+  /** @type {(id: number) => object} */ styleOf,
+  /** @type {Axes} */ more = {},
+) {
   const longest = Math.max(0, ...columns.map(({ x }) => x.at(-1) ?? 0));
   const { seconds, name } = ["training", "wall"].includes(axis) ? unitOf(longest) : { seconds: 1, name: "" };
   const scaled = columns.map((column) => ({ ...column, x: column.x.map((at) => at / seconds) }));
@@ -53,7 +54,8 @@ export function toLines(/** @type {Result[]} */ results, /** @type {Columns[]} *
   return results.map((result, i) => {
     const { lows, highs, ...curve } = columns[i];
     const band = columns.length <= MAX_BANDS && { lows, highs };
-    return { name: labelOf(result), keys: [result.run_id], ...curve, ...band, ...styleOf(result.run_id), points: curve.x.length < FEW_POINTS };
+    const points = curve.x.length < FEW_POINTS;
+    return { name: labelOf(result), keys: [result.run_id], ...curve, ...band, ...styleOf(result.run_id), points };
   });
 }
 
@@ -80,8 +82,8 @@ export function defaultsOf(/** @type {string[]} */ targets, /** @type {string[]}
 
 /** @returns {string} the caption of a figure: runs, seeds, versions, and CPU contention. */
 export function captionOf(/** @type {Result[]} */ results, /** @type {Manifest[]} */ manifests) {
-  const numbers = (/** @type {(number | null)[]} */ values) => spans([...new Set(values.filter((value) => value !== null))].sort((a, b) => a - b));
-  const seeds = numbers(manifests.map(({ seed }) => seed));
+  const numbers = (/** @type {number[]} */ values) => spans([...new Set(values)].sort((a, b) => a - b));
+  const seeds = numbers(manifests.map(({ seed }) => seed).filter((seed) => seed !== null));
   const shares = results.map(({ contention_share: share }) => share).filter((share) => share !== null);
   const parts = [
     `${results.length === 1 ? "Run" : "Runs"} ${numbers(results.map(({ run_id }) => run_id))}`,

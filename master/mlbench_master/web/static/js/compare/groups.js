@@ -2,7 +2,7 @@
 
 import { byId } from "../dom.js";
 import { plural } from "../format.js";
-import { extentOf, smoothed } from "../lines.js";
+import { extentOf, lowerBound, smoothed } from "../lines.js";
 import { mean, sum } from "../series.js";
 
 /**
@@ -17,49 +17,53 @@ const MAX_PLACES = 2000;
 const ENOUGH = 3;
 
 /**
- * @param {Group[]} groups
- * @param {Result[]} results
- * @param {Curve[]} curves of each result
- * @param {Axes} axes
- * @param {(id: number) => object} styleOf the style of a run; a group has that of its first one
- * @returns {Line[]} the mean of each group that has curves, with its interval, and its runs behind;
- *   they are smoothed before the mean is taken
+ * @returns {Line[]} the mean of each group that has curves, with its interval, and its runs behind; they are
+ *   smoothed before the mean is taken. A group has the style of its first run.
  */
-export function toGroupLines(groups, results, curves, axes, styleOf) {
+export function toGroupLines(
+  /** @type {Group[]} */ groups,
+  /** @type {Result[]} */ results,
+  /** @type {Curve[]} */ curves,
+  /** @type {Axes} */ axes,
+  /** @type {(id: number) => object} */ styleOf,
+) {
   const extent = extentOf(curves.map(({ x }) => x), axes.xType === "log");
   const lines = groups.map(({ label, run_ids: ids }) => {
     const members = results.map(({ run_id: id }, i) => ({ id, curve: curves[i] })).filter(({ id }) => ids.includes(id));
     const behind = members.filter(({ curve }) => curve.x.length).map(({ curve: { x, y } }) => ({ x, y }));
     const smooth = behind.map((curve) => ({ x: curve.x, y: smoothed(curve, axes, extent).smooth ?? curve.y }));
     const keys = members.map(({ id }) => id);
-    return { name: `${label} (${plural(behind.length, "run")})`, keys, ...styleOf(keys[0]), behind, ...meanOf(smooth) };
+    const name = `${label} (${plural(behind.length, "run")})`;
+    return { name, keys, ...styleOf(keys[0]), behind, ...meanOf(smooth) };
   });
   return lines.filter(({ x }) => x.length);
 }
 
 /**
- * @param {Curve[]} curves
- * @returns {{ x: number[], y: number[], lows: number[], highs: number[], counts: number[] }} their mean
- *   at each place at which any of them has a point, over those that are between their ends there,
- *   linearly interpolated; its interval of 95 %, by Student's t; and of how many curves it is
+ * @returns the mean of curves at each place at which any of them has a point, over those that are between their
+ *   ends there, linearly interpolated; its interval of 95 %, by Student's t; and of how many curves it is
  */
-export function meanOf(curves) {
+export function meanOf(/** @type {Curve[]} */ curves) {
   // The quantiles of Student's t by degrees of freedom, which templates/_comparison.html has.
   const quantiles = JSON.parse(byId("quantiles").textContent);
   const whole = curves.map(forward).filter(({ x }) => x.length);
-  const valuesAt = whole.map(interpolator);
-  const columns = { x: placesOf(whole), y: [], lows: [], highs: [], counts: [] };
-  for (const place of columns.x) {
-    const values = valuesAt.map((valueAt) => valueAt(place)).filter(Number.isFinite);
+  const places = [...new Set(whole.flatMap(({ x }) => x))].sort((a, b) => a - b);
+  const every = Math.ceil(places.length / MAX_PLACES);
+  const x = places.filter((_, i) => i % every === 0 || i === places.length - 1);
+  const points = x.map((place) => {
+    const values = whole.map((curve) => valueAt(curve, place)).filter(Number.isFinite);
     const middle = mean(values);
     const variance = sum(values.map((value) => (value - middle) ** 2)) / (values.length - 1);
     const half = values.length >= ENOUGH ? quantiles[values.length - 2] * Math.sqrt(variance / values.length) : NaN;
-    columns.y.push(middle);
-    columns.lows.push(middle - half);
-    columns.highs.push(middle + half);
-    columns.counts.push(values.length);
-  }
-  return columns;
+    return { middle, half, count: values.length };
+  });
+  return {
+    x,
+    y: points.map(({ middle }) => middle),
+    lows: points.map(({ middle, half }) => middle - half),
+    highs: points.map(({ middle, half }) => middle + half),
+    counts: points.map(({ count }) => count),
+  };
 }
 
 // What is finite; of a curve that goes back, as after a restart, what counted in the end.
@@ -73,19 +77,9 @@ function forward(/** @type {Curve} */ { x, y }) {
   return { x: x.filter((_, i) => isKept[i]), y: y.filter((_, i) => isKept[i]) };
 }
 
-function placesOf(/** @type {Curve[]} */ curves) {
-  const all = [...new Set(curves.flatMap(({ x }) => x))].sort((a, b) => a - b);
-  const every = Math.ceil(all.length / MAX_PLACES);
-  return all.filter((_, i) => i % every === 0 || i === all.length - 1);
-}
-
-/** @returns {(place: number) => number} to be called with growing places; NaN beyond the ends */
-function interpolator(/** @type {Curve} */ { x, y }) {
-  let i = 0;
-  return (place) => {
-    if (place < x[0] || place > x.at(-1)) return NaN;
-    while (x[i + 1] <= place) i += 1;
-    if (x[i] === place) return y[i];
-    return y[i] + ((place - x[i]) / (x[i + 1] - x[i])) * (y[i + 1] - y[i]);
-  };
+/** @returns {number} a curve's value at a place, interpolated; NaN beyond its ends */
+function valueAt(/** @type {Curve} */ { x, y }, /** @type {number} */ place) {
+  const i = lowerBound(x, place);
+  if (x[i] === place) return y[i];
+  return y[i - 1] + ((place - x[i - 1]) / (x[i] - x[i - 1])) * (y[i] - y[i - 1]);
 }

@@ -1,7 +1,6 @@
 // The data of a comparison: results, manifests and recorded curves of its runs.
 
-import { get, getOrNull, query } from "../api.js";
-import { LOSSES } from "../records.js";
+import { getOrNull, query } from "../api.js";
 import { CLOCKS, plottable, wholeClock } from "../run/curves.js";
 import { byMetric, interpolate, within } from "../series.js";
 
@@ -20,27 +19,26 @@ const POINTS_OF_ALL = 40_000;
 
 /** Fetches data that no longer changes only once. */
 export class Loader {
-  /** @type {Map<string, any>} */
+  /** @type {Map<string, any>} responses that no longer change, by path */
   #kept = new Map();
 
-  /**
-   * @param {Map<number, string>} titles of the runs, by id
-   * @param {string} target
-   * @returns {Promise<Found | null>} null if one of the runs was deleted
-   */
-  async compare(titles, target) {
+  /** @returns {Promise<Found | null>} the comparison of runs, whose titles are by id; null if one of them was deleted. */
+  async compare(/** @type {Map<number, string>} */ titles, /** @type {string} */ target) {
     const ids = [...titles.keys()];
-    const [comparison, ...manifests] = await Promise.all([getOrNull(toPath(ids, target)), ...ids.map((id) => this.#manifest(id))]);
+    const [comparison, ...manifests] = await Promise.all([
+      getOrNull(toPath(ids, target)),
+      ...ids.map((id) => this.#get(`/api/runs/${id}/manifest/`, hasEnded)),
+    ]);
     if (!comparison || manifests.includes(null)) return null;
     // A comparison has the names that runs were submitted with.
     const results = comparison.results.map((result) => ({ ...result, display_name: titles.get(result.run_id) }));
     return { comparison: { ...comparison, results }, manifests };
   }
 
-  /** @returns {Promise<string[]>} the metrics that the runs recorded, as `inOrder` has them. */
+  /** @returns {Promise<string[]>} the metrics that any of the runs recorded, without totals. */
   async metrics(/** @type {Manifest[]} */ manifests) {
     const series = await Promise.all(manifests.map((manifest) => this.#series(manifest, { last_n: 1 })));
-    return inOrder(series.map((byName) => [...byName.keys()]));
+    return plottable([...new Set(series.flatMap((byName) => [...byName.keys()]))]);
   }
 
   /** @returns {Promise<Columns[]>} the curve of each run over an axis, in seconds, steps or epochs. */
@@ -55,40 +53,22 @@ export class Loader {
     }));
   }
 
-  /** @returns {Promise<Manifest | null>} */
-  #manifest(/** @type {number} */ id) {
-    return this.#once(`manifest ${id}`, () => getOrNull(`/api/runs/${id}/manifest/`), (manifest) => manifest && hasEnded(manifest));
-  }
-
-  /** @returns {Promise<ByMetric>} */
-  #series(/** @type {Manifest} */ manifest, /** @type {object} */ params) {
+  async #series(/** @type {Manifest} */ manifest, /** @type {object} */ params) {
     const path = `/api/metrics/${manifest.run_id}/${query({ metric_type: "run", ...params })}`;
-    return this.#once(path, async () => byMetric(await get(path)), () => hasEnded(manifest));
+    return byMetric(await this.#get(path, () => hasEnded(manifest)) ?? {});
   }
 
-  async #once(/** @type {string} */ key, ask, isLasting) {
-    if (this.#kept.has(key)) return this.#kept.get(key);
-    const answer = await ask();
-    if (isLasting(answer)) this.#kept.set(key, answer);
-    return answer;
+  async #get(/** @type {string} */ path, /** @type {(response: any) => boolean} */ isLasting) {
+    if (this.#kept.has(path)) return this.#kept.get(path);
+    const response = await getOrNull(path);
+    if (response && isLasting(response)) this.#kept.set(path, response);
+    return response;
   }
-}
-
-/**
- * @param {string[][]} recorded the metrics of each run
- * @returns {string[]} each once: curves that all runs have, other curves, totals; losses first
- */
-export function inOrder(recorded) {
-  const curves = plottable(recorded.flat());
-  const named = [...LOSSES.filter((name) => curves.includes(name)), ...curves];
-  const isShared = (name) => recorded.every((metrics) => metrics.includes(name));
-  return [...new Set([...named.filter(isShared), ...named, ...recorded.flat()])];
 }
 
 /** @returns {string} the API's path of a comparison. */
 export function toPath(/** @type {number[]} */ ids, target = "") {
-  const end = target ? `&${new URLSearchParams({ target })}` : "";
-  return `/api/compare/?runs=${ids.join(",")}${end}`;
+  return `/api/compare/?runs=${ids.join(",")}${target && `&${new URLSearchParams({ target })}`}`;
 }
 
 /** @returns {boolean} whether a run has ended, so that nothing of it can change. */
@@ -101,15 +81,14 @@ export function ofResult(/** @type {Pick<Result, "curve">} */ { curve }, /** @ty
   return finite({ x: axis === "training" ? curve.training_seconds : curve.wall_seconds, y: curve.values });
 }
 
-/**
- * @param {ByMetric} recorded
- * @param {string} metric
- * @param {string} axis
- * @param {string | null} startedAt when the run started
- * @param {number | null} [seconds] how long it has run
- * @returns {Columns} the curve that the run's lowest rank recorded
- */
-export function ofRecorded(recorded, metric, axis, startedAt, seconds = null) {
+/** @returns {Columns} the curve that the lowest rank of a run recorded from its start to its end, `seconds` later */
+export function ofRecorded(
+  /** @type {ByMetric} */ recorded,
+  /** @type {string} */ metric,
+  /** @type {string} */ axis,
+  /** @type {string | null} */ startedAt,
+  /** @type {number | null} */ seconds = null,
+) {
   const [[rank, all]] = [...(recorded.get(metric) ?? [[null, null]])].sort(([a], [b]) => (a ?? -1) - (b ?? -1));
   const clock = recorded.get(CLOCKS[axis])?.get(rank);
   if (!all || startedAt === null || (axis !== "wall" && !clock)) return { x: [], y: [] };
@@ -120,8 +99,7 @@ export function ofRecorded(recorded, metric, axis, startedAt, seconds = null) {
 }
 
 // Without the points that have no place on the axis.
-function finite(/** @type {Columns} */ { x, y, lows, highs }) {
-  const isFinite = x.map((value) => value != null && Number.isFinite(value));
-  const pick = (column) => column?.filter((_, i) => isFinite[i]);
-  return { x: pick(x), y: pick(y), lows: pick(lows), highs: pick(highs) };
+function finite(/** @type {Columns} */ { x, ...columns }) {
+  const pick = (/** @type {number[]} */ column) => column?.filter((_, i) => Number.isFinite(x[i]));
+  return { x: pick(x), y: pick(columns.y), lows: pick(columns.lows), highs: pick(columns.highs) };
 }

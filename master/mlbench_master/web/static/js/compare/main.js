@@ -43,7 +43,9 @@ async function fetchRuns() {
 
 function show() {
   /** @type {ShownRun[]} */
-  const entries = selected.filter(({ id }) => runs.has(id)).map(({ id, place }) => ({ run: runs.get(id), ...styleOf(place), hidden: hidden.has(id) }));
+  const entries = selected.filter(({ id }) => runs.has(id)).map(({ id, place }) => {
+    return { run: runs.get(id), ...styleOf(place), hidden: hidden.has(id) };
+  });
   setText(byId("compared"), entries.length ? plural(entries.length, "run") : "No runs to compare");
   byId("empty").hidden = entries.length > 0;
   byId("side").hidden = entries.length === 0;
@@ -69,21 +71,19 @@ function makeRow(/** @type {ShownRun} */ { run, colour, dash }) {
     show();
   };
   const chip = h("span", { class: "badge" });
+  const button = { type: "button", class: "quiet" };
+  const eye = { ...button, class: "quiet eye", "aria-label": `Curve of run ${run.id}`, title: "Show or hide the curve", onclick: hide };
   setOutcome(chip, run);
   const [light, dim] = [() => side.highlight([run.id]), () => side.highlight([])];
   return h(
     "li",
-    { class: "selected-run", "data-run": run.id, onpointerenter: light, onpointerleave: dim, onfocusin: light, onfocusout: dim },
-    h("button", { type: "button", class: "quiet eye", "aria-label": `Curve of run ${run.id}`, title: "Show or hide the curve", onclick: hide }, sample({ colour, dash })),
+    { class: "selected-run", "data-runs": run.id, onpointerenter: light, onpointerleave: dim, onfocusin: light, onfocusout: dim },
+    h("button", eye, sample({ colour, dash })),
     h("a", { href: `/runs/${run.id}`, class: "run-name", title: `${nameOf(run)} #${run.id}` }, h("bdi"), h("span", {}, ` #${run.id}`)),
     chip,
-    h("button", { type: "button", class: "quiet", "aria-label": `Remove run ${run.id}`, title: "Remove from the comparison", onclick: remove }, "×"),
+    h("button", { ...button, "aria-label": `Remove run ${run.id}`, title: "Remove from the comparison", onclick: remove }, "×"),
   );
 }
-
-side.onHighlight = (ids) => {
-  for (const row of list.children) row.classList.toggle("lit", ids.includes(Number(row.dataset.run)));
-};
 
 side.onFound = async (found) => {
   const ids = found ? found.comparison.results.map((result) => result.run_id) : [];

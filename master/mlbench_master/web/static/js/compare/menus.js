@@ -4,23 +4,13 @@ import { h } from "../dom.js";
 import { copyText, fileName, rowsOf, rowsToCsv, saveCsv, toLatex, toMarkdown } from "../export.js";
 import { menu } from "../ui.js";
 
-/**
- * @param {string} label what the menu is of
- * @param {[string, () => unknown][]} entries
- * @returns {HTMLElement} a button that opens a menu of actions
- */
-export function moreMenu(label, entries) {
-  const button = h("button", { type: "button", class: "quiet more", "aria-label": `Export ${label}`, "aria-expanded": "false" }, "⋯");
-  const items = h("div", { class: "menu-items", hidden: true });
-  items.append(...entries.map(([name, onclick]) => h("button", { type: "button", class: "quiet", onclick }, name)));
-  const element = h("div", { class: "menu" }, button, items);
-  menu(button, items);
-  return element;
-}
-
-/** Put a menu into the head of the part of a page that `element` is in. */
+/** Put a menu of actions into the head of the part of a page that `element` is in. */
 export function addMenu(/** @type {Element} */ element, /** @type {string} */ label, /** @type {[string, () => unknown][]} */ entries) {
-  element.closest(".side-part").querySelector(".side-head").append(moreMenu(label, entries));
+  const button = h("button", { type: "button", class: "quiet more", "aria-label": `Export ${label}`, "aria-expanded": "false" }, "⋯");
+  const actions = entries.map(([name, onclick]) => h("button", { type: "button", class: "quiet", onclick }, name));
+  const items = h("div", { class: "menu-items", hidden: true }, actions);
+  element.closest(".side-part").querySelector(".side-head").append(h("div", { class: "menu" }, button, items));
+  menu(button, items);
 }
 
 /** Add a menu that copies or saves a table. */

@@ -1,44 +1,10 @@
-// How groups scale: speed-ups over the number of workers, the time in each phase, and a table.
+// How groups scale: speed-ups over the number of workers, and the time in each phase.
 
-import { showBars, showKey } from "../bars.js";
-import { Chart } from "../chart.js";
-import { byId, setNotice } from "../dom.js";
 import { duration } from "../format.js";
 import { PHASES, colourOfPhase } from "../records.js";
 import { sum } from "../series.js";
-import { fillTable } from "../ui.js";
-import { addMenu } from "./menus.js";
-import { groupColumns } from "./results.js";
 
 /** @import { Group } from "../records.js" */
-
-// From this range of workers on, the axes are logarithmic.
-const WIDE_RANGE = 8;
-
-/** The parts "Scaling", "Time breakdown" and "Groups" of templates/_side.html. */
-export class Scaling {
-  #chart = new Chart(byId("scaling"), "Speed-up of each group over its number of workers", { hasFiles: false });
-
-  constructor() {
-    addMenu(byId("scaling"), "Scaling", this.#chart.exports);
-  }
-
-  show(/** @type {Group[]} */ groups) {
-    fillTable(byId("group-figures"), groupColumns(groups), groups, (group) => group.label);
-    const lines = toSpeedups(groups);
-    byId("scaling").hidden = !lines.length;
-    setNotice(byId("scaling-note"), lines.length ? `Speed-up relative to ${groups[0].label}.` : "Comparable groups that differ in nothing but their workers have a chart.");
-    const workers = groups.map((group) => group.num_workers);
-    const type = workers.at(-1) > WIDE_RANGE * workers[0] ? "log" : "linear";
-    if (lines.length) this.#chart.draw(lines, { x: "workers", y: "speed-up", ySuffix: "×", xTicks: workers, fromZero: true, xType: type, yType: type });
-    const bars = toPhases(groups);
-    const pieces = bars.flatMap((bar) => bar.pieces);
-    byId("phases-part").hidden = !pieces.length;
-    if (!pieces.length) return;
-    showKey(byId("phases-key"), [...new Map(pieces.map((piece) => [piece.name, piece])).values()]);
-    showBars(byId("phases"), bars);
-  }
-}
 
 /** @returns {import("../plot.js").Line[]} the speed-ups and the ideal; empty if nothing scales. */
 export function toSpeedups(/** @type {Group[]} */ groups) {
@@ -50,7 +16,8 @@ export function toSpeedups(/** @type {Group[]} */ groups) {
     // A single speed-up, of the first group, is always 1.
   ].filter(({ y }) => y.filter((value) => value !== null).length > 1);
   if (!measured.length) return [];
-  const ideal = { name: "ideal", x: workers, y: workers.map((count) => count / workers[0]), colour: "--soft", dash: /** @type {const} */ ("dash") };
+  const dash = /** @type {const} */ ("dash");
+  const ideal = { name: "ideal", x: workers, y: workers.map((count) => count / workers[0]), colour: "--soft", dash };
   return [ideal, ...measured.map((line) => ({ ...line, x: workers, points: true }))];
 }
 

@@ -11,73 +11,57 @@ import { comparabilityOf, spanOf } from "./answer.js";
  * @typedef {{ term: string, text: string, details: string[], isBad?: boolean }} Fold
  */
 
-// A shorter start of all labels is not worth leaving out.
-const LONG_START = 8;
 const FAILURES = ["nan", "hung", "crashed"];
+const PLANNED = "the swept options leave the closed division, as planned";
+const SAME_TASK = "the same data, target and batch size";
 const VERSIONS = ["mlbench", "torch", "git_commit"];
 
-/**
- * @param {string[]} labels of groups, such as `2 workers, exchange ddp`
- * @returns {string[]} them without the parts that all of them share, and without keys of words
- */
-export function shortLabels(labels) {
-  const parts = labels.map((label) => label.split(", "));
+/** @returns {string[]} labels without the parts that all of them share, and without keys of words: `ddp` for `2 workers, exchange ddp`. */
+export function shortLabels(/** @type {string[]} */ labels) {
+  const separator = labels.some((label) => /[ ,]/.test(label)) ? ", " : "-";
+  const parts = labels.map((label) => label.split(separator));
   const differing = parts.map((own) => own.filter((part) => !parts.every((other) => other.includes(part))));
   if (labels.length < 2 || differing.some((own) => !own.length)) return labels;
-  const start = labels.every((label) => !label.includes(",")) ? sharedStart(labels) : 0;
-  if (start >= LONG_START) return labels.map((label) => `…${label.slice(start)}`);
   // A value that is a word needs no key, such as `exchange`, if all labels have it in the same place.
-  const keyOf = (/** @type {string} */ part) => /^(.* )?[^\d\s]\S*$/.exec(part)?.[1];
-  const isNamed = (/** @type {string} */ key, /** @type {number} */ i) => key && differing.every((own) => keyOf(own[i] ?? "") === key);
-  return differing.map((own) => own.map((part, i) => (isNamed(keyOf(part), i) ? part.slice(keyOf(part).length) : part)).join(", "));
+  const keyOf = (/** @type {string} */ part = "") => /^(.* )?[^\d\s]\S*$/.exec(part)?.[1];
+  const shorten = (/** @type {string} */ part, /** @type {number} */ i) =>
+    differing.every((own) => keyOf(own[i]) === keyOf(part)) ? part.slice(keyOf(part)?.length ?? 0) : part;
+  return differing.map((own) => own.map(shorten).join(separator));
 }
 
-// The length of the words that all labels begin with.
-function sharedStart(/** @type {string[]} */ labels) {
-  const end = [...labels[0]].findIndex((letter, i) => labels.some((label) => label[i] !== letter));
-  return Math.max(0, labels[0].slice(0, Math.max(0, end)).search(/[^-_./]*$/));
-}
-
-/** @returns {{ title: string, detail: string, others: number }} the most significant difference, and how many other tests there are. */
+/** @returns {{ title: string, detail: string }} the most significant difference, or why there is none. */
 export function headlineOf(/** @type {Comparison} */ { findings, groups }) {
+  const sizeOf = (/** @type {Group} */ { evidence }) => Math.abs(Math.log(evidence.times_faster));
   const tested = groups.filter(({ evidence }) => evidence?.times_faster != null);
-  tested.sort((a, b) => a.evidence.p - b.evidence.p || sizeOf(b) - sizeOf(a));
-  const [group] = tested;
+  const [group] = tested.sort((a, b) => a.evidence.p - b.evidence.p || sizeOf(b) - sizeOf(a));
   const { fastest } = findings;
   if (findings.verdict === "no" || !(group || fastest)) {
     const [reason = findings.why, ...more] = findings.reasons;
-    const detail = capitalized(reason) + (more.length ? `; ${more.length} more` : "");
-    return { title: findings.title, detail, others: tested.length };
+    return { title: findings.title, detail: capitalized(reason) + (more.length ? `; ${more.length} more` : "") };
   }
   const names = shortLabels(groups.map(({ label }) => label));
+  const factorText = (/** @type {number} */ value) => value.toFixed(value < 10 ? 2 : value < 100 ? 1 : 0);
+  const fasterText = (first, other, factor) => `${first} is ${factor}× as fast as ${other}`;
   if (!group) {
-    const title = fasterText(names[fastest.group], names[fastest.slowest], fastest.times_faster);
-    return { title, detail: "Single runs have no interval.", others: groups.length - 2 };
+    const title = fasterText(names[fastest.group], names[fastest.slowest], factorText(fastest.times_faster));
+    return { title, detail: "Single runs have no interval." };
   }
   const { baseline, distinguishable, p, test, times_faster: ratio, times_faster_low: low, times_faster_high: high } = group.evidence;
-  const pair = [group, groups[baseline]];
-  const [name, other] = pair.map((member) => names[groups.indexOf(member)]);
-  const factor = (/** @type {number} */ value) => (ratio >= 1 ? value : 1 / value);
-  const ends = low === null ? [] : [factor(low), factor(high)].sort((a, b) => a - b);
+  const [name, other] = [group, groups[baseline]].map((member) => names[groups.indexOf(member)]);
+  const [factor, ...ends] = (ratio >= 1 ? [ratio, low, high] : [1 / ratio, 1 / high, 1 / low]).map((value) => value && factorText(value));
+  const shares = [group, groups[baseline]].map(({ contention_share: share }) => share).filter((share) => share !== null);
   const figures = [
-    !distinguishable && `${factorText(factor(ratio))}×`,
-    ends.length && `95 % ${ends.map(factorText).join(" to ")}`,
+    !distinguishable && `${factor}×`,
+    low !== null && `95 % ${ends.join(" to ")}`,
     `p = ${number(p, 2)}`,
     test === "paired t" && `${plural(group.run_ids.length, "seed")} each`,
   ];
-  const shares = pair.map(({ contention_share: share }) => share).filter((share) => share != null);
+  const title = ratio >= 1 ? fasterText(name, other, factor) : fasterText(other, name, factor);
   return {
-    title: distinguishable
-      ? fasterText(...(ratio >= 1 ? [name, other] : [other, name]), factor(ratio))
-      : `No significant difference between ${name} and ${other}`,
+    title: distinguishable ? title : `No significant difference between ${name} and ${other}`,
     detail: `${figures.filter(Boolean).join(", ")}.${shares.length ? ` CPU contention ${spanOf(shares)}.` : ""}`,
-    others: tested.length - 1,
   };
 }
-
-const factorText = (/** @type {number} */ value) => value.toFixed(value < 10 ? 2 : value < 100 ? 1 : 0);
-const fasterText = (first, other, factor) => `${first} is ${factorText(factor)}× as fast as ${other}`;
-const sizeOf = (/** @type {Group} */ { evidence }) => Math.abs(Math.log(evidence.times_faster));
 
 /** Show the headline of a comparison, and whether its runs can be compared. */
 export function showHeadline(/** @type {HTMLElement} */ place, /** @type {Comparison} */ comparison) {
@@ -107,68 +91,65 @@ export function showFolds(/** @type {HTMLElement} */ place, /** @type {Fold[]} *
  */
 export function foldsOf(comparison, manifests, seeds) {
   const { differences, findings, groups, results, sets } = comparison;
+  const { reasons, learning, clock_faults: clocks } = findings;
+  const isSingle = results.length < 2;
   const tests = groups.map(({ evidence }) => evidence).filter(Boolean);
   const significant = tests.filter(({ distinguishable }) => distinguishable).length;
   const failed = results.filter(({ outcome }) => FAILURES.includes(outcome?.kind));
+  const failures = failed.map(({ run_id, outcome }) => `run ${run_id}: ${outcome.text}`);
   const known = [...tests.map(({ text }) => text), ...sets];
   const notes = findings.notes.filter((note) => !known.includes(note) && !failed.some(({ run_id }) => note.startsWith(`run ${run_id}: `)));
   const unequal = differences.filter(({ name }) => VERSIONS.includes(name)).map(({ text }) => text);
   const versions = versionsOf(manifests);
-  const hasReasons = findings.reasons.length > 0;
+  const equal = versions && !isSingle ? `equal: ${versions}` : versions;
+  const isPlanned = (/** @type {string} */ text) => Object.keys(groups[0].swept ?? {}).some((key) => text.includes(`: ${key} is `));
+  const violations = findings.rule_violations.map((text) => (isPlanned(text) ? `${text}, as planned` : text));
+  const rules = findings.rule_violations.every(isPlanned) ? PLANNED : plural(violations.length, "rule violation");
   const folds = [
-    results.length > 1 && fold(hasReasons ? "Reasons" : "Task", findings.reasons, "reason", { none: "the same data, target and batch size", isBad: hasReasons }),
-    failed.length > 0 && { term: "Outcomes", text: `${failed.length} of ${plural(results.length, "run")} failed`, details: failed.map(({ run_id, outcome }) => `Run ${run_id}: ${outcome.text}`), isBad: true },
+    reasons.length ? fold("Reasons", reasons, plural(reasons.length, "reason"), true) : fold("Task", isSingle ? [] : [SAME_TASK]),
+    fold("Outcomes", failures, `${failed.length} of ${plural(results.length, "run")} failed`, true),
     contentionFold(comparison),
-    tests.length > 0 && { term: "Significance", text: `${significant} of ${plural(tests.length, "comparison")} with p < 0.05`, details: tests.map(({ text }) => text) },
-    seedsFold(groups, seeds),
-    fold("Learning", findings.learning.filter((text) => !seeds.size || !text.startsWith("seed is")), "difference"),
-    rulesFold(comparison),
-    fold("Sets", sets, "set"),
-    fold("Clocks", findings.clock_faults, "wrong clock", { isBad: true }),
-    fold("Notes", notes, "note"),
-    unequal.length > 0
-      ? { term: "Versions", text: "not equal", details: unequal, isBad: true }
-      : { term: "Versions", text: versions && `${results.length > 1 ? "equal: " : ""}${versions}`, details: [] },
+    fold("Significance", tests.map(({ text }) => text), `${significant} of ${plural(tests.length, "comparison")} with p < 0.05`),
+    fold("Seeds", [seedsText(groups, seeds)]),
+    fold("Learning", learning, plural(learning.length, "difference")),
+    fold("Rules", violations, rules),
+    fold("Sets", sets, plural(sets.length, "set")),
+    fold("Clocks", clocks, plural(clocks.length, "wrong clock"), true),
+    fold("Notes", notes, plural(notes.length, "note")),
+    unequal.length ? fold("Versions", unequal, "not equal", true) : fold("Versions", [equal]),
   ];
-  return folds.filter((entry) => entry && entry.text).map((entry) => /** @type {Fold} */ (entry));
+  return folds.filter(({ text }) => text);
 }
 
-/** @returns {Fold} */
-function fold(/** @type {string} */ term, /** @type {readonly string[]} */ texts, /** @type {string} */ noun, { none = "", isBad = false } = {}) {
-  if (texts.length < 2) return { term, text: texts[0] ?? none, details: [], isBad };
-  return { term, text: plural(texts.length, noun), details: texts.map(capitalized), isBad };
+/** @returns {Fold} texts of which only a single one is shown at first; none has no text. */
+function fold(/** @type {string} */ term, /** @type {readonly string[]} */ texts, summary = "", isBad = false) {
+  if (texts.length < 2) return { term, text: texts[0] ?? "", details: [], isBad };
+  return { term, text: summary, details: texts.map(capitalized), isBad };
 }
 
-// How many ranks had CPU contention, and how much.
+/** @returns {Fold} how many ranks had CPU contention, and how much. */
 function contentionFold(/** @type {Comparison} */ { results, groups, findings }) {
   const ranks = results.flatMap(({ interferences }) => interferences);
+  if (!ranks.length) return fold("Contention", ["not measured"]);
   const contended = ranks.filter(({ disturbed }) => disturbed);
   const span = (/** @type {typeof ranks} */ some) => spanOf(some.map(({ contention_share: share }) => share));
   const doubts = groups.filter(({ contention_doubt: doubt }) => doubt).length;
   const suffix = doubts ? `; it may explain ${plural(doubts, "difference")}` : "";
-  const highest = ranks.length ? span(ranks).split(" to ").at(-1) : "";
   const text = contended.length
     ? `${contended.length} of ${plural(ranks.length, "rank")} had contention, ${span(contended)}${suffix}`
-    : `none of ${plural(ranks.length, "rank")} above 5 %, at most ${highest}`;
-  return { term: "Contention", text: ranks.length ? text : "not measured", details: findings.disturbed.map(capitalized), isBad: contended.length > 0 };
+    : `none of ${plural(ranks.length, "rank")} above 5 %: ${span(ranks)}`;
+  return { term: "Contention", text, details: findings.disturbed.map(capitalized), isBad: contended.length > 0 };
 }
 
-function seedsFold(/** @type {Group[]} */ groups, /** @type {Map<number, number | null>} */ seeds) {
-  const ofGroups = groups.map(({ run_ids }) => run_ids.map((id) => seeds.get(id)));
-  if (ofGroups.flat().some((seed) => seed == null)) return null;
-  const texts = ofGroups.map((own) => spans([...new Set(own)].sort((a, b) => a - b)));
-  if (new Set(texts).size > 1) return { term: "Seeds", text: "not the same in all groups", details: texts.map((text, i) => `${groups[i].label}: ${text}`) };
+// Unequal seeds are among the differences of learning.
+function seedsText(/** @type {Group[]} */ groups, /** @type {Map<number, number | null>} */ seeds) {
+  const [text, ...others] = groups.map(({ run_ids: ids }) => {
+    const known = ids.map((id) => seeds.get(id)).filter((seed) => seed != null);
+    return known.length < ids.length ? "" : spans([...new Set(known)].sort((a, b) => a - b));
+  });
+  if (!text || others.some((other) => other !== text)) return "";
   const isPaired = groups.some(({ evidence }) => evidence?.test === "paired t");
-  return { term: "Seeds", text: `${texts[0]}${groups.length > 1 ? " in every group" : ""}${isPaired ? ", paired" : ""}`, details: [] };
-}
-
-// A swept option that leaves the closed division was planned.
-function rulesFold(/** @type {Comparison} */ { findings, groups }) {
-  const swept = Object.keys(groups[0].swept ?? {});
-  const violations = findings.rule_violations;
-  const unplanned = violations.filter((text) => !swept.some((key) => text.includes(`: ${key} is `)));
-  if (unplanned.length || !violations.length) return fold("Rules", unplanned, "rule violation");
-  return { term: "Rules", text: "the swept options leave the closed division, as planned", details: violations.map(capitalized) };
+  return `${text}${others.length ? " in every group" : ""}${isPaired ? ", paired" : ""}`;
 }
 
 /** @returns {string} the versions of MLBench, PyTorch and the code, each once */

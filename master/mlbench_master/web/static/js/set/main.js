@@ -2,7 +2,7 @@
 
 import { get, getOrNull, query } from "../api.js";
 import { Chart } from "../chart.js";
-import { MEASURES, answerOf, bestFirst, chipsOf, comparabilityOf, hasMean, measureOf, optionTitle } from "../compare/answer.js";
+import { answerOf, bestFirst, chipsOf, comparabilityOf, measureOf, optionTitle } from "../compare/answer.js";
 import { showCells } from "../compare/cells.js";
 import { drawCurves } from "../compare/curves.js";
 import { ofResult, toPath } from "../compare/loader.js";
@@ -12,14 +12,13 @@ import { alignedDurations, duration, metricTitle, moment, number, plural } from 
 import { styleOf } from "../plot.js";
 import { poll } from "../poll.js";
 import { termsOf } from "../runs/groups.js";
-import { errorState, fillTable, runBadge } from "../ui.js";
-import { columnsOf, progressText, rowsOf } from "./plan.js";
+import { fillTable, problemWith, runBadge, setBadge } from "../ui.js";
+import { columnsOf, progressOf, progressText, rowsOf, sweptIn } from "./plan.js";
 
 /**
  * @import { Comparison, Group, Manifest, Result, Schemas } from "../records.js"
  * @typedef {Schemas["RunSet"]} RunSet
  * @typedef {Schemas["SetAnalysis"]} SetAnalysis
- * @typedef {Schemas["Importance"]} Importance
  */
 
 const POLL_MS = 5000;
@@ -29,8 +28,7 @@ const MAX_LISTED = 6;
 // The bands of more curves would cover each other.
 const MAX_CURVES = 5;
 
-const problem = byId("problem");
-const name = problem.dataset.set;
+const name = byId("problem").dataset.set;
 const path = `/api/sets/${encodeURIComponent(name)}/`;
 const curves = new Chart(byId("curves-chart"), "Mean of each combination over training time");
 /** @type {Comparison | null} */
@@ -40,7 +38,7 @@ let compared = "";
 async function refresh() {
   const [set, analysis] = await Promise.all([get(path), get(`${path}analysis/`)]);
   await compare(set, analysis);
-  problem.hidden = true;
+  byId("problem").replaceChildren();
   byId("set").hidden = false;
   showHead(set, analysis);
   showAnswer(analysis);
@@ -52,52 +50,40 @@ async function refresh() {
 // Runs that have ended no longer change, so that a comparison is fetched again only for other runs.
 async function compare(/** @type {RunSet} */ set, /** @type {SetAnalysis} */ analysis) {
   const ids = analysis.points.map((point) => point.run_id).slice(0, MAX_RUNS);
-  for (const link of [byId("compare"), byId("export")]) link.hidden = !ids.length;
-  byId("compare").href = `/compare?runs=${ids.join(",")}`;
-  byId("export").href = toPath(ids);
-  byId("export").download = `${name}.json`;
   const key = `${ids} ${analysis.slots_left}`;
-  if (key === compared) return;
-  if (!ids.length) comparison = null;
-  else {
-    const [found, first] = await Promise.all([getOrNull(toPath(ids)), getOrNull(`/api/runs/${ids[0]}/manifest/`)]);
-    if (!found) return; // a run was deleted meanwhile
-    comparison = found;
-    showVerdict(set, first);
-    showCurves(found);
+  if (key === compared || !ids.length) return;
+  const [found, first] = await Promise.all([getOrNull(toPath(ids)), getOrNull(`/api/runs/${ids[0]}/manifest/`)]);
+  if (!found) return; // a run was deleted meanwhile
+  [comparison, compared] = [found, key];
+  for (const [link, href] of [[byId("compare"), `/compare?runs=${ids.join(",")}`], [byId("export"), toPath(ids)]]) {
+    link.href = href;
+    link.hidden = false;
   }
-  compared = key;
+  byId("export").download = `${name}.json`;
+  showVerdict(set, first);
+  showCurves(found);
 }
 
 function showHead(/** @type {RunSet} */ set, /** @type {SetAnalysis} */ { slots_left: left, seconds_left: seconds }) {
-  const badge = byId("progress");
-  badge.hidden = false;
-  badge.dataset.state = left ? "running" : "complete";
-  badge.title = progressText(set);
-  setText(badge, `${left ? "running" : "complete"} · ${set.slots.length - left} of ${plural(set.slots.length, "slot")}`);
-  const time = left > 0 && (seconds === null ? "time left known after the first run" : `about ${duration(seconds)} left`);
-  setText(byId("about"), [...aboutOf(set), time].filter(Boolean).join(" · "));
-  setText(byId("plan-note"), progressText(set));
-}
-
-/** @returns {unknown[]} what a set measures, and how; empty parts are left out */
-function aboutOf(/** @type {RunSet} */ { order, slots, official, until_percent: percent, created_at: at }) {
-  const { args = {}, faults, benchmark, ...fields } = /** @type {Record<string, any>} */ (order);
-  const distinct = (/** @type {(slot: RunSet["slots"][number]) => any} */ valueOf) => [...new Set(slots.map(valueOf))];
-  const keys = [...new Set(slots.flatMap(({ swept }) => Object.keys(swept)))].filter((key) => distinct(({ swept }) => swept[key]).length > 1);
-  const workers = distinct((slot) => slot.num_workers).sort((a, b) => a - b);
+  const { args = {}, faults, benchmark, ...fields } = /** @type {Record<string, any>} */ (set.order);
+  const [workers, seeds] = ["num_workers", "seed"].map((name) => new Set(set.slots.map((slot) => slot[name])));
   const settings = Object.entries({ ...fields, ...args }).filter(([, value]) => value !== null);
-  return [
+  const about = [
     benchmark,
-    keys.map(optionTitle).join(" × "),
-    workers.length === 1 ? plural(workers[0], "worker") : `${workers.join(", ")} workers`,
-    plural(distinct((slot) => slot.seed).length, "seed"),
+    sweptIn(set),
+    workers.size === 1 && plural([...workers][0], "worker"),
+    plural(seeds.size, "seed"),
     ...settings.map(([key, value]) => `${optionTitle(key)} ${value}`),
-    official && "official: every run counts",
-    percent && `until ±${percent} %`,
+    set.official && "official: every run counts",
+    set.until_percent && `until ±${set.until_percent} %`,
     faults && `fault injection: ${faults}`,
-    `registered ${moment(at)}, before its first run`,
+    `registered ${moment(set.created_at)}, before its first run`,
+    left > 0 && (seconds === null ? "time left known after the first run" : `about ${duration(seconds)} left`),
   ];
+  setText(byId("about"), about.filter(Boolean).join(" · "));
+  setText(byId("plan-note"), progressText(set));
+  byId("progress").hidden = false;
+  setBadge(byId("progress"), ...progressOf(set));
 }
 
 function showAnswer(/** @type {SetAnalysis} */ { slots_left: left }) {
@@ -110,21 +96,7 @@ function showAnswer(/** @type {SetAnalysis} */ { slots_left: left }) {
   reconcile(byId("answer-chips"), chips, ({ state, text }) => `${state} ${text}`, makeChip);
   byId("answer-chips").hidden = !chips.length;
   byId("cells").hidden = !answer || comparison.groups.length < 2;
-  if (!byId("cells").hidden) showMeasure();
-}
-
-function showMeasure() {
-  const { groups } = comparison;
-  byId("measures").hidden = !Object.values(MEASURES).every((measure) => groups.some((group) => hasMean(group, measure)));
-  const chosen = /** @type {HTMLInputElement} */ (document.querySelector("[name=measure]:checked")).value;
-  const measure = byId("measures").hidden ? measureOf(groups) : MEASURES[chosen];
-  const sizes = groups.map(({ run_ids: runs }) => runs.length);
-  const [least, most] = [Math.min(...sizes), Math.max(...sizes)];
-  const means = least === most ? `mean of ${plural(least, "run")}` : `means of ${least} to ${most} runs`;
-  const hasInterval = groups.some((group) => group[measure.field]?.mean_low != null);
-  setText(byId("cells-title"), measure.title);
-  setText(byId("cells-note"), `${means}${hasInterval ? ", 95 % interval" : ""}`);
-  showCells(byId("cells-place"), comparison, measure, listOf);
+  if (!byId("cells").hidden) showCells(comparison, listOf);
 }
 
 // The list of a combination's runs.
@@ -133,36 +105,36 @@ function listOf(/** @type {Group} */ { swept, num_workers: workers }) {
   return `/runs${query({ query: termsOf({ set: name, ...(values && { swept: values }), workers: String(workers) }) })}`;
 }
 
-function showImportances(/** @type {SetAnalysis} */ analysis) {
-  const { axes, importances, text, is_less_better: isLessBetter } = analysis;
+function showImportances(/** @type {SetAnalysis} */ { axes, importances, text, is_less_better: isLessBetter }) {
   byId("importances-card").hidden = !axes.length || !importances.length;
   setText(byId("importances-text"), `${optionTitle(text)}.`);
-  reconcile(byId("importances"), importances, (effect) => JSON.stringify(effect), (effect) => makeImportance(effect, isLessBetter));
-}
-
-function makeImportance(/** @type {Importance} */ { key, value, correlation, low, high }, /** @type {boolean} */ isLessBetter) {
+  const write = (/** @type {number} */ rho) => rho.toFixed(2).replace("-", "−");
   const track = (/** @type {string} */ kind, /** @type {number} */ from, /** @type {number} */ to) => {
     const piece = h("span", { class: kind });
     [piece.style.left, piece.style.width] = [`${50 + 50 * from}%`, `${50 * (to - from)}%`];
     return piece;
   };
-  const isClear = low !== null && (low > 0 || high < 0);
-  const effect = isClear ? `${value ? "it" : "higher"} is ${correlation < 0 === isLessBetter ? "faster" : "slower"}` : "not significant";
-  const write = (/** @type {number} */ rho) => rho.toFixed(2).replace("-", "−");
-  const figure = `ρ = ${write(correlation)}${low === null ? "" : `, 95 % ${write(low)} to ${write(high)}`}`;
-  const title = [optionTitle(key), value].filter(Boolean).join(" ");
-  const piece = track("importance-piece", Math.min(0, correlation), Math.max(0, correlation));
-  const whisker = low !== null && track("bar-whisker", low, high);
-  return h(
-    "li",
-    { title: `${title}: ${figure}` },
-    h("span", {}, title, h("small", { class: "soft" }, effect)),
-    h("span", { class: "figure" }, write(correlation)),
-    h("span", { class: "importance-track", role: "img", "aria-label": figure }, piece, whisker),
-  );
+  reconcile(byId("importances"), importances, (effect) => JSON.stringify(effect), ({ key, value, correlation, low, high }) => {
+    const isClear = low !== null && (low > 0 || high < 0);
+    const effect = isClear ? `${value ? "it" : "higher"} is ${correlation < 0 === isLessBetter ? "faster" : "slower"}` : "not significant";
+    const figure = `ρ = ${write(correlation)}${low === null ? "" : `, 95 % ${write(low)} to ${write(high)}`}`;
+    const title = [optionTitle(key), value].filter(Boolean).join(" ");
+    const piece = track("importance-piece", Math.min(0, correlation), Math.max(0, correlation));
+    const whisker = low !== null && track("bar-whisker", low, high);
+    return h(
+      "li",
+      { title: `${title}: ${figure}` },
+      h("span", {}, title, h("small", { class: "soft" }, effect)),
+      h("span", { class: "figure" }, write(correlation)),
+      h("span", { class: "importance-track", role: "img", "aria-label": figure }, piece, whisker),
+    );
+  });
 }
 
-const seedsOf = (/** @type {RunSet} */ { slots }) => new Map(slots.flatMap(({ trials }) => trials.map(({ run_id, seed }) => [run_id, seed])));
+/** @returns {Map<number, number | null>} the seed of each run. */
+function seedsOf(/** @type {RunSet} */ { slots }) {
+  return new Map(slots.flatMap(({ trials }) => trials.map(({ run_id, seed }) => [run_id, seed])));
+}
 
 function showVerdict(/** @type {RunSet} */ set, /** @type {Manifest | null} */ first) {
   byId("verdict-card").hidden = comparison.results.length < 2;
@@ -171,8 +143,8 @@ function showVerdict(/** @type {RunSet} */ set, /** @type {Manifest | null} */ f
   byId("verdict-badge").dataset.answer = state;
   const folds = foldsOf(comparison, first ? [first] : [], seedsOf(set)).filter(({ term }) => term !== "Sets");
   const repeated = set.slots.filter(({ trials }) => trials.length > 1).length;
-  const repeats = { term: "Repeats", text: `${plural(repeated, "slot")} had more than one run`, details: [] };
-  showFolds(byId("verdict-folds"), repeated ? [...folds, repeats] : folds);
+  if (repeated) folds.push({ term: "Repeats", text: `${plural(repeated, "slot")} had more than one run`, details: [] });
+  showFolds(byId("verdict-folds"), folds);
 }
 
 // The means of the best combinations over training time.
@@ -194,29 +166,24 @@ function showCurves(/** @type {Comparison} */ { results, groups }) {
 function showRuns(/** @type {RunSet} */ set) {
   const results = comparison?.results ?? [];
   const rows = rowsOf(set, results);
-  fillTable(byId("plan"), columnsOf(rows), rows, ({ slot, trial }) => `${slot.number} ${trial?.run_id ?? "open"}`);
+  fillTable(byId("plan"), columnsOf(rows, results), rows, ({ slot, trial }) => [slot.number, trial?.run_id, trial?.deleted]);
   const timeOf = (/** @type {Result} */ result) => result.time_to_target?.training_seconds ?? Infinity;
-  const listed = results.toSorted((a, b) => timeOf(a) - timeOf(b) || (b.samples_per_second ?? 0) - (a.samples_per_second ?? 0)).slice(0, MAX_LISTED);
+  const rateOf = (/** @type {Result} */ result) => result.samples_per_second ?? 0;
+  const listed = results.toSorted((a, b) => timeOf(a) - timeOf(b) || rateOf(b) - rateOf(a)).slice(0, MAX_LISTED);
   const seeds = seedsOf(set);
   const write = alignedDurations(listed.map((result) => result.time_to_target?.training_seconds));
   setText(byId("runs-title"), `Runs · ${number(results.length)}`);
   byId("runs-link").href = `/runs${query({ query: termsOf({ set: name }) })}`;
-  reconcile(byId("runs"), listed, (result) => `${result.run_id} ${result.outcome?.title}`, (result) => makeRun(result, write, seeds.get(result.run_id)));
-  setNotice(byId("runs-note"), results.length > listed.length ? `The ${listed.length} fastest of ${plural(results.length, "run")}.` : results.length ? "" : "No run has a result yet.");
+  reconcile(byId("runs"), listed, ({ run_id, outcome }) => `${run_id} ${outcome?.title}`, (result) => {
+    const { run_id: id, outcome } = result;
+    const { label } = comparison.groups.find(({ run_ids: ids }) => ids.includes(id));
+    const title = [optionTitle(label), seeds.get(id) != null && `seed ${seeds.get(id)}`].filter(Boolean).join(", ");
+    const chip = runBadge(result);
+    if (timeOf(result) < Infinity && outcome?.kind !== "nan") setText(chip, write(timeOf(result)));
+    return h("li", {}, h("a", { href: `/runs/${id}` }, h("bdi", {}, title)), h("span", { class: "soft" }, `#${id}`), chip);
+  });
+  const fastest = results.length > listed.length ? `The ${listed.length} fastest of ${plural(results.length, "run")}.` : "";
+  setNotice(byId("runs-note"), results.length ? fastest : "No run has a result yet.");
 }
 
-function makeRun(/** @type {Result} */ result, /** @type {(seconds: number) => string} */ write, /** @type {number | null | undefined} */ seed) {
-  const { label } = comparison.groups.find(({ run_ids: ids }) => ids.includes(result.run_id));
-  const title = [comparison.groups.length > 1 && optionTitle(label), seed != null && `seed ${seed}`].filter(Boolean).join(", ");
-  const chip = runBadge({ state: result.state, outcome: result.outcome ?? undefined });
-  const seconds = result.time_to_target?.training_seconds;
-  if (seconds != null && result.outcome?.kind !== "nan") setText(chip, write(seconds));
-  return h("li", {}, h("a", { href: `/runs/${result.run_id}` }, h("bdi", {}, title || label)), h("span", { class: "soft" }, `#${result.run_id}`), chip);
-}
-
-byId("measures").addEventListener("change", showMeasure);
-const poller = poll(refresh, (error) => {
-  problem.hidden = false;
-  byId("set").hidden = true;
-  problem.replaceChildren(errorState(error, () => poller.now()));
-});
+const poller = poll(refresh, problemWith(() => poller.now()));

@@ -4,29 +4,13 @@ import { get, query } from "../api.js";
 import { byId, h, setText } from "../dom.js";
 import { plural } from "../format.js";
 import { poll } from "../poll.js";
-import { isActive } from "../records.js";
 import { termsOf } from "../runs/groups.js";
-import { optionTitle } from "../compare/answer.js";
-import { progressText } from "../set/plan.js";
+import { progressOf, progressText, sweptIn } from "../set/plan.js";
 import { AGE, fillTable, problemWith, setBadge } from "../ui.js";
 
 /** @typedef {import("../records.js").Schemas["RunSet"]} RunSet */
 
 const POLL_MS = 5000;
-
-/** @returns {string} the options that differ between the slots of a set. */
-export function sweptIn(/** @type {Pick<RunSet, "slots">} */ { slots }) {
-  const keys = new Set(slots.flatMap((slot) => Object.keys(slot.swept)));
-  const isScaled = new Set(slots.map((slot) => slot.num_workers)).size > 1;
-  return [...[...keys].map(optionTitle), isScaled && "workers"].filter(Boolean).join(" × ");
-}
-
-/** @returns {[string, string]} the state of a set, and how many of its slots have a run that counts */
-export function progressOf(/** @type {Pick<RunSet, "slots">} */ { slots }) {
-  const left = slots.filter(({ is_open: isOpen, trials }) => isOpen || trials.some(isActive)).length;
-  const state = left ? "running" : "complete";
-  return [state, `${state} · ${slots.length - left} of ${plural(slots.length, "slot")}`];
-}
 
 /** @type {import("../ui.js").Column<RunSet>[]} */
 const COLUMNS = [

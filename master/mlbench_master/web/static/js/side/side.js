@@ -1,27 +1,37 @@
 // The charts of the runs in a list beside it, and the verdict on them: templates/_side.html.
 
 import { ApiError } from "../api.js";
+import { showBars } from "../bars.js";
+import { Chart } from "../chart.js";
+import { offerCharts } from "../charts.js";
+import { AXES, captionOf, defaultsOf, drawCurves } from "../compare/curves.js";
 import { Loader, hasEnded } from "../compare/loader.js";
-import { byId, getParam, setNotice, setParams } from "../dom.js";
+import { addMenu } from "../compare/menus.js";
+import { toBars } from "../compare/results.js";
+import { showHeadline } from "../compare/verdict.js";
+import { byId, getParam, getParams, h, reconcile, setNotice, setParams, setText } from "../dom.js";
+import { metricTitle, plural } from "../format.js";
+import { Look } from "../look.js";
 import { poll } from "../poll.js";
 import { connectTabs } from "../tabs.js";
 import { errorState } from "../ui.js";
-import { Charts } from "./charts.js";
 import { Verdict } from "./verdict.js";
 
 /**
  * @import { Run } from "../records.js"
- * @import { Found } from "../compare/loader.js"
+ * @import { Columns, Found } from "../compare/loader.js"
  *
  * A run of the list, with its style; a hidden one has no curve.
  * @typedef {{ run: Run, colour: string, dash: "solid" | "dash" | "dot", hidden: boolean }} ShownRun
+ *
+ * A metric over an axis, with a curve of each run; null if the samples could not be loaded.
+ * @typedef {{ metric: string, axis: string, columns: Columns[] | null }} Drawn
  */
 
 const POLL_MS = 5000;
+const MAX_BARS = 12;
 
 export class Side {
-  /** Called with the ids of the runs under the cursor; empty when there are none. */
-  onHighlight = (/** @type {number[]} */ _ids) => {};
   /** Called with each comparison that is shown; null when there is none. */
   onFound = (/** @type {Found | null} */ _found) => {};
   /** @type {ShownRun[]} */
@@ -29,32 +39,43 @@ export class Side {
   /** @type {Found | null} */
   #found = null;
   #loader = new Loader();
-  #charts = new Charts(this.#loader, () => this.#draw().catch((error) => this.#fail(error)), (ids) => this.highlight(ids));
   #verdict = new Verdict();
+  #look = new Look(() => this.#drawCharts());
   /** @type {ReturnType<typeof poll> | null} */
   #poller = null;
+  /** @type {Drawn[]} */
+  #drawn = [];
+  #drawing = 0;
+  /** @type {Map<string, Chart>} by metric */
+  #charts = new Map();
 
   constructor() {
     const showTab = connectTabs(byId("tabs"), (tab) => setParams({ tab: tab === "charts" ? "" : tab }));
     showTab(getParam("tab"));
     byId("what-differs").addEventListener("click", () => byId("verdict-tab").click());
+    byId("more-charts").addEventListener("change", ({ target }) => this.#change({ metric: [...this.#metrics, target.value] }));
+    byId("axis").addEventListener("change", ({ target }) => this.#change({ axis: target.value }));
+    byId("of-groups").addEventListener("change", ({ target }) => this.#change({ curves: target.checked ? "groups" : "" }));
+    byId("times").addEventListener("pointerover", ({ target }) => {
+      this.highlight(target.closest(".bar-row")?.dataset.runs.split(" ").map(Number) ?? []);
+    });
+    byId("times").addEventListener("pointerleave", () => this.highlight([]));
   }
 
   /** Show these runs. What no longer changes is fetched once. */
   show(/** @type {ShownRun[]} */ runs) {
     const before = this.#key();
     this.#runs = runs;
-    if (this.#found && before === this.#key()) {
-      this.#charts.restyle(runs);
-      this.#verdict.show(this.#found, runs);
-    } else if (this.#poller) this.#poller.now();
+    if (this.#found && before === this.#key()) this.#redraw();
+    else if (this.#poller) this.#poller.now();
     else this.#poller = poll(() => this.#refresh(), (error) => this.#fail(error));
   }
 
-  /** Show these runs strongly, and the others pale; without ids, show all alike. */
+  /** Show these runs strongly, in charts and in rows with `data-runs`; without ids, show all alike. */
   highlight(/** @type {number[]} */ ids) {
-    this.#charts.highlight(ids);
-    this.onHighlight(ids);
+    for (const chart of this.#charts.values()) chart.highlight(ids);
+    for (const row of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("[data-runs]")))
+      row.classList.toggle("lit", row.dataset.runs.split(" ").some((id) => ids.includes(Number(id))));
   }
 
   /** Compare by another target than the runs' own; an empty one is each run's own. */
@@ -65,6 +86,15 @@ export class Side {
 
   #key() {
     return [getParam("target"), ...this.#runs.map(({ run }) => run.id)].join();
+  }
+
+  get #metrics() {
+    return this.#drawn.map(({ metric }) => metric);
+  }
+
+  #change(/** @type {Record<string, string | string[]>} */ params) {
+    setParams(params);
+    this.#redraw();
   }
 
   async #refresh() {
@@ -82,9 +112,8 @@ export class Side {
     return found.manifests.every(hasEnded) ? null : POLL_MS;
   }
 
-  async #draw() {
-    this.#verdict.show(this.#found, this.#runs);
-    await this.#charts.show(this.#found, this.#runs);
+  #redraw() {
+    if (this.#found) this.#draw().catch((error) => this.#fail(error));
   }
 
   #fail(/** @type {Error} */ error) {
@@ -98,5 +127,98 @@ export class Side {
     setNotice(byId("side-message"), text);
     for (const panel of ["charts-panel", "verdict-panel"]) byId(panel).classList.toggle("is-empty", !found);
     this.onFound(found);
+  }
+
+  // Draw both tabs, with the charts that the address asks for; by default, those of the target and the loss.
+  async #draw() {
+    const drawing = ++this.#drawing;
+    const found = this.#found;
+    const { comparison, manifests } = found;
+    this.#verdict.show(found, this.#runs);
+    const { bars, note } = toBars(comparison, this.#visible, (id) => this.#styleOf(id));
+    byId("times-part").hidden = !bars.length;
+    if (bars.length) showBars(byId("times"), bars.slice(0, MAX_BARS));
+    setText(byId("times-note"), bars.length > MAX_BARS ? `${MAX_BARS} fastest of ${bars.length}` : note);
+    byId("headline-card").hidden = comparison.results.length < 2;
+    showHeadline(byId("headline"), comparison);
+    const targets = comparison.results.map((result) => result.target?.metric).filter(Boolean);
+    const offered = await this.#loader.metrics(manifests);
+    const asked = getParams("metric").filter(Boolean);
+    const metrics = asked.length ? asked : defaultsOf(targets, offered);
+    const drawn = await Promise.all(metrics.map((metric) => this.#fetch(found, metric)));
+    if (drawing !== this.#drawing) return;
+    offerCharts(byId("more-charts"), [...new Set([...targets, ...offered])].filter((metric) => !metrics.includes(metric)));
+    this.#drawn = drawn;
+    this.#drawCharts();
+  }
+
+  /** @returns {Promise<Drawn>} over the chosen axis, or else the first that the runs have recorded. */
+  async #fetch(/** @type {Found} */ found, /** @type {string} */ metric) {
+    const chosen = getParam("axis");
+    const axes = chosen in AXES ? [chosen] : Object.keys(AXES);
+    try {
+      for (const axis of axes) {
+        const columns = await this.#loader.columns(found, metric, axis);
+        if (columns.some(({ x }) => x.length)) return { metric, axis, columns };
+      }
+      return { metric, axis: axes[0], columns: [] };
+    } catch (error) {
+      if (error.isPassing) throw error;
+      return { metric, axis: axes[0], columns: null };
+    }
+  }
+
+  get #visible() {
+    return this.#runs.filter(({ hidden }) => !hidden).map(({ run }) => run.id);
+  }
+
+  #styleOf(/** @type {number} */ id) {
+    const { colour = "--soft", dash = /** @type {const} */ ("solid") } = this.#runs.find(({ run }) => run.id === id) ?? {};
+    return { colour, dash };
+  }
+
+  #drawCharts() {
+    if (!this.#drawn.length || !this.#found) return;
+    for (const radio of byId("axis").querySelectorAll("input")) radio.checked = radio.value === this.#drawn[0].axis;
+    const canGroup = this.#found.comparison.groups.some((group) => group.run_ids.length > 1);
+    byId("of-groups").parentElement.hidden = !canGroup;
+    byId("of-groups").checked = canGroup && getParam("curves") === "groups";
+    const make = (/** @type {Drawn} */ { metric }) => this.#makeChart(metric);
+    reconcile(byId("metric-charts"), this.#drawn, ({ metric }) => metric, make, (part, drawn) => this.#drawChart(part, drawn));
+  }
+
+  #makeChart(/** @type {string} */ metric) {
+    const title = metricTitle(metric);
+    const place = h("div");
+    const head = h("div", { class: "side-head" }, h("h2", { title: metric }, title), h("span", { class: "side-note" }));
+    const part = h("section", { class: "side-part", "aria-label": title }, head, h("p", { class: "soft" }), place);
+    const chart = new Chart(place, title, { hasLegend: false, hasFiles: false });
+    chart.onHover = (ids) => this.highlight(ids);
+    const remove = () => this.#change({ metric: this.#metrics.filter((other) => other !== metric) });
+    addMenu(head, title, [...chart.exports, ["Remove chart", remove]]);
+    this.#charts.set(metric, chart);
+    return part;
+  }
+
+  #drawChart(/** @type {HTMLElement} */ part, /** @type {Drawn} */ { metric, axis, columns }) {
+    const chart = this.#charts.get(metric);
+    const { comparison, manifests } = this.#found;
+    const visible = this.#visible;
+    const curves = comparison.results.map((result, i) => ({ result, column: columns?.[i] }));
+    const shown = curves.filter(({ result, column }) => column?.x.length && visible.includes(result.run_id));
+    const over = AXES[axis].toLowerCase();
+    const missing = columns ? `No values of ${metric} over ${over}.` : "Not known: the samples could not be loaded.";
+    setNotice(part.querySelector("p"), shown.length ? "" : missing);
+    chart.element.hidden = !shown.length;
+    part.classList.toggle("is-empty", !shown.length);
+    const isGrouped = byId("of-groups").checked;
+    const which = isGrouped ? "means of groups" : `${shown.length} of ${plural(curves.length, "run")}`;
+    setText(part.querySelector(".side-note"), `over ${over} · ${which}`);
+    if (!shown.length) return;
+    const results = shown.map(({ result }) => result);
+    const ids = results.map(({ run_id }) => run_id);
+    chart.caption = captionOf(results, manifests.filter(({ run_id }) => ids.includes(run_id)));
+    const data = { metric, axis, results, columns: shown.map(({ column }) => column) };
+    drawCurves(chart, data, isGrouped ? comparison.groups : null, (id) => this.#styleOf(id), this.#look.axes([metric]));
   }
 }
