@@ -130,28 +130,18 @@ export function unitOf(/** @type {number} */ seconds) {
  * seconds of training, the time itself is used.
  * @param {Map<number | null, Series>} samples
  * @param {Map<number | null, Series>} clocks
- * @returns {{ times: number[], values: number[] }} each value holds until the next time
+ * @returns {Series} each value is of the time before it
  */
 export function throughput(samples, clocks) {
-  const ranks = [...samples].map(([rank, series]) => intervals(series, clocks.get(rank)));
+  const rates = [...samples].map(([rank, { times, lows: totals }]) => {
+    const seconds = clocks.has(rank) ? counterAt(clocks.get(rank), times) : times.map((time) => time / 1000);
+    const values = totals.map((total, i) => (total - totals[i - 1]) / (seconds[i] - seconds[i - 1]));
+    // A restart resets the totals.
+    const isRate = values.map((value) => value > 0 && Number.isFinite(value));
+    return mapColumns({ times, values, lows: values, highs: values }, (column) => column.filter((_, i) => isRate[i]));
+  });
   // A rank that was stopped may not have recorded its last samples.
-  const end = Math.min(...ranks.map((rank) => rank.at(-1)?.to ?? Infinity));
-  const most = ranks.reduce((best, rank) => (rank.length > best.length ? rank : best), []);
-  const grid = most.filter(({ from, to }) => (from + to) / 2 <= end);
-  const values = grid.map(({ from, to }) => {
-    const middle = (from + to) / 2;
-    const rates = ranks.map((rank) => rank.find((interval) => interval.to >= middle)).filter((interval) => interval?.from <= middle);
-    return sum(rates.map(({ rate }) => rate));
-  });
-  return { times: [...grid.map(({ from }) => from), ...grid.slice(-1).map(({ to }) => to)], values: [...values, ...values.slice(-1)] };
-}
-
-function intervals(samples, clock) {
-  const { times, lows: totals } = samples;
-  const seconds = clock ? counterAt(clock, times) : times.map((time) => time / 1000);
-  const rates = times.slice(1).map((to, i) => {
-    return { from: times[i], to, rate: (totals[i + 1] - totals[i]) / (seconds[i + 1] - seconds[i]) };
-  });
-  // A restart resets the totals.
-  return rates.filter(({ rate }) => rate > 0 && Number.isFinite(rate));
+  const end = Math.min(...rates.map(({ times }) => times.at(-1) ?? Infinity));
+  const grid = longest([EMPTY, ...rates]);
+  return combine({ ...grid, times: grid.times.filter((time) => time <= end) }, rates, sum);
 }

@@ -213,7 +213,7 @@ export class Training {
     const [samples, clocks] = ["samples", "train_seconds"].map((metric) => this.totals.series.get(metric) ?? new Map());
     const { times, values: y } = throughput(samples, clocks);
     const name = `${samplesOf(this.#run).toLowerCase()}/s, all ranks`;
-    const line = { name, x: axis.place(times), y, step: true, ...styleOf(2) };
+    const line = { name, x: axis.place(times), y, points: times.length < FEW_POINTS, ...styleOf(2) };
     return times.length ? [{ title: THROUGHPUT, isAdded: false, lines: [line], axes: { fromZero: true } }] : [];
   }
 
