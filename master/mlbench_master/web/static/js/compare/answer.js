@@ -62,16 +62,10 @@ export function writerOf(groups, { field, unit, isLessBetter }) {
   const write = (isLessBetter ? alignedDurations : alignedNumbers)(values);
   return {
     mean: ({ [field]: summary }) => write(summary?.mean ?? null) + (summary?.mean == null ? "" : unit),
+    // A range names its unit once.
     interval: ({ [field]: summary }) =>
-      summary?.mean_low == null || summary.mean_high == null ? "" : rangeOf(write(summary.mean_low), write(summary.mean_high)),
+      summary?.mean_low == null || summary.mean_high == null ? "" : `${write(summary.mean_low).split(" ")[0]} to ${write(summary.mean_high)}`,
   };
-}
-
-// A range names a unit once: `0.68 to 0.79 s`, but `58 s to 1 min 05 s`.
-function rangeOf(low, high) {
-  const [, unit] = high.split(" ");
-  const isPlain = (text) => text.split(" ").length === 2 && text.endsWith(` ${unit}`);
-  return isPlain(low) && isPlain(high) ? `${low.split(" ")[0]} to ${high}` : `${low} to ${high}`;
 }
 
 /**
