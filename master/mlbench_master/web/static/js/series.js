@@ -126,11 +126,6 @@ export function counterAt(/** @type {Series} */ counter, /** @type {number[]} */
   return interpolate({ ...counter, values: counter.lows }, times);
 }
 
-/** @returns {Series} a counter turned round: when it reached each of its values. */
-export function inverse(/** @type {Pick<Series, "times" | "lows">} */ { times, lows }) {
-  return { times: lows, values: times, lows: times, highs: times };
-}
-
 export function mean(/** @type {number[]} */ values) {
   return sum(values) / values.length;
 }
