@@ -71,7 +71,7 @@ def test_columns_are_chosen_moved_resized_and_pinned(page: Page, still: StackCon
     panel.get_by_label("Find a field").fill("time_to")
     panel.get_by_role("checkbox", name="Time to target").check()
     expect(runs.filter(has_text="reached").locator("[data-key=time_to_target]")).to_have_text(
-        "12.5 s"
+        "12.50 s"
     )
     panel.get_by_label("Find a field").fill("")
     panel.get_by_role("button", name="Pin Workers").click()

@@ -111,14 +111,6 @@ for (const [columns, expected] of /** @type {[number[][], boolean][]} */ ([
     equal(areSame(columns.map((values) => of([...values.keys()], values))), expected));
 }
 
-test("no line connects two attempts", () => {
-  const attempts = of([1, 2, 3, 4], [10, 20, 30, 40]);
-  // Nothing is to be parted before the first and after the last point.
-  const { times, values } = series.withGaps(attempts, [0, 3, 4, 99]);
-  deepEqual([times, values], [[1, 2, 3, 3, 4, 4], [10, 20, NaN, 30, NaN, 40]]);
-  deepEqual(series.withGaps(attempts, []), attempts);
-});
-
 test("points with foreign dates are left out, unless there are no others", () => {
   const posted = of([0, 100_000, 104_000, 110_500, 200_000], [1, 2, 3, 4, 5]);
   const { series: inside, outside } = series.within(posted, 100_000, 110_000);

@@ -16,7 +16,7 @@ const COMPACT = new Intl.NumberFormat("en", { notation: "compact", maximumSignif
 export const FONT = "11px Inter, system-ui, sans-serif";
 const [LETTER_PX, AXIS_GAP_PX, X_AXIS_PX] = [7, 14, 28];
 // Charts in a stack have the same left edge, whatever their values.
-const [STACKED_Y_PX, BARE_X_PX, DOT_PX] = [56, 5, 4];
+const [STACKED_Y_PX, BARE_X_PX, DOT_PX] = [56, 5, 3];
 const PAD = 0.06;
 const LOG_PAD = 1.15;
 const POINT_PX = 5;
@@ -82,10 +82,10 @@ export function tick(/** @type {number} */ value) {
 }
 
 /**
- * Divide a line into parts in which x increases, as that of a run that began again does not, and
- * leave out what has no place on the axes.
+ * Divide a line into parts at the moments of the axes, and where x does not increase, as when a run
+ * began again; and leave out what has no place on the axes.
  */
-export function partsOf(/** @type {Omit<Line, "name">} */ { x, y, lows = y, highs = y, smooth = y }, /** @type {Axes} */ { xType, yType }) {
+export function partsOf(/** @type {Omit<Line, "name">} */ { x, y, lows = y, highs = y, smooth = y }, /** @type {Axes} */ { xType, yType, moments = [] }) {
   const placeOf = (value) => (drawable(value) && (yType !== "log" || value > 0) ? value : null);
   const columns = Object.entries({ y, lows, highs, smooth });
   /** @type {Record<"x" | "y" | "lows" | "highs" | "smooth", (number | null)[]>[]} */
@@ -93,8 +93,8 @@ export function partsOf(/** @type {Omit<Line, "name">} */ { x, y, lows = y, high
   let last = NaN;
   x.forEach((at, i) => {
     if (!drawable(at) || (xType === "log" && at <= 0)) return;
-    // At the time of a gap there is also the next point.
-    if (!(at > last || (at === last && parts.at(-1).y.at(-1) !== null))) parts.push({ x: [], y: [], lows: [], highs: [], smooth: [] });
+    const isOther = !(at > last) || moments.some((moment) => last < moment.x && moment.x <= at);
+    if (isOther) parts.push({ x: [], y: [], lows: [], highs: [], smooth: [] });
     const part = parts.at(-1);
     part.x.push(at);
     for (const [name, column] of columns) part[name].push(placeOf(column[i]));
@@ -186,6 +186,13 @@ function axisOf(title) {
   return { ...fonts, ...label, stroke: theme.colour("--soft"), grid: rule, ticks: { ...rule, size: 4 } };
 }
 
+/** Draw a dot. */
+export function fillDot(/** @type {CanvasRenderingContext2D} */ ctx, /** @type {number} */ x, /** @type {number} */ y) {
+  ctx.beginPath();
+  ctx.arc(x, y, DOT_PX, 0, 2 * Math.PI);
+  ctx.fill();
+}
+
 /** Paint what a chart shows besides its lines: what its axes' `paint` draws, marks, moments and bands. */
 export function paintOn(plot, /** @type {Axes} */ axes) {
   const { ctx, bbox } = plot;
@@ -212,11 +219,7 @@ export function paintOn(plot, /** @type {Axes} */ axes) {
 }
 
 /** Draw a line through points. */
-export function strokeLine(
-  /** @type {CanvasRenderingContext2D | OffscreenCanvasRenderingContext2D} */ ctx,
-  /** @type {number[][]} */ points,
-  dash = [],
-) {
+export function strokeLine(/** @type {CanvasRenderingContext2D} */ ctx, /** @type {number[][]} */ points, dash = []) {
   ctx.setLineDash(dash);
   ctx.beginPath();
   points.forEach(([x, y], i) => (i ? ctx.lineTo(x, y) : ctx.moveTo(x, y)));
@@ -235,10 +238,7 @@ function drawOver(/** @type {Surface} */ { ctx, width, height, ...to }, /** @typ
     ctx.textAlign = isEarly ? "right" : "left";
     ctx.textBaseline = level < 14 ? "top" : "bottom";
     ctx.fillText(text, isEarly ? width - 4 : 4, level);
-    if (!Number.isFinite(at)) continue;
-    ctx.beginPath();
-    ctx.arc(xOf(at), level, DOT_PX, 0, 2 * Math.PI);
-    ctx.fill();
+    if (Number.isFinite(at)) fillDot(ctx, xOf(at), level);
   }
   ctx.strokeStyle = ctx.fillStyle = theme.colour("--soft");
   ctx.textBaseline = "top";

@@ -174,16 +174,6 @@ export function areSame(/** @type {Series[]} */ all) {
   return all.every(({ values }) => values.length <= length + 1 && common.every((value, i) => value === values[i]));
 }
 
-/** @returns {Series} with a gap at each of `moments`, so that no line connects two attempts. */
-export function withGaps(/** @type {Series} */ series, /** @type {number[]} */ moments) {
-  const gaps = moments.map((moment) => lowerBound(series.times, moment)).filter((place) => place > 0 && place < series.times.length);
-  return mapColumns(series, (column, name) => {
-    const cut = [...column];
-    for (const place of gaps.toReversed()) cut.splice(place, 0, name === "times" ? column[place] : NaN);
-    return cut;
-  });
-}
-
 function toNumber(text) {
   if (text === "+Inf") return Infinity;
   if (text === "-Inf") return -Infinity;

@@ -6,7 +6,7 @@ import { showKey } from "../bars.js";
 import { Chart } from "../chart.js";
 import { byId, setNotice, setText } from "../dom.js";
 import { count, duration, number, percent, plural } from "../format.js";
-import { FONT, strokeLine } from "../plot.js";
+import { FONT, fillDot, strokeLine } from "../plot.js";
 import { EMPTY, byMetric, counterAt, interpolate } from "../series.js";
 import * as theme from "../theme.js";
 import { figure, fillTable } from "../ui.js";
@@ -36,7 +36,6 @@ const [MAX_SINGLE, TWENTY] = [60, 20];
 // Of a zoom, totals from before and after it are needed as well.
 const MARGIN_MS = 2500;
 const SETTLE_MS = 150;
-const KNOT_PX = 2.5;
 const PARTS = [
   { name: "Work", colour: "--phase-compute" },
   { name: "Straggler wait", colour: "--bucket-waiting" },
@@ -274,9 +273,7 @@ export class Steps {
     for (const join of [...joins.values()].filter((ends) => ends.length > 1)) {
       strokeLine(ctx, join.flatMap(({ at, row }) => [[at, row.top], [at, row.top + row.thick]]));
       const last = join.reduce((least, end) => (end.exchange < least.exchange ? end : least));
-      ctx.beginPath();
-      ctx.arc(last.wait, last.row.top + last.row.thick / 2, KNOT_PX, 0, 2 * Math.PI);
-      ctx.fill();
+      fillDot(ctx, last.wait, last.row.top + last.row.thick / 2);
     }
   }
 

@@ -7,7 +7,7 @@ import { isPercent, metric as formatMetric, metricTitle, plural, samples as samp
 import { extentOf } from "../lines.js";
 import { Look } from "../look.js";
 import { styleOf } from "../plot.js";
-import { EMPTY, merged, sum, within, withGaps } from "../series.js";
+import { EMPTY, merged, sum, within } from "../series.js";
 import { notFiniteOf } from "../records.js";
 import { menu } from "../ui.js";
 import { ALL, CLOCKS, EACH, chartsOf, clockAxis, curvesOf, filtersOf, isOfAll, plottable, throughput, timeAxis } from "./curves.js";
@@ -220,10 +220,7 @@ export class Training {
   #linesOf({ metrics }, /** @type {Axis} */ axis) {
     const curves = metrics.flatMap((metric) => this.#curves(metric));
     const styles = curves.length === metrics.length ? stylesOf(metrics) : curves.map(({ rank }, i) => rank ?? i);
-    const placed = ({ series, rank }, on) => {
-      const { times, values: y, lows, highs } = withGaps(series, this.#restarts.map(timeOf));
-      return { x: on.place(times, rank), y, lows, highs };
-    };
+    const placed = ({ series: { times, values: y, lows, highs }, rank }, on) => ({ x: on.place(times, rank), y, lows, highs });
     const withDiscarded = this.axis(true);
     return curves.map((curve, i) => {
       const behind = curve.discarded.map((branch) => placed(branch, withDiscarded));
