@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import * as series from "../../../master/mlbench_master/web/static/js/series.js";
 
-const { append, areSame, byMetric, combine, counterAt, interpolate } = series;
+const { append, areSame, byMetric, combine, counterAt } = series;
 const { mean, rate, splitName, sum } = series;
 
 /** A series; where lows and highs are not given, they are the values. */
@@ -75,7 +75,7 @@ test("an answer is grouped by metric and rank", () => {
 
 test("a clock is interpolated, and stands still before it falls", () => {
   const clock = of([10, 20, 30, 40], [0, 5, 5, 2]);
-  deepEqual(interpolate(clock, [5, 10, 16, 25, 36, 40, 99]), [NaN, 0, 3, 5, 5, 2, 2]);
+  deepEqual(counterAt(clock, [5, 10, 16, 25, 36, 40, 99]), [NaN, 0, 3, 5, 5, 2, 2]);
 });
 
 test("a counter is interpolated by its lows", () => {

@@ -101,29 +101,20 @@ export function rate(/** @type {Series} */ counter) {
 }
 
 /**
- * Interpolate a clock, such as the training seconds or the step, at each of `times`. Before its
- * first point it is NaN, after its last point it stands still, and before a point at which it falls
- * (a restart) it stands still, too.
+ * Interpolate a counter or clock, such as the training seconds or the step, at each of `times`: by its
+ * lows, because a point that stands for several samples has the time of the smallest. Before its first
+ * point it is NaN, after its last point it stands still, and before a point at which it falls (a
+ * restart) it stands still, too.
  * @returns {number[]}
  */
-export function interpolate(/** @type {Series} */ clock, /** @type {number[]} */ times) {
+export function counterAt(/** @type {Pick<Series, "times" | "lows">} */ { times: known, lows }, /** @type {number[]} */ times) {
   let i = -1;
   return times.map((time) => {
-    while (i + 1 < clock.times.length && clock.times[i + 1] <= time) i += 1;
+    while (i + 1 < known.length && known[i + 1] <= time) i += 1;
     if (i < 0) return NaN;
-    const [value, next] = [clock.values[i], clock.values[i + 1]];
-    if (!(next > value)) return value;
-    const share = (time - clock.times[i]) / (clock.times[i + 1] - clock.times[i]);
-    return value + (next - value) * share;
+    const growth = lows[i + 1] - lows[i];
+    return growth > 0 ? lows[i] + (growth * (time - known[i])) / (known[i + 1] - known[i]) : lows[i];
   });
-}
-
-/**
- * @returns {number[]} a counter at each of `times`, interpolated. The time of a point that stands
- *   for several samples is that of the smallest.
- */
-export function counterAt(/** @type {Series} */ counter, /** @type {number[]} */ times) {
-  return interpolate({ ...counter, values: counter.lows }, times);
 }
 
 export function mean(/** @type {number[]} */ values) {

@@ -3,7 +3,7 @@
 import { get, getOrNull, query } from "../api.js";
 import { LOSSES } from "../records.js";
 import { CLOCKS, plottable, wholeClock } from "../run/curves.js";
-import { byMetric, interpolate, within } from "../series.js";
+import { byMetric, counterAt, within } from "../series.js";
 
 const MAX_POINTS = 600;
 // Of all runs together.
@@ -115,7 +115,7 @@ export function ofRecorded(recorded, metric, axis, startedAt, seconds = null) {
   if (!all || startedAt === null || (axis !== "wall" && !clock)) return { x: [], y: [] };
   const start = Date.parse(startedAt);
   const { times, values: y, lows, highs } = seconds === null ? all : within(all, start, start + 1000 * seconds).series;
-  const x = axis === "wall" ? times.map((time) => (time - start) / 1000) : interpolate(wholeClock(axis, clock), times);
+  const x = axis === "wall" ? times.map((time) => (time - start) / 1000) : counterAt(wholeClock(axis, clock), times);
   return finite({ x, y, lows, highs });
 }
 

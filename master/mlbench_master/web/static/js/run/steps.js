@@ -7,7 +7,7 @@ import { Chart } from "../chart.js";
 import { byId, setNotice, setText } from "../dom.js";
 import { count, duration, number, percent, plural } from "../format.js";
 import { FONT, fillDot, strokeLine } from "../plot.js";
-import { EMPTY, byMetric, counterAt, interpolate } from "../series.js";
+import { EMPTY, byMetric, counterAt } from "../series.js";
 import * as theme from "../theme.js";
 import { figure, fillTable } from "../ui.js";
 import { onZoom, zoomTo } from "../zoom.js";
@@ -114,8 +114,8 @@ export class Steps {
     const { edges } = this.#overview;
     const places = this.#shown.axis.place(edges);
     const first = places.findIndex(Number.isFinite);
-    const clock = { ...EMPTY, times: places.slice(first), values: edges.slice(first) };
-    const [from, to] = interpolate(clock, range.map((place) => Math.max(place, places[first])));
+    const clock = { times: places.slice(first), lows: edges.slice(first) };
+    const [from, to] = counterAt(clock, range.map((place) => Math.max(place, places[first])));
     const answer = await get(this.path, {
       metric_type: "run", metric_filter: [...TOTALS, OF_STEPS], added: false, lineage: "final",
       summarize: this.#recorded.points,
