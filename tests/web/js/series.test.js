@@ -4,7 +4,7 @@ import { test } from "node:test";
 import * as series from "../../../master/mlbench_master/web/static/js/series.js";
 
 const { append, areSame, byMetric, combine, counterAt } = series;
-const { mean, rate, splitName, sum } = series;
+const { mean, rate, sum } = series;
 
 /** A series; where lows and highs are not given, they are the values. */
 function of(/** @type {number[]} */ times, /** @type {number[]} */ values, columns = {}) {
@@ -54,12 +54,13 @@ test("a counter grows per second, also after a reset", () => {
 
 test("names are split into metric and rank", () => {
   const names = ["train_loss @ 0", "epoch", "a @ b @ 12", "odd @ ", "two\nlines @ 3"];
-  deepEqual(names.map(splitName), [
-    { metric: "train_loss", rank: 0 },
-    { metric: "epoch", rank: null },
-    { metric: "a @ b", rank: 12 },
-    { metric: "odd @ ", rank: null },
-    { metric: "two\nlines", rank: 3 },
+  const metrics = byMetric(Object.fromEntries(names.map((name) => [name, []])));
+  deepEqual([...metrics].map(([metric, ranks]) => [metric, ...ranks.keys()]), [
+    ["train_loss", 0],
+    ["epoch", null],
+    ["a @ b", 12],
+    ["odd @ ", null],
+    ["two\nlines", 3],
   ]);
 });
 

@@ -90,7 +90,7 @@ export class Chart {
     paper.addEventListener("change", () => this.#print());
     new ResizeObserver(() => {
       if (paper.matches || !this.place.clientWidth) return;
-      if (this.#plot) this.#plot.setSize(this.#size());
+      if (this.#plot) this.#plot.setSize(this.#size);
       else this.#update();
     }).observe(this.place);
   }
@@ -152,7 +152,7 @@ export class Chart {
       setCursor: [(plot) => this.#moveCursor(plot)],
       setSelect: [(plot) => this.#zoomToSelected(plot)],
     };
-    this.#plot = new uPlot({ ...this.#size(), ...options, cursor, hooks }, data, this.place);
+    this.#plot = new uPlot({ ...this.#size, ...options, cursor, hooks }, data, this.place);
     this.#plot.over.append(this.#values);
     this.#light();
   }
@@ -171,7 +171,7 @@ export class Chart {
     this.repaint();
   }
 
-  #size() {
+  get #size() {
     return { width: this.place.clientWidth, height: this.place.clientHeight };
   }
 
@@ -217,10 +217,10 @@ export class Chart {
     if (!width && !height) return;
     const { clientWidth, clientHeight } = plot.over;
     plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-    const rangeOf = (scale, ...ends) => /** @type {[number, number]} */ (ends.map((end) => plot.posToVal(end, scale)));
+    const valueOf = (end, scale) => plot.posToVal(end, scale);
     this.#zoom(
-      width < clientWidth ? rangeOf("x", left, left + width) : this.#view.x,
-      height < clientHeight ? rangeOf("y", top + height, top) : this.#view.y,
+      width < clientWidth ? [valueOf(left, "x"), valueOf(left + width, "x")] : this.#view.x,
+      height < clientHeight ? [valueOf(top + height, "y"), valueOf(top, "y")] : this.#view.y,
     );
   }
 

@@ -30,17 +30,11 @@ export function toSeries(/** @type {Point[]} */ points) {
 export function byMetric(/** @type {Record<string, Point[]>} */ answer) {
   const metrics = new Map();
   for (const [name, points] of Object.entries(answer)) {
-    const { metric, rank } = splitName(name);
+    const [, metric, rank] = /^(.*) @ (\d+)$/s.exec(name) ?? [name, name, null];
     if (!metrics.has(metric)) metrics.set(metric, new Map());
-    metrics.get(metric).set(rank, toSeries(points));
+    metrics.get(metric).set(rank && Number(rank), toSeries(points));
   }
   return metrics;
-}
-
-/** @returns {{ metric: string, rank: number | null }} the two parts of a series' name. */
-export function splitName(/** @type {string} */ name) {
-  const match = /^(.*) @ (\d+)$/s.exec(name);
-  return match ? { metric: match[1], rank: Number(match[2]) } : { metric: name, rank: null };
 }
 
 /** @returns {Series} with each column changed. */
@@ -48,12 +42,8 @@ export function mapColumns(
   /** @type {Series} */ { times, values, lows, highs },
   /** @type {(column: number[], name: string) => number[]} */ change,
 ) {
-  return {
-    times: change(times, "times"),
-    values: change(values, "values"),
-    lows: change(lows, "lows"),
-    highs: change(highs, "highs"),
-  };
+  const columns = Object.entries({ times, values, lows, highs }).map(([name, column]) => [name, change(column, name)]);
+  return Object.fromEntries(columns);
 }
 
 /**
@@ -89,14 +79,11 @@ export function merged(/** @type {Series} */ first, /** @type {Series} */ second
 
 /** @returns {Series} the growth of a counter per second; a counter that was reset grew from 0. */
 export function rate(/** @type {Series} */ counter) {
-  const times = [];
-  const values = [];
-  for (let i = 1; i < counter.times.length; i++) {
-    const seconds = (counter.times[i] - counter.times[i - 1]) / 1000;
-    const growth = counter.values[i] - counter.values[i - 1];
-    times.push(counter.times[i]);
-    values.push((growth >= 0 ? growth : counter.values[i]) / seconds);
-  }
+  const times = counter.times.slice(1);
+  const values = counter.values.slice(1).map((value, i) => {
+    const growth = value - counter.values[i];
+    return (growth >= 0 ? growth : value) / ((times[i] - counter.times[i]) / 1000);
+  });
   return { times, values, lows: values, highs: values };
 }
 

@@ -16,12 +16,7 @@ export const EACH = "each";
 const TOTALS = /^(step|epoch|samples|train_seconds|network_(sent|received)_bytes)$/;
 const PHASE_TOTALS = new Set(PHASES.map((phase) => `${phase}_seconds`));
 const ACCURACY = /(^|_)(Prec@\d+|R2|acc|accuracy)$/;
-const UNITS = [
-  { seconds: 86_400, from: 2 * 86_400, name: "days" },
-  { seconds: 3600, from: 2 * 3600, name: "hours" },
-  { seconds: 60, from: 120, name: "minutes" },
-  { seconds: 1, from: 0, name: "seconds" },
-];
+const UNITS = Object.entries({ days: 86_400, hours: 3600, minutes: 60 });
 
 /** @returns {{ title: string, metrics: string[] }[]} the charts of a run's metrics that are shown by default. */
 export function chartsOf(/** @type {string[]} */ metrics, /** @type {string | null} */ target) {
@@ -31,12 +26,12 @@ export function chartsOf(/** @type {string[]} */ metrics, /** @type {string | nu
   const kindOf = (text) => /@(\d+)$/.exec(text ?? "")?.[1] ?? "1";
   const accuracies = curves.filter((name) => ACCURACY.test(name) && kindOf(name) === kindOf(target));
   const isR2 = accuracies.every((name) => /R2$/.test(name));
+  const others = [target].filter((name) => curves.includes(name) && ![...accuracies, ...losses].includes(name));
   const charts = [
+    ...others.map((name) => ({ title: metricTitle(name), metrics: [name] })),
     { title: isR2 ? "R²" : "Accuracy", metrics: accuracies },
     { title: "Loss", metrics: losses },
   ];
-  const isShown = charts.some((chart) => chart.metrics.includes(target));
-  if (target && curves.includes(target) && !isShown) charts.unshift({ title: metricTitle(target), metrics: [target] });
   return charts.filter((chart) => chart.metrics.length);
 }
 
@@ -51,11 +46,7 @@ export function isOfAll(/** @type {string} */ chosen) {
 }
 
 /** @returns {string[]} the names to ask the API for, of metrics of the chosen rank, `ALL` or `EACH`. */
-export function filtersOf(
-  /** @type {string[]} */ metrics,
-  /** @type {string} */ chosen,
-  /** @type {(metric: string) => boolean} */ hasRanks,
-) {
+export function filtersOf(/** @type {string[]} */ metrics, /** @type {string} */ chosen, /** @type {(metric: string) => boolean} */ hasRanks) {
   return metrics.map((metric) => (isOfAll(chosen) || !hasRanks(metric) ? metric : `${metric} @ ${chosen}`));
 }
 
@@ -64,8 +55,7 @@ export function filtersOf(
  *   whose series there are by rank; one if all ranks recorded the same
  */
 export function curvesOf(/** @type {string} */ metric, /** @type {Map<number | null, Series>} */ ranks, /** @type {string} */ chosen) {
-  const isWanted = (rank) => isOfAll(chosen) || rank === Number(chosen) || rank === null;
-  const wanted = [...ranks].filter(([rank]) => isWanted(rank));
+  const wanted = [...ranks].filter(([rank]) => isOfAll(chosen) || rank === Number(chosen) || rank === null);
   if (!wanted.length) return [];
   const all = wanted.map(([, series]) => series);
   const grid = longest(all);
@@ -121,8 +111,9 @@ export function wholeClock(/** @type {string} */ axis, /** @type {Series} */ clo
 }
 
 /** @returns {{ seconds: number, name: string }} the unit in which a time of that length is shown. */
-export function unitOf(/** @type {number} */ seconds) {
-  return UNITS.find(({ from }) => seconds >= from) ?? UNITS.at(-1);
+export function unitOf(/** @type {number} */ length) {
+  const [name, seconds] = UNITS.find(([, unit]) => length >= 2 * unit) ?? ["seconds", 1];
+  return { seconds, name };
 }
 
 /**

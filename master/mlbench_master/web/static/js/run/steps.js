@@ -65,15 +65,13 @@ export class Steps {
   constructor(/** @type {number} */ runId) {
     this.path = `/api/metrics/${runId}/`;
     this.#recorded = new SeriesStore(runId, MAX_COLUMNS);
-    const { place } = this.#chart;
     /** @type {number | null} */
     let at = null;
-    place.setAttribute("aria-describedby", "steps-value");
-    place.addEventListener("keydown", (event) => {
+    this.#chart.place.setAttribute("aria-describedby", "steps-value");
+    this.#chart.place.addEventListener("keydown", (event) => {
       const down = { ArrowUp: -1, ArrowDown: 1 }[event.key];
-      if (!down) return;
-      event.preventDefault();
-      this.#tell(at, this.#row + down);
+      if (down) event.preventDefault();
+      if (down) this.#tell(at, this.#row + down);
     });
     this.#chart.onCursor = (cursor, above) => {
       at = cursor;
@@ -279,11 +277,10 @@ export class Steps {
 
   #tell(/** @type {number | null} */ place, /** @type {number} */ row) {
     this.#row = Math.max(0, Math.min(this.#lanes.ranks.length - 1, row));
-    setText(byId("steps-value"), place === null ? "Point at a lane, or use the arrow keys. Drag to zoom." : this.#valueAt(place));
+    setText(byId("steps-value"), place === null ? "Point at a lane, or use the arrow keys. Drag to zoom." : this.#valueAt(place, this.#row));
   }
 
-  #valueAt(/** @type {number} */ place) {
-    const row = this.#row;
+  #valueAt(/** @type {number} */ place, /** @type {number} */ row) {
     const { ranks, steps, work, waiting, exchange, times } = this.#lanes;
     const rank = `Rank ${ranks[row]}`;
     const step = this.#single[row]?.find(({ from, to }) => from <= place && place <= to);
