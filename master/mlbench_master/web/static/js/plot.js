@@ -149,9 +149,10 @@ function optionsOf(/** @type {Line[]} */ lines, /** @type {Axes} */ axes, /** @t
   const linear = (room) => (_plot, low, high) => (low === null ? [null, null] : uPlot.rangeNum(low, high, room));
   // Without going on to whole powers of ten.
   const around = (_plot, low, high) => (low > 0 ? [low / LOG_PAD, high * LOG_PAD] : [0.1, 1]);
-  // Points at the ends are whole.
+  // Points at the ends are whole, and one alone is in the middle.
   const part = !stacked && lines.some((line) => line.points) ? PAD : 0;
-  const rangeX = (_plot, [from, to]) => (isLogX ? around(_plot, from, to) : [from - part * (to - from), to + part * (to - from)]);
+  const roomOf = (from, to) => (from < to ? part * (to - from) : 1);
+  const rangeX = (plot, [from, to]) => (isLogX ? around(plot, from, to) : [from - roomOf(from, to), to + roomOf(from, to)]);
   const rangeY = isLogY ? around : linear(padding);
   return {
     legend: { show: false },

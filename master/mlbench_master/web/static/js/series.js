@@ -1,7 +1,5 @@
 // Time series as columns of numbers, and computations on them.
 
-import { lowerBound } from "./lines.js";
-
 /**
  * Columns of the same length: times in Unix milliseconds, values, and for points that stand for
  * several samples the smallest and the largest of them (otherwise the value itself).
@@ -61,7 +59,7 @@ export function within(/** @type {Series} */ series, /** @type {number} */ from,
 
 /** @returns {Series} the points from a time on. */
 export function since(/** @type {Series} */ series, /** @type {number} */ start) {
-  return mapColumns(series, (column) => column.slice(lowerBound(series.times, start)));
+  return mapColumns(series, (column) => column.filter((_, i) => series.times[i] >= start));
 }
 
 /** @returns {Series} `first`, followed by the points of `second` that come after its end. */
@@ -125,23 +123,21 @@ export function longest(/** @type {Series[]} */ all) {
 export function combine(/** @type {Series} */ grid, /** @type {Series[]} */ all, /** @type {(values: number[]) => number} */ reduce) {
   const { times } = grid;
   const joined = { times, values: [], lows: [], highs: [] };
+  const cursors = all.map((series) => ({ series, at: 0 }));
   times.forEach((time, i) => {
+    for (const cursor of cursors) {
+      const away = (/** @type {number} */ at) => Math.abs(cursor.series.times[at] - time);
+      while (away(cursor.at + 1) <= away(cursor.at)) cursor.at += 1;
+    }
     const gaps = [time - times[i - 1], times[i + 1] - time].filter(Number.isFinite);
     const reach = gaps.length ? Math.max(...gaps) : Infinity;
-    const points = all.map((series) => ({ series, at: nearest(series.times, time) })).filter(({ series, at }) =>
-      Number.isFinite(series.values[at]) && Math.abs(series.times[at] - time) <= reach,
-    );
+    const points = cursors.filter(({ series, at }) => Number.isFinite(series.values[at]) && Math.abs(series.times[at] - time) <= reach);
     const column = (name) => points.map(({ series, at }) => series[name][at]);
     joined.values.push(points.length ? reduce(column("values")) : NaN);
     joined.lows.push(points.length ? Math.min(...column("lows")) : NaN);
     joined.highs.push(points.length ? Math.max(...column("highs")) : NaN);
   });
   return joined;
-}
-
-function nearest(times, time) {
-  const right = lowerBound(times, time);
-  return times[right] - time <= time - (times[right - 1] ?? -Infinity) ? right : right - 1;
 }
 
 /** @returns {boolean} whether all series have the same values, but for one point at the end. */
