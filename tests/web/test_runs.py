@@ -121,7 +121,7 @@ def test_runs_are_grouped_and_a_group_opens_its_runs(page: Page, still: StackCon
     page.get_by_role("button", name="Runs", exact=True).click()
     assert "group=workers" in page.url
     page.reload()
-    expect(groups.first).to_contain_text("60.0 min")
+    expect(groups.first).to_contain_text("60.00 min")
     page.get_by_role("link", name="Runs of workers=4").click()
     expect(page.get_by_role("button", name="Edit workers=4")).to_be_visible()
     expect(page.get_by_label("Select run")).to_have_count(1)
