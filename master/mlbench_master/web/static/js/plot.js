@@ -85,7 +85,8 @@ export function tick(/** @type {number} */ value) {
  * Divide a line into parts at the moments of the axes, and where x does not increase, as when a run
  * began again; and leave out what has no place on the axes.
  */
-export function partsOf(/** @type {Omit<Line, "name">} */ { x, y, lows = y, highs = y, smooth = y }, /** @type {Axes} */ { xType, yType, moments = [] }) {
+export function partsOf(/** @type {Omit<Line, "name">} */ line, /** @type {Axes} */ { xType, yType, moments = [] }) {
+  const { x, y, lows = y, highs = y, smooth = y } = line;
   const placeOf = (value) => (drawable(value) && (yType !== "log" || value > 0) ? value : null);
   const columns = Object.entries({ y, lows, highs, smooth });
   /** @type {Record<"x" | "y" | "lows" | "highs" | "smooth", (number | null)[]>[]} */

@@ -63,8 +63,10 @@ export function writerOf(groups, { field, unit, isLessBetter }) {
   return {
     mean: ({ [field]: summary }) => write(summary?.mean ?? null) + (summary?.mean == null ? "" : unit),
     // A range names its unit once.
-    interval: ({ [field]: summary }) =>
-      summary?.mean_low == null || summary.mean_high == null ? "" : `${write(summary.mean_low).split(" ")[0]} to ${write(summary.mean_high)}`,
+    interval: ({ [field]: summary }) => {
+      const { mean_low: low = null, mean_high: high = null } = summary ?? {};
+      return low === null || high === null ? "" : `${write(low).split(" ")[0]} to ${write(high)}`;
+    },
   };
 }
 

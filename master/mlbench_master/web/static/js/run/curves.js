@@ -46,7 +46,11 @@ export function isOfAll(/** @type {string} */ chosen) {
 }
 
 /** @returns {string[]} the names to ask the API for, of metrics of the chosen rank, `ALL` or `EACH`. */
-export function filtersOf(/** @type {string[]} */ metrics, /** @type {string} */ chosen, /** @type {(metric: string) => boolean} */ hasRanks) {
+export function filtersOf(
+  /** @type {string[]} */ metrics,
+  /** @type {string} */ chosen,
+  /** @type {(metric: string) => boolean} */ hasRanks,
+) {
   return metrics.map((metric) => (isOfAll(chosen) || !hasRanks(metric) ? metric : `${metric} @ ${chosen}`));
 }
 

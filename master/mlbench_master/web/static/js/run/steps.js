@@ -277,7 +277,8 @@ export class Steps {
 
   #tell(/** @type {number | null} */ place, /** @type {number} */ row) {
     this.#row = Math.max(0, Math.min(this.#lanes.ranks.length - 1, row));
-    setText(byId("steps-value"), place === null ? "Point at a lane, or use the arrow keys. Drag to zoom." : this.#valueAt(place, this.#row));
+    const hint = "Point at a lane, or use the arrow keys. Drag to zoom.";
+    setText(byId("steps-value"), place === null ? hint : this.#valueAt(place, this.#row));
   }
 
   #valueAt(/** @type {number} */ place, /** @type {number} */ row) {
