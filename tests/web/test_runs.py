@@ -71,7 +71,7 @@ def test_columns_are_chosen_moved_resized_and_pinned(page: Page, still: StackCon
     panel.get_by_label("Find a field").fill("time_to")
     panel.get_by_role("checkbox", name="Time to target").check()
     expect(runs.filter(has_text="reached").locator("[data-key=time_to_target]")).to_have_text(
-        "12.5 s"
+        "12.50 s"
     )
     panel.get_by_label("Find a field").fill("")
     panel.get_by_role("button", name="Pin Workers").click()
@@ -121,7 +121,7 @@ def test_runs_are_grouped_and_a_group_opens_its_runs(page: Page, still: StackCon
     page.get_by_role("button", name="Runs", exact=True).click()
     assert "group=workers" in page.url
     page.reload()
-    expect(groups.first).to_contain_text("60.0 min")
+    expect(groups.first).to_contain_text("60.00 min")
     page.get_by_role("link", name="Runs of workers=4").click()
     expect(page.get_by_role("button", name="Edit workers=4")).to_be_visible()
     expect(page.get_by_label("Select run")).to_have_count(1)

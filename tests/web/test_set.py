@@ -148,7 +148,7 @@ def test_a_set_shows_its_verdict_curves_and_results(
     expect(plan.get_by_role("row")).to_have_count(13)
     times = [known(result.time_to_target).training_seconds for result in comparison.results]
     shown = plan.locator("tbody tr").first
-    expect(shown).to_contain_text("{} min {:02} s".format(*divmod(round(known(times[0])), 60)))
+    expect(shown).to_contain_text(f"{known(times[0]):.2f} s")
     expect(shown).to_contain_text("target reached")
     listed = section(page, "Runs · 12").get_by_role("listitem")
     expect(listed).to_have_count(6)

@@ -80,8 +80,8 @@ for (const [x, y, corners] of /** @type {[number[], number[], string][]} */ ([
 
 test("a column has one unit, and names that people use", () => {
   const texts = (id, values, unit) => values.map(writerOf(id, values, unit));
-  deepEqual(texts("duration", [0.5, 12.34, 1834], "s"), ["0.5 s", "12.3 s", "1,834.0 s"]);
-  deepEqual(texts("best", [98.12, 97.5, 0.00031]), ["98.1", "97.5", "0.00031"]);
+  deepEqual(texts("duration", [0.5, 12.34, 1834], "s"), ["0.50 s", "12.34 s", "1,834.00 s"]);
+  deepEqual(texts("best", [98.12, 97.5, 0.00031]), ["98.12", "97.50", "0.00031"]);
   deepEqual(texts("goodput", [0.784, null]), ["78 %", "–"]);
   deepEqual(texts("workers", [2, 16]), ["2", "16"]);
   deepEqual(texts("exchange", ["ddp", 2]), ["ddp", "2"]);

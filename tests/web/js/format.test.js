@@ -63,11 +63,11 @@ for (const [align, values, expected] of /** @type {const} */ ([
   [format.alignedNumbers, [98.626, 7, null], "98.63 7.00 –"],
   [format.alignedNumbers, [6467.7, 482.25], "6,468 482"],
   [format.alignedNumbers, [0.0581, 0.4], "0.058 0.400"],
-  [format.alignedNumbers, [0.00001], "1.000e-5"],
+  [format.alignedNumbers, [0.00001], "1.0e-5"],
   [format.alignedNumbers, [], ""],
   [format.alignedDurations, [35.07, 2.5, null], "35.07 s 2.50 s –"],
-  [format.alignedDurations, [125, 2.5, 0.25], "2 min 05 s 2.5 s 0.25 s"],
-  [format.alignedDurations, [0.25], "250 ms"],
+  [format.alignedDurations, [125, 2.5, 0.25], "125.00 s 2.50 s 0.25 s"],
+  [format.alignedDurations, [1800, 0.5 * 3600], "30.00 min 30.00 min"],
 ])) {
   test(`aligns ${expected}`, () => equal(values.map(align([...values])).join(" "), expected));
 }

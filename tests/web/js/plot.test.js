@@ -10,8 +10,9 @@ test("a line whose steps go back is drawn in parts", () => {
   deepEqual(parts([1, 2, 3, 2, 3], [5, 4, 3, 4, 2]), [[[1, 2, 3], [5, 4, 3]], [[2, 3], [4, 2]]]);
 });
 
-test("a gap is not closed by the point at its time", () => {
-  deepEqual(parts([1, 2, 2, 3], [5, NaN, 4, 3]), [[[1, 2], [5, null]], [[2, 3], [4, 3]]]);
+test("no line connects two attempts", () => {
+  const moments = [0, 1.5, 2, 9].map((x) => ({ x, text: "restart" }));
+  deepEqual(parts([1, 2, 3], [5, NaN, 3], { moments }), [[[1], [5]], [[2, 3], [null, 3]]]);
 });
 
 test("what has no place on an axis is left out", () => {

@@ -59,31 +59,32 @@ for (const [seconds, unit, place] of /** @type {[number, string, number][]} */ (
   });
 }
 
-/** The throughput of ranks. */
+/** The times and values of the throughput of ranks. */
 function throughput(/** @type {any[]} */ samples, /** @type {any[]} */ clocks = []) {
-  return curves.throughput(new Map(samples.entries()), new Map(clocks.entries()));
+  const { times, values } = curves.throughput(new Map(samples.entries()), new Map(clocks.entries()));
+  return [times, values];
 }
 
 test("throughput is by time itself if no training time is known", () => {
   const samples = of([0, 1000, 3000], [0, 50, 250]);
-  deepEqual(throughput([samples]), { times: [0, 1000, 3000], values: [50, 100, 100] });
+  deepEqual(throughput([samples]), [[1000, 3000], [50, 100]]);
   const clock = of([0, 3000], [0, 1.5]);
-  deepEqual(throughput([samples], [clock]).values, [100, 200, 200]);
+  deepEqual(throughput([samples], [clock]), [[1000, 3000], [100, 200]]);
 });
 
 test("throughput is summed up over the ranks", () => {
   const [first, second] = [of([0, 1000, 2000], [0, 10, 20]), of([0, 2000], [0, 200])];
-  deepEqual(throughput([first, second]).values, [110, 110, 110]);
+  deepEqual(throughput([first, second]), [[1000, 2000], [110, 110]]);
   // One that was stopped has recorded less: then it is not known how fast all were.
   const stopped = of([0, 1000], [0, 100]);
-  deepEqual(throughput([first, stopped]), { times: [0, 1000], values: [110, 110] });
+  deepEqual(throughput([first, stopped]), [[1000], [110]]);
 });
 
 test("a restart is no progress, and one total tells no rate", () => {
   const samples = of([0, 1000, 2000, 3000], [0, 100, 30, 80]);
-  deepEqual(throughput([samples]), { times: [0, 2000, 3000], values: [100, 50, 50] });
-  deepEqual(throughput([of([0], [5])]), { times: [], values: [] });
-  deepEqual(throughput([]), { times: [], values: [] });
+  deepEqual(throughput([samples]), [[1000, 3000], [100, 50]]);
+  deepEqual(throughput([of([0], [5])]), [[], []]);
+  deepEqual(throughput([]), [[], []]);
 });
 
 const WORKER = { rank: 0, pod: "", exit_code: null, stopped: "", processes: [0] };

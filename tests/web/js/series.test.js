@@ -3,8 +3,8 @@ import { test } from "node:test";
 
 import * as series from "../../../master/mlbench_master/web/static/js/series.js";
 
-const { append, areSame, byMetric, combine, counterAt, interpolate } = series;
-const { mean, rate, splitName, sum } = series;
+const { append, areSame, byMetric, combine, counterAt } = series;
+const { mean, rate, sum } = series;
 
 /** A series; where lows and highs are not given, they are the values. */
 function of(/** @type {number[]} */ times, /** @type {number[]} */ values, columns = {}) {
@@ -54,12 +54,13 @@ test("a counter grows per second, also after a reset", () => {
 
 test("names are split into metric and rank", () => {
   const names = ["train_loss @ 0", "epoch", "a @ b @ 12", "odd @ ", "two\nlines @ 3"];
-  deepEqual(names.map(splitName), [
-    { metric: "train_loss", rank: 0 },
-    { metric: "epoch", rank: null },
-    { metric: "a @ b", rank: 12 },
-    { metric: "odd @ ", rank: null },
-    { metric: "two\nlines", rank: 3 },
+  const metrics = byMetric(Object.fromEntries(names.map((name) => [name, []])));
+  deepEqual([...metrics].map(([metric, ranks]) => [metric, ...ranks.keys()]), [
+    ["train_loss", 0],
+    ["epoch", null],
+    ["a @ b", 12],
+    ["odd @ ", null],
+    ["two\nlines", 3],
   ]);
 });
 
@@ -75,7 +76,7 @@ test("an answer is grouped by metric and rank", () => {
 
 test("a clock is interpolated, and stands still before it falls", () => {
   const clock = of([10, 20, 30, 40], [0, 5, 5, 2]);
-  deepEqual(interpolate(clock, [5, 10, 16, 25, 36, 40, 99]), [NaN, 0, 3, 5, 5, 2, 2]);
+  deepEqual(counterAt(clock, [5, 10, 16, 25, 36, 40, 99]), [NaN, 0, 3, 5, 5, 2, 2]);
 });
 
 test("a counter is interpolated by its lows", () => {
@@ -110,14 +111,6 @@ for (const [columns, expected] of /** @type {[number[][], boolean][]} */ ([
   test(`${JSON.stringify(columns)} are the same: ${expected}`, () =>
     equal(areSame(columns.map((values) => of([...values.keys()], values))), expected));
 }
-
-test("no line connects two attempts", () => {
-  const attempts = of([1, 2, 3, 4], [10, 20, 30, 40]);
-  // Nothing is to be parted before the first and after the last point.
-  const { times, values } = series.withGaps(attempts, [0, 3, 4, 99]);
-  deepEqual([times, values], [[1, 2, 3, 3, 4, 4], [10, 20, NaN, 30, NaN, 40]]);
-  deepEqual(series.withGaps(attempts, []), attempts);
-});
 
 test("points with foreign dates are left out, unless there are no others", () => {
   const posted = of([0, 100_000, 104_000, 110_500, 200_000], [1, 2, 3, 4, 5]);

@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import "./browser.js";
 import { edgesOf, stackOf } from "../../../master/mlbench_master/web/static/js/run/breakdown-over-time.js";
-import { lanesOf, levelOf, levelsOf, singleSteps, stepTimes, summariesOf } from "../../../master/mlbench_master/web/static/js/run/step-lanes.js";
+import { lanesOf, levelOf, levelsOf, singleSteps, summariesOf } from "../../../master/mlbench_master/web/static/js/run/step-lanes.js";
 
 // Totals of a rank at 0, 1, 2, … seconds.
 const total = (/** @type {number[]} */ values) => at(values.map((_, i) => i), values);
@@ -20,8 +20,8 @@ test("a bin has the seconds of each rank; none where it made no step, or began a
   deepEqual([ranks, edges, bin], [[0, 2], [0, 1000, 2000, 3000, 4000], 1]);
   deepEqual(work, [[0.25, 0.25, 0.5, 0], [0.25, 1.75, 0, 1]]);
   deepEqual(waiting, [[0.5, 0.5, 0.5, 0], [0, 0, 0, 1]]);
-  deepEqual(stepTimes(lanesOf(SERIES, 99)), [[0.025, 0.025, 0.05, NaN], [0.025, 0.175, NaN, 0.1]]);
-  deepEqual(stepTimes(lanesOf(SERIES, 2)), [[0.025, NaN], [0.1, 0.1]]);
+  deepEqual(lanesOf(SERIES, 99).times, [[0.025, 0.025, 0.05, NaN], [0.025, 0.175, NaN, 0.1]]);
+  deepEqual(lanesOf(SERIES, 2).times, [[0.025, NaN], [0.1, 0.1]]);
   deepEqual(lanesOf(new Map(), 9).ranks, []);
   deepEqual(lanesOf(SERIES, 99, [1000, 3000]).edges, [1000, 2000, 3000]);
 });
@@ -42,8 +42,7 @@ test("the bins of a rank add up to its totals, whatever their number", () => {
 });
 
 test("each rank has its median and longest step, and its share of waiting", () => {
-  const lanes = lanesOf(SERIES, 99);
-  const [first, second] = summariesOf(lanes, stepTimes(lanes));
+  const [first, second] = summariesOf(lanesOf(SERIES, 99));
   deepEqual(first, { rank: 0, median: 0.025, longest: 0.05, bin: 2, waiting: 0.5 });
   deepEqual([second.longest, second.bin, second.waiting], [0.175, 1, 1 / 4.5]);
 });

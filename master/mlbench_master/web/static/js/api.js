@@ -42,13 +42,8 @@ export function get(/** @type {string} */ path, /** @type {object} */ params = {
 }
 
 /** Get `path` like `get`, or null if it does not exist. */
-export async function getOrNull(/** @type {string} */ path, /** @type {object} */ params = {}) {
-  try {
-    return await get(path, params);
-  } catch (error) {
-    if (error.status === 404) return null;
-    throw error;
-  }
+export function getOrNull(/** @type {string} */ path, /** @type {object} */ params = {}) {
+  return get(path, params).catch((error) => (error.status === 404 ? null : Promise.reject(error)));
 }
 
 /** Post `body` as JSON. */

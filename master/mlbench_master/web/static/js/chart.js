@@ -2,26 +2,24 @@
 
 import uPlot from "../vendor/uPlot.esm.js";
 import { h, reconcile, setText, svg } from "./dom.js";
-import { copyText, DASHES, fileName, save, saveCsv, toCsv, toPng, toSvg } from "./export.js";
+import { copyText, DASHES, fileName, save, toCsv, toPng, toSvg } from "./export.js";
 import { number } from "./format.js";
 import { extentOf, smoothed } from "./lines.js";
-import { drawOver, paintOn, plotOf, styleOf } from "./plot.js";
+import { paintOn, plotOf, styleOf } from "./plot.js";
 import * as theme from "./theme.js";
 import { onPoint, onZoom, pointAt, zoomOf, zoomTo } from "./zoom.js";
 
-/** @import { Axes, Line, Surface, View } from "./plot.js" */
+/** @import { Axes, Line, View } from "./plot.js" */
 
 // Of more lines, the values of those are shown that are next to the cursor.
 const MAX_VALUES = 20;
 const MIN_ZOOM_PX = 5;
-const BESIDE_PX = 14;
 // A line is under the cursor up to this distance.
 const NEAR_PX = 24;
 const PALE = 0.2;
 // Arrow keys move the cursor by this part of the width.
 const KEY_PART = 0.01;
 const NO_CURSOR = { left: -10, top: -10 };
-const SVG = "image/svg+xml";
 const paper = matchMedia("print");
 
 /** @returns {SVGElement} a sample of a line. */
@@ -50,26 +48,29 @@ export class Chart {
   #plot = null;
   /** @type {Line[]} */
   #lines = [];
+  /** @type {Line[]} the lines that the legend does not hide */
+  #shown = [];
   /** @type {Axes} */
   #axes = {};
   #looks = "";
   #hidden = new Set();
   /** @type {View} */
-  #view = { x: null, y: null, extent: [0, 1], isWhole: false };
+  #view = { x: null, y: null, extent: [0, 1] };
   #all = h("button", { type: "button", class: "quiet", hidden: true, onclick: () => this.#zoom(null, null) }, "Show all");
   #legend = h("div", { class: "legend", role: "group", "aria-label": "Shown lines" });
   #values = h("div", { class: "chart-values", hidden: true });
   /** @type {Set<number>} */
   #lit = new Set();
-  #hovered = -1;
+  /** @type {Line | null} */
+  #hovered = null;
   /** Whether the pointer was over the chart; only that chart leads, so that charts do not answer each other. */
   #isPointed = false;
   /** What can be copied or saved: the name of a button, and its action. @type {[string, () => unknown][]} */
   exports = [
-    ["Copy as figure", () => copyText(this.#toSvg(), this.#fileName("svg"), SVG)],
-    ["SVG", () => save(new Blob([this.#toSvg()], { type: SVG }), this.#fileName("svg"))],
+    ["Copy as figure", () => copyText(this.#toSvg(), this.#fileName("svg"), "image/svg+xml")],
+    ["SVG", () => save(this.#toSvg(), this.#fileName("svg"))],
     ["PNG", async () => save(await toPng(this.#toSvg()), this.#fileName("png"))],
-    ["CSV", () => saveCsv(toCsv(this.#lines.filter((line) => this.#isShown(line)), this.#axes), this.#fileName("csv"))],
+    ["CSV", () => save(toCsv(this.#shown, this.#axes), this.#fileName("csv"))],
   ];
 
   /** Make a chart with a description for screen readers, and with a legend and files below it. */
@@ -84,12 +85,12 @@ export class Chart {
     element.append(this.place, h("div", { class: "chart-foot" }, hasLegend && this.#legend, files));
     this.place.addEventListener("keydown", (event) => this.#pressKey(event));
     onZoom(() => this.#axes.shared && this.#update());
-    onPoint(this, () => this.#axes.shared, (place) => this.#isPointed || this.#setCursor(place));
+    onPoint(() => this.#axes.shared, (place) => this.#isPointed || this.#setCursor(place));
     theme.onChange(() => this.#update()); // the colours are a part of its looks
     paper.addEventListener("change", () => this.#print());
     new ResizeObserver(() => {
       if (paper.matches || !this.place.clientWidth) return;
-      if (this.#plot) this.#plot.setSize(this.#size());
+      if (this.#plot) this.#plot.setSize(this.#size);
       else this.#update();
     }).observe(this.place);
   }
@@ -106,15 +107,16 @@ export class Chart {
   draw(/** @type {Line[]} */ lines, /** @type {Axes} */ axes = {}) {
     const isOther = axes.x !== this.#axes.x || axes.xType !== this.#axes.xType || axes.yType !== this.#axes.yType;
     if (isOther) this.#view.x = this.#view.y = null;
-    this.#view.extent = axes.extent ?? extentOf(lines.map(({ x }) => x), axes.xType === "log");
-    this.#view.isWhole = axes.extent !== undefined;
+    const isLog = axes.xType === "log";
+    const extent = (!isLog && axes.extent) || extentOf(lines.map(({ x }) => x), isLog);
+    this.#view.extent = extent[0] <= extent[1] ? extent : [0, 1];
     this.#lines = lines.map((line, i) => ({ ...styleOf(i), ...line, ...smoothed(line, axes, this.#view.extent) }));
     this.#axes = axes;
     const names = lines.map(({ name }) => name).join(", ");
     const over = [axes.y, "by", axes.x].filter(Boolean).join(" ");
     this.place.setAttribute("aria-label", axes.label ?? `${this.label}: ${names}; ${over}`);
     const entries = lines.length > 1 || axes.stacked ? this.#lines : [];
-    reconcile(this.#legend, entries, ({ name, colour, dash }) => [name, colour, dash].join(" "), (line) => this.#makeEntry(line));
+    reconcile(this.#legend, entries, entryOf, (line) => this.#makeEntry(line));
     this.#update();
   }
 
@@ -125,70 +127,60 @@ export class Chart {
 
   // A chart with the same options only gets the new columns, so that it does not flicker.
   #update() {
-    const { shared, xTicks, ySuffix, xType } = this.#axes;
+    const { shared, stacked, paint, xTicks, xSuffix, ySuffix, xType, yRange } = this.#axes;
     if (shared) this.#view.x = zoomOf(shared, xType === "log");
     this.#all.hidden = !this.isZoomed;
     // It is drawn when it is shown.
-    if (!this.place.clientWidth || !(this.#lines.length || this.#axes.paint)) return;
-    const { options, data } = plotOf(this.#lines, this.#axes, this.#view);
-    const looks = JSON.stringify([options, xTicks, ySuffix]);
+    if (!this.place.clientWidth || !(this.#lines.length || paint)) return;
+    this.#shown = this.#lines.filter(({ name }) => !this.#hidden.has(name));
+    const { options, data } = plotOf(this.#shown, this.#axes, this.#view);
+    const looks = JSON.stringify([options, xTicks, xSuffix, ySuffix, yRange]);
     if (this.#plot && looks === this.#looks) {
       this.#plot.setData(data);
       return;
     }
     this.#plot?.destroy();
     this.#looks = looks;
-    this.#plot = new uPlot({ ...this.#size(), ...options, ...this.#behaviour() }, data, this.place);
+    const cursor = {
+      drag: { x: true, y: !paint, uni: 24, dist: MIN_ZOOM_PX, setScale: false },
+      bind: { dblclick: () => () => this.#zoom(null, null) },
+      hover: { prox: Number.MAX_VALUE, skip: [null] },
+      y: !stacked,
+    };
+    const hooks = {
+      draw: [(plot) => paintOn(plot, this.#axes)],
+      setCursor: [(plot) => this.#moveCursor(plot)],
+      setSelect: [(plot) => this.#zoomToSelected(plot)],
+    };
+    this.#plot = new uPlot({ ...this.#size, ...options, cursor, hooks }, data, this.place);
     this.#plot.over.append(this.#values);
-    for (const line of this.#lines) if (!this.#isShown(line)) this.#show(line);
-    if (this.#lit.size) this.#light();
+    this.#light();
   }
 
   /** Draw the lines that have one of these keys, and the others pale; without keys, draw all alike. */
   highlight(/** @type {number[]} */ keys) {
     if (keys.length === this.#lit.size && keys.every((key) => this.#lit.has(key))) return;
     this.#lit = new Set(keys);
-    if (this.#plot) this.#light();
+    this.#light();
   }
 
   #light() {
     const isLit = ({ keys = [] }) => keys.some((key) => this.#lit.has(key));
-    const isAny = this.#lines.some(isLit);
-    for (const series of this.#plot.series.slice(1)) series.alpha = isAny && !isLit(this.#lines[series.owner]) ? PALE : 1;
+    const isAny = this.#shown.some(isLit);
+    for (const series of this.#plot?.series.slice(1) ?? []) series.alpha = isAny && !isLit(this.#shown[series.owner]) ? PALE : 1;
     this.repaint();
   }
 
-  #size() {
+  get #size() {
     return { width: this.place.clientWidth, height: this.place.clientHeight };
-  }
-
-  #behaviour() {
-    const { stacked, paint } = this.#axes;
-    return {
-      cursor: {
-        drag: { x: true, y: !paint, uni: 24, dist: MIN_ZOOM_PX, setScale: false },
-        bind: { dblclick: () => () => this.#zoom(null, null) },
-        hover: { prox: Number.MAX_VALUE, skip: [null] },
-        y: !stacked,
-      },
-      hooks: {
-        draw: [(plot) => paintOn(plot, (surface) => this.#paint(surface))],
-        setCursor: [(plot) => this.#moveCursor(plot)],
-        setSelect: [(plot) => this.#zoomToSelected(plot)],
-      },
-    };
-  }
-
-  #paint(/** @type {Surface} */ surface) {
-    this.#axes.paint?.(surface);
-    surface.inside(() => drawOver(surface, this.#lines.filter((line) => this.#isShown(line)), this.#axes));
   }
 
   #moveCursor(plot) {
     const { left, top } = plot.cursor;
     const place = left < 0 ? null : plot.posToVal(left, "x");
     const isPointed = plot.over.matches(":hover");
-    if ((isPointed || this.#isPointed) && this.#axes.shared) pointAt(place, this.#axes.shared, this);
+    this.#isPointed ||= isPointed;
+    if (this.#isPointed && this.#axes.shared) pointAt(place, this.#axes.shared);
     this.#isPointed = isPointed;
     // Asking the element for its height would lay out the page.
     this.onCursor(place, isPointed ? (top * devicePixelRatio) / plot.bbox.height : null);
@@ -212,7 +204,7 @@ export class Chart {
     if (move) {
       const place = Math.max(from, Math.min(to, at + move * (to - from)));
       this.#setCursor(place);
-      if (this.#axes.shared) pointAt(place, this.#axes.shared, this);
+      if (this.#axes.shared) pointAt(place, this.#axes.shared);
       return;
     }
     const [first, last] = [from, to].map((end) => at + (end - at) * factor);
@@ -225,10 +217,10 @@ export class Chart {
     if (!width && !height) return;
     const { clientWidth, clientHeight } = plot.over;
     plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-    const rangeOf = (scale, ...ends) => /** @type {[number, number]} */ (ends.map((end) => plot.posToVal(end, scale)));
+    const valueOf = (end, scale) => plot.posToVal(end, scale);
     this.#zoom(
-      width < clientWidth ? rangeOf("x", left, left + width) : this.#view.x,
-      height < clientHeight ? rangeOf("y", top + height, top) : this.#view.y,
+      width < clientWidth ? [valueOf(left, "x"), valueOf(left + width, "x")] : this.#view.x,
+      height < clientHeight ? [valueOf(top + height, "y"), valueOf(top, "y")] : this.#view.y,
     );
   }
 
@@ -244,7 +236,7 @@ export class Chart {
   }
 
   #figure() {
-    return toSvg(this.#plot, this.#lines, this.#axes, { title: this.label, caption: this.caption });
+    return toSvg(this.#plot, this.#shown, this.#axes, this.label, this.caption);
   }
 
   #toSvg() {
@@ -257,71 +249,61 @@ export class Chart {
     if (paper.matches && this.#plot) this.place.append(this.#figure());
   }
 
-  #isShown(/** @type {Line} */ { name }) {
-    return !this.#hidden.has(name);
-  }
-
-  #show(/** @type {Line} */ { name }) {
-    const show = !this.#hidden.has(name);
-    this.#plot?.series.forEach(({ owner }, at) => this.#lines[owner]?.name === name && this.#plot.setSeries(at, { show }));
-  }
-
   #makeEntry(/** @type {Line} */ line) {
-    const { name, hint } = line;
-    const onclick = (/** @type {Event} */ { currentTarget }) => {
+    const { name, hint = name } = line;
+    const onclick = () => {
       if (!this.#hidden.delete(name)) this.#hidden.add(name);
-      /** @type {Element} */ (currentTarget).setAttribute("aria-pressed", String(this.#isShown(line)));
-      this.#show(line);
+      entry.setAttribute("aria-pressed", String(!this.#hidden.has(name)));
+      this.#update();
     };
-    const props = { type: "button", class: "quiet legend-entry", "aria-pressed": String(this.#isShown(line)), title: hint ?? name };
-    return h("button", { ...props, onclick }, sample(line), h("span", {}, name));
+    const props = { type: "button", class: "quiet legend-entry", "aria-pressed": String(!this.#hidden.has(name)), title: hint };
+    const entry = h("button", { ...props, onclick }, sample(line), h("span", {}, name));
+    return entry;
   }
 
   // The values under the cursor, sorted: of each line at its point that is nearest.
   #showValues(plot) {
     const { left, top, idxs } = plot.cursor;
-    const width = plot.bbox.width / devicePixelRatio;
     const { min, max } = plot.scales.x;
-    /** @type {Map<number, { owner: number, x: number, value: number, away: number, scale: string }>} */
-    const byOwner = new Map();
-    plot.series.forEach(({ owner, isCurve, show, scale }, at) => {
+    /** @type {Map<Line, { line: Line, x: number, value: number, away: number, scale: string }>} */
+    const byLine = new Map();
+    plot.series.forEach(({ owner, isCurve, scale }, at) => {
+      const line = this.#shown[owner];
       const [x, value] = [plot.data[0][idxs[at]], plot.data[at]?.[idxs[at]]];
       const away = Math.abs(plot.valToPos(x, "x") - left);
-      const isIn = isCurve && show && x >= min && x <= max;
-      if (isIn && !(away >= byOwner.get(owner)?.away)) byOwner.set(owner, { owner, x, value, away, scale });
+      const isIn = isCurve && x >= min && x <= max;
+      if (isIn && !(away >= byLine.get(line)?.away)) byLine.set(line, { line, x, value, away, scale });
     });
-    const points = [...byOwner.values()];
-    this.#values.hidden = left < 0 || !points.length;
-    if (this.#values.hidden) return this.#hover(-1);
     const fromCursor = ({ value, scale }) => Math.abs(plot.valToPos(value, scale) - top);
-    points.sort((a, b) => fromCursor(a) - fromCursor(b));
+    const points = [...byLine.values()].sort((a, b) => fromCursor(a) - fromCursor(b));
     const [closest] = points;
-    this.#hover(fromCursor(closest) < NEAR_PX ? closest.owner : -1);
+    this.#values.hidden = left < 0 || !closest;
+    const hovered = this.#values.hidden || fromCursor(closest) >= NEAR_PX ? null : closest.line;
+    if (hovered !== this.#hovered) this.onHover(hovered?.keys ?? []);
+    this.#hovered = hovered;
+    if (this.#values.hidden) return;
+    const { x: title = "", ySuffix = "" } = this.#axes;
+    const toRow = ({ line, x, value, scale }) => ({
+      line,
+      name: this.#lines.length > 1 ? line.name : "",
+      text: number(value, 5) + (scale === "y" ? ySuffix : "") + aboutOf(line, x),
+    });
     const shown = points.slice(0, MAX_VALUES).sort((a, b) => b.value - a.value);
-    const rows = [
-      { owner: -1, name: `${this.#axes.x ?? ""} ${number(closest.x, 6)}`, text: "" },
-      ...shown.map(({ owner, x, value, scale }) => ({
-        owner,
-        name: this.#lines.length > 1 ? this.#lines[owner].name : "",
-        text: number(value, 5) + ((scale === "y" && this.#axes.ySuffix) || "") + aboutOf(this.#lines[owner], x),
-      })),
-    ];
-    const make = (/** @type {typeof rows[number]} */ { owner }) => h("div", {}, owner >= 0 && sample(this.#lines[owner]), h("bdi"), h("b"));
-    reconcile(this.#values, rows, ({ owner }) => owner, make, (row, { owner, name, text }) => {
-      row.toggleAttribute("data-nearest", owner === closest.owner);
+    /** @type {{ line: Line | null, name: string, text: string }[]} */
+    const rows = [{ line: null, name: `${title} ${number(closest.x, 6)}`, text: "" }, ...shown.map(toRow)];
+    const make = (/** @type {typeof rows[number]} */ { line }) => h("div", {}, line && sample(line), h("bdi"), h("b"));
+    reconcile(this.#values, rows, ({ line }) => line && entryOf(line), make, (row, { line, name, text }) => {
+      row.toggleAttribute("data-nearest", line === closest.line);
       setText(row.querySelector("bdi"), name);
       setText(row.querySelector("b"), text);
     });
-    const isRight = left > width / 2;
-    this.#values.style.left = isRight ? "auto" : `${left + BESIDE_PX}px`;
-    this.#values.style.right = isRight ? `${width - left + BESIDE_PX}px` : "auto";
+    this.#values.style.left = `${left}px`;
+    this.#values.toggleAttribute("data-before", left > plot.over.clientWidth / 2);
   }
+}
 
-  #hover(/** @type {number} */ owner) {
-    if (owner === this.#hovered) return;
-    this.#hovered = owner;
-    this.onHover(this.#lines[owner]?.keys ?? []);
-  }
+function entryOf(/** @type {Line} */ { name, colour, dash }) {
+  return [name, colour, dash].join(" ");
 }
 
 // How sure a mean is, and of how many runs.

@@ -17,6 +17,7 @@ const NEEDS_QUOTES = /[",\r\n]/;
 export const DASHES = { solid: "none", dash: "5 3", dot: "1.5 2.5" };
 // Widths in a figure are estimated, because its reader may not have the font.
 const [LETTER_PX, LINE_PX, LEGEND_PX, SAMPLE_PX, MARGIN_PX] = [5.8, 15, 18, 28, 12];
+const FAMILY = "Inter, Helvetica, Arial, sans-serif";
 // A title is isolated from the text around it, which a file does not need.
 const ISOLATES = /[\u2068\u2069]/g;
 const LATEX = {
@@ -68,56 +69,50 @@ export async function toPng(/** @type {string} */ figure) {
  * document that the SVG is put into.
  * @returns {SVGElement}
  */
-export function toSvg(
-  plot,
-  /** @type {Line[]} */ drawn,
-  /** @type {Axes} */ axes,
-  /** @type {{ title: string, caption: string }} */ { title, caption },
-) {
+export function toSvg(plot, /** @type {Line[]} */ lines, /** @type {Axes} */ axes, /** @type {string} */ title, caption = "") {
   const [left, top, width, height] = ["left", "top", "width", "height"].map((side) => plot.bbox[side] / devicePixelRatio);
+  const [right, first, last] = [left + width, LINE_PX + top, LINE_PX + top + height];
   const round = (/** @type {number} */ value) => Math.round(10 * value) / 10;
   const xOf = (value) => round(left + plot.valToPos(value, "x"));
-  const yOf = (value, scale = "y") => round(LINE_PX + top + plot.valToPos(value, scale));
-  const [first, last] = [LINE_PX + top, LINE_PX + top + height];
-  const rule = { stroke: "currentColor", "stroke-opacity": 0.15 };
+  const yOf = (value, scale = "y") => round(first + plot.valToPos(value, scale));
   const text = (content, x, y, more = {}) => svg("text", { x, y, fill: "currentColor", ...more }, String(content).replaceAll(ISOLATES, ""));
-  const isEmpty = !axes.paint && plot.scales.y.min === null; // nothing is in the part that is zoomed to
-  const ticksOf = ({ _splits, _values }) => _splits.map((at, i) => ({ at, label: _values[i] })).filter(({ label }) => label);
-  const grid = [
-    ...ticksOf(plot.axes[0]).flatMap(({ at, label }) => [svg("line", { x1: xOf(at), x2: xOf(at), y1: first, y2: last, ...rule }), text(label, xOf(at), last + LINE_PX, { "text-anchor": "middle" })]),
-    ...(isEmpty ? [] : ticksOf(plot.axes[1])).flatMap(({ at, label }) => [svg("line", { x1: left, x2: left + width, y1: yOf(at), y2: yOf(at), ...rule }), text(label, left - 6, yOf(at) + 4, { "text-anchor": "end" })]),
-  ];
-  const draw = ({ show, owner }, at) => (at && show ? drawSeries(plot, at, drawn[owner], xOf, yOf) : []);
-  const curves = isEmpty ? [] : plot.series.flatMap(draw);
-  const marks = ((!isEmpty && axes.marks) || []).flatMap(({ y, text: label }) => [
-    svg("line", { x1: left, x2: left + width, y1: yOf(y), y2: yOf(y), stroke: "currentColor", "stroke-dasharray": "6 4" }),
+  const rule = (x1, x2, y1, y2, more) => svg("line", { x1, x2, y1, y2, stroke: "currentColor", ...more });
+  const isEmpty = plot.scales.y.min === null; // nothing is in the part that is zoomed to
+  const [columns, rows] = plot.axes.map(({ _splits, _values }) => _splits.map((at, i) => [at, _values[i]]).filter(([, label]) => label));
+  const pale = { "stroke-opacity": 0.15 };
+  const grid = columns.map(([at, label]) => [
+    rule(xOf(at), xOf(at), first, last, pale),
+    text(label, xOf(at), last + LINE_PX, { "text-anchor": "middle" }),
+  ]);
+  const levels = rows.map(([at, label]) => [
+    rule(left, right, yOf(at), yOf(at), pale),
+    text(label, left - 6, yOf(at) + 4, { "text-anchor": "end" }),
+  ]);
+  const curves = plot.series.map(({ owner }, at) => at && drawSeries(plot, at, lines[owner], xOf, yOf)).slice(1);
+  const marks = (axes.marks ?? []).map(({ y, text: label }) => [
+    rule(left, right, yOf(y), yOf(y), { "stroke-dasharray": "6 4" }),
     text(label, left + 4, yOf(y) - 4),
   ]);
-  const area = { x: 0, y: LINE_PX, width: plot.width, height: plot.height };
-  const picture = axes.paint && svg("image", { href: plot.ctx.canvas.toDataURL(), ...area });
-  const lines = drawn.filter((_, i) => plot.series.some(({ owner, show }) => owner === i && show));
-  let [column, row] = [left, 0];
-  const legend = lines.length < 2 ? [] : lines.flatMap((line) => {
-    const wide = SAMPLE_PX + LETTER_PX * line.name.length + MARGIN_PX;
-    if (column > left && column + wide > plot.width) [column, row] = [left, row + 1];
-    const y = last + 2 * LINE_PX + 8 + LEGEND_PX * row;
-    const sample = svg("line", { x1: column, x2: column + SAMPLE_PX - 6, y1: y, y2: y, ...strokeOf(line), "stroke-width": 3 });
-    const name = text(line.name, column + SAMPLE_PX, y + 4);
-    column += wide;
-    return [sample, name];
+  const over = [axes.y ?? title, axes.x && `over ${axes.x.toLowerCase()}`].filter(Boolean).join(" ");
+  const inside = svg("g", { "clip-path": "url(#plot)" }, curves, marks);
+  const drawing = [text(over, left, LINE_PX - 2, { "font-weight": 600 }), grid, !isEmpty && [levels, inside]];
+  const picture = axes.paint && svg("image", { href: plot.ctx.canvas.toDataURL(), y: LINE_PX, width: plot.width, height: plot.height });
+  const named = lines.length > 1 ? lines : [];
+  const wide = SAMPLE_PX + MARGIN_PX + LETTER_PX * Math.max(...named.map(({ name }) => name.length));
+  const across = Math.max(1, Math.floor((plot.width - left) / wide));
+  const legend = named.map((line, i) => {
+    const [x, y] = [left + wide * (i % across), last + 2 * LINE_PX + 8 + LEGEND_PX * Math.floor(i / across)];
+    return [rule(x, x + SAMPLE_PX - 6, y, y, { ...strokeOf(line), "stroke-width": 3 }), text(line.name, x + SAMPLE_PX, y + 4)];
   });
-  const below = last + 2 * LINE_PX + (legend.length ? LEGEND_PX * (row + 1) : 0);
+  const below = last + 2 * LINE_PX + LEGEND_PX * Math.ceil(named.length / across);
   const words = wrapped(caption, plot.width / LETTER_PX);
   const bottom = Math.ceil(below + LINE_PX * (words.length + 1));
-  const over = [axes.y ?? title, axes.x && `over ${axes.x.toLowerCase()}`].filter(Boolean).join(" ");
-  const heading = text(over, left, LINE_PX - 2, { "font-weight": 600 });
-  const clip = svg("clipPath", { id: "plot" }, svg("rect", { x: left, y: first, width, height }));
   return svg(
     "svg",
-    { viewBox: `0 0 ${plot.width} ${bottom}`, width: plot.width, height: bottom, "font-family": "Inter, Helvetica, Arial, sans-serif", "font-size": 11 },
+    { viewBox: `0 0 ${plot.width} ${bottom}`, width: plot.width, height: bottom, "font-family": FAMILY, "font-size": 11 },
     svg("title", {}, title),
-    svg("defs", {}, clip),
-    ...(picture ? [picture] : [heading, grid, svg("g", { "clip-path": "url(#plot)" }, curves, marks)]),
+    svg("defs", {}, svg("clipPath", { id: "plot" }, svg("rect", { x: left, y: first, width, height }))),
+    picture ?? drawing,
     legend,
     words.map((line, i) => text(line, 0, below + LINE_PX * (i + 1))),
   );
@@ -127,22 +122,20 @@ export function toSvg(
 // curves have points, and null where a curve has a gap.
 function drawSeries(plot, /** @type {number} */ at, /** @type {Line} */ line, xOf, yOf) {
   const { scale, width, points } = plot.series[at];
-  const toCorner = (value, i) => (value === undefined ? [] : [[xOf(plot.data[0][i]), value === null ? null : yOf(value, scale)]]);
-  const cornersOf = (/** @type {number} */ column) => plot.data[column].flatMap(toCorner);
-  const corners = cornersOf(at);
-  const known = corners.filter(([, y]) => y !== null);
+  const cornersOf = (/** @type {number} */ column) => plot.data[column].flatMap((value, i) =>
+    value === undefined ? [] : [[xOf(plot.data[0][i]), value === null ? null : yOf(value, scale)]],
+  );
+  const knownOf = (/** @type {number} */ column) => cornersOf(column).filter(([, y]) => y !== null);
   const { stroke } = strokeOf(line);
   if (!width) {
-    if (!plot.bands.some(({ series: [first] }) => first === at)) return [];
-    const outline = [...known, ...cornersOf(at + 1).filter(([, y]) => y !== null).toReversed()];
-    return [svg("polygon", { points: outline.join(" "), fill: stroke, "fill-opacity": 0.2 })];
+    const isBand = plot.bands.some(({ series: [upper] }) => upper === at);
+    const outline = isBand && [...knownOf(at), ...knownOf(at + 1).toReversed()].join(" ");
+    return isBand && svg("polygon", { points: outline, fill: stroke, "fill-opacity": 0.2 });
   }
-  const to = (x, y) => (line.step ? `H${x}V${y}` : `L${x} ${y}`);
-  const d = corners.map(([x, y], i) => (y === null ? "" : i && corners[i - 1][1] !== null ? to(x, y) : `M${x} ${y}`)).join("");
-  return [
-    svg("path", { d, ...strokeOf(line), "stroke-width": width, ...(width === 1 && { "stroke-opacity": 0.3 }) }),
-    ...(points.show() ? known.map(([cx, cy]) => svg("circle", { cx, cy, r: 2.5, fill: stroke })) : []),
-  ];
+  const corners = cornersOf(at);
+  const d = corners.map(([x, y], i) => (y === null ? "" : `${i && corners[i - 1][1] !== null ? "L" : "M"}${x} ${y}`)).join("");
+  const path = svg("path", { d, ...strokeOf(line), "stroke-width": width, ...(width === 1 && { "stroke-opacity": 0.3 }) });
+  return [path, points.show() && knownOf(at).map(([cx, cy]) => svg("circle", { cx, cy, r: 2.5, fill: stroke }))];
 }
 
 function strokeOf(/** @type {Line} */ { colour, dash }) {
@@ -182,33 +175,24 @@ export function toLatex(/** @type {TableRow[]} */ [head, ...rows], /** @type {st
 
 /** Copy a text, or save it as a file where the browser has no clipboard, as on plain HTTP. */
 export async function copyText(/** @type {string} */ text, /** @type {string} */ name, type = "text/plain") {
-  const blob = new Blob([text], { type });
+  let notice = "Copied";
   try {
     const types = [...new Set(["text/plain", type])].filter((kind) => ClipboardItem.supports(kind));
     await navigator.clipboard.write([new ClipboardItem(Object.fromEntries(types.map((kind) => [kind, new Blob([text], { type: kind })])))]);
-    notify("Copied");
   } catch {
-    save(blob, name);
-    notify(`Saved as ${name}`);
+    save(text, name);
+    notice = `Saved as ${name}`;
   }
-}
-
-function notify(/** @type {string} */ text) {
-  const message = h("p", { role: "status", class: "toast" }, text);
+  const message = h("p", { role: "status", class: "toast" }, notice);
   document.body.append(message);
   setTimeout(() => message.remove(), COPIED_MS);
 }
 
 /** Let the browser save a file. */
-export function save(/** @type {Blob} */ content, /** @type {string} */ name) {
-  const href = URL.createObjectURL(content);
+export function save(/** @type {string | Blob} */ content, /** @type {string} */ name) {
+  const href = URL.createObjectURL(new Blob([content]));
   h("a", { href, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(href), 1000);
-}
-
-/** Let the browser save a text in CSV. */
-export function saveCsv(/** @type {string} */ text, /** @type {string} */ name) {
-  save(new Blob([text], { type: "text/csv" }), name);
 }
 
 /** @returns {string} a title as the name of a file. */

@@ -69,13 +69,9 @@ export function duration(/** @type {number | null | undefined} */ seconds) {
 /** @returns {string} bytes as `512 B` or `1.28 GB`. */
 export function bytes(/** @type {number | null | undefined} */ value) {
   if (value == null || !Number.isFinite(value)) return NONE;
-  let size = Math.abs(value);
-  let unit = 0;
-  while (size >= 999.5 && unit < BYTES.length - 1) {
-    size /= 1000;
-    unit += 1;
-  }
-  return `${value < 0 ? "−" : ""}${number(size, 3)} ${BYTES[unit]}`;
+  const size = Math.abs(value);
+  const unit = BYTES.findIndex((_, i) => size < 999.5 * 1000 ** i || i === BYTES.length - 1);
+  return `${value < 0 ? "−" : ""}${number(size / 1000 ** unit, 3)} ${BYTES[unit]}`;
 }
 
 /** @returns {string} a value of a metric: accuracies such as `Prec@1` in percent. */
@@ -147,42 +143,21 @@ export function clock(/** @type {string | number} */ date) {
   return CLOCK.format(new Date(date));
 }
 
-/** @returns {(value: number | null) => string} writes each of `values` with the decimals that show about four digits of the largest. */
+/** @returns {(value: number | null) => string} writes numbers with the same decimals, about three or four digits of their median. */
 export function alignedNumbers(/** @type {(number | null | undefined)[]} */ values) {
-  const largest = Math.max(0, ...values.filter(Number.isFinite).map(Math.abs));
-  if (largest < TINY) return (value) => number(value);
-  const size = Math.floor(Math.log10(largest));
-  const format = fixed(size < 0 ? 2 - size : Math.max(0, Math.min(2, 3 - size)));
-  return (value) => (value == null ? NONE : format(value));
-}
-
-/** @returns {(value: number | null) => string} the same for seconds, which have one unit up to a minute. */
-export function alignedDurations(/** @type {(number | null | undefined)[]} */ values) {
-  const largest = Math.max(0, ...values.filter(Number.isFinite));
-  if (largest < 1) return duration;
-  // Beside minutes, short times are in seconds, not in milliseconds.
-  if (largest >= 60) return (value) => (value < MIN_SECOND && value > 0 ? `${number(value, 3)} s` : duration(value));
-  return (value) => (value == null ? NONE : `${value.toFixed(2)} s`);
-}
-
-/** @returns {(value: number | null) => string} writes values with the decimals that show three digits of their median. */
-export function alignedToMedian(/** @type {(number | null | undefined)[]} */ values) {
-  const decimals = Math.max(0, Math.min(4, 2 - Math.floor(Math.log10(Math.max(median(values), TINY)))));
-  const format = fixed(decimals);
+  const size = Math.floor(Math.log10(Math.max(median(values), TINY)));
+  const decimals = Math.min(4, size < 0 ? 2 - size : Math.max(0, Math.min(2, 3 - size)));
+  const { format } = new Intl.NumberFormat(LOCALE, { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
   const isLost = (value) => value !== 0 && Math.abs(value) < 0.5 * 10 ** -decimals;
   return (value) => (value == null ? NONE : isLost(value) ? number(value, 2) : format(value));
 }
 
 /** @returns {(value: number | null) => string} the same for seconds, all in the unit of their median. */
-export function durationsOfOneUnit(/** @type {(number | null | undefined)[]} */ values) {
+export function alignedDurations(/** @type {(number | null | undefined)[]} */ values) {
   const middle = median(values);
   const [size, unit] = UNITS.find(([length, name]) => name !== "d" && middle >= 10 * length) ?? [1, "s"];
-  const write = alignedToMedian(values.map((value) => value && value / size));
+  const write = alignedNumbers(values.map((value) => value && value / size));
   return (value) => (value == null ? NONE : `${write(value / size)} ${unit}`);
-}
-
-function fixed(decimals) {
-  return new Intl.NumberFormat(LOCALE, { minimumFractionDigits: decimals, maximumFractionDigits: decimals }).format;
 }
 
 function median(values) {

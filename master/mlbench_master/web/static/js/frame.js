@@ -2,15 +2,11 @@
 
 import { countAlerts } from "./alerts.js";
 import { get } from "./api.js";
-import { byId, h } from "./dom.js";
+import { byId, h, setText } from "./dom.js";
 import { boardOf } from "./grafana.js";
 import { poll } from "./poll.js";
 import * as theme from "./theme.js";
 import { menu } from "./ui.js";
-
-function showTheme() {
-  byId("theme").textContent = `Theme: ${theme.chosen()}`;
-}
 
 async function showLinks(place) {
   /** @type {import("./records.js").Info} */
@@ -32,6 +28,7 @@ byId("theme").addEventListener("click", (/** @type {Event} */ event) => {
   event.stopPropagation(); // the menu stays open for the next theme
   theme.next();
 });
+const showTheme = () => setText(byId("theme"), `Theme: ${theme.chosen()}`);
 theme.onChange(showTheme);
 showTheme();
 

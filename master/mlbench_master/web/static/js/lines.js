@@ -1,4 +1,4 @@
-// Computations on lines before drawing: their extent, smoothing, lookup.
+// Computations on lines before drawing: their extent, and smoothing.
 
 /** @returns {[number, number]} the smallest and the largest x; infinite for empty lines. */
 export function extentOf(/** @type {number[][]} */ columns, isLog = false) {
@@ -48,16 +48,4 @@ export function smoothed(
   const isLog = xType === "log";
   const [from, to] = isLog ? extent.map(Math.log) : extent;
   return smoothing && to > from ? { smooth: smooth(x, y, smoothing * (to - from), isLog) } : {};
-}
-
-/** @returns {number} the first index from which on x is at least `at`. */
-export function lowerBound(/** @type {number[]} */ x, /** @type {number} */ at) {
-  let low = 0;
-  let high = x.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (x[middle] < at) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }

@@ -16,17 +16,16 @@ const COMPACT = new Intl.NumberFormat("en", { notation: "compact", maximumSignif
 export const FONT = "11px Inter, system-ui, sans-serif";
 const [LETTER_PX, AXIS_GAP_PX, X_AXIS_PX] = [7, 14, 28];
 // Charts in a stack have the same left edge, whatever their values.
-const [STACKED_Y_PX, BARE_X_PX, DOT_PX] = [56, 5, 4];
+const [STACKED_Y_PX, BARE_X_PX, DOT_PX] = [56, 5, 3];
 const PAD = 0.06;
 const LOG_PAD = 1.15;
-const [POINT_PX, SMALL_POINT_PX] = [6, 4];
-const WHISKER_PX = 4;
+const POINT_PX = 5;
 // The opacities of bands, and of curves behind their smoothed ones.
 const [BAND, PALE] = ["33", "4d"];
 
 /**
- * A curve. `lows` and `highs` draw a band around it, unless they equal `y`, or whiskers of its
- * points, if it shows these. With `smooth` it is drawn, with `y` pale behind it and without a band.
+ * A curve. `lows` and `highs` draw a band around it, unless they equal `y`. With `smooth` it is drawn,
+ * with `y` pale behind it and without a band.
  * A mean has the `counts` of its curves at each point. What is `behind` it is drawn pale: the curves
  * of a mean, or what a restarted run discarded. A line of its `own` scale fills the height.
  * A colour is a custom property of the style sheet, a `hint` the tooltip in the legend. `keys` are the
@@ -34,8 +33,7 @@ const [BAND, PALE] = ["33", "4d"];
  * @typedef {{
  *   name: string, x: number[], y: (number | null)[], lows?: number[], highs?: number[],
  *   smooth?: number[], counts?: number[], behind?: { x: number[], y: (number | null)[] }[],
- *   colour?: string, dash?: "solid" | "dash" | "dot", points?: boolean, step?: boolean, own?: boolean,
- *   hint?: string, keys?: number[]
+ *   colour?: string, dash?: "solid" | "dash" | "dot", points?: boolean, own?: boolean, hint?: string, keys?: number[]
  * }} Line
  */
 
@@ -57,8 +55,8 @@ const [BAND, PALE] = ["33", "4d"];
  */
 
 /**
- * What is shown of the axes: all of them, or what was zoomed to. `isWhole` if the extent is shown.
- * @typedef {{ x: [number, number] | null, y: [number, number] | null, extent: [number, number], isWhole: boolean }} View
+ * What was zoomed to on each axis, or null; `extent` is the whole horizontal axis.
+ * @typedef {{ x: [number, number] | null, y: [number, number] | null, extent: [number, number] }} View
  */
 
 /**
@@ -84,10 +82,11 @@ export function tick(/** @type {number} */ value) {
 }
 
 /**
- * Divide a line into parts in which x increases, as that of a run that began again does not, and
- * leave out what has no place on the axes.
+ * Divide a line into parts at the moments of the axes, and where x does not increase, as when a run
+ * began again; and leave out what has no place on the axes.
  */
-export function partsOf(/** @type {Omit<Line, "name">} */ { x, y, lows = y, highs = y, smooth = y }, /** @type {Axes} */ { xType, yType }) {
+export function partsOf(/** @type {Omit<Line, "name">} */ line, /** @type {Axes} */ { xType, yType, moments = [] }) {
+  const { x, y, lows = y, highs = y, smooth = y } = line;
   const placeOf = (value) => (drawable(value) && (yType !== "log" || value > 0) ? value : null);
   const columns = Object.entries({ y, lows, highs, smooth });
   /** @type {Record<"x" | "y" | "lows" | "highs" | "smooth", (number | null)[]>[]} */
@@ -95,8 +94,8 @@ export function partsOf(/** @type {Omit<Line, "name">} */ { x, y, lows = y, high
   let last = NaN;
   x.forEach((at, i) => {
     if (!drawable(at) || (xType === "log" && at <= 0)) return;
-    // At the time of a gap there is also the next point.
-    if (!(at > last || (at === last && parts.at(-1).y.at(-1) !== null))) parts.push({ x: [], y: [], lows: [], highs: [], smooth: [] });
+    const isOther = !(at > last) || moments.some((moment) => last < moment.x && moment.x <= at);
+    if (isOther) parts.push({ x: [], y: [], lows: [], highs: [], smooth: [] });
     const part = parts.at(-1);
     part.x.push(at);
     for (const [name, column] of columns) part[name].push(placeOf(column[i]));
@@ -118,7 +117,7 @@ export function plotOf(/** @type {Line[]} */ lines, /** @type {Axes} */ axes, /*
     const colour = theme.colour(line.colour);
     const pale = { owner, scale: "y", stroke: faded(colour, PALE), width: 1, points: { show: false } };
     const edge = { owner, scale: "y", width: 0, points: { show: false } };
-    const hasBand = !line.points && !line.smooth && line.highs?.some((high, j) => !Object.is(high, line.y[j]));
+    const hasBand = !line.smooth && line.highs?.some((high, j) => !Object.is(high, line.y[j]));
     for (const { x, y } of (line.behind ?? []).flatMap((curve) => partsOf(curve, axes))) {
       series.push(pale);
       tables.push([x, y]);
@@ -132,8 +131,7 @@ export function plotOf(/** @type {Line[]} */ lines, /** @type {Axes} */ axes, /*
         stroke: colour,
         width: 1.6,
         dash: CANVAS_DASHES[line.dash],
-        paths: line.step ? uPlot.paths.stepped({ align: 1 }) : undefined,
-        points: { show: Boolean(line.points), size: axes.isBare ? SMALL_POINT_PX : POINT_PX, fill: colour },
+        points: { show: Boolean(line.points), size: POINT_PX, fill: colour },
       });
       tables.push([x, ...(hasBand ? [highs, lows] : []), ...(line.smooth ? [y] : []), smooth]);
     }
@@ -147,19 +145,21 @@ function optionsOf(/** @type {Line[]} */ lines, /** @type {Axes} */ axes, /** @t
   const { stacked, isBare } = axes;
   const isAbove = stacked === "above";
   const marks = (axes.marks ?? []).map(({ y }) => y);
-  const lowest = Math.min(...(axes.fromZero ? [0] : []), ...marks);
   const end = (soft) => (Number.isFinite(soft) ? { pad: PAD, soft, mode: 1 } : { pad: PAD });
-  const padding = { min: end(lowest), max: end(Math.max(...marks)) };
+  const padding = { min: end(Math.min(...marks, axes.fromZero ? 0 : Infinity)), max: end(Math.max(...marks)) };
   const linear = (room) => (_plot, low, high) => (low === null ? [null, null] : uPlot.rangeNum(low, high, room));
-  const whole = (_plot, low, high) => [low, high];
-  const rangeOfData = isLogX ? around : !stacked && lines.some((line) => line.points) ? padded : whole;
-  const rangeX = (...args) => (view.isWhole && !isLogX ? view.extent : rangeOfData(...args));
+  // Without going on to whole powers of ten.
+  const around = (_plot, low, high) => (low > 0 ? [low / LOG_PAD, high * LOG_PAD] : [0.1, 1]);
+  // Points at the ends are whole, and one alone is in the middle.
+  const part = !stacked && lines.some((line) => line.points) ? PAD : 0;
+  const roomOf = (from, to) => (from < to ? part * (to - from) : 1);
+  const rangeX = (plot, [from, to]) => (isLogX ? around(plot, from, to) : [from - roomOf(from, to), to + roomOf(from, to)]);
   const rangeY = isLogY ? around : linear(padding);
   return {
     legend: { show: false },
     ...(stacked && { padding: [axes.paint ? 0 : 8, null, null, null] }),
     scales: {
-      x: { time: false, distr: isLogX ? 3 : 1, range: (...args) => view.x ?? rangeX(...args) },
+      x: { time: false, distr: isLogX ? 3 : 1, range: (plot) => view.x ?? rangeX(plot, view.extent) },
       y: { distr: isLogY ? 3 : 1, range: (...args) => view.y ?? axes.yRange ?? rangeY(...args) },
       ...(lines.some((line) => line.own) && { own: { range: linear({ min: end(NaN), max: end(NaN) }) } }),
     },
@@ -181,18 +181,6 @@ function optionsOf(/** @type {Line[]} */ lines, /** @type {Axes} */ axes, /** @t
   };
 }
 
-// All of it, with room for the points at both ends.
-function padded(plot, low, high) {
-  const [first, last] = [plot.data[0][0], plot.data[0].at(-1)];
-  const room = PAD * (last - first);
-  return low === first && high === last ? [low - room, high + room] : [low, high];
-}
-
-// On a logarithmic axis, without going on to whole powers of ten.
-function around(_plot, low, high) {
-  return low > 0 ? [low / LOG_PAD, high * LOG_PAD] : [0.1, 1];
-}
-
 function axisOf(title) {
   const rule = { stroke: theme.colour("--rule"), width: 1 };
   const fonts = { font: FONT, labelFont: FONT };
@@ -200,8 +188,15 @@ function axisOf(title) {
   return { ...fonts, ...label, stroke: theme.colour("--soft"), grid: rule, ticks: { ...rule, size: 4 } };
 }
 
-/** Let `draw` use the plot's area, in pixels of the page from its left upper corner. */
-export function paintOn(plot, /** @type {(surface: Surface) => void} */ draw) {
+/** Draw a dot. */
+export function fillDot(/** @type {CanvasRenderingContext2D} */ ctx, /** @type {number} */ x, /** @type {number} */ y) {
+  ctx.beginPath();
+  ctx.arc(x, y, DOT_PX, 0, 2 * Math.PI);
+  ctx.fill();
+}
+
+/** Paint what a chart shows besides its lines: what its axes' `paint` draws, marks, moments and bands. */
+export function paintOn(plot, /** @type {Axes} */ axes) {
   const { ctx, bbox } = plot;
   const ratio = devicePixelRatio;
   const [width, height] = [bbox.width / ratio, bbox.height / ratio];
@@ -218,24 +213,22 @@ export function paintOn(plot, /** @type {(surface: Surface) => void} */ draw) {
   ctx.scale(ratio, ratio);
   ctx.font = FONT;
   ctx.lineWidth = 1;
-  draw({ ctx, width, height, x: (place) => plot.valToPos(place, "x"), y: (value) => plot.valToPos(value, "y"), inside });
+  const [x, y] = ["x", "y"].map((scale) => (/** @type {number} */ value) => plot.valToPos(value, scale));
+  const surface = { ctx, width, height, x, y, inside };
+  axes.paint?.(surface);
+  inside(() => drawOver(surface, axes));
   ctx.restore();
 }
 
 /** Draw a line through points. */
-export function strokeLine(
-  /** @type {CanvasRenderingContext2D | OffscreenCanvasRenderingContext2D} */ ctx,
-  /** @type {number[][]} */ points,
-  dash = [],
-) {
+export function strokeLine(/** @type {CanvasRenderingContext2D} */ ctx, /** @type {number[][]} */ points, dash = []) {
   ctx.setLineDash(dash);
   ctx.beginPath();
   points.forEach(([x, y], i) => (i ? ctx.lineTo(x, y) : ctx.moveTo(x, y)));
   ctx.stroke();
 }
 
-/** Draw marks, moments and bands, and the whiskers of lines. */
-export function drawOver(/** @type {Surface} */ { ctx, width, height, ...to }, /** @type {Line[]} */ lines, /** @type {Axes} */ axes) {
+function drawOver(/** @type {Surface} */ { ctx, width, height, ...to }, /** @type {Axes} */ axes) {
   // In the middle of a pixel, a line is sharp.
   const [xOf, yOf] = [to.x, to.y].map((toPixel) => (/** @type {number} */ value) => Math.round(toPixel(value)) + 0.5);
   for (const { y, text, colour = "--soft", at } of axes.marks ?? []) {
@@ -247,10 +240,7 @@ export function drawOver(/** @type {Surface} */ { ctx, width, height, ...to }, /
     ctx.textAlign = isEarly ? "right" : "left";
     ctx.textBaseline = level < 14 ? "top" : "bottom";
     ctx.fillText(text, isEarly ? width - 4 : 4, level);
-    if (!Number.isFinite(at)) continue;
-    ctx.beginPath();
-    ctx.arc(xOf(at), level, DOT_PX, 0, 2 * Math.PI);
-    ctx.fill();
+    if (Number.isFinite(at)) fillDot(ctx, xOf(at), level);
   }
   ctx.strokeStyle = ctx.fillStyle = theme.colour("--soft");
   ctx.textBaseline = "top";
@@ -270,15 +260,6 @@ export function drawOver(/** @type {Surface} */ { ctx, width, height, ...to }, /
     ctx.fillStyle = theme.colour("--bad");
     ctx.fillRect(xOf(x), 0, xOf(end) - xOf(x), height);
     ctx.restore();
-  }
-  for (const { x, y, lows, highs, colour } of lines.filter((line) => line.points && line.lows && line.highs)) {
-    ctx.strokeStyle = theme.colour(colour);
-    x.forEach((place, i) => {
-      if (![y[i], lows[i], highs[i]].every(drawable) || lows[i] === highs[i]) return;
-      const [middle, low, high] = [xOf(place), yOf(lows[i]), yOf(highs[i])];
-      strokeLine(ctx, [[middle, low], [middle, high]]);
-      for (const end of [low, high]) strokeLine(ctx, [[middle - WHISKER_PX, end], [middle + WHISKER_PX, end]]);
-    });
   }
 }
 

@@ -12,15 +12,13 @@ const problems = new Map();
  * Call `task` repeatedly until it returns null; otherwise it returns the milliseconds to wait.
  * While the master is unreachable, the page shows a notice and polling continues. Any other error stops
  * the polling until `now` is called.
- * @returns {{ now: () => void, stop: () => void }} call the task at once, or never again
+ * @returns {{ now: () => void }} calls the task at once
  */
 export function poll(/** @type {() => Promise<number | null>} */ task, /** @type {(error: Error) => void} */ onError) {
   let timer = 0;
   let failures = 0;
-  let isStopped = false;
   let isBusy = false;
   let isWantedAgain = false;
-  const me = Symbol("poll");
 
   async function turn() {
     clearTimeout(timer);
@@ -29,41 +27,26 @@ export function poll(/** @type {() => Promise<number | null>} */ task, /** @type
     if (isBusy) return;
     isBusy = true;
     let delay = null;
-    let problem = "";
     try {
       delay = await task();
       failures = 0;
+      problems.delete(turn);
     } catch (error) {
-      if (!error.isPassing) onError(error);
-      else if (!isStopped) {
+      if (error.isPassing) {
         delay = Math.min(MAX_RETRY_MS, 1000 * 2 ** failures++);
-        problem = `${error.message}. Retrying…`;
+        problems.set(turn, `${error.message}. Retrying…`);
+      } else {
+        problems.delete(turn);
+        onError(error);
       }
     }
-    setProblem(me, problem);
+    setNotice(byId("connection"), [...problems.values()][0] ?? "");
     isBusy = false;
-    if (isStopped) return;
     if (isWantedAgain) turn();
     else if (delay !== null) timer = setTimeout(turn, delay * (document.hidden ? HIDDEN_FACTOR : 1));
   }
 
-  const onVisibility = () => !document.hidden && timer && turn();
-
-  document.addEventListener("visibilitychange", onVisibility);
+  document.addEventListener("visibilitychange", () => !document.hidden && timer && turn());
   turn();
-  return {
-    now: turn,
-    stop: () => {
-      isStopped = true;
-      clearTimeout(timer);
-      setProblem(me, "");
-      document.removeEventListener("visibilitychange", onVisibility);
-    },
-  };
-}
-
-function setProblem(poller, problem) {
-  if (problem) problems.set(poller, problem);
-  else problems.delete(poller);
-  setNotice(byId("connection"), [...problems.values()][0] ?? "");
+  return { now: turn };
 }

@@ -1,7 +1,5 @@
 // Time series as columns of numbers, and computations on them.
 
-import { lowerBound } from "./lines.js";
-
 /**
  * Columns of the same length: times in Unix milliseconds, values, and for points that stand for
  * several samples the smallest and the largest of them (otherwise the value itself).
@@ -30,17 +28,11 @@ export function toSeries(/** @type {Point[]} */ points) {
 export function byMetric(/** @type {Record<string, Point[]>} */ answer) {
   const metrics = new Map();
   for (const [name, points] of Object.entries(answer)) {
-    const { metric, rank } = splitName(name);
+    const [, metric, rank] = /^(.*) @ (\d+)$/s.exec(name) ?? [name, name, null];
     if (!metrics.has(metric)) metrics.set(metric, new Map());
-    metrics.get(metric).set(rank, toSeries(points));
+    metrics.get(metric).set(rank && Number(rank), toSeries(points));
   }
   return metrics;
-}
-
-/** @returns {{ metric: string, rank: number | null }} the two parts of a series' name. */
-export function splitName(/** @type {string} */ name) {
-  const match = /^(.*) @ (\d+)$/s.exec(name);
-  return match ? { metric: match[1], rank: Number(match[2]) } : { metric: name, rank: null };
 }
 
 /** @returns {Series} with each column changed. */
@@ -48,12 +40,8 @@ export function mapColumns(
   /** @type {Series} */ { times, values, lows, highs },
   /** @type {(column: number[], name: string) => number[]} */ change,
 ) {
-  return {
-    times: change(times, "times"),
-    values: change(values, "values"),
-    lows: change(lows, "lows"),
-    highs: change(highs, "highs"),
-  };
+  const columns = Object.entries({ times, values, lows, highs }).map(([name, column]) => [name, change(column, name)]);
+  return Object.fromEntries(columns);
 }
 
 /**
@@ -71,7 +59,7 @@ export function within(/** @type {Series} */ series, /** @type {number} */ from,
 
 /** @returns {Series} the points from a time on. */
 export function since(/** @type {Series} */ series, /** @type {number} */ start) {
-  return mapColumns(series, (column) => column.slice(lowerBound(series.times, start)));
+  return mapColumns(series, (column) => column.filter((_, i) => series.times[i] >= start));
 }
 
 /** @returns {Series} `first`, followed by the points of `second` that come after its end. */
@@ -89,46 +77,29 @@ export function merged(/** @type {Series} */ first, /** @type {Series} */ second
 
 /** @returns {Series} the growth of a counter per second; a counter that was reset grew from 0. */
 export function rate(/** @type {Series} */ counter) {
-  const times = [];
-  const values = [];
-  for (let i = 1; i < counter.times.length; i++) {
-    const seconds = (counter.times[i] - counter.times[i - 1]) / 1000;
-    const growth = counter.values[i] - counter.values[i - 1];
-    times.push(counter.times[i]);
-    values.push((growth >= 0 ? growth : counter.values[i]) / seconds);
-  }
+  const times = counter.times.slice(1);
+  const values = counter.values.slice(1).map((value, i) => {
+    const growth = value - counter.values[i];
+    return (growth >= 0 ? growth : value) / ((times[i] - counter.times[i]) / 1000);
+  });
   return { times, values, lows: values, highs: values };
 }
 
 /**
- * Interpolate a clock, such as the training seconds or the step, at each of `times`. Before its
- * first point it is NaN, after its last point it stands still, and before a point at which it falls
- * (a restart) it stands still, too.
+ * Interpolate a counter or clock, such as the training seconds or the step, at each of `times`: by its
+ * lows, because a point that stands for several samples has the time of the smallest. Before its first
+ * point it is NaN, after its last point it stands still, and before a point at which it falls (a
+ * restart) it stands still, too.
  * @returns {number[]}
  */
-export function interpolate(/** @type {Series} */ clock, /** @type {number[]} */ times) {
+export function counterAt(/** @type {Pick<Series, "times" | "lows">} */ { times: known, lows }, /** @type {number[]} */ times) {
   let i = -1;
   return times.map((time) => {
-    while (i + 1 < clock.times.length && clock.times[i + 1] <= time) i += 1;
+    while (i + 1 < known.length && known[i + 1] <= time) i += 1;
     if (i < 0) return NaN;
-    const [value, next] = [clock.values[i], clock.values[i + 1]];
-    if (!(next > value)) return value;
-    const share = (time - clock.times[i]) / (clock.times[i + 1] - clock.times[i]);
-    return value + (next - value) * share;
+    const growth = lows[i + 1] - lows[i];
+    return growth > 0 ? lows[i] + (growth * (time - known[i])) / (known[i + 1] - known[i]) : lows[i];
   });
-}
-
-/**
- * @returns {number[]} a counter at each of `times`, interpolated. The time of a point that stands
- *   for several samples is that of the smallest.
- */
-export function counterAt(/** @type {Series} */ counter, /** @type {number[]} */ times) {
-  return interpolate({ ...counter, values: counter.lows }, times);
-}
-
-/** @returns {Series} a counter turned round: when it reached each of its values. */
-export function inverse(/** @type {Pick<Series, "times" | "lows">} */ { times, lows }) {
-  return { times: lows, values: times, lows: times, highs: times };
 }
 
 export function mean(/** @type {number[]} */ values) {
@@ -152,12 +123,15 @@ export function longest(/** @type {Series[]} */ all) {
 export function combine(/** @type {Series} */ grid, /** @type {Series[]} */ all, /** @type {(values: number[]) => number} */ reduce) {
   const { times } = grid;
   const joined = { times, values: [], lows: [], highs: [] };
+  const cursors = all.map((series) => ({ series, at: 0 }));
   times.forEach((time, i) => {
+    for (const cursor of cursors) {
+      const away = (/** @type {number} */ at) => Math.abs(cursor.series.times[at] - time);
+      while (away(cursor.at + 1) <= away(cursor.at)) cursor.at += 1;
+    }
     const gaps = [time - times[i - 1], times[i + 1] - time].filter(Number.isFinite);
     const reach = gaps.length ? Math.max(...gaps) : Infinity;
-    const points = all.map((series) => ({ series, at: nearest(series.times, time) })).filter(({ series, at }) =>
-      Number.isFinite(series.values[at]) && Math.abs(series.times[at] - time) <= reach,
-    );
+    const points = cursors.filter(({ series, at }) => Number.isFinite(series.values[at]) && Math.abs(series.times[at] - time) <= reach);
     const column = (name) => points.map(({ series, at }) => series[name][at]);
     joined.values.push(points.length ? reduce(column("values")) : NaN);
     joined.lows.push(points.length ? Math.min(...column("lows")) : NaN);
@@ -166,27 +140,12 @@ export function combine(/** @type {Series} */ grid, /** @type {Series[]} */ all,
   return joined;
 }
 
-function nearest(times, time) {
-  const right = lowerBound(times, time);
-  return times[right] - time <= time - (times[right - 1] ?? -Infinity) ? right : right - 1;
-}
-
 /** @returns {boolean} whether all series have the same values, but for one point at the end. */
 export function areSame(/** @type {Series[]} */ all) {
   const length = Math.min(...all.map(({ values }) => values.length));
   const common = all[0].values.slice(0, length);
   // A rank may record its last value a moment later.
   return all.every(({ values }) => values.length <= length + 1 && common.every((value, i) => value === values[i]));
-}
-
-/** @returns {Series} with a gap at each of `moments`, so that no line connects two attempts. */
-export function withGaps(/** @type {Series} */ series, /** @type {number[]} */ moments) {
-  const gaps = moments.map((moment) => lowerBound(series.times, moment)).filter((place) => place > 0 && place < series.times.length);
-  return mapColumns(series, (column, name) => {
-    const cut = [...column];
-    for (const place of gaps.toReversed()) cut.splice(place, 0, name === "times" ? column[place] : NaN);
-    return cut;
-  });
 }
 
 function toNumber(text) {

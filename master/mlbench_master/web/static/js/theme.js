@@ -15,13 +15,8 @@ export function chosen() {
 
 export function next() {
   const theme = THEMES[(THEMES.indexOf(chosen()) + 1) % THEMES.length];
-  if (theme === "auto") {
-    delete document.documentElement.dataset.theme;
-    localStorage.removeItem(KEY);
-  } else {
-    document.documentElement.dataset.theme = theme;
-    localStorage.setItem(KEY, theme);
-  }
+  document.documentElement.dataset.theme = theme;
+  localStorage.setItem(KEY, theme);
   colours.clear();
   document.dispatchEvent(new Event("themechange"));
 }

@@ -43,19 +43,14 @@ export function onZoom(/** @type {() => void} */ listener) {
 }
 
 /** Show the cursor of all charts over an axis at a place, or hide it. */
-export function pointAt(/** @type {number | null} */ place, /** @type {Shared} */ { axis, unit }, /** @type {object} */ source) {
-  document.dispatchEvent(new CustomEvent(POINT, { detail: { axis, at: place === null ? null : place * unit, source } }));
+export function pointAt(/** @type {number | null} */ place, /** @type {Shared} */ { axis, unit }) {
+  document.dispatchEvent(new CustomEvent(POINT, { detail: { axis, at: place === null ? null : place * unit } }));
 }
 
-/** Follow the cursor of other charts than `source`, over the axis that `sharedOf` returns. */
-export function onPoint(
-  /** @type {object} */ source,
-  /** @type {() => Shared | undefined} */ sharedOf,
-  /** @type {(place: number | null) => void} */ listener,
-) {
-  document.addEventListener(POINT, (/** @type {CustomEvent} */ { detail }) => {
+/** Follow the cursor of the charts over the axis that `sharedOf` returns. */
+export function onPoint(/** @type {() => Shared | undefined} */ sharedOf, /** @type {(place: number | null) => void} */ listener) {
+  document.addEventListener(POINT, (/** @type {CustomEvent} */ { detail: { axis, at } }) => {
     const shared = sharedOf();
-    if (detail.source === source || shared?.axis !== detail.axis) return;
-    listener(detail.at === null ? null : detail.at / shared.unit);
+    if (shared?.axis === axis) listener(at === null ? null : at / shared.unit);
   });
 }

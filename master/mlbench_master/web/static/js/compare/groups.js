@@ -2,7 +2,7 @@
 
 import { byId } from "../dom.js";
 import { plural } from "../format.js";
-import { extentOf, lowerBound, smoothed } from "../lines.js";
+import { extentOf, smoothed } from "../lines.js";
 import { mean, sum } from "../series.js";
 
 /**
@@ -79,7 +79,7 @@ function forward(/** @type {Curve} */ { x, y }) {
 
 /** @returns {number} a curve's value at a place, interpolated; NaN beyond its ends */
 function valueAt(/** @type {Curve} */ { x, y }, /** @type {number} */ place) {
-  const i = lowerBound(x, place);
+  const i = x.findIndex((at) => at >= place);
   if (x[i] === place) return y[i];
   return y[i - 1] + ((place - x[i - 1]) / (x[i] - x[i - 1])) * (y[i] - y[i - 1]);
 }

@@ -2,7 +2,7 @@
 
 import { getOrNull, query } from "../api.js";
 import { CLOCKS, plottable, wholeClock } from "../run/curves.js";
-import { byMetric, interpolate, within } from "../series.js";
+import { byMetric, counterAt, within } from "../series.js";
 
 const MAX_POINTS = 600;
 // Of all runs together.
@@ -94,7 +94,7 @@ export function ofRecorded(
   if (!all || startedAt === null || (axis !== "wall" && !clock)) return { x: [], y: [] };
   const start = Date.parse(startedAt);
   const { times, values: y, lows, highs } = seconds === null ? all : within(all, start, start + 1000 * seconds).series;
-  const x = axis === "wall" ? times.map((time) => (time - start) / 1000) : interpolate(wholeClock(axis, clock), times);
+  const x = axis === "wall" ? times.map((time) => (time - start) / 1000) : counterAt(wholeClock(axis, clock), times);
   return finite({ x, y, lows, highs });
 }
 

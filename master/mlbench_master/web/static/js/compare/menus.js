@@ -1,7 +1,7 @@
 // Menus of what can be copied or saved from charts and tables.
 
 import { h } from "../dom.js";
-import { copyText, fileName, rowsOf, rowsToCsv, saveCsv, toLatex, toMarkdown } from "../export.js";
+import { copyText, fileName, rowsOf, rowsToCsv, save, toLatex, toMarkdown } from "../export.js";
 import { menu } from "../ui.js";
 
 /** Put a menu of actions into the head of the part of a page that `element` is in. */
@@ -18,6 +18,6 @@ export function addTableMenu(/** @type {HTMLTableElement} */ table, /** @type {s
   addMenu(table, title, [
     ["Copy as Markdown", () => copyText(toMarkdown(rowsOf(table)), fileName(title, "md"))],
     ["Copy as LaTeX", () => copyText(toLatex(rowsOf(table), title), fileName(title, "tex"))],
-    ["Save as CSV", () => saveCsv(rowsToCsv(rowsOf(table).map(({ cells }) => cells)), fileName(title, "csv"))],
+    ["Save as CSV", () => save(rowsToCsv(rowsOf(table).map(({ cells }) => cells)), fileName(title, "csv"))],
   ]);
 }

@@ -6,7 +6,7 @@ import { showKey } from "../bars.js";
 import { Chart } from "../chart.js";
 import { byId, setNotice, setText } from "../dom.js";
 import { duration, number, percent, plural } from "../format.js";
-import { strokeLine } from "../plot.js";
+import { fillDot, strokeLine } from "../plot.js";
 import { sum } from "../series.js";
 import * as theme from "../theme.js";
 import { colourOfBucket } from "./goodput.js";
@@ -22,14 +22,13 @@ import { colourOfBucket } from "./goodput.js";
 const BINS = 240;
 // Shares of the height above and below the areas, for the names of attempts and for branches.
 const PAD = 0.1;
-const [HATCH_PX, ARROW_PX] = [5, 4];
 /** The bucket that is drawn below the axis: a discarded branch. */
 const BELOW = "lost";
 
 /** @returns {number[]} the edges of the bins in seconds since the start of the run. */
 export function edgesOf(/** @type {Breakdown} */ { begin_seconds: begin, bin_seconds: length, seconds }) {
   const [first = []] = Object.values(seconds);
-  return first.length ? Array.from({ length: first.length + 1 }, (_, i) => begin + i * length) : [];
+  return first.length ? [...first.map((_, i) => begin + i * length), begin + first.length * length] : [];
 }
 
 /**
@@ -46,6 +45,8 @@ export function stackOf(/** @type {Breakdown} */ { seconds, bin_seconds: length 
     return { bucket, from, to: top };
   });
 }
+
+const colourOf = (/** @type {string} */ bucket) => colourOfBucket(bucket) ?? "--edge";
 
 /** The section "Time breakdown over time". */
 export class BreakdownOverTime {
@@ -107,11 +108,9 @@ export class BreakdownOverTime {
   #paint(/** @type {Surface} */ { ctx, x, y, width }, /** @type {number[][]} */ branches, /** @type {number} */ depth) {
     const across = this.#places.map((place) => Math.round(x(place)));
     for (const { bucket, from, to } of this.#stack) {
-      ctx.fillStyle = fillOf(ctx, bucket);
-      to.forEach((end, i) => {
-        const [top, bottom] = [y(Math.max(end, from[i])), y(Math.min(end, from[i]))];
-        if (across[i + 1] > across[i] && bottom > top) ctx.fillRect(across[i], top, across[i + 1] - across[i], bottom - top);
-      });
+      ctx.fillStyle = theme.colour(colourOf(bucket));
+      // Outside of a clock, edges have no place.
+      to.forEach((end, i) => across[i] <= across[i + 1] && ctx.fillRect(across[i], y(end), across[i + 1] - across[i], y(from[i]) - y(end)));
     }
     ctx.fillStyle = theme.colour("--soft");
     ctx.fillRect(0, Math.round(y(0)), width, 1);
@@ -119,11 +118,7 @@ export class BreakdownOverTime {
     ctx.strokeStyle = ctx.fillStyle = theme.colour("--bad");
     for (const [checkpoint, resumed] of branches.map((ends) => ends.map(x))) {
       strokeLine(ctx, [[resumed, y(0)], [resumed, y(depth)], [checkpoint, y(depth)], [checkpoint, y(0)]]);
-      ctx.beginPath();
-      ctx.moveTo(checkpoint, y(0));
-      ctx.lineTo(checkpoint - ARROW_PX, y(0) + 2 * ARROW_PX);
-      ctx.lineTo(checkpoint + ARROW_PX, y(0) + 2 * ARROW_PX);
-      ctx.fill();
+      fillDot(ctx, checkpoint, y(0));
     }
   }
 
@@ -151,20 +146,8 @@ export class BreakdownOverTime {
     const titles = new Map(this.#buckets.map(([bucket, [title]]) => [bucket, title]));
     return this.#stack.map(({ bucket }, i) => ({
       name: titles.get(bucket),
-      colour: colourOfBucket(bucket),
+      colour: colourOf(bucket),
       text: percent(seconds[i] / whole, 1),
     }));
   }
-}
-
-// Discarded and unknown time is hatched.
-function fillOf(ctx, /** @type {string} */ bucket) {
-  const colour = theme.colour(colourOfBucket(bucket) ?? "--edge");
-  if (bucket !== BELOW && bucket !== "unknown") return colour;
-  const tile = new OffscreenCanvas(HATCH_PX, HATCH_PX);
-  const brush = tile.getContext("2d");
-  brush.strokeStyle = colour;
-  brush.lineWidth = 1.6;
-  for (const shift of [-HATCH_PX, 0, HATCH_PX]) strokeLine(brush, [[shift, HATCH_PX], [shift + HATCH_PX, 0]]);
-  return ctx.createPattern(tile, "repeat");
 }

@@ -16,12 +16,7 @@ export const EACH = "each";
 const TOTALS = /^(step|epoch|samples|train_seconds|network_(sent|received)_bytes)$/;
 const PHASE_TOTALS = new Set(PHASES.map((phase) => `${phase}_seconds`));
 const ACCURACY = /(^|_)(Prec@\d+|R2|acc|accuracy)$/;
-const UNITS = [
-  { seconds: 86_400, from: 2 * 86_400, name: "days" },
-  { seconds: 3600, from: 2 * 3600, name: "hours" },
-  { seconds: 60, from: 120, name: "minutes" },
-  { seconds: 1, from: 0, name: "seconds" },
-];
+const UNITS = Object.entries({ days: 86_400, hours: 3600, minutes: 60 });
 
 /** @returns {{ title: string, metrics: string[] }[]} the charts of a run's metrics that are shown by default. */
 export function chartsOf(/** @type {string[]} */ metrics, /** @type {string | null} */ target) {
@@ -31,12 +26,12 @@ export function chartsOf(/** @type {string[]} */ metrics, /** @type {string | nu
   const kindOf = (text) => /@(\d+)$/.exec(text ?? "")?.[1] ?? "1";
   const accuracies = curves.filter((name) => ACCURACY.test(name) && kindOf(name) === kindOf(target));
   const isR2 = accuracies.every((name) => /R2$/.test(name));
+  const others = [target].filter((name) => curves.includes(name) && ![...accuracies, ...losses].includes(name));
   const charts = [
+    ...others.map((name) => ({ title: metricTitle(name), metrics: [name] })),
     { title: isR2 ? "R²" : "Accuracy", metrics: accuracies },
     { title: "Loss", metrics: losses },
   ];
-  const isShown = charts.some((chart) => chart.metrics.includes(target));
-  if (target && curves.includes(target) && !isShown) charts.unshift({ title: metricTitle(target), metrics: [target] });
   return charts.filter((chart) => chart.metrics.length);
 }
 
@@ -64,8 +59,7 @@ export function filtersOf(
  *   whose series there are by rank; one if all ranks recorded the same
  */
 export function curvesOf(/** @type {string} */ metric, /** @type {Map<number | null, Series>} */ ranks, /** @type {string} */ chosen) {
-  const isWanted = (rank) => isOfAll(chosen) || rank === Number(chosen) || rank === null;
-  const wanted = [...ranks].filter(([rank]) => isWanted(rank));
+  const wanted = [...ranks].filter(([rank]) => isOfAll(chosen) || rank === Number(chosen) || rank === null);
   if (!wanted.length) return [];
   const all = wanted.map(([, series]) => series);
   const grid = longest(all);
@@ -121,8 +115,9 @@ export function wholeClock(/** @type {string} */ axis, /** @type {Series} */ clo
 }
 
 /** @returns {{ seconds: number, name: string }} the unit in which a time of that length is shown. */
-export function unitOf(/** @type {number} */ seconds) {
-  return UNITS.find(({ from }) => seconds >= from) ?? UNITS.at(-1);
+export function unitOf(/** @type {number} */ length) {
+  const [name, seconds] = UNITS.find(([, unit]) => length >= 2 * unit) ?? ["seconds", 1];
+  return { seconds, name };
 }
 
 /**
@@ -130,28 +125,18 @@ export function unitOf(/** @type {number} */ seconds) {
  * seconds of training, the time itself is used.
  * @param {Map<number | null, Series>} samples
  * @param {Map<number | null, Series>} clocks
- * @returns {{ times: number[], values: number[] }} each value holds until the next time
+ * @returns {Series} each value is of the time before it
  */
 export function throughput(samples, clocks) {
-  const ranks = [...samples].map(([rank, series]) => intervals(series, clocks.get(rank)));
+  const rates = [...samples].map(([rank, { times, lows: totals }]) => {
+    const seconds = clocks.has(rank) ? counterAt(clocks.get(rank), times) : times.map((time) => time / 1000);
+    const values = totals.map((total, i) => (total - totals[i - 1]) / (seconds[i] - seconds[i - 1]));
+    // A restart resets the totals.
+    const isRate = values.map((value) => value > 0 && Number.isFinite(value));
+    return mapColumns({ times, values, lows: values, highs: values }, (column) => column.filter((_, i) => isRate[i]));
+  });
   // A rank that was stopped may not have recorded its last samples.
-  const end = Math.min(...ranks.map((rank) => rank.at(-1)?.to ?? Infinity));
-  const most = ranks.reduce((best, rank) => (rank.length > best.length ? rank : best), []);
-  const grid = most.filter(({ from, to }) => (from + to) / 2 <= end);
-  const values = grid.map(({ from, to }) => {
-    const middle = (from + to) / 2;
-    const rates = ranks.map((rank) => rank.find((interval) => interval.to >= middle)).filter((interval) => interval?.from <= middle);
-    return sum(rates.map(({ rate }) => rate));
-  });
-  return { times: [...grid.map(({ from }) => from), ...grid.slice(-1).map(({ to }) => to)], values: [...values, ...values.slice(-1)] };
-}
-
-function intervals(samples, clock) {
-  const { times, lows: totals } = samples;
-  const seconds = clock ? counterAt(clock, times) : times.map((time) => time / 1000);
-  const rates = times.slice(1).map((to, i) => {
-    return { from: times[i], to, rate: (totals[i + 1] - totals[i]) / (seconds[i + 1] - seconds[i]) };
-  });
-  // A restart resets the totals.
-  return rates.filter(({ rate }) => rate > 0 && Number.isFinite(rate));
+  const end = Math.min(...rates.map(({ times }) => times.at(-1) ?? Infinity));
+  const grid = longest([EMPTY, ...rates]);
+  return combine({ ...grid, times: grid.times.filter((time) => time <= end) }, rates, sum);
 }

@@ -1,7 +1,7 @@
 // Fetches recorded series: first all of them, then new points; the API downsamples long series.
 
 import { get } from "../api.js";
-import { append, byMetric } from "../series.js";
+import { EMPTY, append, byMetric } from "../series.js";
 
 /** @import { ByMetric } from "../series.js" */
 
@@ -31,10 +31,10 @@ export class SeriesStore {
 
   /** Bring the series of these metrics, or single series, up to date; or fetch all of them again. */
   async refresh(/** @type {string[]} */ filters, /** @type {boolean} */ isReload) {
-    const times = [...this.series.values()].flatMap((ranks) => [...ranks.values()].map((series) => series.times));
-    const newest = Math.max(0, ...times.map((moments) => moments.at(-1) ?? 0));
+    const all = [...this.series.values()].flatMap((ranks) => [...ranks.values()]);
+    const newest = Math.max(0, ...all.map(({ times }) => times.at(-1) ?? 0));
     // New points of an active run are not downsampled, so that a curve grows.
-    const isLong = times.some((moments) => moments.length > 2 * this.points);
+    const isLong = all.some(({ times }) => times.length > 2 * this.points);
     const isOther = filters.some((filter) => !this.#filters.includes(filter));
     const askedAt = performance.now();
     const isOld = askedAt - this.#reloadedAt > RELOAD_MS || this.#reloadedAt < expiredAt;
@@ -48,14 +48,12 @@ export class SeriesStore {
       since: isWhole ? null : new Date(newest - OVERLAP_MS).toISOString(),
     });
     this.#filters = filters;
-    if (isWhole) {
-      this.series = new Map();
-      this.#reloadedAt = askedAt;
-    }
-    for (const [metric, ranks] of byMetric(answer)) {
+    const fetched = byMetric(answer);
+    if (isWhole) [this.series, this.#reloadedAt] = [fetched, askedAt];
+    else for (const [metric, ranks] of fetched) {
       const known = this.series.get(metric) ?? new Map();
       this.series.set(metric, known);
-      for (const [rank, series] of ranks) known.set(rank, known.has(rank) ? append(known.get(rank), series) : series);
+      for (const [rank, series] of ranks) known.set(rank, append(known.get(rank) ?? EMPTY, series));
     }
   }
 }

@@ -7,9 +7,10 @@ import { EMPTY, counterAt, sum } from "../series.js";
  * @import { ByMetric, Series } from "../series.js"
  *
  * Seconds by rank and bin. Row i is of `ranks[i]`, and its j-th value of the time between `edges[j]`
- * and `edges[j + 1]`, in Unix milliseconds. `bin` is the length of a bin in seconds.
+ * and `edges[j + 1]`, in Unix milliseconds. `bin` is the length of a bin in seconds; `times` is the
+ * work per step, or NaN for a bin without any.
  * @typedef {{ ranks: number[], edges: number[], bin: number, steps: number[][], work: number[][],
- *   waiting: number[][], exchange: number[][] }} Lanes
+ *   waiting: number[][], exchange: number[][], times: number[][] }} Lanes
  *
  * A step of a rank, with its begin and end in Unix milliseconds. `exchange` is all communication in
  * seconds, of which `waiting` is beyond the rank that communicated least. `isMean` if it was not
@@ -41,10 +42,11 @@ export function lanesOf(/** @type {ByMetric} */ series, /** @type {number} */ co
   const growthOf = (/** @type {Map<number, Series>} */ totals) => ranks.map((rank) => growth(totals.get(rank) ?? EMPTY, edges));
   const [done, trained, exchange] = [steps, clocks, exchanges].map(growthOf);
   const least = edges.slice(1).map((_, bin) => Math.min(...exchange.map((row) => row[bin])));
+  const work = trained.map((row, i) => row.map((seconds, bin) => Math.max(0, seconds - exchange[i][bin])));
   return {
-    ranks, edges, bin: count ? (end - start) / count / 1000 : 0, steps: done, exchange,
-    work: trained.map((row, i) => row.map((seconds, bin) => Math.max(0, seconds - exchange[i][bin]))),
+    ranks, edges, bin: count ? (end - start) / count / 1000 : 0, steps: done, work, exchange,
     waiting: exchange.map((row) => row.map((seconds, bin) => seconds - least[bin])),
+    times: work.map((row, i) => row.map((seconds, bin) => (done[i][bin] > 0 && seconds > 0 ? seconds / done[i][bin] : NaN))),
   };
 }
 
@@ -52,11 +54,6 @@ function growth(/** @type {Series} */ total, /** @type {number[]} */ edges) {
   const values = counterAt(total, edges);
   // A phase is not recorded before it is entered, and a total of a new attempt may be smaller.
   return values.slice(1).map((value, i) => Math.max(0, value - (values[i] || 0)) || 0);
-}
-
-/** @returns {number[][]} seconds of own work per step, by rank and bin; NaN where there was none. */
-export function stepTimes(/** @type {Lanes} */ { steps, work }) {
-  return steps.map((row, i) => row.map((count, bin) => (count > 0 && work[i][bin] > 0 ? work[i][bin] / count : NaN)));
 }
 
 /** @returns {Step[][]} by rank, the steps of which both ends were recorded and not summarised. */
@@ -108,16 +105,13 @@ export function levelOf(/** @type {number} */ value, /** @type {number[]} */ lev
   return Math.max(0, levels.findLastIndex((start) => value >= start));
 }
 
-/** @returns the median and the longest step of each rank, when that was (−1: never), and its wait. */
-export function summariesOf(/** @type {Lanes} */ lanes, /** @type {number[][]} */ times) {
-  return lanes.ranks.map((rank, i) => {
+/** @returns the median and the longest step of each rank that made any, in which bin that was, and its share of waiting. */
+export function summariesOf(/** @type {Lanes} */ { ranks, times, work, exchange, waiting }) {
+  const summaries = ranks.map((rank, i) => {
     const values = times[i].filter(Number.isFinite).sort((a, b) => a - b);
     const longest = values.at(-1);
-    const trained = sum(lanes.work[i]) + sum(lanes.exchange[i]);
-    return {
-      rank, median: values[values.length >> 1], longest,
-      bin: values.length ? times[i].indexOf(longest) : -1,
-      waiting: trained ? sum(lanes.waiting[i]) / trained : NaN,
-    };
+    const waited = sum(waiting[i]) / (sum(work[i]) + sum(exchange[i]));
+    return { rank, median: values[values.length >> 1], longest, bin: times[i].indexOf(longest), waiting: waited };
   });
+  return summaries.filter(({ bin }) => bin >= 0);
 }

@@ -6,13 +6,13 @@ import { showKey } from "../bars.js";
 import { Chart } from "../chart.js";
 import { byId, setNotice, setText } from "../dom.js";
 import { count, duration, number, percent, plural } from "../format.js";
-import { FONT, strokeLine } from "../plot.js";
-import { EMPTY, byMetric, counterAt, inverse } from "../series.js";
+import { FONT, fillDot, strokeLine } from "../plot.js";
+import { EMPTY, byMetric, counterAt } from "../series.js";
 import * as theme from "../theme.js";
 import { figure, fillTable } from "../ui.js";
 import { onZoom, zoomTo } from "../zoom.js";
 import { SeriesStore } from "./series-store.js";
-import { OF_STEPS, TOTALS, lanesOf, levelOf, levelsOf, singleSteps, stepTimes, summariesOf } from "./step-lanes.js";
+import { OF_STEPS, TOTALS, lanesOf, levelOf, levelsOf, singleSteps, summariesOf } from "./step-lanes.js";
 
 /**
  * @import { Surface } from "../plot.js"
@@ -36,7 +36,6 @@ const [MAX_SINGLE, TWENTY] = [60, 20];
 // Of a zoom, totals from before and after it are needed as well.
 const MARGIN_MS = 2500;
 const SETTLE_MS = 150;
-const KNOT_PX = 2.5;
 const PARTS = [
   { name: "Work", colour: "--phase-compute" },
   { name: "Straggler wait", colour: "--bucket-waiting" },
@@ -45,40 +44,34 @@ const PARTS = [
 
 /** The section "Steps". */
 export class Steps {
-  #recorded;
   #chart = new Chart(byId("steps-map"), "Steps", { hasLegend: false, hasFiles: false });
-  /** @type {Axis | null} */
-  #axis = null;
-  /** @type {[number, number] | undefined} the ends of the axis that the curves have */
-  #extent;
+  #recorded;
+  /** @type {{ run: Run, axis: Axis, extent?: [number, number] } | null} the run, and the axis of its curves with its ends */
+  #shown = null;
   /** @type {{ from: number, to: number, series: ByMetric } | null} what was zoomed to, in detail */
   #detail = null;
   #overview = lanesOf(new Map(), 0);
   #lanes = this.#overview;
+  #levels = [];
   /** Where the edges of the lanes' bins are on the axis. */
   #places = [];
   /** @type {(Step & { from: number, to: number })[][]} */
   #single = [];
-  /** @type {number[][]} */
-  #times = [];
   /** @type {number | null} */
   #straggler = null;
   #row = 0;
   #timer = 0;
-  #isOver = false;
 
   constructor(/** @type {number} */ runId) {
     this.path = `/api/metrics/${runId}/`;
     this.#recorded = new SeriesStore(runId, MAX_COLUMNS);
-    const { place } = this.#chart;
     /** @type {number | null} */
     let at = null;
-    place.setAttribute("aria-describedby", "steps-value");
-    place.addEventListener("keydown", (event) => {
+    this.#chart.place.setAttribute("aria-describedby", "steps-value");
+    this.#chart.place.addEventListener("keydown", (event) => {
       const down = { ArrowUp: -1, ArrowDown: 1 }[event.key];
-      if (!down) return;
-      event.preventDefault();
-      this.#tell(at, this.#row + down);
+      if (down) event.preventDefault();
+      if (down) this.#tell(at, this.#row + down);
     });
     this.#chart.onCursor = (cursor, above) => {
       at = cursor;
@@ -102,9 +95,7 @@ export class Steps {
     const points = Math.floor(POINTS_OF_ALL / TOTALS.length / run.world_size);
     this.#recorded.points = Math.max(MIN_COLUMNS, Math.min(MAX_COLUMNS, points));
     await this.#recorded.refresh(TOTALS, isReload);
-    this.#axis = axis;
-    this.#extent = extent;
-    this.#isOver = run.finished_at !== null;
+    this.#shown = { run, axis, extent };
     this.#overview = lanesOf(this.#recorded.series, this.#recorded.points);
     this.#show();
     await this.#loadDetail();
@@ -112,46 +103,51 @@ export class Steps {
 
   // Zooming refines: the same number of points covers less time.
   async #loadDetail() {
-    let detail = null;
-    if (this.#chart.isZoomed && this.#overview.edges.length) {
-      const [from, to] = this.#chart.range.map((place) => this.#timeAt(place));
-      const answer = await get(this.path, {
-        metric_type: "run", metric_filter: [...TOTALS, OF_STEPS], added: false, lineage: "final",
-        summarize: this.#recorded.points,
-        since: new Date(from - MARGIN_MS).toISOString(), until: new Date(to + MARGIN_MS).toISOString(),
-      });
-      detail = { from, to, series: byMetric(answer) };
-    }
-    this.#detail = detail;
-    this.#show();
+    this.#detail = this.#chart.isZoomed && this.#overview.edges.length ? await this.#fetch(this.#chart.range) : null;
+    if (this.#shown) this.#show();
+  }
+
+  async #fetch(/** @type {[number, number]} */ range) {
+    // The axis only tells the place of a time, not the reverse.
+    const { edges } = this.#overview;
+    const places = this.#shown.axis.place(edges);
+    const first = places.findIndex(Number.isFinite);
+    const clock = { times: places.slice(first), lows: edges.slice(first) };
+    const [from, to] = counterAt(clock, range.map((place) => Math.max(place, places[first])));
+    const answer = await get(this.path, {
+      metric_type: "run", metric_filter: [...TOTALS, OF_STEPS], added: false, lineage: "final",
+      summarize: this.#recorded.points,
+      since: new Date(from - MARGIN_MS).toISOString(), until: new Date(to + MARGIN_MS).toISOString(),
+    });
+    return { from, to, series: byMetric(answer) };
   }
 
   #show() {
+    const { run, axis, extent } = this.#shown;
     const detail = this.#chart.isZoomed ? this.#detail : null;
     const zoomed = detail && lanesOf(detail.series, this.#recorded.points, [detail.from - MARGIN_MS, detail.to + MARGIN_MS]);
     this.#lanes = zoomed?.edges.length ? zoomed : this.#overview;
-    const { ranks, edges, bin } = this.#lanes;
+    const { ranks, edges, times } = this.#lanes;
     byId("steps-shown").hidden = byId("steps-twenty").hidden = !edges.length;
-    setNotice(byId("no-steps"), edges.length ? "" : this.#isOver ? "This run recorded too few steps." : "No steps so far.");
+    setNotice(byId("no-steps"), edges.length ? "" : run.finished_at ? "This run recorded too few steps." : "No steps so far.");
     if (!edges.length) return;
     this.#single = detail ? this.#singleSteps(detail) : [];
-    this.#places = this.#axis.place(edges);
-    this.#times = stepTimes(this.#lanes);
-    const levels = levelsOf(this.#times);
-    const toEntry = (start, level) => {
-      const more = level === levels.length - 1 ? " or more" : "";
-      return { name: duration(start) + more, colour: `--heat-${level}` };
-    };
-    showKey(byId("steps-key"), this.#isHeat ? levels.map(toEntry) : PARTS);
-    setText(byId("steps-caption"), this.#caption(bin));
+    this.#places = axis.place(edges);
+    this.#levels = levelsOf(times);
+    const toEntry = (start, level) => ({
+      name: duration(start) + (level === this.#levels.length - 1 ? " or more" : ""),
+      colour: `--heat-${level}`,
+    });
+    showKey(byId("steps-key"), this.#isHeat ? this.#levels.map(toEntry) : PARTS);
+    setText(byId("steps-caption"), this.#caption());
     const lane = ranks.length > FEW_RANKS ? LANE_PX : HIGH_LANE_PX;
     this.#chart.place.style.height = `${Math.min(MAX_HEIGHT_PX, (lane + GAP_PX) * ranks.length) + AXIS_PX}px`;
-    const places = this.#axis.place(this.#overview.edges).filter(Number.isFinite);
+    const places = axis.place(this.#overview.edges).filter(Number.isFinite);
     this.#chart.draw([], {
-      x: this.#axis.title,
-      shared: this.#axis.shared,
+      x: axis.title,
+      shared: axis.shared,
       stacked: "last",
-      extent: this.#extent ?? [places[0], places.at(-1)],
+      extent: extent ?? [places[0], places.at(-1)],
       yRange: [0, 1],
       yTicks: [],
       label: this.#showTable(),
@@ -163,13 +159,15 @@ export class Steps {
   #singleSteps({ from, to, series }) {
     const [steps = EMPTY] = series.get("step")?.values() ?? [];
     const [first, last] = counterAt(steps, [from, to]);
+    if (!(last - (first || 0) <= MAX_SINGLE)) return [];
     const lanes = singleSteps(series, this.#lanes.ranks).map((lane) => {
       const inside = lane.filter(({ begin, end }) => end > from && begin < to);
-      const begins = this.#axis.place(inside.map(({ begin }) => begin));
-      const ends = this.#axis.place(inside.map(({ end }) => end));
-      return inside.map((step, i) => ({ ...step, from: begins[i], to: ends[i] }));
+      return inside.map((step) => {
+        const [begin, end] = this.#shown.axis.place([step.begin, step.end]);
+        return { ...step, from: begin, to: end };
+      });
     });
-    return last - (first || 0) <= MAX_SINGLE && lanes.flat().length ? lanes : [];
+    return lanes.flat().length ? lanes : [];
   }
 
   get #isHeat() {
@@ -178,7 +176,7 @@ export class Steps {
 
   /** @returns {string} the longest step in words */
   #showTable() {
-    const summaries = summariesOf(this.#lanes, this.#times).filter((summary) => summary.bin >= 0);
+    const summaries = summariesOf(this.#lanes);
     const hint = "Step time, excluding communication";
     /** @type {import("../ui.js").Column<typeof summaries[number]>[]} */
     const columns = [
@@ -194,7 +192,7 @@ export class Steps {
     return `${this.#isHeat ? hint : "Steps"} of ${plural(this.#lanes.ranks.length, "rank")} over time${longest}`;
   }
 
-  #caption(bin) {
+  #caption() {
     const steps = this.#single.flat();
     if (steps.length) {
       const numbers = steps.map((step) => step.number);
@@ -203,9 +201,10 @@ export class Steps {
       const how = means ? `${some}a mean over about a second` : "recorded for each step";
       return `Steps ${count(Math.min(...numbers))} to ${count(Math.max(...numbers))}: a bar is one step, a thread joins the ranks where it ended, a dot marks the rank that came last. Communication is ${how}, and drawn at the end of its step.`;
     }
+    const bin = duration(this.#lanes.bin);
     const each = this.#isHeat
-      ? `Each row is a rank, each cell the mean of its steps in ${duration(bin)}.`
-      : `Each lane is a rank, each column ${duration(bin)}: the colours fill the share of that time spent in each activity.`;
+      ? `Each row is a rank, each cell the mean of its steps in ${bin}.`
+      : `Each lane is a rank, each column ${bin}: the colours fill the share of that time spent in each activity.`;
     return `${each} Ranks record totals about once a second; zoom in for single steps.`;
   }
 
@@ -235,19 +234,16 @@ export class Steps {
   }
 
   #paintBins(/** @type {Surface} */ { ctx, x }, /** @type {Row[]} */ rows) {
-    const { work, waiting, exchange, edges } = this.#lanes;
-    const levels = levelsOf(this.#times);
+    const { work, waiting, exchange, times, bin: whole } = this.#lanes;
     const across = this.#places.map((place) => Math.round(x(place)));
     rows.forEach(({ top, thick }, i) => work[i].forEach((seconds, bin) => {
       const width = across[bin + 1] - across[bin];
       if (!(width > 0)) return;
-      const time = this.#times[i][bin];
       if (this.#isHeat) {
-        ctx.fillStyle = theme.colour(`--heat-${levelOf(time, levels)}`);
-        if (time > 0) ctx.fillRect(across[bin], top, width, thick);
+        ctx.fillStyle = theme.colour(`--heat-${levelOf(times[i][bin], this.#levels)}`);
+        if (times[i][bin] > 0) ctx.fillRect(across[bin], top, width, thick);
         return;
       }
-      const whole = (edges[bin + 1] - edges[bin]) / 1000;
       let bottom = top + thick;
       [seconds, waiting[i][bin], exchange[i][bin] - waiting[i][bin]].forEach((part, at) => {
         const high = (part / whole) * thick;
@@ -275,20 +271,18 @@ export class Steps {
     for (const join of [...joins.values()].filter((ends) => ends.length > 1)) {
       strokeLine(ctx, join.flatMap(({ at, row }) => [[at, row.top], [at, row.top + row.thick]]));
       const last = join.reduce((least, end) => (end.exchange < least.exchange ? end : least));
-      ctx.beginPath();
-      ctx.arc(last.wait, last.row.top + last.row.thick / 2, KNOT_PX, 0, 2 * Math.PI);
-      ctx.fill();
+      fillDot(ctx, last.wait, last.row.top + last.row.thick / 2);
     }
   }
 
   #tell(/** @type {number | null} */ place, /** @type {number} */ row) {
     this.#row = Math.max(0, Math.min(this.#lanes.ranks.length - 1, row));
-    setText(byId("steps-value"), place === null ? "Point at a lane, or use the arrow keys. Drag to zoom." : this.#valueAt(place));
+    const hint = "Point at a lane, or use the arrow keys. Drag to zoom.";
+    setText(byId("steps-value"), place === null ? hint : this.#valueAt(place, this.#row));
   }
 
-  #valueAt(/** @type {number} */ place) {
-    const row = this.#row;
-    const { ranks, steps, work, waiting, exchange } = this.#lanes;
+  #valueAt(/** @type {number} */ place, /** @type {number} */ row) {
+    const { ranks, steps, work, waiting, exchange, times } = this.#lanes;
     const rank = `Rank ${ranks[row]}`;
     const step = this.#single[row]?.find(({ from, to }) => from <= place && place <= to);
     if (step) return `${rank}, step ${count(step.number)}: ${partsText((step.end - step.begin) / 1000, step.waiting, step.exchange)}`;
@@ -296,36 +290,25 @@ export class Steps {
     const made = steps[row]?.[bin];
     const where = `${rank}, ${this.#when(bin)}`;
     if (this.#single.length || !(made > 0)) return `${where}: no step`;
-    if (this.#isHeat) return `${where}: ${duration(this.#times[row][bin])} per step`;
+    if (this.#isHeat) return `${where}: ${duration(times[row][bin])} per step`;
     const [own, wait, all] = [work, waiting, exchange].map((lanes) => lanes[row][bin] / made);
     return `${where}: ${partsText(own + all, wait, all)} per step`;
   }
 
   #when(/** @type {number} */ bin) {
     const [from, to] = this.#places.slice(bin, bin + 2).map((place) => number(place));
-    return this.#axis.title.toLowerCase() + (to === undefined ? "" : ` ${from} to ${to}`);
-  }
-
-  // The time of a place: the axis only tells the reverse.
-  #timeAt(/** @type {number} */ place) {
-    const { edges } = this.#overview;
-    const places = this.#axis.place(edges);
-    const times = edges.filter((_, i) => Number.isFinite(places[i]));
-    const lows = places.filter(Number.isFinite);
-    return counterAt(inverse({ times, lows }), [Math.max(lows[0], place)])[0];
+    return this.#shown.axis.title.toLowerCase() + (to === undefined ? "" : ` ${from} to ${to}`);
   }
 
   // Around the longest step.
   #zoomToSteps() {
-    const steps = [...(this.#recorded.series.get("step")?.values() ?? [])].find(({ times }) => times.length > 1);
-    if (!steps) return;
-    const { edges } = this.#overview;
-    const summaries = summariesOf(this.#overview, stepTimes(this.#overview)).filter(({ bin }) => bin >= 0);
-    const [slowest] = summaries.sort((a, b) => b.longest - a.longest);
-    const [at] = counterAt(steps, [(edges[slowest.bin] + edges[slowest.bin + 1]) / 2]);
-    const first = Math.max(steps.lows[0], Math.round(at) - TWENTY / 2);
-    const [from, to] = this.#axis.place(counterAt(inverse(steps), [first, first + TWENTY]));
-    if (from < to) zoomTo([from, to], this.#axis.shared);
+    const { axis } = this.#shown;
+    const { ranks, edges, steps } = this.#overview;
+    const [slowest] = summariesOf(this.#overview).sort((a, b) => b.longest - a.longest);
+    if (!slowest) return;
+    const [from, to] = axis.place(edges.slice(slowest.bin, slowest.bin + 2));
+    const half = ((to - from) * TWENTY) / steps[ranks.indexOf(slowest.rank)][slowest.bin] / 2;
+    if (half > 0) zoomTo([(from + to) / 2 - half, (from + to) / 2 + half], axis.shared);
   }
 }
 

@@ -7,7 +7,7 @@ import { isPercent, metric as formatMetric, metricTitle, plural, samples as samp
 import { extentOf } from "../lines.js";
 import { Look } from "../look.js";
 import { styleOf } from "../plot.js";
-import { EMPTY, merged, sum, within, withGaps } from "../series.js";
+import { EMPTY, merged, sum, within } from "../series.js";
 import { notFiniteOf } from "../records.js";
 import { menu } from "../ui.js";
 import { ALL, CLOCKS, EACH, chartsOf, clockAxis, curvesOf, filtersOf, isOfAll, plottable, throughput, timeAxis } from "./curves.js";
@@ -198,17 +198,14 @@ export class Training {
     const [samples, clocks] = ["samples", "train_seconds"].map((metric) => this.totals.series.get(metric) ?? new Map());
     const { times, values: y } = throughput(samples, clocks);
     const name = `${samplesOf(this.#run).toLowerCase()}/s, all ranks`;
-    const line = { name, x: axis.place(times), y, step: true, ...styleOf(2) };
+    const line = { name, x: axis.place(times), y, points: times.length < FEW_POINTS, ...styleOf(2) };
     return times.length ? [{ title: THROUGHPUT, isAdded: false, lines: [line], axes: { fromZero: true } }] : [];
   }
 
   #linesOf({ metrics }, /** @type {Axis} */ axis) {
     const curves = metrics.flatMap((metric) => this.#curves(metric));
     const styles = curves.length === metrics.length ? stylesOf(metrics) : curves.map(({ rank }, i) => rank ?? i);
-    const placed = ({ series, rank }, on) => {
-      const { times, values: y, lows, highs } = withGaps(series, this.#restartTimes);
-      return { x: on.place(times, rank), y, lows, highs };
-    };
+    const placed = ({ series: { times, values: y, lows, highs }, rank }, on) => ({ x: on.place(times, rank), y, lows, highs });
     const withDiscarded = this.axis(true);
     return curves.map((curve, i) => {
       const behind = curve.discarded.map((branch) => placed(branch, withDiscarded));

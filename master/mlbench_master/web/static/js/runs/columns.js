@@ -82,8 +82,8 @@ export function nextOrder(/** @type {string} */ order, /** @type {string} */ fie
 export function writerOf(/** @type {string} */ id, /** @type {any[]} */ values, unit = "", isSetting = false) {
   if (SHARES.includes(id)) return (value) => format.percent(value);
   if (!values.every((value) => value == null || typeof value === "number") || isSetting) return textOf;
-  if (unit === "s") return format.durationsOfOneUnit(values);
-  return values.every((value) => value == null || Number.isInteger(value)) ? format.count : format.alignedToMedian(values);
+  if (unit === "s") return format.alignedDurations(values);
+  return values.every((value) => value == null || Number.isInteger(value)) ? format.count : format.alignedNumbers(values);
 }
 
 function settingOf(/** @type {Run} */ run, /** @type {string} */ name) {

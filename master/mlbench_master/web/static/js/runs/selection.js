@@ -2,7 +2,7 @@
 
 import { get, patch, post, remove } from "../api.js";
 import { byId, getParam, h, onSubmit, setNotice, setParams, setText } from "../dom.js";
-import { rowsToCsv, saveCsv } from "../export.js";
+import { rowsToCsv, save } from "../export.js";
 import { plural } from "../format.js";
 import { styleOf } from "../plot.js";
 import { isActive } from "../records.js";
@@ -21,7 +21,7 @@ const FIRST = 8;
 export function saveRuns(/** @type {Run[]} */ runs, /** @type {string[]} */ names) {
   const valueOf = (run, name) => (name === "outcome" ? run.outcome?.kind : run[name]);
   const cells = (run) => [...FIELDS.map((name) => valueOf(run, name)), run.tags.join(" "), ...names.map((name) => run.values[name])];
-  saveCsv(rowsToCsv([[...FIELDS, "tags", ...names], ...runs.map(cells)]), "runs.csv");
+  save(rowsToCsv([[...FIELDS, "tags", ...names], ...runs.map(cells)]), "runs.csv");
 }
 
 /** The selected runs, each with a place that gives its colour. */
