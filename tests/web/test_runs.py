@@ -239,7 +239,7 @@ def test_an_imported_run_says_so_and_shows_nothing_of_this_installation(
     page.get_by_role("tab", name="Ranks and time").click()
     expect(section(page, "Resources")).to_contain_text("Not available for imported runs")
     page.get_by_role("tab", name="Record").click()
-    expect(section(page, "Delivery")).to_contain_text("In the archive")
+    expect(section(page, "Delivery")).to_contain_text("No missing samples")
     page.get_by_role("button", name="Download", exact=True).click()
     expect(page.get_by_role("link", name="Metrics (zip)")).to_be_visible()
     expect(page.get_by_role("link", name="Resource usage")).to_be_hidden()
