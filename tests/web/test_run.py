@@ -264,7 +264,7 @@ def test_a_log_is_read_from_its_end_to_its_beginning(talked: Page) -> None:
     # What is out of sight is not in the page.
     assert log.locator(".log-line").count() < 1000
     log.focus()
-    for _ in range(30):
+    for _ in range(300):
         talked.keyboard.press("Home")
         if log.get_by_text("rank 0 line 1", exact=True).count():
             break
