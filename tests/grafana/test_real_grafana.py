@@ -48,6 +48,7 @@ def test_every_panel_is_drawn(prometheus_binary: Path, tmp_path: Path, chromium:
     assert not faults, "\n" + "\n".join(faults)
 
 
+@pytest.mark.slow
 def test_a_panel_in_error_is_noticed(chromium: Browser) -> None:
     pages = {
         "/good": "<p>Loss</p>",
