@@ -21,6 +21,7 @@ for (const [text, state, fields] of [
   ["90 % reached", "reached", { outcome: outcome("reached") }],
   ["reached in 30 min 34 s", "reached", { outcome: outcome("reached"), target: PERPLEXITY, target_train_seconds: 1834 }],
   ["61.8 of 90 %", "not_reached", { outcome: outcome("not_reached"), values: { best: 61.84 } }],
+  ["89.98 of 90 %", "not_reached", { outcome: outcome("not_reached"), values: { best: 89.98 } }],
   ["90 % not reached", "not_reached", { outcome: outcome("not_reached") }],
   ["NaN since step 1,061", "nan", { outcome: outcome("nan", { step: 1061 }), values: { best: 92 } }],
   ["NaN", "nan", { outcome: outcome("nan") }],

@@ -38,7 +38,7 @@ function textOf(/** @type {Run} */ run, /** @type {string} */ state, /** @type {
   const { target, target_train_seconds: seconds } = run;
   const { rank = null, step = null } = run.outcome ?? {};
   const aim = target && format.metric(target.metric, target.value);
-  const way = target && typeof value === "number" && `${format.number(value, 3)} of ${aim}`;
+  const way = target && typeof value === "number" && `${besides(value, target.value)} of ${aim}`;
   const took = seconds == null ? "" : ` in ${format.duration(seconds)}`;
   const first = step ?? run.not_finite?.step ?? null;
   const at = state === "hung" && step !== null && `at step ${format.count(step + 1)}`;
@@ -52,4 +52,10 @@ function textOf(/** @type {Run} */ run, /** @type {string} */ state, /** @type {
     stopped: ["stopped", way],
   };
   return (texts[state] ?? [state, place]).filter(Boolean).join(" · ");
+}
+
+// A value that misses a target is not rounded to it.
+function besides(/** @type {number} */ value, /** @type {number} */ target) {
+  const digits = [3, 4, 5, 6].find((count) => value === target || format.number(value, count) !== format.number(target, count));
+  return format.number(value, digits ?? 15);
 }
