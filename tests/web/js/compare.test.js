@@ -193,8 +193,9 @@ test("labels leave out what all groups share", () => {
   deepEqual(shortLabels(["lr 1, batch 2", "lr 1, batch 4", "lr 2, batch 4"]), ["lr 1, batch 2", "lr 1, batch 4", "lr 2, batch 4"]);
   deepEqual(shortLabels(["2 workers"]), ["2 workers"]);
   deepEqual(shortLabels(["exchange ddp, bandwidth 5", "exchange topk, bandwidth 20"]), ["ddp, bandwidth 5", "topk, bandwidth 20"]);
-  deepEqual(shortLabels(["results-digits-w1", "results-digits-w2"]), ["w1", "w2"]);
-  deepEqual(shortLabels(["same-name-here", "same-name-here"]), ["same-name-here", "same-name-here"]);
+  deepEqual(shortLabels(["results-digits-w1", "results-digits-w2"]), ["…w1", "…w2"]);
+  deepEqual(shortLabels(["digits-1", "digits-2", "digits-2-long"]), ["digits-1", "digits-2", "digits-2-long"]);
+  deepEqual(shortLabels(["same-name-here", "same-name-here"]), ["…here", "…here"]);
 });
 
 /** A comparison of two groups of five runs. @returns {any} */

@@ -11,6 +11,8 @@ import { comparabilityOf, spanOf } from "./answer.js";
  * @typedef {{ term: string, text: string, details: string[], isBad?: boolean }} Fold
  */
 
+// A shorter start of all names is not worth leaving out.
+const LONG_START = 8;
 const FAILURES = ["nan", "hung", "crashed"];
 const PLANNED = "the swept options leave the closed division, as planned";
 const SAME_TASK = "the same data, target and batch size";
@@ -18,15 +20,23 @@ const VERSIONS = ["mlbench", "torch", "git_commit"];
 
 /** @returns {string[]} labels without the parts that all of them share, and without keys of words: `ddp` for `2 workers, exchange ddp`. */
 export function shortLabels(/** @type {string[]} */ labels) {
-  const separator = labels.some((label) => /[ ,]/.test(label)) ? ", " : "-";
-  const parts = labels.map((label) => label.split(separator));
+  if (!labels.some((label) => /[ ,]/.test(label))) return withoutStart(labels);
+  const parts = labels.map((label) => label.split(", "));
   const differing = parts.map((own) => own.filter((part) => !parts.every((other) => other.includes(part))));
   if (labels.length < 2 || differing.some((own) => !own.length)) return labels;
   // A value that is a word needs no key, such as `exchange`, if all labels have it in the same place.
   const keyOf = (/** @type {string} */ part = "") => /^(.* )?[^\d\s]\S*$/.exec(part)?.[1];
   const shorten = (/** @type {string} */ part, /** @type {number} */ i) =>
     differing.every((own) => keyOf(own[i]) === keyOf(part)) ? part.slice(keyOf(part)?.length ?? 0) : part;
-  return differing.map((own) => own.map(shorten).join(separator));
+  return differing.map((own) => own.map(shorten).join(", "));
+}
+
+// Names of runs keep their start, unless all of them share much of it.
+function withoutStart(/** @type {string[]} */ names) {
+  const words = names.map((name) => name.split("-"));
+  const shared = words[0].findIndex((word, i) => words.some((other) => other[i] !== word || i === other.length - 1));
+  const isLong = words[0].slice(0, shared).join("-").length >= LONG_START;
+  return isLong ? words.map((own) => `…${own.slice(shared).join("-")}`) : names;
 }
 
 /** @returns {{ title: string, detail: string }} the most significant difference, or why there is none. */
