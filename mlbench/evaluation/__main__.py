@@ -6,6 +6,7 @@ It prints ``{"answer": …}`` or ``{"refused": why}`` as JSON.
 """
 
 import json
+import os
 import resource
 import sys
 from collections.abc import Callable, Mapping
@@ -75,3 +76,6 @@ _COMMANDS: Mapping[str, Callable[..., Any]] = {
 
 if __name__ == "__main__":
     main(*sys.argv[1:])
+    sys.stdout.flush()
+    # Threads of pyarrow may still be starting, and would abort the process as the interpreter ends.
+    os._exit(0)
