@@ -7,8 +7,8 @@ import { ago, moment, plural } from "./format.js";
 /** @import { Alert } from "./records.js" */
 
 const POLL_MS = 5000;
-// The run, and the words up to the end of a sentence or to a colon. A number such as 4.1 ends neither.
 const isCritical = (/** @type {Alert} */ alert) => alert.severity === "critical";
+// The run, and the words up to the end of a sentence or to a colon. A number such as 4.1 ends neither.
 const HEADLINE = /^((?:Run \d+ \(.*?\): )?.+?)(?:[.:]\s+|\.?$)(.*)$/s;
 
 /**
@@ -45,7 +45,6 @@ export function headlineOf(/** @type {Pick<Alert, "text" | "name">} */ { text, n
 function groupsOf(/** @type {Alert[]} */ alerts) {
   return [...Map.groupBy(alerts, ({ name, run_id: run }) => `${name} ${run}`).values()];
 }
-
 
 function createAlert(/** @type {Alert} */ alert) {
   const [headline, rest] = headlineOf(alert);
