@@ -15,14 +15,14 @@ const DATE = /^\d{4}-\d\d-\d\dT/;
 /** Stands for the settings that differ among the runs shown. */
 export const DIFFERING = "*";
 export const DEFAULTS = "outcome contention * workers time_to_target best throughput goodput curve duration created".split(" ");
-const MOST_DIFFERING = 3;
+const MAX_DIFFERING = 3;
 // Of the runs, that share must have a setting which tells them apart.
-const LEAST_COMMON = 0.7;
+const MIN_COMMON = 0.7;
 // Settings of the machine or the data, by which nobody tells runs apart.
 const FACTS = "seed goal threads torch blas data data_sha256 device_name train_samples validation_samples backend".split(" ");
 const SHARES = ["communication", "goodput", "waited"];
 const [LETTER_PX, VALUE_LETTER_PX, PADDING_PX, MAX_TEXT_PX] = [6.5, 7.2, 22, 160];
-const MOST_MEASURED = 200;
+const MAX_MEASURED = 200;
 
 /**
  * What is known of a column besides its field: a title, a width, and a value of the run's own.
@@ -96,11 +96,11 @@ export function differingSettings(/** @type {Run[]} */ runs) {
   const named = runs.flatMap((run) => Object.keys({ ...run.swept, ...run.args, ...run.settings }).map((name) => ({ name, run })));
   const settings = Object.entries(Object.groupBy(named, ({ name }) => name)).map(([name, known]) => {
     const asked = known.filter(({ run }) => name in run.swept || name in run.args).length;
-    const isKnown = known.length >= LEAST_COMMON * runs.length && !FACTS.includes(name);
+    const isKnown = known.length >= MIN_COMMON * runs.length && !FACTS.includes(name);
     return { name, asked, isApart: isKnown && new Set(known.map(({ run }) => settingOf(run, name))).size > 1 };
   });
   const apart = settings.filter(({ isApart }) => isApart).sort((a, b) => b.asked - a.asked);
-  return apart.slice(0, MOST_DIFFERING).map(({ name }) => name);
+  return apart.slice(0, MAX_DIFFERING).map(({ name }) => name);
 }
 
 /** @returns {string[]} with or without one of them */
@@ -150,7 +150,7 @@ export class Columns {
   toColumns(/** @type {Run[]} */ runs, /** @type {number} */ now, /** @type {Record<string, Partial<Column<Run>>>} */ cells) {
     // The benchmark comes first, where there are several.
     const several = new Set(runs.map(codeOf)).size > 1 ? ["benchmark"] : [];
-    const differing = [...several, ...differingSettings(runs)].slice(0, MOST_DIFFERING).filter((name) => !this.ids.includes(name));
+    const differing = [...several, ...differingSettings(runs)].slice(0, MAX_DIFFERING).filter((name) => !this.ids.includes(name));
     const ids = this.ids.flatMap((id) => (id === DIFFERING ? differing : [id]));
     const columns = ids.map((id) => ({ ...this.#toColumn(id, runs, now, cells[id]), isPinned: this.pinned.includes(id) }));
     return columns.sort((a, b) => Number(b.isPinned) - Number(a.isPinned));
@@ -165,7 +165,7 @@ export class Columns {
     const valueOf = (/** @type {Run} */ run) => (value ? value(run, now) : id in run.values ? run.values[id] : settingOf(run, id));
     const values = cells ? [] : runs.map(valueOf);
     const write = writerOf(id, values, field?.unit, field?.help === "Setting");
-    const letters = known.width ? [] : values.slice(0, MOST_MEASURED).map((one) => VALUE_LETTER_PX * write(one).length);
+    const letters = known.width ? [] : values.slice(0, MAX_MEASURED).map((one) => VALUE_LETTER_PX * write(one).length);
     const width = Math.round(PADDING_PX + Math.max(LETTER_PX * title.length, Math.min(MAX_TEXT_PX - PADDING_PX, Math.max(0, ...letters))));
     // The style sheet draws a bar from it.
     const most = id === "goodput" ? 1 : id === "time_to_target" ? ninthTenth(values) || 1 : 0;

@@ -13,7 +13,7 @@ import { STATES } from "../records.js";
 const OPERATORS = ["=", "!=", ">", ">=", "<", "<=", ":"];
 const TERM = /(?:[A-Za-z_][\w@./-]*(?::|\s*(?:>=|<=|!=|=|>|<)\s*))?(?:"(?:[^"]|"")*"?|\S+)?/g;
 const CONDITION = /^([A-Za-z_][\w@./-]*)\s*(>=|<=|!=|=|>|<|:)\s*(.*)$/s;
-const MOST_OFFERS = 9;
+const MAX_OFFERS = 9;
 const TYPING_MS = 150;
 const OUTCOMES = ["reached", "not_reached", "nan", "hung", "crashed", "stopped", "completed"];
 
@@ -40,12 +40,12 @@ export function completions(/** @type {string} */ term, /** @type {Field[]} */ f
   const [, name, operator, begun] = word?.match(CONDITION) ?? [];
   if (name) {
     const values = valuesOf(name).filter((value) => value.toLowerCase().includes(begun.toLowerCase()) && value !== begun);
-    return values.slice(0, MOST_OFFERS).map((value) => ({ text: `${before}${name}${operator}${quoted(value)}`, help: "" }));
+    return values.slice(0, MAX_OFFERS).map((value) => ({ text: `${before}${name}${operator}${quoted(value)}`, help: "" }));
   }
   const exact = fields.find((field) => field.name === word);
   const operators = exact ? OPERATORS.map((sign) => ({ text: `${before}${word}${sign}`, help: exact.help })) : [];
   const begins = word ? fields.filter((field) => field.name.startsWith(word) && field !== exact) : [];
-  return [...operators, ...begins.map((field) => ({ text: before + field.name, help: field.help }))].slice(0, MOST_OFFERS);
+  return [...operators, ...begins.map((field) => ({ text: before + field.name, help: field.help }))].slice(0, MAX_OFFERS);
 }
 
 /** @returns {string} a value as a query has it. */
