@@ -3,6 +3,7 @@
 import json
 import socket
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, suppress
 from functools import partial
 from itertools import groupby
@@ -27,9 +28,9 @@ def addresses(home: Home, job: str) -> list[str]:
 
 
 @pytest.fixture
-def active(client: ApiClient, stack: Home) -> None:
-    """A run that goes on while the test looks, and whose workers tell of its steps."""
-    run = order_steps(client, "scraped", steps=6000, rate=100)
+def active(client: ApiClient, stack: Home) -> Iterator[None]:
+    """A run that goes on until the test ends, and whose workers tell of its steps."""
+    run = order_steps(client, "scraped", steps=60000, rate=100)
     series = f'{names.WORKER_STEPS}{{rank="1",run_id="{run.id}"}}'
 
     def tells() -> bool:
@@ -39,6 +40,8 @@ def active(client: ApiClient, stack: Home) -> None:
         return False
 
     wait_for(tells, what="it goes on")
+    yield
+    client.stop_run(run.id).result()
 
 
 def read(home: Home, job: str) -> list[str]:
