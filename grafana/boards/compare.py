@@ -20,6 +20,7 @@ from grafana.queries import (
     called,
     column,
     latest,
+    moment,
     named,
     of_result,
     run_range,
@@ -78,9 +79,9 @@ def _of_runs(series: str) -> str:
 
 
 _WORKERS = _of_runs("mlbench_run_workers")
-_STARTED = _of_runs("mlbench_run_started_timestamp_seconds")
-_REACHED = _of_runs("mlbench_run_target_reached_timestamp_seconds")
-_FINISHED = _of_runs("mlbench_run_finished_timestamp_seconds")
+_STARTED, _REACHED, _FINISHED = (
+    moment(event, f"{{{_RUNS}}}") for event in ("started", "target_reached", "finished")
+)
 _FROM, _TO = run_range(f"{{{_RUNS}}}")
 _TIME_TO_TARGET = time_to_target(_RUNS)
 _SO_FAR = f"{_of_runs('run:mlbench_run_throughput:mean')} unless on (run_id) {_FINISHED}"
@@ -100,31 +101,21 @@ _TARGETS = (
     ' "run", " ", "line", "target", "benchmark")'
 )
 _LONGEST = f"scalar(max({latest(_CLOCK)} and on (run_id) {latest(_MEASURED)}))"
-# An XY graph cannot show our text if it has no values, so the legend shows it.
 _NO_VALUES: Final = "No run records this metric and its training time"
 _UNSEEN: Final = fixed("transparent") | {"custom.axisSoftMax": 1}
 
 
-def _at_both_ends(left: str, right: str) -> str:
-    """Return two points of a line, distinguished by the label ``run_id``."""
-    ends = {"left": left, "right": right}
-    return " or ".join(called("run_id", end, expr) for end, expr in ends.items())
+def _target_lines(left: str, right: str) -> str:
+    """Return both ends of each target's line; a row with a text if no run records the metric.
 
-
-_TARGET_ENDS = _at_both_ends(f"{_TARGETS} * 0", f"{_TARGETS} * 0 + {_LONGEST}")
-
-
-def _or_nothing(expr: str) -> str:
-    """Add a row without a run: results are merged by the label of a run, so each needs a row."""
-    return f"{expr} or on () {called('run_id', 'none', 'vector(NaN)')}"
-
-
-def _if_values(expr: str) -> str:
-    """Return an expression if runs record the metric, else a single row that says so."""
-    there = f"on () (count({latest(_MEASURED)} and on (run_id) {latest(_CLOCK)}) > 0)"
-    return (
-        f"({expr}) and {there} or on () ({called('run', _NO_VALUES, 'vector(0)')} unless {there})"
-    )
+    An XY graph cannot show our text if it has no values, so the legend shows it.
+    """
+    lines = f"{called('run_id', 'left', left)} or {called('run_id', 'right', right)}"
+    # Results are merged by the label of a run, so a result without lines needs a row, too.
+    no_line = called("run_id", "none", "vector(NaN)")
+    text = called("run", _NO_VALUES, "vector(0)")
+    has_values = f"on () (count({latest(_MEASURED)} and on (run_id) {latest(_CLOCK)}) > 0)"
+    return f"({lines} or on () {no_line}) and {has_values} or on () ({text} unless {has_values})"
 
 
 _TARGET_METRICS = f"count by (metric) ({latest(f'mlbench_run_target{{{_RUNS}}}')})"
@@ -138,9 +129,9 @@ LEARNING: Final = (
         "recorded without a training time, for example by a client that posts, are only on the "
         "web page, linked above.",
         samples_kept("value", _RANK_0, _OF_RESULT),
-        column("target", _if_values(_or_nothing(_at_both_ends(_TARGETS, _TARGETS)))),
+        column("target", _target_lines(_TARGETS, _TARGETS)),
         samples_kept("clock", _RANK_0, _OF_CLOCK),
-        column("ends", _if_values(_or_nothing(_TARGET_ENDS))),
+        column("ends", _target_lines(f"{_TARGETS} * 0", f"{_TARGETS} * 0 + {_LONGEST}")),
         column("named", _labelled(_STARTED)),
         x="training time",
         unit="short",
