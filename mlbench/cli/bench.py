@@ -24,7 +24,7 @@ from mlbench.contract.comparisons import MIN_LOOKED_AT
 from mlbench.contract.records import Benchmark, Info, Planned, RunSet, Slot
 from mlbench.contract.runspec import SWEPT, CommonSpec
 from mlbench.report import figures
-from mlbench.report.run_documents import of_master
+from mlbench.report.pages import of_master
 
 _Sweeps = Mapping[str, Sequence[str]]
 """Swept values by key, in the order of the command line."""

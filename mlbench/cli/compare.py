@@ -30,7 +30,7 @@ from mlbench.contract.distribution import how_to_install
 from mlbench.evaluation import sandbox
 from mlbench.evaluation.inputs import Criteria, read_target
 from mlbench.report import formats, tables
-from mlbench.report.run_documents import ReadRuns, of_archives, of_master
+from mlbench.report.pages import ReadRuns, of_archives, of_master
 from mlbench.report.statement import lists, subtitle, title
 
 _STYLES = {"yes": "green", "no": "red"}  # others are yellow

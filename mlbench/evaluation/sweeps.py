@@ -254,7 +254,7 @@ class RunSummaryMetrics:
     """Duration of the run; for an active run, the time since its start."""
 
 
-def analyze(run_set: RunSet, figures: Mapping[int, RunSummaryMetrics]) -> SetAnalysis:
+def analyze(run_set: RunSet, figures: Mapping[int, RunSummaryMetrics | Result]) -> SetAnalysis:
     """Return the figures of a set's counted runs over its axes, and the remaining time."""
     counted = [
         (slot, trial.run_id) for slot in run_set.slots for trial in slot.trials if trial.counts
@@ -351,7 +351,9 @@ def _is_left(slot: Slot) -> bool:
     return slot.is_open or slot.active is not None
 
 
-def _seconds_left(slots: Sequence[Slot], figures: Mapping[int, RunSummaryMetrics]) -> float | None:
+def _seconds_left(
+    slots: Sequence[Slot], figures: Mapping[int, RunSummaryMetrics | Result]
+) -> float | None:
     """Estimate the remaining time from finished runs of the same kind, or else from all."""
     durations: defaultdict[str, list[float]] = defaultdict(list)
     for slot in slots:

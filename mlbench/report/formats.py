@@ -9,9 +9,8 @@ from typing import Any
 
 from mlbench.contract.comparisons import Comparison
 from mlbench.contract.csv_cells import escape_formula
-from mlbench.contract.records import Manifest
 from mlbench.report import figures
-from mlbench.report.run_documents import ReadRuns
+from mlbench.report.pages import ReadRuns, comparison_page
 from mlbench.report.statement import Attribute, facts, lists, subtitle, title
 from mlbench.report.tables import ReportTable, tables
 
@@ -31,13 +30,12 @@ def render(comparison: Comparison, read: ReadRuns, suffix: str) -> str:
             return to_csv(comparison)
         case ".md":
             first = read(run_ids[:1])[run_ids[0]]
-            return to_markdown(comparison, facts(Manifest.from_fields(first.manifest)))
+            return to_markdown(comparison, facts(first.manifest))
         case ".tex":
             return to_latex(comparison)
         case _:
             # In the extra `report`.
             from mlbench.report.page import render as render_page  # noqa: PLC0415
-            from mlbench.report.pages import comparison_page  # noqa: PLC0415
 
             return render_page(comparison_page(comparison, read(run_ids)))
 
@@ -128,7 +126,7 @@ _ESCAPES = str.maketrans(_LATEX)
 
 def to_latex(comparison: Comparison) -> str:
     """Return the tables of a comparison for a paper that loads the package booktabs."""
-    return "\n".join(latex_table(table) for table in tables(comparison))
+    return "\n".join(map(latex_table, tables(comparison)))
 
 
 def latex_table(table: ReportTable) -> str:

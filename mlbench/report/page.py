@@ -8,12 +8,11 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from posixpath import dirname, normpath
-from typing import Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import msgspec
@@ -33,6 +32,9 @@ from mlbench.evaluation.statistics import CONFIDENCE, t_quantile
 from mlbench.local.assets import web_folder
 from mlbench.report.statement import Attribute
 
+if TYPE_CHECKING:
+    from mlbench.report.pages import FilePage
+
 _IMPORTED = re.compile(
     r'^((?:import\b|(?:export \{[^"\n]*)?\} from\b)[^"\n]*")(\.[^"]+)(?=";$)', re.MULTILINE
 )
@@ -43,32 +45,7 @@ _PLAIN = " !$&'()*+,-./:;=?@[]^_`{|}~"
 _MAX_RUNS = 200
 
 
-@dataclass(frozen=True)
-class FilePage:
-    """A page of the web interface that becomes a file."""
-
-    template: str
-    """Name of its template, such as ``compare``."""
-    title: str
-    responses: Mapping[str, Any]
-    """Responses of the API, by path; a query is part of the path, except for metrics."""
-    address: str = ""
-    """Query of the page's address, such as ``?runs=1,2``."""
-    files: Mapping[str, str] = field(default_factory=dict)
-    """Links to other files, by the paths of their pages, such as ``/runs/1``."""
-    about: Sequence[Attribute] = ()
-    """What the page says about its data, so that it can be cited."""
-    settings: Sequence[Attribute] = ()
-    """What the run, or the first run, ran on which machines."""
-    archive: str = ""
-    """Link to the archive with all recorded samples."""
-    commands: Sequence[str] = ()
-    """Commands that reproduce the data."""
-    variables: Mapping[str, object] = field(default_factory=dict)
-    """Variables of the template."""
-
-
-def render(page: FilePage, assets: str = "") -> str:
+def render(page: "FilePage", assets: str = "") -> str:
     """Return the page as HTML. ``assets`` is the path of a folder with ``write_assets``' files.
 
     Without one, the styles and modules are in the page.
@@ -142,7 +119,7 @@ def write_assets(folder: Path) -> str:
 
 def style(name: str) -> Markup:
     """Return a style sheet, with the font that it loads."""
-    text = _read(f"{name}.css")
+    text = _static(f"{name}.css").read_text(encoding="utf-8")
     return Markup(_URL.sub(lambda match: f'url("{_data_url(match[1])}")', text))  # noqa: S704
 
 
@@ -151,18 +128,14 @@ def script(*mains: str) -> Markup:
 
     Browsers load no module from a file beside a page. In an import map, each is a data URL.
     """
-    sources: dict[str, str] = {}
-    waiting = [*mains, "js/file.js", "js/frame.js"]
-    while waiting:
-        path = waiting.pop()
-        sources[path] = _read(path)
-        waiting += [other for other in imports_of(path, sources[path]) if other not in sources]
-    urls = {
-        path: "data:text/javascript," + quote(_with_paths(path, source), safe=_PLAIN)
-        for path, source in sources.items()
-    }
+    paths = [*mains, "js/file.js", "js/frame.js"]
+    urls = {}
+    for path in paths:  # grows in the loop
+        source = _static(path).read_text(encoding="utf-8")
+        paths += [other for other in imports_of(path, source) if other not in paths]
+        urls[path] = "data:text/javascript," + quote(_with_paths(path, source), safe=_PLAIN)
     return Markup(  # noqa: S704 - our own modules
-        _read("js/theme-first.js")
+        _static("js/theme-first.js").read_text(encoding="utf-8")
         + 'const map = Object.assign(document.createElement("script"), { type: "importmap" });\n'
         + f"map.textContent = JSON.stringify({{ imports: {json.dumps(urls, indent=0)} }});\n"
         + "document.head.append(map);\n"
@@ -178,11 +151,10 @@ def _resolve(path: str, relative: str) -> str:
     return normpath(f"{dirname(path)}/{relative}")
 
 
-def _read(path: str) -> str:
-    return (web_folder() / "static" / path).read_text(encoding="utf-8")
+def _static(path: str) -> Path:
+    return web_folder() / "static" / path
 
 
 def _data_url(path: str) -> str:
-    content = (web_folder() / "static" / path).read_bytes()
     kind = {"svg": "image/svg+xml", "woff2": "font/woff2"}[path.rpartition(".")[2]]
-    return f"data:{kind};base64,{base64.b64encode(content).decode()}"
+    return f"data:{kind};base64,{base64.b64encode(_static(path).read_bytes()).decode()}"

@@ -20,9 +20,8 @@ from mlbench.contract.records import Manifest, Run, RunSet
 from mlbench.contract.results import Result
 from mlbench.evaluation.sandbox import check_digests
 from mlbench.report import figures
-from mlbench.report.page import FilePage, render, write_assets
-from mlbench.report.pages import run_page, set_page
-from mlbench.report.run_documents import of_archives
+from mlbench.report.page import render, write_assets
+from mlbench.report.pages import FilePage, of_archives, run_page, set_page
 from mlbench.report.statement import title
 from mlbench.report.tables import Column, division, make_table
 

@@ -1,15 +1,18 @@
-"""The words of a report: what was compared, whether that is fair, and where it ran."""
+"""The words of a report: what was compared, whether that is fair, where and how it ran."""
 
-from collections.abc import Iterable, Mapping
+import shlex
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from mlbench.benchmarks.task_options import in_use
 from mlbench.contract.comparisons import Comparison, Findings
+from mlbench.contract.distribution import DISTRIBUTION
 from mlbench.contract.humanize import count, numbered
 from mlbench.contract.masking import mask_command
-from mlbench.contract.records import Machine, Manifest, RankOnMachine
-from mlbench.contract.runspec import IMPAIRMENTS, NetworkOptions, options_of
+from mlbench.contract.names import THIS_MACHINE
+from mlbench.contract.records import Machine, Manifest, Run
+from mlbench.contract.runspec import IMPAIRMENTS, CommonSpec, NetworkOptions, options_of
 from mlbench.report import figures
 
 _OWN_CODE = "own code"
@@ -62,6 +65,12 @@ class Attribute:
 def facts(manifest: Manifest) -> tuple[Attribute, ...]:
     """Return what a run ran, and on which machines; facts that are not known are left out."""
     ranks = manifest.ranks
+    offsets = [
+        abs(rank.clock_offset_seconds) + (rank.clock_uncertainty_seconds or 0.0)
+        for rank in ranks
+        if rank.clock_offset_seconds is not None
+    ]
+    clocks = f"within {max(offsets) * 1000:.1f} ms of the master's" if offsets else ""
     bound = [f"rank {rank.rank} on {', '.join(map(str, rank.cpus))}" for rank in ranks if rank.cpus]
     stated_facts = [
         Attribute("division", manifest.division),
@@ -78,7 +87,7 @@ def facts(manifest: Manifest) -> tuple[Attribute, ...]:
         Attribute("limits", _pairs({"num_workers": 0} | asdict(manifest.limits))),
         Attribute("image ids", ", ".join(sorted({rank.image for rank in ranks if rank.image}))),
         Attribute("cores", "; ".join(bound) or ("bound to none" if ranks else "")),
-        Attribute("clocks", _clocks(ranks)),
+        Attribute("clocks", clocks),
         Attribute("not recorded", manifest.not_recorded.text if manifest.not_recorded else ""),
         *(Attribute(numbered("rank", one.ranks), machine_text(one)) for one in manifest.machines),
         Attribute("MLBench", manifest.versions.mlbench),
@@ -91,7 +100,7 @@ def machine_text(machine: Machine) -> str:
     return "; ".join(_machine_parts(machine))
 
 
-def _machine_parts(machine: Machine) -> Iterable[str]:
+def _machine_parts(machine: Machine) -> Iterator[str]:
     if machine.cpu_model:
         yield machine.cpu_model
     yield from (f"{name.replace('_', ' ')} {fact}" for name, fact in machine.processor.items())
@@ -117,14 +126,51 @@ def _machine_parts(machine: Machine) -> Iterable[str]:
         yield f"git {machine.git.commit[:12]}{changed}"
 
 
-def _clocks(ranks: Iterable[RankOnMachine]) -> str:
-    offsets = [
-        abs(rank.clock_offset_seconds) + (rank.clock_uncertainty_seconds or 0.0)
-        for rank in ranks
-        if rank.clock_offset_seconds is not None
-    ]
-    return f"within {max(offsets) * 1000:.1f} ms of the master's" if offsets else ""
-
-
 def _pairs(values: Mapping[str, Any]) -> str:
     return figures.pairs({name: value for name, value in values.items() if value not in (None, "")})
+
+
+# --- How to repeat a run ---
+
+# What an option that was not given is stored as.
+_LEFT_OUT = (None, False, 0, "", "gloo")
+
+
+def commands(run: Run, manifest: Manifest, archive: str) -> tuple[str, ...]:
+    """Return lines for a shell that repeat a run, and look at it beside its archive."""
+    git = next((machine.git for machine in manifest.machines if machine.git), None)
+    return (
+        shlex.join(["pip", "install", f"{DISTRIBUTION}[local]=={manifest.versions.mlbench}"]),
+        f"mlbench up --detach --workers {run.num_workers}",
+        *([shlex.join(["git", "checkout", git.commit])] if git and not run.benchmark else []),
+        shlex.join(["mlbench", "run", *_order(run, manifest)]),
+        shlex.join(["mlbench", "verify", archive]),
+        shlex.join(["mlbench", "import", archive]),
+    )
+
+
+def _order(run: Run, manifest: Manifest) -> Iterator[str]:
+    """Yield the arguments of `mlbench run` that order the same run."""
+    # An order without a seed has the task's own.
+    stated = (manifest.settings or {}).get("seed") if run.benchmark else None
+    seed = stated if run.seed is None and isinstance(stated, int) else run.seed
+    if run.benchmark:
+        yield run.benchmark
+    yield from ("--workers", str(run.num_workers))
+    for name, option in options_of(CommonSpec).items():
+        value = getattr(run, name)
+        if option.flag and value not in _LEFT_OUT:
+            yield option.flag
+            if value is not True:
+                yield value if isinstance(value, str) else f"{value:.15g}"
+    if seed is not None:
+        yield from ("--seed", str(seed))
+    for key, text in run.args.items():
+        yield from ("--set", f"{key}={text}")
+    if not run.benchmark:
+        yield from (
+            "--image",
+            run.image or THIS_MACHINE,
+            "--",
+            *shlex.split(mask_command(run.command)),
+        )

@@ -15,7 +15,7 @@ from mlbench.archive import bundle
 from mlbench.contract.comparisons import Comparison
 from mlbench.evaluation import sandbox
 from mlbench.report import formats, site
-from mlbench.report.run_documents import of_archives
+from mlbench.report.pages import of_archives
 from tests.support.results import make_archive, make_result, make_unreached
 
 _SET = Path(__file__).parents[2] / "docs" / "archives" / "results-digits-linear.mlbench"

@@ -9,8 +9,7 @@ from urllib.parse import unquote
 
 from mlbench.contract.comparisons import Comparison
 from mlbench.report.page import render, script
-from mlbench.report.pages import comparison_page
-from mlbench.report.run_documents import RunDocuments, curves_among, max_points
+from mlbench.report.pages import RunDocuments, comparison_page, curves_among, max_points
 from tests.support import results
 from tests.support.known import known
 
@@ -21,7 +20,7 @@ def page_of(comparison: Comparison) -> str:
     for result in comparison.results:
         run = results.make_run(id=result.run_id, name="run", display_name=result.name)
         manifest = replace(results.make_manifest(run, result), seed=3)
-        runs[result.run_id] = RunDocuments(run.to_fields(), manifest.to_fields(), {}, "ab" * 32)
+        runs[result.run_id] = RunDocuments(run, manifest, {}, "ab" * 32)
     return render(comparison_page(comparison, runs))
 
 
