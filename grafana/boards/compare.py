@@ -4,6 +4,7 @@ It computes nothing. Speedup, efficiency and what makes runs incomparable are on
 the board links.
 """
 
+from functools import partial
 from typing import Final
 
 from grafana_foundation_sdk.models.common import VisibilityMode
@@ -122,6 +123,8 @@ _TARGET_METRICS = f"count by (metric) ({latest(f'mlbench_run_target{{{_RUNS}}}')
 _RESULTS = f"mlbench_run_metric{{{_RUNS},{_IS_RESULT}}}"
 _METRICS = f"{_TARGET_METRICS} or count by (metric) ({latest(_RESULTS)}) * 0"
 
+_ranking = partial(ranking, name="run", name_width=240)
+
 LEARNING: Final = (
     against(
         "Metric over training time",
@@ -143,13 +146,11 @@ LEARNING: Final = (
         transformations=over_clock(("value", "target"), ("clock", "ends"), "run", "training time"),
         overrides={**RUN_COLOURS, "/^target/": dashed(palette.TARGET), _NO_VALUES: _UNSEEN},
     ),
-    ranking(
+    _ranking(
         "Time to target (training)",
         "Training time until each run reached its target, evaluation excluded. Lower is better. "
         "Runs that have not reached the target are missing.",
         _labelled(_TIME_TO_TARGET),
-        name="run",
-        name_width=240,
         unit=SECONDS,
         height=11,
         no_value="No run has reached its target",
@@ -164,13 +165,11 @@ _BUCKET_SHARES = _labelled(
 _BAR_ORDER = column("order", _labelled(_WORKERS))
 
 FIGURES: Final = (
-    ranking(
+    _ranking(
         "Samples/s",
         "Mean training throughput of the whole run, in samples per second, evaluation excluded. "
         "Higher is better.",
         _labelled(_THROUGHPUT),
-        name="run",
-        name_width=240,
         most_first=True,
         unit="locale",
         decimals=0,
