@@ -22,8 +22,7 @@ from pathlib import Path
 import psutil
 
 from mlbench.contract import names
-from mlbench.local.proc import read_proc
-from mlbench.local.traffic import parse_traffic
+from mlbench.local.proc import parse_traffic, read_proc
 from mlbench_exporter import exported_series as series
 from mlbench_exporter.exported_series import WORKER, ExportedSample, ExportedSeries
 

@@ -13,7 +13,7 @@ from mlbench.contract.assignment import Assignment
 from mlbench.contract.masking import mask_words
 from mlbench.local.backoff import Backoff
 from mlbench.local.home import Home
-from mlbench.local.traffic import traffic_from_now
+from mlbench.local.proc import traffic_from_now
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.attempt_files import OUTPUT
 from mlbench_worker.agent.diagnosis.rank_diagnoses import Diagnoses

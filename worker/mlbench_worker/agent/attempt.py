@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from mlbench.contract import names
 from mlbench.contract.assignment import Assignment
 from mlbench.contract.limits import MAX_ERROR_LENGTH
-from mlbench.local.traffic import Traffic
+from mlbench.local.proc import Traffic
 from mlbench_worker.agent import environment, torchrun
 from mlbench_worker.agent.attempt_files import COUNTERS, DIAGNOSIS, AttemptFiles
 from mlbench_worker.agent.exits import Exit, read_exit, why_silent, write_exit

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from mlbench.contract.names import ResourceName
-from mlbench.local.traffic import TABLE, parse_traffic
+from mlbench.local.proc import TABLE, parse_traffic
 from mlbench_worker.agent.gpus import Gpus
 from mlbench_worker.agent.kernel import descendants_in, process_table, total_seconds
 from mlbench_worker.agent.machine import available_memory, group_memory

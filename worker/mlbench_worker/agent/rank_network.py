@@ -18,7 +18,7 @@ from pathlib import Path
 
 from mlbench.contract.assignment import Attachment
 from mlbench.contract.shaping import SWITCH, Shaping, ShapingError, run_tool, shape, with_tools
-from mlbench.local.traffic import TABLE, Traffic, parse_traffic
+from mlbench.local.proc import TABLE, Traffic, parse_traffic
 from mlbench_worker.agent.machine import read_shaping
 
 INTERFACE = "eth0"

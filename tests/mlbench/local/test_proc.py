@@ -1,6 +1,6 @@
-"""What a network namespace has carried, by the kernel's table."""
+"""Tests of the network traffic of a namespace, read from the kernel's table."""
 
-from mlbench.local.traffic import Traffic, parse_traffic
+from mlbench.local.proc import Traffic, parse_traffic
 
 _TABLE = """\
 Inter-|   Receive                                                |  Transmit
