@@ -38,7 +38,7 @@ ASSIGNMENT = Assignment(
 
 def test_the_machine_is_stated_in_the_first_line(attempt: Attempt) -> None:
     before = time.time()
-    attempt.state({"hostname": "h\ud800", "packages": {"torch": "2"}})
+    attempt.append([{"machine": {"hostname": "h\ud800", "packages": {"torch": "2"}}}])
     text = attempt.file("metrics").read_text()
     assert text.endswith("\n")
     [line] = map(json.loads, text.splitlines())

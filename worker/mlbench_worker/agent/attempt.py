@@ -183,10 +183,6 @@ class Attempt(AttemptFiles):
             report["sizes"] = self.sizes()
         return report
 
-    def state(self, machine: Mapping[str, object]) -> None:
-        """Write the machine's facts to the metrics stream, or raise an OSError."""
-        self.append([{"machine": machine}])
-
     def start(
         self,
         environ: Mapping[str, str],

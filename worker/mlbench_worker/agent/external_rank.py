@@ -42,7 +42,11 @@ class ExternalRank:
         on_end: Callable[[], None],
         on_rest: Callable[[], None],
     ) -> None:
-        """Start a thread that notes the rank's end, and calls ``on_rest`` after a notebook cell."""
+        """Start a thread that notes the rank's end.
+
+        ``on_rest`` is called after each cell of a notebook, because its kernel may end soon,
+        together with its machine.
+        """
 
         def run() -> None:
             ended, failure, missing = self._wait(on_rest)

@@ -70,7 +70,7 @@ class Observation:
     @property
     def not_recorded(self) -> dict[str, int]:
         """Counts of unrecorded values and files, by the fields of ``records.NotRecorded``."""
-        unread = self._follower.not_read + self._follower.damaged
+        unread = self._follower.events.not_read + self._follower.events.damaged
         return {**self._loopback.not_recorded, "unread_files": unread}
 
     @property

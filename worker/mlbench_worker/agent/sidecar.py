@@ -122,7 +122,7 @@ def record(request: Mapping[str, Any], url: str, token: str) -> None:
     observation.measure(f"{names.ENV_JOB}={job.key}", name_others=True)
     rank = ExternalRank(attempt, root)
     recording = RecordedProcess(attempt, order, url, token, facts, rank, request["nowhere"])
-    rank.listen(recording.describe, recording.wake, recording.hurry)
+    rank.listen(recording.describe, recording.wake.set, attempt.hurry.set)
     trainjob.start(attempt, os.environ)
     recording.run()
 
@@ -133,7 +133,7 @@ def resume(request: Mapping[str, Any], url: str, token: str) -> None:
     order = read_json(attempt.folder / _JOB)
     rank = ExternalRank(attempt, int(request["root"]))
     recording = RecordedProcess(attempt, order, url, token, rank=rank, nowhere=request["nowhere"])
-    rank.listen(lambda: None, recording.wake, recording.hurry)
+    rank.listen(lambda: None, recording.wake.set, attempt.hurry.set)
     recording.run()
 
 
@@ -226,7 +226,8 @@ class RecordedProcess:
         self._url = url
         self._rank = rank
         self._diagnoses = Diagnoses(self._connect, _last_step)
-        self._wake = threading.Event()
+        self.wake = threading.Event()
+        """Set when the rank's end should be reported to the master immediately."""
         self._token = token
         self._link = self._connect()
         self._joined: JoinResponse | None = None
@@ -244,14 +245,6 @@ class RecordedProcess:
 
     def _connect(self) -> MasterClient:
         return MasterClient(self._url or "http://master.invalid", self._token)
-
-    def wake(self) -> None:
-        """Report the rank's end to the master immediately."""
-        self._wake.set()
-
-    def hurry(self) -> None:
-        """Ship immediately: a notebook's kernel may end soon, together with its machine."""
-        self._attempt.hurry.set()
 
     def describe(self) -> None:
         """Wait some seconds for the facts of the machine, which a short rank would lose."""
@@ -301,7 +294,7 @@ class RecordedProcess:
     def _talk(self) -> None:
         backoff = Backoff(longest=_MAX_BACKOFF_SECONDS)
         while True:
-            self._wake.clear()
+            self.wake.clear()
             try:
                 patience = min(self._turn(), 60.0)
                 backoff.reset()
@@ -324,7 +317,7 @@ class RecordedProcess:
                 # Any server may listen at this address, and send any response.
                 self._problem, patience = str(error) or type(error).__name__, backoff.seconds()
                 self._warn()
-            self._wake.wait(patience)
+            self.wake.wait(patience)
 
     def _warn(self) -> None:
         """Print once, while the rank runs, that no master has accepted it."""
@@ -373,7 +366,7 @@ class RecordedProcess:
         self._is_polled.wait()  # the first poll measures the offset of the clocks
         try:
             facts = self._facts.state(self._attempt.assignment, self._link.clock.offset)
-            self._attempt.state(facts)
+            self._attempt.append([{"machine": facts}])
         except Exception:
             # The machine can train even if its facts cannot be determined.
             log.exception("cannot state the machine")

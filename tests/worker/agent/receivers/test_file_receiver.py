@@ -66,7 +66,7 @@ class Followed:
 
     @property
     def not_read(self) -> int:
-        return self._follower.not_read
+        return self._follower.events.not_read
 
     def end(self) -> str:
         """Read to the end, and return why values are lost."""
@@ -144,7 +144,7 @@ def test_a_damaged_event_file_is_a_failure_and_the_others_are_read(followed: Fol
     followed.stdout.write_text(mllog("eval_accuracy", "1000", 0.9))
     followed.wait_for(3)
     assert followed.end().startswith(f"the event file {damaged} is damaged at byte ")
-    assert (followed.not_read, followed._follower.damaged) == (0, 1)
+    assert (followed.not_read, followed._follower.events.damaged) == (0, 1)
     assert followed.values("eval_accuracy") == [0.9]
 
 

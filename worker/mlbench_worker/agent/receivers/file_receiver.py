@@ -38,9 +38,9 @@ class Follower:
         or by the process ``root``.
         """
         self._log = Stdout(stdout, say)
-        self._events = EventFiles(folder, variables, root)
+        self.events = EventFiles(folder, variables, root)
         self._say = say
-        self._sources = [_Source(self._log.read, append), _Source(self._events.read, append)]
+        self._sources = [_Source(self._log.read, append), _Source(self.events.read, append)]
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="follower", daemon=True)
         self._thread.start()
@@ -48,18 +48,8 @@ class Follower:
     @property
     def failure(self) -> str:
         """The reason for which values of the processes are lost; "" if none are lost."""
-        failures = [self._events.failure, *(source.failure for source in self._sources)]
+        failures = [self.events.failure, *(source.failure for source in self._sources)]
         return next((failure for failure in failures if failure), "")
-
-    @property
-    def not_read(self) -> int:
-        """Number of event files that are not recorded."""
-        return self._events.not_read
-
-    @property
-    def damaged(self) -> int:
-        """Number of event files that could not be read to their end."""
-        return self._events.damaged
 
     def close(self) -> None:
         """Read the files of the processes, which have ended, to their end."""
@@ -71,19 +61,19 @@ class Follower:
             for source in self._sources:
                 source.pass_on()
         self._log.end()
-        self._events.end()
+        self.events.end()
         deadline = time.monotonic() + _PATIENCE_SECONDS
         for source in self._sources:
             while not source.pass_on() and time.monotonic() < deadline:
                 time.sleep(0.2)
-        if self.not_read:
+        if missed := self.events.not_read:
             self._say(
-                f"mlbench: event files that are not recorded: {self.not_read:,}. The processes that"
+                f"mlbench: event files that are not recorded: {missed:,}. The processes that"
                 " wrote them ended too soon to be known, and another rank used the same folder."
                 " Start each rank in its own folder."
             )
         self._log.close()
-        self._events.close()
+        self.events.close()
 
 
 @dataclass

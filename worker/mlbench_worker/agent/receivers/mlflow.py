@@ -139,12 +139,6 @@ class _Run:
     params: dict[str, str] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
 
-    def settings(self, params: dict[str, str], tags: dict[str, str]) -> dict[str, Setting]:
-        """Return the run's settings together with new parameters and tags of the user."""
-        own = {key: tag for key, tag in (self.tags | tags).items() if not key.startswith(_OWN_TAG)}
-        texts = own | self.params | params
-        return {f"{self.prefix}{key}": setting(text) for key, text in texts.items()}
-
     def fields(self) -> Fields:
         """Return the JSON object of the run."""
         info = {
@@ -293,10 +287,14 @@ class Tracking:
     def _settings(
         self, changed: _Run, params: dict[str, str], tags: dict[str, str]
     ) -> dict[str, Setting]:
-        """Return the settings of all runs, together with new ones of one run."""
+        """Return the settings of all runs, with new parameters and tags of one run."""
         settings: dict[str, Setting] = {}
         for run in self._runs.values():
-            settings |= run.settings(params, tags) if run is changed else run.settings({}, {})
+            new_params, new_tags = (params, tags) if run is changed else ({}, {})
+            texts = run.tags | new_tags
+            texts = {key: text for key, text in texts.items() if not key.startswith(_OWN_TAG)}
+            texts |= run.params | new_params
+            settings |= {f"{run.prefix}{key}": setting(text) for key, text in texts.items()}
         return settings
 
     def _delete_tag(self, fields: Fields) -> ReceiverResponse:
