@@ -31,7 +31,11 @@ def parse(config: type[C], argv: Sequence[str] | None = None) -> C:
         text = f"{option.help} (default: {format_value(option.default)})"
         # argparse expands percent signs.
         parser.add_argument(_flag(option.name), metavar=values, help=text.replace("%", "%%"))
-    arguments = [_with_hyphens(argument) for argument in (sys.argv[1:] if argv is None else argv)]
+    arguments = []
+    for argument in sys.argv[1:] if argv is None else argv:
+        name, equals, value = argument.partition("=")
+        is_option = name.startswith("--")
+        arguments.append(name.replace("_", "-") + equals + value if is_option else argument)
     namespace, unknown = parser.parse_known_args(arguments)
     if unknown:
         flags = ", ".join(_flag(option.name) for option in describe(config))
@@ -69,8 +73,3 @@ def run(main: Callable[[C], None], config: type[C]) -> NoReturn:
 
 def _flag(option: str) -> str:
     return "--" + option.replace("_", "-")
-
-
-def _with_hyphens(argument: str) -> str:
-    name, equals, value = argument.partition("=")
-    return name.replace("_", "-") + equals + value if name.startswith("--") else argument

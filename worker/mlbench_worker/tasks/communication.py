@@ -61,8 +61,11 @@ class Message:
 
     def fill(self) -> None:
         """Fill both buffers with this rank's pattern."""
-        _repeat(self.patterns[self.world.rank], self.whole)
-        _repeat(self.patterns[self.world.rank], self.part)
+        pattern = self.patterns[self.world.rank]
+        for values in (self.whole, self.part):
+            rows, rest = _rows(values)
+            rows.copy_(pattern.expand_as(rows))
+            rest.copy_(pattern[: len(rest)])
 
     def clear(self) -> None:
         """Set all values to zero: repeated sums then stay zero, and cannot overflow."""
@@ -119,12 +122,6 @@ def _count_wrong(values: torch.Tensor, pattern: torch.Tensor) -> int:
     rows, rest = _rows(values)
     wrong = torch.count_nonzero(rows != pattern) + torch.count_nonzero(rest != pattern[: len(rest)])
     return int(wrong.item())
-
-
-def _repeat(pattern: torch.Tensor, values: torch.Tensor) -> None:
-    rows, rest = _rows(values)
-    rows.copy_(pattern.expand_as(rows))
-    rest.copy_(pattern[: len(rest)])
 
 
 def _rows(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

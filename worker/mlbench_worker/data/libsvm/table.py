@@ -19,6 +19,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -167,12 +168,13 @@ def _parse(source: Path, folder: Path) -> TableStatistics:
     labels = np.empty(rows, np.float32)
     labels[places] = np.concatenate([block.labels for block in blocks])
     np.save(folder / _LABELS, labels)
+    create = partial(np.lib.format.open_memmap, mode="w+")
     if dense:
-        values = _create(folder / _VALUES, np.float32, (rows, width))
+        values = create(folder / _VALUES, dtype=np.float32, shape=(rows, width))
     else:
         np.save(folder / _STARTS, starts)
-        values = _create(folder / _VALUES, np.float32, (int(starts[-1]),))
-        columns = _create(folder / _COLUMNS, np.int32, (int(starts[-1]),))
+        values = create(folder / _VALUES, dtype=np.float32, shape=(int(starts[-1]),))
+        columns = create(folder / _COLUMNS, dtype=np.int32, shape=(int(starts[-1]),))
     where_blocks_end = np.cumsum([len(block.labels) for block in blocks])[:-1]
     for number, where in enumerate(np.split(places, where_blocks_end)):
         part_lengths, part = blocks[number].lengths, folder / f"part-{number}"
@@ -214,7 +216,3 @@ def _parse_blocks(
             reported = time.monotonic()
             share, seconds = raw.tell() / size, reported - started
             print(f"{source.name}: {share:.0%} parsed in {seconds:.0f} s", flush=True)
-
-
-def _create(path: Path, dtype: type, shape: tuple[int, ...]) -> np.memmap:
-    return np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
