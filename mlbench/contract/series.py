@@ -46,19 +46,18 @@ def _float_or_text(text: str) -> float | str:
     except ValueError:
         return text
     # float() also accepts 1_000, spaces, and the digits of other scripts.
-    plain = text.isascii() and "_" not in text and text == text.strip()
-    return number if plain and _is_exact(text, number) else text
-
-
-def _is_exact(text: str, number: float) -> bool:
+    if not text.isascii() or "_" in text or text != text.strip():
+        return text
     if not math.isfinite(number):
-        return "n" in text.lower()  # inf, infinity and nan, but not 1e400
-    if not number:
-        return not text.lower().partition("e")[0].strip("+-0.")
-    # A float holds up to 15 digits exactly. int() refuses thousands of digits, but the text of a
-    # finite float has at most 309.
-    digits = text.lstrip("+-").lstrip("0")
-    return len(digits) <= 15 or not digits.isdecimal() or int(digits) == abs(int(number))
+        is_exact = "n" in text.lower()  # inf, infinity and nan, but not 1e400
+    elif not number:
+        is_exact = not text.lower().partition("e")[0].strip("+-0.")
+    else:
+        # A float holds up to 15 digits exactly. int() refuses thousands of digits, but the text of
+        # a finite float has at most 309.
+        digits = text.lstrip("+-").lstrip("0")
+        is_exact = len(digits) <= 15 or not digits.isdecimal() or int(digits) == abs(int(number))
+    return number if is_exact else text
 
 
 def format_value(value: float | str) -> str:
