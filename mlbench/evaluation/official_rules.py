@@ -14,11 +14,9 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean, pstdev
-from typing import Any
 
 from mlbench.benchmarks.registry import BENCHMARKS
 from mlbench.contract.comparisons import Convergence, Score
@@ -406,25 +404,17 @@ class Reference:
 def reference_of(run: Result, facts: Mapping[str, str]) -> Reference | None:
     """Return the reference for a run with these attributes; None without one."""
     batch_size = facts.get(BATCH_SIZE, "")
-    if run.target is None or not batch_size.isdecimal():
+    file = Path(__file__).parent / "references" / f"{run.benchmark}.json"
+    if run.target is None or not batch_size.isdecimal() or not file.exists():
         return None
     points = tuple(
         ReferencePoint.of(point["batch_size"], point["epochs"])
-        for point in _points(run.benchmark)
+        for point in json.loads(file.read_text())["points"]
         # The reference of a recipe does not apply to other settings.
         if point["target"] == run.target.value
         and point.get("settings", {}).items() <= facts.items()
     )
     return Reference(int(batch_size), points) if points else None
-
-
-@cache
-def _points(task: str) -> Sequence[Mapping[str, Any]]:
-    file = Path(__file__).parent / "references" / f"{task}.json"
-    points: list[Mapping[str, Any]] = []
-    if task and file.exists():
-        points = json.loads(file.read_text())["points"]
-    return points
 
 
 def score(
