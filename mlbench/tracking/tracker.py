@@ -37,10 +37,11 @@ _MILLISECOND = 0.001
 class PhaseTimer:
     """Adds up the time spent inside ``with`` blocks, and marks that the process is in one."""
 
-    __slots__ = ("_before", "_entered", "_mark", "_outer", "_position")
+    __slots__ = ("_entered", "_mark", "_outer", "_position", "before")
 
     def __init__(self, seconds: float = 0.0, mark: Mark | None = None, position: int = 0) -> None:
-        self._before = seconds
+        self.before = seconds
+        """Seconds before the open block; all seconds outside of a block."""
         self._entered = 0.0  # outside of a block
         self._mark = bytearray(1) if mark is None else mark
         self._position, self._outer = position, 0
@@ -49,21 +50,7 @@ class PhaseTimer:
     def seconds(self) -> float:
         """Seconds so far, including an open block."""
         entered = self._entered  # once: another thread may read this
-        return self._before + (perf_counter() - entered if entered else 0.0)
-
-    @property
-    def before(self) -> float:
-        """Seconds before the open block; all seconds outside of a block."""
-        return self._before
-
-    def begin_with(self, seconds: float) -> None:
-        """Replace the time before the open block."""
-        self._before = seconds
-
-    def give(self, seconds: float, *, to: "PhaseTimer") -> None:
-        """Move some of the time to another phase."""
-        self._before -= seconds
-        to._before += seconds
+        return self.before + (perf_counter() - entered if entered else 0.0)
 
     def __enter__(self) -> None:
         self._outer = self._mark[0]
@@ -71,7 +58,7 @@ class PhaseTimer:
         self._entered = perf_counter()
 
     def __exit__(self, *_: object) -> None:
-        self._before += perf_counter() - self._entered
+        self.before += perf_counter() - self._entered
         self._entered = 0.0
         self._mark[0] = self._outer
 
@@ -236,7 +223,8 @@ class Tracker:
 
     def move_time(self, seconds: float, source: Phase, target: Phase) -> None:
         """Count some of the time of a phase as time of another one, which happened within it."""
-        self._timers[source].give(seconds, to=self._timers[target])
+        self._timers[source].before -= seconds
+        self._timers[target].before += seconds
 
     def phase_seconds(self) -> dict[Phase, float]:
         """Return the seconds spent so far in each phase that was entered."""
@@ -360,7 +348,7 @@ class Tracker:
         for phase, timer in self._timers.items():
             # This process compiles its program and reads its checkpoint before it calls this.
             here = timer.before if phase in ("compile", "restore") else 0.0
-            timer.begin_with(seconds.get(phase, 0.0) + here)
+            timer.before = seconds.get(phase, 0.0) + here
         self._train_seconds_before, self._paused_at = state["train_seconds"], None
         self._last_communication = self._timers["communication"].before
         self._start_clock()
