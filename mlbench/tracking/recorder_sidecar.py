@@ -29,7 +29,6 @@ from mlbench.contract.masking import mask_words
 from mlbench.local.discovery import find_connection
 from mlbench.local.home import Home
 from mlbench.tracking.job import Job, find_job
-from mlbench.tracking.notebook import current_shell, is_notebook, notebook_path
 
 # The sidecar imports from the same path as this process, which may be a single file.
 _START = """\
@@ -289,9 +288,10 @@ def record(
     if names.ENV_METRICS_FILE in os.environ:
         return _Again()
     job = find_job(os.environ, key=key, workers=workers)
-    program, command, shell = sys.argv[0], sys.orig_argv, current_shell()
-    if is_notebook(shell):
-        program = notebook_path(shell)
+    ipython = sys.modules.get("IPython")
+    program, command, shell = sys.argv[0], sys.orig_argv, ipython and ipython.get_ipython()
+    if hasattr(shell, "kernel"):  # a notebook, not a terminal
+        program = _notebook_path(shell)
         command = [program]
         if job.launcher == "shell":
             job = replace(job, launcher="notebook")
@@ -299,6 +299,20 @@ def record(
     sidecar = RecorderSidecar(job, name, command, hide_command=hide_command)
     os.environ.update(sidecar.variables)
     return _End(sidecar, name, shell)
+
+
+def _notebook_path(shell: Any) -> str:
+    """Return the path of the notebook of a kernel, or "notebook" if it is unknown.
+
+    Jupyter's server sets ``$JPY_SESSION_NAME``, Visual Studio Code a variable of the notebook.
+    nbconvert and papermill start the kernel, so their command line contains the path.
+    """
+    session = os.environ.get("JPY_SESSION_NAME", "")
+    words = [session, str(shell.user_ns.get("__vsc_ipynb_file__", ""))]
+    with suppress(OSError):
+        command = Path(f"/proc/{os.getppid()}/cmdline").read_bytes()
+        words += command.decode(errors="replace").split("\0")
+    return next((word for word in words if word.endswith(".ipynb")), "notebook")
 
 
 class _Again(nullcontext[None]):
