@@ -234,9 +234,10 @@ def test_a_compiled_model_answers_the_same() -> None:
 # Fills and frees a large tensor again and again, and prints how many pages the kernel gave.
 _STEPS = """
 import resource, sys, torch
-from mlbench_worker.ranks.distributed import _keep_freed_memory
+from mlbench.benchmarks.task_options import DeviceOptions
+from mlbench_worker.ranks.distributed import World, set_up
 if sys.argv[1] == "keep":
-    _keep_freed_memory()
+    set_up(DeviceOptions("cpu"), World())
 for _ in range(30):  # until the heap has found its shape
     torch.ones(16 << 20)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

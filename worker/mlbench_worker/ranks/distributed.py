@@ -306,7 +306,13 @@ def set_up(options: DeviceOptions, world: World) -> Execution:
     compiler = os.environ.get("CXX", "g++")  # the default of torch.compile on CPUs
     if model.compile and device.type == "cpu" and not shutil.which(compiler):
         raise DeviceError(f"compile needs a C++ compiler, but {compiler} is not on the path")
-    _keep_freed_memory()
+    # A step allocates the same large tensors as the step before. By default glibc unmaps a freed
+    # tensor, so the kernel has to zero every page again. That takes up to half the time of a
+    # ResNet-20 step on two cores. Other C libraries are left alone.
+    if mallopt := getattr(ctypes.CDLL(None), "mallopt", None):
+        mmap_max, trim_threshold, never = -4, -1, 2**31 - 1  # see malloc.h
+        mallopt(mmap_max, 0)
+        mallopt(trim_threshold, never)
     if device.type == "cuda":
         torch.cuda.set_device(device)
         # PyTorch's default is tf32 for convolutions, but a run with fp32 must compute in fp32.
@@ -314,16 +320,3 @@ def set_up(options: DeviceOptions, world: World) -> Execution:
         torch.backends.cudnn.conv.fp32_precision = products  # type: ignore[attr-defined]
         torch.backends.cuda.matmul.fp32_precision = products
     return Execution(device, model)
-
-
-def _keep_freed_memory() -> None:
-    """Configure glibc to keep freed memory for the next step. Other C libraries are left alone.
-
-    A step allocates the same large tensors as the step before. By default glibc unmaps each tensor
-    when it is freed, so the kernel has to zero every page again. That takes up to half the time of
-    a ResNet-20 step on two cores.
-    """
-    if mallopt := getattr(ctypes.CDLL(None), "mallopt", None):
-        mmap_max, trim_threshold, never = -4, -1, 2**31 - 1  # see malloc.h
-        mallopt(mmap_max, 0)
-        mallopt(trim_threshold, never)
