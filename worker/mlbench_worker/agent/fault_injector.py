@@ -91,7 +91,23 @@ def _begin(fault: Fault, attempt: Attempt) -> Callable[[], None]:
         case "stop" | "slow":
             attempt.injected_stops += 1
             _signal(attempt, signal.SIGSTOP)
-            return lambda: _hold_back(attempt, (fault.percent or 0.0) / 100, fault.seconds)
+            share = (fault.percent or 0.0) / 100
+            until = math.inf if fault.seconds is None else time.monotonic() + fault.seconds
+
+            def hold_back() -> None:
+                """Let the processes run for a share of the time only, until the fault's end."""
+                while (remaining := until - time.monotonic()) > 0:
+                    pause = (1 - share) * _PERIOD_SECONDS if share else remaining
+                    if attempt.ended.wait(min(pause, remaining)):
+                        return
+                    if share:
+                        _signal(attempt, signal.SIGCONT)
+                        attempt.ended.wait(share * _PERIOD_SECONDS)
+                        _signal(attempt, signal.SIGSTOP)
+                _signal(attempt, signal.SIGCONT)
+                attempt.injected_stops -= 1
+
+            return hold_back
         case "network" if network := attempt.network:
             network.plug(is_in=False)
 
@@ -101,21 +117,6 @@ def _begin(fault: Fault, attempt: Attempt) -> Callable[[], None]:
 
             return reconnect
     raise OSError(f"this worker has no {fault.kind} to cut")
-
-
-def _hold_back(attempt: Attempt, share: float, seconds: float | None) -> None:
-    """Let stopped processes run for a share of the time only, until the end of the fault."""
-    until = math.inf if seconds is None else time.monotonic() + seconds
-    while (remaining := until - time.monotonic()) > 0:
-        pause = (1 - share) * _PERIOD_SECONDS if share else remaining
-        if attempt.ended.wait(min(pause, remaining)):
-            return
-        if share:
-            _signal(attempt, signal.SIGCONT)
-            attempt.ended.wait(share * _PERIOD_SECONDS)
-            _signal(attempt, signal.SIGSTOP)
-    _signal(attempt, signal.SIGCONT)
-    attempt.injected_stops -= 1
 
 
 def _signal(attempt: Attempt, number: signal.Signals) -> None:

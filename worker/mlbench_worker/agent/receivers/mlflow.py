@@ -195,8 +195,14 @@ class Tracking:
         if not request.path.startswith(_API):
             return None
         endpoint = request.path.removeprefix(_API)
+        if endpoint == f"{_MODELS}/search":
+            return ReceiverResponse({"models": [self._model(name) for name in self._models]})
         if endpoint.startswith(_MODELS):
-            return self._logged_model(request, endpoint.removeprefix(_MODELS))
+            name = request.fields().get("name") if request.method == "POST" else None
+            if endpoint == _MODELS and isinstance(name, str) and len(self._models) < _MAX_MODELS:
+                self._models.setdefault(name[:MAX_METRIC_NAME_LENGTH])
+            newest = next(reversed(self._models), "model")
+            return ReceiverResponse({"model": self._model(name or newest)})
         if endpoint.startswith(_REGISTRY) and request.method != "GET":
             # A client registers or changes a model.
             fields = request.fields()
@@ -314,16 +320,6 @@ class Tracking:
             "artifact_location": self._own.artifacts.as_uri(),
             "lifecycle_stage": "active",
         }
-
-    def _logged_model(self, request: ReceiverRequest, endpoint: str) -> ReceiverResponse:
-        if endpoint == "/search":
-            return ReceiverResponse({"models": [self._model(name) for name in self._models]})
-        name = request.fields().get("name") if request.method == "POST" else None
-        if endpoint == "" and isinstance(name, str) and len(self._models) < _MAX_MODELS:
-            self._models.setdefault(name[:MAX_METRIC_NAME_LENGTH])
-        return ReceiverResponse(
-            {"model": self._model(name or next(reversed(self._models), "model"))}
-        )
 
     def _model(self, name: str) -> Fields:
         info = {
