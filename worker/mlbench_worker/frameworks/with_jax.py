@@ -86,7 +86,14 @@ class JaxCompiled:
         )
         arguments = (self._state, self._placed(example), 0.0)
         self._step = jax.jit(step, donate_argnums=0).lower(*arguments).compile()
-        self._scores = jax.jit(self._forward)
+
+        def scores_of(
+            parameters: Mapping[str, Array], buffers: Mapping[str, Array], inputs: Array
+        ) -> Array:
+            net = Net(JaxOperations(), {**parameters, **buffers}, training=False)
+            return model.forward(net, inputs)
+
+        self._scores = jax.jit(scores_of)
 
     def step(self, batch: Batch, rate: float) -> np.ndarray:
         try:
@@ -148,12 +155,6 @@ class JaxCompiled:
         parameters = {name: parameters[name] - rate * velocities[name] for name in mean}
         buffers = {name: array[None] for name, array in (own | updated).items()}
         return (parameters, velocities, buffers), scores
-
-    def _forward(
-        self, parameters: Mapping[str, Array], buffers: Mapping[str, Array], inputs: Array
-    ) -> Array:
-        net = Net(JaxOperations(), {**parameters, **buffers}, training=False)
-        return self._model.forward(net, inputs)
 
 
 def _first(buffers: Mapping[str, Array]) -> dict[str, Array]:
