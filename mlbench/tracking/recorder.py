@@ -13,6 +13,7 @@ import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict
+from functools import cache
 from math import isfinite
 from pathlib import Path
 from typing import SupportsFloat
@@ -42,7 +43,6 @@ class Recorder:
         self._clock = SteadyClock()
         self._path = path
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        self._keys = _Keys()
         self._before = b""
         process, worker = this_process(environ), of_worker(environ)
         self._rank = "" if process.rank == worker.rank else f'"rank":{process.rank},'
@@ -63,9 +63,8 @@ class Recorder:
             OSError: the line could not be written in full (no space left), outside of external
                 jobs.
         """
-        keys = self._keys
         try:
-            fields = ",".join([keys[name] + _literal(value) for name, value in metrics.items()])
+            fields = ",".join([_key(name) + _literal(value) for name, value in metrics.items()])
         except Exception:  # libraries raise exceptions of any type
             # The error names the first metric whose value cannot be recorded.
             for name, value in metrics.items():
@@ -118,13 +117,11 @@ class Recorder:
                 self._before = b"\n"  # ends the truncated line before the next one
 
 
-class _Keys(dict[str, str]):
-    """JSON of each metric name, created at first use."""
-
-    def __missing__(self, name: str) -> str:
-        check_name(name)
-        key = self[name] = json.dumps(name) + ":"
-        return key
+@cache
+def _key(name: str) -> str:
+    """Return the JSON of a metric name, with the colon before its value."""
+    check_name(name)
+    return json.dumps(name) + ":"
 
 
 def list_own(metrics_file: Path, own: Iterable[str]) -> None:
