@@ -125,13 +125,14 @@ class RecorderSidecar:
 
         From now on, a killed sidecar is replaced at once.
         """
+
+        def watch() -> None:
+            while self._process.wait() and not self._has_ended and self._replace():
+                pass
+
         self._pid = pid
         self._tell({"pid": pid})
-        threading.Thread(target=self._watch, name="sidecar", daemon=True).start()
-
-    def _watch(self) -> None:
-        while self._process.wait() and not self._has_ended and self._replace():
-            pass
+        threading.Thread(target=watch, name="sidecar", daemon=True).start()
 
     def _replace(self) -> bool:
         """Replace a killed sidecar; return whether a sidecar is running."""

@@ -232,6 +232,13 @@ class HttpReceiver:
             return answer
 
     def _listen(self) -> None:
+        def serve(connection: socket.socket, caller: object) -> None:
+            try:
+                with connection, suppress(OSError):
+                    _Conversation(connection, caller, self)
+            finally:
+                del self._open[threading.current_thread()]
+
         server = self._listener.getsockname()
         while True:
             try:
@@ -252,7 +259,7 @@ class HttpReceiver:
             if self._is_shared and process_lookup.is_of_another_user(caller, server):
                 connection.close()
                 continue
-            thread = threading.Thread(target=self._serve, args=(connection, caller), daemon=True)
+            thread = threading.Thread(target=serve, args=(connection, caller), daemon=True)
             try:
                 if len(self._open) == _MAX_CONNECTIONS:
                     raise RuntimeError(f"{_MAX_CONNECTIONS} connections are open")
@@ -263,13 +270,6 @@ class HttpReceiver:
                 self._refused += 1
                 self._open.pop(thread, None)
                 connection.close()
-
-    def _serve(self, connection: socket.socket, caller: object) -> None:
-        try:
-            with connection, suppress(OSError):
-                _Conversation(connection, caller, self)
-        finally:
-            del self._open[threading.current_thread()]
 
 
 def no_proxy_for(environ: Mapping[str, str], *peers: str) -> dict[str, str]:
