@@ -22,7 +22,7 @@ class OriginalRunRequest(RunRequest):
 
     @field_validator("num_cpus", mode="before")
     @classmethod
-    def _has_a_core(cls, cores: Any) -> Any:
+    def use_a_core(cls, cores: Any) -> Any:
         """Use at least one core: for `mlbench run -c 1`, the client requests one core less."""
         return 1 if cores == 0 and not isinstance(cores, bool) else cores
 

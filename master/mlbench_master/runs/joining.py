@@ -61,7 +61,7 @@ class JoinRequest(BaseModel):
     """Random id of the recorder, which makes repeated requests idempotent."""
 
     @model_validator(mode="after")
-    def _is_among_them(self) -> Self:
+    def check_rank(self) -> Self:
         if self.rank >= self.num_workers:
             raise ValueError(f"rank: must be less than num_workers (got {self.rank})")
         return self

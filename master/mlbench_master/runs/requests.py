@@ -105,7 +105,7 @@ class CheckedRequest:
 
     @field_validator("*", mode="before")
     @classmethod
-    def _is_number_or_truth_value(cls, value: object, info: ValidationInfo) -> object:
+    def check_type(cls, value: object, info: ValidationInfo) -> object:
         name = info.field_name or ""
         if name == "num_cpus" and isinstance(value, str):
             # The notation of Kubernetes, e.g. 2000m for 2 cores.
@@ -118,7 +118,7 @@ class CheckedRequest:
 
     @field_validator("*")
     @classmethod
-    def _within_bounds(cls, value: object, info: ValidationInfo) -> object:
+    def check_bounds(cls, value: object, info: ValidationInfo) -> object:
         option = options_of(cls).get(info.field_name or "")
         if option and isinstance(value, float | int) and (problem := option.problem(value)):
             raise ValueError(f"must be {problem}")
@@ -220,14 +220,14 @@ class CommonRequest(CommonSpec, CheckedRequest):
 
     @field_validator("faults")
     @classmethod
-    def _are_faults(cls, text: str | None) -> str | None:
+    def check_faults(cls, text: str | None) -> str | None:
         if text is not None:
             faults.parse(text)
         return text
 
     @field_validator("benchmark", "image_name")
     @classmethod
-    def _is_known(cls, name: str | None, info: ValidationInfo) -> str | None:
+    def check_known(cls, name: str | None, info: ValidationInfo) -> str | None:
         if name is None or name in (_CUSTOM_IMAGE, *BENCHMARKS):
             return name
         problem, choices = "unknown benchmark", [*BENCHMARKS]
@@ -241,7 +241,7 @@ class CommonRequest(CommonSpec, CheckedRequest):
 
     @field_validator("args", mode="before")
     @classmethod
-    def _may_be_text(cls, args: Any) -> Any:
+    def parse_args(cls, args: Any) -> Any:
         """Accept JSON as a string, because forms have no objects."""
         if not isinstance(args, str):
             return args
@@ -251,7 +251,7 @@ class CommonRequest(CommonSpec, CheckedRequest):
             raise ValueError("must be a JSON object") from None
 
     @model_validator(mode="after")
-    def _says_one_thing(self) -> Self:
+    def check_combination(self) -> Self:
         if self.benchmark == _CUSTOM_IMAGE:
             raise ValueError(f"benchmark: {_CUSTOM_IMAGE} is not a benchmark. Use image_name.")
         if self.benchmark and self.image_name:
@@ -330,7 +330,7 @@ class SetRequest(CommonRequest):
 
     @field_validator("name")
     @classmethod
-    def _name_fits_kubernetes(cls, name: str) -> str:
+    def check_name(cls, name: str) -> str:
         if not NAME.fullmatch(name):
             raise ValueError(
                 "must consist of lowercase letters, digits and hyphens, and start and end with a "
@@ -339,7 +339,7 @@ class SetRequest(CommonRequest):
         return name
 
     @model_validator(mode="after")
-    def _follows_its_rules(self) -> Self:
+    def check_plan(self) -> Self:
         if self.official and self.until_percent is not None:
             raise ValueError("until_percent: not allowed with official, because all slots are run")
         if self.official and any(slot.swept for slot in self.slots):

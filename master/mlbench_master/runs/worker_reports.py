@@ -147,7 +147,7 @@ class Report(BaseModel):
         return json.dumps(self.resources) if self.resources else None
 
     @model_validator(mode="after")
-    def _says_enough(self) -> Self:
+    def check_required(self) -> Self:
         if missing := [name for name in _REQUIRED[self.state] if getattr(self, name) is None]:
             raise ValueError(f"{', '.join(missing)}: required if state is {self.state}")
         return self
