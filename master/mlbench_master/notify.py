@@ -45,10 +45,16 @@ class Waker:
             receiver.bind(_address_of(database.obj))
         except OSError:  # another process has the name: threads look on their own
             receiver.close()
-        else:
-            threading.Thread(
-                target=self._listen, args=(receiver,), name="waker", daemon=True
-            ).start()
+            return
+
+        def listen() -> None:
+            while True:
+                reason = receiver.recv(16).decode()
+                for waiter in self._sleepers:
+                    if waiter.reason == reason:
+                        waiter.notified.set()
+
+        threading.Thread(target=listen, name="waker", daemon=True).start()
 
     def waiter(self, reason: Reason = "work") -> Waiter:
         """Return a waiter for one thread, which notifications with this reason wake."""
@@ -60,13 +66,6 @@ class Waker:
         self._stop.set()
         for waiter in self._sleepers:
             waiter.notified.set()
-
-    def _listen(self, receiver: socket.socket) -> None:
-        while True:
-            reason = receiver.recv(16).decode()
-            for waiter in self._sleepers:
-                if waiter.reason == reason:
-                    waiter.notified.set()
 
 
 class _Waiter:

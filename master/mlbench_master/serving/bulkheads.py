@@ -87,11 +87,15 @@ class Bulkheads(Generic[_Work]):
             bulkhead: SimpleQueue() for bulkhead in Bulkhead
         }
         self._submitted: Counter[Bulkhead] = Counter()
-        self._do = do
+
+        def work(bulkhead: Bulkhead) -> NoReturn:
+            while True:
+                do(self._queues[bulkhead].get(), bulkhead)
+
         for bulkhead in Bulkhead:
             for number in range(bulkhead.threads):
                 name = f"{bulkhead.title}_{number}"
-                threading.Thread(target=self._run, args=[bulkhead], name=name, daemon=True).start()
+                threading.Thread(target=work, args=[bulkhead], name=name, daemon=True).start()
 
     def is_full(self, bulkhead: Bulkhead) -> bool:
         """Return whether the queue of the bulkhead is full."""
@@ -109,7 +113,3 @@ class Bulkheads(Generic[_Work]):
     def note_done(self, bulkhead: Bulkhead) -> None:
         """Note that one submission to the bulkhead is done. Only the same thread may call this."""
         self._submitted[bulkhead] -= 1
-
-    def _run(self, bulkhead: Bulkhead) -> NoReturn:
-        while True:
-            self._do(self._queues[bulkhead].get(), bulkhead)

@@ -12,7 +12,6 @@ import selectors
 import socket
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Any, cast
 
 from gunicorn.workers.gthread import ThreadWorker
@@ -241,19 +240,18 @@ class ThreadedWorker(ThreadWorker):
         seconds: float,
     ) -> None:
         """Have the loop call ``then`` when the connection is ready, or cut it after ``seconds``."""
+
+        def handle_event(_: Any) -> None:
+            # An earlier event of the same turn may have dropped the connection.
+            if conn in self._waiting:
+                then(conn)
+
         conn.began = time.monotonic()
         conn.deadline = conn.began + seconds
-        self.poller.register(conn.buffered.fileno(), event, partial(self._call, then, conn))
+        self.poller.register(conn.buffered.fileno(), event, handle_event)
         self._waiting.put(conn)
         while self._waiting.held > _MAX_HELD_BYTES:
             self._make_room()
-
-    def _call(
-        self, then: Callable[[ClientConnection], None], conn: ClientConnection, _: Any
-    ) -> None:
-        # An earlier event of the same turn may have dropped the connection.
-        if conn in self._waiting:
-            then(conn)
 
     def _unwatch(self, conn: ClientConnection) -> None:
         if conn in self._waiting:
