@@ -26,6 +26,8 @@ from mlbench_master.recording.limits import describe_refused, waiting_bytes
 
 # The newest runs only, so that the number of series is bounded.
 _RUNS_SHOWN = 30
+# Label of a target, by whether a lower value is better.
+_BETTER = {True: "lower", False: "higher"}
 
 _Values = Iterable[tuple[tuple[str, ...], float | None]]
 """Label values and value of each series; None for a series without a value."""
@@ -181,7 +183,14 @@ def _runs(runs: Sequence[Run]) -> Iterator[Metric]:
         names.RUN_TARGET,
         "Target of the run.",
         ("run_id", "metric", "better"),
-        [(_target_labels(r), r.target["value"]) for r in runs if r.target],
+        [
+            (
+                (str(r.id), r.target["metric"], _BETTER[r.target["lower_is_better"]]),
+                r.target["value"],
+            )
+            for r in runs
+            if r.target
+        ],
     )
     yield _gauge(
         names.RUN_FAILURE,
@@ -195,7 +204,12 @@ def _runs(runs: Sequence[Run]) -> Iterator[Metric]:
         ("run_id", "place"),
         [((str(r.id), place), samples) for r in runs for place, samples in _samples(r).items()],
     )
-    lost = _lost_ranks(runs)
+    lost_ranks = (
+        Rank.select(Rank.run)
+        .join(Run)
+        .where(Rank.run.in_(runs), Rank.attempt == Run.attempt, Rank.lost != "")
+    )
+    lost = Tally(rank.run_id for rank in lost_ranks) if runs else Tally()
     values: tuple[tuple[str, str, Callable[[Run], float | None]], ...] = (
         (names.RUN_CREATED, "When the run was submitted.", lambda r: r.created_at),
         (names.RUN_STARTED, "When the run got its workers.", lambda r: r.started_at),
@@ -278,11 +292,6 @@ def _figures(runs: Mapping[str, SummaryMetrics]) -> Iterator[Metric]:
     yield _gauge(names.RUN_GOODPUT, help_text, ("run_id", "bucket"), buckets)
 
 
-def _target_labels(run: Run) -> tuple[str, str, str]:
-    better = "lower" if run.target["lower_is_better"] else "higher"
-    return str(run.id), run.target["metric"], better
-
-
 def _failure(run: Run) -> str:
     """Return the last line of the reason, which is the error if a rank wrote one."""
     reason = "; ".join(filter(None, [describe_refused(run), run.reason]))
@@ -292,15 +301,6 @@ def _failure(run: Run) -> str:
 def _threads(run: Run) -> float | None:
     threads = (run.settings or {}).get("threads")
     return threads if isinstance(threads, int) else None
-
-
-def _lost_ranks(runs: Sequence[Run]) -> Mapping[int, int]:
-    lost = (
-        Rank.select(Rank.run)
-        .join(Run)
-        .where(Rank.run.in_(runs), Rank.attempt == Run.attempt, Rank.lost != "")
-    )
-    return Tally(rank.run_id for rank in lost) if runs else {}
 
 
 def _samples(run: Run) -> Mapping[str, int]:

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from falcon import Request, Response
@@ -47,22 +48,15 @@ class StorageResource:
         stored = [count["in_prometheus"] + count["in_database"] for count in counts]
         recorded = [count["recorded"] for count in counts]
         lost = (max(0, r - s) for r, s in zip(recorded, stored, strict=True))
+        prometheus = archives = None
+        with suppress(PrometheusError):
+            prometheus = PrometheusStorage(*self.prometheus.storage())
+        with suppress(ArchiveError):
+            archives = ArchiveStorage(*self.archives.measure())
         return Storage(
-            prometheus=self._measure_prometheus(),
+            prometheus=prometheus,
             database=DatabaseStorage(database_kind(), database_size()),
-            archives=self._measure_archives(),
+            archives=archives,
             recorded_samples=sum(recorded),
             missing_samples=sum(lost),
         )
-
-    def _measure_prometheus(self) -> PrometheusStorage | None:
-        try:
-            return PrometheusStorage(*self.prometheus.storage())
-        except PrometheusError:
-            return None
-
-    def _measure_archives(self) -> ArchiveStorage | None:
-        try:
-            return ArchiveStorage(*self.archives.measure())
-        except ArchiveError:
-            return None

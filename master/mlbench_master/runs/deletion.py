@@ -39,7 +39,7 @@ def sweep() -> bool:
     with exclusive(deletion.owner):
         end = time.monotonic() + _STEP_SECONDS
         while time.monotonic() < end and not _free_pages():
-            if not (_sweep_stream(deletion.owner) or _sweep_rows(deletion.owner)):
+            if not _delete_some(deletion.owner):
                 deletion.delete_instance()
                 break
     return True
@@ -59,21 +59,16 @@ def shrink() -> bool:
     return True
 
 
-def _sweep_stream(owner: str) -> bool:
-    """Delete the last chunks of a stream, or an empty stream. Return False if none is left."""
+def _delete_some(owner: str) -> bool:
+    """Delete some chunks of an owner, then rows of other tables. Return False if none is left."""
     stream = Stream.get_or_none(Stream.owner == deleted_owner(owner))
-    if stream is None:
-        return False
-    # The last chunks first, so that pages at the end of SQLite's file tend to be freed first.
-    offsets = Chunk.select(Chunk.offset).where(Chunk.stream == stream)
-    last = offsets.order_by(Chunk.offset.desc()).limit(_ROWS)
-    if not Chunk.delete().where(Chunk.stream == stream, Chunk.offset.in_(last)).execute():
-        stream.delete_instance()
-    return True
-
-
-def _sweep_rows(owner: str) -> bool:
-    """Delete some rows of the first table that has any. Return False if none is left."""
+    if stream is not None:
+        # The last chunks first, so that pages at the end of SQLite's file tend to be freed first.
+        offsets = Chunk.select(Chunk.offset).where(Chunk.stream == stream)
+        last = offsets.order_by(Chunk.offset.desc()).limit(_ROWS)
+        if not Chunk.delete().where(Chunk.stream == stream, Chunk.offset.in_(last)).execute():
+            stream.delete_instance()
+        return True
     row_id = "rowid" if database_kind() == "sqlite" else "ctid"
     for table in OWNED:
         name = table._meta.table_name

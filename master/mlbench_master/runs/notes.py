@@ -19,18 +19,11 @@ def to_html(note: str) -> str:
 
     HTML in a note is text. A link leads to ``http`` or ``https`` only, and an image is a link.
     """
-    return str(_markdown().render(note))
-
-
-@lru_cache(maxsize=1)
-def _markdown() -> MarkdownIt:
-    markdown = MarkdownIt("commonmark", {"html": False})
-    markdown.validateLink = lambda url: _URL.match(url) is not None  # type: ignore[method-assign]
-    markdown.core.ruler.push("page", _adapt)
-    return markdown
+    return str(_MARKDOWN.render(note))
 
 
 def _adapt(state: StateCore) -> None:
+    """Lower the headings of a note, open its links in a new tab, and make images links."""
     for token in state.tokens:
         if token.type.startswith("heading"):
             token.tag = f"h{min(int(token.tag[1:]) + _LEVELS_DOWN, 6)}"
@@ -58,3 +51,8 @@ def _link(url: str, text: str) -> list[Token]:
         Token("text", "", 0, content=text),
         Token("link_close", "a", -1),
     ]
+
+
+_MARKDOWN = MarkdownIt("commonmark", {"html": False})
+_MARKDOWN.validateLink = lambda url: _URL.match(url) is not None  # type: ignore[method-assign]
+_MARKDOWN.core.ruler.push("page", _adapt)
