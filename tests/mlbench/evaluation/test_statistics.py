@@ -3,10 +3,11 @@
 import math
 import random
 from collections.abc import Sequence
+from functools import cache
 from random import Random
 
 import pytest
-import scipy  # its parts are loaded when they are used  # its parts are loaded when they are used
+import scipy  # its parts are loaded when they are used
 
 from mlbench.contract.comparisons import SignificanceTest
 from mlbench.contract.results import Summary
@@ -31,9 +32,15 @@ from tests.support.known import known
 _SETS = 3000
 
 
+@cache
+def _spread(cv: float) -> float:
+    """Return the standard deviation of the logarithms of times with a coefficient of variation."""
+    return math.sqrt(math.log(1 + cv**2))
+
+
 def lognormal(random: Random, mean: float, cv: float) -> float:
     """Draw a time with this mean and coefficient of variation."""
-    spread = math.sqrt(math.log(1 + cv**2))
+    spread = _spread(cv)
     return mean * math.exp(random.gauss(-(spread**2) / 2, spread))
 
 
