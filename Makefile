@@ -39,9 +39,10 @@ PYTEST = KUBECONFIG= POSTGRES="$$(scripts/get-postgres.sh)" \
 	CHROMIUM="$$(scripts/get-chromium.sh)" NODE="$$(scripts/get-node.sh)" \
 	$(BIN)/pytest -n 4 --dist worksteal
 
-# tests/conftest.py skips what starts a process, when it does.
+# tests/conftest.py skips what starts a process, when it does. These tests wait for nothing, so more
+# processes than cores only import everything once more.
 quick: tools ## run the tests that start no process and no server, in half a minute
-	$(BIN)/pytest -n 3 --dist worksteal --quick -rfE -m 'not slow and not cluster' \
+	$(BIN)/pytest -n logical --maxprocesses 4 --dist worksteal --quick -rfE -m 'not slow and not cluster' \
 		tests/exporter tests/grafana tests/master tests/mlbench tests/prometheus tests/worker
 
 test: tools ## run the tests that are done in four minutes; TESTS='tests/web -k chart': some of them

@@ -30,7 +30,6 @@ from mlbench.contract.pod_token import PodIdentity, derive
 from mlbench.local import launch
 from mlbench.local.home import Home
 from mlbench.local.services import find_prometheus
-from mlbench_master.app import create_app
 from mlbench_master.database.models import TABLES, open_database
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.settings import LOOPBACK_HOSTS, InstallationLimits, Settings
@@ -343,6 +342,9 @@ def api(
 
 def call_as_user(settings: Settings, prometheus: PrometheusClient) -> TestClient:
     """Return an app that is called with the user's token."""
+    # Here, because the process that distributes the tests need not import the whole master.
+    from mlbench_master.app import create_app  # noqa: PLC0415
+
     headers = {"Authorization": f"Bearer {USER_TOKEN}"}
     return TestClient(create_app(settings, prometheus), headers=headers)
 

@@ -6,8 +6,8 @@ from statistics import mean, variance
 from typing import Any
 
 import pytest
+import scipy  # its parts are loaded when they are used
 from peewee import Database
-from scipy import stats
 
 from mlbench.contract.records import RunGroup
 from mlbench.evaluation.result import SummaryMetrics
@@ -65,7 +65,7 @@ def test_means_and_intervals_are_those_of_a_second_computation(database: Databas
     assert (best.count, best.mean, best.low, best.high) == (1, 7.0, None, None)
     assert several.means["state"] is None
 
-    t = stats.t.ppf(0.975, df=3)
+    t = scipy.stats.t.ppf(0.975, df=3)
     times, best = several.means["time_to_target"], several.means["best"]
     assert times
     assert best

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from sklearn.datasets import dump_svmlight_file, load_breast_cancer
 
-from benchmarks.linear_optimum import ours_and_the_optimum
 from benchmarks.loops import session
 from mlbench import Tracker
 from mlbench.benchmarks.tasks import LinearModel, LinearOptions
@@ -154,6 +152,11 @@ def test_momentum_is_nesterovs(made: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("model", LOSSES)
 def test_the_optimum_is_scikit_learns(model: LinearModel, made: Path) -> None:
+    # Here, because scikit-learn takes a second to import, and `make quick` leaves out this test.
+    from sklearn.datasets import dump_svmlight_file, load_breast_cancer  # noqa: PLC0415
+
+    from benchmarks.linear_optimum import ours_and_the_optimum  # noqa: PLC0415
+
     values, classes = load_breast_cancer(return_X_y=True)
     rows = (values - values.mean(axis=0)) / values.std(axis=0)
     dump_svmlight_file(rows, classes, str(made / "cancer"), zero_based=False)
