@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
+from threading import Lock
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from msgspec import Meta
@@ -30,6 +31,8 @@ def ruled(*others: Setting) -> Meta:
     return Meta(extra={"closed": others})
 
 
+# CPython 3.11 may raise SystemError if two threads parse source code at the same time.
+_PARSING = Lock()
 _WORDS = {"gt": "more than", "ge": "at least", "lt": "less than", "le": "at most"}
 
 
@@ -188,7 +191,8 @@ def read(config: type[C], texts: Mapping[str, str]) -> C:
 @cache  # parsing takes milliseconds, and every submitted run needs the result
 def _field_docstrings(config: type) -> dict[str, str]:
     """Return the docstrings of a class's own fields, from its source, because Python drops them."""
-    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(config))).body
+    with _PARSING:
+        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(config))).body
     assert isinstance(definition, ast.ClassDef)
     docstrings: dict[str, str] = {}
     for field, below in zip(definition.body, definition.body[1:], strict=False):
