@@ -74,18 +74,14 @@ class DatabaseCollector(Collector):
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the series of the master, its runs and its pods."""
+        """Yield the series of the master, its newest runs and its pods."""
         yield from self._master()
-        yield from self._all_runs()
-        yield from _pods(list(Pod.select().order_by(Pod.name)))
-
-    def _all_runs(self) -> Iterator[Metric]:
-        """Yield the series of the newest runs. Those of ended runs are computed only once."""
         # Prometheus has no samples of imported runs.
         own_runs = "SELECT id, state, * FROM run WHERE origin IS NULL ORDER BY id DESC LIMIT ?"
         rows = run_sql(own_runs, _RUNS_SHOWN).fetchall()
         active = [row[0] for row in rows if row[1] in ACTIVE_STATES]
         ended = [row for row in rows if row[1] not in ACTIVE_STATES]
+        # The series of ended runs are computed again only if an ended run has changed.
         if ended != self._known[0]:
             self._known = ended, list(_runs(_find([row[0] for row in ended])))
         verdicts = self._verdicts([row[0] for row in rows])
@@ -99,6 +95,7 @@ class DatabaseCollector(Collector):
         for family, of_ended in zip(_runs(_find(active)), self._known[1], strict=True):
             family.samples += of_ended.samples
             yield family
+        yield from _pods(list(Pod.select().order_by(Pod.name)))
 
     def _master(self) -> Iterator[Metric]:
         yield _gauge(
