@@ -109,15 +109,9 @@ def run_page(sealed: Archive, archive_link: str) -> FilePage:
     run_id, path = document["run"]["id"], api_path("runs", document["run"]["id"])
     runs = {run_id: _of_archive(sealed, run_id, keys, max_points(len(keys)))}
     run, manifest = runs[run_id].run, runs[run_id].manifest
-    # The dict keeps the last item of each metric, its first rank.
-    first_ranks = dict(sorted(keys, reverse=True))
     responses = {
         **_responses(runs),
         f"{path}result/": Result.from_fields(document["result"]).to_fields(),
-        f"{path}metrics/": [
-            RunMetric(metric, rank != "").to_fields()
-            for metric, rank in sorted(first_ranks.items())
-        ],
         f"{path}events/": document["events"],
         **{f"{path}{name}/": [] for name in ("alerts", "files", "profiles")},
         **{"/api/alerts/": [], "/api/benchmarks/": [], "/api/info/": {}},
@@ -142,6 +136,10 @@ def _responses(runs: Mapping[int, RunDocuments]) -> dict[str, Any]:
         for place, record in ((path, documents.run), (f"{path}manifest/", documents.manifest)):
             # Archives of earlier versions may contain secrets.
             responses[place] = record.to_fields() | {"command": mask_command(record.command)}
+        keys = [split_name(name) for name in documents.series]
+        without_ranks = {metric for metric, rank in keys if not rank}
+        metrics = [RunMetric(name, name not in without_ranks) for name in sorted(dict(keys))]
+        responses[f"{path}metrics/"] = [metric.to_fields() for metric in metrics]
         responses[api_path("metrics", run_id)] = documents.series
     return responses
 

@@ -33,7 +33,6 @@ function select(series, params) {
   const names = params.getAll("metric_filter");
   const isWanted = (name) => !names.length || names.some((other) => [name, name.replace(/ @ \d+$/, "")].includes(other));
   const since = params.has("since") ? Date.parse(params.get("since")) : -Infinity;
-  const last = Number(params.get("last_n") ?? 0);
   const selected = Object.entries(series).filter(([name]) => isWanted(name));
-  return Object.fromEntries(selected.map(([name, points]) => [name, points.filter(({ date }) => Date.parse(date) > since).slice(-last)]));
+  return Object.fromEntries(selected.map(([name, points]) => [name, points.filter(({ date }) => Date.parse(date) > since)]));
 }

@@ -37,8 +37,8 @@ export class Loader {
 
   /** @returns {Promise<string[]>} the metrics that any of the runs recorded, without totals. */
   async metrics(/** @type {Manifest[]} */ manifests) {
-    const series = await Promise.all(manifests.map((manifest) => this.#series(manifest, { last_n: 1 })));
-    return plottable([...new Set(series.flatMap((byName) => [...byName.keys()]))]);
+    const lists = await Promise.all(manifests.map((run) => this.#get(`/api/runs/${run.run_id}/metrics/`, () => hasEnded(run))));
+    return plottable([...new Set(lists.flatMap((metrics) => metrics ?? []).map(({ name }) => name))]);
   }
 
   /** @returns {Promise<Columns[]>} the curve of each run over an axis, in seconds, steps or epochs. */
