@@ -4,8 +4,6 @@ import { get, now } from "./api.js";
 import { h, reconcile, setText } from "./dom.js";
 import { ago, moment, plural } from "./format.js";
 
-/** @import { Alert } from "./records.js" */
-
 const POLL_MS = 5000;
 const isCritical = (/** @type {Alert} */ alert) => alert.severity === "critical";
 // The run, and the words up to the end of a sentence or to a colon. A number such as 4.1 ends neither.

@@ -108,12 +108,12 @@ export function isPercent(/** @type {string} */ name) {
 }
 
 /** @returns {string} a target, such as `Validation accuracy ≥ 97 %`. */
-export function targetText(/** @type {import("./records.js").Target} */ aim) {
+export function targetText(/** @type {Target} */ aim) {
   return `${metricTitle(aim.metric)} ${aim.lower_is_better ? "≤" : "≥"} ${metric(aim.metric, aim.value)}`;
 }
 
 /** @returns {string} the unit of a run's throughput: `Samples`, or `Tokens` if its settings say so. */
-export function samples(/** @type {import("./records.js").Run} */ run) {
+export function samples(/** @type {Run} */ run) {
   const noun = String(run.settings?.sample ?? "sample");
   return `${noun[0].toUpperCase()}${noun.slice(1)}s`;
 }

@@ -9,7 +9,7 @@ import * as theme from "./theme.js";
 import { menu } from "./ui.js";
 
 async function showLinks(place) {
-  /** @type {import("./records.js").Info} */
+  /** @type {Info} */
   const info = await get("/api/info/");
   const links = [
     ["Grafana", info.grafana && info.grafana.url + boardOf(document.body.dataset.page)],

@@ -4,7 +4,6 @@ import { query } from "./api.js";
 import { byId } from "./dom.js";
 import * as theme from "./theme.js";
 
-/** @import { Run } from "./records.js" */
 /** @import { Found } from "./compare/loader.js" */
 
 // Pages with a matching dashboard.

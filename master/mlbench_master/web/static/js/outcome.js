@@ -5,8 +5,6 @@ import * as format from "./format.js";
 import { isActive, waitingFor } from "./records.js";
 import { setBadge } from "./ui.js";
 
-/** @import { Run } from "./records.js" */
-
 /**
  * Describe the outcome of a run: `97 % in 9.3 s`, `NaN since step 61`, `hung · rank 1 at step 61`,
  * `crashed · rank 1`, `61.8 of 90 %`, `running · 61.8 of 90 %`. The value is the best one of the target's

@@ -1,30 +1,6 @@
-// The API's records as types, and small questions about a run.
+// Small questions about the API's records. Their types are global: scripts/check-javascript.sh makes them.
 
 import { number, plural } from "./format.js";
-
-/**
- * Derived from the API's own document: scripts/check-javascript.sh turns it into types.
- * @typedef {import("openapi").components["schemas"]} Schemas
- * @typedef {Schemas["Run"]} Run
- * @typedef {Schemas["Rank"]} Rank
- * @typedef {Schemas["Target"]} Target
- * @typedef {Schemas["Pod"]} Pod
- * @typedef {Schemas["Point"]} Point
- * @typedef {Schemas["RunEvent"]} RunEvent
- * @typedef {Schemas["Diagnosis"]} Diagnosis
- * @typedef {Schemas["StackLine"]} StackLine
- * @typedef {Schemas["Alert"]} Alert
- * @typedef {Schemas["RunAlert"]} RunAlert
- * @typedef {Schemas["Manifest"]} Manifest
- * @typedef {Schemas["Result"]} Result
- * @typedef {Schemas["Goodput"]} Goodput
- * @typedef {Schemas["Comparison"]} Comparison
- * @typedef {Schemas["Group"]} Group
- * @typedef {Schemas["Benchmark"]} Benchmark
- * @typedef {Schemas["Info"]} Info
- * @typedef {Schemas["LogPage"]} LogPage
- * @typedef {Schemas["RunFile"]} RunFile
- */
 
 /** The states of a run, in the order in which they can follow each other. */
 export const ACTIVE_STATES = ["INITIALIZED", "STARTED"];
@@ -119,7 +95,7 @@ export function nameOf(/** @type {Pick<Run, "title" | "display_name" | "name" | 
 }
 
 /** @returns {string} a run's name and id, where several are shown together; or what it sweeps. */
-export function labelOf(/** @type {import("./records.js").Result} */ result) {
+export function labelOf(/** @type {Result} */ result) {
   // Isolated, because a name in Hebrew or Arabic would turn the id around.
   return `\u2068${sweptOf(result) || result.display_name}\u2069 #${result.run_id}`;
 }

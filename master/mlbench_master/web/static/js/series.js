@@ -4,7 +4,6 @@
  * Columns of the same length: times in Unix milliseconds, values, and for points that stand for
  * several samples the smallest and the largest of them (otherwise the value itself).
  * @typedef {{ times: number[], values: number[], lows: number[], highs: number[] }} Series
- * @import { Point } from "./records.js"
  *
  * Series by metric and rank; null is the rank of a series without one.
  * @typedef {Map<string, Map<number | null, Series>>} ByMetric

@@ -25,7 +25,7 @@ export function hasOther(/** @type {string} */ path) {
 }
 
 /**
- * @param {Record<string, import("./records.js").Point[]> | undefined} series
+ * @param {Record<string, Point[]> | undefined} series
  * @param {URLSearchParams} params those of `/api/metrics/{id}/`
  */
 function select(series, params) {

@@ -11,7 +11,7 @@ export { figure, fillTable } from "./table.js";
  * @typedef {import("./table.js").Column<Row>} Column
  */
 
-/** @typedef {{ state: string, outcome?: import("./records.js").Run["outcome"] }} Judged */
+/** @typedef {{ state: string, outcome?: Run["outcome"] }} Judged */
 
 /** The cells of a column with the time since a record was created. */
 export const AGE = {

@@ -3,8 +3,6 @@
 import { NONE, alignedDurations, alignedNumbers, number, percent, plural } from "../format.js";
 
 /**
- * @import { Comparison, Group } from "../records.js"
- *
  * A metric by which groups are compared.
  * @typedef {{ title: string, field: "training_seconds_to_target" | "wall_seconds_to_target" | "samples_per_second",
  *   unit: string, isLessBetter: boolean }} Measure

@@ -5,10 +5,7 @@ import { byId, h, reconcile } from "../dom.js";
 import { count, plural } from "../format.js";
 import { MEASURES, bestFirst, hasMean, measureOf, optionTitle, writerOf } from "./answer.js";
 
-/**
- * @import { Comparison, Group } from "../records.js"
- * @import { Measure } from "./answer.js"
- */
+/** @import { Measure } from "./answer.js" */
 
 /** Show the figures of each metric, in the macro `cells` of templates/_comparison.html. Each group is a link. */
 export function showCells(/** @type {Comparison} */ comparison, /** @type {(group: Group) => string} */ hrefOf) {

@@ -9,7 +9,6 @@ import { versionsOf } from "./verdict.js";
 /**
  * @import { Chart } from "../chart.js"
  * @import { Axes, Line } from "../plot.js"
- * @import { Group, Manifest, Result } from "../records.js"
  * @import { Columns } from "./loader.js"
  */
 

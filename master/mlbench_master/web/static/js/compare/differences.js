@@ -4,8 +4,6 @@ import { byId, h, setNotice, setText } from "../dom.js";
 import { fillTable } from "../ui.js";
 
 /**
- * @import { Comparison, Manifest } from "../records.js"
- *
  * An attribute, with the value of each run.
  * @typedef {{ name: string, breaks: Comparison["differences"][number]["breaks"] | "swept", values: string[] }} Row
  */

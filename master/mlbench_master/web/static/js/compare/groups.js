@@ -7,7 +7,6 @@ import { mean, sum } from "../series.js";
 
 /**
  * @import { Axes, Line } from "../plot.js"
- * @import { Group, Result } from "../records.js"
  * @typedef {{ x: number[], y: number[] }} Curve
  */
 

@@ -9,7 +9,6 @@ const MAX_POINTS = 600;
 const POINTS_OF_ALL = 40_000;
 
 /**
- * @import { Comparison, Manifest, Result } from "../records.js"
  * @import { ByMetric } from "../series.js"
  *
  * A comparison, and the manifests of its runs.

@@ -14,10 +14,7 @@ import { errorState } from "../ui.js";
 import { toPath } from "./loader.js";
 import { shortLabels } from "./verdict.js";
 
-/**
- * @import { Run } from "../records.js"
- * @import { ShownRun } from "../side/side.js"
- */
+/** @import { ShownRun } from "../side/side.js" */
 
 const list = byId("selected");
 const side = new Side();

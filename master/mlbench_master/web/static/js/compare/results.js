@@ -9,7 +9,6 @@ import { MEASURES, bestFirst, hasMean, rangeText, writerOf } from "./answer.js";
 import { shortLabels } from "./verdict.js";
 
 /**
- * @import { Comparison, Group, Result } from "../records.js"
  * @import { Measure } from "./answer.js"
  * @typedef {{ colour?: string, dash?: "solid" | "dash" | "dot" }} Style
  */

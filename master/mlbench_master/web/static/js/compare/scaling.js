@@ -4,8 +4,6 @@ import { duration } from "../format.js";
 import { PHASES, colourOfPhase } from "../records.js";
 import { sum } from "../series.js";
 
-/** @import { Group } from "../records.js" */
-
 /** @returns {import("../plot.js").Line[]} the speed-ups and the ideal; empty if nothing scales. */
 export function toSpeedups(/** @type {Group[]} */ groups) {
   const workers = groups.map((group) => group.num_workers);

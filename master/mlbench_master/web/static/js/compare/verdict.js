@@ -5,8 +5,6 @@ import { number, plural, spans } from "../format.js";
 import { comparabilityOf, spanOf } from "./answer.js";
 
 /**
- * @import { Comparison, Group, Manifest } from "../records.js"
- *
  * The reasons of a kind: a text that counts them, and each in a sentence.
  * @typedef {{ term: string, text: string, details: string[], isBad?: boolean }} Fold
  */

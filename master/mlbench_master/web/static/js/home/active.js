@@ -12,11 +12,7 @@ import { byMetric, longest } from "../series.js";
 import { confirm, setBadge, showPairs } from "../ui.js";
 import { forecast, roughly } from "./forecast.js";
 
-/**
- * @import { Result, Run } from "../records.js"
- * @import { RunCurve } from "../runs/curves.js"
- * @import { Curve, Forecast } from "./forecast.js"
- */
+/** @import { Curve, Forecast } from "./forecast.js" */
 
 const LOSS_POINTS = 120;
 const SLOWEST = "Its own work per step, as a multiple of the median of the other ranks";

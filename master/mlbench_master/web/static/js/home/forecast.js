@@ -4,7 +4,6 @@ import { UNITS, number } from "../format.js";
 import { mean } from "../series.js";
 
 /**
- * @import { Target } from "../records.js"
  * @typedef {{ seconds: number[], values: number[] }} Curve
  * @typedef {{ seconds: number, way: Curve }} Forecast
  */

@@ -13,8 +13,6 @@ import { countsOf, nodesOf, showSquares } from "../workers/nodes.js";
 import { fetchUsage } from "../workers/usage.js";
 import { ActiveRun } from "./active.js";
 
-/** @import { Run } from "../records.js" */
-
 const [FAST_MS, POLL_MS, SLOW_MS] = [2000, 5000, 30_000];
 const CPU_MS = 60_000;
 const [MAX_ACTIVE, MAX_RESULTS, MANY_WORKERS] = [4, 6, 64];

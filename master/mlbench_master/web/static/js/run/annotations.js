@@ -3,8 +3,6 @@
 import { patch } from "../api.js";
 import { byId, onSubmit, setNotice } from "../dom.js";
 
-/** @import { Run } from "../records.js" */
-
 /** Connect the dialog; `onChange` is called when something was changed. */
 export function connectAnnotations(/** @type {() => Run} */ getRun, /** @type {() => void} */ onChange) {
   const dialog = byId("annotations");

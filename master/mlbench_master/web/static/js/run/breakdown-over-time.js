@@ -13,10 +13,8 @@ import { colourOfBucket } from "./goodput.js";
 
 /**
  * @import { Surface } from "../plot.js"
- * @import { Run, Schemas } from "../records.js"
  * @import { Axis } from "./curves.js"
  *
- * @typedef {Schemas["Breakdown"]} Breakdown
  */
 
 const BINS = 240;

@@ -6,10 +6,7 @@ import { count } from "../format.js";
 import { errorOf, isActive } from "../records.js";
 import { namesOf } from "./ranks.js";
 
-/**
- * @import { Diagnosis, Run, RunEvent, StackLine } from "../records.js"
- * @import { Entry } from "./timeline.js"
- */
+/** @import { Entry } from "./timeline.js" */
 
 const FRAME = /File "([^"]+)", line (\d+)(?:, in (\S+))?/;
 const LIBRARY = /site-packages|dist-packages|\/lib\/python/;

@@ -4,8 +4,6 @@ import { query } from "../api.js";
 import { byId, h, setNotice } from "../dom.js";
 import { bytes, plural } from "../format.js";
 
-/** @import { RunFile } from "../records.js" */
-
 const MAX_FILES = 300;
 // As the API serves them; it has the last word on what a browser makes of a file.
 const IMAGE = /\.(png|jpe?g|gif|webp)$/i;

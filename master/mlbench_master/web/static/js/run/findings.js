@@ -6,8 +6,6 @@ import { notFiniteOf } from "../records.js";
 import { sum } from "../series.js";
 
 /**
- * @import { Alert, Result, Run } from "../records.js"
- *
  * A finding. Its `cost` in seconds of worker time orders findings; `link` leads to `evidence`, which
  * is a tab and the id of an element, or a page.
  * @typedef {{ kind: string, severity: "bad" | "warn", title: string, text: string, badge: string,

@@ -8,8 +8,6 @@ import { sum } from "../series.js";
 import { figure, fillTable } from "../ui.js";
 
 /**
- * @import { Goodput, Result } from "../records.js"
- *
  * Each bucket with its title and Google's name.
  * @typedef {[string, [string, string]][]} Buckets
  */

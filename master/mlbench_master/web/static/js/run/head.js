@@ -8,10 +8,7 @@ import { codeOf, elapsedSeconds, isActive, originOf, waitingFor } from "../recor
 import { confirm, menu } from "../ui.js";
 import { failureOf } from "./failure.js";
 
-/**
- * @import { Result, Run } from "../records.js"
- * @typedef {{ name: string, value: string | number, hint?: string, href?: string, isTag?: boolean }} Fact
- */
+/** @typedef {{ name: string, value: string | number, hint?: string, href?: string, isTag?: boolean }} Fact */
 
 const MAX_NAME_LENGTH = 100;
 // Settings that the head shows, with short names.

@@ -1,7 +1,5 @@
 // The lines of a log as a terminal shows them.
 
-/** @import { LogPage } from "../records.js" */
-
 const MAX_LINE_LENGTH = 4000;
 // A longer unfinished line, such as one progress bar over another, is broken here.
 const MAX_REST_LENGTH = 64 << 10;

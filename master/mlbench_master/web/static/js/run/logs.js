@@ -4,7 +4,6 @@ import { get, query } from "../api.js";
 import { byId, h, onSubmit, reconcile, setNotice, setOptions, setText } from "../dom.js";
 import { matchesIn, pieceOf, shownLine } from "./log-lines.js";
 
-/** @import { LogPage, Run } from "../records.js" */
 /** @import { Piece } from "./log-lines.js" */
 
 const TAIL_LINES = 1000;

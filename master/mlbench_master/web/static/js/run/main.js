@@ -26,8 +26,6 @@ import { Steps } from "./steps.js";
 import { refreshTimeline } from "./timeline.js";
 import { Training } from "./training.js";
 
-/** @import { Alert, Result, Run } from "../records.js" */
-
 const FAST_MS = 1000;
 const FIGURES_MS = 2000;
 const SLOW_MS = 5000;

@@ -4,8 +4,6 @@ import { byId, h } from "../dom.js";
 import { bytes, count } from "../format.js";
 import { namesOf } from "./ranks.js";
 
-/** @import { Manifest } from "../records.js" */
-
 /** Show the manifest of a run. */
 export function showManifest(/** @type {Manifest} */ manifest) {
   byId("manifest-parts").replaceChildren(

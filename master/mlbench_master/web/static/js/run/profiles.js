@@ -6,11 +6,6 @@ import { bytes, count, number } from "../format.js";
 import { figure, fillTable } from "../ui.js";
 import { downloadOf, fillLater, open, titleOf, urlOf } from "./files.js";
 
-/**
- * @import { Run, Schemas } from "../records.js"
- * @typedef {Schemas["RankProfile"]} Profile
- */
-
 const TOOLS = { pytorch: "PyTorch", "py-spy": "py-spy", "": "" };
 
 /** Let the form request a profile; `onAsk` is called when a rank was asked. */
@@ -32,12 +27,12 @@ export function offerProfiles(/** @type {Run} */ run) {
 }
 
 /** Show the profiles of a run. */
-export function showProfiles(/** @type {Profile[]} */ profiles, /** @type {number} */ runId) {
+export function showProfiles(/** @type {RankProfile[]} */ profiles, /** @type {number} */ runId) {
   if (profiles.length) byId("profiles").hidden = false;
   byId("profiles-list").replaceChildren(...profiles.map((profile) => createRow(profile, runId)));
 }
 
-function createRow(/** @type {Profile} */ profile, /** @type {number} */ runId) {
+function createRow(/** @type {RankProfile} */ profile, /** @type {number} */ runId) {
   const { rank, seconds, tool, size, file, problem } = profile;
   const title = titleOf(`Rank ${rank}`, [`${seconds} s`, TOOLS[tool], size && bytes(size)].filter(Boolean).join(" · "));
   const state = problem || "Profiling…";
@@ -65,7 +60,7 @@ async function speedscope(/** @type {string} */ url, /** @type {string} */ title
   return h("iframe", { class: "speedscope", src: `${byId("profiles").dataset.speedscope}#${hash}`, title });
 }
 
-function operatorsOf(/** @type {Profile} */ { tool, operators }) {
+function operatorsOf(/** @type {RankProfile} */ { tool, operators }) {
   const element = /** @type {HTMLTableElement} */ (h("table", {}, h("thead", {}, h("tr")), h("tbody")));
   const seconds = (title, name) => figure(title, (operator) => `${number(operator[name])} s`);
   const columns = [

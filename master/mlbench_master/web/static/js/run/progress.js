@@ -6,8 +6,6 @@ import { NONE, count, duration, metric, metricTitle, moment, number, percent, pl
 import { elapsedSeconds, isActive } from "../records.js";
 
 /**
- * @import { Run, Result } from "../records.js"
- *
  * Name, value and hint of a figure.
  * @typedef {string[]} Figure
  *

@@ -6,7 +6,6 @@ import { sum } from "../series.js";
 import { figure, fillTable } from "../ui.js";
 
 /**
- * @import { Rank, Result } from "../records.js"
  * @import { Column } from "../ui.js"
  *
  * A rank: where it ran, how it ended, what its result says, and the seconds that it was late, and

@@ -16,7 +16,6 @@ import { OF_STEPS, TOTALS, lanesOf, levelOf, levelsOf, singleSteps, summariesOf 
 
 /**
  * @import { Surface } from "../plot.js"
- * @import { Run } from "../records.js"
  * @import { ByMetric } from "../series.js"
  * @import { Axis } from "./curves.js"
  * @import { Step } from "./step-lanes.js"

@@ -7,10 +7,7 @@ import { marked, plannedIn } from "./failure.js";
 import { alertTitle } from "./findings.js";
 import { namesOf } from "./ranks.js";
 
-/**
- * @import { Run, RunAlert, RunEvent } from "../records.js"
- * @typedef {{ time: string, kind: string, text: string, attempt?: number, rank?: number | null }} Entry
- */
+/** @typedef {{ time: string, kind: string, text: string, attempt?: number, rank?: number | null }} Entry */
 
 // The style sheet folds longer timelines in their middle: a run is understood by its start and its end.
 const FOLDED_EVENTS = 13;

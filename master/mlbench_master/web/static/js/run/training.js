@@ -14,7 +14,6 @@ import { ALL, CLOCKS, EACH, chartsOf, clockAxis, curvesOf, filtersOf, isOfAll, p
 import { SeriesStore, expire } from "./series-store.js";
 
 /**
- * @import { Result, Run, RunEvent, Schemas } from "../records.js"
  * @import { Series } from "../series.js"
  * @import { Axis } from "./curves.js"
  */
@@ -39,11 +38,11 @@ export class Training {
   #metric = byId("metric");
   #look = new Look(() => this.#draw());
   #added = getParams("metric");
-  /** @type {Schemas["RunMetric"][]} */
+  /** @type {RunMetric[]} */
   #metrics = [];
   /** @type {[number, number] | undefined} the ends of the axis that all charts share */
   extent;
-  /** @type {{ restarts: RunEvent[], profiles: Schemas["RankProfile"][] }} */
+  /** @type {{ restarts: RunEvent[], profiles: RankProfile[] }} */
   #marked = { restarts: [], profiles: [] };
   #resumptions = 0;
   #outside = 0;
@@ -74,7 +73,7 @@ export class Training {
   }
 
   /** Set the metrics that the run has recorded so far; @returns {boolean} whether there are new ones, which must be fetched. */
-  setMetrics(/** @type {Schemas["RunMetric"][]} */ metrics) {
+  setMetrics(/** @type {RunMetric[]} */ metrics) {
     const isMore = metrics.length > this.#metrics.length;
     this.#metrics = metrics;
     for (const [axis, clock] of Object.entries(CLOCKS))
@@ -83,7 +82,7 @@ export class Training {
   }
 
   /** Mark restarts, and the seconds of profiles. */
-  mark(/** @type {{ restarts?: RunEvent[], profiles?: Schemas["RankProfile"][] }} */ marks) {
+  mark(/** @type {{ restarts?: RunEvent[], profiles?: RankProfile[] }} */ marks) {
     Object.assign(this.#marked, marks);
     this.#draw();
   }

@@ -5,10 +5,7 @@ import * as format from "../format.js";
 import { codeOf, elapsedSeconds } from "../records.js";
 import { ninthTenth } from "./curves.js";
 
-/**
- * @import { Run, Schemas } from "../records.js"
- * @import { Column } from "../table.js"
- */
+/** @import { Column } from "../table.js" */
 
 const STORED = "mlbench-runs-columns";
 const DATE = /^\d{4}-\d\d-\d\dT/;
@@ -119,7 +116,7 @@ export class Columns {
   pinned = this.#stored.pinned ?? [];
   order = getParam("order");
   group = listed("group") ?? [];
-  /** @type {Schemas["RunField"][]} */
+  /** @type {RunField[]} */
   fields = [];
 
   constructor(/** @type {() => void} */ onChange) {

@@ -5,11 +5,6 @@ import * as format from "../format.js";
 import { codeOf, isActive } from "../records.js";
 import { showSparkline } from "../sparkline.js";
 
-/**
- * @typedef {import("../records.js").Schemas["RunCurve"]} RunCurve
- * @import { Run, Target } from "../records.js"
- */
-
 // Maximum number of curves in one response of the API.
 const MAX_CURVES = 200;
 const ACTIVE_MS = 10_000;

@@ -5,7 +5,6 @@ import { byId, getParam, h, reconcile } from "../dom.js";
 import { STATES } from "../records.js";
 
 /**
- * @import { Run } from "../records.js"
  * @typedef {{ name: string, help: string }} Field
  * @typedef {{ text: string, help: string }} Offer what a term may become
  */

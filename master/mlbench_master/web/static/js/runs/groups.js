@@ -6,7 +6,6 @@ import { textOf, titleOf, writerOf } from "./columns.js";
 import { queryOf, quoted } from "./filter.js";
 
 /**
- * @typedef {import("../records.js").Schemas["RunGroup"]} RunGroup
  * @import { Column } from "../table.js"
  * @import { Columns } from "./columns.js"
  */

@@ -7,10 +7,7 @@ import { originOf, sweptOf } from "../records.js";
 import { AGE } from "../ui.js";
 import { queryOf } from "./filter.js";
 
-/**
- * @import { Run } from "../records.js"
- * @import { Column } from "../table.js"
- */
+/** @import { Column } from "../table.js" */
 
 const CONTROL = { isFixed: true, isPinned: true, isHiddenTitle: true };
 // The end of a long name is shown, too: there runs of a set differ.

@@ -19,8 +19,6 @@ import { NewRun } from "./new-run.js";
 import { picker } from "./picker.js";
 import { Selection, saveRuns } from "./selection.js";
 
-/** @import { Run, Schemas } from "../records.js" */
-
 // While no run is active, the list is polled for runs that are started elsewhere.
 const [POLL_ACTIVE_MS, POLL_MS, SCROLLED_MS] = [1000, 5000, 150];
 const PAGE = 100;
@@ -57,9 +55,9 @@ const showGroups = picker(
 
 /** @type {Run[]} those that match, in their order; none while they are grouped */
 let runs = [];
-/** @type {import("./groups.js").RunGroup[]} */
+/** @type {RunGroup[]} */
 let groups = [];
-/** @type {Schemas["RunCounts"] | null} */
+/** @type {RunCounts | null} */
 let counts = null;
 const hasActive = () => ACTIVE_STATES.some((state) => counts.states[state]);
 let maxShown = kept("shown", PAGE);

@@ -7,8 +7,6 @@ import { ACTIVE_STATES } from "../records.js";
 import { copyButton } from "../ui.js";
 import { CUSTOM, defaultName, split, toCommandLine, toCurl, toOrder } from "./order.js";
 
-/** @import { Benchmark, Info } from "../records.js" */
-
 const LOST = "The master does not respond, but may have received the request: check the list of runs before you start the run again.";
 /** The choice of the user's own command, described like a benchmark. */
 const OWN = /** @type {any} */ ({

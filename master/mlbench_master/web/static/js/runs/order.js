@@ -11,7 +11,7 @@ const PART = /\\(.)|'([^']*)'|"((?:[^"\\]|\\.)*)"|[^\s'"\\]+/s;
 /**
  * @typedef {{ name: string, benchmark: string, custom_image_command?: string, args?: string } & Record<string, any>} Values
  *   of the form, without hidden fields; `args` has a line `KEY = VALUE` for each option
- * @typedef {Partial<import("../records.js").Schemas["RunRequest"]>} Order the body of `POST /api/runs/`
+ * @typedef {Partial<RunRequest>} Order the body of `POST /api/runs/`
  */
 
 /** @returns {Order} the order that a form describes, without defaults. */

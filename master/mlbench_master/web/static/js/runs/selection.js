@@ -10,8 +10,6 @@ import { formatSelection, parseSelection, toggled } from "../side/selection.js";
 import { kept, keep } from "../store.js";
 import { confirm } from "../ui.js";
 
-/** @import { Run } from "../records.js" */
-
 const FIELDS = "id title state outcome benchmark command num_workers created_at finished_at target_train_seconds".split(" ");
 const PROMETHEUS = "Their samples in Prometheus are deleted if Prometheus allows it; otherwise they expire.";
 // Of a list in which no run is selected, the charts show the first runs.

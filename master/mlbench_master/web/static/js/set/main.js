@@ -15,12 +15,6 @@ import { termsOf } from "../runs/groups.js";
 import { fillTable, problemWith, runBadge, setBadge } from "../ui.js";
 import { columnsOf, progressOf, progressText, rowsOf, sweptIn } from "./plan.js";
 
-/**
- * @import { Comparison, Group, Manifest, Result, Schemas } from "../records.js"
- * @typedef {Schemas["RunSet"]} RunSet
- * @typedef {Schemas["SetAnalysis"]} SetAnalysis
- */
-
 const POLL_MS = 5000;
 // As many as the API compares.
 const MAX_RUNS = 200;

@@ -8,12 +8,10 @@ import { isActive } from "../records.js";
 import { figure } from "../ui.js";
 
 /**
- * @import { Result, Schemas } from "../records.js"
  * @import { Column } from "../table.js"
- * @typedef {Schemas["RunSet"]} RunSet
  *
  * A run of a slot, whose result is empty until it is known; without a run, the slot is open.
- * @typedef {{ slot: Schemas["Slot"], trial: Schemas["Trial"] | null, result: Partial<Result> }} Row
+ * @typedef {{ slot: Slot, trial: Trial | null, result: Partial<Result> }} Row
  */
 
 // The columns of results that the plan has.

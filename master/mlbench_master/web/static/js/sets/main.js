@@ -8,8 +8,6 @@ import { termsOf } from "../runs/groups.js";
 import { progressOf, progressText, sweptIn } from "../set/plan.js";
 import { AGE, fillTable, problemWith, setBadge } from "../ui.js";
 
-/** @typedef {import("../records.js").Schemas["RunSet"]} RunSet */
-
 const POLL_MS = 5000;
 
 /** @type {import("../ui.js").Column<RunSet>[]} */

@@ -18,7 +18,6 @@ import { errorState } from "../ui.js";
 import { Verdict } from "./verdict.js";
 
 /**
- * @import { Run } from "../records.js"
  * @import { Columns, Found } from "../compare/loader.js"
  *
  * A run of the list, with its style; a hidden one has no curve.

@@ -13,7 +13,6 @@ import { fillTable } from "../ui.js";
 
 /**
  * @import { Found } from "../compare/loader.js"
- * @import { Group } from "../records.js"
  * @import { ShownRun } from "./side.js"
  */
 

@@ -10,8 +10,6 @@ import { activityOf, countsOf, nodesOf, rankOf, showSquares, stateOf } from "./n
 import { Usage, fetchUsage } from "./usage.js";
 
 /**
- * @import { Pod } from "../records.js"
- *
  * A row: a node with its workers, or one worker.
  * @typedef {{ key: string, name: string, pods: Pod[], isNode?: boolean }} Row
  */

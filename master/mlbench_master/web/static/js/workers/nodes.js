@@ -3,8 +3,6 @@
 import { h, reconcile } from "../dom.js";
 import * as format from "../format.js";
 
-/** @import { Pod } from "../records.js" */
-
 const SILENT_MS = 15_000;
 const STATES = /** @type {const} */ (["running", "idle", "exited", "starting", "silent"]);
 const NATURAL = new Intl.Collator("en", { numeric: true });

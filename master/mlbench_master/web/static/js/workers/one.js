@@ -11,8 +11,6 @@ import { Resources } from "../resources.js";
 import { errorState, figure, fillTable, setBadge } from "../ui.js";
 import { activityOf, rankOf, stateOf } from "./nodes.js";
 
-/** @import { Pod, Run } from "../records.js" */
-
 const [POLL_MS, SLOW_MS, MINUTE_MS] = [2000, 5000, 60_000];
 const MAX_RUNS = 100;
 
