@@ -1,8 +1,8 @@
 import { deepEqual } from "node:assert/strict";
-import { test } from "node:test";
+import { mock, test } from "node:test";
 
 import "./browser.js";
-import { headlineOf } from "../../../master/mlbench_master/web/static/js/alerts.js";
+import { followAlerts, headlineOf } from "../../../master/mlbench_master/web/static/js/alerts.js";
 
 for (const [text, ...parts] of [
   ["Run 3 (a) failed.", "Run 3 (a) failed", ""],
@@ -14,3 +14,19 @@ for (const [text, ...parts] of [
   test(`the headline of "${text}" is "${parts[0]}"`, () => {
     deepEqual(headlineOf({ name: "MLBenchRunFailed", text }), parts);
   });
+
+test("the parts of a page share one request, and later ones hear the latest answer", async () => {
+  mock.timers.enable({ apis: ["setTimeout"] });
+  const requests = [];
+  globalThis.fetch = async (/** @type {any} */ path) => {
+    requests.push(path);
+    return new Response('{"message": "away"}', { status: 502 });
+  };
+  const told = [];
+  await new Promise((resolve) => {
+    followAlerts(() => told.push("shown"), () => told.push("first"));
+    followAlerts(() => told.push("shown"), () => resolve(told.push("second")));
+  });
+  followAlerts(() => told.push("shown"), () => told.push("late"));
+  deepEqual([requests, told], [["/api/alerts/"], ["first", "second", "late"]]);
+});

@@ -11,7 +11,7 @@ const { differingSettings, nextOrder, textOf, titleOf, writerOf } = await import
 const groups = await import("../../../master/mlbench_master/web/static/js/runs/groups.js");
 const { completions, isComplete, termsOf } = await import("../../../master/mlbench_master/web/static/js/runs/filter.js");
 const { labelOf, secondsOf, topOf } = await import("../../../master/mlbench_master/web/static/js/runs/curves.js");
-const { cornersOf } = await import("../../../master/mlbench_master/web/static/js/sparkline.js");
+const { cornersOf } = await import("../../../master/mlbench_master/web/static/js/bars.js");
 
 test("clicks on a head sort down, up, and no more", () => {
   deepEqual(["", "-a", "a", "b"].map((order) => nextOrder(order, "a")), ["-a", "a", "", "-a"]);

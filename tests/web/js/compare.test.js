@@ -3,13 +3,12 @@ import { test } from "node:test";
 
 import "./browser.js";
 import { captionOf, defaultsOf, toLines as toCurves, toMarks } from "../../../master/mlbench_master/web/static/js/compare/curves.js";
-import { toRows } from "../../../master/mlbench_master/web/static/js/compare/differences.js";
+import { toPhases, toRows, toSpeedups } from "../../../master/mlbench_master/web/static/js/side/verdict.js";
 import { Loader, ofRecorded } from "../../../master/mlbench_master/web/static/js/compare/loader.js";
 import { toBars } from "../../../master/mlbench_master/web/static/js/compare/results.js";
-import { toPhases, toSpeedups } from "../../../master/mlbench_master/web/static/js/compare/scaling.js";
 import { foldsOf, headlineOf, shortLabels, versionsOf } from "../../../master/mlbench_master/web/static/js/compare/verdict.js";
 import { styleOf } from "../../../master/mlbench_master/web/static/js/plot.js";
-import { formatSelection, parseSelection, toggled } from "../../../master/mlbench_master/web/static/js/side/selection.js";
+import { formatSelection, parseSelection, toggled } from "../../../master/mlbench_master/web/static/js/side/side.js";
 
 test("an address selects each run once, and keeps the place that gives its colour", () => {
   deepEqual(parseSelection("3, 1,3,x,2 7"), [{ id: 3, place: 0 }, { id: 1, place: 1 }, { id: 2, place: 4 }, { id: 7, place: 5 }]);

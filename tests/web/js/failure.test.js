@@ -2,7 +2,7 @@ import { deepEqual, equal } from "node:assert/strict";
 import { test } from "node:test";
 
 import "./browser.js";
-import { failureOf, whose } from "../../../master/mlbench_master/web/static/js/run/failure.js";
+import { failureOf, whose } from "../../../master/mlbench_master/web/static/js/run/events.js";
 
 const frame = { function: "main", file: "train.py", line: 1 };
 

@@ -5,7 +5,7 @@ import { test } from "node:test";
 import "./browser.js";
 import * as format from "../../../master/mlbench_master/web/static/js/format.js";
 
-const { ago, bytes, clock, count, duration, targetText } = format;
+const { ago, bytes, count, duration, targetText } = format;
 const { metric, metricTitle, moment, number, percent, plural } = format;
 // Reports and the terminal write them alike: a test in Python reads the same file.
 /** @type {[number, string][]} */
@@ -53,7 +53,6 @@ for (const [text, expected] of [
   [ago(noon, after(11_400)), "3 h ago"],
   [moment("2026-11-21T12:34:56.789000Z"), "21 Nov 2026, 13:34:56"],
   [moment(null), "–"],
-  [clock("2026-11-21T23:34:56Z"), "00:34:56"],
   [format.spans([0, 1, 2, 5]), "0–2, 5"],
 ]) {
   test(`writes ${expected}`, () => equal(text, expected));

@@ -2,7 +2,7 @@ import { deepEqual, equal, ok } from "node:assert/strict";
 import { test } from "node:test";
 
 import "./browser.js";
-import { meanOf, toGroupLines } from "../../../master/mlbench_master/web/static/js/compare/groups.js";
+import { meanOf, toGroupLines } from "../../../master/mlbench_master/web/static/js/compare/curves.js";
 import { toCsv } from "../../../master/mlbench_master/web/static/js/export.js";
 
 const near = (values, expected) => {

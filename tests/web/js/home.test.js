@@ -2,8 +2,7 @@ import { deepEqual, equal, ok } from "node:assert/strict";
 import { test } from "node:test";
 
 import "./browser.js";
-import { slowestRank, timeLeft } from "../../../master/mlbench_master/web/static/js/home/active.js";
-import { forecast, roughly } from "../../../master/mlbench_master/web/static/js/home/forecast.js";
+import { forecast, roughly, slowestRank, timeLeft } from "../../../master/mlbench_master/web/static/js/home/active.js";
 import { resourcesOf } from "../../../master/mlbench_master/web/static/js/records.js";
 import { activityOf, countsOf, nodesOf, rankOf } from "../../../master/mlbench_master/web/static/js/workers/nodes.js";
 

@@ -1,7 +1,8 @@
 import { deepEqual, equal, ok } from "node:assert/strict";
 import { test } from "node:test";
 
-import { extentOf, smooth } from "../../../master/mlbench_master/web/static/js/lines.js";
+import "./browser.js";
+import { extentOf, smooth } from "../../../master/mlbench_master/web/static/js/plot.js";
 
 const near = (values, expected) => {
   equal(values.length, expected.length);

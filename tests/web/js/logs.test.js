@@ -1,7 +1,7 @@
 import { deepEqual, equal } from "node:assert/strict";
 import { test } from "node:test";
 
-import { matchesIn, pieceOf, shownLine } from "../../../master/mlbench_master/web/static/js/run/log-lines.js";
+import { matchesIn, pieceOf, shownLine } from "../../../master/mlbench_master/web/static/js/run/logs.js";
 
 /** A piece made of what the API returns for some bytes of a log. */
 function piece(/** @type {Buffer} */ log, start = 0, end = log.length, isWhole = false) {

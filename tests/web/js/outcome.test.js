@@ -2,7 +2,7 @@ import { deepEqual, equal } from "node:assert/strict";
 import { test } from "node:test";
 
 import "./browser.js";
-import { outcomeChip } from "../../../master/mlbench_master/web/static/js/outcome.js";
+import { outcomeOf } from "../../../master/mlbench_master/web/static/js/records.js";
 
 const PERCENT = { metric: "val_global_Prec@1", value: 90, lower_is_better: false };
 const PERPLEXITY = { metric: "val_global_Perplexity", value: 50, lower_is_better: true };
@@ -41,12 +41,11 @@ for (const [text, state, fields] of [
   ["90 % in 5 s · running", "reached", { state: "STARTED", target_reached_at: "2026-11-29T12:00:00Z", target_train_seconds: 5 }],
 ])
   test(`the chip of a run says "${text}"`, () => {
-    const chip = outcomeChip(run(fields));
-    deepEqual([chip.text, chip.state], [text, state]);
+    deepEqual(outcomeOf(run(fields)).slice(0, 2), [state, text]);
   });
 
 test("the tooltip of a chip is the outcome in a sentence, or else the reason", () => {
-  equal(outcomeChip(run({ outcome: outcome("hung"), reason: "late" })).title, "hung, in a sentence");
-  equal(outcomeChip(run({ state: "FAILED", reason: "rank 1 exited" })).title, "rank 1 exited");
-  equal(outcomeChip(run({ state: "INITIALIZED" })).title, "waiting in the queue");
+  equal(outcomeOf(run({ outcome: outcome("hung"), reason: "late" }))[2], "hung, in a sentence");
+  equal(outcomeOf(run({ state: "FAILED", reason: "rank 1 exited" }))[2], "rank 1 exited");
+  equal(outcomeOf(run({ state: "INITIALIZED" }))[2], "waiting in the queue");
 });

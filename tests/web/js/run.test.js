@@ -4,7 +4,7 @@ import { test } from "node:test";
 import "./browser.js";
 import * as curves from "../../../master/mlbench_master/web/static/js/run/curves.js";
 import { urlOf } from "../../../master/mlbench_master/web/static/js/run/files.js";
-import { plannedIn } from "../../../master/mlbench_master/web/static/js/run/failure.js";
+import { plannedIn } from "../../../master/mlbench_master/web/static/js/run/events.js";
 import { factsOf } from "../../../master/mlbench_master/web/static/js/run/head.js";
 import { operationsOf, peaksOf } from "../../../master/mlbench_master/web/static/js/run/messages.js";
 import { addedTo, few, figuresOf, judgeDelivery } from "../../../master/mlbench_master/web/static/js/run/progress.js";
@@ -43,8 +43,6 @@ test("ranks are drawn as they were chosen, and as one curve if they recorded the
   deepEqual(drawn(different, "1"), [["loss", 3, 4]]);
   deepEqual(drawn(new Map([[0, of([1], [5])], [1, of([1], [5])]]), curves.EACH), [["loss", 5]]);
   deepEqual(drawn(new Map(), curves.ALL), []);
-  const hasRanks = (/** @type {string} */ name) => name !== "posted";
-  deepEqual(curves.filtersOf(["loss", "posted"], "1", hasRanks), ["loss @ 1", "posted"]);
 });
 
 for (const [seconds, unit, place] of /** @type {[number, string, number][]} */ ([

@@ -41,11 +41,6 @@ test("later points are appended", () => {
   deepEqual(append(first, EMPTY), first);
 });
 
-test("a window keeps the points from its start on", () => {
-  deepEqual(series.since(of([1, 2, 3], [10, 20, 30]), 2), of([2, 3], [20, 30]));
-  deepEqual(series.since(of([1], [10]), 2), EMPTY);
-});
-
 test("a counter grows per second, also after a reset", () => {
   const counter = of([1000, 2000, 4000, 5000], [10, 20, 60, 5]);
   deepEqual(rate(counter), of([2000, 4000, 5000], [10, 20, 5]));

@@ -2,8 +2,8 @@ import { deepEqual, equal } from "node:assert/strict";
 import { test } from "node:test";
 
 import "./browser.js";
-import * as answer from "../../../master/mlbench_master/web/static/js/compare/answer.js";
-import { scalingOf } from "../../../master/mlbench_master/web/static/js/compare/cells.js";
+import * as answer from "../../../master/mlbench_master/web/static/js/compare/verdict.js";
+import { scalingOf } from "../../../master/mlbench_master/web/static/js/compare/results.js";
 import { rowsOf } from "../../../master/mlbench_master/web/static/js/set/plan.js";
 
 const summary = (/** @type {number | null} */ mean, low = mean, high = mean) => ({ mean, mean_low: low, mean_high: high });

@@ -2,7 +2,7 @@ import { deepEqual, equal } from "node:assert/strict";
 import { test } from "node:test";
 
 import "./browser.js";
-import { edgesOf, stackOf } from "../../../master/mlbench_master/web/static/js/run/breakdown-over-time.js";
+import { edgesOf, stackOf } from "../../../master/mlbench_master/web/static/js/run/breakdown.js";
 import { lanesOf, levelOf, levelsOf, singleSteps, summariesOf } from "../../../master/mlbench_master/web/static/js/run/step-lanes.js";
 
 // Totals of a rank at 0, 1, 2, … seconds.

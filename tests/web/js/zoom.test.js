@@ -1,7 +1,7 @@
 import { deepEqual, equal } from "node:assert/strict";
 import { test } from "node:test";
 
-import { formatZoom, parseZoom } from "../../../master/mlbench_master/web/static/js/zoom.js";
+import { formatZoom, parseZoom } from "../../../master/mlbench_master/web/static/js/look.js";
 
 const MINUTES = { axis: "wall", unit: 60 };
 

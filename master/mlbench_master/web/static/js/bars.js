@@ -1,6 +1,6 @@
-// Stacked bars: a row each, with its name, the pieces of its bar, and a text behind it.
+// Drawings in rows: stacked bars with a name and a text, and sparklines, small curves with their target as a dashed line.
 
-import { h, reconcile, setText } from "./dom.js";
+import { draw, h, svg } from "./dom.js";
 import { sum } from "./series.js";
 
 /**
@@ -12,45 +12,64 @@ import { sum } from "./series.js";
  *   name: string, text: string, pieces: Piece[], low?: number | null, high?: number | null,
  *   href?: string, isBest?: boolean, keys?: readonly number[]
  * }} Bar
+ *
+ * A curve, on axes from `from` (0 unless given) to `to` and from 0 to `high`.
+ * @typedef {{ x: number[], y: number[], from?: number, to: number, high: number, target?: number, label: string }} Sparkline
  */
+
+const [WIDTH, HEIGHT, EDGE] = [100, 24, 2];
 
 /** Show a row for each bar; the longest fills the width. */
 export function showBars(/** @type {HTMLElement} */ place, /** @type {Bar[]} */ bars) {
   const lengths = bars.map(({ pieces, high }) => Math.max(sum(pieces.map(({ value }) => value)), high ?? 0));
   const longest = Math.max(...lengths);
   place.classList.add("bars");
-  reconcile(place, bars, ({ name, keys }) => `${name} ${keys}`, create, (row, bar) => update(row, bar, longest));
+  draw(place, bars, ({ name, keys }) => `${name} ${keys}`, (bar) => makeRow(bar, longest));
 }
 
 /** Name the colours of pieces in a list, each with a text. */
 export function showKey(/** @type {HTMLElement} */ list, /** @type {{ name: string, colour?: string, text?: string }[]} */ entries) {
-  const make = ({ name, colour }) => coloured(h("li", {}, h("b", {}, name), " ", h("span", { class: "soft" })), colour);
-  reconcile(list, entries, ({ name }) => name, make, (item, { text = "" }) => setText(item.lastElementChild, text));
+  draw(list, entries, ({ name }) => name, ({ name, colour, text }) =>
+    h("li", { style: styleOf(colour) }, h("b", {}, name), " ", h("span", { class: "soft" }, text)),
+  );
 }
 
-function create(/** @type {Bar} */ { name, href, isBest, keys }) {
-  const bar = h("div", { class: "bar", role: "img" }, h("div", { class: "bar-pieces" }), h("span", { class: "bar-whisker" }));
-  const parts = [h("span", { class: "bar-name", title: name }, name), bar, h("span", { class: "bar-text soft" })];
-  return h(href ? "a" : "div", { class: "bar-row", href, "data-best": isBest, "data-runs": keys?.join(" ") }, parts);
-}
-
-function update(row, /** @type {Bar} */ bar, longest) {
-  const [, place, end] = row.children;
-  const [pieces, whisker] = place.children;
+function makeRow(/** @type {Bar} */ { name, text, pieces, low, high, href, isBest, keys }, /** @type {number} */ longest) {
   const part = (/** @type {number} */ value) => `${(100 * Math.max(0, value)) / longest}%`;
-  const make = (/** @type {Piece} */ { colour }) => coloured(h("span"), colour);
-  reconcile(pieces, bar.pieces, ({ name }) => name, make, (element, { name, value, hint }) => {
-    element.style.width = part(value);
-    element.title = hint ?? `${name}: ${bar.text}`;
+  const parts = pieces.map((piece) => {
+    const style = { width: part(piece.value), ...styleOf(piece.colour) };
+    return h("span", { title: piece.hint ?? `${piece.name}: ${text}`, style });
   });
-  const { low, high } = bar;
-  whisker.hidden = low == null || high == null;
-  if (!whisker.hidden) [whisker.style.left, whisker.style.width] = [part(low), part(high - low)];
-  place.setAttribute("aria-label", `${bar.name}: ${bar.pieces.map(({ name, hint }) => hint ?? name).join(", ")} ${bar.text}`);
-  setText(end, bar.text);
+  const hasWhisker = low != null && high != null;
+  const whisker = hasWhisker && h("span", { class: "bar-whisker", style: { left: part(low), width: part(high - low) } });
+  const label = `${name}: ${pieces.map((piece) => piece.hint ?? piece.name).join(", ")} ${text}`;
+  const bar = h("div", { class: "bar", role: "img", "aria-label": label }, h("div", { class: "bar-pieces" }, parts), whisker);
+  const props = { class: "bar-row", href, "data-best": isBest, "data-runs": keys?.join(" ") };
+  const title = h("span", { class: "bar-name", title: name }, name);
+  return h(href ? "a" : "div", props, title, bar, h("span", { class: "bar-text soft" }, text));
 }
 
-function coloured(element, colour) {
-  if (colour) element.style.setProperty("--piece", `var(${colour})`);
-  return element;
+const styleOf = (/** @type {string | undefined} */ colour) => (colour ? { "--piece": `var(${colour})` } : {});
+
+const heightOf = (value, high) => HEIGHT - EDGE - (HEIGHT - 2 * EDGE) * Math.min(1, Math.max(0, value / (high || 1)));
+
+/** @returns {string} the corners of a curve's line; what exceeds the width is cut off by its box. */
+export function cornersOf(/** @type {Sparkline} */ { x, y, from = 0, to, high }) {
+  const corners = y.flatMap((value, i) => {
+    if (!Number.isFinite(value)) return [];
+    const across = (WIDTH * (x[i] - from)) / (to - from || 1);
+    return `${across.toFixed(1)},${heightOf(value, high).toFixed(1)}`;
+  });
+  return (corners.length === 1 ? [...corners, ...corners] : corners).join(" "); // one alone is a dot
+}
+
+/** @returns {SVGElement | null} a curve; null if it has no points. */
+export function sparkline(/** @type {Sparkline} */ curve) {
+  const points = cornersOf(curve);
+  if (!points) return null;
+  const y = curve.target === undefined ? -HEIGHT : heightOf(curve.target, curve.high);
+  const box = { class: "sparkline", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none" };
+  const target = svg("line", { x1: 0, x2: WIDTH, y1: y, y2: y });
+  const parts = [svg("title", {}, curve.label), target, svg("polyline", { points })];
+  return svg("svg", { ...box, role: "img", "aria-label": curve.label }, parts);
 }

@@ -1,13 +1,12 @@
 // Charts drawn by uPlot: with a legend, zoom, files, and the values under the cursor.
 
 import uPlot from "../vendor/uPlot.esm.js";
-import { h, reconcile, setText, svg } from "./dom.js";
+import { draw, h, reconcile, svg } from "./dom.js";
 import { copyText, DASHES, fileName, save, toCsv, toPng, toSvg } from "./export.js";
 import { number } from "./format.js";
-import { extentOf, smoothed } from "./lines.js";
-import { paintOn, plotOf, styleOf } from "./plot.js";
+import { onPoint, onZoom, pointAt, zoomOf, zoomTo } from "./look.js";
+import { extentOf, paintOn, plotOf, smoothed, styleOf } from "./plot.js";
 import * as theme from "./theme.js";
-import { onPoint, onZoom, pointAt, zoomOf, zoomTo } from "./zoom.js";
 
 /** @import { Axes, Line, View } from "./plot.js" */
 
@@ -291,12 +290,9 @@ export class Chart {
     const shown = points.slice(0, MAX_VALUES).sort((a, b) => b.value - a.value);
     /** @type {{ line: Line | null, name: string, text: string }[]} */
     const rows = [{ line: null, name: `${title} ${number(closest.x, 6)}`, text: "" }, ...shown.map(toRow)];
-    const make = (/** @type {typeof rows[number]} */ { line }) => h("div", {}, line && sample(line), h("bdi"), h("b"));
-    reconcile(this.#values, rows, ({ line }) => line && entryOf(line), make, (row, { line, name, text }) => {
-      row.toggleAttribute("data-nearest", line === closest.line);
-      setText(row.querySelector("bdi"), name);
-      setText(row.querySelector("b"), text);
-    });
+    draw(this.#values, rows, ({ line }) => line && entryOf(line), ({ line, name, text }) =>
+      h("div", { "data-nearest": line === closest.line }, line && sample(line), h("bdi", {}, name), h("b", {}, text)),
+    );
     this.#values.style.left = `${left}px`;
     this.#values.toggleAttribute("data-before", left > plot.over.clientWidth / 2);
   }

@@ -1,7 +1,8 @@
-// Files and copies: charts as SVG, PNG or CSV, and tables as Markdown, LaTeX or CSV.
+// Files and copies: charts as SVG, PNG or CSV, tables as Markdown, LaTeX or CSV, and the menus of both.
 
 import { h, svg } from "./dom.js";
 import * as theme from "./theme.js";
+import { menu } from "./ui.js";
 
 /**
  * @import { Axes, Line } from "./plot.js"
@@ -152,7 +153,7 @@ function wrapped(/** @type {string} */ text, /** @type {number} */ letters) {
 }
 
 /** @returns {TableRow[]} the texts of a table, its head first. */
-export function rowsOf(/** @type {HTMLTableElement} */ table) {
+function rowsOf(/** @type {HTMLTableElement} */ table) {
   const textOf = (/** @type {Element} */ cell) => [...cell.childNodes].map((node) => node.textContent.trim()).filter(Boolean).join(" ").replaceAll(ISOLATES, "");
   return [...table.rows].map(({ cells }) => ({ cells: [...cells].map(textOf), figures: [...cells].map((cell) => cell.classList.contains("figure")) }));
 }
@@ -173,6 +174,24 @@ export function toLatex(/** @type {TableRow[]} */ [head, ...rows], /** @type {st
   return ["\\begin{table}", "  \\centering", ...tabular, `  \\caption{${escape(caption)}}`, "\\end{table}"].join("\n") + "\n";
 }
 
+/** Put a menu of actions into the head of the part of a page that `element` is in. */
+export function addMenu(/** @type {Element} */ element, /** @type {string} */ label, /** @type {[string, () => unknown][]} */ entries) {
+  const button = h("button", { type: "button", class: "quiet more", "aria-label": `Export ${label}`, "aria-expanded": "false" }, "⋯");
+  const actions = entries.map(([name, onclick]) => h("button", { type: "button", class: "quiet", onclick }, name));
+  const items = h("div", { class: "menu-items", hidden: true }, actions);
+  element.closest(".side-part").querySelector(".side-head").append(h("div", { class: "menu" }, button, items));
+  menu(button, items);
+}
+
+/** Add a menu that copies or saves a table. */
+export function addTableMenu(/** @type {HTMLTableElement} */ table, /** @type {string} */ title) {
+  addMenu(table, title, [
+    ["Copy as Markdown", () => copyText(toMarkdown(rowsOf(table)), fileName(title, "md"))],
+    ["Copy as LaTeX", () => copyText(toLatex(rowsOf(table), title), fileName(title, "tex"))],
+    ["Save as CSV", () => save(rowsToCsv(rowsOf(table).map(({ cells }) => cells)), fileName(title, "csv"))],
+  ]);
+}
+
 /** Copy a text, or save it as a file where the browser has no clipboard, as on plain HTTP. */
 export async function copyText(/** @type {string} */ text, /** @type {string} */ name, type = "text/plain") {
   let notice = "Copied";
@@ -184,8 +203,15 @@ export async function copyText(/** @type {string} */ text, /** @type {string} */
     notice = `Saved as ${name}`;
   }
   const message = h("p", { role: "status", class: "toast" }, notice);
-  document.body.append(message);
+  // A dialog covers what is not in it.
+  (document.querySelector("dialog[open]") ?? document.body).append(message);
   setTimeout(() => message.remove(), COPIED_MS);
+}
+
+/** @returns {HTMLElement} a button that copies what `text()` returns. */
+export function copyButton(/** @type {() => string} */ text, /** @type {string} */ what) {
+  const onclick = () => copyText(text(), fileName(what, "txt"));
+  return h("button", { type: "button", class: "quiet", "aria-label": `Copy ${what}`, onclick }, "Copy");
 }
 
 /** Let the browser save a file. */

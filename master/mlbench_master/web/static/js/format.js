@@ -13,7 +13,6 @@ const MIN_MINUTE = 59.95;
 // Making a formatter takes a hundred times as long as using it.
 const WHOLE = new Intl.NumberFormat(LOCALE, { maximumFractionDigits: 0 });
 const MOMENT = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "medium" });
-const CLOCK = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
 /** @type {Intl.NumberFormat[]} */
 const SIGNIFICANT = [];
 
@@ -136,11 +135,6 @@ export function day(/** @type {string} */ date) {
   const at = new Date(date);
   const year = at.getFullYear() === new Date().getFullYear() ? undefined : "numeric";
   return at.toLocaleString("en-GB", { day: "numeric", month: "short", year, hour: "2-digit", minute: "2-digit" });
-}
-
-/** @returns {string} only the time of day, such as `14:49:25`. */
-export function clock(/** @type {string | number} */ date) {
-  return CLOCK.format(new Date(date));
 }
 
 /** @returns {(value: number | null) => string} writes numbers with the same decimals, about three or four digits of their median. */

@@ -1,10 +1,9 @@
 // The frame of every page: the number of alerts, links to Grafana and Prometheus, and the menu.
 
-import { countAlerts } from "./alerts.js";
+import { countAlerts, followAlerts } from "./alerts.js";
 import { get } from "./api.js";
 import { byId, h, setText } from "./dom.js";
 import { boardOf } from "./grafana.js";
-import { poll } from "./poll.js";
 import * as theme from "./theme.js";
 import { menu } from "./ui.js";
 
@@ -35,5 +34,5 @@ showTheme();
 const place = byId("elsewhere");
 // Without a response, the page itself shows a notice.
 if (place) showLinks(place).catch(() => {});
-const alerts = byId("alert-count");
-if (alerts) poll(() => countAlerts(alerts), () => {});
+const badge = byId("alert-count");
+if (badge) followAlerts((alerts) => countAlerts(badge, alerts));

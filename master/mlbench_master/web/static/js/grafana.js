@@ -18,25 +18,20 @@ export function boardOf(/** @type {string} */ page) {
 
 /** @returns {string} the dashboard of comparisons, with these runs, their target and time. */
 export function comparisonUrl(/** @type {string} */ base, /** @type {Found} */ { comparison, manifests }) {
-  const isOver = manifests.every((manifest) => manifest.finished_at);
-  const starts = manifests.map((manifest) => Date.parse(manifest.started_at ?? manifest.created_at));
-  const ends = manifests.map((manifest) => Date.parse(manifest.finished_at));
-  const params = {
+  return base + boardOf("compare") + query({
     // At first the dashboard offers only a few of the newest runs.
     "var-newest": 100,
     "var-run_id": comparison.results.map((result) => result.run_id),
     // Not the metric chosen on the page, because the dashboard does not draw per-step metrics.
     "var-metric": comparison.results.find((result) => result.target)?.target.metric,
-    from: Math.min(...starts),
-    to: isOver ? Math.max(...ends) : "now",
-  };
-  return base + boardOf("compare") + query(params);
+    ...rangeOf(manifests),
+  });
 }
 
 /** Show links to the run's dashboard and its panels, and the panels of the section "Grafana", of the Grafana at `url`. */
 export function showGrafana(/** @type {Run} */ run, /** @type {string} */ url) {
   byId("grafana").hidden = false;
-  const board = { "var-run_id": run.id, ...(run.started_at ? rangeOf(run) : {}) };
+  const board = { "var-run_id": run.id, ...(run.started_at && rangeOf([run])) };
   byId("board").href = url + boardOf("run") + query(board);
   for (const link of /** @type {NodeListOf<HTMLAnchorElement>} */ (document.querySelectorAll("a[data-panel]"))) {
     link.href = `${url}/d/mlbench-run/mlbench-run${query({ ...board, viewPanel: link.dataset.panel })}`;
@@ -50,8 +45,10 @@ export function showGrafana(/** @type {Run} */ run, /** @type {string} */ url) {
   }
 }
 
-function rangeOf(/** @type {Run} */ run) {
-  const from = Math.floor(Date.parse(run.started_at) / 1000) * 1000;
-  if (!run.finished_at) return { from, to: "now", refresh: "10s" };
-  return { from, to: Math.ceil(Date.parse(run.finished_at) / 1000) * 1000 + AFTER_MS };
+// The time of runs that have started, to the second, and beyond their last scrape.
+function rangeOf(/** @type {Pick<Run, "created_at" | "started_at" | "finished_at">[]} */ runs) {
+  const from = Math.min(...runs.map((run) => Date.parse(run.started_at ?? run.created_at)));
+  const to = Math.max(...runs.map((run) => Date.parse(run.finished_at ?? "")));
+  const end = Number.isNaN(to) ? { to: "now", refresh: "10s" } : { to: Math.ceil(to / 1000) * 1000 + AFTER_MS };
+  return { from: Math.floor(from / 1000) * 1000, ...end };
 }

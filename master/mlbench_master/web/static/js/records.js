@@ -1,6 +1,6 @@
 // Small questions about the API's records. Their types are global: scripts/check-javascript.sh makes them.
 
-import { number, plural } from "./format.js";
+import * as format from "./format.js";
 
 /** The states of a run, in the order in which they can follow each other. */
 export const ACTIVE_STATES = ["INITIALIZED", "STARTED"];
@@ -49,8 +49,8 @@ export function elapsedSeconds(/** @type {Run} */ run, /** @type {number} */ now
 
 /** @returns {string} the resources of a run: `2 workers, 1 core each, GPU`. */
 export function resourcesOf(/** @type {Run} */ run) {
-  const cores = run.num_cpus && `${number(run.num_cpus)} ${run.num_cpus === 1 ? "core" : "cores"} each`;
-  return [plural(run.num_workers, "worker"), cores, run.gpu_enabled && "GPU"].filter(Boolean).join(", ");
+  const cores = run.num_cpus && `${format.number(run.num_cpus)} ${run.num_cpus === 1 ? "core" : "cores"} each`;
+  return [format.plural(run.num_workers, "worker"), cores, run.gpu_enabled && "GPU"].filter(Boolean).join(", ");
 }
 
 /** @returns {string} the origin of an imported or external run. */
@@ -67,6 +67,11 @@ export function codeOf(/** @type {Pick<Run, "benchmark" | "command">} */ run) {
   const module = words.indexOf("-m") + 1;
   const script = words.find((word) => SCRIPT.test(word));
   return (script ?? (module ? words[module] : words[0])).split("/").at(-1);
+}
+
+/** @returns {number} how many recorded samples are not stored; negative for duplicates, NaN if they were not counted. */
+export function missingOf(/** @type {Delivery | null} */ delivery) {
+  return delivery ? delivery.recorded - delivery.in_prometheus - delivery.in_database : NaN;
 }
 
 /** @returns {string} the first step with a loss that is not finite; empty for a finite loss. */
@@ -98,4 +103,49 @@ export function nameOf(/** @type {Pick<Run, "title" | "display_name" | "name" | 
 export function labelOf(/** @type {Result} */ result) {
   // Isolated, because a name in Hebrew or Arabic would turn the id around.
   return `\u2068${sweptOf(result) || result.display_name}\u2069 #${result.run_id}`;
+}
+
+/**
+ * Describe the outcome of a run: `97 % in 9.3 s`, `NaN since step 61`, `hung · rank 1 at step 61`,
+ * `crashed · rank 1`, `61.8 of 90 %`, `running · 61.8 of 90 %`. The value is the best one of the target's
+ * metric, or the last one of an active run; the state is the kind of the outcome, if there is one.
+ * @returns {[state: string, text: string, title: string]} of a badge
+ */
+export function outcomeOf(/** @type {Run} */ run, /** @type {unknown} */ value = run.values?.best) {
+  const state = stateOf(run);
+  return [state, textOf(run, state, value), run.outcome?.text || run.reason || waitingFor(run)];
+}
+
+function stateOf(/** @type {Run} */ run) {
+  if (run.outcome) return run.outcome.kind;
+  if (isActive(run) && run.not_finite) return "nan";
+  // The outcome is known a moment after the end.
+  const isReached = run.target_reached_at && !run.stop_requested && !["FAILED", "STOPPED"].includes(run.state);
+  return isReached ? "reached" : run.state.toLowerCase();
+}
+
+function textOf(/** @type {Run} */ run, /** @type {string} */ state, /** @type {unknown} */ value) {
+  const { target, target_train_seconds: seconds } = run;
+  const { rank = null, step = null } = run.outcome ?? {};
+  const aim = target && format.metric(target.metric, target.value);
+  const way = target && typeof value === "number" && `${besides(value, target.value)} of ${aim}`;
+  const took = seconds == null ? "" : ` in ${format.duration(seconds)}`;
+  const first = step ?? run.not_finite?.step ?? null;
+  const at = state === "hung" && step !== null && `at step ${format.count(step + 1)}`;
+  const place = [rank !== null && `rank ${rank}`, at].filter(Boolean).join(" ");
+  const texts = {
+    reached: [target && format.isPercent(target.metric) ? `${aim}${took || " reached"}` : `reached${took}`, isActive(run) && "running"],
+    nan: [first === null ? "NaN" : `NaN since step ${format.count(first)}`],
+    not_reached: [way || `${aim ?? "target"} not reached`],
+    initialized: ["queued"],
+    started: run.stop_requested ? ["stopping"] : ["running", way],
+    stopped: ["stopped", way],
+  };
+  return (texts[state] ?? [state, place]).filter(Boolean).join(" · ");
+}
+
+// A value that misses a target is not rounded to it.
+function besides(/** @type {number} */ value, /** @type {number} */ target) {
+  const digits = [3, 4, 5, 6].find((count) => value === target || format.number(value, count) !== format.number(target, count));
+  return format.number(value, digits ?? 15);
 }

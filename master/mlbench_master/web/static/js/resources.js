@@ -4,7 +4,8 @@ import { get, getOrNull } from "./api.js";
 import { Chart } from "./chart.js";
 import { byId, setNotice, setOptions } from "./dom.js";
 import { styleOf } from "./plot.js";
-import { combine, longest, mapColumns, mean, rate, since, toSeries } from "./series.js";
+import { combine, filter, longest, mapColumns, mean } from "./series.js";
+import { FIGURES, seriesOf } from "./workers/usage.js";
 
 /**
  * @import { Series } from "./series.js"
@@ -12,7 +13,7 @@ import { combine, longest, mapColumns, mean, rate, since, toSeries } from "./ser
  * Which pods, from when until when in Unix milliseconds, and the axis to draw that on; with no
  * pods, `none` says why.
  * @typedef {{ pods: string[], from: number, until: number, none?: string,
- *   axis: { title: string, shared?: import("./zoom.js").Shared, place: (times: number[]) => number[] } }} Usage
+ *   axis: { title: string, shared?: import("./look.js").Shared, place: (times: number[]) => number[] } }} Usage
  */
 
 const POINTS = 300;
@@ -23,25 +24,13 @@ const MAX_REQUESTS = 16;
 // A counter's first rate needs the value before.
 const BEFORE_MS = 10_000;
 
-const CORES = { unit: "Cores", by: 1, isCounter: true };
-const SIZE = { unit: "MB", by: 1e6, isCounter: false };
-const SPEED = { unit: "MB/s", by: 1e6, isCounter: true };
-const FIGURES = {
-  cpu: { text: "CPU", metric: "cpu_usage_seconds_total", ...CORES },
-  memory: { text: "Memory", metric: "memory_working_set_bytes", ...SIZE },
-  sent: { text: "Network, sent", metric: "network_transmit_bytes_total", ...SPEED },
-  received: { text: "Network, received", metric: "network_receive_bytes_total", ...SPEED },
-  read: { text: "Disk, read", metric: "fs_reads_bytes_total", ...SPEED },
-  written: { text: "Disk, written", metric: "fs_writes_bytes_total", ...SPEED },
-};
-
 export class Resources {
   #figure = byId("figure");
   #chart = new Chart(byId("resources-chart"), "Resource use");
 
   /** Call `onChange` when another figure was chosen, and must be fetched. */
   constructor(/** @type {() => void} */ onChange) {
-    setOptions(this.#figure, Object.keys(FIGURES), (figure) => FIGURES[figure].text);
+    setOptions(this.#figure, Object.keys(FIGURES), (figure) => FIGURES[figure].title);
     this.#figure.addEventListener("change", onChange);
   }
 
@@ -54,7 +43,7 @@ export class Resources {
     const lines =
       all.length > MAX_LINES ? [{ name: `mean and range of ${all.length} workers`, series: combine(longest(all), all, mean) }] : byPod;
     byId("resources-chart").hidden = !lines.length;
-    setNotice(byId("no-resources"), lines.length ? "" : none || `${figure.text}: no measurements in this period.`);
+    setNotice(byId("no-resources"), lines.length ? "" : none || `${figure.title}: no measurements in this period.`);
     const placed = lines.map(({ name, series: { times, values: y, lows, highs } }, i) => {
       return { name, x: axis.place(times), y, lows, highs, colour: styleOf(i).colour };
     });
@@ -64,9 +53,8 @@ export class Resources {
 
 /** @returns {Promise<{ name: string, series: Series }[]>} the values of each pod that has any. */
 async function fetchSeries(figure, /** @type {Usage} */ { pods, from, until }) {
-  const metric = `container_${figure.metric}`;
   const params = {
-    metric_filter: metric,
+    metric_filter: figure.metric,
     since: new Date(from - BEFORE_MS).toISOString(),
     until: new Date(until).toISOString(),
     summarize: Math.min(POINTS, Math.floor(POINTS_OF_ALL / Math.max(1, pods.length))),
@@ -75,8 +63,8 @@ async function fetchSeries(figure, /** @type {Usage} */ { pods, from, until }) {
   const all = pods.map(async (name) => {
     // A pod that is gone may have no samples left.
     const answer = whole ? whole[name] : await getOrNull(`/api/metrics/${encodeURIComponent(name)}/`, params);
-    const series = toSeries(answer?.[metric] ?? []);
-    const used = since(figure.isCounter ? rate(series) : series, from);
+    const series = seriesOf(answer ?? {}, figure.metric);
+    const used = filter(series, (i) => series.times[i] >= from);
     return { name, series: mapColumns(used, (column, part) => (part === "times" ? column : column.map((value) => value / figure.by))) };
   });
   return (await Promise.all(all)).filter(({ series }) => series.times.length);

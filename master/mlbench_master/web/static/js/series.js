@@ -1,4 +1,6 @@
-// Time series as columns of numbers, and computations on them.
+// Time series as columns of numbers: computations on them, and what fetches them, first all and then new points.
+
+import { get } from "./api.js";
 
 /**
  * Columns of the same length: times in Unix milliseconds, values, and for points that stand for
@@ -8,6 +10,12 @@
  * Series by metric and rank; null is the rank of a series without one.
  * @typedef {Map<string, Map<number | null, Series>>} ByMetric
  */
+
+// The master receives the samples of different ranks in any order.
+const OVERLAP_MS = 10_000;
+// Samples that come even later, as from a worker that was cut off, are found by a full reload.
+const RELOAD_MS = 60_000;
+let expiredAt = 0;
 
 /** A series without points. */
 export const EMPTY = { times: [], values: [], lows: [], highs: [] };
@@ -35,12 +43,13 @@ export function byMetric(/** @type {Record<string, Point[]>} */ answer) {
 }
 
 /** @returns {Series} with each column changed. */
-export function mapColumns(
-  /** @type {Series} */ { times, values, lows, highs },
-  /** @type {(column: number[], name: string) => number[]} */ change,
-) {
-  const columns = Object.entries({ times, values, lows, highs }).map(([name, column]) => [name, change(column, name)]);
-  return Object.fromEntries(columns);
+export function mapColumns(/** @type {Series} */ series, /** @type {(column: number[], name: string) => number[]} */ change) {
+  return /** @type {any} */ (Object.fromEntries(Object.entries(series).map(([name, column]) => [name, change(column, name)])));
+}
+
+/** @returns {Series} only the points at indices that are kept. */
+export function filter(/** @type {Series} */ series, /** @type {(i: number) => boolean} */ isKept) {
+  return mapColumns(series, (column) => column.filter((_, i) => isKept(i)));
 }
 
 /**
@@ -53,12 +62,7 @@ export function within(/** @type {Series} */ series, /** @type {number} */ from,
   const isInside = series.times.map((time) => time >= from - margin && time <= until + margin);
   const outside = isInside.filter((inside) => !inside).length;
   if (!outside || outside === isInside.length) return { series, outside: 0 };
-  return { series: mapColumns(series, (column) => column.filter((_, i) => isInside[i])), outside };
-}
-
-/** @returns {Series} the points from a time on. */
-export function since(/** @type {Series} */ series, /** @type {number} */ start) {
-  return mapColumns(series, (column) => column.filter((_, i) => series.times[i] >= start));
+  return { series: filter(series, (i) => isInside[i]), outside };
 }
 
 /** @returns {Series} `first`, followed by the points of `second` that come after its end. */
@@ -151,4 +155,51 @@ function toNumber(text) {
   if (text === "+Inf") return Infinity;
   if (text === "-Inf") return -Infinity;
   return text.trim() === "" ? NaN : Number(text);
+}
+
+/** Fetch all series again, because their earlier points have changed. */
+export function expire() {
+  expiredAt = performance.now();
+}
+
+/** Some series of a run, kept up to date; `points` of each curve, about. */
+export class SeriesStore {
+  #filters = [];
+  #reloadedAt = 0;
+  /** @type {ByMetric} */
+  series = new Map();
+
+  constructor(/** @type {number} */ runId, /** @type {number} */ points, /** @type {"final" | "discarded"} */ lineage = "final") {
+    this.path = `/api/metrics/${runId}/`;
+    this.lineage = lineage;
+    this.points = points;
+  }
+
+  /** Bring the series of these metrics, or single series, up to date; or fetch all of them again. */
+  async refresh(/** @type {string[]} */ filters, /** @type {boolean} */ isReload) {
+    const all = [...this.series.values()].flatMap((ranks) => [...ranks.values()]);
+    const newest = Math.max(0, ...all.map(({ times }) => times.at(-1) ?? 0));
+    // New points of an active run are not downsampled, so that a curve grows.
+    const isLong = all.some(({ times }) => times.length > 2 * this.points);
+    const isOther = filters.some((filter) => !this.#filters.includes(filter));
+    const askedAt = performance.now();
+    const isOld = askedAt - this.#reloadedAt > RELOAD_MS || this.#reloadedAt < expiredAt;
+    const isWhole = isReload || isOther || isOld || isLong || !newest;
+    const answer = await get(this.path, {
+      metric_type: "run",
+      metric_filter: filters,
+      added: false,
+      lineage: this.lineage,
+      summarize: this.points,
+      since: isWhole ? null : new Date(newest - OVERLAP_MS).toISOString(),
+    });
+    this.#filters = filters;
+    const fetched = byMetric(answer);
+    if (isWhole) [this.series, this.#reloadedAt] = [fetched, askedAt];
+    else for (const [metric, ranks] of fetched) {
+      const known = this.series.get(metric) ?? new Map();
+      this.series.set(metric, known);
+      for (const [rank, series] of ranks) known.set(rank, append(known.get(rank) ?? EMPTY, series));
+    }
+  }
 }

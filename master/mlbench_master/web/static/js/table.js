@@ -1,17 +1,17 @@
 // Tables: rows keep their elements. A grid is a table that scrolls, in which only rows in sight have elements.
 
-import { h, reconcile, setText } from "./dom.js";
+import { draw, h, reconcile } from "./dom.js";
 
 /**
- * A column: `text` returns a cell's text; or `make` returns the elements of a new cell, and `fill`
- * changes the cell. Without an `id` its title identifies it. A grid sorts by the field `order` when its
- * head is clicked. The `width` is in pixels. Pinned columns stay in sight; fixed ones are neither moved nor
- * resized. The grid itself sets `sorted`, and for a pinned column `left`, its distance from the left edge.
+ * A column: `text` returns a cell's text, or else `cell` its content, and `props` attributes of the cell. Without
+ * an `id` its title identifies it. A grid sorts by the field `order` when its head is clicked. The `width` is in
+ * pixels. Pinned columns stay in sight; fixed ones are neither moved nor resized. The grid itself sets `sorted`,
+ * and for a pinned column `left`, its distance from the left edge.
  * @template Row
  * @typedef {{ title: string, id?: string, hint?: string, isFigure?: boolean, isHead?: boolean,
  *   order?: string, width?: number, isResized?: boolean, isPinned?: boolean, isFixed?: boolean,
  *   isHiddenTitle?: boolean, left?: number, sorted?: string, text?: (row: Row) => string,
- *   make?: (row: Row) => Node | Node[], fill?: (cell: HTMLElement, row: Row) => void }} Column
+ *   cell?: (row: Row) => unknown, props?: (row: Row) => object }} Column
  */
 
 // Rows beyond those in sight, so that scrolling shows no gap.
@@ -28,44 +28,35 @@ export function figure(/** @type {string} */ title, /** @type {(row: any) => str
 }
 
 /**
- * Fill a table that has a thead with one row, and a tbody; `onRow` is called for each row that is drawn.
+ * Fill a table that has a thead with one row, and a tbody; `propsOf` returns attributes of a row.
  * @type {<Row>(table: HTMLTableElement, columns: Column<Row>[], rows: Row[], keyOf: (row: Row) => unknown,
- *   onRow?: (line: HTMLElement, row: Row) => void) => void}
+ *   propsOf?: (row: Row) => object | false, drawRows?: typeof draw) => void}
  */
-export const fillTable = (table, columns, rows, keyOf, onRow = () => {}) => {
-  reconcile(table.tHead.rows[0], columns, idOf, createHead, (cell, column) => {
-    place(cell, column);
-    setText(cell.firstElementChild, column.title);
-    cell.title = column.hint ?? "";
-    if (column.sorted) cell.setAttribute("aria-sort", column.sorted);
-    else cell.removeAttribute("aria-sort");
-  });
-  reconcile(table.tBodies[0], rows, keyOf, () => h("tr"), (line, row) => {
-    reconcile(line, columns, idOf, (column) => createCell(column, row), (cell, column) => {
-      place(cell, column);
-      cell.dataset.title = column.title;
-      if (column.text) setText(cell, column.text(row));
-      column.fill?.(cell, row);
-    });
-    onRow(line, row);
-  });
+export const fillTable = (table, columns, rows, keyOf, propsOf = () => ({}), drawRows = draw) => {
+  draw(table.tHead.rows[0], columns, idOf, makeHead);
+  drawRows(table.tBodies[0], rows, keyOf, (row) => h("tr", propsOf(row) || {}, columns.map((column) => makeCell(column, row))));
 };
 
-function createHead(/** @type {Column<any>} */ { order, width, isFigure, isFixed, isHead, isHiddenTitle }) {
-  const sort = order && h("button", { type: "button", class: "sort", "data-order": order });
+function makeHead(/** @type {Column<any>} */ column) {
+  const { title, hint, order, width, sorted, isFixed, isHead, isHiddenTitle } = column;
+  const sort = order && h("button", { type: "button", class: "sort", "data-order": order }, title);
   const isResizable = width !== undefined && !isFixed;
   const grip = h("span", { class: "grip", "aria-hidden": "true" });
-  const props = { scope: "col", class: isFigure && "figure", draggable: isResizable && !isHead ? "true" : null };
-  return h("th", props, sort || h("span", { class: isHiddenTitle && "visually-hidden" }), isResizable && grip);
+  const props = { scope: "col", title: hint, "aria-sort": sorted, draggable: isResizable && !isHead ? "true" : null };
+  const text = sort || h("span", { class: isHiddenTitle && "visually-hidden" }, title);
+  return h("th", { ...props, ...lookOf(column) }, text, isResizable && grip);
 }
 
-function createCell(/** @type {Column<any>} */ { isHead, isFigure, make }, row) {
-  return isHead ? h("th", { scope: "row" }, make?.(row)) : h("td", { class: isFigure && "figure" }, make?.(row));
+function makeCell(/** @type {Column<any>} */ column, row) {
+  const { title, isHead, text, cell, props } = column;
+  const own = props?.(row) ?? {};
+  const names = { "data-key": idOf(column), "data-title": title, scope: isHead && "row" };
+  return h(isHead ? "th" : "td", { ...own, ...names, ...lookOf(column, own) }, cell ? cell(row) : text(row));
 }
 
-function place(/** @type {HTMLElement} */ cell, /** @type {Column<any>} */ { left }) {
-  cell.classList.toggle("pinned", left !== undefined);
-  cell.style.left = left === undefined ? "" : `${left}px`;
+function lookOf(/** @type {Column<any>} */ { isFigure, left }, own = { class: "", style: {} }) {
+  const classes = [isFigure && "figure", left !== undefined && "pinned", own.class].filter(Boolean);
+  return { class: classes.join(" ") || null, style: { ...own.style, ...(left !== undefined && { left: `${left}px` }) } };
 }
 
 /**
@@ -82,7 +73,7 @@ export class Grid {
 
   /**
    * Calls `onSort(field)`, `onMove(id, before)`, `onResize(id, width)` without a width for the usual one,
-   * `onScroll(top, bottom)`, and for each drawn row `onRow(line, row)`.
+   * `onScroll(top, bottom)`; `propsOf(row)` returns attributes of a row.
    */
   constructor(/** @type {HTMLTableElement} */ table, /** @type {(row: Row) => unknown} */ keyOf, actions) {
     this.table = table;
@@ -128,11 +119,11 @@ export class Grid {
     });
     // What is pinned behind the names needs their width.
     const isElastic = columns.findLast(({ isPinned }) => isPinned)?.isHead;
-    reconcile(this.sizes, columns, idOf, () => h("col"), (element, { width, isHead, isResized }) => {
-      element.style.width = isElastic && isHead && !isResized ? "" : `${width}px`;
-    });
+    draw(this.sizes, columns, idOf, ({ width, isHead, isResized }) =>
+      h("col", { style: { width: isElastic && isHead && !isResized ? "" : `${width}px` } }),
+    );
     this.table.style.width = `clamp(${total}px, 100%, ${total + (isElastic ? MAX_ELASTIC : 0)}px)`;
-    this.#drawRows();
+    this.#drawRows(draw);
   }
 
   /** Scroll until a row is in sight. @returns {HTMLElement | null} the row */
@@ -145,7 +136,8 @@ export class Grid {
     return this.table.tBodies[0].querySelector(`[data-key="${key}"]`);
   }
 
-  #drawRows() {
+  // Rows that are in sight already only change with their data, not while the table scrolls.
+  #drawRows(drawRows = reconcile) {
     const { scrollTop, clientHeight } = this.scroller;
     const { rowHeight, table } = this;
     const from = Math.max(0, Math.floor(scrollTop / rowHeight) - AROUND);
@@ -153,11 +145,9 @@ export class Grid {
     table.tBodies[0].style.setProperty("--above", `${from * rowHeight}px`);
     table.tBodies[0].style.setProperty("--below", `${(this.#rows.length - to) * rowHeight}px`);
     table.setAttribute("aria-rowcount", String(this.#rows.length + 1));
-    let index = from + 1;
-    fillTable(table, this.#columns, this.#rows.slice(from, to), this.keyOf, (line, row) => {
-      line.setAttribute("aria-rowindex", String(++index));
-      this.actions.onRow(line, row);
-    });
+    const rows = this.#rows.slice(from, to);
+    const propsOf = (/** @type {Row} */ row) => ({ "aria-rowindex": from + rows.indexOf(row) + 2, ...this.actions.propsOf(row) });
+    fillTable(table, this.#columns, rows, this.keyOf, propsOf, drawRows);
   }
 }
 

@@ -1,71 +1,36 @@
-// Elements shared by several pages: badges, copy buttons, errors, dialogs, tables, menus.
+// Elements shared by several pages: badges, errors, dialogs, tables, menus, tabs.
 
 import { now } from "./api.js";
-import { byId, h, reconcile, setText } from "./dom.js";
+import { byId, draw, getParam, h, setParams, setText } from "./dom.js";
 import { ago, moment } from "./format.js";
 
 export { figure, fillTable } from "./table.js";
 
-/**
- * @template Row
- * @typedef {import("./table.js").Column<Row>} Column
- */
-
-/** @typedef {{ state: string, outcome?: Run["outcome"] }} Judged */
-
 /** The cells of a column with the time since a record was created. */
-export const AGE = {
-  make: ({ created_at: at }) => h("time", { datetime: at, title: moment(at) }),
-  fill: (cell, { created_at: at }) => setText(cell.firstElementChild, ago(at, now())),
-};
+export const AGE = { cell: ({ created_at: at }) => h("time", { datetime: at, title: moment(at) }, ago(at, now())) };
 
-/** @returns {HTMLElement} a coloured badge for the state of a run or the phase of a pod. */
-export function badge(/** @type {string} */ state) {
-  return h("span", { class: "badge", "data-state": state.toLowerCase() }, state);
+/** @returns {HTMLElement} a coloured badge for the outcome or state of a run, or the phase of a pod. */
+export function badge(/** @type {string} */ state, text = state, title = "") {
+  return h("span", { class: "badge", "data-state": state.toLowerCase(), title }, text);
 }
 
-export function setBadge(/** @type {HTMLElement} */ element, /** @type {string} */ state, text = state) {
+/** Change a badge. */
+export function setBadge(/** @type {HTMLElement} */ element, /** @type {string} */ state, text = state, title = "") {
   element.dataset.state = state.toLowerCase();
+  element.title = title;
   setText(element, text);
 }
 
 /** @returns {HTMLElement} a badge for the outcome of a run, or for its state until the outcome is known. */
-export function runBadge(/** @type {Judged} */ run) {
-  const element = badge(run.state);
-  setRunBadge(element, run);
-  return element;
-}
-
-export function setRunBadge(/** @type {HTMLElement} */ element, /** @type {Judged} */ run) {
-  setBadge(element, run.outcome?.kind ?? run.state, run.outcome?.title);
-  element.title = run.outcome?.text ?? "";
+export function runBadge(/** @type {{ state: string, outcome?: Run["outcome"] }} */ { state, outcome }) {
+  return badge(outcome?.kind ?? state, outcome?.title, outcome?.text);
 }
 
 /** Show figures in a list of descriptions: the title, text and explanation of each, and whether it is bad. */
-export function showPairs(/** @type {HTMLElement} */ list, /** @type {[string, string, string?, boolean?][]} */ pairs) {
-  const create = (/** @type {any[]} */ [title]) => h("div", {}, h("dt", {}, title), h("dd"));
-  reconcile(list, pairs, ([title]) => title, create, (element, [, text, hint = "", isBad = false]) => {
-    setText(element.lastElementChild, text);
-    element.title = hint;
-    element.lastElementChild.classList.toggle("bad-text", isBad);
+export function showPairs(/** @type {HTMLElement} */ list, /** @type {any[][]} */ pairs) {
+  draw(list, pairs, ([title]) => title, ([title, text, hint, isBad]) => {
+    return h("div", { title: hint }, h("dt", {}, title), h("dd", { class: isBad && "bad-text" }, text));
   });
-}
-
-/** @returns {HTMLButtonElement} a button that copies what `text()` returns. */
-export function copyButton(/** @type {() => string} */ text, /** @type {string} */ what) {
-  const button = h("button", { type: "button", class: "quiet" });
-  const say = (word) => {
-    setText(button, word);
-    button.setAttribute("aria-label", `${word} ${what}`);
-  };
-  button.addEventListener("click", async () => {
-    // Browsers have no clipboard on pages served by plain HTTP from another machine.
-    const isCopied = await navigator.clipboard?.writeText(text()).then(() => true, () => false);
-    say(isCopied ? "Copied" : "Select and copy");
-    setTimeout(() => say("Copy"), 2000);
-  });
-  say("Copy");
-  return button;
 }
 
 /** @returns {HTMLElement} an error, with a button that tries again. */
@@ -118,4 +83,33 @@ export function menu(/** @type {HTMLButtonElement} */ button, /** @type {HTMLEle
     open(false);
     button.focus();
   });
+}
+
+/**
+ * Connect a tablist as in the ARIA Authoring Practices: one tab is in the order of Tab, arrow keys move among them.
+ * A tab has a name in `data-tab`, and controls a panel. The page's address keeps the shown tab, unless it is the
+ * first one. @returns a function that shows the tab of a name
+ */
+export function connectTabs(/** @type {HTMLElement} */ list) {
+  const tabs = /** @type {HTMLElement[]} */ ([...list.children]);
+  const show = (/** @type {string} */ name) => {
+    const shown = tabs.find((tab) => tab.dataset.tab === name) ?? tabs[0];
+    for (const tab of tabs) {
+      tab.setAttribute("aria-selected", String(tab === shown));
+      tab.tabIndex = tab === shown ? 0 : -1;
+      byId(tab.getAttribute("aria-controls")).hidden = tab !== shown;
+    }
+    setParams({ tab: shown === tabs[0] ? "" : shown.dataset.tab });
+  };
+  for (const tab of tabs) tab.addEventListener("click", () => show(tab.dataset.tab));
+  list.addEventListener("keydown", (event) => {
+    const at = tabs.indexOf(/** @type {HTMLElement} */ (event.target));
+    const next = { ArrowLeft: at - 1, ArrowRight: (at + 1) % tabs.length, Home: 0, End: -1 }[event.key];
+    if (next === undefined) return;
+    event.preventDefault();
+    tabs.at(next).focus();
+    show(tabs.at(next).dataset.tab);
+  });
+  show(getParam("tab"));
+  return show;
 }

@@ -81,13 +81,7 @@ export function ofResult(/** @type {Pick<Result, "curve">} */ { curve }, /** @ty
 }
 
 /** @returns {Columns} the curve that the lowest rank of a run recorded from its start to its end, `seconds` later */
-export function ofRecorded(
-  /** @type {ByMetric} */ recorded,
-  /** @type {string} */ metric,
-  /** @type {string} */ axis,
-  /** @type {string | null} */ startedAt,
-  /** @type {number | null} */ seconds = null,
-) {
+export function ofRecorded(/** @type {ByMetric} */ recorded, metric, axis, startedAt, /** @type {number | null} */ seconds = null) {
   const [[rank, all]] = [...(recorded.get(metric) ?? [[null, null]])].sort(([a], [b]) => (a ?? -1) - (b ?? -1));
   const clock = recorded.get(CLOCKS[axis])?.get(rank);
   if (!all || startedAt === null || (axis !== "wall" && !clock)) return { x: [], y: [] };

@@ -2,15 +2,13 @@
 
 import { get, getOrNull } from "../api.js";
 import { sample } from "../chart.js";
-import { byId, getParam, h, onSubmit, reconcile, setNotice, setParams, setText } from "../dom.js";
+import { byId, draw, getParam, h, onSubmit, setNotice, setParams, setText } from "../dom.js";
 import { plural } from "../format.js";
 import { comparisonUrl } from "../grafana.js";
-import { setOutcome } from "../outcome.js";
 import { styleOf } from "../plot.js";
-import { nameOf } from "../records.js";
-import { formatSelection, parseSelection, toggled } from "../side/selection.js";
-import { Side } from "../side/side.js";
-import { errorState } from "../ui.js";
+import { nameOf, outcomeOf } from "../records.js";
+import { Side, formatSelection, parseSelection, toggled } from "../side/side.js";
+import { badge, errorState } from "../ui.js";
 import { toPath } from "./loader.js";
 import { shortLabels } from "./verdict.js";
 
@@ -48,16 +46,11 @@ function show() {
   byId("side").hidden = entries.length === 0;
   setParams({ runs: formatSelection(selected), hidden: [...hidden].join(",") });
   const names = shortLabels(entries.map(({ run }) => (nameOf(run) === run.title ? run.title : nameOf(run).replaceAll("=", " "))));
-  const keyOf = (/** @type {ShownRun} */ { run, colour, dash }) => [run.id, colour, dash].join(" ");
-  reconcile(list, entries, keyOf, makeRow, (row, entry) => {
-    row.querySelector("button").setAttribute("aria-pressed", String(!entry.hidden));
-    row.toggleAttribute("data-hidden", entry.hidden);
-    setText(row.querySelector("bdi"), names[entries.indexOf(entry)]);
-  });
+  draw(list, entries, ({ run }) => run.id, (entry) => makeRow(entry, names[entries.indexOf(entry)]));
   if (entries.length) side.show(entries);
 }
 
-function makeRow(/** @type {ShownRun} */ { run, colour, dash }) {
+function makeRow(/** @type {ShownRun} */ { run, colour, dash, hidden: isHidden }, /** @type {string} */ name) {
   const hide = () => {
     if (!hidden.delete(run.id)) hidden.add(run.id);
     show();
@@ -67,21 +60,22 @@ function makeRow(/** @type {ShownRun} */ { run, colour, dash }) {
     hidden.delete(run.id);
     show();
   };
-  const chip = h("span", { class: "badge" });
   const button = { type: "button", class: "quiet" };
-  const eye = { ...button, class: "quiet eye", "aria-label": `Curve of run ${run.id}`, title: "Show or hide the curve", onclick: hide };
-  setOutcome(chip, run);
-  const [light, dim] = [() => side.highlight([run.id]), () => side.highlight([])];
+  const eye = { "aria-label": `Curve of run ${run.id}`, title: "Show or hide the curve", "aria-pressed": String(!isHidden) };
   return h(
     "li",
-    { class: "selected-run", "data-runs": run.id, onpointerenter: light, onpointerleave: dim, onfocusin: light, onfocusout: dim },
-    h("button", eye, sample({ colour, dash })),
-    h("a", { href: `/runs/${run.id}`, class: "run-name", title: `${nameOf(run)} #${run.id}` }, h("bdi"), h("span", {}, ` #${run.id}`)),
-    chip,
+    { class: "selected-run", "data-runs": run.id, "data-hidden": isHidden },
+    h("button", { ...button, class: "quiet eye", ...eye, onclick: hide }, sample({ colour, dash })),
+    h("a", { href: `/runs/${run.id}`, class: "run-name", title: `${nameOf(run)} #${run.id}` }, h("bdi", {}, name), h("span", {}, ` #${run.id}`)),
+    badge(...outcomeOf(run)),
     h("button", { ...button, "aria-label": `Remove run ${run.id}`, title: "Remove from the comparison", onclick: remove }, "×"),
   );
 }
 
+for (const type of ["pointerover", "focusin"]) {
+  list.addEventListener(type, ({ target }) => side.highlight([Number(target.closest("li")?.dataset.runs)]));
+}
+for (const type of ["pointerleave", "focusout"]) list.addEventListener(type, () => side.highlight([]));
 side.onFound = async (found) => {
   const ids = found ? found.comparison.results.map((result) => result.run_id) : [];
   const [download, link] = [byId("download"), byId("grafana")];

@@ -1,15 +1,16 @@
-// The results of runs and of groups: columns of tables, and the times to target as bars.
+// The results of runs and of groups: columns of tables, times to target as bars, and figures of groups as a heat map
+// over two swept options.
 
+import { showBars } from "../bars.js";
 import { sample } from "../chart.js";
-import { h, reconcile, setText } from "../dom.js";
-import { NONE, alignedDurations, alignedNumbers, count, duration, isPercent, metricTitle, number, percent } from "../format.js";
+import { byId, draw, h } from "../dom.js";
+import { NONE, alignedDurations, alignedNumbers, count, duration, isPercent, metricTitle, number, percent, plural } from "../format.js";
 import { sweptOf } from "../records.js";
-import { figure, runBadge, setRunBadge } from "../ui.js";
-import { MEASURES, bestFirst, hasMean, rangeText, writerOf } from "./answer.js";
-import { shortLabels } from "./verdict.js";
+import { figure, runBadge } from "../ui.js";
+import { MEASURES, bestFirst, hasMean, measureOf, optionTitle, rangeText, shortLabels, writerOf } from "./verdict.js";
 
 /**
- * @import { Measure } from "./answer.js"
+ * @import { Measure } from "./verdict.js"
  * @typedef {{ colour?: string, dash?: "solid" | "dash" | "dot" }} Style
  */
 
@@ -18,12 +19,9 @@ const CLOCKS = [MEASURES.time, { ...MEASURES.time, field: "wall_seconds_to_targe
 const HINTS = {
   training: "Training time until the target was first reached, evaluation excluded",
   wall: "Time from the run's start until the target was first reached",
-  rate: "Samples of all workers per second of training",
   contention: "Share of training time that other programs held the core of the most affected rank; above 5 %, it may distort the result",
   sent: "Mean bytes that a rank sends per step to exchange gradients or weights",
   saved: "Number of checkpoints, and training time lost per checkpoint",
-  resumed: "Number of times that the run resumed from a checkpoint",
-  cost: "Time for which the run held workers",
   mean: "Mean of all runs in the group. In brackets: 95 % confidence interval",
   efficiency: "Speed-up divided by the increase in workers: 100 % is linear. In brackets: 95 % confidence interval",
   goodput: "Share of worker-seconds that advanced the final model: compute and communication",
@@ -34,11 +32,7 @@ const HINTS = {
  * @returns {{ bars: import("../bars.js").Bar[], note: string }} a bar for each group with a visible run, the fastest
  *   first, with the interval of its mean and its runs; none if no group has a mean
  */
-export function toBars(
-  /** @type {Comparison} */ { groups, results },
-  /** @type {number[]} */ visible,
-  /** @type {(id: number) => Style} */ styleOf,
-) {
+export function toBars(/** @type {Comparison} */ { groups, results }, /** @type {number[]} */ visible, styleOf) {
   const measure = CLOCKS.find((clock) => groups.some((group) => hasMean(group, clock)));
   if (!measure) return { bars: [], note: "" };
   const shown = groups.filter(({ run_ids: ids }) => ids.some((id) => visible.includes(id)));
@@ -62,7 +56,7 @@ export function toBars(
 
 const nameOf = (/** @type {Result} */ result) => sweptOf(result) || result.display_name;
 
-/** @returns {import("../ui.js").Column<Result>[]} the columns of a table of results. */
+/** @returns {import("../table.js").Column<Result>[]} the columns of a table of results. */
 export function resultColumns(/** @type {Result[]} */ results, styleOf = (/** @type {number} */ _id) => /** @type {Style} */ ({})) {
   const metrics = [...new Set(results.map(({ target }) => target?.metric).filter(Boolean))];
   const metric = metrics.length === 1 ? metricTitle(metrics[0]).toLowerCase() : "";
@@ -78,24 +72,24 @@ export function resultColumns(/** @type {Result[]} */ results, styleOf = (/** @t
     return figure(title, text, HINTS[clock]);
   };
   return withoutEmpty(results, [
-    { title: "Run", isHead: true, fill: (cell, result) => fillName(cell, result, styleOf(result.run_id)) },
+    { title: "Run", isHead: true, cell: (result) => linkTo(result, styleOf(result.run_id)) },
     figure("Workers", (result) => count(result.num_workers)),
-    { title: "Outcome", fill: fillOutcome },
+    { title: "Outcome", cell: runBadge },
     times("Time to target (training)", "training"),
     times("Time to target (wall clock)", "wall"),
     numbers(`Best ${metric}`.trim(), (result) => result.best_value, metrics.join(", "), unitOf),
     numbers(`Last ${metric}`.trim(), (result) => result.last_value, metrics.join(", "), unitOf),
-    numbers("Samples/s", (result) => result.samples_per_second, HINTS.rate),
+    numbers("Samples/s", (result) => result.samples_per_second, "Samples of all workers per second of training"),
     numbers("Bytes per step", (result) => result.bytes_sent_per_step, HINTS.sent),
     figure("Checkpoints", ({ checkpoints: saved }) => (saved ? `${count(saved.count)} × ${duration(saved.seconds)}` : NONE), HINTS.saved),
-    figure("Resumptions", ({ resumptions }) => count(resumptions.length || null), HINTS.resumed),
+    figure("Resumptions", ({ resumptions }) => count(resumptions.length || null), "Number of times that the run resumed from a checkpoint"),
     figure("CPU contention", (result) => percent(result.contention_share, 1), HINTS.contention),
     figure("Epochs", (result) => count(result.epochs)),
-    numbers("Worker-seconds", (result) => result.cost?.worker_seconds, HINTS.cost),
+    numbers("Worker-seconds", (result) => result.cost?.worker_seconds, "Time for which the run held workers"),
   ]);
 }
 
-/** @returns {import("../ui.js").Column<Group>[]} the columns of a table of groups. */
+/** @returns {import("../table.js").Column<Group>[]} the columns of a table of groups. */
 export function groupColumns(/** @type {Group[]} */ groups) {
   const ratio = (/** @type {number | null} */ value) => (value == null ? NONE : `${value.toFixed(2)}×`);
   const [time, rate] = [MEASURES.time, MEASURES.rate].map((measure) => writerOf(groups, measure));
@@ -123,18 +117,82 @@ export function groupColumns(/** @type {Group[]} */ groups) {
 const inBrackets = (/** @type {string} */ interval) => interval && ` (${interval})`;
 
 /** @returns {any[]} the columns in which a row has a value */
-function withoutEmpty(/** @type {any[]} */ rows, /** @type {import("../ui.js").Column<any>[]} */ columns) {
+function withoutEmpty(/** @type {any[]} */ rows, /** @type {import("../table.js").Column<any>[]} */ columns) {
   return columns.filter(({ text }) => !text || rows.some((row) => text(row) !== NONE));
 }
 
-function fillName(cell, /** @type {Result} */ result, /** @type {Style} */ style) {
+function linkTo(/** @type {Result} */ result, /** @type {Style} */ style) {
   const { run_id: id } = result;
-  const make = () => h("a", { href: `/runs/${id}`, class: "run-name" }, sample(style), h("bdi"), h("span", {}, ` #${id}`));
-  reconcile(cell, [`${style.colour} ${style.dash}`], String, make, (link) => setText(link.querySelector("bdi"), nameOf(result)));
+  return h("a", { href: `/runs/${id}`, class: "run-name" }, sample(style), h("bdi", {}, nameOf(result)), h("span", {}, ` #${id}`));
 }
 
-/** Show a run's outcome in a cell, or else its state. */
-export function fillOutcome(cell, /** @type {Pick<Result, "state" | "outcome">} */ result) {
-  if (!cell.firstElementChild) cell.append(runBadge(result));
-  else setRunBadge(cell.firstElementChild, result);
+/** Show the figures of each metric, in the macro `cells` of templates/_comparison.html. Each group is a link. */
+export function showCells(/** @type {Comparison} */ comparison, /** @type {(group: Group) => string} */ hrefOf) {
+  const { groups, sweep } = comparison;
+  for (const [name, measure] of Object.entries(MEASURES)) {
+    const isKnown = groups.some((group) => hasMean(group, measure));
+    byId(`measure-${name}`).parentElement.hidden = !isKnown;
+    const grids = isKnown && sweep?.by ? sweep.panels.map((_, at) => makeGrid(comparison, measure, at, hrefOf)) : [];
+    const parts = isKnown && !grids.length ? [makeBars(groups, measure, hrefOf)] : grids;
+    draw(byId(`cells-${name}`), parts, (part) => parts.indexOf(part), (part) => part);
+  }
+  if (measureOf(groups) === MEASURES.rate) byId("measure-rate").checked = true;
+}
+
+/** @returns {(group: Group) => { mean: string, interval: string, name: string }} writes the figures of a group, and its accessible name. */
+function textsOf(/** @type {Group[]} */ groups, /** @type {Measure} */ measure) {
+  const write = writerOf(groups, measure);
+  return (group) => {
+    const [interval, runs] = [write.interval(group), plural(group.run_ids.length, "run")];
+    const isMissed = measure.isLessBetter && !hasMean(group, measure);
+    const mean = isMissed ? `${group.reached} of ${group.run_ids.length} reached` : write.mean(group);
+    const name = [`${optionTitle(group.label)}: ${mean}`, interval && `95 % ${interval}`, runs].filter(Boolean).join(", ");
+    return { mean, interval: interval || (hasMean(group, measure) ? runs : ""), name };
+  };
+}
+
+function makeGrid(/** @type {Comparison} */ { groups, sweep }, /** @type {Measure} */ measure, /** @type {number} */ at, hrefOf) {
+  const { across, by, panels, charts } = sweep;
+  const [best] = bestFirst(groups, measure);
+  const write = textsOf(groups, measure);
+  const heats = charts.find(({ panel, unit }) => panel === at && (unit === "s") === measure.isLessBetter)?.cells;
+  const titleOf = ({ key, unit }, value) => `${optionTitle(key)} ${unit ? `${value.replace(unit, "").trim()} ${unit}` : value}`;
+  const cellOf = (/** @type {number | null} */ of, i, j) => {
+    const group = groups[of];
+    if (!group) return h("td", {}, h("span", { class: "cell soft" }, "–"));
+    const { mean, interval, name } = write(group);
+    const texts = [h("b", { class: !hasMean(group, measure) && "missed" }, mean), h("span", {}, interval)];
+    const marks = { "data-heat": heats?.[i][j]?.heat, "data-best": group === best };
+    return h("td", {}, h("a", { class: "cell", href: hrefOf(group), "aria-label": name, title: name, ...marks }, texts));
+  };
+  const title = optionTitle(panels[at].label);
+  const head = h("tr", {}, h("td"), across.values.map((value) => h("th", { scope: "col" }, titleOf(across, value))));
+  const lines = panels[at].cells.map((row, i) => {
+    return h("tr", {}, h("th", { scope: "row" }, titleOf(by, by.values[i])), row.map((of, j) => cellOf(of, i, j)));
+  });
+  const table = h("table", { class: "cells" }, title && h("caption", {}, title), h("thead", {}, head), h("tbody", {}, lines));
+  return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": title || "Heat map" }, table);
+}
+
+function makeBars(/** @type {Group[]} */ groups, /** @type {Measure} */ measure, /** @type {(group: Group) => string} */ hrefOf) {
+  const [best] = bestFirst(groups, measure);
+  const write = textsOf(groups, measure);
+  const bars = groups.map((group) => {
+    const { mean: value, mean_low: low, mean_high: high } = group[measure.field] ?? {};
+    const { mean, interval } = write(group);
+    const text = [mean, interval, scalingOf(group, groups)].filter(Boolean).join(" · ");
+    const pieces = value == null ? [] : [{ name: measure.title, value, colour: "--series-0" }];
+    return { name: optionTitle(group.label), text, href: hrefOf(group), isBest: group === best, pieces, low, high };
+  });
+  const place = h("div", { class: "bars-wide" });
+  showBars(place, bars);
+  return place;
+}
+
+/** @returns {string} the speed-up and the efficiency of a group with more workers than the first. */
+export function scalingOf(/** @type {Group} */ group, /** @type {Group[]} */ groups) {
+  const isFirst = groups.every(({ num_workers: workers }) => workers >= group.num_workers);
+  const [speedup, efficiency] = [group.speedup ?? group.throughput_speedup, group.efficiency ?? group.throughput_efficiency];
+  if (isFirst || speedup == null || efficiency == null) return "";
+  return `${speedup.toFixed(2)}×, efficiency ${count(100 * efficiency)} %`;
 }

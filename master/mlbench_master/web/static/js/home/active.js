@@ -1,22 +1,31 @@
-// An active run on the home page: its progress, live curves and slowest rank.
+// An active run on the home page: its progress, live curves, slowest rank, and when it will reach its target.
 
 import { get, now, post } from "../api.js";
 import { Chart } from "../chart.js";
 import { byId, h, setText } from "../dom.js";
 import * as format from "../format.js";
-import { outcomeChip } from "../outcome.js";
-import { LOSSES, elapsedSeconds, nameOf } from "../records.js";
+import { LOSSES, elapsedSeconds, nameOf, outcomeOf } from "../records.js";
 import { unitOf } from "../run/curves.js";
 import { topOf } from "../runs/curves.js";
-import { byMetric, longest } from "../series.js";
+import { byMetric, longest, mean } from "../series.js";
 import { confirm, setBadge, showPairs } from "../ui.js";
-import { forecast, roughly } from "./forecast.js";
 
-/** @import { Curve, Forecast } from "./forecast.js" */
+/**
+ * @typedef {{ seconds: number[], values: number[] }} Curve
+ * @typedef {{ seconds: number, way: Curve }} Forecast
+ */
 
 const LOSS_POINTS = 120;
 const SLOWEST = "Its own work per step, as a multiple of the median of the other ranks";
 const TRAINING_LOSSES = LOSSES.filter((name) => !/^(val|valid|eval|test)/.test(name));
+const MIN_POINTS = 5;
+// The start of training says little about its end.
+const LEFT_OUT = 0.2;
+// Time constants that are tried, as multiples of the time so far.
+const CONSTANTS = Array.from({ length: 48 }, (_, i) => 0.05 * 1.14 ** i);
+// A target that is farther away cannot be foreseen.
+const MAX_TIMES = 20;
+const WAY_POINTS = 40;
 
 /**
  * @returns {{ rank: number, ratio: number } | null} the rank with the most work of its own in each step, as a
@@ -81,11 +90,10 @@ export class ActiveRun {
     const elapsed = elapsedSeconds(run, now()) ?? 0;
     setText(this.#part("bdi"), nameOf(run));
     setText(this.#part("h2 .soft"), `#${run.id}`);
-    const { state, text, title } = outcomeChip(run, null);
+    const [state, text, title] = outcomeOf(run, null);
     const [epoch, epochs] = [result?.epochs, Number(run.settings?.epochs)];
     const hasEpoch = state === "started" && epoch && epochs;
-    setBadge(this.#part(".badge"), state, hasEpoch ? `${text} · epoch ${epoch} of ${format.count(epochs)}` : text);
-    this.#part(".badge").title = title;
+    setBadge(this.#part(".badge"), state, hasEpoch ? `${text} · epoch ${epoch} of ${format.count(epochs)}` : text, title);
     this.#part("button").disabled = run.stop_requested;
     const ahead = curve && run.target && !run.target_reached_at ? forecast(curve, run.target) : null;
     const left = timeLeft(run, result, ahead, elapsed);
@@ -105,7 +113,6 @@ export class ActiveRun {
     const slowest = slowestRank(result?.ranks ?? []);
     const isUnforeseen = target && !left && !run.target_reached_at;
     const [rate, share] = [result?.samples_per_second, result?.goodput?.share];
-    /** @type {any[]} */
     const pairs = [
       target && [format.metricTitle(target.metric), format.metric(target.metric, value && Number(value.toPrecision(3))), target.metric],
       target && ["Target", format.metric(target.metric, target.value), format.targetText(target)],
@@ -159,4 +166,43 @@ function lossOf(/** @type {Run} */ run, series) {
   const points = times.map((time, i) => [(time - Date.parse(run.started_at)) / 1000, values[i]]);
   const known = points.filter(([at, value]) => at >= 0 && Number.isFinite(value));
   return known.length > 1 ? { seconds: known.map(([at]) => at), values: known.map(([, value]) => value) } : null;
+}
+
+/**
+ * Fit an exponential approach, `a + b·exp(−t / c)`, to the curve of the target's metric. Recent points weigh more.
+ * @returns {Forecast | null} when the curve reaches the target, in seconds since the start of the run, and its way
+ *   there; null if it does not seem to reach the target
+ */
+export function forecast(/** @type {Curve} */ { seconds, values }, /** @type {Target} */ { value: aim, lower_is_better: isLower }) {
+  const first = Math.floor(LEFT_OUT * seconds.length);
+  const [times, points] = [seconds.slice(first), values.slice(first)];
+  const [last, current] = [times.at(-1), points.at(-1)];
+  if (times.length < MIN_POINTS || !(last > 0)) return null;
+  const fits = CONSTANTS.map((factor) => fit(times, points, factor * last));
+  const { a, b, c } = fits.reduce((best, other) => (other.error < best.error ? other : best));
+  if (isLower ? !(b > 0 && a < aim) : !(b < 0 && a > aim)) return null;
+  const reached = Math.max(last, c * Math.log(b / (aim - a)));
+  if (reached > MAX_TIMES * last) return null;
+  const at = (/** @type {number} */ time) => a + b * Math.exp(-time / c);
+  // The way leaves the curve at its last point, and comes close to the fit within a time constant.
+  const offset = current - at(last);
+  const steps = Array.from({ length: WAY_POINTS }, (_, i) => last + ((reached - last) * i) / (WAY_POINTS - 1));
+  const bent = steps.map((time) => at(time) + offset * (1 - (time - last) / (reached - last || 1)));
+  return { seconds: reached, way: { seconds: steps, values: bent } };
+}
+
+// Weighted least squares for a and b with a given c.
+function fit(/** @type {number[]} */ times, /** @type {number[]} */ values, /** @type {number} */ c) {
+  const weighted = (/** @type {number[]} */ column) => mean(column.map((value, i) => (2 * (i + 1) * value) / (column.length + 1)));
+  const decay = times.map((time) => Math.exp(-time / c));
+  const [x, y] = [weighted(decay), weighted(values)];
+  const b = weighted(decay.map((at, i) => (at - x) * (values[i] - y))) / weighted(decay.map((at) => (at - x) ** 2));
+  const a = y - b * x;
+  return { a, b, c, error: weighted(values.map((value, i) => (value - a - b * decay[i]) ** 2)) };
+}
+
+/** @returns {string} an estimated duration, such as `≈ 40 s` or `≈ 6.2 min`. */
+export function roughly(/** @type {number} */ seconds) {
+  const [size, unit] = format.UNITS.find(([length]) => seconds >= 2 * length) ?? [0, ""];
+  return unit ? `≈ ${format.number(seconds / size, 2)} ${unit}` : "any moment";
 }

@@ -2,7 +2,7 @@
 
 import { metricTitle } from "../format.js";
 import { LOSSES, PHASES } from "../records.js";
-import { EMPTY, areSame, combine, counterAt, longest, mapColumns, mean, sum } from "../series.js";
+import { EMPTY, areSame, combine, counterAt, filter, longest, mapColumns, mean, sum } from "../series.js";
 
 /** @import { Series } from "../series.js" */
 
@@ -45,15 +45,6 @@ export function isOfAll(/** @type {string} */ chosen) {
   return chosen === ALL || chosen === EACH;
 }
 
-/** @returns {string[]} the names to ask the API for, of metrics of the chosen rank, `ALL` or `EACH`. */
-export function filtersOf(
-  /** @type {string[]} */ metrics,
-  /** @type {string} */ chosen,
-  /** @type {(metric: string) => boolean} */ hasRanks,
-) {
-  return metrics.map((metric) => (isOfAll(chosen) || !hasRanks(metric) ? metric : `${metric} @ ${chosen}`));
-}
-
 /**
  * @returns {{ name: string, rank: number | null, series: Series }[]} the curves to draw of a metric,
  *   whose series there are by rank; one if all ranks recorded the same
@@ -71,7 +62,7 @@ export function curvesOf(/** @type {string} */ metric, /** @type {Map<number | n
 
 /**
  * A horizontal axis: where on it moments of a rank are, or of any rank.
- * @typedef {{ title: string, shared: import("../zoom.js").Shared,
+ * @typedef {{ title: string, shared: import("../look.js").Shared,
  *   place: (times: number[], rank?: number | null) => number[] }} Axis
  */
 
@@ -133,7 +124,7 @@ export function throughput(samples, clocks) {
     const values = totals.map((total, i) => (total - totals[i - 1]) / (seconds[i] - seconds[i - 1]));
     // A restart resets the totals.
     const isRate = values.map((value) => value > 0 && Number.isFinite(value));
-    return mapColumns({ times, values, lows: values, highs: values }, (column) => column.filter((_, i) => isRate[i]));
+    return filter({ times, values, lows: values, highs: values }, (i) => isRate[i]);
   });
   // A rank that was stopped may not have recorded its last samples.
   const end = Math.min(...rates.map(({ times }) => times.at(-1) ?? Infinity));

@@ -1,23 +1,26 @@
-// The section "Files": output files of the ranks, with a preview of pictures and texts.
+// The sections "Files", output files of the ranks with a preview of pictures and texts, and "Profiles", with the
+// form that requests another one.
 
-import { query } from "../api.js";
-import { byId, h, setNotice } from "../dom.js";
-import { bytes, plural } from "../format.js";
+import { post, query } from "../api.js";
+import { byId, h, onSubmit, setNotice, setOptions, setText } from "../dom.js";
+import { bytes, count, number, plural } from "../format.js";
+import { figure, fillTable } from "../ui.js";
 
 const MAX_FILES = 300;
 // As the API serves them; it has the last word on what a browser makes of a file.
 const IMAGE = /\.(png|jpe?g|gif|webp)$/i;
 const TEXT = /\.(txt|log|md|jsonl?|csv|tsv|ya?ml)$/i;
+const TOOLS = { pytorch: "PyTorch", "py-spy": "py-spy", "": "" };
 
 /** Show the files of a run. They come once the processes of a rank have ended. */
 export function showFiles(/** @type {RunFile[]} */ files, /** @type {number} */ runId) {
   byId("files").hidden = files.length === 0;
-  byId("files-list").replaceChildren(...files.slice(0, MAX_FILES).map((file) => createRow(file, runId)));
+  byId("files-list").replaceChildren(...files.slice(0, MAX_FILES).map((file) => makeFile(file, runId)));
   const more = files.length - MAX_FILES;
   setNotice(byId("files-more"), more > 0 ? `${plural(more, "further file")}: “mlbench files” lists all files.` : "");
 }
 
-function createRow(/** @type {RunFile} */ file, /** @type {number} */ runId) {
+function makeFile(/** @type {RunFile} */ file, /** @type {number} */ runId) {
   const { name, rank, size, left, path, sha256 } = file;
   const title = titleOf(name, `rank ${rank} · ${bytes(size)}`);
   if (left) {
@@ -39,12 +42,12 @@ function createRow(/** @type {RunFile} */ file, /** @type {number} */ runId) {
 }
 
 /** @returns {HTMLElement[]} the name of a file, with facts about it. */
-export function titleOf(/** @type {string} */ name, /** @type {string} */ facts) {
+function titleOf(/** @type {string} */ name, /** @type {string} */ facts) {
   return [h("span", { class: "file-name" }, name), h("span", { class: "soft small-text" }, facts)];
 }
 
 /** @returns {HTMLElement} a button that saves a file. */
-export function downloadOf(/** @type {string} */ href, /** @type {string} */ what) {
+function downloadOf(/** @type {string} */ href, /** @type {string} */ what) {
   return h("a", { href, download: "", class: "button", "aria-label": `Download ${what}` }, "Download");
 }
 
@@ -55,14 +58,79 @@ export function urlOf(/** @type {number} */ runId, /** @type {Pick<RunFile, "nam
 }
 
 /** @returns {Promise<Response>} the answer with a file, or an error. */
-export async function open(/** @type {string} */ url) {
+async function open(/** @type {string} */ url) {
   const answer = await fetch(url);
   if (!answer.ok) throw new Error(`The master responded with ${answer.status} ${answer.statusText}`);
   return answer;
 }
 
 /** Put what `make` returns into an element, or its error. */
-export function fillLater(/** @type {HTMLElement} */ element, /** @type {() => Promise<Node>} */ make) {
+function fillLater(/** @type {HTMLElement} */ element, /** @type {() => Promise<Node>} */ make) {
   const fail = (error) => element.replaceChildren(h("p", { class: "problem" }, error.message));
   return make().then((content) => element.replaceChildren(content), fail);
+}
+
+/** Let the form request a profile; `onAsk` is called when a rank was asked. */
+export function connectProfileForm(/** @type {number} */ runId, /** @type {() => void} */ onAsk) {
+  onSubmit(byId("profile-form"), async () => {
+    const [rank, seconds] = ["profile-rank", "profile-seconds"].map((id) => Number(byId(id).value));
+    setText(byId("profile-problem"), "");
+    const fail = (error) => setText(byId("profile-problem"), error.message);
+    await post(`/api/runs/${runId}/profiles/`, { rank, seconds }).then(onAsk, fail);
+  });
+}
+
+/** Offer to profile the ranks of a run that is running. */
+export function offerProfiles(/** @type {Run} */ run) {
+  const ranks = run.state === "STARTED" ? run.ranks.map(({ rank }) => String(rank)) : [];
+  byId("profile-form").hidden = !ranks.length;
+  byId("profiles").hidden = !ranks.length && !byId("profiles-list").childElementCount;
+  setOptions(byId("profile-rank"), ranks, (rank) => `Rank ${rank}`);
+}
+
+/** Show the profiles of a run. */
+export function showProfiles(/** @type {RankProfile[]} */ profiles, /** @type {number} */ runId) {
+  if (profiles.length) byId("profiles").hidden = false;
+  byId("profiles-list").replaceChildren(...profiles.map((profile) => makeProfile(profile, runId)));
+}
+
+function makeProfile(/** @type {RankProfile} */ profile, /** @type {number} */ runId) {
+  const { rank, seconds, tool, size, file, problem } = profile;
+  const title = titleOf(`Rank ${rank}`, [`${seconds} s`, TOOLS[tool], size && bytes(size)].filter(Boolean).join(" · "));
+  const state = problem || "Profiling…";
+  if (!file) return h("li", {}, title, h("p", { class: problem ? "problem" : "soft", role: "status" }, state));
+  const url = urlOf(runId, { ...profile, name: file });
+  const viewer = h("div", { class: "file-look" });
+  const onclick = () => {
+    viewer.replaceChildren("Loading…");
+    fillLater(viewer, () => speedscope(url, `Profile of rank ${rank}`));
+  };
+  const button = h("button", { type: "button", onclick }, "Show in speedscope");
+  const details = h("details", {}, h("summary", {}, title), operatorsOf(profile), h("p", {}, button), viewer);
+  return h("li", {}, details, downloadOf(url, `the profile of rank ${rank}`));
+}
+
+// Speedscope tells calls of other arguments apart: it gets the calls of a trace by name alone, and the names of its threads.
+async function speedscope(/** @type {string} */ url, /** @type {string} */ title) {
+  const { body } = await open(url);
+  const profile = await new Response(body.pipeThrough(new DecompressionStream("gzip"))).json();
+  profile.traceEvents = profile.traceEvents
+    ?.filter(({ ph, cat }) => ph === "M" || (ph === "X" && cat !== "Trace"))
+    .map((event) => (event.ph === "M" ? event : { ...event, args: undefined }));
+  const profileURL = URL.createObjectURL(new Blob([JSON.stringify(profile)]));
+  const hash = String(new URLSearchParams({ profileURL, title })).replaceAll("+", "%20");
+  return h("iframe", { class: "speedscope", src: `${byId("profiles").dataset.speedscope}#${hash}`, title });
+}
+
+function operatorsOf(/** @type {RankProfile} */ { tool, operators }) {
+  const element = /** @type {HTMLTableElement} */ (h("table", {}, h("thead", {}, h("tr")), h("tbody")));
+  const seconds = (title, name) => figure(title, (operator) => `${number(operator[name])} s`);
+  const columns = [
+    { title: tool === "pytorch" ? "Operator" : "Function", isHead: true, cell: (operator) => h("code", {}, operator.name) },
+    seconds("Self", "self_seconds"),
+    seconds("Total", "total_seconds"),
+    figure("Calls", (operator) => (operator.calls === null ? "" : count(operator.calls))),
+  ];
+  fillTable(element, columns, operators, (operator) => operator.name);
+  return element;
 }

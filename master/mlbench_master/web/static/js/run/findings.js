@@ -1,8 +1,8 @@
 // The findings of a run: at most three problems, each with its cost and a link to its evidence.
 
-import { byId, h, reconcile, setText } from "../dom.js";
+import { byId, draw, h } from "../dom.js";
 import { count, duration, percent, plural } from "../format.js";
-import { notFiniteOf } from "../records.js";
+import { missingOf, notFiniteOf } from "../records.js";
 import { sum } from "../series.js";
 
 /**
@@ -55,8 +55,8 @@ function nan(/** @type {Run} */ run, cost, whole) {
 }
 
 function missing(/** @type {Run} */ { delivery }) {
-  const lost = delivery ? delivery.recorded - delivery.in_prometheus - delivery.in_database : 0;
-  if (lost <= 0) return null;
+  const lost = missingOf(delivery);
+  if (!(lost > 0)) return null;
   const text = `${count(lost)} of ${count(delivery.recorded)} recorded samples are not stored.`;
   return finding("missing", "bad", "Samples are missing", text, "", 0, "Show delivery", "?tab=record#delivery");
 }
@@ -133,22 +133,14 @@ function finding(kind, severity, title, text, badge, cost, link, evidence) {
 
 /** Show findings as cards. */
 export function showFindings(/** @type {Finding[]} */ findings) {
-  const list = byId("findings");
-  list.hidden = !findings.length;
-  reconcile(list, findings, ({ kind }) => kind, createCard, (card, { severity, title, text, badge }) => {
-    card.dataset.severity = severity;
-    setText(card.querySelector("h2"), title);
-    setText(card.querySelector(".badge"), badge);
-    setText(card.querySelector("span"), text);
+  byId("findings").hidden = !findings.length;
+  draw(byId("findings"), findings, ({ kind }) => kind, ({ severity, title, text, badge, link, evidence }) => {
+    const target = evidence.startsWith("?") ? null : "_blank";
+    return h(
+      "li",
+      { class: "finding", "data-severity": severity },
+      h("div", { class: "head" }, h("h2", {}, title), h("b", { class: "badge" }, badge)),
+      h("p", {}, h("span", {}, text), " ", link && h("a", { href: evidence, target }, `${link} ›`)),
+    );
   });
-}
-
-function createCard(/** @type {Finding} */ { link, evidence }) {
-  const target = evidence.startsWith("?") ? {} : { target: "_blank" };
-  return h(
-    "li",
-    { class: "finding" },
-    h("div", { class: "head" }, h("h2"), h("b", { class: "badge" })),
-    h("p", {}, h("span"), " ", link && h("a", { href: evidence, ...target }, `${link} ›`)),
-  );
 }

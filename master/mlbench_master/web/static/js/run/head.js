@@ -1,12 +1,11 @@
-// The head of a run's page: its name, outcome, settings and buttons.
+// The head of a run's page: its name, outcome, settings, note and buttons.
 
-import { now, post, query, remove } from "../api.js";
-import { byId, h, reconcile, setNotice, setText } from "../dom.js";
+import { now, patch, post, query, remove } from "../api.js";
+import { byId, draw, h, onSubmit, setNotice, setText } from "../dom.js";
 import { day, duration, moment, plural } from "../format.js";
-import { setOutcome } from "../outcome.js";
-import { codeOf, elapsedSeconds, isActive, originOf, waitingFor } from "../records.js";
-import { confirm, menu } from "../ui.js";
-import { failureOf } from "./failure.js";
+import { codeOf, elapsedSeconds, isActive, originOf, outcomeOf, waitingFor } from "../records.js";
+import { confirm, menu, setBadge } from "../ui.js";
+import { failureOf } from "./events.js";
 
 /** @typedef {{ name: string, value: string | number, hint?: string, href?: string, isTag?: boolean }} Fact */
 
@@ -17,11 +16,12 @@ const USUAL_SETTINGS = { exchange: "ddp", precision: "fp32" };
 const COMMIT_LENGTH = 7;
 const MAX_OWN_SETTINGS = 4;
 
-/** Connect the buttons of the head; the last two are called when the run was asked to stop, and its ranks for their stacks. */
-export function connectHead(/** @type {() => Run} */ getRun, /** @type {() => void} */ onStop, /** @type {() => void} */ onDiagnosis) {
+/** Connect the buttons: `onChange` is called when the run was changed, `onDiagnosis` when its ranks were asked for stacks. */
+export function connectHead(/** @type {() => Run} */ getRun, /** @type {() => void} */ onChange, /** @type {() => void} */ onDiagnosis) {
+  connectAnnotations(getRun, onChange);
   listen("stop", async () => {
     await post(`/api/runs/${getRun().id}/stop/`);
-    onStop();
+    onChange();
     return true;
   });
   listen("ask", async () => {
@@ -65,12 +65,49 @@ function listen(/** @type {string} */ id, /** @type {() => Promise<boolean>} */ 
   });
 }
 
+// Connect the dialog for the title, tags and note.
+function connectAnnotations(/** @type {() => Run} */ getRun, /** @type {() => void} */ onChange) {
+  const dialog = byId("annotations");
+  const form = dialog.querySelector("form");
+  byId("edit").addEventListener("click", () => {
+    const { title, display_name, tags, note } = getRun();
+    const values = { title: title === display_name ? "" : title, tags: tags.join(" "), note };
+    for (const [name, value] of Object.entries(values)) form.elements.namedItem(name).value = value;
+    form.elements.namedItem("title").placeholder = display_name;
+    setNotice(byId("annotations-alert"), "");
+    dialog.showModal();
+  });
+  byId("annotations-cancel").addEventListener("click", () => dialog.close());
+  onSubmit(form, async () => {
+    const { title, tags, note } = Object.fromEntries(new FormData(form));
+    const words = { title: String(title).trim(), tags: String(tags).split(/[\s,]+/).filter(Boolean), note };
+    byId("annotations-save").disabled = true;
+    try {
+      await patch(`/api/runs/${getRun().id}/`, words);
+      dialog.close();
+      onChange();
+    } catch (error) {
+      setNotice(byId("annotations-alert"), error.message);
+    }
+    byId("annotations-save").disabled = false;
+  });
+}
+
+let shownNote = "";
+
+// Show the note of a run, unless it is shown already.
+function showNote(/** @type {Run} */ { note_html: note }) {
+  if (note !== shownNote) byId("note").innerHTML = note; // the master escapes HTML in it
+  shownNote = note;
+  byId("note").hidden = !note;
+}
+
 /** Show a run, with the commit of its code. */
 export function showHead(/** @type {Run} */ run, /** @type {Result | null} */ result, /** @type {string} */ commit) {
   const active = isActive(run);
   document.title = `${run.title} · MLBench`;
   setText(byId("name"), run.title);
-  setOutcome(byId("state"), run, active ? result?.last_value : result?.best_value);
+  setBadge(byId("state"), ...outcomeOf(run, active ? result?.last_value : result?.best_value));
   byId("state").hidden = byId("actions").hidden = false;
   byId("stop").hidden = !active;
   byId("ask").hidden = run.state !== "STARTED" || !run.ranks.length;
@@ -79,7 +116,12 @@ export function showHead(/** @type {Run} */ run, /** @type {Result | null} */ re
   byId("delete").disabled = run.delete_requested;
   setText(byId("stop"), run.stop_requested ? "Stopping…" : "Stop");
   setText(byId("delete"), run.delete_requested ? "Deleting…" : "Delete");
-  reconcile(byId("facts"), factsOf(run, result, commit, now()), ({ name, value, isTag }) => [isTag, name, value].join(" "), createFact);
+  const facts = factsOf(run, result, commit, now());
+  draw(byId("facts"), facts, ({ name, value }) => `${name} ${value}`, ({ name, value, hint, href, isTag }) => {
+    const text = h("bdi", {}, value);
+    return h("li", { title: hint, class: isTag && "tag" }, name && [h("b", {}, name), " "], href ? h("a", { href }, text) : text);
+  });
+  showNote(run);
   setNotice(byId("waiting"), waitingFor(run));
   setNotice(byId("reason"), failureOf(run) ? "" : run.reason);
   byId("archive").hidden = run.archive === null;
@@ -88,12 +130,7 @@ export function showHead(/** @type {Run} */ run, /** @type {Result | null} */ re
 }
 
 /** @returns {Fact[]} the settings and circumstances that tell a run from others, most important first. */
-export function factsOf(
-  /** @type {Run} */ run,
-  /** @type {Result | null} */ result,
-  /** @type {string} */ commit,
-  /** @type {number} */ now,
-) {
+export function factsOf(/** @type {Run} */ run, /** @type {Result} */ result, /** @type {string} */ commit, /** @type {number} */ now) {
   const { settings, swept } = run;
   const own = Object.entries(SETTINGS).filter(([name]) => !(name in swept) && settings?.[name] != null);
   const chosen = own.filter(([name]) => String(settings[name]) !== USUAL_SETTINGS[name]);
@@ -122,12 +159,6 @@ export function factsOf(
     { name: "set", value: run.set_name ?? "", href: `/sets/${encodeURIComponent(run.set_name ?? "")}` },
     ...run.tags.map((tag) => ({ name: "", value: tag, href: `/runs${query({ query: `tag:${tag}` })}`, isTag: true })),
   ].filter(({ value }) => value);
-}
-
-function createFact(/** @type {Fact} */ { name, value, hint, href, isTag }) {
-  const text = h("bdi", {}, value);
-  const content = href ? h("a", { href }, text) : text;
-  return h("li", { title: hint, class: isTag && "tag" }, name && h("b", {}, name), name && " ", content);
 }
 
 /**

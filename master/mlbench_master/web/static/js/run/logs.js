@@ -1,10 +1,13 @@
 // The section "Logs": a log is read from its end, upwards and downwards, followed and searched.
 
 import { get, query } from "../api.js";
-import { byId, h, onSubmit, reconcile, setNotice, setOptions, setText } from "../dom.js";
-import { matchesIn, pieceOf, shownLine } from "./log-lines.js";
+import { byId, draw, h, onSubmit, setNotice, setOptions, setText } from "../dom.js";
 
-/** @import { Piece } from "./log-lines.js" */
+/**
+ * Lines of a log, from the byte `start` to before the byte `end`. An unfinished last line is the
+ * `rest`, from `end` to `offset`, and is fetched again with what follows it.
+ * @typedef {{ start: number, end: number, offset: number, lines: string[], rest: string }} Piece
+ */
 
 const TAIL_LINES = 1000;
 // A followed log with more lines is opened again at its end.
@@ -15,6 +18,34 @@ const [LINE_PX, LINES_AROUND] = [20, 50];
 // More is fetched when the reader comes this close to the first or the last line.
 const NEAR_PX = 2000;
 const TYPING_MS = 300;
+const MAX_LINE_LENGTH = 4000;
+// A longer unfinished line, such as one progress bar over another, is broken here.
+const MAX_REST_LENGTH = 64 << 10;
+// Escape sequences of terminals: CSI (colours, cursor), OSC (titles), and the two-letter ones.
+const ESCAPES = /\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)|[@-Z\\^_])/g;
+
+/** @returns {Piece} the lines of a page; the last one counts as finished if the page `isWhole`. */
+export function pieceOf(/** @type {Pick<LogPage, "text" | "start" | "offset">} */ { text, start, offset }, isWhole = false) {
+  const lines = text.split("\n");
+  const rest = lines.pop();
+  // Invalid bytes came as replacement characters, so that the length of the rest is not known.
+  if (rest && (isWhole || rest.length > MAX_REST_LENGTH || rest.includes("\ufffd")))
+    return { start, end: offset, offset, lines: [...lines, rest], rest: "" };
+  return { start, end: offset - new TextEncoder().encode(rest).length, offset, lines, rest };
+}
+
+/** @returns {string} a line as a terminal shows it, cut if it is too long to be read. */
+export function shownLine(/** @type {string} */ line) {
+  const parts = line.replace(ESCAPES, "").split("\r");
+  const text = parts.reduce((shown, part) => part + shown.slice(part.length));
+  return text.length <= MAX_LINE_LENGTH ? text : `${text.slice(0, MAX_LINE_LENGTH)}… (${text.length} characters)`;
+}
+
+/** @returns {string[]} a line in pieces, of which every second one, from the second on, matches. */
+export function matchesIn(/** @type {string} */ line, /** @type {string} */ search) {
+  const needle = search.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&");
+  return needle ? line.split(new RegExp(`(${needle})`, "i")) : [line];
+}
 
 export class Logs {
   #log = byId("log");
@@ -161,11 +192,9 @@ export class Logs {
     this.#place.style.height = `${all.length * LINE_PX}px`;
     this.#place.style.paddingTop = `${from * LINE_PX}px`;
     const shown = all.slice(from, to).map((line, i) => ({ number: this.#firstNumber + from + i, text: shownLine(line) }));
-    reconcile(this.#place, shown, ({ number }) => number, () => h("div", { class: "log-line" }), (element, { number, text }) => {
-      element.classList.toggle("is-found", number === this.#matchNumber);
-      const parts = matchesIn(text, this.#search.text);
-      if (parts.length === 1 && !element.firstElementChild) setText(element, text);
-      else element.replaceChildren(...parts.map((part, i) => (i % 2 ? h("mark", {}, part) : part)));
+    draw(this.#place, shown, ({ number }) => number, ({ number, text }) => {
+      const parts = matchesIn(text, this.#search.text).map((part, i) => (i % 2 ? h("mark", {}, part) : part));
+      return h("div", { class: number === this.#matchNumber ? "log-line is-found" : "log-line" }, parts);
     });
   }
 

@@ -1,29 +1,25 @@
 // The page of one run: keeps its sections up to date while the run is active.
 
+import { followAlerts } from "../alerts.js";
 import { get, now } from "../api.js";
-import { byId, getParam, h, setNotice, setParams } from "../dom.js";
+import { byId, h, setNotice } from "../dom.js";
 import { showGrafana } from "../grafana.js";
 import { poll } from "../poll.js";
 import { isActive } from "../records.js";
 import { Resources } from "../resources.js";
-import { connectTabs } from "../tabs.js";
 import * as theme from "../theme.js";
-import { errorState } from "../ui.js";
-import { connectAnnotations, showNote } from "./annotations.js";
-import { BreakdownOverTime } from "./breakdown-over-time.js";
-import { refreshFailure, showFailure } from "./failure.js";
-import { showFiles } from "./files.js";
+import { connectTabs, errorState } from "../ui.js";
+import { BreakdownOverTime, showGoodput } from "./breakdown.js";
+import { refreshFailure, refreshTimeline, showFailure } from "./events.js";
+import { connectProfileForm, offerProfiles, showFiles, showProfiles } from "./files.js";
 import { findingsOf, showFindings } from "./findings.js";
-import { showGoodput } from "./goodput.js";
 import { connectHead, showHead } from "./head.js";
 import { Logs } from "./logs.js";
 import { showManifest } from "./manifest.js";
 import { Messages, peaksOf } from "./messages.js";
-import { connectProfileForm, offerProfiles, showProfiles } from "./profiles.js";
 import { showDelivery, showProgress, showRemarks } from "./progress.js";
 import { showRanks } from "./ranks.js";
 import { Steps } from "./steps.js";
-import { refreshTimeline } from "./timeline.js";
 import { Training } from "./training.js";
 
 const FAST_MS = 1000;
@@ -61,11 +57,13 @@ let grafanaUrl = "";
 
 connectPageTabs();
 connectHead(() => run, () => runPoll.now(), refetch("timeline"));
-connectAnnotations(() => run, () => runPoll.now());
 connectProfileForm(runId, refetch("profiles"));
 const runPoll = poll(refreshRun, showProblem);
 poll(refreshGrafana, () => {}); // without it, only links are missing
-poll(refreshAlerts, () => {});
+followAlerts((firing) => {
+  alerts = firing.filter((alert) => alert.run_id === runId);
+  if (run) show();
+});
 theme.onChange(() => run && show()); // Grafana's panels have the theme of the page
 
 async function refreshRun() {
@@ -88,16 +86,9 @@ async function refreshGrafana() {
   return null;
 }
 
-async function refreshAlerts() {
-  alerts = (await get("/api/alerts/")).filter((alert) => alert.run_id === runId);
-  if (run) show();
-  return SLOW_MS;
-}
-
 function show() {
   showHead(run, result, commit);
   showFindings(findingsOf(run, result, alerts));
-  showNote(run);
   showFailure(run);
   offerProfiles(run);
   showProgress(run, result, { isMissing: isResultMissing, peaks: messages && peaksOf(messages.operations) });
@@ -227,16 +218,13 @@ function showProblem(error) {
 
 // Links to a tab, such as those of findings, do not load the page again.
 function connectPageTabs() {
-  const keep = (/** @type {string} */ tab) => setParams({ tab: tab === "overview" ? "" : tab });
-  const showTab = connectTabs(byId("tabs"), keep);
-  showTab(getParam("tab"));
+  const showTab = connectTabs(byId("tabs"));
   page.addEventListener("click", (event) => {
     const link = event.target.closest("a[href^='?tab=']");
     if (!link || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
     const { searchParams, hash } = new URL(link.href);
     showTab(searchParams.get("tab"));
-    keep(searchParams.get("tab"));
     if (!hash) return;
     const evidence = byId(hash.slice(1));
     evidence.tabIndex = -1;

@@ -3,13 +3,12 @@
 import { Chart } from "../chart.js";
 import { byId, setNotice, setOptions } from "../dom.js";
 import { NONE, count, number } from "../format.js";
-import { EMPTY, sum } from "../series.js";
+import { EMPTY, SeriesStore, sum } from "../series.js";
 import { figure, fillTable } from "../ui.js";
-import { SeriesStore } from "./series-store.js";
 
 /**
  * @import { ByMetric } from "../series.js"
- * @import { Column } from "../ui.js"
+ * @import { Column } from "../table.js"
  *
  * The measured messages of a collective operation, smallest first, and when it began.
  * @typedef {{ bytes: number, seconds: number, algorithm: number, bus: number, wrong?: number }} Message

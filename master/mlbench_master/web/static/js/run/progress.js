@@ -1,9 +1,10 @@
 // How far a run is, and how its result came about: "Progress", "Notes on the result" and "Delivery".
 
 import { now } from "../api.js";
-import { byId, h, reconcile, setList, setText } from "../dom.js";
+import { byId, draw, h, setText } from "../dom.js";
 import { NONE, count, duration, metric, metricTitle, moment, number, percent, plural, samples } from "../format.js";
-import { elapsedSeconds, isActive } from "../records.js";
+import { elapsedSeconds, isActive, missingOf } from "../records.js";
+import { showPairs } from "../ui.js";
 
 /**
  * Name, value and hint of a figure.
@@ -18,24 +19,15 @@ const UNKNOWN = "not known";
 
 /** Show the section "Progress". */
 export function showProgress(/** @type {Run} */ run, /** @type {Result | null} */ result, /** @type {State} */ state) {
-  const create = ([name]) => h("div", {}, h("dt", {}, name), h("dd"));
-  reconcile(byId("figures"), figuresOf(run, result, now(), state), ([name]) => name, create, (element, [, value, hint]) => {
-    setText(element.querySelector("dd"), value);
-    element.title = hint;
-    element.toggleAttribute("data-unknown", value === UNKNOWN);
-  });
+  showPairs(byId("figures"), figuresOf(run, result, now(), state));
 }
 
-/** @returns {Figure[]} the figures of a run at a moment of the master's time. */
-export function figuresOf(
-  /** @type {Run} */ run,
-  /** @type {Result | null} */ result,
-  /** @type {number} */ moment,
-  /** @type {State} */ { isMissing = false, peaks = null } = {},
-) {
+/** @returns {Figure[]} the figures of a run at a moment of the master's time; the result is null until it is known. */
+export function figuresOf(/** @type {Run} */ run, /** @type {Result} */ result, /** @type {number} */ at, /** @type {State} */ state = {}) {
+  const { isMissing = false, peaks = null } = state;
   const { target } = run;
   const known = (/** @type {string} */ text) => (isMissing && !result ? UNKNOWN : text);
-  const elapsed = duration(elapsedSeconds(run, moment));
+  const elapsed = duration(elapsedSeconds(run, at));
   const best = target
     ? [
         ...[metricTitle(target.metric), known(metric(target.metric, result?.best_value ?? null))],
@@ -87,7 +79,7 @@ export function showRemarks(/** @type {Run} */ run, /** @type {Result | null} */
     ...addedTo(run),
   ].filter(Boolean);
   byId("remarks").hidden = !remarks.length;
-  setList(byId("remarks-list"), remarks);
+  draw(byId("remarks-list"), remarks, String, (text) => h("li", {}, text));
 }
 
 /** Return the first texts of a list that may be long, and the number of the others. */
@@ -130,7 +122,7 @@ export function judgeDelivery(/** @type {Run} */ run) {
     const ended = run.waiting ? `Not yet counted: ${run.waiting}.` : "Not counted: the run ended before its ranks started.";
     return { verdict: "open", text: isActive(run) ? "Samples are counted at the end of the run." : ended };
   }
-  const lost = delivery.recorded - delivery.in_prometheus - delivery.in_database;
+  const lost = missingOf(delivery);
   if (lost > 0) return { verdict: "bad", text: `Missing samples: ${count(lost)} of ${count(delivery.recorded)} recorded ones.` };
   if (lost < 0) return { verdict: "bad", text: `Duplicated samples: ${count(-lost)}.` };
   if (!delivery.recorded) return { verdict: "open", text: "No missing samples: the run recorded nothing." };

@@ -6,7 +6,7 @@ import { sum } from "../series.js";
 import { figure, fillTable } from "../ui.js";
 
 /**
- * @import { Column } from "../ui.js"
+ * @import { Column } from "../table.js"
  *
  * A rank: where it ran, how it ended, what its result says, and the seconds that it was late, and
  * that its worker waited for stragglers.
@@ -51,7 +51,7 @@ const COLUMNS = [
   { title: "Pod", text: ({ worker }) => worker.pod ?? NONE },
   {
     ...figure("Exit", ({ worker }) => String(worker.stopped || (worker.exit_code ?? NONE))),
-    fill: (cell, { worker }) => cell.classList.toggle("bad-text", hasFailed(worker)),
+    props: ({ worker }) => ({ class: hasFailed(worker) && "bad-text" }),
   },
   figure("Steps", ({ figures }) => count(figures?.steps)),
   figure("Step time", ({ figures }) => duration(figures?.step_seconds)),
@@ -78,10 +78,7 @@ export function showRanks(/** @type {Rank[]} */ workers, /** @type {Result} */ r
   byId("worst-ranks").hidden = figures.length < 2;
   setText(byId("all-ranks"), figures.length > MAX_WORST ? `All ${figures.length} ranks ›` : "Details ›");
   const straggler = result.stragglers?.named;
-  const mark = (/** @type {HTMLElement} */ line, /** @type {RankFigures} */ { rank }) => {
-    line.classList.toggle("is-straggler", rank === straggler);
-    line.title = rank === straggler ? "Held up the others" : "";
-  };
+  const mark = (/** @type {RankFigures} */ { rank }) => rank === straggler && { class: "is-straggler", title: "Held up the others" };
   fillTable(byId("ranks-table"), COLUMNS, figures, ({ rank }) => rank, mark);
   fillTable(byId("worst-ranks-table"), WORST_COLUMNS, figures.slice(0, MAX_WORST), ({ rank }) => rank, mark);
 }

@@ -6,12 +6,11 @@ import { showKey } from "../bars.js";
 import { Chart } from "../chart.js";
 import { byId, setNotice, setText } from "../dom.js";
 import { count, duration, number, percent, plural } from "../format.js";
+import { onZoom, zoomTo } from "../look.js";
 import { FONT, fillDot, strokeLine } from "../plot.js";
-import { EMPTY, byMetric, counterAt } from "../series.js";
+import { EMPTY, SeriesStore, byMetric, counterAt } from "../series.js";
 import * as theme from "../theme.js";
 import { figure, fillTable } from "../ui.js";
-import { onZoom, zoomTo } from "../zoom.js";
-import { SeriesStore } from "./series-store.js";
 import { OF_STEPS, TOTALS, lanesOf, levelOf, levelsOf, singleSteps, summariesOf } from "./step-lanes.js";
 
 /**
@@ -177,7 +176,7 @@ export class Steps {
   #showTable() {
     const summaries = summariesOf(this.#lanes);
     const hint = "Step time, excluding communication";
-    /** @type {import("../ui.js").Column<typeof summaries[number]>[]} */
+    /** @type {import("../table.js").Column<typeof summaries[number]>[]} */
     const columns = [
       { title: "Rank", isHead: true, text: ({ rank }) => String(rank) },
       figure("Median work", ({ median }) => duration(median), hint),

@@ -1,17 +1,15 @@
 // The section "Training": charts of a run's metrics and its throughput, over one axis.
 
 import { now } from "../api.js";
-import { Charts, offerCharts } from "../charts.js";
-import { byId, getParam, getParams, setNotice, setOptions, setParams } from "../dom.js";
+import { Chart } from "../chart.js";
+import { byId, getParam, getParams, h, reconcile, setNotice, setOptions, setParams } from "../dom.js";
 import { isPercent, metric as formatMetric, metricTitle, plural, samples as samplesOf } from "../format.js";
-import { extentOf } from "../lines.js";
-import { Look } from "../look.js";
-import { styleOf } from "../plot.js";
-import { EMPTY, merged, sum, within } from "../series.js";
+import { Look, offerCharts } from "../look.js";
+import { extentOf, styleOf } from "../plot.js";
 import { notFiniteOf } from "../records.js";
+import { EMPTY, SeriesStore, expire, merged, sum, within } from "../series.js";
 import { menu } from "../ui.js";
-import { ALL, CLOCKS, EACH, chartsOf, clockAxis, curvesOf, filtersOf, isOfAll, plottable, throughput, timeAxis } from "./curves.js";
-import { SeriesStore, expire } from "./series-store.js";
+import { ALL, CLOCKS, EACH, chartsOf, clockAxis, curvesOf, isOfAll, plottable, throughput, timeAxis } from "./curves.js";
 
 /**
  * @import { Series } from "../series.js"
@@ -29,10 +27,8 @@ const MAX_RANKS_AT_FIRST = 16;
 const THROUGHPUT = "Throughput";
 
 export class Training {
-  #charts = new Charts(byId("charts"), (title) => {
-    this.#keep(this.#added.filter((metric) => metric !== title));
-    this.#draw();
-  });
+  /** @type {Map<string, Chart>} by title */
+  #charts = new Map();
   #axis = byId("axis");
   #ranks = byId("ranks-shown");
   #metric = byId("metric");
@@ -142,14 +138,6 @@ export class Training {
     return { chosen: this.#ranks.value, axis: this.#axis.querySelector(":checked").value };
   }
 
-  get #restartTimes() {
-    return this.#marked.restarts.map(({ time }) => Date.parse(time));
-  }
-
-  get #names() {
-    return this.#metrics.map(({ name }) => name);
-  }
-
   #keep(/** @type {string[]} */ added) {
     this.#added = added;
     setParams({ metric: added });
@@ -158,12 +146,12 @@ export class Training {
   #filters({ chosen, axis }) {
     const metrics = this.#chosenCharts().flatMap((chart) => chart.metrics);
     const all = metrics.length && CLOCKS[axis] ? [...metrics, CLOCKS[axis]] : metrics;
-    const whole = this.#metrics.filter((metric) => !metric.has_ranks).map(({ name }) => name);
-    return filtersOf(all, chosen, (metric) => !whole.includes(metric));
+    const isWhole = (metric) => isOfAll(chosen) || this.#metrics.some(({ name, has_ranks }) => name === metric && !has_ranks);
+    return all.map((metric) => (isWhole(metric) ? metric : `${metric} @ ${chosen}`));
   }
 
   #chosenCharts() {
-    const usual = chartsOf(this.#names, this.#run.target?.metric ?? null);
+    const usual = chartsOf(this.#metrics.map(({ name }) => name), this.#run.target?.metric ?? null);
     const added = this.#added.map((metric) => ({ title: metric, metrics: [metric], isAdded: true }));
     return [...usual.map((chart) => ({ ...chart, isAdded: false })), ...added];
   }
@@ -179,7 +167,7 @@ export class Training {
     const [from, to] = extentOf(ofMetrics.flatMap(({ lines }) => lines.map(({ x }) => x)));
     this.extent = from < to ? [from, to] : undefined;
     const charts = [...ofMetrics, ...this.#throughput(axis)];
-    this.#charts.show(charts.map(({ title, isAdded }) => ({ title, label: `${title} over the run`, isAdded })));
+    reconcile(byId("charts"), charts, ({ title, isAdded }) => `${title} ${isAdded}`, (chart) => this.#makePart(chart));
     charts.forEach(({ title, lines, axes }, i) => this.#charts.get(title).draw(lines, {
       x: axis.title,
       shared: axis.shared,
@@ -188,9 +176,21 @@ export class Training {
       ...axes,
     }));
     const shown = new Set(chosen.flatMap((chart) => chart.metrics));
-    offerCharts(this.#metric, plottable(this.#names).filter((metric) => !shown.has(metric)));
+    offerCharts(this.#metric, plottable(this.#metrics.map(({ name }) => name)).filter((metric) => !shown.has(metric)));
     setNotice(byId("no-charts"), ofMetrics.length ? "" : this.#emptyText(chosen.length > 0));
     setNotice(byId("outside"), this.#outside ? `${plural(this.#outside, "value")} with a time outside of the run, not shown` : "");
+  }
+
+  // A chart with its heading; a button removes one that was added.
+  #makePart({ title, isAdded }) {
+    const place = h("div");
+    this.#charts.set(title, new Chart(place, `${title} over the run`));
+    const onclick = () => {
+      this.#keep(this.#added.filter((metric) => metric !== title));
+      this.#draw();
+    };
+    const remove = isAdded && h("button", { type: "button", class: "quiet", "aria-label": `Remove ${title}`, onclick }, "Remove");
+    return h("div", { class: "chart-part" }, h("div", { class: "head" }, h("h3", {}, title), remove), place);
   }
 
   #throughput(/** @type {Axis} */ axis) {
@@ -222,7 +222,7 @@ export class Training {
       at: reached ? axis.place([Date.parse(reached)])[0] : NaN,
       text: `target ${formatMetric(target.metric, target.value)}`,
     };
-    const moments = axis.place(this.#restartTimes, 0).map((x, i) => {
+    const moments = axis.place(this.#marked.restarts.map(({ time }) => Date.parse(time)), 0).map((x, i) => {
       const { rank, attempt } = this.#marked.restarts[i];
       return { x, text: rank === null ? `attempt ${attempt}` : "restart" };
     });

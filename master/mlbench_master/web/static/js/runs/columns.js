@@ -1,9 +1,11 @@
 // The columns of the list of runs: which, in what order, how wide, and what a cell shows.
 
-import { getParam, setParams, setText } from "../dom.js";
+import { getParam, h, setParams } from "../dom.js";
 import * as format from "../format.js";
-import { codeOf, elapsedSeconds } from "../records.js";
+import { codeOf, elapsedSeconds, originOf, outcomeOf, sweptOf } from "../records.js";
+import { AGE, badge } from "../ui.js";
 import { ninthTenth } from "./curves.js";
+import { queryOf } from "./filter.js";
 
 /** @import { Column } from "../table.js" */
 
@@ -20,6 +22,9 @@ const FACTS = "seed goal threads torch blas data data_sha256 device_name train_s
 const SHARES = ["communication", "goodput", "waited"];
 const [LETTER_PX, VALUE_LETTER_PX, PADDING_PX, MAX_TEXT_PX] = [6.5, 7.2, 22, 160];
 const MAX_MEASURED = 200;
+const CONTROL = { isFixed: true, isPinned: true, isHiddenTitle: true };
+// The end of a long name is shown, too: there runs of a set differ.
+const [PLAIN, END_LENGTH] = [/^[\x20-\x7e]{16,}$/, 9];
 
 /**
  * What is known of a column besides its field: a title, a width, and a value of the run's own.
@@ -105,6 +110,49 @@ export function toggled(/** @type {string[]} */ ids, /** @type {string} */ id) {
   return ids.includes(id) ? ids.filter((other) => other !== id) : [...ids, id];
 }
 
+/** @returns {Column<Run>[]} the columns before the chosen ones: what selects, the colour, the name. */
+export function headColumns(/** @type {import("./selection.js").Selection} */ selection, /** @type {string} */ title, width = 0) {
+  return [
+    { id: "select", title: "Select", width: 36, ...CONTROL, cell: ({ id }) => selectorOf(id, selection.has(id)) },
+    { id: "eye", title: "Shown in the charts", width: 26, ...CONTROL, cell: ({ id }) => selection.eye(id) },
+    {
+      ...{ id: "name", title, order: "name", isHead: true, isPinned: true, width: width || 184, isResized: width > 0 },
+      ...{ cell: nameOf, props: (run) => ({ title: aboutOf(run) }) },
+    },
+  ];
+}
+
+/** @returns {Record<string, Partial<Column<Run>>>} columns that draw their cells. */
+export function cellsOf(/** @type {import("./curves.js").Curves} */ curves) {
+  const lastOf = (/** @type {Run} */ run) => (run.outcome ? null : curves.of(run)?.values.at(-1));
+  return {
+    outcome: { cell: (run) => badge(...outcomeOf(run, run.values.best ?? lastOf(run))) },
+    contention: { cell: (run) => run.disturbed && contentionOf(run) },
+    curve: { cell: (run) => curves.draw(run) },
+    created: AGE,
+  };
+}
+
+function selectorOf(/** @type {number} */ id, /** @type {boolean} */ checked) {
+  return h("label", {}, h("input", { type: "checkbox", value: id, "aria-label": `Select run ${id}`, checked }));
+}
+
+function nameOf(/** @type {Run} */ { id, title, tags }) {
+  const at = PLAIN.test(title) ? title.length - END_LENGTH : 0;
+  const link = h("a", { href: `/runs/${id}` }, h("bdi", {}, h("span", {}, title.slice(0, at)), h("span", {}, title.slice(at))));
+  const links = tags.map((tag) => h("a", { href: queryOf(`tag:${tag}`) }, tag));
+  return h("div", { class: "runs-name" }, link, h("span", { class: "soft" }, `#${id}`), h("span", { class: "runs-tags" }, links));
+}
+
+function aboutOf(/** @type {Run} */ run) {
+  return [run.title, sweptOf(run), originOf(run), run.replaced_by && `replaced by run ${run.replaced_by}`].filter(Boolean).join("\n");
+}
+
+function contentionOf(/** @type {Run} */ { contention_share: share }) {
+  const label = `CPU contention ${format.percent(share)}: results may be distorted`;
+  return h("i", { class: "runs-contention", role: "img", "aria-label": label, title: label });
+}
+
 /** The columns that a user has chosen, as the address says or this browser remembers. */
 export class Columns {
   #stored = readStored();
@@ -164,19 +212,16 @@ export class Columns {
     const write = writerOf(id, values, field?.unit, field?.help === "Setting");
     const letters = known.width ? [] : values.slice(0, MAX_MEASURED).map((one) => VALUE_LETTER_PX * write(one).length);
     const width = Math.round(PADDING_PX + Math.max(LETTER_PX * title.length, Math.min(MAX_TEXT_PX - PADDING_PX, Math.max(0, ...letters))));
+    const text = (/** @type {Run} */ run) => (["", null, undefined].includes(valueOf(run)) ? "" : write(valueOf(run)));
     // The style sheet draws a bar from it.
     const most = id === "goodput" ? 1 : id === "time_to_target" ? ninthTenth(values) || 1 : 0;
     return {
       ...{ id, title, order: id, width, ...known, hint },
       ...(this.widths[id] && { width: this.widths[id], isResized: true }),
-      isFigure: !cells && values.every((one) => one == null || typeof one === "number"),
-      fill: (cell, run) => {
-        const shown = valueOf(run) ?? "";
-        setText(cell, shown === "" ? "" : write(shown));
-        cell.title = cell.textContent;
-        if (most) cell.style.setProperty("--share", String(Math.min(1, Number(shown) / most)));
-      },
       ...cells,
+      isFigure: !cells && values.every((one) => one == null || typeof one === "number"),
+      text,
+      props: (run) => !cells && { title: text(run), style: most && { "--share": String(Math.min(1, Number(valueOf(run) ?? 0) / most)) } },
     };
   }
 }

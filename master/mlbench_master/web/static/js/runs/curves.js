@@ -1,9 +1,9 @@
 // The curve of each run in a list: its target's metric over training time.
 
 import { get } from "../api.js";
+import { sparkline } from "../bars.js";
 import * as format from "../format.js";
 import { codeOf, isActive } from "../records.js";
-import { showSparkline } from "../sparkline.js";
 
 // Maximum number of curves in one response of the API.
 const MAX_CURVES = 200;
@@ -74,10 +74,10 @@ export class Curves {
     return this.#curves.get(run.id);
   }
 
-  /** Draw the curve of a run into a cell. */
-  show(/** @type {HTMLElement} */ cell, /** @type {Run} */ run) {
+  /** @returns {SVGElement | null} the curve of a run; null if there is none yet */
+  draw(/** @type {Run} */ run) {
     const curve = run.target && this.#curves.get(run.id);
-    showSparkline(cell, curve && {
+    return curve && sparkline({
       ...{ x: secondsOf(curve), y: curve.values, to: this.#longest.get(kindOf(run)), label: labelOf(curve) },
       ...{ high: topOf(run.target), target: run.target.value },
     });

@@ -1,6 +1,6 @@
 // Groups of runs as a grid: how many they are, and the means of columns with their intervals.
 
-import { h, setText } from "../dom.js";
+import { h } from "../dom.js";
 import * as format from "../format.js";
 import { textOf, titleOf, writerOf } from "./columns.js";
 import { queryOf, quoted } from "./filter.js";
@@ -38,8 +38,10 @@ export function groupColumns(/** @type {RunGroup[]} */ groups, /** @type {Column
   return [
     column(first, 180, {
       ...{ isHead: true, isPinned: true },
-      make: ({ values }) => h("a", { class: "runs-group", "aria-label": `Runs of ${termsOf(values)}` }, textOf(values[first])),
-      fill: (cell, { values }) => (cell.firstElementChild.href = queryOf(asked, termsOf(values))),
+      cell: ({ values }) => {
+        const link = { href: queryOf(asked, termsOf(values)), class: "runs-group", "aria-label": `Runs of ${termsOf(values)}` };
+        return h("a", link, textOf(values[first]));
+      },
     }),
     ...others.map((id) => column(id, 180, { text: ({ values }) => textOf(values[id]) })),
     column("runs", 72, { title: "Runs", isFigure: true, text: ({ runs }) => format.count(runs) }),
@@ -47,19 +49,14 @@ export function groupColumns(/** @type {RunGroup[]} */ groups, /** @type {Column
       const unit = columns.fields.find(({ name }) => name === id)?.unit;
       const known = groups.map((group) => group.means[id]).filter(Boolean);
       const write = writerOf(id, known.flatMap(({ mean, low, high }) => [mean, low, high]), unit);
-      return column(id, 150, {
-        isFigure: true,
-        make: () => [h("span"), h("span", { class: "runs-interval soft" })],
-        fill: ({ children }, group) => showMean(children, group.means[id], group.runs, write),
-      });
+      return column(id, 150, { isFigure: true, cell: ({ means, runs }) => means[id] && meanWith(means[id], runs, write) });
     }),
   ];
 }
 
-function showMean([figure, detail], /** @type {RunGroup["means"][string]} */ mean, /** @type {number} */ runs, write) {
-  setText(figure, mean ? write(mean.mean) : "");
-  const isSpan = mean?.low != null && mean.high != null && mean.low !== mean.high;
+function meanWith(/** @type {RunGroup["means"][string]} */ { count, mean, low, high }, /** @type {number} */ runs, write) {
   // The unit stands once.
-  const span = isSpan && `${write(mean.low).replace(/ \D+$/, "")} to ${write(mean.high)}`;
-  setText(detail, [span, mean && mean.count < runs && `of ${format.count(mean.count)}`].filter(Boolean).join(", "));
+  const span = low != null && high != null && low !== high && `${write(low).replace(/ \D+$/, "")} to ${write(high)}`;
+  const detail = [span, count < runs && `of ${format.count(count)}`].filter(Boolean).join(", ");
+  return [h("span", {}, write(mean)), h("span", { class: "runs-interval soft" }, detail)];
 }

@@ -1,20 +1,18 @@
 // The page of all runs: filter, grid, selection, charts beside them, and the dialog for a new run.
 
 import { ApiError, get, now } from "../api.js";
-import { byId, getParam, setNotice, setOptions, setParams, setText } from "../dom.js";
+import { byId, getParam, keep, kept, setNotice, setOptions, setParams, setText } from "../dom.js";
 import * as format from "../format.js";
 import { poll } from "../poll.js";
 import { ACTIVE_STATES } from "../records.js";
 import { sum } from "../series.js";
 import { Side } from "../side/side.js";
-import { keep, kept } from "../store.js";
 import { Grid } from "../table.js";
 import { problemWith } from "../ui.js";
-import { Columns, DEFAULTS, DIFFERING, nextOrder, titleOf, toggled } from "./columns.js";
+import { Columns, DEFAULTS, DIFFERING, cellsOf, headColumns, nextOrder, titleOf, toggled } from "./columns.js";
 import { Curves } from "./curves.js";
 import { Filter } from "./filter.js";
 import { groupColumns, meansOf, orderOf, termsOf } from "./groups.js";
-import { cellsOf, headColumns } from "./list.js";
 import { NewRun } from "./new-run.js";
 import { picker } from "./picker.js";
 import { Selection, saveRuns } from "./selection.js";
@@ -40,7 +38,7 @@ const grid = new Grid(byId("runs"), (/** @type {any} */ row) => row.id ?? termsO
   onMove,
   onResize: (id, width) => columns.set({ widths: { ...columns.widths, [id]: width ? Math.round(width) : undefined } }),
   onScroll: scrolled,
-  onRow: (line, { id }) => line.classList.toggle("selected", selection.has(id)),
+  propsOf: ({ id }) => ({ class: selection.has(id) && "selected" }),
 });
 const showColumns = picker(
   byId("columns"),

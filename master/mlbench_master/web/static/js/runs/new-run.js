@@ -2,9 +2,9 @@
 
 import { ApiError, get, post } from "../api.js";
 import { byId, onSubmit, setNotice, setOptions, setText } from "../dom.js";
+import { copyButton } from "../export.js";
 import * as format from "../format.js";
 import { ACTIVE_STATES } from "../records.js";
-import { copyButton } from "../ui.js";
 import { CUSTOM, defaultName, split, toCommandLine, toCurl, toOrder } from "./order.js";
 
 const LOST = "The master does not respond, but may have received the request: check the list of runs before you start the run again.";

@@ -1,9 +1,7 @@
 // A list in which fields are chosen: as columns, in an order, or to group by.
 
-import { h, reconcile, setText } from "../dom.js";
+import { draw, h, setText } from "../dom.js";
 import { moveByDrag } from "../table.js";
-
-/** @typedef {{ id: string, title: string, help: string, section: string }} Choice */
 
 /**
  * Fill a popover, which a button opens, with a list of fields, those chosen first: `read` returns the
@@ -11,7 +9,7 @@ import { moveByDrag } from "../table.js";
  * and `onMove(id, before)`.
  * @returns {() => void} shows the number of chosen fields, and the choices if the list is open
  */
-export function picker(/** @type {HTMLButtonElement} */ button, read, actions) {
+export function picker(/** @type {HTMLButtonElement} */ button, read, { onToggle, onPin = undefined, onMove = undefined }) {
   const panel = /** @type {HTMLElement} */ (button.popoverTargetElement);
   const search = panel.querySelector("input");
   const list = panel.querySelector("ul");
@@ -24,14 +22,19 @@ export function picker(/** @type {HTMLButtonElement} */ button, read, actions) {
     const asked = search.value.trim().toLowerCase();
     const found = [...first, ...others].filter(({ id, title, help }) => `${id} ${title} ${help}`.toLowerCase().includes(asked));
     let section = "";
-    reconcile(list, found, ({ id }) => id, (choice) => create(choice, actions), (item, choice) => {
-      const isChosen = chosen.includes(choice.id);
-      item.querySelector("input").checked = isChosen;
-      item.draggable = Boolean(actions.onMove) && isChosen;
-      const heading = isChosen ? "" : choice.section;
-      item.dataset.section = heading === section ? "" : heading;
-      section = heading;
-      item.querySelector("button")?.setAttribute("aria-pressed", String(pinned.includes(choice.id)));
+    draw(list, found, ({ id }) => id, ({ id, title, help, section: own }) => {
+      const checked = chosen.includes(id);
+      const heading = checked || own === section ? "" : own;
+      section = checked ? "" : own;
+      const box = h("input", { type: "checkbox", checked, onchange: () => onToggle(id) });
+      const name = title === id || !/^\w/.test(id) ? "" : id;
+      const pin = { class: "quiet", "aria-label": `Pin ${title}`, "aria-pressed": String(pinned.includes(id)), onclick: () => onPin(id) };
+      return h(
+        "li",
+        { draggable: onMove && checked ? "true" : null, "data-section": heading },
+        h("label", { title: help }, box, h("span", {}, title), h("span", { class: "soft" }, name)),
+        onPin && h("button", { type: "button", ...pin }, "Pin"),
+      );
     });
   }
   panel.addEventListener("beforetoggle", () => {
@@ -42,23 +45,15 @@ export function picker(/** @type {HTMLButtonElement} */ button, read, actions) {
   });
   panel.addEventListener("toggle", show);
   search.addEventListener("input", show);
-  if (!actions.onMove) return show;
-  moveByDrag(list, actions.onMove);
+  if (!onMove) return show;
+  moveByDrag(list, onMove);
   list.addEventListener("keydown", (event) => {
     const item = /** @type {HTMLElement} */ (event.target).closest("li");
     const other = /** @type {HTMLElement} */ ({ ArrowUp: item.previousElementSibling, ArrowDown: item.nextElementSibling }[event.key]);
     if (!event.altKey || !item.draggable || !other?.draggable) return;
     event.preventDefault();
-    actions.onMove(item.dataset.key, other.dataset.key);
+    onMove(item.dataset.key, other.dataset.key);
     item.querySelector("input").focus();
   });
   return show;
-}
-
-function create(/** @type {Choice} */ { id, title, help }, { onToggle, onPin }) {
-  const box = h("input", { type: "checkbox", onchange: () => onToggle(id) });
-  const name = title === id || !/^\w/.test(id) ? "" : id;
-  const label = h("label", { title: help }, box, h("span", {}, title), h("span", { class: "soft" }, name));
-  const pin = onPin && h("button", { type: "button", class: "quiet", "aria-label": `Pin ${title}`, onclick: () => onPin(id) }, "Pin");
-  return h("li", {}, label, pin);
 }

@@ -1,13 +1,12 @@
 // The selected runs: their colours, and what can be done with them: compare, tag, export, stop, delete.
 
 import { get, patch, post, remove } from "../api.js";
-import { byId, getParam, h, onSubmit, setNotice, setParams, setText } from "../dom.js";
+import { byId, getParam, h, keep, kept, onSubmit, setNotice, setParams, setText } from "../dom.js";
 import { rowsToCsv, save } from "../export.js";
 import { plural } from "../format.js";
 import { styleOf } from "../plot.js";
 import { isActive } from "../records.js";
-import { formatSelection, parseSelection, toggled } from "../side/selection.js";
-import { kept, keep } from "../store.js";
+import { formatSelection, parseSelection, toggled } from "../side/side.js";
 import { confirm } from "../ui.js";
 
 const FIELDS = "id title state outcome benchmark command num_workers created_at finished_at target_train_seconds".split(" ");
@@ -29,7 +28,7 @@ export class Selection {
   #runs = new Map();
   /** @type {Set<number>} */
   #hidden = new Set(kept("hidden", []));
-  /** @type {import("../side/selection.js").Selected[]} */
+  /** @type {import("../side/side.js").Selected[]} */
   #first = [];
 
   /** `onSelect` is called when other runs are selected or drawn, `onChange` when runs have changed. */
@@ -80,28 +79,18 @@ export class Selection {
     return this.#selected.length ? this.#selected : this.#first;
   }
 
-  /** @returns {Partial<import("../table.js").Column<Run>>} shows a run's colour in the charts, in a button that hides it there. */
-  eyes() {
-    return {
-      make: ({ id }) => {
-        const hide = () => {
-          if (!this.#hidden.delete(id)) this.#hidden.add(id);
-          keep({ hidden: [...this.#hidden] });
-          this.onSelect();
-        };
-        return h("button", { type: "button", class: "runs-eye", "aria-label": `Run ${id} in the charts`, onclick: hide });
-      },
-      fill: (cell, { id }) => {
-        const button = /** @type {HTMLElement} */ (cell.firstElementChild);
-        const drawn = this.#drawn.find((run) => run.id === id);
-        button.hidden = !drawn;
-        if (!drawn) return;
-        const { colour, dash } = styleOf(drawn.place);
-        button.style.setProperty("--series", `var(${colour})`);
-        button.dataset.dash = dash;
-        button.setAttribute("aria-pressed", String(!this.#hidden.has(id)));
-      },
+  /** @returns {HTMLElement} a button with a run's colour in the charts, which hides the run there. */
+  eye(/** @type {number} */ id) {
+    const drawn = this.#drawn.find((run) => run.id === id);
+    const { colour, dash } = styleOf(drawn?.place ?? 0);
+    const hide = () => {
+      if (!this.#hidden.delete(id)) this.#hidden.add(id);
+      keep({ hidden: [...this.#hidden] });
+      this.onSelect();
     };
+    const names = { class: "runs-eye", "aria-label": `Run ${id} in the charts`, "aria-pressed": String(!this.#hidden.has(id)) };
+    const look = { hidden: !drawn, "data-dash": dash, style: { "--series": `var(${colour})` } };
+    return h("button", { type: "button", ...names, ...look, onclick: hide });
   }
 
   /** Show what can be done, now that these runs are listed. */

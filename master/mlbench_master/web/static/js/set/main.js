@@ -2,11 +2,10 @@
 
 import { get, getOrNull, query } from "../api.js";
 import { Chart } from "../chart.js";
-import { answerOf, bestFirst, chipsOf, comparabilityOf, measureOf, optionTitle } from "../compare/answer.js";
-import { showCells } from "../compare/cells.js";
 import { drawCurves } from "../compare/curves.js";
 import { ofResult, toPath } from "../compare/loader.js";
-import { foldsOf, showFolds } from "../compare/verdict.js";
+import { showCells } from "../compare/results.js";
+import { answerOf, bestFirst, chipsOf, comparabilityOf, foldsOf, measureOf, optionTitle, showFolds } from "../compare/verdict.js";
 import { byId, h, reconcile, setNotice, setText } from "../dom.js";
 import { alignedDurations, duration, metricTitle, moment, number, plural } from "../format.js";
 import { styleOf } from "../plot.js";
@@ -103,11 +102,8 @@ function showImportances(/** @type {SetAnalysis} */ { axes, importances, text, i
   byId("importances-card").hidden = !axes.length || !importances.length;
   setText(byId("importances-text"), `${optionTitle(text)}.`);
   const write = (/** @type {number} */ rho) => rho.toFixed(2).replace("-", "−");
-  const track = (/** @type {string} */ kind, /** @type {number} */ from, /** @type {number} */ to) => {
-    const piece = h("span", { class: kind });
-    [piece.style.left, piece.style.width] = [`${50 + 50 * from}%`, `${50 * (to - from)}%`];
-    return piece;
-  };
+  const track = (/** @type {string} */ kind, /** @type {number} */ from, /** @type {number} */ to) =>
+    h("span", { class: kind, style: { left: `${50 + 50 * from}%`, width: `${50 * (to - from)}%` } });
   reconcile(byId("importances"), importances, (effect) => JSON.stringify(effect), ({ key, value, correlation, low, high }) => {
     const isClear = low !== null && (low > 0 || high < 0);
     const effect = isClear ? `${value ? "it" : "higher"} is ${correlation < 0 === isLessBetter ? "faster" : "slower"}` : "not significant";

@@ -1,11 +1,11 @@
 // The plan of a benchmark set: a row for each run, with its result, and for each slot without one.
 
-import { optionTitle } from "../compare/answer.js";
-import { fillOutcome, resultColumns } from "../compare/results.js";
-import { h, setText } from "../dom.js";
+import { resultColumns } from "../compare/results.js";
+import { optionTitle } from "../compare/verdict.js";
+import { h } from "../dom.js";
 import { NONE, plural } from "../format.js";
 import { isActive } from "../records.js";
-import { figure } from "../ui.js";
+import { figure, runBadge } from "../ui.js";
 
 /**
  * @import { Column } from "../table.js"
@@ -51,19 +51,14 @@ export function columnsOf(/** @type {Row[]} */ rows, /** @type {Result[]} */ res
   const figures = resultColumns(results).filter(({ title }) => FIGURES.test(title));
   return [
     figure("Slot", ({ slot }) => String(slot.number)),
-    { title: "Run", isHead: true, make: makeLink },
-    { title: "Outcome", fill: showOutcome },
+    { title: "Run", isHead: true, cell: makeLink },
+    { title: "Outcome", cell: ({ trial, result }) => (trial ? runBadge({ ...trial, outcome: result.outcome }) : "open") },
     ...keys.map((key) => figure(optionTitle(key), ({ slot }) => slot.swept[key] ?? "")),
     figure("Workers", ({ slot }) => String(slot.num_workers)),
     figure("Seed", ({ slot, trial }) => String((trial ?? slot).seed ?? "")),
     ...figures.map(({ title, text, hint }) => figure(title, ({ result }) => text(result), hint)),
     { title: "Remark", text: ({ trial }) => remarkOf(trial) },
   ];
-}
-
-function showOutcome(cell, /** @type {Row} */ { trial, result: { outcome = null } }) {
-  if (trial) fillOutcome(cell, { ...trial, outcome });
-  else setText(cell, "open");
 }
 
 function remarkOf(/** @type {Row["trial"]} */ trial) {

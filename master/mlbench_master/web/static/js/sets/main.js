@@ -6,25 +6,21 @@ import { plural } from "../format.js";
 import { poll } from "../poll.js";
 import { termsOf } from "../runs/groups.js";
 import { progressOf, progressText, sweptIn } from "../set/plan.js";
-import { AGE, fillTable, problemWith, setBadge } from "../ui.js";
+import { AGE, badge, fillTable, problemWith } from "../ui.js";
 
 const POLL_MS = 5000;
 
-/** @type {import("../ui.js").Column<RunSet>[]} */
+/** @type {import("../table.js").Column<RunSet>[]} */
 const COLUMNS = [
-  { title: "Set", isHead: true, make: ({ name }) => h("a", { href: `/sets/${encodeURIComponent(name)}` }, h("bdi", {}, name)) },
-  {
-    title: "Progress",
-    make: () => h("span", { class: "badge" }),
-    fill: (cell, set) => setBadge(/** @type {HTMLElement} */ (cell.firstElementChild), ...progressOf(set)),
-  },
+  { title: "Set", isHead: true, cell: ({ name }) => h("a", { href: `/sets/${encodeURIComponent(name)}` }, h("bdi", {}, name)) },
+  { title: "Progress", cell: (set) => badge(...progressOf(set)) },
   { title: "Benchmark", text: ({ order }) => String(order.benchmark || "own code") },
   { title: "Sweeps", text: sweptIn },
   { title: "Ledger", text: progressText },
   { title: "Created", ...AGE },
   {
     title: "Runs",
-    make: ({ name }) => [["List", null], ["Groups", "set"]].map(([title, group]) =>
+    cell: ({ name }) => [["List", null], ["Groups", "set"]].map(([title, group]) =>
       h("a", { href: `/runs${query({ query: termsOf({ set: name }), group })}` }, title),
     ),
   },

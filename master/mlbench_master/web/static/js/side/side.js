@@ -3,18 +3,16 @@
 import { ApiError } from "../api.js";
 import { showBars } from "../bars.js";
 import { Chart } from "../chart.js";
-import { offerCharts } from "../charts.js";
 import { AXES, captionOf, defaultsOf, drawCurves } from "../compare/curves.js";
 import { Loader, hasEnded } from "../compare/loader.js";
-import { addMenu } from "../compare/menus.js";
 import { toBars } from "../compare/results.js";
 import { showHeadline } from "../compare/verdict.js";
 import { byId, getParam, getParams, h, reconcile, setNotice, setParams, setText } from "../dom.js";
+import { addMenu } from "../export.js";
 import { metricTitle, plural } from "../format.js";
-import { Look } from "../look.js";
+import { Look, offerCharts } from "../look.js";
 import { poll } from "../poll.js";
-import { connectTabs } from "../tabs.js";
-import { errorState } from "../ui.js";
+import { connectTabs, errorState } from "../ui.js";
 import { Verdict } from "./verdict.js";
 
 /**
@@ -45,12 +43,13 @@ export class Side {
   /** @type {Drawn[]} */
   #drawn = [];
   #drawing = 0;
+  /** @type {number[]} the runs that are shown strongly */
+  #lit = [];
   /** @type {Map<string, Chart>} by metric */
   #charts = new Map();
 
   constructor() {
-    const showTab = connectTabs(byId("tabs"), (tab) => setParams({ tab: tab === "charts" ? "" : tab }));
-    showTab(getParam("tab"));
+    connectTabs(byId("tabs"));
     byId("what-differs").addEventListener("click", () => byId("verdict-tab").click());
     byId("more-charts").addEventListener("change", ({ target }) => this.#change({ metric: [...this.#metrics, target.value] }));
     byId("axis").addEventListener("change", ({ target }) => this.#change({ axis: target.value }));
@@ -72,6 +71,7 @@ export class Side {
 
   /** Show these runs strongly, in charts and in rows with `data-runs`; without ids, show all alike. */
   highlight(/** @type {number[]} */ ids) {
+    this.#lit = ids;
     for (const chart of this.#charts.values()) chart.highlight(ids);
     for (const row of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("[data-runs]")))
       row.classList.toggle("lit", row.dataset.runs.split(" ").some((id) => ids.includes(Number(id))));
@@ -137,6 +137,7 @@ export class Side {
     const { bars, note } = toBars(comparison, this.#visible, (id) => this.#styleOf(id));
     byId("times-part").hidden = !bars.length;
     if (bars.length) showBars(byId("times"), bars.slice(0, MAX_BARS));
+    this.highlight(this.#lit);
     setText(byId("times-note"), bars.length > MAX_BARS ? `${MAX_BARS} fastest of ${bars.length}` : note);
     byId("headline-card").hidden = comparison.results.length < 2;
     showHeadline(byId("headline"), comparison);
@@ -220,4 +221,35 @@ export class Side {
     const data = { metric, axis, results, columns: shown.map(({ column }) => column) };
     drawCurves(chart, data, isGrouped ? comparison.groups : null, (id) => this.#styleOf(id), this.#look.axes([metric]));
   }
+}
+
+const FREE = "-";
+const RUN_ID = /^[1-9]\d{0,14}$/;
+
+/**
+ * A selected run. Its place gives its colour, and stays while other runs come and go.
+ * @typedef {{ id: number, place: number }} Selected
+ */
+
+/** @returns {Selected[]} the distinct runs in a text such as `7,-,9`, in which a place is free. */
+export function parseSelection(/** @type {string} */ text) {
+  const words = text.trim().split(/\s*,\s*|\s+/);
+  const isRun = (/** @type {string} */ word, /** @type {number} */ place) => RUN_ID.test(word) && words.indexOf(word) === place;
+  return words.flatMap((word, place) => (isRun(word, place) ? [{ id: Number(word), place }] : []));
+}
+
+/** @returns {string} the text of a selection, with its free places. */
+export function formatSelection(/** @type {Selected[]} */ selected) {
+  const ids = [];
+  for (const { id, place } of selected) ids[place] = id;
+  return Array.from(ids, (id) => id ?? FREE).join(",");
+}
+
+/** @returns {Selected[]} without a run that is selected, or else with it at the first free place. */
+export function toggled(/** @type {Selected[]} */ selected, /** @type {number} */ id) {
+  if (selected.some((run) => run.id === id)) return selected.filter((run) => run.id !== id);
+  const taken = new Set(selected.map(({ place }) => place));
+  let place = 0;
+  while (taken.has(place)) place += 1;
+  return [...selected, { id, place }].sort((a, b) => a.place - b.place);
 }

@@ -1,12 +1,12 @@
 // The page of all workers, by node: activity and resource use of each.
 
 import { get, now } from "../api.js";
-import { byId, getParam, h, setNotice, setParams, setText } from "../dom.js";
+import { sparkline } from "../bars.js";
+import { byId, getParam, h, setParams, setText } from "../dom.js";
 import * as format from "../format.js";
 import { poll } from "../poll.js";
-import { showSparkline } from "../sparkline.js";
 import { figure, fillTable, problemWith } from "../ui.js";
-import { activityOf, countsOf, nodesOf, rankOf, showSquares, stateOf } from "./nodes.js";
+import { activityOf, countsOf, nodesOf, rankOf, squaresOf, stateOf } from "./nodes.js";
 import { Usage, fetchUsage } from "./usage.js";
 
 /**
@@ -27,35 +27,11 @@ let pods = null;
 let usage = new Usage();
 let highestCpu = 0;
 
-/** @type {import("../ui.js").Column<Row>[]} */
+/** @type {import("../table.js").Column<Row>[]} */
 const COLUMNS = [
-  {
-    ...{ id: "name", title: "Worker", isHead: true },
-    make: ({ name, isNode }) => {
-      const text = h("bdi", {}, name);
-      const toggle = () => {
-        if (!toggled.delete(name)) toggled.add(name);
-        show();
-      };
-      if (isNode) return h("button", { type: "button", class: "quiet node-name", onclick: toggle }, text);
-      return [h("i", { class: "dot" }), h("a", { href: `/workers/${encodeURIComponent(name)}` }, text)];
-    },
-    fill: ({ firstElementChild: first }, { name, isNode, pods: [pod] }) => {
-      if (isNode) first.setAttribute("aria-expanded", String(isOpen(name)));
-      else /** @type {HTMLElement} */ (first).dataset.worker = stateOf(pod, now());
-    },
-  },
-  {
-    ...{ id: "activity", title: "Activity" },
-    make: ({ name, isNode }) => {
-      if (!isNode) return [h("span"), h("a")];
-      // The squares extend over the empty cells beside theirs.
-      const squares = h("ul", { class: "squares", role: "list", "aria-label": `Workers on ${name}` });
-      return h("div", { class: "node-about" }, squares, h("span", { class: "soft" }));
-    },
-    fill: (cell, row) => (row.isNode ? showNode(cell.firstElementChild.children, row.pods) : showActivity(cell.children, row.pods[0])),
-  },
-  { id: "curve", title: "CPU, last 5 minutes", fill: (cell, row) => row.isNode || showCurve(cell, row) },
+  { id: "name", title: "Worker", isHead: true, cell: (row) => (row.isNode ? nodeName(row.name) : workerName(row.pods[0])) },
+  { id: "activity", title: "Activity", cell: (row) => (row.isNode ? nodeActivity(row) : workerActivity(row.pods[0])) },
+  { id: "curve", title: "CPU, last 5 minutes", cell: (row) => !row.isNode && cpuCurve(row) },
   {
     ...{ id: "cores", title: "Cores", isFigure: true, hint: "Numbers of the cores that a run has reserved" },
     text: ({ isNode, pods: [pod] }) => (isNode ? "" : format.spans(pod.cpus)),
@@ -74,25 +50,37 @@ function used(/** @type {import("./usage.js").Kind} */ kind, /** @type {string} 
   return { ...figure(title, textOf), id: kind };
 }
 
-function showNode(/** @type {Iterable<any>} */ [squares, detail], /** @type {Pod[]} */ workers) {
-  showSquares(squares, workers, now());
-  setText(detail, `${format.plural(workers.length, "worker")}: ${countsOf(workers, now())}`);
+function nodeName(/** @type {string} */ node) {
+  const onclick = () => {
+    if (!toggled.delete(node)) toggled.add(node);
+    show();
+  };
+  return h("button", { type: "button", class: "quiet node-name", "aria-expanded": String(isOpen(node)), onclick }, h("bdi", {}, node));
 }
 
-function showActivity(/** @type {Iterable<any>} */ [activity, link], /** @type {Pod} */ pod) {
+function workerName(/** @type {Pod} */ pod) {
+  const link = h("a", { href: `/workers/${encodeURIComponent(pod.name)}` }, h("bdi", {}, pod.name));
+  return [h("i", { class: "dot", "data-worker": stateOf(pod, now()) }), link];
+}
+
+function nodeActivity(/** @type {Row} */ { name, pods: workers }) {
+  const counts = `${format.plural(workers.length, "worker")}: ${countsOf(workers, now())}`;
+  // The squares extend over the empty cells beside theirs.
+  return h("div", { class: "node-about" }, squaresOf(name, workers, now()), h("span", { class: "soft" }, counts));
+}
+
+function workerActivity(/** @type {Pod} */ pod) {
   const phase = pod.phase === "Running" ? "" : `${pod.phase.toLowerCase()}, `;
-  setText(activity, phase + activityOf(pod, now()));
-  activity.classList.toggle("bad-text", stateOf(pod, now()) === "silent");
-  setNotice(link, rankOf(pod));
-  link.href = `/runs/${pod.run_id}`;
+  const activity = h("span", { class: stateOf(pod, now()) === "silent" && "bad-text" }, phase + activityOf(pod, now()));
+  return [activity, rankOf(pod) && h("a", { href: `/runs/${pod.run_id}` }, rankOf(pod))];
 }
 
-function showCurve(/** @type {HTMLElement} */ cell, /** @type {Row} */ { name, pods: workers }) {
+function cpuCurve(/** @type {Row} */ { name, pods: workers }) {
   const [series, cores] = [usage.of(name, "cpu"), usage.current(workers, "cpu")];
   const label = cores === null ? "CPU not known" : `CPU ${cores.toFixed(2)} cores`;
   // One scale for all curves, so that they can be compared.
   const scale = { from: usage.newest - WINDOW_MS, to: usage.newest, high: Math.max(1, highestCpu) };
-  showSparkline(cell, series && { x: series.times, y: series.values, ...scale, label });
+  return series && sparkline({ x: series.times, y: series.values, ...scale, label });
 }
 
 // With few workers, or those that a filter has found, nodes are open.
@@ -116,7 +104,7 @@ function show() {
   ]);
   // The network of the workers on one machine is not measured.
   const columns = usage.highest("received") + usage.highest("sent") ? [...COLUMNS, ...NETWORK] : COLUMNS;
-  fillTable(byId("workers"), columns, rows, ({ key }) => key, (line, { isNode }) => line.classList.toggle("node-row", Boolean(isNode)));
+  fillTable(byId("workers"), columns, rows, ({ key }) => key, ({ isNode }) => ({ class: isNode && "node-row" }));
   byId("loading").hidden = true;
   byId("workers").hidden = shown.length === 0;
   byId("none").hidden = pods.length > 0;
@@ -132,7 +120,7 @@ async function fetchPods() {
 }
 
 async function refreshUsage() {
-  usage = await fetchUsage(WINDOW_MS);
+  usage = await fetchUsage(WINDOW_MS, ["cpu", "memory", "received", "sent"]);
   highestCpu = usage.highest("cpu");
   show();
   return USAGE_MS;

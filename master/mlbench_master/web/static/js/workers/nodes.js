@@ -1,6 +1,6 @@
 // Workers by node: their states, counts and squares.
 
-import { h, reconcile } from "../dom.js";
+import { h } from "../dom.js";
 import * as format from "../format.js";
 
 const SILENT_MS = 15_000;
@@ -45,15 +45,12 @@ export function rankOf(/** @type {Pod} */ pod) {
   return pod.run_id === null ? "" : `run ${pod.run_id}, rank ${pod.rank}`;
 }
 
-/** Show workers as squares in a list, each with a link to its page. */
-export function showSquares(/** @type {HTMLElement} */ list, /** @type {Pod[]} */ pods, /** @type {number} */ now) {
-  const create = (/** @type {Pod} */ pod) => h("li", {}, h("a", { href: `/workers/${encodeURIComponent(pod.name)}` }));
-  reconcile(list, pods, (pod) => pod.name, create, ({ firstElementChild: square }, pod) => {
-    const link = /** @type {HTMLElement} */ (square);
+/** @returns {HTMLElement} the workers on a node as a list of squares, each with a link to its page. */
+export function squaresOf(/** @type {string} */ node, /** @type {Pod[]} */ pods, /** @type {number} */ now) {
+  const squares = pods.map((pod) => {
     const text = `${pod.name}: ${[activityOf(pod, now), rankOf(pod)].filter(Boolean).join(", ")}`;
-    link.dataset.worker = stateOf(pod, now);
-    if (link.title === text) return;
-    link.title = text;
-    link.setAttribute("aria-label", text);
+    const props = { href: `/workers/${encodeURIComponent(pod.name)}`, title: text, "aria-label": text };
+    return h("li", {}, h("a", { ...props, "data-worker": stateOf(pod, now) }));
   });
+  return h("ul", { class: "squares", role: "list", "aria-label": `Workers on ${node}` }, squares);
 }

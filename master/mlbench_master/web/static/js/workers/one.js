@@ -1,14 +1,13 @@
 // The page of one worker: activity, alerts, resource use and runs.
 
-import { listAlerts } from "../alerts.js";
+import { followAlerts, listAlerts } from "../alerts.js";
 import { get, now } from "../api.js";
 import { byId, h, setNotice, setText } from "../dom.js";
 import * as format from "../format.js";
-import { setOutcome } from "../outcome.js";
 import { poll } from "../poll.js";
-import { codeOf, elapsedSeconds, isActive } from "../records.js";
+import { codeOf, elapsedSeconds, isActive, outcomeOf } from "../records.js";
 import { Resources } from "../resources.js";
-import { errorState, figure, fillTable, setBadge } from "../ui.js";
+import { badge, errorState, figure, fillTable, setBadge } from "../ui.js";
 import { activityOf, rankOf, stateOf } from "./nodes.js";
 
 const [POLL_MS, SLOW_MS, MINUTE_MS] = [2000, 5000, 60_000];
@@ -20,8 +19,8 @@ const resources = new Resources(() => usagePoll.now());
 let pod = null;
 
 const RUN_COLUMNS = [
-  { title: "Run", isHead: true, make: ({ id, title }) => h("a", { href: `/runs/${id}` }, h("bdi", {}, title), ` #${id}`) },
-  { title: "Outcome", fill: setOutcome },
+  { title: "Run", isHead: true, cell: ({ id, title }) => h("a", { href: `/runs/${id}` }, h("bdi", {}, title), ` #${id}`) },
+  { title: "Outcome", cell: (run) => badge(...outcomeOf(run)) },
   { title: "Benchmark", text: codeOf },
   figure("Rank", (/** @type {Run} */ run) => run.ranks.filter((rank) => rank.pod === name).map(({ rank }) => rank).join(", ")),
   { title: "Started", text: (run) => format.moment(run.started_at) },
@@ -44,11 +43,11 @@ async function refreshWorker() {
   return POLL_MS;
 }
 
-async function refreshAlerts() {
+function showAlerts(/** @type {Alert[]} */ alerts) {
   const isOfRun = ({ run_id: run, rank }) => run !== null && run === pod?.run_id && (rank === null || rank === pod.rank);
-  const delay = await listAlerts(byId("alerts"), (alert) => (alert.pod === null ? isOfRun(alert) : alert.pod === name));
-  byId("no-alerts").hidden = byId("alerts").childElementCount > 0;
-  return delay;
+  const own = alerts.filter((alert) => (alert.pod === null ? isOfRun(alert) : alert.pod === name));
+  listAlerts(byId("alerts"), own);
+  byId("no-alerts").hidden = own.length > 0;
 }
 
 async function refreshRuns() {
@@ -67,12 +66,11 @@ async function refreshUsage() {
   return SLOW_MS;
 }
 
-function pollFor(/** @type {() => Promise<number>} */ refresh, /** @type {string} */ problem) {
-  return poll(refresh, (error) => byId(problem).replaceChildren(errorState(error, () => location.reload())));
-}
+const failIn = (/** @type {string} */ id) => (/** @type {Error} */ error) =>
+  byId(id).replaceChildren(errorState(error, () => location.reload()));
 
-pollFor(refreshWorker, "worker-problem");
-pollFor(refreshAlerts, "alerts-problem"); // Prometheus may be away
-pollFor(refreshRuns, "runs-problem");
-const usagePoll = pollFor(refreshUsage, "resources-problem");
+poll(refreshWorker, failIn("worker-problem"));
+followAlerts(showAlerts, failIn("alerts-problem")); // Prometheus may be away
+poll(refreshRuns, failIn("runs-problem"));
+const usagePoll = poll(refreshUsage, failIn("resources-problem"));
 byId("span").addEventListener("change", () => usagePoll.now());

@@ -1,23 +1,25 @@
 // Resource use of the workers in the last minutes, as the exporter has recorded it.
 
 import { get, now } from "../api.js";
-import { combine, longest, rate, sum, toSeries } from "../series.js";
+import { EMPTY, combine, longest, rate, sum, toSeries } from "../series.js";
 
 /**
  * @import { Series } from "../series.js"
- * @typedef {"cpu" | "memory" | "received" | "sent"} Kind cores, bytes, and bytes per second
+ * @typedef {keyof FIGURES} Kind cores, bytes, and bytes per second
  */
 
 const POINTS = 30;
 // Maximum age of a current value: three intervals of the exporter, or two points of the longest window.
 const CURRENT_MS = 20_000;
 
-/** @type {Record<Kind, string>} */
-const METRICS = {
-  cpu: "container_cpu_usage_seconds_total",
-  memory: "container_memory_working_set_bytes",
-  received: "container_network_receive_bytes_total",
-  sent: "container_network_transmit_bytes_total",
+/** What is measured of workers: its title, the exporter's metric, and the unit in charts. */
+export const FIGURES = {
+  cpu: { title: "CPU", metric: "container_cpu_usage_seconds_total", unit: "Cores", by: 1 },
+  memory: { title: "Memory", metric: "container_memory_working_set_bytes", unit: "MB", by: 1e6 },
+  sent: { title: "Network, sent", metric: "container_network_transmit_bytes_total", unit: "MB/s", by: 1e6 },
+  received: { title: "Network, received", metric: "container_network_receive_bytes_total", unit: "MB/s", by: 1e6 },
+  read: { title: "Disk, read", metric: "container_fs_reads_bytes_total", unit: "MB/s", by: 1e6 },
+  written: { title: "Disk, written", metric: "container_fs_writes_bytes_total", unit: "MB/s", by: 1e6 },
 };
 
 /** The usage of all pods, in a window that ends with the newest sample. */
@@ -27,10 +29,10 @@ export class Usage {
 
   /** @param {Record<string, Record<string, any[]>>} samples of `/api/metrics/`, by pod and name of the series */
   constructor(samples = {}) {
-    for (const [kind, metric] of Object.entries(METRICS)) {
+    for (const [kind, { metric }] of Object.entries(FIGURES)) {
       for (const [pod, byName] of Object.entries(samples)) {
         const series = seriesOf(byName, metric);
-        if (series?.times.length) this.#series.set(`${kind} ${pod}`, series);
+        if (series.times.length) this.#series.set(`${kind} ${pod}`, series);
       }
     }
     this.newest = Math.max(0, ...[...this.#series.values()].map(({ times }) => times.at(-1)));
@@ -54,19 +56,18 @@ export class Usage {
 }
 
 /** Fetch the usage of all pods in the last milliseconds. */
-export async function fetchUsage(/** @type {number} */ milliseconds, kinds = /** @type {Kind[]} */ (Object.keys(METRICS))) {
+export async function fetchUsage(/** @type {number} */ milliseconds, /** @type {Kind[]} */ kinds) {
   const since = new Date(now() - milliseconds).toISOString();
-  const filter = kinds.map((kind) => METRICS[kind]);
+  const filter = kinds.map((kind) => FIGURES[kind].metric);
   return new Usage(await get("/api/metrics/", { since, metric_filter: filter, summarize: POINTS }));
 }
 
-// A pod with several containers has several series, `name{container="a"}`, which are summed up.
-function seriesOf(byName, /** @type {string} */ metric) {
+/** @returns {Series} a metric of a pod, per second if it counts: the sum over its containers, `name{container="a"}`. */
+export function seriesOf(/** @type {Record<string, any[]>} */ byName, /** @type {string} */ metric) {
   const names = Object.keys(byName).filter((name) => name === metric || name.startsWith(`${metric}{`));
-  if (!names.length) return undefined;
   const isCounter = metric.endsWith("_total");
   // A point that stands for several samples has the time of the first one, which of a counter is the smallest.
   const all = names.map((name) => toSeries(byName[name])).map((series) => (isCounter ? { ...series, values: series.lows } : series));
-  const joined = all.length > 1 ? combine(longest(all), all, sum) : all[0];
+  const joined = all.length > 1 ? combine(longest(all), all, sum) : (all[0] ?? EMPTY);
   return isCounter ? rate(joined) : joined;
 }

@@ -1,15 +1,16 @@
-// The section "Time breakdown over time": all worker-seconds by bucket as stacked areas, with the
-// attempts of the run, and below the axis what a restart discarded.
+// The time breakdown of a run: a bar of all worker time, a table by rank and attempt, and, over time, all
+// workers as stacked areas, with what a restart discarded below the axis.
 
 import { get } from "../api.js";
-import { showKey } from "../bars.js";
+import { showBars, showKey } from "../bars.js";
 import { Chart } from "../chart.js";
 import { byId, setNotice, setText } from "../dom.js";
 import { duration, number, percent, plural } from "../format.js";
 import { fillDot, strokeLine } from "../plot.js";
+import { PHASES, colourOfPhase } from "../records.js";
 import { sum } from "../series.js";
 import * as theme from "../theme.js";
-import { colourOfBucket } from "./goodput.js";
+import { figure, fillTable } from "../ui.js";
 
 /**
  * @import { Surface } from "../plot.js"
@@ -17,11 +18,58 @@ import { colourOfBucket } from "./goodput.js";
  *
  */
 
+// The key leaves out buckets that the bar cannot show; the table has them.
+const MIN_SHARE = 0.0005;
 const BINS = 240;
 // Shares of the height above and below the areas, for the names of attempts and for branches.
 const PAD = 0.1;
-/** The bucket that is drawn below the axis: a discarded branch. */
+// The bucket that is drawn below the axis: a discarded branch.
 const BELOW = "lost";
+// Work is at the axis and overhead above it, so that work is a band without steps.
+const LOWEST = ["compute", "data", "contention", "communication", "waiting"];
+
+/** @returns {[string, [string, string]][]} each bucket with its title and Google's name. */
+const readBuckets = () => JSON.parse(byId("goodput").dataset.buckets);
+
+/** Show the time breakdown of a run so far, or until its end. */
+export function showGoodput(/** @type {Result} */ { goodput, phases }) {
+  const [bar, key] = [byId("goodput-bar"), byId("goodput-key")];
+  for (const part of [bar, key, byId("breakdown")]) part.hidden = !goodput;
+  byId("no-goodput").hidden = Boolean(goodput);
+  if (!goodput) return;
+  const buckets = readBuckets().filter(([bucket]) => bucket in goodput.seconds);
+  const whole = sum(Object.values(goodput.seconds));
+  // The phases of compute are in its hint.
+  const computing = PHASES.slice(1, 7).filter((phase) => phase !== "communication" && phases[phase] > 0);
+  const within = computing.map((phase) => `${phase} ${duration(phases[phase])}`).join(", ");
+  const pieces = buckets.map(([bucket, [name]]) => {
+    const value = goodput.seconds[bucket];
+    const text = `${duration(value)} · ${percent(value / whole, 1)}`;
+    const hint = `${name} ${text}${bucket === "compute" && within ? `; mean per rank: ${within}` : ""}`;
+    return { name, value, text, hint, colour: colourOfBucket(bucket) };
+  });
+  // By both definitions; the queue holds no workers.
+  const shares = [
+    goodput.share !== null && `Goodput ${percent(goodput.share, 1)}`,
+    goodput.whole_step_share !== null && `${percent(goodput.whole_step_share, 1)} counting whole steps`,
+    goodput.queued_seconds >= 0.01 && `${duration(goodput.queued_seconds)} in the queue`,
+  ];
+  setText(byId("goodput-share"), shares.filter(Boolean).join(" · "));
+  setText(byId("goodput-total"), `${duration(whole)} worker time`);
+  showBars(bar, [{ name: "All workers", text: duration(whole), pieces }]);
+  showKey(key, pieces.filter(({ value }) => value >= MIN_SHARE * whole));
+  const columns = [
+    { title: "Rank", isHead: true, text: ({ rank }) => String(rank) },
+    figure("Attempt", ({ attempt }) => String(attempt)),
+    ...buckets.map(([bucket, [title, google]]) => figure(title, ({ seconds }) => duration(seconds[bucket]), google && `Google: ${google}`)),
+  ];
+  fillTable(byId("goodput-table"), columns, goodput.ranks, ({ rank, attempt }) => `${rank} ${attempt}`);
+}
+
+/** @returns {string | undefined} the colour of a bucket; undefined for unknown time, which is hatched. */
+function colourOfBucket(/** @type {string} */ bucket) {
+  return colourOfPhase(bucket) ?? (bucket === "unknown" ? undefined : `--bucket-${bucket}`);
+}
 
 /** @returns {number[]} the edges of the bins in seconds since the start of the run. */
 export function edgesOf(/** @type {Breakdown} */ { begin_seconds: begin, bin_seconds: length, seconds }) {
@@ -44,12 +92,11 @@ export function stackOf(/** @type {Breakdown} */ { seconds, bin_seconds: length 
   });
 }
 
-const colourOf = (/** @type {string} */ bucket) => colourOfBucket(bucket) ?? "--edge";
+const areaColour = (/** @type {string} */ bucket) => colourOfBucket(bucket) ?? "--edge";
 
 /** The section "Time breakdown over time". */
 export class BreakdownOverTime {
-  /** @type {[string, [string, string]][]} */
-  #buckets = JSON.parse(byId("goodput").dataset.buckets);
+  #titles = new Map(readBuckets().map(([bucket, [title]]) => [bucket, title]));
   /** @type {Breakdown | null} */
   #breakdown = null;
   /** @type {ReturnType<typeof stackOf>} */
@@ -75,10 +122,7 @@ export class BreakdownOverTime {
     if (!hasAny) return;
     const { attempts, discarded } = breakdown;
     const placesOf = (/** @type {number[]} */ seconds) => axis.place(seconds.map((second) => Date.parse(run.started_at) + second * 1000));
-    // Work is at the axis and overhead above it, so that work is a band without steps.
-    const order = ["compute", "data", "contention", "communication", "waiting"];
-    const names = this.#buckets.map(([bucket]) => bucket);
-    this.#stack = stackOf(breakdown, [...order, ...names.filter((name) => !order.includes(name))]);
+    this.#stack = stackOf(breakdown, [...new Set([...LOWEST, ...this.#titles.keys()])]);
     this.#places = placesOf(this.#edges);
     const below = discarded.length ? ` Below the axis: ${discarded.length === 1 ? "a discarded branch" : `${discarded.length} discarded branches`}, with the way back to the checkpoint.` : "";
     setText(byId("over-time-caption"), `Workers by what they did, in bins of ${duration(breakdown.bin_seconds)}; totals are recorded about once a second.${below}`);
@@ -106,7 +150,7 @@ export class BreakdownOverTime {
   #paint(/** @type {Surface} */ { ctx, x, y, width }, /** @type {number[][]} */ branches, /** @type {number} */ depth) {
     const across = this.#places.map((place) => Math.round(x(place)));
     for (const { bucket, from, to } of this.#stack) {
-      ctx.fillStyle = theme.colour(colourOf(bucket));
+      ctx.fillStyle = theme.colour(areaColour(bucket));
       // Outside of a clock, edges have no place.
       to.forEach((end, i) => across[i] <= across[i + 1] && ctx.fillRect(across[i], y(end), across[i + 1] - across[i], y(from[i]) - y(end)));
     }
@@ -140,12 +184,8 @@ export class BreakdownOverTime {
       const values = this.#breakdown.seconds[bucket];
       return bin === null ? sum([...values]) : values[bin];
     });
-    const whole = sum(seconds);
-    const titles = new Map(this.#buckets.map(([bucket, [title]]) => [bucket, title]));
-    return this.#stack.map(({ bucket }, i) => ({
-      name: titles.get(bucket),
-      colour: colourOf(bucket),
-      text: percent(seconds[i] / whole, 1),
-    }));
+    return this.#stack.map(({ bucket }, i) => {
+      return { name: this.#titles.get(bucket), colour: areaColour(bucket), text: percent(seconds[i] / sum(seconds), 1) };
+    });
   }
 }

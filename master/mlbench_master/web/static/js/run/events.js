@@ -1,12 +1,11 @@
-// The box of a failure: its cause, rank and line, the last lines of its log, and the hang diagnosis.
+// What the events of a run say: the box of a failure, with the hang diagnosis, and the section "Timeline".
 
 import { get } from "../api.js";
-import { byId, h, setNotice, setText } from "../dom.js";
-import { count } from "../format.js";
+import { byId, draw, h, setNotice, setText } from "../dom.js";
+import { count, duration, moment } from "../format.js";
 import { errorOf, isActive } from "../records.js";
+import { alertTitle } from "./findings.js";
 import { namesOf } from "./ranks.js";
-
-/** @import { Entry } from "./timeline.js" */
 
 const FRAME = /File "([^"]+)", line (\d+)(?:, in (\S+))?/;
 const LIBRARY = /site-packages|dist-packages|\/lib\/python/;
@@ -31,7 +30,7 @@ export function failureOf(/** @type {Run} */ { outcome, state, reason }) {
 }
 
 /** @returns {string} the last line of one's own code in a traceback, such as `train.py:50 in main`. */
-export function lineOf(/** @type {string[]} */ traceback) {
+function lineOf(/** @type {string[]} */ traceback) {
   const frames = traceback.map((line) => FRAME.exec(line)).filter(Boolean);
   const frame = frames.findLast(([, file]) => !LIBRARY.test(file)) ?? frames.at(-1);
   if (!frame) return "";
@@ -99,7 +98,7 @@ export function showFailure(/** @type {Run} */ run) {
 }
 
 /** @returns {(string | Node)[]} a text whose parts between backticks are code. */
-export function marked(/** @type {string} */ text) {
+function marked(/** @type {string} */ text) {
   return text.split("`").map((part, i) => (i % 2 ? h("code", {}, part) : part));
 }
 
@@ -113,7 +112,46 @@ function createFrame(/** @type {StackLine} */ line) {
   const { function: name, file, line: number } = line.frame;
   const place = h("span", { class: "soft", title: file }, ` ${file.split("/").at(-1)}:${number} `);
   const ranks = whose(line);
-  const item = h("li", {}, h("code", {}, name), place, ranks && h("strong", {}, ranks));
-  item.style.paddingInlineStart = `${line.depth}em`;
-  return item;
+  return h("li", { style: { "padding-inline-start": `${line.depth}em` } }, h("code", {}, name), place, ranks && h("strong", {}, ranks));
+}
+
+/** @typedef {{ time: string, kind: string, text: string, attempt?: number, rank?: number | null }} Entry */
+
+/**
+ * Fetch and show the timeline of a run whose training began at a time in Unix milliseconds, null if unknown.
+ * @returns {Promise<RunEvent[]>} the events of the run
+ */
+export async function refreshTimeline(/** @type {Run} */ run, /** @type {number | null} */ began) {
+  /** @type {RunEvent[]} */
+  const events = await get(`/api/runs/${run.id}/events/`);
+  const alerts = await get(`/api/runs/${run.id}/alerts/`).catch(() => []); // Prometheus may be away
+  /** @type {Entry[]} */
+  const entries = [...events.map(plannedIn(events)), ...entriesOf(alerts)];
+  // The master does not record it; the ranks' training time says when it began.
+  if (began !== null) entries.push({ kind: "started", text: "Training began", time: new Date(began).toISOString() });
+  entries.sort((a, b) => Date.parse(a.time) - Date.parse(b.time));
+  const start = Date.parse(run.started_at ?? run.created_at);
+  // Several ranks may do the same at the same moment.
+  const keyOf = ({ time, kind, attempt, rank, text }) => [time, kind, attempt, rank, text].join(" ");
+  draw(byId("events"), entries, keyOf, ({ kind, text, time }) => {
+    const ms = Date.parse(time) - start;
+    const since = h("span", { class: "timeline-since" }, `${ms < 0 ? "−" : "+"} ${duration(Math.abs(ms) / 1000)}`);
+    return h("li", { "data-kind": kind, title: moment(time) }, since, h("span", { class: "timeline-text" }, marked(text)));
+  });
+  return events;
+}
+
+// When an alert began, and when it ended; one entry for all ranks at the same moment.
+function entriesOf(/** @type {RunAlert[]} */ alerts) {
+  const changes = alerts.flatMap(({ name, rank, severity, began_at, ended_at }) => [
+    { name, rank, time: began_at, change: severity },
+    ...(ended_at === null ? [] : [{ name, rank, time: ended_at, change: "resolved" }]),
+  ]);
+  const groups = Map.groupBy(changes, ({ name, time, change }) => [name, time, change].join(" "));
+  return [...groups.values()].map((group) => {
+    const [{ name, time, change }] = group;
+    const ranks = group.map(({ rank }) => rank).filter((rank) => rank !== null);
+    const title = [alertTitle(name), ...(ranks.length ? [namesOf(ranks.sort((a, b) => a - b))] : [])].join(", ");
+    return { time, kind: "alert", text: `Alert: ${title} (${change})` };
+  });
 }
