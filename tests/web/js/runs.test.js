@@ -4,13 +4,7 @@ import { test } from "node:test";
 import "./browser.js";
 import { nextName, toOrder as toNextOrder } from "../../../master/mlbench_master/web/static/js/run/head.js";
 import { codeOf, errorOf, nameOf, notFiniteOf, originOf } from "../../../master/mlbench_master/web/static/js/records.js";
-import * as order from "../../../master/mlbench_master/web/static/js/runs/order.js";
-
-const FLAGS = {
-  num_workers: "--workers",
-  light_target: "--light",
-  deadline_seconds: "--deadline",
-};
+import { CUSTOM, defaultName, toOrder } from "../../../master/mlbench_master/web/static/js/runs/new-run.js";
 
 const FIELDS = ["num_workers", "seed", "num_cpus", "gpu_enabled", "backend", "max_restarts"];
 
@@ -22,53 +16,19 @@ function form(/** @type {object} */ fields) {
 test("an order leaves out defaults", () => {
   const values = form({ seed: 0, num_cpus: null, gpu_enabled: false, args: "" });
   const expected = { name: "mine", benchmark: "digits", num_workers: 2, seed: 0 };
-  deepEqual(order.toOrder(values), expected);
+  deepEqual(toOrder(values), expected);
 });
 
-for (const [command, words] of /** @type {[string, string[] | null][]} */ ([
-  ["", []],
-  [" a  b\tc ", ["a", "b", "c"]],
-  [`a 'b "c' "d 'e"`, ["a", 'b "c', "d 'e"]],
-  [`a\\ b '' x"y"z`, ["a b", "", "xyz"]],
-  [`"\\"\\\\\\n"`, ['"\\\\n']],
-  ["'", null],
-  ["a\\", null],
-])) {
-  test(`${command} has the words ${JSON.stringify(words)}`, () =>
-    deepEqual(order.split(command), words));
-}
-
-test("an order is written as commands", () => {
-  const args = "learning_rate = 1e-2\n\nnote=it's";
-  const body = order.toOrder(form({ light_target: true, deadline_seconds: 1e-7, args }));
-  const line =
-    "mlbench run digits --name mine --workers 2 --light --deadline 0.0000001 " +
-    `--set learning_rate=1e-2 --set 'note=it'"'"'s'`;
-  equal(order.toCommandLine(body, FLAGS), line);
-  equal(
-    order.toCurl({ name: "a", num_workers: 1 }, "http://h:1"),
-    `curl -u me:$MLBENCH_TOKEN http://h:1/api/runs/ --json '{"name":"a","num_workers":1}'`,
-  );
-  equal(order.toCurl({ name: "it's" }, "http://h:1").endsWith(`'{"name":"it'"'"'s"}'`), true);
-});
-
-test("one's own command is the same words however it is quoted", () => {
-  const own = { benchmark: order.CUSTOM, custom_image_name: "test/train:1", queue: true };
-  const command = `python -c 'print("it'"'"'s", "$HOME")' --rank {rank} "a  b" \\* -- é`;
-  const body = order.toOrder(form({ ...own, custom_image_command: command }));
-  deepEqual(order.split(body.custom_image_command ?? ""), order.split(command));
-  equal(
-    order.toCommandLine(body, FLAGS),
-    "mlbench run --name mine --workers 2 --image test/train:1 --queue -- " +
-      `python -c 'print("it'"'"'s", "$HOME")' --rank '{rank}' 'a  b' '*' -- 'é'`,
-  );
+test("options are lines of the form", () => {
+  const { args } = toOrder(form({ args: "learning_rate = 1e-2\n\nnote=a=b" }));
+  deepEqual(args, { learning_rate: "1e-2", note: "a=b" });
 });
 
 test("a default name has what runs, and when", () => {
   const now = new Date(2026, 10, 21, 9, 5, 7);
-  equal(order.defaultName(form({}), now), "digits-20261121-090507");
-  const own = { benchmark: order.CUSTOM, custom_image_command: "./My Train.py --a" };
-  equal(order.defaultName(form(own), now), "my-20261121-090507");
+  equal(defaultName(form({}), now), "digits-20261121-090507");
+  const own = { benchmark: CUSTOM, custom_image_command: "./My Train.py --a" };
+  equal(defaultName(form(own), now), "my-20261121-090507");
 });
 
 /** A run as the API shows it. @returns {any} */

@@ -1,12 +1,18 @@
-// The dialog for a new run: it checks the form while you type, and shows the same run as commands.
+// The dialog for a new run: it checks the form while you type.
 
 import { ApiError, get, post } from "../api.js";
 import { byId, onSubmit, setNotice, setOptions, setText } from "../dom.js";
-import { copyButton } from "../export.js";
 import * as format from "../format.js";
 import { ACTIVE_STATES } from "../records.js";
-import { CUSTOM, defaultName, split, toCommandLine, toCurl, toOrder } from "./order.js";
 
+/**
+ * The form without hidden fields; `args` has a line `KEY = VALUE` for each option.
+ * @typedef {{ name: string, benchmark: string, custom_image_command?: string, args?: string } & Record<string, any>} Values
+ */
+
+const MAX_DEFAULT_LENGTH = 40;
+/** The choice, among the benchmarks, of the user's own code. */
+export const CUSTOM = "custom_image";
 const LOST = "The master does not respond, but may have received the request: check the list of runs before you start the run again.";
 /** The choice of the user's own command, described like a benchmark. */
 const OWN = /** @type {any} */ ({
@@ -21,7 +27,6 @@ const PROBLEMS = /** @type {Record<string, (input: any) => string>} */ ({
   stepMismatch: ({ value }) => `must be a whole number (got ${value})`,
   rangeUnderflow: ({ min, value }) => `must be at least ${min} (got ${value})`,
   rangeOverflow: ({ max, value }) => `must be at most ${max} here (got ${value})`,
-  customError: ({ validationMessage }) => validationMessage,
 });
 
 export class NewRun {
@@ -46,9 +51,6 @@ export class NewRun {
     });
     onSubmit(this.form, () => this.#send());
     byId("cancel-run").addEventListener("click", () => dialog.close());
-    for (const [id, what] of [["command-line", "the command line"], ["curl", "the curl line"]]) {
-      byId(id).previousElementSibling.append(copyButton(() => byId(id).textContent, what));
-    }
   }
 
   /** Open the dialog; it keeps its values when it is closed. */
@@ -111,21 +113,15 @@ export class NewRun {
     setText(byId("known-args"), defaults.join(", "));
   }
 
-  /** @returns {import("./order.js").Values} of the fields that are shown */
+  /** @returns {Values} of the fields that are shown */
   get #values() {
     const shown = this.inputs.filter((field) => !boxOf(field).hidden);
     return /** @type {any} */ (Object.fromEntries(shown.map((field) => [field.name, valueOf(field)])));
   }
 
-  // Show the commands, and the problems in fields that have been touched, or in all.
+  // Show the problems in fields that have been touched, or in all.
   #refresh(isSent = false) {
     if (!this.#touched.has("name")) input("name").value = defaultName(this.#values);
-    const order = toOrder(this.#values);
-    const flags = this.inputs.map((field) => [field.name, boxOf(field).dataset.flag]).filter(([, flag]) => flag);
-    setText(byId("command-line"), toCommandLine(order, Object.fromEntries(flags)));
-    setText(byId("curl"), toCurl(order, location.origin));
-    const command = input("custom_image_command");
-    command.setCustomValidity(split(command.value) ? "" : "unclosed quotation mark");
     for (const field of this.inputs) {
       const { hidden } = boxOf(field);
       const kind = (isSent || this.#touched.has(field.name)) && Object.keys(PROBLEMS).find((name) => field.validity[name]);
@@ -163,6 +159,25 @@ export class NewRun {
     this.#refresh();
     setNotice(byId("new-run-alert"), error.status === 400 ? others.join("\n") : error.status === 0 ? LOST : error.message);
   }
+}
+
+/** @returns {Partial<RunRequest>} the order that a form describes, without defaults. */
+export function toOrder(/** @type {Values} */ { benchmark, args = "", ...values }) {
+  const given = Object.entries(values).filter(([, value]) => value != null && value !== "" && value !== false);
+  const lines = args.split("\n").filter((line) => line.trim());
+  const options = lines.map((line) => [line.split("=", 1)[0].trim(), line.replace(/^[^=]*=?/, "").trim()]);
+  const code = { [benchmark === CUSTOM ? "image_name" : "benchmark"]: benchmark };
+  return { ...code, ...Object.fromEntries(given), ...(args && { args: Object.fromEntries(options) }) };
+}
+
+/** @returns {string} a default name, which Kubernetes takes: the benchmark or the program, with date and time. */
+export function defaultName(/** @type {Values} */ { benchmark, custom_image_command: command = "" }, now = new Date()) {
+  // Swedish dates are written as in ISO 8601, here in local time.
+  const moment = now.toLocaleString("sv").replace(/[-:]/g, "").replace(" ", "-");
+  const [program] = command.trim().split(/\s/);
+  const title = benchmark === CUSTOM ? program.replace(/^.*\//, "").replace(/(?<=.)\.[^.]+$/, "") : benchmark;
+  const stem = title.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-+/, "") || "run";
+  return `${stem.slice(0, MAX_DEFAULT_LENGTH - moment.length - 1).replace(/-+$/, "")}-${moment}`;
 }
 
 function input(/** @type {string} */ name) {
