@@ -1,7 +1,7 @@
 // The section "Logs": a log is read from its end, upwards and downwards, followed and searched.
 
 import { get, query } from "../api.js";
-import { byId, draw, h, onSubmit, setNotice, setOptions, setText } from "../dom.js";
+import { byId, h, onSubmit, reconcile, setNotice, setOptions, setText } from "../dom.js";
 
 /**
  * Lines of a log, from the byte `start` to before the byte `end`. An unfinished last line is the
@@ -192,7 +192,8 @@ export class Logs {
     this.#place.style.height = `${all.length * LINE_PX}px`;
     this.#place.style.paddingTop = `${from * LINE_PX}px`;
     const shown = all.slice(from, to).map((line, i) => ({ number: this.#firstNumber + from + i, text: shownLine(line) }));
-    draw(this.#place, shown, ({ number }) => number, ({ number, text }) => {
+    const keyOf = ({ number, text }) => [number, number === this.#matchNumber, this.#search.text, text].join(" ");
+    reconcile(this.#place, shown, keyOf, ({ number, text }) => {
       const parts = matchesIn(text, this.#search.text).map((part, i) => (i % 2 ? h("mark", {}, part) : part));
       return h("div", { class: number === this.#matchNumber ? "log-line is-found" : "log-line" }, parts);
     });
