@@ -1,4 +1,4 @@
-"""Rates of the API: posts of single samples, delivery to Prometheus, reads, results.
+"""Rates of the API: posts of single samples, recording until Prometheus has them, reads, results.
 
 Figures are end to end: posts are read back, streams are asked for until Prometheus has all.
 """
@@ -21,13 +21,13 @@ from benchmarks import servers
 from benchmarks.load import Requests, post_json, send
 from benchmarks.measure import Figure, Measure, alternate
 from benchmarks.servers import Master, Source, measured_master
-from benchmarks.stored import append, line, metric_lines, store_delivered, store_run
+from benchmarks.stored import append, line, metric_lines, store_indexed, store_run
 from mlbench.contract import names
 from mlbench_master.database.models import Run, open_database
 from mlbench_master.reading.counting import count
 from mlbench_master.reading.promql import PrometheusClient
-from mlbench_master.recording.delivery import SampleDelivery
 from mlbench_master.recording.remote_write import RemoteWriter
+from tests.support.recording import Recording
 
 CLIENTS = 8
 CREATED = 201
@@ -123,34 +123,33 @@ def empty_app() -> falcon.App[Request, Response]:
     return app
 
 
-_DELIVERED_LINES = 50_000
+_RECORDED_LINES = 50_000
 _LOGGED = ("train_loss", "learning_rate", "grad_norm")
 # The step is a further series.
-_DELIVERED = _DELIVERED_LINES * (len(_LOGGED) + 1)
+_RECORDED = _RECORDED_LINES * (len(_LOGGED) + 1)
 
 
-def delivery_rate(folder: Path) -> list[Figure]:
+def recording_rate(folder: Path) -> list[Figure]:
     """Return samples a second, end to end."""
     database = open_database(servers.database_url(folder))
     with servers.running_prometheus(folder) as url:
-        prometheus, delivery = PrometheusClient(url), SampleDelivery(RemoteWriter(url))
+        prometheus, recording = PrometheusClient(url), Recording.to(RemoteWriter(url))
         numbers = itertools.count(1)
 
         def measure_once() -> float:
             run = store_run(f"rate-{next(numbers)}", "STARTED")
-            start = time.time() - _DELIVERED_LINES / 1000  # a line a millisecond until just now
+            start = time.time() - _RECORDED_LINES / 1000  # a line a millisecond until just now
             lines = [
-                line(start + i / 1000, dict.fromkeys(_LOGGED, i / _DELIVERED_LINES), step=i)
-                for i in range(_DELIVERED_LINES)
+                line(start + i / 1000, dict.fromkeys(_LOGGED, i / _RECORDED_LINES), step=i)
+                for i in range(_RECORDED_LINES)
             ]
             begin = time.perf_counter()
             append(run, 0, lines)
-            while delivery.deliver_waiting():
-                pass
-            counted = count(prometheus, run.id)
+            recording.run_all()
+            counted = count(prometheus, run)
             seconds = time.perf_counter() - begin
-            assert counted.in_prometheus == counted.recorded == _DELIVERED, counted
-            return _DELIVERED / seconds
+            assert counted.in_prometheus == counted.recorded == _RECORDED, counted
+            return _RECORDED / seconds
 
         what = "stream to Prometheus, until a query finds all"
         figures = alternate(5, "samples/s", {what: measure_once})
@@ -177,9 +176,9 @@ def read_rate(folder: Path) -> list[Figure]:
 
 
 def store_long_run() -> Run:
-    """Return a run whose 100,000 samples a running controller has delivered."""
+    """Return a run whose 100,000 samples a running controller has indexed."""
     lines = metric_lines(SERIES, SAMPLES // SERIES, _INTERVAL_SECONDS)
-    return store_delivered(store_run("read-rate"), lines)
+    return store_indexed(store_run("read-rate"), lines)
 
 
 def reading(source: Source, path: str, *, is_result: bool = False) -> Measure:
@@ -220,7 +219,7 @@ def read_memory(folder: Path) -> Iterator[Figure]:
     """Yield MB above idle, seconds until the first byte, and MB a second."""
     with measured_master(folder) as master:
         lines = (metric_lines(*series) for series in (_LONG, _SHORT))
-        run = store_delivered(store_run("read-memory"), *lines)
+        run = store_indexed(store_run("read-memory"), *lines)
         idle_mb = _memory_mb(master, "VmRSS")
         for what, path in (
             ("a run, json", f"/api/metrics/{run.id}/?metric_type=run"),
@@ -274,11 +273,11 @@ def result_rate(folder: Path) -> list[Figure]:
 
 
 def _store_epochs(name: str, steps: int) -> Run:
-    """Return a run of 100 epochs, whose samples a running controller has delivered."""
+    """Return a run of 100 epochs, whose samples a running controller has indexed."""
     seconds = _EPOCHS * steps * _STEP_SECONDS
     run = store_run(name, num_workers=_RANKS, seconds=seconds)
     begin = time.time() - seconds
-    return store_delivered(run, *(_epoch_lines(begin, steps) for _ in range(_RANKS)))
+    return store_indexed(run, *(_epoch_lines(begin, steps) for _ in range(_RANKS)))
 
 
 def _epoch_lines(started_at: float, steps: int) -> Iterator[bytes]:

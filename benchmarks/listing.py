@@ -62,7 +62,14 @@ def _store() -> None:
     now = time.time()
     settings = {f"setting_{i}": i / 7 for i in range(25)}
     figures = asdict(SummaryMetrics(metric="val_global_Prec@1", samples_per_second=1e3, epochs=7))
-    alike = {"job_id": "", "benchmark": "digits", "args": {}, "attempt": 1, "settled_at": now}
+    alike = {
+        "job_id": "",
+        "benchmark": "digits",
+        "args": {},
+        "attempt": 1,
+        "sealed_at": now,
+        "delivery": {"recorded": 0, "in_prometheus": 0, "record_only": 0},
+    }
     runs: list[dict[str, Any]] = [
         {
             **alike,

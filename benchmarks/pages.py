@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, BrowserContext, CDPSession
 from benchmarks import servers
 from benchmarks.measure import Figure
 from benchmarks.servers import Master
-from benchmarks.stored import append, line, store_delivered, store_run
+from benchmarks.stored import append, line, store_indexed, store_run
 from benchmarks.watching import WORKERS, serving_workers, write_targets
 from mlbench.contract import names
 from mlbench_master.database.models import Pod, Run, Worker, open_database
@@ -169,7 +169,7 @@ def measure(folder: Path) -> Iterator[Figure]:
                 Worker.create(**address, state="idle", seen_at=time.time())
             for number in range(_RUNS):
                 store_run(f"run-{number}")
-            # The samples of an active run wait, because no controller delivers them.
+            # The samples of an active run wait, because no controller indexes them.
             seconds = _LARGE_STEPS * _STEP_SECONDS
             active = store_run("live", "STARTED", seconds=seconds)
             append(active, 0, _lines(seconds, _LARGE_STEPS // _SERIES))
@@ -218,9 +218,9 @@ def _figures(costs: Sequence[Cost], of_what: str = "  ") -> Iterator[Figure]:
 
 
 def _store_run(name: str, steps: int) -> Run:
-    """Return a run whose samples a running controller has delivered."""
+    """Return a run whose samples a running controller has indexed."""
     run = store_run(name, seconds=steps * _STEP_SECONDS)
-    return store_delivered(run, _lines(steps * _STEP_SECONDS, steps))
+    return store_indexed(run, _lines(steps * _STEP_SECONDS, steps))
 
 
 def _lines(ago: float, steps: int) -> Iterator[bytes]:

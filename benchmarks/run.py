@@ -16,7 +16,7 @@ from pathlib import Path
 from benchmarks.measure import machine
 
 _USUAL = (
-    *("tracker_cost", "recorded_cost", "join_rate", "commands", "delivery_rate", "post_rate"),
+    *("tracker_cost", "recorded_cost", "join_rate", "commands", "recording_rate", "post_rate"),
     *("read_rate", "read_memory", "result_rate", "opened", "start_latency", "scrape_cost"),
     *("watching", "silence", "interference", "step_cost", "resnet_rate", "exchange_rate"),
     *("language_rate", "bandwidth_rate", "linear_rate", "deleting"),
@@ -30,7 +30,7 @@ _FUNCTIONS = {
     "diagnoses_cost": "diagnoses.cost.measure",
     "cluster_start": "starting.cluster_start",
     "deleting": "silence.deleting",
-    "delivery_rate": "api.delivery_rate",
+    "recording_rate": "api.recording_rate",
     "exchange_rate": "images.exchange_rate",
     "join_rate": "recorded_cost.join_rate",
     "post_rate": "api.post_rate",

@@ -26,8 +26,9 @@ def store_run(name: str, state: str = "FINISHED", num_workers: int = 1, seconds:
         created_at=now,
         started_at=now - seconds if seconds else None,
         finished_at=now if state == "FINISHED" else None,
-        # As of a run that ended more than an hour ago.
-        settled_at=now,
+        # As of a run that was counted and sealed.
+        delivery={"recorded": 0, "in_prometheus": 0, "record_only": 0},
+        sealed_at=now,
     )
 
 
@@ -44,11 +45,11 @@ def append(run: Run, rank: int, lines: Iterable[bytes]) -> None:
         streams.append(key, size, bytes(chunk))
 
 
-def store_delivered(run: Run, *lines_of_ranks: Iterable[bytes]) -> Run:
-    """Return a run after a running controller has delivered these lines of its ranks."""
+def store_indexed(run: Run, *lines_of_ranks: Iterable[bytes]) -> Run:
+    """Return a run after a running controller has indexed these lines of its ranks."""
     for rank, lines in enumerate(lines_of_ranks):
         append(run, rank, lines)
-    wait_for(lambda: not streams.waiting(run_owner(run.id)), _TIMEOUT_SECONDS, "delivery")
+    wait_for(lambda: not streams.waiting(run_owner(run.id)), _TIMEOUT_SECONDS, "indexing")
     return run
 
 

@@ -76,9 +76,9 @@ def _multiply(database: sqlite3.Connection) -> None:
     times = ("created_at", "started_at", "finished_at", "sealed_at")
     earlier = ", ".join(f"{name} = {name} - 300.0 * ({_RUNS} - id)" for name in times)
     database.execute(f"UPDATE run SET {earlier}, display_name = name || '-' || id")  # noqa: S608
-    database.execute("UPDATE run SET settled_at = ?", [time.time()])
+    database.execute("UPDATE run SET blocks_deleted_at = ?", [time.time()])
     copy("rank", "run_id", "run.id", "id")
-    for table in ("series", "seriesname", "keptsample", "stream"):
+    for table in ("seriesname", "stream"):
         copy(table, "owner", "'run/' || run.id", "id")
     database.execute(
         "INSERT INTO chunk (stream_id, offset, data) SELECT new.id, chunk.offset, chunk.data "

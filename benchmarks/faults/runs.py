@@ -75,7 +75,7 @@ class Ledger:
                 notes.append(f"run {run_id} {run.state}: {run.reason.splitlines()[0]}")
             counts = run.delivery
             total.update(
-                recorded=counts.recorded, stored=counts.in_prometheus, kept=counts.in_database
+                recorded=counts.recorded, stored=counts.in_prometheus, kept=counts.record_only
             )
             for rank in range(WORKERS):
                 of_rank = points.get(f"{training.METRIC} @ {rank}", [])

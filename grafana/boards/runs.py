@@ -105,7 +105,7 @@ ALL: Final = rows(
     column("duration", _shown(duration())),
     column("workers", _shown(latest("mlbench_run_workers"))),
     column("started", _shown(f"{moment('started')} * 1000")),
-    column("missing", _shown(f"{_samples('recorded')} - {_samples('in_prometheus|in_database')}")),
+    column("missing", _shown(f"{_samples('recorded')} - {_samples('in_prometheus|record_only')}")),
     column("from", _shown(_FROM)),
     column("to", _shown(_TO)),
     columns=(

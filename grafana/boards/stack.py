@@ -98,8 +98,8 @@ WRONG: Final = (
     ),
     _figure(
         "Spool",
-        "Share of the spool in use: samples not yet in Prometheus. Low is good. With a full "
-        "spool, workers hold their samples back.",
+        "Share of the spool in use: received samples that are not indexed yet. Low is good. With a "
+        "full spool, workers hold their samples back.",
         graph("max(mlbench_spool_bytes) / max(mlbench_spool_limit_bytes)", "full"),
         unit="percentunit",
         decimals=1,
@@ -199,8 +199,8 @@ MASTER: Final = (
     ),
     lines(
         "Spool size",
-        "Bytes of samples not yet in Prometheus: total and per run. Flat and low is good; steady "
-        "growth will fill the spool.",
+        "Bytes of samples that are not indexed yet: total and per run. Flat and low is good; "
+        "steady growth will fill the spool.",
         graph("max(mlbench_spool_bytes)", "spool"),
         graph(by("run_id", "mlbench_run_waiting_bytes > 0"), "run {{run_id}}"),
         unit="bytes",
@@ -209,13 +209,17 @@ MASTER: Final = (
         no_value="The master is not scraped",
     ),
     lines(
-        "Delivered samples",
-        "Samples per second, by destination: stored in Prometheus, stored in the database only, "
-        "or refused by Prometheus. Refused should be 0.",
+        "Exported samples",
+        "Samples per second that Prometheus accepted, that it cannot hold (record_only), and that "
+        "it refused. Refused should be 0.",
         _rates("mlbench_writer_samples_total", "outcome"),
         unit="cps",
         width=6,
-        overrides={"refused": fixed(RED), "delivered": fixed(SERIES[0]), "kept": fixed(SERIES[1])},
+        overrides={
+            "refused": fixed(RED),
+            "accepted": fixed(SERIES[0]),
+            "record_only": fixed(SERIES[1]),
+        },
         no_value="The controller is not scraped",
     ),
     lines(

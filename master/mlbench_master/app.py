@@ -80,7 +80,7 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
     spool = Spool(settings.spool_bytes)
     reader = SeriesReader(prometheus, ArchiveStore(settings.archive))
     alerts = AlertsResource(prometheus)
-    archives = ArchivesResource(reader, Verifier(reader, settings.prometheus_url))
+    archives = ArchivesResource(reader, Verifier(reader.archives))
     files = FilesResource(FileReader(reader.archives))
     health = HealthResource(prometheus)
     info = InfoResource(settings)

@@ -18,10 +18,10 @@ from peewee import Database
 
 from mlbench_master.database.connection import database
 
-Reason = Literal["work", "samples"]
+Reason = Literal["work", "samples", "blocks"]
 # Shortest time between two looks of a thread, however often it is notified. Data accumulate in the
 # meantime: a request to Prometheus for each line would cost too much.
-_MIN_SECONDS: Final[Mapping[Reason, float]] = {"work": 0.1, "samples": 1.0}
+_MIN_SECONDS: Final[Mapping[Reason, float]] = {"work": 0.1, "samples": 1.0, "blocks": 1.0}
 
 _sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
 

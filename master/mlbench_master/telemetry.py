@@ -3,7 +3,6 @@
 import time
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any, get_args
 
 import falcon
@@ -20,8 +19,8 @@ from mlbench.contract.humanize import swept
 from mlbench.contract.names import ACTIVE_STATES, RunState
 from mlbench.evaluation.result import SummaryMetrics
 from mlbench_master.database.connection import find_room, run_sql
-from mlbench_master.database.models import Pod, Rank, Run, UnstorableSample, Worker, run_owner
-from mlbench_master.reading.counting import delivered_so_far
+from mlbench_master.database.models import Pod, Rank, Run, Worker, run_owner
+from mlbench_master.reading.counting import recorded_so_far
 from mlbench_master.recording.limits import describe_refused, waiting_bytes
 
 # The newest runs only, so that the number of series is bounded.
@@ -57,6 +56,9 @@ class RequestMiddleware:
         labels = (method, req.uri_template or "none")
         self._seconds.labels(*labels).observe(time.perf_counter() - req.context.began)
         self._requests.labels(*labels, resp.status_code).inc()
+
+
+_UNEXPORTED = "SELECT COALESCE(SUM(samples), 0) FROM block WHERE exported IS NULL"
 
 
 class DatabaseCollector(Collector):
@@ -108,7 +110,7 @@ class DatabaseCollector(Collector):
         gauges = [
             (
                 "mlbench_spool_bytes",
-                "Bytes of recorded samples that wait for Prometheus.",
+                "Bytes of samples that were received and are not in the record yet.",
                 waiting_bytes(),
             ),
             (
@@ -122,9 +124,9 @@ class DatabaseCollector(Collector):
                 unsealed.count(),
             ),
             (
-                "mlbench_kept_samples",
-                "Samples that Prometheus cannot store.",
-                UnstorableSample.select().count(),
+                "mlbench_unexported_samples",
+                "Recorded samples that wait for Prometheus.",
+                run_sql(_UNEXPORTED).fetchone()[0],
             ),
         ]
         if room := find_room():
@@ -302,7 +304,7 @@ def _threads(run: Run) -> float | None:
 
 def _samples(run: Run) -> Mapping[str, int]:
     if run.delivery is None and run.state in ACTIVE_STATES:
-        return asdict(delivered_so_far(run.id))
+        return {"recorded": recorded_so_far(run.id)}
     return run.delivery or {}
 
 

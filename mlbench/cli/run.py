@@ -21,7 +21,7 @@ from mlbench.cli.common import (
     print_outcome,
     value_or_none,
 )
-from mlbench.cli.live import follow
+from mlbench.cli.live import follow, wait_for_count
 from mlbench.cli.run_tables import page_url
 from mlbench.cli.show import show_run
 from mlbench.cli.spec import FILLED_IN, takes
@@ -88,7 +88,7 @@ def run_and_show(
     if not as_json:
         err.print(_page_line(submitted, connection), soft_wrap=True)
     try:
-        ended = follow(client, submitted, quiet=as_json)
+        ended = wait_for_count(client, follow(client, submitted, quiet=as_json))
     except KeyboardInterrupt:
         if stack_stays:
             err.print(f"run {submitted.id} continues; `mlbench stop {submitted.id}` stops it")

@@ -252,8 +252,8 @@ def _costs(run: Run, result: "Result") -> Iterator[tuple[str, str]]:
 
 def _delivery(run: Run) -> Iterator[tuple[str, str | Text]]:
     if d := run.delivery:
-        missing = f"{d.recorded - d.in_prometheus - d.in_database:,} of {d.recorded:,}"
-        places = f"{d.in_prometheus:,} in Prometheus, {d.in_database:,} in database"
+        missing = f"{d.recorded - d.in_prometheus - d.record_only:,} of {d.recorded:,}"
+        places = f"{d.in_prometheus:,} in Prometheus, {d.record_only:,} record-only"
         yield "Missing samples", f"{missing} ({'all in the archive' if run.origin else places})"
     if run.added:
         late = run.added.of_lost_ranks

@@ -26,7 +26,7 @@ from mlbench.cli.common import (
     print_pairs,
     warn,
 )
-from mlbench.cli.live import AWAY_SECONDS, last_numbers, patiently, read_last_values
+from mlbench.cli.live import last_numbers, patiently, read_last_values
 from mlbench.cli.run_tables import page_url, show_alerts, show_result, show_runs, sign_in_url
 from mlbench.client import ApiClient
 from mlbench.contract.atomic_files import write_private
@@ -171,10 +171,8 @@ def show_run(
 ) -> bool:
     """Print a run and its result, brief without details; return whether there is a result."""
     result, problem = None, ""
-    # While the samples are not counted, Prometheus may not respond at all about the run.
-    seconds = 5.0 if run.delivery is None else AWAY_SECONDS
     try:
-        result = patiently(lambda: client.get_result(run.id).result().value, seconds)
+        result = patiently(lambda: client.get_result(run.id).result().value)
     except ApiError as error:
         problem = str(error)
     if as_json:

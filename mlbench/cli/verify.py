@@ -41,13 +41,6 @@ def verify(
             metavar="RUN|FILE", help="Id or name of a run, or a file written by `mlbench export`."
         ),
     ],
-    restore: Annotated[
-        bool,
-        typer.Option(
-            "--restore",
-            help="Write missing samples of the last 23 hours to Prometheus; repair the archive.",
-        ),
-    ] = False,
     blocks: Annotated[
         Path | None,
         typer.Option(
@@ -68,29 +61,25 @@ def verify(
 
     A run is also compared with Prometheus. Exit code 1 if anything is wrong.
     """
-    file, added, signer, notes = Path(run_name), None, "", Counter[str]()
+    file, added, signer, notes, written = Path(run_name), None, "", Counter[str](), 0
     if file.is_file():
-        if restore:
-            raise typer.BadParameter(
-                "requires a run. For a file, use --blocks.", param_hint="--restore"
-            )
-        (problems, notes, signer), restored = _check(file, signers), 0
+        problems, notes, signer = _check(file, signers)
         if blocks and not problems:
-            restored = _write_blocks(file, blocks)
+            written = _write_blocks(file, blocks)
     elif blocks or signers:
         option = "--blocks" if blocks else "--signers"
         raise typer.BadParameter(f"requires a file (got {run_name})", param_hint=option)
     else:
-        verified = _verify_run(run_name, restore=restore)
-        problems, restored, added = list(verified.problems), verified.restored, verified.added
+        verified = _verify_run(run_name)
+        problems, added = list(verified.problems), verified.added
     if json:
-        summary = {"problems": problems, "restored": restored}
+        summary = {"problems": problems, "written": written}
         summary |= {"added": added.to_fields() if added else None, "signed_by": signer}
         print_json(summary | {"notes": list(notes)})
     else:
         _print(problems, notes)
-        if restored:
-            out.print(f"{restored:,} samples were written")
+        if written:
+            out.print(f"{written:,} samples were written")
         if added:
             when = f"{added.first_at} to {added.last_at}"
             late = added.of_lost_ranks
@@ -114,7 +103,7 @@ def _print(problems: list[str], notes: Counter[str]) -> None:
         out.print(f"note: {note}" + (f" ({archives} archives)" if archives > 1 else ""))
 
 
-def _verify_run(run_name: str, *, restore: bool) -> Verification:
+def _verify_run(run_name: str) -> Verification:
     """Have the master verify a run."""
     try:
         connection = find_connection()
@@ -126,7 +115,7 @@ def _verify_run(run_name: str, *, restore: bool) -> Verification:
         except UsageError:
             raise UsageError(f"{run_name}: no such run or file") from None
         wait_until_sealed(client, run)
-        return client.verify_run(run.id, restore=restore).result().value
+        return client.verify_run(run.id).result().value
 
 
 def _check(file: Path, signers: Path | None) -> tuple[list[str], Counter[str], str]:

@@ -199,17 +199,10 @@ class RunsApi(ApiBase):
         body = drop_none(title=title, tags=tags, note=note) | changed
         return self._http.request("PATCH", api_path("runs", run_id), record_decoder(Run), body=body)
 
-    def verify_run(
-        self, run_id: int | str, *, restore: bool = False
-    ) -> Future[Response[Verification]]:
-        """Verify a run's archive, and compare it with the samples in Prometheus.
-
-        Args:
-            run_id: a run that has ended.
-            restore: whether to write what Prometheus lacks, if it is not older than 23 hours.
-        """
-        path, params = api_path("runs", run_id, "verification"), {"restore": str(restore).lower()}
-        return self._http.request("POST", path, record_decoder(Verification), params=params)
+    def verify_run(self, run_id: int | str) -> Future[Response[Verification]]:
+        """Verify the archive of a run that has ended, and that Prometheus has its samples."""
+        path = api_path("runs", run_id, "verification")
+        return self._http.request("POST", path, record_decoder(Verification))
 
     def delete_run(
         self, run_id: int | str, *, keep_archive: bool = False

@@ -1,5 +1,5 @@
 """What these tests share with those of the master."""
 
-from tests.master.conftest import delivery, prometheus, run, writer
+from tests.master.conftest import prometheus, recording, run, writer
 
-__all__ = ["delivery", "prometheus", "run", "writer"]
+__all__ = ["prometheus", "recording", "run", "writer"]

@@ -8,23 +8,23 @@ import pytest
 from falcon.testing import Result, TestClient
 from peewee import Database
 
-from mlbench_master.database.models import PostedBody, Run, SeriesName, UnstorableSample, run_owner
+from mlbench_master.database.models import PostedBody, Run, SeriesName, run_owner
 from mlbench_master.reading.counting import SampleCounts, count
 from mlbench_master.reading.promql import PrometheusClient
-from mlbench_master.recording.delivery import SampleDelivery
 from mlbench_master.recording.remote_write import RemoteWriter
-from mlbench_master.recording.streams import rewind
 from mlbench_master.settings import InstallationLimits, Settings
 from tests.conftest import call_as_user
-from tests.support.rows import deliver_all, line, make_pod, make_run, record
+from tests.support.places import in_record
+from tests.support.recording import Recording
+from tests.support.rows import line, make_pod, make_run, record
 
 MAX_SERIES = 20
 
 
 @pytest.fixture
-def limited(writer: RemoteWriter, database: Database) -> SampleDelivery:
-    """A delivery with a small limit."""
-    return SampleDelivery(writer, most_series=MAX_SERIES)
+def limited(writer: RemoteWriter, database: Database) -> Recording:
+    """A recording with a small limit."""
+    return Recording.to(writer, most_series=MAX_SERIES)
 
 
 def reason(api: TestClient, run: Run) -> str:
@@ -33,37 +33,35 @@ def reason(api: TestClient, run: Run) -> str:
 
 
 def test_a_run_has_no_more_series_than_the_limit_and_says_so(
-    api: TestClient, run: Run, limited: SampleDelivery, prometheus: PrometheusClient
+    api: TestClient, run: Run, limited: Recording, prometheus: PrometheusClient
 ) -> None:
     now = time.time()
     record(run, line(now, **{f"x{i}": i for i in range(15)}))
-    deliver_all(limited)
+    limited.run_all()
     assert reason(api, run) == ""
     record(run, line(now + 1, **{f"x{i}": i for i in range(10, 1_000)}))
     record(run, line(now + 2, x3=1, text="this one, too, is one too many"))
     other = make_run()
     record(other, line(now, good=1))
     for _ in range(2):
-        deliver_all(limited)
+        limited.run_all()
         words = f"run {run.id} has more than 20 series: a sample of 'x20 @ 0' and 980 more are "
         advice = "put what varies into a step or a value, or raise MLBENCH_LIMIT_SERIES"
         assert reason(api, run) == f"{words}refused; {advice}"
-        counted = count(prometheus, run.id)
-        assert counted == SampleCounts(recorded=27, in_prometheus=26, in_database=1)
-        [kept] = UnstorableSample.select().where(UnstorableSample.owner == run_owner(run.id))
-        assert (kept.metric, kept.rank) == ("malformed", "0")
-        assert kept.value.startswith(
+        counted = count(prometheus, run)
+        assert counted == SampleCounts(recorded=27, in_prometheus=26, record_only=1)
+        [summary] = in_record(run.id, only=True)
+        assert (summary.metric, summary.rank) == ("malformed", "0")
+        assert summary.value.startswith(
             "981 samples of 981 series beyond the limit of 20 are refused: x20 @ 0, x21 @ 0, "
         )
-        assert len(kept.value) < 500
+        assert len(summary.value) < 500
         assert (
             SeriesName.select().where(SeriesName.owner == run_owner(run.id)).count() == MAX_SERIES
         )
-        # Delivered anew, as after Prometheus lost its disk, it is the same.
-        with limited.settled(run_owner(run.id)):
-            assert rewind(run_owner(run.id))
-    deliver_all(limited)
-    assert count(prometheus, other.id) == SampleCounts(1, 1, 0)
+        # It is the same once all samples were sent again.
+        limited.exporter.send_again(run_owner(run.id))
+    assert count(prometheus, other) == SampleCounts(1, 1, 0)
     Run.update(state="FINISHED", finished_at=now).where(Run.id == run.id).execute()
     events = api.simulate_get(f"/api/runs/{run.id}/events/").json
     assert events[-1]["text"].startswith(f"The run finished: run {run.id} has more than 20 series")

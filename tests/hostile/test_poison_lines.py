@@ -11,15 +11,15 @@ import pytest
 from falcon.testing import TestClient
 from peewee import Database, PostgresqlDatabase
 
-from mlbench_master.database.models import Run, Stream, UnstorableSample, run_owner
+from mlbench_master.database.models import Run, Stream, run_owner
 from mlbench_master.reading.counting import SampleCounts, count
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording import streams
-from mlbench_master.recording.delivery import BATCH_BYTES, SampleDelivery
+from mlbench_master.recording.indexing import BATCH_BYTES
 from tests.conftest import as_pod, wait_for
-from tests.support.deliverer import delivering
-from tests.support.places import nothing_waits
-from tests.support.rows import deliver_all, line, make_ranks, make_run, record
+from tests.support.places import in_record, nothing_waits
+from tests.support.recording import Recording
+from tests.support.rows import line, make_ranks, make_run, record
 
 AGENT = as_pod("w-1")
 MIB = 1 << 20
@@ -64,7 +64,7 @@ def peak_growth() -> Iterator[list[int]]:
 
 
 def test_no_line_takes_all_memory_or_keeps_its_run_from_ending(
-    api: TestClient, run: Run, delivery: SampleDelivery, prometheus: PrometheusClient
+    api: TestClient, run: Run, recording: Recording, prometheus: PrometheusClient
 ) -> None:
     other = make_run()
     make_ranks(run)
@@ -80,16 +80,16 @@ def test_no_line_takes_all_memory_or_keeps_its_run_from_ending(
     record(run, line(time.time(), good=1))
     record(other, line(time.time(), good=1))
     with peak_growth() as growth:
-        deliver_all(delivery)
+        recording.run_all()
     assert growth[0] < 400 * MIB
-    assert count(prometheus, other.id) == SampleCounts(1, 1, 0)
-    counted = count(prometheus, run.id)
+    assert count(prometheus, other) == SampleCounts(1, 1, 0)
+    counted = count(prometheus, run)
     assert not counted.lost
     assert counted.in_prometheus == 3, "not the good one, the last one, and the one of many bytes"
-    texts = [
-        row.value for row in UnstorableSample.select().where(UnstorableSample.metric == "malformed")
-    ]
-    assert len(texts) == counted.in_database >= 7
+    only_here = in_record(run.id, only=True)
+    assert {place.metric for place in only_here} == {"malformed"}
+    texts = [place.value for place in only_here.elements()]
+    assert len(texts) == counted.record_only >= 7
     assert all(len(text) < 5_000 for text in texts)
     assert_can_be_stopped_and_deleted(api, run)
 
@@ -106,51 +106,48 @@ def test_no_line_takes_all_memory_or_keeps_its_run_from_ending(
     ids=["no samples", "as many series", "goals", "settings"],
 )
 def test_the_worst_batch_takes_bounded_memory_and_room(
-    run: Run, delivery: SampleDelivery, data: bytes
+    run: Run, recording: Recording, data: bytes
 ) -> None:
     record(run, data)
     with peak_growth() as growth:
-        deliver_all(delivery)
+        recording.run_all()
     assert growth[0] < 250 * MIB
-    assert (
-        UnstorableSample.select().where(UnstorableSample.owner == run_owner(run.id)).count()
-        <= 10_001
-    )
+    assert in_record(run.id, only=True).total() <= 10_001
 
 
 @pytest.mark.slow
 @pytest.mark.both_databases
-def test_a_line_that_the_database_refuses_is_kept_as_malformed(
-    database: Database, run: Run, delivery: SampleDelivery, prometheus: PrometheusClient
+def test_a_line_that_the_database_refuses_is_malformed(
+    database: Database, run: Run, recording: Recording, prometheus: PrometheusClient
 ) -> None:
     """Whatever it is: a line that is tried in vain is taken out, and nobody waits for it."""
     other = make_run()
     now = time.time()
     lines = [line(now + i / 1000, good=i) for i in range(1_000)]
-    with a_database_that_refuses(database, "poison"), delivering(delivery, database):
-        record(run, b"".join([*lines[:500], line(now, bad="poison"), *lines[500:]]))
-        wait_for(lambda: delivery._retries, what="the first attempt has failed")
+    with a_database_that_refuses(database, "poison"), recording.running(database):
+        record(run, b"".join([*lines[:500], line(now, poison=1), *lines[500:]]))
+        wait_for(lambda: recording.indexer._retries, what="the first attempt has failed")
         record(other, line(now, good=1))
-        wait_for(lambda: not streams.waiting(run_owner(other.id)), 2, "the other is delivered")
+        wait_for(lambda: not streams.waiting(run_owner(other.id)), 2, "the other is indexed")
         assert streams.waiting(run_owner(run.id))
         wait_for(nothing_waits)
-    assert count(prometheus, other.id) == SampleCounts(1, 1, 0)
-    assert count(prometheus, run.id) == SampleCounts(1_001, 1_000, 1)
-    [kept] = UnstorableSample.select().where(UnstorableSample.owner == run_owner(run.id))
-    assert (kept.metric, kept.rank) == ("malformed", "0")
-    assert kept.value.startswith("not delivered: ")
-    assert "poison" in kept.value
+    assert count(prometheus, other) == SampleCounts(1, 1, 0)
+    assert count(prometheus, run) == SampleCounts(1_001, 1_000, 1)
+    [malformed] = in_record(run.id, only=True)
+    assert (malformed.metric, malformed.rank) == ("malformed", "0")
+    assert malformed.value.startswith("not indexed: ")
+    assert "poison" in malformed.value
 
 
 @contextmanager
-def a_database_that_refuses(database: Database, value: str) -> Iterator[None]:
-    """Have the database refuse to keep a value."""
+def a_database_that_refuses(database: Database, metric: str) -> Iterator[None]:
+    """Have the database refuse the blocks of a metric."""
     if isinstance(database, PostgresqlDatabase):
-        begin = f"ALTER TABLE keptsample ADD CONSTRAINT refuse CHECK (value != '{value}')"
-        end = "ALTER TABLE keptsample DROP CONSTRAINT refuse"
+        begin = f"ALTER TABLE block ADD CONSTRAINT refuse CHECK (metric != '{metric}')"
+        end = "ALTER TABLE block DROP CONSTRAINT refuse"
     else:
         begin = (
-            f"CREATE TRIGGER refuse BEFORE INSERT ON keptsample WHEN NEW.value = '{value}' "
+            f"CREATE TRIGGER refuse BEFORE INSERT ON block WHEN NEW.metric = '{metric}' "
             "BEGIN SELECT RAISE(ABORT, 'refused'); END"
         )
         end = "DROP TRIGGER refuse"

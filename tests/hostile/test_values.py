@@ -11,9 +11,9 @@ from peewee import PostgresqlDatabase
 
 from mlbench_master.database.connection import database
 from mlbench_master.database.models import Rank, Run
-from mlbench_master.recording.delivery import SampleDelivery
 from tests.support.places import nothing_waits
-from tests.support.rows import deliver_all, make_ranks, record
+from tests.support.recording import Recording
+from tests.support.rows import make_ranks, record
 
 DATE = "2018-08-03T09:21:29Z"
 
@@ -33,7 +33,7 @@ WAYS_TO_READ: list[dict[str, Any]] = [
 
 @pytest.mark.both_databases
 def test_every_value_is_refused_by_its_field_or_can_be_read(
-    api: TestClient, run: Run, delivery: SampleDelivery
+    api: TestClient, run: Run, recording: Recording
 ) -> None:
     for i, value in enumerate(NASTY):
         for field in ("value", "metadata"):
@@ -49,7 +49,7 @@ def test_every_value_is_refused_by_its_field_or_can_be_read(
     lines += [f'{{"name":"a","value":1,"time":1,"rank":{value}}}' for value in NASTY]
     record(run, "\n".join(lines).encode() + b"\n")
     assert_readable(api, run)
-    deliver_all(delivery)
+    recording.run_all()
     assert nothing_waits()
     assert_readable(api, run)
 

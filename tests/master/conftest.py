@@ -1,4 +1,4 @@
-"""What tests of the master share: a delivery to the real Prometheus, and what asks it."""
+"""What tests of the master share: a recording to the real Prometheus, and what asks it."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -9,9 +9,9 @@ from peewee import Database
 from mlbench_master.database.models import Run
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.reading.series import SeriesReader
-from mlbench_master.recording.delivery import SampleDelivery
 from mlbench_master.recording.remote_write import RemoteWriter
 from tests.conftest import PrometheusServer
+from tests.support.recording import Recording
 from tests.support.rows import NO_ARCHIVES, make_run
 
 
@@ -28,8 +28,8 @@ def writer(shared_prometheus: PrometheusServer) -> Iterator[RemoteWriter]:
 
 
 @pytest.fixture
-def delivery(writer: RemoteWriter, database: Database) -> SampleDelivery:
-    return SampleDelivery(writer)
+def recording(writer: RemoteWriter, database: Database) -> Recording:
+    return Recording.to(writer)
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ from mlbench_master.app import create_app
 from mlbench_master.database.models import Pod, Run, run_owner
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording import streams
-from mlbench_master.recording.delivery import SampleDelivery
 from mlbench_master.recording.samples import Sample
 from mlbench_master.settings import Settings
+from tests.support.recording import Recording
 from tests.support.rows import line, make_pod, make_ranks, make_run, make_worker, post, record
 
 
@@ -87,18 +87,21 @@ def test_strange_methods_make_no_series_of_their_own(api: TestClient) -> None:
 # --- The master. ---
 
 
-def test_waiting_bytes_and_kept_samples(api: TestClient, delivery: SampleDelivery) -> None:
+def test_waiting_bytes_and_unexported_samples(api: TestClient, recording: Recording) -> None:
     run = make_run()
     streams.append(streams.StreamKey(run_owner(run.id), 1, 0, "stdout"), 0, b"not a sample")
     assert value(api, "mlbench_spool_bytes") == 0
-    stream = record(run, line(time.time(), a=1, text="kept"))
+    stream = record(run, line(time.time(), a=1, text="x"))
     post(run_owner(run.id), [Sample("b", "", 0, 1.0)])
     waiting = value(api, "mlbench_spool_bytes")
     assert waiting is not None
     assert waiting > stream.size
-    delivery.deliver_waiting()
+    assert value(api, "mlbench_unexported_samples") == 0
+    recording.index_all()
     assert value(api, "mlbench_spool_bytes") == 0
-    assert value(api, "mlbench_kept_samples") == 2
+    assert value(api, "mlbench_unexported_samples") == 3
+    recording.export_all()
+    assert value(api, "mlbench_unexported_samples") == 0
 
 
 def test_the_url_and_the_limit_of_the_spool(
@@ -222,22 +225,22 @@ def test_the_lost_ranks_of_the_latest_attempt_are_counted(api: TestClient) -> No
 
 
 @pytest.mark.both_databases
-def test_the_samples_of_a_run(api: TestClient, delivery: SampleDelivery) -> None:
+def test_the_samples_of_a_run(api: TestClient, recording: Recording) -> None:
     def samples() -> dict[str, float]:
         series = scrape(api).get("mlbench_run_samples", [])
         return {labels["place"]: v for labels, v in series}
 
     run = make_run()
-    stream = record(run, line(time.time(), a=1, b=2, text="kept"))
-    assert samples() == {"recorded": 0, "in_prometheus": 0, "in_database": 0}
+    stream = record(run, line(time.time(), a=1, b=2, text="x"))
+    assert samples() == {"recorded": 0}
     assert value(api, "mlbench_run_waiting_bytes", run_id=str(run.id)) == stream.size
-    delivery.deliver_waiting()
-    assert samples() == {"recorded": 3, "in_prometheus": 2, "in_database": 1}
+    recording.index_all()
+    assert samples() == {"recorded": 3}
     assert value(api, "mlbench_run_waiting_bytes", run_id=str(run.id)) == 0
     # Once it has ended, those counted are shown.
     Run.update(state="STOPPED").execute()
     assert samples() == {}
-    counted = {"recorded": 5, "in_prometheus": 3, "in_database": 1}
+    counted = {"recorded": 5, "in_prometheus": 3, "record_only": 1}
     Run.update(delivery=counted).execute()
     assert samples() == counted
     assert value(api, "mlbench_run_waiting_bytes", run_id=str(run.id)) is None

@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 import cramjam
 import httpx
 
-from mlbench_master.database.models import Stream, UnstorableSample, run_owner
+from mlbench.contract.series import format_value
+from mlbench_master.database.models import Block, Stream, run_owner
+from mlbench_master.recording import blocks
 from mlbench_master.recording.remote_write import encode
 from tests.support.rows import time_series
 
@@ -50,23 +52,32 @@ def in_prometheus(url: str, run_id: int) -> Counter[Place]:
     )
 
 
-def kept(run_id: int) -> Counter[Place]:
-    rows = UnstorableSample.select().where(UnstorableSample.owner == run_owner(run_id))
-    return Counter(Place(row.metric, row.rank, row.time_us, row.value) for row in rows)
+def in_record(run_id: int, *, only: bool = False) -> Counter[Place]:
+    """Return what is in the blocks of a run: all, or what Prometheus cannot hold."""
+    found: Counter[Place] = Counter()
+    for row in Block.select().where(Block.owner == run_owner(run_id)):
+        samples = blocks.decode(bytes(row.data), row.samples)
+        for i in (row.only_here or []) if only else range(row.samples):
+            text = samples.more[i].text if i in samples.more else None
+            rank = samples.rank_names[samples.ranks[i]]
+            value = format_value(float(samples.values[i])) if text is None else text
+            found[Place(row.metric, rank, int(samples.times_us[i]), value)] += 1
+    return found
 
 
 def nothing_waits() -> bool:
+    """Return whether all samples are indexed and exported."""
     samples = Stream.name.in_(["metrics", "posted"])
-    return not Stream.select().where(samples, Stream.delivered < Stream.size).exists()
+    received = Stream.select().where(samples, Stream.indexed < Stream.size)
+    return not (received.exists() or Block.select().where(Block.exported.is_null()).exists())
 
 
 def assert_everywhere_once(url: str, run_id: int, recorded: Counter[Place]) -> None:
-    """Make sure that each recorded sample is in Prometheus or kept, and nothing else is."""
-    held = kept(run_id)
-    assert held <= recorded, held - recorded
+    """Make sure that the record has what was recorded, and Prometheus what it can hold of it."""
+    assert in_record(run_id) == recorded
     sent = Counter(
         place._replace(time_us=place.time_us // 1000 * 1000)
-        for place in (recorded - held).elements()
+        for place in (recorded - in_record(run_id, only=True)).elements()
     )
     assert in_prometheus(url, run_id) == sent
 

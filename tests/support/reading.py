@@ -1,14 +1,18 @@
-"""Asking for metrics, and reading what is answered in each format."""
+"""Reading metrics: by a reader, or as the API answers in each format."""
 
 import csv
 import io
 import json
 import zipfile
+from collections.abc import Sequence
 from typing import Any
 
 from falcon.testing import Result, TestClient
 
 from mlbench_master.database.models import Run
+from mlbench_master.reading.points import StoredPoint
+from mlbench_master.reading.selection import NamedSeries, Selection
+from mlbench_master.reading.series import SeriesReader, Source
 from mlbench_master.recording.remote_write import RemoteWriter
 from mlbench_master.timestamps import to_text
 from tests.support.rows import time_series
@@ -53,3 +57,30 @@ def rows(answer: Result) -> list[list[str]]:
     assert answer.status_code == 200
     assert answer.headers["Content-Type"] == "text/csv; charset=utf-8"
     return list(csv.reader(io.StringIO(answer.text, newline="")))
+
+
+def to_dict(series: NamedSeries) -> dict[str, list[StoredPoint]]:
+    return {name: [point for chunk in chunks for point in chunk] for name, chunks in series}
+
+
+def read(
+    reader: SeriesReader,
+    run: Run,
+    selection: Selection = Selection(),  # noqa: B008
+) -> dict[str, list[StoredPoint]]:
+    """Read a run from its record."""
+    return to_dict(reader.run(run.id, selection))
+
+
+def read_published(
+    reader: SeriesReader,
+    run: Run,
+    selection: Selection = Selection(),  # noqa: B008
+) -> tuple[Source, dict[str, list[StoredPoint]]]:
+    """Read a run as the API does, and return the source too."""
+    source, series = reader.published(run, selection)
+    return source, to_dict(series)
+
+
+def values(points: Sequence[StoredPoint]) -> list[str]:
+    return [point.value for point in points]

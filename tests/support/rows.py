@@ -17,7 +17,6 @@ from mlbench_master.database.models import Pod, Rank, Run, Stream, Worker, run_o
 from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.recording import files as run_files
 from mlbench_master.recording import streams
-from mlbench_master.recording.delivery import SampleDelivery
 from mlbench_master.recording.ingest import append_posted, open_posted
 from mlbench_master.recording.remote_write import RemoteWriter, TimeSeries, encode_labels
 from mlbench_master.recording.samples import Sample, to_posted_lines
@@ -143,11 +142,6 @@ def write(prometheus_url: str, written: Iterable[TimeSeries]) -> None:
 def post(owner: str, samples: Sequence[Sample]) -> None:
     open_posted(owner)
     append_posted(owner, to_posted_lines(samples))
-
-
-def deliver_all(delivery: SampleDelivery) -> None:
-    while delivery.deliver_waiting():
-        pass
 
 
 def ship_files(run: Run, files: Mapping[str, bytes | OutputFile], rank: int = 0) -> None:

@@ -10,9 +10,9 @@ from benchmarks.servers import database_url
 from mlbench import ApiClient
 from mlbench.local.home import Home, StackConnection
 from mlbench_master.database.models import Run, open_database
-from mlbench_master.recording.delivery import SampleDelivery
 from mlbench_master.recording.remote_write import RemoteWriter
 from tests.conftest import PrometheusServer, free_port, wait_for
+from tests.support.recording import Recording
 from tests.support.serving import serve_master
 from tests.web import made
 from tests.web.watch import Watch
@@ -88,7 +88,7 @@ def still(
     made.make_diagnosis(run)
     with closing(RemoteWriter(shared_prometheus.url)) as writer:
         long = "validation" + "/loss_of_the_1st_set" * 7  # 150 characters
-        made.record_losses(run, long, SampleDelivery(writer))
+        made.record_losses(run, long, Recording.to(writer))
     origin = {"installation": "<b>lab", "run_id": 3, "imported_at": 0.0}
     hostile = {"image": "<b>image</b>", "command": "<i>", "reason": "<u>no", "origin": origin}
     made.make_ended_run(name="own", benchmark="", state="FAILED", **hostile)

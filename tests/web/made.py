@@ -23,9 +23,9 @@ from mlbench_master.database.models import (
     run_owner,
 )
 from mlbench_master.recording import streams
-from mlbench_master.recording.delivery import SampleDelivery
 from tests.support.evidence import MAIN, STEP, entered, evidence_of, over
-from tests.support.rows import deliver_all, line, make_run, record, ship_files
+from tests.support.recording import Recording
+from tests.support.rows import line, make_run, record, ship_files
 
 _PIXEL: Final = base64.b64decode(
     b"iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -55,7 +55,7 @@ def make_ended_run(**fields: Any) -> Run:
     """Store a run of an hour that ended well, under the next id."""
     now = time.time()
     times = {"created_at": now - 3610, "started_at": now - 3600, "finished_at": now}
-    counted = {"recorded": 0, "in_prometheus": 0, "in_database": 0}
+    counted = {"recorded": 0, "in_prometheus": 0, "record_only": 0}
     last = Run.select(fn.MAX(Run.id)).scalar() or 0
     ended = {"id": last + 1, "state": "FINISHED", "delivery": counted}
     return make_run(**{"num_workers": 1, **times, **ended, **fields})
@@ -132,12 +132,12 @@ def make_talker(lines: int) -> Run:
     return run
 
 
-def record_losses(run: Run, metric: str, delivery: SampleDelivery) -> None:
+def record_losses(run: Run, metric: str, recording: Recording) -> None:
     """Record 20 values of a loss that falls over the last hour, and bring them to Prometheus."""
     start = time.time() - 3600
     lines = (line(start + 180 * i, step=i, **{metric: 2 * 0.9**i}) for i in range(20))
     record(run, b"".join(lines))
-    deliver_all(delivery)
+    recording.run_all()
 
 
 def record_steps(run: Run, rank: int, seconds: float, count: int) -> None:

@@ -10,10 +10,9 @@ from playwright.sync_api import Page, expect
 from benchmarks.servers import database_url
 from mlbench.local.home import StackConnection
 from mlbench_master.database.models import open_database
-from mlbench_master.recording.delivery import SampleDelivery
 from mlbench_master.recording.remote_write import RemoteWriter
 from tests.conftest import PrometheusServer, free_port
-from tests.support.rows import deliver_all
+from tests.support.recording import Recording
 from tests.support.serving import serve_master
 from tests.web import made
 from tests.web.conftest import section, sign_in
@@ -51,7 +50,7 @@ def large(
         for rank in range(_WORKERS):
             made.record_steps(steps, rank, 0.02 if rank == _SLOW_RANK else 0.01, _SECONDS)
     with closing(RemoteWriter(shared_prometheus.url)) as writer:
-        deliver_all(SampleDelivery(writer))
+        Recording.to(writer).run_all()
     database.close()
     with serve_master(folder, free_port(), shared_prometheus.url) as connection:
         yield connection

@@ -12,10 +12,10 @@ from benchmarks.servers import database_url
 from mlbench import ApiClient
 from mlbench.local.home import StackConnection
 from mlbench_master.database.models import Rank, Run, open_database
-from mlbench_master.recording.delivery import SampleDelivery
 from mlbench_master.recording.remote_write import RemoteWriter
 from tests.conftest import PrometheusServer, free_port
-from tests.support.rows import deliver_all, line, record
+from tests.support.recording import Recording
+from tests.support.rows import line, record
 from tests.support.serving import serve_master
 from tests.web import made
 from tests.web.conftest import drag, section, sign_in
@@ -88,7 +88,7 @@ def stepped(
     _make_slow()
     _make_restarted()
     with closing(RemoteWriter(shared_prometheus.url)) as writer:
-        deliver_all(SampleDelivery(writer))
+        Recording.to(writer).run_all()
     database.close()
     with serve_master(folder, free_port(), shared_prometheus.url) as connection:
         yield connection

@@ -3,26 +3,24 @@
 import math
 import socket
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from mlbench.archive import DIAGNOSES, ROWS, RUN, More, Piece, SeriesName, file_member
 from mlbench.contract.results import Result
-from mlbench.contract.series import SeriesKey, format_value, number_or_text
+from mlbench.contract.series import format_value, number_or_text
 from mlbench_master.database.models import (
     ANNOTATION_COLUMNS,
     Chunk,
     Rank,
     Run,
-    Series,
     Stream,
     run_owner,
 )
 from mlbench_master.reading import files
-from mlbench_master.reading.points import Points, Reader
+from mlbench_master.reading.points import Points, Series
+from mlbench_master.reading.record import LiveRecord
 from mlbench_master.reading.selection import NamedSeries
-from mlbench_master.reading.stored import Stored
 from mlbench_master.runs import (
     benchmark_sets,
     diagnoses,
@@ -34,8 +32,8 @@ from mlbench_master.runs import (
 
 # Columns about the archive itself, and columns that can change after the end of the run.
 _NOT_SEALED = {
-    *("archive", "archive_sha256", "archive_problem", "sealed_at", "settled_at", "redeliveries"),
-    *("figures", "added", "job_key", "note_html", *ANNOTATION_COLUMNS),
+    *("archive", "archive_sha256", "archive_problem", "sealed_at", "blocks_deleted_at"),
+    *("resends", "figures", "added", "job_key", "note_html", *ANNOTATION_COLUMNS),
 }
 
 SealedSeries = Iterator[tuple[SeriesName, Iterator[Piece]]]
@@ -61,7 +59,6 @@ def documents(run: Run, result: Result) -> dict[str, Any]:
     tables: dict[str, Any] = {
         "rank": Rank.select().where(Rank.run == run.id).order_by(Rank.attempt, Rank.rank),
         "stream": Stream.select().where(Stream.owner == owner).order_by(Stream.id),
-        "series": Series.select().where(Series.owner == owner).order_by(Series.metric, Series.rank),
     }
     rows = {name: list(query.dicts()) for name, query in tables.items()}
     asked = [diagnoses.describe(diagnosis).to_fields() for diagnosis in diagnoses.asked_of(run.id)]
@@ -96,26 +93,37 @@ def added(run: Run) -> dict[str, Any]:
     return {"of": owner, "samples": samples, "first_at": first_at, "last_at": last_at}
 
 
-def series_of_owner(loaded: Stored, delivered: Mapping[SeriesKey, Reader]) -> SealedSeries:
-    """Yield each series of an owner, in order of their keys."""
-    for key in sorted({*loaded.delivered, *loaded.kept}):
-        sent = map(to_piece, loaded.read_delivered(key, delivered.get(key)))
-        unstorable = (to_piece(points, kept=True) for points in loaded.read_kept(key))
-        yield SeriesName(*key), chain(sent, unstorable)
+def series_of_record(record: LiveRecord) -> SealedSeries:
+    """Yield each series of a record, in order of their metrics and ranks."""
+    for metric in record.metrics:
+        sent, others = record.split(metric)
+        for rank in sorted({*sent, *others}):
+            pieces = [
+                _to_piece(of_rank[rank], kept=of_rank is others)
+                for of_rank in (sent, others)
+                if rank in of_rank
+            ]
+            yield SeriesName(metric, rank), iter(pieces)
+
+
+def _to_piece(series: Series, *, kept: bool) -> Piece:
+    times, values = array("q"), array("d")
+    times.frombytes(series.times_us.tobytes())
+    values.frombytes(series.values.tobytes())
+    more = {i: More(*note[:3]) for i, note in series.notes.items()}
+    return Piece(times, values, more, kept)
 
 
 def series_of_pods(pods: Iterable[tuple[str, NamedSeries]]) -> SealedSeries:
     """Yield each series of a run's pods: resource usage and posted samples."""
     for pod, series in pods:
         for name, pieces in series:
-            yield SeriesName(name, pod=pod), (to_piece(points, kept=True) for points in pieces)
+            yield SeriesName(name, pod=pod), map(_of_points, pieces)
 
 
-def to_piece(points: Points, *, kept: bool = False) -> Piece:
-    """Return points as a piece of an archive. Points stored in Prometheus are numbers."""
+def _of_points(points: Points) -> Piece:
+    """Return points of a pod as a piece of an archive."""
     more = {i: More(None, note.cumulative, note.metadata) for i, note in points.annotations.items()}
-    if not kept:
-        return Piece(array("q", points.times_us), array("d", map(float, points.values)), more)
     values = array("d")
     for i, spelled in enumerate(points.values):
         number = number_or_text(spelled)
@@ -124,4 +132,4 @@ def to_piece(points: Points, *, kept: bool = False) -> Piece:
             more[i] = more.get(i, More())._replace(text=spelled)
             number = math.nan
         values.append(number)
-    return Piece(array("q", points.times_us), values, more, kept)
+    return Piece(array("q", points.times_us), values, more, kept=True)

@@ -133,7 +133,7 @@ def _store(archive: Archive) -> tuple[Run, bool]:
                     "other",
                 )
             return existing, False
-        run = Run(**_columns(Run, row), settled_at=time.time(), sealed_at=time.time())
+        run = Run(**_columns(Run, row), blocks_deleted_at=time.time(), sealed_at=time.time())
         if not NAME.fullmatch(run.name) or len(run.name) > MAX_RESOURCE_NAME_LENGTH:
             raise ValueError(f"its name is {run.name!r}")
         check_display_name(run.own_name)

@@ -7,7 +7,6 @@ database: a killed controller leaves at most a draft, which is never read.
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
@@ -16,16 +15,13 @@ from typing import Any
 from peewee import fn
 
 from mlbench import archive
-from mlbench.contract.errors import MLBenchError
 from mlbench.evaluation.result import metrics_of, summary_metrics_of
 from mlbench.local.backoff import Backoff
 from mlbench_master.archives import contents
 from mlbench_master.database.connection import STATE, exclusive, store
 from mlbench_master.database.models import Deletion, Run, added_owner, run_owner
 from mlbench_master.notify import Waiter
-from mlbench_master.reading import stored
-from mlbench_master.reading.counting import SampleCounts
-from mlbench_master.reading.delivered import LostSamplesError
+from mlbench_master.reading.record import LiveRecord
 from mlbench_master.reading.selection import Selection
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.reading.store import ArchiveStore
@@ -36,10 +32,6 @@ from mlbench_master.runs import presenters
 log = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 5.0
-
-
-class NotSealedError(MLBenchError):
-    """A run can never be sealed, because samples are lost."""
 
 
 @dataclass(frozen=True)
@@ -77,17 +69,15 @@ class Sealer:
 
     def turn(self) -> bool:
         """Seal the runs that are due, delete old archives, and return whether anything failed."""
-        # Runs whose samples are counted. Later samples clear ``sealed_at``.
+        # Later samples clear ``sealed_at``.
         is_due = Run.sealed_at.is_null() & Run.finished_at.is_null(False)
-        due = Run.select().where(is_due, Run.delivery.is_null(False))
+        due = Run.select().where(is_due, Run.blocks_deleted_at.is_null())
         has_failed = False
         for run in list(due.order_by(Run.id)):
+            if streams.waiting(run_owner(run.id)):
+                continue
             try:
                 self.seal(run)
-            except (NotSealedError, LostSamplesError) as error:
-                # Lost samples do not come back, so this is not tried again.
-                log.warning("run %d cannot be sealed: %s", run.id, error)
-                store(run, archive_problem=str(error), sealed_at=time.time())
             except Exception as error:
                 has_failed = True
                 log.warning("run %d is not sealed yet, trying again: %s", run.id, error)
@@ -101,9 +91,6 @@ class Sealer:
                 continue
             try:
                 self.seal_added(run)
-            except LostSamplesError as error:
-                log.warning("what was added to run %d cannot be sealed: %s", run.id, error)
-                _store_added(run)
             except Exception as error:
                 has_failed = True
                 log.warning("what was added to run %d is not sealed yet: %s", run.id, error)
@@ -122,15 +109,12 @@ class Sealer:
         return has_failed
 
     def seal(self, run: Run) -> None:
-        """Write the archive of a run from Prometheus, the database and an older archive.
+        """Write the archive of a run from its record.
 
         Raises:
-            PrometheusError, ArchiveError: the archive cannot be written now.
-            NotSealedError: samples of the run are lost.
+            PrometheusError: the resource usage of its pods cannot be read now.
+            ArchiveError: the archive cannot be written now.
         """
-        counted = SampleCounts(**run.delivery) if run.delivery else None
-        if counted and counted.disagreement:
-            raise NotSealedError(counted.disagreement)
         run.energy_joules = energy_of(self.reader.prometheus, run)
         result = result_of(self.reader, run)
         figures = asdict(summary_metrics_of(result))
@@ -179,12 +163,8 @@ class Sealer:
         """Write an archive of an owner's samples, call ``look`` with it, and return its digest."""
 
         def write(draft: Path) -> str:
-            loaded = stored.load(owner)
-            with ExitStack() as stack:
-                delivered = self.reader.delivered(loaded, loaded.delivered, Selection(), stack)
-                series = contents.series_of_owner(loaded, delivered)
-                digest = archive.write(draft, documents, chain(series, more), texts)
-            loaded.check()
+            series = contents.series_of_record(LiveRecord(owner))
+            digest = archive.write(draft, documents, chain(series, more), texts)
             if look:
                 with archive.opened(draft) as written:
                     look(written)

@@ -1,4 +1,4 @@
-"""Controller process: reconcile the actual with the desired state, and deliver samples.
+"""Controller process: reconcile the actual with the desired state, index samples and export them.
 
 ``python -m mlbench_master.controller --port N`` runs until a signal ends it, and serves /metrics.
 """
@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, PlatformCollector, ProcessCollector
@@ -36,7 +36,8 @@ from mlbench_master.pools.pool import PodStatus, Pool
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.reading.store import ArchiveStore
-from mlbench_master.recording.delivery import SampleDelivery
+from mlbench_master.recording.export import Exporter
+from mlbench_master.recording.indexing import Indexer
 from mlbench_master.recording.remote_write import RemoteWriter, WriterMetrics
 from mlbench_master.runs import deletion
 from mlbench_master.runs.lifecycle import has_active
@@ -84,34 +85,28 @@ def main() -> None:
         concurrent_runs=settings.limits.concurrent_runs,
     )
     observer = Observer(policy, settings.spool_bytes, pool.cores())
-    writer = RemoteWriter(settings.prometheus_url, metrics=writer_metrics)
-    delivery = SampleDelivery(writer, settings.limits.series)
+    exporter = Exporter(RemoteWriter(settings.prometheus_url, metrics=writer_metrics))
     prometheus = PrometheusClient(settings.prometheus_url, timeout_seconds=10.0)
-    verifier = SampleVerifier(prometheus, delivery)
+    verifier = SampleVerifier(prometheus, exporter)
     reader = SeriesReader(prometheus, ArchiveStore(settings.archive))
-    sealer = Sealer(reader, settings.archive_days, settings.archive_logs)
-    executor = Executor(pool, verifier)
+    sealing = Sealer(reader, settings.archive_days, settings.archive_logs)
+    executor = Executor(pool)
 
-    deliverer = threading.Thread(
-        target=delivery.run, args=(waker.waiter("samples"), stop, verifier.recount), name="delivery"
-    )
-    deliverer.start()
+    index = partial(Indexer(settings.limits.series).run, waker.waiter("samples"))
+    indexing = threading.Thread(target=index, name="indexing")
+    indexing.start()
     # Nobody waits for the other threads: the next controller continues where they stopped.
-    loops: Mapping[str, Callable[[Waiter], None]] = {
-        "settling": verifier.run,
-        "sweeper": deletion.run,
-        "sealing": partial(sealer.run, stop=stop),
-        "stalls": partial(stalls.run, prometheus, pool),
+    others: dict[str, Callable[[], None]] = {
+        "export": partial(exporter.run, waker.waiter("blocks"), stop, verifier.recount),
+        "verifying": partial(verifier.run, waker.waiter()),
+        "sweeper": partial(deletion.run, waker.waiter()),
+        "sealing": partial(sealing.run, waker.waiter(), stop),
+        "stalls": partial(stalls.run, prometheus, pool, waker.waiter()),
     }
-    for name, run in loops.items():
-        threading.Thread(target=run, args=(waker.waiter(),), name=name, daemon=True).start()
     if settings.grafana:
-        threading.Thread(
-            target=grafana_push.push,
-            args=(settings.grafana, registry, stop),
-            name="grafana",
-            daemon=True,
-        ).start()
+        others["grafana"] = partial(grafana_push.push, settings.grafana, registry, stop)
+    for name, run in others.items():
+        threading.Thread(target=run, name=name, daemon=True).start()
 
     stored_pods: list[PodStatus] | None = None
 
@@ -130,7 +125,7 @@ def main() -> None:
         return observed.is_steady
 
     loop.run(reconcile, is_idle, waker.waiter())
-    deliverer.join()
+    indexing.join()
 
 
 def _open_pool(

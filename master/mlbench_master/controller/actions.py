@@ -68,13 +68,6 @@ class MarkLost:
 
 
 @dataclass(frozen=True)
-class CountSamples:
-    """Have the samples of a run counted."""
-
-    run_id: int
-
-
-@dataclass(frozen=True)
 class End:
     """End the run."""
 
@@ -85,4 +78,4 @@ class End:
     """Rank whose last lines of stderr are appended to the reason."""
 
 
-Action = Scale | Wait | Assign | Ask | StopRanks | MarkLost | CountSamples | End
+Action = Scale | Wait | Assign | Ask | StopRanks | MarkLost | End

@@ -17,14 +17,12 @@ from mlbench_master.controller.actions import (
     Action,
     Ask,
     Assign,
-    CountSamples,
     End,
     MarkLost,
     Scale,
     StopRanks,
     Wait,
 )
-from mlbench_master.controller.sample_verification import SampleVerifier
 from mlbench_master.database.connection import STATE, exclusive, store
 from mlbench_master.database.models import Rank, Run
 from mlbench_master.errors import RefusedError
@@ -48,7 +46,6 @@ class Executor:
     """Carries out actions on the database and the pool."""
 
     pool: Pool
-    verifier: SampleVerifier
 
     def perform(self, action: Action) -> None:
         """Carry out one action, without waiting for Prometheus or the cluster."""
@@ -83,8 +80,6 @@ class Executor:
                     store(rank, lost=why, exited_at=rank.exited_at or seen_at)
                     streams.close(run_id, attempt, number, sizes={})
                 log.warning("run %d: rank %d is lost: %s", run_id, number, why)
-            case CountSamples(run_id):
-                self.verifier.ask(run_id)
             case End():
                 _end(action)
 

@@ -4,7 +4,6 @@ import math
 from dataclasses import dataclass
 
 from mlbench.contract.runspec import WorkerSpec
-from mlbench_master.reading.counting import SampleCounts
 
 
 @dataclass(frozen=True)
@@ -106,10 +105,8 @@ class RunView:
     stop_reason: str
     """Reason for which the controller itself stopped the ranks; empty if it did not."""
     ranks: tuple[RankView, ...]
-    delivered: bool
-    """Whether every stored sample is in Prometheus or in the database."""
-    delivery: SampleCounts | None
-    """Count of its samples; None until they are counted."""
+    recorded: bool
+    """Whether every line that its ranks sent is in its record."""
     overdue: float = -math.inf
     """Seconds past the deadline; negative before the deadline, or without one."""
     waited: float = 0.0

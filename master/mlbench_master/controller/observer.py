@@ -20,7 +20,6 @@ from mlbench_master.controller.observed_state import (
 from mlbench_master.database.connection import database, run_sql, snapshot
 from mlbench_master.database.models import Pod, Rank, Run, Worker, run_owner
 from mlbench_master.pools.pool import RUNNING, PodStatus, is_same_pod
-from mlbench_master.reading.counting import SampleCounts
 from mlbench_master.recording.limits import has_room
 from mlbench_master.recording.streams import METRICS
 from mlbench_master.runs import diagnoses
@@ -240,8 +239,8 @@ def _view_run(
     )
     held_of = {rank: (int(size), int(incomplete)) for rank, size, incomplete in streams.fetchall()}
     # Samples that users post are left out: they may post for ever.
-    undelivered = run_sql(
-        "SELECT 1 FROM stream WHERE owner = ? AND name = ? AND delivered <> size LIMIT 1",
+    unindexed = run_sql(
+        "SELECT 1 FROM stream WHERE owner = ? AND name = ? AND indexed <> size LIMIT 1",
         owner,
         METRICS,
     )
@@ -288,8 +287,7 @@ def _view_run(
         waiting=run.waiting or "",
         stop_reason=run.reason,
         ranks=tuple(views),
-        delivered=undelivered.fetchone() is None,
-        delivery=SampleCounts(**run.delivery) if run.delivery else None,
+        recorded=unindexed.fetchone() is None,
         asked=time.time() - current[-1].asked_at if current else math.inf,
         answered=bool(current) and diagnoses.is_done(current[-1]),
     )

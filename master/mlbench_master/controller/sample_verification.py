@@ -1,10 +1,10 @@
-"""Verify that Prometheus has the samples of runs: at their end, and again an hour later.
+"""Verify that Prometheus has the samples of runs, and send those again that it lost.
 
 Prometheus answers 204 even for samples that it drops, and may lose some with its disk. So every run
-is counted by query, and missing samples are delivered again.
+is counted by query: once all of its blocks were exported, and again an hour later. The record keeps
+all samples meanwhile, so nothing waits for this.
 
-The queries have a thread of their own, so that decisions never wait for Prometheus. Each turn
-starts from the database, so it can be killed anywhere.
+Each turn starts from the database, so it can be killed anywhere.
 """
 
 import logging
@@ -13,26 +13,22 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict
 
-from peewee import Expression
-
-from mlbench.contract.names import ACTIVE_STATES
-from mlbench_master.database.connection import STATE, exclusive
+from mlbench_master.database.connection import exclusive, run_sql, store
 from mlbench_master.database.models import DeletedRun, Run, run_owner
-from mlbench_master.notify import Waiter, notify
-from mlbench_master.reading.counting import SampleCounts, count, span_of
+from mlbench_master.notify import Waiter
+from mlbench_master.reading.counting import SampleCounts, count, waits_for_export
 from mlbench_master.reading.promql import NoPrometheusError, PrometheusClient, PrometheusError
-from mlbench_master.recording.delivery import SampleDelivery
-from mlbench_master.recording.plan import FUTURE_MS
-from mlbench_master.recording.remote_write import UnavailableError
-from mlbench_master.recording.streams import forget_delivered, forget_some, rewind, waits
+from mlbench_master.recording import streams
+from mlbench_master.recording.export import Exporter
+from mlbench_master.recording.remote_write import PAST_MS
 
 log = logging.getLogger(__name__)
 
-# Chunks are kept this long after a run's end: until then, a power failure may cost Prometheus
+# Blocks are kept this long after a run's end: until then, a power failure may cost Prometheus
 # samples that it has accepted.
 KEPT_SECONDS = 3600.0
 # Samples that a Prometheus loses again and again were not lost with a disk.
-_MAX_REDELIVERIES = 3
+_MAX_RESENDS = 3
 # The last scrapes of a run's workers have arrived this long after its deletion.
 _SCRAPED_SECONDS = 15.0
 # Samples that came an hour late are in a block after this long. Prometheus deletes none from its
@@ -43,65 +39,113 @@ _OURS = (
     '__name__=~"mlbench_.+|run(_[a-z]+)*:.+"',
     '__name__=~"ALERTS|ALERTS_FOR_STATE",alertname=~"MLBench.+"',
 )
-# Only samples that Prometheus accepts are delivered again. Others would be stored in the database,
-# and so be counted twice.
-_YOUNG_MS = 22 * 3600 * 1000
+# Blocks that are deleted in one transaction; other writers wait as long.
+_DELETED_AT_ONCE = 100
+_DELETE_SOME = """
+    DELETE FROM block WHERE id IN (SELECT id FROM block WHERE owner = ? ORDER BY id LIMIT ?)
+"""
+
+
+_LEFT = """
+    SELECT DISTINCT block.owner FROM block JOIN run ON block.owner = 'run/' || run.id
+    WHERE run.blocks_deleted_at IS NOT NULL
+"""
 
 
 class SampleVerifier:
-    """Counts the runs that the controller asks about, and verifies those that have ended."""
+    """Counts the samples of ended runs in Prometheus, and deletes their blocks after a while."""
 
     def __init__(
-        self, prometheus: PrometheusClient, delivery: SampleDelivery, look_seconds: float = 5.0
+        self, prometheus: PrometheusClient, exporter: Exporter, look_seconds: float = 5.0
     ) -> None:
         """Prepare; ``look_seconds``: interval of looks for ended runs, and a new Prometheus."""
         self.prometheus = prometheus
-        self.delivery = delivery
+        self.exporter = exporter
         self._look_seconds = look_seconds
-        self._looked_at = float("-inf")
-        self._asked: set[int] = set()
         self._recounting = threading.Event()
         self._prometheus_began = ""
 
-    def ask(self, run_id: int) -> None:
-        """Have a run counted soon. Ask again until it has a ``delivery``."""
-        self._asked.add(run_id)
-        notify()
-
     def recount(self) -> None:
-        """Have all runs counted again whose samples can still be redelivered."""
+        """Have all runs counted again whose blocks are there."""
         self._recounting.set()
 
     def run(self, waiter: Waiter) -> None:
-        """Count and verify runs until the controller stops; retry while Prometheus is away."""
+        """Verify runs until the controller stops; retry while Prometheus is away."""
         while not waiter.wait(self._look_seconds):
             try:
                 self.turn()
-            except (PrometheusError, UnavailableError) as error:
+            except PrometheusError as error:
+                # It may have lost samples when it is back.
+                self.recount()
                 log.warning("no run can be counted, trying again: %s", error)
             except Exception:
                 log.exception("counting failed, trying again")
 
     def turn(self) -> None:
-        """Count and verify the runs that are due.
+        """Verify the runs that are due.
 
         Raises:
-            PrometheusError, UnavailableError: samples cannot be counted now.
+            PrometheusError: samples cannot be counted now.
             ExceptionGroup: some runs could not be counted; the others were.
         """
+        began = self.prometheus.began()
+        if began != self._prometheus_began:
+            # The disk may be new: in a cluster, each upgrade may bring an empty one.
+            Run.update(resends=0).where(Run.blocks_deleted_at.is_null()).execute()
+            self._prometheus_began = began
+            self._recounting.set()
+        is_recount = self._recounting.is_set()
+        self._recounting.clear()
+        if is_recount:
+            for (owner,) in run_sql(_LEFT).fetchall():  # by a controller that was killed
+                _delete_blocks(owner)
         failures = []
-        for run_id, is_at_its_end in self._find_due():
+        for run in list(self._find_due(is_recount=is_recount)):
             try:
-                self._settle(run_id, is_at_its_end=is_at_its_end)
-            except (PrometheusError, UnavailableError):
-                # Prometheus may have lost samples when it is back.
-                self.recount()
+                self.verify(run)
+            except PrometheusError:
                 raise
             except Exception as error:
                 failures.append(error)
         self._delete_series()
         if failures:
             raise ExceptionGroup("runs could not be counted", failures)
+
+    def _find_due(self, *, is_recount: bool) -> Iterator[Run]:
+        """Yield ended runs that were never counted, or whose blocks can be deleted; or all runs."""
+        now = time.time()
+        own = Run.select().where(Run.origin.is_null(), Run.blocks_deleted_at.is_null())
+        for run in own.order_by(Run.id):
+            # The end is in the future if the system clock was set back since.
+            is_old = run.finished_at is not None and abs(now - run.finished_at) > KEPT_SECONDS
+            is_new = run.finished_at is not None and run.delivery is None
+            is_due = is_new or (is_old and run.sealed_at is not None)
+            if is_recount or (is_due and not _waits(run.id)):
+                yield run
+
+    def verify(self, run: Run) -> None:
+        """Count a run's samples; send them again if Prometheus lost some, or delete old blocks.
+
+        Raises:
+            PrometheusError: samples cannot be counted now.
+        """
+        counted: SampleCounts = count(self.prometheus, run)
+        is_young = time.time() - (run.started_at or 0.0) < PAST_MS / 1000
+        if counted.lost > 0 and is_young and run.resends < _MAX_RESENDS:
+            log.warning("run %d: Prometheus lost samples, sending again: %s", run.id, counted)
+            Run.update(resends=Run.resends + 1, delivery=None).where(Run.id == run.id).execute()
+            self.exporter.send_again(run_owner(run.id))
+            return
+        if run.finished_at is None or _waits(run.id):
+            return
+        store(run, delivery=asdict(counted))
+        is_over = abs(time.time() - run.finished_at) > KEPT_SECONDS
+        if not is_over or Run.get_or_none(Run.id == run.id, Run.sealed_at.is_null(False)) is None:
+            return
+        # First, so that readers open the archive.
+        store(run, blocks_deleted_at=time.time())
+        _delete_blocks(run_owner(run.id))
+        log.info("run %d: its blocks are deleted, its samples are in its archive", run.id)
 
     def _delete_series(self) -> None:
         """Have Prometheus delete the series of deleted runs, twice."""
@@ -126,108 +170,15 @@ class SampleVerifier:
             else:
                 DeletedRun.delete().where(rows).execute()
 
-    def count(self, run: Run) -> SampleCounts | None:
-        """Count a run's samples; None while some are on their way to Prometheus.
 
-        Samples that Prometheus lost are queued for delivery again.
+def _waits(run_id: int) -> bool:
+    """Return whether lines of a run are not indexed, or blocks not exported."""
+    return waits_for_export(run_id) or bool(streams.waiting(run_owner(run_id)))
 
-        Raises:
-            PrometheusError, UnavailableError: samples cannot be counted now.
-        """
-        owner = run_owner(run.id)
-        # Otherwise, a sample posted meanwhile could be in Prometheus but not yet in the database.
-        with self.delivery.settled(owner):
-            is_whole = not waits(owner)
-            counted = count(self.prometheus, run.id)
-            may_redeliver = counted.lost > 0 and run.redeliveries < _MAX_REDELIVERIES
-            if may_redeliver and (span := span_of(owner)) is not None:
-                now_ms = time.time_ns() // 1_000_000
-                is_young = now_ms - _YOUNG_MS < span.first_ms
-                may_redeliver = is_young and span.last_ms <= now_ms + FUTURE_MS
-            if not (may_redeliver and rewind(owner)):
-                return counted if is_whole else None
-        log.warning("run %d: Prometheus lost samples, delivering again: %s", run.id, counted)
-        Run.update(redeliveries=Run.redeliveries + 1, delivery=None).where(
-            Run.id == run.id
-        ).execute()
-        return None
 
-    def _find_due(self) -> Iterator[tuple[int, bool]]:
-        """Yield the runs to count, and whether they are known to be at their end.
-
-        Runs that the controller asks about come first: thousands of old runs are due after
-        Prometheus was away. The others are looked for every ``look_seconds``.
-        """
-        yield from self._pop_asked()
-        if time.monotonic() - self._looked_at < self._look_seconds:
-            return
-        began = self.prometheus.began()
-        if began != self._prometheus_began:
-            # The disk may be new: in a cluster, each upgrade may bring an empty one.
-            redelivered = Run.settled_at.is_null(), Run.redeliveries > 0
-            Run.update(redeliveries=0).where(*redelivered).execute()
-            self._prometheus_began = began
-            self._recounting.set()
-        if self._recounting.is_set():
-            # Prometheus was away or restarted since all runs were counted.
-            self._recounting.clear()
-            for run_id in _unsettled():
-                yield from self._pop_asked()
-                yield run_id, False
-        for run_id in _unsettled(_is_due()):
-            yield from self._pop_asked()
-            if not waits(run_owner(run_id)):
-                yield run_id, True
-        self._looked_at = time.monotonic()
-
-    def _pop_asked(self) -> Iterator[tuple[int, bool]]:
-        for _ in range(len(self._asked)):
-            yield self._asked.pop(), True
-
-    def _settle(self, run_id: int, *, is_at_its_end: bool) -> None:
-        run: Run | None = Run.get_or_none(Run.id == run_id)
-        if run is None or (counted := self.count(run)) is None:
-            return
-        if is_at_its_end or run.finished_at is not None:
-            _store(run, counted)
-        # The end is in the future if the system clock was set back since.
-        if run.finished_at is None or abs(time.time() - run.finished_at) <= KEPT_SECONDS:
-            return
-        if Run.get_or_none(Run.id == run_id, Run.sealed_at.is_null(False)) is None:
-            return
-        owner = run_owner(run_id)
-        while forget_some(owner):
-            time.sleep(0.02)  # seconds between two transactions, so that others can write
+def _delete_blocks(owner: str) -> None:
+    deleted = _DELETED_AT_ONCE
+    while deleted == _DELETED_AT_ONCE:
         with exclusive(owner):
-            forget_delivered(owner)
-            Run.update(settled_at=time.time()).where(Run.id == run_id).execute()
-        log.info("run %d: settled", run_id)
-
-
-def _unsettled(*conditions: Expression) -> list[int]:
-    unsettled = Run.select(Run.id).where(Run.settled_at.is_null(), *conditions)
-    return [run.id for run in unsettled.order_by(Run.id)]
-
-
-def _is_due() -> Expression:
-    """Select ended runs that were never counted, or not since their samples can be deleted."""
-    now = time.time()
-    is_old = (Run.finished_at < now - KEPT_SECONDS) | (Run.finished_at > now + KEPT_SECONDS)
-    # Until the archive of a run is written, only its chunks can replace the disk of Prometheus.
-    may_settle = is_old & Run.sealed_at.is_null(False)
-    return Run.finished_at.is_null(False) & (Run.delivery.is_null() | may_settle)
-
-
-def _store(run: Run, counted: SampleCounts) -> None:
-    """Store a count, unless the run has begun another attempt meanwhile."""
-    with exclusive(STATE):
-        current = Run.get_or_none(Run.id == run.id, Run.attempt == run.attempt)
-        if current is None:
-            return
-        current.delivery, missing = asdict(counted), counted.disagreement
-        # The reason of an active run is set together with its end.
-        if current.state not in ACTIVE_STATES and missing not in current.reason:
-            # The first line is the reason; the last lines of a rank's stderr follow.
-            reason, line_end, stderr = current.reason.partition("\n")
-            current.reason = "; ".join(filter(None, (reason, missing))) + line_end + stderr
-        current.save(only=[Run.delivery, Run.reason])
+            deleted = run_sql(_DELETE_SOME, owner, _DELETED_AT_ONCE).rowcount
+        time.sleep(0.02)  # so that others can write

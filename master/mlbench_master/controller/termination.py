@@ -8,7 +8,6 @@ from collections.abc import Callable
 from mlbench_master.controller.actions import (
     Action,
     Ask,
-    CountSamples,
     End,
     MarkLost,
     StopRanks,
@@ -75,19 +74,17 @@ def incomplete_reason(rank: RankView) -> str:
 
 
 def count_or_end(run: RunView, shortage: str, waited: float) -> list[Action]:
-    """End a run once its samples are counted; after a failure, within ``COUNT_SECONDS``.
+    """End a run once its record is complete; after a failure, within ``COUNT_SECONDS``.
 
     ``shortage``: missing workers or ranks, empty if none; ``waited``: seconds since the run could
     be counted.
     """
     failed = failed_ranks(run)
     is_cut_short = bool(shortage or run.stop_requested or failed)
-    is_counted = run.delivered and run.delivery is not None
-    if not is_counted and not (is_cut_short and waited > COUNT_SECONDS):
-        return [CountSamples(run.id)] if run.delivered else []
-    disagreement = run.delivery.disagreement if run.delivery else ""
+    if not run.recorded and not (is_cut_short and waited > COUNT_SECONDS):
+        return []
     if run.stop_requested:
-        return [End(run.id, "STOPPED", disagreement)]
+        return [End(run.id, "STOPPED")]
     if failed:
         # The first failure is the cause of the others. A reported failure precedes exits, because
         # its process ran on after it.
@@ -98,11 +95,11 @@ def count_or_end(run: RunView, shortage: str, waited: float) -> list[Action]:
             failure = f"{cause.place} {describe_exit(cause.exit_code)}"
         else:
             failure = f"rank {cause.rank} is lost: {cause.lost}"
-        reason = join_reasons(run.stop_reason, failure, shortage, disagreement)
+        reason = join_reasons(run.stop_reason, failure, shortage)
         # A reported failure explains itself, without lines of stderr.
         return [End(run.id, "FAILED", reason, None if cause.failure else cause.rank)]
-    if shortage or disagreement:
-        return [End(run.id, "FAILED", join_reasons(run.stop_reason, shortage, disagreement))]
+    if shortage:
+        return [End(run.id, "FAILED", join_reasons(run.stop_reason, shortage))]
     return [End(run.id, "FINISHED", run.stop_reason)]
 
 

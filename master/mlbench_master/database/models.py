@@ -172,21 +172,21 @@ class Run(_Table):
     """Settings that the training code reported, by name."""
     stated_world_size = IntegerField(null=True)
     """Number of processes as they reported it; null for one per worker."""
-    redeliveries = IntegerField(default=0)
-    """Number of times that samples were delivered again after Prometheus had lost some."""
+    resends = IntegerField(default=0)
+    """Number of times that its samples were sent again after Prometheus had lost some."""
     refused = JSONField(null=True)
     """``{"first", "samples", "most"}``: series beyond the limit."""
     not_recorded = JSONField(null=True)
     """Counts by the fields of ``records.NotRecorded``; ``refused_bytes`` by stream. Null: none."""
     delivery = JSONField(null=True)
-    """``{"recorded", "in_prometheus", "kept"}``: number of samples, counted at its end."""
+    """``{"recorded", "in_prometheus", "record_only"}``: number of samples, counted at its end."""
     added = JSONField(null=True)
     """``{"samples", "of_lost_ranks", "first_at", "last_at", "archive", "sha256", "sealed"}``:
     samples that arrived too late, when they arrived, their archive, and its number of samples."""
     figures = JSONField(null=True)
     """Figures of its result, computed at its end (``mlbench/evaluation/result.py``)."""
-    settled_at = DoubleField(null=True, index=True)
-    """When its samples were last counted, an hour after its end."""
+    blocks_deleted_at = DoubleField(null=True, index=True)
+    """When its blocks were deleted, so that its archive is its record; an hour after its end."""
     energy_joules = DoubleField(null=True)
     """Energy that its GPUs used, measured when it was sealed; null if unknown."""
     archive = TextField(null=True)
@@ -453,10 +453,10 @@ class Stream(_Table):
     """Number of stored bytes, which is the offset of the next chunk."""
     final_size = BigIntegerField(null=True)
     """Size of the complete stream; null until the process has exited."""
-    delivered = BigIntegerField(default=0)
-    """Number of bytes whose samples are in Prometheus or the database; always whole lines."""
+    indexed = BigIntegerField(default=0)
+    """Number of bytes whose samples are in blocks; always whole lines."""
     recorded = BigIntegerField(default=0)
-    """Number of samples in the delivered bytes."""
+    """Number of samples in the indexed bytes."""
     gap_start = BigIntegerField(default=0)
     """Offset of the gap in a long log, whose middle is not stored; 0 without a gap."""
     gap_end = BigIntegerField(default=0)
@@ -468,14 +468,14 @@ class Stream(_Table):
         indexes = ((("owner", "attempt", "rank", "name"), True),)
 
 
-# Finds the few streams with undelivered samples among those of all runs.
+# Finds the few streams with samples to be indexed among those of all runs.
 Stream.add_index(
-    Stream.index(Stream.name, where=Stream.delivered < Stream.size, name="stream_waiting")
+    Stream.index(Stream.name, where=Stream.indexed < Stream.size, name="stream_waiting")
 )
 
 
 class Chunk(_Table):
-    """A piece of a stream. Chunks of samples are the spool, deleted once their run is settled."""
+    """A piece of a stream. Chunks of samples are deleted once they are indexed."""
 
     stream = ForeignKeyField(Stream, backref="chunks", on_delete="CASCADE")
     offset = BigIntegerField()
@@ -485,19 +485,30 @@ class Chunk(_Table):
         primary_key = CompositeKey("stream", "offset")
 
 
-class Series(_Table):
-    """Samples of a series that are in Prometheus. ``rank`` may be empty."""
+class Block(_Table):
+    """Recorded samples of one metric (``mlbench_master/recording/blocks.py``)."""
 
+    id = BigAutoField()
     owner = TextField()
     metric = TextField()
-    rank = TextField()
-    first_ms = BigIntegerField()
-    last_ms = BigIntegerField()
-    samples = BigIntegerField(default=0)
-    """Number of delivered samples."""
+    first_us = BigIntegerField()
+    last_us = BigIntegerField()
+    samples = IntegerField()
+    """Number of samples."""
+    is_posted = BooleanField()
+    """Whether clients posted some of them, with times to the microsecond, or some have metadata."""
+    exported = IntegerField(null=True)
+    """Number of samples that Prometheus has accepted; null until they were sent."""
+    only_here = JSONField(null=True)
+    """Positions of the samples that Prometheus cannot hold, or has refused; null: none."""
+    data = BlobField()
 
     class Meta:
-        primary_key = CompositeKey("owner", "metric", "rank")
+        indexes = ((("owner", "metric", "id"), False),)
+
+
+# Finds the few blocks that wait for Prometheus.
+Block.add_index(Block.index(Block.owner, where=Block.exported.is_null(), name="block_waiting"))
 
 
 class SeriesName(_Table):
@@ -509,39 +520,6 @@ class SeriesName(_Table):
 
     class Meta:
         primary_key = CompositeKey("owner", "metric", "rank")
-
-
-class UnstorableSample(_Table):
-    """A sample that Prometheus cannot store: a string, a refused time, a second one within 1 ms."""
-
-    id = BigAutoField()
-    owner = TextField()
-    metric = TextField()
-    rank = TextField()
-    time_us = BigIntegerField()
-    value = TextField()
-    cumulative = BooleanField(null=True)
-    metadata = JSONField(null=True)
-
-    class Meta:
-        table_name = "keptsample"
-        indexes = ((("owner", "metric", "rank", "time_us"), False),)
-
-
-class Detail(_Table):
-    """Fields of samples that Prometheus cannot store, for a batch of one series."""
-
-    id = BigAutoField()
-    owner = TextField()
-    metric = TextField()
-    rank = TextField()
-    first_ms = BigIntegerField()
-    last_ms = BigIntegerField()
-    samples = JSONField()
-    """``[[time_us, cumulative, metadata], …]`` in order of time."""
-
-    class Meta:
-        indexes = ((("owner", "metric", "rank", "last_ms"), False),)
 
 
 class PostedBody(_Table):
@@ -586,7 +564,7 @@ TABLES = (
         Stream,
         Chunk,
     ),
-    *(Series, SeriesName, UnstorableSample, Detail, PostedBody),
+    *(Block, SeriesName, PostedBody),
     *(Deletion, DeletedRun),
 )
 
@@ -594,7 +572,7 @@ TABLES = (
 ANNOTATION_COLUMNS = frozenset({"title", "tags", "note"})
 
 # Tables whose rows belong to an owner, and are deleted with it.
-OWNED = (Stream, Series, SeriesName, UnstorableSample, Detail, PostedBody)
+OWNED = (Stream, Block, SeriesName, PostedBody)
 
 
 def open_database(url: str, reserve_bytes: int = 0) -> Database:

@@ -1,12 +1,12 @@
 """Resource figures of pods: the ``container_*`` series that Prometheus scrapes from exporters."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from mlbench_master.reading import windows
-from mlbench_master.reading.points import Chunks, Reader
+from mlbench_master.reading.points import Series
 from mlbench_master.reading.promql import PrometheusClient, QueryResult, quote, select
 from mlbench_master.reading.selection import Selection
 from mlbench_master.reading.windows import Span
@@ -19,7 +19,7 @@ _AT_ONCE = 200_000
 # Pods in a query.
 _PODS = 100
 
-Figures = list[tuple[str, Reader]]
+Figures = list[tuple[str, Callable[[], Iterator[Series]]]]
 """The series of a pod by name, and how to read each."""
 
 
@@ -37,7 +37,7 @@ class _Figure:
             series.labels.get(name, "") == value for name, value in self.labels.items()
         )
 
-    def read(self, prometheus: PrometheusClient, pod: str, span: Span) -> Chunks:
+    def read(self, prometheus: PrometheusClient, pod: str, span: Span) -> Iterator[Series]:
         """Yield the figure of a pod, window by window."""
         selector = select({"__name__": self.metric, "pod": pod, **self.labels})
         return windows.read(prometheus, selector, span)

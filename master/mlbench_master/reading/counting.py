@@ -1,15 +1,22 @@
-"""Counting a run's samples: recorded, in Prometheus, kept."""
+"""Counting a run's samples: recorded, in Prometheus, in the record only."""
 
-from dataclasses import dataclass, replace
-from typing import Any
-
-from peewee import fn
+import time
+from dataclasses import dataclass
 
 from mlbench.contract import names
 from mlbench.contract.records import Delivery
-from mlbench_master.database.models import Series, Stream, UnstorableSample, run_owner
+from mlbench_master.database.connection import run_sql
+from mlbench_master.database.models import Run, run_owner
 from mlbench_master.reading.promql import PrometheusClient, quote
 from mlbench_master.reading.windows import Span
+from mlbench_master.recording.remote_write import FUTURE_MS, PAST_MS
+
+_RECORDED = "SELECT COALESCE(SUM(samples), 0) FROM block WHERE owner = ?"
+_EXPORTED = """
+    SELECT COALESCE(SUM(samples), 0), COALESCE(SUM(exported), 0), MAX(last_us)
+    FROM block WHERE owner = ?
+"""
+_WAITS = "SELECT 1 FROM block WHERE owner = ? AND exported IS NULL LIMIT 1"
 
 
 @dataclass(frozen=True)
@@ -18,54 +25,46 @@ class SampleCounts(Delivery):
 
     @property
     def lost(self) -> int:
-        """How many samples are nowhere; negative if some are in two places."""
-        return self.recorded - self.in_prometheus - self.in_database
+        """Number of samples that Prometheus accepted and does not have."""
+        return self.recorded - self.in_prometheus - self.record_only
 
     @property
     def disagreement(self) -> str:
-        """A sentence on what is missing; empty where every sample is in one place."""
-        if not self.lost:
+        """A sentence on samples that Prometheus lacks; empty if it has all that it accepted."""
+        if self.lost <= 0:
             return ""
         return (
-            f"samples are missing: {self.recorded} recorded, "
-            f"{self.in_prometheus} in Prometheus, {self.in_database} in the database only"
+            f"Prometheus lacks samples: {self.recorded} recorded, {self.in_prometheus} in "
+            f"Prometheus, {self.record_only} in the record only"
         )
 
 
-def count(prometheus: PrometheusClient, run_id: int) -> SampleCounts:
-    """Count the samples of a run whose streams have all been delivered.
+def recorded_so_far(run_id: int) -> int:
+    """Return the number of a run's recorded samples."""
+    [samples] = run_sql(_RECORDED, run_owner(run_id)).fetchone()
+    return int(samples)
+
+
+def waits_for_export(run_id: int) -> bool:
+    """Return whether samples of a run still have to be sent to Prometheus."""
+    return run_sql(_WAITS, run_owner(run_id)).fetchone() is not None
+
+
+def count(prometheus: PrometheusClient, run: Run) -> SampleCounts:
+    """Count the samples of a run; those that wait for export count as in the record only.
 
     Raises:
         PrometheusError: Prometheus gives no answer.
     """
-    counts = delivered_so_far(run_id)
-    span = span_of(run_owner(run_id))
-    if span is None:
-        return replace(counts, in_prometheus=0)
-    selector = f"{names.RUN_METRIC}{{run_id={quote(str(run_id))}}}"
-    # Newer versions of Prometheus leave out the first instant of a range.
+    recorded, exported, last_us = run_sql(_EXPORTED, run_owner(run.id)).fetchone()
+    if not exported:
+        return SampleCounts(int(recorded), 0, int(recorded))
+    # Dates of a wrong clock are not in Prometheus.
+    latest_ms = time.time_ns() // 1_000_000 + FUTURE_MS
+    span = Span(round(run.created_at * 1000) - PAST_MS, min(last_us // 1000, latest_ms))
+    selector = f"{names.RUN_METRIC}{{run_id={quote(str(run.id))}}}"
     results = prometheus.query(
         f"sum(count_over_time({selector}[{span.length_ms}ms]))", span.last_ms / 1000
     )
-    return replace(counts, in_prometheus=round(float(results[0].values[0])) if results else 0)
-
-
-def delivered_so_far(run_id: int) -> SampleCounts:
-    """Count the samples of a run by the database alone, without asking Prometheus."""
-    owner = run_owner(run_id)
-
-    def total(table: type[Stream | Series], column: Any) -> int:
-        return int(table.select(fn.SUM(column)).where(table.owner == owner).scalar() or 0)
-
-    kept = UnstorableSample.select().where(UnstorableSample.owner == owner).count()
-    return SampleCounts(total(Stream, Stream.recorded), total(Series, Series.samples), kept)
-
-
-def span_of(owner: str) -> Span | None:
-    """Return the time range of an owner's samples in Prometheus; None without samples."""
-    first_ms, last_ms = (
-        Series.select(fn.MIN(Series.first_ms), fn.MAX(Series.last_ms))
-        .where(Series.owner == owner)
-        .scalar(as_tuple=True)
-    )
-    return None if first_ms is None else Span(first_ms, last_ms)
+    found = round(float(results[0].values[0])) if results else 0
+    return SampleCounts(int(recorded), found, int(recorded) - int(exported))

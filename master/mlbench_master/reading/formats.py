@@ -15,7 +15,6 @@ import orjson
 
 from mlbench.contract.csv_cells import escape_formula, escape_formula_value
 from mlbench_master import timestamps
-from mlbench_master.reading.delivered import LostSamplesError
 from mlbench_master.reading.points import Chunks, Points
 from mlbench_master.reading.selection import NamedSeries
 
@@ -76,13 +75,10 @@ def write_one(owner: Owner, format_: str, title: str) -> FormattedSeries:
 
 
 def write_all(owners: Iterable[Owner], kind: str, format_: str) -> FormattedSeries:
-    """Write the series of many pods, runs, or of ``all`` kinds, each by its name.
-
-    If Prometheus has lost samples of an owner, an error text replaces the owner's series.
-    """
+    """Write the series of many pods, runs, or of ``all`` kinds, each by its name."""
     match format_:
         case "zip":
-            chunks = _to_zip((owner.name, _or_incomplete(_files(owner))) for owner in owners)
+            chunks = _to_zip((owner.name, _files(owner)) for owner in owners)
         case "csv":
             chunks = _csv_of_all(owners, kind)
         case _:
@@ -107,15 +103,6 @@ def _in_blocks(chunks: Iterable[bytes]) -> Iterator[bytes]:
             held, size = [], 0
     if size:
         yield b"".join(held)
-
-
-def _or_message(series: NamedSeries) -> NamedSeries | str:
-    """Return the series, or a message if Prometheus has lost samples of them."""
-    try:
-        first = next(series, None)
-    except LostSamplesError as error:
-        return str(error)
-    return iter(()) if first is None else chain([first], series)
 
 
 def _json_object(entries: Iterable[tuple[str, Iterable[bytes]]]) -> Iterator[bytes]:
@@ -146,11 +133,7 @@ def _json_list(parts: Iterable[list[str]], around: str = "") -> Iterator[bytes]:
 
 def _json_of_all(owners: Iterable[Owner]) -> Iterator[bytes]:
     dates = FormattedTimes()
-
-    def write(series: NamedSeries | str) -> Iterable[bytes]:
-        return [orjson.dumps(series)] if isinstance(series, str) else _json_series(series, dates)
-
-    return _json_object((owner.name, write(_or_message(owner.series))) for owner in owners)
+    return _json_object((owner.name, _json_series(owner.series, dates)) for owner in owners)
 
 
 def _json_points(points: Points, dates: "FormattedTimes") -> list[str]:
@@ -180,11 +163,7 @@ def _csv_of_all(owners: Iterable[Owner], kind: str) -> Iterator[bytes]:
     dates = FormattedTimes()
     yield from _csv([("owner" if kind == "all" else kind, *_CSV_COLUMNS)])
     for owner in owners:
-        series = _or_message(owner.series)
-        if isinstance(series, str):
-            yield from _csv([(owner.name, "", "", series, "", "", "")])
-        else:
-            yield from _csv_lines((owner.name,), series, dates)
+        yield from _csv_lines((owner.name,), owner.series, dates)
 
 
 def _csv_lines(
@@ -238,14 +217,6 @@ def _files(owner: Owner) -> Iterator[_File]:
     for pod, series in owner.pods:
         for name, chunks in series:
             yield f"{pod}_{name}.json", _json_file(chunks)
-
-
-def _or_incomplete(files: Iterator[_File]) -> Iterator[_File]:
-    """Yield files, and ``INCOMPLETE.txt`` in place of files that Prometheus has lost."""
-    try:
-        yield from files
-    except LostSamplesError as error:
-        yield "INCOMPLETE.txt", iter([str(error).encode()])
 
 
 def _json_file(chunks: Chunks) -> Iterator[bytes]:

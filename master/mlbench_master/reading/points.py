@@ -1,13 +1,61 @@
-"""Points of a series as columns, which are read, merged and written in chunks."""
+"""Series in memory as columns, and points, whose values are texts, as the API writes them."""
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
 from typing import Any, NamedTuple
 
-# About the most points of a chunk, so that memory does not grow with the answer.
-PIECE = 40_000
+import numpy as np
+from numpy.typing import NDArray
+
+from mlbench.contract.series import format_value
+
+
+class Note(NamedTuple):
+    """The optional fields of a sample."""
+
+    text: str | None = None
+    """Value of a sample that is a text; None for a number."""
+    cumulative: bool | None = None
+    metadata: Any = None
+    added: bool = False
+    """Whether it arrived after the end of its run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Samples of one series in order of time, as columns of the same length."""
+
+    times_us: NDArray[np.int64]
+    values: NDArray[np.float64]
+    """Numbers; NaN for a text."""
+    notes: Mapping[int, Note] = field(default_factory=dict)
+    """Optional fields, by the position of their sample."""
+
+    def part(self, start: int, end: int) -> "Series":
+        """Return the samples from position ``start`` to before ``end``."""
+        notes = {i - start: note for i, note in self.notes.items() if start <= i < end}
+        return Series(self.times_us[start:end], self.values[start:end], notes)
+
+    def take(self, positions: NDArray[np.int64]) -> "Series":
+        """Return the samples at these positions, in their order."""
+        notes = {}
+        if self.notes:
+            places = enumerate(positions.tolist())
+            notes = {new: self.notes[old] for new, old in places if old in self.notes}
+        return Series(self.times_us[positions], self.values[positions], notes)
+
+
+def merge(parts: list[Series]) -> Series:
+    """Merge series in order of time; at the same time, in order of the parts."""
+    if len(parts) == 1:
+        return parts[0]
+    start, notes = 0, {}
+    for part in parts:
+        notes.update({start + i: note for i, note in part.notes.items()})
+        start += len(part.times_us)
+    times = np.concatenate([part.times_us for part in parts])
+    values = np.concatenate([part.values for part in parts])
+    return Series(times, values, notes).take(np.argsort(times, kind="stable"))
 
 
 class Annotation(NamedTuple):
@@ -41,8 +89,6 @@ class Points:
     values: Sequence[str]
     annotations: Mapping[int, Annotation] = field(default_factory=dict)
     """By position."""
-    are_numbers: bool = False
-    """Whether it is known that all values are numbers."""
 
     def __len__(self) -> int:
         return len(self.times_us)
@@ -57,82 +103,26 @@ class Points:
             return self
         annotations = {i - start: note for i, note in self.annotations.items() if start <= i < end}
         times_us, values = self.times_us[start:end], self.values[start:end]
-        return Points(times_us, values, annotations, self.are_numbers)
-
-    def between(self, after_us: int, until_us: int) -> "Points":
-        """Return the points later than ``after_us``, up to ``until_us``."""
-        times = self.times_us
-        return self.part(bisect_right(times, after_us), bisect_right(times, until_us))
-
-    def split(self, time_us: int) -> tuple["Points", "Points"]:
-        """Split into the points up to a time and the later ones."""
-        middle = bisect_right(self.times_us, time_us)
-        return self.part(0, middle), self.part(middle, len(self))
+        return Points(times_us, values, annotations)
 
 
 Chunks = Iterator[Points]
-
-Reader = Callable[[], Chunks]
-"""Reads a series from its start. It may be called again."""
+"""Points of one series in order of time, a part at a time."""
 
 
-def from_points(points: Iterable[StoredPoint]) -> Points:
-    """Make columns of points in order of time."""
-    rows = list(points)
-    return Points(
-        [row.time_us for row in rows],
-        [row.value for row in rows],
-        {i: row.note for i, row in enumerate(rows) if row.note != NO_ANNOTATION},
-    )
-
-
-def merge(first: Chunks, second: Chunks) -> Chunks:
-    """Merge two series in order of time; at the same time, points of ``first`` come first."""
-    left, right = next(first, None), next(second, None)
-    while left is not None and right is not None:
-        # Take the whole chunk that ends first, with the part of the other one before that end.
-        if left.times_us[-1] <= right.times_us[-1]:
-            earlier, right = right.split(left.times_us[-1] - 1)
-            yield join([left, earlier])
-            left = next(first, None)
-        else:
-            earlier, left = left.split(right.times_us[-1])
-            yield join([earlier, right])
-            right = next(second, None)
-    for rest, others in ((left, first), (right, second)):
-        if rest is not None:
-            yield rest
-            yield from others
-
-
-def as_added(read: Reader) -> Chunks:
-    """Read a series whose points were all posted after the end of their run."""
-    for points in read():
-        annotations = {
-            i: points.annotations.get(i, NO_ANNOTATION)._replace(added=True)
-            for i in range(len(points))
-        }
-        yield Points(points.times_us, points.values, annotations)
-
-
-def join(parts: Sequence[Points]) -> Points:
-    """Join parts in order of time; at the same time, in order of the parts."""
-    parts = [part for part in parts if part]
-    if len(parts) == 1:
-        return parts[0]
-    times = [time_us for part in parts for time_us in part.times_us]
-    values = [value for part in parts for value in part.values]
-    starts = accumulate((len(part) for part in parts), initial=0)
-    annotations = {
-        start + i: note
-        for start, part in zip(starts, parts, strict=False)
-        for i, note in part.annotations.items()
-    }
-    order = sorted(range(len(times)), key=times.__getitem__)
-    return Points(
-        [times[i] for i in order],
-        [values[i] for i in order],
-        {new: annotations[old] for new, old in enumerate(order) if old in annotations}
-        if annotations
-        else {},
-    )
+def to_points(series: Series) -> Points:
+    """Return samples as points, whose values are texts."""
+    numbers = series.values.tolist()
+    values = [repr(number).removesuffix(".0") for number in numbers]
+    # Elsewhere, Python writes a number as Prometheus does.
+    size = np.abs(series.values)
+    is_alike = (size == 0) | ((size >= 1e-4) & (size < 1e16))
+    for i in np.flatnonzero(~is_alike).tolist():
+        values[i] = format_value(numbers[i])
+    annotations = {}
+    for i, note in series.notes.items():
+        if note.text is not None:
+            values[i] = note.text
+        if note[1:] != Note()[1:]:
+            annotations[i] = Annotation(note.cumulative, note.metadata, added=note.added)
+    return Points(series.times_us.tolist(), values, annotations)

@@ -1,26 +1,14 @@
 """Choosing points of a series: by time, the last ones, or averages."""
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial, reduce
-from itertools import chain
-from statistics import fmean
-from typing import Any
 
-from mlbench.contract.series import format_value, number_or_text, split_name
+import numpy as np
+
+from mlbench.contract.series import format_value, split_name
 from mlbench.evaluation.timeline import Lineage
 from mlbench_master import timestamps
-from mlbench_master.reading.points import (
-    NO_ANNOTATION,
-    Annotation,
-    Chunks,
-    Points,
-    Reader,
-    StoredPoint,
-    from_points,
-    merge,
-)
+from mlbench_master.reading.points import Annotation, Chunks, Points, Series, to_points
 
 NamedSeries = Iterator[tuple[str, Chunks]]
 """Series in order of their names, none of them empty; each is read before the next."""
@@ -28,6 +16,8 @@ NamedSeries = Iterator[tuple[str, Chunks]]
 # Times before and after every time that the API can return.
 BEFORE_ALL_US = timestamps.EARLIEST_US - 1
 AFTER_ALL_US = timestamps.LATEST_US + 1
+# Points of a chunk, so that the text of an answer is never in memory as a whole.
+_CHUNK = 40_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +31,7 @@ class Selection:
     names: tuple[str, ...] = ()
     """Only series of these names, or of these metrics with any rank; empty for all."""
     summarize: int | None = None
-    """Maximum number of points per series, each an average of equally many, with extremes.
-
-    With many series, each point averages an equal time.
-    """
+    """At most so many points of each series: averages of equally many points, with extremes."""
     last_n: int | None = None
     """Maximum number of points per series: the newest ones."""
     with_added: bool = False
@@ -58,12 +45,6 @@ class Selection:
         """The metrics that the names may stand for; empty for all."""
         return frozenset(metric for name in self.names for metric in (name, split_name(name)[0]))
 
-    @property
-    def ranks(self) -> frozenset[str]:
-        """The ranks that the names stand for; empty for all."""
-        ranks = frozenset(split_name(name)[1] for name in self.names)
-        return frozenset() if "" in ranks else ranks
-
     def wants(self, *names: str) -> bool:
         """Check if the selection includes a series with any of these names."""
         return not self.names or any(name in self.names for name in names)
@@ -74,130 +55,72 @@ class Selection:
             self, after_us=max(self.after_us, first_us - 1), until_us=min(self.until_us, last_us)
         )
 
-    def series(self, readers: Mapping[str, Sequence[Reader]]) -> NamedSeries:
-        """Yield what is selected of series, each merged from one or several parts."""
-        for name in sorted(readers):
-            chunks = self.apply(partial(self._on_line, name, partial(self._merge, readers[name])))
-            if (first := next(chunks, None)) is not None:
-                yield name, chain([first], chunks)
-
-    def _merge(self, readers: Sequence[Reader]) -> Chunks:
-        """Merge series of one name, and limit them to the selected time."""
-        for chunk in reduce(merge, [read() for read in readers]):
-            if points := chunk.between(self.after_us, self.until_us):
-                yield points
-
-    def _on_line(self, name: str, read: Reader) -> Chunks:
-        """Omit the discarded samples, or all others."""
-        rank = split_name(name)[1]
-        for chunk in read():
-            if self.lineage is None:
-                yield chunk
-                continue
-            for first, end, is_on in self.lineage.runs(rank, chunk.times_us):
-                if first < end and is_on == self.is_in_lineage:
-                    yield chunk.part(first, end)
-
-    def apply(self, read: Reader) -> Chunks:
-        """Yield the averages, or last points, of a series that has been limited to the time."""
-        if self.summarize is not None and (size := -(-_count(read) // self.summarize)) > 1:
-            read = partial(_averages, read, size)
-        if self.last_n is not None and (surplus := _count(read) - self.last_n) > 0:
-            read = partial(_skip, read, surplus)
-        return read()
-
-
-def _count(read: Reader) -> int:
-    return sum(len(chunk) for chunk in read())
-
-
-def _skip(read: Reader, surplus: int) -> Chunks:
-    for chunk in read():
-        if rest := chunk.part(surplus, len(chunk)):
-            yield rest
-        surplus = max(0, surplus - len(chunk))
-
-
-@dataclass(slots=True)
-class _Group:
-    """Consecutive points to average."""
-
-    size: int = 0
-    numbers: int = 0
-    mean: float = 0.0
-    minimum: float = math.inf
-    """Minimum of the finite numbers; ``maximum`` is their maximum."""
-    maximum: float = -math.inf
-    first_us: int = 0
-    cumulative: bool | None = None
-    added: bool = False
-    """Whether one of them was."""
-    text: StoredPoint | None = None
-
-    def add(self, part: Points, values: Sequence[float | str]) -> None:
-        if not self.size:
-            self.first_us = part.times_us[0]
-            self.cumulative = part.annotations.get(0, NO_ANNOTATION).cumulative
-        for note in part.annotations.values():
-            self.added = self.added or note.added
-            if note.minimum is not None and note.maximum is not None:
-                self.minimum = min(self.minimum, float(note.minimum))
-                self.maximum = max(self.maximum, float(note.maximum))
-        self.size += len(part)
-        numbers: Sequence[Any] = values
-        if not part.are_numbers:
-            numbers = [value for value in values if not isinstance(value, str)]
-            for i, value in enumerate(values):
-                if isinstance(value, str):
-                    note = part.annotations.get(i, NO_ANNOTATION)
-                    self.text = StoredPoint(part.times_us[i], value, note)
-        if not numbers:
+    def apply(self, name: str, series: Series) -> Chunks:
+        """Yield the selected points of a series."""
+        first, end = np.searchsorted(series.times_us, [self.after_us, self.until_us], "right")
+        series = series.part(int(first), int(end))
+        if self.lineage is not None:
+            times = series.times_us.tolist()
+            parts = self.lineage.runs(split_name(name)[1], times)
+            wanted = [np.arange(a, b) for a, b, is_on in parts if is_on == self.is_in_lineage]
+            series = series.take(np.concatenate([*wanted, np.empty(0, np.int64)]).astype(np.int64))
+        count = len(series.times_us)
+        size = -(-count // self.summarize) if self.summarize else 1
+        if size > 1:
+            points = _average(series, size)
+            yield points.part(len(points) - (self.last_n or len(points)), len(points))
             return
-        self.numbers += len(numbers)
-        mean = _mean(numbers)
-        self.mean += (mean - self.mean) * (len(numbers) / self.numbers)
-        # The mean of finite numbers is finite.
-        finite = numbers if math.isfinite(mean) else [n for n in numbers if math.isfinite(n)]
-        if finite:
-            self.minimum = min(self.minimum, *finite)
-            self.maximum = max(self.maximum, *finite)
-
-    def point(self) -> StoredPoint:
-        """Return the mean of the numbers at the time of the first; else the last text."""
-        if not self.numbers:
-            assert self.text is not None
-            return self.text
-        note = Annotation(self.cumulative, added=self.added)
-        if self.minimum < self.maximum or (self.size > 1 and self.minimum == self.maximum):
-            extremes = format_value(self.minimum), format_value(self.maximum)
-            note = Annotation(self.cumulative, None, *extremes, self.added)
-        return StoredPoint(self.first_us, format_value(self.mean), note)
+        start = max(0, count - (self.last_n or count))
+        for at in range(start, count, _CHUNK):
+            yield to_points(series.part(at, min(at + _CHUNK, count)))
 
 
-def _averages(read: Reader, size: int) -> Chunks:
-    """Yield one point for each ``size`` points; the last one may stand for fewer."""
-    group = _Group()
-    for chunk in read():
-        points = []
-        # Values that Prometheus wrote are numbers, so they need no check.
-        to_number: Callable[[str], float | str] = float if chunk.are_numbers else number_or_text
-        numbers = [*map(to_number, chunk.values)]
-        start = 0
-        while start < len(chunk):
-            end = start + size - group.size
-            group.add(chunk.part(start, end), numbers[start:end])
-            if group.size == size:
-                points.append(group.point())
-                group = _Group()
-            start = end
-        if points:
-            yield from_points(points)
-    if group.size:
-        yield from_points([group.point()])
+def _average(series: Series, size: int) -> Points:
+    """Return a point for each ``size`` samples: the average of their numbers, else the last text.
 
-
-def _mean(numbers: Sequence[float]) -> float:
-    try:
-        return fmean(numbers)
-    except (OverflowError, ValueError):  # of sums that are infinite, or infinities of both signs
-        return sum(number / len(numbers) for number in numbers)
+    It has the time of the first one, and the extremes of the finite numbers.
+    """
+    times, values = series.times_us, series.values
+    starts = np.arange(0, len(times), size)
+    is_text = np.zeros(len(times), bool)
+    is_text[[i for i, note in series.notes.items() if note.text is not None]] = True
+    counts = np.add.reduceat(~is_text, starts)
+    finite = np.isfinite(values)
+    with np.errstate(all="ignore"):
+        # Divided first: the sum of finite numbers may be infinite.
+        shares = np.where(is_text, 0.0, values) / np.repeat(counts, np.diff([*starts, len(times)]))
+        means = np.add.reduceat(shares, starts)
+        sums = np.add.reduceat(np.where(is_text, 0.0, values), starts)
+        means = np.where(np.isfinite(sums), sums / counts, means)
+    lows = np.minimum.reduceat(np.where(finite, values, np.inf), starts)
+    highs = np.maximum.reduceat(np.where(finite, values, -np.inf), starts)
+    texts: list[str] = []
+    points_at: list[int] = []
+    annotations = {}
+    of_group: dict[int, list[int]] = {}
+    for i in sorted(series.notes):
+        of_group.setdefault(i // size, []).append(i)
+    for group, start in enumerate(starts.tolist()):
+        noted = of_group.get(group, [])
+        if counts[group]:
+            at, text = start, format_value(float(means[group]))
+            note = Annotation(
+                cumulative=series.notes[start].cumulative if start in series.notes else None,
+                added=any(series.notes[i].added for i in noted),
+            )
+            is_single = min(size, len(times) - start) == 1
+            if lows[group] < highs[group] or (not is_single and lows[group] == highs[group]):
+                extremes = format_value(float(lows[group])), format_value(float(highs[group]))
+                note = note._replace(minimum=extremes[0], maximum=extremes[1])
+        else:
+            at = noted[-1]
+            last = series.notes[at]
+            text, note = (
+                last.text or "",
+                Annotation(last.cumulative, last.metadata, added=last.added),
+            )
+        points_at.append(at)
+        texts.append(text)
+        if note != Annotation():
+            annotations[group] = note
+    return Points(times[points_at].tolist(), texts, annotations)

@@ -1,1 +1,1 @@
-"""Receive data of clients, and deliver their samples to Prometheus."""
+"""Receive data of clients, index their samples, and export these to Prometheus."""

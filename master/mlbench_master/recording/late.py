@@ -55,7 +55,7 @@ def refuse(run_id: int, key: StreamKey, size: int) -> None:
 
 
 def count(owner: str, samples: int, lacking: Iterable[Mapping[str, int]]) -> None:
-    """Count delivered samples of lost ranks as additions, and add counts of missing data."""
+    """Count samples of lost ranks as additions, and add counts of missing data."""
     run = find_run(run_owner(int(owner.partition("/")[2])))
     if run is None:
         return

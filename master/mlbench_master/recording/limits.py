@@ -28,18 +28,18 @@ _ADVICE = "put what varies into a step or a value, or raise MLBENCH_LIMIT_SERIES
 
 
 class SpoolFullError(ServiceUnavailableError):
-    """No more samples can be taken until Prometheus has taken some."""
+    """No more samples can be taken until the controller has indexed some."""
 
 
 def admit(owner: str, keys: Sequence[SeriesKey], most: int) -> frozenset[SeriesKey]:
     """Admit series of an owner, and return the series beyond the limit.
 
-    First come, first served. A series once admitted stays so: a batch that is delivered again is
+    First come, first served. A series once admitted stays so: a batch that is indexed again is
     cut alike.
 
     Args:
         owner: whose series these are.
-        keys: series that were not delivered before, each once.
+        keys: series that had no samples before, each once.
         most: how many series an owner may have.
     """
     wanted = [key for key in keys if key[0] != MALFORMED]
@@ -134,9 +134,9 @@ def _new_series(owner: str, keys: Iterable[SeriesKey], most: int) -> tuple[list[
 
 
 def waiting_bytes(owner: str | None = None) -> int:
-    """Count the bytes of samples that have not been delivered: an owner's, or all."""
-    waiting = Stream.select(fn.SUM(Stream.size - Stream.delivered)).where(
-        OF_SAMPLES, Stream.delivered < Stream.size
+    """Count the bytes of samples that are not indexed: an owner's, or all."""
+    waiting = Stream.select(fn.SUM(Stream.size - Stream.indexed)).where(
+        OF_SAMPLES, Stream.indexed < Stream.size
     )
     if owner is not None:
         waiting = waiting.where(Stream.owner == owner)
@@ -154,7 +154,7 @@ def has_room(limit_bytes: int) -> bool:
 
 @dataclass
 class Spool:
-    """Bounds the samples that wait for Prometheus. Threads may share it."""
+    """Bounds the samples that wait to be indexed. Threads may share it."""
 
     limit_bytes: int
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -174,6 +174,6 @@ class Spool:
                 self._waiting, self._counted_at = waiting_bytes(), time.monotonic()
         if self._waiting > self.limit_bytes:
             raise SpoolFullError(
-                f"{self._waiting} bytes of samples wait for Prometheus, and at most "
-                f"{self.limit_bytes} may: try again later, nothing was stored"
+                f"{self._waiting} bytes of samples wait for the controller, and at "
+                f"most {self.limit_bytes} may: try again later, nothing was stored"
             )

@@ -30,7 +30,7 @@ STATED = frozenset({"refused_calls", "unanswered_calls", "unread_files", "unwrit
 
 
 def add(run: Run, counts: Mapping[str, int]) -> None:
-    """Add counts of a batch of samples, which is delivered once."""
+    """Add counts of a batch of samples, which is indexed once."""
     stored: dict[str, Any] = dict(run.not_recorded or {})
     for name, number in counts.items():
         stored[name] = stored.get(name, 0) + number
@@ -46,11 +46,6 @@ def refuse_bytes(run_id: int, stream: str, size: int) -> None:
             refused = stored.get(_BYTES, {})
             refused |= {stream: max(size, refused.get(stream, 0))}
             store(run, not_recorded=stored | {_BYTES: refused})
-
-
-def without_counts(run: Run) -> dict[str, Any] | None:
-    """Return a run's counts without those that another delivery of its samples adds again."""
-    return {_BYTES: run.not_recorded[_BYTES]} if _BYTES in (run.not_recorded or {}) else None
 
 
 def describe(run: Run) -> NotRecorded | None:

@@ -38,6 +38,10 @@ _TOO_OLD = "too old sample"
 # The size of a request before compression, about.
 _REQUEST_BYTES = 4 << 20
 _MAX_SAMPLE_BYTES = 24
+# After a sample from the future, Prometheus refuses every sample of today.
+FUTURE_MS = 60_000
+# Below `out_of_order_time_window` in prometheus.yml; Prometheus refuses older samples.
+PAST_MS = 23 * 3600 * 1000
 
 
 class SamplesRefusedError(MLBenchError):
@@ -109,14 +113,14 @@ class WriterMetrics:
         )
         self._samples = Counter(
             "mlbench_writer_samples_total",
-            "Samples by where they went: to Prometheus, or kept as it cannot hold or refused them.",
+            "Samples that Prometheus accepted, cannot hold (record_only), or refused.",
             ("outcome",),
             registry=registry,
         )
         # A counter that does not begin at 0 would hide its first increase.
         for answer in ("accepted", "refused", "unavailable"):
             self._requests.labels(answer)
-        for outcome in ("delivered", "kept", "refused"):
+        for outcome in ("accepted", "record_only", "refused"):
             self._samples.labels(outcome)
 
     def count_request(self, answer: str, seconds: float) -> None:
@@ -126,10 +130,10 @@ class WriterMetrics:
         if answer == "accepted":
             self._success.set_to_current_time()
 
-    def count_samples(self, delivered: int, kept: int, refused: int) -> None:
-        """Count the samples of a batch; those that Prometheus refused are not among the kept."""
-        self._samples.labels("delivered").inc(delivered)
-        self._samples.labels("kept").inc(kept)
+    def count_samples(self, accepted: int, record_only: int, refused: int) -> None:
+        """Count the samples of a batch, each once."""
+        self._samples.labels("accepted").inc(accepted)
+        self._samples.labels("record_only").inc(record_only)
         self._samples.labels("refused").inc(refused)
 
 

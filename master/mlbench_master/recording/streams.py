@@ -15,17 +15,8 @@ from mlbench.contract.line_chunks import whole_lines
 from mlbench.contract.names import STREAMS, StreamName
 from mlbench_master.database.connection import exclusive, run_many, run_sql, store
 from mlbench_master.database.group_commit import PATIENT_SECONDS, GroupCommit
-from mlbench_master.database.models import (
-    Chunk,
-    Detail,
-    Series,
-    Stream,
-    UnstorableSample,
-    find_run,
-    run_owner,
-)
+from mlbench_master.database.models import Chunk, Stream, run_owner
 from mlbench_master.notify import notify
-from mlbench_master.recording.not_recorded import without_counts
 from mlbench_master.recording.samples import Statement, parse_lines, parse_posted
 
 METRICS = "metrics"
@@ -38,18 +29,18 @@ _CHUNKS = f"""
     WHERE stream_id = ? AND "offset" >= COALESCE(({_FIRST_CHUNK}), 0) AND "offset" < ?
     ORDER BY "offset"
 """  # noqa: S608 - no values
-_WAITS = f"name IN ('{METRICS}', '{POSTED}') AND delivered < size"
+_WAITS = f"name IN ('{METRICS}', '{POSTED}') AND indexed < size"
 _OF_RANK = f"(CAST(stream.rank AS TEXT) = ? OR has_other_ranks OR name = '{POSTED}')"
 _WAITING = f"""
     SELECT stream.id, "offset", data FROM stream JOIN chunk ON stream_id = stream.id
     WHERE {_WAITS} AND owner = ? AND "offset" >= COALESCE(
-        ({_FIRST_CHUNK.replace("?", "{}").format("stream.id", "delivered")}), 0)
+        ({_FIRST_CHUNK.replace("?", "{}").format("stream.id", "indexed")}), 0)
 """  # noqa: S608 - no values
 _ADD_CHUNK = 'INSERT INTO chunk (stream_id, "offset", data) VALUES (?, ?, ?)'
 _GROW = "UPDATE stream SET size = ?, has_other_ranks = has_other_ranks OR ? WHERE id = ?"
 _CREATE = """
     INSERT INTO stream (
-        owner, attempt, rank, name, size, delivered, recorded, gap_start, gap_end, has_other_ranks
+        owner, attempt, rank, name, size, indexed, recorded, gap_start, gap_end, has_other_ranks
     ) VALUES (?, ?, ?, ?, 0, 0, 0, 0, 0, FALSE) ON CONFLICT DO NOTHING
 """
 # A process can cut its file to less than was shipped.
@@ -65,11 +56,13 @@ _GROW_FROM = """
     RETURNING id, size = final_size
 """
 _ADVANCE = """
-    UPDATE stream SET delivered = delivered + ?, recorded = recorded + ?
-    WHERE id = ? AND delivered = ?
+    UPDATE stream SET indexed = indexed + ?, recorded = recorded + ?
+    WHERE id = ? AND indexed = ?
 """
-# Chunks of samples that are deleted in one transaction; other writers wait as long.
-_FORGOTTEN_AT_ONCE = 16
+_FORGET = """
+    DELETE FROM chunk WHERE stream_id = ?
+        AND "offset" + LENGTH(data) <= (SELECT indexed FROM stream WHERE id = ?)
+"""
 # Chunks of a log's gap that are deleted with each append.
 _GAP_CHUNKS_AT_ONCE = 1000
 
@@ -197,7 +190,7 @@ def shorten(run_id: int, attempt: int, rank: int, sizes: Mapping[StreamName, int
 
 
 def waiting(owner: str | None = None, rank: str = "") -> list[Stream]:
-    """Return the streams with undelivered samples; by default, of all owners and ranks."""
+    """Return the streams with lines that are not indexed: an owner's, or all; maybe of a rank."""
     chosen = {sql: value for sql, value in (("owner = ?", owner), (_OF_RANK, rank)) if value}
     return Stream.rows(f"{' AND '.join([_WAITS, *chosen])} ORDER BY id", *chosen.values())
 
@@ -250,10 +243,10 @@ def read_waiting(owner: str, most_bytes: int, rank: str = "") -> Iterator[tuple[
     rows = run_sql(f'{_WAITING} {of_rank[0]} ORDER BY stream.id, "offset"', owner, *of_rank[1:])
     for stream_id, chunks in groupby(rows, key=itemgetter(0)):
         stream = streams[stream_id]
-        data = _join((chunk[1:] for chunk in chunks), stream.delivered, stream.size)
+        data = _join((chunk[1:] for chunk in chunks), stream.indexed, stream.size)
         at = 0
         while lines := _first_lines(
-            stream, stream.delivered + at, data[at : at + most_bytes], most_bytes
+            stream, stream.indexed + at, data[at : at + most_bytes], most_bytes
         ):
             yield stream, lines
             at += len(lines)
@@ -266,58 +259,14 @@ def _first_lines(stream: Stream, start: int, data: bytes, most_bytes: int) -> by
 
 
 def advance(stream: Stream, length: int, recorded: int) -> bool:
-    """Advance a stream's delivered offset; return False if the run was deleted."""
-    moved = run_sql(_ADVANCE, length, recorded, stream.id, stream.delivered)
+    """Advance a stream's indexed offset; return False if the run was deleted."""
+    moved = run_sql(_ADVANCE, length, recorded, stream.id, stream.indexed)
     return bool(moved.rowcount)
 
 
-def forget_delivered(owner: str) -> None:
-    """Delete the chunks whose samples have all been delivered."""
-    for stream in list(_of_samples(owner)):
-        is_all = stream.delivered == stream.size
-        end = stream.size if is_all else _first_chunk(stream, stream.delivered)
-        Chunk.delete().where(Chunk.stream == stream, Chunk.offset < end).execute()
-
-
-def forget_some(owner: str) -> bool:
-    """Delete a few chunks of delivered samples, and return whether more may be left."""
-    with exclusive(owner):
-        for stream in list(_of_samples(owner)):
-            delivered = Chunk.select(Chunk.offset).where(
-                Chunk.stream == stream, Chunk.offset < _first_chunk(stream, stream.delivered)
-            )
-            some = delivered.order_by(Chunk.offset).limit(_FORGOTTEN_AT_ONCE)
-            offsets = [chunk.offset for chunk in some]
-            if offsets:
-                Chunk.delete().where(Chunk.stream == stream, Chunk.offset <= offsets[-1]).execute()
-                return True
-    return False
-
-
-def rewind(owner: str) -> bool:
-    """Deliver all samples of an owner again; return False if some of them are gone.
-
-    Call it in a block of ``Delivery.settled``.
-    """
-    with exclusive(owner):
-        streams = [stream for stream in _of_samples(owner) if stream.size]
-        for stream in streams:
-            size = Chunk.select(fn.SUM(fn.LENGTH(Chunk.data))).where(Chunk.stream == stream)
-            if int(size.scalar() or 0) != stream.size:
-                return False
-        Stream.update(delivered=0, recorded=0).where(
-            Stream.id.in_([s.id for s in streams])
-        ).execute()
-        for table in (Series, UnstorableSample, Detail):
-            table.delete().where(table.owner == owner).execute()
-        # Malformed lines and samples beyond the limit of series are counted again.
-        if (run := find_run(owner)) is not None:
-            store(run, refused=None, not_recorded=without_counts(run))
-        return True
-
-
-def _of_samples(owner: str) -> Iterable[Stream]:
-    return Stream.select().where(Stream.owner == owner, OF_SAMPLES)
+def forget_indexed(stream: Stream) -> None:
+    """Delete the chunks of a stream whose lines have all been indexed."""
+    run_sql(_FORGET, stream.id, stream.id)
 
 
 def _first_chunk(stream: Stream, position: int) -> int:

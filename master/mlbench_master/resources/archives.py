@@ -10,7 +10,7 @@ from mlbench.contract.records import Imported, Verification
 from mlbench_master.archives import importing
 from mlbench_master.archives.verifying import Verifier
 from mlbench_master.http.bodies import offer_file, read_to_file
-from mlbench_master.openapi.operation import flag, operation
+from mlbench_master.openapi.operation import operation
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.runs import lifecycle, presenters
 from mlbench_master.serving.buffered import BufferedSocket
@@ -18,12 +18,6 @@ from mlbench_master.serving.buffered import BufferedSocket
 _ZIP = "application/zip"
 # At most four imports run at once, and the /tmp of the chart has 1 GiB.
 _MAX_BYTES = 200 << 20
-_RESTORE = flag(
-    "restore",
-    "Write samples that Prometheus lacks and that are not older than 23 hours. Seal a damaged "
-    "archive again from the samples in Prometheus.",
-    default=False,
-)
 
 
 @dataclass(frozen=True)
@@ -74,9 +68,8 @@ class ArchivesResource:
         "verify_run",
         "The damaged and missing parts of the archive, if any.",
         Verification,
-        parameters=(_RESTORE,),
         errors=(502, 503),
     )
     def on_post_verification(self, req: Request, resp: Response, run_id: int) -> None:
-        """Verify the archive of a run: its digests, and its samples against Prometheus."""
-        resp.media = self.verifier.verify(lifecycle.find(run_id), restore=_RESTORE.read(req))
+        """Verify the archive of a run: its digests, its result, and its samples."""
+        resp.media = self.verifier.verify(lifecycle.find(run_id))

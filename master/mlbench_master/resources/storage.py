@@ -45,7 +45,7 @@ class StorageResource:
             Run.delivery.is_null(False), Run.origin.is_null()
         )
         counts = [row.delivery for row in deliveries]
-        stored = [count["in_prometheus"] + count["in_database"] for count in counts]
+        stored = [count["in_prometheus"] + count["record_only"] for count in counts]
         recorded = [count["recorded"] for count in counts]
         lost = (max(0, r - s) for r, s in zip(recorded, stored, strict=True))
         prometheus = archives = None

@@ -1,8 +1,10 @@
-"""Small curves of many runs: stored ones for ended runs, and one query for active runs."""
+"""Small curves of many runs: stored ones for ended runs, and one query for active runs.
+
+If Prometheus is away, the curves of active runs are computed from their record.
+"""
 
 import time
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import suppress
 from math import isfinite
 
 from mlbench.contract.names import RUN_METRIC, TRAIN_SECONDS
@@ -15,7 +17,7 @@ from mlbench_master.results.result_query import result_of
 
 
 def small_curves(reader: SeriesReader, ids: Collection[int]) -> list[RunCurve]:
-    """Return the curves of runs that have one; if Prometheus is away, only of ended runs."""
+    """Return the curves of runs that have one."""
     columns = (Run.id, Run.figures, Run.target, Run.started_at, Run.attempt)
     runs = list(Run.select(*columns).where(Run.id.in_(list(ids))))
     curves = [
@@ -24,14 +26,16 @@ def small_curves(reader: SeriesReader, ids: Collection[int]) -> list[RunCurve]:
         if run.figures and any(run.figures.get("curve", ()))
     ]
     active = [run for run in runs if run.figures is None and run.target and run.started_at]
-    with suppress(PrometheusError):
+    # A result leaves out the steps that a restart discarded.
+    from_results = [run.id for run in active if run.attempt > 1]
+    try:
         curves += _query(reader.prometheus, [run for run in active if run.attempt == 1])
-        restarted = [run.id for run in active if run.attempt > 1]
-        for run in Run.select().where(Run.id.in_(restarted)):
-            # A result leaves out the steps that a restart discarded.
-            figures = summary_metrics_of(result_of(reader, run))
-            if any(figures.curve):
-                curves.append(RunCurve(run.id, figures.metric, *figures.curve))
+    except PrometheusError:
+        from_results = [run.id for run in active]
+    for run in Run.select().where(Run.id.in_(from_results)):
+        figures = summary_metrics_of(result_of(reader, run))
+        if any(figures.curve):
+            curves.append(RunCurve(run.id, figures.metric, *figures.curve))
     return curves
 
 

@@ -1,17 +1,15 @@
-"""Results and comparisons of runs, computed from the database and the recorded series.
-
-All functions raise ``PrometheusError`` if Prometheus does not respond.
-"""
+"""Results and comparisons of runs, computed from the database and the recorded series."""
 
 from array import array
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
+
 from mlbench.contract import names
 from mlbench.contract.comparisons import Comparison
 from mlbench.contract.results import Breakdown, Result
-from mlbench.contract.series import number_or_text, split_name
 from mlbench.evaluation import comparison, mllog
 from mlbench.evaluation.inputs import OWN_CRITERIA, Column, Columns, Criteria, RankRow
 from mlbench.evaluation.result import (
@@ -24,8 +22,8 @@ from mlbench.evaluation.result import (
 from mlbench.evaluation.run_attributes import attributes_of
 from mlbench.evaluation.timeline import Lineage
 from mlbench_master.database.models import Rank, Run
-from mlbench_master.reading.promql import PrometheusClient, select
-from mlbench_master.reading.selection import BEFORE_ALL_US, NamedSeries, Selection
+from mlbench_master.reading.promql import PrometheusClient, PrometheusError, select
+from mlbench_master.reading.selection import BEFORE_ALL_US, Selection
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.runs import benchmark_sets, diagnoses, lifecycle, run_clock
 
@@ -84,7 +82,12 @@ def _evaluate(reader: SeriesReader, run: Run, criteria: Criteria) -> tuple[Resul
 
 
 def _context(prometheus: PrometheusClient, run: Run, criteria: Criteria) -> RunContext:
-    row = replace(run.row, energy_joules=energy_of(prometheus, run))
+    try:
+        energy_joules = energy_of(prometheus, run)
+    except PrometheusError:
+        # All other figures are known without it.
+        energy_joules = None
+    row = replace(run.row, energy_joules=energy_joules)
     finished = [
         diagnoses.describe(diagnosis)
         for diagnosis in diagnoses.asked_of(run.id)
@@ -101,7 +104,11 @@ def _context(prometheus: PrometheusClient, run: Run, criteria: Criteria) -> RunC
 
 
 def energy_of(prometheus: PrometheusClient, run: Run) -> float | None:
-    """Return the energy of a run's GPUs in joules: the present value, or the one at its sealing."""
+    """Return the energy of a run's GPUs in joules: the present value, or the one at its sealing.
+
+    Raises:
+        PrometheusError: Prometheus does not respond.
+    """
     is_known = run.archive is not None or run.energy_joules is not None or run.origin
     if is_known or run.started_at is None:
         return run.energy_joules
@@ -129,23 +136,20 @@ def used_joules(
 
 
 def _read(reader: SeriesReader, run_id: int, metrics: Collection[str], since_us: int) -> Columns:
-    return to_columns(reader.run(run_id, Selection(since_us - 1, names=tuple(metrics))))
-
-
-def to_columns(series: NamedSeries) -> Columns:
     """Return the numbers of series as columns; texts are left out."""
     columns = {}
-    for name, pieces in series:
-        times, values = array("q"), array("d")
-        for points in pieces:
-            if points.are_numbers:
-                times.extend(points.times_us)
-                values.extend(map(float, points.values))
-                continue
-            for time_us, text in zip(points.times_us, points.values, strict=True):
-                if isinstance(number := number_or_text(text), float):
-                    times.append(time_us)
-                    values.append(number)
-        if times:
-            columns[split_name(name)] = Column(times, values)
+    selection = Selection(since_us - 1, names=tuple(metrics))
+    with reader.record(lifecycle.find(run_id), selection) as record:
+        for metric in set(record.metrics) & selection.metrics:
+            found = record.read(metric, selection.after_us, selection.until_us)
+            for rank, series in found.items():
+                first = np.searchsorted(series.times_us, selection.after_us, "right")
+                is_number = np.ones(len(series.times_us), bool)
+                is_number[: int(first)] = False
+                is_number[[i for i, note in series.notes.items() if note.text is not None]] = False
+                if is_number.any():
+                    times, values = array("q"), array("d")
+                    times.frombytes(series.times_us[is_number].tobytes())
+                    values.frombytes(series.values[is_number].tobytes())
+                    columns[metric, rank] = Column(times, values)
     return columns

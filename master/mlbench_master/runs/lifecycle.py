@@ -29,8 +29,6 @@ from mlbench_master.database.models import (
 )
 from mlbench_master.errors import ConflictError, NotFoundError
 from mlbench_master.notify import notify
-from mlbench_master.reading.counting import delivered_so_far
-from mlbench_master.recording.limits import waiting_bytes
 from mlbench_master.runs import run_faults
 from mlbench_master.runs.admission import validate_against_limits
 from mlbench_master.runs.presenters import reason_of
@@ -224,10 +222,6 @@ def end(run_id: int, **last: Any) -> None:
         if not ending.execute():
             return
         run = find(run_id)
-        counted = run.delivery["recorded"] if run.delivery else 0
-        if waiting_bytes(run_owner(run_id)) or delivered_so_far(run_id).recorded != counted:
-            # Samples were posted since they were counted, so they must be counted again.
-            Run.update(delivery=None).where(Run.id == run_id).execute()
         if run.launcher:
             # The pods of an external run exist only as rows, which its ranks no longer need.
             workers = Rank.select(Rank.worker).where(Rank.run == run.id)
@@ -249,8 +243,8 @@ def _delete(run: Run, *, keep_archive: bool = False) -> None:
     # Lock both before the row of the run, in the same order as requests that add samples.
     with exclusive(owners[0]), exclusive(owners[1]):
         for owner in owners:
-            # Mark the streams as delivered. Under their new owner, nothing can be added to them.
-            Stream.update(owner=deleted_owner(owner), delivered=Stream.size).where(
+            # Mark the streams as indexed. Under their new owner, nothing can be added to them.
+            Stream.update(owner=deleted_owner(owner), indexed=Stream.size).where(
                 Stream.owner == owner
             ).execute()
             Deletion.create(owner=owner, archived=archived)

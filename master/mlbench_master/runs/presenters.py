@@ -76,7 +76,7 @@ def describe_all(runs: Sequence[Run]) -> list[records.Run]:
 
 
 def _describe(run: Run, ranks: tuple[records.Rank, ...]) -> records.Run:
-    is_counted = run.state in ACTIVE_STATES or (run.delivery, run.settled_at) != (None, None)
+    is_counted = run.state in ACTIVE_STATES or (run.delivery, run.blocks_deleted_at) != (None, None)
     pods = [rank.pod for rank in ranks]
     outcome = (run.figures or {}).get("outcome")
     # Why nothing of an active run can be stored; empty if the disk has room.

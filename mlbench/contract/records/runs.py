@@ -25,14 +25,14 @@ class Target(Record):
 
 @dataclass(frozen=True)
 class Delivery(Record):
-    """Counts of a run's samples. None is missing if recorded = in_prometheus + in_database."""
+    """Counts of a run's samples. Prometheus lacks some if recorded is more than the others' sum."""
 
     recorded: int
-    """Number of samples that the workers recorded."""
+    """Number of samples in the record: all that the workers wrote."""
     in_prometheus: int
     """Number of samples that are stored in Prometheus."""
-    in_database: int
-    """Number of samples stored in the database only, because Prometheus cannot store them."""
+    record_only: int
+    """Number of samples that Prometheus cannot hold or has refused, such as texts."""
 
 
 @dataclass(frozen=True)
@@ -415,8 +415,6 @@ class Verification(Record):
     """Counts of the run's samples at its end; None if they were not counted."""
     problems: tuple[str, ...]
     """Damaged or missing data, in the archive or in Prometheus, a sentence each."""
-    restored: int
-    """Number of samples that were written to Prometheus again."""
     added: Added | None = None
     """Late samples, which have an archive of their own; None if there are none."""
 

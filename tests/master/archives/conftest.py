@@ -1,7 +1,7 @@
 """A master with a Prometheus of its own, and an ended run with samples of all kinds."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -11,18 +11,20 @@ import pytest
 from peewee import Database
 
 from mlbench_master.archives.sealing import Sealer
-from mlbench_master.database.models import Run, run_owner
+from mlbench_master.controller import sample_verification
+from mlbench_master.controller.sample_verification import SampleVerifier
+from mlbench_master.database.models import Block, Run, run_owner
 from mlbench_master.reading.counting import count
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.reading.store import ArchiveStore
-from mlbench_master.recording.delivery import SampleDelivery
 from mlbench_master.recording.remote_write import RemoteWriter
 from mlbench_master.recording.samples import Sample
 from mlbench_master.settings import Settings
 from tests.conftest import PrometheusServer, call_as_user
 from tests.support import rows
 from tests.support.reading import scrape
+from tests.support.recording import Recording
 
 POD = "w-0"
 
@@ -33,13 +35,14 @@ class Master:
     def __init__(self, server: PrometheusServer, settings: Settings) -> None:
         self.server = server
         self.writer, self.prometheus = RemoteWriter(server.url), PrometheusClient(server.url)
-        self.delivery = SampleDelivery(self.writer)
+        self.recording = Recording.to(self.writer)
+        self.verifier = SampleVerifier(self.prometheus, self.recording.exporter)
         self.api = call_as_user(settings, self.prometheus)
         self.folder = Path(settings.archive)
         self.sealer = Sealer(SeriesReader(self.prometheus, ArchiveStore(settings.archive)))
 
     def make_ended(self, name: str = "made", ago: float = 100.0, apart: float = 0.1) -> Run:
-        """Store a run of two ranks that began a while ago, and deliver and count it.
+        """Store a run of two ranks that began a while ago, and export and count it.
 
         Its values are so many seconds ``apart``.
         """
@@ -60,18 +63,19 @@ class Master:
         Run.update(finished_at=began + 90).where(Run.id == run.id).execute()
         for i in range(5):
             scrape(self.writer, POD, round((began + 10 * i) * 1000), i / 3)
-        rows.deliver_all(self.delivery)
-        Run.update(delivery=asdict(count(self.prometheus, run.id))).where(
-            Run.id == run.id
-        ).execute()
+        self.recording.run_all()
+        Run.update(delivery=asdict(count(self.prometheus, run))).where(Run.id == run.id).execute()
         return rows.reload(run)
 
-    def write(self, labels: Mapping[str, str], points: list[tuple[int, float]]) -> None:
-        """Write (milliseconds, value) to Prometheus."""
-        self.writer.send([rows.time_series(labels, points)])
+    def delete_blocks(self) -> None:
+        """Let an hour pass after the end of all runs, which are sealed: archives are the record."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sample_verification, "KEPT_SECONDS", 0.0)
+            self.verifier.turn()
+        assert not Block.select().where(Block.owner.startswith("run/")).exists()
 
-    def verify(self, run: Run, **params: object) -> Any:
-        return self.api.simulate_post(f"/api/runs/{run.id}/verification", params=params).json
+    def verify(self, run: Run) -> Any:
+        return self.api.simulate_post(f"/api/runs/{run.id}/verification").json
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from mlbench_master.runs import deletion, lifecycle
 from mlbench_master.timestamps import seconds_to_text
 from tests.master.archives.conftest import Master
 from tests.support import reading
-from tests.support.rows import deliver_all, reload
+from tests.support.rows import reload
 
 _ACCURACY = "acc @ 0"
 
@@ -57,7 +57,7 @@ def test_a_sample_that_is_posted_after_the_end_changes_no_result(
         points = reading.get_run(master.api, run).json[_ACCURACY]
         assert [point for point in points if "added" in point] == [sample | {"added": True}]
         assert known(master, run) == before
-        deliver_all(master.delivery)
+        master.recording.run_all()
         master.sealer.turn()
         if forget:
             master.server.lose_everything()
@@ -72,7 +72,7 @@ def test_additions_are_counted_sealed_beside_the_run_and_named(master: Master) -
     for samples, value in enumerate((1.0, 2.0), start=1):
         for _ in range(2):  # the same again adds nothing
             add(master, run, value, ago=80 + value)
-        deliver_all(master.delivery)
+        master.recording.run_all()
         master.sealer.turn()
         [event] = [
             event
@@ -100,7 +100,7 @@ def test_what_was_posted_before_the_end_and_is_sent_again_is_no_addition(master:
     Run.update(finished_at=ended).execute()
     add(master, run, 5.0)
     assert reload(run).added is None
-    deliver_all(master.delivery)
+    master.recording.run_all()
     points = reading.get_run(master.api, run).json[_ACCURACY]
     assert all("added" not in point for point in points)
 
@@ -109,7 +109,7 @@ def test_additions_go_with_their_run(master: Master) -> None:
     run = master.make_ended()
     master.sealer.turn()
     add(master, run, 1.0)
-    deliver_all(master.delivery)
+    master.recording.run_all()
     master.sealer.turn()
     assert len(list(master.folder.iterdir())) == 2
     lifecycle.delete(reload(run))
@@ -121,7 +121,7 @@ def test_additions_go_with_their_run(master: Master) -> None:
 
 
 def test_a_run_that_recorded_nothing_says_that_samples_were_added(master: Master) -> None:
-    nothing = {"recorded": 0, "in_prometheus": 0, "in_database": 0}
+    nothing = {"recorded": 0, "in_prometheus": 0, "record_only": 0}
     run = master.make_ended()
     Run.update(delivery=nothing, benchmark="").execute()
     add(master, run, 1.0)

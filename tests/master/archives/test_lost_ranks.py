@@ -13,7 +13,7 @@ from tests.conftest import as_pod
 from tests.master.archives.conftest import POD, Master
 from tests.master.resources.agents import poll
 from tests.support import reading
-from tests.support.rows import deliver_all, line, reload
+from tests.support.rows import line, reload
 
 pytestmark = pytest.mark.both_databases
 
@@ -68,12 +68,12 @@ def test_samples_of_a_lost_rank_become_additions(master: Master) -> None:
         assert ship(master, run, second + torn, offset=at).json["offset"] == (
             at + len(second + torn)
         )
-    deliver_all(master.delivery)
+    master.recording.run_all()
     assert not master.sealer.turn()
     assert "sealed" not in reload(run).added, "its last line may yet go on"
     sizes = {"metrics": at + len(second + torn)}
     assert poll(master.api, exited(run, sizes), POD, as_pod(POD)).status_code == 200
-    deliver_all(master.delivery)
+    master.recording.run_all()
     master.sealer.turn()
 
     described = master.api.simulate_get(f"/api/runs/{run.id}").json
@@ -117,7 +117,7 @@ def test_attempts_that_have_ended_take_what_a_lost_rank_has(master: Master) -> N
     Run.update(state="STARTED", attempt=2, finished_at=None).execute()
     data = line(time.time(), acc=1.0)
     assert ship(master, run, data, offset=held(run)).status_code == 200
-    deliver_all(master.delivery)
+    master.recording.run_all()
     assert reload(run).added["of_lost_ranks"] == 1
     assert ship(master, run, data, rank=1).status_code == 409
 

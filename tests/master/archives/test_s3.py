@@ -51,7 +51,7 @@ def test_a_run_is_sealed_read_and_deleted_there(master: Master) -> None:
     run = master.make_ended()
     before = reading.get_run(master.api, run).content
     assert not master.sealer.turn()
-    master.server.lose_everything()
+    master.delete_blocks()
     assert reading.get_run(master.api, run).content == before
     name = str(reload(run).archive)
     with master.sealer.archives.open(name) as archive:

@@ -1,4 +1,4 @@
-"""Runs are sealed, once and whole, and read from their archives when Prometheus has forgotten."""
+"""Runs are sealed, once and whole, and read from their archives an hour later."""
 
 import shutil
 import time
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mlbench import archive
-from mlbench.archive import opened
+from mlbench.archive import SeriesName, opened
 from mlbench_master.archives.sealing import Sealer
 from mlbench_master.database.models import Run
 from mlbench_master.recording import streams
@@ -15,7 +15,8 @@ from mlbench_master.runs import deletion, lifecycle
 from tests.master.archives.conftest import Master
 from tests.support import reading
 from tests.support.killing import killed_at
-from tests.support.rows import key, make_run, reload
+from tests.support.known import known
+from tests.support.rows import key, line, make_run, record, reload
 
 _SELECTIONS: list[dict[str, Any]] = [
     {},
@@ -40,7 +41,7 @@ def answers(master: Master, run: Run) -> list[object]:
     return contents
 
 
-def test_a_run_that_prometheus_has_forgotten_answers_the_same(master: Master) -> None:
+def test_an_archive_answers_the_same_as_the_blocks_before(master: Master) -> None:
     run = master.make_ended()
     before = answers(master, run)
     assert not master.sealer.turn()
@@ -54,7 +55,9 @@ def test_a_run_that_prometheus_has_forgotten_answers_the_same(master: Master) ->
         "train_seconds": {"min": 0, "max": 799 / 30, "last": 799 / 30},
         "b": {"min": 1, "max": 2, "last": 1},
     }
-    master.server.lose_everything()
+    master.delete_blocks()
+    assert answers(master, run) == before
+    master.server.kill()
     assert answers(master, run) == before
 
 
@@ -117,23 +120,32 @@ def test_a_failure_is_shown_and_tried_again(master: Master) -> None:
     assert [reload(sealed).archive_problem for sealed in (run, other)] == ["", ""]
 
 
-def test_what_is_lost_before_it_is_sealed_is_told_and_not_tried_again(master: Master) -> None:
+def test_what_prometheus_lost_or_never_had_is_sealed(master: Master) -> None:
     run = master.make_ended()
     master.server.lose_everything()
+    record(run, line(known(run.finished_at), last=1))
     assert not master.sealer.turn()
-    assert "Prometheus has 0 of the" in reload(run).archive_problem
-    assert reload(run).sealed_at is not None
-    assert reload(run).archive is None
+    assert reload(run).archive is None, "it is sealed once, with its last line"
+    master.recording.index_all()
+    assert not master.sealer.turn()
+    digest = reload(run).archive_sha256
+    with opened(master.folder / str(reload(run).archive)) as archive:
+        sealed = {name: series.samples + series.kept for name, series in archive.series.items()}
+    assert sum(samples for name, samples in sealed.items() if not name.pod) == 3207
+    assert sealed[SeriesName("last", "0")] == 1
+    master.recording.export_all()
+    assert not master.sealer.turn()
+    assert reload(run).archive_sha256 == digest
 
 
 def test_a_missing_archive_is_told(master: Master) -> None:
     run = master.make_ended()
     master.sealer.turn()
-    master.server.lose_everything()
     shutil.rmtree(master.folder)
+    assert reading.get_run(master.api, run).status_code == 200
+    master.delete_blocks()
     answer = reading.get_run(master.api, run)
     assert answer.status_code == 502
-    assert "lost or forgot the rest" in answer.json["message"]
     assert f"made-{run.id}.mlbench" in answer.json["message"]
 
 

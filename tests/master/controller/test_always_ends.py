@@ -9,14 +9,13 @@ from mlbench_master.controller.actions import (
     Action,
     Ask,
     Assign,
-    CountSamples,
     End,
     MarkLost,
     StopRanks,
 )
 from mlbench_master.controller.decisions import decide
 from mlbench_master.controller.observed_state import ObservedState, RankView, RunView
-from tests.master.controller.worlds import COUNTED, NOW, ORDERED, POLICY, RUNNING, WORLD, workers
+from tests.master.controller.worlds import NOW, ORDERED, POLICY, RUNNING, WORLD, workers
 
 
 @dataclass
@@ -93,7 +92,7 @@ class Simulation:
                     for i, name in enumerate(names)
                 ]
                 begun = tuple(replace(rank, seen_at=self.now) for rank in ranks)
-                self.run = replace(run, attempt=attempt, ranks=begun, delivery=None)
+                self.run = replace(run, attempt=attempt, ranks=begun)
                 self.since = self.now
                 self.started = self.started or self.now
             case Ask():
@@ -106,8 +105,6 @@ class Simulation:
                 at = ranks[number].exited_at or heard_at
                 ranks[number] = replace(ranks[number], lost=why, exited_at=at)
                 self.run = replace(run, ranks=tuple(ranks))
-            case CountSamples():
-                self.run = replace(run, delivery=COUNTED)
             case End():
                 self.end = self.end or action
 

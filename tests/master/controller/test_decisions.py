@@ -12,7 +12,6 @@ from mlbench_master.controller.actions import (
     Action,
     Ask,
     Assign,
-    CountSamples,
     End,
     MarkLost,
     Scale,
@@ -27,10 +26,8 @@ from mlbench_master.controller.observed_state import (
     WarmPool,
     WorkerView,
 )
-from mlbench_master.reading.counting import SampleCounts
 from tests.master.controller.worlds import (
     ALONE,
-    COUNTED,
     NOW,
     ORDERED,
     POLICY,
@@ -201,34 +198,22 @@ def test_a_young_attempt_and_a_new_controller_wait_until_workers_are_heard_of() 
 
 def test_a_rank_that_is_over_may_be_silent_and_a_lost_one_stays_lost() -> None:
     over = replace(exited(0), silent=100.0, forgotten=True)
-    assert end_of(with_ranks(over, over, delivery=COUNTED)) == End(7, "FINISHED")
+    assert end_of(with_ranks(over, over)) == End(7, "FINISHED")
     # Or ranks that were stopped because of it, and exited with 0, would look finished.
     back = replace(lost(), seen_at=NOW, silent=0.0, exit_code=0, streams_complete=True)
-    assert end_of(with_ranks(over, back, delivery=COUNTED)).state == "FAILED"
+    assert end_of(with_ranks(over, back)).state == "FAILED"
 
 
-# --- Counting. ---
+# --- The record. ---
 
 
-@pytest.mark.parametrize("code", [0, 1])
-def test_samples_are_counted_once_everything_is_delivered(code: int) -> None:
+@pytest.mark.parametrize(("code", "state"), [(0, "FINISHED"), (1, "FAILED")])
+def test_a_run_ends_once_its_record_is_complete(code: int, state: str) -> None:
     ended = with_ranks(exited(0), exited(code))
-    assert decide_for(replace(ended, delivered=False), waited=0.0) == []
-    assert decide_for(ended, waited=0.0) == [CountSamples(7)]
-
-
-@pytest.mark.parametrize(
-    "delivery", [SampleCounts(10, 8, 1), SampleCounts(10, 8, 3), SampleCounts(0, 0, 1)]
-)
-def test_a_run_whose_samples_do_not_add_up_fails(delivery: SampleCounts) -> None:
-    missing = (
-        f"samples are missing: {delivery.recorded} recorded, "
-        f"{delivery.in_prometheus} in Prometheus, {delivery.in_database} in the database only"
-    )
-    finished = with_ranks(exited(0), exited(0), delivery=delivery)
-    assert end_of(finished) == End(7, "FAILED", missing)
-    failed = with_ranks(exited(0), exited(3), delivery=delivery)
-    assert end_of(failed).reason == f"rank 1 on w-1 exited with code 3; {missing}"
+    assert decide_for(replace(ended, recorded=False), waited=0.0) == []
+    [end] = decide_for(ended, waited=0.0)
+    assert isinstance(end, End)
+    assert end.state == state
 
 
 def test_a_worker_with_several_ranks_has_the_name_of_its_pod() -> None:
@@ -239,14 +224,14 @@ def test_a_worker_with_several_ranks_has_the_name_of_its_pod() -> None:
     assert end_of(with_ranks(*ranks)) == End(7, "FAILED", reason)
 
 
-@pytest.mark.parametrize("delivered", [True, False])
-def test_only_a_run_that_is_to_be_finished_waits_long_for_its_count(delivered: bool) -> None:
-    failed = with_ranks(exited(-15), exited(1, at=NOW - 9), delivered=delivered)
+def test_only_a_run_that_is_to_be_finished_waits_long_for_its_record() -> None:
+    failed = with_ranks(exited(-15), exited(1, at=NOW - 9), recorded=False)
+    assert decide_for(failed, waited=4.9) == []
     reason = "rank 1 on w-1 exited with code 1"
     assert decide_for(failed, waited=5.1) == [End(7, "FAILED", reason, 1)]
     assert decide_for(replace(failed, stop_requested=True), waited=5.1) == [End(7, "STOPPED")]
-    good = with_ranks(exited(0), exited(0), delivered=delivered)
-    assert decide_for(good, WORLD, 9999) == ([CountSamples(7)] if delivered else [])
+    good = with_ranks(exited(0), exited(0), recorded=False)
+    assert decide_for(good, WORLD, 9999) == []
 
 
 # --- What is named as the cause. ---
@@ -265,12 +250,12 @@ def test_only_a_run_that_is_to_be_finished_waits_long_for_its_count(delivered: b
     ],
 )
 def test_the_first_failure_is_named(ranks: Sequence[RankView], cause: int) -> None:
-    assert end_of(with_ranks(*ranks, delivery=COUNTED)).reason.startswith(f"rank {cause} ")
+    assert end_of(with_ranks(*ranks)).reason.startswith(f"rank {cause} ")
 
 
 @pytest.mark.parametrize("ranks", [[exited(-15)] * 2, [exited(0)] * 2, [exited(1), lost()]])
 def test_a_stopped_run_is_stopped_whatever_its_ranks_say(ranks: Sequence[RankView]) -> None:
-    stopped = with_ranks(*ranks, stop_requested=True, delivery=COUNTED)
+    stopped = with_ranks(*ranks, stop_requested=True)
     assert end_of(stopped) == End(7, "STOPPED")
 
 
@@ -299,7 +284,8 @@ def test_a_failed_attempt_is_followed_by_another() -> None:
 )
 def test_no_other_attempt(run: RunView) -> None:
     """No more than asked for, nor after a stop, the deadline, or success."""
-    assert decide_for(run, waited=0.0) == [CountSamples(7)]
+    [action] = decide_for(run, waited=0.0)
+    assert isinstance(action, End)
 
 
 def test_a_restart_waits_for_workers_but_not_for_ever() -> None:
@@ -321,8 +307,8 @@ def past(seconds: float, *ranks: RankView, deadline: float = 60.0, **changes: An
 
 
 def stopped(*ranks: RankView, **changes: Any) -> RunView:
-    """Return a counted run that was stopped at its deadline."""
-    return past(32, *ranks, **{"stop_reason": DEADLINE, "delivery": COUNTED, **changes})
+    """Return a run that was stopped at its deadline."""
+    return past(32, *ranks, **{"stop_reason": DEADLINE, **changes})
 
 
 @pytest.mark.parametrize(
@@ -352,10 +338,10 @@ def test_a_run_stopped_at_its_deadline_is_finished_whatever_its_exit_codes(code:
 @pytest.mark.parametrize(
     ("run", "end"),
     [
-        (past(5, exited(0), exited(0), delivery=COUNTED), End(7, "FINISHED")),
+        (past(5, exited(0), exited(0)), End(7, "FINISHED")),
         (stopped(exited(-15), exited(-15), stop_requested=True), End(7, "STOPPED")),
         (
-            past(32, exited(-9, NOW - 20), exited(-15), delivery=COUNTED),
+            past(32, exited(-9, NOW - 20), exited(-15)),
             End(7, "FAILED", "rank 0 on w-0 was killed by signal 9 (SIGKILL)", 0),
         ),
         (

@@ -15,13 +15,10 @@ from mlbench_master.controller.actions import Ask, Assign, End, MarkLost, Scale,
 from mlbench_master.controller.decisions import decide
 from mlbench_master.controller.executor import Executor, command
 from mlbench_master.controller.observer import Observer, store_pods
-from mlbench_master.controller.sample_verification import SampleVerifier
 from mlbench_master.database.connection import store
 from mlbench_master.database.models import Diagnosis, MasterUptime, Rank, Run
 from mlbench_master.pools.pool import Placement, PodStatus
-from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording import streams
-from mlbench_master.recording.delivery import SampleDelivery
 from mlbench_master.runs import lifecycle
 from mlbench_master.runs.worker_reports import Report, poll
 from tests.master.controller.worlds import POLICY
@@ -63,8 +60,8 @@ def pool() -> FakePool:
 
 
 @pytest.fixture
-def executor(pool: FakePool, prometheus: PrometheusClient, delivery: SampleDelivery) -> Executor:
-    return Executor(pool, SampleVerifier(prometheus, delivery, look_seconds=0.0))
+def executor(pool: FakePool) -> Executor:
+    return Executor(pool)
 
 
 @pytest.fixture
@@ -141,7 +138,7 @@ def test_an_attempt_begins_once(executor: Executor, ordered: Run) -> None:
 
 
 def test_a_restart_keeps_the_start_and_counts_anew(executor: Executor, database: Database) -> None:
-    counted = {"recorded": 1, "in_prometheus": 1, "in_database": 0}
+    counted = {"recorded": 1, "in_prometheus": 1, "record_only": 0}
     run = make_run(started_at=5.0, deadline_seconds=60.0, delivery=counted, max_restarts=1)
     make_ranks(run, exit_code=1)
     executor.perform(Assign(run.id, 2, ("w-1", "w-0")))
@@ -366,7 +363,6 @@ def test_delete_at_any_moment(executor: Executor, ordered: Run, turns: int) -> N
             agent.poll()
         for action in decide(observer.observe(pods)):
             executor.perform(action)
-        executor.verifier.turn()
 
     first = Observer(POLICY, 1 << 30)
     for _ in range(turns):

@@ -10,7 +10,6 @@ from mlbench_master.controller.decisions import decide
 from mlbench_master.controller.external_runs import decide_external
 from mlbench_master.controller.observed_state import RankView, RunView
 from tests.master.controller.worlds import (
-    COUNTED,
     ORDERED,
     RUNNING,
     STOPPING,
@@ -75,46 +74,45 @@ def test_a_stop_is_passed_on_also_to_those_that_come_later() -> None:
     asked = {"stop_requested": True, "num_workers": 3}
     assert decide_external(with_ranks(STOPPING, RUNNING, **asked)) == [actions.StopRanks(7)]
     assert decide_external(with_ranks(STOPPING, STOPPING, **asked)) == []
-    over = with_ranks(exited(-15), exited(-15), **asked, delivery=COUNTED)
+    over = with_ranks(exited(-15), exited(-15), **asked)
     assert decide_external(over) == [actions.End(7, "STOPPED")]
 
 
-def test_the_end_is_counted() -> None:
-    assert decide_external(with_ranks(DONE, DONE, waited=0.0)) == [actions.CountSamples(7)]
-    assert decide_external(with_ranks(DONE, DONE, delivered=False)) == []
-    done = with_ranks(DONE, DONE, delivery=COUNTED)
+def test_it_ends_once_its_record_is_complete() -> None:
+    assert decide_external(with_ranks(DONE, DONE, recorded=False)) == []
+    done = with_ranks(DONE, DONE, waited=0.0)
     assert decide_external(done) == [actions.End(7, "FINISHED")]
 
 
 def test_what_could_not_be_recorded_fails_no_command() -> None:
     short = replace(DONE, failure="9 values could not be written")
     words = "rank 0 on w-0: 9 values could not be written"
-    run = with_ranks(short, DONE, delivery=COUNTED)
+    run = with_ranks(short, DONE)
     assert decide_external(run) == [actions.End(7, "FINISHED", words)]
-    [end] = decide_external(with_ranks(short, exited(3), delivery=COUNTED))
+    [end] = decide_external(with_ranks(short, exited(3)))
     assert isinstance(end, actions.End)
     assert end.state == "FAILED"
     assert end.reason.endswith(f"code 3; {words}")
-    [end] = decide_external(with_ranks(*[short] * 12, num_workers=12, delivery=COUNTED))
+    [end] = decide_external(with_ranks(*[short] * 12, num_workers=12))
     assert isinstance(end, actions.End)
     assert end.reason.endswith("; and 2 more ranks")
 
 
 def test_missing_ranks_are_waited_for_once_the_others_are_over() -> None:
     words = "2 of 5 ranks have joined; missing: 2-4"
-    run = with_ranks(DONE, DONE, num_workers=5, delivery=COUNTED, waited=59.0)
+    run = with_ranks(DONE, DONE, num_workers=5, waited=59.0)
     assert decide_external(run) == [actions.Wait(7, words)]
     never = "ranks 2-4 of 5 never joined"
     assert decide_external(replace(run, waited=60.0)) == [actions.End(7, "FAILED", never)]
-    uncounted = replace(run, waited=64.0, delivery=None)
-    assert decide_external(uncounted) == [actions.CountSamples(7)]
-    assert decide_external(replace(uncounted, waited=66.0)) == [actions.End(7, "FAILED", never)]
-    pair = with_ranks(DONE, num_workers=2, delivery=COUNTED, waited=60.0)
+    incomplete = replace(run, waited=64.0, recorded=False)
+    assert decide_external(incomplete) == []
+    assert decide_external(replace(incomplete, waited=66.0)) == [actions.End(7, "FAILED", never)]
+    pair = with_ranks(DONE, num_workers=2, waited=60.0)
     assert decide_external(pair) == [actions.End(7, "FAILED", "rank 1 of 2 never joined")]
 
 
 def test_a_failed_attempt_waits_for_the_next_one_as_long_as_there_may_be_one() -> None:
-    run = with_ranks(exited(3), DONE, delivery=COUNTED, waited=1.0)
+    run = with_ranks(exited(3), DONE, waited=1.0)
     failed: list[actions.Action] = [actions.End(7, "FAILED", "rank 0 on w-0 exited with code 3", 0)]
     assert decide_external(run) == failed
     again = replace(run, max_restarts=1)

@@ -196,13 +196,13 @@ def test_a_stopwatch_begins_anew_after_a_pause_and_for_what_was_not_there() -> N
     assert watch.look(29.1, "b", "a") == {"b": 0, "a": 0}
 
 
-def test_delivered_is_what_ranks_recorded_not_what_users_post(run: Run, observer: Observer) -> None:
+def test_a_record_is_complete_without_what_users_post(run: Run, observer: Observer) -> None:
     make_ranks(run)
     post(f"run/{run.id}", [Sample("a", "", 0, 1.0)])
     streams.append(key(run, 0, "stdout"), 0, b"text")
-    assert see_run(observer).delivered
+    assert see_run(observer).recorded
     record(run, line(1.0, a=1))
-    assert not see_run(observer).delivered
+    assert not see_run(observer).recorded
 
 
 # --- Its ranks. ---

@@ -1,39 +1,37 @@
-"""Counting a run, at its end and later: what Prometheus lost is delivered again, a few times."""
+"""Counting a run, at its end and later: samples that Prometheus lost are sent again."""
 
 import json
 import subprocess
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from peewee import Database, fn
+from peewee import Database
 
 from mlbench_master.archives.sealing import Sealer
 from mlbench_master.controller import sample_verification
 from mlbench_master.controller.sample_verification import KEPT_SECONDS, SampleVerifier
-from mlbench_master.database.models import Chunk, DeletedRun, Run, Series, Stream, run_owner
-from mlbench_master.reading.counting import SampleCounts, count
+from mlbench_master.database.models import Block, Chunk, DeletedRun, Run, Stream, run_owner
+from mlbench_master.reading.counting import SampleCounts, count, waits_for_export
 from mlbench_master.reading.promql import PrometheusClient, PrometheusError
 from mlbench_master.reading.selection import Selection
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.reading.store import ArchiveStore
-from mlbench_master.recording.delivery import SampleDelivery
-from mlbench_master.recording.limits import waiting_bytes
-from mlbench_master.recording.remote_write import RemoteWriter, UnavailableError
+from mlbench_master.recording.remote_write import RemoteWriter
 from mlbench_master.recording.samples import Sample
-from mlbench_master.runs import deletion, lifecycle
+from mlbench_master.runs import deletion, lifecycle, presenters
 from tests.conftest import PrometheusServer, wait_for
 from tests.support.killing import killed_at
 from tests.support.places import write_labelled
-from tests.support.rows import deliver_all, line, make_run, post, record, reload
+from tests.support.recording import Recording
+from tests.support.rows import line, make_run, post, record, reload
 
-# What the samples of `recorded` count as.
-WHOLE = SampleCounts(recorded=9, in_prometheus=7, in_database=2)
-# And those of `Master.make_ended`.
-ENDED = SampleCounts(recorded=21, in_prometheus=20, in_database=1)
+# Counts of the samples of `recorded`.
+WHOLE = SampleCounts(recorded=9, in_prometheus=7, record_only=2)
+# Counts of the samples of `Master.make_ended`.
+ENDED = SampleCounts(recorded=21, in_prometheus=20, record_only=1)
 
 
 class Master:
@@ -42,21 +40,27 @@ class Master:
     def __init__(self, server: PrometheusServer, archives: ArchiveStore) -> None:
         self.server = server
         self.writer, self.prometheus = RemoteWriter(server.url), PrometheusClient(server.url)
-        self.delivery = SampleDelivery(self.writer)
-        self.verifier = SampleVerifier(self.prometheus, self.delivery, look_seconds=0.0)
+        self.recording = Recording.to(self.writer)
+        self.verifier = SampleVerifier(self.prometheus, self.recording.exporter)
         self.reader = SeriesReader(self.prometheus, archives)
         self.sealer = Sealer(self.reader)
 
     def make_ended(self, state: str = "FINISHED") -> Run:
-        """Store a run that has ended just now, and deliver and count it."""
-        run = make_run(state=state, finished_at=time.time())
-        record(run, b"".join(line(time.time() - 1 + i / 1000, a=i) for i in range(20)))
-        record(run, line(time.time(), text="kept"))
-        deliver_all(self.delivery)
+        """Store a run that has ended just now, export it, count it and seal it."""
+        now = time.time()
+        run = make_run(state=state, started_at=now - 2, finished_at=now)
+        record(run, b"".join(line(now - 1 + i / 1000, a=i) for i in range(20)))
+        record(run, line(now, text="kept"))
+        self.recording.run_all()
         self.verifier.turn()
         assert reload(run).delivery == asdict(ENDED)
         self.sealer.turn()
         return run
+
+    def lose_unnoticed(self) -> None:
+        """Have Prometheus lose everything, and appear to be the one from before."""
+        self.server.lose_everything()
+        self.verifier._prometheus_began = self.prometheus.began()
 
     def values(self, run: Run) -> int:
         series = self.reader.run(run.id, Selection())
@@ -79,122 +83,91 @@ def verifier(master: Master) -> SampleVerifier:
 
 
 @pytest.fixture
-def recorded(run: Run, verifier: SampleVerifier) -> Run:
-    """A run with samples of all kinds, which have all been delivered."""
+def recorded(run: Run, master: Master) -> Run:
+    """An active run with samples of all kinds, which have all been exported."""
     now = round(time.time(), 3)
+    Run.update(started_at=now - 1).where(Run.id == run.id).execute()
     for rank in (0, 1):
         record(run, b"".join(line(now + i / 1000, a=i) for i in range(3)), rank)
     record(run, line(now, text="kept"))
     post(run_owner(run.id), [Sample("b", "", int(now * 1e6), 1.0), Sample("b", "", 1, 2.0)])
-    deliver_all(verifier.delivery)
-    return run
+    master.recording.run_all()
+    return reload(run)
 
 
-def redeliveries(run: Run) -> int:
-    return int(reload(run).redeliveries)
+def resends(run: Run) -> int:
+    return int(reload(run).resends)
 
 
-@pytest.mark.parametrize(
-    ("hours", "again"), [(-21.9, True), (-22.1, False), (0.016, True), (0.018, False)]
-)
-def test_samples_that_would_be_kept_instead_are_not_delivered_again(
-    recorded: Run,
-    verifier: SampleVerifier,
-    own_prometheus: PrometheusServer,
-    hours: float,
-    again: bool,
+@pytest.mark.parametrize(("hours", "again"), [(22.9, True), (23.1, False)])
+def test_samples_that_prometheus_would_refuse_are_not_sent_again(
+    recorded: Run, master: Master, hours: float, again: bool
 ) -> None:
-    """As it is too old by now, or in the future by a clock that was set back."""
-    moved_ms = round(hours * 3600_000)
-    for field in (Series.first_ms, Series.last_ms):
-        Series.update({field: field + moved_ms}).execute()
-    own_prometheus.lose_everything()
-    counts = verifier.count(reload(recorded))
-    assert counts == (None if again else SampleCounts(9, 0, 2))
-    assert redeliveries(recorded) == int(again)
+    Run.update(started_at=time.time() - hours * 3600, finished_at=time.time()).execute()
+    master.server.lose_everything()
+    master.verifier.turn()
+    assert resends(recorded) == int(again)
+    assert reload(recorded).delivery == (None if again else asdict(SampleCounts(9, 0, 2)))
 
 
-def test_what_is_lost_of_an_active_run_is_delivered_again_also_if_lost_half_way(
-    recorded: Run,
-    verifier: SampleVerifier,
-    own_prometheus: PrometheusServer,
-    monkeypatch: pytest.MonkeyPatch,
+def test_what_is_lost_of_an_active_run_is_sent_again_also_if_lost_half_way(
+    recorded: Run, master: Master, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mlbench_master.recording.delivery.BATCH_BYTES", 100)
+    monkeypatch.setattr("mlbench_master.recording.export._BATCH_SAMPLES", 1)
     for _ in range(2):
-        own_prometheus.lose_everything()
-        verifier.turn()
-        assert redeliveries(recorded) == 1, "it counts for each start of Prometheus"
-        assert verifier.delivery.deliver_waiting()
-        assert waiting_bytes(), "all of it was in one batch"
-    deliver_all(verifier.delivery)
-    assert verifier.count(reload(recorded)) == WHOLE
+        master.server.lose_everything()
+        # A run that records all the time always has some that wait.
+        record(recorded, line(time.time(), text="another"))
+        master.recording.index_all()
+        master.verifier.turn()
+        assert resends(recorded) == 1, "it counts for each start of Prometheus"
+        assert master.recording.exporter.export_waiting()
+        assert waits_for_export(recorded.id), "all of it was in one batch"
+    master.recording.export_all()
+    assert count(master.prometheus, recorded) == SampleCounts(11, 7, 4)
+    assert master.values(recorded) == 11
 
 
-def test_more_than_was_recorded_is_no_loss(
-    recorded: Run, verifier: SampleVerifier, own_prometheus: PrometheusServer
-) -> None:
+def test_more_than_was_recorded_is_no_loss(recorded: Run, master: Master) -> None:
     foreign = {"__name__": "mlbench_run_metric", "run_id": str(recorded.id), "metric": "extra"}
-    newest = Series.select(fn.MAX(Series.last_ms)).scalar()
-    assert write_labelled(own_prometheus.url, (foreign, [(newest, 1.0)])).status_code == 204
-    assert verifier.count(reload(recorded)) == SampleCounts(9, 8, 2)
-    assert redeliveries(recorded) == 0
-
-
-def test_nothing_is_counted_while_prometheus_is_away(
-    recorded: Run, verifier: SampleVerifier, own_prometheus: PrometheusServer
-) -> None:
-    own_prometheus.kill()
-    with pytest.raises(PrometheusError):
-        verifier.count(reload(recorded))
-    record(recorded, line(time.time(), a=9))
-    with pytest.raises(UnavailableError):
-        verifier.count(reload(recorded))
-    assert redeliveries(recorded) == 0
-    assert Stream.select().where(Stream.delivered == 0).count() == 0
-
-
-def test_nothing_is_delivered_while_it_is_counted(
-    recorded: Run, verifier: SampleVerifier, database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Or Prometheus would have a sample that is not yet in the database."""
-    deliverer: list[threading.Thread] = []
-
-    def deliver() -> None:
-        with database.connection_context():  # this thread's connection
-            deliver_all(verifier.delivery)
-
-    def count_meanwhile(prometheus: PrometheusClient, run_id: int) -> SampleCounts:
-        record(recorded, line(time.time(), a=9))
-        deliverer.append(threading.Thread(target=deliver))
-        deliverer[0].start()
-        deliverer[0].join(0.3)
-        return count(prometheus, run_id)
-
-    monkeypatch.setattr(sample_verification, "count", count_meanwhile)
-    assert verifier.count(reload(recorded)) == WHOLE
-    deliverer[0].join()
-    assert count(verifier.prometheus, recorded.id) == SampleCounts(10, 8, 2)
-
-
-def test_a_run_that_is_asked_about_waits_for_no_others(
-    master: Master, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also if it is asked about while all are counted again."""
-    old = [master.make_ended().id for _ in range(2)]
-    ending = make_run().id
-    counted: list[int] = []
-
-    def count_and_ask(prometheus: PrometheusClient, run_id: int) -> SampleCounts:
-        if not counted:
-            master.verifier.ask(ending)
-        counted.append(run_id)
-        return count(prometheus, run_id)
-
-    monkeypatch.setattr(sample_verification, "count", count_and_ask)
+    now_ms = round(time.time() * 1000) - 1
+    assert write_labelled(master.server.url, (foreign, [(now_ms, 1.0)])).status_code == 204
+    post(run_owner(recorded.id), [Sample("b", "", now_ms * 1000 + 1000, 1.0)])
+    master.recording.run_all()
     master.verifier.recount()
     master.verifier.turn()
-    assert counted[:3] == [old[0], ending, old[1]]
+    assert count(master.prometheus, recorded) == SampleCounts(10, 9, 2)
+    assert resends(recorded) == 0
+
+
+@pytest.mark.both_databases
+def test_an_ended_run_is_counted_once_prometheus_is_back(recorded: Run, master: Master) -> None:
+    record(recorded, line(time.time(), a=9), rank=2)
+    master.recording.index_all()
+    Run.update(state="FINISHED", finished_at=time.time()).execute()
+    master.server.kill()
+    with pytest.raises(PrometheusError):
+        master.verifier.turn()
+    assert "not yet counted" in str(presenters.describe(reload(recorded)).waiting)
+    assert master.values(recorded) == 10, "all of them can be read meanwhile"
+    master.server.start()
+    master.verifier.turn()
+    assert reload(recorded).delivery is None, "one was not exported"
+    master.recording.export_all()
+    record(recorded, line(1.0, b=3), rank=3)
+    master.verifier.turn()
+    assert reload(recorded).delivery is None, "one was not indexed"
+    master.recording.run_all()
+    master.verifier.turn()
+    assert reload(recorded).delivery == asdict(SampleCounts(11, 8, 3))
+    assert resends(recorded) == 0
+    assert presenters.describe(reload(recorded)).waiting == ""
+
+
+def test_a_run_that_never_started_is_counted(master: Master) -> None:
+    run = make_run(state="STOPPED", finished_at=time.time())
+    master.verifier.turn()
+    assert reload(run).delivery == asdict(SampleCounts(0, 0, 0))
 
 
 # --- Runs that have ended. ---
@@ -207,19 +180,43 @@ def age(*ended: Run, seconds: float = KEPT_SECONDS + 1) -> None:
 
 
 @pytest.mark.both_databases
-def test_samples_lost_right_after_the_end_are_delivered_again(master: Master) -> None:
+def test_samples_lost_right_after_the_end_are_sent_again(master: Master) -> None:
     """As soon as Prometheus is back, though nothing was on its way to it meanwhile."""
     run = master.make_ended()
+    digest = reload(run).archive_sha256
     master.server.lose_everything()
     master.verifier.turn()
-    assert (reload(run).delivery, reload(run).redeliveries) == (None, 1)
-    assert master.values(run) == ENDED.recorded, "what waits can be read"
+    assert (reload(run).delivery, reload(run).resends) == (None, 1)
+    assert master.values(run) == ENDED.recorded
     master.verifier.turn()
-    assert reload(run).delivery is None, "it is not counted half delivered"
-    deliver_all(master.delivery)
+    assert reload(run).delivery is None, "it is not counted half sent"
+    master.recording.export_all()
     assert master.values(run) == ENDED.recorded
     master.verifier.turn()
     assert (reload(run).delivery, reload(run).state) == (asdict(ENDED), "FINISHED")
+    assert reload(run).sealed_at is not None, "its archive had all samples"
+    assert reload(run).archive_sha256 == digest
+
+
+def test_samples_that_prometheus_loses_again_and_again_are_shown(master: Master) -> None:
+    run = master.make_ended()
+    for resent in (1, 2, 3, 3):
+        master.lose_unnoticed()
+        master.verifier.recount()
+        master.verifier.turn()
+        assert resends(run) == resent
+        master.recording.export_all()
+    lost = SampleCounts(21, 0, 1)
+    ended = reload(run)
+    assert (ended.state, ended.reason, ended.delivery) == ("FINISHED", "", asdict(lost))
+    assert lost.disagreement == (
+        "Prometheus lacks samples: 21 recorded, 0 in Prometheus, 1 in the record only"
+    )
+    age(run)
+    master.verifier.turn()
+    assert reload(run).blocks_deleted_at is not None
+    assert reload(run).delivery == asdict(lost)
+    assert master.values(run) == ENDED.recorded
 
 
 def _put_late_blocks(server: PrometheusServer, promtool: Path) -> None:
@@ -244,7 +241,7 @@ def _are_merged(server: PrometheusServer) -> bool:
     return bool(ends) and min(ends) > 1
 
 
-def test_samples_lost_at_a_restart_after_late_blocks_were_merged_are_delivered_again(
+def test_samples_lost_at_a_restart_after_late_blocks_were_merged_are_sent_again(
     master: Master, promtool: Path
 ) -> None:
     """Prometheus before 3.14 takes such a block for proof that its log is on disk (#19016)."""
@@ -256,13 +253,13 @@ def test_samples_lost_at_a_restart_after_late_blocks_were_merged_are_delivered_a
     write_labelled(master.server.url, ({"__name__": "old"}, [(hours_ago, 1.0)]))
     run = master.make_ended()
     wait_for(lambda: _are_merged(master.server), what="the late blocks are merged")
-    assert count(master.prometheus, run.id) == ENDED
+    assert count(master.prometheus, run) == ENDED
     master.server.kill()
     master.server.start()
-    lost = count(master.prometheus, run.id).lost
+    lost = count(master.prometheus, run).lost
     master.verifier.turn()
-    assert reload(run).redeliveries == bool(lost)
-    deliver_all(master.delivery)
+    assert reload(run).resends == bool(lost)
+    master.recording.export_all()
     master.verifier.turn()
     assert (reload(run).delivery, reload(run).state) == (asdict(ENDED), "FINISHED")
     assert master.values(run) == ENDED.recorded
@@ -270,92 +267,83 @@ def test_samples_lost_at_a_restart_after_late_blocks_were_merged_are_delivered_a
         pytest.skip("this Prometheus has lost nothing")
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize("seconds", [KEPT_SECONDS + 1, -KEPT_SECONDS - 1])
-def test_an_hour_after_the_end_a_run_is_counted_for_the_last_time(
-    master: Master, seconds: float
+def test_an_hour_after_the_end_the_archive_is_the_record(
+    master: Master, monkeypatch: pytest.MonkeyPatch, seconds: float
 ) -> None:
     """Also if a clock that was set back says that the end is still to come."""
+    monkeypatch.setattr(sample_verification, "_DELETED_AT_ONCE", 1)
     run, young = master.make_ended(), master.make_ended()
+    assert Chunk.select().count() == 0, "lines that are indexed are not stored twice"
     age(run, seconds=seconds)
-    for step in ("forget_some", "forget_delivered"):
-        with killed_at(f"mlbench_master.controller.sample_verification.{step}"):
-            master.verifier.turn()
-        assert reload(run).settled_at is None
-    master.verifier.turn()
-    assert reload(run).settled_at == pytest.approx(time.time(), abs=10)
+    with killed_at("mlbench_master.controller.sample_verification.store"):
+        master.verifier.turn()
+    assert reload(run).blocks_deleted_at is None
+    with killed_at("mlbench_master.controller.sample_verification.time.sleep"):
+        master.verifier.turn()
+    assert reload(run).blocks_deleted_at == pytest.approx(time.time(), abs=10)
+    assert run_owner(run.id) in {block.owner for block in Block.select()}, "it was killed half way"
+    assert master.values(run) == ENDED.recorded
+    SampleVerifier(master.prometheus, master.recording.exporter).turn()
     assert reload(run).delivery == asdict(ENDED)
-    assert reload(young).settled_at is None
-    assert {chunk.stream.owner for chunk in Chunk.select()} == {run_owner(young.id)}
-    # What comes later still goes as soon as it is delivered.
-    record(run, line(time.time(), late=1), rank=7)
-    deliver_all(master.delivery)
-    assert {chunk.stream.owner for chunk in Chunk.select()} == {run_owner(young.id)}
-    assert master.values(run) == ENDED.recorded + 1
+    assert reload(young).blocks_deleted_at is None
+    assert {block.owner for block in Block.select()} == {run_owner(young.id)}
+    assert master.values(run) == master.values(young) == ENDED.recorded
 
 
-def test_samples_missing_an_hour_later_are_delivered_again(master: Master) -> None:
-    """Of a Prometheus that says nothing of it, as one whose series were deleted."""
+def test_blocks_stay_until_their_run_is_sealed(master: Master) -> None:
     run = master.make_ended()
-    master.server.lose_everything()
-    master.verifier._prometheus_began = master.prometheus.began()
+    Run.update(sealed_at=None).execute()
     age(run)
     master.verifier.turn()
-    assert (reload(run).settled_at, reload(run).delivery) == (None, None)
-    deliver_all(master.delivery)
-    master.verifier.turn()
-    assert reload(run).delivery == asdict(ENDED)
-    assert reload(run).settled_at is None, "its archive is due again"
+    assert reload(run).blocks_deleted_at is None
     master.sealer.turn()
     master.verifier.turn()
-    assert reload(run).settled_at is not None
-    assert Chunk.select().count() == 0
+    assert reload(run).blocks_deleted_at is not None
+
+
+def test_samples_missing_an_hour_later_are_sent_again(master: Master) -> None:
+    """Of a Prometheus that says nothing of it, as one whose series were deleted."""
+    run = master.make_ended()
+    master.lose_unnoticed()
+    age(run)
+    master.verifier.turn()
+    assert (reload(run).blocks_deleted_at, reload(run).delivery) == (None, None)
+    master.recording.export_all()
+    master.verifier.turn()
+    assert reload(run).delivery == asdict(ENDED)
+    assert reload(run).blocks_deleted_at is not None
+    assert Block.select().count() == 0
 
 
 def test_each_prometheus_that_begins_empty_gets_all_of_an_active_run(master: Master) -> None:
     """However many begin in the course of it, as a release is upgraded again and again."""
     run = make_run(state="STARTED", started_at=time.time())
     record(run, line(time.time(), a=1, b=2))
-    deliver_all(master.delivery)
+    master.recording.run_all()
     for _ in range(5):
         master.server.lose_everything()
         master.verifier.turn()
-        deliver_all(master.delivery)
-        assert master.values(run) == 2
-
-
-def test_a_stopped_run_whose_count_disagrees_later_says_so(
-    master: Master, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sample_verification, "_MAX_REDELIVERIES", 0)
-    run = make_run(state="STOPPED", finished_at=time.time(), reason="why\nstderr")
-    record(run, line(time.time(), a=1, b=2))
-    deliver_all(master.delivery)
-    master.server.lose_everything()
-    for _ in range(2):
-        master.verifier.turn()
-        missing = "samples are missing: 2 recorded, 0 in Prometheus, 0 in the database only"
-        assert reload(run).reason == f"why; {missing}\nstderr"
-        assert reload(run).delivery == asdict(SampleCounts(2, 0, 0))
-        master.sealer.turn()
-        age(run)
-    assert reload(run).settled_at is not None
+        master.recording.export_all()
+        assert count(master.prometheus, run) == SampleCounts(2, 2, 0)
 
 
 def test_a_run_can_be_deleted_while_it_waits_to_be_counted(master: Master) -> None:
     run = make_run(state="STOPPED", finished_at=time.time())
     record(run, line(time.time(), a=1))
+    master.recording.run_all()
     master.server.kill()
     with pytest.raises(Exception, match="refused"):
         master.verifier.turn()
     lifecycle.delete(reload(run))
     master.server.start()
-    master.verifier.ask(run.id)
     master.verifier.turn()
-    deliver_all(master.delivery)
+    master.recording.run_all()
     while deletion.sweep():
         pass
     assert Run.get_or_none(Run.id == run.id) is None
-    assert Stream.select().count() == Chunk.select().count() == Series.select().count() == 0
+    assert Stream.select().count() == Chunk.select().count() == Block.select().count() == 0
 
 
 @pytest.mark.parametrize("keep_archive", [False, True])
@@ -406,8 +394,8 @@ def test_a_prometheus_that_deletes_nothing_keeps_the_series(
     assert DeletedRun.select().count() == 0
 
 
-def test_runs_that_are_settled_cost_nothing(database: Database) -> None:
-    unsettled = Run.select(Run.id).where(Run.settled_at.is_null(), sample_verification._is_due())
-    sql, values = unsettled.order_by(Run.id).sql()
+def test_runs_whose_blocks_are_deleted_cost_nothing(database: Database) -> None:
+    with_blocks = Run.select().where(Run.origin.is_null(), Run.blocks_deleted_at.is_null())
+    sql, values = with_blocks.order_by(Run.id).sql()
     [plan, *_] = database.execute_sql(f"EXPLAIN QUERY PLAN {sql}", values).fetchall()
-    assert "USING INDEX run_settled_at" in plan[-1]
+    assert "USING INDEX run_blocks_deleted_at" in plan[-1]

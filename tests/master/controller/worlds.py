@@ -12,7 +12,6 @@ from mlbench_master.controller.observed_state import (
     RunView,
     WorkerView,
 )
-from mlbench_master.reading.counting import SampleCounts
 
 NOW = 1_000_000.0
 
@@ -45,12 +44,10 @@ RUN = RunView(
     waiting="",
     stop_reason="",
     ranks=(RUNNING, replace(RUNNING, rank=1, worker="w-1", pod_uid="uid-1")),
-    delivered=True,
-    delivery=None,
+    recorded=True,
     waited=60.0,
 )
 ORDERED = replace(RUN, attempt=0, ranks=())
-COUNTED = SampleCounts(recorded=10, in_prometheus=8, in_database=2)
 
 
 def workers(count: int, busy: Sequence[int] = (), silent: float = 0.0) -> tuple[WorkerView, ...]:

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from mlbench_master.reading import containers
-from mlbench_master.reading.points import StoredPoint
+from mlbench_master.reading.points import StoredPoint, to_points
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.reading.selection import Selection
 from mlbench_master.recording.remote_write import RemoteWriter
@@ -25,7 +25,7 @@ def read(
     prometheus: PrometheusClient, pod: str, selection: Selection | None = None
 ) -> dict[str, list[StoredPoint]]:
     return {
-        name: [point for chunk in read() for point in chunk]
+        name: [point for part in read() for point in to_points(part)]
         for _, figures in containers.read(prometheus, [pod], selection or Selection(), NOW_MS)
         for name, read in figures
     }
@@ -102,7 +102,10 @@ def test_many_pods_are_read_as_each_of_them(
     scraped(writer, pods[0], 2_000, 7, container="side")
     for selection in (Selection(), Selection(names=(CPU,)), Selection(names=("other",))):
         answers = {
-            name: {series: [point for part in read() for point in part] for series, read in figures}
+            name: {
+                series: [point for part in read() for point in to_points(part)]
+                for series, read in figures
+            }
             for name, figures in containers.read(prometheus, pods, selection, NOW_MS)
         }
         assert list(answers) == pods

@@ -1,47 +1,61 @@
 """Counting finds every sample, and every disagreement."""
 
 import time
+from contextlib import closing
 
 import pytest
 
-from mlbench_master.database.models import Run, Stream, UnstorableSample, run_owner
-from mlbench_master.reading.counting import SampleCounts, count
+from mlbench_master.database.models import Block, Run, run_owner
+from mlbench_master.reading.counting import SampleCounts, count, recorded_so_far, waits_for_export
 from mlbench_master.reading.promql import PrometheusClient
-from mlbench_master.recording.delivery import SampleDelivery
+from tests.support.recording import Recording
 from tests.support.rows import line, make_run, record
 
 HOUR = 3600.0
 
 
 @pytest.fixture
-def counted(run: Run, delivery: SampleDelivery, prometheus: PrometheusClient) -> Run:
+def counted(run: Run, recording: Recording, prometheus: PrometheusClient) -> Run:
     """A run of hours, with series that begin and end at different times."""
     now = time.time()
     record(run, line(now - 22 * HOUR, first=1) + line(now - HOUR, middle=1, text="x"))
     record(run, line(now - 21 * HOUR, first=2, last=2) + line(now, last=3), rank=1)
-    delivery.deliver_waiting()
-    assert count(prometheus, run.id) == SampleCounts(6, 5, 1)
+    recording.run_all()
+    assert count(prometheus, run) == SampleCounts(6, 5, 1)
     return run
 
 
 def test_samples_of_another_run_are_not_counted(
-    counted: Run, delivery: SampleDelivery, prometheus: PrometheusClient
+    counted: Run, recording: Recording, prometheus: PrometheusClient
 ) -> None:
     other = make_run(id=int(f"{counted.id}0"))
     record(other, line(time.time(), a=1, b="text"))
-    delivery.deliver_waiting()
-    assert count(prometheus, counted.id) == SampleCounts(6, 5, 1)
-    assert count(prometheus, other.id) == SampleCounts(2, 1, 1)
+    recording.run_all()
+    assert count(prometheus, counted) == SampleCounts(6, 5, 1)
+    assert count(prometheus, other) == SampleCounts(2, 1, 1)
 
 
-def test_a_sample_that_is_missing_anywhere_is_missed(
+def test_samples_that_prometheus_lacks_are_missed(
     counted: Run, prometheus: PrometheusClient
 ) -> None:
     owner = run_owner(counted.id)
-    stream = Stream.select().where(Stream.owner == owner).first()
-    # As if it had been in the ledger, but not in Prometheus.
-    Stream.update(recorded=Stream.recorded + 1).where(Stream.id == stream.id).execute()
-    assert count(prometheus, counted.id) == SampleCounts(7, 5, 1)
-    UnstorableSample.delete().where(UnstorableSample.owner == owner).execute()
-    counts = count(prometheus, counted.id)
-    assert (counts, counts.lost) == (SampleCounts(7, 5, 0), 2)
+    assert count(prometheus, counted).disagreement == ""
+    # As if one more had been accepted, and then lost.
+    more = Block.samples + 1, Block.exported + 1
+    first = Block.select().where(Block.owner == owner, Block.metric == "first").first()
+    Block.update(samples=more[0], exported=more[1]).where(Block.id == first.id).execute()
+    counts = count(prometheus, counted)
+    assert (counts, counts.lost) == (SampleCounts(7, 5, 1), 1)
+    assert counts.disagreement.startswith("Prometheus lacks samples: 7 recorded, 5 in Prometheus")
+
+
+def test_what_prometheus_cannot_hold_needs_no_prometheus(run: Run, recording: Recording) -> None:
+    record(run, line(time.time() - 30 * HOUR, a=1) + line(time.time(), text="x"))
+    assert not waits_for_export(run.id)
+    recording.index_all()
+    assert waits_for_export(run.id)
+    recording.export_all()
+    assert not waits_for_export(run.id)
+    with closing(PrometheusClient("http://127.0.0.1:9")) as away:
+        assert count(away, run) == SampleCounts(2, 0, 2)
+    assert recorded_so_far(run.id) == 2

@@ -1,40 +1,36 @@
 """Fewer points of a series: averages, and the last ones."""
 
-from dataclasses import replace
-from functools import partial
-
+import numpy as np
 import pytest
 
-from mlbench_master.reading.points import (
-    Annotation,
-    Chunks,
-    Points,
-    Reader,
-    StoredPoint,
-    from_points,
-)
+from mlbench.contract.series import number_or_text
+from mlbench_master.reading import selection
+from mlbench_master.reading.points import Annotation, Note, Series, StoredPoint
 from mlbench_master.reading.selection import Selection
 
 
-def cut(points: Points, size: int) -> Chunks:
-    for start in range(0, len(points), size):
-        yield points.part(start, start + size)
-
-
-def reading(
-    values: list[str], size: int = 3, cumulative: bool | None = None, *, are_numbers: bool = False
-) -> Reader:
-    points = from_points(
-        StoredPoint(i * 10, value, Annotation(cumulative)) for i, value in enumerate(values)
+def series_of(values: list[str], cumulative: bool | None = None) -> Series:
+    """Return a series with a sample each 10 µs; what is no number is a text."""
+    read = [number_or_text(value) for value in values]
+    texts = {i: Note(value) for i, value in enumerate(read) if isinstance(value, str)}
+    notes = {i: texts.get(i, Note())._replace(cumulative=cumulative) for i in range(len(read))}
+    numbers = [np.nan if isinstance(value, str) else value for value in read]
+    return Series(
+        np.arange(len(values), dtype=np.int64) * 10,
+        np.array(numbers, np.float64),
+        texts if cumulative is None else notes,
     )
-    return partial(cut, replace(points, are_numbers=are_numbers), size)
 
 
 def chosen(
-    read: Reader, summarize: int | None = None, last_n: int | None = None
+    values: list[str],
+    summarize: int | None = None,
+    last_n: int | None = None,
+    cumulative: bool | None = None,
 ) -> list[StoredPoint]:
-    selection = Selection(summarize=summarize, last_n=last_n)
-    return [point for chunk in selection.apply(read) for point in chunk]
+    wanted = Selection(summarize=summarize, last_n=last_n)
+    chunks = wanted.apply("a @ 0", series_of(values, cumulative))
+    return [point for chunk in chunks for point in chunk]
 
 
 def texts(points: list[StoredPoint]) -> list[str]:
@@ -45,12 +41,23 @@ NUMBERS = [str(i) for i in range(10)]
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 10, 99])
-def test_the_last_points(size: int) -> None:
+def test_the_last_points_however_they_are_cut(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selection, "_CHUNK", size)
     for n in (1, 2, 9, 10, 11, 10**17):
-        assert texts(chosen(reading(NUMBERS, size), last_n=n)) == NUMBERS[-n:]
+        assert texts(chosen(NUMBERS, last_n=n)) == NUMBERS[-n:]
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 10, 99])
+def test_only_what_is_later_than_since_up_to_until() -> None:
+    def between(after_us: int, until_us: int) -> list[str]:
+        chunks = Selection(after_us, until_us).apply("a @ 0", series_of(NUMBERS))
+        return [point.value for chunk in chunks for point in chunk]
+
+    assert between(20, 40) == ["3", "4"]
+    assert between(19, 39) == ["2", "3"]
+    assert between(90, 100) == between(40, 40) == between(50, 30) == []
+    assert between(-1, 10**18) == NUMBERS
+
+
 @pytest.mark.parametrize(
     ("at_most", "expected"),
     [
@@ -65,24 +72,23 @@ def test_the_last_points(size: int) -> None:
     ],
 )
 def test_averages_are_dated_as_the_first_of_their_points(
-    at_most: int, expected: dict[int, str], size: int
+    at_most: int, expected: dict[int, str]
 ) -> None:
-    for are_numbers in (False, True):
-        found = chosen(reading(NUMBERS, size, are_numbers=are_numbers), summarize=at_most)
-        assert {point.time_us: point.value for point in found} == expected
+    found = chosen(NUMBERS, summarize=at_most)
+    assert {point.time_us: point.value for point in found} == expected
 
 
 def test_first_averages_then_the_last() -> None:
-    assert texts(chosen(reading(NUMBERS), summarize=5, last_n=2)) == ["6.5", "8.5"]
+    assert texts(chosen(NUMBERS, summarize=5, last_n=2)) == ["6.5", "8.5"]
 
 
 def test_texts_are_left_out_of_averages() -> None:
-    found = chosen(reading(["1", "x", "3", "y", "z", "8"]), summarize=2)
+    found = chosen(["1", "x", "3", "y", "z", "8"], summarize=2)
     assert [point[:2] for point in found] == [(0, "2"), (30, "8")]
 
 
 def test_of_texts_alone_the_last_stands_for_all() -> None:
-    found = chosen(reading(["a", "b", "c", "d", "e"], cumulative=True), summarize=3)
+    found = chosen(["a", "b", "c", "d", "e"], summarize=3, cumulative=True)
     assert found == [
         StoredPoint(us, text, Annotation(True)) for us, text in ((10, "b"), (30, "d"), (40, "e"))
     ]
@@ -100,22 +106,21 @@ def test_of_texts_alone_the_last_stands_for_all() -> None:
     ],
 )
 def test_odd_numbers_are_averaged(values: list[str], mean: str) -> None:
-    [point] = chosen(reading(values, 99), summarize=1)
+    [point] = chosen(values, summarize=1)
     assert point.value == mean
 
 
-def spread(values: list[str], at_most: int, size: int = 3) -> list[tuple[str | None, str | None]]:
-    found = chosen(reading(values, size), summarize=at_most)
+def spread(values: list[str], at_most: int) -> list[tuple[str | None, str | None]]:
+    found = chosen(values, summarize=at_most)
     return [(point.note.minimum, point.note.maximum) for point in found]
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 99])
-def test_averages_tell_what_they_hide(size: int) -> None:
+def test_averages_tell_what_they_hide() -> None:
     spiky = ["1", "1", "1e9", "1", "-7", "2", "3"]
-    assert spread(spiky, 2, size) == [("1", "1000000000"), ("-7", "3")]
+    assert spread(spiky, 2) == [("1", "1000000000"), ("-7", "3")]
     # The last of these stands for itself alone.
-    assert spread(spiky, 4, size) == [("1", "1"), ("1", "1000000000"), ("-7", "2"), (None, None)]
-    assert spread(spiky, 7, size) == [(None, None)] * 7
+    assert spread(spiky, 4) == [("1", "1"), ("1", "1000000000"), ("-7", "2"), (None, None)]
+    assert spread(spiky, 7) == [(None, None)] * 7
 
 
 @pytest.mark.parametrize(

@@ -1,77 +1,35 @@
-"""Reading merges Prometheus, what waits and what is kept: each sample once, in order of time."""
+"""The record is read as it was recorded, whatever step of the recording holds a sample."""
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
-from mlbench_master.database.models import Run, run_owner
-from mlbench_master.reading import delivered, stored, windows
+from mlbench_master.archives import contents
+from mlbench_master.database.models import Block, Run, run_owner
 from mlbench_master.reading.points import StoredPoint
-from mlbench_master.reading.promql import PrometheusClient, PrometheusError, QueryResult
-from mlbench_master.reading.selection import NamedSeries, Selection
+from mlbench_master.reading.record import LiveRecord, MovedError
+from mlbench_master.reading.selection import Selection
 from mlbench_master.reading.series import SeriesReader
-from mlbench_master.recording.delivery import SampleDelivery
 from mlbench_master.recording.samples import Sample
-from mlbench_master.runs import lifecycle
-from tests.conftest import PrometheusServer
+from mlbench_master.runs import deletion, lifecycle
 from tests.support.killing import killed_at
-from tests.support.rows import NO_ARCHIVES, deliver_all, line, post, record
+from tests.support.reading import read, to_dict, values
+from tests.support.recording import Recording
+from tests.support.rows import line, post, record
 
 pytestmark = pytest.mark.both_databases
 
-ALL = Selection()
+
+def steps_of(recording: Recording) -> list[Callable[[], None]]:
+    """Return the steps after which a reader finds the samples in another place."""
+    return [lambda: None, recording.index_all, recording.export_all, recording.run_all]
 
 
-@pytest.fixture
-def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have everything read as what is large is read: in windows of time, and in pages of rows."""
-    monkeypatch.setattr(delivered, "_AT_ONCE", 0)
-    monkeypatch.setattr(delivered, "_TOGETHER", 0)
-    monkeypatch.setattr(windows, "PIECE", 7)
-    monkeypatch.setattr(stored, "_ROWS", 5)
-
-
-@pytest.fixture(params=["at once", "in groups", "in pieces"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All ways of reading."""
-    if request.param != "at once":
-        request.getfixturevalue("small_pieces")
-    if request.param == "in groups":
-        monkeypatch.setattr(delivered, "_TOGETHER", 5)
-
-
-class Listening(PrometheusClient):
-    """Asks Prometheus, and notes how many samples each answer has."""
-
-    def __init__(self, url: str) -> None:
-        super().__init__(url)
-        self.samples: list[int] = []
-
-    def query(self, promql: str, time: float | None = None) -> list[QueryResult]:
-        found = super().query(promql, time)
-        self.samples.append(sum(len(one.values) for one in found))
-        return found
-
-
-def to_dict(series: NamedSeries) -> dict[str, list[StoredPoint]]:
-    return {name: [point for chunk in chunks for point in chunk] for name, chunks in series}
-
-
-def read(
-    reader: SeriesReader, run: Run, selection: Selection = ALL
-) -> dict[str, list[StoredPoint]]:
-    return to_dict(reader.run(run.id, selection))
-
-
-def values(points: Sequence[StoredPoint]) -> list[str]:
-    return [point.value for point in points]
-
-
-@pytest.mark.usefixtures("way")
-def test_the_same_is_read_before_and_after_delivery(
-    run: Run, reader: SeriesReader, delivery: SampleDelivery
+def test_the_same_is_read_after_each_step(
+    run: Run, reader: SeriesReader, recording: Recording
 ) -> None:
     now_ms = time.time_ns() // 1_000_000
     at = now_ms / 1000
@@ -99,64 +57,42 @@ def test_the_same_is_read_before_and_after_delivery(
         "note @ 0": [StoredPoint((now_ms + 1) * 1000, "text")],
         "x @ 0 @ 1": [StoredPoint(now_ms * 1000, "3")],
     }
-    assert read(reader, run) == expected
-    assert list(read(reader, run)) == sorted(expected)
     alone = {(name,): {name: points} for name, points in expected.items()}
     alone["x @ 0",] = alone["x @ 0 @ 1",]
-    assert {names: read(reader, run, Selection(names=names)) for names in alone} == alone
-    assert delivery.deliver_waiting()
-    assert {names: read(reader, run, Selection(names=names)) for names in alone} == alone
-    assert read(reader, run) == expected
+    for step in steps_of(recording):
+        step()
+        assert read(reader, run) == expected
+        assert list(read(reader, run)) == sorted(expected)
+        assert {names: read(reader, run, Selection(names=names)) for names in alone} == alone
 
 
-@pytest.mark.usefixtures("way")
-def test_samples_that_were_sent_but_not_committed_are_read_once(
-    run: Run, reader: SeriesReader, delivery: SampleDelivery
+@pytest.mark.parametrize(
+    "step", ["indexing.blocks.add", "export.store_exported", "blocks.encode", "blocks.join"]
+)
+def test_samples_of_a_step_that_was_killed_are_read_once(
+    run: Run, reader: SeriesReader, recording: Recording, step: str
 ) -> None:
     now = round(time.time(), 3)
     record(run, line(now, a=1, b=math.nan))
-    delivery.deliver_waiting()
+    recording.run_all()
     record(run, line(now + 0.001, a=1, b=math.nan) + line(now + 0.001, a=1))
-    with killed_at("mlbench_master.recording.delivery.advance"):
-        delivery.deliver_waiting()
+    with killed_at(f"mlbench_master.recording.{step}"):
+        recording.run_all()
     for _ in range(2):
         series = read(reader, run)
         assert values(series["a @ 0"]) == ["1", "1", "1"]
         assert values(series["b @ 0"]) == ["NaN", "NaN"]
-        delivery.deliver_waiting()
+        recording.run_all()
 
 
-@pytest.mark.usefixtures("way")
-def test_what_is_delivered_while_prometheus_is_asked_is_read_once(
-    run: Run,
-    reader: SeriesReader,
-    prometheus: PrometheusClient,
-    delivery: SampleDelivery,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    now = round(time.time(), 3)
-    record(run, line(now, a=1))
-    delivery.deliver_waiting()
-    record(run, line(now + 0.001, a=2))
-    ask = prometheus.query
-
-    def deliver_and_ask(promql: str, time: float | None = None) -> list[QueryResult]:
-        delivery.deliver_waiting()
-        return ask(promql, time)
-
-    monkeypatch.setattr(prometheus, "query", deliver_and_ask)
-    for _ in range(2):
-        assert values(read(reader, run)["a @ 0"]) == ["1", "2"]
-
-
-@pytest.mark.usefixtures("way")
 def test_since_leaves_out_what_is_not_newer(
-    run: Run, reader: SeriesReader, delivery: SampleDelivery
+    run: Run, reader: SeriesReader, recording: Recording
 ) -> None:
     start_ms = time.time_ns() // 1_000_000 - 1_000
     record(run, b"".join(line((start_ms + i) / 1000, a=i) for i in range(10)))
     record(run, line((start_ms + 3) / 1000, text="3") + line((start_ms + 4) / 1000, text="4"))
-    for _ in range(2):
+    for step in steps_of(recording):
+        step()
         series = read(reader, run, Selection(after_us=(start_ms + 3) * 1000))
         assert values(series["a @ 0"]) == [str(i) for i in range(4, 10)]
         assert values(series["text @ 0"]) == ["4"]
@@ -165,64 +101,94 @@ def test_since_leaves_out_what_is_not_newer(
         assert read(reader, run, Selection(after_us=(start_ms + 9) * 1000)) == {}
         assert read(reader, run, Selection(after_us=253_402_300_799_000_000)) == {}
         assert len(read(reader, run, Selection(after_us=-62_135_596_800_000_000))["a @ 0"]) == 10
-        delivery.deliver_waiting()
-
-
-def test_only_the_metrics_that_are_wanted_are_asked_for(
-    run: Run, delivery: SampleDelivery, shared_prometheus: PrometheusServer
-) -> None:
-    now = round(time.time(), 3) - 5
-    for rank in (0, 1):
-        steps = b"".join(line(now + i / 1000, loss=i) for i in range(1000))
-        record(run, line(now, acc=1, train_seconds=1) + steps, rank=rank)
-    delivery.deliver_waiting()
-    heard = Listening(shared_prometheus.url)
-    wanted = Selection(names=("acc", "train_seconds", "absent"))
-    series = to_dict(SeriesReader(heard, NO_ARCHIVES).run(run.id, wanted))
-    heard.close()
-    assert sorted(series) == ["acc @ 0", "acc @ 1", "train_seconds @ 0", "train_seconds @ 1"]
-    assert heard.samples == [4], "all in one query, and nothing else"
 
 
 def steps(start_ms: int, first: int, last: int) -> bytes:
     """Return lines with numbers, two in each millisecond, and texts."""
     return b"".join(
-        line((start_ms + i * 5 + j / 2) / 1000, a=2 * i + j, note=str(2 * i + j))
+        line((start_ms + i * 5 + j / 2) / 1000, a=2 * i + j, note=str(2 * i + j) + "x")
         for i in range(first, last)
         for j in (0, 1)
     )
 
 
-@pytest.mark.usefixtures("small_pieces")
-def test_a_delivery_meanwhile_does_not_change_an_answer(
-    run: Run, reader: SeriesReader, delivery: SampleDelivery
+def test_what_is_merged_while_it_is_read_is_read_as_it_was(run: Run, recording: Recording) -> None:
+    start_ms = time.time_ns() // 1_000_000 - 1_000
+    owner = run_owner(run.id)
+
+    def contents(opened: LiveRecord) -> list[tuple[str, list[int], list[float], int]]:
+        return [
+            (metric, series.times_us.tolist(), series.values.tolist(), len(series.notes))
+            for metric in ("a", "step")
+            for series in opened.read(metric, start_ms * 1000 - 1, 1 << 62).values()
+        ]
+
+    def written(first: int, last: int) -> bytes:
+        return b"".join(line((start_ms + i) / 1000, step=i, a=i) for i in range(first, last))
+
+    record(run, written(0, 3))
+    recording.run_all()
+    record(run, written(3, 5))
+    recording.index_all()
+    record(run, written(5, 6))
+    opened = LiveRecord(owner)
+    expected = contents(opened)
+    assert [len(times) for _, times, _, _ in expected] == [6, 6]
+    # The blocks of three and two samples become one, which is longer still.
+    for more in range(6, 9):
+        record(run, written(more, more + 1))
+        recording.run_all()
+        assert contents(opened) == expected
+    blocks = Block.select().where(Block.owner == owner, Block.metric == "a")
+    assert sorted(block.samples for block in blocks) == [2, 7]
+    assert [len(times) for _, times, _, _ in contents(LiveRecord(owner))] == [9, 9]
+
+
+def test_an_export_meanwhile_adds_nothing_to_an_archive(
+    run: Run, recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = round(time.time(), 3)
+    # Until they are exported, it is unknown that Prometheus cannot hold the last three.
+    record(run, line(now, a=1) + line(now, a=2) + line(now - 1e6, a=3) + line(now + 1e6, a=4))
+    recording.index_all()
+    read_blocks = LiveRecord._blocks
+
+    def read_and_export(self: LiveRecord, *args: Any) -> Iterator[Any]:
+        yield from read_blocks(self, *args)
+        recording.export_all()
+
+    monkeypatch.setattr(LiveRecord, "_blocks", read_and_export)
+    for _ in range(2):
+        [(_, pieces)] = contents.series_of_record(LiveRecord(run_owner(run.id)))
+        assert sorted(value for piece in pieces for value in piece.values) == [1, 2, 3, 4]
+
+
+def test_recording_meanwhile_does_not_change_an_answer(
+    run: Run, reader: SeriesReader, recording: Recording
 ) -> None:
     start_ms = time.time_ns() // 1_000_000 - 1_000
     record(run, steps(start_ms, 0, 20))
     post(run_owner(run.id), [Sample("a", "0", start_ms * 1000 - 7, 0.5, True, "first")])
-    delivery.deliver_waiting()
+    recording.run_all()
     record(run, steps(start_ms, 20, 40))
     expected = read(reader, run)
     assert [len(points) for points in expected.values()] == [81, 80]
     assert sorted(values(expected["a @ 0"])) == sorted(["0.5", *map(str, range(80))])
     series: dict[str, list[StoredPoint]] = {}
-    for name, chunks in reader.run(run.id, ALL):
-        for n, chunk in enumerate(chunks):
-            series.setdefault(name, []).extend(chunk)
-            if n == 1:
-                delivery.deliver_waiting()
-                record(run, steps(start_ms, 40, 41))
+    for name, chunks in reader.run(run.id, Selection()):
+        series[name] = [point for chunk in chunks for point in chunk]
+        recording.run_all()
+        record(run, steps(start_ms, 40, 41))
     assert series == expected
 
 
-@pytest.mark.usefixtures("small_pieces")
 def test_any_number_of_the_last_points_whatever_holds_them(
-    run: Run, reader: SeriesReader, delivery: SampleDelivery
+    run: Run, reader: SeriesReader, recording: Recording
 ) -> None:
     start_ms = time.time_ns() // 1_000_000 - 1_000
     record(run, steps(start_ms, 0, 10) + line(start_ms / 1000 - 7200, a=-1))
     record(run, line(start_ms / 1000 - 3600, a=-2), rank=1)
-    delivery.deliver_waiting()
+    recording.run_all()
     record(run, steps(start_ms, 10, 12))
     whole = read(reader, run)
     for n in (1, 2, 3, 8, 20, 24, 25, 26, 10**17):
@@ -231,56 +197,16 @@ def test_any_number_of_the_last_points_whatever_holds_them(
         }
 
 
-@pytest.mark.usefixtures("way")
-def test_series_of_one_name_are_read_as_one(
-    run: Run, reader: SeriesReader, delivery: SampleDelivery
-) -> None:
-    now = round(time.time(), 3)
-    record(run, line(now, a=1) + line(now + 2, a=3))
-    same = Sample("a @ 0", "", round((now + 1) * 1e6), 2.0)
-    post(run_owner(run.id), [same])
-    for _ in range(2):
-        assert [name for name, _ in reader.run(run.id, ALL)] == ["a @ 0"]
-        assert values(read(reader, run)["a @ 0"]) == ["1", "2", "3"]
-        delivery.deliver_waiting()
-
-
-@pytest.mark.usefixtures("way")
 def test_a_run_that_is_deleted_meanwhile_is_an_error_and_no_gap(
-    run: Run, reader: SeriesReader, delivery: SampleDelivery
+    run: Run, reader: SeriesReader, recording: Recording
 ) -> None:
     record(run, line(time.time(), a=1, b=2))
-    delivery.deliver_waiting()
-    series = reader.run(run.id, ALL)
+    recording.run_all()
+    series = reader.run(run.id, Selection())
     next(series)
     Run.update(state="FINISHED").where(Run.id == run.id).execute()
     lifecycle.delete(run)
-    with pytest.raises(PrometheusError, match="deleted"):
+    while deletion.sweep():
+        pass
+    with pytest.raises(MovedError, match="sealed or deleted"):
         to_dict(series)
-
-
-def test_prometheus_averages_what_is_much(
-    run: Run, reader: SeriesReader, delivery: SampleDelivery, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = round(time.time(), 3)
-    wanted = Selection(names=("a",), summarize=10)
-    for rank in (0, 1):
-        record(run, b"".join(line(now - 8 + i / 10, a=i + rank) for i in range(75)), rank)
-    deliver_all(delivery)
-    for rank in (0, 1):
-        record(run, line(now - 0.2, a=99) + line(now - 0.1, a=100), rank)
-    few = read(reader, run, wanted)
-    monkeypatch.setattr(delivered, "_TOGETHER", 100)
-    monkeypatch.setattr(delivered, "_MANY", 1)
-    much = read(reader, run, wanted)
-    for rank in (0, 1):
-        assert len(few[f"a @ {rank}"]) == 10
-        *averages, last, newest = much[f"a @ {rank}"]
-        assert [last.value, newest.value] == ["99", "100"]
-        assert len(averages) == 7
-        assert float(averages[3].value) == pytest.approx(37 + rank, abs=1)
-        ends = [(point.note.minimum, point.note.maximum) for point in (averages[0], averages[-1])]
-        assert (ends[0][0], ends[1][1]) == (str(rank), str(74 + rank))
-    # Even where so much waits that they are averaged again.
-    again = read(reader, run, Selection(names=("a",), summarize=4))["a @ 1"]
-    assert [again[0].note.minimum, again[1].note.maximum, again[2].value] == ["1", "99", "100"]

@@ -1,1 +1,1 @@
-"""The way in: streams, samples, remote write, delivery."""
+"""Recording: streams, samples, indexing, blocks, export, remote write."""

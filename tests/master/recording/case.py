@@ -1,22 +1,30 @@
-"""A run whose samples go to a Prometheus, and where each of them must be."""
+"""A run whose samples are indexed and exported to a Prometheus, and where each must be."""
 
 import time
 from collections import Counter
 from collections.abc import Sequence
 
 from mlbench.contract.series import format_value
-from mlbench_master.database.models import Detail, Run, UnstorableSample, run_owner
+from mlbench_master.database.models import Run, run_owner
 from mlbench_master.reading.counting import SampleCounts, count
 from mlbench_master.reading.promql import PrometheusClient
-from mlbench_master.recording.delivery import SampleDelivery
+from mlbench_master.reading.record import LiveRecord
+from mlbench_master.reading.selection import AFTER_ALL_US, BEFORE_ALL_US
 from mlbench_master.recording.remote_write import RemoteWriter
 from mlbench_master.recording.samples import Sample
-from tests.support.places import Place, assert_everywhere_once, in_prometheus, kept, nothing_waits
-from tests.support.rows import deliver_all, line, make_run, post, record
+from tests.support.places import (
+    Place,
+    assert_everywhere_once,
+    in_prometheus,
+    in_record,
+    nothing_waits,
+)
+from tests.support.recording import Recording
+from tests.support.rows import line, make_run, post, record
 
 
 class Recorder:
-    """Records and posts samples for a run, delivers them, and looks where they are."""
+    """Records and posts samples for a run, indexes and exports them, and looks where they are."""
 
     def __init__(
         self, writes_to: str, reads_from: str | None = None, timeout_seconds: float = 10.0
@@ -26,7 +34,7 @@ class Recorder:
         self.recorded: Counter[Place] = Counter()
         self._writer = RemoteWriter(writes_to, timeout_seconds)
         self._prometheus = PrometheusClient(self.url)
-        self.delivery = SampleDelivery(self._writer)
+        self.recording = Recording.to(self._writer)
 
     @property
     def labels(self) -> dict[str, str]:
@@ -48,25 +56,25 @@ class Recorder:
         for metric, rank, time_us, value, *_ in samples:
             self.recorded[Place(metric, rank, time_us, format_value(value))] += 1
 
-    def deliver_all(self) -> None:
-        deliver_all(self.delivery)
+    def run_all(self) -> None:
+        self.recording.run_all()
         assert nothing_waits()
 
-    def deliver(self) -> None:
-        """Deliver everything, and make sure that each sample is in one place."""
-        self.deliver_all()
+    def run_and_check(self) -> None:
+        """Index and export everything, and make sure that each sample is where it should be."""
+        self.run_all()
         self.assert_in_place()
 
     def assert_in_place(self) -> None:
-        """Make sure that each sample is in one place, with its value, and counted so."""
+        """Make sure that the record and Prometheus have each sample, and that it is counted."""
         assert nothing_waits()
         assert_everywhere_once(self.url, self.run.id, self.recorded)
-        held = kept(self.run.id).total()
+        only_here = in_record(self.run.id, only=True).total()
         total = self.recorded.total()
-        assert self.count() == SampleCounts(total, total - held, held)
+        assert self.count() == SampleCounts(total, total - only_here, only_here)
 
     def count(self) -> SampleCounts:
-        return count(self._prometheus, self.run.id)
+        return count(self._prometheus, self.run)
 
     def sent(self, metric: str) -> list[str]:
         """Return the values that Prometheus has of a metric, in order of time."""
@@ -98,12 +106,11 @@ class Case(Recorder):
         self.post_all([*many, Sample("note", "", now_ms * 1000, "a text", metadata="m")])
 
     def assert_complete(self) -> None:
-        """Make sure that each sample is in one place, along with what was posted with it."""
+        """Make sure that each sample is in place, along with what was posted with it."""
         self.assert_in_place()
-        details = Detail.select().where(Detail.owner == run_owner(self.run.id))
-        given = [one[1:] for detail in details for one in detail.samples]
-        assert given == [[False, {"of": ["one"]}]] * self.rounds
-        notes = UnstorableSample.select().where(UnstorableSample.owner == run_owner(self.run.id))
-        assert [note.metadata for note in notes.where(UnstorableSample.metric == "note")] == (
-            ["m"] * self.rounds
-        )
+        recorded = LiveRecord(run_owner(self.run.id))
+        [one] = recorded.read("one", BEFORE_ALL_US, AFTER_ALL_US).values()
+        given = [(note.cumulative, note.metadata) for note in one.notes.values()]
+        assert given == [(False, {"of": ["one"]})] * self.rounds
+        [notes] = recorded.read("note", BEFORE_ALL_US, AFTER_ALL_US).values()
+        assert [note.metadata for note in notes.notes.values()] == ["m"] * self.rounds

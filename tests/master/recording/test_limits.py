@@ -1,4 +1,4 @@
-"""The limits on series, and on the bytes that wait for Prometheus."""
+"""The limits on series, and on the bytes that wait to be indexed."""
 
 import dataclasses
 import time
@@ -10,7 +10,6 @@ from mlbench_master.database.models import PostedBody, Run, SeriesName, Stream, 
 from mlbench_master.errors import BadFieldError
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording import limits
-from mlbench_master.recording.delivery import SampleDelivery
 from mlbench_master.recording.limits import (
     SeriesLimit,
     Spool,
@@ -22,7 +21,8 @@ from mlbench_master.recording.limits import (
 from mlbench_master.recording.samples import MALFORMED, Sample
 from mlbench_master.settings import Settings
 from tests.conftest import as_pod, call_as_user
-from tests.support.rows import deliver_all, line, make_ranks, post, record
+from tests.support.recording import Recording
+from tests.support.rows import line, make_ranks, post, record
 
 pytestmark = pytest.mark.both_databases
 
@@ -61,8 +61,8 @@ def test_one_sample_stands_for_all_that_are_refused() -> None:
     assert summarize(refused, "3", 7, most=1) == Sample(MALFORMED, "3", 7, text)
 
 
-def test_bytes_wait_until_they_are_delivered(
-    run: Run, delivery: SampleDelivery, monkeypatch: pytest.MonkeyPatch
+def test_bytes_wait_until_they_are_indexed(
+    run: Run, recording: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = record(run, line(time.time(), a=1))
     Stream.create(owner=run_owner(run.id), attempt=1, rank=0, name="stdout", size=1000)
@@ -74,7 +74,7 @@ def test_bytes_wait_until_they_are_delivered(
     full = Spool(stream.size - 1)
     with pytest.raises(SpoolFullError, match=f"at most {stream.size - 1} may"):
         full.check_room()
-    deliver_all(delivery)
+    recording.index_all()
     assert waiting_bytes() == 0
     monkeypatch.setattr(limits, "_FRESH_SECONDS", 0.0)
     full.check_room()

@@ -8,11 +8,11 @@ import pytest
 from falcon.testing import TestClient
 
 from mlbench.contract.records import NotRecorded
-from mlbench_master.database.models import Run, run_owner
-from mlbench_master.recording import streams
-from mlbench_master.recording.delivery import SampleDelivery
+from mlbench_master.database.models import Run
+from mlbench_master.recording.indexing import Indexer
 from mlbench_master.recording.not_recorded import describe, refuse_bytes
-from tests.support.rows import deliver_all, line, make_ranks, record, reload
+from tests.support.recording import Recording
+from tests.support.rows import line, make_ranks, record, reload
 
 pytestmark = pytest.mark.both_databases
 
@@ -25,41 +25,37 @@ def found(run: Run) -> NotRecorded | None:
     return describe(reload(run))
 
 
-def test_a_complete_run_says_nothing(run: Run, delivery: SampleDelivery) -> None:
+def test_a_complete_run_says_nothing(run: Run, recording: Recording) -> None:
     record(run, line(time.time(), a=1, text="x"))
-    deliver_all(delivery)
+    recording.index_all()
     assert found(run) is None
 
 
-def test_malformed_lines_are_counted_once_whatever_is_delivered_again(
-    run: Run, delivery: SampleDelivery
+def test_malformed_lines_and_bytes_of_lost_ranks_are_counted(
+    run: Run, recording: Recording
 ) -> None:
     for rank in (0, 1):
         record(run, line(time.time(), a=1) + b"no JSON\n" * 150, rank)
-        deliver_all(delivery)
+        recording.index_all()
     assert found(run) == NotRecorded("300 malformed lines", malformed_lines=300)
     refuse_bytes(run.id, "1/0/metrics", 5)
-    with delivery.settled(run_owner(run.id)):
-        assert streams.rewind(run_owner(run.id))
-    assert found(run) == NotRecorded("5 bytes of lost ranks", refused_bytes=5)
-    deliver_all(delivery)
     described = found(run)
     assert described is not None
     assert described.text == "300 malformed lines, 5 bytes of lost ranks"
 
 
-def test_values_beyond_the_limit_of_series_are_counted(run: Run, delivery: SampleDelivery) -> None:
-    delivery = SampleDelivery(delivery._writer, most_series=2)
+def test_values_beyond_the_limit_of_series_are_counted(run: Run) -> None:
+    indexer = Indexer(most_series=2)
     record(run, line(time.time(), a=1, b=2, c=3, d=4))
-    deliver_all(delivery)
+    indexer.index_waiting()
     text = "2 values beyond the limit of series"
     assert found(run) == NotRecorded(text, refused_values=2)
 
 
-def test_agents_state_their_own_counts(run: Run, delivery: SampleDelivery) -> None:
+def test_agents_state_their_own_counts(run: Run, recording: Recording) -> None:
     record(run, stated(unread_files=1, refused_calls=2))
     record(run, stated(unread_files=2, unanswered_calls=1), rank=1)
-    deliver_all(delivery)
+    recording.index_all()
     described = found(run)
     assert described is not None
     assert (described.refused_calls, described.unanswered_calls, described.unread_files) == (
@@ -78,10 +74,10 @@ def test_agents_state_their_own_counts(run: Run, delivery: SampleDelivery) -> No
     [{"malformed_lines": 1}, {"unread_files": 0}, {"unread_files": True}, {"unread_files": 2**31}],
 )
 def test_other_counts_are_malformed_lines(
-    run: Run, delivery: SampleDelivery, counts: dict[str, Any]
+    run: Run, recording: Recording, counts: dict[str, Any]
 ) -> None:
     record(run, stated(**counts))
-    deliver_all(delivery)
+    recording.index_all()
     assert found(run) == NotRecorded("1 malformed line", malformed_lines=1)
 
 
@@ -93,13 +89,13 @@ def test_refused_bytes_of_a_stream_count_once(run: Run) -> None:
 
 
 def test_run_and_manifest_have_the_same_field(
-    api: TestClient, run: Run, delivery: SampleDelivery
+    api: TestClient, run: Run, recording: Recording
 ) -> None:
     make_ranks(run)
     for path in ("", "/manifest"):
         assert api.simulate_get(f"/api/runs/{run.id}{path}").json["not_recorded"] is None
     record(run, b"no JSON\n")
-    deliver_all(delivery)
+    recording.index_all()
     of_run, of_manifest = (
         api.simulate_get(f"/api/runs/{run.id}{path}").json["not_recorded"]
         for path in ("", "/manifest")

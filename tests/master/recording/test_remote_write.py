@@ -12,7 +12,6 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from mlbench_master.database.models import Run
-from mlbench_master.recording.delivery import SampleDelivery
 from mlbench_master.recording.remote_write import (
     RemoteWriter,
     SamplesRefusedError,
@@ -29,6 +28,7 @@ from tests.master.recording.faulty_prometheus import (
     faulty_prometheus,
 )
 from tests.support.places import decode
+from tests.support.recording import Recording
 from tests.support.rows import line, record, time_series
 
 NOW_MS = time.time_ns() // 1_000_000
@@ -149,10 +149,10 @@ def test_samples_are_counted_by_where_they_went(
     writer = RemoteWriter(shared_prometheus.url, metrics=WriterMetrics(registry))
     writer.send([time_series(foreign, [(now * 1000, -1.0)])])
     record(run, line(now, a=1, b=2, c="text") + line(now + 0.1, a=3))
-    SampleDelivery(writer).deliver_waiting()
+    Recording.to(writer).run_all()
     writer.close()
     samples = outcomes(registry, "mlbench_writer_samples")
-    assert samples == {"delivered": 2, "kept": 1, "refused": 1}
+    assert samples == {"accepted": 2, "record_only": 1, "refused": 1}
     posts = outcomes(registry, "mlbench_writer_requests")
     assert (posts["accepted"], posts["unavailable"]) == (3, 0)
     assert posts["refused"] > 0

@@ -8,13 +8,12 @@ import pytest
 
 from mlbench.contract.records import Target
 from mlbench_master.database.models import Rank, Run, Stream, pod_owner, run_owner
-from mlbench_master.recording.delivery import SampleDelivery
 from mlbench_master.recording.run_facts import store_facts
 from mlbench_master.recording.samples import Sample, TaskSettings, read_machine
 from mlbench_master.runs import presenters
 from mlbench_master.runs.run_events import events_of
+from tests.support.recording import Recording
 from tests.support.rows import QUIET, make_ranks, post, record
-from tests.support.rows import deliver_all as deliver
 
 pytestmark = pytest.mark.both_databases
 
@@ -47,7 +46,7 @@ def test_the_first_moment_counts_with_its_training_time(run: Run) -> None:
     assert reached(run) == (2.0, 5.0)
 
 
-def test_ranks_may_be_delivered_in_any_order_and_twice(run: Run) -> None:
+def test_ranks_may_be_indexed_in_any_order_and_twice(run: Run) -> None:
     one = [at(5.5, 4.0, "train_seconds", "1"), at(5.5, 98.0, rank="1")]
     other = [at(5.25, 3.0, "train_seconds"), at(5.25, 98.0), at(5.25, 9.0, "train_seconds", "1")]
     for batch in (one, other, one):
@@ -75,16 +74,16 @@ def test_the_last_settings_replace_those_before(run: Run) -> None:
     assert Run.get_by_id(run.id).settings == {"a": 3}
 
 
-def test_delivery_stores_target_and_settings_and_counts_no_sample(
-    run: Run, delivery: SampleDelivery
+def test_target_and_settings_are_stored_and_counted_as_no_sample(
+    run: Run, recording: Recording
 ) -> None:
     settings = {"learning_rate": 0.1, "compile": False, "folder": None, "device": "cpü", "n": 2**60}
     target = {"metric": "val", "value": 97.0}
     stream = record(run, stated(goal=target) + stated(settings=settings))
-    deliver(delivery)
+    recording.index_all()
     assert stream.get_by_id(stream.id).recorded == 0
     record(run, stated(metrics={"train_seconds": 12.5, "val": 97.25}))
-    deliver(delivery)
+    recording.index_all()
     assert reached(run) == (1763683200.5, 12.5)
     row = Run.get_by_id(run.id)
     assert (row.settings, row.target) == (settings, target | {"lower_is_better": False})
@@ -96,7 +95,7 @@ def hostnames(run: Run) -> list[str | None]:
     return [rank.machine and rank.machine["hostname"] for rank in ranks]
 
 
-def test_the_first_machine_of_each_rank_stays(run: Run, delivery: SampleDelivery) -> None:
+def test_the_first_machine_of_each_rank_stays(run: Run, recording: Recording) -> None:
     make_ranks(run)
     machine = {
         "hostname": "agent",
@@ -104,20 +103,18 @@ def test_the_first_machine_of_each_rank_stays(run: Run, delivery: SampleDelivery
         "git": {"commit": "c", "dirty": True, "root": "/ü"},
     }
     record(run, stated(machine=machine) + stated(machine={"hostname": "training"}))
-    deliver(delivery)
+    recording.index_all()
     record(run, stated(machine={"hostname": "training"}))
     record(run, stated(machine={"hostname": "b"}), rank=1)
-    deliver(delivery)
+    recording.index_all()
     assert hostnames(run) == ["agent", "b"]
     assert Rank.get(run=run, rank=0).machine == read_machine(machine).to_fields()
 
 
-def test_the_last_disturbance_counts_which_the_agent_states(
-    run: Run, delivery: SampleDelivery
-) -> None:
+def test_the_last_disturbance_counts_which_the_agent_states(run: Run, recording: Recording) -> None:
     make_ranks(run)
     record(run, stated(interference=QUIET | {"seconds": 99}) + b"\n" + stated(interference=QUIET))
-    deliver(delivery)
+    recording.index_all()
     assert Rank.get(run=run, rank=0).interference == QUIET | {
         "profiled": [],
         "stack_waiting_seconds": None,
@@ -130,12 +127,12 @@ def process(rank: int, restart: int = 0, at: float = 1763683200.5) -> bytes:
     return stated(time=at, process={"rank": rank, "world_size": 4, "restart": restart})
 
 
-def test_processes_have_ranks_and_begin_anew(run: Run, delivery: SampleDelivery) -> None:
+def test_processes_have_ranks_and_begin_anew(run: Run, recording: Recording) -> None:
     make_ranks(run)
     record(run, process(2) + process(3) + process(2, 1, 1763683205.0), rank=1)
-    deliver(delivery)
+    recording.index_all()
     record(run, process(3, 1, 1763683204.0), rank=1)
-    deliver(delivery)
+    recording.index_all()
     row = Run.get_by_id(run.id)
     described = presenters.describe(row)
     assert (row.num_workers, described.world_size) == (2, 4)
@@ -146,41 +143,41 @@ def test_processes_have_ranks_and_begin_anew(run: Run, delivery: SampleDelivery)
     assert event.text == "torchrun on w-1 began its processes anew (restart 1)"
 
 
-def test_no_worker_has_any_number_of_processes(run: Run, delivery: SampleDelivery) -> None:
+def test_no_worker_has_any_number_of_processes(run: Run, recording: Recording) -> None:
     make_ranks(run)
     lines = b"".join(
         stated(process={"rank": i, "world_size": 5000, "restart": i}) for i in range(2000)
     )
     record(run, lines)
-    deliver(delivery)
+    recording.index_all()
     found = Rank.get(run=run, rank=0).processes
     assert found["ranks"] == list(range(1024))
     assert len(found["restarts"]) == 1024
 
 
-def test_another_attempt_states_its_own_machine(run: Run, delivery: SampleDelivery) -> None:
+def test_another_attempt_states_its_own_machine(run: Run, recording: Recording) -> None:
     make_ranks(run)
     record(run, stated(machine={"hostname": "first"}))
     run.attempt = 2
     run.save()
     make_ranks(run)
     record(run, stated(machine={"hostname": "second"}))
-    deliver(delivery)
+    recording.index_all()
     assert hostnames(run) == ["second", None]
     assert Rank.get(run=run, attempt=1, rank=0).machine["hostname"] == "first"
 
 
 def test_only_ranks_have_machines_and_only_runs_have_targets(
-    run: Run, delivery: SampleDelivery
+    run: Run, recording: Recording
 ) -> None:
     make_ranks(run)
     post(run_owner(run.id), [Sample("machine", "", 1763683200_500000, '{"hostname": "a"}')])
     post(pod_owner("p"), [at(1, 99.0)])
-    deliver(delivery)
+    recording.index_all()
     assert hostnames(run) == [None, None]
     record(run, stated(metrics={"val": 99.0}) + stated(machine={"hostname": "late"}))
     run.delete_instance()
-    deliver(delivery)
+    recording.index_all()
     assert Run.select().count() == 0
 
 
@@ -189,7 +186,7 @@ def loss(value: float, at: int, metric: str = "train_loss", rank: str = "0") -> 
     return [Sample(metric, rank, at * 10**6, value), Sample("step", rank, at * 10**6, 10.0 * at)]
 
 
-def test_since_when_the_loss_is_no_finite_number(run: Run, delivery: SampleDelivery) -> None:
+def test_since_when_the_loss_is_no_finite_number(run: Run, recording: Recording) -> None:
     def since() -> object:
         return Run.get_by_id(run.id).not_finite
 

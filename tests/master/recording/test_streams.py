@@ -2,25 +2,15 @@
 
 import itertools
 import random
-import time
 
 import pytest
 
 from mlbench.contract.names import StreamName
-from mlbench_master.database.models import (
-    Chunk,
-    Detail,
-    Run,
-    Series,
-    Stream,
-    UnstorableSample,
-    run_owner,
-)
+from mlbench_master.database.models import Chunk, Run, Stream, run_owner
 from mlbench_master.recording import streams
-from mlbench_master.recording.delivery import SampleDelivery
 from mlbench_master.recording.samples import Sample
 from mlbench_master.recording.streams import POSTED, read, read_batch, read_waiting
-from tests.support.rows import deliver_all, get_stream, key, line, make_run, post, record
+from tests.support.rows import get_stream, key, make_run, post, record
 
 pytestmark = pytest.mark.both_databases
 
@@ -82,19 +72,19 @@ def chunks(stream: Stream) -> list[int]:
     return [chunk.offset for chunk in rows]
 
 
-def test_delivered_chunks_go_but_not_the_one_that_is_half_delivered(run: Run) -> None:
+def test_indexed_chunks_are_deleted_but_not_the_one_that_is_half_indexed(run: Run) -> None:
     for offset in range(0, 30, 10):
         streams.append(key(run), offset, b"0123456789")
         streams.append(key(run, 0, "stdout"), offset, b"0123456789")
     post("pod/w-0", [SAMPLE])
     stream, stdout = get_stream(key(run)), get_stream(key(run, 0, "stdout"))
-    for delivered, left in [(0, [0, 10, 20]), (5, [0, 10, 20]), (10, [10, 20]), (25, [20])]:
-        Stream.update(delivered=delivered).where(Stream.id == stream.id).execute()
-        streams.forget_delivered(run_owner(run.id))
+    for indexed, left in [(0, [0, 10, 20]), (5, [0, 10, 20]), (10, [10, 20]), (25, [20])]:
+        Stream.update(indexed=indexed).where(Stream.id == stream.id).execute()
+        streams.forget_indexed(stream)
         assert chunks(stream) == left
-        assert read(stream, delivered, 30) == (b"0123456789" * 3)[delivered:]
-    Stream.update(delivered=30).where(Stream.id == stream.id).execute()
-    streams.forget_delivered(run_owner(run.id))
+        assert read(stream, indexed, 30) == (b"0123456789" * 3)[indexed:]
+    Stream.update(indexed=30).where(Stream.id == stream.id).execute()
+    streams.forget_indexed(stream)
     assert chunks(stream) == []
     assert streams.append(key(run), 30, b"more") == 34
     assert read(stream, 30, 34) == b"more"
@@ -117,53 +107,8 @@ def test_waiting_streams_of_an_owner_come_in_order(run: Run) -> None:
     waiting = streams.waiting(run_owner(run.id))
     assert waiting == [first, second, Stream.get(owner=run_owner(run.id), name=POSTED)]
     assert len(streams.waiting()) == 4
-    Stream.update(delivered=Stream.size).where(Stream.id == first.id).execute()
+    Stream.update(indexed=Stream.size).where(Stream.id == first.id).execute()
     assert streams.waiting(run_owner(run.id)) == waiting[1:]
-
-
-@pytest.fixture
-def delivered(run: Run, delivery: SampleDelivery) -> Run:
-    """A run whose samples have all been delivered, with everything that there can be."""
-    now = time.time()
-    record(run, line(now, a=1, text="x"))
-    record(run, line(now, a=2), rank=1)
-    streams.append(key(run, 0, "stdout"), 0, b"said")
-    post(run_owner(run.id), [SAMPLE._replace(time_us=round(now * 1e6))])
-    deliver_all(delivery)
-    return run
-
-
-def ledger(owner: str) -> list[int]:
-    """Return how many rows there are about where an owner's samples are."""
-    return [
-        table.select().where(table.owner == owner).count()
-        for table in (Series, UnstorableSample, Detail)
-    ]
-
-
-def test_rewinding_has_all_samples_delivered_again(delivered: Run) -> None:
-    owner, other = run_owner(delivered.id), make_run()
-    unrelated = record(other, b"a\n")
-    assert streams.advance(unrelated, 2, 1)
-    UnstorableSample.create(owner=run_owner(other.id), metric="a", rank="", time_us=1, value="x")
-    assert ledger(owner) == [3, 1, 1]
-    assert streams.rewind(owner)
-    assert ledger(owner) == [0, 0, 0]
-    assert ledger(run_owner(other.id)) == [0, 1, 0]
-    assert [(s.delivered, s.recorded) for s in streams.waiting(owner)] == [(0, 0)] * 3
-    assert Stream.get_by_id(unrelated.id).delivered == 2
-    assert read(Stream.get(owner=owner, name="stdout"), 0, 10) == b"said"
-
-
-def test_samples_that_are_gone_cannot_be_rewound(delivered: Run) -> None:
-    owner = run_owner(delivered.id)
-    stream = Stream.get(owner=owner, rank=1, name="metrics")
-    Chunk.delete().where(Chunk.stream == stream).execute()
-    before = ledger(owner)
-    assert not streams.rewind(owner)
-    assert ledger(owner) == before
-    assert streams.waiting(owner) == []
-    assert all(one.recorded for one in Stream.select() if one.name != "stdout")
 
 
 # --- Of a log longer than its limit, the start and the end are held, at their offsets. ---

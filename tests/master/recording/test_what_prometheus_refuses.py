@@ -1,6 +1,7 @@
-"""What Prometheus drops, refuses or takes only once is lost to no delivery."""
+"""Samples that Prometheus drops, refuses or takes only once are in the record."""
 
 import time
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -8,7 +9,13 @@ from peewee import Database
 
 from tests.conftest import PrometheusServer
 from tests.master.recording.case import Recorder
-from tests.support.places import HOUR_MS, Place, assert_everywhere_once, kept, write_labelled
+from tests.support.places import (
+    HOUR_MS,
+    Place,
+    in_prometheus,
+    in_record,
+    write_labelled,
+)
 
 
 @pytest.fixture
@@ -25,20 +32,23 @@ def ours(database: Database, shared_prometheus: PrometheusServer) -> Iterator[Re
     recorder.close()
 
 
-def test_another_value_than_someone_elses_is_kept(ours: Recorder, now_ms: int) -> None:
+def test_another_value_than_someone_elses_is_in_the_record(ours: Recorder, now_ms: int) -> None:
     foreign = (ours.labels | {"metric": "a"}, [(now_ms, -1.0)])
     assert write_labelled(ours.url, foreign).status_code == 204
     for i in range(-3, 4):
         ours.record(now_ms + i, ahead=i, a=i, behind=i)
-    ours.deliver_all()
-    assert kept(ours.run.id) == {Place("a", "0", now_ms * 1000, "0"): 1}
-    ours.recorded[Place("a", "0", now_ms * 1000, "-1")] += 1
-    assert_everywhere_once(ours.url, ours.run.id, ours.recorded)
-    # Our ledger knows nothing of the foreign one, but the count finds it.
+    ours.run_all()
+    own, other = (Place("a", "0", now_ms * 1000, value) for value in ("0", "-1"))
+    assert in_record(ours.run.id) == ours.recorded
+    assert in_record(ours.run.id, only=True) == {own: 1}
+    assert in_prometheus(ours.url, ours.run.id) == ours.recorded - Counter([own]) + Counter([other])
+    # The record has only our samples, but the count finds the other one.
     assert ours.count().lost == -1
 
 
-def test_samples_that_it_would_drop_or_refuse_are_kept(ours: Recorder, now_ms: int) -> None:
+def test_samples_that_it_would_drop_or_refuse_are_in_the_record(
+    ours: Recorder, now_ms: int
+) -> None:
     for hours in (24 * 365 * 50, 25, 23.1, 22.9, 1):
         ours.record(now_ms - hours * HOUR_MS, old=hours)
     ours.post(-1, old=-1)
@@ -48,13 +58,13 @@ def test_samples_that_it_would_drop_or_refuse_are_kept(ours: Recorder, now_ms: i
     for hours in (2, 30, 24 * 365 * 100):
         ours.record(now_ms + hours * HOUR_MS, ahead=hours, good=hours)
         ours.post(now_ms + hours * HOUR_MS, posted=hours)
-    ours.deliver()
+    ours.run_and_check()
     assert ours.sent("old") == ["22.9", "1"]
     assert ours.sent("twice") == ours.sent("good") == ["1"]
     assert ours.sent("ahead") == ours.sent("posted") == []
 
 
-def test_samples_that_only_prometheus_finds_too_old_are_kept(
+def test_samples_that_only_prometheus_finds_too_old_are_in_the_record(
     database: Database, own_prometheus: PrometheusServer, now_ms: int
 ) -> None:
     """Its window ends at the newest sample that it has, which may be from a wrong clock."""
@@ -71,7 +81,7 @@ def test_samples_that_only_prometheus_finds_too_old_are_kept(
         ours.record(now_ms + i, a=i, b=i)
     for i in range(3):
         ours.record(now_ms - 22.5 * HOUR_MS + i, c=-i, d=-i)
-    ours.deliver()
-    assert {place.metric for place in kept(ours.run.id)} == {"c", "d"}
+    ours.run_and_check()
+    assert {place.metric for place in in_record(ours.run.id, only=True)} == {"c", "d"}
     assert [len(ours.sent(metric)) for metric in "abcd"] == [20, 20, 0, 0]
     ours.close()

@@ -8,16 +8,16 @@ import zipfile
 from falcon.testing import TestClient
 
 from mlbench_master.database.models import Run, pod_owner, run_owner
-from mlbench_master.recording.delivery import SampleDelivery
 from mlbench_master.recording.remote_write import RemoteWriter
 from mlbench_master.recording.samples import Sample
 from mlbench_master.timestamps import to_text
 from tests.support.reading import CPU, OLD, OLD_US, get, get_run, opened, point, rows, scrape
+from tests.support.recording import Recording
 from tests.support.rows import make_pod, make_ranks, make_run, post
 
 
 def test_a_runs_zip_is_laid_out_as_mlbenchs(
-    api: TestClient, writer: RemoteWriter, delivery: SampleDelivery
+    api: TestClient, writer: RemoteWriter, recording: Recording
 ) -> None:
     now_ms = time.time_ns() // 1_000_000
     run = make_run(name="my-run", created_at=now_ms / 1000 - 60)
@@ -54,7 +54,7 @@ def test_a_runs_zip_is_laid_out_as_mlbenchs(
                 for ago in (60_000, 30_000, 10_000)
             ],
         }
-        delivery.deliver_waiting()
+        recording.run_all()
     with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
         text = archive.read("result_a.json").decode()
     assert text == json.dumps(json.loads(text), indent=4)
@@ -91,7 +91,7 @@ def test_no_name_leads_out_of_the_zip_or_over_another_file(api: TestClient, run:
     assert set(opened(get(api, format="zip", metric_filter="a"))) == {"%2E%2E/result_a.json"}
 
 
-def test_csv(api: TestClient, run: Run, delivery: SampleDelivery) -> None:
+def test_csv(api: TestClient, run: Run, recording: Recording) -> None:
     now_us = time.time_ns() // 1_000_000 * 1000
     post(
         run_owner(run.id),
@@ -108,4 +108,4 @@ def test_csv(api: TestClient, run: Run, delivery: SampleDelivery) -> None:
             ['b, "c"\r\n', OLD, "two\nlines, ü", "", '"x"', ""],
         ]
         assert answer.text.startswith("series,date,value,cumulative,metadata,added\r\n")
-        delivery.deliver_waiting()
+        recording.run_all()

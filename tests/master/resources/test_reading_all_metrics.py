@@ -6,15 +6,15 @@ import pytest
 from falcon.testing import TestClient
 
 from mlbench_master.database.models import Pod, pod_owner, run_owner
-from mlbench_master.recording.delivery import SampleDelivery
 from mlbench_master.recording.remote_write import RemoteWriter
 from mlbench_master.recording.samples import Sample
 from mlbench_master.timestamps import to_text
 from tests.support.reading import CPU, OLD, OLD_US, get, get_run, opened, point, rows, scrape
+from tests.support.recording import Recording
 from tests.support.rows import line, make_pod, make_run, post, record
 
 
-def test_all_pods(api: TestClient, writer: RemoteWriter, delivery: SampleDelivery) -> None:
+def test_all_pods(api: TestClient, writer: RemoteWriter, recording: Recording) -> None:
     first, second, gone = sorted(make_pod() for _ in range(3))
     now_ms = time.time_ns() // 1_000_000
     scrape(writer, first, now_ms - 1_000, 0.5)
@@ -30,7 +30,7 @@ def test_all_pods(api: TestClient, writer: RemoteWriter, delivery: SampleDeliver
     for _ in range(2):
         assert get(api).json == expected
         assert get(api, metric_filter=CPU).json == {first: {CPU: [cpu]}, second: {}, gone: {}}
-        delivery.deliver_waiting()
+        recording.run_all()
     assert rows(get(api, format="csv")) == [
         ["pod", "series", "date", "value", "cumulative", "metadata", "added"],
         [first, "a", to_text(now_ms * 1000), "1", "", "", ""],
@@ -47,7 +47,7 @@ def test_all_pods(api: TestClient, writer: RemoteWriter, delivery: SampleDeliver
 def test_all_pods_take_few_queries(
     api: TestClient,
     writer: RemoteWriter,
-    delivery: SampleDelivery,
+    recording: Recording,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     pods = sorted(make_pod() for _ in range(20))
@@ -55,7 +55,7 @@ def test_all_pods_take_few_queries(
     for pod in pods:
         scrape(writer, pod, now_ms - 1_000, 0.5)
         post(pod_owner(pod), [Sample("a", "", now_ms * 1000, 1.0), Sample("b", "", OLD_US, 2.0)])
-    delivery.deliver_waiting()
+    recording.run_all()
     post(pod_owner(pods[0]), [Sample("c", "", now_ms * 1000, 3.0)])
     for name, having in ((CPU, pods), ("a", pods), ("b", pods), ("c", pods[:1])):
         caplog.clear()
@@ -79,16 +79,16 @@ def test_no_pods_no_runs_and_nothing_recorded(api: TestClient) -> None:
     ]
 
 
-def test_all_runs(api: TestClient, delivery: SampleDelivery) -> None:
+def test_all_runs(api: TestClient, recording: Recording) -> None:
     first, second = make_run(), make_run()
     post(run_owner(first.id), [Sample("a", "0", OLD_US, 1.0, True, "m")])
-    record(second, line(time.time(), b=2))
+    record(second, line(round(time.time(), 3), b=2))
     for _ in range(2):
         runs = get(api, metric_type="run").json
         assert list(runs) == [str(first.id), str(second.id)]
         assert runs[str(first.id)] == get_run(api, first).json
         assert runs[str(second.id)] == get_run(api, second).json
-        delivery.deliver_waiting()
+        recording.run_all()
     assert rows(get(api, metric_type="run", format="csv"))[:2] == [
         ["run", "series", "date", "value", "cumulative", "metadata", "added"],
         [str(first.id), "a @ 0", OLD, "1", "true", '"m"', ""],

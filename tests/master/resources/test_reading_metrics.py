@@ -1,28 +1,21 @@
 """``GET /api/metrics/{pod or run}``: what is answered as JSON, and what is refused."""
 
 import json
-import math
 import time
 from typing import Any
 
-import pytest
 from falcon.testing import TestClient
 
 from mlbench_master.database.models import Run, run_owner
-from mlbench_master.reading import delivered, windows
-from mlbench_master.reading.promql import PrometheusClient, PrometheusError, QueryResult
-from mlbench_master.recording.delivery import SampleDelivery
-from mlbench_master.recording.remote_write import RemoteWriter
 from mlbench_master.recording.samples import Sample
-from mlbench_master.settings import Settings
 from mlbench_master.timestamps import seconds_to_text, to_text
-from tests.conftest import PrometheusServer, call_as_user
 from tests.support.reading import OLD, OLD_US, get, get_run, opened, point, rows
-from tests.support.rows import deliver_all, line, make_run, post, record
+from tests.support.recording import Recording
+from tests.support.rows import line, make_run, post, record
 
 
-def test_metadata_of_samples_is_answered_before_and_after_delivery(
-    api: TestClient, run: Run, delivery: SampleDelivery
+def test_metadata_of_samples_is_answered_before_and_after_export(
+    api: TestClient, run: Run, recording: Recording
 ) -> None:
     now_us = time.time_ns() // 1_000_000 * 1000
     samples = [
@@ -51,11 +44,11 @@ def test_metadata_of_samples_is_answered_before_and_after_delivery(
         assert list(answer.json) == list(expected)
         newer = get_run(api, run, since=to_text(now_us + 1)).json
         assert [point["value"] for point in newer["a"]] == ["2", "3"]
-        delivery.deliver_waiting()
+        recording.run_all()
 
 
 def test_metadata_of_a_ranks_lines_are_answered_too(
-    api: TestClient, run: Run, delivery: SampleDelivery
+    api: TestClient, run: Run, recording: Recording
 ) -> None:
     at_us = time.time_ns() // 1_000_000 * 1000 + 250
     sample = {"time": at_us / 1e6, "name": "a", "value": "0.5", "metadata": "{rank: 0, epoch:1}"}
@@ -65,11 +58,11 @@ def test_metadata_of_a_ranks_lines_are_answered_too(
         assert (first["value"], first["metadata"]) == ("0.5", sample["metadata"])
         assert first["date"] == to_text(at_us), "to the microsecond"
         assert second == point(at_us // 1000 * 1000 + 10**6, "1")
-        delivery.deliver_waiting()
+        recording.run_all()
 
 
 def test_names_of_series_or_metrics_select_any_of_them(
-    api: TestClient, run: Run, delivery: SampleDelivery
+    api: TestClient, run: Run, recording: Recording
 ) -> None:
     now = time.time()
     odd = ['a"} or up{x="', "a.c", "a\\d", "Prec@1 (top) +*?[x]^$ #-~&", "line\nend", "größe"]
@@ -89,16 +82,16 @@ def test_names_of_series_or_metrics_select_any_of_them(
         assert get_run(api, run, metric_filter="").json == get_run(api, run).json
         for unknown in ("los", "loss @ 11", "loss @", ".*", "loss|rate"):
             assert get_run(api, run, metric_filter=unknown).json == {}
-        delivery.deliver_waiting()
+        recording.run_all()
 
 
 def test_the_metrics_of_a_run_are_listed_without_their_values(
-    api: TestClient, run: Run, delivery: SampleDelivery
+    api: TestClient, run: Run, recording: Recording
 ) -> None:
     now = time.time()
     record(run, line(now, step=1, loss=0.5, note="text"), rank=1)
     post(run_owner(run.id), [Sample("loss", "", round(now * 1e6), 1.0)])
-    delivery.deliver_waiting()
+    recording.run_all()
     expected = [
         {"name": "loss", "has_ranks": False},
         {"name": "note", "has_ranks": True},
@@ -108,11 +101,11 @@ def test_the_metrics_of_a_run_are_listed_without_their_values(
     assert api.simulate_get(f"/api/runs/{make_run().id}/metrics/").json == []
 
 
-def test_since_until_and_fewer_points(api: TestClient, run: Run, delivery: SampleDelivery) -> None:
+def test_since_until_and_fewer_points(api: TestClient, run: Run, recording: Recording) -> None:
     start = round(time.time(), 3)
     at = [seconds_to_text(start + i) for i in range(20)]
     record(run, b"".join(line(start + i, a=i) for i in range(10)))
-    delivery.deliver_waiting()
+    recording.run_all()
     record(run, b"".join(line(start + i, a=i) for i in range(10, 20)))
     post(run_owner(run.id), [Sample("a", "0", OLD_US, -1.0)])
 
@@ -129,7 +122,7 @@ def test_since_until_and_fewer_points(api: TestClient, run: Run, delivery: Sampl
         assert read(until="9999-12-31", last_n=10**17)[-1] == "19"
         assert read(summarize=2, since=OLD) == ["4.5", "14.5"]
         assert read(last_n=1, summarize=2, since=OLD) == ["14.5"]
-        delivery.deliver_waiting()
+        recording.run_all()
 
 
 def test_averages_tell_their_extremes_in_json(api: TestClient, run: Run) -> None:
@@ -158,47 +151,24 @@ def test_a_wrong_parameter_is_named(api: TestClient) -> None:
                 assert answer.json["message"].startswith(f"{name}: ")
 
 
-@pytest.mark.parametrize("form", ["json", "csv", "zip"])
-def test_a_long_answer_breaks_off_where_prometheus_does(
-    api: TestClient, run: Run, delivery: SampleDelivery, monkeypatch: pytest.MonkeyPatch, form: str
+def test_a_header_says_whether_prometheus_or_the_record_answers(
+    api: TestClient, run: Run, recording: Recording
 ) -> None:
-    monkeypatch.setattr(delivered, "_AT_ONCE", 0)
-    monkeypatch.setattr(windows, "PIECE", 500)
-    start = time.time() - 20
-    record(run, b"".join(line(start + i / 1000, a=math.sin(i)) for i in range(20_000)))
-    deliver_all(delivery)
-    asked: list[str] = []
-    ask = PrometheusClient.query
-
-    def ask_for_a_while(
-        self: PrometheusClient, promql: str, time: float | None = None
-    ) -> list[QueryResult]:
-        asked.append(promql)
-        if len(asked) > 30:
-            raise PrometheusError("it is away")
-        return ask(self, promql, time)
-
-    monkeypatch.setattr(PrometheusClient, "query", ask_for_a_while)
-    with pytest.raises(PrometheusError, match="it is away"):
-        get_run(api, run, format=form)
-
-
-@pytest.mark.usefixtures("database")
-def test_without_prometheus_there_is_no_half_answer(
-    settings: Settings, own_prometheus: PrometheusServer
-) -> None:
-    writer, prometheus = RemoteWriter(own_prometheus.url), PrometheusClient(own_prometheus.url)
-    api = call_as_user(settings, prometheus)
-    run, waiting = make_run(), make_run()
-    record(run, line(time.time(), a=1))
-    SampleDelivery(writer).deliver_waiting()
-    record(waiting, line(time.time(), a=1))
-    own_prometheus.kill()
-    for form in ("json", "zip", "csv"):
-        for owner in (run.id, ""):
-            answer = get(api, owner, metric_type="run", format=form)
-            assert (answer.status_code, answer.json["status"]) == (503, 503)
-    # What has not reached Prometheus is read all the same.
-    assert list(get_run(api, waiting).json) == ["a @ 0"]
-    writer.close()
-    prometheus.close()
+    now_us = time.time_ns() // 1000
+    record(run, line(now_us / 1e6, a=1))
+    answer = get_run(api, run)
+    assert (answer.headers["MLBench-Source"], answer.json["a @ 0"]) == (
+        "record",
+        [point(now_us, "1")],
+    )
+    recording.run_all()
+    answer = get_run(api, run)
+    # Prometheus has milliseconds.
+    assert (answer.headers["MLBench-Source"], answer.json["a @ 0"]) == (
+        "prometheus",
+        [point(now_us // 1000 * 1000, "1")],
+    )
+    for form in ("csv", "zip"):
+        assert "MLBench-Source" not in get_run(api, run, format=form).headers
+    [_, exact] = rows(get_run(api, run, format="csv"))
+    assert exact[1] == to_text(now_us)

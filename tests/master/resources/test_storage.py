@@ -18,7 +18,7 @@ from tests.support.rows import make_run
 def test_missing_samples_are_those_of_the_own_runs(
     settings: Settings, prometheus: PrometheusClient
 ) -> None:
-    whole = {"recorded": 100, "in_prometheus": 90, "in_database": 10}
+    whole = {"recorded": 100, "in_prometheus": 90, "record_only": 10}
     make_run(state="FINISHED", delivery=whole)
     make_run(state="FAILED", delivery=whole | {"in_prometheus": 83})
     origin = {"installation": "lab", "run_id": 3, "imported_at": 0.0}

@@ -11,15 +11,15 @@ from mlbench.evaluation.result import summary_metrics_of
 from mlbench_master.database.models import Run
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.reading.series import SeriesReader
-from mlbench_master.recording.delivery import SampleDelivery
 from mlbench_master.results.result_curves import small_curves
 from mlbench_master.results.result_query import result_of
-from tests.support.rows import deliver_all, line, make_ranks, make_run, record
+from tests.support.recording import Recording
+from tests.support.rows import line, make_ranks, make_run, record
 
 
 @pytest.mark.both_databases
 def test_curves_are_those_that_were_recorded(
-    database: Database, delivery: SampleDelivery, reader: SeriesReader
+    database: Database, recording: Recording, reader: SeriesReader
 ) -> None:
     metric = f"acc-{uuid.uuid4()}"
     target = {"metric": metric, "value": 500.0, "lower_is_better": False}
@@ -36,7 +36,7 @@ def test_curves_are_those_that_were_recorded(
                 line(start + s, train_seconds=s / 2, **{metric: s / 3}) for s in range(1, 100)
             ),
         )
-    deliver_all(delivery)
+    recording.run_all()
     figures = asdict(summary_metrics_of(result_of(reader, ended)))
     Run.update(figures=figures).where(Run.id == ended.id).execute()
 
@@ -54,11 +54,13 @@ def test_curves_are_those_that_were_recorded(
     assert queried.training_seconds == pytest.approx([int(s) / 2 for s in queried.seconds], abs=0.5)
 
     away = replace(reader, prometheus=PrometheusClient("http://127.0.0.1:9"))
-    assert [curve.run_id for curve in small_curves(away, ids)] == [ended.id]
+    curves = small_curves(away, ids)
+    assert [curve.run_id for curve in curves] == [ended.id, going.id]
+    assert curves[1] == replace(stored, run_id=going.id), "from its record"
 
 
 def test_what_a_run_has_abandoned_is_not_in_its_curve(
-    database: Database, delivery: SampleDelivery, reader: SeriesReader
+    database: Database, recording: Recording, reader: SeriesReader
 ) -> None:
     start = round(time.time()) - 100.0
     target = {"metric": "acc", "value": 50.0, "lower_is_better": False}
@@ -70,7 +72,7 @@ def test_what_a_run_has_abandoned_is_not_in_its_curve(
     make_ranks(run, ["w-0"], assigned_at=start + 20)
     again = [line(start + 30, restored_step=4), *(line(start + s, acc=s, step=5) for s in (31, 32))]
     record(run, b"".join(again))
-    deliver_all(delivery)
+    recording.run_all()
     [curve] = small_curves(reader, [run.id])
     assert curve.values == (1, 2, 3, 4, 31, 32)
     assert curve.seconds == curve.values

@@ -1,10 +1,9 @@
 """Results and comparisons of stored runs, with a real Prometheus."""
 
 import json
-import math
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from fnmatch import fnmatch
 from typing import Any
 
@@ -16,15 +15,14 @@ from mlbench.contract.results import TimeToTarget
 from mlbench.evaluation.inputs import OWN_CRITERIA, Criteria
 from mlbench_master.database.models import Run, run_owner
 from mlbench_master.errors import NotFoundError
-from mlbench_master.reading.points import Points
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.reading.series import SeriesReader
-from mlbench_master.recording.delivery import SampleDelivery
 from mlbench_master.recording.remote_write import RemoteWriter
 from mlbench_master.recording.samples import Sample
-from mlbench_master.results.result_query import result_of, to_columns, used_joules
+from mlbench_master.results.result_query import result_of, used_joules
 from mlbench_master.runs import lifecycle
-from tests.support.rows import deliver_all, line, make_ranks, make_run, post, record, time_series
+from tests.support.recording import Recording
+from tests.support.rows import line, make_ranks, make_run, post, record, time_series
 
 _TARGET = {"metric": "acc", "value": 97.0, "lower_is_better": False}
 
@@ -52,8 +50,8 @@ def record_accuracy(run: Run, values: Mapping[float, float], rank: int = 0) -> N
 
 
 @pytest.mark.both_databases
-def test_a_result_is_the_same_before_and_after_delivery(
-    started_at: float, reader: SeriesReader, delivery: SampleDelivery
+def test_a_result_is_the_same_after_each_step(
+    started_at: float, reader: SeriesReader, recording: Recording
 ) -> None:
     run = make_ended(started_at)
     for rank in (0, 1):
@@ -62,7 +60,7 @@ def test_a_result_is_the_same_before_and_after_delivery(
     results = []
     for _ in range(2):
         results.append(result_of(reader, run, Criteria(price=0.5)))
-        delivery.deliver_waiting()
+        recording.run_all()
     assert results[0] == results[1]
     result = results[0]
     assert result.target == Target("acc", 97.0)
@@ -82,12 +80,12 @@ def test_a_result_is_the_same_before_and_after_delivery(
     assert (result.division, result.energy_joules) == ("closed", None)
 
 
-def test_kept_samples_count_too(
-    started_at: float, reader: SeriesReader, delivery: SampleDelivery
+def test_samples_that_are_only_in_the_record_count_too(
+    started_at: float, reader: SeriesReader, recording: Recording
 ) -> None:
     run = make_ended(started_at)
     at = started_at + 20
-    # Two in one millisecond: the second of each is kept. Texts are kept, and no accuracy.
+    # Two in one millisecond: the second of each is only in the record, as texts are.
     record(
         run,
         line(at, acc=90, train_seconds=9.9)
@@ -101,11 +99,11 @@ def test_kept_samples_count_too(
         assert result.time_to_target.training_seconds == 10.0
         assert result.time_to_target.wall_seconds == pytest.approx(20.0004)
         assert (result.last_value, result.training_seconds) == (97.5, 11.0)
-        delivery.deliver_waiting()
+        recording.run_all()
 
 
 def test_values_from_before_the_start_do_not_count(
-    started_at: float, reader: SeriesReader, delivery: SampleDelivery
+    started_at: float, reader: SeriesReader, recording: Recording
 ) -> None:
     run = make_ended(started_at)
     Run.update(finished_at=None).execute()
@@ -115,7 +113,7 @@ def test_values_from_before_the_start_do_not_count(
     for _ in range(2):
         result = result_of(reader, run)
         assert (result.time_to_target, result.best_value) == (None, None)
-        delivery.deliver_waiting()
+        recording.run_all()
     record(run, line(started_at, acc=99))
     reached = result_of(reader, run).time_to_target
     assert reached is not None
@@ -130,13 +128,13 @@ def test_values_from_before_the_start_do_not_count(
     ],
 )
 def test_a_value_whose_date_is_wrong_counts_as_recorded_at_the_end(
-    started_at: float, reader: SeriesReader, delivery: SampleDelivery, hours: int, fault: str
+    started_at: float, reader: SeriesReader, recording: Recording, hours: int, fault: str
 ) -> None:
     run = make_ended(started_at)
     record(run, line(started_at + 10, train_seconds=5, acc=90), rank=1)
     at = started_at + 20 + hours * 3600
     record(run, line(at, train_seconds=9.5, acc=98), rank=1)
-    deliver_all(delivery)
+    recording.run_all()
     result = result_of(reader, lifecycle.find(run.id), Criteria(price=1.0))
     assert result.time_to_target == TimeToTarget(9.5, 50.0)
     assert result.cost is not None
@@ -152,13 +150,13 @@ def test_a_value_whose_date_is_wrong_counts_as_recorded_at_the_end(
 
 @pytest.mark.parametrize("ahead", [3600.0, -3600.0])
 def test_a_clock_that_is_known_to_be_wrong_is_put_right(
-    started_at: float, reader: SeriesReader, delivery: SampleDelivery, ahead: float
+    started_at: float, reader: SeriesReader, recording: Recording, ahead: float
 ) -> None:
     run = make_ended(started_at)
     machine = {"clock_offset_seconds": ahead, "clock_uncertainty_seconds": 0.01}
     stated = json.dumps({"time": started_at + ahead, "machine": machine}).encode() + b"\n"
     record(run, stated + line(started_at + 20 + ahead, acc=98), rank=1)
-    deliver_all(delivery)
+    recording.run_all()
     result = result_of(reader, lifecycle.find(run.id))
     assert (result.time_to_target, result.clock_faults) == (TimeToTarget(None, 20.0), ())
     assert lifecycle.find(run.id).target_reached_at == started_at + 20
@@ -206,19 +204,3 @@ def test_energy_is_what_the_gpus_of_all_pods_used(
     assert used_joules(prometheus, [*pods, "without-a-gpu"], *during) is None
     assert used_joules(prometheus, [], *during) is None
     assert used_joules(prometheus, pods, began_at, began_at) is None
-
-
-def test_texts_are_left_out_and_numbers_are_read_as_they_were_recorded() -> None:
-    def series() -> Iterator[tuple[str, Iterator[Points]]]:
-        yield "acc @ 0", iter([Points([1, 2], ["90", "diverged"]), Points([3], ["9.7e1"])])
-        yield "note", iter([Points([1], ["text"])])
-        # What Python would take for a number, and nobody else.
-        yield "odd", iter([Points([1, 2, 3, 4], ["1_000", "1e999", "NaN", "+Inf"])])
-
-    columns = to_columns(series())
-    assert set(columns) == {("acc", "0"), ("odd", "")}
-    assert list(columns["acc", "0"].times_us) == [1, 3]
-    assert list(columns["acc", "0"].values) == [90.0, 97.0]
-    assert list(columns["odd", ""].times_us) == [3, 4]
-    assert math.isnan(columns["odd", ""].values[0])
-    assert columns["odd", ""].values[1] == math.inf

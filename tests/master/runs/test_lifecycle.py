@@ -12,16 +12,14 @@ from mlbench_master.database.models import (
     OWNED,
     Chunk,
     Deletion,
-    Detail,
     Rank,
     Run,
-    Series,
     SeriesName,
     Stream,
-    UnstorableSample,
     run_owner,
 )
 from mlbench_master.errors import ConflictError, NotFoundError
+from mlbench_master.recording import blocks
 from mlbench_master.recording.samples import Sample
 from mlbench_master.runs import deletion, lifecycle
 from mlbench_master.runs.requests import RunRequest
@@ -134,10 +132,8 @@ def test_deletion_takes_all_of_one_run_and_nothing_of_another(database: Database
         owner = run_owner(run.id)
         post(owner, [Sample("a", "", 0, 1.0)])
         series = {"owner": owner, "metric": "a", "rank": ""}
-        Series.create(**series, first_ms=1, last_ms=2)
         SeriesName.create(**series)
-        UnstorableSample.create(**series, time_us=1, value="text")
-        Detail.create(**series, first_ms=1, last_ms=2, samples=[])
+        blocks.add(owner, [Sample("a", "", 0, 1.0)], is_posted=False)
     before = {table: table.select().count() for table in (Run, Rank, Chunk, *OWNED)}
     assert all(before.values())
     end(doomed)

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.both_databases
 def test_code_that_recorded_nothing_is_told_how(
     database: Database, recorded: int, fields: Mapping[str, Any], said: str
 ) -> None:
-    counted = {"recorded": recorded, "in_prometheus": recorded, "in_database": 0}
+    counted = {"recorded": recorded, "in_prometheus": recorded, "record_only": 0}
     run = make_run(**{"benchmark": "", "state": "FINISHED", "delivery": counted, **fields})
     assert presenters.reason_of(run).partition(",")[0] == said
 

@@ -37,7 +37,7 @@ _RESULT = replace(
     goodput=Goodput(0.75, {"start": 3.0, "compute": 15.0, "lost": 2.0}, ()),
 )
 _METRICS = ("epoch", "train_loss", "val_global_loss")
-_DELIVERY = Delivery(recorded=12345, in_prometheus=12344, in_database=1)
+_DELIVERY = Delivery(recorded=12345, in_prometheus=12344, record_only=1)
 _RUN = make_run(benchmark="digits", target=_TARGET, delivery=_DELIVERY)
 
 
@@ -71,7 +71,7 @@ def test_a_result_has_every_figure(paper: io.StringIO) -> None:
         "Cost 24.00 worker-seconds, 22.00 until the target",
         "Goodput 75.0 % of worker time advanced the final model",
         "Energy 1,234 J",
-        "Missing samples 0 of 12,345 (12,344 in Prometheus, 1 in database)",
+        "Missing samples 0 of 12,345 (12,344 in Prometheus, 1 record-only)",
         "Time breakdown",
         "worker-seconds share",
         "pod startup 3.00 15.0% " + "█" * 4,

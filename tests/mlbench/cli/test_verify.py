@@ -37,7 +37,5 @@ def test_what_is_neither_a_run_nor_a_file(mlbench: Mlbench, alone: Mlbench) -> N
     assert "no.mlbench: file not found. To verify a run: " in alone("verify", "no.mlbench").err
 
 
-def test_options_that_fit_neither(mlbench: Mlbench, tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    for arguments in (("--restore", str(tmp_path / "file")), ("--blocks", str(tmp_path), "7")):
-        assert arguments[0] in mlbench("verify", *arguments).refusal
+def test_blocks_are_written_from_a_file_only(mlbench: Mlbench, tmp_path: Path) -> None:
+    assert "--blocks" in mlbench("verify", "--blocks", str(tmp_path), "7").refusal

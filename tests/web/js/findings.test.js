@@ -8,7 +8,7 @@ const ALERT = { severity: "warning", text: "rank 1 uses 96 % of its memory", sin
 
 // A run of two workers for 100 s each, in which nothing went wrong.
 function healthyRun(fields = {}) {
-  const delivery = { recorded: 10, in_prometheus: 8, in_database: 2 };
+  const delivery = { recorded: 10, in_prometheus: 8, record_only: 2 };
   const none = { not_finite: null, faults: null, max_bandwidth: null };
   return /** @type {any} */ ({ benchmark: "", num_workers: 2, attempt: 1, delivery, ...none, ...fields });
 }
@@ -46,8 +46,8 @@ const NAN = { metric: "train_loss", rank: "0", step: 61, since: "" };
 for (const [kind, run, result, title, text, badge] of /** @type {[string, object, any, string, string, string][]} */ ([
   ["nan", { not_finite: NAN }, healthyResult({ diverged: 50 }), "The loss is NaN",
     "train_loss is not a number since step 61, rank 0. Training from there on cannot succeed.", "20 % wasted"],
-  ["missing", { delivery: { recorded: 10, in_prometheus: 6, in_database: 2 } }, null, "Samples are missing",
-    "2 of 10 recorded samples are not stored.", ""],
+  ["missing", { delivery: { recorded: 10, in_prometheus: 6, record_only: 2 } }, null, "Prometheus lacks samples",
+    "2 of 10 samples. Grafana lacks them; pages and results do not.", ""],
   ["straggler", {}, healthyResult({ waiting: 30 }, SLOW), "Rank 1 held up the others",
     "28.9 s of 50 s, in compute: 118 ms a step, the others 49 ms.", "2.4× as fast without it"],
   ["contention", {}, healthyResult({}, { disturbed: ["rank 1"], interferences: [TAKEN], contention_share: 0.2 }), "CPU contention",

@@ -174,14 +174,14 @@ for (const [fields, verdict, text] of /** @type {[any, string, RegExp][]} */ ([
   [{ state: "STARTED" }, "open", /^Samples are counted/],
   [{ waiting: "Prometheus is away" }, "open", /^Not yet counted: Prometheus is away/],
   [{ state: "FAILED" }, "open", /^Not counted/],
-  [{ delivery: [5, 4, 1] }, "good", /^No missing samples: 5 recorded samples, all stored/],
+  [{ delivery: [5, 4, 1] }, "good", /^No missing samples: 5 recorded, 4 in Prometheus, 1 in the record only/],
   [{ delivery: [0, 0, 0] }, "open", /recorded nothing/],
-  [{ delivery: [5, 3, 1] }, "bad", /^Missing samples: 1 of 5/],
-  [{ delivery: [5, 5, 1] }, "bad", /^Duplicated samples: 1/],
+  [{ delivery: [5, 3, 1] }, "bad", /^Prometheus lacks 1 of 5/],
+  [{ delivery: [5, 5, 1] }, "bad", /^Prometheus has 1 sample too many/],
 ])) {
   test(`the delivery of ${JSON.stringify(fields)} is ${verdict}`, () => {
     const counts = fields.delivery;
-    const delivery = counts && { recorded: counts[0], in_prometheus: counts[1], in_database: counts[2] };
+    const delivery = counts && { recorded: counts[0], in_prometheus: counts[1], record_only: counts[2] };
     const run = /** @type {any} */ ({ state: "FINISHED", waiting: "", ...fields, delivery });
     const judgement = judgeDelivery(run);
     equal(judgement.verdict, verdict);

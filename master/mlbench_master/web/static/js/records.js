@@ -69,9 +69,9 @@ export function codeOf(/** @type {Pick<Run, "benchmark" | "command">} */ run) {
   return (script ?? (module ? words[module] : words[0])).split("/").at(-1);
 }
 
-/** @returns {number} how many recorded samples are not stored; negative for duplicates, NaN if they were not counted. */
+/** @returns {number} how many samples Prometheus has lost; negative if it has too many, NaN if they were not counted. */
 export function missingOf(/** @type {Delivery | null} */ delivery) {
-  return delivery ? delivery.recorded - delivery.in_prometheus - delivery.in_database : NaN;
+  return delivery ? delivery.recorded - delivery.in_prometheus - delivery.record_only : NaN;
 }
 
 /** @returns {string} the first step with a loss that is not finite; empty for a finite loss. */

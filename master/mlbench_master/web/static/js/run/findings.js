@@ -57,8 +57,8 @@ function nan(/** @type {Run} */ run, cost, whole) {
 function missing(/** @type {Run} */ { delivery }) {
   const lost = missingOf(delivery);
   if (!(lost > 0)) return null;
-  const text = `${count(lost)} of ${count(delivery.recorded)} recorded samples are not stored.`;
-  return finding("missing", "bad", "Samples are missing", text, "", 0, "Show delivery", "?tab=record#delivery");
+  const text = `${count(lost)} of ${count(delivery.recorded)} samples. Grafana lacks them; pages and results do not.`;
+  return finding("missing", "warn", "Prometheus lacks samples", text, "", 0, "Show delivery", "?tab=record#delivery");
 }
 
 function alerting(/** @type {Alert} */ { name, severity, text, runbook, since }) {

@@ -101,8 +101,7 @@ export function addedTo(/** @type {Pick<Run, "added">} */ { added }) {
   if (!added) return [];
   const [first, last] = [moment(added.first_at), moment(added.last_at)];
   const when = first === last ? `at ${first}` : `from ${first} to ${last}`;
-  const late = added.of_lost_ranks;
-  const counts = { "added after the end": added.samples - late, "sent by ranks after they were lost": late };
+  const counts = { "added after the end": added.samples - added.of_lost_ranks, "sent by ranks after they were lost": added.of_lost_ranks };
   return Object.entries(counts).filter(([, samples]) => samples).map(([how, samples]) =>
     `${plural(samples, "sample")} ${samples === 1 ? "was" : "were"} ${how}, ${when}; not part of the result`,
   );
@@ -123,8 +122,9 @@ export function judgeDelivery(/** @type {Run} */ run) {
     return { verdict: "open", text: isActive(run) ? "Samples are counted at the end of the run." : ended };
   }
   const lost = missingOf(delivery);
-  if (lost > 0) return { verdict: "bad", text: `Missing samples: ${count(lost)} of ${count(delivery.recorded)} recorded ones.` };
-  if (lost < 0) return { verdict: "bad", text: `Duplicated samples: ${count(-lost)}.` };
+  if (lost > 0) return { verdict: "bad", text: `Prometheus lacks ${count(lost)} of ${count(delivery.recorded)} samples. The record has all.` };
+  if (lost < 0) return { verdict: "bad", text: `Prometheus has ${plural(-lost, "sample")} too many.` };
   if (!delivery.recorded) return { verdict: "open", text: "No missing samples: the run recorded nothing." };
-  return { verdict: "good", text: `No missing samples: ${plural(delivery.recorded, "recorded sample")}, all stored.` };
+  const text = `No missing samples: ${count(delivery.recorded)} recorded, ${count(delivery.in_prometheus)} in Prometheus`;
+  return { verdict: "good", text: `${text}, ${count(delivery.record_only)} in the record only, such as texts.` };
 }

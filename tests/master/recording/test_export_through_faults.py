@@ -1,4 +1,4 @@
-"""The writer against a Prometheus that fails in every way: nothing is lost, nothing is doubled."""
+"""Export to a Prometheus that fails in every way: nothing is lost, nothing is doubled."""
 
 import time
 from collections import Counter
@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import pytest
 from peewee import Database
 
-from mlbench_master.database.models import Stream
-from mlbench_master.recording import streams
+from mlbench_master.database.models import Block
 from mlbench_master.recording.remote_write import UnavailableError
 from tests.conftest import PrometheusServer, wait_for
 from tests.master.recording.case import Case
@@ -26,8 +25,8 @@ from tests.master.recording.faulty_prometheus import (
     faulty_prometheus,
     series_of,
 )
-from tests.support.deliverer import Patience, delivering
-from tests.support.places import Place, assert_everywhere_once, kept, nothing_waits, write_labelled
+from tests.support.places import Place, in_prometheus, in_record, nothing_waits, write_labelled
+from tests.support.recording import Patience
 from tests.support.rows import line, record
 from tests.support.scripted import Asked
 
@@ -47,6 +46,12 @@ def case(
     case.close()
 
 
+def waiting() -> int:
+    """Return the number of blocks that wait for Prometheus."""
+    count: int = Block.select().where(Block.exported.is_null()).count()
+    return count
+
+
 def sent_times(requests: list[Asked]) -> dict[tuple[str, ...], list[int]]:
     """Return the times that were sent, by series and in the order of sending."""
     times: dict[tuple[str, ...], list[int]] = {}
@@ -61,26 +66,24 @@ def sent_times(requests: list[Asked]) -> dict[tuple[str, ...], list[int]]:
 )
 def test_samples_wait_in_order(case: Case, faulty: FaultyPrometheus, fault: Fault) -> None:
     case.record_some()
-    case.deliver_all()
+    case.recording.index_all()
+    blocks = waiting()
+    case.run_all()
     sound = len(faulty.requests)
     case.record_some()
-    waiting = [(stream.id, stream.delivered) for stream in streams.waiting()]
-    assert len(waiting) == 3
-
     faulty.faults += [fault, fault]
-    for _ in range(2):
+    for rounds in (1, 2):
         with pytest.raises(UnavailableError):
-            case.delivery.deliver_waiting()
-        assert [(stream.id, stream.delivered) for stream in streams.waiting()] == waiting
+            case.recording.run_all()
+        assert in_record(case.run.id) == case.recorded, "the record does not wait for Prometheus"
+        assert waiting() == rounds * blocks
         case.record_some()  # meanwhile
-    case.deliver_all()
+    case.run_all()
 
     case.assert_complete()
-    # Each of the two was of another stream, so that none is held up by what one says.
-    failed = [sent_times([request]) for request in faulty.requests[sound : sound + 2]]
-    assert not failed[0].keys() & failed[1].keys()
+    failed = sent_times(faulty.requests[sound : sound + 1])
     again_times = sent_times(faulty.requests[sound + 2 :])
-    for series, times in (failed[0] | failed[1]).items():
+    for series, times in failed.items():
         assert again_times[series][: len(times)] == times, "it is not the oldest that is sent"
     accepted = faulty.requests[:sound] + faulty.requests[sound + 2 :]
     for times in sent_times(accepted).values():
@@ -95,10 +98,10 @@ def test_it_gives_up_on_what_hangs(
     case.record_some()
     faulty.faults.append(fault)
     with pytest.raises(UnavailableError):
-        case.delivery.deliver_waiting()
-    assert [stream.delivered for stream in streams.waiting()] == [0, 0, 0]
+        case.recording.run_all()
+    assert in_record(case.run.id) == case.recorded
     case.record_some()
-    with delivering(case.delivery, database):
+    with case.recording.running(database):
         wait_for(nothing_waits)
     case.assert_complete()
     case.close()
@@ -108,19 +111,22 @@ def test_a_fault_in_the_midst_of_a_refusal(case: Case, faulty: FaultyPrometheus)
     """Halving down to the refused sample takes many requests: each may be the one that fails."""
     now_ms = time.time_ns() // 1_000_000 - 1_000
     write_labelled(faulty.target, (case.labels | {"metric": "a"}, [(now_ms + 3, -1.0)]))
-    stream = record(case.run, b"".join(line((now_ms + i) / 1000, a=i, b=i) for i in range(8)))
+    record(case.run, b"".join(line((now_ms + i) / 1000, a=i, b=i) for i in range(8)))
     for passed in range(5):
         faulty.faults += [None] * passed + [STORE_AND_FAIL if passed % 2 else CUT]
         with pytest.raises(UnavailableError):
-            case.delivery.deliver_waiting()
+            case.recording.run_all()
         assert not faulty.faults
-        assert Stream.get_by_id(stream.id).delivered == 0
-        assert not kept(case.run.id)
-    case.deliver_all()
+        assert not Block.select().where(Block.exported.is_null(False)).exists()
+    case.run_all()
     ours = Counter(Place(m, "0", (now_ms + i) * 1000, str(i)) for i in range(8) for m in "ab")
     theirs = Place("a", "0", (now_ms + 3) * 1000, "-1")
-    assert_everywhere_once(faulty.target, case.run.id, ours + Counter([theirs]))
-    assert kept(case.run.id) == {theirs._replace(value="3"): 1}
+    refused = theirs._replace(value="3")
+    assert in_record(case.run.id) == ours
+    assert in_record(case.run.id, only=True) == {refused: 1}
+    assert in_prometheus(faulty.target, case.run.id) == ours - Counter([refused]) + Counter(
+        [theirs]
+    )
 
 
 @pytest.mark.parametrize(("header", "seconds"), [("7", 7.0), ("100000000", 60.0), ("0", 0.2)])
@@ -128,10 +134,11 @@ def test_it_waits_as_long_as_it_is_told(
     case: Case, faulty: FaultyPrometheus, header: str, seconds: float
 ) -> None:
     case.record_some()
+    case.recording.index_all()
     faulty.faults += [answers(429, "later", Retry_After=header), answers(500)]
     stop = Patience(times=3)
-    case.delivery.run(stop, stop, lambda: None, idle_seconds=0.1)
+    case.recording.exporter.run(stop, stop, lambda: None, idle_seconds=0.1)
     # Of its own accord it waits for twice as long each time, but for 5 s at most.
     assert stop.waits == [0.1, seconds, min(2 * seconds, 5.0), 0.1]
-    case.deliver_all()
+    case.run_all()
     case.assert_complete()

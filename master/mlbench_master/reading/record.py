@@ -1,0 +1,221 @@
+"""The record of a run, or the posted samples of a pod: every sample, exactly as it was recorded.
+
+``LiveRecord`` reads the blocks of the database, and the lines that are not indexed yet.
+``SealedRecord`` reads an archive. Both have the same interface.
+"""
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+
+from mlbench.archive import Archive, SeriesName
+from mlbench_master.database.connection import run_sql, snapshot
+from mlbench_master.errors import ServiceUnavailableError
+from mlbench_master.reading.points import Note, Series, merge
+from mlbench_master.reading.selection import AFTER_ALL_US, BEFORE_ALL_US, Selection
+from mlbench_master.recording import blocks
+from mlbench_master.recording.blocks import Samples
+from mlbench_master.recording.indexing import BATCH_BYTES
+from mlbench_master.recording.limits import waiting_bytes
+from mlbench_master.recording.samples import Sample
+from mlbench_master.recording.streams import parse, read_waiting
+
+_COUNTS = """
+    SELECT metric, SUM(samples), SUM(exported), SUM(CASE WHEN exported IS NULL THEN 1 ELSE 0 END),
+        MAX(CASE WHEN is_posted THEN 1 ELSE 0 END)
+    FROM block WHERE owner = ? {} GROUP BY metric
+"""
+_READ = """
+    SELECT samples, exported, only_here, CASE WHEN last_us > ? AND first_us <= ? THEN data END
+    FROM block WHERE owner = ? AND metric = ? ORDER BY id
+"""
+
+
+# About a second's work.
+_MAX_TAIL_BYTES = 16 << 20
+
+
+class MovedError(ServiceUnavailableError):
+    """A record was sealed or deleted while it was read."""
+
+
+class SeriesSource(Protocol):
+    """Where series are read."""
+
+    @property
+    def metrics(self) -> Sequence[str]:
+        """Metrics with samples, in order of their names."""
+
+    def read(self, metric: str, after_us: int, until_us: int) -> Mapping[str, Series]:
+        """Return the samples of a metric by rank, in order of time.
+
+        They include all that are later than ``after_us`` and not later than ``until_us``.
+        """
+
+
+class Record(SeriesSource, Protocol):
+    """The samples of one owner, and which of them Prometheus has."""
+
+    def others(self, metric: str) -> Mapping[str, Series]:
+        """Return the samples of a metric that Prometheus cannot hold or has refused, by rank."""
+
+    def in_prometheus(self, metric: str) -> int | None:
+        """Return how many samples of a metric Prometheus has accepted; None if some wait for it.
+
+        Also None if clients posted some of them, whose times have microseconds, or if some have
+        metadata.
+        """
+
+
+class LiveRecord:
+    """The record of an owner whose blocks are in the database."""
+
+    def __init__(self, owner: str, selection: Selection = Selection()) -> None:  # noqa: B008
+        self._owner = owner
+        wanted = sorted(selection.metrics)
+        among = f"AND metric IN ({', '.join('?' * len(wanted))})" if wanted else ""
+        with snapshot():
+            rows = run_sql(_COUNTS.format(among), owner, *wanted).fetchall()
+            self._counts = {metric: counts for metric, *counts in rows}
+            self._tail = _tail(owner, selection)
+
+    @property
+    def metrics(self) -> Sequence[str]:
+        """Metrics with samples, in order of their names."""
+        return sorted({*self._counts, *self._tail})
+
+    def read(self, metric: str, after_us: int, until_us: int) -> Mapping[str, Series]:
+        """Return the samples of a metric by rank, in order of time."""
+        parts = [samples for samples, _ in self._blocks(metric, after_us, until_us)]
+        if tail := self._tail.get(metric):
+            parts.append(blocks.from_samples(tail))
+        return by_rank(blocks.join(parts)) if parts else {}
+
+    def others(self, metric: str) -> Mapping[str, Series]:
+        """Return the samples of a metric that Prometheus cannot hold or has refused, by rank."""
+        found = self._blocks(metric, BEFORE_ALL_US, AFTER_ALL_US)
+        parts = [samples.take(np.array(here, np.int64)) for samples, here in found if here]
+        return by_rank(blocks.join(parts)) if parts else {}
+
+    def split(self, metric: str) -> tuple[Mapping[str, Series], Mapping[str, Series]]:
+        """Return the samples of a metric that are not among the others, then the others, by rank.
+
+        Each sample is in one of them, even if its block is exported meanwhile.
+        """
+        sent, others = [], []
+        for samples, here in self._blocks(metric, BEFORE_ALL_US, AFTER_ALL_US):
+            sent.append(samples.take(np.delete(np.arange(len(samples)), here)))
+            others.append(samples.take(np.array(here, np.int64)))
+        return by_rank(blocks.join(sent)), by_rank(blocks.join(others))
+
+    def _blocks(
+        self, metric: str, after_us: int, until_us: int
+    ) -> Iterator[tuple[Samples, Sequence[int]]]:
+        """Yield the samples of blocks, and the positions of those that Prometheus does not have.
+
+        Blocks only grow, at the end, so the first samples are those of the snapshot.
+        """
+        [left, *_] = self._counts.get(metric, [0])
+        rows = run_sql(_READ, after_us, until_us, self._owner, metric) if left else ()
+        for count, exported, only_here, data in list(rows):
+            if data is not None and left:
+                samples = blocks.decode(bytes(data), count)
+                here = json.loads(only_here) if only_here else []
+                if exported is None:
+                    here = [i for i, more in samples.more.items() if more.text is not None]
+                if count > left:
+                    samples, here = samples.take(np.arange(left)), [i for i in here if i < left]
+                yield samples, here
+            left = max(0, left - count)
+        if left:
+            raise MovedError(f"{self._owner} was sealed or deleted meanwhile: ask again")
+
+    def in_prometheus(self, metric: str) -> int | None:
+        """Return how many samples of a metric Prometheus has accepted; None if some wait for it."""
+        if metric in self._tail or metric not in self._counts:
+            return None
+        _, exported, waiting, is_posted = self._counts[metric]
+        return None if waiting or is_posted else exported
+
+
+class SealedRecord:
+    """The record of a run, or of one of its pods, in an archive."""
+
+    def __init__(self, archive: Archive, pod: str = "") -> None:
+        self._archive = archive
+        self._pod = pod
+        self._by_metric: dict[str, list[SeriesName]] = {}
+        for name in archive.series:
+            if name.pod == pod:
+                self._by_metric.setdefault(name.metric, []).append(name)
+
+    @property
+    def metrics(self) -> Sequence[str]:
+        """Metrics with samples, in order of their names."""
+        return sorted(self._by_metric)
+
+    def read(self, metric: str, after_us: int, until_us: int) -> Mapping[str, Series]:
+        """Return all samples of a metric by rank, in order of time."""
+        return {
+            name.rank: merge([*map(_of_piece, self._archive.read(name))])
+            for name in self._by_metric.get(metric, ())
+        }
+
+    def others(self, metric: str) -> Mapping[str, Series]:
+        """Return the samples of a metric that Prometheus cannot hold or has refused, by rank."""
+        return {
+            name.rank: merge([*map(_of_piece, self._archive.read(name, kept=True))])
+            for name in self._by_metric.get(metric, ())
+            if self._archive.series[name].kept
+        }
+
+    def in_prometheus(self, metric: str) -> int | None:
+        """Return how many samples of a metric Prometheus has accepted; None if some were posted."""
+        names = self._by_metric.get(metric, ())
+        if not all(name.rank for name in names):
+            return None
+        return sum(self._archive.series[name].samples for name in names)
+
+
+def by_rank(samples: Samples) -> dict[str, Series]:
+    """Split samples into series in order of time; of one time, in the order of arrival."""
+    if not len(samples):
+        return {}
+    order = np.lexsort((samples.times_us, samples.ranks))
+    ranks = samples.ranks[order]
+    starts = np.flatnonzero(np.diff(ranks, prepend=-1))
+    found = {}
+    for start, end in pairwise([*starts.tolist(), len(ranks)]):
+        positions = order[start:end]
+        notes = {}
+        if samples.more:
+            places = enumerate(positions.tolist())
+            notes = {new: Note(*samples.more[old]) for new, old in places if old in samples.more}
+        series = Series(samples.times_us[positions], samples.values[positions], notes)
+        found[samples.rank_names[ranks[start]]] = series
+    return found
+
+
+def _tail(owner: str, selection: Selection) -> dict[str, list[Sample]]:
+    """Parse the lines that are not indexed yet; of samples, those of the wanted metrics.
+
+    If the controller is far behind, they are left out: parsing them would take too long.
+    """
+    now_us, metrics = time.time_ns() // 1000, selection.metrics
+    tail: dict[str, list[Sample]] = {}
+    if waiting_bytes(owner) > _MAX_TAIL_BYTES:
+        return tail
+    for stream, lines in read_waiting(owner, BATCH_BYTES):
+        for statement in parse(stream, lines, now_us, metrics):
+            if isinstance(statement, Sample) and (not metrics or statement.metric in metrics):
+                tail.setdefault(statement.metric, []).append(statement)
+    return tail
+
+
+def _of_piece(piece: Any) -> Series:
+    notes = {i: Note(more.text, more.cumulative, more.metadata) for i, more in piece.more.items()}
+    return Series(np.frombuffer(piece.times_us, np.int64), np.frombuffer(piece.values), notes)

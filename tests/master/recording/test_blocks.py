@@ -1,0 +1,195 @@
+"""Blocks hold samples exactly, and are joined while they are small."""
+
+import math
+import random
+import threading
+import time
+
+import numpy as np
+import pytest
+from peewee import Database
+
+from mlbench_master.database.connection import exclusive
+from mlbench_master.database.models import Block, Run, run_owner
+from mlbench_master.reading.record import LiveRecord
+from mlbench_master.reading.selection import AFTER_ALL_US, BEFORE_ALL_US
+from mlbench_master.recording import blocks
+from mlbench_master.recording.blocks import decode, encode, from_samples, join
+from mlbench_master.recording.samples import Sample
+from tests.support.killing import killed_at
+from tests.support.recording import Recording
+from tests.support.rows import line, record
+
+SAMPLES = [
+    Sample("a", "3", 1_763_683_200_123_457, 0.1),
+    Sample("a", "", -62_135_596_800_000_000, -math.inf, cumulative=True),
+    Sample("a", "0", 253_402_300_799_999_999, 1e300, metadata={"ü": [None, 1.5, "\0\n"]}),
+    Sample("a", "3", 1, "text with \n, \u2028 and 𝄞", cumulative=False),
+    Sample("a", "0", 1, math.nan),
+    Sample("a", "0", 1, -0.0, metadata=0),
+    Sample("a", "0", 1, ""),
+]
+
+
+def to_samples(columns: blocks.Samples) -> list[str]:
+    """Return samples of the metric a as texts, by which zeros differ and NaN does not."""
+    found = []
+    for i in range(len(columns)):
+        more = columns.more.get(i, blocks.More())
+        value = float(columns.values[i]) if more.text is None else more.text
+        rank = columns.rank_names[columns.ranks[i]]
+        time_us = int(columns.times_us[i])
+        found.append(Sample("a", rank, time_us, value, more.cumulative, more.metadata))
+    return [repr(sample) for sample in found]
+
+
+def test_samples_are_read_as_they_were_written() -> None:
+    for count in range(1, len(SAMPLES) + 1):
+        some = SAMPLES[-count:]
+        read = decode(encode(from_samples(some)), count)
+        assert to_samples(read) == [repr(sample) for sample in some]
+
+
+def test_any_samples_can_be_joined_and_taken() -> None:
+    dice = random.Random(1)  # noqa: S311 - dice, not secrets
+    for _ in range(50):
+        parts = [dice.choices(SAMPLES, k=dice.randrange(1, 9)) for _ in range(dice.randrange(1, 5))]
+        together = [repr(sample) for part in parts for sample in part]
+        joined = join([from_samples(part) for part in parts])
+        assert to_samples(joined) == together
+        positions = dice.sample(range(len(together)), dice.randrange(len(together) + 1))
+        taken = joined.take(np.array(positions, np.int64))
+        assert to_samples(taken) == [together[i] for i in positions]
+    assert len(join([])) == 0
+
+
+def add(run: Run, count: int, start: int = 0, *, is_posted: bool = False) -> None:
+    """Add numbers, each a millisecond after the one before, as a block; every third is a text."""
+    now_us = time.time_ns() // 1000 - 10**6
+    samples = [
+        Sample("a", str(i % 2), now_us + 1000 * i, f"text {i}" if i % 3 == 2 else float(i))
+        for i in range(start, start + count)
+    ]
+    with exclusive(run_owner(run.id)):
+        blocks.add(run_owner(run.id), samples, is_posted=is_posted)
+
+
+def values(record: LiveRecord) -> dict[str, list[object]]:
+    """Return the values of the metric a by rank, in order of time."""
+    return {
+        rank: [
+            series.notes[i].text if i in series.notes else value
+            for i, value in enumerate(series.values.tolist())
+        ]
+        for rank, series in record.read("a", BEFORE_ALL_US, AFTER_ALL_US).items()
+    }
+
+
+def expected(count: int) -> dict[str, list[object]]:
+    found: list[object] = [f"text {i}" if i % 3 == 2 else float(i) for i in range(count)]
+    return {rank: found[int(rank) :: 2] for rank in "01" if count > int(rank)}
+
+
+@pytest.mark.both_databases
+def test_a_small_block_is_joined_with_the_one_before_once_it_is_exported(
+    run: Run, recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocks, "_SMALL", 30)
+    owner = run_owner(run.id)
+    for i in range(20):
+        add(run, 5, 5 * i, is_posted=i == 1)
+        assert values(LiveRecord(owner)) == expected(5 * i + 5)
+        assert Block.select().where(Block.exported.is_null()).count() == 1
+        recording.export_all()
+        assert values(LiveRecord(owner)) == expected(5 * i + 5)
+    rows = [*Block.select().order_by(Block.id)]
+    # A block is joined with smaller ones before it, and not with those that were posted.
+    assert [row.samples for row in rows] == [5, 5, 40, 40, 10]
+    assert [row.is_posted for row in rows] == [False, True, False, False, False]
+    for row in rows:
+        samples = decode(bytes(row.data), row.samples)
+        assert (row.first_us, row.last_us) == (samples.times_us.min(), samples.times_us.max())
+        assert row.only_here == [i for i, more in samples.more.items() if more.text is not None]
+        assert row.exported == row.samples - len(row.only_here)
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize("step", ["encode", "run_many"])
+def test_blocks_are_joined_once_though_the_controller_is_killed(
+    run: Run, recording: Recording, step: str
+) -> None:
+    add(run, 5)
+    recording.export_all()
+    add(run, 5, 5)
+    with killed_at(f"mlbench_master.recording.blocks.{step}"):
+        recording.export_all()
+    assert [row.exported for row in Block.select().order_by(Block.id)] == [4, None]
+    assert values(LiveRecord(run_owner(run.id))) == expected(10)
+    recording.export_all()
+    [row] = Block.select()
+    assert (row.samples, row.exported, row.only_here) == (10, 7, [2, 5, 8])
+    assert values(LiveRecord(run_owner(run.id))) == expected(10)
+
+
+@pytest.mark.both_databases
+def test_blocks_of_other_metrics_and_owners_are_not_joined(run: Run, recording: Recording) -> None:
+    now = time.time()
+    for i in range(4):
+        record(run, line(now + i, a=i, b=i))
+        record(run, line(now + i, a=-i), rank=1)
+        recording.run_all()
+    with exclusive("pod/w-0"):
+        blocks.add("pod/w-0", [Sample("a", "", 1, 1.0)], is_posted=True)
+    recording.export_all()
+    rows = [(row.owner, row.metric, row.samples) for row in Block.select().order_by(Block.id)]
+    owner = run_owner(run.id)
+    assert sorted(rows) == [("pod/w-0", "a", 1), (owner, "a", 8), (owner, "b", 4)]
+
+
+@pytest.mark.both_databases
+def test_a_record_that_was_opened_reads_the_same_while_blocks_are_joined(
+    run: Run, recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocks, "_SMALL", 8)
+    opened: list[tuple[int, LiveRecord]] = []
+    for i in range(8):
+        for _ in range(3):
+            add(run, 2, 2 * len(opened))
+            opened.append((2 * len(opened) + 2, LiveRecord(run_owner(run.id))))
+        for count, before in opened:
+            assert values(before) == expected(count)
+        recording.export_all()
+        for count, before in opened:
+            assert values(before) == expected(count), i
+
+
+@pytest.mark.both_databases
+def test_a_reader_finds_all_samples_while_blocks_are_joined(
+    database: Database, run: Run, recording: Recording
+) -> None:
+    owner, count = run_owner(run.id), 300
+    written, done = [0], threading.Event()
+    problems: list[object] = []
+
+    def read() -> None:
+        with database.connection_context():  # this thread's connection
+            while not done.is_set():
+                least = written[0]
+                found = values(LiveRecord(owner))
+                total = sum(map(len, found.values()))
+                if total < least or found != expected(total):
+                    problems.append((least, found))
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        for i in range(count):
+            add(run, 3, 3 * i)
+            written[0] = 3 * i + 3
+            recording.exporter.export_waiting()
+    finally:
+        done.set()
+        reader.join()
+    assert not problems
+    assert values(LiveRecord(owner)) == expected(3 * count)
+    assert Block.select().count() < 10
