@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Literal
 
@@ -21,9 +21,8 @@ from mlbench_master.database.models import (
     run_owner,
 )
 from mlbench_master.errors import NotFoundError
-from mlbench_master.reading import containers
+from mlbench_master.reading import containers, prometheus_series
 from mlbench_master.reading.points import Note, Series, merge
-from mlbench_master.reading.prometheus_series import PrometheusSeries
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.reading.record import LiveRecord, Record, SealedRecord, SeriesSource
 from mlbench_master.reading.selection import (
@@ -45,10 +44,6 @@ class SeriesReader:
 
     prometheus: PrometheusClient
     archives: ArchiveStore
-    _in_prometheus: PrometheusSeries = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_in_prometheus", PrometheusSeries(self.prometheus))
 
     @contextmanager
     def record(self, run: Run, selection: Selection = Selection()) -> Iterator[Record]:  # noqa: B008
@@ -100,7 +95,7 @@ class SeriesReader:
                 wanted = selection.metrics
                 metrics = [metric for metric in record.metrics if not wanted or metric in wanted]
                 owner = run_owner(run.id)
-                found = self._in_prometheus.read(owner, record, metrics, span, selection)
+                found = prometheus_series.read(self.prometheus, owner, record, metrics, span)
             if found is not None:
                 return "prometheus", _series_of([_Found(found)], selection)
         return "record", self.run(run.id, selection)

@@ -7,7 +7,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -56,12 +55,6 @@ class Listening(PrometheusClient):
 def listening(shared_prometheus: PrometheusServer) -> Iterator[Listening]:
     with closing(Listening(shared_prometheus.url)) as client:
         yield client
-
-
-@pytest.fixture
-def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have samples counted before each answer."""
-    monkeypatch.setattr(prometheus_series, "_FRESH_SECONDS", 0.0)
 
 
 def random_value(dice: random.Random) -> Any:
@@ -113,7 +106,6 @@ def by_millisecond(series: dict[str, list[StoredPoint]]) -> dict[str, list[tuple
 
 
 @pytest.mark.both_databases
-@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("seed", range(8))
 def test_prometheus_and_the_record_answer_the_same(
     run: Run,
@@ -178,7 +170,6 @@ def read_record(opened: Any, selection: Selection) -> dict[str, Any]:
     }
 
 
-@pytest.mark.usefixtures("unchecked")
 def test_the_record_answers_while_samples_wait(
     run: Run, reader: SeriesReader, recording: Recording
 ) -> None:
@@ -237,7 +228,7 @@ def test_metadata_of_a_ranks_lines_is_answered_too(
     assert read_published(reader, run, Selection(names=("b",)))[0] == "prometheus"
 
 
-@pytest.mark.usefixtures("database", "unchecked")
+@pytest.mark.usefixtures("database")
 def test_the_record_answers_what_prometheus_has_lost(own_prometheus: PrometheusServer) -> None:
     with (
         closing(RemoteWriter(own_prometheus.url)) as writer,
@@ -259,7 +250,6 @@ def test_the_record_answers_what_prometheus_has_lost(own_prometheus: PrometheusS
         assert read_published(reader, run) == ("record", expected)
 
 
-@pytest.mark.usefixtures("unchecked")
 def test_the_record_answers_where_prometheus_has_more(
     run: Run, reader: SeriesReader, recording: Recording, writer: RemoteWriter
 ) -> None:
@@ -287,10 +277,6 @@ def test_few_queries_of_the_wanted_metrics_alone(
     assert source == "prometheus"
     assert sorted(series) == ["acc @ 0", "acc @ 1", "train_seconds @ 0", "train_seconds @ 1"]
     assert listening.samples == [4], "the samples of the wanted metrics"
-    late = replace(wanted, after_us=round(now * 1e6) - 1)
-    for _ in range(2):
-        read_published(reader, run, late)
-    assert listening.samples == [4, 2, 4, 4], "a part is counted first, and not again soon after"
 
 
 def test_a_large_answer_is_read_from_the_record(
