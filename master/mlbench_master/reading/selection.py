@@ -45,6 +45,12 @@ class Selection:
         """The metrics that the names may stand for; empty for all."""
         return frozenset(metric for name in self.names for metric in (name, split_name(name)[0]))
 
+    @property
+    def rank(self) -> str:
+        """The rank of all names, if it is the same; else empty."""
+        ranks = {split_name(name)[1] for name in self.names}
+        return ranks.pop() if len(ranks) == 1 else ""
+
     def wants(self, *names: str) -> bool:
         """Check if the selection includes a series with any of these names."""
         return not self.names or any(name in self.names for name in names)

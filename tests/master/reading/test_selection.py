@@ -136,3 +136,9 @@ def test_the_extremes_are_those_of_the_finite_numbers(
     values: list[str], expected: tuple[str | None, str | None]
 ) -> None:
     assert spread(values, 1) == [expected]
+
+
+def test_the_rank_of_names_is_known_if_it_is_the_same() -> None:
+    assert Selection(names=("a @ 3", "b @ 3")).rank == "3"
+    for names in ((), ("a",), ("a @ 3", "b"), ("a @ 3", "a @ 4")):
+        assert not Selection(names=names).rank
