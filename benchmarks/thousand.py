@@ -94,7 +94,9 @@ class _Stage:
             result = meanwhile(run)
             seen = [future.result() for future in working]
             ended = wait_for_end(client, run, look_seconds=0.5)
-        assert ended.delivery is not None
+            while ended.delivery is None:
+                time.sleep(1.0)
+                ended = client.get_run(run.id).result().value
         assert ended.delivery.in_prometheus == workers * work.steps * _METRICS, ended.delivery
         return result, seen
 

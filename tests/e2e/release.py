@@ -35,6 +35,8 @@ ENDLESS = {"learning_rate": "0.000001"}
 
 # While the master's pod is another one: it is stopped, started, and the node may be busy.
 _AWAY_SECONDS = 180.0
+# After the end of a run; Prometheus may have to be reached again first.
+_COUNTED_SECONDS = 60.0
 
 Object = dict[str, Any]
 
@@ -197,6 +199,12 @@ class Release:
         """Wait until a run has FINISHED, make sure that no value is missing, and return it."""
         ended = self.wait_for_end(run, seconds)
         assert ended.state == "FINISHED", ended.reason
+        ended = wait_until(
+            lambda: self.run(run.id),
+            lambda run: run.delivery is not None,
+            _COUNTED_SECONDS,
+            f"the samples of run {run.id} ({run.name}) are counted",
+        )
         assert_counted(ended)
         assert known(ended.delivery).recorded > 0
         return ended
