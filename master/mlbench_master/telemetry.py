@@ -199,7 +199,7 @@ def _runs(runs: Sequence[Run]) -> Iterator[Metric]:
     )
     yield _gauge(
         names.RUN_SAMPLES,
-        "Samples of the run by place: delivered so far, or counted by query after its end.",
+        "Samples of the run by place: recorded so far, and counted by query after its end.",
         ("run_id", "place"),
         [((str(r.id), place), samples) for r in runs for place, samples in _samples(r).items()],
     )

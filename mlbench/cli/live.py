@@ -206,7 +206,7 @@ def _phase(run: Run, now: LiveProgress) -> str:
     if now.epoch is None:
         return "starting"
     if run.ranks and all(rank.exit_code is not None for rank in run.ranks):
-        return "delivering"
+        return "ending"
     return "training"
 
 

@@ -71,8 +71,13 @@ _SHARES = (
     ', "phase", "$1", "metric", "(.*)_seconds"), "rank", "rank $1", "rank", "(.*)")'
 )
 _RECORDED = f'mlbench_run_samples{{{RUN},place="recorded"}}'
-_DELIVERED = f'mlbench_run_samples{{{RUN},place!="recorded"}}'
-_MISSING = f"sum by (run_id) ({latest(_RECORDED)}) - sum by (run_id) ({latest(_DELIVERED)})"
+_COUNTED = f'mlbench_run_samples{{{RUN},place!="recorded"}}'
+_OF_RUN = "sum by (run_id) ({})"
+# The samples of an active run are not counted yet: none is missing.
+_MISSING = (
+    f"{_OF_RUN.format(latest(_RECORDED))} - "
+    f"({_OF_RUN.format(latest(_COUNTED))} or {_OF_RUN.format(latest(_RECORDED))})"
+)
 
 _EPOCH = by("run_id", newest_kept(RUN, f'metric="{names.EPOCH}"'))
 _SHARE: dict[str, object] = {"unit": "percentunit", "decimals": 1}

@@ -1,1 +1,1 @@
-"""Reading: series from Prometheus, from samples that wait for it, and from kept samples."""
+"""Reading: the record of runs, series from Prometheus, logs and files."""

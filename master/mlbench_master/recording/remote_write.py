@@ -189,7 +189,11 @@ class RemoteWriter:
         except SamplesRefusedError as error:
             first, *others = series
             if not others and len(first.samples) == 1:
-                log.warning("Prometheus refused a sample, so it is kept: %s: %s", first, error)
+                log.warning(
+                    "Prometheus refused a sample, which stays in the record only: %s: %s",
+                    first,
+                    error,
+                )
                 return [first]
             parts = series if others else first.halves()
             half = len(parts) // 2
