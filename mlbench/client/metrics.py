@@ -133,6 +133,7 @@ class MetricsApi(ApiBase):
         *,
         until: _Moment | None = None,
         lineage: Literal["final", "discarded", "all"] = "final",
+        exact: bool = False,
     ) -> Future[Response[Series]]:
         """Get a run's series by name, such as ``train_loss @ 0``, each in order of time.
 
@@ -144,9 +145,12 @@ class MetricsApi(ApiBase):
             last_n: return only this number of last points of each series.
             until: return only points up to this time.
             lineage: for a restarted run, values of the final model, discarded values, or both.
+            exact: return times with microseconds; by default, Prometheus may answer with
+                milliseconds.
         """
         params = _selection("run", since, summarize, metric_filter, last_n, until)
-        return self._get(api_path("metrics", run_id), _series, {**params, "lineage": lineage})
+        params |= {"lineage": lineage, "exact": str(exact).lower()}
+        return self._get(api_path("metrics", run_id), _series, params)
 
     def get_pod_metrics(
         self,

@@ -98,7 +98,11 @@ def test_an_agent_that_was_silent_brings_all_that_its_rank_wrote(
         # Of each value, the step is a sample too.
         late = 2 * len(written(0)) + 2 * len(written(1)) - known(ended.delivery).recorded
         assert late > 1000
-        assert known(ended.added).of_lost_ranks >= late
+
+        def counted() -> int:
+            return known(reload(client, run).added).of_lost_ranks
+
+        wait_for(lambda: counted() >= late, what="the late samples are counted")
 
 
 def _agent_of(home: Home, pod: str) -> psutil.Process:

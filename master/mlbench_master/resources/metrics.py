@@ -73,6 +73,11 @@ _FORMAT = one_of(
     "`json`, `zip` (a JSON file for each series) or `csv` (with a header).",
     "json",
 )
+_EXACT = flag(
+    "exact",
+    "Read a run's series from the record, with microseconds, even if Prometheus has all samples.",
+    default=False,
+)
 _SELECTION = (_SINCE, _UNTIL, _FILTER, _SUMMARIZE, _ADDED, _LINEAGE, _LAST_N, _FORMAT)
 _OF_ONE = one_of("metric_type", ("pod", "run"), f"{_KIND}.", "run")
 _OF_MANY = one_of(
@@ -163,7 +168,7 @@ class MetricsResource:
         "The series by name, with points in order of time.",
         _Series,
         files=_FILES,
-        parameters=(*_SELECTION, _OF_ONE),
+        parameters=(*_SELECTION, _EXACT, _OF_ONE),
         errors=(502, 503),
     )
     def on_get_owner(self, req: Request, resp: Response, owner: str) -> None:
@@ -177,8 +182,9 @@ class MetricsResource:
                 raise NotFoundError(f"run_id: run {owner!r} not found")
             run = lifecycle.find(run_id)
             content, title = self._owner_of(run, selection, _LINEAGE.read(req)), run.name
-            # MLBench's own client and files get the exact values.
-            if format_ == "json" and not is_original(req) and run.attempt == 1:
+            # MLBench's original client and files get exact times.
+            is_exact = _EXACT.read(req) or format_ != "json" or is_original(req)
+            if not is_exact and run.attempt == 1:
                 source, series = self.reader.published(run, selection)
                 content = replace(content, series=series)
                 resp.set_header("MLBench-Source", source)

@@ -168,6 +168,7 @@ def test_a_header_says_whether_prometheus_or_the_record_answers(
         "prometheus",
         [point(now_us // 1000 * 1000, "1")],
     )
+    assert get_run(api, run, exact="true").json["a @ 0"] == [point(now_us, "1")]
     for form in ("csv", "zip"):
         assert "MLBench-Source" not in get_run(api, run, format=form).headers
     [_, exact] = rows(get_run(api, run, format="csv"))
