@@ -8,7 +8,6 @@ import pytest
 from falcon.testing import Result, TestClient
 
 from mlbench_master.database.models import Run, pod_owner, run_owner
-from mlbench_master.reading import prometheus_series
 from mlbench_master.recording.samples import Sample
 from tests.conftest import PrometheusServer, wait_for
 from tests.support import rows
@@ -64,12 +63,8 @@ def source(api: TestClient, run: Run) -> str | None:
 
 
 def test_all_values_are_read_without_a_prometheus_or_with_an_empty_one(
-    api: TestClient,
-    recording: Recording,
-    own_prometheus: PrometheusServer,
-    monkeypatch: pytest.MonkeyPatch,
+    api: TestClient, recording: Recording, own_prometheus: PrometheusServer
 ) -> None:
-    monkeypatch.setattr(prometheus_series, "_FRESH_SECONDS", 0.0)
     run = make_finished(recording)
     assert source(api, run) == "prometheus"
     before = read(api, run)
@@ -100,12 +95,8 @@ def test_samples_that_were_lost_just_now_are_answered(
 
 
 def test_a_series_that_prometheus_was_told_to_forget_is_read_from_the_record(
-    api: TestClient,
-    recording: Recording,
-    own_prometheus: PrometheusServer,
-    monkeypatch: pytest.MonkeyPatch,
+    api: TestClient, recording: Recording, own_prometheus: PrometheusServer
 ) -> None:
-    monkeypatch.setattr(prometheus_series, "_FRESH_SECONDS", 0.0)
     own_prometheus.kill()
     own_prometheus.start("--web.enable-admin-api")
     run = make_finished(recording)
