@@ -4,7 +4,7 @@ import json
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
@@ -33,19 +33,21 @@ def active(client: ApiClient, stack: Home) -> Iterator[None]:
     run = order_steps(client, "scraped", steps=60000, rate=100)
     series = f'{names.WORKER_STEPS}{{rank="1",run_id="{run.id}"}}'
 
-    def tells() -> bool:
-        # The server of a run that has just ended may be gone while it is asked.
-        with suppress(httpx.TransportError):
-            return any(series in text for text in read(stack, "workers"))
-        return False
-
-    wait_for(tells, what="it goes on")
+    wait_for(lambda: any(series in text for text in read(stack, "workers")), what="it goes on")
     yield
     client.stop_run(run.id).result()
 
 
 def read(home: Home, job: str) -> list[str]:
-    return [httpx.get(f"http://{address}/metrics").text for address in addresses(home, job)]
+    """Return the texts of all targets, once those that have just ended are no targets any more."""
+    until = time.monotonic() + 5.0
+    while True:
+        try:
+            return [httpx.get(f"http://{address}/metrics").text for address in addresses(home, job)]
+        except httpx.TransportError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.1)
 
 
 @pytest.mark.usefixtures("active")
