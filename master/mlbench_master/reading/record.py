@@ -97,9 +97,8 @@ class LiveRecord:
 
     def others(self, metric: str) -> Mapping[str, Series]:
         """Return the samples of a metric that Prometheus cannot hold or has refused, by rank."""
-        found = self._blocks(metric, BEFORE_ALL_US, AFTER_ALL_US)
-        parts = [samples.take(np.array(here, np.int64)) for samples, here in found if here]
-        return by_rank(blocks.join(parts)) if parts else {}
+        recorded, exported, *_ = self._counts.get(metric, (0, 0))
+        return {} if recorded == exported else self.split(metric)[1]
 
     def split(self, metric: str) -> tuple[Mapping[str, Series], Mapping[str, Series]]:
         """Return the samples of a metric that are not among the others, then the others, by rank.
