@@ -16,7 +16,7 @@ if [ ! "$folder/.installed" -nt scripts/get-integrations.sh ]; then
     echo "import site; site.addsitedir('$(packages .venv/bin/python)')" \
         >"$(packages "$python")/venv.pth"
     pip_install "$python" 'accelerate>=1.15,<2' 'jax>=0.10,<0.11' 'ipykernel>=7,<8' \
-        'keras>=3.12,<4' 'lightning>=2.6,<2.7' 'mlflow-skinny>=3.17,<4' 'nbconvert>=7,<8' 'ray[train]>=2.50,<3' \
+        'keras>=3.12,<4' 'lightning>=2.6,<2.7' 'matplotlib>=3.9,<4' 'mlflow-skinny>=3.17,<4' 'nbconvert>=7,<8' 'ray[train]>=2.50,<3' \
         'tensorboard>=2.20,<3' 'tensorflow-cpu>=2.20,<3' 'transformers>=5,<6' 'xgboost-cpu>=3,<4'
     KERAS_BACKEND=torch "$python" -c 'import accelerate, ipykernel, jax, keras, lightning, mlflow, mlbench, nbconvert, xgboost' ||
         fail "what was installed does not work together"
