@@ -91,13 +91,15 @@ class SeriesReader:
         if not run.origin and not (selection.with_added and run.added is not None):
             ended_at = time.time() if run.finished_at is None else run.finished_at
             span = Span(round(run.created_at * 1000) - PAST_MS, round(ended_at * 1000) + FUTURE_MS)
-            with self.record(run, selection) as record:
+            with ExitStack() as stack:
+                record = stack.enter_context(self.record(run, selection))
                 wanted = selection.metrics
                 metrics = [metric for metric in record.metrics if not wanted or metric in wanted]
                 owner = run_owner(run.id)
                 found = prometheus_series.read(self.prometheus, owner, record, metrics, span)
-            if found is not None:
-                return "prometheus", _series_of([_Found(found)], selection)
+                if found is not None:
+                    return "prometheus", _series_of([_Found(found)], selection)
+                return "record", _within(stack.pop_all(), _series_of([record], selection))
         return "record", self.run(run.id, selection)
 
     def metrics(self, run: Run) -> list[RunMetric]:
@@ -179,6 +181,12 @@ class _Found:
 
     def read(self, metric: str, after_us: int, until_us: int) -> Mapping[str, Series]:
         return self.series[metric]
+
+
+def _within(stack: ExitStack, series: NamedSeries) -> NamedSeries:
+    """Yield series, then close what they are read from."""
+    with stack:
+        yield from series
 
 
 def _series_of(
