@@ -11,7 +11,7 @@ from mlbench_master.reading.promql import PrometheusClient, quote
 from mlbench_master.reading.windows import Span
 from mlbench_master.recording.remote_write import FUTURE_MS, PAST_MS
 
-_RECORDED = "SELECT COALESCE(SUM(samples), 0) FROM block WHERE owner = ?"
+_RECORDED = "SELECT COALESCE(SUM(recorded), 0) FROM stream WHERE owner = ?"
 _EXPORTED = """
     SELECT COALESCE(SUM(samples), 0), COALESCE(SUM(exported), 0), MAX(last_us)
     FROM block WHERE owner = ?
