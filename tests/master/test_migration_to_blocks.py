@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from peewee import Database, PostgresqlDatabase
 
-from mlbench.archive import opened
+from mlbench.archive import More, opened
 from mlbench_master.archives.sealing import Sealer
 from mlbench_master.database.connection import run_sql
 from mlbench_master.database.models import (
@@ -239,7 +239,7 @@ def test_what_pods_posted_and_prometheus_cannot_hold_is_brought_over(home: Home)
     assert notes.times_us.tolist() == [7, 8]
     assert [load.rank_names[rank] for rank in load.ranks] == ["1", "0"]
     assert [str(value) for value in load.values.tolist()] == ["0.5", "nan"]
-    assert load.more == {1: blocks.More(None, False, None)}
+    assert load.more == {1: More(None, False, None)}
     record = LiveRecord(pod_owner("w-1"))
     [series] = record.read("load", BEFORE_ALL_US, AFTER_ALL_US).values()
     assert series.values.tolist() == [2.0]

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mlbench.contract.series import format_value
+from mlbench_master.recording.blocks import pick
 
 
 class Note(NamedTuple):
@@ -38,10 +39,7 @@ class Series:
 
     def take(self, positions: NDArray[np.int64]) -> "Series":
         """Return the samples at these positions, in their order."""
-        notes = {}
-        if self.notes:
-            places = enumerate(positions.tolist())
-            notes = {new: self.notes[old] for new, old in places if old in self.notes}
+        notes = pick(self.notes, positions)
         return Series(self.times_us[positions], self.values[positions], notes)
 
 

@@ -93,7 +93,7 @@ class LiveRecord:
         parts = [samples for samples, _ in self._blocks(metric, after_us, until_us)]
         if tail := self._tail.get(metric):
             parts.append(blocks.from_samples(tail))
-        return by_rank(blocks.join(parts)) if parts else {}
+        return by_rank(blocks.join(parts))
 
     def others(self, metric: str) -> Mapping[str, Series]:
         """Return the samples of a metric that Prometheus cannot hold or has refused, by rank."""
@@ -190,10 +190,7 @@ def by_rank(samples: Samples) -> dict[str, Series]:
     found = {}
     for start, end in pairwise([*starts.tolist(), len(ranks)]):
         positions = order[start:end]
-        notes = {}
-        if samples.more:
-            places = enumerate(positions.tolist())
-            notes = {new: Note(*samples.more[old]) for new, old in places if old in samples.more}
+        notes = {i: Note(*more) for i, more in blocks.pick(samples.more, positions).items()}
         series = Series(samples.times_us[positions], samples.values[positions], notes)
         found[samples.rank_names[ranks[start]]] = series
     return found

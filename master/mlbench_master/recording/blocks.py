@@ -10,14 +10,17 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, TypeVar
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from mlbench.archive import More
 from mlbench_master.database.connection import run_many, run_sql
 from mlbench_master.recording.samples import Sample
+
+Value = TypeVar("Value")
 
 # Samples of a block below which the next block is appended to it.
 _SMALL = 512
@@ -37,15 +40,6 @@ _EXTEND = """
     WHERE id = ?
 """
 _DELETE = "DELETE FROM block WHERE id = ?"
-
-
-class More(NamedTuple):
-    """The optional fields of a sample."""
-
-    text: str | None = None
-    """Value of a sample that is a text; None for a number."""
-    cumulative: bool | None = None
-    metadata: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +62,20 @@ class Samples:
 
     def take(self, positions: NDArray[np.int64]) -> "Samples":
         """Return the samples at these positions, in their order."""
-        more = {}
-        if self.more:
-            new = {int(old): new for new, old in enumerate(positions) if int(old) in self.more}
-            more = {i: self.more[old] for old, i in new.items()}
         return Samples(
             self.rank_names,
             self.ranks[positions],
             self.times_us[positions],
             self.values[positions],
-            more,
+            pick(self.more, positions),
         )
+
+
+def pick(fields: Mapping[int, Value], positions: NDArray[np.int64]) -> dict[int, Value]:
+    """Return optional fields of the samples at some positions, by their new positions."""
+    if not fields:
+        return {}
+    return {new: fields[old] for new, old in enumerate(positions.tolist()) if old in fields}
 
 
 def from_samples(samples: Sequence[Sample]) -> Samples:

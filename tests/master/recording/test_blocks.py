@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from peewee import Database
 
+from mlbench.archive import More
 from mlbench_master.database.connection import exclusive
 from mlbench_master.database.models import Block, Run, run_owner
 from mlbench_master.reading.record import LiveRecord
@@ -35,7 +36,7 @@ def to_samples(columns: blocks.Samples) -> list[str]:
     """Return samples of the metric a as texts, by which zeros differ and NaN does not."""
     found = []
     for i in range(len(columns)):
-        more = columns.more.get(i, blocks.More())
+        more = columns.more.get(i, More())
         value = float(columns.values[i]) if more.text is None else more.text
         rank = columns.rank_names[columns.ranks[i]]
         time_us = int(columns.times_us[i])
