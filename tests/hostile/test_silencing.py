@@ -27,9 +27,10 @@ LATE_SECONDS = 5.0
 
 _PATCH = f"""
 import sys
+from dataclasses import replace
 if "mlbench_master.controller" in sys.orig_argv:
     import mlbench_master.controller.decisions as decisions
-    decisions.LOST_SECONDS = {LOST_SECONDS}
+    decisions.POOL_LIMITS = replace(decisions.POOL_LIMITS, silent={LOST_SECONDS})
 """
 
 

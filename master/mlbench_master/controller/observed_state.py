@@ -107,6 +107,8 @@ class RunView:
     ranks: tuple[RankView, ...]
     recorded: bool
     """Whether every line that its ranks sent is in its record."""
+    is_external: bool = False
+    """Whether a launcher starts its ranks, which join the run, instead of the pool."""
     overdue: float = -math.inf
     """Seconds past the deadline; negative before the deadline, or without one."""
     waited: float = 0.0
@@ -122,7 +124,9 @@ class RunView:
 
     @property
     def missing(self) -> list[int]:
-        """Ranks that have not joined the attempt of an external run."""
+        """Ranks of an external run that have not joined. The pool starts all ranks at once."""
+        if not self.is_external:
+            return []
         joined = {rank.rank for rank in self.ranks}
         return [rank for rank in range(self.num_workers) if rank not in joined]
 
@@ -160,12 +164,12 @@ class ObservedState:
     """Seconds since the last run ended; 0 while there is a run."""
     cores: tuple[int, ...] | None = None
     """Cores that runs share; None if each worker has its own and all have the same shape."""
-    recorded: tuple[RunView, ...] = ()
+    external: tuple[RunView, ...] = ()
     """Active external runs: others start their processes, and the pool is not involved."""
 
     @property
     def is_steady(self) -> bool:
         """Whether there is no run, or the ranks of all active runs run."""
         active = [run for run in self.runs if run.ranks]
-        is_steady = all(run.is_steady for run in (*active, *self.recorded))
+        is_steady = all(run.is_steady for run in (*active, *self.external))
         return is_steady and (bool(active) or not self.runs)

@@ -133,7 +133,7 @@ class Observer:
             return ObservedState(
                 policy=self._policy,
                 runs=tuple(views),
-                recorded=tuple(external_views),
+                external=tuple(external_views),
                 stopped_in_queue=tuple(run.id for run in stopped),
                 workers=tuple(_view_workers(pods, workers, runs, reachable)),
                 waits_for=waits_for,
@@ -288,6 +288,7 @@ def _view_run(
         stop_reason=run.reason,
         ranks=tuple(views),
         recorded=unindexed.fetchone() is None,
+        is_external=bool(run.launcher),
         asked=time.time() - current[-1].asked_at if current else math.inf,
         answered=bool(current) and diagnoses.is_done(current[-1]),
     )

@@ -289,12 +289,12 @@ def test_no_other_attempt(run: RunView) -> None:
 
 
 def test_a_restart_waits_for_workers_but_not_for_ever() -> None:
-    assert decide_for(FAILED, ALONE, 120.0) == [replace(ONE_THERE, has_room=False)]
+    assert decide_for(FAILED, ALONE, 119.0) == [replace(ONE_THERE, has_room=False)]
     assert decide_for(replace(FAILED, stop_requested=True), ALONE) == [End(7, "STOPPED")]
     past = replace(FAILED, deadline_seconds=60.0, overdue=1.0)
     assert decide_for(past, ALONE) == [End(7, "FAILED", "rank 0 on w-0 exited with code 1", 0)]
     reason = f"rank 0 on w-0 exited with code 1; no restart: {SHORTAGE}"
-    assert decide_for(FAILED, ALONE, 121.0) == [End(7, "FAILED", reason, 0)]
+    assert decide_for(FAILED, ALONE, 120.0) == [End(7, "FAILED", reason, 0)]
 
 
 # --- Deadlines. ---

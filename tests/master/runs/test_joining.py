@@ -162,7 +162,7 @@ def test_the_next_attempt_leaves_the_one_before(database: Database) -> None:
     # The recorders of the attempt before speak for nobody any more.
     assert report(first, "running", 1) == "stop"
     assert report(again, "running", 12) == "wait"
-    view = observe().recorded[0]
+    view = observe().external[0]
     assert (view.attempt, view.missing) == (2, [])
     assert not any(rank.replaced or rank.forgotten for rank in view.ranks)
 
@@ -209,9 +209,9 @@ def observe() -> Any:
 def test_it_is_in_nobodys_way(database: Database) -> None:
     joined = come(0)
     world = observe()
-    assert (world.runs, world.warm, [run.id for run in world.recorded]) == ((), None, [1])
-    assert world.recorded[0].missing == [1]
-    [rank] = world.recorded[0].ranks
+    assert (world.runs, world.warm, [run.id for run in world.external]) == ((), None, [1])
+    assert world.external[0].missing == [1]
+    [rank] = world.external[0].ranks
     assert (rank.reported, rank.forgotten, rank.replaced, rank.silent) == (False, False, False, 0)
     ordered = lifecycle.create(RunRequest(name="mine", benchmark="digits"), InstallationLimits())
     assert [run.id for run in observe().runs] == [ordered.id]

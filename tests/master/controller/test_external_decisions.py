@@ -1,4 +1,4 @@
-"""Decisions on runs whose processes somebody else starts."""
+"""Decisions on external runs, whose processes a launcher starts."""
 
 from dataclasses import replace
 from typing import Any
@@ -7,7 +7,6 @@ import pytest
 
 from mlbench_master.controller import actions
 from mlbench_master.controller.decisions import decide
-from mlbench_master.controller.external_runs import decide_external
 from mlbench_master.controller.observed_state import RankView, RunView
 from tests.master.controller.worlds import (
     ORDERED,
@@ -20,6 +19,12 @@ from tests.master.controller.worlds import (
 )
 
 DONE = exited(0)
+
+
+def decide_external(run: RunView) -> list[actions.Action]:
+    """Return what to do about an external run, without the size of the pool."""
+    _, *rest = decide(replace(WORLD, external=(replace(run, is_external=True),)))
+    return rest
 
 
 def joined(*ranks: int, of: int, **changes: Any) -> RunView:
@@ -124,12 +129,12 @@ def test_a_failed_attempt_waits_for_the_next_one_as_long_as_there_may_be_one() -
 
 def test_the_pool_and_its_runs_know_nothing_of_it() -> None:
     alone = decide(replace(WORLD, runs=(ORDERED,)))
-    beside = replace(WORLD, runs=(ORDERED,), recorded=(joined(0, of=64),))
+    beside = replace(WORLD, runs=(ORDERED,), external=(joined(0, of=64, is_external=True),))
     words = "1 of 64 ranks have joined; missing: 1-63"
     assert decide(beside) == [*alone, actions.Wait(7, words)]
     assert decide(replace(beside, runs=()))[0] == actions.Scale(2)
 
 
 def test_the_world_is_steady_once_its_ranks_run() -> None:
-    assert replace(WORLD, recorded=(with_ranks(RUNNING),)).is_steady
-    assert not replace(WORLD, recorded=(with_ranks(RUNNING, DONE),)).is_steady
+    assert replace(WORLD, external=(with_ranks(RUNNING),)).is_steady
+    assert not replace(WORLD, external=(with_ranks(RUNNING, DONE),)).is_steady
