@@ -13,7 +13,7 @@ from mlbench.cli.command import Command
 from mlbench.cli.common import JsonOption, UsageError, err, out, print_json, print_outcome
 from mlbench.contract import names
 from mlbench.contract.distribution import how_to_install
-from mlbench.contract.errors import NotConnectedError, StackError
+from mlbench.contract.errors import NotConnectedError
 from mlbench.local import grafana_archive
 from mlbench.local.assets import grafana_folder
 from mlbench.local.discovery import find_connection
@@ -37,7 +37,7 @@ def install(
         bool,
         typer.Option(
             "--background",
-            help="Return at once; do nothing if Grafana is installed or cannot be downloaded.",
+            help="Return at once; do nothing if Grafana is installed.",
         ),
     ] = False,
     json: JsonOption = False,
@@ -76,17 +76,13 @@ def install(
 
 
 def _install_in_background(home: Home, archive: grafana_archive.GrafanaArchive) -> None:
-    """Start the installation as a process of low priority, if the archive can be reached."""
-    try:
-        grafana_archive.check_reachable(archive)
-    except StackError:
-        return  # `mlbench up` prints how to install Grafana
+    """Start the installation as a process that outlives this one, and writes to a log."""
     home.make()
     home.logs.mkdir(exist_ok=True)
     command = [sys.executable, "-P", "-m", "mlbench", "grafana", "install", "--mirror", archive.url]
     with (home.logs / "grafana-install.log").open("ab") as log:
         subprocess.Popen(
-            ["nice", "-n", "19", *command],
+            command,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -104,9 +104,14 @@ def test_a_background_installation_returns_at_once_and_logs(alone: Mlbench) -> N
     with serving() as server:
         done = alone.process("grafana", "install", "--background", "--mirror", server.url)
         assert (done.code, done.out, done.err) == (0, "", "")
-        log = alone.home.logs / "grafana-install.log"
         # The archive of this server is not the pinned one.
-        wait_for(lambda: "not the expected archive" in " ".join(log.read_text().split()), 60)
+        _wait_for_log(alone, "not the expected archive")
     assert not alone.home.grafana_program.exists()
     gone = alone.process("grafana", "install", "--background", "--mirror", server.url)
     assert (gone.code, gone.out, gone.err) == (0, "", "")
+    _wait_for_log(alone, "cannot be reached")
+
+
+def _wait_for_log(alone: Mlbench, text: str) -> None:
+    log = alone.home.logs / "grafana-install.log"
+    wait_for(lambda: text in " ".join(log.read_text().split()), 60)
