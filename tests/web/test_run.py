@@ -263,6 +263,18 @@ def test_a_log_is_read_from_its_end_to_its_beginning(talked: Page) -> None:
     expect(log).not_to_contain_text("rank 0 line 1\n")
     # What is out of sight is not in the page.
     assert log.locator(".log-line").count() < 1000
+    # Whenever lines are drawn, they are those in sight, also before the scroll event that follows.
+    log.evaluate("""(log) => {
+        log.drawn = { times: 0, wrong: 0 };
+        new MutationObserver(() => {
+            const seen = log.getBoundingClientRect();
+            const lines = log.getElementsByClassName("log-line");
+            const top = lines[0].getBoundingClientRect().top;
+            const bottom = lines[lines.length - 1].getBoundingClientRect().bottom;
+            log.drawn.times += 1;
+            log.drawn.wrong += top > seen.top + 20 || bottom < seen.bottom - 20;
+        }).observe(document.getElementById("log-lines"), { childList: true });
+    }""")
     log.focus()
     for _ in range(300):
         talked.keyboard.press("Home")
@@ -270,6 +282,9 @@ def test_a_log_is_read_from_its_end_to_its_beginning(talked: Page) -> None:
             break
         talked.wait_for_timeout(100)
     expect(log.get_by_text("rank 0 line 1", exact=True)).to_be_visible()
+    drawn = log.evaluate("(log) => log.drawn")
+    assert drawn["times"] > 0
+    assert drawn["wrong"] == 0
     expect(talked.get_by_label("Follow")).not_to_be_checked()
     talked.get_by_label("Follow").check()
     expect(log.get_by_text("rank 0 ends").last).to_be_visible()

@@ -160,8 +160,8 @@ export class Logs {
     const page = this.#part?.start ? await this.#get({ before: this.#part.start }) : null;
     if (!page) return;
     const { start, lines } = pieceOf(page, true);
-    this.#show({ ...this.#part, start, lines: [...lines, ...this.#part.lines] }, this.#firstNumber - lines.length);
-    this.#log.scrollTop += lines.length * LINE_PX;
+    const part = { ...this.#part, start, lines: [...lines, ...this.#part.lines] };
+    this.#show(part, this.#firstNumber - lines.length, this.#log.scrollTop + lines.length * LINE_PX);
   }
 
   #onScroll() {
@@ -174,11 +174,12 @@ export class Logs {
     if (below() < NEAR_PX) this.#quietly(async () => below() < NEAR_PX && !this.#isAtEnd && this.#down());
   }
 
-  #show(/** @type {Piece} */ part, /** @type {number} */ firstNumber) {
-    this.#part = part;
-    this.#firstNumber = firstNumber;
+  #show(/** @type {Piece} */ part, /** @type {number} */ firstNumber, top = this.#log.scrollTop) {
+    [this.#part, this.#firstNumber] = [part, firstNumber];
     const { rank, stream } = this.#chosen;
     setNotice(byId("log-empty"), this.#size ? "" : `Rank ${rank} wrote nothing to ${stream}.`);
+    this.#place.style.height = `${(part.lines.length + (part.rest ? 1 : 0)) * LINE_PX}px`;
+    this.#log.scrollTop = top; // before the lines in sight are drawn
     this.#draw();
   }
 
@@ -189,7 +190,6 @@ export class Logs {
     const { scrollTop, clientHeight } = this.#log;
     const from = Math.max(0, Math.floor(scrollTop / LINE_PX) - LINES_AROUND);
     const to = Math.ceil((scrollTop + clientHeight) / LINE_PX) + LINES_AROUND;
-    this.#place.style.height = `${all.length * LINE_PX}px`;
     this.#place.style.paddingTop = `${from * LINE_PX}px`;
     const shown = all.slice(from, to).map((line, i) => ({ number: this.#firstNumber + from + i, text: shownLine(line) }));
     const keyOf = ({ number, text }) => [number, number === this.#matchNumber, this.#search.text, text].join(" ");
@@ -232,8 +232,8 @@ export class Logs {
     const above = before ? pieceOf(before, true).lines : [];
     const piece = pieceOf(page);
     this.#matchNumber = 0;
-    this.#show({ ...piece, start: before?.start ?? offset, lines: [...above, ...piece.lines] }, -above.length);
-    this.#log.scrollTop = above.length * LINE_PX - this.#log.clientHeight / 3;
+    const part = { ...piece, start: before?.start ?? offset, lines: [...above, ...piece.lines] };
+    this.#show(part, -above.length, above.length * LINE_PX - this.#log.clientHeight / 3);
   }
 
   #offer(/** @type {Run} */ run) {
