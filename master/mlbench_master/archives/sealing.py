@@ -21,11 +21,12 @@ from mlbench_master.archives import contents
 from mlbench_master.database.connection import STATE, exclusive, store
 from mlbench_master.database.models import Deletion, Run, added_owner, run_owner
 from mlbench_master.notify import Waiter
+from mlbench_master.reading.promql import PrometheusError
 from mlbench_master.reading.record import LiveRecord
 from mlbench_master.reading.selection import Selection
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.reading.store import ArchiveStore
-from mlbench_master.recording import streams
+from mlbench_master.recording import not_recorded, streams
 from mlbench_master.results.result_query import energy_of, result_of
 from mlbench_master.runs import presenters
 
@@ -109,13 +110,22 @@ class Sealer:
         return has_failed
 
     def seal(self, run: Run) -> None:
-        """Write the archive of a run from its record.
+        """Write the archive of a run from its record, and the resource usage of its pods.
+
+        If Prometheus does not return the usage, the archive lacks it, and its manifest says so.
 
         Raises:
-            PrometheusError: the resource usage of its pods cannot be read now.
             ArchiveError: the archive cannot be written now.
         """
-        run.energy_joules = energy_of(self.reader.prometheus, run)
+        try:
+            self._seal(run, with_usage=True)
+        except PrometheusError as error:
+            log.warning("run %d is sealed without the usage of its pods: %s", run.id, error)
+            self._seal(run, with_usage=False)
+
+    def _seal(self, run: Run, *, with_usage: bool) -> None:
+        if with_usage:
+            run.energy_joules = energy_of(self.reader.prometheus, run)
         result = result_of(self.reader, run)
         figures = asdict(summary_metrics_of(result))
         store(run, energy_joules=run.energy_joules, figures=figures)
@@ -124,15 +134,18 @@ class Sealer:
         if (reached := result.time_to_target) is not None and run.started_at is not None:
             at, seconds = run.started_at + reached.wall_seconds, reached.training_seconds
             store(run, target_reached_at=at, target_train_seconds=seconds)
+        pods = self.reader.pods_of(run, Selection(with_usage=with_usage))
+        if run.archive is None:  # a later archive gets the usage from the first one
+            not_recorded.store_pods_without_usage(run, 0 if with_usage else len(run.pods))
         documents = contents.documents(run, result)
-        pods = contents.series_of_pods(self.reader.pods_of(run, Selection()))
         texts = chain(contents.files_of(run), contents.logs_of(run) if self.with_logs else ())
         name = archive.file_name(run.name, run.id)
 
         def look(written: archive.Archive) -> None:
             figures["metrics"] = metrics_of(written)
 
-        digest = self._put(name, run_owner(run.id), documents, pods, texts, look)
+        usage = contents.series_of_pods(pods)
+        digest = self._put(name, run_owner(run.id), documents, usage, texts, look)
         sealed = {"archive": name, "archive_sha256": digest, "archive_problem": ""}
         with exclusive(STATE):
             is_there = store(run, **sealed, figures=figures, sealed_at=time.time())

@@ -224,6 +224,12 @@ class Run(_Table):
         return self.stated_world_size or self.num_workers
 
     @property
+    def pods(self) -> list[str]:
+        """Names of the pods of its ranks, sorted."""
+        ranks = Rank.select(Rank.worker).where(Rank.run == self.id).distinct()
+        return sorted(rank.worker for rank in ranks)
+
+    @property
     def own_name(self) -> str:
         """Name that was requested."""
         return self.display_name or self.name

@@ -56,7 +56,8 @@ def read(
     span = Span(
         max(0, selection.after_us // 1000 + 1), min(now_ms, max(0, selection.until_us // 1000))
     )
-    if (selection.names and not metrics) or not span.length_ms:
+    is_empty = not selection.with_usage or not span.length_ms
+    if is_empty or (selection.names and not metrics):
         yield from ((pod, []) for pod in pods)
         return
     matching = "|".join(map(re.escape, sorted(metrics))) or f"{_PREFIX}.+"

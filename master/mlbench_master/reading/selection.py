@@ -36,6 +36,8 @@ class Selection:
     """Maximum number of points per series: the newest ones."""
     with_added: bool = False
     """Whether to include samples that were posted for a run after its end."""
+    with_usage: bool = True
+    """Whether to include the resource usage of pods, which only Prometheus has."""
     lineage: Lineage | None = None
     """Only what is on the line of a restarted run, or what is not; None: all of it."""
     is_in_lineage: bool = True

@@ -13,7 +13,6 @@ from mlbench_master.database.connection import run_sql
 from mlbench_master.database.models import (
     Block,
     Pod,
-    Rank,
     Run,
     Stream,
     added_owner,
@@ -136,10 +135,9 @@ class SeriesReader:
         during = selection.within(
             round(run.created_at * 1e6), round((run.finished_at or time.time()) * 1e6)
         )
-        ranks = Rank.select(Rank.worker).where(Rank.run == run.id).distinct()
         with ExitStack() as stack:
             archive = stack.enter_context(self.archives.open(run.archive)) if run.archive else None
-            for pod in sorted(rank.worker for rank in ranks):
+            for pod in run.pods:
                 if archive is not None:
                     yield pod, _series_of([SealedRecord(archive, pod)], during)
                 else:

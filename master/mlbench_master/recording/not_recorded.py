@@ -1,7 +1,8 @@
-"""Counts of data that a run's processes reported and its record lacks.
+"""Counts of data that a run's record lacks.
 
-Delivery counts malformed lines. Agents report their own counts in the metrics stream. The API
-counts the bytes that it refuses. All surfaces show the counts from ``describe``.
+Indexing counts malformed lines. Agents report their own counts in the metrics stream. The API
+counts the bytes that it refuses, and sealing the pods whose usage it could not read. All surfaces
+show the counts from ``describe``.
 """
 
 from collections.abc import Mapping
@@ -9,9 +10,9 @@ from typing import Any
 
 from mlbench.contract.records import NotRecorded
 from mlbench_master.database.connection import exclusive, store
-from mlbench_master.database.models import Run, run_owner
+from mlbench_master.database.models import Run, find_run, run_owner
 
-_BYTES = "refused_bytes"
+_BYTES, _PODS = "refused_bytes", "pods_without_usage"
 # Singular and plural, in the order of the phrase.
 _PHRASES: Mapping[str, tuple[str, str]] = {
     "malformed_lines": ("malformed line", "malformed lines"),
@@ -24,6 +25,10 @@ _PHRASES: Mapping[str, tuple[str, str]] = {
     "unread_files": ("event file not read to its end", "event files not read to their end"),
     "unwritten_values": ("value without room on the disk", "values without room on the disk"),
     _BYTES: ("byte of a lost rank", "bytes of lost ranks"),
+    _PODS: (
+        "pod whose resource usage Prometheus did not return",
+        "pods whose resource usage Prometheus did not return",
+    ),
 }
 STATED = frozenset({"refused_calls", "unanswered_calls", "unread_files", "unwritten_values"})
 """Counts that an agent may report."""
@@ -46,6 +51,15 @@ def refuse_bytes(run_id: int, stream: str, size: int) -> None:
             refused = stored.get(_BYTES, {})
             refused |= {stream: max(size, refused.get(stream, 0))}
             store(run, not_recorded=stored | {_BYTES: refused})
+
+
+def store_pods_without_usage(run: Run, pods: int) -> None:
+    """Store the number of pods whose resource usage the archive of a run lacks."""
+    with exclusive(run_owner(run.id)):
+        current = find_run(run_owner(run.id))
+        stored: dict[str, Any] = (current and current.not_recorded) or {}
+        if stored.get(_PODS, 0) != pods:
+            store(run, not_recorded=stored | {_PODS: pods})
 
 
 def describe(run: Run) -> NotRecorded | None:

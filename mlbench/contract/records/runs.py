@@ -54,7 +54,7 @@ class Added(Record):
 
 @dataclass(frozen=True)
 class NotRecorded(Record):
-    """Counts of data that a run's processes reported, but that its record lacks."""
+    """Counts of data that a run's record lacks."""
 
     text: str
     """All counts in a phrase, such as ``3 malformed lines``."""
@@ -72,6 +72,8 @@ class NotRecorded(Record):
     """Number of values that were lost because the disk was full."""
     refused_bytes: int = 0
     """Number of bytes that a lost rank of an external job sent after the run's end."""
+    pods_without_usage: int = 0
+    """Number of pods whose resource usage Prometheus did not return when the run was sealed."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from mlbench_master.archives.sealing import Sealer
 from mlbench_master.database.models import Run
 from mlbench_master.recording import streams
 from mlbench_master.runs import deletion, lifecycle
-from tests.master.archives.conftest import Master
+from tests.master.archives.conftest import POD, Master
 from tests.support import reading
 from tests.support.killing import killed_at
 from tests.support.known import known
@@ -118,6 +118,41 @@ def test_a_failure_is_shown_and_tried_again(master: Master) -> None:
     master.folder.unlink()
     assert not master.sealer.turn()
     assert [reload(sealed).archive_problem for sealed in (run, other)] == ["", ""]
+
+
+def test_a_run_is_sealed_without_the_usage_of_its_pods_while_prometheus_is_away(
+    master: Master,
+) -> None:
+    run = master.make_ended()
+    master.server.kill()
+    assert not master.sealer.turn()
+    missing = "2 pods whose resource usage Prometheus did not return"
+    for path in ("", "/manifest"):
+        described = master.api.simulate_get(f"/api/runs/{run.id}{path}").json["not_recorded"]
+        assert (described["text"], described["pods_without_usage"]) == (missing, 2)
+    with opened(master.folder / str(reload(run).archive)) as archive:
+        assert archive.check() == []
+        assert archive.document("run.json")["manifest"]["not_recorded"]["text"] == missing
+        sealed = {name: series.samples + series.kept for name, series in archive.series.items()}
+    assert sum(sealed.values()) == 3206, "all samples of the run, none of the usage"
+    digest = reload(run).archive_sha256
+    master.server.start()
+    Run.update(sealed_at=None).execute()
+    assert not master.sealer.turn()
+    assert reload(run).archive_sha256 == digest, "whoever has the archive can check it"
+
+
+def test_usage_that_could_not_be_read_is_sealed_if_the_archive_has_to_wait(master: Master) -> None:
+    run = master.make_ended()
+    master.server.kill()
+    master.folder.write_text("no folder")
+    assert master.sealer.turn()
+    master.folder.unlink()
+    master.server.start()
+    assert not master.sealer.turn()
+    assert master.api.simulate_get(f"/api/runs/{run.id}").json["not_recorded"] is None
+    with opened(master.folder / str(reload(run).archive)) as archive:
+        assert {name.pod for name in archive.series} == {"", POD}
 
 
 def test_what_prometheus_lost_or_never_had_is_sealed(master: Master) -> None:
