@@ -13,7 +13,7 @@ from mlbench_master.database.models import Diagnosis, Rank, Run
 from mlbench_master.errors import RefusedError
 from mlbench_master.notify import Waiter
 from mlbench_master.pools.pool import Pool, wake
-from mlbench_master.reading.promql import PrometheusClient, PrometheusError
+from mlbench_master.reading.promql import PrometheusClient, answer_or_none
 from mlbench_master.runs import diagnoses, lifecycle
 
 log = logging.getLogger(__name__)
@@ -37,21 +37,15 @@ def run(prometheus: PrometheusClient, pool: Pool, waiter: Waiter) -> None:
             if time.monotonic() - looked_at > _LOOK_SECONDS:
                 looked_at = time.monotonic()
                 ask_of_stalled(prometheus, time.time())
-        except PrometheusError as error:
-            log.debug("stalled runs are not known: %s", error)
         except Exception:
             log.exception("asking stalled runs for a diagnosis failed, trying again")
 
 
 def ask_of_stalled(prometheus: PrometheusClient, now: float) -> None:
-    """Ask each run that stalls or is overdue, once.
-
-    Raises:
-        PrometheusError: Prometheus does not respond.
-    """
+    """Ask each run that stalls or is overdue, once; only Prometheus knows which ones stall."""
     active = Run.rows("state = ?", "STARTED")
     since: dict[str, float] = {}
-    for alert in prometheus.alerts() if active else ():
+    for alert in answer_or_none(prometheus.alerts) or () if active else ():
         labels, at = alert["labels"], timestamps.parse(alert["activeAt"]) / 1e6
         if labels["alertname"] == "MLBenchRunStalled":
             since[labels["run_id"]] = min(at, since.get(labels["run_id"], at))

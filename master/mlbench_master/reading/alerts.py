@@ -13,11 +13,7 @@ _AFTER_SECONDS = 600.0
 
 
 def alerts_of(prometheus: PrometheusClient, run: Run, now: float) -> list[RunAlert]:
-    """Return the alerts that fired about a run, in order of time.
-
-    Raises:
-        PrometheusError: Prometheus gives no answer.
-    """
+    """Return the alerts that fired about a run, in order of time."""
     if run.started_at is None or run.origin is not None:
         return []
     until = min(now, (run.finished_at or now) + _AFTER_SECONDS)

@@ -51,11 +51,7 @@ def waits_for_export(run_id: int) -> bool:
 
 
 def count(prometheus: PrometheusClient, run: Run) -> SampleCounts:
-    """Count the samples of a run; those that wait for export count as in the record only.
-
-    Raises:
-        PrometheusError: Prometheus gives no answer.
-    """
+    """Count the samples of a run; those that wait for export count as in the record only."""
     recorded, exported, last_us = run_sql(_EXPORTED, run_owner(run.id)).fetchone()
     if not exported:
         return SampleCounts(int(recorded), 0, int(recorded))

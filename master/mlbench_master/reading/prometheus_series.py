@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from mlbench_master.reading import windows
 from mlbench_master.reading.points import Series, merge
-from mlbench_master.reading.promql import PrometheusClient, PrometheusError, select
+from mlbench_master.reading.promql import PrometheusClient, answer_or_none, select
 from mlbench_master.reading.record import Record
 from mlbench_master.reading.windows import Span
 from mlbench_master.recording.samples import prometheus_labels, series_key
@@ -31,14 +31,14 @@ def read(
     labels = prometheus_labels(owner, ("", ""))
     del labels["metric"]
     selector = select(labels, {"metric": metrics} if len(metrics) <= _NAMED else {})
-    found: dict[str, dict[str, Series]] = {metric: {} for metric in metrics}
-    try:
-        for result in windows.read_at_once(prometheus, selector, span):
-            metric, rank = series_key(result.labels)
-            if metric in found:
-                found[metric][rank] = windows.to_series(result, span)
-    except PrometheusError:
+    results = answer_or_none(lambda: windows.read_at_once(prometheus, selector, span))
+    if results is None:
         return None
+    found: dict[str, dict[str, Series]] = {metric: {} for metric in metrics}
+    for result in results:
+        metric, rank = series_key(result.labels)
+        if metric in found:
+            found[metric][rank] = windows.to_series(result, span)
     for metric, by_rank in found.items():
         if sum(len(series.times_us) for series in by_rank.values()) != expected[metric]:
             return None

@@ -6,13 +6,16 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 import orjson
 
 from mlbench.contract.login import split_login
+from mlbench.contract.records import PrometheusStorage
 from mlbench_master.errors import ServiceUnavailableError
+
+T = TypeVar("T")
 
 _CONNECT_SECONDS = 3.0
 _READY_SECONDS = 3.0
@@ -34,6 +37,14 @@ class PrometheusError(ServiceUnavailableError):
 
 class NoPrometheusError(PrometheusError):
     """Prometheus cannot be reached, or does not answer in time."""
+
+
+def answer_or_none(query: Callable[[], T]) -> T | None:
+    """Return the result of a query; None if Prometheus does not answer."""
+    try:
+        return query()
+    except PrometheusError:
+        return None
 
 
 class CircuitBreaker:
@@ -166,10 +177,10 @@ class PrometheusClient:
         """Return when Prometheus was started; a restarted one has another time."""
         return str(self._call("status/runtimeinfo")["startTime"])
 
-    def storage(self) -> tuple[str, str, int | None]:
+    def storage(self) -> PrometheusStorage:
         """Return version, retention, and bytes of all series; None if it does not scrape itself."""
         sizes = self.query(f"sum(max by (__name__) ({_STORED_BYTES}))")
-        return (
+        return PrometheusStorage(
             str(self._call("status/buildinfo")["version"]),
             str(self._call("status/runtimeinfo")["storageRetention"]),
             round(float(sizes[0].values[0])) if sizes else None,

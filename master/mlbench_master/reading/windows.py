@@ -1,7 +1,4 @@
-"""Reading raw samples from Prometheus, at once or window by window.
-
-All of it raises ``PrometheusError`` if Prometheus gives no answer.
-"""
+"""Reading raw samples from Prometheus, at once or window by window."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from falcon import Request, Response
 
 from mlbench.archive import ArchiveError
-from mlbench.contract.records import ArchiveStorage, DatabaseStorage, PrometheusStorage, Storage
+from mlbench.contract.records import ArchiveStorage, DatabaseStorage, Storage
 from mlbench_master.database.connection import database_kind, database_size
 from mlbench_master.database.models import Run
 from mlbench_master.openapi.operation import operation
-from mlbench_master.reading.promql import PrometheusClient, PrometheusError
+from mlbench_master.reading.promql import PrometheusClient, answer_or_none
 from mlbench_master.reading.store import ArchiveStore
 
 # Listing thousands of archives in S3 takes seconds.
@@ -48,13 +48,11 @@ class StorageResource:
         stored = [count["in_prometheus"] + count["record_only"] for count in counts]
         recorded = [count["recorded"] for count in counts]
         lost = (max(0, r - s) for r, s in zip(recorded, stored, strict=True))
-        prometheus = archives = None
-        with suppress(PrometheusError):
-            prometheus = PrometheusStorage(*self.prometheus.storage())
+        archives = None
         with suppress(ArchiveError):
             archives = ArchiveStorage(*self.archives.measure())
         return Storage(
-            prometheus=prometheus,
+            prometheus=answer_or_none(self.prometheus.storage),
             database=DatabaseStorage(database_kind(), database_size()),
             archives=archives,
             recorded_samples=sum(recorded),

@@ -11,7 +11,7 @@ from mlbench.contract.names import RUN_METRIC, TRAIN_SECONDS
 from mlbench.contract.records import RunCurve
 from mlbench.evaluation.result import summary_metrics_of
 from mlbench_master.database.models import Run
-from mlbench_master.reading.promql import PrometheusClient, PrometheusError, select
+from mlbench_master.reading.promql import PrometheusClient, answer_or_none, select
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.results.result_query import result_of
 
@@ -28,10 +28,11 @@ def small_curves(reader: SeriesReader, ids: Collection[int]) -> list[RunCurve]:
     active = [run for run in runs if run.figures is None and run.target and run.started_at]
     # A result leaves out the steps that a restart discarded.
     from_results = [run.id for run in active if run.attempt > 1]
-    try:
-        curves += _query(reader.prometheus, [run for run in active if run.attempt == 1])
-    except PrometheusError:
+    first_attempts = [run for run in active if run.attempt == 1]
+    queried = answer_or_none(lambda: [*_query(reader.prometheus, first_attempts)])
+    if queried is None:
         from_results = [run.id for run in active]
+    curves += queried or ()
     for run in Run.select().where(Run.id.in_(from_results)):
         figures = summary_metrics_of(result_of(reader, run))
         if any(figures.curve):

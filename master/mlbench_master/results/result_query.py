@@ -22,7 +22,7 @@ from mlbench.evaluation.result import (
 from mlbench.evaluation.run_attributes import attributes_of
 from mlbench.evaluation.timeline import Lineage
 from mlbench_master.database.models import Rank, Run
-from mlbench_master.reading.promql import PrometheusClient, PrometheusError, select
+from mlbench_master.reading.promql import PrometheusClient, answer_or_none, select
 from mlbench_master.reading.selection import BEFORE_ALL_US, Selection
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.runs import benchmark_sets, diagnoses, lifecycle, run_clock
@@ -82,11 +82,8 @@ def _evaluate(reader: SeriesReader, run: Run, criteria: Criteria) -> tuple[Resul
 
 
 def _context(prometheus: PrometheusClient, run: Run, criteria: Criteria) -> RunContext:
-    try:
-        energy_joules = energy_of(prometheus, run)
-    except PrometheusError:
-        # All other figures are known without it.
-        energy_joules = None
+    # All other figures are known without Prometheus.
+    energy_joules = answer_or_none(lambda: energy_of(prometheus, run))
     row = replace(run.row, energy_joules=energy_joules)
     finished = [
         diagnoses.describe(diagnosis)
@@ -104,18 +101,12 @@ def _context(prometheus: PrometheusClient, run: Run, criteria: Criteria) -> RunC
 
 
 def energy_of(prometheus: PrometheusClient, run: Run) -> float | None:
-    """Return the energy of a run's GPUs in joules: the present value, or the one at its sealing.
-
-    Raises:
-        PrometheusError: Prometheus does not respond.
-    """
+    """Return the energy of a run's GPUs in joules: the present value, or the one at its sealing."""
     is_known = run.archive is not None or run.energy_joules is not None or run.origin
     if is_known or run.started_at is None:
         return run.energy_joules
-    ranks = Rank.select(Rank.worker).where(Rank.run == run.id).distinct()
-    pods = sorted(rank.worker for rank in ranks)
     ended_at = run.finished_at or run_clock.now(run)
-    return used_joules(prometheus, pods, run.started_at, ended_at)
+    return used_joules(prometheus, run.pods, run.started_at, ended_at)
 
 
 def used_joules(
