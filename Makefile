@@ -43,7 +43,7 @@ PYTEST = KUBECONFIG= POSTGRES="$$(scripts/get-postgres.sh)" \
 # processes than cores only import everything once more.
 quick: tools ## run the tests that start no process and no server, in half a minute
 	$(BIN)/pytest -n logical --maxprocesses 4 --dist worksteal --quick -rfE -m 'not slow and not cluster' \
-		tests/exporter tests/grafana tests/master tests/mlbench tests/prometheus tests/worker
+		extensions tests/exporter tests/grafana tests/master tests/mlbench tests/prometheus tests/worker
 
 test: tools ## run the tests that are done in four minutes; TESTS='tests/web -k chart': some of them
 	$(PYTEST) -m 'not slow and not cluster' $(TESTS)

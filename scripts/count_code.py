@@ -14,7 +14,7 @@ from pathlib import Path
 
 # Master, workers, exporter and what they share. Three people are to hold the core in their heads,
 # for which 25,000 lines are the aim. Raise the number only for something that users asked for.
-CORE_LINES = 35_450
+CORE_LINES = 35_150
 _CORE = ("mlbench", "master", "worker", "exporter")
 _NOT_CODE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
 
@@ -33,15 +33,25 @@ def code_lines(source: bytes) -> int:
     return len(lines)
 
 
+def _room(path: Path) -> str:
+    """Return the folder to which a file counts. The tests of an extension count as tests."""
+    if path.parts[0] == "extensions":
+        package = path.parts[1].removeprefix("mlbench_")
+        return f"tests/{package}" if "tests" in path.parts else f"extensions/{package}"
+    folders = [part for part in path.parts[:-1] if not part.startswith("mlbench_")]
+    return "/".join(folders[:2])
+
+
 def main() -> None:
     """Print the table, and exit with 1 if the core is too large."""
     rooms: Counter[str] = Counter()
     for name in subprocess.check_output(["git", "ls-files", "*.py"], text=True).splitlines():
-        folders = [part for part in Path(name).parts[:-1] if not part.startswith("mlbench_")]
-        rooms["/".join(folders[:2])] += code_lines(Path(name).read_bytes())
+        rooms[_room(Path(name))] += code_lines(Path(name).read_bytes())
     for room, lines in sorted(rooms.items()):
         print(f"{lines:7,}  {room}")
     core = sum(lines for room, lines in rooms.items() if room.split("/")[0] in _CORE)
+    extensions = sum(lines for room, lines in rooms.items() if room.startswith("extensions/"))
+    print(f"{extensions:7,}  extensions")
     print(f"{core:7,}  core (at most {CORE_LINES:,})")
     if core > CORE_LINES:
         sys.exit(f"count_code.py: the core has {core - CORE_LINES:,} lines of code too many")

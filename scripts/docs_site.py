@@ -9,7 +9,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 _ROOT = Path(__file__).parents[1]
-# Sources of pages by their place on the site. All others are in docs/ or examples/.
+# Sources of pages by their place on the site. All others are in docs/, examples/ or extensions/.
 _ELSEWHERE = {
     "index.md": "README.md",
     "CONTRIBUTING.md": "CONTRIBUTING.md",
@@ -23,7 +23,9 @@ _LINK = re.compile(r"(?P<what>!?\[(?P<text>[^]]*)\])\((?P<path>[^)#:\s]+)(?P<anc
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the files that are outside ``docs/``."""
     examples = (path for path in (_ROOT / "examples").rglob("*.*") if path.is_file())
-    sources = _ELSEWHERE | {str(path.relative_to(_ROOT)): str(path) for path in examples}
+    pages = _ROOT.glob("extensions/*/docs/*")
+    own = {str(path.relative_to(_ROOT)): str(path) for path in (*examples, *pages)}
+    sources = _ELSEWHERE | own
     for place, source in sources.items():
         files.append(File.generated(config, place, abs_src_path=str(_ROOT / source)))
     return files
@@ -50,6 +52,6 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 def _source(place: str) -> str:
     """Return the path of a file of the site in the repository."""
-    if place in _ELSEWHERE or place.startswith("examples/"):
+    if place in _ELSEWHERE or place.startswith(("examples/", "extensions/")):
         return _ELSEWHERE.get(place, place)
     return f"docs/{place}"

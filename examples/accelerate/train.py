@@ -4,7 +4,7 @@ import torch
 from accelerate import Accelerator
 from torch.utils.data import DataLoader, TensorDataset
 
-from mlbench.integrations.accelerate import MLBenchTracker
+from mlbench_callbacks.accelerate import MLBenchTracker
 
 recorded = MLBenchTracker()
 accelerator = Accelerator(cpu=True, log_with=recorded)

@@ -6,7 +6,7 @@ import os
 import keras
 from sklearn.datasets import load_digits
 
-from mlbench.integrations.keras import MLBenchCallback
+from mlbench_callbacks.keras import MLBenchCallback
 
 rank, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
 digits = load_digits()

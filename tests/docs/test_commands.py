@@ -17,6 +17,7 @@ _PAGES = sorted(
     {
         *(_ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
         *(_ROOT / "docs").rglob("*.md"),
+        *(_ROOT / "extensions").rglob("*.md"),
         *(_ROOT / "examples").rglob("*.md"),
         _ROOT / "helm/mlbench/templates/NOTES.txt",
     }

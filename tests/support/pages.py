@@ -1,4 +1,4 @@
-"""The scripts and commands that the pages in docs/integrations show, and what was recorded."""
+"""The scripts and commands that the pages on integrations show, and what was recorded."""
 
 import json
 import os
@@ -56,7 +56,12 @@ def order_as_printed(
 
 def commands(page: str, word: str) -> str:
     """Return the block of commands of a page that has a word in it."""
-    blocks = _BLOCKS.findall((_ROOT / "docs/integrations" / f"{page}.md").read_text())
+    pages = [
+        *_ROOT.glob(f"docs/integrations/{page}.md"),
+        *_ROOT.glob(f"extensions/*/docs/{page}.md"),
+    ]
+    [text] = (path.read_text() for path in pages)
+    blocks = _BLOCKS.findall(text)
     [found] = (block for block in blocks if re.search(rf"\b{re.escape(word)}\b", block))
     return str(found)
 

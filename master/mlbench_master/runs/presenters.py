@@ -34,8 +34,8 @@ Its code can record in three lines{}:
     t.log(train_loss=loss)"""
 _BY_LIBRARY = {
     "transformers": 'Trainer: report_to="mlbench"',
-    "accelerate": "Accelerator: log_with=mlbench.integrations.accelerate.MLBenchTracker()",
-    "keras": "Keras: callbacks=[mlbench.integrations.keras.MLBenchCallback()]",
+    "accelerate": "Accelerator: log_with=mlbench_callbacks.accelerate.MLBenchTracker()",
+    "keras": "Keras: callbacks=[mlbench_callbacks.keras.MLBenchCallback()]",
 }
 
 

@@ -37,7 +37,7 @@ def test_code_that_recorded_nothing_is_told_the_line_of_its_library(database: Da
     [summary, how, *_, keras] = presenters.reason_of(run).split("\n\n")
     assert summary == "it recorded nothing, so there is no result"
     assert how.endswith(", after MLBench is installed in its Python:")
-    assert keras.strip() == "Keras: callbacks=[mlbench.integrations.keras.MLBenchCallback()]"
+    assert keras.strip() == "Keras: callbacks=[mlbench_callbacks.keras.MLBenchCallback()]"
 
 
 def test_many_runs_in_any_order_have_their_ranks(

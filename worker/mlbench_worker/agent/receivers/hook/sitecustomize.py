@@ -86,17 +86,17 @@ def _log_elsewhere(pytorch: "Any") -> None:
     )
 
 
-def _has_mlbench() -> bool:
+def _has_callbacks() -> bool:
     from importlib.util import find_spec  # noqa: PLC0415 - transformers has loaded it
 
-    return find_spec("mlbench") is not None
+    return find_spec("mlbench_callbacks") is not None
 
 
 def _report_by_default(training_args: "Any") -> None:
     """Make a Trainer of transformers 5 report to MLBench, unless its script sets report_to."""
     arguments = training_args.TrainingArguments
     field = arguments.__dataclass_fields__["report_to"]
-    if field.default != "none" or not _has_mlbench():
+    if field.default != "none" or not _has_callbacks():
         return
     init = arguments.__init__
     names = init.__code__.co_varnames[: init.__code__.co_argcount]
@@ -109,11 +109,11 @@ def _report_by_default(training_args: "Any") -> None:
 
 def _know_the_default(integration_utils: "Any") -> None:
     """Register MLBench's callback, or one that does nothing if it cannot be imported."""
-    if not _has_mlbench():
+    if not _has_callbacks():
         return
     known = integration_utils.INTEGRATION_TO_CALLBACK
     known[_BY_DEFAULT] = integration_utils.TrainerCallback
-    from mlbench.integrations.transformers import DefaultCallback  # noqa: PLC0415
+    from mlbench_callbacks.transformers import DefaultCallback  # noqa: PLC0415
 
     known[_BY_DEFAULT] = DefaultCallback
 

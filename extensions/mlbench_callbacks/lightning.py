@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from mlbench.integrations.hooks import guarded
-from mlbench.integrations.recording import (
+from mlbench_callbacks.hooks import guarded
+from mlbench_callbacks.recording import (
     agent_hears_mlflow,
     count_samples,
     recording,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlbench.integrations.hooks import guarded
+from mlbench_callbacks.hooks import guarded
 
 
 @guarded

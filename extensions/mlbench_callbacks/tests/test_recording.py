@@ -9,8 +9,8 @@ import pytest
 from mlbench import Tracker
 from mlbench.contract import names
 from mlbench.contract.limits import MAX_SETTINGS
-from mlbench.integrations import lightning_callbacks
-from mlbench.integrations.recording import Recording, count_samples, script_has_a_tracker
+from mlbench_callbacks import lightning_callbacks
+from mlbench_callbacks.recording import Recording, count_samples, script_has_a_tracker
 from tests.support.metrics_file import lines, metrics
 
 

@@ -25,7 +25,7 @@ from transformers import (
     Seq2SeqTrainingArguments, Trainer, TrainerCallback, TrainingArguments)
 from transformers.integrations import MLflowCallback
 from mlbench import Tracker
-from mlbench.integrations.transformers import MLBenchCallback
+from mlbench_callbacks.transformers import MLBenchCallback
 
 class Model(torch.nn.Linear):
     def forward(self, x):

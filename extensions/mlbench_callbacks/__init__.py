@@ -13,11 +13,11 @@ def lightning_callbacks() -> list[object]:
     if not os.environ.get(names.ENV_METRICS_FILE):
         return []
     try:
-        from mlbench.integrations.lightning import MLBenchCallback  # noqa: PLC0415
+        from mlbench_callbacks.lightning import MLBenchCallback  # noqa: PLC0415
 
         return [MLBenchCallback()]
     except Exception as error:
-        from mlbench.integrations.hooks import complain  # noqa: PLC0415
+        from mlbench_callbacks.hooks import complain  # noqa: PLC0415
 
         complain("lightning", "its callback", error)
         return []

@@ -5,8 +5,8 @@ from typing import Any
 
 import keras
 
-from mlbench.integrations.hooks import guarded
-from mlbench.integrations.recording import recording
+from mlbench_callbacks.hooks import guarded
+from mlbench_callbacks.recording import recording
 
 
 @guarded

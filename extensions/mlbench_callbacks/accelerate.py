@@ -7,9 +7,9 @@ from typing import Any
 from accelerate import Accelerator
 from accelerate.tracking import GeneralTracker
 
-from mlbench.integrations.hooks import guarded
-from mlbench.integrations.recording import recording
 from mlbench.tracking.tracker import Tracker
+from mlbench_callbacks.hooks import guarded
+from mlbench_callbacks.recording import recording
 
 
 @guarded

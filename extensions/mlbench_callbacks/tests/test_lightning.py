@@ -25,7 +25,7 @@ import os
 from lightning.pytorch import Trainer
 from lightning.pytorch.demos.boring_classes import BoringModel
 from lightning.pytorch.loggers import CSVLogger
-from mlbench.integrations.lightning import MLBenchCallback, MLBenchLogger
+from mlbench_callbacks.lightning import MLBenchCallback, MLBenchLogger
 
 options = dict(accelerator="cpu", max_epochs=1, limit_train_batches=2, limit_val_batches=0,
                enable_progress_bar=False, enable_model_summary=False, log_every_n_steps=1)

@@ -14,7 +14,7 @@ def guarded(cls: _Class) -> _Class:
     """Make a class's public methods report an error once, on stderr, and then do nothing.
 
     An object whose ``mlbench_off`` is set does nothing either. A class in
-    ``mlbench.integrations.NAME`` is one for the library of this name.
+    ``mlbench_callbacks.NAME`` is one for the library of this name.
     """
     library = cls.__module__.rpartition(".")[2]
     for name, method in list(vars(cls).items()):

@@ -14,8 +14,8 @@ from transformers.integrations import integration_utils
 from transformers.trainer_callback import CallbackHandler
 
 from mlbench.contract.names import Phase
-from mlbench.integrations.hooks import guarded
-from mlbench.integrations.recording import (
+from mlbench_callbacks.hooks import guarded
+from mlbench_callbacks.recording import (
     agent_hears_mlflow,
     count_samples,
     recording,

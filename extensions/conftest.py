@@ -1,0 +1,19 @@
+"""Fixtures of the core that the tests of extensions use as well."""
+
+from tests.conftest import (
+    client,
+    empty_sqlite,
+    one_certificate,
+    prometheus_binary,
+    stack,
+)
+from tests.integrations.conftest import integrations
+
+__all__ = [
+    "client",
+    "empty_sqlite",
+    "integrations",
+    "one_certificate",
+    "prometheus_binary",
+    "stack",
+]

@@ -1,1 +1,0 @@
-"""What the integrations share; with the real libraries they are in ``tests/integrations``."""
