@@ -29,16 +29,14 @@ class Harmed:
         self.attempt = attempt
         self.asked = master.asked
         offset, url = Offset(_AHEAD, 0.001), master.url
-        self.faults = Faults(
-            "w-0", lambda: MasterClient(url, "token"), lambda: attempt, lambda: offset
-        )
+        self.faults = Faults(attempt, "w-0", lambda: MasterClient(url, "token"), lambda: offset)
 
     def order(self, fault: str, within: float = 0.3, number: int = 1) -> float:
         """Tell of a failure, twice as polls do, and return when it is due by the master's clock."""
         at = time.time() - _AHEAD + within
         due = [{"id": number, "fault": fault, "at": at}]
         for _ in range(2):
-            self.faults.follow(due, self.attempt.assignment)
+            self.faults.follow(due)
         return at
 
     def told(self) -> dict[str, Any]:

@@ -16,8 +16,6 @@ from mlbench.local.home import Home
 from mlbench.local.proc import traffic_from_now
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.attempt_files import OUTPUT
-from mlbench_worker.agent.diagnosis.rank_diagnoses import Diagnoses
-from mlbench_worker.agent.fault_injector import Faults
 from mlbench_worker.agent.fork_servers import ForkServers
 from mlbench_worker.agent.master_client import (
     MasterClient,
@@ -26,8 +24,8 @@ from mlbench_worker.agent.master_client import (
 )
 from mlbench_worker.agent.metrics_endpoint import WorkerCollector, read_progress
 from mlbench_worker.agent.rank_network import address_towards, attach
+from mlbench_worker.agent.rank_recorder import RankRecorder
 from mlbench_worker.agent.reported_attributes import ReportedAttributes
-from mlbench_worker.agent.shipper import Shipper
 from mlbench_worker.agent.stream_files import remove
 from mlbench_worker.agent.training_process import end_left
 
@@ -58,11 +56,8 @@ class Agent:
         self._link = connect()
         self._wake = threading.Event()
         self._stopping = threading.Event()
-        self._attempt: Attempt | None = None
-        self._shipper: Shipper | None = None
+        self._rank: RankRecorder | None = None
         self._fork_servers = ForkServers(self._environ)
-        self._diagnoses = Diagnoses(connect, read_progress)
-        self._faults = Faults(pod, connect, lambda: self._attempt, lambda: self._link.clock.offset)
         self._is_busy = True  # until the master says that no run is active
 
     def run(self) -> None:
@@ -83,13 +78,14 @@ class Agent:
             self._wake.wait(patience)
         self._link.close()
         # The folder of the attempt stays for the next agent.
-        if self._attempt is not None and self._attempt.exit is None:
-            self._attempt.stop()
-            while not self._attempt.ended.wait(0.1):
-                self._attempt.enforce_stop()
-        if self._shipper is not None:
-            self._shipper.quit()
-            self._shipper.join()
+        if self._rank is not None:
+            attempt, shipper = self._rank.attempt, self._rank.shipper
+            if attempt.exit is None:
+                attempt.stop()
+                while not attempt.ended.wait(0.1):
+                    attempt.enforce_stop()
+            shipper.quit()
+            shipper.join()
         self._fork_servers.close()
 
     def listen(self, host: str, port: int) -> None:
@@ -118,40 +114,37 @@ class Agent:
 
     def _turn(self, backoff: Backoff) -> float:
         """Poll, follow the reply, and return the seconds until the next poll."""
-        report: dict[str, object] = {
-            "state": "idle",
-            "ip": address_towards(),
-            "pod_uid": self._pod_uid,
-            "fork_server": self._fork_servers.are_ready,
-        }
-        if self._attempt is not None:
-            report |= self._attempt.report()
+        rank = self._rank
+        worker = {"pod_uid": self._pod_uid, "fork_server": self._fork_servers.are_ready}
         try:
-            reply = self._link.poll(self._pod, report)
+            if rank is not None:
+                reply = rank.poll(worker)
+            else:
+                idle = {"state": "idle", "ip": address_towards(), **worker}
+                reply = self._link.poll(self._pod, idle)
         except (MasterClientError, RequestRefusedError) as error:
             patience = backoff.seconds()
             log.warning("cannot poll, trying again in %.1f s: %s", patience, error)
         else:
             backoff.reset()
             patience = reply.next_poll_seconds
-            attempt = self._attempt
-            if reply.do == "start" and attempt is None and reply.assignment is not None:
+            if rank is None and reply.do == "start" and reply.assignment is not None:
                 self._start(Assignment.from_fields(reply.assignment))
-            elif reply.do == "stop" and attempt is not None:
-                if attempt.exit is None:
-                    attempt.stop()
-                elif self._shipper is not None and not self._shipper.is_alive():
-                    log.info("done with %s", attempt.folder.name)
-                    attempt.forget()
-                    self._attempt = self._shipper = None
-                    self._collector.show_idle()
-            if (attempt := self._attempt) is not None:
-                self._diagnoses.follow(reply, self._pod, attempt, attempt.pid)
-                self._faults.follow(reply.faults, attempt.assignment)
-            self._is_busy = reply.busy or self._attempt is not None
-        if self._attempt is not None:
-            self._attempt.enforce_stop()
-            self._attempt.remember_exit()
+            # The shipper ends once everything is shipped, or if the master refuses the rest.
+            elif (
+                reply.do == "stop"
+                and rank is not None
+                and rank.has_reported_exit
+                and not rank.shipper.is_alive()
+            ):
+                log.info("done with %s", rank.attempt.folder.name)
+                rank.attempt.forget()
+                self._rank = None
+                self._collector.show_idle()
+            self._is_busy = reply.busy or self._rank is not None
+        if self._rank is not None:
+            self._rank.attempt.enforce_stop()
+            self._rank.attempt.remember_exit()
         self._fork_servers.note(is_busy=self._is_busy)
         return patience
 
@@ -213,8 +206,6 @@ class Agent:
             attempt.fail(f"its agent cannot start it: {error}")
 
     def _take(self, attempt: Attempt) -> None:
-        shipper = Shipper(attempt, self._connect())
-        shipper.start()
-        self._attempt, self._shipper = attempt, shipper
+        self._rank = RankRecorder(attempt, self._pod, self._link, self._connect, read_progress)
         if attempt.counters.is_dir():
             self._collector.show(attempt)

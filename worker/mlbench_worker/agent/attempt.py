@@ -36,6 +36,7 @@ from mlbench_worker.agent.training_process import NOT_STARTED, TrainingProcess
 
 if TYPE_CHECKING:
     from mlbench.contract.records import Interference
+    from mlbench_worker.agent.external_process import ExternalProcess
     from mlbench_worker.agent.fork_servers import ForkServer
     from mlbench_worker.agent.observation import Observation
     from mlbench_worker.agent.receivers.http_receiver import Sockets
@@ -64,7 +65,8 @@ class Attempt(AttemptFiles):
         """Set when the streams should be shipped immediately."""
         self.exit: Exit | None = None
         self._secret = ""
-        self._process: TrainingProcess | None = None
+        self.process: TrainingProcess | ExternalProcess | None = None
+        """The rank's process; None before its start, and for an attempt of an earlier agent."""
         self.network: RankNetwork | None = None
         """The rank's own network, while its process runs; None if it shares the machine's."""
         self._traffic: Callable[[], Traffic] | None = None
@@ -143,7 +145,7 @@ class Attempt(AttemptFiles):
     @property
     def pid(self) -> int | None:
         """Process id of the rank's first process; None before it starts."""
-        return self._process.pid if self._process else None
+        return self.process.pid if self.process else None
 
     @property
     def measured(self) -> "Interference | None":
@@ -223,7 +225,7 @@ class Attempt(AttemptFiles):
             observation.measure(
                 mark, name_others=name_others, is_stopped=lambda: self.injected_stops > 0
             )
-            self._process = TrainingProcess(
+            self.process = TrainingProcess(
                 network.inside(command) if network else command,
                 environ={
                     **environment.of_rank(self, environ, clock_offset_seconds),
@@ -314,13 +316,13 @@ class Attempt(AttemptFiles):
     def stop(self) -> None:
         """Ask the process to end; ``enforce_stop`` kills it after a grace period."""
         self._stopped = True
-        if self._process is not None:
-            self._process.stop()
+        if self.process is not None:
+            self.process.stop()
 
     def enforce_stop(self) -> None:
         """Kill the process if its grace period is over."""
-        if self._process is not None:
-            self._process.enforce_stop()
+        if self.process is not None:
+            self.process.enforce_stop()
 
     def fail(self, why: str) -> None:
         """End the attempt without a process."""

@@ -9,16 +9,17 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from mlbench.contract.assignment import Assignment
 from mlbench.contract.errors import MLBenchError
-from mlbench.contract.faults import Fault
 from mlbench.contract.limits import MAX_ERROR_LENGTH
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.master_client import MasterClient, Offset, send_patiently
 from mlbench_worker.agent.receivers.process_lookup import descendants, environ_of
+
+if TYPE_CHECKING:
+    from mlbench.contract.faults import Fault
 
 log = logging.getLogger(__name__)
 
@@ -27,58 +28,56 @@ _PERIOD_SECONDS = 0.1
 
 
 class Faults:
-    """Carries out each fault once, in a separate thread."""
+    """Carries out each fault of an attempt once, in a separate thread."""
 
     def __init__(
         self,
+        attempt: Attempt,
         pod: str,
         connect: Callable[[], MasterClient],
-        current: Callable[[], Attempt | None],
         offset: Callable[[], Offset | None],
     ) -> None:
-        """``current`` returns the running attempt; ``offset`` this clock's lead over the master."""
+        """``offset`` returns the lead of this machine's clock over the master's."""
+        self._attempt = attempt
         self._pod = pod
         self._connect = connect
-        self._current = current
         self._offset = offset
-        self._known: set[tuple[int, int]] = set()
+        self._known: set[int] = set()
 
-    def follow(self, due: Sequence[Mapping[str, Any]], assignment: Assignment) -> None:
-        """Schedule the new faults of a rank."""
+    def follow(self, due: Sequence[Mapping[str, Any]]) -> None:
+        """Schedule the new faults of the rank."""
         for order in due:
-            key = (assignment.run_id, int(order["id"]))
-            if key not in self._known:
-                self._known.add(key)
-                fault, at = Fault.parse(order["fault"]), float(order["at"])
-                arguments = (*key, assignment.rank, fault, at)
+            # Slow imports: an external rank must not wait for them.
+            from mlbench.contract.faults import Fault  # noqa: PLC0415
+
+            number = int(order["id"])
+            if number not in self._known:
+                self._known.add(number)
+                arguments = number, Fault.parse(order["fault"]), float(order["at"])
                 threading.Thread(target=self._do, args=arguments, name="fault", daemon=True).start()
 
-    def _do(self, run_id: int, number: int, rank: int, fault: Fault, at: float) -> None:
+    def _do(self, number: int, fault: "Fault", at: float) -> None:
         offset = self._offset()
         ahead = offset.seconds if offset else 0.0
         time.sleep(max(0.0, at + ahead - time.time()))
-        attempt, late = self._current(), time.time() - at - ahead
-        if not attempt or attempt.pid is None or attempt.exit:
+        attempt, a, late = self._attempt, self._attempt.assignment, time.time() - at - ahead
+        # A fault that was due before the attempt began belongs to the attempt before.
+        if attempt.pid is None or attempt.exit or time.monotonic() - attempt.began < late:
             return
-        # Another run's attempt may have started meanwhile.
-        if (attempt.assignment.run_id, attempt.assignment.rank) != (run_id, rank):
-            return
-        if time.monotonic() - attempt.began < late:
-            return
-        log.info("run %d: %s of rank %d", run_id, fault.kind, rank)
-        body: dict[str, object] = {"at": time.time() - ahead, "attempt": attempt.assignment.attempt}
+        log.info("run %d: %s of rank %d", a.run_id, fault.kind, a.rank)
+        body: dict[str, object] = {"at": time.time() - ahead, "attempt": a.attempt}
         try:
             finish = _begin(fault, attempt)
         except (OSError, MLBenchError) as error:
             body["problem"], finish = str(error)[:MAX_ERROR_LENGTH], lambda: None
         # Sent from another thread, so that a slow master does not prolong the fault.
-        path = f"/api/workers/{quote(self._pod)}/runs/{run_id}/faults/{number}"
+        path = f"/api/workers/{quote(self._pod)}/runs/{a.run_id}/faults/{number}"
         message = (self._connect, path, json.dumps(body).encode())
         threading.Thread(target=send_patiently, args=message, daemon=True).start()
         finish()
 
 
-def _begin(fault: Fault, attempt: Attempt) -> Callable[[], None]:
+def _begin(fault: "Fault", attempt: Attempt) -> Callable[[], None]:
     """Begin a fault; return a function that continues it until its end.
 
     Raises:

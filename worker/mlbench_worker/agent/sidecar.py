@@ -24,21 +24,21 @@ from typing import TYPE_CHECKING, Any
 
 from mlbench.contract import names
 from mlbench.contract.assignment import Assignment
+from mlbench.contract.humanize import visible
 from mlbench.contract.join_token import why_refused
 from mlbench.contract.limits import MAX_COMMAND_LENGTH
 from mlbench.contract.names import ProgressName
 from mlbench.local.backoff import Backoff
 from mlbench.tracking.job import Job
-from mlbench.tracking.job_totals import JobTotals
+from mlbench.tracking.job_totals import JobTotals, read_totals
 from mlbench_worker.agent import environment
 from mlbench_worker.agent.attempt import Attempt
-from mlbench_worker.agent.diagnosis.rank_diagnoses import Diagnoses
-from mlbench_worker.agent.external_rank import LOOK_SECONDS, ExternalRank, log_to_user, totals_of
+from mlbench_worker.agent.exits import Exit
+from mlbench_worker.agent.external_process import ExternalProcess
 from mlbench_worker.agent.external_usage import read_usage
 from mlbench_worker.agent.gpus import Gpus
-from mlbench_worker.agent.master_client import JoinResponse, MasterClient, RequestRefusedError
-from mlbench_worker.agent.rank_network import address_towards
-from mlbench_worker.agent.shipper import Shipper
+from mlbench_worker.agent.master_client import MasterClient, RequestRefusedError
+from mlbench_worker.agent.rank_recorder import RankRecorder
 from mlbench_worker.agent.stream_files import read_json, remove, write_json
 from mlbench_worker.agent.training_process import GRACE_SECONDS
 
@@ -120,21 +120,19 @@ def record(request: Mapping[str, Any], url: str, token: str) -> None:
 
     facts = ReportedAttributes(dict(os.environ))
     observation.measure(f"{names.ENV_JOB}={job.key}", name_others=True)
-    rank = ExternalRank(attempt, root)
-    recording = RecordedProcess(attempt, order, url, token, facts, rank, request["nowhere"])
-    rank.listen(recording.describe, recording.wake.set, attempt.hurry.set)
+    sidecar = Sidecar(attempt, order, url, token, facts, nowhere=request["nowhere"])
+    sidecar.watch(root)
     trainjob.start(attempt, os.environ)
-    recording.run()
+    sidecar.run()
 
 
 def resume(request: Mapping[str, Any], url: str, token: str) -> None:
     """Resume shipping from the ``folder`` of a killed recorder; ``record`` describes the rest."""
     attempt = Attempt.open_running(Path(request["folder"]))
     order = read_json(attempt.folder / _JOB)
-    rank = ExternalRank(attempt, int(request["root"]))
-    recording = RecordedProcess(attempt, order, url, token, rank=rank, nowhere=request["nowhere"])
-    rank.listen(lambda: None, recording.wake.set, attempt.hurry.set)
-    recording.run()
+    sidecar = Sidecar(attempt, order, url, token, nowhere=request["nowhere"])
+    sidecar.watch(int(request["root"]))
+    sidecar.run()
 
 
 def _as_text(command: Sequence[str]) -> str:
@@ -159,10 +157,10 @@ def ship(folder: Path, url: str, token: str) -> int:
         return 2
     # If the run has ended without this rank, the rank becomes a separate run.
     for uid in (order["uid"], secrets.token_hex(16)):
-        recording = RecordedProcess(attempt, {**order, "uid": uid}, url, token)
-        if recording.run():
+        sidecar = Sidecar(attempt, {**order, "uid": uid}, url, token)
+        if sidecar.run():
             return 0
-        if recording.is_unauthorized or not recording.is_refused:
+        if sidecar.is_unauthorized or not sidecar.is_refused:
             break
     return 1
 
@@ -175,15 +173,20 @@ def _remove(attempt: Attempt) -> None:
         attempt.folder.parent.rmdir()
 
 
+def totals_of(attempt: Attempt) -> list[JobTotals]:
+    """Return the totals of a rank's processes, in order of ranks."""
+    pattern = names.totals_file(attempt.file("metrics").name, "*")
+    paths = attempt.folder.glob(pattern)
+    return [read_totals(path) for path in sorted(paths, key=lambda path: (len(path.name), path))]
+
+
 def _last_step(attempt: Attempt) -> JobTotals:
+    """Return the totals of the rank's first process: the processes wait for each other."""
     return next(iter(totals_of(attempt)), JobTotals())
 
 
 def _progress(attempt: Attempt) -> Mapping[ProgressName, float]:
-    """Return the series of progress as in an agent's scrape; empty if the rank records no steps.
-
-    They are those of the rank's first process, because the processes of a rank wait for each other.
-    """
+    """Return the series of progress as in an agent's scrape; empty if the rank records no steps."""
     totals = _last_step(attempt)
     if not totals.progress_at:
         return {}
@@ -195,8 +198,16 @@ def _progress(attempt: Attempt) -> Mapping[ProgressName, float]:
     }
 
 
-class RecordedProcess:
-    """Ships a rank's values to the master."""
+def log_to_user(words: str) -> None:
+    """Write a message to the job's output, if that is still open."""
+    with suppress(OSError):
+        # A single write, because other ranks may write there, too.
+        sys.stderr.write(f"mlbench: {visible(words)}\n")
+        sys.stderr.flush()
+
+
+class Sidecar:
+    """Records a rank: joins its run, and ends once everything is shipped or cannot be."""
 
     def __init__(
         self,
@@ -205,7 +216,6 @@ class RecordedProcess:
         url: str,
         token: str,
         facts: "ReportedAttributes | None" = None,
-        rank: ExternalRank | None = None,
         nowhere: str = "",
     ) -> None:
         """Connect to the master at ``url``.
@@ -216,41 +226,35 @@ class RecordedProcess:
             url: the master's URL; "" without a master.
             token: the token to join.
             facts: the facts to report of the machine; None if they were reported.
-            rank: the running rank, whose usage is reported, and which the master can stop.
             nowhere: the reason for which there is no master; "" if there is one.
         """
-        self._facts = facts
-        self._is_polled = threading.Event()
         self._attempt = attempt
         self._order = order
         self._url = url
-        self._rank = rank
-        self._diagnoses = Diagnoses(self._connect, _last_step)
-        self.wake = threading.Event()
-        """Set when the rank's end should be reported to the master immediately."""
         self._token = token
         self._link = self._connect()
-        self._joined: JoinResponse | None = None
-        self._shipper: Shipper | None = None
+        self._rank: RankRecorder | None = None
+        self._root: int | None = None
+        self._wake = threading.Event()
         self._problem = nowhere or "it does not answer"
         self.is_refused = bool(nowhere)
         self.is_unauthorized = False
-        self._has_told_end = False
         self._has_warned = False
-        self._progress: object = None
-        self._progress_at = 0.0
-        self._describer = threading.Thread(target=self._describe, name="describer", daemon=True)
+        self._is_polled = threading.Event()
+        self._describer: threading.Thread | None = None
         if facts is not None:
+            self._describer = threading.Thread(target=self._describe, args=[facts], daemon=True)
             self._describer.start()
 
     def _connect(self) -> MasterClient:
         return MasterClient(self._url or "http://master.invalid", self._token)
 
-    def describe(self) -> None:
-        """Wait some seconds for the facts of the machine, which a short rank would lose."""
-        self._is_polled.wait(0.5)
-        self._is_polled.set()
-        self._describer.join(5.0)
+    def watch(self, root: int) -> None:
+        """Start to watch the rank, whose processes are the descendants of ``root``."""
+        self._root = root
+        process = ExternalProcess(root)
+        self._attempt.process = process
+        process.watch(self._note_exit, self._attempt.hurry.set)
 
     def run(self) -> bool:
         """Run until everything is shipped, or after the rank's end the master accepts nothing.
@@ -267,24 +271,43 @@ class RecordedProcess:
             self._is_polled.set()
             self._warn()
         self._attempt.ended.wait()
-        while not (self._is_done() or self._is_stuck()):
-            time.sleep(LOOK_SECONDS)
-        if self._is_done():
-            _remove(self._attempt)
-            return True
-        if self._shipper is not None:
-            self._shipper.quit()
-        self._attempt.remember_exit()
+        progress, since = None, time.monotonic()
+        while not self._is_done():
+            rank = self._rank
+            if rank is not None and rank.shipper.refusal:
+                self._problem, self.is_refused = rank.shipper.refusal, True
+            before, progress = progress, rank and (rank.shipper.held, rank.has_reported_exit)
+            if progress != before:
+                since = time.monotonic()
+            if self.is_refused or time.monotonic() - since > _PATIENCE_SECONDS:
+                self._give_up()
+                return False
+            time.sleep(0.02)
+        _remove(self._attempt)
+        return True
+
+    def _is_done(self) -> bool:
+        rank = self._rank
+        if rank is None or not (rank.has_reported_exit and rank.shipper.has_shipped_all):
+            return False
+        return rank.missing_bytes <= 0  # the master may hold less than the shipper has sent
+
+    def _give_up(self) -> None:
+        """Keep what the master does not have, and tell the user where it is."""
+        attempt, rank = self._attempt, self._rank
+        if rank is not None:
+            rank.shipper.quit()
+        attempt.remember_exit()
         with suppress(OSError):  # not empty if the rank has left files
-            self._attempt.output.rmdir()
-            self._attempt.output.parent.rmdir()
-        folder = self._attempt.folder
+            attempt.output.rmdir()
+            attempt.output.parent.rmdir()
         place = f"not at {self._url}" if self._url else "at no master"
+        missing = rank.missing_bytes if rank else sum(attempt.sizes().values())
         log_to_user(
-            f"{self._left():,} bytes of what rank {self._order['rank']} recorded are {place} "
-            f"({self._problem}): they lie in {folder}, and `mlbench ship {folder}` sends them"
+            f"{missing:,} bytes of what rank {self._order['rank']} recorded are {place} "
+            f"({self._problem}): they lie in {attempt.folder}, and "
+            f"`mlbench ship {attempt.folder}` sends them"
         )
-        return False
 
     @cached_property
     def _gpus(self) -> Gpus:
@@ -294,9 +317,9 @@ class RecordedProcess:
     def _talk(self) -> None:
         backoff = Backoff(longest=_MAX_BACKOFF_SECONDS)
         while True:
-            self.wake.clear()
+            self._wake.clear()
             try:
-                patience = min(self._turn(), 60.0)
+                patience = min(self._turn(self._rank or self._join()), 60.0)
                 backoff.reset()
                 self.is_refused = False
                 self._is_polled.set()
@@ -309,7 +332,7 @@ class RecordedProcess:
                 if problem != self._problem:
                     log_to_user(f"not recorded at {self._url}: {problem}")
                 self._problem, self.is_refused = problem, True
-                if self._joined is not None:
+                if self._rank is not None:
                     return
                 # An earlier run of the same job may still be active for a while.
                 patience = _MAX_BACKOFF_SECONDS
@@ -317,79 +340,65 @@ class RecordedProcess:
                 # Any server may listen at this address, and send any response.
                 self._problem, patience = str(error) or type(error).__name__, backoff.seconds()
                 self._warn()
-            self.wake.wait(patience)
+            self._wake.wait(patience)
 
     def _warn(self) -> None:
         """Print once, while the rank runs, that no master has accepted it."""
-        if self._rank is None or self._joined or self._has_warned or self._attempt.ended.is_set():
+        if self._rank or self._has_warned or self._attempt.ended.is_set():
             return
         self._has_warned = True
         reason = f"{self._url} has not accepted it yet" if self._url else "no master is named"
         rank, folder = self._order["rank"], self._attempt.folder
         log_to_user(f"rank {rank} is recorded in {folder}: {reason} ({self._problem})")
 
-    def _turn(self) -> float:
-        """Join if necessary, poll, and follow the reply; return the seconds until the next poll."""
-        joined = self._joined
-        if joined is None:
-            order = dict(self._order)
-            order["began_ago"] = max(0.0, time.time() - order.pop("began_at"))
-            joined = self._link.join(order)
-            self._link.close()
-            self._token = joined.token
-            self._link = self._connect()
-            attempt, run_id = self._attempt, joined.run_id
-            attempt.assignment = replace(attempt.assignment, run_id=run_id, attempt=joined.attempt)
-            self._shipper = Shipper(attempt, self._connect())
-            self._shipper.start()
-            self._joined = joined
-            with suppress(OSError):
-                write_json(attempt.folder / names.RUN_FILE, run_id)
-            if attempt.assignment.rank == 0:
-                log_to_user(f"recorded as run {run_id}: {self._url}/runs/{run_id}")
-        has_ended = self._attempt.ended.is_set()
-        report = {"ip": address_towards(), "pod_uid": self._order["uid"], **self._attempt.report()}
-        if self._rank and not has_ended:
-            usage = read_usage(self._rank.root, self._gpus)
-            report["resources"] = {**usage, **_progress(self._attempt)}
-        reply = self._link.poll(joined.pod, report)
-        self._has_told_end = has_ended
-        pid = self._rank.pid if self._rank else None
-        self._diagnoses.follow(reply, joined.pod, self._attempt, pid)
-        if reply.do == "stop" and self._rank and not has_ended:
-            self._rank.stop()
-            return GRACE_SECONDS
-        return reply.next_poll_seconds
+    def _join(self) -> RankRecorder:
+        """Join the run of the job, and start to ship."""
+        order = dict(self._order)
+        order["began_ago"] = max(0.0, time.time() - order.pop("began_at"))
+        joined = self._link.join(order)
+        self._link.close()
+        self._token = joined.token
+        self._link = self._connect()
+        attempt, run_id = self._attempt, joined.run_id
+        attempt.assignment = replace(attempt.assignment, run_id=run_id, attempt=joined.attempt)
+        self._rank = RankRecorder(attempt, joined.pod, self._link, self._connect, _last_step)
+        with suppress(OSError):
+            write_json(attempt.folder / names.RUN_FILE, run_id)
+        if attempt.assignment.rank == 0:
+            log_to_user(f"recorded as run {run_id}: {self._url}/runs/{run_id}")
+        return self._rank
 
-    def _describe(self) -> None:
-        assert self._facts is not None
+    def _turn(self, rank: RankRecorder) -> float:
+        """Poll, and return the seconds until the next poll."""
+        worker: dict[str, Any] = {"pod_uid": self._order["uid"]}
+        if self._root is not None and not self._attempt.ended.is_set():
+            usage = read_usage(self._root, self._gpus)
+            worker["resources"] = {**usage, **_progress(self._attempt)}
+        reply = rank.poll(worker)
+        return GRACE_SECONDS if reply.do == "stop" else reply.next_poll_seconds
+
+    def _describe(self, facts: "ReportedAttributes") -> None:
         self._is_polled.wait()  # the first poll measures the offset of the clocks
         try:
-            facts = self._facts.state(self._attempt.assignment, self._link.clock.offset)
-            self._attempt.append([{"machine": facts}])
+            state = facts.state(self._attempt.assignment, self._link.clock.offset)
+            self._attempt.append([{"machine": state}])
         except Exception:
             # The machine can train even if its facts cannot be determined.
             log.exception("cannot state the machine")
 
-    def _is_done(self) -> bool:
-        shipper = self._shipper
-        if not (self._has_told_end and shipper and shipper.has_shipped_all):
-            return False
-        return self._left() <= 0  # the master may hold less than the shipper has sent
-
-    def _left(self) -> int:
-        return sum(self._attempt.sizes().values()) - (self._shipper.held if self._shipper else 0)
-
-    def _is_stuck(self) -> bool:
-        """Return whether the master refuses the rest, or has accepted nothing for a while."""
-        if self._shipper is not None and self._shipper.refusal:
-            self._problem, self.is_refused = self._shipper.refusal, True
-        if self.is_refused:
-            return True
-        progress = (self._shipper.held if self._shipper else None, self._has_told_end)
-        if progress != self._progress:
-            self._progress, self._progress_at = progress, time.monotonic()
-        return time.monotonic() - self._progress_at > _PATIENCE_SECONDS
+    def _note_exit(self, ended: Exit, failure: str, missing: str) -> None:
+        """Note the end of the rank, and report it to the master immediately."""
+        if self._describer is not None:
+            # A short rank would lose the facts of its machine, so it waits some seconds for them.
+            self._is_polled.wait(0.5)
+            self._is_polled.set()
+            self._describer.join(5.0)
+        if lost := sum(totals.lost for totals in totals_of(self._attempt)):
+            words = f"{lost:,} values could not be written: no room was left for them"
+            log_to_user(f"{words}, of rank {self._order['rank']}")
+            missing = "; ".join(filter(None, [words, missing]))
+        self._attempt.conclude(ended, failure, missing, lost)
+        self._wake.set()
 
 
 if __name__ == "__main__":

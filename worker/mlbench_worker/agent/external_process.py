@@ -1,4 +1,4 @@
-"""An external rank, whose recorder receives messages about it on standard input."""
+"""The processes of an external rank, about which its sidecar reads messages on standard input."""
 
 import json
 import os
@@ -9,22 +9,15 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from mlbench.contract import names
-from mlbench.contract.humanize import visible
-from mlbench.tracking.job_totals import JobTotals, read_totals
-from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.exits import Exit
 from mlbench_worker.agent.receivers.process_lookup import descendants, state_of
 from mlbench_worker.agent.training_process import GRACE_SECONDS
 
-LOOK_SECONDS = 0.02
 
+class ExternalProcess:
+    """The first process of a rank that a launcher started, and also ends."""
 
-class ExternalRank:
-    """An external rank, whose end is reported on standard input."""
-
-    def __init__(self, attempt: Attempt, root: int) -> None:
-        self._attempt = attempt
+    def __init__(self, root: int) -> None:
         self.root = root
         """The process whose descendants are the rank."""
         self._command: int | None = None
@@ -36,29 +29,14 @@ class ExternalRank:
         """Process id of the rank's first process."""
         return self._command or self.root
 
-    def listen(
-        self,
-        before_end: Callable[[], None],
-        on_end: Callable[[], None],
-        on_rest: Callable[[], None],
-    ) -> None:
-        """Start a thread that notes the rank's end.
+    def watch(self, on_exit: Callable[[Exit, str, str], None], on_rest: Callable[[], None]) -> None:
+        """Start a thread that reads the messages.
 
+        ``on_exit`` is called at the rank's end with its exit, its failure and its missing values.
         ``on_rest`` is called after each cell of a notebook, because its kernel may end soon,
         together with its machine.
         """
-
-        def run() -> None:
-            ended, failure, missing = self._wait(on_rest)
-            before_end()
-            if lost := sum(totals.lost for totals in totals_of(self._attempt)):
-                words = f"{lost:,} values could not be written: no room was left for them"
-                log_to_user(f"{words}, of rank {self._attempt.assignment.rank}")
-                missing = "; ".join(filter(None, [words, missing]))
-            self._attempt.conclude(ended, failure, missing, lost)
-            on_end()
-
-        threading.Thread(target=run, name="rank", daemon=True).start()
+        threading.Thread(target=lambda: on_exit(*self._wait(on_rest)), daemon=True).start()
 
     def stop(self) -> None:
         """Ask the rank to end; only the first call sends a signal."""
@@ -67,6 +45,9 @@ class ExternalRank:
         self._is_asked_to_stop = True
         with suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGTERM)
+
+    def enforce_stop(self) -> None:
+        """Do nothing, because only the launcher decides to kill a rank."""
 
     def _wait(self, on_rest: Callable[[], None]) -> tuple[Exit, str, str]:
         """Wait for the rank's end; return its exit, its failure, and its missing values."""
@@ -109,19 +90,4 @@ def _end(command: int) -> None:
                 os.kill(pid, number)
         # A zombie has ended, although its parent has not waited for it.
         while any(state_of(pid) not in "ZX" for pid in pids) and time.monotonic() < deadline:
-            time.sleep(LOOK_SECONDS)
-
-
-def totals_of(attempt: Attempt) -> list[JobTotals]:
-    """Return the totals of a rank's processes, in order of ranks."""
-    pattern = names.totals_file(attempt.file("metrics").name, "*")
-    paths = attempt.folder.glob(pattern)
-    return [read_totals(path) for path in sorted(paths, key=lambda path: (len(path.name), path))]
-
-
-def log_to_user(words: str) -> None:
-    """Write a message to the job's output, if that is still open."""
-    with suppress(OSError):
-        # A single write, because other ranks may write there, too.
-        sys.stderr.write(f"mlbench: {visible(words)}\n")
-        sys.stderr.flush()
+            time.sleep(0.02)

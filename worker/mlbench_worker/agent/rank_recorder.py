@@ -1,0 +1,68 @@
+"""The recording of a rank: the same for a worker of the pool and for an external job.
+
+They differ in where the rank comes from: the master assigns it to an agent, which starts its
+process, or a launcher starts its process, and a sidecar joins a run.
+"""
+
+from collections.abc import Callable, Mapping
+
+from mlbench.tracking.job_totals import JobTotals
+from mlbench_worker.agent.attempt import Attempt
+from mlbench_worker.agent.diagnosis.rank_diagnoses import Diagnoses
+from mlbench_worker.agent.fault_injector import Faults
+from mlbench_worker.agent.master_client import MasterClient, PollResponse
+from mlbench_worker.agent.rank_network import address_towards
+from mlbench_worker.agent.shipper import Shipper
+
+
+class RankRecorder:
+    """Ships the streams of a rank, reports the rank, and follows the master's replies."""
+
+    def __init__(
+        self,
+        attempt: Attempt,
+        pod: str,
+        link: MasterClient,
+        connect: Callable[[], MasterClient],
+        progress: Callable[[Attempt], JobTotals],
+    ) -> None:
+        """Start to ship.
+
+        Args:
+            attempt: the files and the process of the rank.
+            pod: the name with which the rank polls.
+            link: the connection for polls.
+            connect: returns further connections.
+            progress: returns the steps of the rank.
+        """
+        self.attempt = attempt
+        self._pod = pod
+        self._link = link
+        self._diagnoses = Diagnoses(connect, progress)
+        self._faults = Faults(attempt, pod, connect, lambda: link.clock.offset)
+        self.shipper = Shipper(attempt, connect())
+        self.shipper.start()
+        self.has_reported_exit = False
+        """Whether the master knows the exit of the rank."""
+
+    @property
+    def missing_bytes(self) -> int:
+        """Number of bytes that the master does not have."""
+        return sum(self.attempt.sizes().values()) - self.shipper.held
+
+    def poll(self, worker: Mapping[str, object]) -> PollResponse:
+        """Report the rank with the fields of its ``worker``, and do what the reply requests.
+
+        Raises:
+            MasterClientError, RequestRefusedError: the master did not accept the report.
+        """
+        attempt = self.attempt
+        is_exited = attempt.ended.is_set()
+        report = {"ip": address_towards(), **worker, **attempt.report()}
+        reply = self._link.poll(self._pod, report)
+        self.has_reported_exit = is_exited
+        if reply.do == "stop" and attempt.exit is None:
+            attempt.stop()
+        self._diagnoses.follow(reply, self._pod, attempt, attempt.pid)
+        self._faults.follow(reply.faults)
+        return reply
