@@ -13,7 +13,7 @@ _GROUPS = {
     "Runs": ("run", "stop", "edit", "delete", "prune", "record", "ship", "fault"),
     "Looking at runs": ("status", "runs", "logs", "metrics", "manifest", "files", "download"),
     "Benchmarks": ("benchmarks", "fetch-data", "bench", "compare"),
-    "Finding the cause": ("diagnose", "stacks", "profile"),
+    "Finding the cause": ("explain", "diagnose", "stacks", "profile"),
     "Sharing results": ("verify", "export", "import", "publish"),
 }
 _HEAD = """\

@@ -49,6 +49,7 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
     "fetch-data": ("fetch_data.fetch_data", "Download the datasets of benchmarks that need them."),
     "logs": ("show.logs", "Print the stdout or stderr of a rank."),
     "diagnose": ("diagnose.diagnose", "Diagnose why a run hangs, and which rank is at fault."),
+    "explain": ("explain.explain", "Explain why a run was slow or failed, and what it cost."),
     "stacks": ("diagnose.stacks", "Show the Python stacks of all ranks of a run, as one tree."),
     "profile": (
         "profile.profile",

@@ -261,6 +261,38 @@ class CheckpointCost(Record):
 
 
 @dataclass(frozen=True)
+class Saving(Record):
+    """A predicted saving: the time by which a run would be shorter."""
+
+    seconds: float
+    """Predicted saving in seconds of the run's time."""
+    low: float
+    """Lower end of the prediction, in seconds."""
+    high: float
+    """Upper end of the prediction, in seconds."""
+
+
+@dataclass(frozen=True)
+class Finding(Record):
+    """A cause of a slow or failed run, with its cost and the predicted saving without it."""
+
+    rule: str
+    """Name of the rule that found it, such as ``straggler``; ``docs/findings.md`` lists them."""
+    severity: Literal["bad", "warn"]
+    """``bad`` for a run that cannot succeed, or takes 1.5 times as long as without the cause."""
+    title: str
+    """Title of a few words."""
+    text: str
+    """Evidence and remedy in one or two sentences."""
+    seconds: float
+    """Cost in worker-seconds; findings are ordered by it."""
+    saving: Saving | None
+    """Predicted saving if the cause is removed; None if it cannot be predicted."""
+    evidence: Literal["loss", "ranks", "breakdown", "timeline"]
+    """Section of the run page that shows the evidence."""
+
+
+@dataclass(frozen=True)
 class Result(Record):
     """The result of a run, computed from its stored samples.
 
@@ -375,6 +407,11 @@ class Result(Record):
     """
     outcome: Outcome | None = None
     """Outcome of the run; None while it is active, and in archives of earlier versions."""
+    findings: tuple[Finding, ...] = ()
+    """At most three causes that made the run slow, or fail; the most expensive first.
+
+    Empty for a healthy run, and in archives of earlier versions.
+    """
 
     @property
     def title(self) -> str:

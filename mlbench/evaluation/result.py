@@ -32,6 +32,7 @@ from mlbench.contract.results import (
     TimeToTarget,
 )
 from mlbench.evaluation import inputs
+from mlbench.evaluation.findings import findings_of
 from mlbench.evaluation.goodput import Useless, breakdown_of, goodput_of
 from mlbench.evaluation.inputs import (
     ENDED_BADLY,
@@ -489,7 +490,7 @@ def evaluate(context: RunContext, recorded: Columns) -> Result:
     }
     sent = finite_by_rank(series, names.BYTES_PER_STEP)
     sampled = finite_by_rank(series, names.SAMPLED_STEP)
-    return Result(
+    result = Result(
         run_id=run.id,
         name=run.title,
         display_name=run.title,
@@ -540,6 +541,7 @@ def evaluate(context: RunContext, recorded: Columns) -> Result:
             run, context.target, time_to_target, loss, hang, is_reached=reached is not None
         ),
     )
+    return replace(result, findings=findings_of(run, context.latest, result))
 
 
 def _checkpoints(series: Columns) -> CheckpointCost | None:

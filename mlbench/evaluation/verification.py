@@ -122,7 +122,7 @@ def _column(archive: Archive, name: SeriesName, since_us: int) -> Column:
 # milliseconds and corrected for clock offsets.
 _SECONDS, _SHARE = 0.5, 0.02
 # A rule decides these figures, and rules change. A sealed judgement stays as it was made.
-_JUDGEMENTS = ("division", "rule_violations", "disturbed")
+_JUDGEMENTS = ("division", "rule_violations", "disturbed", "findings")
 # These figures have another definition in results without the later field on the right:
 # worker-seconds include the queue and end with each rank, and waiting is computed for spans of
 # seconds instead of steps.

@@ -1,9 +1,8 @@
 // The findings of a run: at most three problems, each with its cost and a link to its evidence.
 
 import { byId, draw, h } from "../dom.js";
-import { count, duration, percent, plural } from "../format.js";
-import { missingOf, notFiniteOf } from "../records.js";
-import { sum } from "../series.js";
+import { count, duration } from "../format.js";
+import { missingOf } from "../records.js";
 
 /**
  * A finding. Its `cost` in seconds of worker time orders findings; `link` leads to `evidence`, which
@@ -13,45 +12,27 @@ import { sum } from "../series.js";
  */
 
 const MAX_FINDINGS = 3;
-// A straggler that costs more than this is marked as an error, not as a warning.
-const BAD_SPEEDUP = 1.5;
-// Shorter start-up times are usual for imports, and a longer run has a smaller share of them.
-const [MIN_STARTUP_SHARE, MIN_STARTUP_SECONDS] = [0.4, 10];
-const MIN_COMMUNICATION_SHARE = 0.5;
-const STARTUP = ["workers", "start", "initialization"];
-const STEP = ["compute", "communication", "waiting", "contention"];
-const RESTART = ["lost", "detection", "restart", "stopped"];
-// Link and evidence of findings about the time breakdown.
-const BREAKDOWN = ["Show breakdown", "?tab=overview#goodput"];
-const ACTIVITIES = { compute: "compute", data: "data loading", checkpoint: "checkpoints" };
+// The link to each kind of evidence, and its place on the page.
+const EVIDENCE = {
+  loss: ["Show loss", "?tab=overview#charts"],
+  ranks: ["Show ranks", "?tab=overview#worst-ranks"],
+  breakdown: ["Show breakdown", "?tab=overview#goodput"],
+  timeline: ["Show timeline", "?tab=overview#timeline"],
+};
 // Alerts whose problem has a finding, a box or a notice of its own on the page.
 const TOLD = ["RunFailed", "LossNotFinite", "Straggler", "CPUContention", "DeliveryMismatch", "RunNotSealed"];
 
-/** @returns {Finding[]} what made a run slow or wrong, at most three, most expensive first; none for a healthy run. */
+/** @returns {Finding[]} the result's findings, alerts and missing samples, at most three; none for a healthy run. */
 export function findingsOf(/** @type {Run} */ run, /** @type {Result | null} */ result, /** @type {Alert[]} */ alerts = []) {
-  const seconds = result?.goodput?.seconds ?? {};
-  const of = (/** @type {string[]} */ buckets) => sum(buckets.map((bucket) => seconds[bucket] ?? 0));
-  const whole = sum(Object.values(seconds));
-  const all = [
-    nan(run, of(["diverged"]), whole),
-    missing(run),
-    ...alerts.map(alerting),
-    result && straggler(result, of(["waiting"])),
-    result && contention(result, of(["contention"])),
-    startup(run, of(STARTUP), whole),
-    run.benchmark === "communication" ? null : communication(run, of(["communication"]), of(STEP)),
-    result && restarts(run, result, of(RESTART)),
-  ];
+  const all = [missing(run), ...alerts.map(alerting), ...(result?.findings ?? []).map(ofResult)];
   const isBad = (/** @type {Finding} */ { severity }) => Number(severity === "bad");
   return all.filter(Boolean).sort((a, b) => isBad(b) - isBad(a) || b.cost - a.cost).slice(0, MAX_FINDINGS);
 }
 
-function nan(/** @type {Run} */ run, cost, whole) {
-  if (!run.not_finite) return null;
-  const { rank } = run.not_finite;
-  const text = `${notFiniteOf(run)}${rank === "" ? "" : `, rank ${rank}`}. Training from there on cannot succeed.`;
-  const badge = cost && `${percent(cost / whole)} wasted`;
-  return finding("nan", "bad", "The loss is NaN", text, badge, cost, "Show loss", "?tab=overview#charts");
+/** @returns {Finding} */
+function ofResult(/** @type {Result["findings"][number]} */ { rule, severity, title, text, seconds, saving, evidence }) {
+  const badge = saving ? `saves ${duration(saving.seconds)}` : "";
+  return finding(rule, severity, title, text, badge, seconds, .../** @type {[string, string]} */ (EVIDENCE[evidence]));
 }
 
 function missing(/** @type {Run} */ { delivery }) {
@@ -72,58 +53,6 @@ function alerting(/** @type {Alert} */ { name, severity, text, runbook, since })
 export function alertTitle(/** @type {string} */ name) {
   const words = name.replace(/^MLBench/, "").replaceAll(/(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])/g, " ").split(" ");
   return words.map((word) => (word === word.toUpperCase() ? word : word.toLowerCase())).join(" ");
-}
-
-function straggler(/** @type {Result} */ { stragglers, ranks }, cost) {
-  if (stragglers?.named == null) return null;
-  const { rank, seconds, parts, speedup_without: speedup } = stragglers.ranks.find(({ rank }) => rank === stragglers.named);
-  const figures = ranks.find((figures) => figures.rank === rank);
-  const others = ranks.filter((figures) => figures.rank !== rank).map(({ compute_seconds: step }) => step ?? NaN);
-  const typical = others.sort((a, b) => a - b)[others.length >> 1];
-  const [[part]] = Object.entries(parts).sort(([, a], [, b]) => b - a);
-  const steps = figures?.compute_seconds && typical ? `: ${duration(figures.compute_seconds)} a step, the others ${duration(typical)}` : "";
-  const text = `${duration(seconds)} of ${duration(figures?.training_seconds)}, in ${ACTIVITIES[part] ?? part}${steps}.`;
-  const severity = speedup >= BAD_SPEEDUP ? "bad" : "warn";
-  const badge = `${speedup.toFixed(1)}× as fast without it`;
-  return finding("straggler", severity, `Rank ${rank} held up the others`, text, badge, cost, "Show ranks", "?tab=overview#worst-ranks");
-}
-
-function contention(/** @type {Result} */ { disturbed, interferences, contention_share: share }, cost) {
-  if (!disturbed.length) return null;
-  const [worst, ...others] = interferences.filter((rank) => rank.disturbed).sort((a, b) => b.contention_share - a.contention_share);
-  const programs = Object.keys(worst?.measured.top ?? {}).slice(0, 2);
-  const who = programs.length ? `: ${programs.join(", ")}` : "";
-  const numbers = new Set([worst, ...others].map((rank) => rank?.rank));
-  const ranks = numbers.size > 1 ? plural(numbers.size, "rank") : `rank ${worst?.rank ?? ""}`;
-  const text = `Other programs used cores of ${ranks}${who}.`;
-  return finding("contention", "warn", "CPU contention", text, `up to ${percent(share)} of the time`, cost, ...BREAKDOWN);
-}
-
-function startup(/** @type {Run} */ { num_workers: workers, outcome, state, not_finite: loss, attempt }, cost, whole) {
-  // The share of start-up in a run that broke off means nothing.
-  if (state === "FAILED" || outcome?.kind === "hung" || loss || attempt > 1) return null;
-  const [share, each] = [cost / whole, cost / workers];
-  if (!(share >= MIN_STARTUP_SHARE && each >= MIN_STARTUP_SECONDS)) return null;
-  const text = `Imports and initialization took ${duration(each)} of ${duration(whole / workers)}.`;
-  return finding("startup", "warn", `${percent(share)} of the time was start-up`, text, `${duration(each)} a run`, cost, ...BREAKDOWN);
-}
-
-function communication(/** @type {Run} */ { max_bandwidth: limit }, cost, steps) {
-  const share = cost / steps;
-  if (!(share >= MIN_COMMUNICATION_SHARE)) return null;
-  const cause = limit ? ` The bandwidth is limited to ${limit} Mbit/s.` : "";
-  const text = `${duration(cost)} of ${duration(steps)} worker time in steps.${cause}`;
-  return finding("communication", "warn", "Communication dominates the steps", text, `${percent(share)} of step time`, cost, ...BREAKDOWN);
-}
-
-function restarts(/** @type {Run} */ { attempt, faults }, /** @type {Result} */ { resumptions }, cost) {
-  if (attempt < 2) return null;
-  const steps = sum(resumptions.map((resumption) => resumption.discarded_steps));
-  const title = plural(attempt - 1, faults ? "planned restart" : "restart");
-  const lost = steps ? `, with ${plural(steps, "discarded step")}` : "";
-  const cause = faults ? `Faults were injected as planned (${faults})` : "Ranks failed and were restarted";
-  const badge = cost && `${duration(cost)} worker time`;
-  return finding("restarts", "warn", title, `${cause}${lost}.`, badge, cost, "Show timeline", "?tab=overview#timeline");
 }
 
 /** @returns {Finding} */

@@ -1,0 +1,491 @@
+"""Findings about a run: what made it slow, what it cost, and what removing the cause would save.
+
+Each rule is a function. Its docstring says when it applies, how it predicts the saving, and what to
+do, and is the documentation of the rule (``docs/findings.md``). A healthy run has no finding.
+
+Savings are predicted from the time breakdown. Its buckets are worker-seconds, so a bucket divided
+by the number of workers is a part of the run's time.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple, dataclass
+from functools import cached_property
+from statistics import median
+from typing import Literal
+
+from mlbench.contract.humanize import count, join, numbered
+from mlbench.contract.names import ACTIVE_STATES, Bucket
+from mlbench.contract.records import Interference
+from mlbench.contract.results import Finding, Result, Saving
+from mlbench.evaluation.inputs import RankRow, RunRow
+
+MAX_FINDINGS = 3
+_OUTSIDE_TRAINING = {"nan", "evaluation", "restarts"}
+_STEP: tuple[Bucket, ...] = ("compute", "communication", "waiting", "contention", "data", "stopped")
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A run, the ranks of its latest attempt, and its result without findings."""
+
+    run: RunRow
+    ranks: Sequence[RankRow]
+    result: Result
+
+    @cached_property
+    def workers(self) -> int:
+        """Number of workers that the time breakdown covers."""
+        goodput = self.result.goodput
+        return max(1, len({row.rank for row in goodput.ranks}) if goodput else 0)
+
+    def seconds(self, *buckets: Bucket) -> float:
+        """Return the seconds of the run that a worker spent in some buckets, as a mean."""
+        seconds = self.result.goodput.seconds if self.result.goodput else {}
+        return sum(seconds.get(bucket, 0.0) for bucket in buckets) / self.workers
+
+    def extremes(self, *buckets: Bucket) -> tuple[float, float]:
+        """Return the least and the most seconds that a worker spent in some buckets."""
+        by_rank = dict.fromkeys(range(self.workers), 0.0)
+        for row in self.result.goodput.ranks if self.result.goodput else ():
+            by_rank[row.rank] += sum(row.seconds.get(bucket, 0.0) for bucket in buckets)
+        return min(by_rank.values()), max(by_rank.values())
+
+    @property
+    def whole(self) -> float:
+        """Seconds from the run's turn in the queue to its end."""
+        return (
+            sum(self.result.goodput.seconds.values()) / self.workers if self.result.goodput else 0
+        )
+
+    @property
+    def in_steps(self) -> float:
+        """Seconds that a worker spent in steps of the final model, as a mean."""
+        return self.seconds(*_STEP)
+
+    @property
+    def is_broken_off(self) -> bool:
+        """Whether the run ended before its training was done; shares of its time mean little."""
+        outcome = self.result.outcome
+        return self.run.state == "FAILED" or (
+            outcome is not None and outcome.kind in ("hung", "nan")
+        )
+
+    @property
+    def interference(self) -> list[tuple[int, Interference]]:
+        """Measured interference of the latest attempt by rank."""
+        return [(row.rank, row.interference) for row in self.ranks if row.interference]
+
+
+Rule = Callable[[Evidence], Finding | None]
+RULES: list[Rule] = []
+_ACTIVITIES: Mapping[Bucket, str] = {"data": "loading data", "checkpoint": "saving checkpoints"}
+
+
+def rule(function: Rule) -> Rule:
+    """Register a rule; its name is the ``rule`` of its findings."""
+    RULES.append(function)
+    return function
+
+
+def findings_of(run: RunRow, ranks: Sequence[RankRow], result: Result) -> tuple[Finding, ...]:
+    """Return at most three findings: errors first, then those that cost most.
+
+    Causes that cost less than 5 % of the run's time are left out, except restarts, and except CPU
+    contention, which also makes a result doubtful.
+    """
+    evidence = Evidence(run, ranks, result)
+    least = 0.05 * evidence.whole * evidence.workers
+    findings = [
+        finding
+        for rule in RULES
+        if (finding := rule(evidence))
+        and (finding.seconds > least or finding.severity == "bad" or rule in (contention, restarts))
+    ]
+    findings.sort(key=lambda finding: (finding.severity != "bad", -finding.seconds))
+    return tuple(findings[:MAX_FINDINGS])
+
+
+def milliseconds(seconds: float) -> str:
+    """Return a duration with three digits, such as ``18.4 ms``."""
+    return f"{seconds * 1000:,.3g} ms"
+
+
+@rule
+def nan(evidence: Evidence) -> Finding | None:
+    """Report a loss or target metric that is NaN or infinite until the end of the run.
+
+    The saving is the time after the first such value: training from there on cannot succeed. Use a
+    smaller learning rate, clip gradients, or stop at the first NaN.
+    """
+    outcome = evidence.result.outcome
+    loss = evidence.run.not_finite
+    if loss is None and (outcome is None or outcome.kind != "nan"):
+        return None
+    wasted = evidence.seconds("diverged")
+    if loss is None:
+        assert outcome
+        where = outcome.text
+    else:
+        step = "" if loss["step"] is None else f" since step {loss['step']:,}"
+        rank = "" if loss["rank"] in (None, "") else f", rank {loss['rank']}"
+        where = f"{loss['metric']} is not a number{step}{rank}"
+    return Finding(
+        rule="nan",
+        severity="bad",
+        title="The loss is NaN",
+        text=f"{where}. Training from there on cannot succeed.",
+        seconds=wasted * evidence.workers,
+        saving=Saving(wasted, wasted, wasted) if wasted else None,
+        evidence="loss",
+    )
+
+
+@rule
+def straggler(evidence: Evidence) -> Finding | None:
+    """Report the straggler: a rank for which the others waited, beyond chance and by 5 % or more.
+
+    The saving replaces its time by that of a typical rank, step by step. Predictions were within
+    5 % of the time that the runs took without the delay, which is the interval.
+    """
+    stragglers = evidence.result.stragglers
+    if stragglers is None or stragglers.named is None:
+        return None
+    late = next(rank for rank in stragglers.ranks if rank.rank == stragglers.named)
+    figures = {rank.rank: rank for rank in evidence.result.ranks}
+    others = [
+        f.compute_seconds for f in figures.values() if f.rank != late.rank and f.compute_seconds
+    ]
+    own = figures.get(late.rank)
+    trained = own.training_seconds if own else None
+    saving = None
+    if trained:
+        without = trained / late.speedup_without
+        saving = Saving(
+            trained - without, max(0.0, trained - 1.05 * without), trained - 0.95 * without
+        )
+    part = max(late.parts, key=lambda part: late.parts[part])
+    text = f"It was {late.seconds:,.1f} s late"
+    if own and own.compute_seconds and others:
+        text += (
+            f": its own work takes {milliseconds(own.compute_seconds)} a step, that of the others "
+            f"{milliseconds(median(others))}"
+        )
+    text += f". The time is in {_ACTIVITIES.get(part, 'computing')}."
+    return Finding(
+        rule="straggler",
+        severity="bad" if late.speedup_without >= 1.5 else "warn",
+        title=f"Rank {late.rank} held up the others",
+        text=text,
+        seconds=evidence.seconds("waiting") * evidence.workers,
+        saving=saving,
+        evidence="ranks",
+    )
+
+
+@rule
+def data(evidence: Evidence) -> Finding | None:
+    """Report that ranks wait for data for 10 % or more of their steps.
+
+    The saving is the mean over the ranks, and its interval the least and the most. Load batches in
+    background processes (``num_workers`` of PyTorch's DataLoader), or store decoded data.
+    """
+    waited = evidence.seconds("data")
+    if evidence.is_broken_off or waited < 0.1 * evidence.in_steps:
+        return None
+    return Finding(
+        rule="data",
+        severity="warn",
+        title="Training waits for data",
+        text=(
+            f"Ranks waited {waited:,.1f} s of {evidence.in_steps:,.1f} s in steps for their next "
+            "batch. Load batches in background processes, or store decoded data."
+        ),
+        seconds=waited * evidence.workers,
+        saving=Saving(waited, *evidence.extremes("data")),
+        evidence="breakdown",
+    )
+
+
+@rule
+def communication(evidence: Evidence) -> Finding | None:
+    """Report that communication takes half of the steps or more, unless it is the benchmark.
+
+    The saving is that of free communication. If a step computes for less than 5 ms, the batch of a
+    worker is too small: fewer, larger steps exchange less often. Otherwise exchange less often or
+    fewer bytes (``exchange``), or use a faster network.
+    """
+    seconds = evidence.seconds("communication")
+    if evidence.run.benchmark == "communication" or evidence.is_broken_off:
+        return None
+    if not seconds or seconds < 0.5 * evidence.in_steps:
+        return None
+    text = f"Ranks communicated for {seconds:,.1f} s of {evidence.in_steps:,.1f} s in steps."
+    title, saved = "Communication dominates the steps", seconds
+    computes = [rank.compute_seconds for rank in evidence.result.ranks if rank.compute_seconds]
+    limit = evidence.run.max_bandwidth
+    if limit:
+        text += f" The bandwidth is limited to {limit:g} Mbit/s."
+    elif computes and median(computes) < 0.005:
+        title, saved = "The batch of a worker is small", seconds / 2
+        text += (
+            f" A step computes for {milliseconds(median(computes))} only: with twice the "
+            "batch, ranks exchange half as often."
+        )
+    least, most = evidence.extremes("communication")
+    return Finding(
+        rule="communication",
+        severity="warn",
+        title=title,
+        text=text,
+        seconds=seconds * evidence.workers,
+        saving=Saving(saved, least * saved / seconds, most * saved / seconds),
+        evidence="breakdown",
+    )
+
+
+@rule
+def contention(evidence: Evidence) -> Finding | None:
+    """Report ranks that waited for other programs for more than 5 % of their time.
+
+    The saving is the wait of the rank that waited most, because the others wait for it. Its lower
+    end is the mean over the ranks, and its upper end includes the mean straggler wait. Stop the
+    other programs, or give the run cores of its own.
+    """
+    disturbed = sorted(
+        (rank for rank in evidence.result.interferences if rank.disturbed),
+        key=lambda rank: -rank.contention_share,
+    )
+    if not disturbed:
+        return None
+    programs = list(disturbed[0].measured.top)[:2]
+    ranks = sorted({rank.rank for rank in disturbed})
+    names = numbered("rank", ranks) if len(ranks) <= 4 else count(len(ranks), "rank")
+    by = f": {join(programs)}" if programs else ""
+    mean, (_, most) = evidence.seconds("contention"), evidence.extremes("contention")
+    high = mean + evidence.seconds("waiting")
+    return Finding(
+        rule="contention",
+        severity="warn",
+        title="CPU contention",
+        text=f"Other programs used cores of {names}{by}, "
+        f"up to {disturbed[0].contention_share:.0%} of the time.",
+        seconds=mean * evidence.workers,
+        saving=Saving(min(most, high), mean, high) if mean else None,
+        evidence="breakdown",
+    )
+
+
+@rule
+def threads(evidence: Evidence) -> Finding | None:
+    """Report ranks whose own threads waited for a core while another of their threads used it.
+
+    It is reported from 15 % of their time on if the code reported more ``threads`` than cores, and
+    from 45 % on if it did not report them: communication threads take less. The saving is not
+    predicted. Set ``OMP_NUM_THREADS`` to the number of cores of a rank.
+    """
+    reported = (evidence.run.settings or {}).get("threads")
+    worst, share, cores = -1, 0.0, 1
+    for rank, measured in evidence.interference:
+        throttled = (measured.throttled_seconds or 0.0) / measured.cores
+        own = (measured.self_contention_seconds - throttled) / measured.seconds
+        if measured.seconds >= 1 and own > share:
+            worst, share, cores = rank, own, measured.cores
+    if isinstance(reported, (int, float)):
+        is_certain, threads = reported > cores and share >= 0.15, f"{reported:g} threads"
+    else:
+        is_certain, threads = share >= 0.45, "its threads"
+    if not is_certain:
+        return None
+    return Finding(
+        rule="threads",
+        severity="warn",
+        title="More threads than cores",
+        text=(
+            f"Rank {worst} runs {threads} on {count(cores, 'core')}, where they waited for each "
+            f"other for {share:.0%} of its time. Set OMP_NUM_THREADS={cores}."
+        ),
+        seconds=share * evidence.seconds("compute", "contention") * evidence.workers,
+        saving=None,
+        evidence="ranks",
+    )
+
+
+@rule
+def cpu_limit(evidence: Evidence) -> Finding | None:
+    """Report a CPU limit that stopped ranks for 10 % or more of the time of their steps.
+
+    The saving is the mean over the ranks, and its interval the least and the most. Raise the limit,
+    or use fewer threads.
+    """
+    throttled = [m.throttled_seconds or 0.0 for _, m in evidence.interference]
+    stopped = evidence.seconds("stopped")
+    if not any(throttled) or stopped < 0.1 * evidence.in_steps:
+        return None
+    return Finding(
+        rule="cpu_limit",
+        severity="warn",
+        title="The CPU limit slows the run",
+        text=f"It stopped each rank for {stopped:,.1f} s of {evidence.in_steps:,.1f} s in steps.",
+        seconds=stopped * evidence.workers,
+        saving=Saving(stopped, *evidence.extremes("stopped")),
+        evidence="breakdown",
+    )
+
+
+@rule
+def memory(evidence: Evidence) -> Finding | None:
+    """Report processes that waited for memory for 5 % or more of the time.
+
+    Linux measures it (PSI) where memory is near its limit. The saving is that time, at most. Raise
+    the memory limit, or use smaller batches or fewer data-loader processes.
+    """
+    shares = [
+        (measured.pod_pressure_seconds.get("memory", 0.0) / measured.seconds, rank)
+        for rank, measured in evidence.interference
+        if measured.seconds >= 1
+    ]
+    share, rank = max(shares, default=(0.0, 0))
+    if share < 0.05:
+        return None
+    saved = share * evidence.in_steps
+    return Finding(
+        rule="memory",
+        severity="warn",
+        title="Memory is near its limit",
+        text=f"Processes of rank {rank} waited for memory for {share:.0%} of the time.",
+        seconds=saved * evidence.workers,
+        saving=Saving(saved, 0.0, saved),
+        evidence="ranks",
+    )
+
+
+@rule
+def evaluation(evidence: Evidence) -> Finding | None:
+    """Report that evaluation takes a third of a run's time or more.
+
+    The saving is that of evaluating half as often: half of the time.
+    """
+    seconds = evidence.seconds("evaluation")
+    if evidence.is_broken_off or seconds < evidence.whole / 3 or not seconds:
+        return None
+    least, most = evidence.extremes("evaluation")
+    return Finding(
+        rule="evaluation",
+        severity="warn",
+        title=f"Evaluation takes {seconds / evidence.whole:.0%} of the time",
+        text=f"It took {seconds:,.1f} s of {evidence.whole:,.1f} s. Evaluate half as often.",
+        seconds=seconds * evidence.workers,
+        saving=Saving(seconds / 2, least / 2, most / 2),
+        evidence="breakdown",
+    )
+
+
+@rule
+def checkpoints(evidence: Evidence) -> Finding | None:
+    """Report that saving checkpoints takes 10 % of a run's time or more.
+
+    The saving is that of saving a quarter as often. In a comparison, groups with failures show the
+    interval between checkpoints that is best for their rate of failures.
+    """
+    seconds, cost = evidence.seconds("checkpoint"), evidence.result.checkpoints
+    if not seconds or seconds < 0.1 * evidence.whole:
+        return None
+    each = f" {cost.count:,} checkpoints took {milliseconds(cost.seconds)} each." if cost else ""
+    least, most = evidence.extremes("checkpoint")
+    return Finding(
+        rule="checkpoints",
+        severity="warn",
+        title="Checkpoints are frequent",
+        text=f"Saving them took {seconds:,.1f} s of {evidence.whole:,.1f} s.{each}",
+        seconds=seconds * evidence.workers,
+        saving=Saving(0.75 * seconds, 0.75 * least, 0.75 * most),
+        evidence="breakdown",
+    )
+
+
+@rule
+def startup(evidence: Evidence) -> Finding | None:
+    """Report a start-up of 40 % of a run's time or more, and of at least 10 s.
+
+    The saving is not predicted. Several trials in one process, or a fork server, share a start.
+    """
+    seconds = evidence.seconds("workers", "start", "initialization")
+    is_short = seconds < 10 or seconds < 0.4 * evidence.whole
+    is_partial = evidence.run.state in ACTIVE_STATES or evidence.run.attempt > 1
+    if is_short or is_partial or evidence.is_broken_off:
+        return None
+    return Finding(
+        rule="startup",
+        severity="warn",
+        title=f"{seconds / evidence.whole:.0%} of the time was start-up",
+        text=f"Imports and initialization took {seconds:,.1f} s of {evidence.whole:,.1f} s.",
+        seconds=seconds * evidence.workers,
+        saving=None,
+        evidence="breakdown",
+    )
+
+
+@rule
+def restarts(evidence: Evidence) -> Finding | None:
+    """Report the restarts of a run after failures.
+
+    The saving is the time without them: discarded steps, detection and restart.
+    """
+    attempts = evidence.run.attempt
+    if attempts < 2:
+        return None
+    seconds = evidence.seconds("lost", "detection", "restart")
+    steps = sum(resumption.discarded_steps for resumption in evidence.result.resumptions)
+    planned = bool(evidence.run.faults)
+    cause = "Faults were injected as planned" if planned else "Ranks failed and were restarted"
+    lost = f", with {count(steps, 'discarded step')}" if steps else ""
+    return Finding(
+        rule="restarts",
+        severity="warn",
+        title=count(attempts - 1, "planned restart" if planned else "restart"),
+        text=f"{cause}{lost}.",
+        seconds=seconds * evidence.workers,
+        saving=Saving(seconds, *evidence.extremes("lost", "detection", "restart"))
+        if seconds
+        else None,
+        evidence="timeline",
+    )
+
+
+@dataclass(frozen=True)
+class Check:
+    """A prediction of findings, beside a later run without their causes."""
+
+    rules: tuple[str, ...]
+    """Rules whose findings the later run does not have."""
+    clock: Literal["training", "wall"]
+    """Clock of the durations: training time if the causes only delay steps, else wall clock."""
+    predicted: Saving
+    """Predicted duration of the run without these causes, in seconds, with its interval."""
+    took: float
+    """Duration of the later run in seconds."""
+
+    @property
+    def error(self) -> float:
+        """Error of the prediction as a share of the later run's duration; positive if too long."""
+        return self.predicted.seconds / self.took - 1
+
+
+def check(before: Result, after: Result) -> Check | str:
+    """Compare the predictions of a run's findings with a later run; or say why it is impossible."""
+    remaining = {finding.rule for finding in after.findings}
+    removed = [f for f in before.findings if f.saving and f.rule not in remaining]
+    if not removed:
+        return f"no finding of run {before.run_id} with a predicted saving is gone"
+    if before.samples != after.samples or before.num_workers != after.num_workers:
+        return "the runs differ in their workers or samples, so their times cannot be compared"
+    rules = tuple(finding.rule for finding in removed)
+    clock: Literal["training", "wall"] = "training"
+    was, took = before.training_seconds, after.training_seconds
+    if not _OUTSIDE_TRAINING.isdisjoint(rules):
+        clock, was, took = "wall", before.wall_seconds, after.wall_seconds
+    if was is None or not took:
+        return f"the {clock} time of a run is not known"
+    savings = [astuple(finding.saving) for finding in removed if finding.saving]
+    seconds, low, high = (was - sum(saving) for saving in zip(*savings, strict=True))
+    return Check(rules, clock, Saving(seconds, high, low), took)

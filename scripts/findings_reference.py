@@ -1,0 +1,23 @@
+"""Write the rules of findings into docs/findings.md, from their docstrings."""
+
+import inspect
+from pathlib import Path
+
+from mlbench.evaluation.findings import RULES
+
+_PAGE = Path(__file__).parents[1] / "docs" / "findings.md"
+_HEADING = "## Rules\n"
+
+
+def page() -> str:
+    """Return the page with the rules of today after its heading."""
+    rules = []
+    for rule in RULES:
+        text = " ".join((inspect.getdoc(rule) or "").split()).replace("``", "`")
+        rules.append(f"| `{rule.__name__}` | {text} |\n")
+    head, _, _ = _PAGE.read_text().partition(_HEADING)
+    return f"{head}{_HEADING}\n| rule | cause, prediction and remedy |\n|---|---|\n{''.join(rules)}"
+
+
+if __name__ == "__main__":
+    _PAGE.write_text(page())

@@ -1,0 +1,261 @@
+"""Findings about runs: each rule where its cause is present, and where nothing is wrong."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mlbench.archive import bundle
+from mlbench.archive.reading import opened
+from mlbench.contract.names import Bucket
+from mlbench.contract.records import Interference, Outcome
+from mlbench.contract.results import (
+    CheckpointCost,
+    Finding,
+    Goodput,
+    RankGoodput,
+    RankInterference,
+    RankResult,
+    Result,
+    Resumption,
+    Straggler,
+    Stragglers,
+)
+from mlbench.evaluation.findings import Check, check, findings_of
+from mlbench.evaluation.inputs import RankRow
+from mlbench.evaluation.verification import context_of, recompute
+from tests.mlbench.evaluation.making import make_result, make_run
+from tests.support import rows
+
+QUIET = Interference(**rows.QUIET)
+_ARCHIVES = Path(__file__).parents[3] / "docs" / "archives"
+_USUAL: Mapping[Bucket, float] = {
+    "start": 1.0,
+    "initialization": 9.0,
+    "compute": 75.0,
+    "communication": 8.0,
+    "waiting": 3.0,
+    "data": 1.0,
+    "idle": 3.0,
+}
+
+
+Seconds = Mapping[Bucket, float]
+"""Seconds of a rank by bucket."""
+
+
+def result_of(*ranks: Seconds, **fields: Any) -> Result:
+    """Return a result with these seconds of each rank by bucket, beside the usual ones."""
+    of_ranks = [RankGoodput(rank, 1, {**_USUAL, **seconds}) for rank, seconds in enumerate(ranks)]
+    total: dict[Bucket, float] = {}
+    for row in of_ranks:
+        for bucket, seconds in row.seconds.items():
+            total[bucket] = total.get(bucket, 0.0) + seconds
+    goodput = Goodput(0.8, total, tuple(of_ranks))
+    workers = len(of_ranks)
+    figures = tuple(
+        RankResult(rank, 1000, None, 80.0, 0.08, 0.075, 0.1, {}, 0.0) for rank in range(workers)
+    )
+    given = {
+        "goodput": goodput,
+        "ranks": figures,
+        "training_seconds": 100.0,
+        "wall_seconds": 110.0,
+        "samples": 1e4,
+        **fields,
+    }
+    return make_result(1, workers, **given)
+
+
+def only(result: Result, ranks: list[RankRow] | None = None, **run: Any) -> Finding:
+    """Return the only finding."""
+    [finding] = findings_of(make_run(num_workers=2, **run), ranks or [], result)
+    return finding
+
+
+def test_a_healthy_run_has_no_finding() -> None:
+    ranks = [RankRow(attempt=1, rank=rank, interference=QUIET) for rank in range(2)]
+    run = make_run(num_workers=2)
+    assert findings_of(run, ranks, result_of({}, {})) == ()
+    # Nor has one that has not started.
+    assert findings_of(run, ranks, make_result(1, 2)) == ()
+    # Communication is the whole benchmark.
+    communicates = result_of({"communication": 900.0}, {"communication": 900.0})
+    assert findings_of(make_run(benchmark="communication"), ranks, communicates) == ()
+
+
+@pytest.mark.parametrize(
+    "archive", ["cifar10", "cifar10-alone", "cifar10-mlbench", "gpt", "lstm", "frameworks-cifar10"]
+)
+def test_long_runs_that_were_published_have_no_finding_but_contention(
+    archive: str, tmp_path: Path
+) -> None:
+    files = bundle.archives_in(_ARCHIVES / f"results-{archive}.mlbench", tmp_path)
+    assert files
+    for file in files:
+        with opened(file) as sealed:
+            result = recompute(sealed, context_of(sealed))
+        rules = {finding.rule for finding in result.findings}
+        assert rules == ({"contention"} if result.disturbed else set())
+
+
+def test_a_straggler_is_named_with_its_saving() -> None:
+    late = Straggler(1, 28.0, {"compute": 27.0, "data": 1.0, "checkpoint": 0.0}, 1.6)
+    figures = tuple(
+        RankResult(rank, 1000, None, 80.0, 0.08, compute, 0.1, {}, 0.0)
+        for rank, compute in enumerate([0.05, 0.078])
+    )
+    stragglers = Stragglers(1.6, (late, replace(late, rank=0, seconds=0.0)), "late", named=1)
+    result = result_of({"waiting": 30.0}, {}, stragglers=stragglers, ranks=figures)
+    finding = only(result)
+    assert (finding.rule, finding.severity) == ("straggler", "bad")
+    assert finding.title == "Rank 1 held up the others"
+    assert finding.text == (
+        "It was 28.0 s late: its own work takes 78 ms a step, that of the others 50 ms. "
+        "The time is in computing."
+    )
+    assert finding.saving is not None
+    assert finding.saving.seconds == pytest.approx(80 - 80 / 1.6)
+    # The training without it takes 50 s, which is exact to 5 %.
+    assert finding.saving.low == pytest.approx(80 - 52.5)
+    assert finding.saving.high == pytest.approx(80 - 47.5)
+
+
+def test_waiting_for_data_costs_what_the_ranks_waited() -> None:
+    finding = only(result_of({"data": 20.0}, {"data": 30.0}))
+    assert (finding.rule, finding.seconds) == ("data", 50.0)
+    assert finding.text.startswith("Ranks waited 25.0 s of 111.0 s in steps for their next batch.")
+    assert finding.saving is not None
+    assert (finding.saving.seconds, finding.saving.low, finding.saving.high) == (25.0, 20.0, 30.0)
+
+
+def test_communication_names_the_limit_or_the_small_batch() -> None:
+    slow: Seconds = {"communication": 100.0}
+    finding = only(result_of(slow, slow), max_bandwidth=20.0)
+    assert finding.title == "Communication dominates the steps"
+    assert finding.text.endswith("The bandwidth is limited to 20 Mbit/s.")
+    assert finding.saving is not None
+    assert finding.saving.seconds == 100.0
+    small = RankResult(0, 1000, None, 80.0, 0.08, 0.001, 0.9, {}, 0.0)
+    finding = only(result_of(slow, slow, ranks=(small,)))
+    assert finding.title == "The batch of a worker is small"
+    assert "computes for 1 ms only" in finding.text
+    assert finding.saving is not None
+    assert finding.saving.seconds == 50.0
+
+
+def test_contention_is_told_even_where_it_cost_little() -> None:
+    measured = replace(QUIET, waiting_seconds=6.0, seconds=100.0, top={"chromium": 9.0, "sh": 1.0})
+    disturbed = RankInterference(1, 1, True, 0.06, None, "rank 1", measured)
+    result = result_of({}, {"contention": 6.0}, interferences=(disturbed,), disturbed=("rank 1",))
+    finding = only(result)
+    assert finding.rule == "contention"
+    assert finding.text == (
+        "Other programs used cores of rank 1: chromium and sh, up to 6% of the time."
+    )
+    assert finding.saving is not None
+    assert (finding.saving.low, finding.saving.seconds, finding.saving.high) == (3.0, 6.0, 6.0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "share", "is_reported"),
+    [
+        ({"threads": 4}, 0.2, True),
+        ({"threads": 1}, 0.5, False),
+        ({"threads": 4}, 0.1, False),
+        ({}, 0.4, False),
+        ({}, 0.5, True),
+    ],
+)
+def test_more_threads_than_cores(
+    settings: Mapping[str, int], share: float, *, is_reported: bool
+) -> None:
+    measured = replace(QUIET, seconds=100.0, cores=1, self_contention_seconds=100 * share)
+    ranks = [RankRow(attempt=1, rank=0, interference=measured)]
+    findings = findings_of(make_run(num_workers=2, settings=settings), ranks, result_of({}, {}))
+    assert [finding.rule for finding in findings] == ["threads"] * is_reported
+    for finding in findings:
+        assert finding.text.endswith("of its time. Set OMP_NUM_THREADS=1.")
+        assert finding.saving is None
+
+
+def interference(**fields: Any) -> list[RankRow]:
+    """Return two ranks with this interference."""
+    measured: Interference = replace(QUIET, seconds=100.0, **fields)
+    return [RankRow(attempt=1, rank=rank, interference=measured) for rank in range(2)]
+
+
+def test_a_cpu_limit_and_a_memory_limit() -> None:
+    throttled = interference(throttled_seconds=30.0, self_contention_seconds=30.0)
+    finding = only(result_of({"stopped": 30.0}, {"stopped": 20.0}), throttled)
+    assert (finding.rule, finding.seconds) == ("cpu_limit", 50.0)
+    # A process that a signal stopped has no CPU limit.
+    assert findings_of(make_run(), interference(), result_of({"stopped": 30.0}, {})) == ()
+    finding = only(result_of({}, {}), interference(pod_pressure_seconds={"memory": 20.0}))
+    assert finding.rule == "memory"
+    assert finding.text == "Processes of rank 1 waited for memory for 20% of the time."
+
+
+def test_evaluation_and_checkpoints_that_are_too_frequent() -> None:
+    finding = only(result_of({"evaluation": 100.0}, {"evaluation": 100.0}))
+    assert finding.title == "Evaluation takes 50% of the time"
+    assert finding.saving is not None
+    assert finding.saving.seconds == 50.0
+    cost = CheckpointCost(40, 0.5, 1e6)
+    finding = only(result_of({"checkpoint": 20.0}, {"checkpoint": 20.0}, checkpoints=cost))
+    assert finding.text.endswith("40 checkpoints took 500 ms each.")
+    assert finding.saving is not None
+    assert finding.saving.seconds == 15.0
+
+
+def test_a_long_start_counts_unless_the_run_broke_off() -> None:
+    slow: Seconds = {"initialization": 160.0}
+    assert only(result_of(slow, slow), state="FINISHED").title == "64% of the time was start-up"
+    assert findings_of(make_run(num_workers=2), [], result_of(slow, slow)) == ()  # it still trains
+    hung = Outcome("hung", "hung after 3 steps", "hung")
+    for state, outcome in [("FAILED", None), ("STOPPED", hung)]:
+        run = make_run(num_workers=2, state=state)
+        assert findings_of(run, [], result_of(slow, slow, outcome=outcome)) == ()
+
+
+@pytest.mark.parametrize(
+    ("faults", "title"), [(None, "2 restarts"), ("kill:every=10s", "2 planned restarts")]
+)
+def test_restarts_cost_what_was_discarded(faults: str | None, title: str) -> None:
+    result = result_of({"lost": 12.0}, {"restart": 8.0}, resumptions=(Resumption(5, 41, True),))
+    finding = only(result, attempt=3, faults=faults)
+    assert (finding.title, finding.seconds) == (title, 20.0)
+    assert finding.text.endswith(", with 41 discarded steps.")
+
+
+def test_errors_come_first_and_at_most_three_are_shown() -> None:
+    slow: Seconds = {
+        "diverged": 1.0,
+        "data": 50.0,
+        "evaluation": 200.0,
+        "lost": 90.0,
+    }
+    loss = {"metric": "train_loss", "rank": "0", "step": 1061, "since": 0.0}
+    run = make_run(num_workers=2, not_finite=loss, attempt=2)
+    findings = findings_of(run, [], result_of(slow, slow))
+    assert [finding.rule for finding in findings] == ["nan", "evaluation", "restarts"]
+    assert findings[0].text.startswith("train_loss is not a number since step 1,061, rank 0.")
+
+
+def test_a_prediction_is_checked_by_a_later_run() -> None:
+    before = result_of({"data": 20.0}, {"data": 30.0})
+    before = replace(before, findings=findings_of(make_run(num_workers=2), [], before))
+    after = replace(result_of({}, {}), run_id=2, training_seconds=80.0)
+    compared = check(before, after)
+    assert isinstance(compared, Check)
+    assert (compared.rules, compared.clock) == (("data",), "training")
+    predicted = compared.predicted
+    assert (predicted.seconds, predicted.low, predicted.high) == (75.0, 70.0, 80.0)
+    assert compared.error == pytest.approx(-0.0625)
+    assert check(before, before) == "no finding of run 1 with a predicted saving is gone"
+    problem = check(before, replace(after, samples=2e4))
+    assert (
+        problem == "the runs differ in their workers or samples, so their times cannot be compared"
+    )
