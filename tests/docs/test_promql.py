@@ -14,10 +14,9 @@ import pytest
 from mlbench.contract import names
 from mlbench.local.home import Home, StackConnection
 from mlbench_master.reading.promql import PrometheusClient, QueryResult
-from mlbench_master.recording.remote_write import TimeSeries
 from tests.conftest import PrometheusServer
 from tests.support.questions import PAGE, Question, read_questions
-from tests.support.rows import level, write
+from tests.support.rows import TimeSeries, level, write
 from tests.support.rows import series as make_series
 
 _README = Path(__file__).parents[2] / "README.md"

@@ -9,11 +9,10 @@ import pytest
 
 from mlbench.contract import names
 from mlbench_master.reading.promql import PrometheusClient
-from mlbench_master.recording.remote_write import TimeSeries
 from tests.conftest import PrometheusServer
 from tests.support.dashboards import load_all
 from tests.support.panels import Grafana, View
-from tests.support.rows import level, write
+from tests.support.rows import TimeSeries, level, write
 
 _SECONDS = 20
 # By the number of workers: samples/s, seconds to the target, disturbed, CPU contention, threads.

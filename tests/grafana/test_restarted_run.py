@@ -11,10 +11,9 @@ import pytest
 from grafana.boards.run.queries import recorded_by_ranks
 from mlbench.contract import names
 from mlbench_master.reading.promql import PrometheusClient
-from mlbench_master.recording.remote_write import TimeSeries
 from tests.conftest import PrometheusServer
 from tests.support.panels import Grafana, View
-from tests.support.rows import level, series, write
+from tests.support.rows import TimeSeries, level, series, write
 
 # By the second in which it was recorded: step 4 and its evaluation are discarded at second 60.
 _RECORDED: dict[str, dict[int, float]] = {

@@ -10,7 +10,6 @@ import pytest
 
 from mlbench.contract import names
 from mlbench_master.reading.promql import PrometheusClient, QueryResult
-from mlbench_master.recording.remote_write import TimeSeries
 from tests.conftest import PrometheusServer
 from tests.support import rows
 from tests.support.dashboards import Json, load_all
@@ -75,14 +74,14 @@ def _of_panel(panel: Json, answers: Answers) -> Sequence[QueryResult]:
     return [one for ref in refs for one in answers[f"{panel['title']} / {ref}"]]
 
 
-def _series(run_id: str, started: float, ended: float) -> Iterator[TimeSeries]:
+def _series(run_id: str, started: float, ended: float) -> Iterator[rows.TimeSeries]:
     """Make what Prometheus holds of a run of two ranks: recorded, scraped, and said at its end."""
     running = [started + second for second in range(_SECONDS + 1)]
     after = [ended + second for second in range(4, 31, 2)]
 
     series = partial(rows.series, run_id=run_id)
 
-    def level(name: str, value: float, /, **of: str) -> TimeSeries:
+    def level(name: str, value: float, /, **of: str) -> rows.TimeSeries:
         return rows.level(name, [*running, *after], value, run_id=run_id, **of)
 
     yield level(names.RUN_INFO, 1, name="short", benchmark="digits")

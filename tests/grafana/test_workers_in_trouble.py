@@ -10,10 +10,9 @@ import pytest
 
 from mlbench.contract import names
 from mlbench_master.reading.promql import PrometheusClient, QueryResult
-from mlbench_master.recording.remote_write import TimeSeries
 from tests.conftest import PrometheusServer
 from tests.support.panels import Grafana, View
-from tests.support.rows import level, series, write
+from tests.support.rows import TimeSeries, level, series, write
 
 # What Prometheus writes for a series of a target whose scrape failed.
 [_STALE] = struct.unpack(">d", bytes.fromhex("7ff0000000000002"))

@@ -15,7 +15,6 @@ from mlbench.contract.login import split_login
 from mlbench.local import launch
 from mlbench.local.home import Home
 from mlbench_master.reading.promql import PrometheusClient
-from mlbench_master.recording import remote_write
 from mlbench_master.recording.remote_write import RemoteWriter, UnavailableError
 from tests.support import rows
 from tests.support.known import known
@@ -33,7 +32,7 @@ def prometheus(prometheus_url: str) -> Iterator[PrometheusClient]:
         yield client
 
 
-def forged(metric: str) -> remote_write.TimeSeries:
+def forged(metric: str) -> rows.TimeSeries:
     return rows.level(names.RUN_METRIC, [time.time()], 99.9, run_id="1000000", metric=metric)
 
 
@@ -48,17 +47,17 @@ def test_a_write_without_the_password_or_without_the_path_is_refused(
     url, login = split_login(prometheus_url)
     assert login is not None
     root = str(httpx.URL(url).copy_with(path="/")).rstrip("/")
-    body = bytes(cramjam.snappy.compress_raw(remote_write.encode([forged("refused")])))
+    body = bytes(cramjam.snappy.compress_raw(rows.write_request([forged("refused")]).encode()))
     ends = {f"{url}/api/v1/write": 401, f"{root}/api/v1/write": 401}
     for target, status in ends.items():
         assert httpx.post(target, content=body).status_code == status
         assert httpx.post(target, content=body, auth=("mlbench", "wrong")).status_code == status
     assert httpx.post(f"{root}/api/v1/write", content=body, auth=login).status_code == 404
     with closing(RemoteWriter(url)) as stranger, pytest.raises(UnavailableError, match="401"):
-        stranger.send([forged("refused")])
+        rows.send(stranger, forged("refused"))
     assert stored(prometheus, "refused") == 0
     with closing(RemoteWriter(prometheus_url)) as ours:
-        ours.send([forged("taken")])
+        rows.send(ours, forged("taken"))
     assert stored(prometheus, "taken") == 1
 
 

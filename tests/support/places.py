@@ -12,8 +12,7 @@ import httpx
 from mlbench.contract.series import format_value
 from mlbench_master.database.models import Block, Stream, run_owner
 from mlbench_master.recording import blocks
-from mlbench_master.recording.remote_write import encode
-from tests.support.rows import time_series
+from tests.support.rows import TimeSeries, write_request
 
 HOUR_MS = 3600 * 1000
 
@@ -31,7 +30,7 @@ def write_labelled(
     url: str, *series: tuple[Mapping[str, str], list[tuple[int, float]]]
 ) -> httpx.Response:
     """Send series: labels and (milliseconds, value), in one request of remote write."""
-    message = encode([time_series(labels, points) for labels, points in series])
+    message = write_request(TimeSeries(*each) for each in series).encode()
     return httpx.post(
         f"{url}/api/v1/write",
         content=bytes(cramjam.snappy.compress_raw(message)),

@@ -15,7 +15,7 @@ from mlbench_master.reading.selection import NamedSeries, Selection
 from mlbench_master.reading.series import SeriesReader, Source
 from mlbench_master.recording.remote_write import RemoteWriter
 from mlbench_master.timestamps import to_text
-from tests.support.rows import time_series
+from tests.support.rows import TimeSeries, send
 
 CPU = "container_cpu_usage_seconds_total"
 OLD_US = 1_533_288_089_347_960
@@ -38,7 +38,7 @@ def point(time_us: int, value: str, **fields: Any) -> dict[str, Any]:
 
 def scrape(writer: RemoteWriter, pod: str, at_ms: int, value: float) -> None:
     labels = {"__name__": CPU, "pod": pod, "container": "worker"}
-    writer.send([time_series(labels, [(at_ms, value)])])
+    send(writer, TimeSeries(labels, [(at_ms, value)]))
 
 
 def opened(answer: Result) -> dict[str, Any]:

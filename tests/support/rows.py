@@ -7,8 +7,10 @@ import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
-from typing import Any
+from itertools import accumulate
+from typing import Any, NamedTuple
 
+import numpy as np
 from peewee import PostgresqlDatabase
 
 from mlbench.contract.output import OutputFile, OutputList
@@ -18,7 +20,7 @@ from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.recording import files as run_files
 from mlbench_master.recording import streams
 from mlbench_master.recording.ingest import append_posted, open_posted
-from mlbench_master.recording.remote_write import RemoteWriter, TimeSeries, encode_labels
+from mlbench_master.recording.remote_write import RemoteWriter, WriteRequest, encode_labels
 from mlbench_master.recording.samples import Sample, to_posted_lines
 from mlbench_master.recording.streams import METRICS, StreamKey
 
@@ -117,15 +119,34 @@ def get_stream(where: StreamKey) -> Stream:
     return found
 
 
-def time_series(labels: Mapping[str, str], points: Sequence[tuple[int, float]]) -> TimeSeries:
-    """Return a series of these (milliseconds, value)."""
-    return TimeSeries(encode_labels(labels), points)
+class TimeSeries(NamedTuple):
+    """A series in Prometheus: its labels, and milliseconds with their values."""
+
+    labels: Mapping[str, str]
+    points: Sequence[tuple[int, float]]
+
+
+def write_request(written: Iterable[TimeSeries]) -> WriteRequest:
+    """Return the request that sends these series."""
+    series = list(written)
+    points = [point for each in series for point in each.points]
+    return WriteRequest(
+        [encode_labels(each.labels) for each in series],
+        [*accumulate((len(each.points) for each in series), initial=0)][:-1],
+        np.array([time_ms for time_ms, _ in points], np.int64),
+        np.array([value for _, value in points]),
+    )
+
+
+def send(writer: RemoteWriter, *written: TimeSeries) -> None:
+    """Send series in one request."""
+    writer.send(write_request(written))
 
 
 def series(name: str, at: Sequence[float], values: Sequence[float], /, **labels: str) -> TimeSeries:
     """Return a series that has these values at these times, in Unix seconds."""
     points = [(round(one * 1000), value) for one, value in zip(at, values, strict=True)]
-    return time_series({"__name__": name, **labels}, points)
+    return TimeSeries({"__name__": name, **labels}, points)
 
 
 def level(name: str, at: Sequence[float], value: float, /, **labels: str) -> TimeSeries:
@@ -136,7 +157,7 @@ def level(name: str, at: Sequence[float], value: float, /, **labels: str) -> Tim
 def write(prometheus_url: str, written: Iterable[TimeSeries]) -> None:
     """Have a Prometheus hold these series."""
     with closing(RemoteWriter(prometheus_url)) as writer:
-        writer.send(list(written))
+        send(writer, *written)
 
 
 def post(owner: str, samples: Sequence[Sample]) -> None:

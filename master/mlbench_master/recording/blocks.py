@@ -60,6 +60,13 @@ class Samples:
     def __len__(self) -> int:
         return len(self.times_us)
 
+    @property
+    def is_text(self) -> NDArray[np.bool_]:
+        """Whether the value of each sample is a text."""
+        is_text = np.zeros(len(self), bool)
+        is_text[[i for i, more in self.more.items() if more.text is not None]] = True
+        return is_text
+
     def take(self, positions: NDArray[np.int64]) -> "Samples":
         """Return the samples at these positions, in their order."""
         return Samples(

@@ -10,26 +10,24 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mlbench.contract.series import SeriesKey
 from mlbench_master.database.connection import exclusive, run_sql
 from mlbench_master.database.models import run_owner
 from mlbench_master.notify import Waiter, notify
-from mlbench_master.recording.blocks import Block, decode, store_exported
+from mlbench_master.recording.blocks import Block, Samples, decode, store_exported
 from mlbench_master.recording.remote_write import (
     FUTURE_MS,
     PAST_MS,
     RemoteWriter,
-    TimeSeries,
     UnavailableError,
+    WriteRequest,
+    encode_labels,
 )
-from mlbench_master.recording.samples import encoded_labels
+from mlbench_master.recording.samples import prometheus_labels
 from mlbench_master.runs.lifecycle import find_begun
 
 log = logging.getLogger(__name__)
@@ -41,6 +39,8 @@ _PAUSE_SECONDS = 0.005
 _RETRY_SECONDS = 1.0
 # A longer Retry-After of Prometheus is not waited for.
 _MAX_WAIT_SECONDS = 60.0
+# Before every time that a sample can have.
+_NEVER_MS = -(1 << 62)
 _OWNERS = "SELECT DISTINCT owner FROM block WHERE exported IS NULL ORDER BY owner"
 _NEXT = """
     SELECT id, metric, is_posted, samples, data FROM block
@@ -64,8 +64,8 @@ class Exporter:
         self._writer = writer
         # Held while a batch may have been sent, but is not yet marked as exported.
         self._exporting = threading.Lock()
-        # The newest millisecond of each series that was sent, of the owners that are exported.
-        self._last_ms: dict[str, dict[SeriesKey, int]] = {}
+        # Of the owners that are being exported.
+        self._sent: dict[str, _SentSeries] = {}
         # Its content may be why Prometheus gave no answer, so it is the last to be tried again.
         self._failed = ""
 
@@ -109,7 +109,7 @@ class Exporter:
         """
         active = {run_owner(run_id) for run_id in find_begun()}
         owners = [owner for (owner,) in run_sql(_OWNERS).fetchall()]
-        self._last_ms = {o: last for o, last in self._last_ms.items() if o in active or o in owners}
+        self._sent = {o: sent for o, sent in self._sent.items() if o in active or o in owners}
         owners.sort(key=lambda owner: (owner == self._failed, owner not in active))
         has_more = False
         for owner in owners:
@@ -126,40 +126,40 @@ class Exporter:
         with self._exporting:
             with exclusive(owner):
                 run_sql(_SEND_AGAIN, owner)
-            self._last_ms.pop(owner, None)
+            self._sent.pop(owner, None)
 
     def _export(self, owner: str) -> bool:
         batch, size = _next_batch(owner)
         if not batch:  # the owner was deleted meanwhile
             return False
-        last_ms = self._last_ms.pop(owner, {})
-        _load_last(owner, batch, last_ms)
-        columns = _Columns.of(batch)
-        order = columns.exportable(last_ms, time.time_ns() // 1_000_000)
-        ends = np.flatnonzero(np.diff(columns.series[order], append=-1)) + 1
-        milliseconds, values = columns.ms[order].tolist(), columns.values[order].tolist()
-        request: list[TimeSeries] = []
-        first_of: dict[bytes, int] = {}
-        for start, end in pairwise([0, *ends.tolist()]):
-            key = columns.keys[columns.series[order[start]]]
-            labels = encoded_labels(owner, key)
-            points = list(zip(milliseconds[start:end], values[start:end], strict=True))
-            request.append(TimeSeries(labels, points))
-            first_of[labels] = start
-            last_ms[key] = milliseconds[end - 1]
+        # Forgotten if the export fails, because it may have sent a part of the batch.
+        sent = self._sent.pop(owner, None) or _SentSeries(owner)
+        series = np.concatenate([sent.positions(block.metric, block.samples) for block in batch])
+        times_ms = np.concatenate([block.samples.times_us for block in batch]) // 1000
+        values = np.concatenate([block.samples.values for block in batch])
+        is_text = np.concatenate([block.samples.is_text for block in batch])
+        now_ms = time.time_ns() // 1_000_000
+        fits = (now_ms - PAST_MS <= times_ms) & (times_ms <= now_ms + FUTURE_MS)
+        fits &= ~is_text & (times_ms > sent.last_ms[series])
+        # Sorting is stable: of one millisecond, the first to arrive is sent, also the next time.
+        order = np.lexsort((times_ms, series))
+        order = order[fits[order]]
+        is_other = np.diff(series[order], prepend=-1) != 0
+        order = order[is_other | (np.diff(times_ms[order], prepend=-1) != 0)]
+        starts = np.flatnonzero(np.diff(series[order], prepend=-1))
+        labels = [sent.labels[position] for position in series[order[starts]].tolist()]
+        request = WriteRequest(labels, starts.tolist(), times_ms[order], values[order])
         refused = self._writer.send_all(request)
+        sent.last_ms[series[order]] = times_ms[order]
         is_sent = np.zeros(size, bool)
-        is_sent[order] = True
-        for one in refused:
-            start = first_of[one.labels]
-            is_sent[order[milliseconds.index(one.samples[0][0], start)]] = False
+        is_sent[np.delete(order, refused)] = True
         with exclusive(owner):
             at = 0
             for block in batch:
                 end = at + len(block.samples)
                 store_exported(owner, block, np.flatnonzero(~is_sent[at:end]).tolist())
                 at = end
-        self._last_ms[owner] = last_ms
+        self._sent[owner] = sent
         accepted = int(is_sent.sum())
         self._writer.metrics.count_samples(
             accepted=accepted,
@@ -181,69 +181,39 @@ def _next_batch(owner: str) -> tuple[list[Block], int]:
     return batch, size
 
 
-def _load_last(owner: str, batch: Sequence[Block], last_ms: dict[SeriesKey, int]) -> None:
-    """Add the times of the samples that an earlier controller has sent, of metrics new here.
+class _SentSeries:
+    """The series of an owner, with the newest millisecond of each that was sent."""
 
-    A second sample of a millisecond that has the same value would not be refused.
-    """
-    known = {metric for metric, _ in last_ms}
-    for metric in {block.metric for block in batch} - known:
-        before = run_sql(_LAST_EXPORTED, owner, metric).fetchone()
-        if before is not None:
-            count, only_here, data = before
+    def __init__(self, owner: str) -> None:
+        self._owner = owner
+        self._positions: dict[str, dict[str, int]] = {}
+        """Position in the columns by metric and rank."""
+        self.labels: list[bytes] = []
+        self.last_ms = np.empty(0, np.int64)
+
+    def positions(self, metric: str, samples: Samples) -> NDArray[np.int64]:
+        """Return the position of each sample's series in the columns."""
+        if metric not in self._positions:
+            self._positions[metric] = {}
+            self._load(metric)
+        by_rank = self._positions[metric]
+        for rank in samples.rank_names:
+            if rank not in by_rank:
+                by_rank[rank] = len(self.labels)
+                self.labels.append(encode_labels(prometheus_labels(self._owner, (metric, rank))))
+        if new := len(self.labels) - len(self.last_ms):
+            self.last_ms = np.append(self.last_ms, np.full(new, _NEVER_MS))
+        return np.array([by_rank[rank] for rank in samples.rank_names])[samples.ranks]
+
+    def _load(self, metric: str) -> None:
+        """Add the times of the samples of a metric that an earlier controller has sent.
+
+        A second sample of a millisecond that has the same value would not be refused.
+        """
+        last = run_sql(_LAST_EXPORTED, self._owner, metric).fetchone()
+        if last is not None:
+            count, only_here, data = last
             sent = np.delete(np.arange(count), json.loads(only_here) if only_here else [])
             samples = decode(bytes(data), count).take(sent)
-            for rank, time_us in zip(
-                samples.ranks.tolist(), samples.times_us.tolist(), strict=True
-            ):
-                key = metric, samples.rank_names[rank]
-                last_ms[key] = max(last_ms.get(key, 0), time_us // 1000)
-
-
-@dataclass(frozen=True)
-class _Columns:
-    """The samples of several blocks as columns of the same length."""
-
-    keys: Sequence[SeriesKey]
-    series: NDArray[np.int64]
-    """Position in ``keys`` of each sample's series."""
-    ms: NDArray[np.int64]
-    values: NDArray[np.float64]
-    is_text: NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, batch: Sequence[Block]) -> "_Columns":
-        codes: dict[SeriesKey, int] = {}
-        series, texts, at = [], [], 0
-        for block in batch:
-            samples = block.samples
-            names = ((block.metric, name) for name in samples.rank_names)
-            of_ranks = np.array([codes.setdefault(key, len(codes)) for key in names], np.int64)
-            series.append(of_ranks[samples.ranks])
-            texts += [at + i for i, more in samples.more.items() if more.text is not None]
-            at += len(samples)
-        is_text = np.zeros(at, bool)
-        is_text[texts] = True
-        return cls(
-            list(codes),
-            np.concatenate(series),
-            np.concatenate([block.samples.times_us for block in batch]) // 1000,
-            np.concatenate([block.samples.values for block in batch]),
-            is_text,
-        )
-
-    def exportable(self, last_ms: Mapping[SeriesKey, int], now_ms: int) -> NDArray[np.int64]:
-        """Return the positions of samples that Prometheus can hold, by series and time.
-
-        ``last_ms`` has the newest millisecond of each series that was sent.
-        """
-        latest = np.array([last_ms.get(key, -(1 << 62)) for key in self.keys], np.int64)
-        fits = (now_ms - PAST_MS <= self.ms) & (self.ms <= now_ms + FUTURE_MS)
-        fits &= ~self.is_text & (self.ms > latest[self.series])
-        # Sorting is stable: of one millisecond, the first to arrive is sent, also the next time.
-        order = np.lexsort((self.ms, self.series))
-        order = order[fits[order]]
-        is_first = np.ones(len(order), bool)
-        is_first[1:] = (np.diff(self.series[order]) != 0) | (np.diff(self.ms[order]) != 0)
-        found: NDArray[np.int64] = order[is_first]
-        return found
+            positions = self.positions(metric, samples)
+            np.maximum.at(self.last_ms, positions, samples.times_us // 1000)

@@ -9,14 +9,17 @@ The message is ``prometheus.WriteRequest`` of prompb/remote.proto and prompb/typ
 """
 
 import logging
-import struct
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from itertools import pairwise
 
 import cramjam
 import httpx
+import numpy as np
+from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from mlbench.contract.errors import MLBenchError
@@ -29,8 +32,6 @@ _HEADERS = {
     "Content-Type": "application/x-protobuf",
     "X-Prometheus-Remote-Write-Version": "0.1.0",
 }
-# Negative numbers are encoded as their two's complement of 64 bits.
-_HIGH_57_BITS = (1 << 57) - 1
 # Answers about the content of a request.
 _REFUSALS = (400, 413, 422)
 # Some versions answer this with 500, as if it were worth trying again.
@@ -56,41 +57,58 @@ class UnavailableError(MLBenchError):
         self.retry_after = retry_after
 
 
-class TimeSeries(NamedTuple):
-    """The labels of a series, and its samples."""
-
-    labels: bytes
-    """As ``encode_labels`` returns them: once, however often samples of the series are sent."""
-    samples: Sequence[tuple[int, float]]
-    """Milliseconds since 1970, strictly increasing, and values."""
-
-    def halves(self) -> tuple["TimeSeries", "TimeSeries"]:
-        """Split the samples in the middle."""
-        half = len(self.samples) // 2
-        first, second = self.samples[:half], self.samples[half:]
-        return TimeSeries(self.labels, first), TimeSeries(self.labels, second)
-
-
 def encode_labels(labels: Mapping[str, str]) -> bytes:
     """Encode labels as fields of a series, in order of their names, as Prometheus requires."""
     pairs = (_field(1, n.encode()) + _field(2, v.encode()) for n, v in sorted(labels.items()))
     return b"".join(_field(1, pair) for pair in pairs)
 
 
-def encode(series: Iterable[TimeSeries]) -> bytes:
-    """Encode a WriteRequest, uncompressed."""
-    layouts = _SampleLayouts()
-    pieces: list[bytes] = []
-    for labels, samples in series:
-        length, place = len(labels), len(pieces)
-        pieces += (b"", labels)
-        for time_ms, value in samples:
-            pack, head, tail = layouts[time_ms >> 7]
-            sample = pack(head, value, 0x10, 0x80 | time_ms & 0x7F, tail)
-            length += len(sample)
-            pieces.append(sample)
-        pieces[place] = _head(1, length)
-    return b"".join(pieces)
+@dataclass(frozen=True)
+class WriteRequest:
+    """Samples of several series, as columns."""
+
+    labels: Sequence[bytes]
+    """Labels of each series, as ``encode_labels`` returns them."""
+    starts: Sequence[int]
+    """Position of the first sample of each series, ascending."""
+    times_ms: NDArray[np.int64]
+    """Milliseconds since 1970, strictly increasing in each series."""
+    values: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.times_ms)
+
+    def part(self, start: int, end: int) -> "WriteRequest":
+        """Return the samples from position ``start`` to before ``end``."""
+        first, last = bisect_right(self.starts, start) - 1, bisect_left(self.starts, end)
+        return WriteRequest(
+            self.labels[first:last],
+            [max(0, position - start) for position in self.starts[first:last]],
+            self.times_ms[start:end],
+            self.values[start:end],
+        )
+
+    def encode(self) -> bytes:
+        """Return the protobuf message, uncompressed."""
+        # All times take as many bytes as the longest one. A shorter one gets leading zeros, which
+        # protobuf permits; within a day of now, all have the same length.
+        times = self.times_ms.astype(np.uint64)
+        length = len(_varint(int(times.max(initial=0))))
+        layout = [("head", "u1", 3), ("value", "<f8"), ("tag", "u1"), ("time", "u1", length)]
+        samples = np.empty(len(self), layout)
+        samples["head"] = 0x12, 1 + 8 + 1 + length, 0x09
+        samples["value"] = self.values
+        samples["tag"] = 0x10
+        shifts = np.arange(0, 7 * length, 7).astype(np.uint64)
+        samples["time"] = times[:, np.newaxis] >> shifts & 0x7F
+        samples["time"][:, :-1] |= 0x80
+        encoded, width = samples.tobytes(), samples.itemsize
+        pieces: list[bytes] = []
+        bounds = pairwise([*self.starts, len(self)])
+        for labels, (start, end) in zip(self.labels, bounds, strict=True):
+            size = (end - start) * width
+            pieces += _head(1, len(labels) + size), labels, encoded[start * width : end * width]
+        return b"".join(pieces)
 
 
 class WriterMetrics:
@@ -153,18 +171,18 @@ class RemoteWriter:
         self._origin = origin_of(url)
         self._client = httpx.Client(timeout=timeout_seconds, auth=login)
 
-    def send(self, series: Sequence[TimeSeries]) -> None:
-        """Send series in one request.
+    def send(self, request: WriteRequest) -> None:
+        """Send samples in one request.
 
         Success does not prove that all samples are stored: Prometheus drops some silently.
 
         Raises:
-            RefusedError: Prometheus cannot take one of the samples.
+            SamplesRefusedError: Prometheus cannot take one of the samples.
             UnavailableError: Prometheus gave no answer, or asks to try again.
         """
         began, answer = time.perf_counter(), "unavailable"
         try:
-            self._post(bytes(cramjam.snappy.compress_raw(encode(series))))
+            self._post(bytes(cramjam.snappy.compress_raw(request.encode())))
             answer = "accepted"
         except SamplesRefusedError:
             answer = "refused"
@@ -172,32 +190,35 @@ class RemoteWriter:
         finally:
             self.metrics.count_request(answer, time.perf_counter() - began)
 
-    def send_all(self, series: Iterable[TimeSeries]) -> list[TimeSeries]:
-        """Send series in requests of a bounded size; return the single samples that were refused.
+    def send_all(self, request: WriteRequest) -> list[int]:
+        """Send samples in requests of a bounded size; return the positions that were refused.
 
         Raises:
             UnavailableError: Prometheus cannot take anything now.
         """
-        return [
-            refused for request in _requests(series) for refused in self._send_or_split(request)
-        ]
+        sizes = np.full(len(request), _MAX_SAMPLE_BYTES)
+        sizes[list(request.starts)] += np.fromiter(map(len, request.labels), np.int64)
+        ends = np.flatnonzero(np.diff(np.cumsum(sizes) // _REQUEST_BYTES, append=-1)) + 1
+        bounds = pairwise([0, *ends.tolist()])
+        return [i for start, end in bounds for i in self._send_or_split(request, start, end)]
 
-    def _send_or_split(self, series: Sequence[TimeSeries]) -> list[TimeSeries]:
-        """Send series; a refused request is halved until its bad samples are alone."""
+    def _send_or_split(self, request: WriteRequest, start: int, end: int) -> list[int]:
+        """Send some samples; halve a refused request until its bad samples are alone."""
         try:
-            self.send(series)
+            self.send(part := request.part(start, end))
         except SamplesRefusedError as error:
-            first, *others = series
-            if not others and len(first.samples) == 1:
+            if end - start == 1:
                 log.warning(
                     "Prometheus refused a sample, which stays in the record only: %s: %s",
-                    first,
+                    part,
                     error,
                 )
-                return [first]
-            parts = series if others else first.halves()
-            half = len(parts) // 2
-            return self._send_or_split(parts[:half]) + self._send_or_split(parts[half:])
+                return [start]
+            half = (start + end) // 2
+            return [
+                *self._send_or_split(request, start, half),
+                *self._send_or_split(request, half, end),
+            ]
         return []
 
     def _post(self, body: bytes) -> None:
@@ -219,34 +240,6 @@ class RemoteWriter:
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
-
-
-def _requests(series: Iterable[TimeSeries]) -> Iterator[list[TimeSeries]]:
-    request: list[TimeSeries] = []
-    size = 0
-    for entry in series:
-        its_size = len(entry.labels) + _MAX_SAMPLE_BYTES * len(entry.samples)
-        if request and size + its_size > _REQUEST_BYTES:
-            yield request
-            request, size = [], 0
-        request.append(entry)
-        size += its_size
-    if request:
-        yield request
-
-
-class _SampleLayouts(dict[int, tuple[Callable[..., bytes], bytes, bytes]]):
-    """How to encode a sample, by its time without the low seven bits.
-
-    Samples of the same 128 ms share a layout, and with it most of the work.
-    """
-
-    def __missing__(self, high_bits: int) -> tuple[Callable[..., bytes], bytes, bytes]:
-        tail = _varint(high_bits & _HIGH_57_BITS)
-        head = b"\x12" + bytes([1 + 8 + 1 + 1 + len(tail)]) + b"\x09"
-        pack = struct.Struct(f"<{len(head)}sdBB{len(tail)}s").pack
-        layout = self[high_bits] = (pack, head, tail)
-        return layout
 
 
 def _field(number: int, data: bytes) -> bytes:

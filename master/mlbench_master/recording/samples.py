@@ -17,7 +17,6 @@ from mlbench.contract.series import SeriesKey, format_value, number_or_text, sto
 from mlbench_master import timestamps
 from mlbench_master.exact_json import LONG_NUMBER, loads_exactly, loads_fast
 from mlbench_master.recording.not_recorded import STATED
-from mlbench_master.recording.remote_write import encode_labels
 
 # Lines that cannot be parsed are kept as samples of this metric, so that their author sees them.
 MALFORMED = "malformed"
@@ -151,12 +150,6 @@ def to_posted_lines(samples: Iterable[Sample]) -> bytes:
     # NaN and infinity are no JSON, so numbers are spelled as texts.
     lines = (orjson.dumps((*s[:3], format_value(s.value), *s[4:])) for s in samples)
     return b"".join(line + b"\n" for line in dict.fromkeys(lines))
-
-
-@lru_cache(100_000)
-def encoded_labels(owner: str, key: SeriesKey) -> bytes:
-    """Return the labels of a series as they are sent to Prometheus."""
-    return encode_labels(prometheus_labels(owner, key))
 
 
 def prometheus_labels(owner: str, key: SeriesKey) -> dict[str, str]:

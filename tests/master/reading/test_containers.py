@@ -9,7 +9,7 @@ from mlbench_master.reading.points import StoredPoint, to_points
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.reading.selection import Selection
 from mlbench_master.recording.remote_write import RemoteWriter
-from tests.support.rows import time_series
+from tests.support.rows import TimeSeries, send
 
 NOW_MS = time.time_ns() // 1_000_000
 CPU = "container_cpu_usage_seconds_total"
@@ -18,7 +18,7 @@ CPU = "container_cpu_usage_seconds_total"
 def scraped(writer: RemoteWriter, pod: str, ago_ms: int, value: float, **labels: str) -> None:
     found = {"__name__": CPU, "namespace": "default", "container": "worker"} | labels
     points = [(NOW_MS - ago_ms, value)]
-    writer.send([time_series(found | {"pod": pod, "job": "exporter"}, points)])
+    send(writer, TimeSeries(found | {"pod": pod, "job": "exporter"}, points))
 
 
 def read(

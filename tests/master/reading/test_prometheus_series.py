@@ -30,7 +30,7 @@ from mlbench_master.recording.samples import Sample
 from tests.conftest import PrometheusServer
 from tests.support.reading import read, read_published, values
 from tests.support.recording import Recording
-from tests.support.rows import NO_ARCHIVES, line, make_run, post, record, reload, series
+from tests.support.rows import NO_ARCHIVES, line, make_run, post, record, reload, send, series
 
 HOUR = 3600.0
 
@@ -259,7 +259,7 @@ def test_the_record_answers_where_prometheus_has_more(
     expected = read(reader, run)
     assert read_published(reader, run) == ("prometheus", expected)
     labels = {"run_id": str(run.id), "metric": "a", "rank": "0"}
-    writer.send([series("mlbench_run_metric", [now - 1], [-1.0], **labels)])
+    send(writer, series("mlbench_run_metric", [now - 1], [-1.0], **labels))
     assert read_published(reader, run) == ("record", expected)
 
 

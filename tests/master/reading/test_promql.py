@@ -20,7 +20,7 @@ from mlbench_master.reading.promql import (
 from mlbench_master.recording.remote_write import RemoteWriter
 from tests.conftest import free_port
 from tests.master.conftest import Clock
-from tests.support.rows import time_series
+from tests.support.rows import TimeSeries, send
 
 NOW_MS = time.time_ns() // 1_000_000
 
@@ -32,7 +32,7 @@ def test_values_are_written_as_spell_does(
     values = [dice.uniform(-10, 10) * 10.0 ** dice.randrange(-300, 300) for _ in range(200)]
     values += [0.0, -0.0, 1e-6, 9.99e-7, 1e21, 9.9e20, 5e-324, 1.8e308, math.inf, math.nan, 1 / 3]
     samples = [(NOW_MS - 500 + i, value) for i, value in enumerate(values)]
-    writer.send([time_series({"__name__": "asked", "case": "spell"}, samples)])
+    send(writer, TimeSeries({"__name__": "asked", "case": "spell"}, samples))
     [found] = prometheus.query('asked{case="spell"}[1s]', NOW_MS / 1000)
     assert found.values == [format_value(value) for value in values]
 
@@ -45,7 +45,7 @@ def test_any_text_can_be_asked_for(
     writer: RemoteWriter, prometheus: PrometheusClient, value: str
 ) -> None:
     labels = {"__name__": "asked", "case": "quote", "text": value}
-    writer.send([time_series(labels, [(NOW_MS - 1, 1.0), (NOW_MS, 2.0)])])
+    send(writer, TimeSeries(labels, [(NOW_MS - 1, 1.0), (NOW_MS, 2.0)]))
     [series] = prometheus.query(f"asked{{text={quote(value)}}}", NOW_MS / 1000)
     assert series.labels["text"] == value
     assert prometheus.query(select(labels), NOW_MS / 1000) == [series]

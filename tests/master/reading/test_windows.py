@@ -10,7 +10,7 @@ from mlbench_master.reading.points import StoredPoint, to_points
 from mlbench_master.reading.promql import PrometheusClient, select
 from mlbench_master.reading.windows import Span
 from mlbench_master.recording.remote_write import RemoteWriter
-from tests.support.rows import time_series
+from tests.support.rows import TimeSeries, send
 
 NOW_MS = time.time_ns() // 1_000_000
 PIECE = 10
@@ -46,7 +46,7 @@ def test_every_sample_once_and_few_at_a_time(
     writer: RemoteWriter, prometheus: PrometheusClient, offsets: list[int]
 ) -> None:
     series = labels()
-    writer.send([time_series(series, [(NOW_MS + ms, float(i)) for i, ms in enumerate(offsets)])])
+    send(writer, TimeSeries(series, [(NOW_MS + ms, float(i)) for i, ms in enumerate(offsets)]))
     first, last = NOW_MS + offsets[0], NOW_MS + offsets[-1]
     found = windows.read(prometheus, select(series), Span(first, last))
     chunks = [to_points(part) for part in found]
@@ -60,7 +60,7 @@ def test_every_sample_once_and_few_at_a_time(
 
 def test_a_span_ends_where_it_says(writer: RemoteWriter, prometheus: PrometheusClient) -> None:
     series = labels()
-    writer.send([time_series(series, [(NOW_MS - ms, float(ms)) for ms in range(40, -1, -1)])])
+    send(writer, TimeSeries(series, [(NOW_MS - ms, float(ms)) for ms in range(40, -1, -1)]))
     for first, last in ((30, 5), (30, 30), (7, 7), (40, 0)):
         found = windows.read(prometheus, select(series), Span(NOW_MS - first, NOW_MS - last))
         values = [point.value for part in found for point in to_points(part)]

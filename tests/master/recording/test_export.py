@@ -23,9 +23,8 @@ from mlbench_master.recording.remote_write import (
     PAST_MS,
     RemoteWriter,
     SamplesRefusedError,
-    TimeSeries,
     UnavailableError,
-    encode,
+    WriteRequest,
 )
 from mlbench_master.recording.samples import Sample
 from tests.conftest import PrometheusServer
@@ -48,10 +47,10 @@ class Moody(RemoteWriter):
         self._refused = refused
         self.sent: list[tuple[dict[str, str], Points]] = []
 
-    def send(self, series: Sequence[TimeSeries]) -> None:
+    def send(self, request: WriteRequest) -> None:
         if self._errors and (error := self._errors.pop(0)):
             raise error
-        sent = decode(encode(series))
+        sent = decode(request.encode())
         if any(value in self._refused for _, points in sent for _, value in points):
             raise SamplesRefusedError("refused")
         self.sent += sent
@@ -332,8 +331,8 @@ def test_all_are_sent_again_though_a_batch_is_being_sent(run: Run, database: Dat
             exporter.send_again(run_owner(run.id))
 
     class Interrupted(Moody):
-        def send(self, series: Sequence[TimeSeries]) -> None:
-            super().send(series)
+        def send(self, request: WriteRequest) -> None:
+            super().send(request)
             if len(self.sent) == 2:
                 resetting.append(threading.Thread(target=send_again))
                 resetting[0].start()

@@ -15,7 +15,7 @@ from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording.remote_write import RemoteWriter
 from mlbench_master.settings import Settings
 from tests.conftest import PrometheusServer, call_as_user, free_port, wait_for
-from tests.support.rows import make_run, time_series
+from tests.support.rows import TimeSeries, make_run, send
 
 _RULES = [
     {
@@ -81,7 +81,7 @@ def test_those_that_fired_about_a_run(api: TestClient, server: PrometheusServer)
         labels = {"__name__": "ALERTS", "alertname": "Slow", "alertstate": "firing"}
         labels |= {"severity": "warning", "run_id": str(run_id), "rank": "1", "pod": "w-1"}
         points = [(round((began + second) * 1000), 1.0) for second in seconds]
-        writer.send([time_series(labels, points)])
+        send(writer, TimeSeries(labels, points))
     writer.close()
     alerts = api.simulate_get(f"/api/runs/{run.id}/alerts/").json
     assert [(alert["name"], alert["severity"], alert["rank"]) for alert in alerts] == [

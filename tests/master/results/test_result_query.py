@@ -22,7 +22,7 @@ from mlbench_master.recording.samples import Sample
 from mlbench_master.results.result_query import result_of, used_joules
 from mlbench_master.runs import lifecycle
 from tests.support.recording import Recording
-from tests.support.rows import line, make_ranks, make_run, post, record, time_series
+from tests.support.rows import TimeSeries, line, make_ranks, make_run, post, record, send
 
 _TARGET = {"metric": "acc", "value": 97.0, "lower_is_better": False}
 
@@ -188,7 +188,7 @@ def measure(writer: RemoteWriter, pod: str, uuid_: str, began_at: float, watts: 
     """Have a GPU draw so many watts for a minute, as a scrape every second shows it."""
     labels = {"__name__": "mlbench_gpu_energy_joules_total", "pod": pod, "uuid": uuid_}
     points = [(round((began_at + i) * 1000), 1e6 + watts * i) for i in range(61)]
-    writer.send([time_series(labels, points)])
+    send(writer, TimeSeries(labels, points))
 
 
 def test_energy_is_what_the_gpus_of_all_pods_used(
