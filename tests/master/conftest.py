@@ -9,6 +9,7 @@ from peewee import Database
 from mlbench_master.database.models import Run
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.reading.series import SeriesReader
+from mlbench_master.recording import blocks, export
 from mlbench_master.recording.remote_write import RemoteWriter
 from tests.conftest import PrometheusServer
 from tests.support.recording import Recording
@@ -55,3 +56,11 @@ class Clock:
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
+
+
+@pytest.fixture
+def joined_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three blocks are joined, as long as they have less than thirty samples."""
+    monkeypatch.setattr(blocks, "SMALL", 30)
+    for module in (blocks, export):
+        monkeypatch.setattr(module, "JOINED_AT_ONCE", 3)

@@ -2,14 +2,15 @@
 
 A block has samples of all ranks, in the order in which they arrived. Its data are three arrays
 (rank, time, value) and a JSON text with what few samples have: texts, ``cumulative`` and
-``metadata``. A batch of lines becomes a block for each metric. Once exported, a block is appended
-to the one before it while that is small, so that a slow run does not have a block for each step.
+``metadata``. A batch of lines becomes a block for each metric. Small blocks are joined once they
+are exported, so that a slow run does not have a block for each step.
 """
 
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import dropwhile, takewhile
 from typing import Any, TypeVar
 
 import numpy as np
@@ -22,18 +23,19 @@ from mlbench_master.recording.samples import Sample
 
 Value = TypeVar("Value")
 
-# Samples of a block below which the next block is appended to it.
-_SMALL = 512
+# Blocks with fewer samples are small. They are joined once a metric has this many: more are more
+# rows to read, and with fewer, each sample is written more often.
+SMALL = 512
+JOINED_AT_ONCE = 16
 _ADD = """
     INSERT INTO block (owner, metric, first_us, last_us, samples, is_posted, data)
     VALUES (?, ?, ?, ?, ?, ?, ?)
 """
-_WAITS = "SELECT 1 FROM block WHERE id = ? AND samples = ? AND exported IS NULL"
-_EXPORTED = "UPDATE block SET exported = ?, only_here = ? WHERE id = ?"
-_BEFORE = """
-    SELECT id, samples, only_here,
-        CASE WHEN samples <= ? AND is_posted = ? AND exported IS NOT NULL THEN data END FROM block
-    WHERE owner = ? AND metric = ? AND id < ? ORDER BY id DESC LIMIT 1
+_EXPORTED = "UPDATE block SET exported = ?, only_here = ? WHERE id = ? AND exported IS NULL"
+_LAST = """
+    SELECT id, is_posted, samples, only_here,
+        CASE WHEN samples < ? AND exported IS NOT NULL THEN data END
+    FROM block WHERE owner = ? AND metric = ? ORDER BY id DESC LIMIT ?
 """
 _EXTEND = """
     UPDATE block SET samples = ?, first_us = ?, last_us = ?, exported = ?, only_here = ?, data = ?
@@ -175,39 +177,42 @@ class Block:
 
     id: int
     metric: str
-    is_posted: bool
     samples: Samples
 
 
-def store_exported(owner: str, block: Block, only_here: Sequence[int]) -> None:
-    """Mark a block of an owner, which must be locked, as exported.
+def store_exported(exported: Iterable[tuple[Block, Sequence[int]]]) -> None:
+    """Mark blocks of an owner, which must be locked, as exported.
 
-    While it is small, and the block before it is smaller, both become one; so each sample is
-    written again only a few times. Nothing changes if another controller has stored it meanwhile.
+    Nothing changes if another controller has done so meanwhile.
 
     Args:
-        owner: whose block it is.
-        block: the block.
-        only_here: ascending positions of the samples that Prometheus does not have.
+        exported: blocks, with the ascending positions of samples that Prometheus does not have.
     """
-    samples, here = block.samples, list(only_here)
-    if run_sql(_WAITS, block.id, len(samples)).fetchone() is None:
+    rows = [
+        (len(block.samples) - len(here), json.dumps(here) if here else None, block.id)
+        for block, here in exported
+    ]
+    run_many(_EXPORTED, rows)
+
+
+def join_small(owner: str, metric: str) -> None:
+    """Join the last small blocks of a metric, whose owner must be locked.
+
+    Only blocks that were exported, and that follow each other: samples stay in their order.
+    """
+    rows = run_sql(_LAST, SMALL, owner, metric, 2 * JOINED_AT_ONCE).fetchall()
+    rows = list(dropwhile(lambda row: not row[-1], rows))  # those that are not exported yet
+    rows = list(takewhile(lambda row: row[-1] and row[1] == rows[0][1], rows))
+    if len(rows) < 2:
         return
-    merged: list[int] = []
-    while len(samples) < _SMALL:
-        first_id = merged[-1] if merged else block.id
-        mergeable = len(samples), block.is_posted
-        before = run_sql(_BEFORE, *mergeable, owner, block.metric, first_id).fetchone()
-        if before is None or before[3] is None:
-            break
-        id_, count, positions, data = before
-        samples = join([decode(bytes(data), count), samples])
-        here = [*(json.loads(positions) if positions else ()), *(count + i for i in here)]
-        merged.append(id_)
-    exported = len(samples) - len(here), json.dumps(here) if here else None
-    if not merged:
-        run_sql(_EXPORTED, *exported, block.id)
-        return
+    parts, here, count = [], list[int](), 0
+    for _, _, size, positions, data in reversed(rows):
+        parts.append(decode(bytes(data), size))
+        here += [count + i for i in json.loads(positions or "[]")]
+        count += size
+    samples = join(parts)
     times = int(samples.times_us.min()), int(samples.times_us.max())
-    run_sql(_EXTEND, len(samples), *times, *exported, encode(samples), merged[-1])
-    run_many(_DELETE, [(id_,) for id_ in (*merged[:-1], block.id)])
+    exported = count - len(here), json.dumps(here) if here else None
+    *others, first = (row[0] for row in rows)
+    run_sql(_EXTEND, count, *times, *exported, encode(samples), first)
+    run_many(_DELETE, [(other,) for other in others])

@@ -10,7 +10,9 @@ import json
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
+from itertools import accumulate, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +20,15 @@ from numpy.typing import NDArray
 from mlbench_master.database.connection import exclusive, run_sql
 from mlbench_master.database.models import run_owner
 from mlbench_master.notify import Waiter, notify
-from mlbench_master.recording.blocks import Block, Samples, decode, store_exported
+from mlbench_master.recording.blocks import (
+    JOINED_AT_ONCE,
+    SMALL,
+    Block,
+    Samples,
+    decode,
+    join_small,
+    store_exported,
+)
 from mlbench_master.recording.remote_write import (
     FUTURE_MS,
     PAST_MS,
@@ -43,7 +53,7 @@ _MAX_WAIT_SECONDS = 60.0
 _NEVER_MS = -(1 << 62)
 _OWNERS = "SELECT DISTINCT owner FROM block WHERE exported IS NULL ORDER BY owner"
 _NEXT = """
-    SELECT id, metric, is_posted, samples, data FROM block
+    SELECT id, metric, samples, data FROM block
     WHERE exported IS NULL AND owner = ? ORDER BY id LIMIT ?
 """
 _LAST_EXPORTED = """
@@ -153,12 +163,16 @@ class Exporter:
         sent.last_ms[series[order]] = times_ms[order]
         is_sent = np.zeros(size, bool)
         is_sent[np.delete(order, refused)] = True
+        bounds = pairwise(accumulate((len(block.samples) for block in batch), initial=0))
+        here = [np.flatnonzero(~is_sent[start:end]).tolist() for start, end in bounds]
         with exclusive(owner):
-            at = 0
-            for block in batch:
-                end = at + len(block.samples)
-                store_exported(owner, block, np.flatnonzero(~is_sent[at:end]).tolist())
-                at = end
+            store_exported(zip(batch, here, strict=True))
+        sent.small_blocks.update(each.metric for each in batch if len(each.samples) < SMALL)
+        for metric, count in list(sent.small_blocks.items()):
+            if count >= JOINED_AT_ONCE:
+                with exclusive(owner):
+                    join_small(owner, metric)
+                del sent.small_blocks[metric]
         self._sent[owner] = sent
         accepted = int(is_sent.sum())
         self._writer.metrics.count_samples(
@@ -173,8 +187,8 @@ def _next_batch(owner: str) -> tuple[list[Block], int]:
     """Return blocks of an owner to export, and the number of their samples."""
     batch: list[Block] = []
     size = 0
-    for id_, metric, is_posted, count, data in run_sql(_NEXT, owner, _BATCH_BLOCKS):
-        batch.append(Block(id_, metric, bool(is_posted), decode(bytes(data), count)))
+    for id_, metric, count, data in run_sql(_NEXT, owner, _BATCH_BLOCKS):
+        batch.append(Block(id_, metric, decode(bytes(data), count)))
         size += count
         if size >= _BATCH_SAMPLES:
             break
@@ -190,6 +204,8 @@ class _SentSeries:
         """Position in the columns by metric and rank."""
         self.labels: list[bytes] = []
         self.last_ms = np.empty(0, np.int64)
+        self.small_blocks = Counter[str]()
+        """Number of small blocks of each metric since they were last joined."""
 
     def positions(self, metric: str, samples: Samples) -> NDArray[np.int64]:
         """Return the position of each sample's series in the columns."""

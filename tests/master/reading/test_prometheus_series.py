@@ -116,7 +116,7 @@ def test_prometheus_and_the_record_answer_the_same(
     seed: int,
 ) -> None:
     dice = random.Random(seed)  # noqa: S311 - dice, not secrets
-    monkeypatch.setattr(blocks, "_SMALL", dice.choice([1, 20, 512]))
+    monkeypatch.setattr(blocks, "SMALL", dice.choice([1, 20, 512]))
     recorded = record_anything(dice, run, recording)
     whole = read(reader, run)
     assert recorded == Counter(

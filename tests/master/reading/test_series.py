@@ -67,7 +67,7 @@ def test_the_same_is_read_after_each_step(
 
 
 @pytest.mark.parametrize(
-    "step", ["indexing.blocks.add", "export.store_exported", "blocks.encode", "blocks.join"]
+    "step", ["indexing.blocks.add", "export.store_exported", "blocks.encode", "export.decode"]
 )
 def test_samples_of_a_step_that_was_killed_are_read_once(
     run: Run, reader: SeriesReader, recording: Recording, step: str
@@ -112,7 +112,8 @@ def steps(start_ms: int, first: int, last: int) -> bytes:
     )
 
 
-def test_what_is_merged_while_it_is_read_is_read_as_it_was(run: Run, recording: Recording) -> None:
+@pytest.mark.usefixtures("joined_soon")
+def test_what_is_joined_while_it_is_read_is_read_as_it_was(run: Run, recording: Recording) -> None:
     start_ms = time.time_ns() // 1_000_000 - 1_000
     owner = run_owner(run.id)
 
@@ -134,14 +135,14 @@ def test_what_is_merged_while_it_is_read_is_read_as_it_was(run: Run, recording: 
     opened = LiveRecord(owner)
     expected = contents(opened)
     assert [len(times) for _, times, _, _ in expected] == [6, 6]
-    # The blocks of three and two samples become one, which is longer still.
-    for more in range(6, 9):
+    # The blocks of three samples and two become one, which is longer still.
+    for more in range(6, 10):
         record(run, written(more, more + 1))
         recording.run_all()
         assert contents(opened) == expected
     blocks = Block.select().where(Block.owner == owner, Block.metric == "a")
-    assert sorted(block.samples for block in blocks) == [2, 7]
-    assert [len(times) for _, times, _, _ in contents(LiveRecord(owner))] == [9, 9]
+    assert sorted(block.samples for block in blocks) == [10]
+    assert [len(times) for _, times, _, _ in contents(LiveRecord(owner))] == [10, 10]
 
 
 def test_an_export_meanwhile_adds_nothing_to_an_archive(

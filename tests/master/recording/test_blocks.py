@@ -92,10 +92,9 @@ def expected(count: int) -> dict[str, list[object]]:
 
 
 @pytest.mark.both_databases
-def test_a_small_block_is_joined_with_the_one_before_once_it_is_exported(
-    run: Run, recording: Recording, monkeypatch: pytest.MonkeyPatch
+def test_small_blocks_are_joined_once_some_of_them_are_exported(
+    run: Run, recording: Recording, joined_soon: None
 ) -> None:
-    monkeypatch.setattr(blocks, "_SMALL", 30)
     owner = run_owner(run.id)
     for i in range(20):
         add(run, 5, 5 * i, is_posted=i == 1)
@@ -104,9 +103,9 @@ def test_a_small_block_is_joined_with_the_one_before_once_it_is_exported(
         recording.export_all()
         assert values(LiveRecord(owner)) == expected(5 * i + 5)
     rows = [*Block.select().order_by(Block.id)]
-    # A block is joined with smaller ones before it, and not with those that were posted.
-    assert [row.samples for row in rows] == [5, 5, 40, 40, 10]
-    assert [row.is_posted for row in rows] == [False, True, False, False, False]
+    # Posted ones are not joined with others, nor those that have become large.
+    assert [row.samples for row in rows] == [5, 5, 35, 30, 15, 5, 5]
+    assert [row.is_posted for row in rows] == [False, True, *[False] * 5]
     for row in rows:
         samples = decode(bytes(row.data), row.samples)
         assert (row.first_us, row.last_us) == (samples.times_us.min(), samples.times_us.max())
@@ -115,27 +114,31 @@ def test_a_small_block_is_joined_with_the_one_before_once_it_is_exported(
 
 
 @pytest.mark.both_databases
-@pytest.mark.parametrize("step", ["encode", "run_many"])
+@pytest.mark.parametrize("step", ["export.join_small", "blocks.encode", "blocks.decode"])
 def test_blocks_are_joined_once_though_the_controller_is_killed(
-    run: Run, recording: Recording, step: str
+    run: Run, recording: Recording, joined_soon: None, step: str
 ) -> None:
-    add(run, 5)
-    recording.export_all()
-    add(run, 5, 5)
-    with killed_at(f"mlbench_master.recording.blocks.{step}"):
+    for start in (0, 5):
+        add(run, 5, start)
         recording.export_all()
-    assert [row.exported for row in Block.select().order_by(Block.id)] == [4, None]
-    assert values(LiveRecord(run_owner(run.id))) == expected(10)
-    recording.export_all()
+    add(run, 5, 10)
+    with killed_at(f"mlbench_master.recording.{step}"):
+        recording.export_all()
+    assert values(LiveRecord(run_owner(run.id))) == expected(15)
+    for start in (15, 20, 25):
+        add(run, 5, start)
+        recording.export_all()
     [row] = Block.select()
-    assert (row.samples, row.exported, row.only_here) == (10, 7, [2, 5, 8])
-    assert values(LiveRecord(run_owner(run.id))) == expected(10)
+    assert (row.samples, row.exported, row.only_here) == (30, 20, [*range(2, 30, 3)])
+    assert values(LiveRecord(run_owner(run.id))) == expected(30)
 
 
 @pytest.mark.both_databases
-def test_blocks_of_other_metrics_and_owners_are_not_joined(run: Run, recording: Recording) -> None:
+def test_blocks_of_other_metrics_and_owners_are_not_joined(
+    run: Run, recording: Recording, joined_soon: None
+) -> None:
     now = time.time()
-    for i in range(4):
+    for i in range(3):
         record(run, line(now + i, a=i, b=i))
         record(run, line(now + i, a=-i), rank=1)
         recording.run_all()
@@ -144,24 +147,7 @@ def test_blocks_of_other_metrics_and_owners_are_not_joined(run: Run, recording: 
     recording.export_all()
     rows = [(row.owner, row.metric, row.samples) for row in Block.select().order_by(Block.id)]
     owner = run_owner(run.id)
-    assert sorted(rows) == [("pod/w-0", "a", 1), (owner, "a", 8), (owner, "b", 4)]
-
-
-@pytest.mark.both_databases
-def test_a_record_that_was_opened_reads_the_same_while_blocks_are_joined(
-    run: Run, recording: Recording, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(blocks, "_SMALL", 8)
-    opened: list[tuple[int, LiveRecord]] = []
-    for i in range(8):
-        for _ in range(3):
-            add(run, 2, 2 * len(opened))
-            opened.append((2 * len(opened) + 2, LiveRecord(run_owner(run.id))))
-        for count, before in opened:
-            assert values(before) == expected(count)
-        recording.export_all()
-        for count, before in opened:
-            assert values(before) == expected(count), i
+    assert sorted(rows) == [("pod/w-0", "a", 1), (owner, "a", 6), (owner, "b", 3)]
 
 
 @pytest.mark.both_databases
@@ -193,4 +179,4 @@ def test_a_reader_finds_all_samples_while_blocks_are_joined(
         reader.join()
     assert not problems
     assert values(LiveRecord(owner)) == expected(3 * count)
-    assert Block.select().count() < 10
+    assert Block.select().count() < 40

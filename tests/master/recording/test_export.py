@@ -286,16 +286,14 @@ def test_two_controllers_export_once(run: Run, recording: Recording) -> None:
     """One is about to end, the other has begun, and both have looked at the same time."""
     now_ms = time.time_ns() // 1_000_000
     add(run, sample(now_ms, 1.0), sample(now_ms, "text"))
-    recording.export_all()
-    add(run, sample(now_ms + 1, 2.0), sample(now_ms + 1, "text"))
-    [row] = Block.select().where(Block.exported.is_null())
+    [row] = Block.select()
     samples = blocks.decode(bytes(row.data), row.samples)
-    seen = blocks.Block(row.id, row.metric, is_posted=False, samples=samples)
-    for _ in range(2):
+    seen = blocks.Block(row.id, row.metric, samples)
+    for here in ([1], [0, 1]):
         with exclusive(run_owner(run.id)):
-            blocks.store_exported(run_owner(run.id), seen, [1])
+            blocks.store_exported([(seen, here)])
         [row] = Block.select()
-        assert (row.samples, row.exported, row.only_here) == (4, 2, [1, 3])
+        assert (row.samples, row.exported, row.only_here) == (2, 1, [1])
 
 
 @pytest.mark.both_databases
