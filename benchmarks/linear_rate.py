@@ -35,8 +35,6 @@ _PHASES: tuple[Phase, ...] = ("forward", "backward", "communication", "optimizer
 def measure(folder: Path) -> list[Figure]:
     """Return training rates, on the same data in turn, what recording costs, and parsing rates."""
     torch.set_num_threads(2)
-    # prometheus-client looks for it when it is imported, which the first tracker does.
-    os.environ[names.ENV_MULTIPROC_DIR] = str(folder)
     generator = torch.Generator().manual_seed(0)
     values = torch.randn(_STEPS * _BATCH, _FEATURES, generator=generator)
     values /= values.norm(dim=1, keepdim=True)

@@ -1,13 +1,11 @@
 """Training loops in separate processes, which train on request and return their speed."""
 
-import os
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import torch
 from torch import nn
@@ -39,8 +37,7 @@ def rates(loops: Loops, unit: str, folder: Path) -> list[Figure]:
             own = folder / str(number)
             own.mkdir()
             pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"))
-            with patch.dict(os.environ, {names.ENV_MULTIPROC_DIR: str(own)}):
-                stack.enter_context(pool).submit(_make, make, own).result()
+            stack.enter_context(pool).submit(_make, make, own).result()
             measures[name] = lambda pool=pool: pool.submit(_speed).result()
         return alternate(_ROUNDS, unit, measures)
 
@@ -55,10 +52,9 @@ def _speed() -> float:
 
 
 def tracker_of_a_run(folder: Path) -> Tracker:
-    """Return a tracker that records all that a run does; $PROMETHEUS_MULTIPROC_DIR must be set."""
+    """Return a tracker that records all that a run does."""
     environ = {
         names.ENV_METRICS_FILE: str(folder / "metrics.jsonl"),
-        names.ENV_MULTIPROC_DIR: str(folder),
         names.ENV_RUN_ID: "1",
         names.ENV_RANK: "0",
     }

@@ -31,7 +31,7 @@ from benchmarks.diagnoses import rank
 from mlbench.contract.assignment import Assignment
 from mlbench.contract.diagnosis import Verdict
 from mlbench.evaluation.hang_diagnosis import judge
-from mlbench.tracking.job_totals import JobTotals
+from mlbench.tracking.totals import Totals
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.diagnosis import gather as gathering
 from mlbench_worker.agent.diagnosis.gather import gather
@@ -186,7 +186,7 @@ def diagnosis(case: Case, parent: Path) -> tuple[float, Verdict]:
         began = time.monotonic()
         with ThreadPoolExecutor(case.ranks) as pool:
             gathering_evidence = [
-                pool.submit(gather, attempt, attempt.pid, JobTotals()) for attempt in attempts
+                pool.submit(gather, attempt, attempt.pid, Totals()) for attempt in attempts
             ]
             evidence = [future.result() for future in gathering_evidence]
         return time.monotonic() - began, judge(evidence, case.ranks)

@@ -312,7 +312,7 @@ def message_metric(operation: str, dtype: str, figure: MessageFigure) -> str:
 
 
 def totals_file(metrics_file: str, rank: int | str) -> str:
-    """Return the file with the totals of a rank, next to an external job's metrics file."""
+    """Return the file with the totals of a rank, next to the metrics file."""
     return f"{metrics_file}.{rank}.totals"
 
 

@@ -24,7 +24,7 @@ from mlbench.contract.limits import MAX_METRIC_NAME_LENGTH
 from mlbench.contract.process import of_worker, this_process
 from mlbench.contract.reported_settings import Setting, check_settings, is_plain
 from mlbench.contract.series import storable_text
-from mlbench.tracking.job_totals import TotalsFile
+from mlbench.tracking.totals import TotalsFile
 
 Value = SupportsFloat | str
 
@@ -46,10 +46,9 @@ class Recorder:
         self._before = b""
         process, worker = this_process(environ), of_worker(environ)
         self._rank = "" if process.rank == worker.rank else f'"rank":{process.rank},'
-        self.job_totals: TotalsFile | None = None
-        """Totals of a process of an external job, which continues if values cannot be written."""
-        if names.ENV_LAUNCHER in environ:
-            self.job_totals = TotalsFile(Path(names.totals_file(str(path), process.rank)))
+        self.totals = TotalsFile(Path(names.totals_file(str(path), process.rank)))
+        # A process of an external job continues if values cannot be written.
+        self._may_lose = names.ENV_LAUNCHER in environ
         if process != worker:
             self._state("process", asdict(process))
 
@@ -93,8 +92,7 @@ class Recorder:
 
     def close(self) -> None:
         os.close(self._file)
-        if self.job_totals is not None:
-            self.job_totals.close()
+        self.totals.close()
 
     def _state(self, kind: str, content: Mapping[str, object]) -> None:
         self._append(json.dumps({"time": round(self._clock.now(), 6), kind: content}) + "\n")
@@ -104,15 +102,15 @@ class Recorder:
         try:
             written = os.write(self._file, data)
         except OSError:
-            if self.job_totals is None:
+            if not self._may_lose:
                 raise
             written = 0
         if written == len(data):
             self._before = b""
-        elif self.job_totals is None:
+        elif not self._may_lose:
             raise OSError("metrics file full: a line was cut, so the run cannot be trusted")
         else:
-            self.job_totals.add_lost(values)
+            self.totals.add_lost(values)
             if written:
                 self._before = b"\n"  # ends the truncated line before the next one
 

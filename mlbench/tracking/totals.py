@@ -1,57 +1,107 @@
-"""Totals of a training process, which Prometheus scrapes from its agent.
+"""Totals of a training process: a small file that its agent reads for each scrape.
 
-prometheus-client keeps them in memory-mapped files under $PROMETHEUS_MULTIPROC_DIR, which must be
-set before this module is imported. The files outlive the process, so its last values are scraped.
+The file has its full size from the start, so that it can be rewritten on a full disk. It outlives
+the process, so that its last values are scraped.
 """
 
+import os
 import time
+from bisect import bisect_left
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from math import isfinite
+from pathlib import Path
+from struct import Struct
+from typing import Final
 
-from prometheus_client import Counter, Gauge, Histogram
+from mlbench.contract.names import PHASES, Phase
 
-from mlbench.contract import names
-from mlbench.contract.names import Phase
-
-_LABELS = ("run_id", "rank")
-_STEPS = Counter(names.WORKER_STEPS, "Training steps done.", _LABELS)
-_SAMPLES = Counter(names.WORKER_SAMPLES, "Training samples seen.", _LABELS)
-_PHASES = Counter(names.WORKER_PHASE_SECONDS, "Time spent by phase.", (*_LABELS, "phase"))
-_STEP_SECONDS = Histogram(
-    names.WORKER_STEP_SECONDS,
-    "Duration of a training step, evaluation left out.",
-    _LABELS,
-    buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
+STEP_BOUNDS: Final = (
+    *(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
+    *(1.0, 2.5, 5.0, 10.0, 30.0),
 )
-_PROGRESS = Gauge(
-    names.WORKER_PROGRESS,
-    "When a training step was done or an evaluation begun, last.",
-    _LABELS,
-    multiprocess_mode="max",
-)
+"""Upper bounds of the buckets for the duration of a step, in seconds."""
+_FORMAT = Struct(f"<qqddd{len(PHASES)}d{len(STEP_BOUNDS) + 1}q")
+FILE_BYTES: Final = _FORMAT.size
 
 
+@dataclass
 class Totals:
-    """Totals of one rank."""
+    """Totals of the processes of one rank."""
 
-    def __init__(self, run_id: str, rank: str) -> None:
-        self._steps = _STEPS.labels(run_id, rank)
-        self._samples = _SAMPLES.labels(run_id, rank)
-        self._step_seconds = _STEP_SECONDS.labels(run_id, rank)
-        self._progress = _PROGRESS.labels(run_id, rank)
-        self._phases = {phase: _PHASES.labels(run_id, rank, phase) for phase in names.PHASES}
+    steps: int = 0
+    lost: int = 0
+    """Number of values that could not be written to the metrics file."""
+    samples: float = 0.0
+    step_seconds: float = 0.0
+    progress_at: float = 0.0
+    """Time of the last step or start of an evaluation, in Unix seconds; 0 if there was none."""
+    phase_seconds: list[float] = field(default_factory=lambda: [0.0] * len(PHASES))
+    """Seconds by phase, in the order of ``PHASES``."""
+    step_counts: list[int] = field(default_factory=lambda: [0] * (len(STEP_BOUNDS) + 1))
+    """Number of steps in each bucket; the last bucket has no upper bound."""
+
+    @classmethod
+    def unpack(cls, data: bytes) -> "Totals":
+        """Return the totals in a file's content; zeros if it is invalid."""
+        if len(data) == FILE_BYTES:
+            numbers = _FORMAT.unpack(data)
+            if all(isfinite(number) and number >= 0 for number in numbers):
+                steps, lost, samples, seconds, progress_at, *rest = numbers
+                phases, counts = rest[: len(PHASES)], rest[len(PHASES) :]
+                return cls(steps, lost, samples, seconds, progress_at, phases, counts)
+        return cls()
+
+    def pack(self) -> bytes:
+        """Return the content of a file with these totals."""
+        numbers = self.steps, self.lost, self.samples, self.step_seconds, self.progress_at
+        return _FORMAT.pack(*numbers, *self.phase_seconds, *self.step_counts)
+
+
+class TotalsFile:
+    """Adds to the totals of a rank, which include its earlier processes. Ignores failed writes."""
+
+    def __init__(self, path: Path) -> None:
+        """Write the file in its full size."""
+        self._totals = Totals()
+        self._file = -1
+        with suppress(OSError):
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._totals = Totals.unpack(os.pread(self._file, FILE_BYTES, 0))
+        self._write()
 
     def observe_step(self, seconds: float) -> None:
-        """Add the duration of a step to the histogram."""
-        self._step_seconds.observe(seconds)
+        """Add the duration of a step."""
+        self._totals.step_seconds += seconds
+        self._totals.step_counts[bisect_left(STEP_BOUNDS, seconds)] += 1
 
-    def publish(self, steps: int, samples: int, phases: dict[Phase, float]) -> None:
+    def publish(self, steps: int, samples: float, phases: Mapping[Phase, float]) -> None:
         """Add the steps, samples and seconds by phase since the last call."""
-        self._steps.inc(steps)
-        self._samples.inc(samples)
-        for phase, seconds in phases.items():
-            self._phases[phase].inc(seconds)
+        totals = self._totals
+        totals.steps += steps
+        totals.samples += samples
+        for i, phase in enumerate(PHASES):
+            totals.phase_seconds[i] += phases.get(phase, 0.0)
         if steps:
-            self.mark_progress()
+            totals.progress_at = time.time()
+        self._write()
 
     def mark_progress(self) -> None:
         """Set the time of the last progress; an alert fires if it is long ago."""
-        self._progress.set(time.time())
+        self._totals.progress_at = time.time()
+        self._write()
+
+    def add_lost(self, values: int) -> None:
+        """Count values that could not be written."""
+        self._totals.lost += values
+        self._write()
+
+    def close(self) -> None:
+        with suppress(OSError):
+            os.close(self._file)
+        self._file = -1
+
+    def _write(self) -> None:
+        with suppress(OSError):
+            os.pwrite(self._file, self._totals.pack(), 0)

@@ -9,19 +9,14 @@ from contextlib import AbstractContextManager, suppress
 from math import isfinite
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, SupportsFloat
+from typing import Any, ClassVar, NamedTuple, SupportsFloat
 
 from mlbench.contract import names
 from mlbench.contract.names import PHASES, Phase
 from mlbench.contract.phase_mark import Mark, open_mark
-from mlbench.contract.process import this_process
 from mlbench.contract.reported_settings import Setting, reaches
 from mlbench.contract.sampled_steps import is_sampled
 from mlbench.tracking.recorder import Recorder, Value, check_name, to_float, to_number
-
-if TYPE_CHECKING:
-    from mlbench.tracking.job_totals import TotalsFile
-    from mlbench.tracking.totals import Totals
 
 # Minimum time between updates of the scraped totals. Scrapes come every few seconds.
 _PUBLISH_SECONDS = 0.25
@@ -141,14 +136,7 @@ class Tracker:
 
         path = environ.get(names.ENV_METRICS_FILE)
         self._recorder = Recorder(Path(path), environ) if path else None
-        self._totals: Totals | TotalsFile | None = None
-        if environ.get(names.ENV_MULTIPROC_DIR) and names.ENV_RUN_ID in environ:
-            # Not at the top: elsewhere, prometheus-client is not needed and not configured.
-            from mlbench.tracking import totals  # noqa: PLC0415
-
-            self._totals = totals.Totals(environ[names.ENV_RUN_ID], str(this_process(environ).rank))
-        elif self._recorder is not None:
-            self._totals = self._recorder.job_totals
+        self._totals = self._recorder.totals if self._recorder else None
         if self._recorder is not None:
             atexit.register(self._close_at_exit, os.getpid())
             self.active.add(self)
@@ -337,7 +325,7 @@ class Tracker:
         Call it before the first epoch. Values that were recorded after the checkpoint then no
         longer count toward the run's result.
         ``train_seconds`` continues from the checkpoint, so repeated steps count only in the run's
-        wall time. The scraped totals restart with this process.
+        wall time. The scraped totals count repeated steps.
         """
         self._publish()
         self.steps = self._steps_before = state["steps"]

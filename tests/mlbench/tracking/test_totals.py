@@ -1,4 +1,4 @@
-"""The totals in the agent's files: what a scrape finds is what the training process did."""
+"""The file of totals: it has what the training process did, for a scrape."""
 
 import json
 import os
@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from prometheus_client import CollectorRegistry
-from prometheus_client.multiprocess import MultiProcessCollector
 
 from mlbench.contract import names
+from mlbench.contract.names import PHASES
+from mlbench.tracking.totals import STEP_BOUNDS, Totals
 from tests.support.processes import run_text
-
-_RANK = {"run_id": "7", "rank": "1"}
 
 _TRAINING = """
 import json, os, sys, time
@@ -38,21 +36,12 @@ sys.stdout.flush()
 """
 
 
-@pytest.fixture
-def counters(tmp_path: Path) -> Path:
-    folder = tmp_path / "counters"
-    folder.mkdir()
-    return folder
-
-
-def train(counters: Path, end: str, steps: int = 20, begin: str = "") -> tuple[int, dict[str, Any]]:
+def train(folder: Path, end: str, steps: int = 20, begin: str = "") -> tuple[int, dict[str, Any]]:
     """Run a training process; return its exit code and what it says that it did."""
     environ = {
         **os.environ,
-        names.ENV_MULTIPROC_DIR: str(counters),
-        names.ENV_METRICS_FILE: str(counters.parent / "metrics.jsonl"),
-        names.ENV_RUN_ID: _RANK["run_id"],
-        names.ENV_RANK: _RANK["rank"],
+        names.ENV_METRICS_FILE: str(folder / "metrics.jsonl"),
+        names.ENV_RANK: "1",
     }
     done = run_text(
         [sys.executable, "-c", _TRAINING.format(steps=steps, begin=begin, end=end)], env=environ
@@ -61,44 +50,31 @@ def train(counters: Path, end: str, steps: int = 20, begin: str = "") -> tuple[i
     return done.returncode, report
 
 
-def scrape(counters: Path) -> dict[str, float]:
-    """Return the totals by name, phases as ``name/phase``, as the agent's collector finds them."""
-    totals = {}
-    for metric in MultiProcessCollector(CollectorRegistry(), str(counters)).collect():
-        for sample in metric.samples:
-            labels = dict(sample.labels)
-            assert labels.pop("run_id") == _RANK["run_id"]
-            assert labels.pop("rank") == _RANK["rank"]
-            name = "/".join([sample.name, *labels.values()])
-            totals[name] = sample.value
-    return totals
+def totals_in(folder: Path) -> Totals:
+    return Totals.unpack((folder / "metrics.jsonl.1.totals").read_bytes())
 
 
-def test_totals_are_what_was_done(counters: Path) -> None:
+def test_totals_are_what_was_done(tmp_path: Path) -> None:
     before = time.time()
-    code, report = train(counters, end="t.close(); t.close(); t.step(samples=1); t.close()")
-    totals = scrape(counters)
+    code, report = train(tmp_path, end="t.close(); t.close(); t.step(samples=1); t.close()")
+    totals = totals_in(tmp_path)
     assert code == 0
-    assert totals[names.WORKER_STEPS] == 20
-    assert totals[names.WORKER_SAMPLES] == 320
-    phases = {
-        phase: totals[f"{names.WORKER_PHASE_SECONDS}/{phase}"]
-        for phase in names.PHASES
-        if totals.get(f"{names.WORKER_PHASE_SECONDS}/{phase}")
-    }
+    assert (totals.steps, totals.samples) == (20, 320)
+    phases = dict(zip(PHASES, totals.phase_seconds, strict=True))
+    phases = {phase: seconds for phase, seconds in phases.items() if seconds}
     assert phases == pytest.approx(report["phases"])
     assert set(phases) == {"forward", "communication", "evaluation"}
-    assert before < totals[names.WORKER_PROGRESS] < time.time()
-    assert totals[f"{names.WORKER_STEP_SECONDS}_count"] == 20
-    assert totals[f"{names.WORKER_STEP_SECONDS}_bucket/0.0025"] == 0, "a step takes 3 ms"
+    assert before < totals.progress_at < time.time()
+    assert sum(totals.step_counts) == 20
+    assert not any(totals.step_counts[: STEP_BOUNDS.index(0.0025) + 1]), "a step takes 3 ms"
     # Up to the last step: what follows it belongs to none.
-    assert 20 * 0.003 <= totals[f"{names.WORKER_STEP_SECONDS}_sum"] <= report["train_seconds"]
+    assert 20 * 0.003 <= totals.step_seconds <= report["train_seconds"]
 
 
-def test_a_restarted_training_counts_what_it_does_itself(counters: Path) -> None:
-    # As after a checkpoint of 500 steps, in an attempt with counters of its own.
+def test_a_restarted_training_counts_what_it_does_itself(tmp_path: Path) -> None:
+    # As after a checkpoint of 500 steps, in an attempt with totals of its own.
     train(
-        counters,
+        tmp_path,
         steps=3,
         begin="""
 t.load_state_dict({"steps": 500, "samples": 8000, "goal_reached": False, "train_seconds": 900.0,
@@ -106,27 +82,27 @@ t.load_state_dict({"steps": 500, "samples": 8000, "goal_reached": False, "train_
 """,
         end="t.close()",
     )
-    totals = scrape(counters)
-    assert totals[names.WORKER_STEPS] == 3
-    assert totals[names.WORKER_SAMPLES] == 48
-    assert 0.006 <= totals[f"{names.WORKER_PHASE_SECONDS}/forward"] < 60
-    assert 0.1 <= totals[f"{names.WORKER_PHASE_SECONDS}/evaluation"] < 60
-    assert totals[f"{names.WORKER_STEP_SECONDS}_count"] == 3
-    assert totals[f"{names.WORKER_STEP_SECONDS}_sum"] < 60
+    totals = totals_in(tmp_path)
+    assert (totals.steps, totals.samples) == (3, 48)
+    phases = dict(zip(PHASES, totals.phase_seconds, strict=True))
+    assert 0.006 <= phases["forward"] < 60
+    assert 0.1 <= phases["evaluation"] < 60
+    assert sum(totals.step_counts) == 3
+    assert totals.step_seconds < 60
 
 
-def test_totals_of_processes_that_were_killed_or_met_a_full_disk_add_up(counters: Path) -> None:
+def test_totals_of_processes_that_were_killed_or_met_a_full_disk_add_up(tmp_path: Path) -> None:
     # The metrics file has no room; the totals are in files of their own.
     limit = "t._recorder._file = os.open('/dev/full', os.O_WRONLY); t.close()"
-    code, _ = train(counters, end=limit)
-    assert (code, scrape(counters)[names.WORKER_STEPS]) == (1, 20)
-    code, _ = train(counters, end="time.sleep(0.3); t.step(samples=16); os.kill(os.getpid(), 9)")
+    code, _ = train(tmp_path, end=limit)
+    assert (code, totals_in(tmp_path).steps) == (1, 20)
+    code, _ = train(tmp_path, end="time.sleep(0.3); t.step(samples=16); os.kill(os.getpid(), 9)")
     assert code == -signal.SIGKILL
-    found = scrape(counters)
-    assert (found[names.WORKER_STEPS], found[names.WORKER_SAMPLES]) == (41, 656)
+    found = totals_in(tmp_path)
+    assert (found.steps, found.samples) == (41, 656)
 
 
-def test_an_evaluation_counts_as_progress(counters: Path) -> None:
+def test_an_evaluation_counts_as_progress(tmp_path: Path) -> None:
     before = time.time()
-    train(counters, steps=0, end="")
-    assert scrape(counters)[names.WORKER_PROGRESS] > before
+    train(tmp_path, steps=0, end="")
+    assert totals_in(tmp_path).progress_at > before

@@ -11,8 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from mlbench.contract import names
 from mlbench.contract.diagnosis import Collective, Evidence, Frame, Thread
-from mlbench.tracking.job_totals import JobTotals
+from mlbench.tracking.totals import Totals, TotalsFile
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.diagnosis import gather as gathering
 from mlbench_worker.agent.diagnosis.collectives import find_collectives, read_trace
@@ -43,7 +44,9 @@ _REPLY = Answer("wait", 1.0, None)
 
 
 def look(attempt: Attempt, native_rank: int | None = None) -> Evidence:
-    return gather(attempt, attempt.pid, JobTotals(7, 3.5, time.time() - 5), native_rank)
+    return gather(
+        attempt, attempt.pid, Totals(7, step_seconds=3.5, progress_at=time.time() - 5), native_rank
+    )
 
 
 @pytest.mark.parametrize("by", ["py-spy", "faulthandler"])
@@ -169,9 +172,9 @@ def test_an_diagnosis_is_done_once_and_sent_until_it_is_taken(begin: Begin) -> N
     attempt = begin("sh", "-c", "echo; sleep 60; :")
     with serving(Reply(503), Reply(204)) as server:
         asked = server.asked
-        diagnoses = Diagnoses(
-            lambda: MasterClient(server.url, "token"), lambda attempt: JobTotals(3)
-        )
+        totals = TotalsFile(Path(names.totals_file(str(attempt.file("metrics")), 1)))
+        totals.publish(3, 30, {})
+        diagnoses = Diagnoses(lambda: MasterClient(server.url, "token"))
         for wanted in (None, 5, 5, None):
             diagnoses.follow(replace(_REPLY, diagnosis=wanted), "pod", attempt, attempt.pid)
         wait_for(lambda: len(asked) == 2, what="it is sent again")

@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn import functional
 
 from mlbench.contract import names
+from mlbench.tracking.totals import Totals
 from mlbench_worker.tasks.imagenet import Bottleneck, ResNet50
 from mlbench_worker.training.trainer import decay_weights_only
 from tests.support.image_files import make_image_folder
@@ -38,11 +39,7 @@ def datasets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 def two(tmp_path_factory: pytest.TempPathFactory) -> list[Rank]:
     """Two workers, each with a loading process, that train to the goal."""
     folder = tmp_path_factory.mktemp("two")
-    (folder / "counters").mkdir()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(names.ENV_MULTIPROC_DIR, str(folder / "counters"))
-        patch.setenv(names.ENV_RUN_ID, "1")
-        return run_ranks(folder, 2, *_TASK, "--goal=95", "--epochs=9", "--loaders=1")
+    return run_ranks(folder, 2, *_TASK, "--goal=95", "--epochs=9", "--loaders=1")
 
 
 def test_two_workers_learn_and_stop_at_the_goal(two: list[Rank]) -> None:
@@ -65,11 +62,10 @@ def test_the_settings_tell_how_much_data_there_was(two: list[Rank]) -> None:
 
 
 def test_loading_processes_count_nothing(two: list[Rank]) -> None:
-    counted = {path.name for path in (two[0].metrics_file.parent / "counters").glob("*.db")}
-    pids = {rank.pid for rank in two}
-    assert counted == {
-        f"{kind}_{pid}.db" for kind in ("counter", "gauge_max", "histogram") for pid in pids
-    }
+    for rank in two:
+        [file] = rank.metrics_file.parent.glob(f"{rank.metrics_file.name}.*.totals")
+        steps = len(rank.series(names.LEARNING_RATE))
+        assert Totals.unpack(file.read_bytes()).steps == steps
 
 
 def test_the_same_seed_gives_the_same_losses(two: list[Rank], tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from mlbench_worker.agent.master_client import (
     MasterClientError,
     RequestRefusedError,
 )
-from mlbench_worker.agent.metrics_endpoint import WorkerCollector, read_progress
+from mlbench_worker.agent.metrics_endpoint import WorkerCollector
 from mlbench_worker.agent.rank_network import address_towards, attach
 from mlbench_worker.agent.rank_recorder import RankRecorder
 from mlbench_worker.agent.reported_attributes import ReportedAttributes
@@ -206,6 +206,6 @@ class Agent:
             attempt.fail(f"its agent cannot start it: {error}")
 
     def _take(self, attempt: Attempt) -> None:
-        self._rank = RankRecorder(attempt, self._pod, self._link, self._connect, read_progress)
+        self._rank = RankRecorder(attempt, self._pod, self._link, self._connect)
         if attempt.counters.is_dir():
             self._collector.show(attempt)

@@ -1,19 +1,26 @@
 """The files of an attempt: its streams, and the folders for counters, output and checkpoints."""
 
 import json
+import os
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 from mlbench.contract import names
 from mlbench.contract.assignment import Assignment
 from mlbench.contract.names import StreamName
-from mlbench_worker.agent.stream_files import LogFile, MetricsFile, StreamFile
+from mlbench.tracking.totals import FILE_BYTES, Totals
+from mlbench_worker.agent.stream_files import LogFile, MetricsFile, StreamFile, read_regular
 
 COUNTERS, DIAGNOSIS = "counters", "diagnosis"
 OUTPUT = "output"
 """Folder next to those of the attempts, so that a file in it outlives its attempt."""
+_TOTALS = re.compile(r".+\.(0|[1-9][0-9]{0,4})\.totals")  # of names.totals_file
+_MAX_FILES, _MAX_RANKS = 10_000, 64
+"""Limits for reading totals: the processes may leave any files in the folder."""
 
 
 class AttemptFiles:
@@ -50,6 +57,22 @@ class AttemptFiles:
     def file(self, stream: StreamName) -> Path:
         """Return the file of a stream."""
         return self.folder / ("metrics.jsonl" if stream == "metrics" else stream)
+
+    def totals(self) -> dict[int, Totals]:
+        """Return the totals of the worker's processes by rank, in order; at most 64 ranks."""
+        found: dict[int, Totals] = {}
+        with suppress(OSError), os.scandir(self.folder) as entries:
+            for file in islice(entries, _MAX_FILES):
+                name = _TOTALS.fullmatch(file.name)
+                content = name and read_regular(Path(file.path), FILE_BYTES)
+                if name and content and len(found) < _MAX_RANKS:
+                    found[int(name[1])] = Totals.unpack(content)
+        return dict(sorted(found.items()))
+
+    @property
+    def first_totals(self) -> Totals:
+        """The totals of the first process. The processes of a worker wait for each other."""
+        return next(iter(self.totals().values()), Totals())
 
     def sizes(self) -> dict[StreamName, int]:
         """Return the size of each stream in bytes; 0 if it ended early."""

@@ -1,29 +1,35 @@
 """The agent's ``/metrics``: its rank, the rank's interference, and the series of its process.
 
 The process publishes series in files of prometheus-client, which it may have filled with anything.
-They are read with limits. Of the names reserved for MLBench and other exporters, only the
-process's own totals pass.
+They are read with limits. Names reserved for MLBench and other exporters do not pass: the totals of
+the process are in files of their own.
 """
 
 import json
 import logging
+import math
 import os
 import re
 import struct
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Iterator, Mapping
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any, Final
 
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+)
 from prometheus_client.metrics_core import Metric
 from prometheus_client.mmap_dict import _read_all_values
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 
 from mlbench.contract import names
-from mlbench.tracking.job_totals import JobTotals
+from mlbench.tracking.totals import STEP_BOUNDS, Totals
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.cpu_contention import collect
 from mlbench_worker.agent.stream_files import open_regular
@@ -40,21 +46,9 @@ _MAX_LOGGED: Final = 10
 """Maximum number of omitted series that are logged."""
 
 _FILE = re.compile(r"(counter|histogram|summary|gauge_([a-z]+))_(\w+)\.db")
-_RANK = re.compile(r"0|[1-9][0-9]{0,4}")
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 _OF_OTHERS = re.compile(r"(mlbench_|container_|machine_|node_|kube|scrape_|ALERTS).*|up")
-_HISTOGRAM = names.WORKER_STEP_SECONDS
-_OWN: Final[Mapping[str, tuple[str, frozenset[str]]]] = {
-    names.WORKER_STEPS: ("counter", frozenset()),
-    names.WORKER_SAMPLES: ("counter", frozenset()),
-    names.WORKER_PHASE_SECONDS: ("counter", frozenset({"phase"})),
-    f"{_HISTOGRAM}_bucket": ("histogram", frozenset({"le"})),
-    f"{_HISTOGRAM}_sum": ("histogram", frozenset()),
-    names.WORKER_PROGRESS: ("gauge", frozenset()),
-}
-"""The series of mlbench.totals: their kind, and their labels in addition to run and rank."""
-
 _PARSING_ERRORS = (ValueError, TypeError, RuntimeError, RecursionError, struct.error)
 
 LeftOut = dict[str, None]
@@ -86,12 +80,10 @@ class WorkerCollector(Collector):
         """Yield the worker's clock and info, and the totals summed over its processes."""
         attempt = self._attempt
         yield GaugeMetricFamily(names.WORKER_TIME, "The worker's clock, Unix time.", time.time())
-        run_id, ranks, left_out = "", [""], LeftOut()
-        published: list[Metric] = []
+        run_id, ranks, totals = "", [""], dict[int, Totals]()
         if attempt is not None:
-            run_id = str(attempt.assignment.run_id)
-            published = read_published(attempt, left_out)
-            ranks = ranks_of(published) or [str(attempt.assignment.rank)]
+            run_id, totals = str(attempt.assignment.run_id), attempt.totals()
+            ranks = [*map(str, totals)] or [str(attempt.assignment.rank)]
         info = GaugeMetricFamily(
             names.WORKER_INFO,
             "Which run and rank the worker has; both empty while it is idle.",
@@ -112,43 +104,57 @@ class WorkerCollector(Collector):
         yield running
         if attempt.measured is not None:
             yield from collect(attempt.measured, {"run_id": run_id, "rank": ranks[0]})
-        yield from published
+        yield from _collect_totals(run_id, totals)
+        left_out: LeftOut = {}
+        yield from read_published(attempt, left_out)
         if left_out and self._logged is not attempt:
             self._logged = attempt
             reasons = "; ".join(islice(left_out, _MAX_LOGGED))
             log.warning("series of %s that are left out: %s", attempt.folder.name, reasons)
 
 
-def ranks_of(published: Sequence[Metric]) -> list[str]:
-    """Return the ranks of the processes that publish totals, in order."""
-    own = (family for family in published if family.name.startswith("mlbench_"))
-    return sorted({sample.labels["rank"] for family in own for sample in family.samples}, key=int)
-
-
-def read_progress(attempt: Attempt) -> JobTotals:
-    """Return the maximum over the worker's processes of each total."""
-    totals = {names.WORKER_STEPS: 0.0, f"{_HISTOGRAM}_sum": 0.0, names.WORKER_PROGRESS: 0.0}
-    for family in read_published(attempt, {}):
-        for sample in family.samples:
-            if sample.name in totals:
-                totals[sample.name] = max(totals[sample.name], sample.value)
-    steps, seconds, at = totals.values()
-    return JobTotals(int(steps), seconds, at)
+def _collect_totals(run_id: str, totals: Mapping[int, Totals]) -> Iterator[Metric]:
+    """Yield the totals of a worker's processes by rank."""
+    labels = ("run_id", "rank")
+    steps = CounterMetricFamily(names.WORKER_STEPS, "Training steps done.", labels=labels)
+    samples = CounterMetricFamily(names.WORKER_SAMPLES, "Training samples seen.", labels=labels)
+    phases = CounterMetricFamily(
+        names.WORKER_PHASE_SECONDS, "Time spent by phase.", labels=(*labels, "phase")
+    )
+    durations = HistogramMetricFamily(
+        names.WORKER_STEP_SECONDS,
+        "Duration of a training step, evaluation left out.",
+        labels=labels,
+    )
+    progress = GaugeMetricFamily(
+        names.WORKER_PROGRESS,
+        "When a training step was done or an evaluation begun, last.",
+        labels=labels,
+    )
+    bounds = [*map(floatToGoString, (*STEP_BOUNDS, math.inf))]
+    for rank, t in totals.items():
+        place = (run_id, str(rank))
+        steps.add_metric(place, t.steps)
+        samples.add_metric(place, t.samples)
+        for phase, seconds in zip(names.PHASES, t.phase_seconds, strict=True):
+            phases.add_metric((*place, phase), seconds)
+        buckets = [*zip(bounds, accumulate(t.step_counts), strict=True)]
+        durations.add_metric(place, buckets, t.step_seconds)
+        progress.add_metric(place, t.progress_at)
+    yield from (steps, samples, phases, durations, progress)
 
 
 def read_published(attempt: Attempt, left_out: LeftOut) -> list[Metric]:
-    """Return the series of a worker's processes, summed over the processes of each rank.
+    """Return the series that a worker's processes publish, summed over the processes.
 
     Descriptions of omitted series are added to ``left_out``.
     """
-    run_id = str(attempt.assignment.run_id)
     families: dict[str, Metric] = {}
     for file, data in _read_files(attempt.counters, left_out):
-        _collect(families, file, data, run_id, left_out)
+        _collect(families, file, data, left_out)
     passed: list[Metric] = []
     room = _MAX_SERIES
-    # MLBench's own series come first: the limit applies to the others.
-    for family in sorted(families.values(), key=lambda metric: not _OF_OTHERS.match(metric.name)):
+    for family in families.values():
         one_family = {family.name: family}
         try:
             [summed] = MultiProcessCollector._accumulate_metrics(one_family, accumulate=True)
@@ -201,14 +207,14 @@ def _read_files(folder: Path, left_out: LeftOut) -> Iterator[tuple[re.Match[str]
 
 
 def _collect(
-    families: dict[str, Metric], file: re.Match[str], data: bytes, run_id: str, left_out: LeftOut
+    families: dict[str, Metric], file: re.Match[str], data: bytes, left_out: LeftOut
 ) -> None:
     """Add a file's entries to the families, up to the first that is malformed."""
     kind, mode, process = file[1].partition("_")[0], file[2] or "", file[3]
     try:
         for key, value, timestamp, _ in _read_all_values(data, len(data)) if data else ():
             family_name, name, labels, help_text = json.loads(key)
-            if not _may_pass(kind, family_name, name, labels, run_id):
+            if not _may_pass(family_name, name, labels):
                 if len(left_out) < _MAX_LOGGED:
                     left_out[f"{str(name)[:_MAX_NAME_LENGTH]!r} is not its to publish"] = None
                 continue
@@ -225,7 +231,7 @@ def _collect(
         left_out[f"{file[0]}: {error}"] = None
 
 
-def _may_pass(kind: str, family: Any, name: Any, labels: Any, run_id: str) -> bool:
+def _may_pass(family: Any, name: Any, labels: Any) -> bool:
     """Check that a series is well formed, and that the process may publish it."""
     if not (_is_name(family) and _is_name(name) and isinstance(labels, dict) and len(labels) <= 16):
         return False
@@ -236,16 +242,7 @@ def _may_pass(kind: str, family: Any, name: Any, labels: Any, run_id: str) -> bo
     suffixes = ("", "_total", "_sum", "_count", "_bucket", "_created")
     if not name.startswith(family) or name.removeprefix(family) not in suffixes:
         return False
-    if not _OF_OTHERS.fullmatch(name) and not _OF_OTHERS.fullmatch(family):
-        return True
-    own_kind, more = _OWN.get(name, ("", frozenset()))
-    return (
-        kind == own_kind
-        and labels.keys() == {"run_id", "rank"} | more
-        and labels["run_id"] == run_id
-        and _RANK.fullmatch(labels["rank"]) is not None
-        and labels.get("phase", names.PHASES[0]) in names.PHASES
-    )
+    return not (_OF_OTHERS.fullmatch(name) or _OF_OTHERS.fullmatch(family))
 
 
 def _is_name(text: Any) -> bool:

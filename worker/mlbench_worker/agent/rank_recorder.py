@@ -6,7 +6,6 @@ process, or a launcher starts its process, and a sidecar joins a run.
 
 from collections.abc import Callable, Mapping
 
-from mlbench.tracking.job_totals import JobTotals
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.diagnosis.rank_diagnoses import Diagnoses
 from mlbench_worker.agent.fault_injector import Faults
@@ -24,7 +23,6 @@ class RankRecorder:
         pod: str,
         link: MasterClient,
         connect: Callable[[], MasterClient],
-        progress: Callable[[Attempt], JobTotals],
     ) -> None:
         """Start to ship.
 
@@ -33,12 +31,11 @@ class RankRecorder:
             pod: the name with which the rank polls.
             link: the connection for polls.
             connect: returns further connections.
-            progress: returns the steps of the rank.
         """
         self.attempt = attempt
         self._pod = pod
         self._link = link
-        self._diagnoses = Diagnoses(connect, progress)
+        self._diagnoses = Diagnoses(connect)
         self._faults = Faults(attempt, pod, connect, lambda: link.clock.offset)
         self.shipper = Shipper(attempt, connect())
         self.shipper.start()

@@ -27,10 +27,8 @@ from mlbench.contract.assignment import Assignment
 from mlbench.contract.humanize import visible
 from mlbench.contract.join_token import why_refused
 from mlbench.contract.limits import MAX_COMMAND_LENGTH
-from mlbench.contract.names import ProgressName
 from mlbench.local.backoff import Backoff
 from mlbench.tracking.job import Job
-from mlbench.tracking.job_totals import JobTotals, read_totals
 from mlbench_worker.agent import environment
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.exits import Exit
@@ -171,31 +169,6 @@ def _remove(attempt: Attempt) -> None:
     remove(attempt.folder)
     with suppress(OSError):
         attempt.folder.parent.rmdir()
-
-
-def totals_of(attempt: Attempt) -> list[JobTotals]:
-    """Return the totals of a rank's processes, in order of ranks."""
-    pattern = names.totals_file(attempt.file("metrics").name, "*")
-    paths = attempt.folder.glob(pattern)
-    return [read_totals(path) for path in sorted(paths, key=lambda path: (len(path.name), path))]
-
-
-def _last_step(attempt: Attempt) -> JobTotals:
-    """Return the totals of the rank's first process: the processes wait for each other."""
-    return next(iter(totals_of(attempt)), JobTotals())
-
-
-def _progress(attempt: Attempt) -> Mapping[ProgressName, float]:
-    """Return the series of progress as in an agent's scrape; empty if the rank records no steps."""
-    totals = _last_step(attempt)
-    if not totals.progress_at:
-        return {}
-    return {
-        "mlbench_worker_progress_timestamp_seconds": totals.progress_at,
-        "mlbench_worker_step_seconds_count": totals.steps,
-        "mlbench_worker_step_seconds_sum": totals.step_seconds,
-        "mlbench_worker_steps_total": totals.steps,
-    }
 
 
 def log_to_user(words: str) -> None:
@@ -361,7 +334,7 @@ class Sidecar:
         self._link = self._connect()
         attempt, run_id = self._attempt, joined.run_id
         attempt.assignment = replace(attempt.assignment, run_id=run_id, attempt=joined.attempt)
-        self._rank = RankRecorder(attempt, joined.pod, self._link, self._connect, _last_step)
+        self._rank = RankRecorder(attempt, joined.pod, self._link, self._connect)
         with suppress(OSError):
             write_json(attempt.folder / names.RUN_FILE, run_id)
         if attempt.assignment.rank == 0:
@@ -372,8 +345,15 @@ class Sidecar:
         """Poll, and return the seconds until the next poll."""
         worker: dict[str, Any] = {"pod_uid": self._order["uid"]}
         if self._root is not None and not self._attempt.ended.is_set():
-            usage = read_usage(self._root, self._gpus)
-            worker["resources"] = {**usage, **_progress(self._attempt)}
+            usage, totals = read_usage(self._root, self._gpus), self._attempt.first_totals
+            # The series of progress as in an agent's scrape, unless the rank records no steps.
+            progress = {
+                "mlbench_worker_progress_timestamp_seconds": totals.progress_at,
+                "mlbench_worker_step_seconds_count": totals.steps,
+                "mlbench_worker_step_seconds_sum": totals.step_seconds,
+                "mlbench_worker_steps_total": totals.steps,
+            }
+            worker["resources"] = {**usage, **(progress if totals.progress_at else {})}
         reply = rank.poll(worker)
         return GRACE_SECONDS if reply.do == "stop" else reply.next_poll_seconds
 
@@ -393,7 +373,7 @@ class Sidecar:
             self._is_polled.wait(0.5)
             self._is_polled.set()
             self._describer.join(5.0)
-        if lost := sum(totals.lost for totals in totals_of(self._attempt)):
+        if lost := sum(totals.lost for totals in self._attempt.totals().values()):
             words = f"{lost:,} values could not be written: no room was left for them"
             log_to_user(f"{words}, of rank {self._order['rank']}")
             missing = "; ".join(filter(None, [words, missing]))

@@ -19,7 +19,7 @@ from mlbench.contract.limits import MAX_EVIDENCE_BYTES
 from mlbench.contract.masking import mask_words
 from mlbench.contract.phase_mark import mark_of, phase_in
 from mlbench.contract.process import this_process
-from mlbench.tracking.job_totals import JobTotals
+from mlbench.tracking.totals import Totals
 from mlbench_worker.agent import kernel, torchrun
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.diagnosis.collectives import find_collectives, left_collectives
@@ -46,7 +46,7 @@ _Reader = Callable[[int], Sequence[Thread]]
 
 
 def gather(
-    attempt: Attempt, root: int | None, progress: JobTotals, native_rank: int | None = None
+    attempt: Attempt, root: int | None, progress: Totals, native_rank: int | None = None
 ) -> Evidence:
     """Return the evidence of a rank, gathered in a few seconds, of bounded size.
 

@@ -8,7 +8,6 @@ from dataclasses import asdict
 from typing import Any
 from urllib.parse import quote
 
-from mlbench.tracking.job_totals import JobTotals
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.master_client import MasterClient, PollResponse, send_patiently
 
@@ -18,12 +17,8 @@ log = logging.getLogger(__name__)
 class Diagnoses:
     """Examines a rank when the master requests it, and sends the results."""
 
-    def __init__(
-        self, connect: Callable[[], MasterClient], progress: Callable[[Attempt], JobTotals]
-    ) -> None:
-        """``progress`` returns the steps of a rank."""
+    def __init__(self, connect: Callable[[], MasterClient]) -> None:
         self._connect = connect
-        self._progress = progress
         self._last: dict[str, int] = {}
 
     def follow(self, reply: PollResponse, pod: str, attempt: Attempt, root: int | None) -> None:
@@ -36,7 +31,7 @@ class Diagnoses:
             # Imported on request: most agents never need it.
             from mlbench_worker.agent.diagnosis.gather import gather  # noqa: PLC0415
 
-            return _line(gather(attempt, root, self._progress(attempt), reply.native_rank))
+            return _line(gather(attempt, root, attempt.first_totals, reply.native_rank))
 
         def record_profile(seconds: int) -> bytes:
             from mlbench_worker.agent.diagnosis.profiler import profile  # noqa: PLC0415
