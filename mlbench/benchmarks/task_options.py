@@ -3,11 +3,12 @@
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
 from msgspec import Meta
 
 from mlbench.benchmarks.options import FREE, Options, ruled
+from mlbench.contract.extensions import registered
 from mlbench.contract.names import VAL_ACCURACY, VAL_PERPLEXITY
 from mlbench.contract.reported_settings import Setting, format_value
 
@@ -193,10 +194,14 @@ def in_use(settings: Mapping[str, Setting]) -> dict[str, Setting]:
     }
 
 
-Framework = Literal["torch", "jax", "tensorflow"]
+if TYPE_CHECKING:
+    Framework = str
+else:
+    # PyTorch, and what extensions register.
+    Framework = Literal["torch", *registered("mlbench.frameworks")]
 
 
-def framework_of(config: Options) -> Framework:
+def framework_of(config: Options) -> str:
     """Return the framework that trains the model of a benchmark."""
     return config.framework if isinstance(config, FrameworkOptions) else "torch"
 
@@ -206,7 +211,7 @@ class FrameworkOptions(Options):
     """The framework of the training."""
 
     framework: Annotated[Framework, FREE] = "torch"
-    """Framework: PyTorch, or, if installed, JAX or TensorFlow (on CPUs, in fp32)."""
+    """Framework: torch, or, if installed, another one (on CPUs, in fp32)."""
 
     def _rules(self) -> dict[str, bool]:
         rules = super()._rules()
@@ -219,7 +224,7 @@ class FrameworkOptions(Options):
         return rules
 
 
-# Allowed options with JAX and TensorFlow: fp32 on CPUs, with one sum of all gradients.
+# Allowed options with other frameworks than PyTorch: fp32 on CPUs, with one sum of all gradients.
 _OTHER_FRAMEWORKS: Mapping[str, tuple[Any, ...]] = {
     "backend": ("gloo",),
     "device": ("auto", "cpu"),

@@ -38,11 +38,9 @@ from torch.nn import functional
 from mlbench.benchmarks.tasks import Cifar10Options, CifarDepth, CifarVersion
 from mlbench_worker.data.cifar10 import CLASSES, SHA256, load_cifar10
 from mlbench_worker.data.images import augmented_batches
-from mlbench_worker.frameworks import versions
-from mlbench_worker.frameworks.compiled_training import make_trainer
-from mlbench_worker.frameworks.framework_models import cifar_resnet
 from mlbench_worker.ranks.rank_process import run
 from mlbench_worker.training import schedules
+from mlbench_worker.training.frameworks import make_trainer, versions
 from mlbench_worker.training.session import start
 
 _REFERENCE_BATCH = 128
@@ -72,9 +70,8 @@ def main(config: Cifar10Options) -> None:
 
         torch.manual_seed(config.seed)
         model = CifarResNet(config.depth, config.version)
-        forward = cifar_resnet(config.version, config.depth)
         schedule = _schedule(config, session.world.size, len(train) // batch_size)
-        trainer = make_trainer(session, config, model, forward, schedule, train, batch_size)
+        trainer = make_trainer(session, config, model, schedule, train, batch_size)
 
         for epoch in session.epochs(config, trainer.parts):
             first = session.progress.batches

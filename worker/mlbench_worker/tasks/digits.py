@@ -26,10 +26,8 @@ from torch.nn import functional
 from mlbench.benchmarks.tasks import DigitsOptions
 from mlbench_worker.data.digits import CLASSES, load_digits
 from mlbench_worker.data.images import augmented_batches
-from mlbench_worker.frameworks import versions
-from mlbench_worker.frameworks.compiled_training import make_trainer
-from mlbench_worker.frameworks.framework_models import resnet8
 from mlbench_worker.ranks.rank_process import run
+from mlbench_worker.training.frameworks import make_trainer, versions
 from mlbench_worker.training.session import start
 
 
@@ -55,7 +53,7 @@ def main(config: DigitsOptions) -> None:
         model = ResNet8(in_channels=1, classes=CLASSES, width=32)
         batch_size = config.batch_size
         trainer = make_trainer(
-            session, config, model, resnet8, lambda step: config.learning_rate, train, batch_size
+            session, config, model, lambda step: config.learning_rate, train, batch_size
         )
 
         for epoch in session.epochs(config, trainer.parts):

@@ -29,11 +29,8 @@ from mlbench.benchmarks.tasks import DigitsLinearOptions
 from mlbench.contract import names
 from mlbench_worker.data.digits import CLASSES, load_digits
 from mlbench_worker.data.images import Images, shares_of_epoch
-from mlbench_worker.frameworks import versions
-from mlbench_worker.frameworks.compiled import Sgd
-from mlbench_worker.frameworks.compiled_training import LinearSteps
-from mlbench_worker.frameworks.framework_models import cross_entropy
 from mlbench_worker.ranks.rank_process import run
+from mlbench_worker.training.frameworks import load, versions
 from mlbench_worker.training.image_trainer import ImageScore
 from mlbench_worker.training.session import start
 
@@ -61,8 +58,7 @@ def main(config: DigitsLinearOptions) -> None:
         weights = torch.zeros(rows.shape[1], CLASSES, device=world.device)
         compiled = None
         if config.framework != "torch":
-            sgd = Sgd(config.batch_size, weight_decay=config.l2)
-            compiled = LinearSteps(session, config.framework, weights, cross_entropy, sgd)
+            compiled = load(config.framework).linear_steps(session, config, weights)
         rate = config.learning_rate
         model = compiled or nn.ParameterDict({"weights": weights})
         for epoch in session.epochs(config, {"model": model}):

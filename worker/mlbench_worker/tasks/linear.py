@@ -43,12 +43,9 @@ from torch.nn import functional
 from mlbench.benchmarks.tasks import LinearModel, LinearOptions
 from mlbench.contract import names
 from mlbench_worker.data.libsvm.dataset import Dataset, Samples, load_dataset
-from mlbench_worker.frameworks import versions
-from mlbench_worker.frameworks.compiled import Sgd
-from mlbench_worker.frameworks.compiled_training import LinearSteps
-from mlbench_worker.frameworks.framework_models import LINEAR
 from mlbench_worker.ranks.rank_process import DataError, run
 from mlbench_worker.training.checkpoint import Stateful
+from mlbench_worker.training.frameworks import load, versions
 from mlbench_worker.training.session import Session, Sums, start
 
 
@@ -121,9 +118,7 @@ class Training:
         self._first_rate = config.learning_rate / smoothness
         self._compiled = None
         if config.framework != "torch":
-            sgd = Sgd(config.batch_size, weight_decay=config.l2)
-            loss = LINEAR[config.model]
-            self._compiled = LinearSteps(session, config.framework, weights, loss, sgd)
+            self._compiled = load(config.framework).linear_steps(session, config, weights)
 
     @property
     def parts(self) -> dict[str, Stateful]:

@@ -69,7 +69,7 @@ def test_two_workers_have_the_losses_of_pytorchs(
 def test_networks_train_as_in_pytorch(
     framework: str, apart: float, tmp_path: Path, integrations: str
 ) -> None:
-    command = ("-m", "tests.integrations.framework_steps", framework)
+    command = ("-m", "mlbench_frameworks.tests.framework_steps", framework)
     [rank] = start_ranks(tmp_path, 1, *command, python=integrations)
     output, errors = rank.output(seconds=100)
     assert rank.returncode == 0, errors

@@ -9,7 +9,7 @@ from typing import Protocol, Self
 import numpy as np
 import torch
 
-from mlbench_worker.frameworks.framework_models import Model
+from mlbench_frameworks.models import Model
 from mlbench_worker.ranks.distributed import World
 
 Values = dict[str, np.ndarray]

@@ -16,11 +16,10 @@ os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 import numpy as np
 import tensorflow as tf
 
-from mlbench_worker.frameworks.compiled import Batch, Sgd, State, exchange_addresses
-from mlbench_worker.frameworks.framework_models import Array, Model, Net
+from mlbench_frameworks.compiled import Batch, Sgd, State, exchange_addresses
+from mlbench_frameworks.models import Array, Model, Net
+from mlbench_frameworks.training import CompiledFramework
 from mlbench_worker.ranks.distributed import World, WorldError
-
-VERSION = tf.__version__
 
 
 class TensorFlowOperations:
@@ -153,4 +152,4 @@ def _join(world: World) -> Any:
     )
 
 
-compiled = TensorFlowCompiled
+FRAMEWORK = CompiledFramework("tensorflow", tf.__version__, TensorFlowCompiled)

@@ -13,7 +13,13 @@ import numpy as np
 import torch
 from torch import nn
 
-from mlbench.benchmarks.tasks import CifarDepth, CifarVersion, LinearModel
+from mlbench.benchmarks.tasks import (
+    Cifar10Options,
+    CifarDepth,
+    CifarVersion,
+    DigitsOptions,
+    LinearModel,
+)
 
 Array = Any
 """An array of the framework."""
@@ -163,6 +169,13 @@ def cifar_resnet(version: CifarVersion, depth: CifarDepth) -> Forward:
         return net.linear("classifier", net.ops.mean(x, (1, 2)))
 
     return forward
+
+
+def forward_of(config: DigitsOptions | Cifar10Options) -> Forward:
+    """Return the forward pass of a task's network."""
+    if isinstance(config, Cifar10Options):
+        return cifar_resnet(config.version, config.depth)
+    return resnet8
 
 
 def _block_v1(net: Net, number: int, x: Array, stride: int) -> Array:

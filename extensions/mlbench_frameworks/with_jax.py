@@ -23,11 +23,11 @@ from jax.flatten_util import ravel_pytree
 from jax.sharding import NamedSharding, PartitionSpec
 from jaxlib import _jax
 
-from mlbench_worker.frameworks.compiled import Batch, Sgd, State, exchange_addresses
-from mlbench_worker.frameworks.framework_models import Array, Model, Net
+from mlbench_frameworks.compiled import Batch, Sgd, State, exchange_addresses
+from mlbench_frameworks.models import Array, Model, Net
+from mlbench_frameworks.training import CompiledFramework
 from mlbench_worker.ranks.distributed import World, WorldError
 
-VERSION = jax.__version__
 _RANKS = "ranks"
 _TIMEOUT_SECONDS = 60
 
@@ -181,4 +181,4 @@ def _join(world: World) -> None:
     _jax.make_gloo_tcp_collectives = partial(_jax.make_gloo_tcp_collectives, hostname=host)
 
 
-compiled = JaxCompiled
+FRAMEWORK = CompiledFramework("jax", jax.__version__, JaxCompiled)

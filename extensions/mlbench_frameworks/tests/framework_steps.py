@@ -1,9 +1,10 @@
 """Twenty steps of the tasks' networks in a framework and in PyTorch, and how far they part.
 
-``python -m tests.integrations.framework_steps FRAMEWORK`` prints the largest difference of the
-losses, and of the scores after the steps, of each network. JAX computes in double precision here,
-as PyTorch does, so that nothing but an error can part them. TensorFlow has no batch norm in it: it
-computes in single precision, with a small learning rate, as large ones make more of its rounding.
+``python -m mlbench_frameworks.tests.framework_steps FRAMEWORK`` prints the largest difference of
+the losses, and of the scores after the steps, of each network. JAX computes in double precision
+here, as PyTorch does, so that nothing but an error can part them. TensorFlow has no batch norm in
+it: it computes in single precision, with a small learning rate, as large ones make more of its
+rounding.
 """
 
 import os
@@ -17,23 +18,23 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from mlbench.benchmarks.task_options import Framework
-from mlbench_worker import frameworks
-from mlbench_worker.frameworks.compiled import Batch, Sgd
-from mlbench_worker.frameworks.framework_models import Forward, cifar_resnet, of_module, resnet8
+from mlbench_frameworks.compiled import Batch, Sgd
+from mlbench_frameworks.models import Forward, cifar_resnet, of_module, resnet8
 from mlbench_worker.ranks.distributed import World
 from mlbench_worker.tasks.cifar10 import CifarResNet
 from mlbench_worker.tasks.digits import ResNet8
+from mlbench_worker.training.frameworks import load
 
 if TYPE_CHECKING:
     from mlbench.benchmarks.tasks import CifarDepth, CifarVersion
+    from mlbench_frameworks.training import CompiledFramework
 
 _SHALLOW = cast("CifarDepth", 8)
 _ROWS, _BATCH = 14, 16  # the last two rows fill up the batch
 _STEPS = 20
 
 
-def main(framework: Framework) -> None:
+def main(framework: str) -> None:
     """Train networks in both."""
     torch.manual_seed(0)
     # The functions of both frameworks are the same, and XLA takes its time to compile them.
@@ -43,7 +44,7 @@ def main(framework: Framework) -> None:
         train(framework, ResNet8(1, 10, width=8), resnet8, (1, 8, 8))
 
 
-def train(framework: Framework, model: nn.Module, forward: Forward, shape: tuple[int, ...]) -> None:
+def train(framework: str, model: nn.Module, forward: Forward, shape: tuple[int, ...]) -> None:
     """Train a network in both, on the same images."""
     dtype = torch.float64 if framework == "jax" else torch.float32
     rate = 0.1 if framework == "jax" else 0.001
@@ -52,7 +53,7 @@ def train(framework: Framework, model: nn.Module, forward: Forward, shape: tuple
     rows = _BATCH if any(True for _ in model.buffers()) else _ROWS
     images = torch.randn(_STEPS, rows, *shape, dtype=dtype)
     labels = torch.randint(10, (_STEPS, rows))
-    compiled = frameworks.load(framework).compiled(
+    compiled = cast("CompiledFramework", load(framework)).compile(
         of_module(model, forward), Sgd(rows, 0.9, 1e-3), World(), batch(images[0], labels[0])
     )
     optimizer = torch.optim.SGD(model.parameters(), lr=rate, momentum=0.9, weight_decay=1e-3)
@@ -82,6 +83,6 @@ def batch(images: torch.Tensor, labels: torch.Tensor) -> Batch:
 
 
 if __name__ == "__main__":
-    main(cast("Framework", sys.argv[1]))
+    main(sys.argv[1])
     sys.stdout.flush()
     os._exit(0)

@@ -5,7 +5,7 @@ deadline use the same code as with PyTorch, so the process also joins PyTorch's 
 """
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,12 +13,23 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from mlbench.benchmarks.task_options import Framework
-from mlbench.benchmarks.tasks import Cifar10Options, DigitsOptions
-from mlbench_worker import frameworks
+from mlbench.benchmarks.tasks import (
+    Cifar10Options,
+    DigitsLinearOptions,
+    DigitsOptions,
+    LinearOptions,
+)
+from mlbench_frameworks.compiled import Batch, Compile, Compiled, Sgd, State
+from mlbench_frameworks.models import (
+    LINEAR,
+    Loss,
+    Model,
+    cross_entropy,
+    forward_of,
+    of_module,
+    scores,
+)
 from mlbench_worker.data.images import Images
-from mlbench_worker.frameworks.compiled import Batch, Compiled, Sgd, State
-from mlbench_worker.frameworks.framework_models import Forward, Loss, Model, of_module, scores
 from mlbench_worker.ranks.distributed import World
 from mlbench_worker.training.checkpoint import Stateful
 from mlbench_worker.training.exchange.exchange_base import Exchange, average
@@ -30,31 +41,40 @@ from mlbench_worker.training.trainer import TrainingOutcome, state_of
 _WEIGHTS = "weights"
 
 
-def make_trainer(
-    session: Session,
-    config: DigitsOptions | Cifar10Options,
-    model: nn.Module,
-    forward: Forward,
-    schedule: Schedule,
-    train: Images,
-    batch_size: int,
-) -> ImageTrainer:
-    """Return a trainer of a model by SGD with momentum, in the framework of the options.
+@dataclass(frozen=True)
+class CompiledFramework:
+    """A framework that compiles the steps of official tasks."""
 
-    ``forward`` is the model's forward pass for other frameworks than PyTorch. ``train`` contains
-    the training images. ``batch_size`` counts the images of all ranks in a step.
-    """
-    if config.framework != "torch":
-        return CompiledTrainer(session, config, model, forward, schedule, train, batch_size)
-    model = session.execution.place(model)
-    optimizer = torch.optim.SGD(
-        model.parameters(),
-        lr=config.learning_rate,
-        momentum=config.momentum,
-        weight_decay=config.weight_decay,
-        fused=True,
-    )
-    return ImageTrainer(session, model, optimizer, schedule, exchange=config)
+    name: str
+    version: str
+    compile: Compile
+
+    def image_trainer(
+        self,
+        session: Session,
+        config: DigitsOptions | Cifar10Options,
+        model: nn.Module,
+        schedule: Schedule,
+        train: Images,
+        batch_size: int,
+    ) -> ImageTrainer:
+        """Join the other ranks, and compile the step of a task's network."""
+        return CompiledTrainer(self, session, config, model, schedule, train, batch_size)
+
+    def linear_steps(
+        self, session: Session, config: LinearOptions | DigitsLinearOptions, weights: torch.Tensor
+    ) -> "LinearSteps":
+        """Join the other ranks, and compile the step of a task's linear model."""
+        loss = LINEAR[config.model] if isinstance(config, LinearOptions) else cross_entropy
+        sgd = Sgd(config.batch_size, weight_decay=config.l2)
+        return LinearSteps(self, session, weights, loss, sgd)
+
+    def start(self, session: Session, model: Model, sgd: Sgd, example: Batch) -> Compiled:
+        """Join the other ranks, and compile the step for batches of the example's shape."""
+        with session.tracker.phase("compile"):
+            compiled = self.compile(model, sgd, session.world, example)
+        session.at_exit.append(compiled.leave)
+        return compiled
 
 
 class CompiledTrainer(ImageTrainer):
@@ -66,10 +86,10 @@ class CompiledTrainer(ImageTrainer):
 
     def __init__(
         self,
+        framework: CompiledFramework,
         session: Session,
         config: DigitsOptions | Cifar10Options,
         model: nn.Module,
-        forward: Forward,
         schedule: Schedule,
         train: Images,
         batch_size: int,
@@ -77,12 +97,12 @@ class CompiledTrainer(ImageTrainer):
         """Join the other ranks, and compile the step."""
         self.session, self.model, self.schedule = session, model, schedule
         self._share = math.ceil(batch_size / session.world.size)
-        initial = of_module(model, forward)
+        initial = of_module(model, forward_of(config))
         sgd = Sgd(batch_size, config.momentum, config.weight_decay)
         example = self._batch(self.place(train.take(slice(1))))
-        self._compiled = _compile(session, config.framework, initial, sgd, example)
+        self._compiled = framework.start(session, initial, sgd, example)
         seconds = session.tracker.phase_seconds()["compile"]
-        print(f"{config.framework}: compiled in {seconds:.1f} s", flush=True)
+        print(f"{framework.name}: compiled in {seconds:.1f} s", flush=True)
         self.exchange = _Compiled(model, session.world, self._compiled)
 
     @property
@@ -143,17 +163,6 @@ class _Compiled(Exchange):
         self._compiled.load(State(*arrays))
 
 
-def _compile(
-    session: Session, framework: Framework, model: Model, sgd: Sgd, example: Batch
-) -> Compiled:
-    """Join the other ranks, and compile the step for batches of the example's shape."""
-    compile_ = frameworks.load(framework).compiled
-    with session.tracker.phase("compile"):
-        compiled = compile_(model, sgd, session.world, example)
-    session.at_exit.append(compiled.leave)
-    return compiled
-
-
 def _outcome(scores: np.ndarray, batch: Images) -> TrainingOutcome[ImageScore]:
     """Return the loss and score of a batch; rows of ``scores`` beyond its length are padding."""
     logits = torch.tensor(scores[: len(batch)])
@@ -168,7 +177,12 @@ class LinearSteps:
     """
 
     def __init__(
-        self, session: Session, framework: Framework, weights: torch.Tensor, loss: Loss, sgd: Sgd
+        self,
+        framework: CompiledFramework,
+        session: Session,
+        weights: torch.Tensor,
+        loss: Loss,
+        sgd: Sgd,
     ) -> None:
         """Join the other ranks, and compile the step."""
         self._session = session
@@ -178,7 +192,7 @@ class LinearSteps:
         # With weights for each class, targets are the numbers of classes.
         target = torch.zeros(1, dtype=torch.int64 if weights.ndim > 1 else torch.float32)
         example = Batch.filled(torch.zeros(1, len(weights)), target, self._share)
-        self._compiled = _compile(session, framework, initial, sgd, example)
+        self._compiled = framework.start(session, initial, sgd, example)
 
     def begin(self) -> None:
         """Copy the weights from PyTorch's tensor, which a checkpoint may have replaced."""

@@ -1,0 +1,1 @@
+"""The steps of JAX and TensorFlow against those of PyTorch, and whole runs."""

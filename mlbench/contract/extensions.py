@@ -1,0 +1,27 @@
+"""Extensions register objects by entry points. The core knows the groups, and loads what is there.
+
+A package that is installed beside the core adds to a group in its ``pyproject.toml``::
+
+    [project.entry-points."mlbench.frameworks"]
+    mine = "my_package:FRAMEWORK"
+"""
+
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Literal
+
+Group = Literal["mlbench.frameworks"]
+"""A group of entry points:
+
+- ``mlbench.frameworks``: frameworks that train official tasks in PyTorch's place, as
+  ``mlbench_worker.training.frameworks.Framework``.
+"""
+
+
+def registered(group: Group) -> dict[str, EntryPoint]:
+    """Return the entry points of a group by name, in the order of the names."""
+    return {entry.name: entry for entry in sorted(entry_points(group=group))}
+
+
+def load_all(group: Group) -> dict[str, Any]:
+    """Import the objects of a group, and return them by name."""
+    return {name: entry.load() for name, entry in registered(group).items()}
