@@ -6,8 +6,8 @@ the one of two with which it converges faster, all settings are those of the clo
 light target's epochs are those of the same runs. No set uses these seeds by default. As many runs
 as there are cores are active at once: epochs are counted here, not seconds.
 
-It writes ``mlbench/evaluation/references/TASK.json`` anew after each run: who interrupts it loses
-those that are going on, and the next call makes what is missing. The tasks on ImageNet and on
+It writes ``extensions/mlbench_mlperf/references/TASK.json`` anew after each run: who interrupts it
+loses those that are going on, and the next call makes what is missing. The tasks on ImageNet and on
 LIBSVM's data have no points yet: who has the data and the machines adds them to the table below.
 """
 
@@ -43,7 +43,7 @@ _TASKS: Mapping[str, Mapping[int, Mapping[str, Any]]] = {
         128: {"recipe": "one-cycle", "worker_batch_size": 128, "learning_rate": 0.2, "epochs": 8}
     },
 }
-_FOLDER = Path(__file__).parents[1] / "mlbench" / "evaluation" / "references"
+_FOLDER = Path(__file__).parents[1] / "extensions" / "mlbench_mlperf" / "references"
 
 
 def main() -> None:

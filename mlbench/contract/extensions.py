@@ -9,11 +9,13 @@ A package that is installed beside the core adds to a group in its ``pyproject.t
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Literal
 
-Group = Literal["mlbench.frameworks"]
+Group = Literal["mlbench.frameworks", "mlbench.scoring"]
 """A group of entry points:
 
 - ``mlbench.frameworks``: frameworks that train official tasks in PyTorch's place, as
   ``mlbench_worker.training.frameworks.Framework``.
+- ``mlbench.scoring``: the rules that score official sets, as
+  ``mlbench.evaluation.official_rules.Scoring``.
 """
 
 

@@ -408,7 +408,7 @@ def _group(
     config: Configuration, label: str, swept: Mapping[str, str], sets: Sequence[RunSet]
 ) -> Group:
     runs = config.results
-    reference = official_rules.reference_of(runs[0], config.facts)
+    scoring = official_rules.scoring()
     reached = [run.valid_time_to_target for run in runs]
     # Sets that stop when their means are known look at the interval after each run.
     watched = {run_id for run_set in sets if run_set.until_percent for run_id in run_set.counted}
@@ -445,8 +445,8 @@ def _group(
         throughput_speedup=None,
         throughput_efficiency=None,
         evidence=None,
-        convergence=reference.judge(runs) if reference else None,
-        score=official_rules.score(runs, sets, reference),
+        convergence=scoring.convergence(runs, config.facts) if scoring else None,
+        score=scoring.score(runs, config.facts, sets) if scoring else None,
         doubt="",
         swept=swept,
     )

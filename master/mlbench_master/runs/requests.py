@@ -42,7 +42,7 @@ from mlbench.contract.limits import (
 )
 from mlbench.contract.names import UNASKED_BANDWIDTH
 from mlbench.contract.runspec import CommonSpec, Repeat, RunSpec, options_of
-from mlbench.evaluation.official_rules import OFFICIAL_RUNS
+from mlbench.evaluation.official_rules import scoring
 from mlbench_master.http.fields import NO_NUL, refuse_number, refuse_truth_value
 from mlbench_master.settings import InstallationLimits
 
@@ -340,6 +340,9 @@ class SetRequest(CommonRequest):
 
     @model_validator(mode="after")
     def check_plan(self) -> Self:
+        scored = scoring()
+        if self.official and scored is None:
+            raise ValueError("official: no rules of scoring are installed. Leave out official.")
         if self.official and self.until_percent is not None:
             raise ValueError("until_percent: not allowed with official, because all slots are run")
         if self.official and any(slot.swept for slot in self.slots):
@@ -350,9 +353,9 @@ class SetRequest(CommonRequest):
             raise ValueError("slots: swept must have the same keys in all slots")
         counts = Counter(slot.num_workers for slot in self.slots)
         few = min(counts, key=lambda workers: counts[workers])
-        if self.official and counts[few] < OFFICIAL_RUNS:
+        if self.official and scored and counts[few] < scored.official_runs:
             raise ValueError(
-                f"official: each number of workers must have at least {OFFICIAL_RUNS} slots "
+                f"official: each number of workers must have at least {scored.official_runs} slots "
                 f"(got {counts[few]} with {few} workers)"
             )
         seeds = Counter(

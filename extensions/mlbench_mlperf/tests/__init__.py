@@ -1,0 +1,1 @@
+"""Scores and convergence by MLPerf's rules, with the examples of the rules."""
