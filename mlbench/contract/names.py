@@ -33,7 +33,6 @@ ENV_PROMETHEUS_URL: Final = "MLBENCH_PROMETHEUS_URL"  # may contain a user and a
 ENV_URL: Final = "MLBENCH_URL"  # where browsers and the command line reach the master
 ENV_DATABASE_URL: Final = "DATABASE_URL"
 ENV_WORKERS: Final = "MLBENCH_WORKERS"
-ENV_ALLOW_EGRESS: Final = "MLBENCH_ALLOW_EGRESS"  # allows local workers to leave their own network
 ENV_FORK_SERVER: Final = "MLBENCH_FORK_SERVER"  # 0: agents keep no interpreter ready
 ENV_NO_BANDWIDTH: Final = "MLBENCH_NO_BANDWIDTH"  # why workers' bandwidth cannot be limited
 ENV_NO_LATENCY: Final = "MLBENCH_NO_LATENCY"  # why latency and packet loss cannot be added

@@ -50,7 +50,6 @@ _OF_GRAFANA = (names.ENV_GRAFANA_URL, names.ENV_GRAFANA_TOKEN, names.ENV_GRAFANA
 _OUR_VARIABLES = {value for key, value in vars(names).items() if key.startswith("ENV_")} - {
     names.ENV_DATASETS,
     names.ENV_FORK_SERVER,
-    names.ENV_ALLOW_EGRESS,
     names.ENV_GIT_COMMIT,
 }
 

@@ -5,11 +5,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlbench.contract import names
 from mlbench_worker.agent.attempt_files import AttemptFiles
 from mlbench_worker.agent.environment import of_any_rank
 from mlbench_worker.agent.receivers import mlbench_core, mlflow
-from mlbench_worker.agent.receivers.egress import ports_of
 from mlbench_worker.agent.receivers.file_receiver import Follower
 from mlbench_worker.agent.receivers.http_receiver import HttpReceiver, Sockets, no_proxy_for
 
@@ -35,17 +33,14 @@ class Observation:
 
         Raises:
             OSError, RuntimeError: out of sockets or threads.
-            ValueError: MLBENCH_ALLOW_EGRESS is malformed.
         """
         assignment, append = attempt.assignment, attempt.append
         self._attempt = attempt
         self._root = root
         self._watch: Watch | None = None
-        allowed = environ.get(names.ENV_ALLOW_EGRESS, "")
-        ports = ports_of(allowed) if sockets and allowed else frozenset()
         tracking = mlflow.Tracking(assignment.run_id, attempt.output)
         routes = [tracking.answer, mlbench_core.Reports(assignment).answer]
-        self._loopback = server = HttpReceiver(routes, append, attempt.say, sockets, ports, root)
+        self._loopback = server = HttpReceiver(routes, append, attempt.say, sockets, root)
         try:
             folder = Path(assignment.working_dir or ".")
             stdout = attempt.file("stdout")
@@ -55,11 +50,11 @@ class Observation:
             server.close()
             raise
         libraries = mlflow.variables(environ, server) | mlbench_core.variables(environ, server)
-        attachment, egress = assignment.attachment, server.egress
+        attachment = assignment.attachment
         peers = (assignment.master_addr, attachment.network) if attachment else ()
         self.token = server.token
         """Secret of the rank's processes, contained in addresses among ``variables``."""
-        self.variables = egress | no_proxy_for({**environ, **egress}, *peers) | libraries
+        self.variables = no_proxy_for(environ, *peers) | libraries
         """Variables that direct the processes to this server. The user's own values are kept."""
 
     @property

@@ -6,7 +6,6 @@ import os
 import socket
 import sys
 import time
-from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from typing import Any
@@ -14,8 +13,8 @@ from typing import Any
 import httpx
 import pytest
 
-from mlbench_worker.agent.receivers import egress, sock_diag
 from mlbench_worker.agent.receivers import http_receiver as loopbacks
+from mlbench_worker.agent.receivers import sock_diag
 from mlbench_worker.agent.receivers.http_receiver import (
     HttpReceiver,
     Line,
@@ -146,38 +145,6 @@ def test_what_an_ended_process_had_sent_is_still_heard(
     assert sink.lines == [{"a": 1}] * 20
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(address)
-
-
-def tunnel(server: HttpReceiver, to: str, token: str) -> http.client.HTTPConnection:
-    """Return a connection through a server."""
-    through, shown = connect(server), b64encode(f"mlbench:{token}".encode()).decode()
-    host, port = to.split(":")
-    through.set_tunnel(host, int(port), {"Proxy-Authorization": f"Basic {shown}"})
-    return through
-
-
-def test_a_process_is_let_out_by_the_token_where_it_may(
-    sink: Sink, loopback: HttpReceiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ports = frozenset({1, address_of(loopback)[1]})
-    door = HttpReceiver([], sink.append, sink.words.append, egress_ports=ports)
-    assert door.egress["https_proxy"] == door.url.replace("//", f"//mlbench:{door.token}@")
-    outside = loopback.url.removeprefix("http://")
-    with pytest.raises(OSError, match="502"):  # this machine
-        tunnel(door, outside, door.token).connect()
-    monkeypatch.setattr(egress, "_is_elsewhere", lambda _: True)
-    with closing(tunnel(door, outside, door.token)) as through:
-        assert call(through, loopback.token) == (200, {"heard": 1})
-    with pytest.raises(OSError, match="407"):
-        tunnel(door, outside, "wrong").connect()
-    with pytest.raises(OSError, match="502"):
-        tunnel(door, "127.0.0.1:1", door.token).connect()
-    with pytest.raises(OSError, match="403"):
-        tunnel(door, "127.0.0.1:2", door.token).connect()
-    assert loopback.egress == {}
-    with pytest.raises(OSError, match="407"):
-        tunnel(loopback, outside, loopback.token).connect()
-    door.close()
 
 
 def test_refused_calls_are_counted(loopback: HttpReceiver, sink: Sink) -> None:

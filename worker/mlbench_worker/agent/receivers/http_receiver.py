@@ -24,7 +24,6 @@ from urllib.parse import parse_qsl, urlsplit
 
 from mlbench.contract.process import Process
 from mlbench_worker.agent.receivers import process_lookup
-from mlbench_worker.agent.receivers.egress import connect, join
 
 log = logging.getLogger(__name__)
 
@@ -110,7 +109,6 @@ class HttpReceiver:
         append: Callable[[Sequence[Line]], None],
         say: Callable[[str], None],
         sockets: Sockets | None = None,
-        egress_ports: frozenset[int] = frozenset(),
         root: int | None = None,
     ) -> None:
         """Start the server.
@@ -120,14 +118,12 @@ class HttpReceiver:
             append: writes lines to the metrics file, or raises an OSError.
             say: prints a message in the run's log.
             sockets: sockets in the network of the server; None for this process's network.
-            egress_ports: ports of other machines for which the server is also a proxy.
             root: the process whose descendants are the clients; None for this process.
 
         Raises:
             OSError, RuntimeError: out of sockets or threads.
         """
         self.token = secrets.token_urlsafe(24)
-        self.egress_ports = egress_ports
         self.root = root
         self._refused_calls = self._unanswered_calls = self._refused = 0
         self._routes = routes
@@ -159,13 +155,6 @@ class HttpReceiver:
     def address(self) -> str:
         """The URL with the token as the password."""
         return self.url.replace("//", f"//mlbench:{self.token}@")
-
-    @property
-    def egress(self) -> dict[str, str]:
-        """Variables that direct HTTPS clients to the proxy; {} if the server is not a proxy."""
-        if not self.egress_ports:
-            return {}
-        return dict.fromkeys(("https_proxy", "HTTPS_PROXY"), self.address)
 
     @property
     def not_recorded(self) -> dict[str, int]:
@@ -357,28 +346,6 @@ class _Conversation(BaseHTTPRequestHandler):
     # The methods that http.server calls.
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _respond  # noqa: N815
 
-    def do_CONNECT(self) -> None:
-        """Connect a client of the proxy with another machine."""
-        self.close_connection = True
-        ports = self.server.egress_ports
-        host, _, port = self.path.rpartition(":")
-        status, server = HTTPStatus.OK, None
-        if not ports or not self._shows_token("Proxy-Authorization"):
-            status = HTTPStatus.PROXY_AUTHENTICATION_REQUIRED
-        elif port not in map(str, ports):
-            status = HTTPStatus.FORBIDDEN
-        else:
-            try:
-                server = connect(host.strip("[]"), int(port), _PATIENCE_SECONDS)
-            except (OSError, UnicodeError) as error:
-                log.warning("a process cannot be let out to %s: %s", self.path, error)
-                status = HTTPStatus.BAD_GATEWAY
-        self.send_response_only(status)
-        self.end_headers()
-        if server is not None:
-            self.wfile.flush()
-            join(self.connection, server)
-
     def log_message(self, *_: object) -> None:
         """Do not log requests."""
 
@@ -387,7 +354,7 @@ class _Conversation(BaseHTTPRequestHandler):
         if "Transfer-Encoding" in self.headers or not re.fullmatch("[0-9]{1,18}", length):
             self.close_connection = True
             return refusal(HTTPStatus.LENGTH_REQUIRED, "a request must have a Content-Length")
-        if not self._shows_token("Authorization"):
+        if not self._shows_token():
             self._read(int(length), at_most=0)
             words = "this server needs the token that the agent has put into the environment"
             return refusal(HTTPStatus.UNAUTHORIZED, words)
@@ -407,8 +374,8 @@ class _Conversation(BaseHTTPRequestHandler):
         server = self.connection.getsockname()
         return process_lookup.caller(self.client_address, server, self.server.root)
 
-    def _shows_token(self, header: str) -> bool:
-        scheme, _, token = self.headers.get(header, "").partition(" ")
+    def _shows_token(self) -> bool:
+        scheme, _, token = self.headers.get("Authorization", "").partition(" ")
         if scheme == "Basic":
             with suppress(ValueError):
                 token = b64decode(token).decode().partition(":")[2]
