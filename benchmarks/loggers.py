@@ -9,8 +9,11 @@ from pathlib import Path
 from benchmarks.measure import Figure, Ratio
 from benchmarks.rivals import serving_mlflow
 from mlbench.contract import names
-from mlbench_worker.agent.receivers.http_receiver import HttpReceiver, Line
-from mlbench_worker.agent.receivers.mlflow import Tracking, variables
+from mlbench_sources.http_receiver import (
+    HttpReceiver,
+)
+from mlbench_sources.mlflow import Tracking, variables
+from mlbench_worker.agent.sources import Line
 
 
 def measure(folder: Path) -> list[Figure | Ratio]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from benchmarks.measure import timed
 from benchmarks.servers import free_port
 from mlbench.contract import names
-from mlbench_worker.agent.receivers.mlbench_core import HOOK
+from mlbench_sources.mlbench_core import HOOK
 
 _STARTS, _TRAININGS = 40, 20
 

@@ -10,6 +10,7 @@ from gunicorn.arbiter import Arbiter
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
 
 from mlbench.contract.errors import MLBenchError
+from mlbench.contract.extensions import load_all
 from mlbench_master.archives.verifying import Verifier
 from mlbench_master.database.connection import UnreachableDatabaseError
 from mlbench_master.database.models import open_database
@@ -40,6 +41,7 @@ from mlbench_master.resources.storage import StorageResource
 from mlbench_master.resources.tokens import TokensResource
 from mlbench_master.resources.workers import JoinResource, PollResource, StreamResource
 from mlbench_master.runs.diagnoses import verdicts_of
+from mlbench_master.services import Services
 from mlbench_master.settings import Settings
 from mlbench_master.telemetry import DatabaseCollector, RequestMiddleware
 from mlbench_master.web import static_assets
@@ -116,7 +118,6 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
         Route("/api/runs/{run_id:int}/result", results),
         Route("/api/runs/{run_id:int}/goodput", results, "goodput"),
         Route("/api/runs/{run_id:int}/breakdown", results, "breakdown"),
-        Route("/api/runs/{run_id:int}/mllog", results, "mllog"),
         Route("/api/sets", sets),
         Route("/api/sets/{name}", sets, "one"),
         Route("/api/sets/{name}/analysis", sets, "analysis"),
@@ -142,6 +143,9 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
         Route("/readyz", health, "ready"),
         Route("/metrics", OwnMetricsResource(registry)),
     ]
+    services = Services(settings, reader)
+    for extension in load_all("mlbench.routes").values():
+        routes += extension(services)
     routes.append(Route("/openapi.json", OpenApiResource(routes)))
     sign_in = SignInResource(renderer, settings.token, https=settings.url.startswith("https://"))
     pages = [

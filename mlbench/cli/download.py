@@ -1,17 +1,12 @@
 """``mlbench download``: metrics of a run as a file."""
 
-import csv
-import io
 import signal
 import sys
 import tempfile
-from bisect import bisect_right
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from datetime import datetime
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, BinaryIO, Final, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 from rich.progress import (
@@ -38,19 +33,24 @@ from mlbench.cli.common import (
 from mlbench.client import ApiClient
 from mlbench.client.run_data import open_runs
 from mlbench.client.transport import OnProgress
-from mlbench.contract import names
 from mlbench.contract.atomic_files import replacing
+from mlbench.contract.extensions import registered
 from mlbench.contract.records import Run
-from mlbench.contract.series import split_name
-from mlbench.tracking.tensorboard import Scalar, first_record, to_record
 
-_TENSORBOARD: Final = "tensorboard"
 _PARQUET: Final = "parquet"
-Kind = Literal["zip", "csv", "json", "mllog", "parquet", "tensorboard"]
-_FORMATS: tuple[Kind, ...] = get_args(Kind)
+_ADDED = registered("mlbench.downloads")
+if TYPE_CHECKING:
+    Kind = str
+else:
+    Kind = Literal["zip", "csv", "json", "parquet", *_ADDED]
+_FORMATS: tuple[str, ...] = ("zip", "csv", "json", _PARQUET, *_ADDED)
 _STDOUT = Path("-")
-# TensorBoard recognizes its files by this name.
-_EVENT_FILE = "events.out.tfevents.{began:.0f}.mlbench.{run}.0"
+
+Write = Callable[[ApiClient, Run, Path, OnProgress], int]
+"""Writes a run to a new file or folder, as an entry point of ``mlbench.downloads``.
+
+It returns the size in bytes. The name of the entry point is the format, and the ending of a file.
+"""
 
 
 def download(
@@ -82,10 +82,11 @@ def download(
             raise UsageError(
                 f"-o {output}: name must end with one of {', '.join(_FORMATS)}. Or add --format."
             )
-        if output == _STDOUT and (json or sys.stdout.isatty() or kind in {_TENSORBOARD, _PARQUET}):
+        unsuitable = (_PARQUET, *_ADDED)
+        if output == _STDOUT and (json or sys.stdout.isatty() or kind in unsuitable):
             raise UsageError(
                 "-o -: requires a file or pipe as stdout, no --json, and a format other than "
-                f"{_TENSORBOARD} and {_PARQUET}"
+                f"{', '.join(unsuitable)}"
             )
         run = find_run(client, run_name)
         target = output or Path(f"metrics_{run.resource_name}.{kind}")
@@ -99,16 +100,17 @@ def download(
         print_outcome(fields, f"{target}: {size:,} bytes", as_json=json)
 
 
-def _save(client: ApiClient, run: Run, kind: Kind, target: Path) -> int:
+def _save(client: ApiClient, run: Run, kind: str, target: Path) -> int:
     """Write the metrics of a run to a file or to stdout, and return their size in bytes."""
     place = target.resolve()
-    if kind == _TENSORBOARD:
-        # A temporary folder, so that an interrupted download leaves no incomplete event files.
+    if kind in _ADDED:
+        write: Write = _ADDED[kind].load()
+        # A temporary folder, so that an interrupted download leaves no incomplete files.
         with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{place.name}.") as draft:
             content = Path(draft, "content")
             with writing(target):
                 with _progress(run) as show:
-                    size = _write_event_files(client, run, content, show)
+                    size = write(client, run, content, show)
                 content.rename(place)
         return size
     if kind == _PARQUET:
@@ -126,61 +128,6 @@ def _save(client: ApiClient, run: Run, kind: Kind, target: Path) -> int:
         raise UsageError(f"-o {target}: exists and is not a regular file")
     with writing(target), replacing(place) as file, _progress(run) as show:
         return client.download(run.id, file, format=kind, on_progress=show)
-
-
-class _Row(NamedTuple):
-    metric: str
-    rank: str
-    time: float
-    value: float
-
-
-def _write_event_files(client: ApiClient, run: Run, folder: Path, on_progress: OnProgress) -> int:
-    """Write the numbers of a run into a new folder, and return the size of all files in bytes.
-
-    The step of a value is the last one that its rank recorded, or else the position of the value in
-    its series. Strings are left out.
-
-    Raises:
-        OSError: the disk is full, or the folder exists.
-    """
-    folder.mkdir(parents=True)
-    with tempfile.TemporaryFile() as table, ExitStack() as stack:
-        client.download(run.id, table, format="csv", on_progress=on_progress)
-        steps: dict[str, list[tuple[float, int]]] = {}
-        for row in _rows(table):
-            if row.metric == names.STEP and row.value.is_integer():
-                steps.setdefault(row.rank, []).append((row.time, int(row.value)))
-        files: dict[str, BinaryIO] = {}
-        places: Counter[tuple[str, str]] = Counter()
-        for row in _rows(table):
-            if row.rank not in files:
-                place = folder / (f"rank-{row.rank}" if row.rank else "posted")
-                place.mkdir()
-                file = place / _EVENT_FILE.format(began=row.time, run=run.id)
-                files[row.rank] = stack.enter_context(file.open("xb"))
-                files[row.rank].write(first_record(row.time))
-            of_rank = steps.get(row.rank, [])
-            position = bisect_right(of_rank, row.time, key=lambda recorded: recorded[0])
-            step = of_rank[position - 1][1] if position else places[row.metric, row.rank]
-            places[row.metric, row.rank] += 1
-            files[row.rank].write(to_record(Scalar(row.metric, row.time, step, row.value)))
-        return sum(file.tell() for file in files.values())
-
-
-def _rows(table: BinaryIO) -> Iterator[_Row]:
-    table.seek(0)
-    text = io.TextIOWrapper(table, encoding="utf-8", newline="")
-    try:
-        for line in csv.DictReader(text):
-            metric, rank = split_name(line["series"])
-            try:
-                value = float(line["value"])
-            except ValueError:
-                continue
-            yield _Row(metric, rank, datetime.fromisoformat(line["date"]).timestamp(), value)
-    finally:
-        text.detach()
 
 
 @contextmanager

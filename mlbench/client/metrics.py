@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import Any, BinaryIO, Literal, cast
+from typing import Any, BinaryIO, Literal, cast, get_args
 
 import msgspec
 
@@ -17,7 +17,7 @@ from mlbench.contract.errors import ApiError
 from mlbench.contract.names import StreamName
 from mlbench.contract.records import LogPage, LogSearch, Point, Series
 
-Format = Literal["zip", "csv", "json", "mllog"]
+Format = Literal["zip", "csv", "json"]
 
 _Moment = datetime | str
 _Names = str | Sequence[str]
@@ -198,7 +198,7 @@ class MetricsApi(ApiBase):
         run_id: int | str,
         file: BinaryIO,
         *,
-        format: Format = "zip",  # noqa: A002 - as the API calls it
+        format: Format | str = "zip",  # noqa: A002 - as the API calls it
         since: _Moment | None = None,
         summarize: int | None = None,
         on_progress: OnProgress | None = None,
@@ -208,15 +208,15 @@ class MetricsApi(ApiBase):
         Args:
             run_id: the run.
             file: file open for writing. After an error it contains a part of the response.
-            format: format of the file. ``mllog`` is the format of MLPerf's logging and compliance
-                checker, for the whole run.
+            format: format of the file: zip, csv, json, or one that an extension of the master
+                adds as a route of the run, such as ``mllog``, for the whole run.
             since: return only newer points; a datetime without a zone is in UTC.
             summarize: maximum number of points of each series, averaged.
             on_progress: called after each piece with the bytes received so far, and the total
                 number of bytes, None if unknown.
         """
-        if format == "mllog":
-            return self._http.download(api_path("runs", run_id, "mllog"), {}, file, on_progress)
+        if format not in get_args(Format):
+            return self._http.download(api_path("runs", run_id, format), {}, file, on_progress)
         params = _selection("run", since, summarize) | {"format": format}
         return self._http.download(api_path("metrics", run_id), params, file, on_progress)
 

@@ -9,13 +9,23 @@ A package that is installed beside the core adds to a group in its ``pyproject.t
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Literal
 
-Group = Literal["mlbench.frameworks", "mlbench.scoring"]
+Group = Literal[
+    "mlbench.downloads",
+    "mlbench.frameworks",
+    "mlbench.routes",
+    "mlbench.scoring",
+    "mlbench.sources",
+]
 """A group of entry points:
 
+- ``mlbench.downloads``: formats of ``mlbench download``, as ``mlbench.cli.download.Write``.
 - ``mlbench.frameworks``: frameworks that train official tasks in PyTorch's place, as
   ``mlbench_worker.training.frameworks.Framework``.
+- ``mlbench.routes``: routes of the REST API, as ``mlbench_master.services.Routes``.
 - ``mlbench.scoring``: the rules that score official sets, as
   ``mlbench.evaluation.official_rules.Scoring``.
+- ``mlbench.sources``: readers of values that programs report in other formats, as
+  ``mlbench_worker.agent.sources.Source``. They need the standard library only.
 """
 
 

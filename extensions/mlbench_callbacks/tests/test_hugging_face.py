@@ -9,7 +9,7 @@ import pytest
 from mlbench import ApiClient
 from mlbench.contract import names
 from mlbench.local.home import Home
-from mlbench_worker.agent.receivers.mlbench_core import HOOK
+from mlbench_sources.mlbench_core import HOOK
 from tests.integrations.trainings import follow
 from tests.support.metrics_file import metrics
 from tests.support.pages import order_as_printed

@@ -13,12 +13,11 @@ from mlbench.contract.results import Breakdown, Goodput, Result
 from mlbench.evaluation.inputs import OWN_CRITERIA, Criteria, read_finite, read_target
 from mlbench_master.database.models import Run
 from mlbench_master.errors import BadFieldError
-from mlbench_master.http.bodies import offer_file
 from mlbench_master.http.fields import parse_whole_number
 from mlbench_master.openapi.operation import Parameter, operation, whole
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.results.result_curves import small_curves
-from mlbench_master.results.result_query import breakdown_of, comparison_of, mllog_of, result_of
+from mlbench_master.results.result_query import breakdown_of, comparison_of, result_of
 from mlbench_master.runs import lifecycle
 from mlbench_master.runs.requests import MAX_RUNS
 
@@ -73,10 +72,6 @@ _BINS = whole(
 )
 # Slower results, such as those of a thousand ranks, are reused for a multiple of their duration.
 _SLOW_SECONDS, _REUSE_FACTOR = 1.0, 10
-_MLLOG = (
-    ':::MLLOG {"namespace": "", "time_ms": 1772356891000, "event_type": "POINT_IN_TIME", '
-    '"key": "global_batch_size", "value": 128, "metadata": {}}\n'
-)
 _RUNS = Parameter(
     "runs",
     {"type": "string", "pattern": f"^{_ID}(,{_ID}){{0,{MAX_RUNS - 1}}}$"},
@@ -90,7 +85,7 @@ _RUNS = Parameter(
 
 @dataclass(frozen=True)
 class ResultsResource:
-    """Results of runs, also in the format of MLPerf logging, and comparisons."""
+    """Results of runs, and comparisons."""
 
     reader: SeriesReader
     _so_far: dict[tuple[int, Criteria], tuple[Result, float]] = field(default_factory=dict)
@@ -136,19 +131,6 @@ class ResultsResource:
         bins = min(_MAX_BINS, _BINS.read(req) or _DEFAULT_BINS)
         breakdown = breakdown_of(self.reader, lifecycle.find(run_id), bins)
         resp.media = breakdown or Breakdown(0.0, 0.0, {}, (), ())
-
-    @operation(
-        "get_mllog",
-        "The lines of the run, in order of time.",
-        files={"text/plain; charset=utf-8": {"type": "string", "examples": [_MLLOG]}},
-        errors=(502, 503),
-    )
-    def on_get_mllog(self, req: Request, resp: Response, run_id: int) -> None:
-        """Return a run so far as `:::MLLOG` lines, for MLPerf's compliance checker."""
-        run = lifecycle.find(run_id)
-        resp.text = "".join(mllog_of(self.reader, run))
-        resp.content_type = "text/plain; charset=utf-8"
-        offer_file(resp, f"metrics_{run.name}.mllog")
 
     @operation(
         "compare_runs",

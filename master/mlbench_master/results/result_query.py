@@ -1,7 +1,7 @@
 """Results and comparisons of runs, computed from the database and the recorded series."""
 
 from array import array
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -10,7 +10,7 @@ import numpy as np
 from mlbench.contract import names
 from mlbench.contract.comparisons import Comparison
 from mlbench.contract.results import Breakdown, Result
-from mlbench.evaluation import comparison, mllog
+from mlbench.evaluation import comparison
 from mlbench.evaluation.inputs import OWN_CRITERIA, Column, Columns, Criteria, RankRow
 from mlbench.evaluation.result import (
     LINE_METRICS,
@@ -43,10 +43,10 @@ def breakdown_of(reader: SeriesReader, run: Run, bins: int) -> Breakdown | None:
     return breakdown(context, read_series(context, partial(_read, reader, run.id)), bins)
 
 
-def mllog_of(reader: SeriesReader, run: Run) -> Iterator[str]:
-    """Yield the lines of a run in the format of MLPerf's logging; see ``mllog``."""
+def inputs_of(reader: SeriesReader, run: Run) -> tuple[RunContext, Columns]:
+    """Return what the result of a run so far is computed from."""
     context = _context(reader.prometheus, run, OWN_CRITERIA)
-    return mllog.write(context, read_series(context, partial(_read, reader, run.id)))
+    return context, read_series(context, partial(_read, reader, run.id))
 
 
 def line_of(reader: SeriesReader, run: Run) -> Lineage:

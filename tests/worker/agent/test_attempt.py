@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from mlbench.contract.assignment import Assignment
+from mlbench_sources.mlbench_core import HOOK
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.exits import Exit
-from mlbench_worker.agent.receivers.mlbench_core import HOOK
 from tests.support.known import known
 
 ASSIGNMENT = Assignment(

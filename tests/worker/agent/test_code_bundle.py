@@ -136,6 +136,6 @@ def test_it_brings_a_run_from_its_start_to_its_last_byte(bundle: Path, tmp_path:
     folder, path, environ = json.loads(master.streams["stdout"])
     assert folder == str(own)
     assert not any(str(bundle) in place for place in path)
-    assert environ["PYTHONPATH"] == str(bundle / "mlbench_worker/agent/receivers/hook")
+    assert environ["PYTHONPATH"] == str(bundle / "mlbench_sources/hook")
     assert environ.items() >= {**own_environ, "MLBENCH_SEED": "42"}.items()
     assert float(environ["MLBENCH_DEADLINE"]) == pytest.approx(deadline_at + offset, abs=1e-6)

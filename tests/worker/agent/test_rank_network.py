@@ -15,8 +15,8 @@ from mlbench.contract.assignment import Attachment
 from mlbench.contract.shaping import Shaping
 from mlbench.local.network import LocalNetwork as Ability
 from mlbench.local.network import probe
+from mlbench_sources.http_receiver import HttpReceiver, ReceiverResponse
 from mlbench_worker.agent.rank_network import NetworkError, attach
-from mlbench_worker.agent.receivers.http_receiver import HttpReceiver, ReceiverResponse
 from tests.conftest import wait_for
 from tests.support.known import known
 from tests.support.processes import run_text

@@ -209,7 +209,7 @@ def test_words_that_have_no_room_leave_no_half(
 @pytest.mark.parametrize("length", [1, 3, 7, 100])
 def test_a_secret_is_shown_as_asterisks_wherever_a_reading_begins(path: Path, length: int) -> None:
     log = stream_files.LogFile(path, stream_files.create_stream(path))
-    log.hide("secret")
+    log.hide(["secret"])
     path.write_bytes(b"at http://me:secret@here, and secret; secre")
     read = b"".join(log.read(offset, length) for offset in range(0, 43, length))
     assert read == b"at http://me:******@here, and ******; secre"

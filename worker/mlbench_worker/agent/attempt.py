@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from mlbench_worker.agent.external_process import ExternalProcess
     from mlbench_worker.agent.fork_servers import ForkServer
     from mlbench_worker.agent.observation import Observation
-    from mlbench_worker.agent.receivers.http_receiver import Sockets
+    from mlbench_worker.agent.sources import Sockets
 
 log = logging.getLogger(__name__)
 
@@ -161,8 +161,8 @@ class Attempt(AttemptFiles):
     def failure(self) -> str:
         """The reason for which the rank has failed, independent of its exit code; "" if none."""
         reason = self._failure or self._metrics.failure
-        if self._secret:
-            reason = reason.replace(self._secret, "*" * len(self._secret))
+        for secret in self._secrets:
+            reason = reason.replace(secret, "*" * len(secret))
         reason = reason[:MAX_ERROR_LENGTH]
         return "".join(letter if letter.isprintable() else " " for letter in reason)
 
@@ -251,9 +251,9 @@ class Attempt(AttemptFiles):
         self._killed_before = killed_for_memory()
         self.began = time.monotonic()
         self._observation = Observation(self, environ, sockets, root)
-        self._secret = self._observation.token
+        self._secrets = self._observation.secrets
         for file in self._logs:
-            file.hide(self._secret)
+            file.hide(self._secrets)
         return self._observation
 
     @contextmanager

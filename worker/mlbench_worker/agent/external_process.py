@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from mlbench_worker.agent.exits import Exit
-from mlbench_worker.agent.receivers.process_lookup import descendants, state_of
+from mlbench_worker.agent.process_lookup import descendants, state_of
 from mlbench_worker.agent.training_process import GRACE_SECONDS
 
 

@@ -16,7 +16,7 @@ from mlbench.contract.errors import MLBenchError
 from mlbench.contract.limits import MAX_ERROR_LENGTH
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.master_client import MasterClient, Offset, send_patiently
-from mlbench_worker.agent.receivers.process_lookup import descendants, environ_of
+from mlbench_worker.agent.process_lookup import descendants, environ_of
 
 if TYPE_CHECKING:
     from mlbench.contract.faults import Fault

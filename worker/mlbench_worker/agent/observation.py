@@ -1,15 +1,14 @@
 """The observation of a rank: values in other formats than MLBench's, and interferences."""
 
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlbench_worker.agent.attempt_files import AttemptFiles
 from mlbench_worker.agent.environment import of_any_rank
-from mlbench_worker.agent.receivers import mlbench_core, mlflow
-from mlbench_worker.agent.receivers.file_receiver import Follower
-from mlbench_worker.agent.receivers.http_receiver import HttpReceiver, Sockets, no_proxy_for
+from mlbench_worker.agent.sources import Sockets, SourceContext, open_sources
 
 if TYPE_CHECKING:
     from mlbench.contract.records import Interference
@@ -26,7 +25,7 @@ class Observation:
         sockets: Sockets | None = None,
         root: int | None = None,
     ) -> None:
-        """Start a server for the rank's libraries, and follow its stdout and event files.
+        """Start the sources of the rank.
 
         ``sockets`` are in the rank's own network; None if it shares the machine's. The rank's
         processes descend from ``root``, by default from this process.
@@ -34,39 +33,42 @@ class Observation:
         Raises:
             OSError, RuntimeError: out of sockets or threads.
         """
-        assignment, append = attempt.assignment, attempt.append
+        assignment = attempt.assignment
         self._attempt = attempt
         self._root = root
         self._watch: Watch | None = None
-        tracking = mlflow.Tracking(assignment.run_id, attempt.output)
-        routes = [tracking.answer, mlbench_core.Reports(assignment).answer]
-        self._loopback = server = HttpReceiver(routes, append, attempt.say, sockets, root)
-        try:
-            folder = Path(assignment.working_dir or ".")
-            stdout = attempt.file("stdout")
-            variables = of_any_rank(attempt)
-            self._follower = Follower(stdout, folder, append, attempt.say, variables, root)
-        except RuntimeError:
-            server.close()
-            raise
-        libraries = mlflow.variables(environ, server) | mlbench_core.variables(environ, server)
-        attachment = assignment.attachment
-        peers = (assignment.master_addr, attachment.network) if attachment else ()
-        self.token = server.token
-        """Secret of the rank's processes, contained in addresses among ``variables``."""
-        self.variables = no_proxy_for(environ, *peers) | libraries
-        """Variables that direct the processes to this server. The user's own values are kept."""
+        context = SourceContext(
+            assignment=assignment,
+            folder=Path(assignment.working_dir or "."),
+            stdout=attempt.file("stdout"),
+            output=attempt.output,
+            environ=environ,
+            identity=of_any_rank(attempt),
+            append=attempt.append,
+            say=attempt.say,
+            sockets=sockets,
+            root=root,
+        )
+        self._sources = open_sources(context)
+        self.secrets = [source.secret for source in self._sources if source.secret]
+        """Secrets of the rank's processes, contained in ``variables``."""
+        self.variables: dict[str, str] = {}
+        """Variables that direct the processes to the sources. The user's own values are kept."""
+        for source in self._sources:
+            self.variables |= source.variables
 
     @property
     def failure(self) -> str:
         """The reason for which values of the processes are lost; "" if none are lost."""
-        return self._follower.failure
+        return next((source.failure for source in self._sources if source.failure), "")
 
     @property
-    def not_recorded(self) -> dict[str, int]:
+    def not_recorded(self) -> Counter[str]:
         """Counts of unrecorded values and files, by the fields of ``records.NotRecorded``."""
-        unread = self._follower.events.not_read + self._follower.events.damaged
-        return {**self._loopback.not_recorded, "unread_files": unread}
+        counts: Counter[str] = Counter()
+        for source in self._sources:
+            counts.update(source.not_recorded)
+        return counts
 
     @property
     def measured(self) -> "Interference | None":
@@ -101,6 +103,6 @@ class Observation:
 
     def close(self) -> "Interference | None":
         """Read the last values of the processes, which have ended; return the interference."""
-        self._loopback.close()
-        self._follower.close()
+        for source in self._sources:
+            source.close()
         return self._watch.end() if self._watch else None

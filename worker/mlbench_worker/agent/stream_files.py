@@ -12,7 +12,7 @@ import os
 import shutil
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -253,11 +253,11 @@ class LogFile(StreamFile):
     continues with the new content. Secrets are replaced by asterisks.
     """
 
-    _secret = b""
+    _secrets: Sequence[bytes] = ()
 
-    def hide(self, secret: str) -> None:
-        """Replace a secret by asterisks from now on."""
-        self._secret = secret.encode()
+    def hide(self, secrets: Sequence[str]) -> None:
+        """Replace secrets by asterisks from now on."""
+        self._secrets = [secret.encode() for secret in secrets]
 
     def _survives(self, damage: str, offset: int) -> bool:
         log.warning("%s %s by the command: the stream continues from there", self.path, damage)
@@ -266,14 +266,14 @@ class LogFile(StreamFile):
 
     def _take(self, position: int, length: int) -> bytes:
         data = super()._take(position, length)
-        if not (data and self._secret):
-            return data
-        # The secret may begin before this part, and end after it.
-        reach = len(self._secret) - 1
-        before = os.pread(self._descriptor, min(reach, position), max(0, position - reach))
-        after = os.pread(self._descriptor, reach, position + len(data))
-        shown = (before + data + after).replace(self._secret, b"*" * len(self._secret))
-        return shown[len(before) : len(before) + len(data)]
+        for secret in self._secrets if data else ():
+            # The secret may begin before this part, and end after it.
+            reach = len(secret) - 1
+            before = os.pread(self._descriptor, min(reach, position), max(0, position - reach))
+            after = os.pread(self._descriptor, reach, position + len(data))
+            shown = (before + data + after).replace(secret, b"*" * len(secret))
+            data = shown[len(before) : len(before) + len(data)]
+        return data
 
 
 class MetricsFile(StreamFile):

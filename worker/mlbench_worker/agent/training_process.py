@@ -15,7 +15,7 @@ from mlbench.contract import names
 from mlbench.contract.clock import SteadyClock
 from mlbench_worker.agent.exits import Exit
 from mlbench_worker.agent.fork_servers import Forked, ForkServer
-from mlbench_worker.agent.receivers.process_lookup import children, environ_of
+from mlbench_worker.agent.process_lookup import children, environ_of
 
 GRACE_SECONDS = 5.0
 """Time between SIGTERM and SIGKILL."""

@@ -25,7 +25,7 @@ from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.diagnosis.collectives import find_collectives, left_collectives
 from mlbench_worker.agent.diagnosis.rank_stacks import Pipe, find_spy, parse_traceback, spy
 from mlbench_worker.agent.external_usage import free_memory, read_usage
-from mlbench_worker.agent.receivers.process_lookup import (
+from mlbench_worker.agent.process_lookup import (
     environ_of,
     is_python,
     other_process,

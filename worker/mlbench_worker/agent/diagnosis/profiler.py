@@ -24,7 +24,7 @@ from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.diagnosis.collectives import DebugConnection
 from mlbench_worker.agent.diagnosis.rank_stacks import find_spy
 from mlbench_worker.agent.external_usage import free_memory
-from mlbench_worker.agent.receivers.process_lookup import descendants, is_python
+from mlbench_worker.agent.process_lookup import descendants, is_python
 
 _HANDLER = "torch_profile"
 _PIECE_BYTES = 1 << 20

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from mlbench.contract.diagnosis import Frame, Thread
 from mlbench_worker.agent import torchrun
-from mlbench_worker.agent.receivers.process_lookup import has_open
+from mlbench_worker.agent.process_lookup import has_open
 from mlbench_worker.agent.stream_files import text_of
 
 _SHOW_STACKS = 57

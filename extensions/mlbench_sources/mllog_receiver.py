@@ -1,6 +1,6 @@
 """MLPerf's logging: lines ``:::MLLOG {…}`` on stdout become values, goal, settings and epochs.
 
-The keys are defined in github.com/mlcommons/logging. ``mlbench.evaluation.mllog`` writes such
+The keys are defined in github.com/mlcommons/logging. ``mlbench_sources.mllog`` writes such
 lines.
 """
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from mlbench.contract.records import ReportedMachine, Target
-from mlbench.evaluation import mllog
 from mlbench.evaluation.inputs import Criteria, RankRow, RunRow
 from mlbench.evaluation.result import RunContext
+from mlbench_sources import mllog
 from tests.mlbench.evaluation.making import START, columns
 
 _RUN: dict[str, Any] = {

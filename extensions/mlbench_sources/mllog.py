@@ -1,7 +1,7 @@
 """A run as lines of MLPerf's log, ``:::MLLOG {…}``, which MLPerf's compliance checker reads.
 
 The keys are documented in github.com/mlcommons/logging, and the rules for the lines of a run are in
-docs/mllog.yaml. A key whose value the run has not reported is left out.
+``docs/mllog.yaml``, beside this file. A key whose value the run has not reported is left out.
 """
 
 import json

@@ -16,13 +16,13 @@ from typing import NamedTuple
 from mlbench.contract import names
 from mlbench.contract.assignment import Assignment
 from mlbench.contract.limits import MAX_METRIC_NAME_LENGTH
-from mlbench_worker.agent.receivers.http_receiver import (
+from mlbench_sources.http_receiver import (
     HttpReceiver,
-    Line,
     ReceiverRequest,
     ReceiverResponse,
     refusal,
 )
+from mlbench_worker.agent.sources import Line
 
 HOOK = Path(__file__).with_name("hook")
 """The folder with the module that each Python of a run imports at its start, also in a bundle."""

@@ -23,7 +23,8 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from mlbench.contract.process import Process
-from mlbench_worker.agent.receivers import process_lookup
+from mlbench_worker.agent import process_lookup
+from mlbench_worker.agent.sources import Line, Sockets
 
 log = logging.getLogger(__name__)
 
@@ -33,9 +34,6 @@ _MAX_CONNECTIONS = 256
 _MAX_BODY_BYTES = 8 << 20
 _PATIENCE_SECONDS = 5.0
 """Time limit for a client to show the token, and for the last requests of ended processes."""
-
-Line = Mapping[str, object]
-"""A line of the metrics file. A line without a time has the current time."""
 
 
 @dataclass(frozen=True)
@@ -89,9 +87,6 @@ class ReceiverResponse:
     words: str = ""
     """Message for the run's log, which is printed once."""
 
-
-Sockets = tuple[socket.socket, socket.socket]
-"""Two unbound TCP sockets in the network of the server."""
 
 Route = Callable[[ReceiverRequest], ReceiverResponse | None]
 """Responds to a request; returns None if the request is for another route.

@@ -9,8 +9,8 @@ from itertools import islice
 from pathlib import Path
 
 from mlbench.contract.process import Process, of_worker, this_process
-from mlbench_worker.agent.receivers import sock_diag
-from mlbench_worker.agent.receivers.sock_diag import Address
+from mlbench_worker.agent import sock_diag
+from mlbench_worker.agent.sock_diag import Address
 from mlbench_worker.agent.stream_files import text_of
 
 MAX_PROCESSES = 1024

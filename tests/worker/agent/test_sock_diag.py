@@ -8,8 +8,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from mlbench_worker.agent.receivers import process_lookup, sock_diag
-from mlbench_worker.agent.receivers.sock_diag import Address, Holder, find
+from mlbench_worker.agent import process_lookup, sock_diag
+from mlbench_worker.agent.sock_diag import Address, Holder, find
 
 
 @pytest.fixture

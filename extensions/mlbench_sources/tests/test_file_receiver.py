@@ -12,14 +12,16 @@ from typing import Any, cast
 import pytest
 
 from mlbench.contract import names
-from mlbench.tracking.tensorboard import Scalar, first_record, masked_checksum, to_record
-from mlbench_worker.agent.receivers import event_files, file_receiver, process_lookup
-from mlbench_worker.agent.receivers.event_files import EventFiles
-from mlbench_worker.agent.receivers.file_receiver import Follower
-from mlbench_worker.agent.receivers.http_receiver import Line
-from mlbench_worker.agent.receivers.presence import Presence
+from mlbench_sources import event_files, file_receiver
+from mlbench_sources.event_files import EventFiles
+from mlbench_sources.file_receiver import Follower
+from mlbench_sources.presence import Presence
+from mlbench_sources.tensorboard import Scalar, first_record, masked_checksum, to_record
+from mlbench_sources.tests.test_tensorboard import SESSION, record
+from mlbench_worker.agent import process_lookup
+from mlbench_worker.agent.sources import Line, SourceContext
 from tests.conftest import wait_for
-from tests.mlbench.tracking.test_tensorboard import SESSION, record
+from tests.worker.agent.test_attempt import ASSIGNMENT
 
 _HUGE = "1" + "0" * 400
 
@@ -38,7 +40,19 @@ class Followed:
         self.refusals_left = 0
         self.stdout = folder / "stdout"
         self.stdout.touch()
-        self._follower = Follower(self.stdout, folder, self._append, print, environ_of(1), root)
+        context = SourceContext(
+            assignment=ASSIGNMENT,
+            folder=folder,
+            stdout=self.stdout,
+            output=folder / "output",
+            environ={},
+            identity=environ_of(1),
+            append=self._append,
+            say=print,
+            sockets=None,
+            root=root,
+        )
+        self._follower = Follower(context)
 
     def _append(self, lines: Sequence[Line]) -> None:
         if self.refusals_left:

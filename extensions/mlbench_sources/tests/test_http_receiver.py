@@ -13,15 +13,15 @@ from typing import Any
 import httpx
 import pytest
 
-from mlbench_worker.agent.receivers import http_receiver as loopbacks
-from mlbench_worker.agent.receivers import sock_diag
-from mlbench_worker.agent.receivers.http_receiver import (
+from mlbench_sources import http_receiver as loopbacks
+from mlbench_sources.http_receiver import (
     HttpReceiver,
-    Line,
     ReceiverRequest,
     ReceiverResponse,
     no_proxy_for,
 )
+from mlbench_worker.agent import sock_diag
+from mlbench_worker.agent.sources import Line
 from tests.conftest import wait_for
 from tests.support.processes import run_text
 

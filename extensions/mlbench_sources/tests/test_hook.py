@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mlbench_worker.agent.receivers import mlbench_core
-from mlbench_worker.agent.receivers.http_receiver import HttpReceiver
+from mlbench_sources import mlbench_core
+from mlbench_sources.http_receiver import HttpReceiver
 from tests.support.processes import run_text
 
 _HOOK = mlbench_core.HOOK / "sitecustomize.py"

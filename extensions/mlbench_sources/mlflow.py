@@ -17,13 +17,13 @@ from typing import Any, TypeVar
 from mlbench.contract.limits import MAX_METRIC_NAME_LENGTH, MAX_SETTING_LENGTH, MAX_SETTINGS
 from mlbench.contract.output import is_name
 from mlbench.contract.reported_settings import Setting, check_settings
-from mlbench_worker.agent.receivers.http_receiver import (
+from mlbench_sources.http_receiver import (
     HttpReceiver,
-    Line,
     ReceiverRequest,
     ReceiverResponse,
     refusal,
 )
+from mlbench_worker.agent.sources import Line
 
 _API = "/api/2.0/mlflow/"
 _MODELS = "logged-models"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from mlbench_worker.agent.receivers.http_receiver import ReceiverRequest, ReceiverResponse
-from mlbench_worker.agent.receivers.mlflow import Tracking, setting
+from mlbench_sources.http_receiver import ReceiverRequest, ReceiverResponse
+from mlbench_sources.mlflow import Tracking, setting
 from tests.support.known import known
 
 MOMENT = 1_763_683_200_123

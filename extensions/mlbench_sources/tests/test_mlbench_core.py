@@ -5,8 +5,12 @@ from urllib.parse import urlencode
 
 import pytest
 
-from mlbench_worker.agent.receivers.http_receiver import Line, ReceiverRequest, ReceiverResponse
-from mlbench_worker.agent.receivers.mlbench_core import Reports
+from mlbench_sources.http_receiver import (
+    ReceiverRequest,
+    ReceiverResponse,
+)
+from mlbench_sources.mlbench_core import Reports
+from mlbench_worker.agent.sources import Line
 from tests.support.known import known
 from tests.worker.agent.test_attempt import ASSIGNMENT
 

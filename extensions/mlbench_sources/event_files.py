@@ -22,9 +22,9 @@ from mlbench.contract import names
 from mlbench.contract.limits import MAX_SETTINGS
 from mlbench.contract.process import Process, of_worker, this_process
 from mlbench.contract.reported_settings import Setting
-from mlbench.tracking.tensorboard import DamagedError, Hyperparameters, Scalar, read_events
-from mlbench_worker.agent.receivers import process_lookup
-from mlbench_worker.agent.receivers.presence import Presence
+from mlbench_sources.presence import Presence
+from mlbench_sources.tensorboard import DamagedError, Hyperparameters, Scalar, read_events
+from mlbench_worker.agent import process_lookup
 from mlbench_worker.agent.stream_files import open_regular, read_regular
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from mlbench.contract.reported_settings import Setting, check_settings
-from mlbench.tracking.tensorboard import (
+from mlbench_sources.tensorboard import (
     DamagedError,
     Hyperparameters,
     Scalar,

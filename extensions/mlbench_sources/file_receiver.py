@@ -6,11 +6,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from pathlib import Path
 
-from mlbench_worker.agent.receivers.event_files import EventFiles
-from mlbench_worker.agent.receivers.http_receiver import Line
-from mlbench_worker.agent.receivers.mllog_receiver import Stdout
+from mlbench_sources.event_files import EventFiles
+from mlbench_sources.mllog_receiver import Stdout
+from mlbench_worker.agent.sources import Line, Source, SourceContext
 
 log = logging.getLogger(__name__)
 
@@ -19,28 +18,18 @@ _PATIENCE_SECONDS = 5.0
 """Time to wait at the end for space on a full disk."""
 
 
-class Follower:
+class Follower(Source):
     """Reads MLPerf's lines on stdout, and event files, once a second, until it is closed."""
 
-    def __init__(
-        self,
-        stdout: Path,
-        folder: Path,
-        append: Callable[[Sequence[Line]], None],
-        say: Callable[[str], None],
-        variables: Mapping[str, str],
-        root: int | None = None,
-    ) -> None:
-        """Start to follow ``stdout``, and event files below ``folder``.
-
-        ``append`` writes lines to the metrics file, or raises an OSError. ``say`` prints a message
-        for the user. Event files are written by processes with ``variables`` in their environment,
-        or by the process ``root``.
-        """
-        self._log = Stdout(stdout, say)
-        self.events = EventFiles(folder, variables, root)
-        self._say = say
-        self._sources = [_Source(self._log.read, append), _Source(self.events.read, append)]
+    def __init__(self, context: SourceContext) -> None:
+        """Start to follow the rank's stdout, and event files below its working folder."""
+        self._log = Stdout(context.stdout, context.say)
+        self.events = EventFiles(context.folder, context.identity, context.root)
+        self._say = context.say
+        self._sources = [
+            _Followed(self._log.read, context.append),
+            _Followed(self.events.read, context.append),
+        ]
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="follower", daemon=True)
         self._thread.start()
@@ -50,6 +39,10 @@ class Follower:
         """The reason for which values of the processes are lost; "" if none are lost."""
         failures = [self.events.failure, *(source.failure for source in self._sources)]
         return next((failure for failure in failures if failure), "")
+
+    @property
+    def not_recorded(self) -> Mapping[str, int]:
+        return {"unread_files": self.events.not_read + self.events.damaged}
 
     def close(self) -> None:
         """Read the files of the processes, which have ended, to their end."""
@@ -77,7 +70,7 @@ class Follower:
 
 
 @dataclass
-class _Source:
+class _Followed:
     """Lines to write to the metrics file. Lines that could not be written are retried."""
 
     _read: Callable[[], Iterable[Line]]

@@ -9,7 +9,7 @@ from mlbench import ApiClient
 from tests.support.processes import run_text
 from tests.support.stacks import run_to_end
 
-_RULES = Path(__file__).parents[2] / "docs" / "mllog.yaml"
+_RULES = Path(__file__).parents[1] / "docs" / "mllog.yaml"
 
 
 def check(file: Path) -> str:

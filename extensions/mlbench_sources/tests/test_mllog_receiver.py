@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mlbench_worker.agent.receivers.mllog_receiver import DIRECTIONS, MLLog, Stdout
+from mlbench_sources.mllog_receiver import DIRECTIONS, MLLog, Stdout
 
 
 def line(key: str, ms: float = 0, kind: str = "POINT_IN_TIME", **its: Any) -> str:

@@ -1,0 +1,1 @@
+"""Sources: MLflow, TensorBoard, MLPerf's logging, and the original MLBench's library."""

@@ -1,1 +1,0 @@
-"""Tests of what the agent hears and reads for unmodified code."""

@@ -1,1 +1,0 @@
-"""Receivers of values in other formats, from unmodified code, for the worker's metrics file."""
