@@ -64,7 +64,7 @@ class Attempt(AttemptFiles):
         self.hurry = threading.Event()
         """Set when the streams should be shipped immediately."""
         self.exit: Exit | None = None
-        self._secret = ""
+        self._secrets: list[str] = []
         self.process: TrainingProcess | ExternalProcess | None = None
         """The rank's process; None before its start, and for an attempt of an earlier agent."""
         self.network: RankNetwork | None = None
