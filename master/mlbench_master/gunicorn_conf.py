@@ -2,20 +2,17 @@
 
 import ctypes
 import signal
-from typing import Any
 
-from gunicorn import util
 from gunicorn.workers.base import Worker
 
 from mlbench_master import interpreter
 from mlbench_master.runs.reachability import HeartbeatCounter
 from mlbench_master.serving.canary import Canary
-from mlbench_master.serving.gunicorn_worker import write_json_error
 
 wsgi_app = "mlbench_master.app:get_app()"
 # One process, so that it has all metrics. Threads, because requests wait for the database.
 workers = 1
-worker_class = "mlbench_master.serving.gunicorn_worker.ThreadedWorker"
+worker_class = "mlbench_master.serving.gunicorn_worker.BulkheadWorker"
 # A thousand agents have two connections each, for polling and for shipping.
 worker_connections = 4000
 # Longer than the time between two polls of an agent.
@@ -23,9 +20,6 @@ keepalive = 75
 graceful_timeout = 5
 loglevel = "warning"
 control_socket_disable = True
-
-# Gunicorn responds to invalid HTTP in HTML, and has no setting for it.
-util.write_error = write_json_error
 
 
 def post_fork(server: object, worker: object) -> None:
@@ -40,9 +34,3 @@ def post_worker_init(worker: Worker) -> None:
     canary = Canary(HeartbeatCounter().hear)
     worker.wsgi = canary.answering(worker.wsgi)  # type: ignore[assignment]
     canary.start(worker.sockets[0])
-
-
-def post_request(worker: object, req: object, environ: dict[str, Any], resp: Any) -> None:
-    """Note the status of a response on its connection."""
-    if resp is not None:
-        environ["gunicorn.socket"].status = resp.status_code

@@ -13,7 +13,7 @@ from mlbench_master.http.bodies import offer_file, read_to_file
 from mlbench_master.openapi.operation import operation
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.runs import lifecycle, presenters
-from mlbench_master.serving.buffered import BufferedSocket
+from mlbench_master.serving.connection import is_gone
 
 _ZIP = "application/zip"
 # At most four imports run at once, and the /tmp of the chart has 1 GiB.
@@ -43,9 +43,7 @@ class ArchivesResource:
         """
         with TemporaryFile() as file:
             read_to_file(req, file, _MAX_BYTES)
-            buffered = req.env.get("gunicorn.socket")
-            is_gone = isinstance(buffered, BufferedSocket) and (lambda: buffered.is_gone)
-            run, added = importing.import_archive(self.reader, file, is_gone or (lambda: False))
+            run, added = importing.import_archive(self.reader, file, lambda: is_gone(req.env))
         resp.media = Imported(presenters.describe(lifecycle.find(run.id)), added)
 
     @operation(

@@ -18,7 +18,7 @@ from mlbench_master.pools.pool import is_same_pod
 from mlbench_master.recording import files, late, streams
 from mlbench_master.recording.limits import Spool
 from mlbench_master.runs import joining, worker_reports
-from mlbench_master.serving.buffered import waited_seconds
+from mlbench_master.serving.connection import waited_seconds
 from mlbench_master.settings import InstallationLimits
 
 _MAX_CHUNK_BYTES = 4 << 20

@@ -1,5 +1,6 @@
 """An app that says what it was asked, or a lot: for gunicorn, instead of the API."""
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -7,8 +8,15 @@ LARGE = bytes(range(256)) * (32 << 10)
 
 
 def app(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
-    """Answer ``/large`` with 8 MiB, ``/pieces`` in pieces, ``/breaks`` by half, else the body."""
+    """Answer ``/large`` with 8 MiB, ``/pieces`` in pieces, ``/breaks`` by half, else the body.
+
+    ``/fails`` raises an error, and ``/late`` takes a second.
+    """
     path = environ["PATH_INFO"]
+    if path == "/fails":
+        raise RuntimeError("of a defect")
+    if path == "/late":
+        time.sleep(1)
     if path == "/breaks":
         start("200 OK", [])
         return _break_off()

@@ -1,12 +1,13 @@
 """Gunicorn with our worker, by what its clients see."""
 
 import http.client
+import json
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 
 import pytest
 
@@ -16,9 +17,9 @@ from tests.master.serving.app import LARGE
 CONNECTIONS = 20
 
 
-@pytest.fixture(scope="module")
-def port() -> Iterator[int]:
-    """The port of a gunicorn that has room for 20 connections."""
+@contextmanager
+def serving() -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    """Run a gunicorn that has room for 20 connections, and give its port and process."""
     number = free_port()
     command = [sys.executable, "-m", "gunicorn", "--config", "python:mlbench_master.gunicorn_conf"]
     command += ["--bind", f"127.0.0.1:{number}", "--worker-connections", str(CONNECTIONS)]
@@ -31,9 +32,15 @@ def port() -> Iterator[int]:
         return False
 
     wait_for(answers, what="gunicorn answers")
-    yield number
+    yield number, process
     process.terminate()
     process.communicate()
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    with serving() as (number, _):
+        yield number
 
 
 def connect(port: int, receive_buffer: int | None = None) -> socket.socket:
@@ -72,11 +79,11 @@ def poll(opened: socket.socket) -> int:
 def test_requests_in_one_piece_are_answered_in_order(port: int) -> None:
     requests = [
         b"POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\none",
-        b"POST /b HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\ntwo\r\n0\r\n\r\n",
-        b"GET /c HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+        b"GET /b HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"POST /c HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\ntwo\r\n0\r\n\r\n",
     ]
     answers = ask(port, b"".join(requests))
-    found = [answers.find(text) for text in (b"/a one", b"/b two", b"/c ")]
+    found = [answers.find(text) for text in (b"/a one", b"/b ", b"/c two")]
     assert 0 < found[0] < found[1] < found[2]
 
 
@@ -111,6 +118,34 @@ def test_an_answer_that_cannot_be_completed_does_not_look_complete(port: int) ->
         assert answer.status == 200
         with pytest.raises(http.client.IncompleteRead):
             answer.read()
+
+
+def test_an_app_that_fails_is_answered_in_json(port: int) -> None:
+    with closing(http.client.HTTPConnection("127.0.0.1", port)) as connection:
+        connection.request("GET", "/fails")
+        answer = connection.getresponse()
+        assert answer.status == 500
+        assert json.loads(answer.read())["status"] == 500
+
+
+def test_a_client_that_asks_first_is_told_to_send_its_body(port: int) -> None:
+    with connect(port) as opened:
+        opened.sendall(b"POST /a HTTP/1.1\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n")
+        assert opened.recv(1 << 16) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        opened.sendall(b"hello")
+        assert read_all(opened).endswith(b"/a hello")
+
+
+def test_a_request_that_is_being_handled_when_the_server_stops_is_answered() -> None:
+    with serving() as (number, process), connect(number) as opened:
+        opened.sendall(b"GET /late HTTP/1.1\r\n\r\n")
+        time.sleep(0.3)
+        process.terminate()
+        answer = read_all(opened)
+        assert answer.startswith(b"HTTP/1.1 200 ")
+        assert answer.endswith(b"/late ")
+        opened.close()
+        assert process.wait(10) == 0
 
 
 @pytest.mark.slow
