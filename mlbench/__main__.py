@@ -16,7 +16,7 @@ def main() -> None:
     gc.set_threshold(100_000)
     atexit.register(gc.freeze)
     try:
-        if sys.argv[1:2] == ["record"] and "--" in sys.argv:
+        if sys.argv[1:2] == ["record"] and sys.argv[2:3] != ["--help"]:
             # A command that is recorded waits for nothing that it has no need of.
             from mlbench.tracking.record_command import main as record  # noqa: PLC0415
 

@@ -9,6 +9,7 @@ import typer
 
 from mlbench.contract import names
 from mlbench.local.discovery import find_connection
+from mlbench.tracking import record_command
 
 
 def record(
@@ -22,7 +23,7 @@ def record(
     ] = "",
     workers: Annotated[
         int | None,
-        typer.Option(min=1, help="Number of ranks of the job, if the launcher does not set it."),
+        typer.Option(help="Number of ranks of the job, if the launcher does not set it."),
     ] = None,
     hide_command: Annotated[
         bool,
@@ -35,15 +36,9 @@ def record(
     exit code of the command are unchanged, and it never waits for the master. Values of options
     that look like secrets, such as --token, are masked in the recorded command line.
     """
-    options = {"--name": name, "--key": key, "--workers": str(workers or "")}
-    arguments = [part for option, value in options.items() if value for part in (option, value)]
-    _become(
-        "mlbench.tracking.record_command",
-        *arguments,
-        *["--hide-command"] * hide_command,
-        "--",
-        *command,
-    )
+    # This signature is the help. `mlbench` gives the arguments to the same parser as the agent's
+    # single file, which has no Typer.
+    record_command.main(sys.argv[2:])
 
 
 def ship(
@@ -52,9 +47,6 @@ def ship(
     """Send the data that `mlbench record` kept while the master was unreachable."""
     connection = find_connection()
     os.environ |= {names.ENV_URL: connection.url, names.ENV_TOKEN: connection.token}
-    _become("mlbench_worker.agent.sidecar", "ship", str(folder))
-
-
-def _become(module: str, *arguments: str) -> None:
-    """Replace this process, so that signals and exit codes pass through unchanged."""
-    os.execv(sys.executable, [sys.executable, "-P", "-m", module, *arguments])  # noqa: S606
+    # Replace this process, so that signals and exit codes pass through unchanged.
+    module = ["-m", "mlbench_worker.agent.sidecar", "ship", str(folder)]
+    os.execv(sys.executable, [sys.executable, "-P", *module])  # noqa: S606

@@ -41,13 +41,12 @@ _PASSED_ON = (
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command after ``--``, and end as it does."""
     parser = argparse.ArgumentParser(prog="mlbench record", description=__doc__)
-    parser.add_argument("--name", help="name of the run (default: that of the program)")
-    parser.add_argument("--key", help="key shared by the ranks of one job, and by no other job")
-    parser.add_argument("--workers", type=int, help="number of ranks of the job")
-    parser.add_argument(
-        "--hide-command", action="store_true", help="do not record the command line"
-    )
-    parser.add_argument("command", nargs="+", help="the command, after --")
+    # `mlbench record --help` describes the options.
+    for option in ("--name", "--key"):
+        parser.add_argument(option)
+    parser.add_argument("--workers", type=int)
+    parser.add_argument("--hide-command", action="store_true")
+    parser.add_argument("command", nargs="+")
     options = parser.parse_args(arguments)
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
         pass  # a closed stdin, stdout or stderr must not be reused for another file

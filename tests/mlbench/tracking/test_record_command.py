@@ -18,6 +18,7 @@ import psutil
 import pytest
 
 from mlbench import ApiClient, archive
+from mlbench.cli import load_command
 from mlbench.contract import names
 from mlbench.local.home import Home
 from mlbench_master.reading.promql import PrometheusClient
@@ -524,3 +525,11 @@ def test_no_secret_of_a_command_is_recorded(
     assert "hunter3" not in members + told.decode()
     assert ("PLAIN=1" in members) != hides
     client.delete_run(run.id).result()
+
+
+def test_the_help_names_the_options_of_the_parser() -> None:
+    usage = run_text([*RECORD, "-h"], check=True).stdout
+    described = {word for parameter in load_command("record").params for word in parameter.opts}
+    assert {f"--{name}" for name in re.findall(r"--([a-z-]+)", usage)} - {"--help"} == {
+        word for word in described if word.startswith("--")
+    }
