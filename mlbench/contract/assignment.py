@@ -29,18 +29,23 @@ class Attachment:
 
 @dataclass(frozen=True)
 class Assignment:
-    """A rank of an attempt. As JSON, it is part of the response to an agent's poll."""
+    """A rank of an attempt. As JSON, it is part of the response to an agent's poll.
+
+    The sidecar of an external rank makes the assignment itself, from the launcher's variables.
+    """
 
     run_id: int
+    """Id of the run; 0 for an external rank until it has joined its run."""
     attempt: int
     rank: int
     world_size: int
-    master_addr: str
-    master_port: int
     command: tuple[str, ...]
-    cpus: tuple[int, ...]
+    master_addr: str = ""
+    """Address of rank 0; empty if the launcher of an external rank knows it."""
+    master_port: int = 0
+    cpus: tuple[int, ...] = ()
     """Numbers of the cores to run on; empty if the pod itself is limited."""
-    keeps_checkpoints: bool
+    keeps_checkpoints: bool = False
     """Whether to save checkpoints. Without restarts, they would only cost training time."""
     working_dir: str | None = None
     """Folder that the command starts in; None for the agent's folder."""

@@ -269,7 +269,7 @@ class Rank(_Table):
     image = TextField(null=True)
     """Image of the pod with its digest; null in pools without images."""
     assignment = JSONField()
-    """Fields of an ``mlbench.contract.assignment.Assignment``."""
+    """Fields of an ``mlbench.contract.assignment.Assignment``; empty for an external rank."""
     assigned_at = DoubleField()
     reported = BooleanField(default=False)
     """Whether the agent has reported it."""

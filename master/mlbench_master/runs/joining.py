@@ -1,14 +1,11 @@
 """External jobs: their processes join a run, which the first process creates."""
 
-import shlex
 import time
 import uuid
-from dataclasses import asdict
 from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from mlbench.contract.assignment import Assignment
 from mlbench.contract.names import ACTIVE_STATES, external_pod
 from mlbench.contract.pod_token import PodIdentity, derive
 from mlbench.contract.records import Joined
@@ -175,18 +172,6 @@ def _add(run: Run, order: JoinRequest) -> None:
     name, began_at = external_pod(run.id, order.rank), run_clock.now(run) - order.began_ago
     if run.started_at is not None and began_at < run.started_at:
         run_clock.begin_before(run, began_at)
-    assignment = Assignment(
-        run_id=run.id,
-        attempt=run.attempt,
-        rank=order.rank,
-        world_size=run.num_workers,
-        master_addr="",
-        master_port=0,
-        command=tuple(shlex.split(order.command)),
-        cpus=(),
-        keeps_checkpoints=run.max_restarts > 0,
-        working_dir=order.working_dir,
-    )
     pod: dict[str, Any] = {"uid": order.uid, "phase": RUNNING, "ip": "", "node": order.host}
     pod |= {"labels": {}, "external": True}
     agent: dict[str, Any] = {"state": "idle", "run_id": None, "attempt": None, "ip": ""}
@@ -200,7 +185,7 @@ def _add(run: Run, order: JoinRequest) -> None:
         rank=order.rank,
         worker=name,
         pod_uid=order.uid,
-        assignment=asdict(assignment),
+        assignment={},
         assigned_at=began_at,
         reported_at=began_at,
         clock_ahead=run_clock.was_set_by(run),

@@ -65,7 +65,6 @@ def test_the_first_orders_the_run(database: Database) -> None:
     assert joined.pod == f"run-{run.id}-rank-0"
     assert identify(joined.token, AGENT_SECRET) == PodIdentity(joined.pod, JOB["uid"])
     [rank] = Rank.select()
-    assert rank.assignment["command"] == ["python", "my train.py", "--lr", "0.1"]
     assert (rank.worker, rank.pod_uid) == (joined.pod, JOB["uid"])
     pod = Pod.get_by_id(joined.pod)
     assert (pod.external, pod.node, pod.phase) == (True, "node-0", "Running")

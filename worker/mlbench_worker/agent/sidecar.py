@@ -76,11 +76,7 @@ def record(request: Mapping[str, Any], url: str, token: str) -> None:
         attempt=job.attempt,
         rank=job.rank,
         world_size=job.num_workers,
-        master_addr="",
-        master_port=0,
         command=tuple(request["command"]),
-        cpus=(),
-        keeps_checkpoints=False,
         working_dir=request["working_dir"],
     )
     is_hidden = names.ENV_HIDE_COMMAND in os.environ
