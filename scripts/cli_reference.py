@@ -12,7 +12,7 @@ _GROUPS = {
     "The stack": ("demo", "up", "down", "open", "grafana", "token"),
     "Runs": ("run", "stop", "edit", "delete", "prune", "record", "ship", "fault"),
     "Looking at runs": ("status", "runs", "logs", "metrics", "manifest", "files", "download"),
-    "Benchmarks": ("benchmarks", "fetch-data", "bench", "compare"),
+    "Benchmarks": ("benchmarks", "fetch-data", "bench", "watch", "compare"),
     "Finding the cause": ("explain", "diagnose", "stacks", "profile"),
     "Sharing results": ("verify", "export", "import", "publish"),
 }

@@ -30,7 +30,7 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
         "show.runs",
         "List the runs that match a query, or the means of groups of runs.",
     ),
-    "stop": ("run.stop", "Stop a run, and wait until it has stopped."),
+    "stop": ("run.stop", "Stop a run or a benchmark set, and wait until it has stopped."),
     "edit": ("run.edit", "Change the title, tags or note of a run."),
     "delete": (
         "run.delete",
@@ -41,6 +41,7 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
         "bench.bench",
         "Run a benchmark on several numbers of workers, and compare the runs.",
     ),
+    "watch": ("bench.watch", "Show the runs of a benchmark set until its end, and compare them."),
     "compare": (
         "compare.compare",
         "Compare runs: time to target, speedup, and whether the comparison is fair.",

@@ -1,27 +1,33 @@
-"""``mlbench bench``: a benchmark set on several numbers of workers, and its comparison."""
+"""``mlbench bench`` and ``watch``: a benchmark set, its progress, and its comparison."""
 
 import re
-import shlex
-import sys
-from collections import defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
 from itertools import product
-from statistics import mean
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from mlbench.cli import request
-from mlbench.cli.common import FAILED, INTERRUPTED, JsonOption, UsageError, connected, err
+from mlbench.cli.common import (
+    FAILED,
+    INTERRUPTED,
+    JsonOption,
+    UsageError,
+    connected,
+    err,
+    print_outcome,
+    value_or_none,
+)
 from mlbench.cli.compare import OutputsOption, check_files, write_and_show
-from mlbench.cli.live import follow
+from mlbench.cli.live import follow, patiently
 from mlbench.cli.spec import FILLED_IN, PERCENT, read_quantity, takes
 from mlbench.client import ApiClient
 from mlbench.contract.comparisons import MIN_LOOKED_AT
-from mlbench.contract.records import Benchmark, Info, Planned, RunSet, Slot
+from mlbench.contract.records import Benchmark, Info, Planned, RunSet
 from mlbench.contract.runspec import SWEPT, CommonSpec
 from mlbench.report import figures
 from mlbench.report.pages import of_master
@@ -86,17 +92,19 @@ def bench(
         typer.Option(min=0, help="Seed of the first repeat; each further repeat adds 1."),
     ] = None,
     image: request.ImageOption = None,
-    queue: request.QueueOption = False,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Return once the set is registered.")
+    ] = False,
     output: OutputsOption = None,
     json: JsonOption = False,
 ) -> None:
     """Run a benchmark on several numbers of workers, and compare the runs.
 
-    Exit code 1 if a run did not finish.
+    The master submits the runs, also after Ctrl-C, and waits for other active runs. Exit code 1 if
+    a run did not finish.
     """
-    files = output or []
     with connected() as client:
-        check_files(files)
+        check_files(output or [])
         counts = read_workers(workers)
         benchmarks = {item.name: item for item in client.get_benchmarks().result().value}
         info = client.get_info().result().value
@@ -129,88 +137,85 @@ def bench(
             set_name, slots, official=official, until_percent=until, **fields
         )
         run_set = registered.result().value
+        if not run_set.is_active:
+            run_set = client.resume_set(set_name).result().value
         if not json:
             about = f"registered {run_set.created_at}, plan {run_set.plan_sha256}"
             err.print(f"set {run_set.name}: {about}", soft_wrap=True)
-        try:
-            ended = _run_all(client, run_set, queue=queue, quiet=json)
-        except KeyboardInterrupt:
-            named = ["--name", set_name] if name is None else []
-            command = shlex.join(["mlbench", sys.argv[1], *named, *sys.argv[2:]])
-            err.print(
-                f"interrupted: the active run continues. To resume the set: {command}",
-                soft_wrap=True,
-            )
-            raise typer.Exit(INTERRUPTED) from None
-        if not json:
-            err.print(f"set {ended.name}: ledger {ended.ledger_sha256}", soft_wrap=True)
-        if ended.counted:
-            comparison = client.compare(ended.counted).result().value
-            write_and_show(of_master(client), comparison, files, as_json=json)
+        if not detach:
+            _watch_and_compare(client, run_set, output or [], as_json=json)
+            return
+    hint = f"`mlbench watch {set_name}` shows the set, `mlbench stop {set_name}` stops it"
+    print_outcome(run_set.fields, hint, as_json=json)
+
+
+def watch(
+    name: Annotated[str, typer.Argument(metavar="SET", help="Name of a benchmark set.")],
+    output: OutputsOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show the runs of a benchmark set until its end, and compare them.
+
+    Exit code 1 if a run did not finish.
+    """
+    with connected() as client:
+        check_files(output or [])
+        run_set = client.get_set(name).result().value
+        _watch_and_compare(client, run_set, output or [], as_json=json)
+
+
+def _watch_and_compare(
+    client: ApiClient, run_set: RunSet, files: Sequence[Path], *, as_json: bool
+) -> None:
+    try:
+        ended = _watch_runs(client, run_set, quiet=as_json)
+    except KeyboardInterrupt:
+        name = run_set.name
+        text = f"set {name} continues: `mlbench watch {name}` shows it, `mlbench stop {name}` stops"
+        err.print(f"{text} it", soft_wrap=True)
+        raise typer.Exit(INTERRUPTED) from None
+    if not as_json:
+        err.print(f"set {ended.name}: ledger {ended.ledger_sha256}", soft_wrap=True)
+    if ended.counted:
+        comparison = client.compare(ended.counted).result().value
+        write_and_show(of_master(client), comparison, files, as_json=as_json)
     tried = [slot for slot in ended.slots if slot.trials]
     if missing := sum(not slot.finished for slot in tried):
         err.print(f"{missing} of {len(tried)} runs did not finish", style="red")
+    if missing or ended.state == "stopped":
         raise typer.Exit(FAILED)
 
 
-def _run_all(client: ApiClient, run_set: RunSet, *, queue: bool, quiet: bool) -> RunSet:
-    """Run the open slots of a set, one after the other, and return the set.
-
-    The set stops early once all means are known to the precision of ``--until``.
-    """
-    waiting = [slot for slot in run_set.slots if slot.is_open or slot.active]
-    took: defaultdict[Hashable, list[float]] = defaultdict(list)
+def _watch_runs(client: ApiClient, run_set: RunSet, *, quiet: bool) -> RunSet:
+    """Show the runs of a set until the master submits no more of them, and return the set."""
+    name, state = run_set.name, ("running", "")
+    shown = {trial.run_id for trial in run_set.trials if not trial.active}
 
     def tell(text: str, style: str | None = None) -> None:
         if not quiet:
             err.print(text, style=style, soft_wrap=True)
 
-    def fill(slot: Slot) -> Slot:
-        """Run a slot until it is finished or fails, and return its final state."""
-        nonlocal run_set
-        while slot.is_open or slot.active:
-            # After the first run, the set waits for runs that others submit meanwhile.
-            submitted = (
-                client.get_run(slot.active.run_id)
-                if slot.active
-                else client.create_set_run(run_set.name, slot.number, queue=queue or bool(took))
-            )
-            run = follow(client, submitted.result().value, quiet=quiet)
-            seconds = 0.0
-            if run.started_at is not None and run.finished_at is not None:
-                start, end = map(datetime.fromisoformat, (run.started_at, run.finished_at))
-                seconds = (end - start).total_seconds()
-            took[_kind(slot)].append(seconds)
-            run_set = client.get_set(run_set.name).result().value
-            slot = run_set.slots[slot.number - 1]
+    while True:
+        for trial in sorted(run_set.trials, key=lambda trial: trial.run_id):
+            run = None if trial.run_id in shown else value_or_none(client.get_run(trial.run_id))
+            shown.add(trial.run_id)
+            if run is None:
+                continue
+            slot = run_set.slots[trial.slot - 1]
+            left = client.get_set_analysis(name).result().value.seconds_left
+            when = "" if left is None else f", about {figures.whole_seconds(left)} left"
+            swept = f" ({figures.pairs(slot.swept)})" if slot.swept else ""
+            tell(f"run {slot.number} of {len(run_set.slots)}: {slot.name}{swept}{when}")
+            run = follow(client, run, quiet=quiet)
             if run.state != "FINISHED":
                 tell(f"run {run.id} ({run.title}): {run.state}: {run.reason}", style="red")
-                break
-        return slot
-
-    for planned in run_set.slots:
-        remaining = seconds_left(took, [*map(_kind, waiting)])
-        when = f", about {figures.whole_seconds(remaining)} left" if remaining is not None else ""
-        if planned in waiting:
-            waiting.remove(planned)
-        else:
-            when = ", already done"
-        swept = f" ({figures.pairs(planned.swept)})" if planned.swept else ""
-        tell(f"run {planned.number} of {len(run_set.slots)}: {planned.name}{swept}{when}")
-        slot = fill(planned)
-        percent = run_set.until_percent
-        is_whole = slot.number % len(set(map(_kind, run_set.slots))) == 0
-        if percent is not None and is_whole and run_set.counted:
-            groups = client.compare(run_set.counted).result().value.groups
-            if groups and all(group.is_known(percent) for group in groups):
-                tell(f"stopped early: every mean is known to within {percent:.3g}%")
-                return run_set
-    return run_set
-
-
-def _kind(slot: Slot) -> Hashable:
-    """Return the key that a slot shares with its other repeats."""
-    return (slot.num_workers, *slot.swept.items())
+        if (run_set.state, run_set.reason) != state:
+            state = run_set.state, run_set.reason
+            tell(f"set {name}: {': '.join(filter(None, state))}")
+        if not run_set.is_active:
+            return run_set
+        time.sleep(0.3)
+        run_set = patiently(lambda: client.get_set(name).result().value)
 
 
 # --- Decisions, without side effects ---
@@ -308,14 +313,3 @@ def seed_of_repeat(benchmark: Benchmark | None, seed: int | None, repeat: int) -
     if seed is not None:
         raise UsageError(f"--seed: {benchmark.name} does not take a seed. Leave it out.")
     return None
-
-
-def seconds_left(
-    took: Mapping[Hashable, Sequence[float]], waiting: Sequence[Hashable]
-) -> float | None:
-    """Estimate the seconds that runs of these kinds will take; None before the first end.
-
-    The estimate of a run is the mean over runs of its kind, or else over all runs.
-    """
-    durations = [seconds for of_kind in took.values() for seconds in of_kind]
-    return sum(mean(took.get(kind, durations)) for kind in waiting) if durations else None

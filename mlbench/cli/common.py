@@ -21,7 +21,7 @@ from mlbench.client.transport import Response
 from mlbench.contract import names
 from mlbench.contract.errors import ApiError, MLBenchError
 from mlbench.contract.humanize import visible
-from mlbench.contract.records import Run
+from mlbench.contract.records import Run, RunSet
 from mlbench.local.discovery import find_connection
 from mlbench.local.home import StackConnection
 
@@ -74,6 +74,10 @@ RunArgument = Annotated[
     str,
     typer.Argument(metavar="RUN", help="Id or name of a run; the newest if several have the name."),
 ]
+RunOrSetArgument = Annotated[
+    str,
+    typer.Argument(metavar="RUN|SET", help="Id or name of a run, or name of a benchmark set."),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 
@@ -110,6 +114,17 @@ def find_run(client: ApiClient, run_name: str) -> Run:
     if run is None:
         raise UsageError(f"run {run_name!r} not found. `mlbench status` lists runs.")
     return run
+
+
+def find_run_or_set(client: ApiClient, name: str) -> Run | RunSet:
+    """Return the run or else the benchmark set with a name; UsageError if there is neither."""
+    try:
+        return find_run(client, name)
+    except UsageError:
+        run_set = value_or_none(client.get_set(name))
+        if run_set is None:
+            raise UsageError(f"{name}: no such run or benchmark set") from None
+        return run_set
 
 
 @contextmanager

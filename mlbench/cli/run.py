@@ -12,11 +12,13 @@ from mlbench.cli.common import (
     INTERRUPTED,
     JsonOption,
     RunArgument,
+    RunOrSetArgument,
     UsageError,
     confirm,
     connected,
     err,
     find_run,
+    find_run_or_set,
     open_run,
     print_outcome,
     value_or_none,
@@ -26,7 +28,7 @@ from mlbench.cli.run_tables import page_url
 from mlbench.cli.show import show_run
 from mlbench.cli.spec import FILLED_IN, takes
 from mlbench.client import ApiClient
-from mlbench.contract.records import Run
+from mlbench.contract.records import Run, RunSet
 from mlbench.contract.runspec import RunSpec
 from mlbench.local.discovery import find_connection
 from mlbench.local.home import StackConnection
@@ -97,10 +99,18 @@ def run_and_show(
     return 0 if has_result and ended.state == "FINISHED" else FAILED
 
 
-def stop(run_name: RunArgument, json: JsonOption = False) -> None:
-    """Stop a run, and wait until it has stopped."""
-    with open_run(run_name) as (client, run):
-        stopping = client.stop_run(run.id).result().value
+def stop(run_name: RunOrSetArgument, json: JsonOption = False) -> None:
+    """Stop a run or a benchmark set, and wait until it has stopped."""
+    with connected() as client:
+        found = find_run_or_set(client, run_name)
+        if isinstance(found, RunSet):
+            run_set = client.stop_set(found.name).result().value
+            while run_set.is_active:
+                time.sleep(0.1)
+                run_set = client.get_set(run_set.name).result().value
+            print_outcome(run_set.fields, f"set {run_set.name}: {run_set.state}", as_json=json)
+            return
+        stopping = client.stop_run(found.id).result().value
         while stopping.active:
             time.sleep(0.1)
             stopping = client.get_run(stopping.id).result().value

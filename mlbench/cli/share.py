@@ -14,11 +14,11 @@ import typer
 from mlbench.archive import ANNOTATIONS_SUFFIX, SUFFIX, bundle, file_stem, signature
 from mlbench.cli.common import (
     JsonOption,
+    RunOrSetArgument,
     UsageError,
     connected,
-    find_run,
+    find_run_or_set,
     print_outcome,
-    value_or_none,
     wait_until_sealed,
     writing,
 )
@@ -36,10 +36,7 @@ FilesArgument = Annotated[
 
 
 def export(
-    run_name: Annotated[
-        str,
-        typer.Argument(metavar="RUN|SET", help="Id or name of a run, or name of a benchmark set."),
-    ],
+    run_name: RunOrSetArgument,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -148,18 +145,13 @@ def publish(
 
 def _find(client: ApiClient, name: str) -> tuple[Run | RunSet, list[Run]]:
     """Return a run or a set, and its ended runs, including those that do not count."""
-    try:
-        run = find_run(client, name)
-    except UsageError:
-        run_set = value_or_none(client.get_set(name))
-        if run_set is None:
-            raise UsageError(f"{name}: no such run or benchmark set") from None
-        if not run_set.counted:
-            raise UsageError(f"benchmark set {name}: no run that counts yet") from None
-        trials = [trial for slot in run_set.slots for trial in slot.trials]
-        ended = [trial.run_id for trial in trials if not trial.deleted and not trial.active]
-        return run_set, [client.get_run(run_id).result().value for run_id in ended]
-    return run, [run]
+    found = find_run_or_set(client, name)
+    if isinstance(found, Run):
+        return found, [found]
+    if not found.counted:
+        raise UsageError(f"benchmark set {name}: no run that counts yet")
+    ended = [trial.run_id for trial in found.trials if not trial.deleted and not trial.active]
+    return found, [client.get_run(run_id).result().value for run_id in ended]
 
 
 def _annotations_file(file: Path) -> Path:

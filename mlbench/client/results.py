@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlbench.client.base import ApiBase, api_path, drop_none, record_decoder, records_decoder
 from mlbench.client.transport import Response
-from mlbench.contract.records import Planned, Run, RunSet
+from mlbench.contract.records import Planned, RunSet
 
 if TYPE_CHECKING:
     from mlbench.contract.comparisons import Comparison
@@ -26,7 +26,7 @@ class ResultsApi(ApiBase):
         until_percent: float | None = None,
         **fields: Any,
     ) -> Future[Response[RunSet]]:
-        """Register a benchmark set, so that its runs can be submitted.
+        """Register a benchmark set, whose runs the master then submits one after the other.
 
         Registering the same set again returns the existing one.
 
@@ -62,11 +62,15 @@ class ResultsApi(ApiBase):
         """Get a benchmark set: its plan and its runs so far."""
         return self._get(api_path("sets", name), record_decoder(RunSet))
 
-    def create_set_run(self, name: str, slot: int, *, queue: bool = False) -> Future[Response[Run]]:
-        """Submit the run of a set's slot, as it was registered. The request is never repeated."""
-        body = drop_none(slot=slot, queue=queue or None)
-        path = api_path("sets", name, "runs")
-        return self._http.request("POST", path, record_decoder(Run), body=body, repeatable=False)
+    def stop_set(self, name: str) -> Future[Response[RunSet]]:
+        """Request to stop a set: its active run is stopped, and no further run is submitted."""
+        path = api_path("sets", name, "stop")
+        return self._http.request("POST", path, record_decoder(RunSet))
+
+    def resume_set(self, name: str) -> Future[Response[RunSet]]:
+        """Have a run submitted for each open slot of a set, unless the set is running."""
+        path = api_path("sets", name, "resume")
+        return self._http.request("POST", path, record_decoder(RunSet))
 
     # --- Results ---
 

@@ -208,6 +208,6 @@ class SetAnalysis(Record):
     text: str
     """Most important option in a sentence, or the reason why it is unknown."""
     slots_left: int
-    """Number of slots that have an active run or need one."""
+    """Number of slots that have an active run or will still get a run."""
     seconds_left: float | None
     """Estimated time for the remaining slots, in seconds; None until a run has finished."""

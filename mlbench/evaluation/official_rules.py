@@ -8,17 +8,17 @@ of earlier versions report no set; there, only a gap between ids can show a miss
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from typing import Protocol
+from typing import Protocol, get_args
 
 from mlbench.benchmarks.registry import BENCHMARKS
 from mlbench.contract.comparisons import Convergence, Score
 from mlbench.contract.extensions import load_all
 from mlbench.contract.humanize import count, numbered
-from mlbench.contract.names import ACTIVE_STATES
+from mlbench.contract.names import ACTIVE_STATES, RunState
 from mlbench.contract.records import (
     Division,
     Machine,
@@ -27,6 +27,7 @@ from mlbench.contract.records import (
     Run,
     RunSet,
     Slot,
+    SlotState,
     Trial,
 )
 from mlbench.contract.results import Result
@@ -111,6 +112,34 @@ def next_seed(slot: Slot, slots: Iterable[Slot]) -> int | None:
         seed for other in slots for seed in (other.seed, *(trial.seed for trial in other.trials))
     ]
     return max(seed for seed in used if seed is not None) + 1
+
+
+def waiting_slots(slots: Iterable[Slot], resumed_after: int) -> tuple[int, ...]:
+    """Return the numbers of the slots whose runs are still to be submitted, in order.
+
+    Each open slot gets one run. A run that failed is replaced only if the set was resumed since,
+    when its newest run had the id ``resumed_after``.
+    """
+    return tuple(
+        slot.number
+        for slot in slots
+        if slot.is_open and all(trial.run_id <= resumed_after for trial in slot.trials)
+    )
+
+
+def progress(slots: Iterable[Slot], waiting: Collection[int]) -> dict[SlotState, int]:
+    """Return the number of slots in each state; ``waiting`` are the slots that still get a run."""
+    ends: Mapping[RunState, SlotState] = {"FAILED": "failed", "STOPPED": "stopped"}
+    states: Counter[SlotState] = Counter()
+    for slot in slots:
+        if slot.active:
+            states["running"] += 1
+        elif slot.finished:
+            states["done"] += 1
+        else:
+            has_ended = slot.trials and slot.number not in waiting
+            states[ends.get(slot.trials[-1].state, "planned") if has_ended else "planned"] += 1
+    return {state: states[state] for state in get_args(SlotState)}
 
 
 def describe(slots: Sequence[Slot]) -> str:

@@ -280,8 +280,8 @@ def analyze(run_set: RunSet, figures: Mapping[int, RunSummaryMetrics | Result]) 
         points=tuple(points),
         importances=importances,
         text=_describe_importances(importances),
-        slots_left=sum(_is_left(slot) for slot in run_set.slots),
-        seconds_left=_seconds_left(run_set.slots, figures),
+        slots_left=sum(_is_left(slot, run_set) for slot in run_set.slots),
+        seconds_left=_seconds_left(run_set, figures),
     )
 
 
@@ -347,21 +347,21 @@ def _name(slot: Slot) -> str:
     return ", ".join(filter(None, [swept(slot.swept), workers]))
 
 
-def _is_left(slot: Slot) -> bool:
-    return slot.is_open or slot.active is not None
+def _is_left(slot: Slot, run_set: RunSet) -> bool:
+    return slot.number in run_set.waiting or slot.active is not None
 
 
 def _seconds_left(
-    slots: Sequence[Slot], figures: Mapping[int, RunSummaryMetrics | Result]
+    run_set: RunSet, figures: Mapping[int, RunSummaryMetrics | Result]
 ) -> float | None:
     """Estimate the remaining time from finished runs of the same kind, or else from all."""
     durations: defaultdict[str, list[float]] = defaultdict(list)
-    for slot in slots:
+    for slot in run_set.slots:
         for trial in slot.trials:
             seconds = figures.get(trial.run_id, RunSummaryMetrics()).wall_seconds
             if trial.state == "FINISHED" and seconds is not None:
                 durations[_name(slot)].append(seconds)
-    remaining = [slot for slot in slots if _is_left(slot)]
+    remaining = [slot for slot in run_set.slots if _is_left(slot, run_set)]
     if not remaining:
         return 0.0
     if not durations:

@@ -1,5 +1,6 @@
 """An older database is brought up to date, once and as a whole; a newer one is refused."""
 
+import json
 import sqlite3
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from mlbench_master.migrations import (
     OlderSchemaError,
     bring_up_to_date,
 )
+from mlbench_master.runs import benchmark_sets
 from mlbench_master.runs.presenters import describe_all
 
 BASELINE = "0012_baseline"
@@ -280,6 +282,34 @@ def test_a_database_of_an_earlier_day_opens_with_all_that_is_in_it(
             assert current.items() <= same.items(), table
     opened = open_database(f"sqlite:///{tmp_path / 'new.db'}")
     assert migrated == (_columns(opened), _indexes(opened))
+    opened.close()
+
+
+def test_a_set_that_a_terminal_carried_out_waits_to_be_resumed(tmp_path: Path) -> None:
+    path = tmp_path / "mlbench.db"
+    slots = json.dumps([{"num_workers": 1, "seed": seed} for seed in (1, 2)])
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript((_RELEASED / "2026-11-27.sql").read_text())
+        connection.executemany(
+            'INSERT INTO runset (name, created_at, official, "order", places, deleted)'
+            " VALUES (?, 1.0, 0, '{\"benchmark\": \"digits\"}', ?, '[]')",
+            [("begun", slots), ("done", json.dumps(json.loads(slots)[:1]))],
+        )
+        connection.executemany(
+            "UPDATE run SET set_name = ?, place = 1 WHERE name = ?",
+            [("begun", "first"), ("done", "second")],
+        )
+        connection.commit()
+    opened = open_database(f"sqlite:///{path}")
+    sets = {run_set.name: run_set for run_set in benchmark_sets.describe_all()}
+    assert {name: run_set.state for name, run_set in sets.items()} == {
+        "begun": "stopped",
+        "done": "finished",
+    }
+    assert sets["begun"].progress["planned"] == sets["begun"].progress["done"] == 1
+    assert benchmark_sets.find_next() == []
+    assert benchmark_sets.describe(benchmark_sets.resume("begun")).waiting == (2,)
+    assert [row.name for row in benchmark_sets.find_next()] == ["begun"]
     opened.close()
 
 

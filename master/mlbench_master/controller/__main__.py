@@ -27,6 +27,7 @@ from mlbench_master.controller.executor import Executor
 from mlbench_master.controller.lease import open_lease, wait_for
 from mlbench_master.controller.observed_state import PoolPolicy
 from mlbench_master.controller.observer import Observer, store_pods
+from mlbench_master.controller.registered_sets import SetRunner
 from mlbench_master.controller.sample_verification import SampleVerifier
 from mlbench_master.database.connection import UnreachableDatabaseError, check_integrity
 from mlbench_master.database.models import open_database
@@ -102,6 +103,7 @@ def main() -> None:
         "sweeper": partial(deletion.run, waker.waiter()),
         "sealing": partial(sealing.run, waker.waiter(), stop),
         "stalls": partial(stalls.run, prometheus, pool, waker.waiter()),
+        "sets": partial(SetRunner(reader, settings.limits).run, waker.waiter()),
     }
     if settings.grafana:
         others["grafana"] = partial(grafana_push.push, settings.grafana, registry, stop)

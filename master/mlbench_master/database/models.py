@@ -254,6 +254,12 @@ class RunSet(_Table):
     """``[{"num_workers", "seed"}, …]``: its runs in order, with ``swept`` in a sweep."""
     deleted = JSONField(default=list)
     """Entries of deleted runs for the ledger: the fields of a ``ledger.Entry``."""
+    state = CharField(default="running")
+    """``running`` while the controller submits its runs, then ``finished`` or ``stopped``."""
+    reason = TextField(default="")
+    """Why it waits, was stopped, or finished early; empty otherwise."""
+    resumed_after = IntegerField(default=0)
+    """Id of its newest run when it was last resumed. Until then, 0."""
 
 
 class Rank(_Table):

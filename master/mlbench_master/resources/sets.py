@@ -1,15 +1,15 @@
-"""``/api/sets/``: register benchmark sets, request their runs, read their ledgers."""
+"""``/api/sets/``: register, stop and resume benchmark sets, and read their ledgers."""
 
 from dataclasses import dataclass
 
 from falcon import Request, Response
 
-from mlbench.contract.records import Run, RunSet
+from mlbench.contract.records import RunSet
 from mlbench.contract.sweeps import SetAnalysis
 from mlbench_master.http.bodies import read_body
 from mlbench_master.openapi.operation import operation
-from mlbench_master.runs import benchmark_sets, presenters
-from mlbench_master.runs.requests import NextRunRequest, SetRequest
+from mlbench_master.runs import benchmark_sets
+from mlbench_master.runs.requests import SetRequest
 from mlbench_master.settings import InstallationLimits
 
 
@@ -26,7 +26,7 @@ class SetsResource:
 
     @operation(
         "create_set",
-        "The benchmark set, whose runs can now be requested. The same plan again is the same set.",
+        "The benchmark set, whose runs the master submits. The same plan again is the same set.",
         RunSet,
         body=SetRequest,
         errors=(409,),
@@ -51,14 +51,12 @@ class SetsResource:
         """Return the results of a benchmark set so far, and an estimate of the remaining time."""
         resp.media = benchmark_sets.analyze(benchmark_sets.find(name))
 
-    @operation(
-        "create_set_run",
-        "The new run, as registered for its slot in the benchmark set.",
-        Run,
-        body=NextRunRequest,
-        errors=(409, 503),
-    )
-    def on_post_runs(self, req: Request, resp: Response, name: str) -> None:
-        """Request the run for a slot of a benchmark set."""
-        run = benchmark_sets.order_run(name, read_body(req, NextRunRequest), self.limits)
-        resp.media = presenters.describe(run)
+    @operation("stop_set", "The stopped benchmark set.", RunSet)
+    def on_post_stop(self, req: Request, resp: Response, name: str) -> None:
+        """Stop a benchmark set: its active run is stopped, and no further run is submitted."""
+        resp.media = benchmark_sets.describe(benchmark_sets.stop(name))
+
+    @operation("resume_set", "The benchmark set, with the slots that get a run.", RunSet)
+    def on_post_resume(self, req: Request, resp: Response, name: str) -> None:
+        """Resume a benchmark set: each open slot gets a run, also after runs that failed."""
+        resp.media = benchmark_sets.describe(benchmark_sets.resume(name))

@@ -1,4 +1,4 @@
-"""Benchmark sets: register plans, request their runs, describe the results."""
+"""Benchmark sets: register plans, submit their runs, stop, resume and describe them."""
 
 import json
 import re
@@ -13,28 +13,30 @@ from mlbench.benchmarks.options import read
 from mlbench.contract import records
 from mlbench.contract.limits import MAX_RESOURCE_NAME_LENGTH
 from mlbench.contract.masking import mask_command
-from mlbench.contract.names import UNASKED_BANDWIDTH
-from mlbench.contract.records import Planned
+from mlbench.contract.names import ACTIVE_STATES, UNASKED_BANDWIDTH
+from mlbench.contract.records import Planned, SetState
 from mlbench.contract.runspec import SWEPT
 from mlbench.contract.sweeps import SetAnalysis
 from mlbench.evaluation import official_rules, sweeps
 from mlbench.evaluation.official_rules import Entry, SetAtSealing
 from mlbench.evaluation.run_attributes import to_text
 from mlbench.evaluation.sweeps import RunSummaryMetrics
-from mlbench_master.database.connection import STATE, exclusive, snapshot
+from mlbench_master.database.connection import STATE, exclusive, snapshot, store
 from mlbench_master.database.models import Run, RunSet
 from mlbench_master.errors import BadFieldError, ConflictError, NotFoundError, RefusedError
 from mlbench_master.http.fields import describe as describe_error
 from mlbench_master.notify import notify
 from mlbench_master.runs import lifecycle, run_faults
 from mlbench_master.runs.admission import validate_against_limits
-from mlbench_master.runs.requests import NextRunRequest, RunRequest, SetRequest
+from mlbench_master.runs.requests import RunRequest, SetRequest
 from mlbench_master.settings import InstallationLimits
 from mlbench_master.timestamps import seconds_to_text
 
 
 def register(order: SetRequest, limits: InstallationLimits) -> RunSet:
-    """Store the plan of a benchmark set. Storing the same plan again changes nothing.
+    """Store the plan of a benchmark set, which the controller then carries out.
+
+    Storing the same plan again changes nothing.
 
     Raises:
         RefusedError: a run of the plan could not be submitted, or not be scored.
@@ -50,20 +52,7 @@ def register(order: SetRequest, limits: InstallationLimits) -> RunSet:
                 f"run names must have at most {MAX_RESOURCE_NAME_LENGTH} characters (got {name!r})",
             )
         _check_keys(shared, slot.swept)
-        try:
-            run = _order_of(shared, slot, name)
-            validate_against_limits(run, limits)
-            if run.faults and slot.seed is None:
-                raise BadFieldError(
-                    "faults", "schedules are drawn from seeds, which this task does not take"
-                )
-        except (ValidationError, BadFieldError) as error:
-            # The message names swept values as the request does, not the fields that they set.
-            text = describe_error(error) if isinstance(error, ValidationError) else str(error)
-            for key in slot.swept:
-                field = re.sub("[-_]", "[-_]", _field(key))
-                text = re.sub(rf"(^|; ){field}: ", rf"\1swept.{key}: ", text)
-            raise RefusedError(text) from None
+        run = _order_of(shared, slot, name, limits)
         if order.official:
             _check_can_be_scored(run)
         schedule = run_faults.draw(run.faults, slot.seed, slot.num_workers)
@@ -80,18 +69,18 @@ def register(order: SetRequest, limits: InstallationLimits) -> RunSet:
         ],
     }
     with exclusive(STATE):
-        existing = RunSet.get_or_none(RunSet.name == order.name)
-        if existing is None:
-            return RunSet.create(name=order.name, created_at=time.time(), **columns)
+        fields = columns | {"created_at": time.time()}
+        run_set: RunSet = RunSet.get_or_create(name=order.name, defaults=fields)[0]
+    notify()
     differences = []
     for name, value in columns.items():
-        registered = getattr(existing, name)
+        registered = getattr(run_set, name)
         if registered == value:
             continue
         if name == "order":
-            fields = [key for key in registered | shared if registered.get(key) != shared.get(key)]
+            keys = [key for key in registered | shared if registered.get(key) != shared.get(key)]
             shown = _shown(registered)
-            differences.append(", ".join(f"{key}={shown.get(key)}" for key in fields))
+            differences.append(", ".join(f"{key}={shown.get(key)}" for key in keys))
         else:
             differences.append("other slots" if name == "slots" else f"{name}={registered}")
     if differences:
@@ -99,14 +88,16 @@ def register(order: SetRequest, limits: InstallationLimits) -> RunSet:
             f"name: set {order.name} is already registered with {' and '.join(differences)}. "
             "Choose another name."
         )
-    return existing
+    return run_set
 
 
-def _order_of(shared: Mapping[str, Any], slot: Planned, name: str) -> RunRequest:
+def _order_of(
+    shared: Mapping[str, Any], slot: Planned, name: str, limits: InstallationLimits
+) -> RunRequest:
     """Return the request for the run of a slot, from the fields that all runs share.
 
     Raises:
-        pydantic.ValidationError, BadFieldError: a field is wrong (400).
+        RefusedError: a field is wrong, or exceeds the limits of the pool (400).
     """
     fields = {}
     for key in slot.swept.keys() & SWEPT:
@@ -114,18 +105,32 @@ def _order_of(shared: Mapping[str, Any], slot: Planned, name: str) -> RunRequest
         value = slot.swept[key].removesuffix(option.unit)
         fields[field] = None if value == option.swept_out else value
     options = {key: value for key, value in slot.swept.items() if key not in SWEPT}
-    order = RunRequest(
-        **{**shared, **fields, "args": shared.get("args", {}) | options},
-        name=name,
-        num_workers=slot.num_workers,
-        seed=slot.seed,
-    )
-    if "max_bandwidth" in fields and order.max_bandwidth == UNASKED_BANDWIDTH:
-        raise BadFieldError(
-            "max_bandwidth",
-            f"{UNASKED_BANDWIDTH} means no limit, because clients send this value by default. "
-            f"Use {UNASKED_BANDWIDTH - 1}, or none.",
+    try:
+        order = RunRequest(
+            **{**shared, **fields, "args": shared.get("args", {}) | options},
+            name=name,
+            num_workers=slot.num_workers,
+            seed=slot.seed,
+            queue=True,
         )
+        if "max_bandwidth" in fields and order.max_bandwidth == UNASKED_BANDWIDTH:
+            raise BadFieldError(
+                "max_bandwidth",
+                f"{UNASKED_BANDWIDTH} means no limit, because clients send this value by default. "
+                f"Use {UNASKED_BANDWIDTH - 1}, or none.",
+            )
+        validate_against_limits(order, limits)
+        if order.faults and slot.seed is None:
+            raise BadFieldError(
+                "faults", "schedules are drawn from seeds, which this task does not take"
+            )
+    except (ValidationError, BadFieldError) as error:
+        # The message names swept values as the request does, not the fields that they set.
+        text = describe_error(error) if isinstance(error, ValidationError) else str(error)
+        for key in slot.swept:
+            field = re.sub("[-_]", "[-_]", _field(key))
+            text = re.sub(rf"(^|; ){field}: ", rf"\1swept.{key}: ", text)
+        raise RefusedError(text) from None
     return order
 
 
@@ -183,32 +188,75 @@ def find(name: str) -> RunSet:
     return run_set
 
 
-def order_run(name: str, request: NextRunRequest, limits: InstallationLimits) -> Run:
-    """Submit the run for a slot of a benchmark set, as registered.
+def find_next() -> list[RunSet]:
+    """Return the running sets without an active run, oldest first."""
+    has_run = "SELECT 1 FROM run WHERE set_name = runset.name AND run.state IN (?, ?)"
+    condition = f"state = 'running' AND NOT EXISTS ({has_run}) ORDER BY created_at, name"
+    return RunSet.rows(condition, *ACTIVE_STATES)
+
+
+def submit(name: str, number: int, limits: InstallationLimits) -> None:
+    """Submit the run of a slot, as registered, unless the slot no longer waits for it.
+
+    The row of the run is all that is written, so a killed controller leaves nothing half done.
 
     Raises:
-        NotFoundError: the set or the slot does not exist.
-        ConflictError: the slot has its run, or another run is active.
+        RefusedError: limits or options have changed since the registration.
+        NoRoomError: the disk is too full for logs and samples.
     """
     with exclusive(STATE):
         run_set = find(name)
-        slots = _slots(run_set)
-        if request.slot > len(slots):
-            raise NotFoundError(f"slot: set {name} has {len(slots)} slots (got {request.slot})")
-        slot = slots[request.slot - 1]
-        if not slot.is_open:
-            raise ConflictError(
-                f"slot: slot {slot.number} of set {name} is taken by "
-                f"{', '.join(f'run {trial.run_id}' for trial in slot.trials)}"
-            )
-        planned = Planned(slot.num_workers, official_rules.next_seed(slot, slots), slot.swept)
-        order = _order_of(run_set.order | {"queue": request.queue}, planned, slot.name)
-        in_set = {"set_name": name, "slot": slot.number, "swept": slot.swept}
+        described = describe(run_set)
+        if number not in described.waiting or any(slot.active for slot in described.slots):
+            return
+        slot = described.slots[number - 1]
+        seed = official_rules.next_seed(slot, described.slots)
+        planned = Planned(slot.num_workers, seed, slot.swept)
+        order = _order_of(run_set.order, planned, slot.name, limits)
+        in_set = {"set_name": name, "slot": number, "swept": slot.swept}
         # After a crash, the next run has another seed, but keeps the registered faults.
         in_set["injected"] = run_faults.stored(slot.faults)
-        run = lifecycle.create(order, limits, in_set)
+        lifecycle.create(order, limits, in_set)
+        settle(name, "running")
     notify()  # again, because the run is visible only after the lock is released
-    return run
+
+
+def settle(name: str, state: SetState, reason: str = "") -> None:
+    """Store the state of a running set, and the reason for it."""
+    with exclusive(STATE):
+        changed = RunSet.update(state=state, reason=reason)
+        changed.where(RunSet.name == name, RunSet.state == "running").execute()
+
+
+def stop(name: str) -> RunSet:
+    """Stop a running set and its active run. A set that is not running does not change.
+
+    Raises:
+        NotFoundError: no set has this name.
+    """
+    with exclusive(STATE):
+        if find(name).state == "running":
+            settle(name, "stopped")
+            for run in Run.rows("set_name = ? AND state IN (?, ?)", name, *ACTIVE_STATES):
+                lifecycle.stop(run)
+    notify()
+    return find(name)
+
+
+def resume(name: str) -> RunSet:
+    """Have the runs of all open slots submitted, unless the set is running.
+
+    Raises:
+        NotFoundError: no set has this name.
+    """
+    with exclusive(STATE):
+        run_set = find(name)
+        described = describe(run_set)
+        if described.state != "running" and any(slot.is_open for slot in described.slots):
+            newest = max((trial.run_id for trial in described.trials), default=0)
+            store(run_set, state="running", reason="", resumed_after=newest)
+    notify()
+    return find(name)
 
 
 def _shown(order: Mapping[str, Any]) -> dict[str, Any]:
@@ -236,7 +284,17 @@ def describe_all() -> list[records.RunSet]:
 
 def describe(run_set: RunSet) -> records.RunSet:
     """Return a benchmark set with its ledger."""
-    slots = _slots(run_set)
+    plan = [Planned.from_fields(slot) for slot in run_set.slots]
+    deleted = [Entry(**fields) for fields in run_set.deleted]
+    entries = [*deleted, *lifecycle.entries_of(Run.set_name == run_set.name)]
+    slots = official_rules.slots_of(run_set.name, plan, entries, official=run_set.official)
+    is_running = run_set.state == "running"
+    waiting = official_rules.waiting_slots(slots, run_set.resumed_after) if is_running else ()
+    state: SetState = "finished"
+    if waiting or any(slot.active for slot in slots):
+        state = "running" if is_running else "stopping"
+    elif run_set.state == "stopped" and any(slot.is_open for slot in slots):
+        state = "stopped"
     return records.RunSet(
         name=run_set.name,
         created_at=seconds_to_text(run_set.created_at),
@@ -245,19 +303,15 @@ def describe(run_set: RunSet) -> records.RunSet:
         order=_shown(run_set.order),
         slots=slots,
         text=official_rules.describe(slots),
+        state=state,
+        reason=run_set.reason,
+        waiting=waiting,
+        progress=official_rules.progress(slots, waiting),
     )
 
 
 def at_sealing(run: Run) -> SetAtSealing:
     """Return the facts about a run's set for its archive: the plan, and the earlier runs."""
     run_set = describe(RunSet.get(RunSet.name == run.set_name))
-    trials = [trial for slot in run_set.slots for trial in slot.trials]
-    earlier = tuple(sorted(trial.run_id for trial in trials if trial.run_id < run.id))
+    earlier = tuple(sorted(t.run_id for t in run_set.trials if t.run_id < run.id))
     return SetAtSealing(run_set.created_at, run_set.plan_sha256, earlier)
-
-
-def _slots(run_set: RunSet) -> tuple[records.Slot, ...]:
-    plan = [Planned.from_fields(slot) for slot in run_set.slots]
-    deleted = [Entry(**fields) for fields in run_set.deleted]
-    entries = [*deleted, *lifecycle.entries_of(Run.set_name == run_set.name)]
-    return official_rules.slots_of(run_set.name, plan, entries, official=run_set.official)

@@ -375,13 +375,3 @@ class SetRequest(CommonRequest):
             self, mode="json", include=names, exclude_defaults=True
         )
         return shared
-
-
-@request(frozen=True, kw_only=True, config=STRICT)
-class NextRunRequest(CheckedRequest):
-    """The body of ``POST /api/sets/{name}/runs/``."""
-
-    slot: Annotated[int, BeforeValidator(refuse_truth_value)] = Field(ge=1)
-    """Number of the slot in the benchmark set, from 1."""
-    queue: bool = False
-    """Queue the run if another run is active, instead of refusing the request."""

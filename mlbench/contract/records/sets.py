@@ -4,10 +4,13 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from mlbench.contract.names import ACTIVE_STATES, RunState
 from mlbench.contract.records.record import Record, Time
+
+SetState = Literal["running", "stopping", "finished", "stopped"]
+SlotState = Literal["planned", "running", "done", "failed", "stopped"]
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,25 @@ class RunSet(Record):
     """Slots of the set, in order."""
     text: str
     """Progress of the set so far, in a sentence."""
+    state: SetState = "finished"
+    """State of the set: ``running`` while the master submits its runs, ``stopping`` until the last
+    run of a stopped set has ended."""
+    reason: str = ""
+    """Reason why the set waits, was stopped, or finished early; otherwise empty."""
+    waiting: tuple[int, ...] = ()
+    """Numbers of the slots whose runs the master will still submit, in order."""
+    progress: Mapping[SlotState, int] = field(default_factory=dict)
+    """Number of slots by their state."""
+
+    @property
+    def trials(self) -> list[Trial]:
+        """Runs of all slots, in the order of the slots."""
+        return [trial for slot in self.slots for trial in slot.trials]
+
+    @property
+    def is_active(self) -> bool:
+        """Whether a run of the set is active or will still be submitted."""
+        return self.state in ("running", "stopping")
 
     @property
     def plan_sha256(self) -> str:
@@ -126,7 +148,7 @@ class RunSet(Record):
     @property
     def ledger_sha256(self) -> str:
         """SHA-256 of the plan, the time of its registration, and the outcome of every run."""
-        trials = [asdict(trial) for slot in self.slots for trial in slot.trials]
+        trials = [asdict(trial) for trial in self.trials]
         for trial in trials:
             # Keep the former name of this field: another would change the digests of ledgers.
             trial["place"] = trial.pop("slot")
@@ -135,8 +157,7 @@ class RunSet(Record):
     @property
     def counted(self) -> list[int]:
         """Ids of the runs that count and are not deleted."""
-        trials = [trial for slot in self.slots for trial in slot.trials]
-        return [trial.run_id for trial in trials if trial.counts and not trial.deleted]
+        return [trial.run_id for trial in self.trials if trial.counts and not trial.deleted]
 
 
 def _sha256(content: Sequence[Any]) -> str:

@@ -9,7 +9,8 @@ from falcon.testing import TestClient
 
 from mlbench.contract.faults import MAX_FAULTS, fault_schedule
 from mlbench_master.database.models import Rank, Run
-from mlbench_master.runs import run_faults
+from mlbench_master.runs import benchmark_sets, run_faults
+from mlbench_master.settings import InstallationLimits
 from tests.conftest import as_pod
 from tests.master.resources.agents import poll_running
 from tests.support.rows import make_ranks
@@ -162,7 +163,8 @@ def test_a_set_registers_the_schedules_of_its_places(api: TestClient) -> None:
     assert [fault["seconds"] for fault in plan[0]] == [
         fault.seconds for fault in fault_schedule(_TEXT, 1, 2)
     ]
-    run = api.simulate_post("/api/sets/fails/runs", json={"slot": 3}).json
+    benchmark_sets.submit("fails", 3, InstallationLimits())
+    [run] = api.simulate_get("/api/runs").json
     assert (run["faults"], run["seed"]) == (_TEXT, 2)
     assert [fault["seconds"] for fault in Run.get_by_id(run["id"]).injected] == [
         fault.seconds for fault in fault_schedule(_TEXT, 2, 2)

@@ -6,6 +6,8 @@ import pytest
 from falcon.testing import Result, TestClient
 
 from mlbench_master.database.models import Run
+from mlbench_master.runs import benchmark_sets
+from mlbench_master.settings import InstallationLimits
 from tests.support.rows import QUIET, make_ranks
 
 SLOTS = [{"num_workers": 2, "seed": 1}, {"num_workers": 1, "seed": 1}]
@@ -16,9 +18,10 @@ def register(api: TestClient, **fields: Any) -> Result:
     return api.simulate_post("/api/sets/", json=SET | fields)
 
 
-def order(api: TestClient, slot: int, name: str = "scaling") -> Result:
-    body = {"slot": slot, "queue": True}
-    return api.simulate_post(f"/api/sets/{name}/runs/", json=body)
+def submit(api: TestClient, slot: int, name: str = "scaling") -> Any:
+    """Submit the run of a slot as the controller does, and return the newest run of the set."""
+    benchmark_sets.submit(name, slot, InstallationLimits(workers=4, cpus=2))
+    return next(run for run in reversed(api.simulate_get("/api/runs/").json) if run["set_name"])
 
 
 def end(run: Any, state: str) -> None:
@@ -31,24 +34,27 @@ def test_a_set_is_registered_and_its_runs_are_what_it_says(api: TestClient) -> N
     assert run_set["order"] == {"benchmark": "digits", "args": {"epochs": "3"}, "num_cpus": 1.0}
     assert [slot["name"] for slot in run_set["slots"]] == ["scaling-w2-r1", "scaling-w1-r1"]
     assert api.simulate_get("/api/sets/").json == [run_set]
-    run = order(api, 2).json
+    run = submit(api, 2)
     fields = {"name": "scaling-w1-r1", "num_workers": 1, "seed": 1, "num_cpus": 1.0}
     fields |= {"set_name": "scaling", "slot": 2, "args": {"epochs": "3", "seed": "1"}}
     assert {name: run[name] for name in fields} == fields
-    assert order(api, 2).status_code == 409
+    assert submit(api, 1)["id"] == run["id"], "one run at a time"
     end(run, "FAILED")
-    again = order(api, 2).json
-    assert again["seed"] == 2
+    assert submit(api, 2)["id"] == run["id"], "no second run until the set is resumed"
+    assert api.simulate_post("/api/sets/scaling/stop/").json["state"] == "stopped"
+    assert submit(api, 1)["id"] == run["id"]
+    resumed = api.simulate_post("/api/sets/scaling/resume/").json
+    assert (resumed["state"], resumed["waiting"]) == ("running", [1, 2])
+    again = submit(api, 2)
+    assert (again["slot"], again["seed"]) == (2, 2)
     end(again, "FINISHED")
-    assert order(api, 2).json["message"] == (
-        f"slot: slot 2 of set scaling is taken by run {run['id']}, run {again['id']}"
-    )
+    assert submit(api, 2)["id"] == again["id"]
 
 
 @pytest.mark.both_databases
 def test_a_run_that_was_deleted_stays_in_the_ledger(api: TestClient) -> None:
     register(api)
-    run = order(api, 1).json
+    run = submit(api, 1)
     end(run, "FAILED")
     assert api.simulate_delete(f"/api/runs/{run['id']}/").status_code == 204
     [trial] = api.simulate_get("/api/sets/scaling/").json["slots"][0]["trials"]
@@ -56,12 +62,13 @@ def test_a_run_that_was_deleted_stays_in_the_ledger(api: TestClient) -> None:
         **{"slot": 1, "run_id": run["id"], "seed": 1, "state": "FAILED", "reason": "because"},
         **{"disturbed": False, "deleted": True, "counts": False, "remark": "deleted"},
     }
-    assert order(api, 1).json["seed"] == 2
+    api.simulate_post("/api/sets/scaling/resume/")
+    assert submit(api, 2)["slot"] == 2
 
 
 def test_no_run_replaces_one_with_contention(api: TestClient) -> None:
     register(api)
-    run = order(api, 1).json
+    run = submit(api, 1)
     [rank, _] = make_ranks(Run.get_by_id(run["id"]))
     rank.interference = QUIET | {"waiting_seconds": 9.0}
     rank.save()
@@ -133,15 +140,15 @@ def test_a_set_tells_no_secret_of_its_command(api: TestClient) -> None:
     assert [answer.status_code for answer in told] == [200, 200, 409]
     told.append(api.simulate_get("/api/sets/own/"))
     assert all("--token '***'" in answer.text and "hunter" not in answer.text for answer in told)
-    run = order(api, 1, name="own").json
+    run = submit(api, 1, name="own")
     assert Run.get_by_id(run["id"]).command == "x --token hunter3"
 
 
 def test_what_there_is_not(api: TestClient) -> None:
-    assert order(api, 1, name="other").json["message"] == "name: set 'other' not found"
     assert api.simulate_get("/api/sets/other/").status_code == 404
-    register(api)
-    assert order(api, 3).json["message"] == "slot: set scaling has 2 slots (got 3)"
+    for act in ("stop", "resume"):
+        answer = api.simulate_post(f"/api/sets/other/{act}/")
+        assert (answer.status_code, answer.json["message"]) == (404, "name: set 'other' not found")
 
 
 SWEPT = [
@@ -154,7 +161,7 @@ def test_a_run_of_a_sweep_is_ordered_with_its_values(api: TestClient) -> None:
     found = register(api, slots=SWEPT).json
     assert [slot["name"] for slot in found["slots"]] == ["scaling-w1-c1-r1", "scaling-w1-c2-r1"]
     assert register(api, slots=SWEPT).json == found
-    run = order(api, 2).json
+    run = submit(api, 2)
     told = {"num_cpus": 1.0, "swept": {"learning-rate": "0.2", "cpus": "1"}}
     assert {name: run[name] for name in told} == told
     assert run["args"] == {"epochs": "3", "learning-rate": "0.2", "seed": "1"}
@@ -221,7 +228,7 @@ def test_a_set_is_analyzed_over_what_it_sweeps(api: TestClient) -> None:
         {"num_workers": 1, "seed": 1, "swept": {"learning_rate": rate}} for rate in ("0.1", "0.2")
     ]
     register(api, slots=slots)
-    run = order(api, 2).json
+    run = submit(api, 2)
     assert api.simulate_get("/api/sets/scaling/analysis/").json["slots_left"] == 2
     end(run, "FINISHED")
     took = {"started_at": 10.0, "finished_at": 40.0, "target_train_seconds": 12.5}

@@ -5,7 +5,7 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -16,12 +16,14 @@ from mlbench.cli.bench import (
     plan_places,
     read_sweeps,
     read_workers,
-    seconds_left,
     seed_of_repeat,
 )
 from mlbench.cli.common import UsageError
 from mlbench.contract.records import Benchmark, Planned, Run
+from mlbench.local.home import Home
+from tests.conftest import wait_for
 from tests.mlbench.cli.conftest import Mlbench
+from tests.support.stacks import kill_service
 
 _NAMES = itertools.count()
 RunsOf = Callable[[str], list[Run]]
@@ -130,7 +132,7 @@ def test_a_set_ends_once_its_means_are_known_well_enough(mlbench: Mlbench, runs_
     done = mlbench("bench", "steps", *arguments)
     assert done.code == 0, done.err
     *_, last, ledger = done.err.splitlines()
-    assert last.endswith("every mean is known to within 80%")
+    assert last.endswith("finished: every mean is known to within 80%")
     assert re.fullmatch(rf"set {name}: ledger [0-9a-f]{{64}}", ledger)
     assert [run.name for run in runs_of(name)] == [f"{name}-w1-r{i}" for i in range(1, 6)]
     for wrong, problem in (
@@ -142,29 +144,67 @@ def test_a_set_ends_once_its_means_are_known_well_enough(mlbench: Mlbench, runs_
 
 
 @pytest.mark.slow
-def test_ctrl_c_says_how_to_go_on_and_the_run_is_taken_up_again(
+def test_ctrl_c_leaves_the_set_running_and_says_how_to_come_back(
     mlbench: Mlbench, client: ApiClient, runs_of: RunsOf
 ) -> None:
-    arguments = ("bench", "steps", "--workers=1", "--repeats=1", *_SLOW)
+    name = new_name()
+    arguments = ("bench", "steps", "--workers=1", "--repeats=2", f"--name={name}", *_SLOW)
     with mlbench.on_terminal(*arguments, columns=100) as terminal:
         terminal.read_until("on 1 worker: training")
         terminal.press_ctrl_c()
         assert terminal.wait() == 130
-    match = re.search(
-        r"interrupted: the active run continues. To resume the set: "
-        r"mlbench bench --name (\S+) steps "
-        r"--workers=1 --repeats=1 --set steps=3000 --set rate=100",
-        terminal.text,
-    )
-    assert match, terminal.text
-    [run] = runs_of(match[1])
+    shown, stops = f"`mlbench watch {name}` shows it", f"`mlbench stop {name}` stops it"
+    assert f"set {name} continues: {shown}, {stops}" in terminal.text
+    [run] = runs_of(name)
     assert run.active
-    with mlbench.on_terminal(*arguments, "--name", match[1], columns=100) as again:
-        again.read_until(rf"run {run.id} \({run.name}\) on 1 worker: training")
-        client.stop_run(run.id).result()
+    # The next run begins without a terminal.
+    client.stop_run(run.id).result()
+    wait_for(lambda: len(runs_of(name)) == 2, what="the next run begins")
+    _, last = runs_of(name)
+    with mlbench.on_terminal("watch", name, columns=100) as again:
+        again.read_until(rf"run {last.id} \({last.name}\) on 1 worker: training")
+        assert mlbench("stop", name).output == f"set {name}: stopped\n"
         assert again.wait() == 1
-    assert f"run {run.id} ({run.name}): STOPPED" in again.text
-    assert [r.id for r in runs_of(match[1])] == [run.id]
+    assert f"run {last.id} ({last.name}): STOPPED" in again.text
+    assert len(runs_of(name)) == 2
+
+
+def test_a_detached_set_is_carried_out_and_stopped_by_its_name(
+    mlbench: Mlbench, client: ApiClient, runs_of: RunsOf
+) -> None:
+    name = new_name()
+    arguments = ("bench", "steps", "--workers=1", "--repeats=9", f"--name={name}", "--detach")
+    done = mlbench(*arguments, *_FAST)
+    assert done.out == f"`mlbench watch {name}` shows the set, `mlbench stop {name}` stops it\n"
+    wait_for(lambda: len(runs_of(name)) > 1, what="runs were submitted")
+    assert mlbench("stop", name, "--json").json["state"] == "stopped"
+    stopped = client.get_set(name).result().value
+    before = len(runs_of(name))
+    assert stopped.progress["planned"] == 9 - before
+    assert mlbench("watch", name).code == 1
+    again = mlbench(*arguments, *_FAST, "--json").json
+    assert (again["state"], len(again["waiting"]) >= 9 - before) == ("running", True)
+    assert mlbench("watch", name).code == 0
+    assert client.get_set(name).result().value.progress["done"] == 9
+    assert mlbench("watch", "nobody").refusal == "mlbench: set 'nobody' not found\n"
+
+
+@pytest.mark.slow
+def test_a_set_loses_and_repeats_no_run_when_its_controller_is_killed(
+    mlbench: Mlbench, stack: Home, client: ApiClient, runs_of: RunsOf
+) -> None:
+    name = new_name()
+    started = mlbench(
+        *("bench", "steps", "--workers=1", "--repeats=8", f"--name={name}", "--detach", *_FAST)
+    )
+    assert started.code == 0
+    for begun in (2, 4, 6):
+        wait_for(lambda: len(runs_of(name)) >= begun, what="further runs begin")  # noqa: B023
+        kill_service(stack, "mlbench_master.controller")
+    wait_for(lambda: not client.get_set(name).result().value.is_active, what="the set ends")
+    runs = runs_of(name)
+    assert [run.name for run in runs] == [f"{name}-w1-r{i}" for i in range(1, 9)]
+    assert {run.state for run in runs} == {"FINISHED"}
 
 
 @pytest.mark.slow
@@ -305,14 +345,3 @@ def test_each_repeat_runs_all_in_turn_and_the_next_one_backwards() -> None:
         "a20 a5 b20 b5 ",
     ]
     assert [{run.seed for run in runs} for runs in repeats] == [{1}, {2}, {3}, {4}]
-
-
-# --- Decisions: how long the rest takes ---
-
-
-def test_the_time_left_is_what_others_with_as_many_workers_took() -> None:
-    assert seconds_left({}, [1]) is None
-    took: dict[Hashable, list[float]] = {1: [10.0, 14.0], 2: [6.0]}
-    assert seconds_left(took, [1, 2, 2]) == 12.0 + 2 * 6.0
-    assert seconds_left(took, [4]) == 10.0
-    assert seconds_left(took, []) == 0

@@ -12,6 +12,7 @@ from mlbench.contract.comparisons import Comparison, Group
 from mlbench.contract.records import RunSet, Slot, Trial
 from mlbench.contract.sweeps import Axis, Cell, Chart, Panel, SetAnalysis, Sweep
 from mlbench.evaluation.comparison import compare
+from mlbench.evaluation.official_rules import waiting_slots
 from mlbench.evaluation.sweeps import (
     RunSummaryMetrics,
     SweepPoint,
@@ -226,6 +227,7 @@ def made(seconds: dict[tuple[str, str], float], *, repeats: int = 4, done: int =
         took = seconds[exchange, bandwidth] + number / 100
         figures[number] = RunSummaryMetrics(took if took < math.inf else None, 100.0, took + 10)
     run_set = RunSet("s", "2026-01-01T00:00:00Z", False, None, {}, tuple(places), "")
+    run_set = replace(run_set, waiting=waiting_slots(places, 0))
     return analyze(run_set, figures)
 
 
