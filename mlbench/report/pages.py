@@ -23,6 +23,7 @@ from mlbench.contract.masking import mask_command
 from mlbench.contract.records import Manifest, Run, RunMetric, RunSet
 from mlbench.contract.results import Result
 from mlbench.contract.series import SeriesKey, format_value, series_name, split_name
+from mlbench.evaluation.official_rules import progress
 from mlbench.evaluation.sweeps import analyze
 from mlbench.report.statement import Attribute, commands, facts, subtitle, title
 
@@ -93,6 +94,8 @@ def set_page(run_set: RunSet, comparison: Comparison, runs: Mapping[int, RunDocu
     """Return the page of a benchmark set, with the comparison of its counted runs."""
     page, path = comparison_page(comparison, runs), api_path("sets", run_set.name)
     analysis = analyze(run_set, {result.run_id: result for result in comparison.results})
+    # Sets of earlier versions have no progress.
+    run_set = replace(run_set, progress=progress(run_set.slots, run_set.waiting))
     own = {path: run_set.to_fields(), f"{path}analysis/": analysis.to_fields()}
     return replace(
         page,

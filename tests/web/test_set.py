@@ -104,7 +104,7 @@ def test_a_set_opens_on_its_answer_with_the_figures_of_the_api(
     chips = page.locator("#answer-chips").get_by_role("listitem")
     expect(chips.first).to_have_text("Comparable")
     expect(chips.nth(1)).to_contain_text("the slowest")
-    expect(page.locator("#progress")).to_have_text("complete · 12 of 12 slots")
+    expect(page.locator("#progress")).to_have_text("finished · 12 of 12 slots done")
 
     # Each cell has a mean and its interval, and the best one is marked.
     cells = section(page, "Time to target of each combination").locator("a.cell")
@@ -161,7 +161,7 @@ def test_a_set_shows_what_matters_what_is_left_and_its_plan(
     page: Page, master: StackConnection
 ) -> None:
     sign_in(page, master, "/sets/grid")
-    expect(page.locator("#progress")).to_have_text("running · 15 of 16 slots")
+    expect(page.locator("#progress")).to_have_text("running · 15 of 16 slots done")
     about = page.locator("#about")
     for text in (
         "bandwidth",
@@ -191,7 +191,7 @@ def test_sets_are_listed_and_lead_to_their_runs_by_swept_values(
     sign_in(page, master, "/sets")
     row = page.get_by_role("row").filter(has_text="grid")
     expect(row).to_have_count(1)
-    for text in ("bandwidth", "running · 15 of 16 slots", "15 of 16 slots have a run"):
+    for text in ("bandwidth", "running · 15 of 16 slots done", "1 planned, 15 done"):
         expect(row).to_contain_text(text)
     row.get_by_role("link", name="Groups").click()
     groups = page.locator("#runs tbody tr")
@@ -199,3 +199,18 @@ def test_sets_are_listed_and_lead_to_their_runs_by_swept_values(
     expect(groups.first).to_contain_text("exchange=flat, bandwidth=10")
     page.get_by_role("link", name='swept="exchange=topk, bandwidth=100"').click()
     expect(page.get_by_role("link", name=re.compile("^grid-"))).to_have_count(3)
+
+
+@pytest.mark.slow
+def test_a_set_is_stopped_and_resumed_on_its_page(page: Page, master: StackConnection) -> None:
+    sign_in(page, master, "/sets/grid")
+    progress, plan = page.locator("#progress"), section(page, "Plan and ledger")
+    stop, resume = (page.get_by_role("button", name=name) for name in ("Stop", "Resume"))
+    expect(resume).to_be_hidden()
+    expect(plan).to_contain_text("1 planned, 15 done")
+    stop.click()
+    expect(progress).to_have_text("stopped · 15 of 16 slots done")
+    expect(stop).to_be_hidden()
+    resume.click()
+    expect(progress).to_have_text("running · 15 of 16 slots done")
+    expect(stop).to_be_visible()

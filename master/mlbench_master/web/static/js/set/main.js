@@ -1,6 +1,6 @@
 // The page of a benchmark set: its answer first, then what supports it, its runs and its plan.
 
-import { get, getOrNull, query } from "../api.js";
+import { get, getOrNull, post, query } from "../api.js";
 import { Chart } from "../chart.js";
 import { drawCurves } from "../compare/curves.js";
 import { ofResult, toPath } from "../compare/loader.js";
@@ -72,10 +72,12 @@ function showHead(/** @type {RunSet} */ set, /** @type {SetAnalysis} */ { slots_
     faults && `fault injection: ${faults}`,
     `registered ${moment(set.created_at)}, before its first run`,
     left > 0 && (seconds === null ? "time left known after the first run" : `about ${duration(seconds)} left`),
+    set.reason,
   ];
   setText(byId("about"), about.filter(Boolean).join(" · "));
   setText(byId("plan-note"), progressText(set));
-  byId("progress").hidden = false;
+  byId("stop").hidden = set.state !== "running";
+  byId("resume").hidden = left > 0 || !set.slots.some((slot) => slot.is_open);
   setBadge(byId("progress"), ...progressOf(set));
 }
 
@@ -176,4 +178,6 @@ function showRuns(/** @type {RunSet} */ set) {
   setNotice(byId("runs-note"), results.length ? fastest : "No run has a result yet.");
 }
 
-const poller = poll(refresh, problemWith(() => poller.now()));
+const showProblem = problemWith(() => poller.now());
+const poller = poll(refresh, showProblem);
+for (const act of ["stop", "resume"]) byId(act).addEventListener("click", () => post(`${path}${act}/`).then(poller.now, showProblem));

@@ -4,7 +4,6 @@ import { resultColumns } from "../compare/results.js";
 import { optionTitle } from "../compare/verdict.js";
 import { h } from "../dom.js";
 import { NONE, plural } from "../format.js";
-import { isActive } from "../records.js";
 import { figure, runBadge } from "../ui.js";
 
 /**
@@ -24,16 +23,14 @@ export function sweptIn(/** @type {Pick<RunSet, "slots">} */ { slots }) {
   return [...[...keys].map(optionTitle), ...(isScaled ? ["workers"] : [])].join(" × ");
 }
 
-/** @returns {[string, string]} the state of a set, and how many of its slots have a run that counts */
-export function progressOf(/** @type {Pick<RunSet, "slots">} */ { slots }) {
-  const left = slots.filter(({ is_open: isOpen, trials }) => isOpen || trials.some(isActive)).length;
-  const state = left ? "running" : "complete";
-  return [state, `${state} · ${slots.length - left} of ${plural(slots.length, "slot")}`];
+/** @returns {[string, string]} the state of a set, also with the number of its slots that are done */
+export function progressOf(/** @type {RunSet} */ { slots, state, progress }) {
+  return [state, `${state} · ${progress.done} of ${plural(slots.length, "slot")} done`];
 }
 
-/** @returns {string} the progress of a set in a sentence, in the words of these pages */
-export function progressText(/** @type {Pick<RunSet, "text">} */ { text }) {
-  return text.replace(/(\d+) disturbed/, "$1 with CPU contention");
+/** @returns {string} the number of slots in each state, such as `12 done, 1 failed` */
+export function progressText(/** @type {Pick<RunSet, "progress">} */ { progress }) {
+  return Object.entries(progress).flatMap(([state, slots]) => (slots ? `${slots} ${state}` : [])).join(", ");
 }
 
 /** @returns {Row[]} a row for each run of the set, and for each slot that has none */
@@ -68,7 +65,6 @@ function remarkOf(/** @type {Row["trial"]} */ trial) {
 }
 
 function makeLink(/** @type {Row} */ { trial }) {
-  if (!trial) return h("span", {}, NONE);
-  const name = `#${trial.run_id}`;
-  return trial.deleted ? h("span", { class: "soft" }, `${name}, deleted`) : h("a", { href: `/runs/${trial.run_id}` }, name);
+  if (!trial || trial.deleted) return h("span", { class: "soft" }, trial ? `#${trial.run_id}, deleted` : NONE);
+  return h("a", { href: `/runs/${trial.run_id}` }, `#${trial.run_id}`);
 }

@@ -16,7 +16,7 @@ const COLUMNS = [
   { title: "Progress", cell: (set) => badge(...progressOf(set)) },
   { title: "Benchmark", text: ({ order }) => String(order.benchmark || "own code") },
   { title: "Sweeps", text: sweptIn },
-  { title: "Ledger", text: progressText },
+  { title: "Slots", text: progressText },
   { title: "Created", ...AGE },
   {
     title: "Runs",
