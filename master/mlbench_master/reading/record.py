@@ -206,9 +206,9 @@ def _tail(owner: str, selection: Selection) -> dict[str, list[Sample]]:
     if waiting_bytes(owner) > _MAX_TAIL_BYTES:
         return tail
     for stream, lines in read_waiting(owner, BATCH_BYTES, selection.rank):
-        for statement in parse(stream, lines, now_us, metrics):
-            if isinstance(statement, Sample) and (not metrics or statement.metric in metrics):
-                tail.setdefault(statement.metric, []).append(statement)
+        for sample in parse(stream, lines, now_us, metrics).samples:
+            if not metrics or sample.metric in metrics:
+                tail.setdefault(sample.metric, []).append(sample)
     return tail
 
 

@@ -7,6 +7,7 @@ are exported, so that a slow run does not have a block for each step.
 """
 
 import json
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -89,22 +90,19 @@ def pick(fields: Mapping[int, Value], positions: NDArray[np.int64]) -> dict[int,
 
 def from_samples(samples: Sequence[Sample]) -> Samples:
     """Return samples of one metric as columns."""
-    names = dict.fromkeys(sample.rank for sample in samples)
-    positions = {name: i for i, name in enumerate(names)}
-    count = len(samples)
-    values = np.empty(count, np.float64)
-    more = {}
-    for i, sample in enumerate(samples):
-        is_text = isinstance(sample.value, str)
-        values[i] = np.nan if is_text else sample.value
-        if is_text or sample.cumulative is not None or sample.metadata is not None:
-            text = sample.value if isinstance(sample.value, str) else None
-            more[i] = More(text, sample.cumulative, sample.metadata)
+    _, ranks, times_us, values, cumulative, metadata = zip(*samples, strict=True)
+    positions = {rank: i for i, rank in enumerate(dict.fromkeys(ranks))}
+    texts = [value if isinstance(value, str) else None for value in values]
+    more = {
+        i: More(*fields)
+        for i, fields in enumerate(zip(texts, cumulative, metadata, strict=True))
+        if fields != (None, None, None)
+    }
     return Samples(
-        list(names),
-        np.fromiter((positions[sample.rank] for sample in samples), np.int32, count),
-        np.fromiter((sample.time_us for sample in samples), np.int64, count),
-        values,
+        list(positions),
+        np.array([positions[rank] for rank in ranks], np.int32),
+        np.array(times_us, np.int64),
+        np.array([math.nan if isinstance(value, str) else value for value in values]),
         more,
     )
 

@@ -12,6 +12,8 @@ import logging
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from operator import itemgetter
 
 from mlbench.contract.line_chunks import whole_lines
 from mlbench.contract.series import SeriesKey
@@ -20,8 +22,8 @@ from mlbench_master.database.models import Stream, find_run, run_owner
 from mlbench_master.notify import Waiter, notify
 from mlbench_master.recording import blocks, late, not_recorded
 from mlbench_master.recording.limits import admit, store_refused, summarize
-from mlbench_master.recording.run_facts import Fact, store_facts
-from mlbench_master.recording.samples import MALFORMED, Sample, Unrecorded, show
+from mlbench_master.recording.run_facts import store_facts
+from mlbench_master.recording.samples import MALFORMED, Fact, Sample, Unrecorded, show
 from mlbench_master.recording.streams import (
     METRICS,
     POSTED,
@@ -44,6 +46,7 @@ _MAX_FAILURES = 5
 _FIRST_BACKOFF_SECONDS = 0.05
 _MAX_BACKOFF_SECONDS = 5.0
 _RETRY_SECONDS = 1.0
+_KEY = itemgetter(0, 1)
 _KNOWN = "SELECT metric, rank FROM seriesname WHERE owner = ?"
 
 
@@ -64,7 +67,7 @@ class _Retry:
 
 @dataclass(frozen=True)
 class _Batch:
-    """The next lines of a stream, and what they state."""
+    """The next lines of a stream."""
 
     stream: Stream
     data: bytes
@@ -185,17 +188,20 @@ class Indexer:
     def _index_batches(self, pieces: Iterable[tuple[Stream, bytes]]) -> None:
         """Index these lines of an owner's streams of one kind, all or none."""
         now_us = time.time_ns() // 1000
-        batches = [_parse(stream, data, now_us) for stream, data in pieces if data]
+        batches = []
+        for stream, data in pieces:
+            if data:
+                content = parse(stream, data, now_us)
+                batches.append(_Batch(stream, data, content.samples, content.facts))
         if not batches:
             return
         owner = batches[0].stream.owner
         if owner not in self._known:
             self._known[owner] = {tuple(row) for row in run_sql(_KNOWN, owner).fetchall()}
         known = self._known[owner]
-        keys = dict.fromkeys(
-            key for batch in batches for sample in batch.samples if (key := sample[:2]) not in known
-        )
-        refused_keys = admit(owner, [*keys], self._most_series)
+        samples = chain.from_iterable(batch.samples for batch in batches)
+        keys = [key for key in dict.fromkeys(map(_KEY, samples)) if key not in known]
+        refused_keys = admit(owner, keys, self._most_series)
         refused: list[Sample] = []
         if refused_keys:
             for batch in batches:
@@ -208,14 +214,7 @@ class Indexer:
                 raise _MovedError
             if all(moved):
                 _store(owner, batches, refused, self._most_series)
-        known.update(keys.keys() - refused_keys)
-
-
-def _parse(stream: Stream, data: bytes, now_us: int) -> _Batch:
-    statements = list(parse(stream, data, now_us))
-    samples = [statement for statement in statements if isinstance(statement, Sample)]
-    facts = [statement for statement in statements if not isinstance(statement, Sample)]
-    return _Batch(stream, data, samples, facts)
+        known.update(set(keys) - refused_keys)
 
 
 def _take_refused(

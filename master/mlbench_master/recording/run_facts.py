@@ -12,11 +12,9 @@ from mlbench.contract.reported_settings import reaches
 from mlbench_master.database.connection import store
 from mlbench_master.database.models import Rank, Run, Stream
 from mlbench_master.recording import not_recorded
-from mlbench_master.recording.samples import Began, Sample, TaskSettings, Unrecorded
+from mlbench_master.recording.samples import Began, Fact, Sample, TaskSettings, Unrecorded
 from mlbench_master.recording.streams import POSTED
 from mlbench_master.runs import run_clock
-
-Fact = Target | TaskSettings | ReportedMachine | Interference | Began | Unrecorded
 
 _LOSSES = frozenset(names.LOSSES)
 # Maximum number of processes listed per worker. Samples of further processes are stored, too.

@@ -1,7 +1,7 @@
 """Samples: parsing the lines of a stream, and the labels of their series."""
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -56,8 +56,17 @@ class Unrecorded:
     counts: Mapping[str, int]
 
 
-Statement = Sample | Target | TaskSettings | ReportedMachine | Interference | Began | Unrecorded
-"""The content of a line of a stream."""
+Fact = Target | TaskSettings | ReportedMachine | Interference | Began | Unrecorded
+"""A statement of a line about its run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The content of lines of a stream, in their order."""
+
+    samples: list[Sample]
+    facts: list[Fact]
+
 
 # Unix seconds that the API can write as a date.
 _EARLIEST, _LATEST = timestamps.EARLIEST_US // 10**6, timestamps.LATEST_US // 10**6
@@ -75,14 +84,14 @@ _SHOWN_LINES = 100
 _MAX_COUNTED = 2**31
 
 
-def parse_lines(
-    data: bytes, rank: str, received_us: int, metrics: Collection[str] = ()
-) -> Iterator[Statement]:
-    """Parse the lines that a rank wrote; yield the samples of some metrics, or of all.
+def parse_lines(data: bytes, rank: str, received_us: int, metrics: Collection[str] = ()) -> Content:
+    """Parse the lines that a rank wrote; return the samples of some metrics, or of all.
 
     A malformed line becomes a sample of its text, dated ``received_us``. If there are many, only
-    the first ones do, and one more sample counts the others. The last statement counts all.
+    the first ones do, and one more sample counts the others. The last fact counts all.
     """
+    samples: list[Sample] = []
+    facts: list[Fact] = []
     # Search all lines at once, because a search in each line takes longer than parsing it.
     read_json = loads_exactly if LONG_NUMBER.search(data) else loads_fast
     last_step: tuple[int, Any, str] | None = None
@@ -94,30 +103,31 @@ def parse_lines(
             fields = read_json(line)
             time_us = _time_us(fields)
             if not _STATED.isdisjoint(fields):
-                yield _stated(fields, time_us, len(line))
+                facts.append(_stated(fields, time_us, len(line)))
                 continue
-            # All before the first is yielded: a line counts as a whole or not at all.
+            # All before the first is added: a line counts as a whole or not at all.
             line_rank = _rank(fields["rank"]) if "rank" in fields else rank
-            samples = _samples(fields, line_rank, time_us, metrics)
+            of_line = _samples(fields, line_rank, time_us, metrics)
             # The step is a series too. Prometheus holds one value of it per millisecond, so lines
             # of the same millisecond share one.
             step = fields.get("step")
             if step is not None and last_step != (time_us // 1000, step, line_rank):
-                samples.append(Sample(names.STEP, line_rank, time_us, number_or_text(step)))
+                of_line.append(Sample(names.STEP, line_rank, time_us, number_or_text(step)))
                 last_step = (time_us // 1000, step, line_rank)
-            yield from samples
+            samples += of_line
         except (ValueError, TypeError, RecursionError):
             malformed += 1
             if malformed <= _SHOWN_LINES:
-                yield Sample(MALFORMED, rank, received_us, show(line))
+                samples.append(Sample(MALFORMED, rank, received_us, show(line)))
     if malformed > _SHOWN_LINES:
         more = f"{malformed - _SHOWN_LINES:,} more lines that are no samples"
-        yield Sample(MALFORMED, rank, received_us, more)
+        samples.append(Sample(MALFORMED, rank, received_us, more))
     if malformed:
-        yield Unrecorded({"malformed_lines": malformed})
+        facts.append(Unrecorded({"malformed_lines": malformed}))
+    return Content(samples, facts)
 
 
-def _stated(fields: dict[str, Any], time_us: int, length: int) -> Statement:
+def _stated(fields: dict[str, Any], time_us: int, length: int) -> Fact:
     """Return the report in a line that has one of the names in ``_STATED``."""
     match fields:
         case {"goal": {**target}}:
@@ -138,11 +148,10 @@ def _stated(fields: dict[str, Any], time_us: int, length: int) -> Statement:
     raise ValueError("what a line states is a JSON object")
 
 
-def parse_posted(data: bytes) -> Iterator[Sample]:
+def parse_posted(data: bytes) -> list[Sample]:
     """Parse the lines that ``to_posted_lines`` wrote."""
-    for line in data.splitlines():
-        metric, rank, time_us, value, cumulative, metadata = orjson.loads(line)
-        yield Sample(metric, rank, time_us, number_or_text(value), cumulative, metadata)
+    samples = (Sample(*orjson.loads(line)) for line in data.splitlines())
+    return [sample._replace(value=number_or_text(sample.value)) for sample in samples]
 
 
 def to_posted_lines(samples: Iterable[Sample]) -> bytes:
@@ -185,17 +194,28 @@ def _samples(
     values = fields["metrics"] if "metrics" in fields else {fields.get("name"): fields.get("value")}
     if not isinstance(values, dict):
         raise ValueError("metrics must map names to values")
-    pairs = [(_name(name), number_or_text(value)) for name, value in values.items()]
-    if metrics:
-        pairs = [pair for pair in pairs if pair[0] in metrics]
-    note: tuple[bool | None, Any] = (None, None)
+    cumulative = metadata = None
     if "metadata" in fields:
         if len(orjson.dumps(fields["metadata"])) > MAX_METADATA_BYTES:
             raise ValueError(f"metadata has at most {MAX_METADATA_BYTES} bytes as JSON")
-        note = bool(fields.get("cumulative", False)), fields["metadata"]
-    # Like Sample(), but in half of the time: there may be fifty thousand per second.
+        cumulative, metadata = bool(fields.get("cumulative", False)), fields["metadata"]
+    # Like Sample(), and nearly all values are floats: there may be fifty thousand per second.
     create = tuple.__new__
-    return [create(Sample, (name, rank, time_us, value, *note)) for name, value in pairs]
+    samples = [
+        create(
+            Sample,
+            (
+                _name(name),
+                rank,
+                time_us,
+                value if type(value) is float else number_or_text(value),
+                cumulative,
+                metadata,
+            ),
+        )
+        for name, value in values.items()
+    ]
+    return [sample for sample in samples if sample[0] in metrics] if metrics else samples
 
 
 def _target(target: Mapping[Any, Any]) -> Target:

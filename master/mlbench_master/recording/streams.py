@@ -17,7 +17,7 @@ from mlbench_master.database.connection import exclusive, run_many, run_sql, sto
 from mlbench_master.database.group_commit import PATIENT_SECONDS, GroupCommit
 from mlbench_master.database.models import Chunk, Stream, run_owner
 from mlbench_master.notify import notify
-from mlbench_master.recording.samples import Statement, parse_lines, parse_posted
+from mlbench_master.recording.samples import Content, parse_lines, parse_posted
 
 METRICS = "metrics"
 POSTED = "posted"
@@ -202,13 +202,13 @@ def waits(owner: str) -> bool:
 
 def parse(
     stream: Stream, lines: bytes, received_us: int, metrics: Collection[str] = ()
-) -> Iterator[Statement]:
+) -> Content:
     """Parse whole lines of a stream; ``received_us`` dates malformed ones.
 
     ``metrics`` allows it to omit a rank's samples of other metrics; by default it returns all.
     """
     if stream.name == POSTED:
-        return parse_posted(lines)
+        return Content(parse_posted(lines), [])
     return parse_lines(lines, str(stream.rank), received_us, metrics)
 
 

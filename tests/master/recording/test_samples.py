@@ -16,8 +16,8 @@ from mlbench_master.recording.samples import (
     MAX_MACHINE_BYTES,
     MAX_METADATA_BYTES,
     Began,
+    Fact,
     Sample,
-    Statement,
     TaskSettings,
     Unrecorded,
     parse_lines,
@@ -31,9 +31,10 @@ from tests.support.rows import QUIET
 RECEIVED_US = 1_800_000_000_000_000
 
 
-def parse(*lines: str | bytes, rank: str = "0") -> list[Statement]:
+def parse(*lines: str | bytes, rank: str = "0") -> list[Sample | Fact]:
     data = b"".join((one.encode() if isinstance(one, str) else one) + b"\n" for one in lines)
-    return list(parse_lines(data, rank, RECEIVED_US))
+    content = parse_lines(data, rank, RECEIVED_US)
+    return [*content.samples, *content.facts]
 
 
 def test_one_value() -> None:

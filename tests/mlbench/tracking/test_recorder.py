@@ -173,9 +173,12 @@ def test_the_master_understands_every_line(
     recorder.write_settings({"device": "cpu é", "rate": np.float64(0.1), "compile": False})
     recorder.write({"loss": np.float32(0.5), "at é": "text", "up": math.inf}, step=3)
     time_us = 1763683200123456
-    assert list(parse_lines(path.read_bytes(), "1", received_us=0)) == [
+    content = parse_lines(path.read_bytes(), "1", received_us=0)
+    assert content.facts == [
         Target("loss", 0.1, lower_is_better=True),
         TaskSettings({"device": "cpu é", "rate": 0.1, "compile": False}),
+    ]
+    assert content.samples == [
         Sample("loss", "1", time_us, 0.5),
         Sample("at é", "1", time_us, "text"),
         Sample("up", "1", time_us, math.inf),
