@@ -31,7 +31,7 @@ from mlbench_master.resources.files import FilesResource
 from mlbench_master.resources.health import HealthResource, OpenApiResource, OwnMetricsResource
 from mlbench_master.resources.info import InfoResource
 from mlbench_master.resources.logs import LogsResource
-from mlbench_master.resources.metrics import MetricsResource
+from mlbench_master.resources.metrics import BacklogMiddleware, MetricsResource
 from mlbench_master.resources.pods import PodsResource
 from mlbench_master.resources.profiles import GivenProfileResource, ProfilesResource
 from mlbench_master.resources.results import ResultsResource
@@ -70,6 +70,7 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
     PlatformCollector(registry=registry)
     app = _App()
     app.add_middleware(RequestMiddleware(registry))
+    app.add_middleware(BacklogMiddleware())
     app.add_middleware(OriginMiddleware(settings.allowed_hosts))
     app.add_middleware(TokenMiddleware(settings.token, settings.agent_secret, settings.url))
     app.req_options.strip_url_path_trailing_slash = True

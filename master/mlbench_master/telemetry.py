@@ -21,7 +21,8 @@ from mlbench.evaluation.result import SummaryMetrics
 from mlbench_master.database.connection import find_room, run_sql
 from mlbench_master.database.models import Pod, Rank, Run, Worker, run_owner
 from mlbench_master.reading.counting import recorded_so_far
-from mlbench_master.recording.limits import describe_refused, waiting_bytes
+from mlbench_master.recording.limits import describe_refused
+from mlbench_master.recording.streams import waiting_bytes
 
 # The newest runs only, so that the number of series is bounded.
 _RUNS_SHOWN = 30

@@ -4,6 +4,7 @@ In time of the processor: a machine may do much else.
 """
 
 import time
+from itertools import chain
 
 import pytest
 from falcon.testing import Result, TestClient
@@ -63,10 +64,24 @@ def test_a_backlog_that_takes_too_long_is_left_out_until_it_is_indexed(
     record(run, line(now, a=1))
     recording.index_all()
     stream = record(run, b"".join(line(now + 1 + i / 1000, a=2) for i in range(100)))
-    monkeypatch.setattr(module, "_MAX_TAIL_BYTES", stream.size - stream.indexed - 1)
+    waiting = stream.size - stream.indexed
+    monkeypatch.setattr(module, "_MAX_TAIL_BYTES", waiting - 1)
+    record(run, line(now, b=3), rank=1)
     assert [point["value"] for point in read(api, run)[0].json["a @ 0"]] == ["1"]
-    for path in ("", "events/", "result/", "manifest/", "metrics/"):
-        assert api.simulate_get(f"/api/runs/{run.id}/{path}").status_code == 200
+    of_rank, _ = read(api, run, "b @ 1")
+    assert [point["value"] for point in of_rank.json["b @ 1"]] == ["3"], "little waits of this rank"
+    assert "MLBench-Left-Out" not in of_rank.headers
+    paths = ("events/", "manifest/", "metrics/"), ("result/", "breakdown/", "goodput/", "mllog/")
+    for path in chain(*paths):
+        answer = api.simulate_get(f"/api/runs/{run.id}/{path}")
+        assert (path, answer.status_code) == (path, 200)
+        assert (path, "MLBench-Left-Out" in answer.headers) == (path, path in paths[1])
+    for path in (f"metrics/{run.id}?metric_type=run", "metrics?metric_type=run", "compare?runs="):
+        name, _, query = path.partition("?")
+        query = query if query.endswith("run") else f"{query}{run.id}"
+        answer = api.simulate_get(f"/api/{name}", query_string=query)
+        assert int(answer.headers["MLBench-Left-Out"]) >= waiting
     recording.index_all()
-    values = [point["value"] for point in read(api, run)[0].json["a @ 0"]]
-    assert values == ["1"] + ["2"] * 100
+    answer, _ = read(api, run)
+    assert [point["value"] for point in answer.json["a @ 0"]] == ["1"] + ["2"] * 100
+    assert "MLBench-Left-Out" not in answer.headers

@@ -13,8 +13,7 @@ from peewee import Database, SqliteDatabase
 
 from mlbench_master.database.models import OWNED, Chunk, Deletion, Rank, Run, Stream, run_owner
 from mlbench_master.recording import streams
-from mlbench_master.recording.limits import waiting_bytes
-from mlbench_master.recording.streams import StreamKey
+from mlbench_master.recording.streams import StreamKey, waiting_bytes
 from mlbench_master.runs import deletion, lifecycle, worker_reports
 from tests.conftest import wait_for
 from tests.support.rows import line, make_ranks, make_run, record, see_pod

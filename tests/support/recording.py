@@ -9,8 +9,8 @@ from peewee import Database
 
 from mlbench_master.recording.export import Exporter
 from mlbench_master.recording.indexing import Indexer
-from mlbench_master.recording.limits import waiting_bytes
 from mlbench_master.recording.remote_write import RemoteWriter
+from mlbench_master.recording.streams import waiting_bytes
 from mlbench_master.settings import InstallationLimits
 from tests.support.known import known
 

@@ -7,6 +7,7 @@
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -20,9 +21,8 @@ from mlbench_master.reading.selection import AFTER_ALL_US, BEFORE_ALL_US, Select
 from mlbench_master.recording import blocks
 from mlbench_master.recording.blocks import Samples
 from mlbench_master.recording.indexing import BATCH_BYTES
-from mlbench_master.recording.limits import waiting_bytes
 from mlbench_master.recording.samples import Sample
-from mlbench_master.recording.streams import parse, read_waiting
+from mlbench_master.recording.streams import parse, read_waiting, waiting_bytes
 
 _COUNTS = """
     SELECT metric, SUM(samples), SUM(exported), SUM(CASE WHEN exported IS NULL THEN 1 ELSE 0 END),
@@ -37,6 +37,8 @@ _READ = """
 
 # About a second's work.
 _MAX_TAIL_BYTES = 16 << 20
+left_out: ContextVar[int] = ContextVar("left_out", default=0)
+"""Bytes of received lines that the records of the current request lack."""
 
 
 class MovedError(ServiceUnavailableError):
@@ -197,19 +199,27 @@ def by_rank(samples: Samples) -> dict[str, Series]:
 
 
 def _tail(owner: str, selection: Selection) -> dict[str, list[Sample]]:
-    """Parse the lines that are not indexed yet; of samples, those of the wanted metrics.
+    """Parse the lines that are not indexed yet, and return the samples of the wanted metrics.
 
     If the controller is far behind, they are left out: parsing them would take too long.
     """
     now_us, metrics = time.time_ns() // 1000, selection.metrics
     tail: dict[str, list[Sample]] = {}
-    if waiting_bytes(owner) > _MAX_TAIL_BYTES:
+    if leaves_out(waiting_bytes(owner, selection.rank)):
         return tail
     for stream, lines in read_waiting(owner, BATCH_BYTES, selection.rank):
         for sample in parse(stream, lines, now_us, metrics).samples:
             if not metrics or sample.metric in metrics:
                 tail.setdefault(sample.metric, []).append(sample)
     return tail
+
+
+def leaves_out(waiting: int) -> bool:
+    """Check if so many bytes of lines are left out, and note that for ``left_out``."""
+    if waiting <= _MAX_TAIL_BYTES:
+        return False
+    left_out.set(left_out.get() + waiting)
+    return True
 
 
 def _of_piece(piece: Any) -> Series:

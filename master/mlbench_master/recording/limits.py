@@ -5,15 +5,13 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from peewee import fn
-
 from mlbench.contract.series import SeriesKey, series_name
 from mlbench_master.database.connection import check_room, database, exclusive, run_many, run_sql
-from mlbench_master.database.models import Run, SeriesName, Stream
+from mlbench_master.database.models import Run, SeriesName
 from mlbench_master.database.reserve import NoRoomError
 from mlbench_master.errors import BadFieldError, ServiceUnavailableError
 from mlbench_master.recording.samples import MALFORMED, Sample
-from mlbench_master.recording.streams import OF_SAMPLES
+from mlbench_master.recording.streams import waiting_bytes
 
 # Raw SQL, because a thousand ranks begin with fifty series each.
 _COUNT = "SELECT COUNT(*) FROM seriesname WHERE owner = ?"
@@ -131,16 +129,6 @@ def _new_series(owner: str, keys: Iterable[SeriesKey], most: int) -> tuple[list[
     rows = SeriesName.select(SeriesName.metric, SeriesName.rank).where(SeriesName.owner == owner)
     known = set(database.execute(rows.tuples()))
     return [key for key in wanted if key not in known], max(0, most - len(known))
-
-
-def waiting_bytes(owner: str | None = None) -> int:
-    """Count the bytes of samples that are not indexed: an owner's, or all."""
-    waiting = Stream.select(fn.SUM(Stream.size - Stream.indexed)).where(
-        OF_SAMPLES, Stream.indexed < Stream.size
-    )
-    if owner is not None:
-        waiting = waiting.where(Stream.owner == owner)
-    return int(waiting.scalar() or 0)
 
 
 def has_room(limit_bytes: int) -> bool:

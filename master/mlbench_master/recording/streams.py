@@ -21,7 +21,6 @@ from mlbench_master.recording.samples import Content, parse_lines, parse_posted
 
 METRICS = "metrics"
 POSTED = "posted"
-OF_SAMPLES = Stream.name.in_([METRICS, POSTED])
 # Raw SQL, because a thousand ranks ship every second or two.
 _FIRST_CHUNK = 'SELECT MAX("offset") FROM chunk WHERE stream_id = ? AND "offset" <= ?'
 _CHUNKS = f"""
@@ -31,6 +30,7 @@ _CHUNKS = f"""
 """  # noqa: S608 - no values
 _WAITS = f"name IN ('{METRICS}', '{POSTED}') AND indexed < size"
 _OF_RANK = f"(CAST(stream.rank AS TEXT) = ? OR has_other_ranks OR name = '{POSTED}')"
+_WAITING_BYTES = "SELECT COALESCE(SUM(size - indexed), 0) FROM stream WHERE"
 _WAITING = f"""
     SELECT stream.id, "offset", data FROM stream JOIN chunk ON stream_id = stream.id
     WHERE {_WAITS} AND owner = ? AND "offset" >= COALESCE(
@@ -191,8 +191,19 @@ def shorten(run_id: int, attempt: int, rank: int, sizes: Mapping[StreamName, int
 
 def waiting(owner: str | None = None, rank: str = "") -> list[Stream]:
     """Return the streams with lines that are not indexed: an owner's, or all; maybe of a rank."""
+    condition, values = _which_wait(owner, rank)
+    return Stream.rows(f"{condition} ORDER BY id", *values)
+
+
+def waiting_bytes(owner: str | None = None, rank: str = "") -> int:
+    """Return the size of the lines that are not indexed: an owner's, or all; maybe of a rank."""
+    condition, values = _which_wait(owner, rank)
+    return int(run_sql(f"{_WAITING_BYTES} {condition}", *values).fetchone()[0])
+
+
+def _which_wait(owner: str | None, rank: str) -> tuple[str, Sequence[str]]:
     chosen = {sql: value for sql, value in (("owner = ?", owner), (_OF_RANK, rank)) if value}
-    return Stream.rows(f"{' AND '.join([_WAITS, *chosen])} ORDER BY id", *chosen.values())
+    return " AND ".join([_WAITS, *chosen]), [*chosen.values()]
 
 
 def waits(owner: str) -> bool:
@@ -200,9 +211,7 @@ def waits(owner: str) -> bool:
     return any(stream.name == METRICS for stream in waiting(owner))
 
 
-def parse(
-    stream: Stream, lines: bytes, received_us: int, metrics: Collection[str] = ()
-) -> Content:
+def parse(stream: Stream, lines: bytes, received_us: int, metrics: Collection[str] = ()) -> Content:
     """Parse whole lines of a stream; ``received_us`` dates malformed ones.
 
     ``metrics`` allows it to omit a rank's samples of other metrics; by default it returns all.

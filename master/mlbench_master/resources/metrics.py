@@ -17,11 +17,13 @@ from mlbench_master.http.original_requests import is_original
 from mlbench_master.openapi.operation import Parameter, flag, moment, one_of, operation, whole
 from mlbench_master.reading import formats
 from mlbench_master.reading.formats import FormattedSeries, Owner
+from mlbench_master.reading.record import leaves_out, left_out
 from mlbench_master.reading.selection import AFTER_ALL_US, BEFORE_ALL_US, Selection
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.recording import ingest
 from mlbench_master.recording.ingest import MAX_SAMPLES, PostedSample
 from mlbench_master.recording.limits import SeriesLimit, Spool
+from mlbench_master.recording.streams import waiting_bytes
 from mlbench_master.results.result_query import line_of
 from mlbench_master.runs import lifecycle
 
@@ -100,6 +102,21 @@ _PostedList = Annotated[list[PostedSample], Field(min_length=1, max_length=MAX_S
 _Series = dict[str, list[Point]]
 
 
+class BacklogMiddleware:
+    """Has responses say if they lack samples because indexing is far behind."""
+
+    def process_request(self, req: Request, resp: Response) -> None:
+        """Begin a request."""
+        left_out.set(0)
+
+    def process_response(
+        self, req: Request, resp: Response, resource: object, req_succeeded: bool
+    ) -> None:
+        """Name the number of bytes of lines that the response lacks."""
+        if size := left_out.get():
+            resp.set_header("MLBench-Left-Out", str(size))
+
+
 @dataclass(frozen=True)
 class MetricsResource:
     """``/api/metrics/``: series of all pods or runs, of one of them, and new samples."""
@@ -124,6 +141,7 @@ class MetricsResource:
         kind = _OF_MANY.read(req) if is_given else "all"
         has_record = Run.blocks_deleted_at.is_null() | Run.archive.is_null(False)
         runs = Run.select().where(has_record).order_by(Run.id)
+        leaves_out(waiting_bytes())  # the header comes before the series are read
         owners = {
             "pod": (Owner("pod", *pod) for pod in self.reader.pods(selection)),
             "run": (self._owner_of(run, selection, lineage) for run in list(runs)),

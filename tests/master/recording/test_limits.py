@@ -16,9 +16,9 @@ from mlbench_master.recording.limits import (
     SpoolFullError,
     admit,
     summarize,
-    waiting_bytes,
 )
 from mlbench_master.recording.samples import MALFORMED, Sample
+from mlbench_master.recording.streams import waiting_bytes
 from mlbench_master.settings import Settings
 from tests.conftest import as_pod, call_as_user
 from tests.support.recording import Recording
