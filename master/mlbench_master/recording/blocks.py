@@ -11,6 +11,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import dropwhile, takewhile
 from typing import Any, TypeVar
 
@@ -24,6 +25,8 @@ from mlbench_master.recording.samples import Sample
 
 Value = TypeVar("Value")
 
+# A longer end of a block's data, with texts or metadata, is parsed each time.
+_MAX_REMEMBERED_BYTES = 16 << 10
 # Blocks with fewer samples are small. They are joined once a metric has this many: more are more
 # rows to read, and with fewer, each sample is written more often.
 SMALL = 512
@@ -138,7 +141,8 @@ def encode(samples: Samples) -> bytes:
 
 def decode(data: bytes, count: int) -> Samples:
     """Return the samples of a block with so many of them."""
-    names, more = orjson.loads(data[20 * count :])
+    rest = data[20 * count :]
+    names, more = (_rest if len(rest) < _MAX_REMEMBERED_BYTES else orjson.loads)(rest)
     return Samples(
         names,
         np.frombuffer(data, "<i4", count),
@@ -148,15 +152,25 @@ def decode(data: bytes, count: int) -> Samples:
     )
 
 
+@lru_cache(64)
+def _rest(data: bytes) -> Any:
+    """Parse the end of a block's data: blocks of a thousand ranks have the same one."""
+    return orjson.loads(data)
+
+
 def join(parts: Sequence[Samples]) -> Samples:
     """Return the samples of several parts, one after another."""
     if len(parts) == 1:
         return parts[0]
     names: dict[str, int] = {}
+    # Of the same names, as many blocks have, the positions are looked up once.
+    codes: dict[int, NDArray[np.int32]] = {}
     ranks, more, start = [], {}, 0
     for part in parts:
-        codes = [names.setdefault(name, len(names)) for name in part.rank_names]
-        ranks.append(np.array(codes or [0], np.int32)[part.ranks])
+        if id(part.rank_names) not in codes:
+            found = [names.setdefault(name, len(names)) for name in part.rank_names]
+            codes[id(part.rank_names)] = np.array(found or [0], np.int32)
+        ranks.append(codes[id(part.rank_names)][part.ranks])
         more.update({start + i: fields for i, fields in part.more.items()})
         start += len(part)
     none: list[NDArray[Any]] = [np.empty(0)]

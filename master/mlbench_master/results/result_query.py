@@ -134,13 +134,12 @@ def _read(reader: SeriesReader, run_id: int, metrics: Collection[str], since_us:
         for metric in set(record.metrics) & selection.metrics:
             found = record.read(metric, selection.after_us, selection.until_us)
             for rank, series in found.items():
-                first = np.searchsorted(series.times_us, selection.after_us, "right")
-                is_number = np.ones(len(series.times_us), bool)
-                is_number[: int(first)] = False
-                is_number[[i for i, note in series.notes.items() if note.text is not None]] = False
-                if is_number.any():
-                    times, values = array("q"), array("d")
-                    times.frombytes(series.times_us[is_number].tobytes())
-                    values.frombytes(series.values[is_number].tobytes())
-                    columns[metric, rank] = Column(times, values)
+                first = series.times_us.searchsorted(selection.after_us, "right")
+                numbers = series.part(int(first), len(series.times_us))
+                texts = [i for i, note in numbers.notes.items() if note.text is not None]
+                if texts:
+                    numbers = numbers.take(np.delete(np.arange(len(numbers.times_us)), texts))
+                if len(numbers.times_us):
+                    times = array("q", numbers.times_us.tobytes())
+                    columns[metric, rank] = Column(times, array("d", numbers.values.tobytes()))
     return columns
