@@ -35,7 +35,7 @@ def mark_of(folder: Path, pid: int) -> Path:
     return folder / f"phase-{pid}"
 
 
-def phase_in(mark: bytes) -> Phase | None:
+def phase_in(mark: bytes | Mark) -> Phase | None:
     """Return the phase in a mark; None outside all phases, or if the mark is not valid."""
     position = mark[0] if mark else 0
     return PHASES[position - 1] if 0 < position <= len(PHASES) else None

@@ -12,8 +12,8 @@ from time import perf_counter
 from typing import Any, ClassVar, NamedTuple, SupportsFloat
 
 from mlbench.contract import names
-from mlbench.contract.names import PHASES, Phase
-from mlbench.contract.phase_mark import Mark, open_mark
+from mlbench.contract.names import PHASES, UNTRAINED, Phase
+from mlbench.contract.phase_mark import Mark, open_mark, phase_in
 from mlbench.contract.reported_settings import Setting, reaches
 from mlbench.contract.sampled_steps import is_sampled
 from mlbench.tracking.recorder import Recorder, Value, check_name, to_float, to_number
@@ -115,8 +115,8 @@ class Tracker:
         """Whether a logged value has reached the goal."""
         self.goal_seconds: float | None = None
         """Training time at which the goal was reached; None before, or if before the checkpoint."""
-        mark = open_mark(environ if environ.get(names.ENV_METRICS_FILE) else {})
-        self._timers = {phase: PhaseTimer(0.0, mark, i) for i, phase in enumerate(PHASES, 1)}
+        self._mark = open_mark(environ if environ.get(names.ENV_METRICS_FILE) else {})
+        self._timers = {phase: PhaseTimer(0.0, self._mark, i) for i, phase in enumerate(PHASES, 1)}
         # Phases of other threads overlap the training, so they do not count as its time.
         self._thread = threading.get_ident()
         self._hidden: dict[Phase, float] = {}
@@ -213,6 +213,21 @@ class Tracker:
         """Count some of the time of a phase as time of another one, which happened within it."""
         self._timers[source].before -= seconds
         self._timers[target].before += seconds
+
+    def count(self, phase: Phase, seconds: float) -> None:
+        """Count time that has just passed as a phase, if the code does not time it.
+
+        Communication within another phase moves there; data is counted outside of all phases only.
+        """
+        if threading.get_ident() != self._thread:
+            with self._hidden_lock:
+                self._hidden[phase] = self._hidden.get(phase, 0.0) + seconds
+            return
+        entered = phase_in(self._mark)
+        if entered is None:
+            self._timers[phase].before += seconds
+        elif phase == "communication" and entered not in (phase, *UNTRAINED):
+            self.move_time(seconds, entered, phase)
 
     def phase_seconds(self) -> dict[Phase, float]:
         """Return the seconds spent so far in each phase that was entered."""

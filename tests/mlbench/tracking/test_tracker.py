@@ -10,6 +10,7 @@ import torch
 
 from mlbench import Tracker
 from mlbench.contract import names
+from mlbench.contract.names import Phase  # noqa: TC001
 from mlbench.tracking.recorder import Value
 from tests.support.metrics_file import lines, metrics
 
@@ -48,6 +49,22 @@ def test_a_phase_adds_up_and_leaves_out_what_is_outside(clock: Clock, tracker: T
             clock.advance(0.5)
     tracker.move_time(1.0, "backward", "communication")
     assert tracker.phase_seconds() == {"forward": 6.0, "backward": 0.5, "communication": 1.0}
+
+
+def test_time_that_the_code_does_not_time_is_counted_once(clock: Clock, tracker: Tracker) -> None:
+    tracker.count("data", 2.0)
+    tracker.count("communication", 3.0)
+    with tracker.phase("backward"):
+        clock.advance(5.0)
+        tracker.count("communication", 4.0)
+    phases: tuple[Phase, ...] = ("data", "communication", "evaluation")
+    for phase in phases:
+        with tracker.phase(phase):
+            clock.advance(1.0)
+            tracker.count("communication", 1.0)
+            tracker.count("data", 1.0)
+    expected = {"data": 2.0, "backward": 1.0, "communication": 9.0, "evaluation": 1.0}
+    assert tracker.phase_seconds() == expected
 
 
 def test_a_phase_that_there_is_not_is_refused_with_those_that_there_are(tracker: Tracker) -> None:
@@ -383,6 +400,7 @@ def test_a_phase_of_another_thread_is_recorded_apart(
     def prefetch() -> None:
         with tracker.phase("data"):
             clock.advance(3.0)
+        tracker.count("communication", 2.0)
 
     tracker.epoch(0)
     with tracker.phase("forward"):
@@ -394,6 +412,7 @@ def test_a_phase_of_another_thread_is_recorded_apart(
     assert tracker.phase_seconds() == {"forward": 3.0}
     last = metrics(path)[-1]
     assert last["hidden_data_seconds"] == 3.0
+    assert last["hidden_communication_seconds"] == 2.0
     assert "data_seconds" not in last
 
 
