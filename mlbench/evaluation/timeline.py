@@ -110,20 +110,20 @@ Interval = tuple[int, int]
 class UnclearResumption:
     """A restarted process that continued training from a state that it does not report.
 
-    Its epoch or step was above 0 at its start, while its training clock started at 0.
+    Its epoch or step was above 0 or unknown at its start, while its training clock started at 0.
     """
 
     began_us: int
     unit: Literal["epoch", "step"]
-    number: int
-    """The first epoch or step that the process recorded."""
+    number: int | None
+    """The first epoch or step that the process recorded; None for a step that is unknown."""
 
     @property
     def text(self) -> str:
         """Why the training time is unknown, and how to record it."""
+        place = "an unknown step" if self.number is None else f"{self.unit} {self.number}"
         return (
-            f"after a restart, training continued at {self.unit} {self.number} without "
-            "t.load_state_dict(…): "
+            f"after a restart, training continued at {place} without t.load_state_dict(…): "
             "save t.state_dict() in the checkpoint, and load it before the first epoch"
         )
 
@@ -230,6 +230,8 @@ class _RankLineage:
                 if resumption and resumption.unit == "epoch":
                     continue
             else:
+                # The agent's watch over code without a tracker numbers no steps after a restart.
+                self.unclear = self._unclear_resumption(from_us, to_us) or self.unclear
                 continue
             first_us = 0
             if step > 0:
@@ -257,8 +259,10 @@ class _RankLineage:
         if epoch and epoch[1] > 0:
             return UnclearResumption(from_us, "epoch", round(epoch[1]))
         step = self._first(self._steps, from_us, to_us)
+        if step is None:
+            return UnclearResumption(from_us, "step", None)
         # The first process shows how many steps pass before one is recorded.
-        if step and step[1] > 2 * self._steps.values[0] + 1:
+        if step[1] > 2 * self._steps.values[0] + 1:
             return UnclearResumption(from_us, "step", round(step[1]))
         return None
 

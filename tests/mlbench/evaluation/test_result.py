@@ -354,6 +354,13 @@ def test_the_time_to_target_is_unknown_where_the_tracker_was_not_restored() -> N
     assert seconds["unknown"] >= 15, "the training before the resumption"
 
 
+def test_the_training_time_is_unknown_where_a_restart_numbers_no_steps() -> None:
+    steps = {seconds: step for seconds, step in _RESTARTED["step"].items() if seconds < 20}
+    result = restarted(**{**_RESTARTED, "step": steps, "epoch": {}})
+    assert "continued at an unknown step" in result.training_time_problem
+    assert (result.time_to_target, result.training_seconds, result.resumptions) == (None, None, ())
+
+
 def test_a_restored_tracker_makes_the_time_to_target_known() -> None:
     clock: Values = {0: 0, 5: 5, 10: 10, 15: 15, 22: 15, 27: 20, 32: 25}
     series: dict[str, Values] = {**_RESTARTED, "train_seconds": clock}
