@@ -29,9 +29,22 @@ _PHRASES: Mapping[str, tuple[str, str]] = {
         "pod whose resource usage Prometheus did not return",
         "pods whose resource usage Prometheus did not return",
     ),
+    "untimed_gpu_ranks": ("rank's communication on GPUs", "ranks' communication on GPUs"),
+    "untimed_jax_ranks": (
+        "rank's communication in programs of JAX",
+        "ranks' communication in programs of JAX",
+    ),
+    "untimed_python_ranks": (
+        "rank's communication (that needs Python 3.11)",
+        "ranks' communication (that needs Python 3.11)",
+    ),
+    "untimed_other_ranks": (
+        "rank's communication (none by torch.distributed's calls)",
+        "ranks' communication (none by torch.distributed's calls)",
+    ),
 }
-STATED = frozenset({"refused_calls", "unanswered_calls", "unread_files", "unwritten_values"})
-"""Counts that an agent may report."""
+STATED = frozenset(_PHRASES) - {"malformed_lines", "refused_values", _BYTES, _PODS}
+"""Counts that an agent, or a process, may report."""
 
 
 def add(run: Run, counts: Mapping[str, int]) -> None:

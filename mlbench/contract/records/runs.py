@@ -74,6 +74,14 @@ class NotRecorded(Record):
     """Number of bytes that a lost rank of an external job sent after the run's end."""
     pods_without_usage: int = 0
     """Number of pods whose resource usage Prometheus did not return when the run was sealed."""
+    untimed_gpu_ranks: int = 0
+    """Number of ranks whose communication is not timed, because GPUs communicate."""
+    untimed_jax_ranks: int = 0
+    """Number of ranks whose communication is not timed, because programs of JAX contain it."""
+    untimed_python_ranks: int = 0
+    """Number of ranks whose communication is not timed, because that needs Python 3.11."""
+    untimed_other_ranks: int = 0
+    """Number of ranks whose communication is not timed, because PyTorch waits for it internally."""
 
 
 @dataclass(frozen=True)

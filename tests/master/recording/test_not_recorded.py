@@ -102,3 +102,11 @@ def test_run_and_manifest_have_the_same_field(
     )
     assert of_run == of_manifest
     assert (of_run["text"], of_run["malformed_lines"]) == ("1 malformed line", 1)
+
+
+def test_ranks_without_timed_communication_are_counted(run: Run, recording: Recording) -> None:
+    for rank in (0, 1):
+        record(run, stated(untimed_gpu_ranks=1), rank)
+    recording.index_all()
+    text = "2 ranks' communication on GPUs"
+    assert found(run) == NotRecorded(text, untimed_gpu_ranks=2)
