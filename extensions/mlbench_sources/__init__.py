@@ -1,1 +1,1 @@
-"""Sources: MLflow, TensorBoard, MLPerf's logging, and the original MLBench's library."""
+"""Sources: MLflow, TensorBoard, MLPerf's logging, PyTorch, and the original MLBench's library."""

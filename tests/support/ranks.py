@@ -8,13 +8,14 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from mlbench.contract import names
+from mlbench_sources.mlbench_core import HOOK
 from tests.conftest import free_port, wait_for
 from tests.support.known import known
 
@@ -56,10 +57,19 @@ class Rank:
         return [line[what] for line in self.lines() if what in line]
 
 
-def start_ranks(folder: Path, size: int, *command: str, python: str = sys.executable) -> list[Rank]:
-    """Start ``python *command`` once for each rank, with one thread and a metrics file each."""
+def start_ranks(
+    folder: Path,
+    size: int,
+    *command: str,
+    python: str = sys.executable,
+    watched: Mapping[str, str] | None = None,
+) -> list[Rank]:
+    """Start ``python *command`` once for each rank, with one thread and a metrics file each.
+
+    With ``watched``, which is added to the environment, the agent's ``sitecustomize`` is imported.
+    """
     port = free_port()
-    return [_start(folder, rank, size, port, command, python) for rank in range(size)]
+    return [_start(folder, rank, size, port, command, python, watched) for rank in range(size)]
 
 
 def finish(ranks: Sequence[Rank]) -> list[str]:
@@ -111,7 +121,13 @@ def batch_losses(ranks: Sequence[Rank], batch_size: int) -> list[float]:
 
 
 def _start(
-    folder: Path, rank: int, size: int, port: int, command: Sequence[str], python: str
+    folder: Path,
+    rank: int,
+    size: int,
+    port: int,
+    command: Sequence[str],
+    python: str,
+    watched: Mapping[str, str] | None,
 ) -> Rank:
     metrics_file = folder / f"metrics-{size}-{rank}.jsonl"
     own = Path(tempfile.mkdtemp(prefix=f"rank-{rank}-", dir=folder))
@@ -123,8 +139,12 @@ def _start(
         "OMP_NUM_THREADS": "1",
         names.ENV_METRICS_FILE: str(metrics_file),
     }
+    if watched is not None:
+        place = {names.ENV_RANK: str(rank), names.ENV_WORLD_SIZE: str(size)}
+        environ |= {names.ENV_AGENT: "mlbench:token@127.0.0.1:1", **place, **watched}
     request = {
         "command": command,
+        "hook": "" if watched is None else str(HOOK),
         "environ": {**os.environ, **environ},
         "folder": os.getcwd(),  # noqa: PTH109
         "outputs": [str(own / "stdout"), str(own / "stderr")],

@@ -64,6 +64,10 @@ def _become(request: dict[str, Any]) -> NoReturn:
     os.environ.clear()
     os.environ.update(request["environ"])
     os.chdir(request["folder"])
+    if hook := request["hook"]:
+        sys.path.insert(0, hook)
+        sys.modules.pop("sitecustomize", None)
+        importlib.import_module("sitecustomize")
     kind, what, *arguments = request["command"]
     sys.argv = ["-c", *arguments]
     code = 0

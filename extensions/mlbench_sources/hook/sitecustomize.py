@@ -3,7 +3,8 @@
 Python imports this module at its start, because the agent adds this folder to PYTHONPATH. When a
 library is imported, it is adapted. MLBench's library then works without a cluster, without folders
 at the root of the file system, and with a new NumPy. transformers reports to MLBench by default.
-The module also makes stacks, and PyTorch's collectives, available to the agent. The user's code may
+The module also makes stacks, and PyTorch's collectives, available to the agent, and times the
+communication of PyTorch code. The user's code may
 run in Python 3.6 or newer. Other code must not be slowed down, so this module imports only modules
 that are built in, or already loaded.
 """
@@ -35,6 +36,8 @@ _DIAGNOSIS = os.environ.get("MLBENCH_DIAGNOSIS", "")
 # have its pipe open.
 _SHOW_STACKS = 57
 _serving = set()  # type: set[int]
+# What to call at the end of this process's first process group.
+_ends = []  # type: list[Callable[[], None]]
 
 # The name of MLBench in a Trainer's report_to if the script does not set it.
 _BY_DEFAULT = "mlbench-by-default"
@@ -134,6 +137,49 @@ def _show_stacks() -> None:
     faulthandler.register(_SHOW_STACKS, file=pipe)
 
 
+def _note_untimed(field: str) -> None:
+    """Record in the run's manifest why the communication of this process is not timed."""
+    if os.environ.get("MLBENCH_ATTEMPT", "1") == "1":
+        import json  # noqa: PLC0415
+        import time  # noqa: PLC0415
+
+        line = json.dumps({"time": time.time(), "not_recorded": {field: 1}}) + "\n"
+        with open(os.environ["MLBENCH_METRICS_FILE"], "ab", buffering=0) as file:  # noqa: PTH123
+            file.write(line.encode())
+
+
+def _time_communication() -> None:
+    """Time the communication of code that does not do so (``mlbench_sources/collectives.py``)."""
+    if sys.version_info < (3, 11):  # noqa: UP036 - the user's Python
+        _note_untimed("untimed_python_ranks")
+        return
+    from importlib.machinery import PathFinder  # noqa: PLC0415
+
+    # Where this Python has no mlbench, that of the agent is imported.
+    of_mlbench = extension = os.path.dirname(os.path.dirname(_here))
+    while PathFinder.find_spec("mlbench", [of_mlbench]) is None and len(of_mlbench) > 1:
+        of_mlbench = os.path.dirname(of_mlbench)
+    path = sys.path[:]
+    sys.path += [extension, of_mlbench]
+    try:
+        from mlbench_sources import collectives  # noqa: PLC0415
+
+        _ends.append(collectives.watch(_note_untimed))
+    finally:
+        sys.path[:] = path
+
+
+def _say_untimed(distributed: "Any") -> None:
+    """Say that JAX's programs contain their exchanges, so that nothing can time them."""
+    initialize = distributed.initialize
+
+    def initialize_and_say(*args: "Any", **kwargs: "Any") -> None:
+        initialize(*args, **kwargs)
+        _try(lambda: _note_untimed("untimed_jax_ranks"))
+
+    distributed.initialize = initialize_and_say
+
+
 def _show_collectives(c10d: "Any") -> None:
     """Start a server of a process's collectives once it has a process group."""
     update = getattr(c10d, "_update_default_pg", None)
@@ -141,7 +187,16 @@ def _show_collectives(c10d: "Any") -> None:
         return
 
     def update_and_serve(group: object) -> None:
+        if group is None:
+            for end in _ends:
+                _try(end)
         update(group)
+        is_timed = os.environ.get("MLBENCH_TIME_COMMUNICATION") != "0"
+        if group is not None and is_timed and not _ends:
+            try:
+                _time_communication()
+            except Exception as error:
+                print("mlbench: communication is not timed:", repr(error), file=sys.stderr)
         if group is not None and os.getpid() not in _serving:
             _serving.add(os.getpid())
             _try(_serve_collectives)
@@ -229,6 +284,7 @@ _ADAPTED = {
     "mlbench_core.utils.log_metrics": _then(_report),
     "mlbench_core.utils.pytorch": _then(_log_elsewhere),
     "mlbench_core.utils.task_args": _then(_give_folders),
+    "jax._src.distributed": _then(_say_untimed),
     "torch.distributed.distributed_c10d": _then(_show_collectives),
     "transformers.integrations.integration_utils": _then(_know_the_default),
     "transformers.training_args": _then(_report_by_default),

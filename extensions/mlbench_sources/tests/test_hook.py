@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from mlbench.contract import names
 from mlbench_sources import mlbench_core
 from mlbench_sources.http_receiver import HttpReceiver
 from tests.support.processes import run_text
@@ -157,3 +158,52 @@ def test_transformers_before_5_reports_where_it_did(python: Python, tmp_path: Pa
 
 def test_an_old_python_can_read_it() -> None:
     ast.parse(_HOOK.read_text(), feature_version=(3, 6))
+
+
+_TORCH = {
+    "__init__.py": "",
+    "distributed/__init__.py": "from torch.distributed.distributed_c10d import *",
+    "distributed/distributed_c10d.py": """
+def _update_default_pg(group): pass
+def init_process_group(): _update_default_pg("all")
+""",
+}
+
+
+def test_it_says_that_an_old_python_times_no_communication(
+    python: Python, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, "torch", _TORCH)
+    monkeypatch.setenv(names.ENV_METRICS_FILE, str(tmp_path / "metrics"))
+    code = "from torch.distributed import init_process_group; init_process_group()"
+    _, complaint = python(f"import sys; sys.version_info = (3, 8); {code}", tmp_path)
+    assert complaint == ""
+    [line] = map(json.loads, (tmp_path / "metrics").read_text().splitlines())
+    assert line["not_recorded"] == {"untimed_python_ranks": 1}
+
+
+def test_a_torch_that_it_does_not_know_goes_on(
+    python: Python, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, "torch", _TORCH)
+    monkeypatch.setenv(names.ENV_METRICS_FILE, str(tmp_path / "metrics"))
+    code = "from torch.distributed import init_process_group; init_process_group(); print(1)"
+    said, complaint = python(code, tmp_path)
+    assert said == "1\n"
+    assert complaint.startswith("mlbench: communication is not timed: ")
+
+
+def test_it_says_that_the_communication_of_jax_is_not_timed(
+    python: Python, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jax = {
+        "__init__.py": "import jax.distributed",
+        "distributed.py": "from jax._src.distributed import initialize as initialize",
+        "_src/__init__.py": "",
+        "_src/distributed.py": "def initialize(processes): print(processes)",
+    }
+    write(tmp_path, "jax", jax)
+    monkeypatch.setenv(names.ENV_METRICS_FILE, str(tmp_path / "metrics"))
+    assert python("import jax; jax.distributed.initialize(2)", tmp_path) == ("2\n", "")
+    [line] = map(json.loads, (tmp_path / "metrics").read_text().splitlines())
+    assert line["not_recorded"] == {"untimed_jax_ranks": 1}

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import sysconfig
 import time
 import tomllib
 from dataclasses import asdict, dataclass, field, replace
@@ -139,3 +140,40 @@ def test_it_brings_a_run_from_its_start_to_its_last_byte(bundle: Path, tmp_path:
     assert environ["PYTHONPATH"] == str(bundle / "mlbench_sources/hook")
     assert environ.items() >= {**own_environ, "MLBENCH_SEED": "42"}.items()
     assert float(environ["MLBENCH_DEADLINE"]) == pytest.approx(deadline_at + offset, abs=1e-6)
+
+
+_NEEDS_COLLECTIVES = """
+import os, sys
+from pathlib import Path
+import torch
+from torch import distributed
+from torch.nn.parallel import DistributedDataParallel
+distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+model = DistributedDataParallel(torch.nn.Linear(8, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(5):
+    model(torch.randn(4, 8)).sum().backward()
+    optimizer.step()
+distributed.destroy_process_group()
+places = [place for place in sys.path if place.endswith(".pyz")]
+print(sys.modules["mlbench"].__file__, places, flush=True)
+os._exit(0)  # as in ddp_training.py
+"""
+
+
+def test_it_times_the_communication_of_a_python_without_mlbench(
+    bundle: Path, tmp_path: Path
+) -> None:
+    hook = bundle / "mlbench_sources/hook"
+    environ = {
+        # PYTHONPATH, unlike site-packages, has no .pth file of an editable mlbench.
+        "PYTHONPATH": os.pathsep.join([str(hook), sysconfig.get_path("purelib")]),
+        "MLBENCH_AGENT": "mlbench:token@127.0.0.1:1",
+        "MLBENCH_METRICS_FILE": str(tmp_path / "metrics.jsonl"),
+    }
+    python = Path(sys.base_prefix, "bin", "python3")
+    ended = run_text([python, "-c", _NEEDS_COLLECTIVES], env=environ, cwd=tmp_path)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout == f"{bundle / 'mlbench/__init__.py'} []\n"
+    lines = map(json.loads, (tmp_path / "metrics.jsonl").read_text().splitlines())
+    assert list(lines)[-1]["step"] == 5

@@ -1,0 +1,119 @@
+"""Training code without MLBench: its steps, communication and stragglers, in real processes."""
+
+from pathlib import Path
+
+import pytest
+
+from mlbench.contract import names
+from mlbench.contract.names import Phase  # noqa: TC001
+from tests.support.known import known
+from tests.support.watched import DDP_TRAINING, run_watched
+
+# Late for much longer than a busy machine delays a rank.
+_LATE_MS, _STEPS = 60, 40
+
+_TRACKED = """
+import os, time, torch
+from torch import distributed
+from torch.nn.parallel import DistributedDataParallel
+from mlbench import Tracker
+
+distributed.init_process_group("gloo")
+model = DistributedDataParallel(torch.nn.Linear(8, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+with Tracker() as t:
+    t.epoch(0)
+    for step in range(20):
+        with t.phase("data"):
+            time.sleep(0.05 * distributed.get_rank())
+        with t.phase("forward"):
+            loss = model(torch.randn(4, 8)).square().mean()
+        with t.phase("backward"):
+            loss.backward()
+        with t.phase("communication"):
+            distributed.barrier()
+        optimizer.step()
+        t.step(samples=4, train_loss=loss)
+    with t.phase("evaluation"):
+        distributed.barrier()
+distributed.destroy_process_group()
+os._exit(0)  # as in ddp_training.py
+"""
+
+
+@pytest.mark.parametrize(
+    ("where", "part", "ranks"),
+    [("data", "data", 2), ("forward", "compute", 3), ("backward", "compute", 2)],
+)
+def test_a_straggler_is_named_in_code_without_mlbench(
+    tmp_path: Path, where: str, part: str, ranks: int
+) -> None:
+    job = run_watched(tmp_path, ranks, *DDP_TRAINING, where, "1", str(_LATE_MS), str(_STEPS))
+    found = known(job.stragglers)
+    assert found.named == 1
+    # The first step precedes the recording.
+    assert found.ranks[0].seconds > 0.8 * (_STEPS - 1) * _LATE_MS / 1000
+    assert max(found.ranks[0].parts.items(), key=lambda item: item[1])[0] == part
+    for rank in range(ranks):
+        assert job.last(names.STEP, rank) == _STEPS
+        assert len(job.columns[names.SAMPLED_STEP, str(rank)].values) == _STEPS - 1
+
+
+def test_collectives_are_timed_without_distributed_data_parallel(tmp_path: Path) -> None:
+    job = run_watched(tmp_path, 2, *DDP_TRAINING, "reduce", "0", str(_LATE_MS), str(_STEPS))
+    assert known(job.stragglers).named == 0
+    waited = [job.last(names.phase_metric("communication"), rank) for rank in (0, 1)]
+    assert waited[1] - waited[0] > 0.8 * (_STEPS - 1) * _LATE_MS / 1000
+
+
+def test_the_parameters_are_equal_to_the_bit(tmp_path: Path) -> None:
+    command = (*DDP_TRAINING, "forward", "0", "0", "12")
+    job = run_watched(tmp_path / "timed", 3, *command)
+    plain = run_watched(tmp_path / "plain", 3, *command, MLBENCH_TIME_COMMUNICATION="0")
+    assert job.columns
+    assert not plain.columns
+    digests = {text.split()[0] for text in (*job.printed, *plain.printed)}
+    assert len(digests) == 1
+
+
+def test_a_tracker_of_the_code_counts_each_step_and_second_once(tmp_path: Path) -> None:
+    job = run_watched(tmp_path, 2, "-c", _TRACKED)
+    assert known(job.stragglers).named == 1
+    for rank in (0, 1):
+        assert job.columns[names.STEP, str(rank)].values[-1] == 20
+        phases: tuple[Phase, ...] = ("data", "forward", "backward", "communication")
+        seconds = [job.last(names.phase_metric(phase), rank) for phase in phases]
+        assert all(time > 0 for time in seconds)
+        assert sum(seconds) <= job.last(names.TRAIN_SECONDS, rank)
+    # Rank 0 waits in the backward pass, but not in the barrier that follows.
+    assert job.last(names.phase_metric("communication")) > 0.8 * 19 * 0.05
+
+
+def test_a_restarted_process_does_not_number_its_steps(tmp_path: Path) -> None:
+    job = run_watched(tmp_path, 2, *DDP_TRAINING, "data", "0", "0", "12", MLBENCH_ATTEMPT="2")
+    assert (names.STEP, "0") not in job.columns
+    assert job.last(names.TRAIN_SECONDS) > 0
+
+
+_ON_ANOTHER_DEVICE = """
+import os, torch
+from torch import distributed
+distributed.init_process_group("gloo")
+parameter = torch.nn.Parameter(torch.zeros(4, device={device!r}))
+optimizer = torch.optim.SGD([parameter], lr=0.1)
+for _ in range(12):
+    parameter.grad = torch.ones(4, device={device!r})
+    optimizer.step()
+distributed.destroy_process_group()
+os._exit(0)  # as in ddp_training.py
+"""
+
+
+@pytest.mark.parametrize(
+    ("device", "field"), [("meta", "untimed_gpu_ranks"), ("cpu", "untimed_other_ranks")]
+)
+def test_what_cannot_be_timed_is_said_once(tmp_path: Path, device: str, field: str) -> None:
+    job = run_watched(tmp_path, 2, "-c", _ON_ANOTHER_DEVICE.format(device=device))
+    assert job.not_recorded == [{field: 1}]
+    assert job.last(names.STEP) == 12
+    assert (names.phase_metric("communication"), "0") not in job.columns
