@@ -187,8 +187,8 @@ TRAIN_R2: Final = "train_R2"  # coefficient of determination
 VAL_R2: Final = "val_global_R2"
 LEARNING_RATE: Final = "learning_rate"
 BYTES_PER_STEP: Final = "bytes_sent_per_step"  # the mean over all steps so far
-MLBENCH_TOTAL: Final = "global_cum_"  # prefix of a step's name in MLBench: its seconds, by rank 0
-TASK_RESULT: Final = "TaskResult"  # a text, by rank 0: MLBench's official result
+MLBENCH_TOTAL: Final = "global_cum_"  # prefix of a step's seconds in MLBench and older archives
+TASK_RESULT: Final = "TaskResult"  # a text: the official result that the original library reports
 
 OF_EACH_STEP: Final = (LEARNING_RATE, EPOCH, STEP, SAMPLES, TRAIN_SECONDS)
 

@@ -3,7 +3,7 @@
 import csv
 import io
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain, repeat
@@ -49,6 +49,8 @@ class Owner:
     series: NamedSeries
     pods: Iterable[tuple[str, NamedSeries]] = ()
     """A run's pods with their series, for its zip file."""
+    official: Callable[[], str] = str
+    """Returns the official result of a run for its zip file; "" without one."""
 
 
 @dataclass(frozen=True)
@@ -203,16 +205,17 @@ _File = tuple[str, Iterator[bytes]]
 def _files(owner: Owner) -> Iterator[_File]:
     """Yield ``result_<series>.json`` for each series, and ``<pod>_<series>.json`` for a run's pods.
 
-    The result that a run's task reported is in ``official_result.txt``.
+    The official result is in ``official_result.txt``: what the run's code reported, or else the
+    sentence that is computed from the run's result.
     """
-    official = None
+    official = ""
     for name, chunks in owner.series:
         if owner.kind == "run" and name in _TASK_RESULTS:
             recorded = [each.value for points in chunks for each in points if not each.note.added]
             official = "".join(recorded[-1:])
         else:
             yield f"result_{name}.json", _json_file(chunks)
-    if official is not None:
+    if official := official or owner.official():
         yield "official_result.txt", iter([official.encode()])
     for pod, series in owner.pods:
         for name, chunks in series:

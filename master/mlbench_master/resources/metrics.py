@@ -1,6 +1,7 @@
 """``/api/metrics/``: read and add samples of runs and pods."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from typing import Annotated, Any
 
@@ -24,7 +25,8 @@ from mlbench_master.recording import ingest
 from mlbench_master.recording.ingest import MAX_SAMPLES, PostedSample
 from mlbench_master.recording.limits import SeriesLimit, Spool
 from mlbench_master.recording.streams import waiting_bytes
-from mlbench_master.results.result_query import line_of
+from mlbench_master.results import original_result
+from mlbench_master.results.result_query import line_of, result_of
 from mlbench_master.runs import lifecycle
 
 _KIND = "Kind of series: `run` for samples of runs, `pod` for the resource usage of pods"
@@ -202,11 +204,19 @@ class MetricsResource:
             content, title = self._owner_of(run, selection, _LINEAGE.read(req)), run.name
             # MLBench's original client and files get exact times.
             is_exact = _EXACT.read(req) or format_ != "json" or is_original(req)
+            if run.benchmark:
+                content = replace(content, official=partial(self._official_of, run))
+            if is_original(req):
+                totals = original_result.totals_of(self.reader, run, selection)
+                content = replace(content, series=chain(content.series, totals))
             if not is_exact and run.attempt == 1:
                 source, series = self.reader.published(run, selection)
                 content = replace(content, series=series)
                 resp.set_header("MLBench-Source", source)
         _send(req, resp, formats.write_one(content, format_, title))
+
+    def _official_of(self, run: Run) -> str:
+        return original_result.sentence(result_of(self.reader, run))
 
     @operation("list_run_metrics", "The metrics, sorted by name.", list[RunMetric], errors=(503,))
     def on_get_run(self, req: Request, resp: Response, run_id: int) -> None:

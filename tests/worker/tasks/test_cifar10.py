@@ -78,7 +78,7 @@ def test_two_workers_learn_up_to_the_goal(tmp_path: Path) -> None:
     outputs = finish(ranks)
     accuracies = assert_stopped_at(50, ranks)
     for rank, output in zip(ranks, outputs, strict=True):
-        assert output.splitlines()[-1] == "goal reached: 50% Top 1 Validation Accuracy"
+        assert output.splitlines()[-1] == "goal reached: val_global_Prec@1 50"
         assert rank.series(names.EPOCH) == list(range(len(accuracies)))
         right = accuracies[-1] * _VALIDATION / 100
         assert right == pytest.approx(round(right), abs=1e-9), "each image counts once"

@@ -1,7 +1,6 @@
 """The tasks on digits: their training, and the network of one."""
 
 import os
-import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -82,24 +81,6 @@ def test_two_workers_stop_at_the_goal(case: Case, two: list[Rank]) -> None:
     for accuracy in assert_stopped_at(case.goal, two):
         right = accuracy * 364 / 100
         assert right == pytest.approx(round(right), abs=1e-9), "364 images, each counted once"
-
-
-def test_rank_0_records_the_result_as_mlbenchs_tasks_do(
-    case: Case, two: list[Rank], alone: list[Rank]
-) -> None:
-    lines = [line["metrics"] for line in two[0].lines() if "metrics" in line]
-    *_, evaluated, reported, totals, last = lines
-    result, seconds = reported[names.TASK_RESULT], evaluated[names.TRAIN_SECONDS]
-    reached = f"{case.goal}% Top 1 Validation Accuracy reached in {seconds:.3f} seconds, "
-    assert result.startswith(reached)
-    assert re.findall(r", ([^:,]+): [0-9.]+ seconds", result) == [
-        *("Compute", "Communication", "Metrics Computation", "Pre-processing")
-    ]
-    assert two[1].series(names.TASK_RESULT) == alone[0].series(names.TASK_RESULT) == []
-    # The same by its steps of a batch, which its command line draws, also without the goal.
-    assert totals[f"{names.MLBENCH_TOTAL}agg"] == last[names.phase_metric("communication")]
-    assert all(len(alone[0].series(name)) == 1 for name in totals)
-    assert not two[1].series(f"{names.MLBENCH_TOTAL}agg")
 
 
 def test_each_rank_records_its_training(case: Case, two: list[Rank]) -> None:

@@ -25,30 +25,6 @@ from mlbench.local.home import Home
 from mlbench_worker.ranks.distributed import Execution, World, join_world, set_up
 from mlbench_worker.training.checkpoint import Checkpoints, Plain, Stateful
 
-# How the original MLBench's tasks print a goal.
-_MLBENCH_RESULTS = {
-    names.VAL_ACCURACY: "{:g}% Top 1 Validation Accuracy",
-    names.VAL_PERPLEXITY: "Validation Perplexity of {:g}",
-}
-# The times that the original MLBench's tasks report with their result, as sums of phases.
-_MLBENCH_TIMES: Mapping[str, tuple[Phase, ...]] = {
-    "Compute": ("forward", "backward", "optimizer"),
-    "Communication": ("communication",),
-    "Metrics Computation": ("metrics",),
-    "Pre-processing": ("data",),
-}
-# The totals that the original MLBench's command line plots, with the phase for each. Here the loss
-# is computed in the forward pass.
-_MLBENCH_TOTALS: Mapping[str, Phase | None] = {
-    "batch_load": "data",
-    "fwd_pass": "forward",
-    "comp_loss": None,
-    "backprop": "backward",
-    "agg": "communication",
-    "opt_step": "optimizer",
-    "comp_metrics": "metrics",
-}
-
 
 @dataclass
 class TrainingProgress(Plain):
@@ -130,21 +106,12 @@ class Session:
             self.tracker.epoch(epoch)
             yield epoch
             if self.tracker.goal_reached:
-                result = _MLBENCH_RESULTS[config.goal_metric].format(config.goal)
-                print(f"goal reached: {result}", flush=True)
-                self._record_task_result(result)
+                print(f"goal reached: {config.goal_metric} {config.goal:g}", flush=True)
                 break
             if self.deadline_has_passed():
                 break
             self.progress.end_epoch()
             self._save()
-        if self.world.rank == 0:  # the totals that the original MLBench's tasks end with
-            phases = self.tracker.phase_seconds()
-            totals = {
-                f"{names.MLBENCH_TOTAL}{step}": phases.get(phase, 0.0) if phase else 0.0
-                for step, phase in _MLBENCH_TOTALS.items()
-            }
-            self.tracker.log(totals)
 
     def save_if_due(self) -> None:
         """Save a checkpoint every ``checkpoint_steps`` steps; call it before each step.
@@ -166,19 +133,6 @@ class Session:
             size = self._checkpoints.save(steps)
         if size:
             self.tracker.checkpoint(size)
-
-    def _record_task_result(self, result: str) -> None:
-        """Record the sentence that the original MLBench's tasks end with, on rank 0 only."""
-        seconds = self.tracker.goal_seconds
-        if self.world.rank or seconds is None:
-            return
-        phases = self.tracker.phase_seconds()
-        parts = [f"{result} reached in {seconds:.3f} seconds"]
-        for name, included in _MLBENCH_TIMES.items():
-            # JAX and TensorFlow record one phase for the whole step: those times are left out.
-            included_seconds = [phases[phase] for phase in included if phase in phases]
-            parts += [f"{name}: {sum(included_seconds):.3f} seconds"] if included_seconds else []
-        self.tracker.log({names.TASK_RESULT: ", ".join(parts)})
 
     @contextmanager
     def phase(self, phase: Phase) -> Iterator[None]:

@@ -1,0 +1,71 @@
+"""The result and totals that the original MLBench's tasks record, computed from a run's result.
+
+Its client reads them: the sentence in ``official_result.txt``, the totals to draw its charts.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from mlbench.contract import names
+from mlbench.contract.names import Phase
+from mlbench.contract.results import Result
+from mlbench_master.database.models import Run
+from mlbench_master.reading.points import Points
+from mlbench_master.reading.selection import NamedSeries, Selection
+from mlbench_master.reading.series import SeriesReader
+from mlbench_master.results.result_query import result_of
+
+_TARGETS: Final = {
+    names.VAL_ACCURACY: "{:g}% Top 1 Validation Accuracy",
+    names.VAL_PERPLEXITY: "Validation Perplexity of {:g}",
+}
+_TIMES: Mapping[str, tuple[Phase, ...]] = {
+    "Compute": ("forward", "backward", "optimizer"),
+    "Communication": ("communication",),
+    "Metrics Computation": ("metrics",),
+    "Pre-processing": ("data",),
+}
+# The loss is computed in the forward pass here.
+_TOTALS: Mapping[str, Phase | None] = {
+    "batch_load": "data",
+    "fwd_pass": "forward",
+    "comp_loss": None,
+    "backprop": "backward",
+    "agg": "communication",
+    "opt_step": "optimizer",
+    "comp_metrics": "metrics",
+}
+
+
+def sentence(result: Result) -> str:
+    """Return the official result of a run; "" if it has not reached a target of the original."""
+    target, reached = result.target, result.time_to_target
+    seconds = reached.training_seconds if reached else None
+    if target is None or seconds is None or target.metric not in _TARGETS:
+        return ""
+    parts = [f"{_TARGETS[target.metric].format(target.value)} reached in {seconds:.3f} seconds"]
+    for name, phases in _TIMES.items():
+        # Compiled steps have one phase: the times of the others are unknown.
+        known = [result.phases[phase] for phase in phases if phase in result.phases]
+        parts += [f"{name}: {sum(known):.3f} seconds"] if known else []
+    return ", ".join(parts)
+
+
+def totals_of(reader: SeriesReader, run: Run, selection: Selection) -> NamedSeries:
+    """Yield the totals of an official run that has ended, as series of rank 0 with one point."""
+    if not run.benchmark or run.finished_at is None:
+        return
+    selected = [name for name in _TOTALS if selection.wants(_series_name(name))]
+    phases = result_of(reader, run).phases if selected else {}
+    for name in selected:
+        phase = _TOTALS[name]
+        seconds = phases.get(phase, 0.0) if phase else 0.0
+        yield _series_name(name), _one_point(round(run.finished_at * 1e6), f"{seconds:.6f}")
+
+
+def _series_name(total: str) -> str:
+    return f"global_cum_{total} @ 0"
+
+
+def _one_point(time_us: int, value: str) -> Iterator[Points]:
+    yield Points([time_us], [value])
