@@ -112,7 +112,13 @@ def check_that_it_takes_no_name_but_ours(wheel: Path) -> None:
         taken = {PurePath(name).parts[0] for name in content.namelist()}
     assert taken == {
         *("mlbench", "mlbench_exporter", "mlbench_master", "mlbench_worker"),
-        *("mlbench_callbacks", "mlbench_frameworks", "mlbench_mlperf", "mlbench_sources"),
+        *(
+            "mlbench_callbacks",
+            "mlbench_frameworks",
+            "mlbench_mlperf",
+            "mlbench_publish",
+            "mlbench_sources",
+        ),
         f"mlbench_stack-{version('mlbench-stack')}.dist-info",
     }
 

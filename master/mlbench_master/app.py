@@ -125,7 +125,6 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
         Route("/api/sets/{name}/stop", sets, "stop"),
         Route("/api/sets/{name}/resume", sets, "resume"),
         Route("/api/compare", results, "comparison"),
-        Route("/api/archives", archives),
         Route("/api/runs/{run_id:int}/archive", archives, "run"),
         Route("/api/alerts", alerts),
         Route("/api/benchmarks", info, "benchmarks"),

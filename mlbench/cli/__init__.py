@@ -1,6 +1,7 @@
 """The command line: ``mlbench COMMAND``. Only the module of the command is imported."""
 
 from collections.abc import Mapping
+from functools import cache
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -8,73 +9,114 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from mlbench.contract.distribution import own_version
+from mlbench.contract.extensions import load_all
 
-# Module and function of each command, and its line in `mlbench --help`, which is also the first
-# sentence of its own help.
-_COMMANDS: Mapping[str, tuple[str, str]] = {
-    "up": ("stack.up", "Start the local stack: Prometheus, master, exporter, workers and Grafana."),
-    "down": ("stack.down", "Stop the local stack."),
-    "demo": ("stack.demo", "Start the stack, run a benchmark, and show its result."),
-    "open": ("show.open_page", "Open the web pages, or one run's page, signed in."),
-    "run": ("run.run", "Run a benchmark or your own code, and show its progress."),
+Commands = Mapping[str, tuple[str, str]]
+"""Commands by name, as an entry point of ``mlbench.commands`` has them.
+
+Each has its ``module:function``, and its line in `mlbench --help`, which is also the first sentence
+of its own help.
+"""
+# Modules of this package.
+_COMMANDS: Commands = {
+    "up": (
+        "stack:up",
+        "Start the local stack: Prometheus, master, exporter, workers and Grafana.",
+    ),
+    "down": ("stack:down", "Stop the local stack."),
+    "demo": ("stack:demo", "Start the stack, run a benchmark, and show its result."),
+    "open": ("show:open_page", "Open the web pages, or one run's page, signed in."),
+    "run": ("run:run", "Run a benchmark or your own code, and show its progress."),
     "record": (
-        "record.record",
+        "record:record",
         "Record a command started by Slurm, torchrun, Kubernetes or a shell.",
     ),
     "ship": (
-        "record.ship",
+        "record:ship",
         "Send the data that `mlbench record` kept while the master was unreachable.",
     ),
-    "status": ("show.status", "Show the newest runs, workers and alerts, or one run."),
+    "status": ("show:status", "Show the newest runs, workers and alerts, or one run."),
     "runs": (
-        "show.runs",
+        "show:runs",
         "List the runs that match a query, or the means of groups of runs.",
     ),
-    "stop": ("run.stop", "Stop a run or a benchmark set, and wait until it has stopped."),
-    "edit": ("run.edit", "Change the title, tags or note of a run."),
+    "stop": ("run:stop", "Stop a run or a benchmark set, and wait until it has stopped."),
+    "edit": ("run:edit", "Change the title, tags or note of a run."),
     "delete": (
-        "run.delete",
+        "run:delete",
         "Delete runs with their series and archives; active runs are stopped first.",
     ),
-    "prune": ("prune.prune", "Delete runs that ended long ago, except imported runs."),
+    "prune": ("prune:prune", "Delete runs that ended long ago, except imported runs."),
     "bench": (
-        "bench.bench",
+        "bench:bench",
         "Run a benchmark on several numbers of workers, and compare the runs.",
     ),
-    "watch": ("bench.watch", "Show the runs of a benchmark set until its end, and compare them."),
+    "watch": ("bench:watch", "Show the runs of a benchmark set until its end, and compare them."),
     "compare": (
-        "compare.compare",
+        "compare:compare",
         "Compare runs: time to target, speedup, and whether the comparison is fair.",
     ),
-    "benchmarks": ("show.benchmarks", "List the benchmarks, or the options of one."),
-    "fetch-data": ("fetch_data.fetch_data", "Download the datasets of benchmarks that need them."),
-    "logs": ("show.logs", "Print the stdout or stderr of a rank."),
-    "diagnose": ("diagnose.diagnose", "Diagnose why a run hangs, and which rank is at fault."),
-    "explain": ("explain.explain", "Explain why a run was slow or failed, and what it cost."),
-    "stacks": ("diagnose.stacks", "Show the Python stacks of all ranks of a run, as one tree."),
+    "benchmarks": ("show:benchmarks", "List the benchmarks, or the options of one."),
+    "fetch-data": (
+        "fetch_data:fetch_data",
+        "Download the datasets of benchmarks that need them.",
+    ),
+    "logs": ("show:logs", "Print the stdout or stderr of a rank."),
+    "diagnose": (
+        "diagnose:diagnose",
+        "Diagnose why a run hangs, and which rank is at fault.",
+    ),
+    "explain": (
+        "explain:explain",
+        "Explain why a run was slow or failed, and what it cost.",
+    ),
+    "stacks": (
+        "diagnose:stacks",
+        "Show the Python stacks of all ranks of a run, as one tree.",
+    ),
     "profile": (
-        "profile.profile",
+        "profile:profile",
         "Profile a rank with PyTorch's profiler or py-spy.",
     ),
-    "fault": ("fault.fault", "Inject a fault into a rank of an active run."),
-    "files": ("files.files", "List or download the output files of a run."),
-    "metrics": ("show.metrics", "List the metrics of a run, or print the values of one."),
-    "manifest": ("show.manifest", "Show the code, settings and machines of a run."),
-    "download": ("download.download", "Download every value of every series of a run."),
-    "verify": ("verify.verify", "Check the archive of a run: digests, counts and result."),
-    "export": ("share.export", "Write the archive of a run or of a benchmark set to a file."),
-    "import": ("share.import_", "Import exported runs, read only."),
-    "publish": ("share.publish", "Build a static website from archives."),
-    "token": ("token.app", "Create, list or revoke tokens for recording external jobs."),
-    "grafana": ("grafana.app", "Install Grafana, or push dashboards to an existing one."),
+    "fault": ("fault:fault", "Inject a fault into a rank of an active run."),
+    "files": ("files:files", "List or download the output files of a run."),
+    "metrics": (
+        "show:metrics",
+        "List the metrics of a run, or print the values of one.",
+    ),
+    "manifest": ("show:manifest", "Show the code, settings and machines of a run."),
+    "download": ("download:download", "Download every value of every series of a run."),
+    "verify": (
+        "verify:verify",
+        "Check the archive of a run: digests, counts and result.",
+    ),
+    "token": (
+        "token:app",
+        "Create, list or revoke tokens for recording external jobs.",
+    ),
+    "grafana": (
+        "grafana:app",
+        "Install Grafana, or push dashboards to an existing one.",
+    ),
 }
+
+
+@cache
+def all_commands() -> Commands:
+    """Return the commands of the core, then those of extensions."""
+    commands = {
+        name: (f"{__name__}.{path}", summary) for name, (path, summary) in _COMMANDS.items()
+    }
+    for added in load_all("mlbench.commands").values():
+        commands |= added
+    return commands
 
 
 def load_command(name: str) -> Any:
     """Import a command by its name; raise KeyError if there is no such command."""
-    path, _ = _COMMANDS[name]
-    module, _, function = path.partition(".")
-    command = getattr(import_module(f"mlbench.cli.{module}"), function)
+    path, _ = all_commands()[name]
+    module, _, function = path.partition(":")
+    command = getattr(import_module(module), function)
     if isinstance(command, typer.Typer):
         return typer.main.get_command(command)
     from mlbench.cli.command import Command  # noqa: PLC0415
@@ -93,7 +135,7 @@ class _Commands(TyperGroup):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.commands = {
-            name: TyperCommand(name, help=summary) for name, (_, summary) in _COMMANDS.items()
+            name: TyperCommand(name, help=summary) for name, (_, summary) in all_commands().items()
         }
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:

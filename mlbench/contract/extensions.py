@@ -10,6 +10,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Literal
 
 Group = Literal[
+    "mlbench.commands",
     "mlbench.downloads",
     "mlbench.frameworks",
     "mlbench.routes",
@@ -18,6 +19,7 @@ Group = Literal[
 ]
 """A group of entry points:
 
+- ``mlbench.commands``: commands of the command line, as ``mlbench.cli.Commands``.
 - ``mlbench.downloads``: formats of ``mlbench download``, as ``mlbench.cli.download.Write``.
 - ``mlbench.frameworks``: frameworks that train official tasks in PyTorch's place, as
   ``mlbench_worker.training.frameworks.Framework``.

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mlbench.cli import _COMMANDS, load_command
+from mlbench.cli import all_commands, load_command
 from scripts import cli_reference, findings_reference
 
 _ROOT = Path(__file__).parents[2]
@@ -52,7 +52,7 @@ def _problem(command: str) -> str:
         name, *words = shlex.split(command.replace("…", " "), posix=False)
     except ValueError:  # one that a sentence cuts off
         name, *words = command.split()
-    if name not in _COMMANDS:
+    if name not in all_commands():
         return f"there is no mlbench {name}"
     found: Any = load_command(name)
     if subcommands := getattr(found, "commands", None):

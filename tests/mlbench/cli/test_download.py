@@ -127,7 +127,7 @@ def test_an_older_file_is_replaced_with_the_usual_rights(
     [
         (
             ("-o", "all.txt"),
-            "-o all.txt: name must end with one of zip, csv, json, mllog, parquet, tensorboard. "
+            "-o all.txt: name must end with one of zip, csv, json, parquet, mllog, tensorboard. "
             "Or add --format.",
         ),
         (("-o", "no/folder.zip"), "-o no/folder.zip: No such file or directory"),

@@ -16,12 +16,12 @@ from falcon.testing import Result
 
 from mlbench import archive
 from mlbench.archive import ROWS, RUN, opened
-from mlbench_master.archives import importing
 from mlbench_master.database.models import Diagnosis, Rank, RankEvidence, Run
 from mlbench_master.errors import BadFieldError
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.runs import lifecycle
+from mlbench_publish import importing
 from tests.master.archives.conftest import POD, Master
 from tests.support import reading
 from tests.support.evidence import LOAD, evidence_of, over

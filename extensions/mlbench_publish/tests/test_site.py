@@ -9,7 +9,7 @@ import pytest
 from mlbench import archive
 from mlbench.archive import ArchiveError, bundle
 from mlbench.contract.records import RunSet
-from mlbench.report import site
+from mlbench_publish import site
 from tests.support.results import (
     make_aimless,
     make_archive,

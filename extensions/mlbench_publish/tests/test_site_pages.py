@@ -14,11 +14,12 @@ from playwright.sync_api import BrowserContext, Page, expect
 from mlbench.archive import bundle
 from mlbench.contract.comparisons import Comparison
 from mlbench.evaluation import sandbox
-from mlbench.report import formats, site
+from mlbench.report import formats
 from mlbench.report.pages import of_archives
+from mlbench_publish import site
 from tests.support.results import make_archive, make_result, make_unreached
 
-_SET = Path(__file__).parents[2] / "docs" / "archives" / "results-digits-linear.mlbench"
+_SET = Path(__file__).parents[3] / "docs" / "archives" / "results-digits-linear.mlbench"
 
 
 @pytest.fixture

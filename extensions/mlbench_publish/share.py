@@ -126,7 +126,7 @@ def publish(
     """
     with _archives(files) as archives:
         try:
-            from mlbench.report import site  # noqa: PLC0415 - in the extra `report`
+            from mlbench_publish import site  # noqa: PLC0415 - in the extra `report`
         except ImportError as error:
             raise UsageError(f"{error.name} is required. Run {how_to_install('report')}.") from None
         # By digest: the same archive twice is one result.

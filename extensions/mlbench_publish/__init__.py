@@ -1,0 +1,1 @@
+"""Publishing: runs as files, their import, and a static website of archives."""

@@ -1,0 +1,22 @@
+"""Fixtures of the core's tests that these tests use as well."""
+
+from tests.conftest import chromium, database, database_url, own_prometheus, settings
+from tests.master.archives.conftest import master, place
+from tests.mlbench.cli.conftest import here
+from tests.mlbench.conftest import finished
+from tests.web.conftest import context, page, watch
+
+__all__ = [
+    "chromium",
+    "context",
+    "database",
+    "database_url",
+    "finished",
+    "here",
+    "master",
+    "own_prometheus",
+    "page",
+    "place",
+    "settings",
+    "watch",
+]
