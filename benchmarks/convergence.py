@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import machine
-from mlbench.benchmarks.registry import BENCHMARKS, Benchmark
+from mlbench.benchmarks.benchmark import Benchmark
+from mlbench.benchmarks.registry import BENCHMARKS
 from mlbench.contract import names
 from mlbench.contract.reported_settings import reaches
 

@@ -10,6 +10,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Literal
 
 Group = Literal[
+    "mlbench.benchmarks",
     "mlbench.commands",
     "mlbench.downloads",
     "mlbench.frameworks",
@@ -19,6 +20,8 @@ Group = Literal[
 ]
 """A group of entry points:
 
+- ``mlbench.benchmarks``: benchmarks, as ``mlbench.benchmarks.benchmark.Benchmark``, which has the
+  name of its entry point.
 - ``mlbench.commands``: commands of the command line, as ``mlbench.cli.Commands``.
 - ``mlbench.downloads``: formats of ``mlbench download``, as ``mlbench.cli.download.Write``.
 - ``mlbench.frameworks``: frameworks that train official tasks in PyTorch's place, as

@@ -2,8 +2,8 @@
 
 from importlib.util import find_spec
 
+from mlbench.benchmarks.benchmark import Benchmark
 from mlbench.benchmarks.options import OptionError, read
-from mlbench.benchmarks.registry import Benchmark
 from mlbench.contract import faults
 from mlbench.contract.distribution import how_to_install
 from mlbench.contract.names import THIS_MACHINE

@@ -23,13 +23,13 @@ from pydantic import (
 from pydantic.dataclasses import dataclass as request
 from pydantic.fields import FieldInfo
 
+from mlbench.benchmarks.benchmark import Benchmark
 from mlbench.benchmarks.registry import (
     BENCHMARKS,
     DEFAULT,
     IMAGE_PATTERN,
     IMAGES,
     MISSING_IMAGES,
-    Benchmark,
     Image,
     find_image,
 )

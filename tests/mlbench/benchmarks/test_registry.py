@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from mlbench.benchmarks.benchmark import Benchmark
 from mlbench.benchmarks.options import describe, read
-from mlbench.benchmarks.registry import BENCHMARKS, IMAGES, MISSING_IMAGES, Benchmark, find_image
+from mlbench.benchmarks.registry import BENCHMARKS, IMAGES, MISSING_IMAGES, find_image
 from mlbench.client import MLBENCH_IMAGES
 
 EACH = pytest.mark.parametrize("benchmark", BENCHMARKS.values(), ids=list(BENCHMARKS))
