@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -105,6 +106,29 @@ def test_what_pypis_users_get(wheel: Path, installed: Installed) -> None:
     check_that_it_takes_no_name_but_ours(wheel)
     check_that_type_checkers_see_the_types_of_client_and_tracker(installed)
     check_that_up_run_and_bench_work(installed)
+
+
+@pytest.mark.slow
+def test_the_core_works_without_extensions(installed: Installed) -> None:
+    [site] = installed.command.parents[1].glob("lib/python3*/site-packages")
+    for extension in (_REPOSITORY / "extensions").glob("mlbench_*"):
+        shutil.rmtree(site / extension.name)
+    [entry_points] = site.glob("mlbench_stack-*.dist-info/entry_points.txt")
+    entry_points.write_text("")
+    installed.call("up", "--detach", "--workers", "2")
+    few = ("--set", "goal=50", "--json")
+    runs = [
+        json.loads(installed.call("run", "digits", "--workers", workers, *few))
+        for workers in ("1", "2")
+    ]
+    ids = [str(run["id"]) for run in runs]
+    assert [run["state"] for run in runs] == ["FINISHED", "FINISHED"]
+    assert all(run["delivery"]["recorded"] > 100 for run in runs)
+    for run_id in ids:
+        assert json.loads(installed.call("verify", run_id, "--json"))["ok"]
+    comparison = json.loads(installed.call("compare", *ids, "--json"))
+    assert [group["reached"] for group in comparison["groups"]] == [1, 1]
+    assert "publish" not in installed.call("--help")
 
 
 def check_that_it_takes_no_name_but_ours(wheel: Path) -> None:

@@ -27,6 +27,7 @@ from jinja2 import (
 from markupsafe import Markup
 
 from mlbench.contract.buckets import GOOGLE, TITLES
+from mlbench.contract.extensions import registered
 from mlbench.contract.runspec import IMPAIRMENTS, RunSpec, options_of
 from mlbench.evaluation.statistics import CONFIDENCE, t_quantile
 from mlbench.local.assets import web_folder
@@ -82,6 +83,7 @@ def environment(loader: BaseLoader) -> Environment:
     buckets = [(bucket, (title, GOOGLE.get(bucket, ""))) for bucket, title in TITLES.items()]
     templates.globals |= {"options": options_of(RunSpec), "impairments": IMPAIRMENTS}
     templates.globals |= {"buckets": buckets, "quantiles": _quantiles}
+    templates.globals["extensions"] = frozenset(registered("mlbench.routes"))
     return templates
 
 

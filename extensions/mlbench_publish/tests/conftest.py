@@ -2,7 +2,7 @@
 
 from tests.conftest import chromium, database, database_url, own_prometheus, settings
 from tests.master.archives.conftest import master, place
-from tests.mlbench.cli.conftest import here
+from tests.mlbench.cli.conftest import here, mlbench
 from tests.mlbench.conftest import finished
 from tests.web.conftest import context, page, watch
 
@@ -14,6 +14,7 @@ __all__ = [
     "finished",
     "here",
     "master",
+    "mlbench",
     "own_prometheus",
     "page",
     "place",

@@ -9,7 +9,6 @@ import falcon
 from falcon import Request, Response
 from jinja2 import Environment, PackageLoader
 
-from mlbench.contract.extensions import registered
 from mlbench.report.page import environment as page_environment
 from mlbench_master.http import error_responses as http_errors
 from mlbench_master.web import static_assets
@@ -71,6 +70,5 @@ def origin_of(url: str) -> str | None:
 @cache
 def _templates() -> Environment:
     environment = page_environment(PackageLoader("mlbench_master.web"))
-    environment.globals["extensions"] = frozenset(registered("mlbench.routes"))
     environment.globals["modules_of"] = cache(static_assets.load().modules_of)
     return environment
