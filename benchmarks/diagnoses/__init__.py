@@ -30,11 +30,11 @@ import psutil
 from benchmarks.diagnoses import rank
 from mlbench.contract.assignment import Assignment
 from mlbench.contract.diagnosis import Verdict
-from mlbench.evaluation.hang_diagnosis import judge
 from mlbench.tracking.totals import Totals
+from mlbench_diagnosis import gather as gathering
+from mlbench_diagnosis.gather import gather
+from mlbench_diagnosis.judgement import judge
 from mlbench_worker.agent.attempt import Attempt
-from mlbench_worker.agent.diagnosis import gather as gathering
-from mlbench_worker.agent.diagnosis.gather import gather
 from mlbench_worker.agent.fork_servers import ForkServer
 from mlbench_worker.agent.training_process import adopt_orphans
 from tests.conftest import free_port, wait_for

@@ -62,21 +62,9 @@ _COMMANDS: Commands = {
         "Download the datasets of benchmarks that need them.",
     ),
     "logs": ("show:logs", "Print the stdout or stderr of a rank."),
-    "diagnose": (
-        "diagnose:diagnose",
-        "Diagnose why a run hangs, and which rank is at fault.",
-    ),
     "explain": (
         "explain:explain",
         "Explain why a run was slow or failed, and what it cost.",
-    ),
-    "stacks": (
-        "diagnose:stacks",
-        "Show the Python stacks of all ranks of a run, as one tree.",
-    ),
-    "profile": (
-        "profile:profile",
-        "Profile a rank with PyTorch's profiler or py-spy.",
     ),
     "fault": ("fault:fault", "Inject a fault into a rank of an active run."),
     "files": ("files:files", "List or download the output files of a run."),

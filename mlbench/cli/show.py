@@ -24,6 +24,7 @@ from mlbench.cli.common import (
     print_line,
     print_outcome,
     print_pairs,
+    value_or_none,
     warn,
 )
 from mlbench.cli.live import last_numbers, patiently, read_last_values
@@ -182,9 +183,8 @@ def show_run(
     else:
         metrics = last_numbers(read_last_values(client, run))
         show_result(run, result, connection, metrics, brief=brief)
-        from mlbench.cli.diagnose import latest_diagnosis  # noqa: PLC0415 - as mlbench.results
-
-        if (diagnosis := latest_diagnosis(client, run)) and diagnosis.done:
+        diagnosis = value_or_none(client.get_diagnosis(run.id, evidence=False))
+        if diagnosis and diagnosis.done:
             out.print(f"Hang diagnosis  {diagnosis.verdict.sentence}", soft_wrap=True)
     if problem:
         err.print(f"mlbench: result not available: {problem}", style="red", soft_wrap=True)

@@ -1,6 +1,6 @@
 """Records of hang diagnoses: the evidence of each rank, and the verdict.
 
-Each agent gathers the ``Evidence`` of its rank. ``judge`` in ``mlbench.evaluation.hang_diagnosis``
+Each agent gathers the ``Evidence`` of its rank. ``judge`` in ``mlbench_diagnosis.judgement``
 derives the ``Verdict`` from the evidence of all ranks.
 """
 

@@ -13,7 +13,9 @@ Group = Literal[
     "mlbench.benchmarks",
     "mlbench.commands",
     "mlbench.downloads",
+    "mlbench.evidence",
     "mlbench.frameworks",
+    "mlbench.judgements",
     "mlbench.routes",
     "mlbench.scoring",
     "mlbench.sources",
@@ -24,8 +26,11 @@ Group = Literal[
   name of its entry point.
 - ``mlbench.commands``: commands of the command line, as ``mlbench.cli.Commands``.
 - ``mlbench.downloads``: formats of ``mlbench download``, as ``mlbench.cli.download.Write``.
+- ``mlbench.evidence``: what agents gather of a rank on request, as
+  ``mlbench_worker.agent.evidence.Gather``. They need the standard library only.
 - ``mlbench.frameworks``: frameworks that train official tasks in PyTorch's place, as
   ``mlbench_worker.training.frameworks.Framework``.
+- ``mlbench.judgements``: what evidence says, as ``mlbench_master.runs.diagnoses.Judgement``.
 - ``mlbench.routes``: routes of the REST API, as ``mlbench_master.services.Routes``.
 - ``mlbench.scoring``: the rules that score official sets, as
   ``mlbench.evaluation.official_rules.Scoring``.

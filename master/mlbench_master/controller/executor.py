@@ -12,7 +12,7 @@ from mlbench.benchmarks.registry import BENCHMARKS
 from mlbench.contract.assignment import Assignment
 from mlbench.contract.names import ACTIVE_STATES
 from mlbench.contract.runspec import WorkerSpec, part
-from mlbench.evaluation.hang_diagnosis import Ended, ended_first
+from mlbench.evaluation.first_failure import Ended, ended_first
 from mlbench_master.controller.actions import (
     Action,
     Ask,

@@ -3,16 +3,16 @@
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
-from typing import Any, cast
+from functools import cache, lru_cache
+from typing import Any, Protocol, cast
 
 from peewee import fn
 
 from mlbench.contract.diagnosis import Diagnosis as DiagnosisRecord
-from mlbench.contract.diagnosis import Evidence, Reason
+from mlbench.contract.diagnosis import Evidence, Reason, StackLine, Verdict
+from mlbench.contract.extensions import registered
 from mlbench.contract.humanize import join, spans
 from mlbench.contract.pod_token import PodIdentity
-from mlbench.evaluation.hang_diagnosis import judge, merge_stacks, split
 from mlbench_master import timestamps
 from mlbench_master.database.connection import STATE, exclusive, run_sql
 from mlbench_master.database.models import Diagnosis, Rank, RankEvidence, Run
@@ -41,6 +41,29 @@ _SILENT = """
 """
 
 
+class Judgement(Protocol):
+    """What the evidence of ranks says, as the entry point ``hang`` of ``mlbench.judgements``."""
+
+    def judge(self, evidence: Sequence[Evidence], world_size: int, /) -> Verdict:
+        """Return the verdict on a run with this number of ranks."""
+
+    def merge_stacks(self, evidence: Sequence[Evidence], /) -> tuple[StackLine, ...]:
+        """Return the stacks of all ranks as one tree."""
+
+    def split(self, evidence: Evidence, /) -> Iterator[Evidence]:
+        """Yield the evidence of each rank of a worker."""
+
+
+def can_diagnose() -> bool:
+    """Return whether an extension that judges evidence is installed."""
+    return bool(registered("mlbench.judgements"))
+
+
+@cache
+def _judgement() -> Judgement:
+    return cast("Judgement", registered("mlbench.judgements")["hang"].load())
+
+
 def ask(run_id: int, reason: Reason, native_rank: int | None = None) -> Diagnosis:
     """Start a diagnosis of a run, or return a pending one that requests the same evidence.
 
@@ -52,10 +75,12 @@ def ask(run_id: int, reason: Reason, native_rank: int | None = None) -> Diagnosi
     Raises:
         NotFoundError: the run does not exist.
         BadFieldError: the native rank is not running.
-        ConflictError: no rank of the run is running.
+        ConflictError: no rank of the run is running, or no extension judges evidence.
     """
     with exclusive(STATE):
         run = lifecycle.find(run_id)
+        if not can_diagnose():
+            raise ConflictError("diagnosis: no extension that diagnoses runs is installed")
         ranks = [rank for rank in _ranks(run_id, run.attempt) if rank.exit_code is None]
         if run.state != "STARTED" or not ranks:
             raise ConflictError(f"run {run_id} is not running, so there is no process to look at")
@@ -166,7 +191,7 @@ def describe(diagnosis: Diagnosis) -> DiagnosisRecord:
             by_rank[number] = _evidence_of_exit(rank, exited_at)
         if number in by_rank and rank.processes and not by_rank[number].ranks:
             by_rank[number] = replace(by_rank[number], ranks=tuple(rank.ranks))
-    parts = [part for number in sorted(by_rank) for part in split(by_rank[number])]
+    parts = [part for number in sorted(by_rank) for part in _judgement().split(by_rank[number])]
     evidence = tuple(sorted(parts, key=lambda part: part.rank))
     known_ranks = sum(len(rank.ranks) for rank in ranks)
     world_size = max(known_ranks, *(part.world_size for part in evidence), 0)
@@ -176,8 +201,8 @@ def describe(diagnosis: Diagnosis) -> DiagnosisRecord:
         reason=cast("Reason", diagnosis.reason),
         asked_at=timestamps.seconds_to_text(diagnosis.asked_at),
         done=is_done(diagnosis),
-        verdict=judge(evidence, world_size),
-        stacks=merge_stacks(evidence),
+        verdict=_judgement().judge(evidence, world_size),
+        stacks=_judgement().merge_stacks(evidence),
         evidence=evidence,
     )
 
@@ -188,7 +213,7 @@ def restore(run: Run, listed: Any) -> None:
     Raises:
         ValueError: the list is malformed.
     """
-    for fields in listed[-_MAX_DIAGNOSES:]:
+    for fields in listed[-_MAX_DIAGNOSES:] if can_diagnose() else ():
         record = DiagnosisRecord.from_fields(_bounded(fields))
         diagnosis = Diagnosis.create(
             run=run,

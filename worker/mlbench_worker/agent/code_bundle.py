@@ -35,14 +35,10 @@ else:
     main()
 """
 
-_OF_MLBENCH = (
-    *("mlbench/contract/**/*.py", "mlbench/tracking/*.py", "mlbench/local/*.py"),
-    # The agent adds up the operators of a profile.
-    *("mlbench/evaluation/__init__.py", "mlbench/evaluation/operators.py"),
-)
+_OF_MLBENCH = (*("mlbench/contract/**/*.py", "mlbench/tracking/*.py", "mlbench/local/*.py"),)
 
 # The groups of entry points that the agent loads.
-_GROUPS: tuple[Group, ...] = ("mlbench.sources",)
+_GROUPS: tuple[Group, ...] = ("mlbench.evidence", "mlbench.sources")
 
 
 def write_bundle(path: Path) -> None:

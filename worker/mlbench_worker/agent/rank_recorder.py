@@ -7,7 +7,7 @@ process, or a launcher starts its process, and a sidecar joins a run.
 from collections.abc import Callable, Mapping
 
 from mlbench_worker.agent.attempt import Attempt
-from mlbench_worker.agent.diagnosis.rank_diagnoses import Diagnoses
+from mlbench_worker.agent.evidence import EvidenceRequests
 from mlbench_worker.agent.fault_injector import Faults
 from mlbench_worker.agent.master_client import MasterClient, PollResponse
 from mlbench_worker.agent.rank_network import address_towards
@@ -35,7 +35,7 @@ class RankRecorder:
         self.attempt = attempt
         self._pod = pod
         self._link = link
-        self._diagnoses = Diagnoses(connect)
+        self._evidence = EvidenceRequests(connect)
         self._faults = Faults(attempt, pod, connect, lambda: link.clock.offset)
         self.shipper = Shipper(attempt, connect())
         self.shipper.start()
@@ -60,6 +60,6 @@ class RankRecorder:
         self.has_reported_exit = is_exited
         if reply.do == "stop" and attempt.exit is None:
             attempt.stop()
-        self._diagnoses.follow(reply, self._pod, attempt, attempt.pid)
+        self._evidence.follow(reply, self._pod, attempt)
         self._faults.follow(reply.faults)
         return reply

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mlbench.contract.diagnosis import Collective, Evidence, Thread
-from mlbench.evaluation.hang_diagnosis import judge, merge_stacks, split
+from mlbench_diagnosis.judgement import judge, merge_stacks, split
 from tests.support.evidence import (
     BACKWARD,
     C10D,

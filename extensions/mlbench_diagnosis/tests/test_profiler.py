@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from mlbench_diagnosis import profiler
+from mlbench_diagnosis.profiler import profile
 from mlbench_worker.agent.attempt import Attempt
-from mlbench_worker.agent.diagnosis import profiler
-from mlbench_worker.agent.diagnosis.profiler import profile
 from tests.conftest import free_port, wait_for
 from tests.worker.agent.conftest import Begin
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mlbench.contract.profiles import Operator
-from mlbench.evaluation.operators import of_events, of_samples, trace_events
+from mlbench_diagnosis.operators import of_events, of_samples, trace_events
 
 
 def call(name: str, began: float, took: float, thread: int = 1, kind: str = "cpu_op") -> Any:

@@ -19,10 +19,10 @@ from tempfile import NamedTemporaryFile
 from typing import BinaryIO
 
 from mlbench.contract.profiles import MAX_BYTES, MAX_TEXT_LENGTH, Operator, ProfileResult, Tool
-from mlbench.evaluation import operators
+from mlbench_diagnosis import operators
+from mlbench_diagnosis.collectives import DebugConnection
+from mlbench_diagnosis.rank_stacks import find_spy
 from mlbench_worker.agent.attempt import Attempt
-from mlbench_worker.agent.diagnosis.collectives import DebugConnection
-from mlbench_worker.agent.diagnosis.rank_stacks import find_spy
 from mlbench_worker.agent.external_usage import free_memory
 from mlbench_worker.agent.process_lookup import descendants, is_python
 

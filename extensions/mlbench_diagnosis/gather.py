@@ -20,10 +20,10 @@ from mlbench.contract.masking import mask_words
 from mlbench.contract.phase_mark import mark_of, phase_in
 from mlbench.contract.process import this_process
 from mlbench.tracking.totals import Totals
+from mlbench_diagnosis.collectives import find_collectives, left_collectives
+from mlbench_diagnosis.rank_stacks import Pipe, find_spy, parse_traceback, spy
 from mlbench_worker.agent import kernel, torchrun
 from mlbench_worker.agent.attempt import Attempt
-from mlbench_worker.agent.diagnosis.collectives import find_collectives, left_collectives
-from mlbench_worker.agent.diagnosis.rank_stacks import Pipe, find_spy, parse_traceback, spy
 from mlbench_worker.agent.external_usage import free_memory, read_usage
 from mlbench_worker.agent.process_lookup import (
     environ_of,

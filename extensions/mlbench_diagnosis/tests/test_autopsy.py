@@ -14,12 +14,12 @@ import pytest
 from mlbench.contract import names
 from mlbench.contract.diagnosis import Collective, Evidence, Frame, Thread
 from mlbench.tracking.totals import Totals, TotalsFile
+from mlbench_diagnosis import gather as gathering
+from mlbench_diagnosis.collectives import find_collectives, read_trace
+from mlbench_diagnosis.gather import gather
+from mlbench_diagnosis.rank_stacks import parse_stacks
 from mlbench_worker.agent.attempt import Attempt
-from mlbench_worker.agent.diagnosis import gather as gathering
-from mlbench_worker.agent.diagnosis.collectives import find_collectives, read_trace
-from mlbench_worker.agent.diagnosis.gather import gather
-from mlbench_worker.agent.diagnosis.rank_diagnoses import Diagnoses
-from mlbench_worker.agent.diagnosis.rank_stacks import parse_stacks
+from mlbench_worker.agent.evidence import EvidenceRequests
 from mlbench_worker.agent.master_client import MasterClient
 from mlbench_worker.agent.master_client import PollResponse as Answer
 from tests.conftest import wait_for
@@ -174,16 +174,16 @@ def test_an_diagnosis_is_done_once_and_sent_until_it_is_taken(begin: Begin) -> N
         asked = server.asked
         totals = TotalsFile(Path(names.totals_file(str(attempt.file("metrics")), 1)))
         totals.publish(3, 30, {})
-        diagnoses = Diagnoses(lambda: MasterClient(server.url, "token"))
+        diagnoses = EvidenceRequests(lambda: MasterClient(server.url, "token"))
         for wanted in (None, 5, 5, None):
-            diagnoses.follow(replace(_REPLY, diagnosis=wanted), "pod", attempt, attempt.pid)
+            diagnoses.follow(replace(_REPLY, diagnosis=wanted), "pod", attempt)
         wait_for(lambda: len(asked) == 2, what="it is sent again")
         assert {request.path for request in asked} == {"/api/workers/pod/diagnoses/5"}
         assert asked[0].body == asked[1].body
         evidence = json.loads(asked[1].body)
         assert (evidence["steps"], evidence["exit_code"]) == (3, None)
         assert [process["command"] for process in evidence["processes"]][1:] == ["sleep 60"]
-        diagnoses.follow(replace(_REPLY, diagnosis=6), "pod", attempt, attempt.pid)
+        diagnoses.follow(replace(_REPLY, diagnosis=6), "pod", attempt)
         wait_for(lambda: len(asked) == 3, what="the next one is done")
 
 

@@ -1,0 +1,1 @@
+"""Diagnosis of hangs, stacks, and profiles of ranks."""
