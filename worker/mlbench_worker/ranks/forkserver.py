@@ -20,6 +20,7 @@ import socket
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,6 @@ import threadpoolctl
 import torch
 import torch._dynamo
 import torch.distributed
-
-from mlbench.contract import names
 
 
 def main() -> None:
@@ -76,11 +75,12 @@ def _become(order: Mapping[str, Any], files: Sequence[int]) -> str:
     start, end = int(fields[47]), int(fields[48])
     text = b"".join(b"%b=%b\0" % pair for pair in os.environb.items())
     ctypes.memmove(start, text.ljust(end - start, b"\0"), end - start)
-    if names.ENV_DIAGNOSIS in os.environ:
-        # Run the agent's ``sitecustomize``, like a new interpreter.
-        sys.path.insert(0, os.environ["PYTHONPATH"].split(os.pathsep)[0])
+    if folders := os.environ.get("PYTHONPATH"):
+        # Run the ``sitecustomize`` of a source, like a new interpreter.
+        sys.path.insert(0, folders.split(os.pathsep)[0])
         sys.modules.pop("sitecustomize", None)
-        importlib.import_module("sitecustomize")
+        with suppress(ModuleNotFoundError):
+            importlib.import_module("sitecustomize")
     # Libraries read these variables only when they are loaded.
     threadpoolctl.threadpool_limits(len(order["cpus"]), user_api="blas")
     if "OMP_NUM_THREADS" in os.environ:
