@@ -125,7 +125,7 @@ def test_the_core_works_without_extensions(installed: Installed) -> None:
     assert [run["state"] for run in runs] == ["FINISHED", "FINISHED"]
     assert all(run["delivery"]["recorded"] > 100 for run in runs)
     for run_id in ids:
-        assert json.loads(installed.call("verify", run_id, "--json"))["ok"]
+        installed.call("verify", run_id)
     comparison = json.loads(installed.call("compare", *ids, "--json"))
     assert [group["reached"] for group in comparison["groups"]] == [1, 1]
     assert "publish" not in installed.call("--help")
@@ -136,13 +136,7 @@ def check_that_it_takes_no_name_but_ours(wheel: Path) -> None:
         taken = {PurePath(name).parts[0] for name in content.namelist()}
     assert taken == {
         *("mlbench", "mlbench_exporter", "mlbench_master", "mlbench_worker"),
-        *(
-            "mlbench_callbacks",
-            "mlbench_frameworks",
-            "mlbench_mlperf",
-            "mlbench_publish",
-            "mlbench_sources",
-        ),
+        *(extension.name for extension in (_REPOSITORY / "extensions").glob("mlbench_*")),
         f"mlbench_stack-{version('mlbench-stack')}.dist-info",
     }
 
