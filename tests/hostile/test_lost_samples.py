@@ -84,16 +84,6 @@ def test_all_values_are_read_without_a_prometheus_or_with_an_empty_one(
     assert read(api, run) == before
 
 
-def test_samples_that_were_lost_just_now_are_answered(
-    api: TestClient, recording: Recording, own_prometheus: PrometheusServer
-) -> None:
-    """Though Prometheus had them all a moment ago."""
-    run = make_finished(recording)
-    before = read(api, run)
-    own_prometheus.lose_everything()
-    assert read(api, run) == before
-
-
 def test_a_series_that_prometheus_was_told_to_forget_is_read_from_the_record(
     api: TestClient, recording: Recording, own_prometheus: PrometheusServer
 ) -> None:

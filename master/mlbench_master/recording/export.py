@@ -165,14 +165,13 @@ class Exporter:
         is_sent[np.delete(order, refused)] = True
         bounds = pairwise(accumulate((len(block.samples) for block in batch), initial=0))
         here = [np.flatnonzero(~is_sent[start:end]).tolist() for start, end in bounds]
+        sent.small_blocks.update(each.metric for each in batch if len(each.samples) < SMALL)
         with exclusive(owner):
             store_exported(zip(batch, here, strict=True))
-        sent.small_blocks.update(each.metric for each in batch if len(each.samples) < SMALL)
-        for metric, count in list(sent.small_blocks.items()):
-            if count >= JOINED_AT_ONCE:
-                with exclusive(owner):
+            for metric, count in list(sent.small_blocks.items()):
+                if count >= JOINED_AT_ONCE:
                     join_small(owner, metric)
-                del sent.small_blocks[metric]
+                    del sent.small_blocks[metric]
         self._sent[owner] = sent
         accepted = int(is_sent.sum())
         self._writer.metrics.count_samples(
