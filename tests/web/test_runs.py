@@ -16,6 +16,17 @@ def _rows(page: Page) -> Locator:
     return page.get_by_role("row").filter(has=page.get_by_role("checkbox"))
 
 
+def test_a_printed_list_has_its_rows_and_heads(page: Page, still: StackConnection) -> None:
+    sign_in(page, still, "/runs")
+    expect(_rows(page)).to_have_count(8)
+    page.set_viewport_size({"width": 794, "height": 1123})
+    page.emulate_media(media="print")
+    expect(page.get_by_role("columnheader", name="Outcome")).to_be_visible()
+    expect(page.get_by_role("link", name="talker")).to_be_visible()
+    expect(page.get_by_role("checkbox").first).to_be_hidden()
+    expect(page.get_by_role("button", name="New run")).to_be_hidden()
+
+
 def test_runs_are_listed_and_filtered(page: Page, watch: Watch, still: StackConnection) -> None:
     sign_in(page, still, "/runs")
     runs, box = _rows(page), page.get_by_label("Filter", exact=True)
