@@ -70,6 +70,13 @@ test("throughput is by time itself if no training time is known", () => {
   deepEqual(throughput([samples], [clock]), [[1000, 3000], [100, 200]]);
 });
 
+test("the throughput of a few steps is part of that of the next second", () => {
+  const samples = of([0, 1000, 2000, 2050, 3000], [0, 100, 200, 201, 300]);
+  deepEqual(throughput([samples]), [[1000, 2000, 3000], [100, 100, 100]]);
+  // A run of less than ten seconds has shorter parts.
+  deepEqual(throughput([of([0, 100, 200], [0, 10, 20])]), [[100, 200], [100, 100]]);
+});
+
 test("throughput is summed up over the ranks", () => {
   const [first, second] = [of([0, 1000, 2000], [0, 10, 20]), of([0, 2000], [0, 200])];
   deepEqual(throughput([first, second]), [[1000, 2000], [110, 110]]);

@@ -16,6 +16,8 @@ export const EACH = "each";
 const TOTALS = /^(step|epoch|samples|train_seconds|network_(sent|received)_bytes)$/;
 const PHASE_TOTALS = new Set(PHASES.map((phase) => `${phase}_seconds`));
 const ACCURACY = /(^|_)(Prec@\d+|R2|acc|accuracy)$/;
+// Totals are also recorded when a phase ends, but the rate of a few steps is mostly noise.
+const MIN_RATE_SECONDS = 0.5;
 const UNITS = Object.entries({ days: 86_400, hours: 3600, minutes: 60 });
 
 /** @returns {{ title: string, metrics: string[] }[]} the charts of a run's metrics that are shown by default. */
@@ -121,7 +123,14 @@ export function unitOf(/** @type {number} */ length) {
 export function throughput(samples, clocks) {
   const rates = [...samples].map(([rank, { times, lows: totals }]) => {
     const seconds = clocks.has(rank) ? counterAt(clocks.get(rank), times) : times.map((time) => time / 1000);
-    const values = totals.map((total, i) => (total - totals[i - 1]) / (seconds[i] - seconds[i - 1]));
+    const least = Math.min(MIN_RATE_SECONDS, (seconds.at(-1) - seconds[0]) / 20);
+    let last = 0;
+    const values = totals.map((total, i) => {
+      const [samples, took] = [total - totals[last], seconds[i] - seconds[last]];
+      if (took >= 0 && took < least) return NaN;
+      last = i;
+      return samples / took;
+    });
     // A restart resets the totals.
     const isRate = values.map((value) => value > 0 && Number.isFinite(value));
     return filter({ times, values, lows: values, highs: values }, (i) => isRate[i]);
