@@ -118,7 +118,7 @@ class InjectedFault(Record):
     @property
     def how(self) -> str:
         """Origin of the fault: ``by hand``, or its planned time."""
-        return "by hand" if self.seconds is None else f"as planned at {self.seconds:.1f} s"
+        return "by hand" if self.seconds is None else f"planned at {self.seconds:.1f} s"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,7 +33,7 @@ def test_a_scheduled_kill_comes_at_its_second_and_the_run_goes_on(client: ApiCli
     assert (ended.state, ended.attempt) == ("FINISHED", 2), ended.reason
     [fault] = events(client, run, "fault")
     assert (fault.attempt, fault.rank) == (1, 1)
-    assert fault.text == f"kill of rank 1, as planned at {first.seconds:.1f} s"
+    assert fault.text == f"Fault: kill of rank 1, planned at {first.seconds:.1f} s"
     began, _ = events(client, run, "started")
     assert abs(seconds(fault) - seconds(began) - first.seconds) < 1
     [killed] = events(client, run, "exited")
@@ -49,5 +49,5 @@ def test_a_kill_by_hand_ends_a_run_without_restarts(client: ApiClient) -> None:
     ended = run_to_end(client, run)
     assert (ended.state, ended.attempt) == ("FAILED", 1)
     [fault] = events(client, run, "fault")
-    assert (fault.rank, fault.text) == (0, "kill of rank 0, by hand")
+    assert (fault.rank, fault.text) == (0, "Fault: kill of rank 0, by hand")
     assert reload(client, run).reason.startswith("rank 0 on")

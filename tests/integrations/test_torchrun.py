@@ -79,6 +79,6 @@ def test_a_failure_is_told_with_rank_and_line_and_restarts_are_seen(
     )
     events = client.get_run_events(ended.id).result().value
     assert [event.text for event in events if event.kind == "restarted"] == [
-        "torchrun on local-mlbench-worker-0 began its processes anew (restart 1)"
+        "torchrun on local-mlbench-worker-0 restarted its processes (restart 1)"
     ]
     assert stacks.losses(client, ended, 0) == stacks.losses(client, ended, 1) == [0, 1]

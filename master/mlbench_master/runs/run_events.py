@@ -18,10 +18,10 @@ from mlbench_master.timestamps import seconds_to_text
 _ORDER = {kind: place for place, kind in enumerate(get_args(EventKind))}
 _WHY_ASKED = {
     "asked": "Hang diagnosis",
-    "stalled": "It makes no progress",
-    "deadline": "It is past its deadline",
-    "failed": "A rank has failed while others ran",
-    "stopped": "It made no progress as it was stopped",
+    "stalled": "No progress",
+    "deadline": "Past the deadline",
+    "failed": "Failed rank",
+    "stopped": "No progress before the stop",
 }
 _ENDS: dict[str, EventKind] = {"FINISHED": "finished", "FAILED": "failed", "STOPPED": "stopped"}
 
@@ -47,7 +47,7 @@ def events_of(run: Run) -> list[RunEvent]:
         events.append(_event(reached_at, "target", attempt, None, text))
     for diagnosis in diagnoses.asked_of(run.id):
         is_done = diagnoses.is_done(diagnosis)
-        outcome = diagnoses.sentence_of(diagnosis) if is_done else "it is being asked"
+        outcome = diagnoses.sentence_of(diagnosis) if is_done else "diagnosing"
         text = f"{_WHY_ASKED[diagnosis.reason]}: {outcome}"
         events.append(_event(diagnosis.asked_at, "diagnosis", diagnosis.attempt, None, text))
     now = time.time() if run.finished_at is None else run.finished_at
@@ -77,7 +77,7 @@ def _starts(ranks: Sequence[Rank]) -> Iterator[RunEvent]:
         yield _event(max(reported), "started", attempt, None, running)
     for rank in ranks:
         for number, restart_at in (rank.processes or {}).get("restarts", {}).items():
-            text = f"torchrun on {rank.worker} began its processes anew (restart {number})"
+            text = f"torchrun on {rank.worker} restarted its processes (restart {number})"
             yield _event(restart_at, "restarted", attempt, rank.rank, text)
 
 
@@ -111,7 +111,7 @@ def _attempt_at(seconds: float, attempts: dict[int, list[Rank]]) -> int:
 
 def of_fault(fault: InjectedFault, attempt: int) -> RunEvent:
     """Return the event of a fault; ``attempt`` is the run's, for a fault not yet injected."""
-    text = f"{fault.fault} of rank {fault.rank}, {fault.how}"
+    text = f"Fault: {fault.fault} of rank {fault.rank}, {fault.how}"
     at = fault.due_at or 0.0 if fault.at is None else fault.at
     if fault.problem:
         text += f", did not happen: {fault.problem}"
@@ -125,8 +125,10 @@ def _end(run: Run) -> Iterator[RunEvent]:
     """Yield the end of a run, and the arrival of data after the end."""
     if run.finished_at is not None and run.state in _ENDS:
         kind = _ENDS[run.state]
-        text = "The run was stopped" if kind == "stopped" else f"The run {kind}"
         reason = reason_of(run).partition("\n")[0]
+        # The processes of a run ended in order, but not all runs with a reason have succeeded.
+        verb = {"stopped": "was stopped", "finished": "ended" if reason else "finished"}
+        text = f"The run {verb.get(kind, kind)}"
         text = f"{text}: {reason}" if reason else text
         yield _event(run.finished_at, kind, run.attempt, None, text)
     if run.shipped_at is not None and run.finished_at is not None:
@@ -138,7 +140,7 @@ def _end(run: Run) -> Iterator[RunEvent]:
         return
     late = added.of_lost_ranks
     for samples, text in (
-        (added.samples - late, "Samples were added after the end, which are no part of it"),
+        (added.samples - late, "Samples added after the end, not part of the result"),
         (late, "Samples that ranks sent after they were lost, not part of the result"),
     ):
         if samples:

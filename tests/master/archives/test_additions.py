@@ -79,7 +79,7 @@ def test_additions_are_counted_sealed_beside_the_run_and_named(master: Master) -
             for event in master.api.simulate_get(f"/api/runs/{run.id}/events").json
             if event["kind"] == "added"
         ]
-        assert event["text"].endswith(f"added after the end, which are no part of it: {samples}")
+        assert event["text"].endswith(f"added after the end, not part of the result: {samples}")
         verified = master.verify(run)
         assert (verified["problems"], verified["added"]["samples"]) == ([], samples)
         with opened(master.folder / reload(run).added["archive"]) as archive:

@@ -140,7 +140,7 @@ def test_processes_have_ranks_and_begin_anew(run: Run, recording: Recording) -> 
     [event] = [event for event in events_of(row) if event.kind == "restarted"]
     assert (event.rank, event.attempt) == (1, 1)
     assert event.time == "2025-11-21T00:00:04.000000Z"
-    assert event.text == "torchrun on w-1 began its processes anew (restart 1)"
+    assert event.text == "torchrun on w-1 restarted its processes (restart 1)"
 
 
 def test_no_worker_has_any_number_of_processes(run: Run, recording: Recording) -> None:

@@ -71,7 +71,10 @@ def test_nothing_is_injected_after_the_deadline(api: TestClient, run: Run) -> No
 def test_a_failure_by_hand_is_told_carried_out_and_reported_once(api: TestClient, run: Run) -> None:
     make_ranks(run)
     ordered = inject(api, run.id, fault="stop:5s", rank=1).json
-    assert (ordered["kind"], ordered["text"]) == ("fault", "stop:5s of rank 1, by hand, is due")
+    assert (ordered["kind"], ordered["text"]) == (
+        "fault",
+        "Fault: stop:5s of rank 1, by hand, is due",
+    )
     assert not poll_running(api, run, 0)["faults"]
     [fault] = poll_running(api, run, 1)["faults"]
     assert (fault["id"], fault["fault"]) == (1, "stop:5s")
@@ -85,7 +88,7 @@ def test_a_failure_by_hand_is_told_carried_out_and_reported_once(api: TestClient
         assert report(api, run, 1, pod, **more) == status
     assert report(api, run, 2, "w-1") == 404
     assert not poll_running(api, run, 1)["faults"]
-    assert events(api, run) == [(1, "stop:5s of rank 1, by hand")]
+    assert events(api, run) == [(1, "Fault: stop:5s of rank 1, by hand")]
 
 
 def test_what_was_due_between_two_attempts_is_told_as_missed(api: TestClient, run: Run) -> None:
@@ -94,7 +97,7 @@ def test_what_was_due_between_two_attempts_is_told_as_missed(api: TestClient, ru
     [hand] = Run.get_by_id(run.id).injected
     Run.update(injected=[hand | {"due_at": time.time() - run_faults.LATE_SECONDS}]).execute()
     assert not poll_running(api, run, 1)["faults"]
-    said = "kill of rank 1, by hand, did not happen: it had no process then"
+    said = "Fault: kill of rank 1, by hand, did not happen: it had no process then"
     assert events(api, run) == [(1, said)]
 
 

@@ -136,7 +136,9 @@ export async function refreshTimeline(/** @type {Run} */ run, /** @type {number 
   draw(byId("events"), entries, keyOf, ({ kind, text, time }) => {
     const ms = Date.parse(time) - start;
     const since = h("span", { class: "timeline-since" }, `${ms < 0 ? "−" : "+"} ${duration(Math.abs(ms) / 1000)}`);
-    return h("li", { "data-kind": kind, title: moment(time) }, since, h("span", { class: "timeline-text" }, marked(text)));
+    // Its processes ended in order, but not in success.
+    const isBad = kind === "finished" && ["nan", "hung"].includes(run.outcome?.kind);
+    return h("li", { "data-kind": isBad ? "failed" : kind, title: moment(time) }, since, h("span", { class: "timeline-text" }, marked(text)));
   });
   return events;
 }
