@@ -86,7 +86,7 @@ test("a column has one unit, and names that people use", () => {
   deepEqual(texts("workers", [2, 16]), ["2", "16"]);
   deepEqual(texts("exchange", ["ddp", 2]), ["ddp", "2"]);
   const names = ["time_to_target", "val_global_Prec@1", "train_loss.min", "packet_loss", "exchange"];
-  deepEqual(names.map(titleOf), ["Time to target", "Validation accuracy", "Training loss, lowest", "Packet loss", "exchange"]);
+  deepEqual(names.map(titleOf), ["Time to target", "Validation accuracy", "Training loss, lowest", "Packet loss", "Exchange"]);
 });
 
 test("values are texts for people", () => {

@@ -53,18 +53,15 @@ const KNOWN = {
   id: { title: "Id", value: (run) => run.id },
   [DIFFERING]: { title: "Settings that differ", value: () => null },
 };
-// Fields whose names are words; a setting is called as in a command.
-const WORDS =
-  "name state division command image launcher set swept backend ranks cores bandwidth latency packet_loss " +
-  "seed step_time attempt machine host commit communication finished perplexity";
 const STATISTICS = { last: "last", min: "lowest", max: "highest" };
 
 /** @returns {string} what people call a field. */
 export function titleOf(/** @type {string} */ id) {
   if (KNOWN[id]) return KNOWN[id].title;
-  if (WORDS.split(" ").includes(id)) return (id[0].toUpperCase() + id.slice(1)).replace("_", " ");
   const [, metric, statistic] = id.match(/^(.+)\.(last|min|max)$/) ?? [];
-  return statistic ? `${format.metricTitle(metric)}, ${STATISTICS[statistic]}` : format.metricTitle(id);
+  if (statistic) return `${format.metricTitle(metric)}, ${STATISTICS[statistic]}`;
+  const title = format.metricTitle(id);
+  return title === id && /^[a-z]+(_[a-z]+)*$/.test(id) ? (id[0].toUpperCase() + id.slice(1)).replaceAll("_", " ") : title;
 }
 
 /** @returns {string} a value of a field, for people. */
@@ -112,8 +109,10 @@ export function toggled(/** @type {string[]} */ ids, /** @type {string} */ id) {
 
 /** @returns {Column<Run>[]} the columns before the chosen ones: what selects, the colour, the name. */
 export function headColumns(/** @type {import("./selection.js").Selection} */ selection, /** @type {string} */ title, width = 0) {
+  const selector = (/** @type {Run} */ { id }) =>
+    h("label", {}, h("input", { type: "checkbox", value: id, "aria-label": `Select run ${id}`, checked: selection.has(id) }));
   return [
-    { id: "select", title: "Select", width: 36, ...CONTROL, cell: ({ id }) => selectorOf(id, selection.has(id)) },
+    { id: "select", title: "Select", width: 36, ...CONTROL, cell: selector },
     { id: "eye", title: "Shown in the charts", width: 26, ...CONTROL, cell: ({ id }) => selection.eye(id) },
     {
       ...{ id: "name", title, order: "name", isHead: true, isPinned: true, width: width || 184, isResized: width > 0 },
@@ -131,10 +130,6 @@ export function cellsOf(/** @type {import("./curves.js").Curves} */ curves) {
     curve: { cell: (run) => curves.draw(run) },
     created: AGE,
   };
-}
-
-function selectorOf(/** @type {number} */ id, /** @type {boolean} */ checked) {
-  return h("label", {}, h("input", { type: "checkbox", value: id, "aria-label": `Select run ${id}`, checked }));
 }
 
 function nameOf(/** @type {Run} */ { id, title, tags }) {
