@@ -41,6 +41,8 @@ from mlbench.evaluation.sweeps import SweepPoint, charts, frontier, timed
 
 # --- Groups ---
 
+_COMMIT_DIGITS = 7
+
 
 @dataclass(frozen=True)
 class Configuration:
@@ -125,7 +127,9 @@ def labels_of(configs: Sequence[Configuration], points: Sequence[SweepPoint]) ->
             value = config.facts[name]
             same = [other for other in alike if not _differ(other.facts, {name: value})]
             if len(same) < len(alike):
-                parts.append(f"{name.replace('_', ' ')} {value}")
+                # The first digits of a commit identify it.
+                shown = value[:_COMMIT_DIGITS] if name == "git_commit" else value
+                parts.append(f"{name.replace('_', ' ')} {shown}")
                 alike = same
         labels.append(", ".join(parts))
     return labels

@@ -144,7 +144,7 @@ def lay_out(
         tests = " and ".join(sorted({test.test for test in evidence}))
         text = (
             f"{differing} of {len(evidence)} groups differ from their baseline "
-            f"(p < 0.05, {tests}, corrected for so many)"
+            f"(p < 0.05, {tests}, corrected for multiple comparisons)"
         )
     return Sweep(varied[across], by, panels, text)
 

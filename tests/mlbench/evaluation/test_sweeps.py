@@ -141,7 +141,8 @@ def test_many_judgements_are_told_in_short() -> None:
     assert few.sweep is None
     many = compared(*((1, name, 100 + 30 * i) for i, name in enumerate("abcdefg")))
     assert known(many.sweep).text == (
-        "6 of 6 groups differ from their baseline (p < 0.05, paired t, corrected for so many)"
+        "6 of 6 groups differ from their baseline "
+        "(p < 0.05, paired t, corrected for multiple comparisons)"
     )
 
 

@@ -122,8 +122,8 @@ test("a failed run is explained by its error", () => {
 
 test("a loss that is no number is named with its first such step", () => {
   const loss = { metric: "train_loss", rank: "0", step: 1200, since: "2026-01-01T00:00:00Z" };
-  equal(notFiniteOf({ not_finite: loss }), "train_loss is not a number since step 1,200");
-  equal(notFiniteOf({ not_finite: { ...loss, step: null } }), "train_loss is not a number");
+  equal(notFiniteOf({ not_finite: loss }), "Training loss is not a number since step 1,200");
+  equal(notFiniteOf({ not_finite: { ...loss, step: null } }), "Training loss is not a number");
   equal(notFiniteOf({ not_finite: null }), "");
 });
 

@@ -78,7 +78,7 @@ export function missingOf(/** @type {Delivery | null} */ delivery) {
 export function notFiniteOf(/** @type {Pick<Run, "not_finite">} */ { not_finite: loss }) {
   if (!loss) return "";
   const since = loss.step === null ? "" : ` since step ${loss.step.toLocaleString("en")}`;
-  return `${loss.metric} is not a number${since}`;
+  return `${format.metricTitle(loss.metric)} is not a number${since}`;
 }
 
 /** @returns {string} the last line of why a run ended: the error, where a rank wrote one. */

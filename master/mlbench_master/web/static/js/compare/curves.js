@@ -66,9 +66,8 @@ export function toLines(/** @type {Result[]} */ results, /** @type {Columns[]} *
 }
 
 // An accuracy is from 0 to 100 %, whatever the interval of its mean.
-function bounded(/** @type {Line} */ line) {
-  return { ...line, lows: line.lows.map((low) => Math.max(0, low)), highs: line.highs.map((high) => Math.min(100, high)) };
-}
+const bounded = (/** @type {Line} */ { lows, highs, ...line }) =>
+  ({ ...line, lows: lows.map((low) => Math.max(0, low)), highs: highs.map((high) => Math.min(100, high)) });
 
 /**
  * @returns {Line[]} the mean of each group that has curves, with its interval, and its runs behind; they are

@@ -9,10 +9,8 @@ import { sweptOf } from "../records.js";
 import { figure, runBadge } from "../ui.js";
 import { MEASURES, bestFirst, hasMean, measureOf, optionTitle, rangeText, shortLabels, writerOf } from "./verdict.js";
 
-/**
- * @import { Measure } from "./verdict.js"
- * @typedef {{ colour?: string, dash?: "solid" | "dash" | "dot" }} Style
- */
+/** @import { Measure } from "./verdict.js" */
+/** @typedef {{ colour?: string, dash?: "solid" | "dash" | "dot" }} Style */
 
 /** @type {Measure[]} the times by which runs are drawn: in training, or else by the clock. */
 const CLOCKS = [MEASURES.time, { ...MEASURES.time, field: "wall_seconds_to_target" }];
@@ -37,8 +35,7 @@ export function toBars(/** @type {Comparison} */ { groups, results }, /** @type 
   if (!measure) return { bars: [], note: "" };
   const shown = groups.filter(({ run_ids: ids }) => ids.some((id) => visible.includes(id)));
   const sorted = [...new Set([...bestFirst(shown, measure), ...shown])];
-  const titles = new Map(results.map((result) => [result.run_id, nameOf(result)]));
-  const names = shortLabels(sorted.map(({ label, run_ids: ids }) => (ids.length > 1 ? label : titles.get(ids[0]))));
+  const names = namesOf(sorted, results);
   const write = writerOf(sorted, measure).mean;
   const bars = sorted.map((group, i) => {
     const { reached, run_ids: keys } = group;
@@ -52,6 +49,12 @@ export function toBars(/** @type {Comparison} */ { groups, results }, /** @type 
   const hasInterval = bars.some(({ low }) => low != null);
   const note = [isMean && "mean of each group", hasInterval && "95 % interval", measure !== MEASURES.time && "wall clock"];
   return { bars, note: note.filter(Boolean).join(", ") };
+}
+
+/** @returns {string[]} short names of groups: of their settings, or of a group's only run. */
+export function namesOf(/** @type {Group[]} */ groups, /** @type {readonly Result[]} */ results) {
+  const titleOf = (/** @type {number} */ id) => nameOf(results.find(({ run_id: other }) => other === id));
+  return shortLabels(groups.map(({ label, run_ids: ids }) => (ids.length > 1 ? label : titleOf(ids[0]))));
 }
 
 const nameOf = (/** @type {Result} */ result) => sweptOf(result) || result.display_name;
@@ -71,8 +74,12 @@ export function resultColumns(/** @type {Result[]} */ results, styleOf = (/** @t
     const text = ({ target, time_to_target: time }) => (target && !time ? "not reached" : write(time?.[`${clock}_seconds`]));
     return figure(title, text, HINTS[clock]);
   };
+  const linkTo = (/** @type {Result} */ result) => {
+    const parts = [sample(styleOf(result.run_id)), h("bdi", {}, nameOf(result)), h("span", {}, ` #${result.run_id}`)];
+    return h("a", { href: `/runs/${result.run_id}`, class: "run-name" }, parts);
+  };
   return withoutEmpty(results, [
-    { title: "Run", isHead: true, cell: (result) => linkTo(result, styleOf(result.run_id)) },
+    { title: "Run", isHead: true, cell: linkTo },
     figure("Workers", (result) => count(result.num_workers)),
     { title: "Outcome", cell: runBadge },
     times("Time to target (training)", "training"),
@@ -119,11 +126,6 @@ const inBrackets = (/** @type {string} */ interval) => interval && ` (${interval
 /** @returns {any[]} the columns in which a row has a value */
 function withoutEmpty(/** @type {any[]} */ rows, /** @type {import("../table.js").Column<any>[]} */ columns) {
   return columns.filter(({ text }) => !text || rows.some((row) => text(row) !== NONE));
-}
-
-function linkTo(/** @type {Result} */ result, /** @type {Style} */ style) {
-  const { run_id: id } = result;
-  return h("a", { href: `/runs/${id}`, class: "run-name" }, sample(style), h("bdi", {}, nameOf(result)), h("span", {}, ` #${id}`));
 }
 
 /** Show the figures of each metric, in the macro `cells` of templates/_comparison.html. Each group is a link. */

@@ -10,10 +10,8 @@ import { topOf } from "../runs/curves.js";
 import { byMetric, longest, mean } from "../series.js";
 import { confirm, setBadge, showPairs } from "../ui.js";
 
-/**
- * @typedef {{ seconds: number[], values: number[] }} Curve
- * @typedef {{ seconds: number, way: Curve }} Forecast
- */
+/** @typedef {{ seconds: number[], values: number[] }} Curve */
+/** @typedef {{ seconds: number, way: Curve }} Forecast */
 
 const LOSS_POINTS = 120;
 const SLOWEST = "Its own work per step, as a multiple of the median of the other ranks";

@@ -11,10 +11,8 @@ import { EMPTY, SeriesStore, expire, merged, sum, within } from "../series.js";
 import { menu } from "../ui.js";
 import { ALL, CLOCKS, EACH, chartsOf, clockAxis, curvesOf, isOfAll, plottable, throughput, timeAxis } from "./curves.js";
 
-/**
- * @import { Series } from "../series.js"
- * @import { Axis } from "./curves.js"
- */
+/** @import { Series } from "../series.js" */
+/** @import { Axis } from "./curves.js" */
 
 const POINTS = 1000;
 // Shared by all ranks, when all are fetched.

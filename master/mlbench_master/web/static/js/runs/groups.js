@@ -5,10 +5,8 @@ import * as format from "../format.js";
 import { textOf, titleOf, writerOf } from "./columns.js";
 import { queryOf, quoted } from "./filter.js";
 
-/**
- * @import { Column } from "../table.js"
- * @import { Columns } from "./columns.js"
- */
+/** @import { Column } from "../table.js" */
+/** @import { Columns } from "./columns.js" */
 
 const MEANS = ["time_to_target", "best", "throughput", "goodput", "duration"];
 // What has no mean.

@@ -2,9 +2,9 @@
 
 import { showBars, showKey } from "../bars.js";
 import { Chart } from "../chart.js";
-import { groupColumns, resultColumns, showCells } from "../compare/results.js";
+import { groupColumns, namesOf, resultColumns, showCells } from "../compare/results.js";
 import { foldsOf, showFolds, showHeadline } from "../compare/verdict.js";
-import { byId, h, setNotice } from "../dom.js";
+import { byId, h, setNotice, setText } from "../dom.js";
 import { addMenu, addTableMenu } from "../export.js";
 import { duration } from "../format.js";
 import { PHASES, colourOfPhase } from "../records.js";
@@ -23,7 +23,6 @@ import { fillTable } from "../ui.js";
 
 // From this range of workers on, the axes are logarithmic.
 const WIDE_RANGE = 8;
-const NO_SPEEDUPS = "Comparable groups that differ in nothing but their workers have a chart.";
 const SEED = "seed";
 const NOT_STATED = "not reported";
 // The effect of a difference on a comparison.
@@ -89,7 +88,8 @@ export class Verdict {
     showDifferences(comparison, manifests);
     this.#showSpeedups(groups);
     fillTable(byId("group-figures"), groupColumns(groups), groups, (group) => group.label);
-    const bars = toPhases(groups);
+    const names = namesOf(groups, results);
+    const bars = toPhases(groups).map((bar, i) => ({ ...bar, name: names[i] }));
     const pieces = bars.flatMap((bar) => bar.pieces);
     byId("phases-part").hidden = !pieces.length;
     if (!pieces.length) return;
@@ -99,9 +99,9 @@ export class Verdict {
 
   #showSpeedups(/** @type {Group[]} */ groups) {
     const lines = toSpeedups(groups);
-    byId("scaling").hidden = !lines.length;
-    setNotice(byId("scaling-note"), lines.length ? `Speed-up relative to ${groups[0].label}.` : NO_SPEEDUPS);
+    byId("scaling-part").hidden = !lines.length;
     if (!lines.length) return;
+    setText(byId("scaling-note"), `Speed-up relative to ${groups[0].label}.`);
     const workers = groups.map((group) => group.num_workers);
     const type = workers.at(-1) > WIDE_RANGE * workers[0] ? "log" : "linear";
     this.#chart.draw(lines, { x: "workers", y: "speed-up", ySuffix: "×", xTicks: workers, fromZero: true, xType: type, yType: type });

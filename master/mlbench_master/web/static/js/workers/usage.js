@@ -3,10 +3,8 @@
 import { get, now } from "../api.js";
 import { EMPTY, combine, longest, rate, sum, toSeries } from "../series.js";
 
-/**
- * @import { Series } from "../series.js"
- * @typedef {keyof FIGURES} Kind cores, bytes, and bytes per second
- */
+/** @import { Series } from "../series.js" */
+/** @typedef {keyof FIGURES} Kind cores, bytes, and bytes per second */
 
 const POINTS = 30;
 // Maximum age of a current value: three intervals of the exporter, or two points of the longest window.
