@@ -14,6 +14,7 @@ from statistics import median
 from typing import Literal
 
 from mlbench.contract.humanize import count, join, numbered
+from mlbench.contract.metric_titles import metric_title
 from mlbench.contract.names import ACTIVE_STATES, Bucket
 from mlbench.contract.records import Interference
 from mlbench.contract.results import Finding, Result, Saving
@@ -128,7 +129,7 @@ def nan(evidence: Evidence) -> Finding | None:
     else:
         step = "" if loss["step"] is None else f" since step {loss['step']:,}"
         rank = "" if loss["rank"] in (None, "") else f", rank {loss['rank']}"
-        where = f"{loss['metric']} is not a number{step}{rank}"
+        where = f"{metric_title(loss['metric'])} is not a number{step}{rank}"
     return Finding(
         rule="nan",
         severity="bad",

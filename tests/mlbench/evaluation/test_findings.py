@@ -241,7 +241,7 @@ def test_errors_come_first_and_at_most_three_are_shown() -> None:
     run = make_run(num_workers=2, not_finite=loss, attempt=2)
     findings = findings_of(run, [], result_of(slow, slow))
     assert [finding.rule for finding in findings] == ["nan", "evaluation", "restarts"]
-    assert findings[0].text.startswith("train_loss is not a number since step 1,061, rank 0.")
+    assert findings[0].text.startswith("Training loss is not a number since step 1,061, rank 0.")
 
 
 def test_a_prediction_is_checked_by_a_later_run() -> None:
