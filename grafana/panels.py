@@ -134,12 +134,6 @@ PHASE_COLOURS: Final[Overrides] = {
     **{phase: fixed(colour) for phase, colour in palette.PHASE.items()},
     "other": fixed("#c3c9d1"),
 }
-# Colours of series that are named after buckets of worker-seconds.
-BUCKET_COLOURS: Final[Overrides] = {
-    **PHASE_COLOURS,
-    **{bucket: fixed(colour) for bucket, colour in palette.BUCKET.items()},
-    "unknown": fixed("#c3c9d1"),
-}
 
 
 def _by_number(pattern: str) -> Overrides:
@@ -157,7 +151,7 @@ def _by_number(pattern: str) -> Overrides:
 
 # A rank, run or worker has the same look in all panels, and neighbours differ.
 RANK_COLOURS: Final = _by_number("/^rank {0}\\b/")
-RUN_COLOURS: Final = _by_number("/^(run )?{0}( |$)/")
+RUN_COLOURS: Final = _by_number("/^(run )?{0}( |:|$)/")
 WORKER_COLOURS: Final = _by_number("/^[a-z].*?{0}$/")
 
 

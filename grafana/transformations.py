@@ -75,22 +75,6 @@ def metrics_titled() -> list[DataTransformerConfig]:
     ]
 
 
-def in_parts(
-    bar: str, part: str, value: str, order: str, parts: Sequence[str]
-) -> list[DataTransformerConfig]:
-    """Turn rows of the query ``value`` into stacked bars, sorted by the query ``order``.
-
-    The labels ``bar`` and ``part`` assign rows to bars; ``parts`` is the order of their parts.
-    """
-    return [
-        step("merge"),
-        _present(f"Value #{value}"),
-        sorted_by(f"Value #{order}"),
-        *matrix(bar, part, f"Value #{value}", x=bar),
-        organized((bar, *parts), {}),
-    ]
-
-
 def matrix(row: str, column: str, value: str, *, x: str) -> list[DataTransformerConfig]:
     """Turn rows into a matrix of the columns ``row``, which is renamed to ``x``, and ``column``."""
     fields = {"rowField": row, "columnField": column, "valueField": value}

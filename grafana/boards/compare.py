@@ -1,7 +1,6 @@
-"""Page that compares runs: their learning curves and the figures of their results.
+"""Board with the learning curves of runs and the figures of their results.
 
-It computes nothing. Speedup, efficiency and what makes runs incomparable are on the web page, which
-the board links.
+It computes nothing. Speed-up, time breakdown and the verdict are on the web page, which it links.
 """
 
 from functools import partial
@@ -12,9 +11,9 @@ from grafana_foundation_sdk.models.dashboard import VariableSort
 
 from grafana import links, thresholds, variables
 from grafana.board import Board, Row
-from grafana.graphs import against, stacked_bars
+from grafana.graphs import against
 from grafana.line import samples_kept
-from grafana.panels import BUCKET_COLOURS, PHASE_COLOURS, RUN_COLOURS, dashed, fixed
+from grafana.panels import RUN_COLOURS, dashed, fixed
 from grafana.queries import (
     SECONDS,
     by,
@@ -30,7 +29,7 @@ from grafana.queries import (
     with_benchmark,
 )
 from grafana.table_panels import RANGE_OF_RUN, TableColumn, ranking, rows, share
-from grafana.transformations import in_parts, over_clock
+from grafana.transformations import over_clock
 from mlbench.contract import names, palette
 
 _RUNS: Final = 'run_id=~"$run_id"'
@@ -157,51 +156,6 @@ LEARNING: Final = (
     ),
 )
 
-_OF_PHASES = _labelled(_of_results("mlbench_run_phase_seconds", "run_id, phase"))
-_IN_BUCKETS = _of_results("mlbench_run_goodput_seconds", "run_id, bucket")
-_BUCKET_SHARES = _labelled(
-    f"{_IN_BUCKETS} / on (run_id) group_left () sum by (run_id) ({_IN_BUCKETS})"
-)
-_BAR_ORDER = column("order", _labelled(_WORKERS))
-
-FIGURES: Final = (
-    _ranking(
-        "Samples/s",
-        "Mean training throughput of the whole run, in samples per second, evaluation excluded. "
-        "Higher is better.",
-        _labelled(_THROUGHPUT),
-        most_first=True,
-        unit="locale",
-        decimals=0,
-        width=24,
-        no_value="No run counts its samples",
-    ),
-    stacked_bars(
-        "Time by phase",
-        "Mean time of a rank in each phase. The whole bar is training and evaluation time.",
-        column("phases", _OF_PHASES),
-        _BAR_ORDER,
-        x="run",
-        unit=SECONDS,
-        transformations=in_parts("run", "phase", "phases", "order", (*names.PHASES, "other")),
-        overrides=PHASE_COLOURS,
-        no_value="No run with phases has ended",
-    ),
-    stacked_bars(
-        "Goodput",
-        "Share of each run's worker-seconds per bucket, over all attempts. Goodput is compute "
-        "plus communication: the share that advanced the final model. Higher is better.",
-        column("buckets", _BUCKET_SHARES),
-        _BAR_ORDER,
-        x="run",
-        unit="percentunit",
-        most=1,
-        transformations=in_parts("run", "bucket", "buckets", "order", names.BUCKETS),
-        overrides=BUCKET_COLOURS,
-        no_value="No run has ended",
-    ),
-)
-
 TABLE: Final = rows(
     "Compared runs",
     "The chosen runs with the figures of their results. CPU contention: share of time in which "
@@ -263,6 +217,5 @@ BOARD: Final = Board(
     rows=(
         Row("Time to target", LEARNING),
         Row("Results", (TABLE,)),
-        Row("Throughput and time breakdown", FIGURES),
     ),
 )

@@ -88,8 +88,6 @@ MAY_BE_EMPTY: Final[dict[str, tuple[str, ...]]] = {
         "mlbench-compare / annotation Run ended",
         "mlbench-compare / Compared runs / best",
         "mlbench-compare / Compared runs / contention",
-        "mlbench-compare / Goodput / buckets",
-        "mlbench-compare / Time by phase / phases",
     ),
     # The run goes on.
     'mlbench_run_state{run_id="$run_id",state="STARTED"} == 1': (

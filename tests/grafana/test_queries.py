@@ -51,7 +51,6 @@ def test_every_query_finds_data(prometheus_binary: Path, tmp_path: Path) -> None
     assert shown == [expected, expected]
     assert result.time_to_target
     assert listed == {
-        "Samples/s / value": result.samples_per_second,
         "Time to target (training) / value": result.time_to_target.training_seconds,
         "All runs / throughput": result.samples_per_second,
         "All runs / contention": result.contention_share,
@@ -107,7 +106,7 @@ def _listed(used: Used) -> dict[str, float]:
     """Return what the page of all runs and that of compared ones show of the ended run."""
     grafana = Grafana(used.prometheus, used.finished)
     answers = grafana.answers("mlbench-runs") | grafana.answers("mlbench-compare")
-    wanted = ["Samples/s / value", "Time to target (training) / value"]
+    wanted = ["Time to target (training) / value"]
     wanted += [
         f"All runs / {ref}" for ref in ("throughput", "contention", "result", "time_to_target")
     ]
