@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
+from benchmarks.results.markdown import escape, markdown_list, markdown_table
 from benchmarks.results.parts import Block, of_report, to_targets
 from benchmarks.results.pictures import Picture
 from benchmarks.results.sections import SECTIONS, Section
 from benchmarks.results.sets import Bench, Measured, read
+from mlbench.cli.manifest import machine_text
 from mlbench.evaluation.official_rules import describe
-from mlbench.report.formats import escape, markdown_list, markdown_table
-from mlbench.report.statement import machine_text
 
 _HERE = Path(__file__).parent
 _FOLDER = "images/results"

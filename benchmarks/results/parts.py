@@ -6,9 +6,11 @@ from dataclasses import replace
 from benchmarks.results.pictures import Picture, pictures
 from benchmarks.results.sections import Section
 from benchmarks.results.sets import Measured
+from benchmarks.results.sweep_tables import sweep_tables
+from mlbench.contract import figures
 from mlbench.contract.results import Summary
 from mlbench.evaluation.statistics import of_figures
-from mlbench.report import figures, tables
+from mlbench.report import tables
 from mlbench.report.tables import Column, ReportTable
 
 Block = ReportTable | Picture
@@ -16,7 +18,11 @@ Block = ReportTable | Picture
 
 def of_report(measured: Measured, titles: Sequence[str]) -> Iterator[Block]:
     """Make the tables and pictures that a report has by these titles, or beginnings of such."""
-    drawn: list[Block] = [*tables.tables(measured.comparison), *pictures(measured.comparison)]
+    drawn: list[Block] = [
+        *tables.tables(measured.comparison),
+        *sweep_tables(measured.comparison),
+        *pictures(measured.comparison),
+    ]
     for title in titles:
         yield from (block for block in drawn if block.title.startswith(title))
 

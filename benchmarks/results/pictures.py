@@ -5,10 +5,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from mlbench.contract import palette
+from mlbench.contract import figures, palette
 from mlbench.contract.comparisons import Comparison, Group
 from mlbench.contract.sweeps import Chart, Frontier, Sweep
-from mlbench.report import figures
 from mlbench.report.tables import phase_names
 
 _INK, _FAINT, _PAPER = "#14171c", "#c3c9d1", "#ffffff"

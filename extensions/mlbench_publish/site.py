@@ -15,14 +15,14 @@ from urllib.parse import quote
 
 from mlbench import archive
 from mlbench.archive import ArchiveError
+from mlbench.contract import figures
 from mlbench.contract.comparisons import Comparison
 from mlbench.contract.records import Manifest, Run, RunSet
 from mlbench.contract.results import Result
 from mlbench.evaluation.sandbox import check_digests
-from mlbench.report import figures
 from mlbench.report.page import render, write_assets
 from mlbench.report.pages import FilePage, of_archives, run_page, set_page
-from mlbench.report.statement import title
+from mlbench.report.statement import processors, title
 from mlbench.report.tables import Column, division, make_table
 
 _SHORT = 12  # characters of a digest that name an archive's files
@@ -50,14 +50,6 @@ class SiteEntry:
         target = self.result.target
         name = self.run.benchmark or "own code"
         return f"{name}: {figures.target(target)}" if target else name
-
-    @property
-    def machine(self) -> str:
-        """The processors that it ran on."""
-        of_ranks = [
-            rank.gpus[0] if rank.gpus else rank.cpu_model for rank in self.manifest.machines
-        ]
-        return ", ".join(dict.fromkeys(filter(None, of_ranks))) or figures.NOTHING
 
 
 def read_entries(files: Sequence[Path]) -> list[SiteEntry]:
@@ -138,7 +130,7 @@ _COLUMNS = (
     Column("Best", "", "result.best_value"),
     Column("Throughput", "samples/s", "result.samples_per_second"),
     Column("Workers", "", "run.num_workers"),
-    Column("Machine", "", "machine", is_figure=False),
+    Column("Machine", "", lambda e: processors(e.manifest) or figures.NOTHING, is_figure=False),
     Column("Division", "", lambda entry: division(entry.result), is_figure=False),
     Column("Disturbed", "", lambda e: "yes" if e.result.disturbed else "no", is_figure=False),
     Column("Date", "", lambda entry: entry.run.created_at[:10], is_figure=False),

@@ -72,7 +72,7 @@ _COMMANDS: Commands = {
         "show:metrics",
         "List the metrics of a run, or print the values of one.",
     ),
-    "manifest": ("show:manifest", "Show the code, settings and machines of a run."),
+    "manifest": ("manifest:manifest", "Show the code, settings and machines of a run."),
     "download": ("download:download", "Download every value of every series of a run."),
     "verify": (
         "verify:verify",

@@ -26,10 +26,10 @@ from mlbench.cli.compare import OutputsOption, check_files, write_and_show
 from mlbench.cli.live import follow, patiently
 from mlbench.cli.spec import FILLED_IN, PERCENT, read_quantity, takes
 from mlbench.client import ApiClient
+from mlbench.contract import figures
 from mlbench.contract.comparisons import MIN_LOOKED_AT
 from mlbench.contract.records import Benchmark, Info, Planned, RunSet
 from mlbench.contract.runspec import SWEPT, CommonSpec
-from mlbench.report import figures
 from mlbench.report.pages import of_master
 
 _Sweeps = Mapping[str, Sequence[str]]

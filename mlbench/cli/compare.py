@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from functools import partial
 from importlib.util import find_spec
+from json import dumps
 from pathlib import Path
 from typing import Annotated
 
@@ -29,10 +30,11 @@ from mlbench.contract.comparisons import Comparison
 from mlbench.contract.distribution import how_to_install
 from mlbench.evaluation import sandbox
 from mlbench.evaluation.inputs import Criteria, read_target
-from mlbench.report import formats, tables
-from mlbench.report.pages import ReadRuns, of_archives, of_master
+from mlbench.report import tables
+from mlbench.report.pages import ReadRuns, comparison_page, of_archives, of_master
 from mlbench.report.statement import lists, subtitle, title
 
+_PAGE, _JSON = ".html", ".json"
 _STYLES = {"yes": "green", "no": "red"}  # others are yellow
 # Minimum width of the column with the name of a group or run.
 _MIN_TEXT = 10
@@ -43,7 +45,7 @@ OutputsOption = Annotated[
         "-o",
         "--output",
         metavar="FILE",
-        help="Also write the comparison to a file: .json, .csv, .md, .tex or .html (repeatable).",
+        help="Also write the comparison to a file: .html or .json (repeatable).",
     ),
 ]
 
@@ -113,14 +115,13 @@ def check_files(files: Iterable[Path]) -> None:
     """Raise UsageError, before any run starts, if a file cannot be written."""
     for file in files:
         suffix = file.suffix.lower()
-        if suffix not in formats.SUFFIXES:
-            suffixes = ", ".join(formats.SUFFIXES)
-            raise UsageError(f"-o {file}: name must end with one of {suffixes}")
+        if suffix not in (_PAGE, _JSON):
+            raise UsageError(f"-o {file}: name must end with {_PAGE} or {_JSON}")
         if file.is_dir():
             raise UsageError(f"-o {file}: is a folder")
         if not file.absolute().parent.is_dir():
             raise UsageError(f"-o {file}: folder {file.parent} not found")
-        if suffix == ".html" and not find_spec("jinja2"):
+        if suffix == _PAGE and not find_spec("jinja2"):
             raise UsageError(f"-o {file}: requires jinja2. Run {how_to_install('report')}.")
 
 
@@ -138,7 +139,13 @@ def write_and_show(
     """
     try:
         for file in files:
-            text = formats.render(comparison, read, file.suffix.lower())
+            if file.suffix.lower() == _PAGE:
+                from mlbench.report.page import render  # noqa: PLC0415 - in the extra `report`
+
+                runs = read([result.run_id for result in comparison.results])
+                text = render(comparison_page(comparison, runs))
+            else:
+                text = dumps(comparison.to_fields(), indent=2) + "\n"
             with writing(file):
                 file.write_text(text, encoding="utf-8")
     finally:
@@ -175,7 +182,7 @@ def show_comparison(comparison: Comparison) -> None:
             out.print(table.note, style="dim")
         out.print(_lay_out(table))
     if comparison.sweep:
-        out.print("\nFor all tables and plots: -o FILE.html", style="dim")
+        out.print("\nFor all figures and plots: -o FILE.html", style="dim")
 
 
 def _lay_out(table: tables.ReportTable) -> RenderableType:

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from mlbench.cli.common import JsonOption, RunArgument, find_run, open_run, out, print_json
 from mlbench.cli.live import patiently
-from mlbench.report import figures
+from mlbench.contract import figures
 
 
 def explain(

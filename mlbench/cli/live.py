@@ -17,13 +17,12 @@ from rich.text import Text
 
 from mlbench.cli.common import Value, err
 from mlbench.client import ApiClient
-from mlbench.contract import names
+from mlbench.contract import figures, names
 from mlbench.contract.errors import ApiError, MLBenchError, NoResponseError
 from mlbench.contract.humanize import count
 from mlbench.contract.metric_titles import metric_title
 from mlbench.contract.records import Alert, Run, Series
 from mlbench.contract.series import split_name
-from mlbench.report import figures
 
 _REFRESH_SECONDS = 0.3
 # Longest outage of a component to wait for; the supervisor restarts it sooner.

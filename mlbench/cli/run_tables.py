@@ -12,13 +12,12 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from mlbench.cli.common import out, print_pairs
-from mlbench.contract import names
+from mlbench.contract import figures, names
 from mlbench.contract.buckets import TITLES
 from mlbench.contract.humanize import spans
 from mlbench.contract.login import origin_of
 from mlbench.contract.records import Alert, Pod, Run
 from mlbench.local.home import StackConnection
-from mlbench.report import figures
 
 if TYPE_CHECKING:
     from mlbench.contract.results import Result

@@ -1,4 +1,4 @@
-"""``mlbench status``, ``runs``, ``benchmarks``, ``logs``, ``metrics``, ``manifest``, ``open``."""
+"""``mlbench status``, ``runs``, ``benchmarks``, ``logs``, ``metrics``, ``open``."""
 
 import html
 import sys
@@ -23,7 +23,6 @@ from mlbench.cli.common import (
     print_json,
     print_line,
     print_outcome,
-    print_pairs,
     value_or_none,
     warn,
 )
@@ -312,18 +311,6 @@ def _short(point: Point) -> str:
         return f"{point.number:.6g}"
     except ValueError:
         return point.value[:20]
-
-
-def manifest(run_name: RunArgument, json: JsonOption = False) -> None:
-    """Show the code, settings and machines of a run."""
-    from mlbench.report.statement import facts  # noqa: PLC0415 - imports the options of all tasks
-
-    with open_run(run_name) as (client, run):
-        document = client.get_manifest(run.id).result().value
-    if json:
-        print_json(document.fields)
-        return
-    print_pairs((fact.name, fact.text) for fact in facts(document))
 
 
 def open_page(

@@ -1,15 +1,12 @@
-"""How figures are written in reports: digits, units, and ``-`` for what was not measured."""
+"""How figures are written for people: digits, units, and ``-`` for what was not measured."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mlbench.contract.metric_titles import metric_title
 from mlbench.contract.records import Target
 from mlbench.contract.reported_settings import format_value
-
-if TYPE_CHECKING:
-    from mlbench.contract.sweeps import Cell
 
 NOTHING = "-"
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -31,13 +28,6 @@ def number(value: float | None, decimals: int | None = None) -> str:
         return f"{value:.2e}"
     places = _decimals([value]) if decimals is None else decimals
     return f"{value:,.{places}f}"
-
-
-def with_interval(cell: "Cell | None") -> str:
-    """Return a mean, and the interval that it is in."""
-    if cell is None or cell.low is None or cell.high is None:
-        return number(cell.mean if cell else None)
-    return f"{number(cell.mean)} ({number(cell.low)} to {number(cell.high)})"
 
 
 def column(values: Sequence[float | int | str | None]) -> list[str]:

@@ -217,6 +217,8 @@ def _notes(comparison: Comparison) -> Iterator[str]:
         if group.convergence and group.convergence.is_too_fast:
             yield f"{group.label}: {group.convergence.text}"
     yield from (failures.text for failures in comparison.failures if failures.text)
+    if comparison.frontier:
+        yield from (cross.text for cross in comparison.frontier.crossings if cross.on_frontier)
     if comparison.sweep and comparison.sweep.text:
         yield comparison.sweep.text
     else:

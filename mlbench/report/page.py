@@ -31,7 +31,6 @@ from mlbench.contract.extensions import registered
 from mlbench.contract.runspec import IMPAIRMENTS, RunSpec, options_of
 from mlbench.evaluation.statistics import CONFIDENCE, t_quantile
 from mlbench.local.assets import web_folder
-from mlbench.report.statement import Attribute
 
 if TYPE_CHECKING:
     from mlbench.report.pages import FilePage
@@ -59,7 +58,7 @@ def render(page: "FilePage", assets: str = "") -> str:
     loaders = (PackageLoader("mlbench.report"), FileSystemLoader(web_folder() / "templates"))
     templates = environment(ChoiceLoader(loaders))
     templates.globals |= {"style": style, "script": script, "icon": _data_url("icon.svg")}
-    about = [*page.about, Attribute("data", f"SHA-256 {digest}")] if page.about else []
+    about = [*page.about, ("data", f"SHA-256 {digest}")] if page.about else []
     return templates.get_template(f"{page.template}.html").render(
         file=page,
         page=page.template,

@@ -25,7 +25,7 @@ from mlbench.contract.results import Result
 from mlbench.contract.series import SeriesKey, format_value, series_name, split_name
 from mlbench.evaluation.official_rules import progress
 from mlbench.evaluation.sweeps import analyze
-from mlbench.report.statement import Attribute, commands, facts, subtitle, title
+from mlbench.report.statement import commands, processors, subtitle, title
 
 Points = Sequence[Mapping[str, Any]]
 
@@ -45,10 +45,8 @@ class FilePage:
     """Query of the page's address, such as ``?runs=1,2``."""
     files: Mapping[str, str] = field(default_factory=dict)
     """Links to other files, by the paths of their pages, such as ``/runs/1``."""
-    about: Sequence[Attribute] = ()
-    """What the page says about its data, so that it can be cited."""
-    settings: Sequence[Attribute] = ()
-    """What the run, or the first run, ran on which machines."""
+    about: Sequence[tuple[str, str]] = ()
+    """Names and texts of what the page says about its data, so that it can be cited."""
     archive: str = ""
     """Link to the archive with all recorded samples."""
     commands: Sequence[str] = ()
@@ -79,14 +77,12 @@ ReadRuns = Callable[[Sequence[int]], Mapping[int, RunDocuments]]
 def comparison_page(comparison: Comparison, runs: Mapping[int, RunDocuments]) -> FilePage:
     """Return the page that compares runs."""
     ids = ",".join(map(str, runs))
-    about = Attribute("comparison", f"{title(comparison)}; {subtitle(comparison)}")
     return FilePage(
         "compare",
         title(comparison),
         {f"/api/compare/?runs={ids}": comparison.to_fields(), **_responses(runs)},
         address=f"?runs={ids}",
-        about=[about, *_about(runs)],
-        settings=facts(next(iter(runs.values())).manifest),
+        about=[("comparison", f"{title(comparison)}; {subtitle(comparison)}"), *_about(runs)],
     )
 
 
@@ -111,7 +107,7 @@ def run_page(sealed: Archive, archive_link: str) -> FilePage:
     document, keys = sealed.document(archive.RUN), _keys_of(sealed)
     run_id, path = document["run"]["id"], api_path("runs", document["run"]["id"])
     runs = {run_id: _of_archive(sealed, run_id, keys, max_points(len(keys)))}
-    run, manifest = runs[run_id].run, runs[run_id].manifest
+    run = runs[run_id].run
     responses = {
         **_responses(runs),
         f"{path}result/": Result.from_fields(document["result"]).to_fields(),
@@ -123,10 +119,9 @@ def run_page(sealed: Archive, archive_link: str) -> FilePage:
         "run",
         run.title,
         responses,
-        about=[*_about(runs), Attribute("archive's digest", f"SHA-256 {sealed.digest}")],
-        settings=facts(manifest),
+        about=[*_about(runs), ("archive's digest", f"SHA-256 {sealed.digest}")],
         archive=archive_link,
-        commands=commands(run, manifest, archive_link.rpartition("/")[2]),
+        commands=commands(run, runs[run_id].manifest, archive_link.rpartition("/")[2]),
         variables={"run_id": run_id},
     )
 
@@ -147,18 +142,20 @@ def _responses(runs: Mapping[int, RunDocuments]) -> dict[str, Any]:
     return responses
 
 
-def _about(runs: Mapping[int, RunDocuments]) -> Iterator[Attribute]:
-    """Yield what identifies the runs: ids, digests, seeds and versions."""
+def _about(runs: Mapping[int, RunDocuments]) -> Iterator[tuple[str, str]]:
+    """Yield what identifies the runs: ids, digests, seeds, processors and versions."""
     archives = {i: f", archive {run.digest[:_SHORT]}" * bool(run.digest) for i, run in runs.items()}
     titles = [f"{i} ({run.run.title}{archives[i]})" for i, run in runs.items()]
     manifests = [run.manifest for run in runs.values()]
     seeds = sorted({manifest.seed for manifest in manifests if manifest.seed is not None})
     versions = sorted({manifest.versions.mlbench for manifest in manifests})
-    yield Attribute("runs" if titles[1:] else "run", ", ".join(titles))
+    yield "runs" if titles[1:] else "run", ", ".join(titles)
     if seeds:
-        yield Attribute("seeds" if seeds[1:] else "seed", ", ".join(map(str, seeds)))
-    yield Attribute("recorded by", f"MLBench {', '.join(versions)}")
-    yield Attribute("written", f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC by MLBench {own_version()}")
+        yield "seeds" if seeds[1:] else "seed", ", ".join(map(str, seeds))
+    if machines := dict.fromkeys(filter(None, map(processors, manifests))):
+        yield "machines", "; ".join(machines)
+    yield "recorded by", f"MLBench {', '.join(versions)}"
+    yield "written", f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC by MLBench {own_version()}"
 
 
 # --- Documents ---
@@ -170,25 +167,20 @@ def of_master(client: ApiClient) -> ReadRuns:
     def read(run_ids: Sequence[int]) -> Mapping[int, RunDocuments]:
         # The list of a run's metrics has neither their ranks nor those added after the run's end.
         last = {run_id: client.get_run_metrics(run_id, last_n=1) for run_id in run_ids}
-        requests = {}
+        curves = {}
         for run_id, newest in last.items():
-            curves = curves_among(map(split_name, newest.result().value))
+            keys = curves_among(map(split_name, newest.result().value))
             # Without a name, the API would return all series.
-            chosen = [series_name(*key) for key in curves] or [names.STEP]
-            most = max_points(len(run_ids))
-            series = client.get_run_metrics(run_id, summarize=most, metric_filter=chosen)
-            requests[run_id] = (client.get_run(run_id), client.get_manifest(run_id), series)
-        return {
-            run_id: RunDocuments(
-                run.result().value,
-                manifest.result().value,
-                {
-                    name: [point.to_fields() for point in points]
-                    for name, points in series.result().value.items()
-                },
-            )
-            for run_id, (run, manifest, series) in requests.items()
-        }
+            chosen = [series_name(*key) for key in keys] or [names.STEP]
+            most = max_points(len(run_ids) * _CURVES)
+            curves[run_id] = client.get_run_metrics(run_id, summarize=most, metric_filter=chosen)
+        runs = {run_id: (client.get_run(run_id), client.get_manifest(run_id)) for run_id in curves}
+        documents = {}
+        for run_id, (run, manifest) in runs.items():
+            series = curves[run_id].result().value.items()
+            points = {name: [point.to_fields() for point in of_name] for name, of_name in series}
+            documents[run_id] = RunDocuments(run.result().value, manifest.result().value, points)
+        return documents
 
     return read
 

@@ -1,23 +1,17 @@
-"""The words of a report: what was compared, whether that is fair, where and how it ran."""
+"""The words of a report: what was compared, whether that is fair, and how to repeat a run."""
 
 import shlex
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
 
-from mlbench.benchmarks.task_options import in_use
+from mlbench.contract import figures
 from mlbench.contract.comparisons import Comparison, Findings
 from mlbench.contract.distribution import DISTRIBUTION
-from mlbench.contract.humanize import count, numbered
+from mlbench.contract.humanize import count
 from mlbench.contract.masking import mask_command
 from mlbench.contract.names import THIS_MACHINE
-from mlbench.contract.records import Machine, Manifest, Run
-from mlbench.contract.runspec import IMPAIRMENTS, CommonSpec, NetworkOptions, options_of
-from mlbench.report import figures
+from mlbench.contract.records import Manifest, Run
+from mlbench.contract.runspec import CommonSpec, options_of
 
 _OWN_CODE = "own code"
-# Of all installed packages, those that a training run depends on.
-_PACKAGES = ("torch", "numpy", "tensorflow", "jax", "mxnet")
 
 
 def title(comparison: Comparison) -> str:
@@ -51,83 +45,10 @@ def lists(findings: Findings) -> tuple[tuple[str, tuple[str, ...]], ...]:
     return tuple((heading, texts) for heading, texts in every if texts)
 
 
-# --- The facts of a run's manifest ---
-
-
-@dataclass(frozen=True)
-class Attribute:
-    """A line of a report."""
-
-    name: str
-    text: str
-
-
-def facts(manifest: Manifest) -> tuple[Attribute, ...]:
-    """Return what a run ran, and on which machines; facts that are not known are left out."""
-    ranks = manifest.ranks
-    offsets = [
-        abs(rank.clock_offset_seconds) + (rank.clock_uncertainty_seconds or 0.0)
-        for rank in ranks
-        if rank.clock_offset_seconds is not None
-    ]
-    clocks = f"within {max(offsets) * 1000:.1f} ms of the master's" if offsets else ""
-    bound = [f"rank {rank.rank} on {', '.join(map(str, rank.cpus))}" for rank in ranks if rank.cpus]
-    stated_facts = [
-        Attribute("division", manifest.division),
-        *(Attribute("violation", text) for text in manifest.rule_violations),
-        Attribute("task", manifest.benchmark),
-        Attribute("command", mask_command(manifest.command)),
-        Attribute("started by", manifest.launcher),
-        Attribute("folder", manifest.working_dir or ""),
-        Attribute("image", manifest.image),
-        Attribute("arguments", _pairs(manifest.args)),
-        Attribute("settings", _pairs(in_use(manifest.settings or {}))),
-        Attribute("seed", "" if manifest.seed is None else str(manifest.seed)),
-        Attribute("backend", manifest.backend),
-        Attribute("limits", _pairs({"num_workers": 0} | asdict(manifest.limits))),
-        Attribute("image ids", ", ".join(sorted({rank.image for rank in ranks if rank.image}))),
-        Attribute("cores", "; ".join(bound) or ("bound to none" if ranks else "")),
-        Attribute("clocks", clocks),
-        Attribute("not recorded", manifest.not_recorded.text if manifest.not_recorded else ""),
-        *(Attribute(numbered("rank", one.ranks), machine_text(one)) for one in manifest.machines),
-        Attribute("MLBench", manifest.versions.mlbench),
-    ]
-    return tuple(fact for fact in stated_facts if fact.text)
-
-
-def machine_text(machine: Machine) -> str:
-    """Return a machine in words: its processors, memory, system and packages."""
-    return "; ".join(_machine_parts(machine))
-
-
-def _machine_parts(machine: Machine) -> Iterator[str]:
-    if machine.cpu_model:
-        yield machine.cpu_model
-    yield from (f"{name.replace('_', ' ')} {fact}" for name, fact in machine.processor.items())
-    if machine.cpus:
-        limit = machine.cpu_limit
-        yield count(machine.cpus, "core") + (f" (limit {limit:g})" if limit else "")
-    if machine.memory_bytes:
-        yield f"{machine.memory_bytes / 2**30:.1f} GiB of memory"
-    yield from machine.gpus
-    if machine.bandwidth_limit:
-        yield f"{machine.bandwidth_limit:g} Mbit/s at most, but for 3 kB at once"
-    for name in IMPAIRMENTS:
-        if value := getattr(machine, name):
-            yield f"{value:g} {options_of(NetworkOptions)[name].unit_in_words}"
-    if machine.os:
-        yield f"{machine.os} {machine.architecture or ''}".strip()
-    if machine.python:
-        yield f"Python {machine.python}"
-    packages = machine.packages
-    yield from (f"{name} {packages[name]}" for name in _PACKAGES if name in packages)
-    if machine.git:
-        changed = " with uncommitted changes" if machine.git.dirty else ""
-        yield f"git {machine.git.commit[:12]}{changed}"
-
-
-def _pairs(values: Mapping[str, Any]) -> str:
-    return figures.pairs({name: value for name, value in values.items() if value not in (None, "")})
+def processors(manifest: Manifest) -> str:
+    """Return the models of the GPUs, or else the CPUs, that a run used; empty if unknown."""
+    models = [rank.gpus[0] if rank.gpus else rank.cpu_model for rank in manifest.machines]
+    return ", ".join(dict.fromkeys(filter(None, models)))
 
 
 # --- How to repeat a run ---

@@ -1,21 +1,19 @@
-"""The tables of a report. How they are laid out is up to each format."""
+"""The tables of a comparison in a terminal, without their layout."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from mlbench.contract import figures
 from mlbench.contract.comparisons import Comparison, Group
 from mlbench.contract.names import PHASES
 from mlbench.contract.results import Result
 from mlbench.contract.runspec import NETWORK_UNITS
-from mlbench.contract.sweeps import Axis, Chart, Sweep
-from mlbench.report import figures
 
 Cell = float | int | str | None
 
 SWEEP, FAILURES = "Sweep", "Failures"
 """Titles of the tables that a terminal shows of a sweep."""
-_TIMES_OF_FASTEST = (1, 1.5, 2, 4)
 # A note below a table, for each heading that needs an explanation.
 _NOTES = {
     "checkpoint": "Checkpoint: mean time that the training waits for a checkpoint.",
@@ -33,15 +31,6 @@ _NOTES = {
     "sent": "Sent: by a rank in a step, to exchange gradients or weights.",
     "since start": "Since start: by the wall clock.",
 }
-_CROSSINGS_NOTE = (
-    "Bandwidth above which the second algorithm is faster: time to target, interpolated between "
-    "the measured bandwidths. An end is - if it is outside of these, or for fewer than three runs."
-)
-_PROFILES_NOTE = (
-    "Share of the workloads, each a bandwidth and a number of workers, on which an algorithm takes "
-    "at most this many times as long as the fastest, by median times. Score: the mean of that "
-    "share from 1 to 4 times (AlgoPerf, Dahl et al. 2023)."
-)
 _FAILURES_NOTE = (
     "Kept: share of the time, from the first to the last step, that was not lost to failures and "
     "checkpoints. By formula: the same share from the measured costs, with the best interval "
@@ -55,7 +44,7 @@ _CAUTIONS = {
 
 @dataclass(frozen=True)
 class Column:
-    """The description of a column, from which every format makes its own."""
+    """The description of a column."""
 
     text: str
     """Heading."""
@@ -97,7 +86,7 @@ class ReportTable:
 
 def tables(comparison: Comparison) -> list[ReportTable]:
     """Return the tables of a comparison, without empty ones."""
-    groups, results, sweep = comparison.groups, comparison.results, comparison.sweep
+    groups, results = comparison.groups, comparison.results
     caution = _CAUTIONS.get(comparison.findings.verdict, "")
     is_scaled = len({group.num_workers for group in groups}) > 1
     swept = [_swept(key) for key in groups[0].swept]
@@ -108,14 +97,9 @@ def tables(comparison: Comparison) -> list[ReportTable]:
     has_speedup = len(groups) > 1 and (is_scaled or not swept)
     has_targets = any(g.training_seconds_to_target or g.wall_seconds_to_target for g in groups)
     found = []
-    if sweep:
+    if comparison.sweep:
         measured = _SWEPT_TIMES if has_targets else _SWEPT_RATES
         found.append(make_table(SWEEP, "", [*naming, *measured, *_EVIDENCE], groups))
-        found += [_heat_map(sweep, sweep.by, chart) for chart in sweep.charts if sweep.by]
-    if frontier := comparison.frontier:
-        best_first = sorted(frontier.profiles, key=lambda profile: -profile.score)
-        found.append(make_table("Crossings", _CROSSINGS_NOTE, _CROSSINGS, frontier.crossings))
-        found.append(make_table("Performance profiles", _PROFILES_NOTE, _PROFILES, best_first))
     if comparison.failures:
         group = Column("group", "", lambda row: groups[row.group].label, is_figure=False)
         found.append(make_table(FAILURES, _FAILURES_NOTE, [group, *_FAILURES], comparison.failures))
@@ -155,23 +139,6 @@ def make_table(
     texts = map(figures.column, filled.values())
     return ReportTable(
         title, " ".join(filter(None, [*notes, note])), (*filled,), tuple(zip(*texts, strict=True))
-    )
-
-
-def _heat_map(sweep: Sweep, by: Axis, chart: Chart) -> ReportTable:
-    """Return a table of one figure, with a row and a column for each value of two axes."""
-    across = sweep.across
-    return ReportTable(
-        f"{chart.title} [{chart.unit}]",
-        f"Across: {across.title}. In brackets: 95 % confidence interval.",
-        (
-            Column(by.key, is_figure=False),
-            *(Column(value.removesuffix(across.unit)) for value in across.values),
-        ),
-        tuple(
-            (value, *map(figures.with_interval, row))
-            for value, row in zip(by.values, chart.cells, strict=True)
-        ),
     )
 
 
@@ -217,10 +184,6 @@ def _phase(name: str) -> Column:
     return Column(heading, "s", lambda group: group.phases.get(name))
 
 
-def _within(times: float) -> Column:
-    return Column(f"{figures.TIMES} {times:g}", "%", lambda row: row.share(times) * 100)
-
-
 _REACHED = Column("reached", "", lambda group: f"{group.reached}/{len(group.run_ids)}")
 _RUNS = Column("runs", "", lambda group: len(group.run_ids))
 _THROUGHPUT = Column("throughput", "samples/s", "samples_per_second.mean")
@@ -256,20 +219,6 @@ _COSTS = (
     Column("after time", "metric", "accuracy_after_time.mean"),
     Column("cost", "worker-s", "worker_seconds.mean"),
     Column("energy", "J", "energy_joules.mean"),
-)
-_CROSSINGS = (
-    Column("on", "", "where", is_figure=False),
-    Column("below", "", "below", is_figure=False),
-    Column("above", "", "above", is_figure=False),
-    Column("crossing", "Mbit/s", "bandwidth"),
-    Column("from", "Mbit/s", "low"),
-    Column("to", "Mbit/s", "high"),
-    Column("fastest of all", "", lambda row: "yes" if row.on_frontier else "no", is_figure=False),
-)
-_PROFILES = (
-    Column("algorithm", "", "algorithm", is_figure=False),
-    Column("score", "", "score"),
-    *map(_within, _TIMES_OF_FASTEST),
 )
 _FAILURES = (
     Column("injected", "", "injected"),

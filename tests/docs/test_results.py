@@ -11,16 +11,20 @@ import pytest
 from peewee import Database
 
 from benchmarks.results import page
+from benchmarks.results.markdown import markdown_list
 from benchmarks.results.sections import SECTIONS, Published, Section
 from benchmarks.results.sets import Bench
+from benchmarks.results.sweep_tables import sweep_tables
 from mlbench import archive
 from mlbench.archive import ArchiveError, Piece, SeriesName, bundle
 from mlbench.benchmarks.options import read
 from mlbench.benchmarks.registry import BENCHMARKS
 from mlbench.contract.names import TRAIN_SECONDS, VAL_ACCURACY
 from mlbench.contract.records import RunSet, Slot, Trial
+from mlbench.contract.sweeps import Crossing
 from mlbench_master.archives.contents import documents
-from tests.support.results import make_result
+from tests.support.known import known
+from tests.support.results import make_result, make_sweep
 from tests.support.rows import make_ranks, make_run
 
 _ROOT = Path(__file__).parents[2]
@@ -141,3 +145,29 @@ def test_the_published_archives_give_the_published_page(tmp_path: Path) -> None:
 
 def _section(file: Path, title: str) -> str:
     return file.read_text().partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
+def test_a_sweep_has_a_table_of_each_figure_by_its_two_keys() -> None:
+    by_title = {table.title: table for table in sweep_tables(make_sweep((1, 2), 4))}
+    times = by_title["Time to target by bandwidth and exchange, 2 workers [s]"]
+    assert [column.text for column in times.columns] == ["exchange", "5", "20", "100"]
+    assert times.rows[0][:2] == ("flat", "22.23 (20.99 to 23.54)")
+    rates = by_title["Throughput by bandwidth and exchange, 1 worker [samples/s]"]
+    assert len(rates.rows) == 2
+
+
+def test_a_frontier_has_its_crossings_and_its_profiles_the_best_first() -> None:
+    sweep = make_sweep((2,), 3)
+    crossing = Crossing("2 workers", "topk", "flat", 34.2, None, 41.0, on_frontier=True, text="")
+    frontier = replace(known(sweep.frontier), crossings=(crossing,))
+    found = {table.title: table for table in sweep_tables(replace(sweep, frontier=frontier))}
+    assert found["Crossings"].rows == (("2 workers", "topk", "flat", "34.20", "41.00", "yes"),)
+    first, last = found["Performance profiles"].rows
+    assert (first[0], first[1], first[2]) == ("topk", "1.00", "100.0")
+    assert (last[0], last[2:]) == ("flat", ("0.0", "33.3", "66.7", "100.0"))
+
+
+def test_nothing_of_the_users_is_markdown() -> None:
+    text = "its <b> is `a|b` *c* [d](e)\n# f _g_ snake_case"
+    line = r"- its \<b\> is \`a\|b\` \*c\* \[d\](e) \# f \_g\_ snake_case"
+    assert markdown_list([text]) == line

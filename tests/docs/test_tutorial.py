@@ -36,7 +36,7 @@ def test_the_page_works_as_printed(stack: Home, tmp_path: Path) -> None:
     assert "speed-up" in output
     for name in ("faster.html", "scaling.html"):
         assert "</html>" in (folder / name).read_text()
-    assert "| " in (folder / "scaling.md").read_text()
+    assert '"groups": ' in (folder / "scaling.json").read_text()
 
     with ApiClient.from_home(stack) as client:
         results = {

@@ -14,8 +14,8 @@ from playwright.sync_api import BrowserContext, Page, expect
 from mlbench.archive import bundle
 from mlbench.contract.comparisons import Comparison
 from mlbench.evaluation import sandbox
-from mlbench.report import formats
-from mlbench.report.pages import of_archives
+from mlbench.report.page import render
+from mlbench.report.pages import comparison_page, of_archives
 from mlbench_publish import site
 from tests.support.results import make_archive, make_result, make_unreached
 
@@ -40,7 +40,8 @@ def report(compared: tuple[Comparison, Mapping[int, str]], tmp_path: Path) -> Pa
     """The report of the set."""
     comparison, digests = compared
     file = tmp_path / "report.html"
-    file.write_text(formats.render(comparison, of_archives([_SET], digests), ".html"))
+    runs = of_archives([_SET], digests)([result.run_id for result in comparison.results])
+    file.write_text(render(comparison_page(comparison, runs)))
     return file
 
 

@@ -5,10 +5,10 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import get_args
 
+from mlbench.contract import figures
 from mlbench.contract.humanize import count
 from mlbench.contract.records import EventKind, RunEvent, Target
 from mlbench.evaluation.inputs import InjectedFault
-from mlbench.report import figures
 from mlbench_master.database.models import Rank, Run
 from mlbench_master.runs import diagnoses
 from mlbench_master.runs.presenters import STOPPED_BY, added_to, note_of, reason_of

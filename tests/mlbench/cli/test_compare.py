@@ -110,9 +110,9 @@ def test_a_target_that_no_run_can_reach_is_told(mlbench: Mlbench, finished: Run)
 def test_a_comparison_is_printed_even_if_its_file_cannot_be_written(
     mlbench: Mlbench, finished: Run
 ) -> None:
-    done = mlbench("compare", "finished", "-o", "/proc/report.md")
+    done = mlbench("compare", "finished", "-o", "/proc/report.json")
     assert done.code == 2
-    assert done.err.startswith("mlbench: -o /proc/report.md: ")
+    assert done.err.startswith("mlbench: -o /proc/report.json: ")
     assert done.out.startswith("steps on 2 workers\n1 run, no target\n")
 
 
@@ -121,7 +121,10 @@ def test_a_comparison_is_printed_even_if_its_file_cannot_be_written(
     [
         (("4711",), "mlbench: run 4711 not found\n"),
         (("finished", "--target", "nonsense"), "mlbench: --target: "),
-        (("finished", "-o", "report.pdf"), "mlbench: -o report.pdf: name must end with one of"),
+        (
+            ("finished", "-o", "report.pdf"),
+            "mlbench: -o report.pdf: name must end with",
+        ),
     ],
 )
 def test_wrong_arguments_are_refused(
@@ -133,9 +136,9 @@ def test_wrong_arguments_are_refused(
 # --- The files of -o ---
 
 
-@pytest.mark.parametrize("name", ["report", "report.pdf", "folder.md", "missing/report.md"])
+@pytest.mark.parametrize("name", ["report", "report.pdf", "folder.json", "missing/report.json"])
 def test_unwritable_files_are_refused_before_the_first_run(tmp_path: Path, name: str) -> None:
-    (tmp_path / "folder.md").mkdir()
+    (tmp_path / "folder.json").mkdir()
     with pytest.raises(UsageError, match=f"^-o {tmp_path / name}: "):
         compare.check_files([tmp_path / name])
 
@@ -144,22 +147,17 @@ def test_without_the_extra_the_page_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    compare.check_files([tmp_path / "report.md"])
+    compare.check_files([tmp_path / "report.json"])
     with pytest.raises(UsageError, match=r"pip install '\.\[report\]'"):
         compare.check_files([tmp_path / "report.html"])
 
 
 def test_each_file_is_what_its_name_says(mlbench: Mlbench, finished: Run, tmp_path: Path) -> None:
-    kinds = (".json", ".csv", ".md", ".html")
-    files = [tmp_path / f"report{kind}" for kind in kinds]
+    files = [tmp_path / f"report{kind}" for kind in (".json", ".html")]
     given = [word for file in files for word in ("-o", str(file))]
     printed = mlbench("compare", str(finished.id), *given).output
     assert printed.endswith("".join(f"written: {file}\n" for file in files))
-    as_json, as_csv, as_markdown, as_page = (file.read_text() for file in files)
+    as_json, as_page = (file.read_text() for file in files)
     assert json.loads(as_json) == mlbench("compare", str(finished.id), "--json").json
     assert Comparison.from_fields(json.loads(as_json)).results[0].run_id == finished.id
-    assert as_csv.startswith("run_id,name,")
-    assert len(as_csv.splitlines()) == 2
-    assert as_markdown.startswith("# steps on 2 workers\n")
-    assert f"## Run {finished.id} ran on" in as_markdown
     assert as_page.startswith("<!doctype html>")

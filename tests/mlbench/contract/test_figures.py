@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from mlbench.contract import figures
 from mlbench.contract.records import Target
-from mlbench.report import figures
 
 _DURATIONS = Path(__file__).parents[2] / "web" / "js" / "durations.json"
 

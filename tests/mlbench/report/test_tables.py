@@ -2,10 +2,8 @@
 
 from dataclasses import replace
 
-from mlbench.contract.sweeps import Crossing
 from mlbench.report.tables import ReportTable, tables
 from tests.support import results
-from tests.support.known import known
 
 
 def columns(table: ReportTable) -> dict[str, list[str]]:
@@ -68,7 +66,7 @@ def test_phases_of_ones_own_follow_the_known_ones() -> None:
     assert [*columns(phases)] == ["group", "forward", "other", "zeta", "sum"]
 
 
-def test_a_sweep_has_a_table_of_its_groups_and_one_of_each_figure_by_its_two_keys() -> None:
+def test_a_sweep_has_a_table_of_its_groups() -> None:
     by_title = {table.title: table for table in tables(results.make_sweep((1, 2), 4))}
     sweep = columns(by_title["Sweep"])
     assert [*zip(sweep["exchange"], sweep["bandwidth"], sweep["workers"], strict=True)][1:4] == [
@@ -78,21 +76,5 @@ def test_a_sweep_has_a_table_of_its_groups_and_one_of_each_figure_by_its_two_key
     ]
     assert sweep["as fast as"][:3] == ["-", "1 worker", "bandwidth 5"]
     assert sweep["times"][:3] == ["-", "1.74", "2.50"]
-    times = by_title["Time to target by bandwidth and exchange, 2 workers [s]"]
-    assert [column.text for column in times.columns] == ["exchange", "5", "20", "100"]
-    assert times.rows[0][:2] == ("flat", "22.23 (20.99 to 23.54)")
-    rates = by_title["Throughput by bandwidth and exchange, 1 worker [samples/s]"]
-    assert len(rates.rows) == 2
     assert {"exchange", "bandwidth"} <= columns(by_title["Runs"]).keys()
     assert columns(by_title["Time breakdown"])["exchange"] == sweep["exchange"]
-
-
-def test_a_frontier_has_its_crossings_and_its_profiles_the_best_first() -> None:
-    sweep = results.make_sweep((2,), 3)
-    one = Crossing("2 workers", "topk", "flat", 34.2, None, 41.0, on_frontier=True, text="")
-    frontier = replace(known(sweep.frontier), crossings=(one,))
-    found = {table.title: table for table in tables(replace(sweep, frontier=frontier))}
-    assert found["Crossings"].rows == (("2 workers", "topk", "flat", "34.20", "41.00", "yes"),)
-    first, last = found["Performance profiles"].rows
-    assert (first[0], first[1], first[2]) == ("topk", "1.00", "100.0")
-    assert (last[0], last[2:]) == ("flat", ("0.0", "33.3", "66.7", "100.0"))
