@@ -19,8 +19,8 @@ Block = ReportTable | Picture
 def of_report(measured: Measured, titles: Sequence[str]) -> Iterator[Block]:
     """Make the tables and pictures that a report has by these titles, or beginnings of such."""
     drawn: list[Block] = [
-        *tables.tables(measured.comparison),
         *sweep_tables(measured.comparison),
+        *tables.tables(measured.comparison),
         *pictures(measured.comparison),
     ]
     for title in titles:

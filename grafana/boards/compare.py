@@ -3,7 +3,6 @@
 It computes nothing. Speed-up, time breakdown and the verdict are on the web page, which it links.
 """
 
-from functools import partial
 from typing import Final
 
 from grafana_foundation_sdk.models.common import VisibilityMode
@@ -122,8 +121,6 @@ _TARGET_METRICS = f"count by (metric) ({latest(f'mlbench_run_target{{{_RUNS}}}')
 _RESULTS = f"mlbench_run_metric{{{_RUNS},{_IS_RESULT}}}"
 _METRICS = f"{_TARGET_METRICS} or count by (metric) ({latest(_RESULTS)}) * 0"
 
-_ranking = partial(ranking, name="run", name_width=240)
-
 LEARNING: Final = (
     against(
         "Metric over training time",
@@ -145,11 +142,13 @@ LEARNING: Final = (
         transformations=over_clock(("value", "target"), ("clock", "ends"), "run", "training time"),
         overrides={**RUN_COLOURS, "/^target/": dashed(palette.TARGET), _NO_VALUES: _UNSEEN},
     ),
-    _ranking(
+    ranking(
         "Time to target (training)",
         "Training time until each run reached its target, evaluation excluded. Lower is better. "
         "Runs that have not reached the target are missing.",
         _labelled(_TIME_TO_TARGET),
+        name="run",
+        name_width=240,
         unit=SECONDS,
         height=11,
         no_value="No run has reached its target",

@@ -36,10 +36,6 @@ _FAILURES_NOTE = (
     "checkpoints. By formula: the same share from the measured costs, with the best interval "
     "(Young 1974, Daly 2006)."
 )
-_CAUTIONS = {
-    "scaling": "Speed-up and efficiency are not due to the number of workers alone: see above.",
-    "disturbed": "Some runs were disturbed, which may distort times, rates and speed-ups.",
-}
 
 
 @dataclass(frozen=True)
@@ -87,7 +83,6 @@ class ReportTable:
 def tables(comparison: Comparison) -> list[ReportTable]:
     """Return the tables of a comparison, without empty ones."""
     groups, results = comparison.groups, comparison.results
-    caution = _CAUTIONS.get(comparison.findings.verdict, "")
     is_scaled = len({group.num_workers for group in groups}) > 1
     swept = [_swept(key) for key in groups[0].swept]
     # The swept options name the groups of a sweep, unless some groups differ in more than these.
@@ -104,18 +99,16 @@ def tables(comparison: Comparison) -> list[ReportTable]:
         group = Column("group", "", lambda row: groups[row.group].label, is_figure=False)
         found.append(make_table(FAILURES, _FAILURES_NOTE, [group, *_FAILURES], comparison.failures))
     if results[1:] and has_targets:
-        note = f"A mean needs every run to have reached the target. {caution}".rstrip()
+        note = "A mean needs every run to have reached the target."
         scaling = _scaling("time", "") if has_speedup else []
         found.append(make_table("Time to target", note, [*naming, *_TIMES, *scaling], groups))
     if results[1:]:  # A single run is described by the table of runs.
         scaling = _scaling("samples/s", "throughput_") if has_speedup else []
         limits = {r.accuracy_after_time.limit_seconds for r in results if r.accuracy_after_time}
         times = " or ".join(map(figures.seconds, sorted(limits)))
-        note = f"After time: the target's metric after {times}. " if times else ""
+        note = f"After time: the target's metric after {times}." if times else ""
         columns = [*naming, *_RATES, *scaling, *_COSTS]
-        found.append(
-            make_table("Throughput and cost", f"{note}{caution}".rstrip(), columns, groups)
-        )
+        found.append(make_table("Throughput and cost", note, columns, groups))
     if phases := phase_names(groups):
         note = "Seconds of a run in each phase, mean over ranks and runs. Evaluation is extra."
         total = Column("sum", "s", lambda group: sum(group.phases.values()) or None)
