@@ -137,7 +137,7 @@ LIVE: Final = rows(
     "Runs that are active or wait, in their order. Progress: newest value of the target's metric "
     "as a share of the target. Last step: age, of the rank furthest behind; MLBenchRunStalled "
     "fires after 30 usual steps, and at least 30 s.",
-    column("info", _live(_info("mlbench_run_info"))),
+    column("info", or_none(_live(_info("mlbench_run_info")), "run", "No active run")),
     column("states", _LIVE),
     column("progress", _active(f"({_PROGRESS})")),
     column("elapsed", _live(f"time() - {_SINCE}")),
@@ -165,7 +165,6 @@ LIVE: Final = rows(
     descending=True,
     then_by="since",
     height=5,
-    no_value="No run is active, and none waits",
 )
 
 CURVES: Final = (

@@ -102,7 +102,7 @@ MAY_BE_EMPTY: Final[dict[str, tuple[str, ...]]] = {
     ),
     'mlbench_run_state{state=~"STARTED|INITIALIZED"} == 1': tuple(
         f"mlbench-runs / Active run and queue / {ref}"
-        for ref in ("info", "states", "elapsed", "workers", "since", "from", "to")
+        for ref in ("states", "elapsed", "workers", "since", "from", "to")
     ),
     # A worker has a run.
     'mlbench_worker_info{run_id!=""}': (
