@@ -311,9 +311,9 @@ def message_metric(operation: str, dtype: str, figure: MessageFigure) -> str:
     return f"{operation}_{dtype}_{figure}"
 
 
-def totals_file(metrics_file: str, rank: int | str) -> str:
-    """Return the file with the totals of a rank, next to the metrics file."""
-    return f"{metrics_file}.{rank}.totals"
+def totals_file(metrics_file: str, rank: int | str, pid: int) -> str:
+    """Return the file with the totals of a process of a rank, next to the metrics file."""
+    return f"{metrics_file}.{rank}.{pid}.totals"
 
 
 RUN_FILE: Final = "run.json"

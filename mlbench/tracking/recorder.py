@@ -46,7 +46,7 @@ class Recorder:
         self._before = b""
         process, worker = this_process(environ), of_worker(environ)
         self._rank = "" if process.rank == worker.rank else f'"rank":{process.rank},'
-        self.totals = TotalsFile(Path(names.totals_file(str(path), process.rank)))
+        self.totals = TotalsFile(Path(names.totals_file(str(path), process.rank, os.getpid())))
         # A process of an external job continues if values cannot be written.
         self._may_lose = names.ENV_LAUNCHER in environ
         if process != worker:

@@ -1,5 +1,7 @@
 """Totals of a training process: a small file that its agent reads for each scrape.
 
+A rank may have several processes, at once or one after the other; the agent adds up their totals.
+
 The file has its full size from the start, so that it can be rewritten on a full disk. It outlives
 the process, so that its last values are scraped.
 """
@@ -11,6 +13,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import isfinite
+from operator import add
 from pathlib import Path
 from struct import Struct
 from typing import Final
@@ -28,7 +31,7 @@ FILE_BYTES: Final = _FORMAT.size
 
 @dataclass
 class Totals:
-    """Totals of the processes of one rank."""
+    """Totals of a process, or of all processes of a rank."""
 
     steps: int = 0
     lost: int = 0
@@ -53,6 +56,18 @@ class Totals:
                 return cls(steps, lost, samples, seconds, progress_at, phases, counts)
         return cls()
 
+    def __add__(self, other: "Totals") -> "Totals":
+        """Return the totals of the processes together; of the two times of progress, the later."""
+        return Totals(
+            self.steps + other.steps,
+            self.lost + other.lost,
+            self.samples + other.samples,
+            self.step_seconds + other.step_seconds,
+            max(self.progress_at, other.progress_at),
+            [*map(add, self.phase_seconds, other.phase_seconds)],
+            [*map(add, self.step_counts, other.step_counts)],
+        )
+
     def pack(self) -> bytes:
         """Return the content of a file with these totals."""
         numbers = self.steps, self.lost, self.samples, self.step_seconds, self.progress_at
@@ -60,7 +75,10 @@ class Totals:
 
 
 class TotalsFile:
-    """Adds to the totals of a rank, which include its earlier processes. Ignores failed writes."""
+    """Writes the totals of this process, in which it may record several times.
+
+    Failed writes are ignored.
+    """
 
     def __init__(self, path: Path) -> None:
         """Write the file in its full size."""

@@ -172,7 +172,7 @@ def test_an_diagnosis_is_done_once_and_sent_until_it_is_taken(begin: Begin) -> N
     attempt = begin("sh", "-c", "echo; sleep 60; :")
     with serving(Reply(503), Reply(204)) as server:
         asked = server.asked
-        totals = TotalsFile(Path(names.totals_file(str(attempt.file("metrics")), 1)))
+        totals = TotalsFile(Path(names.totals_file(str(attempt.file("metrics")), 1, 5)))
         totals.publish(3, 30, {})
         diagnoses = EvidenceRequests(lambda: MasterClient(server.url, "token"))
         for wanted in (None, 5, 5, None):

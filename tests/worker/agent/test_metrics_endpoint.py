@@ -71,9 +71,13 @@ def run_python(attempt: Attempt, *arguments: str) -> None:
     subprocess.run([sys.executable, *arguments], env={**os.environ, **rank}, check=True)
 
 
-def write_totals(attempt: Attempt, rank: int | str) -> None:
+def totals_file(attempt: Attempt, rank: int | str, pid: int = 5) -> Path:
+    return Path(names.totals_file(str(attempt.file("metrics")), rank, pid))
+
+
+def write_totals(attempt: Attempt, rank: int | str, pid: int = 5) -> None:
     """Write 3 steps, as the process of a rank does."""
-    totals = TotalsFile(Path(names.totals_file(str(attempt.file("metrics")), rank)))
+    totals = TotalsFile(totals_file(attempt, rank, pid))
     totals.observe_step(0.002)
     totals.publish(3, 30, {"forward": 1.5})
 
@@ -91,12 +95,21 @@ def test_the_totals_of_a_rank(shown: CollectorRegistry, attempt: Attempt) -> Non
     assert progress_at == pytest.approx(time.time(), abs=60)
 
 
+def test_the_processes_of_a_rank_add_up(shown: CollectorRegistry, attempt: Attempt) -> None:
+    for pid in (5, 6):
+        write_totals(attempt, 1, pid)
+    assert shown.get_sample_value("mlbench_worker_steps_total", _RANK) == 6
+    assert shown.get_sample_value("mlbench_worker_step_seconds_count", _RANK) == 2
+    progress_at = shown.get_sample_value("mlbench_worker_progress_timestamp_seconds", _RANK)
+    assert progress_at == pytest.approx(time.time(), abs=60)
+
+
 def test_files_that_are_no_totals_are_ignored(shown: CollectorRegistry, attempt: Attempt) -> None:
     write_totals(attempt, 1)
     for rank, content in enumerate([b"", b"\xff" * 10, b"\xff" * 1000], 2):
-        Path(names.totals_file(str(attempt.file("metrics")), rank)).write_bytes(content)
-    os.mkfifo(names.totals_file(str(attempt.file("metrics")), 5))
-    Path(names.totals_file(str(attempt.file("metrics")), 6)).symlink_to("/dev/zero")
+        totals_file(attempt, rank).write_bytes(content)
+    os.mkfifo(totals_file(attempt, 5))
+    totals_file(attempt, 6).symlink_to("/dev/zero")
     text = generate_latest(shown).decode()
     assert 'mlbench_worker_steps_total{rank="1",run_id="7"} 3.0' in text
     steps = {line.split()[-1] for line in text.splitlines() if line.startswith("mlbench_worker_st")}

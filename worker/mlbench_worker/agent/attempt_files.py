@@ -18,7 +18,7 @@ from mlbench_worker.agent.stream_files import LogFile, MetricsFile, StreamFile, 
 COUNTERS, DIAGNOSIS = "counters", "diagnosis"
 OUTPUT = "output"
 """Folder next to those of the attempts, so that a file in it outlives its attempt."""
-_TOTALS = re.compile(r".+\.(0|[1-9][0-9]{0,4})\.totals")  # of names.totals_file
+_TOTALS = re.compile(r".+\.(0|[1-9][0-9]{0,4})\.[0-9]+\.totals")  # of names.totals_file
 _MAX_FILES, _MAX_RANKS = 10_000, 64
 """Limits for reading totals: the processes may leave any files in the folder."""
 
@@ -59,19 +59,20 @@ class AttemptFiles:
         return self.folder / ("metrics.jsonl" if stream == "metrics" else stream)
 
     def totals(self) -> dict[int, Totals]:
-        """Return the totals of the worker's processes by rank, in order; at most 64 ranks."""
+        """Return the totals of each rank, in order of the ranks; of at most 64 ranks."""
         found: dict[int, Totals] = {}
         with suppress(OSError), os.scandir(self.folder) as entries:
             for file in islice(entries, _MAX_FILES):
                 name = _TOTALS.fullmatch(file.name)
                 content = name and read_regular(Path(file.path), FILE_BYTES)
-                if name and content and len(found) < _MAX_RANKS:
-                    found[int(name[1])] = Totals.unpack(content)
+                rank = int(name[1]) if name else 0
+                if content and (rank in found or len(found) < _MAX_RANKS):
+                    found[rank] = found.get(rank, Totals()) + Totals.unpack(content)
         return dict(sorted(found.items()))
 
     @property
     def first_totals(self) -> Totals:
-        """The totals of the first process. The processes of a worker wait for each other."""
+        """The totals of the first rank. The ranks of a worker wait for each other."""
         return next(iter(self.totals().values()), Totals())
 
     def sizes(self) -> dict[StreamName, int]:
