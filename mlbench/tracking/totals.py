@@ -13,10 +13,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import isfinite
-from operator import add
 from pathlib import Path
 from struct import Struct
-from typing import Final
+from typing import Any, Final
 
 from mlbench.contract.names import PHASES, Phase
 
@@ -46,27 +45,17 @@ class Totals:
     """Number of steps in each bucket; the last bucket has no upper bound."""
 
     @classmethod
-    def unpack(cls, data: bytes) -> "Totals":
-        """Return the totals in a file's content; zeros if it is invalid."""
-        if len(data) == FILE_BYTES:
-            numbers = _FORMAT.unpack(data)
-            if all(isfinite(number) and number >= 0 for number in numbers):
-                steps, lost, samples, seconds, progress_at, *rest = numbers
-                phases, counts = rest[: len(PHASES)], rest[len(PHASES) :]
-                return cls(steps, lost, samples, seconds, progress_at, phases, counts)
-        return cls()
-
-    def __add__(self, other: "Totals") -> "Totals":
-        """Return the totals of the processes together; of the two times of progress, the later."""
-        return Totals(
-            self.steps + other.steps,
-            self.lost + other.lost,
-            self.samples + other.samples,
-            self.step_seconds + other.step_seconds,
-            max(self.progress_at, other.progress_at),
-            [*map(add, self.phase_seconds, other.phase_seconds)],
-            [*map(add, self.step_counts, other.step_counts)],
-        )
+    def unpack(cls, *files: bytes) -> "Totals":
+        """Return the sum of the totals in the contents of files, without invalid ones."""
+        read = [_FORMAT.unpack(content) for content in files if len(content) == FILE_BYTES]
+        valid = [numbers for numbers in read if all(isfinite(n) and n >= 0 for n in numbers)]
+        if not valid:
+            return cls()
+        columns = [*zip(*valid, strict=True)]
+        sums: list[Any] = [*map(sum, columns)]
+        steps, lost, samples, seconds, _, *rest = sums
+        phases, counts = rest[: len(PHASES)], rest[len(PHASES) :]
+        return cls(steps, lost, samples, seconds, max(columns[4]), phases, counts)
 
     def pack(self) -> bytes:
         """Return the content of a file with these totals."""

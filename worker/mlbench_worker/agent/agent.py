@@ -117,11 +117,8 @@ class Agent:
         rank = self._rank
         worker = {"pod_uid": self._pod_uid, "fork_server": self._fork_servers.are_ready}
         try:
-            if rank is not None:
-                reply = rank.poll(worker)
-            else:
-                idle = {"state": "idle", "ip": address_towards(), **worker}
-                reply = self._link.poll(self._pod, idle)
+            idle = {"state": "idle", "ip": address_towards(), **worker}
+            reply = rank.poll(worker) if rank else self._link.poll(self._pod, idle)
         except (MasterClientError, RequestRefusedError) as error:
             patience = backoff.seconds()
             log.warning("cannot poll, trying again in %.1f s: %s", patience, error)
@@ -130,13 +127,7 @@ class Agent:
             patience = reply.next_poll_seconds
             if rank is None and reply.do == "start" and reply.assignment is not None:
                 self._start(Assignment.from_fields(reply.assignment))
-            # The shipper ends once everything is shipped, or if the master refuses the rest.
-            elif (
-                reply.do == "stop"
-                and rank is not None
-                and rank.has_reported_exit
-                and not rank.shipper.is_alive()
-            ):
+            elif rank and reply.do == "stop" and rank.has_ended:
                 log.info("done with %s", rank.attempt.folder.name)
                 rank.attempt.forget()
                 self._rank = None

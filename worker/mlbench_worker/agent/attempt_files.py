@@ -60,15 +60,15 @@ class AttemptFiles:
 
     def totals(self) -> dict[int, Totals]:
         """Return the totals of each rank, in order of the ranks; of at most 64 ranks."""
-        found: dict[int, Totals] = {}
+        found: dict[int, list[bytes]] = {}
         with suppress(OSError), os.scandir(self.folder) as entries:
             for file in islice(entries, _MAX_FILES):
                 name = _TOTALS.fullmatch(file.name)
                 content = name and read_regular(Path(file.path), FILE_BYTES)
                 rank = int(name[1]) if name else 0
                 if content and (rank in found or len(found) < _MAX_RANKS):
-                    found[rank] = found.get(rank, Totals()) + Totals.unpack(content)
-        return dict(sorted(found.items()))
+                    found.setdefault(rank, []).append(content)
+        return {rank: Totals.unpack(*found[rank]) for rank in sorted(found)}
 
     @property
     def first_totals(self) -> Totals:

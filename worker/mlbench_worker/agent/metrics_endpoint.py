@@ -122,14 +122,10 @@ def _collect_totals(run_id: str, totals: Mapping[int, Totals]) -> Iterator[Metri
         names.WORKER_PHASE_SECONDS, "Time spent by phase.", labels=(*labels, "phase")
     )
     durations = HistogramMetricFamily(
-        names.WORKER_STEP_SECONDS,
-        "Duration of a training step, evaluation left out.",
-        labels=labels,
+        names.WORKER_STEP_SECONDS, "Duration of a step, evaluation left out.", labels=labels
     )
     progress = GaugeMetricFamily(
-        names.WORKER_PROGRESS,
-        "When a training step was done or an evaluation begun, last.",
-        labels=labels,
+        names.WORKER_PROGRESS, "Time of the last step or start of an evaluation.", labels=labels
     )
     bounds = [*map(floatToGoString, (*STEP_BOUNDS, math.inf))]
     for rank, t in totals.items():

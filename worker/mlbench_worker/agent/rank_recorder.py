@@ -43,6 +43,11 @@ class RankRecorder:
         """Whether the master knows the exit of the rank."""
 
     @property
+    def has_ended(self) -> bool:
+        """Whether the master knows the exit, and has everything or refuses the rest."""
+        return self.has_reported_exit and not self.shipper.is_alive()
+
+    @property
     def missing_bytes(self) -> int:
         """Number of bytes that the master does not have."""
         return sum(self.attempt.sizes().values()) - self.shipper.held
