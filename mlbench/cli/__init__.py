@@ -66,7 +66,6 @@ _COMMANDS: Commands = {
         "explain:explain",
         "Explain why a run was slow or failed, and what it cost.",
     ),
-    "fault": ("fault:fault", "Inject a fault into a rank of an active run."),
     "files": ("files:files", "List or download the output files of a run."),
     "metrics": (
         "show:metrics",

@@ -15,6 +15,7 @@ Group = Literal[
     "mlbench.downloads",
     "mlbench.evidence",
     "mlbench.frameworks",
+    "mlbench.injectors",
     "mlbench.judgements",
     "mlbench.routes",
     "mlbench.scoring",
@@ -30,6 +31,8 @@ Group = Literal[
   ``mlbench_worker.agent.evidence.Gather``. They need the standard library only.
 - ``mlbench.frameworks``: frameworks that train official tasks in PyTorch's place, as
   ``mlbench_worker.training.frameworks.Framework``.
+- ``mlbench.injectors``: what injects faults into a rank, as
+  ``mlbench_worker.agent.rank_recorder.Injector``. They need the standard library only.
 - ``mlbench.judgements``: what evidence says, as ``mlbench_master.runs.diagnoses.Judgement``.
 - ``mlbench.routes``: routes of the REST API, as ``mlbench_master.services.Routes``.
 - ``mlbench.scoring``: the rules that score official sets, as

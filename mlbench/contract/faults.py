@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Literal, cast, get_args
 
+from mlbench.contract.extensions import registered
 from mlbench.contract.records import PlannedFault
 
 Kind = Literal["kill", "stop", "slow", "network", "disk-full", "oom"]
@@ -119,11 +120,15 @@ def why_refused(kind: Kind, *, in_cluster: bool, has_network: bool) -> str:
 
     ``has_network`` is true if each worker on this machine has a network of its own.
     """
+    if not registered("mlbench.injectors"):
+        return f"{kind}: no extension that injects faults is installed"
     match kind:
-        case "oom" if in_cluster:
-            return "oom: at its memory limit, a pod's agent would be killed too"
         case "oom":
-            return "oom: workers here have no memory of their own, so others would be killed too"
+            return (
+                "oom: at its memory limit, a pod's agent would be killed too"
+                if in_cluster
+                else "oom: workers here have no memory of their own, so others would be killed too"
+            )
         case "disk-full":
             return "disk-full: workers share their disk, so others would find it full too"
         case "network" if in_cluster:

@@ -38,7 +38,7 @@ else:
 _OF_MLBENCH = (*("mlbench/contract/**/*.py", "mlbench/tracking/*.py", "mlbench/local/*.py"),)
 
 # The groups of entry points that the agent loads.
-_GROUPS: tuple[Group, ...] = ("mlbench.evidence", "mlbench.sources")
+_GROUPS: tuple[Group, ...] = ("mlbench.evidence", "mlbench.injectors", "mlbench.sources")
 
 
 def write_bundle(path: Path) -> None:

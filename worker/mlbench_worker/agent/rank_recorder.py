@@ -4,14 +4,26 @@ They differ in where the rank comes from: the master assigns it to an agent, whi
 process, or a launcher starts its process, and a sidecar joins a run.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
+from mlbench.contract.extensions import load_all
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.evidence import EvidenceRequests
-from mlbench_worker.agent.fault_injector import Faults
 from mlbench_worker.agent.master_client import MasterClient, PollResponse
 from mlbench_worker.agent.rank_network import address_towards
 from mlbench_worker.agent.shipper import Shipper
+
+
+class Injector(Protocol):
+    """Injects faults into a rank.
+
+    An entry point of ``mlbench.injectors`` starts it with the rank's attempt, its pod, a function
+    that returns connections, and one that returns the lead of this machine's clock.
+    """
+
+    def follow(self, due: Sequence[Mapping[str, Any]], /) -> None:
+        """Schedule the new faults of a reply."""
 
 
 class RankRecorder:
@@ -36,7 +48,10 @@ class RankRecorder:
         self._pod = pod
         self._link = link
         self._evidence = EvidenceRequests(connect)
-        self._faults = Faults(attempt, pod, connect, lambda: link.clock.offset)
+        self._injectors: list[Injector] = [
+            start(attempt, pod, connect, lambda: link.clock.offset)
+            for start in load_all("mlbench.injectors").values()
+        ]
         self.shipper = Shipper(attempt, connect())
         self.shipper.start()
         self.has_reported_exit = False
@@ -66,5 +81,6 @@ class RankRecorder:
         if reply.do == "stop" and attempt.exit is None:
             attempt.stop()
         self._evidence.follow(reply, self._pod, attempt)
-        self._faults.follow(reply.faults)
+        for injector in self._injectors:
+            injector.follow(reply.faults)
         return reply

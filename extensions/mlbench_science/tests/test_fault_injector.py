@@ -9,8 +9,8 @@ from typing import Any
 import psutil
 import pytest
 
+from mlbench_science.fault_injector import Faults
 from mlbench_worker.agent.attempt import Attempt
-from mlbench_worker.agent.fault_injector import Faults
 from mlbench_worker.agent.master_client import MasterClient, Offset
 from tests.conftest import wait_for
 from tests.support.known import known

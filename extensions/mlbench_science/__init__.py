@@ -1,0 +1,1 @@
+"""Experiments on runs: faults that are injected on a schedule, or by hand."""

@@ -1,0 +1,1 @@
+"""The injection of faults into real processes."""
