@@ -23,7 +23,7 @@ from mlbench_master.notify import Waiter, notify
 from mlbench_master.recording import blocks, late, not_recorded
 from mlbench_master.recording.limits import admit, store_refused, summarize
 from mlbench_master.recording.run_facts import store_facts
-from mlbench_master.recording.samples import MALFORMED, Fact, Sample, Unrecorded, show
+from mlbench_master.recording.samples import MALFORMED, Content, Sample, Unrecorded, show
 from mlbench_master.recording.streams import (
     METRICS,
     POSTED,
@@ -71,8 +71,7 @@ class _Batch:
 
     stream: Stream
     data: bytes
-    samples: list[Sample]
-    facts: list[Fact]
+    content: Content
 
 
 class _MovedError(Exception):
@@ -188,18 +187,14 @@ class Indexer:
     def _index_batches(self, pieces: Iterable[tuple[Stream, bytes]]) -> None:
         """Index these lines of an owner's streams of one kind, all or none."""
         now_us = time.time_ns() // 1000
-        batches = []
-        for stream, data in pieces:
-            if data:
-                content = parse(stream, data, now_us)
-                batches.append(_Batch(stream, data, content.samples, content.facts))
+        batches = [_Batch(*piece, parse(*piece, now_us)) for piece in pieces if piece[1]]
         if not batches:
             return
         owner = batches[0].stream.owner
         if owner not in self._known:
             self._known[owner] = {tuple(row) for row in run_sql(_KNOWN, owner).fetchall()}
         known = self._known[owner]
-        samples = chain.from_iterable(batch.samples for batch in batches)
+        samples = chain.from_iterable(batch.content.samples for batch in batches)
         keys = [key for key in dict.fromkeys(map(_KEY, samples)) if key not in known]
         refused_keys = admit(owner, keys, self._most_series)
         refused: list[Sample] = []
@@ -208,7 +203,8 @@ class Indexer:
                 refused += _take_refused(batch, refused_keys, now_us, self._most_series)
         with exclusive(owner):
             moved = [
-                advance(batch.stream, len(batch.data), len(batch.samples)) for batch in batches
+                advance(batch.stream, len(batch.data), len(batch.content.samples))
+                for batch in batches
             ]
             if any(moved) and not all(moved):
                 raise _MovedError
@@ -221,25 +217,26 @@ def _take_refused(
     batch: _Batch, refused: Collection[SeriesKey], now_us: int, most: int
 ) -> list[Sample]:
     """Replace the samples of refused series by one that counts them, and return them."""
-    taken = [sample for sample in batch.samples if sample[:2] in refused]
+    samples = batch.content.samples
+    taken = [sample for sample in samples if sample[:2] in refused]
     if taken:
-        batch.samples[:] = [sample for sample in batch.samples if sample[:2] not in refused]
-        batch.samples.append(summarize(taken, _rank(batch.stream), now_us, most))
+        samples[:] = [sample for sample in samples if sample[:2] not in refused]
+        samples.append(summarize(taken, _rank(batch.stream), now_us, most))
     return taken
 
 
 def _store(owner: str, batches: Sequence[_Batch], refused: Sequence[Sample], most: int) -> None:
-    samples = [sample for batch in batches for sample in batch.samples]
+    samples = [sample for batch in batches for sample in batch.content.samples]
     blocks.add(owner, samples, is_posted=batches[0].stream.name == POSTED)
     run = find_run(owner)
     if run is not None:
         for batch in batches:
-            store_facts(run, batch.stream, batch.facts, batch.samples)
+            store_facts(run, batch.stream, batch.content)
         store_refused(run, refused, most)
         if run.sealed_at is not None:
             store(run, sealed_at=None)
     elif batches[0].stream.name == METRICS:
-        facts = [fact for batch in batches for fact in batch.facts]
+        facts = [fact for batch in batches for fact in batch.content.facts]
         lacking = [fact.counts for fact in facts if isinstance(fact, Unrecorded)]
         lacking += [{"refused_values": len(refused)}] if refused else []
         late.count(owner, len(samples), lacking)

@@ -12,7 +12,7 @@ from mlbench.contract.reported_settings import reaches
 from mlbench_master.database.connection import store
 from mlbench_master.database.models import Rank, Run, Stream
 from mlbench_master.recording import not_recorded
-from mlbench_master.recording.samples import Began, Fact, Sample, TaskSettings, Unrecorded
+from mlbench_master.recording.samples import Began, Content, Sample, TaskSettings, Unrecorded
 from mlbench_master.recording.streams import POSTED
 from mlbench_master.runs import run_clock
 
@@ -21,16 +21,17 @@ _LOSSES = frozenset(names.LOSSES)
 _MAX_PROCESSES = 1024
 
 
-def store_facts(run: Run, stream: Stream, facts: Iterable[Fact], samples: Sequence[Sample]) -> None:
+def store_facts(run: Run, stream: Stream, content: Content) -> None:
     """Store the facts that a batch reports, and when one of its samples reached the target.
 
     The last target, settings and interference count, and the first machine. The agent states a
     rank's machine before its process starts, and its interference after that has ended: the process
     can replace neither. Dates of samples that cannot be right are noted.
     """
-    target, settings, machine, interference = run.target, None, None, None
+    samples, target = content.samples, run.target
+    settings = machine = interference = None
     began: list[Began] = []
-    for fact in facts:
+    for fact in content.facts:
         match fact:
             case Target():
                 target = asdict(fact)

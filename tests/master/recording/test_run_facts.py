@@ -9,7 +9,7 @@ import pytest
 from mlbench.contract.records import Target
 from mlbench_master.database.models import Rank, Run, Stream, pod_owner, run_owner
 from mlbench_master.recording.run_facts import store_facts
-from mlbench_master.recording.samples import Sample, TaskSettings, read_machine
+from mlbench_master.recording.samples import Content, Fact, Sample, TaskSettings, read_machine
 from mlbench_master.runs import presenters
 from mlbench_master.runs.run_events import events_of
 from tests.support.recording import Recording
@@ -25,7 +25,7 @@ def at(second: float, value: float | str, metric: str = "val", rank: str = "0") 
 
 
 def store(run: Run, *samples: Sample, target: Target | None = None) -> None:
-    store_facts(run, Stream(), (target,) if target else (), samples)
+    store_facts(run, Stream(), Content([*samples], [target] if target else []))
 
 
 def reached(run: Run) -> tuple[float | None, float | None]:
@@ -69,7 +69,8 @@ def test_another_target_begins_anew(run: Run) -> None:
 
 
 def test_the_last_settings_replace_those_before(run: Run) -> None:
-    store_facts(run, Stream(), [TaskSettings({"a": 1, "b": 2}), TaskSettings({"a": 3})], [])
+    facts: list[Fact] = [TaskSettings({"a": 1, "b": 2}), TaskSettings({"a": 3})]
+    store_facts(run, Stream(), Content([], facts))
     store(run)
     assert Run.get_by_id(run.id).settings == {"a": 3}
 
@@ -192,7 +193,8 @@ def test_since_when_the_loss_is_no_finite_number(run: Run, recording: Recording)
 
     def store(*rows: list[Sample]) -> object:
         stream = record(run, b"")
-        store_facts(Run.get_by_id(run.id), stream, [], [sample for row in rows for sample in row])
+        samples = [sample for row in rows for sample in row]
+        store_facts(Run.get_by_id(run.id), stream, Content(samples, []))
         return since()
 
     assert store(loss(0.5, 1), loss(math.nan, 2, "global_cum_comp_loss")) is None
