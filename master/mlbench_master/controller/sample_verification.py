@@ -86,7 +86,6 @@ class SampleVerifier:
 
         Raises:
             PrometheusError: samples cannot be counted now.
-            ExceptionGroup: some runs could not be counted; the others were.
         """
         began = self.prometheus.began()
         if began != self._prometheus_began:
@@ -99,17 +98,14 @@ class SampleVerifier:
         if is_recount:
             for (owner,) in run_sql(_LEFT).fetchall():  # by a controller that was killed
                 _delete_blocks(owner)
-        failures = []
         for run in list(self._find_due(is_recount=is_recount)):
             try:
                 self.verify(run)
             except PrometheusError:
                 raise
-            except Exception as error:
-                failures.append(error)
+            except Exception:
+                log.exception("run %d cannot be counted, trying again", run.id)
         self._delete_series()
-        if failures:
-            raise ExceptionGroup("runs could not be counted", failures)
 
     def _find_due(self, *, is_recount: bool) -> Iterator[Run]:
         """Yield ended runs that were never counted, or whose blocks can be deleted; or all runs."""
