@@ -200,25 +200,18 @@ class RemoteWriter:
         sizes[list(request.starts)] += np.fromiter(map(len, request.labels), np.int64)
         ends = np.flatnonzero(np.diff(np.cumsum(sizes) // _REQUEST_BYTES, append=-1)) + 1
         bounds = pairwise([0, *ends.tolist()])
-        return [i for start, end in bounds for i in self._send_or_split(request, start, end)]
+        return [i for start, end in bounds for i in self._send_part(request, start, end)]
 
-    def _send_or_split(self, request: WriteRequest, start: int, end: int) -> list[int]:
+    def _send_part(self, request: WriteRequest, start: int, end: int) -> list[int]:
         """Send some samples; halve a refused request until its bad samples are alone."""
         try:
             self.send(part := request.part(start, end))
         except SamplesRefusedError as error:
             if end - start == 1:
-                log.warning(
-                    "Prometheus refused a sample, which stays in the record only: %s: %s",
-                    part,
-                    error,
-                )
+                log.warning("only the record has %s, which was refused: %s", part, error)
                 return [start]
             half = (start + end) // 2
-            return [
-                *self._send_or_split(request, start, half),
-                *self._send_or_split(request, half, end),
-            ]
+            return self._send_part(request, start, half) + self._send_part(request, half, end)
         return []
 
     def _post(self, body: bytes) -> None:
