@@ -4,13 +4,13 @@ import csv
 import io
 import json
 import zipfile
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 from falcon.testing import Result, TestClient
 
 from mlbench_master.database.models import Run
-from mlbench_master.reading.points import StoredPoint
+from mlbench_master.reading.points import Annotation, Points
 from mlbench_master.reading.selection import NamedSeries, Selection
 from mlbench_master.reading.series import SeriesReader, Source
 from mlbench_master.recording.remote_write import RemoteWriter
@@ -59,8 +59,24 @@ def rows(answer: Result) -> list[list[str]]:
     return list(csv.reader(io.StringIO(answer.text, newline="")))
 
 
+class StoredPoint(NamedTuple):
+    """A value at a time, as text."""
+
+    time_us: int
+    value: str
+    note: Annotation = Annotation()
+
+
+def points_of(chunks: Iterable[Points]) -> list[StoredPoint]:
+    return [
+        StoredPoint(time_us, value, points.annotations.get(i, Annotation()))
+        for points in chunks
+        for i, (time_us, value) in enumerate(zip(points.times_us, points.values, strict=True))
+    ]
+
+
 def to_dict(series: NamedSeries) -> dict[str, list[StoredPoint]]:
-    return {name: [point for chunk in chunks for point in chunk] for name, chunks in series}
+    return {name: points_of(chunks) for name, chunks in series}
 
 
 def read(

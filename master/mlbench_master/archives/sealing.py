@@ -25,7 +25,6 @@ from mlbench_master.reading.promql import PrometheusError
 from mlbench_master.reading.record import LiveRecord
 from mlbench_master.reading.selection import Selection
 from mlbench_master.reading.series import SeriesReader
-from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.recording import not_recorded, streams
 from mlbench_master.results.result_query import energy_of, result_of
 from mlbench_master.runs import presenters
@@ -44,11 +43,6 @@ class Sealer:
     """Number of days for which archives are kept after the end of their run; 0: forever."""
     with_logs: bool = False
     """Whether archives contain the logs of the ranks."""
-
-    @property
-    def archives(self) -> ArchiveStore:
-        """Store of the archives."""
-        return self.reader.archives
 
     def run(self, waiter: Waiter, stop: Waiter) -> None:
         """Seal until stopped.
@@ -96,7 +90,7 @@ class Sealer:
                 has_failed = True
                 log.warning("what was added to run %d is not sealed yet: %s", run.id, error)
         for deletion in list(Deletion.select().where(Deletion.archived)):
-            self.archives.delete(int(deletion.owner.rpartition("/")[2]))
+            self.reader.archives.delete(int(deletion.owner.rpartition("/")[2]))
             Deletion.update(archived=False).where(Deletion.owner == deletion.owner).execute()
         if self.days:
             # A recording that is shipped long after its end is kept as long as any other run.
@@ -105,7 +99,7 @@ class Sealer:
             # An imported run has nothing but its archive, which is deleted with the run.
             own = Run.archive.is_null(False) & Run.origin.is_null()
             for run in list(Run.select(Run.id).where(own, old)):
-                self.archives.delete(run.id)
+                self.reader.archives.delete(run.id)
                 store(run, archive=None, archive_sha256=None)
         return has_failed
 
@@ -150,7 +144,7 @@ class Sealer:
         with exclusive(STATE):
             is_there = store(run, **sealed, figures=figures, sealed_at=time.time())
         if not is_there:
-            self.archives.delete(run.id)
+            self.reader.archives.delete(run.id)
 
     def seal_added(self, run: Run) -> None:
         """Write the samples that were posted after a run's end into a separate archive.
@@ -162,7 +156,7 @@ class Sealer:
         documents = {archive.ADDED: contents.added(run)}
         digest = self._put(name, added_owner(run.id), documents)
         if not _store_added(run, archive=name, sha256=digest):
-            self.archives.delete(run.id)
+            self.reader.archives.delete(run.id)
 
     def _put(
         self,
@@ -183,7 +177,7 @@ class Sealer:
                     look(written)
             return digest
 
-        return self.archives.put(name, write)
+        return self.reader.archives.put(name, write)
 
 
 def _store_added(run: Run, **archived: str) -> bool:

@@ -15,7 +15,7 @@ import orjson
 
 from mlbench.contract.csv_cells import escape_formula, escape_formula_value
 from mlbench_master import timestamps
-from mlbench_master.reading.points import Chunks, Points
+from mlbench_master.reading.points import Annotation, Chunks, Points
 from mlbench_master.reading.selection import NamedSeries
 
 Kind = Literal["pod", "run"]
@@ -211,7 +211,12 @@ def _files(owner: Owner) -> Iterator[_File]:
     official = ""
     for name, chunks in owner.series:
         if owner.kind == "run" and name in _TASK_RESULTS:
-            recorded = [each.value for points in chunks for each in points if not each.note.added]
+            recorded = [
+                value
+                for points in chunks
+                for i, value in enumerate(points.values)
+                if not points.annotations.get(i, Annotation()).added
+            ]
             official = "".join(recorded[-1:])
         else:
             yield f"result_{name}.json", _json_file(chunks)

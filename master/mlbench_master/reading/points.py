@@ -68,17 +68,6 @@ class Annotation(NamedTuple):
     """Whether it was posted after the end of its run."""
 
 
-NO_ANNOTATION = Annotation()
-
-
-class StoredPoint(NamedTuple):
-    """A value at a time. Numbers are written as Prometheus writes them."""
-
-    time_us: int
-    value: str
-    note: Annotation = NO_ANNOTATION
-
-
 @dataclass(frozen=True, slots=True)
 class Points:
     """Points of one series in order of time, as columns of the same length."""
@@ -90,10 +79,6 @@ class Points:
 
     def __len__(self) -> int:
         return len(self.times_us)
-
-    def __iter__(self) -> Iterator[StoredPoint]:
-        for i, (time_us, value) in enumerate(zip(self.times_us, self.values, strict=True)):
-            yield StoredPoint(time_us, value, self.annotations.get(i, NO_ANNOTATION))
 
     def part(self, start: int, end: int) -> "Points":
         """Return the points from position ``start`` to before ``end``."""

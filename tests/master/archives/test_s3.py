@@ -54,11 +54,11 @@ def test_a_run_is_sealed_read_and_deleted_there(master: Master) -> None:
     master.delete_blocks()
     assert reading.get_run(master.api, run).content == before
     name = str(reload(run).archive)
-    with master.sealer.archives.open(name) as archive:
+    with master.sealer.reader.archives.open(name) as archive:
         assert archive.check() == []
     lifecycle.delete(reload(run))
     assert not master.sealer.turn()
-    with pytest.raises(ArchiveError, match=name), master.sealer.archives.open(name):
+    with pytest.raises(ArchiveError, match=name), master.sealer.reader.archives.open(name):
         pass
     while deletion.sweep():
         pass

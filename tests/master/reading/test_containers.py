@@ -5,10 +5,11 @@ import time
 import pytest
 
 from mlbench_master.reading import containers
-from mlbench_master.reading.points import StoredPoint, to_points
+from mlbench_master.reading.points import to_points
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.reading.selection import Selection
 from mlbench_master.recording.remote_write import RemoteWriter
+from tests.support.reading import StoredPoint, points_of
 from tests.support.rows import TimeSeries, send
 
 NOW_MS = time.time_ns() // 1_000_000
@@ -25,7 +26,7 @@ def read(
     prometheus: PrometheusClient, pod: str, selection: Selection | None = None
 ) -> dict[str, list[StoredPoint]]:
     return {
-        name: [point for part in read() for point in to_points(part)]
+        name: points_of(map(to_points, read()))
         for _, figures in containers.read(prometheus, [pod], selection or Selection(), NOW_MS)
         for name, read in figures
     }
@@ -102,10 +103,7 @@ def test_many_pods_are_read_as_each_of_them(
     scraped(writer, pods[0], 2_000, 7, container="side")
     for selection in (Selection(), Selection(names=(CPU,)), Selection(names=("other",))):
         answers = {
-            name: {
-                series: [point for part in read() for point in to_points(part)]
-                for series, read in figures
-            }
+            name: {series: points_of(map(to_points, read())) for series, read in figures}
             for name, figures in containers.read(prometheus, pods, selection, NOW_MS)
         }
         assert list(answers) == pods

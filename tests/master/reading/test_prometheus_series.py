@@ -18,7 +18,6 @@ from mlbench_master.archives import contents
 from mlbench_master.archives.sealing import Sealer
 from mlbench_master.database.models import Block, Run, run_owner
 from mlbench_master.reading import prometheus_series
-from mlbench_master.reading.points import StoredPoint
 from mlbench_master.reading.promql import PrometheusClient, QueryResult
 from mlbench_master.reading.record import LiveRecord, SealedRecord
 from mlbench_master.reading.selection import AFTER_ALL_US, BEFORE_ALL_US, Selection
@@ -28,7 +27,7 @@ from mlbench_master.recording import blocks
 from mlbench_master.recording.remote_write import RemoteWriter
 from mlbench_master.recording.samples import Sample
 from tests.conftest import PrometheusServer
-from tests.support.reading import read, read_published, values
+from tests.support.reading import StoredPoint, read, read_published, values
 from tests.support.recording import Recording
 from tests.support.rows import NO_ARCHIVES, line, make_run, post, record, reload, send, series
 

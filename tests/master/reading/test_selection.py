@@ -5,8 +5,9 @@ import pytest
 
 from mlbench.contract.series import number_or_text
 from mlbench_master.reading import selection
-from mlbench_master.reading.points import Annotation, Note, Series, StoredPoint
+from mlbench_master.reading.points import Annotation, Note, Series
 from mlbench_master.reading.selection import Selection
+from tests.support.reading import StoredPoint, points_of
 
 
 def series_of(values: list[str], cumulative: bool | None = None) -> Series:
@@ -29,8 +30,7 @@ def chosen(
     cumulative: bool | None = None,
 ) -> list[StoredPoint]:
     wanted = Selection(summarize=summarize, last_n=last_n)
-    chunks = wanted.apply("a @ 0", series_of(values, cumulative))
-    return [point for chunk in chunks for point in chunk]
+    return points_of(wanted.apply("a @ 0", series_of(values, cumulative)))
 
 
 def texts(points: list[StoredPoint]) -> list[str]:
@@ -50,7 +50,7 @@ def test_the_last_points_however_they_are_cut(size: int, monkeypatch: pytest.Mon
 def test_only_what_is_later_than_since_up_to_until() -> None:
     def between(after_us: int, until_us: int) -> list[str]:
         chunks = Selection(after_us, until_us).apply("a @ 0", series_of(NUMBERS))
-        return [point.value for chunk in chunks for point in chunk]
+        return texts(points_of(chunks))
 
     assert between(20, 40) == ["3", "4"]
     assert between(19, 39) == ["2", "3"]

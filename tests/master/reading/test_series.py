@@ -9,14 +9,13 @@ import pytest
 
 from mlbench_master.archives import contents
 from mlbench_master.database.models import Block, Run, run_owner
-from mlbench_master.reading.points import StoredPoint
 from mlbench_master.reading.record import LiveRecord, MovedError
 from mlbench_master.reading.selection import Selection
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.recording.samples import Sample
 from mlbench_master.runs import deletion, lifecycle
 from tests.support.killing import killed_at
-from tests.support.reading import read, to_dict, values
+from tests.support.reading import StoredPoint, points_of, read, to_dict, values
 from tests.support.recording import Recording
 from tests.support.rows import line, post, record
 
@@ -177,7 +176,7 @@ def test_recording_meanwhile_does_not_change_an_answer(
     assert sorted(values(expected["a @ 0"])) == sorted(["0.5", *map(str, range(80))])
     series: dict[str, list[StoredPoint]] = {}
     for name, chunks in reader.run(run.id, Selection()):
-        series[name] = [point for chunk in chunks for point in chunk]
+        series[name] = points_of(chunks)
         recording.run_all()
         record(run, steps(start_ms, 40, 41))
     assert series == expected

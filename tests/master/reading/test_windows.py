@@ -6,10 +6,11 @@ import uuid
 import pytest
 
 from mlbench_master.reading import windows
-from mlbench_master.reading.points import StoredPoint, to_points
+from mlbench_master.reading.points import to_points
 from mlbench_master.reading.promql import PrometheusClient, select
 from mlbench_master.reading.windows import Span
 from mlbench_master.recording.remote_write import RemoteWriter
+from tests.support.reading import StoredPoint, points_of
 from tests.support.rows import TimeSeries, send
 
 NOW_MS = time.time_ns() // 1_000_000
@@ -50,7 +51,7 @@ def test_every_sample_once_and_few_at_a_time(
     first, last = NOW_MS + offsets[0], NOW_MS + offsets[-1]
     found = windows.read(prometheus, select(series), Span(first, last))
     chunks = [to_points(part) for part in found]
-    assert [point for chunk in chunks for point in chunk] == [
+    assert points_of(chunks) == [
         StoredPoint((NOW_MS + ms) * 1000, str(i)) for i, ms in enumerate(offsets)
     ]
     assert max(len(chunk) for chunk in chunks) <= PIECE
@@ -63,7 +64,7 @@ def test_a_span_ends_where_it_says(writer: RemoteWriter, prometheus: PrometheusC
     send(writer, TimeSeries(series, [(NOW_MS - ms, float(ms)) for ms in range(40, -1, -1)]))
     for first, last in ((30, 5), (30, 30), (7, 7), (40, 0)):
         found = windows.read(prometheus, select(series), Span(NOW_MS - first, NOW_MS - last))
-        values = [point.value for part in found for point in to_points(part)]
+        values = [value for part in found for value in to_points(part).values]
         assert values == [str(ms) for ms in range(first, last - 1, -1)]
     before = windows.read(prometheus, select(series), Span(NOW_MS - 90, NOW_MS - 41))
     assert not any(len(part.times_us) for part in before)
