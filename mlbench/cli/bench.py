@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from mlbench.cli import request
+from mlbench.cli import request, spec
 from mlbench.cli.common import (
     FAILED,
     INTERRUPTED,
@@ -24,7 +24,6 @@ from mlbench.cli.common import (
 )
 from mlbench.cli.compare import OutputsOption, check_files, write_and_show
 from mlbench.cli.live import follow, patiently
-from mlbench.cli.spec import FILLED_IN, PERCENT, read_quantity, takes
 from mlbench.client import ApiClient
 from mlbench.contract import figures
 from mlbench.contract.comparisons import MIN_LOOKED_AT
@@ -36,11 +35,6 @@ _Sweeps = Mapping[str, Sequence[str]]
 """Swept values by key, in the order of the command line."""
 
 
-@takes(
-    CommonSpec,
-    num_cpus="Cores of each worker, equal in all runs of the set. Without it, the largest number "
-    "of workers shares the machine's cores.",
-)
 def bench(
     task: request.TaskArgument,
     arguments: request.ArgumentsArgument = None,
@@ -58,7 +52,7 @@ def bench(
     until: Annotated[
         float | None,
         typer.Option(
-            parser=partial(read_quantity, option=PERCENT),
+            parser=partial(spec.read_quantity, option=spec.PERCENT),
             metavar="PERCENT",
             help="After five repeats, stop once every mean is known to this precision, e.g. 5%.",
         ),
@@ -73,7 +67,23 @@ def bench(
         str | None,
         typer.Option(help="Name of the benchmark set; an existing name resumes that set."),
     ] = None,
-    spec: CommonSpec = FILLED_IN,
+    bandwidth: spec.Bandwidth = None,
+    latency: spec.Latency = None,
+    loss: spec.Loss = None,
+    cpus: Annotated[
+        float | None,
+        spec.declare(
+            "num_cpus",
+            "Cores of each worker, equal in all runs of the set. Without it, the largest number of "
+            "workers shares the machine's cores.",
+        ),
+    ] = None,
+    gpu: spec.Gpu = False,
+    backend: spec.Backend = None,
+    light: spec.Light = False,
+    deadline: spec.Deadline = None,
+    restarts: spec.Restarts = 0,
+    faults: spec.Faults = None,
     oversubscribe: Annotated[
         bool,
         typer.Option("--oversubscribe", help="Let workers share cores; the report mentions it."),
@@ -103,6 +113,18 @@ def bench(
     The master submits the runs, also after Ctrl-C, and waits for other active runs. Exit code 1 if
     a run did not finish.
     """
+    common = CommonSpec(
+        max_bandwidth=bandwidth,
+        latency_ms=latency,
+        loss_percent=loss,
+        num_cpus=cpus,
+        gpu_enabled=gpu,
+        backend=backend,
+        light_target=light,
+        deadline_seconds=deadline,
+        max_restarts=restarts,
+        faults=faults,
+    )
     with connected() as client:
         check_files(output or [])
         counts = read_workers(workers)
@@ -113,14 +135,14 @@ def bench(
         sweeps = read_sweeps(sweep, is_own_code=bool(code.command))
         cores = [
             share_cores(info, max(counts), each, oversubscribe=oversubscribe)
-            for each in (map(float, sweeps["cpus"]) if "cpus" in sweeps else [spec.num_cpus])
+            for each in (map(float, sweeps["cpus"]) if "cpus" in sweeps else [cpus])
         ]
-        spec = replace(spec, num_cpus=spec.num_cpus if "cpus" in sweeps else cores[0])
+        common = replace(common, num_cpus=cpus if "cpus" in sweeps else cores[0])
         if is_local and not json and max(counts) * max(cores) >= info.limits.cpus:
             text = f"{max(counts)} workers use all {info.limits.cpus:g} cores, and share them with"
             text += " MLBench's processes. The report shows the CPU contention of each rank."
             err.print(text, soft_wrap=True)
-        fields = code.request_fields(spec, settings)
+        fields = code.request_fields(common, settings)
         default = 10 if official else 5
         runs = repeats or (default if until is None else 20)
         if until is not None and runs <= MIN_LOOKED_AT:
@@ -261,7 +283,7 @@ def read_sweeps(sweeps: Sequence[str] | None, *, is_own_code: bool = False) -> _
                 values = [
                     value
                     if value in ("", option.swept_out)
-                    else f"{read_quantity(value, option):.15g}"
+                    else f"{spec.read_quantity(value, option):.15g}"
                     for value in values
                 ]
             except typer.BadParameter as error:

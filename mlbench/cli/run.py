@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mlbench.cli import request
+from mlbench.cli import request, spec
 from mlbench.cli.common import (
     FAILED,
     INTERRUPTED,
@@ -26,22 +26,31 @@ from mlbench.cli.common import (
 from mlbench.cli.live import follow, wait_for_count
 from mlbench.cli.run_tables import page_url
 from mlbench.cli.show import show_run
-from mlbench.cli.spec import FILLED_IN, takes
 from mlbench.client import ApiClient
 from mlbench.contract.records import Run, RunSet
-from mlbench.contract.runspec import RunSpec
+from mlbench.contract.runspec import CommonSpec
 from mlbench.local.discovery import find_connection
 from mlbench.local.home import StackConnection
 
 
-@takes(RunSpec)
 def run(
     task: request.TaskArgument,
     arguments: request.ArgumentsArgument = None,
     name: Annotated[
         str | None, typer.Option(help="Name of the run.", show_default="TASK, date and time")
     ] = None,
-    spec: RunSpec = FILLED_IN,
+    workers: spec.Workers = 2,
+    seed: spec.Seed = None,
+    bandwidth: spec.Bandwidth = None,
+    latency: spec.Latency = None,
+    loss: spec.Loss = None,
+    cpus: spec.Cpus = None,
+    gpu: spec.Gpu = False,
+    backend: spec.Backend = None,
+    light: spec.Light = False,
+    deadline: spec.Deadline = None,
+    restarts: spec.Restarts = 0,
+    faults: spec.Faults = None,
     settings: request.SettingsOption = None,
     image: request.ImageOption = None,
     queue: request.QueueOption = False,
@@ -54,6 +63,18 @@ def run(
 
     Exit code 0 if the run FINISHED, otherwise 1. Ctrl-C ends the view, not the run.
     """
+    common = CommonSpec(
+        max_bandwidth=bandwidth,
+        latency_ms=latency,
+        loss_percent=loss,
+        num_cpus=cpus,
+        gpu_enabled=gpu,
+        backend=backend,
+        light_target=light,
+        deadline_seconds=deadline,
+        max_restarts=restarts,
+        faults=faults,
+    )
     with connected() as client:
         if name and name.isdecimal():
             raise UsageError(f"--name: must not be a number, which is read as an id (got {name})")
@@ -61,8 +82,8 @@ def run(
         is_local = image is not None and client.get_info().result().value.pool == "local"
         code = request.read_code(task, arguments or [], image, benchmarks, local=is_local)
         name = request.make_name(code.title) if name is None else name
-        fields = code.request_fields(spec, settings)
-        answer = client.create_run(name, spec.num_workers, seed=spec.seed, queue=queue, **fields)
+        fields = code.request_fields(common, settings)
+        answer = client.create_run(name, workers, seed=seed, queue=queue, **fields)
         submitted = answer.result().value
         connection, run_id = find_connection(), submitted.id
         if not detach:

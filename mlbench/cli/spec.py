@@ -1,17 +1,13 @@
 """Command options for runs, generated from ``mlbench/contract/runspec.py``."""
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import fields
-from functools import partial, wraps
-from inspect import Parameter, signature
-from typing import Annotated, Any, TypeVar
+from collections.abc import Mapping
+from functools import partial
+from typing import Annotated, Any
 
 import typer
 
-from mlbench.contract.runspec import Option, options_of
-
-_Command = TypeVar("_Command", bound=Callable[..., None])
+from mlbench.contract.runspec import Option, RunSpec, options_of
 
 # Accepted units by the unit of the option, with their factors.
 _UNITS: Mapping[str, Mapping[str, float]] = {
@@ -22,49 +18,8 @@ _UNITS: Mapping[str, Mapping[str, float]] = {
     "s": {"": 1, "s": 1, "m": 60, "h": 3600},
 }
 _METAVARS = {"": "NUMBER", "%": "PERCENT", "Mbit/s": "RATE", "ms": "TIME", "s": "TIME"}
-FILLED_IN: Any = None
-"""The default of the parameter that ``takes`` fills in."""
 PERCENT = Option("", unit="%", example="5%", above=0, below=100, kind=float)
 DURATION = Option("", unit="s", example="90s, 15m or 2h", above=0, kind=float)
-
-
-def takes(spec: type, **sentences: str) -> Callable[[_Command], Any]:
-    """Add the options of a spec class to a command, which receives the spec as ``spec``.
-
-    ``sentences`` replace help texts of the class, by field name.
-    """
-    defaults = {field.name: field.default for field in fields(spec)}
-    options = {name: option for name, option in options_of(spec).items() if option.flag}
-    added = []
-    for name, option in options.items():
-        settings: dict[str, Any] = {"help": sentences.get(name) or option.sentence_with_example}
-        if option.is_number:
-            settings["parser"] = partial(read_quantity, option=option)
-            settings["metavar"] = _METAVARS[option.unit]
-        kind: Any = option.kind if option.is_switch else option.kind | None
-        declaration = typer.Option(option.flag, **settings)
-        added.append(
-            Parameter(
-                option.parameter,
-                Parameter.POSITIONAL_OR_KEYWORD,
-                default=defaults[name],
-                annotation=Annotated[kind, declaration],
-            )
-        )
-
-    def decorate(command: _Command) -> Any:
-        @wraps(command)
-        def call(**arguments: Any) -> None:
-            values = {name: arguments.pop(option.parameter) for name, option in options.items()}
-            command(**arguments, spec=spec(**values))
-
-        own = signature(command).parameters.values()
-        parameters = [new for old in own for new in (added if old.name == "spec" else [old])]
-        call.__signature__ = signature(command).replace(parameters=parameters)  # type: ignore[attr-defined]
-        call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-        return call
-
-    return decorate
 
 
 def read_quantity(text: str | float, option: Option) -> Any:
@@ -89,3 +44,27 @@ def read_quantity(text: str | float, option: Option) -> Any:
         example = f", such as {option.example}" if option.example else ""
         raise typer.BadParameter(f"must be {problem}{unit}{example} (got {text})")
     return int(number) if option.is_whole else number
+
+
+def declare(field: str, text: str = "") -> Any:
+    """Return the declaration of the command's option for a field of RunSpec, with another help."""
+    option = options_of(RunSpec)[field]
+    settings: dict[str, Any] = {"help": text or option.sentence_with_example}
+    if option.is_number:
+        settings["parser"] = partial(read_quantity, option=option)
+        settings["metavar"] = _METAVARS[option.unit]
+    return typer.Option(option.flag, **settings)
+
+
+Workers = Annotated[int, declare("num_workers")]
+Seed = Annotated[int | None, declare("seed")]
+Bandwidth = Annotated[float | None, declare("max_bandwidth")]
+Latency = Annotated[float | None, declare("latency_ms")]
+Loss = Annotated[float | None, declare("loss_percent")]
+Cpus = Annotated[float | None, declare("num_cpus")]
+Gpu = Annotated[bool, declare("gpu_enabled")]
+Backend = Annotated[str | None, declare("backend")]
+Light = Annotated[bool, declare("light_target")]
+Deadline = Annotated[float | None, declare("deadline_seconds")]
+Restarts = Annotated[int, declare("max_restarts")]
+Faults = Annotated[str | None, declare("faults")]

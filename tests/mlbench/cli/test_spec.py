@@ -2,9 +2,8 @@
 
 import pytest
 import typer
-from typer.testing import CliRunner
 
-from mlbench.cli.spec import DURATION, read_quantity, takes
+from mlbench.cli.spec import DURATION, read_quantity
 from mlbench.contract.runspec import RunSpec, options_of
 
 OPTIONS = options_of(RunSpec)
@@ -36,21 +35,3 @@ def test_a_whole_number_is_whole() -> None:
     assert read_quantity("3", OPTIONS["num_workers"]) == 3
     with pytest.raises(typer.BadParameter, match=r"a whole number \(got 1\.5\)"):
         read_quantity("1.5", OPTIONS["num_workers"])
-
-
-def test_a_command_gets_the_spec_of_its_options() -> None:
-    app = typer.Typer()
-    seen: list[RunSpec] = []
-
-    @app.command()
-    @takes(RunSpec)
-    def order(spec: RunSpec) -> None:
-        seen.append(spec)
-
-    words = ["--workers=3", "--latency=0.1s", "--loss=1%", "--gpu", "--backend=nccl"]
-    assert CliRunner().invoke(app, words).exit_code == 0
-    assert CliRunner().invoke(app).exit_code == 0
-    given = RunSpec(
-        num_workers=3, latency_ms=100.0, loss_percent=1.0, gpu_enabled=True, backend="nccl"
-    )
-    assert seen == [given, RunSpec()]
