@@ -4,8 +4,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import get_args
 
-from mlbench.benchmarks.options import Options, describe
+from mlbench.benchmarks.options import Options, permitted
 from mlbench.benchmarks.task_options import Backend, TrainingOptions
+from mlbench.contract.fields import describe
 from mlbench.contract.records import Target
 from mlbench.contract.reported_settings import Setting
 
@@ -36,9 +37,9 @@ class Benchmark:
         """Return the rules, with the defaults that the settings imply."""
         implied = self.options.implied(settings)
         rules = {
-            option.name: (implied.get(option.name, option.default), *option.permitted[1:])
-            for option in describe(self.options)
-            if option.permitted
+            name: (implied.get(name, option.default), *values[1:])
+            for name, option in describe(self.options).items()
+            if (values := permitted(option))
         }
         return {**rules, **{name: (value,) for name, value in self.args.items()}, **self.facts}
 

@@ -1,39 +1,42 @@
 """Options of benchmarks: dataclasses that are parsed and validated by the master and the task.
 
 Each field has a default and a type: bool, int, float, str, or a ``Literal`` of texts or numbers.
-``Meta`` in its annotation sets bounds. The closed division allows only the default, unless the
-annotation has ``FREE`` or ``ruled``. The docstring of a field is its help. A subclass that only
-changes the default inherits it.
+Its docstring is the help, and a ``Field`` in its annotation has the bounds. The closed division
+allows only the default, unless the annotation has ``FREE`` or ``ruled``. A subclass that only
+changes the default inherits help and bounds.
 """
 
-import ast
-import dataclasses
-import inspect
-import operator
-import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cache
-from threading import Lock
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar
 
-from msgspec import Meta
+from mlbench.contract.conversion import InvalidFieldsError, convert
+from mlbench.contract.fields import Field, describe
+from mlbench.contract.reported_settings import Setting, is_setting
 
-from mlbench.contract.reported_settings import Setting, format_value, is_setting
 
-FREE = Meta(extra={"closed": None})
+@dataclass(frozen=True)
+class Ruled:
+    """The rule of the closed division for an option."""
+
+    others: tuple[Setting, ...] | None
+    """Allowed values besides the default; None if any value is allowed."""
+
+
+FREE = Ruled(None)
 """Any value is allowed in the closed division: hardware, systems, or how much is measured."""
 
 
-def ruled(*others: Setting) -> Meta:
-    """Return metadata that allows these values in the closed division, besides the default."""
-    return Meta(extra={"closed": others})
+def ruled(*others: Setting) -> Ruled:
+    """Return the rule that allows these values in the closed division, besides the default."""
+    return Ruled(others)
 
 
-# CPython 3.11 may raise SystemError if two threads parse source code at the same time.
-_PARSING = Lock()
-_WORDS = {"gt": "more than", "ge": "at least", "lt": "less than", "le": "at most"}
+def permitted(option: Field) -> tuple[Setting, ...] | None:
+    """Return the values that the closed division allows, default first; None if any value is."""
+    rules = [step.others for step in option.type.__metadata__ if isinstance(step, Ruled)] or [()]
+    return None if rules[-1] is None else (option.default, *rules[-1])
 
 
 class OptionError(ValueError):
@@ -62,105 +65,18 @@ class Options:
         return {}
 
     def __post_init__(self) -> None:
-        bounds = {
-            f"{option.name} must be {option.bounds}": option.is_within(getattr(self, option.name))
-            for option in describe(type(self))
-        }
-        for rule, holds in (bounds | self._rules()).items():
+        for name, option in describe(type(self)).items():
+            try:
+                option.check(getattr(self, name))
+            except ValueError as error:
+                raise OptionError(name, str(error)) from None
+        for rule, holds in self._rules().items():
             if not holds:
-                option, _, problem = rule.partition(" ")
-                raise OptionError(option, problem)
+                name, _, problem = rule.partition(" ")
+                raise OptionError(name, problem)
 
 
 C = TypeVar("C", bound=Options)
-
-
-@dataclass(frozen=True)
-class Described:
-    """The description of an option."""
-
-    name: str
-    default: Any
-    help: str
-    kind: Any
-    """Type of the values, or a ``Literal``."""
-    metas: tuple[Meta, ...]
-    """Metadata of the annotation: bounds, and the rule of the closed division."""
-
-    @property
-    def limits(self) -> dict[str, float]:
-        """Bounds, by the names of Python's operators, such as ``ge``."""
-        return {
-            name: bound
-            for meta in self.metas
-            for name in _WORDS
-            if (bound := getattr(meta, name)) is not None
-        }
-
-    @property
-    def bounds(self) -> str:
-        """Bounds in words, such as ``from 0 to 100``."""
-        match self.limits:
-            case {"ge": least, "le": most}:
-                return f"from {least} to {most}"
-            case limits:
-                return " and ".join(f"{_WORDS[name]} {bound}" for name, bound in limits.items())
-
-    def is_within(self, value: Any) -> bool:
-        """Check that a value is within the bounds."""
-        limits = self.limits.items()
-        return all(getattr(operator, name)(value, bound) for name, bound in limits)
-
-    @property
-    def permitted(self) -> tuple[Setting, ...] | None:
-        """Values that the closed division allows, the default first; None if it allows any."""
-        closed = [meta.extra["closed"] for meta in self.metas if meta.extra] or [()]
-        return None if closed[-1] is None else (self.default, *closed[-1])
-
-    @property
-    def choices(self) -> tuple[Any, ...]:
-        """Allowed values; empty if any number or string is allowed."""
-        if self.kind is bool:
-            return (True, False)
-        return get_args(self.kind) if get_origin(self.kind) is Literal else ()
-
-    def read(self, text: str) -> Any:
-        """Return the value in a text. Raises OptionError if there is no valid value."""
-        if self.choices:
-            for choice in self.choices:
-                if text == format_value(choice):
-                    return choice
-            raise OptionError(
-                self.name, f"must be {' or '.join(map(format_value, self.choices))} (not {text!r})"
-            )
-        try:
-            value = self.kind(text)
-        except ValueError:
-            kind = "a whole number" if self.kind is int else "a number"
-            raise OptionError(self.name, f"must be {kind} (not {text!r})") from None
-        if not is_setting(value):  # the run could not report it as a setting
-            raise OptionError(self.name, f"must be finite, and below 2^63 if whole (not {text!r})")
-        return value
-
-
-def describe(config: type[Options]) -> tuple[Described, ...]:
-    """Return all options of a class, in their order."""
-    kinds = get_type_hints(config)
-    annotations = get_type_hints(config, include_extras=True)
-    docstrings: dict[str, str] = {}
-    for base in reversed(config.__mro__):
-        if dataclasses.is_dataclass(base):
-            docstrings |= _field_docstrings(base)
-    return tuple(
-        Described(
-            name=field.name,
-            default=field.default,
-            help=docstrings.get(field.name, ""),
-            kind=kinds[field.name],
-            metas=getattr(annotations[field.name], "__metadata__", ()),
-        )
-        for field in dataclasses.fields(config)
-    )
 
 
 def read(config: type[C], texts: Mapping[str, str]) -> C:
@@ -169,7 +85,7 @@ def read(config: type[C], texts: Mapping[str, str]) -> C:
     Raises:
         OptionError: there is no such option, a text does not spell a value, or a rule is broken.
     """
-    options = {option.name: option for option in describe(config)}
+    options = describe(config)
     values = {}
     for written_name, text in texts.items():
         name = written_name.replace("-", "_")
@@ -184,22 +100,11 @@ def read(config: type[C], texts: Mapping[str, str]) -> C:
             ]
             hint = f"do you mean {similar[0]}?" if similar else f"there are {', '.join(options)}"
             raise OptionError(written_name, f"is not an option of this task: {hint}")
-        values[name] = options[name].read(text)
+        try:
+            values[name] = convert(options[name].type, text)
+        except InvalidFieldsError as error:
+            [(_, problem)] = error.problems
+            raise OptionError(name, problem) from None
+        if not is_setting(values[name]):  # the run could not report it as a setting
+            raise OptionError(name, f"must be below 2^63, or a shorter text (got {text!r:.80})")
     return config(**config.implied(values) | values)
-
-
-@cache  # parsing takes milliseconds, and every submitted run needs the result
-def _field_docstrings(config: type) -> dict[str, str]:
-    """Return the docstrings of a class's own fields, from its source, because Python drops them."""
-    with _PARSING:
-        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(config))).body
-    assert isinstance(definition, ast.ClassDef)
-    docstrings: dict[str, str] = {}
-    for field, below in zip(definition.body, definition.body[1:], strict=False):
-        match field, below:
-            case (
-                ast.AnnAssign(target=ast.Name(id=name)),
-                ast.Expr(value=ast.Constant(value=str(text))),
-            ):
-                docstrings[name] = text
-    return docstrings

@@ -5,20 +5,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
-from msgspec import Meta
-
 from mlbench.benchmarks.options import FREE, Options, ruled
 from mlbench.contract.extensions import registered
+from mlbench.contract.fields import Field
 from mlbench.contract.names import VAL_ACCURACY, VAL_PERPLEXITY
 from mlbench.contract.reported_settings import Setting, format_value
 
-Count = Annotated[int, Meta(ge=1)]
-Positive = Annotated[float, Meta(gt=0)]
-NotNegative = Annotated[float, Meta(ge=0)]
-Percent = Annotated[float, Meta(ge=0, le=100)]
-Share = Annotated[float, Meta(gt=0, le=1)]
-Perplexity = Annotated[float, Meta(ge=1)]
-Momentum = Annotated[float, Meta(ge=0, lt=1)]
+Count = Annotated[int, Field(ge=1)]
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+Percent = Annotated[float, Field(ge=0, le=100)]
+Share = Annotated[float, Field(gt=0, le=1)]
+Perplexity = Annotated[float, Field(ge=1)]
+Momentum = Annotated[float, Field(ge=0, lt=1)]
 
 
 @dataclass(frozen=True)
@@ -34,9 +33,9 @@ class TrainingOptions(Options):
     """Maximum number of epochs, if the target is not reached before."""
     learning_rate: Positive = 0.1
     """Step size."""
-    seed: Annotated[int, Meta(ge=0, le=2**32 - 1), FREE] = 0
+    seed: Annotated[int, Field(ge=0, le=2**32 - 1), FREE] = 0
     """Random seed: equal seeds and numbers of workers give equal losses."""
-    checkpoint_steps: Annotated[int, Meta(ge=0), FREE] = 0
+    checkpoint_steps: Annotated[int, Field(ge=0), FREE] = 0
     """Steps between checkpoints within an epoch, for a run with restarts; 0: none."""
 
 
@@ -131,7 +130,7 @@ class ExchangeOptions(Options):
 
     # All three compute the same sum of gradients.
     exchange: Annotated[Exchange, ruled("flat", "per-layer")] = "ddp"
-    """The algorithm: the first three send all gradients, the next four weights, others few bits."""
+    """Algorithm: the first three send all gradients, the next four weights, others few bits."""
     compression: Literal["none", "fp16", "bf16"] = "none"
     """Rounding of gradients that ddp sends."""
     local_steps: Annotated[Count, FREE] = 16

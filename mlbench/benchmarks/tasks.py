@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta
-
 from mlbench.benchmarks.options import FREE, Options, ruled
 from mlbench.benchmarks.task_options import (
     AccuracyOptions,
@@ -24,6 +22,7 @@ from mlbench.benchmarks.task_options import (
     PerplexityOptions,
     Positive,
 )
+from mlbench.contract.fields import Field
 
 DigitsRecipe = Literal["standard", "tuned"]
 CifarRecipe = Literal["he-2015", "mlbench-2020", "one-cycle"]
@@ -101,15 +100,15 @@ class ImagenetOptions(MomentumOptions, ImageModelOptions, ExchangeOptions, Backe
     learning_rate: Positive = 0.1
     """Step size of the optimizer for 256 images in a step; in proportion for more or fewer."""
     # Nesterov momentum has no meaning without momentum.
-    momentum: Annotated[float, Meta(gt=0, lt=1)] = 0.9
+    momentum: Annotated[float, Field(gt=0, lt=1)] = 0.9
     """Share of the last update that the next one keeps (Nesterov)."""
     weight_decay: NotNegative = 1e-4
     """Weight decay; biases and the parameters of batch norm have none."""
     # The network halves the size five times, and a pixel must remain.
-    image_size: Annotated[int, Meta(ge=32)] = 224
+    image_size: Annotated[int, Field(ge=32)] = 224
     """Width and height to which images are scaled, in pixels."""
     switch_epoch: Annotated[Count, FREE] = 30
-    loaders: Annotated[int, Meta(ge=0), FREE] = 8
+    loaders: Annotated[int, Field(ge=0), FREE] = 8
     """Processes of each worker that load images, at most one for each of its cores; 0: none."""
 
 
@@ -128,8 +127,8 @@ class LinearOptions(AccuracyOptions, DeviceOptions, FrameworkOptions, BackendOpt
     """Number of rows in a step of all workers, which share them."""
     learning_rate: Positive = 4.0
     """Step size at the start, in units of 1 / L: L is the smoothness of the loss of one row."""
-    decay: Annotated[float, Meta(ge=0, le=1)] = 0.5
-    """The step size falls with (1 + epochs done) to this power, step by step; 0: it is constant."""
+    decay: Annotated[float, Field(ge=0, le=1)] = 0.5
+    """The step size falls with (1 + epochs done) to this power, step by step; 0: constant."""
     momentum: Momentum = 0.0
     """Share of the last update that the next one keeps (Nesterov)."""
     l2: NotNegative = 1e-6
@@ -206,11 +205,11 @@ class CommunicationOptions(BackendOptions):
     """Size of the smallest message in bytes."""
     max_bytes: Annotated[int, FREE] = 256 << 20
     """Size of the largest message in bytes."""
-    factor: Annotated[int, Meta(ge=2), FREE] = 2
+    factor: Annotated[int, Field(ge=2), FREE] = 2
     """Factor between one message size and the next."""
     seconds: NotNegative = 0.5
     """Approximate time per message size; there are at least 5 rounds."""
-    rounds: Annotated[int, Meta(ge=MIN_ROUNDS)] = 1000
+    rounds: Annotated[int, Field(ge=MIN_ROUNDS)] = 1000
     """Maximum number of rounds per message size."""
     warmup: Count = 5
     """Number of warmup rounds, which do not count."""
@@ -234,7 +233,7 @@ class CommunicationOptions(BackendOptions):
 
 @dataclass(frozen=True)
 class _DigitsBatches(Options):
-    batch_size: Annotated[int, Meta(ge=1, le=TRAIN_DIGITS)] = 128
+    batch_size: Annotated[int, Field(ge=1, le=TRAIN_DIGITS)] = 128
     """Number of images in a step of all workers, which share them."""
 
 

@@ -28,7 +28,7 @@ from mlbench.client import ApiClient
 from mlbench.contract import figures
 from mlbench.contract.comparisons import MIN_LOOKED_AT
 from mlbench.contract.records import Benchmark, Info, Planned, RunSet
-from mlbench.contract.runspec import SWEPT, CommonSpec
+from mlbench.contract.runspec import SWEPT
 from mlbench.report.pages import of_master
 
 _Sweeps = Mapping[str, Sequence[str]]
@@ -36,6 +36,7 @@ _Sweeps = Mapping[str, Sequence[str]]
 
 
 def bench(
+    ctx: typer.Context,
     task: request.TaskArgument,
     arguments: request.ArgumentsArgument = None,
     workers: Annotated[
@@ -113,18 +114,7 @@ def bench(
     The master submits the runs, also after Ctrl-C, and waits for other active runs. Exit code 1 if
     a run did not finish.
     """
-    common = CommonSpec(
-        max_bandwidth=bandwidth,
-        latency_ms=latency,
-        loss_percent=loss,
-        num_cpus=cpus,
-        gpu_enabled=gpu,
-        backend=backend,
-        light_target=light,
-        deadline_seconds=deadline,
-        max_restarts=restarts,
-        faults=faults,
-    )
+    common = spec.common_of(ctx)
     with connected() as client:
         check_files(output or [])
         counts = read_workers(workers)

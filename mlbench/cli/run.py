@@ -28,12 +28,12 @@ from mlbench.cli.run_tables import page_url
 from mlbench.cli.show import show_run
 from mlbench.client import ApiClient
 from mlbench.contract.records import Run, RunSet
-from mlbench.contract.runspec import CommonSpec
 from mlbench.local.discovery import find_connection
 from mlbench.local.home import StackConnection
 
 
 def run(
+    ctx: typer.Context,
     task: request.TaskArgument,
     arguments: request.ArgumentsArgument = None,
     name: Annotated[
@@ -63,18 +63,7 @@ def run(
 
     Exit code 0 if the run FINISHED, otherwise 1. Ctrl-C ends the view, not the run.
     """
-    common = CommonSpec(
-        max_bandwidth=bandwidth,
-        latency_ms=latency,
-        loss_percent=loss,
-        num_cpus=cpus,
-        gpu_enabled=gpu,
-        backend=backend,
-        light_target=light,
-        deadline_seconds=deadline,
-        max_restarts=restarts,
-        faults=faults,
-    )
+    common = spec.common_of(ctx)
     with connected() as client:
         if name and name.isdecimal():
             raise UsageError(f"--name: must not be a number, which is read as an id (got {name})")

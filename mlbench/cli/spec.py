@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from mlbench.contract.runspec import Option, RunSpec, options_of
+from mlbench.contract.runspec import CommonSpec, Option, RunSpec, options_of
 
 # Accepted units by the unit of the option, with their factors.
 _UNITS: Mapping[str, Mapping[str, float]] = {
@@ -18,8 +18,8 @@ _UNITS: Mapping[str, Mapping[str, float]] = {
     "s": {"": 1, "s": 1, "m": 60, "h": 3600},
 }
 _METAVARS = {"": "NUMBER", "%": "PERCENT", "Mbit/s": "RATE", "ms": "TIME", "s": "TIME"}
-PERCENT = Option("", unit="%", example="5%", above=0, below=100, kind=float)
-DURATION = Option("", unit="s", example="90s, 15m or 2h", above=0, kind=float)
+PERCENT = Option(unit="%", example="5%", gt=0, lt=100, type=float)
+DURATION = Option(unit="s", example="90s, 15m or 2h", gt=0, type=float)
 
 
 def read_quantity(text: str | float, option: Option) -> Any:
@@ -36,14 +36,15 @@ def read_quantity(text: str | float, option: Option) -> Any:
         form = f"of the form {option.example}" if option.example else "a number"
         raise typer.BadParameter(f"must be {form} (got {text!r})")
     number = float(match[1]) * units[match[2]]
-    problem = option.problem(number)
-    if option.is_whole and not number.is_integer():
-        problem = "a whole number"
-    if problem:
+    try:
+        if option.is_whole and not number.is_integer():
+            raise ValueError("must be a whole number")
+        option.check(number)
+    except ValueError as error:
         unit = f" {option.unit}" if option.unit and option.unit != "%" else option.unit
         example = f", such as {option.example}" if option.example else ""
-        raise typer.BadParameter(f"must be {problem}{unit}{example} (got {text})")
-    return int(number) if option.is_whole else number
+        raise typer.BadParameter(f"{error}{unit}{example} (got {text})") from None
+    return option.kind(number)
 
 
 def declare(field: str, text: str = "") -> Any:
@@ -68,3 +69,9 @@ Light = Annotated[bool, declare("light_target")]
 Deadline = Annotated[float | None, declare("deadline_seconds")]
 Restarts = Annotated[int, declare("max_restarts")]
 Faults = Annotated[str | None, declare("faults")]
+
+
+def common_of(ctx: typer.Context) -> CommonSpec:
+    """Return the options of a command for CommonSpec. Its parameters are named as the flags."""
+    options = {name: option for name, option in options_of(CommonSpec).items() if option.flag}
+    return CommonSpec(**{name: ctx.params[field.parameter] for name, field in options.items()})

@@ -6,8 +6,7 @@ body that is too large, or 415 for a compressed one.
 
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator
-from functools import cache
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from http import HTTPStatus
 from typing import Any, BinaryIO, TypeVar
@@ -17,8 +16,8 @@ import falcon
 import orjson
 from falcon import Request, Response
 from falcon.media import JSONHandler
-from pydantic import TypeAdapter
 
+from mlbench.contract.conversion import convert
 from mlbench_master import exact_json
 from mlbench_master.errors import BadFieldError
 
@@ -44,19 +43,19 @@ def read_body(req: Request, model: type[_Model]) -> _Model:
     fields = _read_fields(req, _MAX_BODY_BYTES)
     if not isinstance(fields, dict):
         raise BadFieldError("body", "must be a JSON object")
-    return _validate(model, fields)
+    return convert(model, fields)
 
 
 def read_bodies(req: Request, model: type[_Model], most: int) -> list[_Model] | _Model:
     """Parse the body as a model, or as a list of at most ``most`` models."""
     fields = _read_fields(req, 16 << 20)
     if isinstance(fields, dict):
-        return _validate(model, fields)
+        return convert(model, fields)
     if not isinstance(fields, list):
         raise BadFieldError("body", "must be a JSON object or a list of JSON objects")
     if not 0 < len(fields) <= most:
         raise BadFieldError("body", f"a list must have 1 to {most} entries (got {len(fields)})")
-    return _validate(list[model], fields)  # type: ignore[valid-type]
+    return convert(list[model], fields)  # type: ignore[valid-type]
 
 
 def _read_fields(req: Request, limit: int) -> Any:
@@ -84,14 +83,6 @@ def read_json(req: Request, limit: int) -> Any:
         return exact_json.loads(read_bytes(req, limit) or b"{}")
     except (ValueError, RecursionError) as error:
         raise BadFieldError("body", f"must be JSON: {error}") from None
-
-
-def _validate(model: type[_Model], fields: object) -> _Model:
-    adapter: TypeAdapter[_Model] = _adapter_of(model)
-    return adapter.validate_python(fields)
-
-
-_adapter_of: Callable[[Any], Any] = cache(TypeAdapter)
 
 
 def read_bytes(req: Request, limit: int) -> bytes:

@@ -5,12 +5,11 @@ import logging
 import falcon
 from falcon import Request, Response
 from peewee import InterfaceError, OperationalError
-from pydantic import ValidationError
 
 from mlbench.archive import ArchiveError
+from mlbench.contract.conversion import InvalidFieldsError
 from mlbench_master import errors
 from mlbench_master.database.connection import explain
-from mlbench_master.http.fields import describe
 
 log = logging.getLogger(__name__)
 
@@ -30,8 +29,8 @@ def install(app: falcon.App[Request, Response]) -> None:
             case errors.RefusedError():
                 status = _STATUS.get(type(error), falcon.HTTP_400)
                 raise falcon.HTTPError(status, description=str(error))
-            case ValidationError():
-                raise falcon.HTTPBadRequest(description=describe(error))
+            case InvalidFieldsError():
+                raise falcon.HTTPBadRequest(description=str(error))
             case OperationalError() | InterfaceError():
                 reason = explain(error)
                 log.warning("%s %s: the database: %s", req.method, req.path, reason)

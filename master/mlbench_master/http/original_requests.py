@@ -4,27 +4,28 @@ The command line of this client prints each field of the list of runs as a colum
 in the state "finished".
 """
 
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
 
 from falcon import Request
-from pydantic import field_validator
-from pydantic.dataclasses import dataclass as request
 
+from mlbench.contract.fields import Before
 from mlbench.contract.records import OriginalRun, Run
-from mlbench_master.runs.requests import STRICT, RunRequest
+from mlbench.contract.runspec import Cores
+from mlbench_master.runs.requests import RunRequest, read_cores
 from mlbench_master.settings import InstallationLimits
 
 
-@request(frozen=True, kw_only=True, config=STRICT)
+def _use_a_core(cores: Any) -> Any:
+    """Use at least one core: for `mlbench run -c 1`, the client requests one core less."""
+    return 1 if cores in (0, "0") and not isinstance(cores, bool) else read_cores(cores)
+
+
+@dataclass(frozen=True, kw_only=True)
 class OriginalRunRequest(RunRequest):
     """The body of ``POST /api/runs/`` from this client."""
 
-    @field_validator("num_cpus", mode="before")
-    @classmethod
-    def use_a_core(cls, cores: Any) -> Any:
-        """Use at least one core: for `mlbench run -c 1`, the client requests one core less."""
-        return 1 if cores == 0 and not isinstance(cores, bool) else cores
+    num_cpus: Annotated[Cores, Before(_use_a_core)] = None
 
 
 def fit(order: RunRequest, limits: InstallationLimits) -> tuple[RunRequest, str]:
@@ -37,7 +38,7 @@ def fit(order: RunRequest, limits: InstallationLimits) -> tuple[RunRequest, str]
         notes.append(
             f"each worker has {limits.cpus:g} cores, the maximum here, not {order.num_cpus:g}"
         )
-        order = replace(order, num_cpus=limits.cpus)
+        order = replace(order, num_cpus=float(limits.cpus))
     task = order.task
     if task and order.backend_name == "mpi" and "mpi" not in task.backends_among(limits.backends):
         notes.append("the backend is gloo, because PyTorch has no MPI here")

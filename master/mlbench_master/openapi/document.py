@@ -5,11 +5,9 @@ import json
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, get_args, get_origin
 
 from falcon.routing import map_http_methods
-from pydantic import TypeAdapter
-from pydantic.json_schema import GenerateJsonSchema
 
 from mlbench.contract.distribution import own_version
 from mlbench.contract.names import STREAMS
@@ -17,6 +15,7 @@ from mlbench.contract.records import Error
 from mlbench_master.http.access import Access, access_of
 from mlbench_master.http.bodies import JAVASCRIPT
 from mlbench_master.openapi.operation import Operation, Route
+from mlbench_master.openapi.schemas import Schemas
 
 JSON = "application/json"
 
@@ -124,7 +123,8 @@ _HEADERS = {401: {"WWW-Authenticate": "string"}, 503: {"Retry-After": "integer"}
 
 def build(routes: Iterable[Route]) -> dict[str, Any]:
     """Return the OpenAPI document of these routes, ready for JSON."""
-    schemas = _Schemas()
+    schemas = Schemas()
+    schemas.of(Error, is_response=True)
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         # OpenAPI has no converters, and the paths of the API end with a slash.
@@ -162,39 +162,7 @@ def build(routes: Iterable[Route]) -> dict[str, Any]:
     }
 
 
-class _Generator(GenerateJsonSchema):
-    """Leaves out titles, which repeat the names of fields, and the defaults of responses."""
-
-    def field_title_should_be_set(self, schema: Any) -> bool:
-        return False
-
-    def default_schema(self, schema: Any) -> dict[str, Any]:
-        is_response = self.mode == "serialization"
-        if is_response:
-            return self.generate_inner(schema["schema"])
-        return super().default_schema(schema)
-
-
-class _Schemas:
-    """Schemas of models. Referenced schemas are collected in ``components``."""
-
-    def __init__(self) -> None:
-        self.components: dict[str, Any] = {}
-        self.of(Error, "serialization")
-
-    def of(self, model: Any, mode: Literal["validation", "serialization"]) -> dict[str, Any]:
-        """Return the schema of a model, or of a type made of models."""
-        schema = TypeAdapter(model).json_schema(
-            mode=mode, schema_generator=_Generator, ref_template="#/components/schemas/{model}"
-        )
-        self.components |= schema.pop("$defs", {})
-        if "title" not in schema:
-            return schema
-        self.components[schema["title"]] = schema
-        return {"$ref": f"#/components/schemas/{schema['title']}"}
-
-
-def _describe(responder: Any, path: str, access: Access, schemas: _Schemas) -> dict[str, Any]:
+def _describe(responder: Any, path: str, access: Access, schemas: Schemas) -> dict[str, Any]:
     operation: Operation = responder.operation
     text = inspect.getdoc(responder) or ""
     variables = [_PATH_PARAMETERS[name] for name in re.findall(r"{(\w+)}", path)]
@@ -237,14 +205,14 @@ def _describe(responder: Any, path: str, access: Access, schemas: _Schemas) -> d
     return described
 
 
-def _describe_body(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
+def _describe_body(operation: Operation, schemas: Schemas) -> dict[str, Any]:
     bodies = _EXAMPLES["bodies"][operation.name]
     examples = {name: {"value": body} for name, body in bodies.items()}
     if operation.body is bytes:
         schema = {"type": "string", "format": "binary"}
         content = {"application/octet-stream": {"schema": schema, "examples": examples}}
         return {"required": False, "content": content}  # a piece of a stream may be empty
-    schema = schemas.of(operation.body, "validation")
+    schema = schemas.of(operation.body, is_response=False)
     body: dict[str, Any] = {
         "required": True,
         "content": {JSON: {"schema": schema, "examples": examples}},
@@ -257,7 +225,7 @@ def _describe_body(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
     return body
 
 
-def _describe_answer(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
+def _describe_answer(operation: Operation, schemas: Schemas) -> dict[str, Any]:
     content: dict[str, Any] = {kind: {"schema": schema} for kind, schema in operation.files.items()}
     if (model := operation.model) is not None:
         answers = _EXAMPLES["answers"]
@@ -268,7 +236,7 @@ def _describe_answer(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
             # The examples leave out fields with their default value.
             example = record.from_fields(answers[record.__name__]).to_fields()
             example = [example] if get_origin(model) is list else example
-        media = {"schema": schemas.of(model, "serialization"), "example": example}
+        media = {"schema": schemas.of(model, is_response=True), "example": example}
         content = {JSON: media, JAVASCRIPT: media, **content}
     described: dict[str, Any] = {"description": operation.answer}
     return {**described, "content": content} if content else described

@@ -9,9 +9,9 @@ from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from falcon import Request, Response
 
+from mlbench.contract.conversion import parse_whole_number
 from mlbench_master import timestamps
 from mlbench_master.errors import BadFieldError
-from mlbench_master.http.fields import parse_whole_number
 
 _Method = TypeVar("_Method", bound=Callable[..., None])
 _Value = TypeVar("_Value")
@@ -76,7 +76,7 @@ class Operation:
     parameters: tuple[Parameter[Any], ...] = ()
     """Query parameters."""
     body: Any = None
-    """Pydantic model, or type made of models, of the request's body; or ``bytes``."""
+    """Dataclass, or type made of dataclasses, of the request's body; or ``bytes``."""
     form: bool = False
     """Whether the body can also be a form."""
     errors: tuple[int, ...] = ()

@@ -1,8 +1,8 @@
 """When alerts fired about a run, by the series that Prometheus keeps of its alerts."""
 
+from mlbench.contract.conversion import parse_whole_number
 from mlbench.contract.records import RunAlert
 from mlbench_master.database.models import Run
-from mlbench_master.http.fields import parse_whole_number
 from mlbench_master.reading.promql import PrometheusClient, select
 from mlbench_master.timestamps import seconds_to_text
 

@@ -9,21 +9,14 @@ import hashlib
 import json
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar
 
 import orjson
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    JsonValue,
-    PlainValidator,
-    field_validator,
-    model_validator,
-)
 
 from mlbench.contract.errors import MLBenchError
+from mlbench.contract.fields import NO_NUL, Field
 from mlbench.contract.limits import MAX_METRIC_NAME_LENGTH, MAX_METRIC_TEXT_LENGTH
 from mlbench.contract.series import number_or_text, split_name
 from mlbench_master import timestamps
@@ -31,7 +24,6 @@ from mlbench_master.database.connection import exclusive, run_sql
 from mlbench_master.database.group_commit import GroupCommit
 from mlbench_master.database.models import Pod, Rank, Stream, added_owner, pod_owner, run_owner
 from mlbench_master.errors import NotFoundError
-from mlbench_master.http.fields import NO_NUL, refuse_number, refuse_truth_value
 from mlbench_master.notify import notify
 from mlbench_master.recording import streams
 from mlbench_master.recording.limits import SeriesLimit
@@ -55,80 +47,59 @@ _REMEMBER = (
 # The runs with late samples. Whether one has ended is looked at again by who appends them.
 _ended: set[int] = set()
 
-Text = Annotated[str, Field(max_length=MAX_METRIC_TEXT_LENGTH, pattern=NO_NUL)]
-
 
 class MovedError(MLBenchError):
     """The samples belong to the run's other owner: to ``added_owner`` once it has ended."""
 
 
-def _check_value(value: object) -> int | float | str:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise ValueError("a number or a text")
-    if isinstance(value, str) and (len(value) > MAX_METRIC_TEXT_LENGTH or "\0" in value):
-        raise ValueError(f"a text of at most {MAX_METRIC_TEXT_LENGTH} characters, without NUL")
-    return value
+def _check_date(date: datetime) -> datetime:
+    if timestamps.EARLIEST_US <= timestamps.to_microseconds(date) <= timestamps.LATEST_US:
+        return date
+    raise ValueError("must be in the years 1 to 9999, in UTC")
 
 
-# One message of our own: for a union, pydantic reports one for each of its parts.
-Value = Annotated[
-    int | float | str, PlainValidator(_check_value, json_schema_input_type=int | float | Text)
-]
+def _check_metadata(metadata: Any) -> Any:
+    try:
+        size = len(orjson.dumps(metadata))
+    except TypeError as error:
+        raise ValueError(f"cannot be stored: {error}") from None
+    if size > MAX_METADATA_BYTES:
+        raise ValueError(f"must have at most {MAX_METADATA_BYTES} bytes as JSON (got {size})")
+    return metadata
 
 
-def _owned_by(owner: str) -> JsonValue:
-    """Return the JSON schema of a sample that names this owner."""
-    return {"required": [owner], "properties": {owner: {"not": {"type": "null"}}}}
-
-
-class PostedSample(BaseModel):
+@dataclass(kw_only=True)
+class PostedSample:
     """A sample as a client posts it to ``/api/metrics/``."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        allow_inf_nan=True,
-        json_schema_extra={"anyOf": [_owned_by("run_id"), _owned_by("pod_name")]},
-    )
+    json_schema: ClassVar[Mapping[str, Any]] = {
+        "anyOf": [
+            {"required": [owner], "properties": {owner: {"not": {"type": "null"}}}}
+            for owner in ("run_id", "pod_name")
+        ]
+    }
 
-    run_id: int | None = Field(default=None, description="Ignored where `pod_name` is given")
-    pod_name: str | None = Field(default=None, max_length=253)
-    name: str = Field(min_length=1, max_length=MAX_METRIC_NAME_LENGTH, pattern=NO_NUL)
-    date: datetime = Field(
-        default_factory=lambda: datetime.now(UTC), description="By default, when the master gets it"
-    )
-    value: Value
+    run_id: int | None = None
+    """Id of the run. Ignored where `pod_name` is given."""
+    pod_name: Annotated[str | None, Field(max_length=253)] = None
+    """Name of the pod."""
+    name: Annotated[str, Field(min_length=1, max_length=MAX_METRIC_NAME_LENGTH, pattern=NO_NUL)]
+    """Name of the series: a metric, or metric and rank such as `train_loss @ 0`."""
+    date: Annotated[datetime, _check_date] = field(default_factory=lambda: datetime.now(UTC))
+    """Time of the sample. By default, when the master gets it."""
+    value: Annotated[int | float | str, Field(max_length=MAX_METRIC_TEXT_LENGTH, pattern=NO_NUL)]
+    """Value."""
     cumulative: bool | None = None
-    metadata: Any = None
+    """Whether the values of the series add up."""
+    metadata: Annotated[Any, _check_metadata] = None
+    """Any JSON, which is returned with the sample."""
 
-    _no_truth_value = field_validator("run_id", mode="before")(refuse_truth_value)
-    _no_number = field_validator("cumulative", mode="before")(refuse_number)
-
-    @field_validator("date")
-    @classmethod
-    def _can_be_written(cls, date: datetime) -> datetime:
-        if timestamps.EARLIEST_US <= timestamps.to_microseconds(date) <= timestamps.LATEST_US:
-            return date
-        raise ValueError("in the years 1 to 9999, in UTC")
-
-    @field_validator("metadata")
-    @classmethod
-    def _is_small(cls, metadata: Any) -> Any:
-        try:
-            size = len(orjson.dumps(metadata))
-        except TypeError as error:
-            raise ValueError(f"it cannot be stored: {error}") from None
-        if size > MAX_METADATA_BYTES:
-            raise ValueError(f"at most {MAX_METADATA_BYTES} bytes as JSON")
-        return metadata
-
-    @model_validator(mode="after")
-    def _has_one_owner(self) -> Self:
+    def __post_init__(self) -> None:
         if self.run_id is None and self.pod_name is None:
             raise ValueError("run_id and pod_name: one of the two is required")
         if self.pod_name is not None:
             # The original MLBench did the same: its documentation posts both, and gets the pod.
             self.run_id = None
-        return self
 
 
 def store(posted: Sequence[PostedSample], limit: SeriesLimit) -> None:

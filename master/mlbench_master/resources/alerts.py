@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from falcon import Request, Response
 
+from mlbench.contract.conversion import parse_whole_number
 from mlbench.contract.records import Alert, RunAlert
 from mlbench_master import timestamps
-from mlbench_master.http.fields import parse_whole_number
 from mlbench_master.openapi.operation import operation
 from mlbench_master.reading.alerts import alerts_of
 from mlbench_master.reading.promql import PrometheusClient
@@ -43,10 +43,7 @@ class AlertsResource:
         resp.media = sorted(alerts, key=lambda alert: alert.since)
 
     @operation(
-        "list_run_alerts",
-        "The alerts of the run, oldest first.",
-        list[RunAlert],
-        errors=(502, 503),
+        "list_run_alerts", "The alerts of the run, oldest first.", list[RunAlert], errors=(502, 503)
     )
     def on_get_run(self, req: Request, resp: Response, run_id: int) -> None:
         """List the alerts of a run, within Prometheus's retention time."""

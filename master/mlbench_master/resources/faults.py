@@ -1,45 +1,42 @@
 """``/api/runs/{id}/faults``: manual fault injection, and the reports of agents."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Annotated
 
 from falcon import Request, Response
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from mlbench.contract.fields import NO_NUL, Field
 from mlbench.contract.limits import MAX_ERROR_LENGTH
 from mlbench.contract.records import RunEvent
 from mlbench_master import timestamps
 from mlbench_master.http.access import Access, own_pod
 from mlbench_master.http.bodies import read_body
-from mlbench_master.http.fields import NO_NUL, refuse_truth_value
 from mlbench_master.openapi.operation import operation
 from mlbench_master.runs import lifecycle, run_events, run_faults
 from mlbench_master.settings import InstallationLimits
 
-_Number = Annotated[int, Field(ge=0, le=2**31 - 1), BeforeValidator(refuse_truth_value)]
-_Time = Annotated[float, Field(ge=0, le=timestamps.LATEST_US // 10**6)]
+_Number = Annotated[int, Field(ge=0, le=2**31 - 1)]
 
 
-class FaultRequest(BaseModel):
+@dataclass(frozen=True, kw_only=True)
+class FaultRequest:
     """The body of ``POST /api/runs/{run_id}/faults/``."""
 
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
-
-    fault: str = Field(max_length=100, pattern=NO_NUL)
+    fault: Annotated[str, Field(max_length=100, pattern=NO_NUL)]
     """Fault to inject, e.g. `kill`, `stop:5s`, `slow:50%`, `slow:50%:10s` or `network:3s`."""
     rank: _Number = 0
     """Worker to inject the fault into, by its rank among the workers."""
 
 
-class FaultReport(BaseModel):
+@dataclass(frozen=True, kw_only=True)
+class FaultReport:
     """The outcome of a fault, as its agent reports it."""
 
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
-
-    at: Annotated[_Time, BeforeValidator(refuse_truth_value)]
+    at: Annotated[float, Field(ge=0, le=timestamps.LATEST_US // 10**6)]
     """Time of the injection in Unix seconds, by the master's clock."""
     attempt: _Number
-    problem: str = Field(default="", max_length=MAX_ERROR_LENGTH, pattern=NO_NUL)
+    """Attempt of the run."""
+    problem: Annotated[str, Field(max_length=MAX_ERROR_LENGTH, pattern=NO_NUL)] = ""
     """Why the fault was not injected; empty if it was."""
 
 
@@ -82,4 +79,4 @@ class FaultReportsResource:
         """
         own = own_pod(req, pod)
         report = read_body(req, FaultReport)
-        run_faults.note(own, run_id, fault_id, report.model_dump())
+        run_faults.note(own, run_id, fault_id, asdict(report))

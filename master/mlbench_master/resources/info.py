@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 from falcon import Request, Response
 
-from mlbench.benchmarks.options import describe
 from mlbench.benchmarks.registry import BENCHMARKS, IMAGES
 from mlbench.contract import records
 from mlbench.contract.distribution import own_version
+from mlbench.contract.fields import describe
 from mlbench.contract.records import BandwidthLimit, Info, Link, RunLimits
 from mlbench_master.database.connection import database_kind
 from mlbench_master.openapi.operation import operation
@@ -59,10 +59,10 @@ class InfoResource:
                 rules=benchmark.rules,
                 options=tuple(
                     records.BenchmarkOption(
-                        option.name, option.default, option.choices, option.help
+                        name, option.default, option.choices, option.description
                     )
-                    for option in describe(benchmark.options)
-                    if option.name not in benchmark.args
+                    for name, option in describe(benchmark.options).items()
+                    if name not in benchmark.args
                 ),
                 images=tuple(
                     name for name, image in IMAGES.items() if image.benchmark == benchmark.name

@@ -6,14 +6,14 @@ from itertools import chain
 from typing import Annotated, Any
 
 from falcon import Request, Response
-from pydantic import Field
 
+from mlbench.contract.conversion import parse_whole_number
+from mlbench.contract.fields import NO_NUL, Field
 from mlbench.contract.records import Count, Echo, Point, RunMetric
 from mlbench_master import timestamps
 from mlbench_master.database.models import Run
 from mlbench_master.errors import BadFieldError, NotFoundError
 from mlbench_master.http.bodies import compressed, offer_file, read_bodies
-from mlbench_master.http.fields import NO_NUL, parse_whole_number
 from mlbench_master.http.original_requests import is_original
 from mlbench_master.openapi.operation import Parameter, flag, moment, one_of, operation, whole
 from mlbench_master.reading import formats
@@ -179,7 +179,7 @@ class MetricsResource:
         else:
             ingest.store([posted], self.limit)
             # Written by hand, because building the record takes ten times as long.
-            fields = {name: part for name, part in posted if part is not None}
+            fields = {name: part for name, part in vars(posted).items() if part is not None}
             date = timestamps.to_text(timestamps.to_microseconds(posted.date))
             resp.media = fields | {"date": date, "value": str(posted.value)}
 

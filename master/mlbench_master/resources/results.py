@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from falcon import Request, Response
 
 from mlbench.contract.comparisons import Comparison
+from mlbench.contract.conversion import parse_whole_number
 from mlbench.contract.names import ACTIVE_STATES
 from mlbench.contract.records import RunCurve
 from mlbench.contract.results import Breakdown, Goodput, Result
 from mlbench.evaluation.inputs import OWN_CRITERIA, Criteria, read_finite, read_target
 from mlbench_master.database.models import Run
 from mlbench_master.errors import BadFieldError
-from mlbench_master.http.fields import parse_whole_number
 from mlbench_master.openapi.operation import Parameter, operation, whole
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.results.result_curves import small_curves
@@ -65,10 +65,7 @@ _PRICE = Parameter(
 _CRITERIA = (_TARGET, _AFTER, _PRICE)
 _MAX_BINS, _DEFAULT_BINS = 500, 200
 _BINS = whole(
-    "bins",
-    f"Maximum number of bins, up to {_MAX_BINS}. Default: {_DEFAULT_BINS}.",
-    100,
-    least=1,
+    "bins", f"Maximum number of bins, up to {_MAX_BINS}. Default: {_DEFAULT_BINS}.", 100, least=1
 )
 # Slower results, such as those of a thousand ranks, are reused for a multiple of their duration.
 _SLOW_SECONDS, _REUSE_FACTOR = 1.0, 10

@@ -61,9 +61,7 @@ _ORDER = text(
     "order", "Field to sort by; prefix `-` for descending. Default: oldest first.", "-created"
 )
 _COLUMNS = names(
-    "columns",
-    "Comma-separated fields to include as `values` of each run.",
-    "accuracy,duration",
+    "columns", "Comma-separated fields to include as `values` of each run.", "accuracy,duration"
 )
 _GROUP = replace(
     names(
@@ -116,14 +114,7 @@ class RunsResource:
         runs = listing.list_runs(query)
         resp.media = [listed(run) for run in runs] if is_original(req) else runs
 
-    @operation(
-        "create_run",
-        "The new run.",
-        Run,
-        body=RunRequest,
-        form=True,
-        errors=(409, 503),
-    )
+    @operation("create_run", "The new run.", Run, body=RunRequest, form=True, errors=(409, 503))
     def on_post(self, req: Request, resp: Response) -> None:
         """Submit a run."""
         if is_original(req):

@@ -5,18 +5,15 @@ They are part of neither the archive nor the result.
 
 import json
 import re
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, ConfigDict, Field
-from pydantic.dataclasses import dataclass as request
-
 from mlbench.archive import ANNOTATIONS_SUFFIX
+from mlbench.contract.fields import NO_NUL, Field
 from mlbench_master.database.connection import STATE, exclusive
 from mlbench_master.database.models import ANNOTATION_COLUMNS, Run
 from mlbench_master.errors import BadFieldError
-from mlbench_master.http.fields import NO_NUL
 from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.runs import lifecycle
 
@@ -30,21 +27,15 @@ def _check_title(title: str) -> str:
     return title
 
 
-_Title = Annotated[str, Field(max_length=200), AfterValidator(_check_title)]
 _Tag = Annotated[str, Field(pattern=r"^[A-Za-z0-9._/:-]{1,64}$")]
-_Tags = Annotated[
-    list[_Tag], Field(max_length=_MAX_TAGS), AfterValidator(lambda tags: sorted({*tags}))
-]
-_Note = Annotated[str, Field(max_length=10_000, pattern=NO_NUL)]
+_Tags = Annotated[list[_Tag], Field(max_length=_MAX_TAGS), lambda tags: sorted({*tags})]
 
 
-@request(
-    frozen=True, kw_only=True, config=ConfigDict(extra="forbid", use_attribute_docstrings=True)
-)
+@dataclass(frozen=True, kw_only=True)
 class AnnotationsRequest:
     """Annotations to change. Fields that are missing or null stay unchanged."""
 
-    title: _Title | None = None
+    title: Annotated[str | None, Field(max_length=200), _check_title] = None
     """Title, shown instead of the name of the run; empty for the name."""
     tags: _Tags | None = None
     """All tags of the run. A tag consists of letters, digits and `._/:-`."""
@@ -52,7 +43,7 @@ class AnnotationsRequest:
     """Tags to add."""
     remove_tags: _Tags = field(default_factory=list)
     """Tags to remove."""
-    note: _Note | None = None
+    note: Annotated[str | None, Field(max_length=10_000, pattern=NO_NUL)] = None
     """Note in Markdown."""
 
 

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-from pydantic import ValidationError
-
 from mlbench.benchmarks.options import read
 from mlbench.contract import records
+from mlbench.contract.conversion import InvalidFieldsError, convert
 from mlbench.contract.limits import MAX_RESOURCE_NAME_LENGTH
 from mlbench.contract.masking import mask_command
 from mlbench.contract.names import ACTIVE_STATES, UNASKED_BANDWIDTH
@@ -24,7 +23,6 @@ from mlbench.evaluation.sweeps import RunSummaryMetrics
 from mlbench_master.database.connection import STATE, exclusive, snapshot, store
 from mlbench_master.database.models import Run, RunSet
 from mlbench_master.errors import BadFieldError, ConflictError, NotFoundError, RefusedError
-from mlbench_master.http.fields import describe as describe_error
 from mlbench_master.notify import notify
 from mlbench_master.runs import lifecycle, run_faults
 from mlbench_master.runs.admission import validate_against_limits
@@ -106,13 +104,9 @@ def _order_of(
         fields[field] = None if value == option.swept_out else value
     options = {key: value for key, value in slot.swept.items() if key not in SWEPT}
     try:
-        order = RunRequest(
-            **{**shared, **fields, "args": shared.get("args", {}) | options},
-            name=name,
-            num_workers=slot.num_workers,
-            seed=slot.seed,
-            queue=True,
-        )
+        whole = {**shared, **fields, "args": shared.get("args", {}) | options, "name": name}
+        whole |= {"num_workers": slot.num_workers, "seed": slot.seed, "queue": True}
+        order = convert(RunRequest, whole)
         if "max_bandwidth" in fields and order.max_bandwidth == UNASKED_BANDWIDTH:
             raise BadFieldError(
                 "max_bandwidth",
@@ -124,9 +118,9 @@ def _order_of(
             raise BadFieldError(
                 "faults", "schedules are drawn from seeds, which this task does not take"
             )
-    except (ValidationError, BadFieldError) as error:
+    except (InvalidFieldsError, BadFieldError) as error:
         # The message names swept values as the request does, not the fields that they set.
-        text = describe_error(error) if isinstance(error, ValidationError) else str(error)
+        text = str(error)
         for key in slot.swept:
             field = re.sub("[-_]", "[-_]", _field(key))
             text = re.sub(rf"(^|; ){field}: ", rf"\1swept.{key}: ", text)

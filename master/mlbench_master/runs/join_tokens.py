@@ -1,18 +1,18 @@
 """Joining tokens of this master: holders, usage and quotas."""
 
 import time
+from dataclasses import dataclass
 from typing import Annotated
 
 from peewee import fn
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from mlbench.contract import join_token
+from mlbench.contract.fields import NO_NUL, Field
 from mlbench.contract.names import ACTIVE_STATES
 from mlbench.contract.records import JoinToken as TokenRecord
 from mlbench_master.database.connection import STATE, exclusive, run_sql, store
 from mlbench_master.database.models import JoinToken
 from mlbench_master.errors import NotFoundError, TooManyError
-from mlbench_master.http.fields import NO_NUL, refuse_truth_value
 from mlbench_master.settings import InstallationLimits
 from mlbench_master.timestamps import seconds_to_text
 
@@ -23,14 +23,13 @@ _ACTIVE = f"""
 """  # noqa: S608 - question marks alone
 
 
-class TokenRequest(BaseModel):
+@dataclass(frozen=True)
+class TokenRequest:
     """The body of ``POST /api/tokens/``."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
-
-    name: str = Field(max_length=100, pattern=NO_NUL)
+    name: Annotated[str, Field(max_length=100, pattern=NO_NUL)]
     """User or purpose of the token; may be empty."""
-    days: Annotated[int, BeforeValidator(refuse_truth_value)] = Field(default=30, ge=1, le=3650)
+    days: Annotated[int, Field(ge=1, le=3650)] = 30
     """Days until the token expires."""
 
 

@@ -2,17 +2,16 @@
 
 import time
 import uuid
-from typing import Annotated, Any, Self
+from dataclasses import dataclass
+from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
-
+from mlbench.contract.fields import NO_NUL, Field
 from mlbench.contract.names import ACTIVE_STATES, external_pod
 from mlbench.contract.pod_token import PodIdentity, derive
 from mlbench.contract.records import Joined
 from mlbench_master.database.connection import STATE, exclusive, store
 from mlbench_master.database.models import Pod, Rank, Run, Stream, Worker, run_owner
 from mlbench_master.errors import ConflictError
-from mlbench_master.http.fields import NO_NUL, refuse_truth_value
 from mlbench_master.notify import notify
 from mlbench_master.pools.pool import RUNNING
 from mlbench_master.recording import streams
@@ -23,21 +22,20 @@ from mlbench_master.runs.requests import Command, DisplayName, Folder, Word, kub
 from mlbench_master.settings import InstallationLimits
 
 _LARGEST = 2**31 - 1
-_Index = Annotated[int, Field(ge=0, le=_LARGEST), BeforeValidator(refuse_truth_value)]
-_Count = Annotated[int, Field(ge=1, le=_LARGEST), BeforeValidator(refuse_truth_value)]
+_Index = Annotated[int, Field(ge=0, le=_LARGEST)]
 
 
-class JoinRequest(BaseModel):
+@dataclass(frozen=True, kw_only=True)
+class JoinRequest:
     """The body of ``POST /api/join/``."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     key: Annotated[str, Field(min_length=1, max_length=200, pattern=NO_NUL)]
     """Id of the job: equal for all of its processes, different for other active jobs."""
     rank: _Index
-    num_workers: _Count
+    """Rank of the process."""
+    num_workers: Annotated[int, Field(ge=1, le=_LARGEST)]
     """Number of ranks of the job."""
-    attempt: Annotated[_Count, Field(le=10_000)] = 1
+    attempt: Annotated[int, Field(ge=1, le=10_000)] = 1
     """Attempt of the job: 1, plus the number of restarts by its launcher."""
     max_restarts: _Index = 0
     """Maximum number of restarts by the launcher."""
@@ -48,20 +46,17 @@ class JoinRequest(BaseModel):
     command: Command
     """Command line of the process, quoted for a shell."""
     working_dir: Folder | None = None
+    """Working directory of the process."""
     host: Annotated[str, Field(max_length=255, pattern=NO_NUL)]
     """Host of the process."""
-    began_ago: Annotated[float, BeforeValidator(refuse_truth_value)] = Field(
-        default=0.0, ge=0, le=366 * 86400, allow_inf_nan=False
-    )
+    began_ago: Annotated[float, Field(ge=0, le=366 * 86400)] = 0.0
     """Seconds since the start of the process, at most a year."""
     uid: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
     """Random id of the recorder, which makes repeated requests idempotent."""
 
-    @model_validator(mode="after")
-    def check_rank(self) -> Self:
+    def __post_init__(self) -> None:
         if self.rank >= self.num_workers:
             raise ValueError(f"rank: must be less than num_workers (got {self.rank})")
-        return self
 
 
 def join(

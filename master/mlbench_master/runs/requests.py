@@ -1,27 +1,12 @@
 """Bodies of requests for runs and benchmark sets, and their validation."""
 
 import hashlib
-import json
 import re
 import shlex
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import fields
-from typing import Annotated, Any, ClassVar, Self
-
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    TypeAdapter,
-    ValidationInfo,
-    WithJsonSchema,
-    field_validator,
-    model_validator,
-)
-from pydantic.dataclasses import dataclass as request
-from pydantic.fields import FieldInfo
+from dataclasses import dataclass, field, fields
+from typing import Annotated, Any
 
 from mlbench.benchmarks.benchmark import Benchmark
 from mlbench.benchmarks.registry import (
@@ -34,6 +19,7 @@ from mlbench.benchmarks.registry import (
     find_image,
 )
 from mlbench.contract import faults
+from mlbench.contract.fields import NO_NUL, Before, Field
 from mlbench.contract.limits import (
     MAX_COMMAND_LENGTH,
     MAX_PATH_LENGTH,
@@ -41,15 +27,14 @@ from mlbench.contract.limits import (
     MAX_RUN_NAME_LENGTH,
 )
 from mlbench.contract.names import UNASKED_BANDWIDTH
-from mlbench.contract.runspec import CommonSpec, Repeat, RunSpec, options_of
+from mlbench.contract.runspec import CommonSpec, Cores, Repeat, RunSpec
 from mlbench.evaluation.official_rules import scoring
-from mlbench_master.http.fields import NO_NUL, refuse_number, refuse_truth_value
 from mlbench_master.settings import InstallationLimits
 
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 # No control characters, which could control a terminal, and no spaces at either end.
 _DISPLAY_NAME = re.compile(r"[^\x00-\x20\x7f-\xa0]([^\x00-\x1f\x7f-\x9f]*[^\x00-\x20\x7f-\xa0])?")
-_CUSTOM_IMAGE = "custom_image"
+CUSTOM_IMAGE = "custom_image"
 CUSTOM_BACKEND = "custom_backend"
 
 
@@ -60,10 +45,50 @@ def check_display_name(name: str) -> str:
     return name
 
 
+def _check_set_name(name: str) -> str:
+    if not NAME.fullmatch(name):
+        raise ValueError(
+            "must consist of lowercase letters, digits and hyphens, and start and end with a "
+            "letter or digit"
+        )
+    return name
+
+
 def _check_command(command: str) -> str:
     if not any(shlex.split(command)[:1]):
         raise ValueError("must name a program")
     return command
+
+
+def _check_benchmark(name: str) -> str:
+    if name in (CUSTOM_IMAGE, *BENCHMARKS):
+        return name
+    choices = f"{', '.join(BENCHMARKS)}, or your own with image_name={CUSTOM_IMAGE}"
+    raise ValueError(f"unknown benchmark. Use {choices}.")
+
+
+def _check_image(name: str) -> str:
+    if name in (CUSTOM_IMAGE, *BENCHMARKS) or find_image(name):
+        return name
+    problem = MISSING_IMAGES.get(name.partition(":")[0], "unknown image")
+    choices = f"{', '.join([*BENCHMARKS, *IMAGES])}, or your own with image_name={CUSTOM_IMAGE}"
+    raise ValueError(f"{problem}. Use {choices}.")
+
+
+def _check_faults(text: str) -> str:
+    faults.parse(text)
+    return text
+
+
+def read_cores(value: Any) -> Any:
+    """Return cores as a number for Kubernetes' notation, such as 2000m for 2 cores."""
+    millicores = re.fullmatch(r"([0-9]{1,9})m", value) if isinstance(value, str) else None
+    return int(millicores[1]) / 1000 if millicores else value
+
+
+def _read_text(value: Any) -> Any:
+    """Return a number as a string."""
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
 Folder = Annotated[str, Field(pattern=r"^/[^\x00]*$", max_length=MAX_PATH_LENGTH)]
@@ -71,62 +96,27 @@ ArgKey = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$", max_length=64
 # Values may be numbers in JSON. The benchmark gets them as strings.
 ArgValue = Annotated[
     str,
-    Field(coerce_numbers_to_str=True, pattern=NO_NUL, max_length=1024),
-    WithJsonSchema(
-        {"anyOf": [{"type": "string", "pattern": NO_NUL, "maxLength": 1024}, {"type": "number"}]}
-    ),
+    Before(_read_text),
+    Field(pattern=NO_NUL, max_length=1024, schema={"type": ["string", "number"]}),
 ]
 Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/@-]*$", max_length=255)]
-Command = Annotated[
-    str, Field(pattern=NO_NUL, max_length=MAX_COMMAND_LENGTH), AfterValidator(_check_command)
-]
-Task = Annotated[str, Field(json_schema_extra={"enum": [*BENCHMARKS]})]
-_IMAGES_SCHEMA = [{"enum": [*BENCHMARKS, _CUSTOM_IMAGE]}, {"pattern": f"^{IMAGE_PATTERN}$"}]
-ImageName = Annotated[str, Field(json_schema_extra={"anyOf": _IMAGES_SCHEMA})]
+Command = Annotated[str, Field(pattern=NO_NUL, max_length=MAX_COMMAND_LENGTH), _check_command]
+Task = Annotated[str, Field(schema={"enum": [*BENCHMARKS]}), _check_benchmark]
+_IMAGES_SCHEMA = [{"enum": [*BENCHMARKS, CUSTOM_IMAGE]}, {"pattern": f"^{IMAGE_PATTERN}$"}]
+ImageName = Annotated[str, Field(schema={"anyOf": _IMAGES_SCHEMA}), _check_image]
 DisplayName = Annotated[
     str,
-    Field(
-        max_length=MAX_RUN_NAME_LENGTH,
-        json_schema_extra={"pattern": f"^{_DISPLAY_NAME.pattern}$"},
-    ),
-    AfterValidator(check_display_name),
+    Field(max_length=MAX_RUN_NAME_LENGTH, schema={"pattern": f"^{_DISPLAY_NAME.pattern}$"}),
+    check_display_name,
 ]
+
 
 MAX_RUNS = 200
 """Maximum number of runs in a benchmark set, and in a comparison."""
 
-STRICT = ConfigDict(extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
-
-class CheckedRequest:
-    """Validation of booleans, and of the fields that ``mlbench/contract/runspec.py`` describes."""
-
-    __pydantic_fields__: ClassVar[dict[str, FieldInfo]]
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def check_type(cls, value: object, info: ValidationInfo) -> object:
-        name = info.field_name or ""
-        if name == "num_cpus" and isinstance(value, str):
-            # The notation of Kubernetes, e.g. 2000m for 2 cores.
-            millicores = re.fullmatch(r"([0-9]{1,9})m", value)
-            return int(millicores[1]) / 1000 if millicores else value
-        if cls.__pydantic_fields__[name].annotation is bool:
-            return refuse_number(value)
-        option = options_of(cls).get(name)
-        return refuse_truth_value(value) if option and option.is_number else value
-
-    @field_validator("*")
-    @classmethod
-    def check_bounds(cls, value: object, info: ValidationInfo) -> object:
-        option = options_of(cls).get(info.field_name or "")
-        if option and isinstance(value, float | int) and (problem := option.problem(value)):
-            raise ValueError(f"must be {problem}")
-        return value
-
-
-@request(frozen=True, kw_only=True, config=STRICT)
-class CommonRequest(CommonSpec, CheckedRequest):
+@dataclass(frozen=True, kw_only=True)
+class CommonRequest(CommonSpec):
     """Benchmark or command, and the settings that all runs of a benchmark set share."""
 
     name: DisplayName
@@ -136,18 +126,22 @@ class CommonRequest(CommonSpec, CheckedRequest):
     image_name: ImageName | None = None
     """Name of a benchmark, name of an image of MLBench, or ``custom_image``."""
     custom_image_name: Word | None = None
+    """Container image of the command."""
     custom_image_command: Command | None = None
+    """Command that the workers run, quoted for a shell."""
     working_dir: Folder | None = None
-    """Folder on the workers in which the command starts. Default: a folder of the worker."""
     backend: Word | None = None
     """Communication backend. ``GET /api/benchmarks/`` lists the backends of each benchmark."""
     custom_backend: Word | None = None
-    args: dict[ArgKey, ArgValue] = Field(default_factory=dict, max_length=100)
+    """Name of your own backend, with the backend ``custom_backend``."""
+    num_cpus: Annotated[Cores, Before(read_cores)] = None
+    faults: Annotated[str | None, _check_faults] = None
+    args: Annotated[dict[ArgKey, ArgValue], Field(max_length=100)] = field(default_factory=dict)
 
     @property
     def is_custom(self) -> bool:
         """Whether the request has its own command."""
-        return self.image_name == _CUSTOM_IMAGE or self.custom_image_command is not None
+        return self.image_name == CUSTOM_IMAGE or self.custom_image_command is not None
 
     @property
     def task(self) -> Benchmark | None:
@@ -218,50 +212,17 @@ class CommonRequest(CommonSpec, CheckedRequest):
         requested = None if is_default else self.max_bandwidth
         return requested or limits.bandwidth or None
 
-    @field_validator("faults")
-    @classmethod
-    def check_faults(cls, text: str | None) -> str | None:
-        if text is not None:
-            faults.parse(text)
-        return text
-
-    @field_validator("benchmark", "image_name")
-    @classmethod
-    def check_known(cls, name: str | None, info: ValidationInfo) -> str | None:
-        if name is None or name in (_CUSTOM_IMAGE, *BENCHMARKS):
-            return name
-        problem, choices = "unknown benchmark", [*BENCHMARKS]
-        if info.field_name == "image_name":
-            if find_image(name):
-                return name
-            problem = MISSING_IMAGES.get(name.partition(":")[0], "unknown image")
-            choices += IMAGES
-        own_image = f"your own with image_name={_CUSTOM_IMAGE}"
-        raise ValueError(f"{problem}. Use {', '.join(choices)}, or {own_image}.")
-
-    @field_validator("args", mode="before")
-    @classmethod
-    def parse_args(cls, args: Any) -> Any:
-        """Accept JSON as a string, because forms have no objects."""
-        if not isinstance(args, str):
-            return args
-        try:
-            return json.loads(args)
-        except ValueError:
-            raise ValueError("must be a JSON object") from None
-
-    @model_validator(mode="after")
-    def check_combination(self) -> Self:
-        if self.benchmark == _CUSTOM_IMAGE:
-            raise ValueError(f"benchmark: {_CUSTOM_IMAGE} is not a benchmark. Use image_name.")
+    def __post_init__(self) -> None:
+        if self.benchmark == CUSTOM_IMAGE:
+            raise ValueError(f"benchmark: {CUSTOM_IMAGE} is not a benchmark. Use image_name.")
         if self.benchmark and self.image_name:
             raise ValueError("benchmark and image_name: only one of the two is allowed")
-        if self.is_custom and (self.benchmark or self.image_name != _CUSTOM_IMAGE):
-            raise ValueError(f"custom_image_command: requires image_name={_CUSTOM_IMAGE}")
+        if self.is_custom and (self.benchmark or self.image_name != CUSTOM_IMAGE):
+            raise ValueError(f"custom_image_command: requires image_name={CUSTOM_IMAGE}")
         if self.is_custom and not (self.custom_image_name and self.custom_image_command):
             raise ValueError("custom_image_name and custom_image_command: both are required")
         if self.custom_image_name and not self.is_custom:
-            raise ValueError(f"custom_image_name: requires image_name={_CUSTOM_IMAGE}")
+            raise ValueError(f"custom_image_name: requires image_name={CUSTOM_IMAGE}")
         if self.is_custom and self.args:
             raise ValueError(
                 "args: not allowed with custom_image_command. Put them into the command."
@@ -270,7 +231,6 @@ class CommonRequest(CommonSpec, CheckedRequest):
             raise ValueError("working_dir: requires custom_image_command")
         if (self.backend == CUSTOM_BACKEND) != (self.custom_backend is not None):
             raise ValueError(f"custom_backend: requires backend={CUSTOM_BACKEND}, and vice versa")
-        return self
 
 
 def kubernetes_name(name: str) -> str:
@@ -287,7 +247,7 @@ def kubernetes_name(name: str) -> str:
     return f"{stem or 'run'}-{digest}"
 
 
-@request(frozen=True, kw_only=True, config=STRICT)
+@dataclass(frozen=True, kw_only=True)
 class RunRequest(CommonRequest, RunSpec):
     """The body of ``POST /api/runs/``."""
 
@@ -303,43 +263,33 @@ class RunRequest(CommonRequest, RunSpec):
         return implied
 
 
-@request(frozen=True, kw_only=True, config=STRICT)
-class SlotRequest(Repeat, CheckedRequest):
+@dataclass(frozen=True, kw_only=True)
+class SlotRequest(Repeat):
     """A slot of a benchmark set: number of workers, swept values, and a seed of its own."""
 
-    swept: dict[ArgKey, ArgValue] = Field(default_factory=dict, max_length=10)
+    swept: Annotated[dict[ArgKey, ArgValue], Field(max_length=10)] = field(default_factory=dict)
     """Swept values of this slot, by option of the benchmark, ``bandwidth``, ``cpus`` and so on."""
 
 
-@request(frozen=True, kw_only=True, config=STRICT)
+@dataclass(frozen=True, kw_only=True)
 class SetRequest(CommonRequest):
     """The body of ``POST /api/sets/``."""
 
-    name: str = Field(
-        max_length=MAX_RESOURCE_NAME_LENGTH, json_schema_extra={"pattern": f"^{NAME.pattern}$"}
-    )
+    name: Annotated[
+        str,
+        Field(max_length=MAX_RESOURCE_NAME_LENGTH, schema={"pattern": f"^{NAME.pattern}$"}),
+        _check_set_name,
+    ]
     """Name of the benchmark set, with which the names of its runs begin."""
-    slots: list[SlotRequest] = Field(min_length=1, max_length=MAX_RUNS)
+    slots: Annotated[list[SlotRequest], Field(min_length=1, max_length=MAX_RUNS)]
     """Planned runs, in this order."""
     official: bool = False
     """Follow MLPerf's rules."""
-    until_percent: Annotated[float | None, BeforeValidator(refuse_truth_value)] = Field(
-        default=None, gt=0, lt=100
-    )
+    until_percent: Annotated[float | None, Field(gt=0, lt=100)] = None
     """Stop repeating once the confidence interval of every mean is within this percentage."""
 
-    @field_validator("name")
-    @classmethod
-    def check_name(cls, name: str) -> str:
-        if not NAME.fullmatch(name):
-            raise ValueError(
-                "must consist of lowercase letters, digits and hyphens, and start and end with a "
-                "letter or digit"
-            )
-        return name
-
-    @model_validator(mode="after")
-    def check_plan(self) -> Self:
+    def __post_init__(self) -> None:
+        super().__post_init__()
         scored = scoring()
         if self.official and scored is None:
             raise ValueError("official: no rules of scoring are installed. Leave out official.")
@@ -366,12 +316,9 @@ class SetRequest(CommonRequest):
         for (seed, *_), count in seeds.items():
             if count > 1:
                 raise ValueError(f"slots: seeds must be unique (got seed {seed} twice)")
-        return self
 
     def shared(self) -> dict[str, Any]:
-        """Return the fields that all runs share, as JSON without default values."""
-        names = {field.name for field in fields(CommonRequest)} - {"name"}
-        shared: dict[str, Any] = TypeAdapter(SetRequest).dump_python(
-            self, mode="json", include=names, exclude_defaults=True
-        )
-        return shared
+        """Return the fields that all runs share, without default values."""
+        shared = {field.name: getattr(self, field.name) for field in fields(CommonRequest)}
+        defaults = vars(CommonRequest(name=self.name))
+        return {name: value for name, value in shared.items() if value != defaults[name]}

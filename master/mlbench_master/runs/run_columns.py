@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from peewee import Case, Cast, Value, fn
 
-from mlbench.benchmarks.options import describe
 from mlbench.benchmarks.registry import BENCHMARKS
+from mlbench.contract.fields import describe
 from mlbench.contract.masking import mask_command
 from mlbench.contract.names import OUTCOMES, RUN_STATES
 from mlbench.contract.records import RunField
@@ -271,7 +271,7 @@ def all_fields() -> list[RunField]:
 
 @cache
 def _settings_of_tasks() -> set[str]:
-    return {option.name for task in BENCHMARKS.values() for option in describe(task.options)}
+    return {name for task in BENCHMARKS.values() for name in describe(task.options)}
 
 
 def _is_metric(name: str) -> bool:

@@ -8,8 +8,7 @@ import time
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
-
+from mlbench.contract.fields import Field
 from mlbench.contract.pod_token import PodIdentity
 from mlbench.contract.profiles import (
     MAX_BYTES,
@@ -39,13 +38,14 @@ _PENDING = """
 """
 
 
-class ProfileRequest(BaseModel):
+@dataclass(frozen=True)
+class ProfileRequest:
     """The body of ``POST /api/runs/{id}/profiles/``."""
 
-    model_config = ConfigDict(extra="forbid")
-
     rank: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
+    """Rank to profile."""
     seconds: Annotated[int, Field(ge=1, le=MAX_SECONDS)] = 5
+    """Seconds to profile."""
 
 
 @dataclass(frozen=True)

@@ -2,21 +2,11 @@
 
 import json
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    JsonValue,
-    StrictBool,
-    field_validator,
-    model_validator,
-)
-
+from mlbench.contract.fields import NO_NUL, Field
 from mlbench.contract.names import (
     ACTIVE_STATES,
     STREAMS,
@@ -30,7 +20,6 @@ from mlbench_master import timestamps
 from mlbench_master.database.connection import STATE, exclusive, run_sql, store
 from mlbench_master.database.group_commit import PATIENT_SECONDS, GroupCommit
 from mlbench_master.database.models import Rank, Run, run_owner
-from mlbench_master.http.fields import NO_NUL, refuse_truth_value
 from mlbench_master.notify import notify
 from mlbench_master.pools.pool import is_same_pod
 from mlbench_master.recording import late, streams
@@ -90,9 +79,9 @@ _NOTE_EXITED = _NOTE_STEADY.format(
 )
 
 Do = Literal["wait", "start", "stop"]
-_Number = Annotated[int, Field(ge=0, le=2**31 - 1), BeforeValidator(refuse_truth_value)]
-_Used = Annotated[float, Field(ge=0), BeforeValidator(refuse_truth_value)]
-_Size = Annotated[int, Field(ge=0, le=2**63 - 1), BeforeValidator(refuse_truth_value)]
+_Number = Annotated[int, Field(ge=0, le=2**31 - 1)]
+_Used = Annotated[float, Field(ge=0)]
+_Size = Annotated[int, Field(ge=0, le=2**63 - 1)]
 
 # Required fields of a report, by state.
 _REQUIRED = {
@@ -100,60 +89,63 @@ _REQUIRED = {
     "running": ("run_id", "attempt", "rank"),
     "exited": ("run_id", "attempt", "rank", "exit_code", "exited_at"),
 }
-_REPORT_SCHEMAS: list[JsonValue] = [
-    {
-        "properties": {
-            "state": {"const": state},
-            **{name: {"not": {"type": "null"}} for name in required},
-        },
-        "required": [*required],
-    }
-    for state, required in _REQUIRED.items()
-]
 
 
-class Report(BaseModel):
+@dataclass(frozen=True, kw_only=True)
+class Report:
     """The body of ``POST /api/workers/{pod}/poll``: the state of an agent and its rank."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        allow_inf_nan=False,
-        json_schema_extra={"oneOf": _REPORT_SCHEMAS},
-    )
+    json_schema: ClassVar[Mapping[str, Any]] = {
+        "oneOf": [
+            {
+                "properties": {
+                    "state": {"const": state},
+                    **{name: {"not": {"type": "null"}} for name in required},
+                },
+                "required": [*required],
+            }
+            for state, required in _REQUIRED.items()
+        ]
+    }
 
     state: AgentState
-    ip: str = Field(max_length=64, pattern=NO_NUL)
-    pod_uid: str = Field(default="", max_length=64, pattern=NO_NUL)
+    """State of the agent."""
+    ip: Annotated[str, Field(max_length=64, pattern=NO_NUL)]
+    """Address of the pod."""
+    pod_uid: Annotated[str, Field(max_length=64, pattern=NO_NUL)] = ""
     """Kubernetes uid of the agent's pod, because names are reused; empty on other pools."""
-    fork_server: StrictBool = False
+    fork_server: bool = False
     """Whether a process with PyTorch imported is ready to be forked."""
     run_id: _Number | None = None
+    """Id of the run; null for an idle agent."""
     attempt: _Number | None = None
+    """Attempt of the run; null for an idle agent."""
     rank: _Number | None = None
-    exit_code: int | None = Field(default=None, ge=-255, le=255)
-    exited_at: float | None = Field(default=None, ge=0, le=timestamps.LATEST_US // 10**6)
-    sizes: dict[StreamName, _Size] = Field(default_factory=dict)
-    resources: dict[Literal[ResourceName, ProgressName], _Used] = Field(default_factory=dict)
+    """Rank in the run; null for an idle agent."""
+    exit_code: Annotated[int | None, Field(ge=-255, le=255)] = None
+    """Exit code of the rank, negative for a signal; null before its end."""
+    exited_at: Annotated[float | None, Field(ge=0, le=timestamps.LATEST_US // 10**6)] = None
+    """Time of the exit in Unix seconds, by the agent's clock; null before the exit."""
+    sizes: dict[StreamName, _Size] = field(default_factory=dict)
+    """Size of each stream of the rank, in bytes."""
+    resources: dict[Literal[ResourceName, ProgressName], _Used] = field(default_factory=dict)
     """Resource usage and progress of the rank that nothing else exports, by name of the series."""
-    failure: str = Field(default="", max_length=500, pattern=NO_NUL)
-    """Why the rank failed, whatever its exit code; for external ranks with exit code 0, the missing
-    data."""
-
-    _no_truth_value = field_validator("exit_code", "exited_at", mode="before")(refuse_truth_value)
+    failure: Annotated[str, Field(max_length=500, pattern=NO_NUL)] = ""
+    """Why the rank failed, whatever its exit code; for external ranks with exit code 0, the
+    missing data."""
 
     @property
     def used(self) -> str | None:
         """The resources as JSON; None if the report has no resources."""
         return json.dumps(self.resources) if self.resources else None
 
-    @model_validator(mode="after")
-    def check_required(self) -> Self:
+    def __post_init__(self) -> None:
         if missing := [name for name in _REQUIRED[self.state] if getattr(self, name) is None]:
             raise ValueError(f"{', '.join(missing)}: required if state is {self.state}")
-        return self
 
 
-class DueFault(BaseModel):
+@dataclass(frozen=True)
+class DueFault:
     """A fault that the agent must inject into its rank."""
 
     id: int
@@ -164,23 +156,27 @@ class DueFault(BaseModel):
     """Time of the fault in Unix seconds, by the master's clock."""
 
 
-class Reply(BaseModel):
+@dataclass(frozen=True)
+class Reply:
     """The response to a poll: the agent's task, and the time until its next poll."""
 
     do: Do
+    """Task of the agent."""
     next_poll_seconds: float
+    """Seconds until the next poll."""
     time: float
     """Time of the master in Unix seconds, with which the agent compares its clock."""
     busy: bool = False
     """Whether a run is active. Idle agents then do no work that could disturb the run."""
     assignment: dict[str, Any] | None = None
+    """Assignment of the rank to start; null for none."""
     diagnosis: int | None = None
     """Id of the diagnosis that requests evidence of the rank; null for none."""
     native_rank: int | None = None
     """Rank whose C frames the diagnosis requests; null for none."""
     profile: run_profiles.PendingProfile | None = None
     """Requested profile of the rank; null for none."""
-    faults: list[DueFault] = []
+    faults: list[DueFault] = field(default_factory=list)
     """Faults of the rank that are due soon."""
 
 
@@ -218,9 +214,7 @@ def poll(pod: str, report: Report, waited_seconds: float = 0.0) -> Reply:
     return Reply(
         do=outcome.do,
         next_poll_seconds=max(
-            3.0 if rests else 0.25,
-            pods / _MAX_POLLS_PER_SECOND,
-            _BACKOFF_FACTOR * waited_seconds,
+            3.0 if rests else 0.25, pods / _MAX_POLLS_PER_SECOND, _BACKOFF_FACTOR * waited_seconds
         ),
         time=time.time(),
         busy=outcome.is_steady or has_active(),

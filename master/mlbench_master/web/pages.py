@@ -10,7 +10,6 @@ from urllib.parse import quote, unquote_plus
 
 import falcon
 from falcon import Request, Response
-from pydantic import BaseModel
 
 from mlbench.local.assets import runbooks_folder
 from mlbench_master.http.access import SESSION_SECONDS, Access, cookie_name, is_token, make_session
@@ -20,7 +19,8 @@ from mlbench_master.web.rendering import PageRenderer
 _FIRST_PAGE = "/"
 
 
-class SignInForm(BaseModel):
+@dataclass(frozen=True)
+class SignInForm:
     """Fields of the sign-in form."""
 
     token: str = ""

@@ -2,31 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
+from mlbench.contract.fields import Field
 
-class _DateTime:
-    """Marks a string as a date-time in the OpenAPI document."""
-
-    @staticmethod
-    def __get_pydantic_json_schema__(schema: Any, handler: Any) -> dict[str, Any]:
-        return {**handler(schema), "format": "date-time"}
-
-
-Time = Annotated[str, _DateTime]
+Time = Annotated[str, Field(schema={"format": "date-time"})]
 """Time in UTC with microseconds, such as ``2018-08-03T09:21:29.347960Z``."""
 
 
 @dataclass(frozen=True)
 class Record:
     """A JSON object of the API."""
-
-    # Pydantic derives the schemas of the OpenAPI document from these dataclasses.
-    __pydantic_config__: ClassVar[Mapping[str, Any]] = {
-        "extra": "forbid",
-        "use_attribute_docstrings": True,
-        "json_schema_serialization_defaults_required": True,
-    }
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> Self:
@@ -59,23 +45,9 @@ class Record:
         return received
 
 
-def _leave_out_null(schema: dict[str, Any]) -> None:
-    """Describe optional fields as absent instead of null."""
-    for name, field in schema["properties"].items():
-        if name not in schema["required"]:
-            choices = field.pop("anyOf", [])
-            field.update(next((choice for choice in choices if choice != {"type": "null"}), {}))
-
-
 @dataclass(frozen=True)
 class SparseRecord(Record):
     """A record whose JSON leaves out optional fields that are None."""
-
-    __pydantic_config__: ClassVar[Mapping[str, Any]] = {
-        **Record.__pydantic_config__,
-        "json_schema_serialization_defaults_required": False,
-        "json_schema_extra": _leave_out_null,
-    }
 
     def to_fields(self) -> dict[str, Any]:
         """Return the record as a JSON object without the fields that are None."""

@@ -10,6 +10,7 @@ import pytest
 from peewee import Database
 
 from mlbench.contract.assignment import Assignment
+from mlbench.contract.conversion import convert
 from mlbench.contract.runspec import WorkerSpec
 from mlbench_master.controller.actions import Ask, Assign, End, MarkLost, Scale, StopRanks, Wait
 from mlbench_master.controller.decisions import decide
@@ -338,7 +339,7 @@ class Agent:
         self.report: dict[str, object] = {"state": "idle", **self.who}
 
     def poll(self) -> None:
-        reply = poll(self.pod, Report.model_validate(self.report))
+        reply = poll(self.pod, convert(Report, self.report))
         if reply.assignment is not None:
             about = {k: reply.assignment[k] for k in ("run_id", "attempt", "rank")}
             self.report = {"state": "running", **self.who, **about}

@@ -12,6 +12,7 @@ import pytest
 from falcon.testing import TestClient
 from peewee import Database
 
+from mlbench.contract.conversion import convert
 from mlbench.contract.records import Planned, RunSet
 from mlbench.evaluation.official_rules import Entry, slots_of, waiting_slots
 from mlbench_master.controller.registered_sets import Finish, SetRunner, Submit, decide
@@ -93,7 +94,7 @@ def runner(database: Database) -> SetRunner:
 
 
 def register(**fields: Any) -> None:
-    benchmark_sets.register(SetRequest(**{**SET, **fields}), LIMITS)
+    benchmark_sets.register(convert(SetRequest, {**SET, **fields}), LIMITS)
 
 
 def describe(name: str = "scaling") -> RunSet:

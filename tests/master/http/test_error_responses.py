@@ -2,25 +2,28 @@
 
 import logging
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 import falcon
 import pytest
 from falcon import Request, Response
 from falcon.testing import TestClient
 from peewee import InterfaceError, OperationalError
-from pydantic import BaseModel, Field
 
+from mlbench.contract.conversion import convert
+from mlbench.contract.fields import Field
 from mlbench_master import errors
 from mlbench_master.http import error_responses as http_errors
 from mlbench_master.reading.promql import PrometheusError
 
 
-class Body(BaseModel):
-    name: str = Field(max_length=3)
+@dataclass(frozen=True)
+class Body:
+    name: Annotated[str, Field(max_length=3)]
     date: datetime | None = None
-    inner: dict[str, int] = Field(default_factory=dict)
+    inner: dict[str, int] = field(default_factory=dict)
 
 
 class Fails:
@@ -46,7 +49,7 @@ def answer_to(error: BaseException) -> Any:
 
 def invalid(fields: object) -> Exception:
     try:
-        Body.model_validate(fields)
+        convert(Body, fields)
     except ValueError as error:
         return error
     raise AssertionError("it is valid")

@@ -10,6 +10,7 @@ import httpx
 import pytest
 from peewee import Database
 
+from mlbench.contract.conversion import convert
 from mlbench.evaluation.inputs import InjectedFault
 from mlbench_master.database.models import Diagnosis, JoinToken, Pod, Profile, Run
 from mlbench_master.recording import streams
@@ -35,7 +36,7 @@ def example_run(database: Database) -> Run:
     for name in _PODS:
         Pod.create(name=name, phase="Running", ip="127.0.0.1", node="here", labels={})
     JoinToken.create(holder="5f0c2a6de1b94d3f8a7c6b5d4e3f2a10", expires_at=time.time() + 60)
-    benchmark_sets.register(SetRequest(**_SET), InstallationLimits())
+    benchmark_sets.register(convert(SetRequest, _SET), InstallationLimits())
     hand = asdict(InjectedFault(rank=0, fault="kill", due_at=time.time()))
     run = make_run(id=1, set_name="scaling", slot=1, injected=[hand])
     make_ranks(run, _PODS)

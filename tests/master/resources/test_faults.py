@@ -110,7 +110,7 @@ def test_what_was_due_between_two_attempts_is_told_as_missed(api: TestClient, ru
         ({"fault": "disk-full"}, 400, "fault: disk-full: workers share their disk"),
         ({"fault": "network:3s"}, 400, "fault: network: the workers share this machine's"),
         ({"fault": "kill", "rank": 2}, 404, "rank: run {id} has workers 0 to 1"),
-        ({"fault": "kill", "rank": -1}, 400, "rank: must be at least 0"),
+        ({"fault": "kill", "rank": -1}, 400, "rank: must be from 0 to 2147483647"),
         ({"rank": 0}, 400, "fault: required field is missing"),
     ],
 )

@@ -194,7 +194,10 @@ UNASKED = "swept.bandwidth: 1000 means no limit, because clients send"
             "official: each number of workers must have at least 10 slots (got 1",
         ),
         ({"official": True, "until_percent": 5}, "until_percent: not allowed with official"),
-        ({"until_percent": 100}, "until_percent: must be less than 100 (got '100')"),
+        (
+            {"until_percent": 100},
+            "until_percent: must be more than 0 and less than 100 (got '100')",
+        ),
         (swept(cpus="99"), "swept.cpus: must be at most"),
         (swept(cpus="many"), "swept.cpus: must be a number (got 'many')"),
         (swept(learning_rate="x"), "swept.learning-rate: "),

@@ -67,7 +67,7 @@ def test_tags_are_added_and_removed_at_the_same_time(api: TestClient) -> None:
             "tags: must have at most 50 entries (got 51)",
         ),
         ({"note": "a" * 10_001}, "note: must have at most 10000 characters"),
-        ({"note": "a\0"}, "note: must match"),
+        ({"note": "a\0"}, "note: must not contain NUL"),
         ({"name": "other"}, "name: unknown field"),
     ],
 )

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from peewee import Database
 
+from mlbench.contract.conversion import convert
 from mlbench_master.database.models import (
     OWNED,
     Chunk,
@@ -32,7 +33,7 @@ LIMITS = InstallationLimits(workers=4, cpus=2)
 
 
 def order(**fields: Any) -> RunRequest:
-    return RunRequest(**{"name": "a", "benchmark": "steps"} | fields)
+    return convert(RunRequest, {"name": "a", "benchmark": "steps"} | fields)
 
 
 def end(run: Run) -> None:

@@ -1,11 +1,13 @@
 """The agent protocol: what a report brings about, from the first poll to the last."""
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from peewee import Database
 
+from mlbench.contract.conversion import convert
 from mlbench_master.database.models import MasterUptime, Pod, Rank, Run, Stream, Worker
 from mlbench_master.recording import streams
 from mlbench_master.runs.worker_reports import Report, decide, is_steady, next_ship_seconds, poll
@@ -17,8 +19,9 @@ IDLE = Report(state="idle", ip="127.0.0.1")
 def report(state: str, run: Run, attempt: int = 1, rank: int = 0, **fields: Any) -> Report:
     if state == "exited":
         fields = {"exit_code": 0, "exited_at": time.time(), "sizes": {}} | fields
-    return Report.model_validate(
-        {"state": state, "ip": "", "run_id": run.id, "attempt": attempt, "rank": rank} | fields
+    return convert(
+        Report,
+        {"state": state, "ip": "", "run_id": run.id, "attempt": attempt, "rank": rank} | fields,
     )
 
 
@@ -77,7 +80,7 @@ def test_a_whole_conversation(run: Run, rank_0: Rank) -> None:
     assert rank_0.assigned_at <= begun.time <= time.time()
     # The answer was lost: say it again.
     again = poll("w-0", IDLE)
-    assert again == begun.model_copy(update={"time": again.time})
+    assert again == replace(begun, time=again.time)
     assert not reload(rank_0).reported
 
     going = poll("w-0", report("running", run))
@@ -194,7 +197,7 @@ def test_ranks_together_ship_no_more_often_than_the_master_can_take() -> None:
 def test_an_agent_in_a_pod_that_is_gone_or_not_seen_yet_counts_for_nothing(run: Run) -> None:
     make_ranks(run, pod_uid="uid-1")
     see_pod("w-0", "uid-1")
-    old, new = (IDLE.model_copy(update={"pod_uid": uid}) for uid in ("uid-0", "uid-1"))
+    old, new = (replace(IDLE, pod_uid=uid) for uid in ("uid-0", "uid-1"))
     assert poll("w-0", old).do == "wait"
     assert poll("w-0", report("running", run, pod_uid="uid-0")).do == "stop"
     assert not Worker.select().exists()
@@ -209,7 +212,7 @@ def test_the_pod_after_is_not_given_the_rank_of_the_one_before(run: Run) -> None
     """It would meet the others where nobody is."""
     make_ranks(run, pod_uid="uid-1")
     see_pod("w-0", "uid-2")
-    assert poll("w-0", IDLE.model_copy(update={"pod_uid": "uid-2"})).do == "wait"
+    assert poll("w-0", replace(IDLE, pod_uid="uid-2")).do == "wait"
     said = Worker.get_by_id("w-0")
     assert said.pod_uid == "uid-2", "so the controller knows that it was replaced"
 

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from mlbench.benchmarks.benchmark import Benchmark
-from mlbench.benchmarks.options import describe, read
+from mlbench.benchmarks.options import permitted, read
 from mlbench.benchmarks.registry import BENCHMARKS, IMAGES, MISSING_IMAGES, find_image
 from mlbench.client import MLBENCH_IMAGES
+from mlbench.contract.fields import describe
 
 EACH = pytest.mark.parametrize("benchmark", BENCHMARKS.values(), ids=list(BENCHMARKS))
 
@@ -110,9 +111,9 @@ def test_only_what_is_free_or_permitted_may_differ_from_the_defaults(benchmark: 
     facts = {name: right[0] for name, right in benchmark.facts.items()}
     usual: dict[str, Any] = vars(read(benchmark.options, benchmark.args)) | facts
     assert benchmark.broken_rules(usual) == {}
-    for option in describe(benchmark.options):
-        changed = benchmark.broken_rules(usual | {option.name: "another"})
-        assert set(changed) == (set() if option.permitted is None else {option.name})
+    for name, option in describe(benchmark.options).items():
+        changed = benchmark.broken_rules(usual | {name: "another"})
+        assert set(changed) == (set() if permitted(option) is None else {name})
 
 
 def test_what_is_permitted_beside_a_default() -> None:

@@ -248,7 +248,7 @@ def test_a_run_beside_a_hog_counts_and_names_it(
         (("steps", "--official", "--sweep=rate=1,2"), "--official: sweeps cannot be scored"),
         (
             ("steps", "--sweep=rate=100,fast"),
-            "--sweep rate=100,fast: must be a number (not 'fast')",
+            "--sweep rate=100,fast: must be a number (got 'fast')",
         ),
         (
             ("steps", "--sweep=cpus=1,99"),

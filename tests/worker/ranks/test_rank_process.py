@@ -67,14 +67,14 @@ def test_values_are_given_in_any_spelling(argv: list[str], chosen: Config) -> No
         (["--epoch", "1"], "unknown option --epoch;"),
         (["--learning_rte=1"], "unknown option --learning-rte=1;"),
         (["stray"], "unknown option stray;"),
-        (["--epochs", "many"], "--epochs must be a whole number (not 'many')"),
+        (["--epochs", "many"], "--epochs must be a whole number (got 'many')"),
         (["--epochs"], "argument --epochs: expected one argument"),
         (["--epochs", "0"], "--epochs must be at least 1"),
         (["--device=cpu"], "--fast needs device=cuda"),
-        (["--device=tpu"], "--device must be cpu or cuda (not 'tpu')"),
-        (["--depth=21"], "--depth must be 20 or 32 (not '21')"),
-        (["--depth=deep"], "--depth must be 20 or 32 (not 'deep')"),
-        (["--fast=yes"], "--fast must be true or false (not 'yes')"),
+        (["--device=tpu"], "--device must be cpu or cuda (got 'tpu')"),
+        (["--depth=21"], "--depth must be 20 or 32 (got '21')"),
+        (["--depth=deep"], "--depth must be 20 or 32 (got 'deep')"),
+        (["--fast=2"], "--fast must be true or false (got '2')"),
     ],
 )
 def test_what_is_wrong_exits_with_2_and_says_why(
@@ -130,7 +130,7 @@ run(main, Config)
         ([], 0, "divided: 1.0\n", ""),
         (["--by=0"], 1, "", "ZeroDivisionError: division by zero"),
         (["--by=9"], 1, "", "MLBenchError: nine is too much"),
-        (["--by=x"], 2, "", "error: --by must be a whole number (not 'x')"),
+        (["--by=x"], 2, "", "error: --by must be a whole number (got 'x')"),
     ],
 )
 def test_the_exit_code_tells_how_it_went(

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from mlbench import MLBenchError
-from mlbench.benchmarks.options import C, OptionError, describe, read
+from mlbench.benchmarks.options import C, OptionError, read
+from mlbench.contract.fields import describe
 from mlbench.contract.reported_settings import format_value
 
 
@@ -26,11 +27,11 @@ def parse(config: type[C], argv: Sequence[str] | None = None) -> C:
             code 0 after ``--help``.
     """
     parser = argparse.ArgumentParser(description=inspect.getdoc(config), allow_abbrev=False)
-    for option in describe(config):
+    for name, option in describe(config).items():
         values = "|".join(map(format_value, option.choices)) or option.kind.__name__.upper()
-        text = f"{option.help} (default: {format_value(option.default)})"
+        text = f"{option.description} (default: {format_value(option.default)})"
         # argparse expands percent signs.
-        parser.add_argument(_flag(option.name), metavar=values, help=text.replace("%", "%%"))
+        parser.add_argument(_flag(name), metavar=values, help=text.replace("%", "%%"))
     arguments = []
     for argument in sys.argv[1:] if argv is None else argv:
         name, equals, value = argument.partition("=")
@@ -38,7 +39,7 @@ def parse(config: type[C], argv: Sequence[str] | None = None) -> C:
         arguments.append(name.replace("_", "-") + equals + value if is_option else argument)
     namespace, unknown = parser.parse_known_args(arguments)
     if unknown:
-        flags = ", ".join(_flag(option.name) for option in describe(config))
+        flags = ", ".join(map(_flag, describe(config)))
         parser.error(f"unknown option {unknown[0]}; the options are {flags}")
     texts = {name: text for name, text in vars(namespace).items() if text is not None}
     try:

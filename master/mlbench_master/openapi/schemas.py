@@ -1,0 +1,105 @@
+"""JSON schemas of requests and records, from the types and descriptions of their fields."""
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from datetime import datetime
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from mlbench.contract.fields import Field, describe
+from mlbench.contract.records.record import SparseRecord
+
+Schema = dict[str, Any]
+
+_PLAIN: Mapping[Any, Schema] = {
+    Any: {},
+    NoneType: {"type": "null"},
+    bool: {"type": "boolean"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    str: {"type": "string"},
+    datetime: {"type": "string", "format": "date-time"},
+}
+_BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
+
+
+class Schemas:
+    """Schemas of types. Those of dataclasses become ``components``, with references to them."""
+
+    def __init__(self) -> None:
+        self.components: dict[str, Schema] = {}
+        # Records in both requests and responses are described as in requests.
+        self._in_requests: set[str] = set()
+
+    def of(self, type_: Any, *, is_response: bool) -> Schema:
+        """Return the schema of a type in a request or in a response."""
+        origin, parts = get_origin(type_), get_args(type_)
+        if origin is Annotated:
+            schema = self.of(parts[0], is_response=is_response)
+            for step in parts[1:]:
+                schema |= _keywords(step, schema) if isinstance(step, Field) else {}
+        elif origin is Literal:
+            fixed = {"const": parts[0]} if len(parts) == 1 else {"enum": [*parts]}
+            schema = _PLAIN[type(parts[0])] | fixed
+        elif is_dataclass(type_):
+            name = type_.__name__  # type: ignore[union-attr]
+            schema = {"$ref": f"#/components/schemas/{name}"}
+            if name not in self.components or not (is_response or name in self._in_requests):
+                self.components[name] = {}  # records may contain their own type
+                self._in_requests |= set() if is_response else {name}
+                self.components[name] = self._of_fields(type_, is_response=is_response)
+        elif origin is None:
+            schema = {**_PLAIN[type_]}
+        else:
+            nested = [self.of(part, is_response=is_response) for part in parts if part is not ...]
+            schema = _combine(origin, nested, is_fixed=origin is tuple and ... not in parts)
+        return schema
+
+    def _of_fields(self, record: Any, *, is_response: bool) -> Schema:
+        """Return the schema of a dataclass. Responses have no default values."""
+        descriptions, properties = describe(record), {}
+        for field in fields(record):
+            described = descriptions[field.name]
+            schema = self.of(described.type, is_response=is_response)
+            schema |= {"description": described.sentence} if described.sentence else {}
+            if is_response and issubclass(record, SparseRecord) and not described.required:
+                # Optional fields are absent instead of null.
+                schema |= next(iter(schema.pop("anyOf", [{}])))
+            if not is_response and field.default is not MISSING:
+                schema["default"] = field.default
+            properties[field.name] = schema
+        is_whole = is_response and not issubclass(record, SparseRecord)
+        return {
+            "type": "object",
+            "description": inspect.getdoc(record),
+            "properties": properties,
+            "required": [n for n in properties if is_whole or descriptions[n].required],
+            "additionalProperties": False,
+            **getattr(record, "json_schema", {}),
+        }
+
+
+def _combine(origin: Any, nested: list[Schema], *, is_fixed: bool) -> Schema:
+    """Return the schema of a union, a list, a tuple or a mapping of these types."""
+    if origin in (Union, UnionType):
+        return {"anyOf": nested}
+    if is_fixed:
+        lengths = dict.fromkeys(("minItems", "maxItems"), len(nested))
+        return {"type": "array", "prefixItems": nested, **lengths}
+    if origin in (dict, Mapping):
+        keys, values = nested
+        names = {keyword: value for keyword, value in keys.items() if keyword != "type"}
+        open_ended = {"type": "object", "additionalProperties": values or True}
+        return open_ended | ({"propertyNames": names} if names else {})
+    return {"type": "array", "items": nested[0]}
+
+
+def _keywords(field: Field, schema: Schema) -> Schema:
+    """Return the keywords of a description, for a schema of its type."""
+    facts = {keyword: getattr(field, name) for name, keyword in _BOUNDS.items()}
+    lengths = {"array": "Items", "object": "Properties"}.get(schema.get("type", ""), "Length")
+    facts |= {f"min{lengths}": field.min_length or None, f"max{lengths}": field.max_length}
+    facts["pattern"] = field.pattern or None
+    stated = {keyword: fact for keyword, fact in facts.items() if fact is not None}
+    return stated | dict(field.schema or {})
