@@ -413,7 +413,8 @@ def startup(evidence: Evidence) -> Finding | None:
     seconds = evidence.seconds("workers", "start", "initialization")
     is_short = seconds < 10 or seconds < 0.4 * evidence.whole
     is_partial = evidence.run.state in ACTIVE_STATES or evidence.run.attempt > 1
-    if is_short or is_partial or evidence.is_broken_off:
+    trained = evidence.result.training_seconds is not None
+    if is_short or is_partial or evidence.is_broken_off or not trained:
         return None
     return Finding(
         rule="startup",

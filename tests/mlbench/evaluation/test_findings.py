@@ -214,6 +214,9 @@ def test_a_long_start_counts_unless_the_run_broke_off() -> None:
     slow: Seconds = {"initialization": 160.0}
     assert only(result_of(slow, slow), state="FINISHED").title == "64% of the time was start-up"
     assert findings_of(make_run(num_workers=2), [], result_of(slow, slow)) == ()  # it still trains
+    # The time of a run that recorded no training is not known.
+    unknown = result_of(slow, slow, training_seconds=None)
+    assert findings_of(make_run(num_workers=2, state="FINISHED"), [], unknown) == ()
     hung = Outcome("hung", "hung after 3 steps", "hung")
     for state, outcome in [("FAILED", None), ("STOPPED", hung)]:
         run = make_run(num_workers=2, state=state)

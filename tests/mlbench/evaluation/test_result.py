@@ -53,7 +53,7 @@ def test_a_run_that_recorded_nothing() -> None:
     expected |= {"disturbed": [], "interferences": [], "clock_faults": [], "display_name": "a"}
     expected |= {"world_size": 2, "swept": {}, "ranks": [], "goodput": fields["goodput"]}
     expected |= {"resumptions": [], "training_time_problem": "", "hidden_phases": {}}
-    expected |= {"sampled_steps": None}
+    expected |= {"sampled_steps": None, "findings": []}
     expected |= {"outcome": fields["outcome"], "injected_faults": 0}
     assert fields == dict.fromkeys(fields) | expected
 

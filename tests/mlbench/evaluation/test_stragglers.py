@@ -198,7 +198,7 @@ def trained(folder: Path, own: Sequence[float]) -> tuple[Columns, float]:
     with ThreadPoolExecutor(len(own)) as pool:
         seconds = max(pool.map(train, range(len(own))))
     series: dict[str, dict[float, float]] = {}
-    for path in folder.iterdir():
+    for path in (folder / str(rank) for rank in range(len(own))):
         for line in map(json.loads, path.read_text().splitlines()):
             for metric, value in line["metrics"].items():
                 series.setdefault(f"{metric}_{path.name}", {})[line["time"] - START] = value
