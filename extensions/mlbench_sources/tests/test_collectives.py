@@ -95,6 +95,17 @@ def test_a_restarted_process_does_not_number_its_steps(tmp_path: Path) -> None:
     assert job.last(names.TRAIN_SECONDS) > 0
 
 
+def test_official_tasks_time_themselves(tmp_path: Path) -> None:
+    code = """
+import os, sys
+from mlbench_worker.ranks.distributed import join_world
+with join_world():
+    print("mlbench_sources.collectives" in sys.modules, flush=True)
+    os._exit(0)
+"""
+    assert run_watched(tmp_path, 2, "-c", code).printed == ["False\n", "False\n"]
+
+
 _ON_ANOTHER_DEVICE = """
 import os, torch
 from torch import distributed

@@ -17,7 +17,6 @@ import pytest
 from mlbench.contract.assignment import Assignment
 from mlbench_sources.mlbench_core import HOOK
 from mlbench_worker.agent.attempt import Attempt
-from mlbench_worker.agent.environment import of_any_rank
 from mlbench_worker.agent.exits import Exit
 from tests.support.known import known
 
@@ -165,12 +164,6 @@ def test_the_process_gets_what_torch_distributed_and_tasks_need(tmp_path: Path) 
     assert environ_of(tmp_path, ASSIGNMENT, offset=-0.5) == variables | optional
     plain = replace(ASSIGNMENT, seed=None, deadline_at=None, keeps_checkpoints=False)
     assert environ_of(tmp_path, plain) == variables
-
-
-def test_an_official_task_times_its_own_communication(tmp_path: Path) -> None:
-    task = (sys.executable, "-P", "-m", "mlbench_worker.tasks.digits")
-    attempt = Attempt.create(tmp_path, replace(ASSIGNMENT, command=task))
-    assert of_any_rank(attempt)["MLBENCH_TIME_COMMUNICATION"] == "0"
 
 
 def test_a_command_that_is_out_of_memory_is_told_so(

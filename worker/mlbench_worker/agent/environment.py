@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from mlbench.contract import names
 from mlbench_worker.agent import torchrun
 from mlbench_worker.agent.attempt_files import AttemptFiles
-from mlbench_worker.agent.fork_servers import runs_official_task
 
 
 def of_rank(
@@ -53,10 +52,7 @@ def beside(attempt: AttemptFiles, environ: Mapping[str, str]) -> dict[str, str]:
 def of_any_rank(attempt: AttemptFiles) -> dict[str, str]:
     """Return the variables common to ranks of the agent and external ranks."""
     a = attempt.assignment
-    # An official task times its own communication.
-    own = {names.ENV_TIME_COMMUNICATION: "0"} if runs_official_task(a.command) else {}
     return {
-        **own,
         # Output before a crash must reach its file.
         "PYTHONUNBUFFERED": "1",
         names.ENV_ATTEMPT: str(a.attempt),

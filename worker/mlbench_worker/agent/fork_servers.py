@@ -181,13 +181,8 @@ class ForkServers:
 def can_fork(command: Sequence[str], environ: Mapping[str, str], working_dir: str) -> bool:
     """Check that a command runs an official task by this interpreter in an existing folder."""
     return (
-        runs_official_task(command)
+        tuple(command[1:3]) == _RUNS_MODULE
+        and "".join(command[3:4]).startswith("mlbench_worker.tasks.")
         and shutil.which(command[0], path=environ.get("PATH")) == sys.executable
         and os.access(working_dir, os.X_OK)
     )
-
-
-def runs_official_task(command: Sequence[str]) -> bool:
-    """Check that a command runs an official task."""
-    module = "".join(command[3:4])
-    return tuple(command[1:3]) == _RUNS_MODULE and module.startswith("mlbench_worker.tasks.")
