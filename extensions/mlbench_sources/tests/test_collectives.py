@@ -1,12 +1,15 @@
 """Training code without MLBench: its steps, communication and stragglers, in real processes."""
 
+import sys
 from pathlib import Path
 
 import pytest
 
+from mlbench import ApiClient
 from mlbench.contract import names
 from mlbench.contract.names import Phase  # noqa: TC001
 from tests.support.known import known
+from tests.support.stacks import order_command, run_to_end
 from tests.support.watched import DDP_TRAINING, run_watched
 
 # Late for much longer than a busy machine delays a rank.
@@ -128,3 +131,18 @@ def test_what_cannot_be_timed_is_said_once(tmp_path: Path, device: str, field: s
     assert job.not_recorded == [{field: 1}]
     assert job.last(names.STEP) == 12
     assert (names.phase_metric("communication"), "0") not in job.columns
+
+
+@pytest.mark.slow
+def test_the_result_of_a_run_without_mlbench_names_its_straggler(client: ApiClient) -> None:
+    words = [sys.executable, *DDP_TRAINING, "forward", "1", str(_LATE_MS), str(_STEPS)]
+    folder = str(Path(__file__).parents[3])
+    ended = run_to_end(
+        client, order_command(client, "ddp", " ".join(words), num_workers=2, working_dir=folder)
+    )
+    assert ended.state == "FINISHED", ended.reason
+    result = client.get_result(ended.id).result().value
+    assert known(result.stragglers).named == 1
+    assert [rank.steps for rank in result.ranks] == [_STEPS, _STEPS]
+    assert known(known(result.goodput).share) < 0.8
+    assert known(result.goodput).seconds["waiting"] > 0.8 * (_STEPS - 1) * _LATE_MS / 1000
