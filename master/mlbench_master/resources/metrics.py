@@ -204,8 +204,7 @@ class MetricsResource:
             content, title = self._owner_of(run, selection, _LINEAGE.read(req)), run.name
             # MLBench's original client and files get exact times.
             is_exact = _EXACT.read(req) or format_ != "json" or is_original(req)
-            if run.benchmark:
-                content = replace(content, official=partial(self._official_of, run))
+            content = replace(content, official=partial(self._official_of, run))
             if is_original(req):
                 totals = original_result.totals_of(self.reader, run, selection)
                 content = replace(content, series=chain(content.series, totals))

@@ -52,11 +52,16 @@ def sentence(result: Result) -> str:
 
 
 def totals_of(reader: SeriesReader, run: Run, selection: Selection) -> NamedSeries:
-    """Yield the totals of an official run that has ended, as series of rank 0 with one point."""
-    if not run.benchmark or run.finished_at is None:
-        return
+    """Yield the totals of a run that has ended, as series of rank 0 with one point.
+
+    Code that uses the original library has recorded its own.
+    """
     selected = [name for name in _TOTALS if selection.wants(_series_name(name))]
-    phases = result_of(reader, run).phases if selected else {}
+    if not selected or run.finished_at is None:
+        return
+    if any(metric.name.startswith(names.MLBENCH_TOTAL) for metric in reader.metrics(run)):
+        return
+    phases = result_of(reader, run).phases
     for name in selected:
         phase = _TOTALS[name]
         seconds = phases.get(phase, 0.0) if phase else 0.0
@@ -64,7 +69,7 @@ def totals_of(reader: SeriesReader, run: Run, selection: Selection) -> NamedSeri
 
 
 def _series_name(total: str) -> str:
-    return f"global_cum_{total} @ 0"
+    return f"{names.MLBENCH_TOTAL}{total} @ 0"
 
 
 def _one_point(time_us: int, value: str) -> Iterator[Points]:
