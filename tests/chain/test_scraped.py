@@ -90,7 +90,7 @@ def test_what_a_worker_sends_is_limited_stated_and_counted(client: ApiClient, st
     wait_for(has_been_cut, what="rank 1 sends nothing for three seconds, then goes on")
     events = client.get_run_events(run.id).result().value
     faults = [event.text for event in events if event.kind == "fault"]
-    assert faults == ["network:3s of rank 1, by hand"]
+    assert faults == ["Fault: network:3s of rank 1, by hand"]
     client.stop_run(run.id).result()
     run_to_end(client, run)
     wait_for(lambda: sent() == [], what="the networks are gone")
