@@ -35,7 +35,7 @@ ArgumentsArgument = Annotated[
     typer.Argument(
         metavar="ARGUMENTS",
         help="Arguments of your own code, after a --. They are passed on unchanged, except for "
-        "{rank}, {hosts}, {run_id} and {backend}, which are filled in.",
+        "{rank}, {hosts}, {run_id}, {backend} and {seed}, which are filled in.",
     ),
 ]
 SettingsOption = Annotated[

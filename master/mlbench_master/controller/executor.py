@@ -158,6 +158,7 @@ def command(run: Run, rank: int, hosts: Sequence[str], python: str) -> Sequence[
         "{rank}": str(rank),
         "{run_id}": str(run.id),
         "{backend}": run.backend,
+        "{seed}": "{seed}" if run.seed is None else str(run.seed),
     }
     words = shlex.split(run.command)
     for name, value in values.items():

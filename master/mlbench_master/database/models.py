@@ -107,7 +107,7 @@ class Run(_Table):
     args = JSONField()
     image = TextField(default="")
     command = TextField(default="")
-    """May contain ``{hosts}``, ``{rank}``, ``{run_id}`` and ``{backend}``."""
+    """May contain ``{hosts}``, ``{rank}``, ``{run_id}``, ``{backend}`` and ``{seed}``."""
     working_dir = TextField(null=True)
     """Working folder of ``command``; null for the folder of the agent."""
     backend = CharField(default="gloo")

@@ -9,6 +9,7 @@ from typing import Any
 
 from mlbench.benchmarks.options import read
 from mlbench.contract import records
+from mlbench.contract.command_settings import insert_settings, read_command
 from mlbench.contract.conversion import InvalidFieldsError, convert
 from mlbench.contract.limits import MAX_RESOURCE_NAME_LENGTH
 from mlbench.contract.masking import mask_command
@@ -103,8 +104,12 @@ def _order_of(
         value = slot.swept[key].removesuffix(option.unit)
         fields[field] = None if value == option.swept_out else value
     options = {key: value for key, value in slot.swept.items() if key not in SWEPT}
+    if command := shared.get("custom_image_command"):
+        fields["custom_image_command"] = insert_settings(command, options)
+    else:
+        fields["args"] = shared.get("args", {}) | options
     try:
-        whole = {**shared, **fields, "args": shared.get("args", {}) | options, "name": name}
+        whole = {**shared, **fields, "name": name}
         whole |= {"num_workers": slot.num_workers, "seed": slot.seed, "queue": True}
         order = convert(RunRequest, whole)
         if "max_bandwidth" in fields and order.max_bandwidth == UNASKED_BANDWIDTH:
@@ -132,15 +137,24 @@ def _check_keys(shared: Mapping[str, Any], swept: Mapping[str, str]) -> None:
     """Check that no swept field is also set for all runs.
 
     Raises:
-        BadFieldError: a field is set twice (400).
+        BadFieldError: a field is set twice, or MLBench sets it itself (400).
     """
     args = {_option(key) for key in shared.get("args", {})}
+    command = shared.get("custom_image_command", "")
+    in_command = read_command(command).settings
     for key in swept:
         field = _field(key)
         if field in shared or _option(key) in args:
             raise BadFieldError(
                 f"swept.{key}", f"{field} is already set for all runs. Leave out one of the two."
             )
+        if _option(key) in in_command and key not in SWEPT and f"{{{key}}}" not in command:
+            raise BadFieldError(
+                f"swept.{key}",
+                f"the command already has --{key}. Write {{{key}}} as its value, or leave it out.",
+            )
+        if command and key in ("rank", "hosts", "run_id", "backend"):
+            raise BadFieldError(f"swept.{key}", f"MLBench fills in {{{key}}}. Choose another name.")
         if key == "seed":
             raise BadFieldError(
                 "swept.seed", "each repeat has its own seed. Leave out this setting."

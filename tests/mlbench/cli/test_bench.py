@@ -124,6 +124,41 @@ def test_own_code_has_another_seed_each_time_and_failures_are_told(
     assert again["sets"] == [f"set {name}: 3 of 3 slots have a run that counts; 4 runs; 1 crashed"]
 
 
+def test_settings_of_own_code_are_swept_with_their_seeds(
+    mlbench: Mlbench, client: ApiClient, runs_of: RunsOf, tmp_path: Path
+) -> None:
+    script = tmp_path / "own.sh"
+    script.write_text('#!/bin/sh\necho "$LR $*"\n')
+    script.chmod(0o755)
+    name = new_name()
+    common = ("--workers=1", "--repeats=3", "--sweep=lr=0.05,0.2", f"--name={name}", "--json")
+    own = ("--", "--epochs", "5", "--seed", "{seed}")
+    done = mlbench("bench", str(script), *common, *own).json
+    logs = {client.get_logs(run.id).result().value.text for run in runs_of(name)}
+    assert logs == {
+        f" --epochs 5 --seed {seed} --lr {rate}\n" for rate in ("0.05", "0.2") for seed in (1, 2, 3)
+    }
+    groups = [(group["label"], len(group["run_ids"])) for group in done["groups"]]
+    assert groups == [("lr 0.05", 3), ("lr 0.2", 3)]
+    assert done["sweep"]["across"]["key"] == "lr"
+    assert {run.swept["lr"] for run in runs_of(name)} == {"0.05", "0.2"}
+
+    # A setting may be an environment variable.
+    name = new_name()
+    common = ("--workers=1", "--repeats=1", "--sweep=lr=0.05,0.2", f"--name={name}", "--json")
+    assert mlbench("bench", "env", *common, "--", "LR={lr}", str(script), "a").code == 0
+    logs = {client.get_logs(run.id).result().value.text for run in runs_of(name)}
+    assert logs == {"0.05 a\n", "0.2 a\n"}
+
+    for sweep, words, problem in (
+        ("lr=1,2", ("--lr", "3"), "--sweep lr=1,2: the command already has --lr. Write {lr}"),
+        ("rank=1,2", (), "--sweep rank=1,2: MLBench fills in {rank}"),
+        ("seed=1,2", (), "--sweep seed=1,2: each repeat has its own seed"),
+    ):
+        refused = mlbench("bench", str(script), "--workers=1", f"--sweep={sweep}", "--", *words)
+        assert problem in refused.refusal
+
+
 def test_a_set_ends_once_its_means_are_known_well_enough(mlbench: Mlbench, runs_of: RunsOf) -> None:
     # At a rate that a busy machine keeps too.
     paced = ("--set=steps=200", "--set=rate=400")
@@ -319,10 +354,8 @@ def test_another_form_is_refused(sweeps: list[str], problem: str) -> None:
         read_sweeps(sweeps)
 
 
-def test_own_code_has_no_options_to_sweep() -> None:
-    assert read_sweeps(["latency=1ms,5ms"], is_own_code=True)
-    with pytest.raises(UsageError, match="can be swept by bandwidth, latency, loss, cpus"):
-        read_sweeps(["rate=1,2"], is_own_code=True)
+def test_numbers_of_a_sweep_may_have_units() -> None:
+    assert read_sweeps(["latency=1ms,5ms", "rate=1,2"])["latency"] == ["1", "5"]
     with pytest.raises(UsageError, match="--sweep cpus=1,x: must be of the form 2"):
         read_sweeps(["cpus=1,x"])
 
