@@ -75,12 +75,21 @@ def compare(
         ),
     ] = None,
     price: Annotated[float | None, typer.Option(min=0.0, help="Price of a worker-second.")] = None,
+    group: Annotated[
+        str,
+        typer.Option(
+            metavar="SETTING,...",
+            help="Settings to group runs by, separated by commas.",
+            show_default="all",
+        ),
+    ] = "",
     output: OutputsOption = None,
     json: JsonOption = False,
 ) -> None:
     """Compare runs: time to target, speedup, and whether the comparison is fair."""
     files = output or []
     check_files(files)
+    group_by = tuple(filter(None, group.split(",")))
     if archives := [
         Path(name) for name in run_names if name.endswith(SUFFIX) or Path(name).is_file()
     ]:
@@ -89,7 +98,7 @@ def compare(
                 "RUN: cannot compare files with runs of a master. Export the runs first."
             )
         try:
-            criteria = Criteria(read_target(target) if target else None, after, price)
+            criteria = Criteria(read_target(target) if target else None, after, price, group_by)
             comparison, digests = sandbox.compare(archives, criteria)
         except ValueError as error:
             raise UsageError(f"--target: {error}") from None
@@ -98,9 +107,10 @@ def compare(
         return
     with connected() as client:
         ids = [find_run(client, run).id for run in run_names]
-        comparison = (
-            client.compare(ids, target=target, after_seconds=after, price=price).result().value
+        asked = client.compare(
+            ids, target=target, after_seconds=after, price=price, group_by=group_by
         )
+        comparison = asked.result().value
         _warn_of_target(target, comparison)
         write_and_show(of_master(client), comparison, files, as_json=json)
 

@@ -122,13 +122,20 @@ class ResultsApi(ApiBase):
         target: str | None = None,
         after_seconds: float | None = None,
         price: float | None = None,
+        group_by: Sequence[str] = (),
     ) -> "Future[Response[Comparison]]":
         """Get the comparison of up to 200 runs, and whether it is fair.
 
-        The options are as in ``get_result``.
+        Args:
+            run_ids: the runs.
+            target: as in ``get_result``.
+            after_seconds: as in ``get_result``.
+            price: as in ``get_result``.
+            group_by: names of the settings whose values define a group. Default: all.
         """
         from mlbench.contract.comparisons import Comparison  # noqa: PLC0415 - its classes take a while to make
 
         runs = ",".join(map(str, run_ids))
-        params = drop_none(runs=runs, target=target, after=after_seconds, price=price)
+        group = ",".join(group_by) or None
+        params = drop_none(runs=runs, target=target, after=after_seconds, price=price, group=group)
         return self._get("/api/compare/", record_decoder(Comparison), params)

@@ -29,12 +29,14 @@ from mlbench.evaluation.run_attributes import (
     DATA,
     NUM_CPUS,
     SEED,
+    SHAPE,
     TARGET,
     Facts,
     are_comparable,
     find_differences,
     is_learned,
     normalize,
+    swept_attribute,
 )
 from mlbench.evaluation.statistics import Pair, hold_against, mean, of_ratio, ratio
 from mlbench.evaluation.sweeps import SweepPoint, charts, frontier, timed
@@ -258,19 +260,33 @@ _MAX_SEEDS = 3
 
 
 def compare(
-    results: Sequence[Result], facts: Mapping[int, Facts], sets: Sequence[RunSet] = ()
+    results: Sequence[Result],
+    facts: Mapping[int, Facts],
+    sets: Sequence[RunSet] = (),
+    group_by: Sequence[str] = (),
 ) -> Comparison:
-    """Compare at least one run, given the attributes of each by its id, and the runs' sets."""
-    normalized = normalize(facts)
+    """Compare at least one run, given the attributes of each by its id, and the runs' sets.
+
+    With ``group_by``, groups differ only in these attributes, their shape, target and data.
+    """
+    normalized = grouped = normalize(facts)
     seeds = {run_id: of_run[SEED] for run_id, of_run in facts.items() if SEED in of_run}
     keys = sweeps.keys_of(results)
-    unordered = group_by_configuration(results, normalized)
+    if group_by:
+        chosen = {*SHAPE, TARGET, DATA, *group_by}
+        keys = tuple(key for key in keys if swept_attribute(key) in chosen)
+        grouped = {
+            run_id: {name: value for name, value in of_run.items() if name in chosen}
+            for run_id, of_run in normalized.items()
+        }
+    unordered = group_by_configuration(results, grouped)
     configs = [unordered[i] for i in sweeps.in_order([config.point(keys) for config in unordered])]
     groups = _to_groups(configs, keys, sets, seeds)
     settings = find_differences(normalized, keys)
     differences = (*settings, *_unequal_seeds(groups, facts))
     sweep = sweeps.lay_out(groups, [group.evidence for group in groups if group.evidence])
-    caution = ""
+    unknown = [name for name in group_by if not any(name in run for run in normalized.values())]
+    caution = f"no run states {' or '.join(unknown)}, by which they are grouped" if unknown else ""
     if few := [group for group in groups if group.evidence and not group.evidence.can_tell]:
         runs = min(len(group.run_ids) for group in few)
         caution = (

@@ -226,7 +226,7 @@ class RankRow(Record):
 
 @dataclass(frozen=True)
 class Criteria(Record):
-    """Criteria by which runs are evaluated; None for a run's own."""
+    """Criteria by which runs are evaluated and compared; None for a run's own."""
 
     target: Target | None = None
     """Target; None for the target of each run."""
@@ -234,6 +234,8 @@ class Criteria(Record):
     """Time of "accuracy after time" in seconds; None for each run's deadline, else two hours."""
     price: float | None = None
     """Price of a worker-second; None without costs."""
+    group_by: tuple[str, ...] = ()
+    """Attributes that a comparison groups runs by; empty for all attributes."""
 
 
 OWN_CRITERIA = Criteria()

@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
+from mlbench.contract.command_settings import is_seed, read_command
 from mlbench.contract.comparisons import Breaks, Difference, Value
 from mlbench.contract.humanize import numbered
 from mlbench.contract.records import Machine, Target
@@ -97,7 +98,7 @@ def find_differences(
 
     A swept option is not a difference, because its effect is what the sweep measures.
     """
-    in_sweep = {SWEPT[key][0] if key in SWEPT else key.replace("-", "_") for key in swept}
+    in_sweep = {swept_attribute(key) for key in swept}
     in_sweep |= {DATA} if in_sweep & _DATA_OPTIONS else set()
     in_sweep |= _OF_CORES if NUM_CPUS in in_sweep else set()
     intended = (*SHAPE, *in_sweep)
@@ -130,6 +131,11 @@ def find_differences(
     learning = [_describe(facts, name, "learning") for name in differing if is_learned(name)]
     others = [_describe(facts, name, "no") for name in differing if not is_learned(name)]
     return (*certain, *uncertain, *scaling, *learning, *others)
+
+
+def swept_attribute(key: str) -> str:
+    """Return the attribute that a swept option sets."""
+    return SWEPT[key][0] if key in SWEPT else key.replace("-", "_")
 
 
 def is_learned(name: str) -> bool:
@@ -199,14 +205,18 @@ def attributes_of(run: RunRow, ranks: Sequence[RankRow], result: Result) -> dict
     """Return the attributes of a run, given the ranks of its latest attempt, and its result."""
     machines = [rank.machine for rank in ranks if rank.machine]
     processors = [machine.processor for machine in machines]
-    # Settings that the task reports replace those of the run's request.
+    # Settings that the code reports replace those of its command line or of the run's request.
+    line = read_command(run.whole_command)
     requested = {name.replace("-", "_"): value for name, value in run.args.items()}
+    reported: dict[str, Any] = {**(run.settings or {})}
     settings: dict[str, Any] = {}
-    for name, value in {**requested, **(run.settings or {})}.items():
+    # Reported settings come first, so that they name groups.
+    stated = {**reported, **line.settings, **requested, **reported}
+    for name, value in stated.items():
         # Every run has data and a batch size, so None means that they are unknown.
         is_unknown = value is None and name in (DATA, DATA_CHECKSUM, BATCH_SIZE)
-        # The target has another name here, and the seed is meant to differ.
-        if name not in ("goal", "seed") and not is_unknown:
+        # The target has another name here, and seeds are meant to differ.
+        if name != "goal" and not is_seed(name) and not is_unknown:
             settings[name] = _NONE if value is None else value
     oversubscribed = None  # Ranks are not bound to cores.
     cores = [core for rank in ranks for core in rank.cores]
@@ -229,7 +239,7 @@ def attributes_of(run: RunRow, ranks: Sequence[RankRow], result: Result) -> dict
         },
         BENCHMARK: run.benchmark or _NONE,
         IMAGE: run.image or _NONE,
-        COMMAND: run.whole_command or _NONE,
+        COMMAND: line.pattern or _NONE,
         WORKING_DIR: run.working_dir or _NONE,
         ORIGIN: run.origin.installation or "elsewhere" if run.origin else "here",
         "division": result.division,
@@ -247,6 +257,9 @@ def attributes_of(run: RunRow, ranks: Sequence[RankRow], result: Result) -> dict
             for name in dict.fromkeys(name for processor in processors for name in processor)
         },
     }
+    for name in line.settings.keys() & facts.keys() - {DATA}:
+        if facts[name] is not None:  # another fact has the name
+            settings[f"--{name}"] = line.settings[name]
     settings = {name: to_text(fact) for name, fact in settings.items() if facts.get(name) is None}
     return {name: to_text(fact) for name, fact in (facts | settings).items() if fact is not None}
 

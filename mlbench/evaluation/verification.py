@@ -296,7 +296,7 @@ def compare_files(
     results = [result for part in parts for result in part.results.values()]
     sets = [part.run_set for part in parts if part.run_set]
     digests_by_id = {run_id: part.digests[run_id] for part in parts for run_id in part.results}
-    return compare(results, facts, sets), digests_by_id
+    return compare(results, facts, sets, criteria.group_by), digests_by_id
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,20 @@ def _lit(page: Page) -> Locator:
     return page.locator(".selected-run.lit")
 
 
+def test_runs_are_grouped_by_chosen_settings(comparison: Page) -> None:
+    comparison.get_by_label("Group by").fill("unheard_of")
+    comparison.get_by_label("Group by").press("Enter")
+    expect(comparison).to_have_url(re.compile("by=unheard_of"))
+    verdict = comparison.locator("#side")
+    comparison.get_by_role("tab", name="Verdict").click()
+    expect(verdict).to_contain_text("no run states unheard_of, by which they are grouped")
+    download = comparison.get_by_role("link", name="Download JSON")
+    expect(download).to_have_attribute("href", re.compile("group=unheard_of"))
+    comparison.get_by_label("Group by").fill("")
+    comparison.get_by_label("Group by").press("Enter")
+    expect(verdict).not_to_contain_text("no run states")
+
+
 def test_runs_have_an_eye_and_a_colour_that_the_address_keeps(comparison: Page) -> None:
     chart = _chart(comparison, "Validation accuracy")
     for end in _ENDS:

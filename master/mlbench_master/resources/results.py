@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from falcon import Request, Response
 
@@ -63,6 +63,14 @@ _PRICE = Parameter(
     example=0.0001,
 )
 _CRITERIA = (_TARGET, _AFTER, _PRICE)
+_GROUP = Parameter[tuple[str, ...]](
+    "group",
+    {"type": "string", "pattern": r"^[^,\x00]+(,[^,\x00]+){0,9}$"},
+    "Attributes to group runs by, separated by commas. Default: all attributes.",
+    lambda text: tuple(text.split(",")),
+    default=(),
+    example="learning_rate",
+)
 _MAX_BINS, _DEFAULT_BINS = 500, 200
 _BINS = whole(
     "bins", f"Maximum number of bins, up to {_MAX_BINS}. Default: {_DEFAULT_BINS}.", 100, least=1
@@ -133,7 +141,7 @@ class ResultsResource:
         "compare_runs",
         "The comparison.",
         Comparison,
-        parameters=(_RUNS, *_CRITERIA),
+        parameters=(_RUNS, *_CRITERIA, _GROUP),
         errors=(404, 502, 503),
     )
     def on_get_comparison(self, req: Request, resp: Response) -> None:
@@ -143,6 +151,7 @@ class ResultsResource:
         incomparable.
         """
         criteria, runs = _criteria(req), [lifecycle.find(run_id) for run_id in _read_ids(req)]
+        criteria = replace(criteria, group_by=_GROUP.read(req))
         resp.media = comparison_of(self.reader, runs, criteria)
 
     def _result(self, run: Run, criteria: Criteria = OWN_CRITERIA) -> Result:

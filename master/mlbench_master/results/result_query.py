@@ -68,7 +68,7 @@ def comparison_of(reader: SeriesReader, runs: Sequence[Run], criteria: Criteria)
         facts[run.id] = attributes_of(context.run, context.latest, result)
     of_sets = {run.set_name: None for run in runs if run.set_name is not None}
     run_sets = [benchmark_sets.describe(benchmark_sets.find(name)) for name in of_sets]
-    return comparison.compare(results, facts, run_sets)
+    return comparison.compare(results, facts, run_sets, criteria.group_by)
 
 
 def _evaluate(reader: SeriesReader, run: Run, criteria: Criteria) -> tuple[Result, RunContext]:

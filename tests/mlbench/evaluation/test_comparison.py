@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 
 import pytest
 
@@ -10,8 +11,14 @@ from mlbench.contract.comparisons import Convergence, Difference, Group, Score, 
 from mlbench.contract.records import Target
 from mlbench.contract.results import Result
 from mlbench.evaluation.comparison import compare, judge
-from mlbench.evaluation.run_attributes import SHAPE, are_comparable, find_differences, normalize
-from tests.mlbench.evaluation.making import make_facts, make_result, reaching
+from mlbench.evaluation.run_attributes import (
+    SHAPE,
+    are_comparable,
+    attributes_of,
+    find_differences,
+    normalize,
+)
+from tests.mlbench.evaluation.making import make_facts, make_result, make_run, reaching
 from tests.support.known import known
 from tests.support.results import (
     make_aimless,
@@ -231,6 +238,69 @@ def test_labels_tell_groups_apart(facts: list[dict[str, str]], labels: list[str]
     of_runs = {f"run_{i}": one for i, one in enumerate(facts)}
     found = group([make_result(i) for i in range(len(facts))], **of_runs)
     assert [one.label for one in found] == labels
+
+
+@pytest.mark.parametrize("reported", [False, True])
+def test_runs_of_own_code_are_grouped_by_their_settings_whatever_their_seeds(
+    reported: bool,
+) -> None:
+    runs, facts = [], {}
+    for run_id, (rate, seed) in enumerate(product(("0.02", "0.2"), (0, 1, 2)), 1):
+        command = f"/venv/bin/python train_t.py --lr {rate} --seed {seed}"
+        settings = {"learning_rate": float(rate), "data_seed": seed} if reported else None
+        row = make_run(id=run_id, benchmark="", command=command, settings=settings)
+        runs.append(reaching(run_id, 2, 10 * float(rate) + seed / 10))
+        facts[run_id] = attributes_of(row, [], runs[-1])
+    found = compare(runs, facts)
+    assert [group.run_ids for group in found.groups] == [(1, 2, 3), (4, 5, 6)]
+    name = "learning rate" if reported else "lr"
+    assert [group.label for group in found.groups] == [
+        f"2 workers, {name} 0.02",
+        f"2 workers, {name} 0.2",
+    ]
+    assert found.comparable == "yes"
+
+
+@pytest.mark.parametrize(
+    ("some", "others"),
+    [
+        ("train.py --amp", "train.py"),
+        ("train.py --lr 1", "train.py"),
+        ("train.py --num-workers 1", "train.py --num-workers 2"),
+        ("train.py --layers 1 2", "train.py --layers 1 3"),
+    ],
+)
+def test_runs_of_own_code_with_other_options_are_other_groups(some: str, others: str) -> None:
+    rows = [make_run(id=i, benchmark="", command=text) for i, text in enumerate((some, others), 1)]
+    runs = [reaching(row.id, 2, 1.0) for row in rows]
+    facts = {row.id: attributes_of(row, [], run) for row, run in zip(rows, runs, strict=True)}
+    assert [group.run_ids for group in compare(runs, facts).groups] == [(1,), (2,)]
+
+
+def test_runs_are_grouped_by_the_attributes_that_are_asked_for() -> None:
+    facts = {
+        i: make_facts(2, learning_rate=rate, dropout=dropout)
+        for i, (rate, dropout) in enumerate(product("12", "34"), 1)
+    }
+    runs = [reaching(run_id, 2, 1.0 + run_id) for run_id in facts]
+    assert len(compare(runs, facts).groups) == 4
+    by_rate = compare(runs, facts, group_by=["learning_rate"])
+    assert [(group.label, group.run_ids) for group in by_rate.groups] == [
+        ("2 workers, learning rate 1", (1, 2)),
+        ("2 workers, learning rate 2", (3, 4)),
+    ]
+    assert [difference.name for difference in by_rate.differences] == ["learning_rate", "dropout"]
+    [both] = compare(runs, facts, group_by=["lr"]).groups
+    assert both.run_ids == (1, 2, 3, 4)
+    assert "no run states lr, by" in compare(runs, facts, group_by=["lr"]).caution
+    # A swept option that is not asked for makes no groups.
+    swept = [
+        replace(run, swept={"dropout": facts[run.run_id]["dropout"], "latency": "5"})
+        for run in runs
+    ]
+    found = compare(swept, facts, group_by=["learning_rate"])
+    assert [group.swept for group in found.groups] == [{"latency": "5"}] * 2
+    assert compare([replace(r, target=None) for r in runs[:1]], facts, group_by=["x"]).groups
 
 
 def test_a_run_that_failed_early_is_of_the_kind_that_it_does_not_contradict() -> None:

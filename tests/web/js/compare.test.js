@@ -260,10 +260,11 @@ test("reasons are folded by kind with their counts", () => {
 
 test("without one of its runs there is no comparison", async () => {
   const paths = [];
+  Object.assign(globalThis, { location: { search: "?by=lr%2Cepochs&target=acc%3E%3D9" } });
   globalThis.fetch = async (path) => {
     paths.push(path);
     return new Response(JSON.stringify({ message: "not found" }), { status: 404 });
   };
-  equal(await new Loader().compare(new Map([[7, "a"]]), ""), null);
-  deepEqual(paths, ["/api/compare/?runs=7", "/api/runs/7/manifest/"]);
+  equal(await new Loader().compare(new Map([[7, "a"]])), null);
+  deepEqual(paths, ["/api/compare/?runs=7&target=acc%3E%3D9&group=lr%2Cepochs", "/api/runs/7/manifest/"]);
 });

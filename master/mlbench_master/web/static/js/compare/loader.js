@@ -1,6 +1,7 @@
 // The data of a comparison: results, manifests and recorded curves of its runs.
 
 import { getOrNull, query } from "../api.js";
+import { getParam } from "../dom.js";
 import { CLOCKS, plottable, wholeClock } from "../run/curves.js";
 import { byMetric, counterAt, within } from "../series.js";
 
@@ -22,10 +23,10 @@ export class Loader {
   #kept = new Map();
 
   /** @returns {Promise<Found | null>} the comparison of runs, whose titles are by id; null if one of them was deleted. */
-  async compare(/** @type {Map<number, string>} */ titles, /** @type {string} */ target) {
+  async compare(/** @type {Map<number, string>} */ titles) {
     const ids = [...titles.keys()];
     const [comparison, ...manifests] = await Promise.all([
-      getOrNull(toPath(ids, target)),
+      getOrNull(toPath(ids)),
       ...ids.map((id) => this.#get(`/api/runs/${id}/manifest/`, hasEnded)),
     ]);
     if (!comparison || manifests.includes(null)) return null;
@@ -66,8 +67,9 @@ export class Loader {
 }
 
 /** @returns {string} the API's path of a comparison. */
-export function toPath(/** @type {number[]} */ ids, target = "") {
-  return `/api/compare/?runs=${ids.join(",")}${target && `&${new URLSearchParams({ target })}`}`;
+export function toPath(/** @type {number[]} */ ids) {
+  const criteria = { target: getParam("target") || null, group: getParam("by") || null };
+  return `/api/compare/?runs=${ids.join(",")}${query(criteria).replace("?", "&")}`;
 }
 
 /** @returns {boolean} whether a run has ended, so that nothing of it can change. */

@@ -80,13 +80,16 @@ side.onFound = async (found) => {
   const ids = found ? found.comparison.results.map((result) => result.run_id) : [];
   const [download, link] = [byId("download"), byId("grafana")];
   download.hidden = !found;
-  download.href = toPath(ids, getParam("target"));
+  download.href = toPath(ids);
+  byId("by-names").replaceChildren(...(found?.comparison.differences ?? []).map(({ name }) => h("option", { value: name })));
   download.download = `compare-${ids.join("-")}.json`;
   const url = await grafana;
   link.hidden = !url || !found;
   if (!link.hidden) link.href = comparisonUrl(url, found);
 };
 
-byId("target").value = getParam("target");
-onSubmit(byId("target-form"), () => side.setTarget(byId("target").value.trim()));
+for (const name of ["target", "by"]) {
+  byId(name).value = getParam(name);
+  onSubmit(byId(`${name}-form`), () => side.setCriteria({ [name]: byId(name).value.trim() }));
+}
 fetchRuns();

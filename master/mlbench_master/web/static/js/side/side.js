@@ -4,7 +4,7 @@ import { ApiError } from "../api.js";
 import { showBars } from "../bars.js";
 import { Chart } from "../chart.js";
 import { AXES, captionOf, defaultsOf, drawCurves } from "../compare/curves.js";
-import { Loader, hasEnded } from "../compare/loader.js";
+import { Loader, hasEnded, toPath } from "../compare/loader.js";
 import { toBars } from "../compare/results.js";
 import { showHeadline } from "../compare/verdict.js";
 import { byId, getParam, getParams, h, reconcile, setNotice, setParams, setText } from "../dom.js";
@@ -77,14 +77,14 @@ export class Side {
       row.classList.toggle("lit", row.dataset.runs.split(" ").some((id) => ids.includes(Number(id))));
   }
 
-  /** Compare by another target than the runs' own; an empty one is each run's own. */
-  setTarget(/** @type {string} */ target) {
-    setParams({ target });
+  /** Compare by another target than the runs' own, or group `by` fewer settings; empty: by those of the runs. */
+  setCriteria(/** @type {{ target?: string, by?: string }} */ criteria) {
+    setParams(criteria);
     this.#poller?.now();
   }
 
   #key() {
-    return [getParam("target"), ...this.#runs.map(({ run }) => run.id)].join();
+    return toPath(this.#runs.map(({ run }) => run.id));
   }
 
   get #metrics() {
@@ -103,7 +103,7 @@ export class Side {
       return null;
     }
     if (!this.#found) this.#say(null, "Loading…");
-    const found = await this.#loader.compare(new Map(this.#runs.map(({ run }) => [run.id, run.title])), getParam("target"));
+    const found = await this.#loader.compare(new Map(this.#runs.map(({ run }) => [run.id, run.title])));
     if (key !== this.#key()) return null; // The selection changed, and the poll turns again.
     this.#say(found, found ? "" : "The runs were not found. They may have been deleted.");
     if (!found) return null;
@@ -118,7 +118,7 @@ export class Side {
   #fail(/** @type {Error} */ error) {
     this.#say(null, " ");
     const isOfTarget = error instanceof ApiError && error.status === 400;
-    byId("side-message").replaceChildren(errorState(error, () => (isOfTarget ? this.setTarget("") : this.#poller.now())));
+    byId("side-message").replaceChildren(errorState(error, () => (isOfTarget ? this.setCriteria({ target: "", by: "" }) : this.#poller.now())));
   }
 
   #say(/** @type {Found | null} */ found, /** @type {string} */ text) {
