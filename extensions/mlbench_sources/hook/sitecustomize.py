@@ -4,9 +4,8 @@ Python imports this module at its start, because the agent adds this folder to P
 library is imported, it is adapted. MLBench's library then works without a cluster, without folders
 at the root of the file system, and with a new NumPy. transformers reports to MLBench by default.
 The module also makes stacks, and PyTorch's collectives, available to the agent, and times the
-communication of PyTorch code. The user's code may
-run in Python 3.6 or newer. Other code must not be slowed down, so this module imports only modules
-that are built in, or already loaded.
+communication of PyTorch code. The user's code may run in Python 3.6 or newer. Other code must not be
+slowed down, so this module imports only modules that are built in, or already loaded.
 """
 
 # ruff: noqa: PTH110, PTH118, PTH120 - pathlib is not loaded
@@ -191,7 +190,9 @@ def _show_collectives(c10d: "Any") -> None:
             for end in _ends:
                 _try(end)
         update(group)
-        is_timed = os.environ.get("MLBENCH_TIME_COMMUNICATION") != "0"
+        # The tracker of MLBench's original library times the steps itself.
+        times_itself = "mlbench_core.utils.log_metrics" in sys.modules
+        is_timed = os.environ.get("MLBENCH_TIME_COMMUNICATION") != "0" and not times_itself
         if group is not None and is_timed and not _ends:
             try:
                 _time_communication()
