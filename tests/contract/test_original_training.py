@@ -1,9 +1,12 @@
 """Training code of MLBench's, unchanged, with the published library: it reports everything."""
 
+import fcntl
 import io
 import json
 import shutil
+import tempfile
 import zipfile
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -25,6 +28,14 @@ _SAME_MOMENT_SECONDS = 0.05
 _WORDS = " the quick brown fox jumps over the lazy dog and runs away \n" * 60
 
 Metrics = dict[str, list[dict[str, Any]]]
+
+
+@pytest.fixture(autouse=True)
+def port() -> Iterator[None]:
+    """Hold port 29500, on which the library always meets, among tests that run at the same time."""
+    with (Path(tempfile.gettempdir()) / "mlbench-tests-port-29500").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 @pytest.mark.slow
