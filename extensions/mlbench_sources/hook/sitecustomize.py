@@ -4,8 +4,8 @@ Python imports this module at its start, because the agent adds this folder to P
 library is imported, it is adapted. MLBench's library then works without a cluster, without folders
 at the root of the file system, and with a new NumPy. transformers reports to MLBench by default.
 The module also makes stacks, and PyTorch's collectives, available to the agent, and times the
-communication of PyTorch code. The user's code may run in Python 3.6 or newer. Other code must not be
-slowed down, so this module imports only modules that are built in, or already loaded.
+communication of PyTorch code. The user's code may run in Python 3.6 or newer. Other code must not
+be slowed down, so this module imports only modules that are built in, or already loaded.
 """
 
 # ruff: noqa: PTH110, PTH118, PTH120 - pathlib is not loaded
