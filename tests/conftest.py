@@ -41,6 +41,8 @@ _CONFIG = Path(__file__).parents[1] / "prometheus" / "prometheus.yml"
 
 _ROOM_IN_MEMORY = 4 << 30
 
+_BROWSER = pytest.StashKey[Browser]()
+
 USER_TOKEN = "user-token"
 AGENT_SECRET = "agent-secret"
 AGENT_TOKEN = derive(PodIdentity("w-0", ""), AGENT_SECRET)
@@ -280,10 +282,18 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="session")
-def chromium() -> Iterator[Browser]:
-    """One browser for all tests, each of which has a profile of its own in it."""
+def chromium(pytestconfig: pytest.Config) -> Iterator[Browser]:
+    """One browser for all tests, each of which has a profile of its own in it.
+
+    Extensions import the fixture, which pytest takes for another one, and a process can run only
+    one browser.
+    """
+    if (running := pytestconfig.stash.get(_BROWSER, None)) is not None:
+        yield running
+        return
     try:
         with running_chromium() as browser:
+            pytestconfig.stash[_BROWSER] = browser
             yield browser
     except NoChromiumError as error:
         pytest.skip(str(error))

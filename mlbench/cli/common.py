@@ -123,7 +123,9 @@ def find_run_or_set(client: ApiClient, name: str) -> Run | RunSet:
     except UsageError:
         run_set = value_or_none(client.get_set(name))
         if run_set is None:
-            raise UsageError(f"{name}: no such run or benchmark set") from None
+            raise UsageError(
+                f"run or set {name!r} not found. `mlbench status` lists runs."
+            ) from None
         return run_set
 
 

@@ -64,7 +64,7 @@ def test_a_run_has_no_more_series_than_the_limit_and_says_so(
     assert count(prometheus, other) == SampleCounts(1, 1, 0)
     Run.update(state="FINISHED", finished_at=now).where(Run.id == run.id).execute()
     events = api.simulate_get(f"/api/runs/{run.id}/events/").json
-    assert events[-1]["text"].startswith(f"The run finished: run {run.id} has more than 20 series")
+    assert events[-1]["text"].startswith(f"The run ended: run {run.id} has more than 20 series")
 
 
 def test_posted_samples_beyond_the_limit_are_refused_and_nothing_is_stored(

@@ -62,6 +62,8 @@ def totals_of(reader: SeriesReader, run: Run, selection: Selection) -> NamedSeri
     if any(metric.name.startswith(names.MLBENCH_TOTAL) for metric in reader.metrics(run)):
         return
     phases = result_of(reader, run).phases
+    if not phases:
+        return
     for name in selected:
         phase = _TOTALS[name]
         seconds = phases.get(phase, 0.0) if phase else 0.0

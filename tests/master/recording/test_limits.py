@@ -2,6 +2,7 @@
 
 import dataclasses
 import time
+from datetime import UTC, datetime
 
 import pytest
 from falcon.testing import Result
@@ -87,7 +88,7 @@ def test_past_the_limit_no_samples_are_stored_but_logs_are(
     waiting = record(run, line(time.time(), a=1))
     small = dataclasses.replace(settings, spool_bytes=waiting.size - 1)
     client = call_as_user(small, prometheus)
-    sample = {"run_id": run.id, "name": "a", "date": time.time(), "value": 1}
+    sample = {"run_id": run.id, "name": "a", "date": datetime.now(UTC).isoformat(), "value": 1}
 
     def post(body: object) -> Result:
         return client.simulate_post("/api/metrics/", json=body)

@@ -98,7 +98,7 @@ def test_a_rank_that_fails_in_its_agents_words() -> None:
         ),
         (
             {"state": "FINISHED", "reason": "stopped at its deadline of 60 s", "finished_at": 9.0},
-            [(9.0, "finished", 1, None, "The run finished: stopped at its deadline of 60 s")],
+            [(9.0, "finished", 1, None, "The run ended: stopped at its deadline of 60 s")],
         ),
     ],
 )

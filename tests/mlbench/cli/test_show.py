@@ -147,7 +147,7 @@ def test_of_runs_with_one_name_the_newest_is_meant(
 
 
 def test_an_unknown_name_is_told(mlbench: Mlbench) -> None:
-    message = "mlbench: run 'nobody' not found. `mlbench status` lists runs.\n"
+    message = "mlbench: run or set 'nobody' not found. `mlbench status` lists runs.\n"
     assert mlbench("stop", "nobody").refusal == message
 
 

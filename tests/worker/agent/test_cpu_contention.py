@@ -35,7 +35,7 @@ from mlbench_worker.agent.attempt import Attempt
 
 folder, core, *command = sys.argv[1:]
 attempt = Attempt.create(
-    Path(folder), Assignment(7, 1, 0, 1, "x", 1, tuple(command), (int(core),), False)
+    Path(folder), Assignment(7, 1, 0, 1, tuple(command), "x", 1, (int(core),))
 )
 attempt.start(dict(os.environ), lambda: None, name_others=True)
 while attempt.measured is None:
@@ -194,9 +194,11 @@ def test_a_service_of_the_stack_on_its_core_is_no_other_program(tmp_path: Path) 
     with subprocess.Popen(["taskset", "-c", core, "sh", "-c", service]) as supervisor:
         home.supervisor_lock.write_text(str(supervisor.pid))
         wait_for(lambda: children(supervisor.pid), what="the service has started")
-        text = subprocess.check_output(command, env={**os.environ, ENV_HOME: str(home.root)})
-        for pid in children(supervisor.pid):
-            os.kill(pid, signal.SIGKILL)
+        try:
+            text = subprocess.check_output(command, env={**os.environ, ENV_HOME: str(home.root)})
+        finally:
+            for pid in children(supervisor.pid):
+                os.kill(pid, signal.SIGKILL)
     report = json.loads(text)["interference"]
     # Other programs may have had the core for most of the time, which nobody here can prevent.
     assert report["stack_waiting_seconds"] > 0.01 * report["seconds"]
