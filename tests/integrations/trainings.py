@@ -30,7 +30,7 @@ class Trained:
     def values(self, metric: str, rank: int) -> Values:
         """Return the values of a metric with the steps that were recorded with them."""
         steps = {_moment(point): point.number for point in self.series[f"step @ {rank}"]}
-        # Another step in the same millisecond is kept, to the microsecond, as its values are.
+        # Steps that follow each other within a millisecond differ in their microseconds.
         steps |= {point.date: point.number for point in self.series[f"step @ {rank}"]}
         points = self.series[f"{metric} @ {rank}"]
         return [(steps.get(p.date, steps[_moment(p)]), p.number) for p in points]
@@ -51,7 +51,7 @@ def follow(client: ApiClient, stack: Home, run: Run) -> Trained:
     assert run.state == "FINISHED", f"{run.reason}\n{errors}"
     assert "mlbench: " not in errors
     assert_counted(run)
-    series = client.get_run_metrics(run.id).result().value
+    series = client.get_run_metrics(run.id, exact=True).result().value
     last = max(datetime.fromisoformat(points[-1].date) for points in series.values())
     assert last > killed_at, "the training was over before the kill"
     assert sum(map(len, series.values())) == known(run.delivery).recorded
