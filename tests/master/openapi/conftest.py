@@ -40,7 +40,8 @@ def example_run(database: Database) -> Run:
     hand = asdict(InjectedFault(rank=0, fault="kill", due_at=time.time()))
     run = make_run(id=1, set_name="scaling", slot=1, injected=[hand])
     make_ranks(run, _PODS)
-    Diagnosis.create(run=run, attempt=1, reason="stalled", asked_at=time.time())
+    # A client takes longer to be generated than a diagnosis waits for evidence.
+    Diagnosis.create(run=run, attempt=1, reason="stalled", asked_at=time.time() + 600)
     Profile.create(run=run, attempt=1, rank=0, seconds=5, asked_at=time.time())
     streams.append(key(run, 1, "stdout"), 0, b"text\n")
     ship_files(run, {"plots/loss.csv": b"step,loss\n1,0.31\n"})
