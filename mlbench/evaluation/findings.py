@@ -7,12 +7,14 @@ Savings are predicted from the time breakdown. Its buckets are worker-seconds, s
 by the number of workers is a part of the run's time.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from functools import cached_property
 from statistics import median
 from typing import Literal
 
+from mlbench.contract.figures import seconds as duration
 from mlbench.contract.humanize import count, join, numbered
 from mlbench.contract.metric_titles import metric_title
 from mlbench.contract.names import ACTIVE_STATES, Bucket
@@ -46,10 +48,10 @@ class Evidence:
 
     def extremes(self, *buckets: Bucket) -> tuple[float, float]:
         """Return the least and the most seconds that a worker spent in some buckets."""
-        by_rank = dict.fromkeys(range(self.workers), 0.0)
+        by_rank: defaultdict[int, float] = defaultdict(float)
         for row in self.result.goodput.ranks if self.result.goodput else ():
             by_rank[row.rank] += sum(row.seconds.get(bucket, 0.0) for bucket in buckets)
-        return min(by_rank.values()), max(by_rank.values())
+        return min(by_rank.values(), default=0.0), max(by_rank.values(), default=0.0)
 
     @property
     def whole(self) -> float:
@@ -104,11 +106,6 @@ def findings_of(run: RunRow, ranks: Sequence[RankRow], result: Result) -> tuple[
     ]
     findings.sort(key=lambda finding: (finding.severity != "bad", -finding.seconds))
     return tuple(findings[:MAX_FINDINGS])
-
-
-def milliseconds(seconds: float) -> str:
-    """Return a duration with three digits, such as ``18.4 ms``."""
-    return f"{seconds * 1000:,.3g} ms"
 
 
 @rule
@@ -168,8 +165,8 @@ def straggler(evidence: Evidence) -> Finding | None:
     text = f"It was {late.seconds:,.1f} s late"
     if own and own.compute_seconds and others:
         text += (
-            f": its own work takes {milliseconds(own.compute_seconds)} a step, that of the others "
-            f"{milliseconds(median(others))}"
+            f": its own work takes {duration(own.compute_seconds)} a step, that of the others "
+            f"{duration(median(others))}"
         )
     text += f". The time is in {_ACTIVITIES.get(part, 'computing')}."
     return Finding(
@@ -229,7 +226,7 @@ def communication(evidence: Evidence) -> Finding | None:
     elif computes and median(computes) < 0.005:
         title, saved = "The batch of a worker is small", seconds / 2
         text += (
-            f" A step computes for {milliseconds(median(computes))} only: with twice the "
+            f" A step computes for {duration(median(computes))} only: with twice the "
             "batch, ranks exchange half as often."
         )
     least, most = evidence.extremes("communication")
@@ -391,7 +388,7 @@ def checkpoints(evidence: Evidence) -> Finding | None:
     seconds, cost = evidence.seconds("checkpoint"), evidence.result.checkpoints
     if not seconds or seconds < 0.1 * evidence.whole:
         return None
-    each = f" {cost.count:,} checkpoints took {milliseconds(cost.seconds)} each." if cost else ""
+    each = f" {cost.count:,} checkpoints took {duration(cost.seconds)} each." if cost else ""
     least, most = evidence.extremes("checkpoint")
     return Finding(
         rule="checkpoints",

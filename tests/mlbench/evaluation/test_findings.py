@@ -131,6 +131,22 @@ def test_waiting_for_data_costs_what_the_ranks_waited() -> None:
     assert (finding.saving.seconds, finding.saving.low, finding.saving.high) == (25.0, 20.0, 30.0)
 
 
+def test_a_rank_that_never_joined_leaves_a_gap() -> None:
+    result = result_of({"data": 20.0}, {"data": 30.0})
+    assert result.goodput is not None
+    first, last = result.goodput.ranks
+    goodput = replace(result.goodput, ranks=(first, replace(last, rank=2)))
+    finding = only(replace(result, goodput=goodput))
+    assert finding.saving is not None
+    assert (finding.saving.low, finding.saving.high) == (20.0, 30.0)
+
+
+def test_long_steps_are_written_in_seconds() -> None:
+    cost = CheckpointCost(4, 5.0, 1e6)
+    finding = only(result_of({"checkpoint": 20.0}, {"checkpoint": 20.0}, checkpoints=cost))
+    assert finding.text.endswith("4 checkpoints took 5 s each.")
+
+
 def test_communication_names_the_limit_or_the_small_batch() -> None:
     slow: Seconds = {"communication": 100.0}
     finding = only(result_of(slow, slow), max_bandwidth=20.0)
