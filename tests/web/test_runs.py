@@ -21,8 +21,9 @@ def test_a_printed_list_has_its_rows_and_heads(page: Page, still: StackConnectio
     expect(_rows(page)).to_have_count(8)
     page.set_viewport_size({"width": 794, "height": 1123})
     page.emulate_media(media="print")
-    expect(page.get_by_role("columnheader", name="Outcome")).to_be_visible()
-    expect(page.get_by_role("link", name="talker")).to_be_visible()
+    table = page.get_by_role("group", name="Table of runs")
+    expect(table.get_by_role("columnheader", name="Outcome")).to_be_visible()
+    expect(table.get_by_role("link", name="talker")).to_be_visible()
     expect(page.get_by_role("checkbox").first).to_be_hidden()
     expect(page.get_by_role("button", name="New run")).to_be_hidden()
 

@@ -77,7 +77,7 @@ def test_what_is_no_archive_is_refused(here: Mlbench, tmp_path: Path) -> None:
     for command, message in (
         (("import", "text.mlbench"), "text.mlbench is no archive, or a damaged one"),
         (("publish", "none.mlbench", "-o", "x"), "none.mlbench cannot be read: No such file"),
-        (("export", "nobody"), "nobody: no such run or benchmark set"),
+        (("export", "nobody"), "run or set 'nobody' not found"),
     ):
         assert message in here(*command).refusal
     make_archive(tmp_path, make_result(1))

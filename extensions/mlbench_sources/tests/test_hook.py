@@ -67,8 +67,10 @@ def agent() -> Iterator[HttpReceiver]:
 
 
 @pytest.fixture
-def python(agent: HttpReceiver) -> Python:
+def python(agent: HttpReceiver, monkeypatch: pytest.MonkeyPatch) -> Python:
     """Runs code as a run does whose user has a folder in PYTHONPATH; returns what it printed."""
+    # A task that ran in this process before has switched it off.
+    monkeypatch.delenv(names.ENV_TIME_COMMUNICATION, raising=False)
 
     def run(code: str, folder: Path) -> tuple[str, str]:
         environ = {**os.environ, **mlbench_core.variables({"PYTHONPATH": str(folder)}, agent)}

@@ -5,6 +5,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -62,3 +63,17 @@ def test_the_caller_is_found_in_any_thread(
     thread.start()
     thread.join()
     assert found == [os.getpid()]
+
+
+def test_the_caller_is_found_among_a_thousand_open_files(
+    opened: tuple[socket.socket, Address, Address],
+) -> None:
+    client, own, other = opened
+    with ExitStack() as stack:
+        stack.enter_context(socket.fromfd(client.fileno(), client.family, client.type))
+        for _ in range(1000):
+            stack.enter_context(Path(os.devnull).open())
+        last = os.dup(client.fileno())
+        stack.callback(os.close, last)
+        client.close()
+        assert process_lookup._holder(own, other, os.getpid()) == os.getpid()
