@@ -21,7 +21,7 @@ from benchmarks.stacks import local_stack, wait_for_end
 from mlbench import ApiClient
 from mlbench.contract.names import THIS_MACHINE
 from mlbench.contract.records import Run
-from mlbench.evaluation.goodput import Costs, best_interval, goodput
+from mlbench.evaluation.failures import Costs, best_interval, goodput
 
 _STEP_SECONDS, _CHECKPOINT_SECONDS = 0.02, 0.25
 _INTERVALS, _BETWEEN, _SEEDS = (0.5, 1.0, 2.0, 4.0), (4, 8, 16), (1, 2)

@@ -12,7 +12,7 @@ from peewee import chunked
 
 from benchmarks import servers
 from benchmarks.measure import Figure, alternate
-from mlbench.evaluation.result import SummaryMetrics
+from mlbench.evaluation.summary_metrics import SummaryMetrics
 from mlbench_master.database.models import Rank, Run, open_database
 from mlbench_master.runs.listing import RunQuery, count_runs, list_runs
 from mlbench_master.runs.run_query import parse

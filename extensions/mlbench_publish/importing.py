@@ -19,7 +19,7 @@ from mlbench.contract.names import ACTIVE_STATES
 from mlbench.contract.records import Manifest
 from mlbench.contract.records import Run as RunRecord
 from mlbench.evaluation import sandbox
-from mlbench.evaluation.result import metrics_of, summary_metrics_of
+from mlbench.evaluation.summary_metrics import metrics_of, summary_metrics_of
 from mlbench_master.database.connection import STATE, exclusive, store
 from mlbench_master.database.models import ANNOTATION_COLUMNS, JSONField, Rank, Run
 from mlbench_master.errors import BadFieldError, TooLargeError

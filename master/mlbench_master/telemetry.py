@@ -17,7 +17,7 @@ from mlbench.contract import names
 from mlbench.contract.distribution import own_version
 from mlbench.contract.humanize import swept
 from mlbench.contract.names import ACTIVE_STATES, RunState
-from mlbench.evaluation.result import SummaryMetrics
+from mlbench.evaluation.summary_metrics import SummaryMetrics
 from mlbench_master.database.connection import find_room, run_sql
 from mlbench_master.database.models import Pod, Rank, Run, Worker, run_owner
 from mlbench_master.reading.counting import recorded_so_far

@@ -23,7 +23,8 @@ from mlbench.contract.records import RunSet
 from mlbench.contract.results import Result, Summary
 from mlbench.contract.runspec import NetworkOptions, options_of
 from mlbench.evaluation import official_rules, statistics, stragglers, sweeps
-from mlbench.evaluation.goodput import failures_of, largest
+from mlbench.evaluation.failures import failures_of
+from mlbench.evaluation.goodput import largest
 from mlbench.evaluation.run_attributes import (
     COMMAND,
     DATA,

@@ -4,22 +4,19 @@ The state tells how the processes ended; the outcome tells what the run achieved
 """
 
 import math
-import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from datetime import datetime
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, islice
-from math import ceil, isfinite, isnan
+from itertools import islice
+from math import isnan
 from statistics import fmean
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-from mlbench.archive import Archive, SeriesName
 from mlbench.contract import names
 from mlbench.contract.diagnosis import Diagnosis
-from mlbench.contract.names import ACTIVE_STATES, PHASES, OutcomeKind, Phase
-from mlbench.contract.records import Machine, Outcome, Target
+from mlbench.contract.names import PHASES, Phase
+from mlbench.contract.records import Machine, Target
 from mlbench.contract.reported_settings import reaches
 from mlbench.contract.results import (
     DEFAULT_AFTER_SECONDS,
@@ -33,7 +30,7 @@ from mlbench.contract.results import (
 )
 from mlbench.evaluation import inputs
 from mlbench.evaluation.findings import findings_of
-from mlbench.evaluation.goodput import Useless, breakdown_of, goodput_of
+from mlbench.evaluation.goodput import breakdown_of, goodput_of
 from mlbench.evaluation.inputs import (
     ENDED_BADLY,
     OWN_CRITERIA,
@@ -54,6 +51,7 @@ from mlbench.evaluation.inputs import (
     with_other,
 )
 from mlbench.evaluation.official_rules import division, rule_violations
+from mlbench.evaluation.outcome import hang_of, not_finite_loss, outcome_of, useless_from
 from mlbench.evaluation.statistics import mean_or_none, ratio
 from mlbench.evaluation.stragglers import interferences, stragglers_of
 from mlbench.evaluation.timeline import (
@@ -193,152 +191,6 @@ class Accuracy:
     def _evaluation(self, rank: str, at_us: Sequence[int], i: int) -> Evaluation:
         column = self.values[rank]
         return Evaluation(at_us[i], column.times_us[i], rank, column.values[i])
-
-
-# --- Outcome ---
-
-_MAX_TEXT_LENGTH = 300
-
-
-@dataclass(frozen=True)
-class NotFiniteLoss:
-    """The first of the last values of a metric that are all NaN or infinite."""
-
-    metric: str
-    since: float
-    """Unix seconds."""
-    step: int | None
-    """Step of the first of these values; None if it was not recorded."""
-
-
-@dataclass(frozen=True)
-class Hang:
-    """A hang that lasted until the end of the run."""
-
-    since: float
-    """Unix seconds of the last step of any rank; of the diagnosis if no rank reported a step."""
-    steps: int
-    """Largest number of steps of any rank."""
-    sentence: str
-    """Verdict of the diagnosis."""
-    rank: int | None
-    """Rank at fault; None if the diagnosis blames several ranks or none."""
-
-
-def not_finite_loss(run: RunRow, target: Target | None, series: Columns) -> NotFiniteLoss | None:
-    """Return the first NaN or infinity of a loss or the target's metric; None if all are finite.
-
-    A later finite value of the same series makes the loss count as finite again.
-    """
-    losses = []
-    if loss := run.not_finite:
-        losses.append(NotFiniteLoss(loss["metric"], loss["since"], loss["step"]))
-    for column in by_rank(series, target.metric).values() if target else ():
-        first = len(column.values)
-        while first and not isfinite(column.values[first - 1]):
-            first -= 1
-        if target and first < len(column.values):
-            losses.append(NotFiniteLoss(target.metric, column.times_us[first] / 1e6, None))
-    return min(losses, key=lambda loss: loss.since, default=None)
-
-
-def hang_of(run: RunRow, series: Columns, diagnoses: Sequence[Diagnosis]) -> Hang | None:
-    """Return the hang that the run is in, or was in when it was ended; None without one."""
-    attempts = (diagnosis for diagnosis in reversed(diagnoses) if diagnosis.attempt == run.attempt)
-    last = next(attempts, None)
-    # Diagnoses of failed ranks explain a crash, not a hang.
-    if last is None or last.reason not in ("asked", "stalled", "deadline", "stopped"):
-        return None
-    # In these cases ranks make progress, or have exited.
-    has_exited = run.state == "FINISHED" and not run.reason
-    if last.verdict.kind in ("progressing", "exited") or has_exited:
-        return None
-    quiet_since = [e.at - e.quiet_seconds for e in last.evidence if e.quiet_seconds is not None]
-    is_unsure = not quiet_since or last.verdict.certainty == "none"
-    if last.reason != "stalled" and is_unsure:
-        return None  # The run may only be slow.
-    asked_at = datetime.fromisoformat(last.asked_at).timestamp()
-    step_times = [column.times_us[-1] / 1e6 for column in by_rank(series, names.STEP).values()]
-    for column in by_rank(series, names.SAMPLES).values():
-        # Totals are recorded again at the end of the process.
-        first = next(i for i, value in enumerate(column.values) if value == column.values[-1])
-        step_times.append(column.times_us[first] / 1e6)
-    if any(at > asked_at for at in step_times):
-        return None
-    # The steps that agents report may be a second old.
-    steps = [float(evidence.steps) for evidence in last.evidence]
-    steps += [max(column.values) for column in finite_by_rank(series, names.STEP).values()]
-    since = max(quiet_since, default=asked_at)
-    at_fault = last.verdict.at_fault
-    rank = at_fault[0] if len(at_fault) == 1 else None
-    return Hang(since, round(max(steps, default=0.0)), last.verdict.sentence, rank)
-
-
-def useless_from(loss: NotFiniteLoss | None, hang: Hang | None) -> Useless | None:
-    """Return the time from which a run could not succeed, with its bucket; None if it could.
-
-    The earlier one counts if a run diverged and hung.
-    """
-    begun: list[Useless] = []
-    if loss:
-        begun.append((round(loss.since * 1e6), "diverged"))
-    if hang:
-        begun.append((round(hang.since * 1e6), "hung"))
-    return min(begun, default=None)
-
-
-def outcome_of(
-    run: RunRow,
-    target: Target | None,
-    reached: TimeToTarget | None,
-    loss: NotFiniteLoss | None,
-    hang: Hang | None,
-    *,
-    is_reached: bool,
-) -> Outcome | None:
-    """Return the outcome of a run; None while the run is active.
-
-    ``is_reached`` tells whether a value reached the target, even at an unknown time.
-    """
-    if run.state in ACTIVE_STATES:
-        return None
-    outcome = _outcome("completed", "completed without a target")
-    if loss:
-        seconds = loss.since - (run.started_at or loss.since)
-        since = f"{seconds:.1f} s" if loss.step is None else f"step {loss.step:,}"
-        text = f"NaN since {since} ({loss.metric})"
-        outcome = _outcome("nan", text, since=loss.since, step=loss.step)
-    elif hang:
-        text = f"hung after {hang.steps:,} steps: {hang.sentence}"
-        outcome = _outcome(
-            "hung", text[:_MAX_TEXT_LENGTH], since=hang.since, step=hang.steps, rank=hang.rank
-        )
-    elif run.state == "FAILED":
-        # The first line of a reason names the rank, and the last one the error.
-        lines = run.reason.strip().splitlines() or ["unknown error"]
-        error = lines[0].strip().rstrip(":")
-        rank = re.search(r"rank (\d+)\b", error)
-        if len(lines) > 1:
-            error += f": {lines[-1].strip()}"
-        text = f"crashed: {error}"[:_MAX_TEXT_LENGTH]
-        outcome = _outcome("crashed", text, rank=int(rank[1]) if rank else None)
-    elif is_reached and reached is None:
-        outcome = _outcome("reached", "target reached, at an unknown time")
-    elif is_reached and reached:
-        seconds, clock = reached.wall_seconds, "since the start"
-        if reached.training_seconds is not None:
-            seconds, clock = reached.training_seconds, "of training"
-        at = (run.started_at or 0.0) + reached.wall_seconds
-        outcome = _outcome("reached", f"target reached in {seconds:.4g} s {clock}", since=at)
-    elif run.state == "STOPPED":
-        outcome = _outcome("stopped", "stopped")
-    elif target:
-        outcome = _outcome("not_reached", "target not reached")
-    return outcome
-
-
-def _outcome(kind: OutcomeKind, text: str, **where: Any) -> Outcome:
-    return Outcome(kind, text, names.OUTCOMES[kind], **where)
 
 
 # --- Result ---
@@ -621,97 +473,3 @@ def _cost(context: RunContext, reached: Evaluation | None) -> Cost | None:
 
 def _last_values(columns: ByRank) -> list[float]:
     return [column.values[-1] for column in columns.values()]
-
-
-# --- Summary metrics ---
-
-
-@dataclass(frozen=True)
-class SummaryMetrics:
-    """Figures of a run that are stored with it at its end, for lists and for Prometheus.
-
-    Shares are from 0 to 1, and times are seconds.
-    """
-
-    disturbed: bool = False
-    outcome: Outcome | None = None
-    contention_share: float | None = None
-    contention_rank: int | None = None
-    """Rank with the highest CPU contention."""
-    training_seconds: float | None = None
-    samples: float | None = None
-    samples_per_second: float | None = None
-    step_seconds: float | None = None
-    communication_share: float | None = None
-    late_rank: int | None = None
-    without_late: float | None = None
-    """Speedup if no rank had been late."""
-    epochs: int | None = None
-    metric: str = ""
-    """Metric of the target; empty without one."""
-    best_value: float | None = None
-    last_value: float | None = None
-    phases: Mapping[str, float] = field(default_factory=dict)
-    goodput: Mapping[str, float] = field(default_factory=dict)
-    """Seconds of all workers in each bucket."""
-    goodput_share: float | None = None
-    curve: tuple[tuple[Any, ...], ...] = ((), ())
-    """Seconds since the start, values of the target's metric, and training seconds.
-
-    Up to about 60 points. Earlier versions stored no training seconds.
-    """
-    metrics: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """``min``, ``max`` and ``last`` of the finite values of each metric."""
-
-
-def summary_metrics_of(result: Result) -> SummaryMetrics:
-    """Return the figures of a result."""
-    most = max(result.interferences, key=lambda rank: rank.contention_share, default=None)
-    late = result.stragglers
-    straggler = next((r for r in late.ranks if r.rank == late.named), None) if late else None
-    # The curve has about 60 points, including its last one, with five digits.
-    curve = result.curve
-    points = (
-        [
-            tuple(None if number is None else float(f"{number:.5g}") for number in point)
-            for point in zip(curve.wall_seconds, curve.values, curve.training_seconds, strict=True)
-            if point[1] is not None and isfinite(point[1])
-        ]
-        if curve
-        else []
-    )
-    thin = points[::-1][:: ceil(len(points) / 60) or 1][::-1]
-    figures: dict[str, Any] = {
-        field.name: getattr(result, field.name, None) for field in fields(SummaryMetrics)
-    }
-    # JSON has neither NaN nor infinity.
-    for name, value in figures.items():
-        if isinstance(value, float) and not isfinite(value):
-            figures[name] = None
-    figures |= {
-        "disturbed": bool(result.disturbed),
-        "contention_rank": most.rank if most else None,
-        "late_rank": straggler.rank if straggler else None,
-        "without_late": straggler.speedup_without if straggler else None,
-        "metric": result.target.metric if result.target else "",
-        "goodput": result.goodput.seconds if result.goodput else {},
-        "goodput_share": result.goodput.share if result.goodput else None,
-        "curve": tuple(zip(*thin, strict=True)) or ((), ()),
-        "metrics": {},
-    }
-    return SummaryMetrics(**figures)
-
-
-def metrics_of(archive: Archive) -> dict[str, dict[str, float]]:
-    """Return the extremes and the last value of up to 100 metrics of the first rank of a run."""
-    first: dict[str, SeriesName] = {}
-    of_run = (name for name in archive.series if not name.pod)
-    for name in sorted(of_run, key=lambda name: (name.metric, len(name.rank), name.rank)):
-        first.setdefault(name.metric, name)
-    extremes = {}
-    for metric, name in list(first.items())[:100]:
-        pieces = sorted(archive.read(name), key=lambda piece: piece.times_us[:1])
-        values = list(filter(isfinite, chain.from_iterable(piece.values for piece in pieces)))
-        if values:
-            extremes[metric] = {"min": min(values), "max": max(values), "last": values[-1]}
-    return extremes

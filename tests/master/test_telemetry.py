@@ -10,7 +10,7 @@ from falcon.testing import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from mlbench.contract.distribution import own_version
-from mlbench.evaluation.result import SummaryMetrics
+from mlbench.evaluation.summary_metrics import SummaryMetrics
 from mlbench_master.app import create_app
 from mlbench_master.database.models import Pod, Run, run_owner
 from mlbench_master.reading.promql import PrometheusClient

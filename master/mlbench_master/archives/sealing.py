@@ -15,7 +15,7 @@ from typing import Any
 from peewee import fn
 
 from mlbench import archive
-from mlbench.evaluation.result import metrics_of, summary_metrics_of
+from mlbench.evaluation.summary_metrics import metrics_of, summary_metrics_of
 from mlbench.local.backoff import Backoff
 from mlbench_master.archives import contents
 from mlbench_master.database.connection import STATE, exclusive, store

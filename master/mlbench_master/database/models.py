@@ -184,7 +184,7 @@ class Run(_Table):
     """``{"samples", "of_lost_ranks", "first_at", "last_at", "archive", "sha256", "sealed"}``:
     samples that arrived too late, when they arrived, their archive, and its number of samples."""
     figures = JSONField(null=True)
-    """Figures of its result, computed at its end (``mlbench/evaluation/result.py``)."""
+    """Figures of its result, computed at its end (``mlbench/evaluation/summary_metrics.py``)."""
     blocks_deleted_at = DoubleField(null=True, index=True)
     """When its blocks were deleted, so that its archive is its record; an hour after its end."""
     energy_joules = DoubleField(null=True)

@@ -9,7 +9,7 @@ from math import isfinite
 
 from mlbench.contract.names import RUN_METRIC, TRAIN_SECONDS
 from mlbench.contract.records import RunCurve
-from mlbench.evaluation.result import summary_metrics_of
+from mlbench.evaluation.summary_metrics import summary_metrics_of
 from mlbench_master.database.models import Run
 from mlbench_master.reading.promql import PrometheusClient, answer_or_none, select
 from mlbench_master.reading.series import SeriesReader

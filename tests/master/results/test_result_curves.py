@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 import pytest
 from peewee import Database
 
-from mlbench.evaluation.result import summary_metrics_of
+from mlbench.evaluation.summary_metrics import summary_metrics_of
 from mlbench_master.database.models import Run
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.reading.series import SeriesReader

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from peewee import Database
 
-from mlbench.evaluation.result import SummaryMetrics
+from mlbench.evaluation.summary_metrics import SummaryMetrics
 from mlbench_master.database.models import Run
 from mlbench_master.errors import BadFieldError
 from mlbench_master.runs.listing import RunQuery, count_runs, list_runs

@@ -10,7 +10,7 @@ import scipy  # its parts are loaded when they are used
 from peewee import Database
 
 from mlbench.contract.records import RunGroup
-from mlbench.evaluation.result import SummaryMetrics
+from mlbench.evaluation.summary_metrics import SummaryMetrics
 from mlbench_master.database.models import Run
 from mlbench_master.errors import BadFieldError
 from mlbench_master.runs.listing import RunQuery, count_runs

@@ -11,7 +11,7 @@ import pytest
 
 from mlbench.contract.results import CheckpointCost, Goodput, RankGoodput, Result
 from mlbench.evaluation.comparison import compare
-from mlbench.evaluation.goodput import Costs, best_interval, goodput, youngs_interval
+from mlbench.evaluation.failures import Costs, best_interval, goodput, youngs_interval
 from mlbench.report.tables import tables
 from tests.mlbench.evaluation.making import make_facts, make_result
 from tests.support.known import known
