@@ -24,7 +24,7 @@ short delays of healthy steps add up to as much, and nobody can do anything abou
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from math import ceil, exp, isfinite, lgamma, log, log1p
 from types import MappingProxyType
@@ -61,7 +61,7 @@ class TimedExchange:
     seconds: Mapping[str, float]
     """Seconds of communication by rank, for each step that the exchange represents."""
 
-    @property
+    @cached_property
     def least(self) -> float:
         """Communication of the rank that came last, in seconds."""
         return min(self.seconds.values())
