@@ -1,4 +1,4 @@
-"""The command ``mlbench``: what may end it besides its own errors."""
+"""The command ``mlbench``, and the errors of its surroundings that may end it."""
 
 import atexit
 import errno

@@ -72,7 +72,7 @@ CPU_USAGE = _container_counter(
     "container_cpu_usage_seconds_total", "CPU time used, in user and kernel mode."
 )
 CPU_USER = _container_counter("container_cpu_user_seconds_total", "CPU time used in user mode.")
-# The series about the limit of a container are missing if it has none. Those about its pressure are
+# The series of a container's limit are missing without a limit. The series of its pressure are
 # missing if the kernel, or the kubelet before Kubernetes 1.33, does not report it.
 CPU_PERIODS = _container_counter(
     "container_cpu_cfs_periods_total", "Periods in which the CPU limit was counted."

@@ -66,8 +66,8 @@ class ProcessSource:
                 for pod, processes in pods.items()
                 if (measured := [usage for process in processes if (usage := measure(process))])
             }
-            # The usage of a process that exited in between may be counted twice (by itself and by
-            # its parent) or not at all.
+            # The usage of a process that exited in between may be counted twice (for the process
+            # and for its parent) or not at all.
             if all(process.is_running() for processes in pods.values() for process in processes):
                 break
         return usages
@@ -151,7 +151,7 @@ def named_pod(environment: bytes, home: Path) -> str | None:
     if names.ENV_POD.encode() not in environment:
         return None  # the fast path for most processes
     variables = [entry.partition(b"=") for entry in environment.split(b"\0")]
-    # The first entry of a name counts, as it does for getenv(3).
+    # The first entry of a name counts, like for getenv(3).
     values = {os.fsdecode(name): os.fsdecode(value) for name, _, value in reversed(variables)}
     pod, pod_home = values.get(names.ENV_POD), values.get(names.ENV_HOME)
     if not pod or not pod_home:
@@ -173,7 +173,7 @@ def adopt(pods: dict[int, str], parents: dict[int, int]) -> dict[int, str]:
 
 
 def read_network(pids: Iterable[int]) -> Usage:
-    """Return the traffic of a pod's network namespace; empty if it shares that of the exporter.
+    """Return the traffic of a pod's network namespace; empty if it shares the exporter's.
 
     All processes of a pod share one namespace, except its agent, which is in the namespace of the
     exporter. So the first readable process in another namespace counts.

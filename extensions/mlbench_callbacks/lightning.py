@@ -56,7 +56,7 @@ class MLBenchLogger(_DummyLogger):
 class MLBenchCallback(_Callback):
     """Records a Trainer's steps, samples, phases, epochs and goal, and adds an MLBenchLogger.
 
-    It does nothing in a Trainer that has another one, or where the script has a Tracker of its own.
+    It does nothing in a Trainer that has another one, or if the script has its own Tracker.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
-"""Hugging Face transformers: what its Trainer does, and what it logs, on every rank.
+"""Records phases and logged metrics of Hugging Face's Trainer, on every rank.
 
-Importing this module lets a Trainer take ``report_to="mlbench"``. In a run that is done, and what
-a Trainer does by default (``extensions/mlbench_sources/hook``).
+Importing this module lets a Trainer take ``report_to="mlbench"``. In a run, a Trainer
+needs neither, because it reports by default (``extensions/mlbench_sources/hook``).
 """
 
 from collections.abc import Mapping

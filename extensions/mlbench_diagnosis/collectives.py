@@ -106,7 +106,7 @@ class DebugConnection(http.client.HTTPConnection):
 
     def connect(self) -> None:
         """Connect, or raise an OSError."""
-        # The path of a socket has at most 108 bytes: /proc shortens that of the folder.
+        # The path of a socket has at most 108 bytes: /proc has a shorter one for the folder.
         folder = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY)
         self.sock = socket.socket(socket.AF_UNIX)
         try:

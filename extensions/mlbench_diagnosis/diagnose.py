@@ -111,7 +111,7 @@ def _show_native(client: ApiClient, run: Run, rank: int, *, json: bool) -> None:
 
 
 def latest_diagnosis(client: ApiClient, run: Run) -> Diagnosis | None:
-    """Return the latest diagnosis of a run, without its evidence; None if there is none."""
+    """Return the latest diagnosis of a run, without its evidence; None without a diagnosis."""
     return value_or_none(client.get_diagnosis(run.id, evidence=False))
 
 

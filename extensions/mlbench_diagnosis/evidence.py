@@ -1,4 +1,4 @@
-"""What the agent gathers of a rank on request: the evidence for a diagnosis, and profiles."""
+"""Evidence for a diagnosis, and profiles, which the agent gathers of a rank on request."""
 
 import json
 from dataclasses import asdict

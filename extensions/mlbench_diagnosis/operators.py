@@ -1,4 +1,4 @@
-"""Operators, or functions, of a profile with the most time of their own.
+"""Operators, or functions, of a profile with the most self time.
 
 PyTorch's trace has Chrome's format: a JSON object whose ``traceEvents`` contains an event per call,
 with its begin (``ts``) and duration (``dur``) in microseconds. py-spy's profile contains samples of
@@ -62,7 +62,7 @@ def trace_events(pieces: Iterable[str]) -> Iterator[Any]:
 
 
 def of_events(events: Iterable[Any]) -> tuple[Operator, ...]:
-    """Return the operators of a trace with the most time of their own, in descending order."""
+    """Return the operators of a trace with the most self time, in descending order."""
     numbers: dict[str, int] = {}
     threads: defaultdict[tuple[Any, Any], _Calls] = defaultdict(_Calls)
     for event in events:
@@ -98,7 +98,7 @@ def of_events(events: Iterable[Any]) -> tuple[Operator, ...]:
 
 
 def of_samples(profile: Mapping[str, Any]) -> tuple[Operator, ...]:
-    """Return the functions of a profile in speedscope's format with the most time of their own.
+    """Return the functions of a profile in speedscope's format with the most self time.
 
     Raises:
         ValueError, TypeError, LookupError: the profile does not contain samples.

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-# JAX reads these variables when it is imported: as many threads as PyTorch, and no GPU.
+# JAX reads these variables when it is imported: PyTorch's number of threads, and no GPU.
 os.environ["PJRT_NPROC"] = str(torch.get_num_threads())
 os.environ["JAX_PLATFORMS"] = "cpu"
 

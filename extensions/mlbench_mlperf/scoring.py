@@ -45,7 +45,7 @@ class Window:
     first: int
     """Position of the first run."""
     score: float
-    """Mean of the runs; infinite if the window is invalid: then there is no result ("Scoring")."""
+    """Mean of the runs; infinite if the window is invalid ("Scoring": not a result)."""
 
 
 def choose(seconds: Sequence[float], size: int = OFFICIAL_RUNS) -> Window:
@@ -127,7 +127,7 @@ def find(points: Sequence[ReferencePoint], batch_size: int) -> ReferencePoint | 
 
 
 def _between(below: ReferencePoint, above: ReferencePoint, batch_size: int) -> ReferencePoint:
-    """Interpolate; the test takes as many runs as the reference had, including dropped ones.
+    """Interpolate; the test assumes the reference's number of runs, including dropped ones.
 
     MLPerf's checker and the example of submitter S3 do the same.
     """
@@ -191,7 +191,7 @@ def reference_of(run: Result, facts: Mapping[str, str]) -> Reference | None:
 
 
 class TrainingRules:
-    """MLPerf's rules of training, as a ``Scoring`` of the core."""
+    """MLPerf's rules of training: a ``Scoring`` of the core."""
 
     official_runs = OFFICIAL_RUNS
 

@@ -160,7 +160,7 @@ def _annotations_file(file: Path) -> Path:
 
 
 def _write_annotations(file: Path, runs: Iterable[Run]) -> Path | None:
-    """Write titles, tags and notes of runs by job id; return the file, None if there are none."""
+    """Write titles, tags and notes of runs by job id; return the file, None without annotations."""
     annotations_of = {
         run.job_id: asdict(run.annotations) for run in runs if run.annotations != Annotations()
     }

@@ -1,6 +1,6 @@
 """A static site of archives: a list of results by task, a page for each run and set, the archives.
 
-The pages are those of the web interface. They can be opened as files, and load nothing from
+The pages are the web interface's. They can be opened as files, and load nothing from
 elsewhere.
 """
 
@@ -76,7 +76,7 @@ class SetEntry:
     file: Path
     run_set: RunSet
     comparison: Comparison
-    """Of the runs that count, computed from their archives."""
+    """Comparison of the runs that count, computed from their archives."""
     digests: Mapping[int, str]
     """Digest of each counted run's archive."""
 

@@ -43,7 +43,7 @@ def file_name(run: str, run_id: int, suffix: str = SUFFIX) -> str:
 
 
 def file_stem(name: str) -> str:
-    """Return a name, such as a benchmark set's, as a part of a file name."""
+    """Return the part of a file name that stands for a name, such as a benchmark set's."""
     return re.sub(r"[^A-Za-z0-9-]", "-", name)[:40]
 
 

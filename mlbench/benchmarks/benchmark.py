@@ -26,7 +26,7 @@ class Benchmark:
     least_workers: int = 1
     """Minimum number of workers."""
     facts: Rules = field(default_factory=dict)
-    """Settings, besides options, that the closed division requires, such as the data's digest."""
+    """Other settings that the closed division requires, such as the data's digest."""
 
     @property
     def rules(self) -> Rules:
@@ -64,7 +64,7 @@ class Benchmark:
         return {"goal": f"{self.light_target.value:g}"} if self.light_target else {}
 
     def _target(self, position: int) -> Target | None:
-        """Return the target at a position among the allowed ones; None if there is none."""
+        """Return the target at a position among the allowed ones; None beyond the last one."""
         values = self.rules.get("goal", ())[position : position + 1]
         if not values or not isinstance(values[0], float):
             return None

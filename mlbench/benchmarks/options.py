@@ -21,7 +21,7 @@ class Ruled:
     """The rule of the closed division for an option."""
 
     others: tuple[Setting, ...] | None
-    """Allowed values besides the default; None if any value is allowed."""
+    """Further values that the closed division allows; None if any value is allowed."""
 
 
 FREE = Ruled(None)
@@ -29,7 +29,7 @@ FREE = Ruled(None)
 
 
 def ruled(*others: Setting) -> Ruled:
-    """Return the rule that allows these values in the closed division, besides the default."""
+    """Return the rule that the closed division allows the default and these values."""
     return Ruled(others)
 
 
@@ -61,7 +61,7 @@ class Options:
 
     @classmethod
     def implied(cls, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the defaults that follow from other options and replace those of the class."""
+        """Return the defaults that follow from other options, in place of the class's defaults."""
         return {}
 
     def __post_init__(self) -> None:

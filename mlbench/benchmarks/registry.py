@@ -1,4 +1,4 @@
-"""The official benchmarks, those of extensions, and MLBench's published images."""
+"""Official benchmarks, benchmarks of extensions, and MLBench's published images."""
 
 import re
 from collections.abc import Mapping

@@ -196,7 +196,7 @@ def in_use(settings: Mapping[str, Setting]) -> dict[str, Setting]:
 if TYPE_CHECKING:
     Framework = str
 else:
-    # PyTorch, and what extensions register.
+    # PyTorch, and the frameworks that extensions register.
     Framework = Literal["torch", *registered("mlbench.frameworks")]
 
 

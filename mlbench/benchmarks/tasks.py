@@ -103,7 +103,7 @@ class ImagenetOptions(MomentumOptions, ImageModelOptions, ExchangeOptions, Backe
     momentum: Annotated[float, Field(gt=0, lt=1)] = 0.9
     """Share of the last update that the next one keeps (Nesterov)."""
     weight_decay: NotNegative = 1e-4
-    """Weight decay; biases and the parameters of batch norm have none."""
+    """Weight decay of all parameters except biases and batch norm."""
     # The network halves the size five times, and a pixel must remain.
     image_size: Annotated[int, Field(ge=32)] = 224
     """Width and height to which images are scaled, in pixels."""

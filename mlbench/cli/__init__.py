@@ -12,10 +12,10 @@ from mlbench.contract.distribution import own_version
 from mlbench.contract.extensions import load_all
 
 Commands = Mapping[str, tuple[str, str]]
-"""Commands by name, as an entry point of ``mlbench.commands`` has them.
+"""Commands by name: the value of an entry point of ``mlbench.commands``.
 
 Each has its ``module:function``, and its line in `mlbench --help`, which is also the first sentence
-of its own help.
+of the command's help.
 """
 # Modules of this package.
 _COMMANDS: Commands = {
@@ -90,7 +90,7 @@ _COMMANDS: Commands = {
 
 @cache
 def all_commands() -> Commands:
-    """Return the commands of the core, then those of extensions."""
+    """Return the commands of the core, then the commands of extensions."""
     commands = {
         name: (f"{__name__}.{path}", summary) for name, (path, summary) in _COMMANDS.items()
     }

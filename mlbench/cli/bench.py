@@ -244,7 +244,7 @@ def read_workers(text: str) -> list[int]:
 def share_cores(info: Info, workers: int, requested: float | None, *, oversubscribe: bool) -> float:
     """Return the cores of each worker of a set with up to this many workers.
 
-    On this machine, workers get whole cores of their own. A cluster has enough machines.
+    On this machine, each worker gets whole cores. A cluster has enough machines.
 
     Raises:
         UsageError: workers would share cores, and ``oversubscribe`` is not set.

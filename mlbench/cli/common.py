@@ -87,7 +87,7 @@ class UsageError(MLBenchError):
 
 @contextmanager
 def connected(connection: StackConnection | None = None) -> Iterator[ApiClient]:
-    """Connect to a master; by default that of the environment, or else the local stack.
+    """Connect to a master; by default the master in the environment, or else the local stack.
 
     If a remote master refuses, the error hints at the environment variable to check.
     """

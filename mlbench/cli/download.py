@@ -47,7 +47,7 @@ _FORMATS: tuple[str, ...] = ("zip", "csv", "json", _PARQUET, *_ADDED)
 _STDOUT = Path("-")
 
 Write = Callable[[ApiClient, Run, Path, OnProgress], int]
-"""Writes a run to a new file or folder, as an entry point of ``mlbench.downloads``.
+"""Function that writes a run to a new file or folder: an entry point of ``mlbench.downloads``.
 
 It returns the size in bytes. The name of the entry point is the format, and the ending of a file.
 """

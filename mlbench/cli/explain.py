@@ -1,4 +1,4 @@
-"""``mlbench explain``: why a run was slow or failed, and what removing the cause would save."""
+"""``mlbench explain``: causes of a slow or failed run, and the saving without each cause."""
 
 from dataclasses import asdict
 from typing import Annotated, Any

@@ -12,7 +12,7 @@ from mlbench.contract.masking import mask_command
 from mlbench.contract.records import Machine, Manifest
 from mlbench.contract.runspec import IMPAIRMENTS, NetworkOptions, options_of
 
-# Of all installed packages, those that a training run depends on.
+# Packages that a training run depends on; others are not shown.
 _PACKAGES = ("torch", "numpy", "tensorflow", "jax", "mxnet")
 
 

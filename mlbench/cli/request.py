@@ -143,7 +143,7 @@ def read_code(
 ) -> Code:
     """Return the code that TASK and ARGUMENTS name.
 
-    On a ``local`` stack, the command of an image starts in the user's folder, as a file does.
+    On a ``local`` stack, the command of an image starts in the user's folder, like a file.
 
     TASK is a file if it contains a slash, ends with .py, or exists and is not a benchmark. It is a
     program, such as torchrun, if it is neither file nor benchmark and has arguments.

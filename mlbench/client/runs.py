@@ -322,7 +322,7 @@ class RunsApi(ApiBase):
     def import_archive(self, file: BinaryIO) -> Response[Imported]:
         """Import the run of an archive, in this thread.
 
-        ApiError if the file is no archive, is damaged, or is too large.
+        ApiError if the file is not an archive, is damaged, or is too large.
         """
         return self._http.upload("/api/archives/", record_decoder(Imported), file)
 

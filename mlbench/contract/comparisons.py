@@ -62,7 +62,7 @@ class SignificanceTest(Record):
 
 @dataclass(frozen=True)
 class Convergence(Record):
-    """The number of epochs to the target, beside the benchmark's reference (MLPerf's RCP)."""
+    """Number of epochs to the target, and the benchmark's reference for it (MLPerf's RCP)."""
 
     batch_size: int
     epochs: float
@@ -98,7 +98,7 @@ class Score(Record):
     None if invalid or incomplete.
     """
     text: str
-    """Summary in words, or the reason why there is no score."""
+    """Summary in words, or the reason for a missing score."""
 
 
 @dataclass(frozen=True)
@@ -308,7 +308,7 @@ class Findings(Record):
     learning: tuple[str, ...] = ()
     """Differences that may affect convergence, such as another learning rate."""
     learned_by: str = ""
-    """Sentence that names the differences in ``learning``; empty if there are none."""
+    """Sentence that names the differences in ``learning``; empty without differences."""
     differences: tuple[str, ...] = ()
     """Differences without an effect on convergence, such as another processor model."""
     rule_violations: tuple[str, ...] = ()

@@ -30,4 +30,4 @@ class JobError(MLBenchError):
 
 
 class StackError(MLBenchError):
-    """The local stack cannot be started or stopped. The message says what to do."""
+    """The local stack cannot be started or stopped. The message contains a remedy."""

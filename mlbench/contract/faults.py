@@ -33,7 +33,7 @@ _PARAMETERS: dict[Kind, tuple[bool, bool | None]] = {
 
 
 class FaultError(ValueError):
-    """A fault or a schedule is not in the right notation. The message says what is right."""
+    """A fault or a schedule is not in the right notation. The message shows the notation."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def fault_schedule(text: str, seed: int, workers: int) -> tuple[PlannedFault, ..
 def why_refused(kind: Kind, *, in_cluster: bool, has_network: bool) -> str:
     """Return why a kind of fault is impossible or would affect others; empty if it is allowed.
 
-    ``has_network`` is true if each worker on this machine has a network of its own.
+    ``has_network`` is true if each worker on this machine has its own network.
     """
     if not registered("mlbench.injectors"):
         return f"{kind}: no extension that injects faults is installed"

@@ -1,4 +1,4 @@
-"""How figures are written for people: digits, units, and ``-`` for what was not measured."""
+"""Figures in words: digits, units, and ``-`` for a figure that was not measured."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,7 +31,7 @@ def number(value: float | None, decimals: int | None = None) -> str:
 
 
 def column(values: Sequence[float | int | str | None]) -> list[str]:
-    """Return the cells of a column, with as many decimals as the largest number needs."""
+    """Return the cells of a column. The largest number decides how many decimals all have."""
     decimals = _decimals(value for value in values if isinstance(value, float))
     return [_cell(value, decimals) for value in values]
 

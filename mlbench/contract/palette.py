@@ -15,8 +15,8 @@ RED: Final = "#d0382e"
 ORANGE: Final = "#9a5b00"
 GREY: Final = "#808893"
 
-# Colors of curves in the order in which runs are selected. They are those of Okabe and Ito, which
-# readers who confuse red and green can tell apart, with two more.
+# Colors of curves in the order in which runs are selected. Okabe and Ito chose them, so
+# that readers who confuse red and green can tell them apart; two were added.
 SERIES: Final = (
     "#0072b2",
     "#e69f00",

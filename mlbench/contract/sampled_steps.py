@@ -7,8 +7,8 @@ _ALL_OF_FIRST = 500
 
 def is_sampled(step: int) -> bool:
     """Check whether a step, counted from 1, is recorded."""
-    # Multiples of the golden ratio, modulo 1, are spread evenly, and so are those of every second
-    # or fifth step. Steps that are slow at regular intervals are therefore not over-represented.
+    # Multiples of the golden ratio, modulo 1, are spread evenly, also for every second or
+    # fifth step. Steps that are slow at regular intervals are therefore not over-represented.
     return step * 0.6180339887498949 % 1.0 * step < _ALL_OF_FIRST
 
 

@@ -34,7 +34,7 @@ class Costs:
     between: float
     """Mean time that processes run between two failures; infinite without failures."""
     down: float = 0.0
-    """Time from a failure until new processes start, in which none can fail. Daly has none."""
+    """Time from a failure until new processes start, in which none can fail. Daly assumes 0."""
 
 
 def goodput(interval: float, costs: Costs) -> float:

@@ -42,7 +42,7 @@ class Evidence:
         return max(1, len({row.rank for row in goodput.ranks}) if goodput else 0)
 
     def seconds(self, *buckets: Bucket) -> float:
-        """Return the seconds of the run that a worker spent in some buckets, as a mean."""
+        """Return the mean seconds of the run that a worker spent in some buckets."""
         seconds = self.result.goodput.seconds if self.result.goodput else {}
         return sum(seconds.get(bucket, 0.0) for bucket in buckets) / self.workers
 
@@ -62,7 +62,7 @@ class Evidence:
 
     @property
     def in_steps(self) -> float:
-        """Seconds that a worker spent in steps of the final model, as a mean."""
+        """Mean seconds that a worker spent in steps of the final model."""
         return self.seconds(*_STEP)
 
     @property
@@ -453,7 +453,7 @@ def restarts(evidence: Evidence) -> Finding | None:
 
 @dataclass(frozen=True)
 class Check:
-    """A prediction of findings, beside a later run without their causes."""
+    """A prediction of findings, and a later run without their causes."""
 
     rules: tuple[str, ...]
     """Rules whose findings the later run does not have."""

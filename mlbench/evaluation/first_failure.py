@@ -1,4 +1,4 @@
-"""Which ranks caused the end of a run's other ranks."""
+"""The ranks that caused the end of a run's other ranks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -191,7 +191,7 @@ def breakdown_of(
 ) -> Breakdown | None:
     """Return the time breakdown over time, in at most ``bins`` bins; None before the start.
 
-    The other arguments are those of ``goodput_of``. Runs of very many ranks have fewer bins.
+    For the other arguments, see ``goodput_of``. Runs of very many ranks have fewer bins.
     """
     if run.started_at is None or not ranks:
         return None

@@ -34,7 +34,7 @@ class Column:
     values: Sequence[float]
 
     def first_from(self, time_us: int) -> int:
-        """Return the index of the first value at or after a time; the length if there is none."""
+        """Return the index of the first value at or after a time; the length if all are earlier."""
         return bisect_left(self.times_us, time_us)
 
     def at(self, time_us: int) -> float:

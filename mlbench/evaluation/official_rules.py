@@ -192,7 +192,7 @@ def _judge(entries: Sequence[Entry], *, official: bool) -> tuple[Trial, ...]:
 
 @dataclass(frozen=True)
 class SetAtSealing(Record):
-    """Benchmark set of an archived run, as it was when the run was sealed."""
+    """State of the benchmark set of an archived run when the run was sealed."""
 
     created_at: str
     plan_sha256: str
@@ -280,7 +280,7 @@ def _those(run_ids: Sequence[int]) -> str:
 
 
 class Scoring(Protocol):
-    """Rules that score the runs of a group, as an entry point of ``mlbench.scoring`` names them."""
+    """Rules that score the runs of a group: the value of an entry point of ``mlbench.scoring``."""
 
     @property
     def official_runs(self) -> int:
@@ -289,7 +289,7 @@ class Scoring(Protocol):
     def convergence(
         self, runs: Sequence[Result | None], facts: Mapping[str, str]
     ) -> Convergence | None:
-        """Compare the epochs of runs with those of a reference; None without a reference."""
+        """Compare the epochs of runs with a reference; None without a reference."""
 
     def score(
         self, runs: Sequence[Result], facts: Mapping[str, str], sets: Sequence[RunSet]

@@ -205,7 +205,7 @@ TOTALS = (
     *(names.phase_metric(phase) for phase in PHASES),
     *(names.hidden_metric(phase) for phase in PHASES),
 )
-"""Metrics that a result is computed from, besides the target's."""
+"""Metrics that a result is computed from, in addition to the target's."""
 
 
 @dataclass(frozen=True)
@@ -214,7 +214,7 @@ class RunContext:
 
     run: RunRow
     ranks: Sequence[RankRow]
-    """Ranks of all attempts; those of the latest with their machines and assignments."""
+    """Ranks of all attempts; only the latest have their machines and assignments."""
     ended_at: float
     """End of the run in Unix seconds; the present for an active run."""
     criteria: Criteria = OWN_CRITERIA
@@ -324,7 +324,7 @@ def evaluate(context: RunContext, recorded: Columns) -> Result:
     totals = until_last_common_step(series) if run.state in ENDED_BADLY else series
     clocks = finite_by_rank(totals, names.TRAIN_SECONDS)
     done = finite_by_rank(totals, names.SAMPLES)
-    # Samples of only some ranks would look like those of all.
+    # A sum over only some ranks would look like a sum over all.
     samples = _last_values(done) if "" in done or done.keys() >= clocks.keys() else []
     seconds = _clocked([done], clocks)
     profiled_samples, profiled_seconds = profiled_among(context.latest, done, clocks)

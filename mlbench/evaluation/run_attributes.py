@@ -1,4 +1,4 @@
-"""Attributes of runs, their differences, and what these mean for a comparison.
+"""Attributes of runs, their differences, and the effect of these on a comparison.
 
 An attribute has a name and a value, both strings. A run lacks an attribute that it does not report.
 Workers, cores and bandwidth, its shape, are always known.
@@ -33,7 +33,7 @@ WORKING_DIR = "working_dir"
 ORIGIN = "origin"
 SEED = "seed"
 CPU_FACT = "cpu_"
-"""Prefix of attributes of a processor beside its model."""
+"""Prefix of the attributes of a processor other than its model."""
 
 # Runs that differ in one of these attributes are not comparable.
 _BREAKING = (TARGET, DATA, BATCH_SIZE)
@@ -205,7 +205,7 @@ def attributes_of(run: RunRow, ranks: Sequence[RankRow], result: Result) -> dict
     """Return the attributes of a run, given the ranks of its latest attempt, and its result."""
     machines = [rank.machine for rank in ranks if rank.machine]
     processors = [machine.processor for machine in machines]
-    # Settings that the code reports replace those of its command line or of the run's request.
+    # Reported settings replace the settings of the command line and of the run's request.
     line = read_command(run.whole_command)
     requested = {name.replace("-", "_"): value for name, value in run.args.items()}
     reported: dict[str, Any] = {**(run.settings or {})}

@@ -1,4 +1,4 @@
-"""Sandbox for archives of others: a separate process with limited memory reads them.
+"""Sandbox for imported archives: a separate process with limited memory reads them.
 
 A file can fill memory, or make libraries abort when memory is short. A memory limit applies to a
 whole process permanently, so a server or a notebook cannot set one for itself. A file that cannot

@@ -112,7 +112,7 @@ def of_ratio(whole: Sequence[float], part: Sequence[float]) -> Interval:
 def of_mean(figures: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
     """Return the interval of the mean of the runs' distribution, for at least two runs.
 
-    The figure of a run that did not reach its target is infinite: then there is no upper end.
+    The figure of a run that did not reach its target is infinite: then the upper end is unknown.
     """
     finite = [figure for figure in figures if math.isfinite(figure)]
     if len(finite) < 2:
@@ -133,7 +133,7 @@ def of_mean(figures: Sequence[float], confidence: float = CONFIDENCE) -> Interva
 def of_any_mean(figures: Sequence[float]) -> Interval:
     """Return the interval of the mean of finite figures of any distribution, by Student's t.
 
-    It covers the mean with 95 % if means of as many figures are approximately normal.
+    It covers the mean with 95 % if means of this number of figures are approximately normal.
     """
     if len(figures) < 2:
         return None, None
@@ -234,7 +234,7 @@ def _summarize(
     confidence: float,
     interval: Callable[[Sequence[float], float], Interval] = of_mean,
 ) -> Summary | None:
-    """Summarize figures; that of a run that missed its target is infinite."""
+    """Summarize figures; the figure of a run that missed its target is infinite."""
     ranked = sorted(figures)
     finite = [figure for figure in ranked if math.isfinite(figure)]
     if not finite:
@@ -323,7 +323,7 @@ def hold_against(
     """Compare two groups by a figure of each run; None if one of them has fewer than two runs.
 
     Figures are times, infinite for a target not reached, or rates. ``times_faster`` is the speedup
-    of the other group by its mean; ``seeds`` are those of the runs, empty if unknown.
+    of the other group by its mean; ``seeds`` are the seeds of the runs, empty if unknown.
     """
     if min(len(first), len(other)) < 2:
         return None

@@ -268,9 +268,9 @@ def compare_files(
 ) -> tuple[Comparison, Mapping[int, str]]:
     """Compare the runs of archives, and the counted runs of sets' files.
 
-    If two files have runs with the same ids, those of the later one get larger ids. Also returns
-    the digest of each run's archive by these ids. ArchiveError if a file is damaged, or repeats a
-    run.
+    If two files have runs with the same ids, the runs of the later file get larger ids. Also
+    returns the digest of each run's archive by these ids. ArchiveError if a file is damaged, or
+    repeats a run.
     """
     parts: list[_Runs] = []
     digests: set[str] = set()

@@ -69,8 +69,8 @@ class Grafana:
     ) -> None:
         """Create the client for Grafana's first page; nothing is sent yet.
 
-        ``token`` is that of a service account, or ``user:password``. ``count`` is called with the
-        outcome of each request: "done" or "failed".
+        ``token`` is the token of a service account, or ``user:password``. ``count`` is called with
+        the outcome of each request: "done" or "failed".
         """
         self.url = url.rstrip("/")
         self._count = count

@@ -79,7 +79,7 @@ def settings(
 ) -> dict[str, str]:
     """Return the environment of a Grafana whose dashboards anyone on this machine may see.
 
-    ``folder`` is for its data and logs, ``password`` that of the user ``admin``. Viewers can read
+    ``folder`` is for its data and logs, ``password`` for the user ``admin``. Viewers can read
     ``prometheus_url``, so ``login`` is apart.
     """
     return {

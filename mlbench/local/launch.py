@@ -159,7 +159,7 @@ def _tail(path: Path, begin: int) -> str:
 
 
 def configure_logging() -> None:
-    """Log to stderr with the time, as the supervisor does."""
+    """Log to stderr with the time, like the supervisor."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
 
 

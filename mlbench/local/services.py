@@ -365,7 +365,7 @@ def _take(port: int) -> bool:
 def find_prometheus() -> Path:
     """Return the Prometheus binary: $PROMETHEUS, or on the path, or where `make` puts it.
 
-    If there is none, StackError says what to do.
+    StackError if none is found.
     """
     ours = CHECKOUT / ".tools" / "prometheus" / "bin" / "prometheus"
     path = os.environ.get("PROMETHEUS") or shutil.which("prometheus") or ours

@@ -127,7 +127,7 @@ def style(name: str) -> Markup:
 def script(*mains: str) -> Markup:
     """Return a script that lets a page import these modules by their paths, from a file, too.
 
-    Browsers load no module from a file beside a page. In an import map, each is a data URL.
+    Browsers load no modules for a page in a file. In an import map, each is a data URL.
     """
     paths = [*mains, "js/file.js", "js/frame.js"]
     urls = {}

@@ -46,7 +46,7 @@ class FilePage:
     files: Mapping[str, str] = field(default_factory=dict)
     """Links to other files, by the paths of their pages, such as ``/runs/1``."""
     about: Sequence[tuple[str, str]] = ()
-    """Names and texts of what the page says about its data, so that it can be cited."""
+    """Names and texts of the page's statement on its data, by which it can be cited."""
     archive: str = ""
     """Link to the archive with all recorded samples."""
     commands: Sequence[str] = ()
@@ -57,7 +57,7 @@ class FilePage:
 
 @dataclass(frozen=True)
 class RunDocuments:
-    """What a page has of a run."""
+    """A run on a page."""
 
     run: Run
     manifest: Manifest

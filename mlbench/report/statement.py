@@ -23,7 +23,7 @@ def title(comparison: Comparison) -> str:
 
 
 def subtitle(comparison: Comparison) -> str:
-    """Return the number of runs, their targets, and what they sweep."""
+    """Return the number of runs, their targets, and their swept options."""
     targets = dict.fromkeys(
         figures.target(result.target) for result in comparison.results if result.target
     )
@@ -53,12 +53,12 @@ def processors(manifest: Manifest) -> str:
 
 # --- How to repeat a run ---
 
-# What an option that was not given is stored as.
+# Stored values of options that the user did not set.
 _LEFT_OUT = (None, False, 0, "", "gloo")
 
 
 def commands(run: Run, manifest: Manifest, archive: str) -> tuple[str, ...]:
-    """Return lines for a shell that repeat a run, and look at it beside its archive."""
+    """Return lines for a shell that repeat a run, and compare it with its archive."""
     order = ["mlbench", "run", *filter(None, [run.benchmark]), "--workers", str(run.num_workers)]
     for name, option in options_of(CommonSpec).items():
         value = getattr(run, name)

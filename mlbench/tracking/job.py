@@ -228,7 +228,7 @@ def find_job(
 
     Args:
         environ: the variables. Those of the innermost launcher count, as torchrun's in a task of
-            Slurm. A process without any is a job of its own.
+            Slurm. A process without any is a separate job.
         key: the key, whatever the variables say.
         workers: the number of ranks, whatever the variables say.
         hostname: the name of the machine or pod, by default this one's.

@@ -236,7 +236,7 @@ def _end_as(code: int) -> NoReturn:
         with contextlib.suppress(OSError):
             signal.signal(-code, signal.SIG_DFL)
         with contextlib.suppress(ValueError):
-            # A core dump of this process would overwrite that of the command.
+            # A core dump of this process would overwrite the core dump of the command.
             _, maximum = resource.getrlimit(resource.RLIMIT_CORE)
             resource.setrlimit(resource.RLIMIT_CORE, (0, maximum))
         os.kill(os.getpid(), -code)

@@ -277,7 +277,7 @@ def record(
     fails the run.
 
     Args:
-        name: the name of the run; by default that of the script or notebook.
+        name: the name of the run; by default the name of the script or notebook.
         key: a key shared by all ranks of the job, if the launcher does not set one.
         workers: the number of ranks, if the launcher does not set it.
         hide_command: whether to leave out the command line of this process. Otherwise, values that

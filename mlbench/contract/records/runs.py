@@ -236,7 +236,7 @@ class Run(RunSpec, _RunHead):
     delivery: Delivery | None
     """Counts of the run's samples; None until they are counted, around the run's end."""
     added: Added | None = None
-    """Late samples, which are not part of the result; None if there are none."""
+    """Late samples, which are not part of the result; None without late samples."""
     not_recorded: NotRecorded | None = None
     """Counts of data that the run's record lacks; None if nothing is known to be missing."""
     not_finite: NotFinite | None = None
@@ -305,7 +305,7 @@ class Run(RunSpec, _RunHead):
 
 @dataclass(frozen=True)
 class Annotations(Record):
-    """The user's annotations of a run, which are stored in a file of their own."""
+    """The user's annotations of a run, which are stored in a separate file."""
 
     title: str = ""
     """Title of the run; empty if its name is its title."""
@@ -426,7 +426,7 @@ class Verification(Record):
     problems: tuple[str, ...]
     """Damaged or missing data, in the archive or in Prometheus, a sentence each."""
     added: Added | None = None
-    """Late samples, which have an archive of their own; None if there are none."""
+    """Late samples, which have a separate archive; None without late samples."""
 
 
 @dataclass(frozen=True)
