@@ -21,7 +21,7 @@ _PAGES = sorted(
         *(_ROOT / "examples").rglob("*.md"),
         _ROOT / "helm/mlbench/templates/NOTES.txt",
     }
-    - {_ROOT / "docs/original-client.md"}  # its command has the same name
+    - {_ROOT / "docs/migrate.md"}  # its command has the same name
 )
 _SCHEMA = json.loads((_ROOT / "helm/mlbench/values.schema.json").read_text())
 # Words before `mlbench` in a line of a block, such as variables and launchers.
