@@ -244,10 +244,16 @@ def find_job(
         raise JobError(
             f"--workers: required, because the number of ranks is not in {launcher.variables}"
         )
+    if size < 1:
+        source = launcher.variables if workers is None else "--workers"
+        raise JobError(
+            f"{source}: the number of ranks must be at least 1 (got {size}). "
+            "Give the number of processes of the job."
+        )
     if stated.rank is None and size != 1:
         raise JobError(
-            f"unknown rank of this process among {size}. Start the ranks with srun, torchrun or "
-            f"mpirun, or set {launcher.variables}."
+            f"rank: not in {launcher.variables}, but the job has several ranks (got {size}). "
+            f"Start the ranks with srun, torchrun or mpirun, or set {launcher.variables}."
         )
     rank = stated.rank or 0
     if rank >= size:

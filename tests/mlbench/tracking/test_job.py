@@ -199,15 +199,13 @@ def test_a_job_of_one_rank_needs_no_key(
         (_INDEXED, 4, "--key: required, .* JOB_COMPLETION_INDEX"),
         (_JOBS, 4, "--workers: does not match JOBSET_GLOBAL_REPLICAS 3"),
         (_JOBS, 3, "--workers: does not match .* JOB_COMPLETION_INDEX 1"),
-        ({}, 4, "unknown rank of this process among 4"),
-        (
-            {"WORLD_SIZE": "4"},
-            None,
-            "unknown rank of this process among 4.* set RANK and WORLD_SIZE",
-        ),
-        (_BATCH, 4, "unknown rank of this process among 4.* Start the ranks with srun"),
-        (_ELASTIC, 4, "unknown rank of this process among 4.* set PET_NODE_RANK"),
-        ({}, 0, "unknown rank of this process among 0"),
+        ({}, 4, r"rank: not in RANK and WORLD_SIZE, .* \(got 4\)"),
+        ({"WORLD_SIZE": "4"}, None, r"rank: not in .* \(got 4\).* set RANK and WORLD_SIZE"),
+        (_BATCH, 4, r"rank: not in .* \(got 4\)\. Start the ranks with srun"),
+        (_ELASTIC, 4, r"rank: not in .* \(got 4\).* set PET_NODE_RANK"),
+        ({}, 0, r"--workers: the number of ranks must be at least 1 \(got 0\)\. Give "),
+        (_SLURM, -1, r"--workers: .* at least 1 \(got -1\)"),
+        (_of(_SLURM, SLURM_STEP_NUM_TASKS="0"), None, r"SLURM_PROCID and .* \(got 0\)"),
     ],
 )
 def test_what_cannot_be_is_said(environ: dict[str, str], workers: int | None, message: str) -> None:
