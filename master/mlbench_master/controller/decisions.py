@@ -71,38 +71,30 @@ def decide(observed: ObservedState) -> list[Action]:
     actions += [End(run_id, "STOPPED") for run_id in observed.stopped_in_queue]
     assigned: set[str] = set()
     for run in (*observed.runs, *observed.external):
-        run_actions = _decide_run(run, observed, assigned)
+        # A lost rank stays lost, even if its worker reports again: the attempt has failed.
+        lost = [
+            MarkLost(run.id, run.attempt, rank.rank, rank.seen_at, why)
+            for rank in run.ranks
+            if not rank.over and (why := _why_lost(rank, run))
+        ]
+        # A launcher decides whether a failed rank stops the others.
+        has_failed = not run.is_external and any(_has_failed(rank, run) for rank in run.ranks)
+        deadline = run.deadline_seconds or 0.0
+        run_actions: Sequence[Action] = lost
+        if not run.ranks:
+            run_actions = _begin(run, observed, assigned)
+        elif all(rank.over for rank in run.ranks):
+            run_actions = _conclude(run, observed, assigned)
+        elif lost or all(rank.stopping for rank in run.ranks):
+            pass
+        elif run.stop_requested or has_failed:
+            run_actions = _stop(run)
+        elif run.overdue > max(DEADLINE_GRACE_SECONDS, DEADLINE_GRACE * deadline):
+            run_actions = [StopRanks(run.id, f"stopped at its deadline of {deadline:.15g} s")]
+        else:
+            run_actions = _wait_for(run, _not_joined(run))
         assigned.update(*(action.workers for action in run_actions if isinstance(action, Assign)))
         actions += run_actions
-    return actions
-
-
-def _decide_run(
-    run: RunView, observed: ObservedState, assigned: AbstractSet[str]
-) -> Sequence[Action]:
-    """Return the next actions for one run."""
-    # A lost rank stays lost, even if its worker reports again: the attempt has failed.
-    lost = [
-        MarkLost(run.id, run.attempt, rank.rank, rank.seen_at, why)
-        for rank in run.ranks
-        if not rank.over and (why := _why_lost(rank, run))
-    ]
-    # A launcher decides whether a failed rank stops the others.
-    has_failed = not run.is_external and any(_has_failed(rank, run) for rank in run.ranks)
-    deadline = run.deadline_seconds or 0.0
-    actions: Sequence[Action] = lost
-    if not run.ranks:
-        actions = _begin(run, observed, assigned)
-    elif all(rank.over for rank in run.ranks):
-        actions = _conclude(run, observed, assigned)
-    elif lost or all(rank.stopping for rank in run.ranks):
-        pass
-    elif run.stop_requested or has_failed:
-        actions = _stop(run)
-    elif run.overdue > max(DEADLINE_GRACE_SECONDS, DEADLINE_GRACE * deadline):
-        actions = [StopRanks(run.id, f"stopped at its deadline of {deadline:.15g} s")]
-    else:
-        actions = _wait_for(run, _not_joined(run))
     return actions
 
 

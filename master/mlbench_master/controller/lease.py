@@ -39,26 +39,7 @@ def open_lease(url: str) -> Lease:
             return True
 
         return lock
-    return _server_lease(url)
 
-
-def wait_for(lease: Lease, stopped: Callable[[float], bool]) -> bool:
-    """Wait until the lease is held, and return whether it is.
-
-    ``stopped`` waits for the given number of seconds, and returns whether to give up.
-    """
-    if lease():
-        return True
-    log.info("another controller works on this database; waiting until it has ended")
-    while not stopped(0.2):
-        if lease():
-            log.info("the other controller has ended")
-            return True
-    return False
-
-
-def _server_lease(url: str) -> Lease:
-    """Return a lease by an advisory lock of PostgreSQL, which the end of the connection frees."""
     # The server frees the lock of a controller that is cut off after 25 s. The controller itself
     # notices that within 12 s and exits, so two never work at a time.
     keepalives = "-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3"
@@ -82,7 +63,7 @@ def _server_lease(url: str) -> Lease:
         return True
 
     def guard() -> None:
-        """Exit when the connection is lost."""
+        """Exit when the connection is lost, because PostgreSQL then frees the lock."""
         try:
             while True:
                 connection.execute("SELECT 1")
@@ -93,3 +74,18 @@ def _server_lease(url: str) -> Lease:
             os._exit(1)
 
     return take
+
+
+def wait_for(lease: Lease, stopped: Callable[[float], bool]) -> bool:
+    """Wait until the lease is held, and return whether it is.
+
+    ``stopped`` waits for the given number of seconds, and returns whether to give up.
+    """
+    if lease():
+        return True
+    log.info("another controller works on this database; waiting until it has ended")
+    while not stopped(0.2):
+        if lease():
+            log.info("the other controller has ended")
+            return True
+    return False

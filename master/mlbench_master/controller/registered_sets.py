@@ -7,7 +7,6 @@ transaction, so a controller that is killed at any instruction neither repeats n
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 from mlbench.contract.records import RunSet
 from mlbench.evaluation.inputs import OWN_CRITERIA
@@ -80,7 +79,15 @@ class SetRunner:
     def take_step(self, run_set: RunSet) -> None:
         """Submit the next run of a set, or end the set."""
         name = run_set.name
-        match decide(run_set, partial(self._are_means_known, run_set)):
+
+        def are_means_known() -> bool:
+            runs = [lifecycle.find(run_id) for run_id in run_set.counted]
+            if not runs or run_set.until_percent is None:
+                return False
+            groups = result_query.comparison_of(self.reader, runs, OWN_CRITERIA).groups
+            return all(group.is_known(run_set.until_percent) for group in groups)
+
+        match decide(run_set, are_means_known):
             case Submit(slot):
                 try:
                     benchmark_sets.submit(name, slot, self.limits)
@@ -91,10 +98,3 @@ class SetRunner:
             case Finish(reason):
                 log.info("set %s: finished %s", name, reason)
                 benchmark_sets.settle(name, "finished", reason)
-
-    def _are_means_known(self, run_set: RunSet) -> bool:
-        runs = [lifecycle.find(run_id) for run_id in run_set.counted]
-        if not runs or run_set.until_percent is None:
-            return False
-        groups = result_query.comparison_of(self.reader, runs, OWN_CRITERIA).groups
-        return all(group.is_known(run_set.until_percent) for group in groups)

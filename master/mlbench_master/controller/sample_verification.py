@@ -10,7 +10,6 @@ Each turn starts from the database, so it can be killed anywhere.
 import logging
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import asdict
 
 from mlbench_master.database.connection import exclusive, run_sql, store
@@ -82,7 +81,7 @@ class SampleVerifier:
                 log.exception("counting failed, trying again")
 
     def turn(self) -> None:
-        """Verify the runs that are due.
+        """Verify ended runs that were never counted, or whose blocks can be deleted; or all runs.
 
         Raises:
             PrometheusError: samples cannot be counted now.
@@ -98,7 +97,15 @@ class SampleVerifier:
         if is_recount:
             for (owner,) in run_sql(_LEFT).fetchall():  # by a controller that was killed
                 _delete_blocks(owner)
-        for run in list(self._find_due(is_recount=is_recount)):
+        now = time.time()
+        own = Run.select().where(Run.origin.is_null(), Run.blocks_deleted_at.is_null())
+        for run in list(own.order_by(Run.id)):
+            # The end is in the future if the system clock was set back since.
+            is_old = run.finished_at is not None and abs(now - run.finished_at) > KEPT_SECONDS
+            is_new = run.finished_at is not None and run.delivery is None
+            is_due = is_new or (is_old and run.sealed_at is not None)
+            if not is_recount and (not is_due or _waits(run.id)):
+                continue
             try:
                 self.verify(run)
             except PrometheusError:
@@ -106,18 +113,6 @@ class SampleVerifier:
             except Exception:
                 log.exception("run %d cannot be counted, trying again", run.id)
         self._delete_series()
-
-    def _find_due(self, *, is_recount: bool) -> Iterator[Run]:
-        """Yield ended runs that were never counted, or whose blocks can be deleted; or all runs."""
-        now = time.time()
-        own = Run.select().where(Run.origin.is_null(), Run.blocks_deleted_at.is_null())
-        for run in own.order_by(Run.id):
-            # The end is in the future if the system clock was set back since.
-            is_old = run.finished_at is not None and abs(now - run.finished_at) > KEPT_SECONDS
-            is_new = run.finished_at is not None and run.delivery is None
-            is_due = is_new or (is_old and run.sealed_at is not None)
-            if is_recount or (is_due and not _waits(run.id)):
-                yield run
 
     def verify(self, run: Run) -> None:
         """Count a run's samples; send them again if Prometheus lost some, or delete old blocks.
