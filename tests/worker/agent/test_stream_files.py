@@ -132,7 +132,7 @@ def test_what_is_appended_is_read_by_offset(
     assert metrics.read(begin, 2) == b"12"
     assert metrics.read(begin + 2, 100) == b"345"
     assert metrics.read(begin, 100) == b"12345", "the master may want it again"
-    assert (metrics.size(), metrics.failure) == (begin + 5, "")
+    assert (metrics.size(), metrics.damage) == (begin + 5, "")
 
 
 def test_the_agents_line_counts_as_read_before_it_is(path: Path) -> None:
@@ -140,7 +140,7 @@ def test_the_agents_line_counts_as_read_before_it_is(path: Path) -> None:
     made.append(_FACTS)
     path.write_bytes(_FACTS.replace(b"1.5", b"2.5"))
     assert made.read(0, 100) == b""
-    assert made.failure.startswith("its metrics file was overwritten by the command: open it for ")
+    assert made.damage.startswith("was overwritten by the command: open it for ")
     assert made.size() == 0, "what was shipped is all that there will be"
 
 
@@ -158,7 +158,7 @@ def test_it_says_how_the_file_was_damaged(
     with path.open("ab") as file:
         file.write(b"y" * (size - kept) if kept else b"")
     assert metrics.size() == 0
-    assert f"{damage.format(size)} by the command" in metrics.failure
+    assert f"{damage.format(size)} by the command" in metrics.damage
 
 
 @pytest.mark.parametrize("held", [9, 4])
@@ -189,7 +189,7 @@ def test_a_file_without_end_is_not_read(metrics: stream_files.MetricsFile, path:
     begin = len(_FACTS)
     assert metrics.read(begin, 5) == b"12345"
     assert metrics.read(begin + (1 << 20), 100) == b""
-    assert metrics.failure == "its metrics file was made longer without being written"
+    assert metrics.damage == "was made longer without being written"
 
 
 def test_words_that_have_no_room_leave_no_half(
@@ -203,7 +203,7 @@ def test_words_that_have_no_room_leave_no_half(
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert path.read_bytes() == _FACTS
-    assert (metrics.size(), metrics.failure) == (len(_FACTS), "")
+    assert (metrics.size(), metrics.damage) == (len(_FACTS), "")
 
 
 @pytest.mark.parametrize("length", [1, 3, 7, 100])

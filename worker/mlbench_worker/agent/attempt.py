@@ -19,7 +19,7 @@ from mlbench.contract.limits import MAX_ERROR_LENGTH
 from mlbench.local.proc import Traffic
 from mlbench_worker.agent import environment, torchrun
 from mlbench_worker.agent.attempt_files import COUNTERS, DIAGNOSIS, AttemptFiles
-from mlbench_worker.agent.exits import Exit, read_exit, why_silent, write_exit
+from mlbench_worker.agent.exits import Exit, read_exit, why_silent
 from mlbench_worker.agent.machine import killed_for_memory, memory_limit
 from mlbench_worker.agent.output_collector import clear, pack
 from mlbench_worker.agent.rank_network import NETWORK_VARIABLES, RankNetwork
@@ -160,7 +160,8 @@ class Attempt(AttemptFiles):
     @property
     def failure(self) -> str:
         """The reason for which the rank has failed, independent of its exit code; "" if none."""
-        reason = self._failure or self._metrics.failure
+        damage = self._metrics.damage
+        reason = self._failure or (damage and f"its metrics file {damage}")
         for secret in self._secrets:
             reason = reason.replace(secret, "*" * len(secret))
         reason = reason[:MAX_ERROR_LENGTH]
@@ -349,7 +350,8 @@ class Attempt(AttemptFiles):
         if self.exit is None or self._remembered:
             return
         with suppress(OSError):
-            write_exit(self.folder / names.EXIT_FILE, self.exit, self.failure)
+            content = {**asdict(self.exit), "failure": self.failure}
+            write_json(self.folder / names.EXIT_FILE, content)
             self._remembered = True
 
     def _note_exit(self, ended: Exit, failure: str = "") -> None:

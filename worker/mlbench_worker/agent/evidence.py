@@ -32,14 +32,14 @@ class EvidenceRequests:
             if number is not None and self._last.get(kind) != number:
                 self._last[kind] = number
                 path = f"/api/workers/{quote(pod)}/{kind}/{number}"
-                arguments = (kind, path, attempt, reply)
-                threading.Thread(target=self._send, args=arguments, name=kind, daemon=True).start()
 
-    def _send(self, kind: str, path: str, attempt: Attempt, reply: PollResponse) -> None:
-        try:
-            # Imported on request: most agents never need it.
-            gather: Gather = registered("mlbench.evidence")[kind].load()
-            send_patiently(self._connect, path, gather(attempt, reply))
-        except Exception:
-            # The rank can train even if it cannot be examined.
-            log.exception("%s cannot be done", path)
+                def send(kind: str = kind, path: str = path) -> None:
+                    try:
+                        # Imported on request: most agents never need it.
+                        gather: Gather = registered("mlbench.evidence")[kind].load()
+                        send_patiently(self._connect, path, gather(attempt, reply))
+                    except Exception:
+                        # The rank can train even if it cannot be examined.
+                        log.exception("%s cannot be done", path)
+
+                threading.Thread(target=send, name=kind, daemon=True).start()

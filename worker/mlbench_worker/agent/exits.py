@@ -4,10 +4,10 @@ import logging
 import math
 import os
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
-from mlbench_worker.agent.stream_files import read_json, write_json
+from mlbench_worker.agent.stream_files import read_json
 
 log = logging.getLogger(__name__)
 
@@ -20,11 +20,6 @@ class Exit:
     """Exit code, or the negative number of the signal that killed the process."""
     at: float
     """Unix time in seconds."""
-
-
-def write_exit(path: Path, ended: Exit, failure: str) -> None:
-    """Write an exit and its failure to a file, or raise an OSError."""
-    write_json(path, {**asdict(ended), "failure": failure})
 
 
 def read_exit(path: Path, unknown: str) -> tuple[Exit, str]:

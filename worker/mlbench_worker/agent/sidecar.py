@@ -114,8 +114,7 @@ def record(request: Mapping[str, Any], url: str, token: str) -> None:
 
     facts = ReportedAttributes(dict(os.environ))
     observation.measure(f"{names.ENV_JOB}={job.key}", name_others=True)
-    sidecar = Sidecar(attempt, order, url, token, facts, nowhere=request["nowhere"])
-    sidecar.watch(root)
+    sidecar = Sidecar(attempt, order, url, token, root, facts, request["nowhere"])
     trainjob.start(attempt, os.environ)
     sidecar.run()
 
@@ -123,10 +122,8 @@ def record(request: Mapping[str, Any], url: str, token: str) -> None:
 def resume(request: Mapping[str, Any], url: str, token: str) -> None:
     """Resume shipping from the ``folder`` of a killed recorder; ``record`` describes the rest."""
     attempt = Attempt.open_running(Path(request["folder"]))
-    order = read_json(attempt.folder / _JOB)
-    sidecar = Sidecar(attempt, order, url, token, nowhere=request["nowhere"])
-    sidecar.watch(int(request["root"]))
-    sidecar.run()
+    order, root = read_json(attempt.folder / _JOB), int(request["root"])
+    Sidecar(attempt, order, url, token, root, nowhere=request["nowhere"]).run()
 
 
 def _as_text(command: Sequence[str]) -> str:
@@ -184,16 +181,18 @@ class Sidecar:
         order: Mapping[str, Any],
         url: str,
         token: str,
+        root: int | None = None,
         facts: "ReportedAttributes | None" = None,
         nowhere: str = "",
     ) -> None:
-        """Connect to the master at ``url``.
+        """Connect to the master at ``url``, and start to watch the rank.
 
         Args:
             attempt: the folder of the rank.
             order: the request to join a run.
             url: the master's URL; "" without a master.
             token: the token to join.
+            root: the process whose descendants are the rank; None for a rank that has ended.
             facts: the facts to report of the machine; None if they were reported.
             nowhere: the reason for which there is no master; "" if there is one.
         """
@@ -203,7 +202,7 @@ class Sidecar:
         self._token = token
         self._link = self._connect()
         self._rank: RankRecorder | None = None
-        self._root: int | None = None
+        self._root = root
         self._wake = threading.Event()
         self._problem = nowhere or "it does not answer"
         self.is_refused = bool(nowhere)
@@ -214,16 +213,12 @@ class Sidecar:
         if facts is not None:
             self._describer = threading.Thread(target=self._describe, args=[facts], daemon=True)
             self._describer.start()
+        if root is not None:
+            attempt.process = process = ExternalProcess(root)
+            process.watch(self._note_exit, attempt.hurry.set)
 
     def _connect(self) -> MasterClient:
         return MasterClient(self._url or "http://master.invalid", self._token)
-
-    def watch(self, root: int) -> None:
-        """Start to watch the rank, whose processes are the descendants of ``root``."""
-        self._root = root
-        process = ExternalProcess(root)
-        self._attempt.process = process
-        process.watch(self._note_exit, self._attempt.hurry.set)
 
     def run(self) -> bool:
         """Run until everything is shipped, or after the rank's end the master accepts nothing.
@@ -241,25 +236,23 @@ class Sidecar:
             self._warn()
         self._attempt.ended.wait()
         progress, since = None, time.monotonic()
-        while not self._is_done():
-            rank = self._rank
-            if rank is not None and rank.shipper.refusal:
-                self._problem, self.is_refused = rank.shipper.refusal, True
-            before, progress = progress, rank and (rank.shipper.held, rank.has_reported_exit)
+        while True:
+            rank, before, progress = self._rank, progress, None
+            if rank is not None:
+                has_shipped = rank.has_reported_exit and rank.shipper.has_shipped_all
+                # The master may hold less than the shipper has sent.
+                if has_shipped and rank.missing_bytes <= 0:
+                    _remove(self._attempt)
+                    return True
+                if rank.shipper.refusal:
+                    self._problem, self.is_refused = rank.shipper.refusal, True
+                progress = rank.shipper.held, rank.has_reported_exit
             if progress != before:
                 since = time.monotonic()
             if self.is_refused or time.monotonic() - since > _PATIENCE_SECONDS:
                 self._give_up()
                 return False
             time.sleep(0.02)
-        _remove(self._attempt)
-        return True
-
-    def _is_done(self) -> bool:
-        rank = self._rank
-        if rank is None or not (rank.has_reported_exit and rank.shipper.has_shipped_all):
-            return False
-        return rank.missing_bytes <= 0  # the master may hold less than the shipper has sent
 
     def _give_up(self) -> None:
         """Keep what the master does not have, and tell the user where it is."""

@@ -112,13 +112,10 @@ def git_state(source: Path | None, environ: Mapping[str, str]) -> GitState | Non
     Without a repository, it is the commit $MLBENCH_GIT_COMMIT, which an image without the history
     can set. None without either.
     """
-    state = _ask_git(source, environ) if source is not None else None
-    if state is None and (commit := environ.get(names.ENV_GIT_COMMIT)):
-        return GitState(commit, dirty=None, root=None)
-    return state
-
-
-def _ask_git(source: Path, environ: Mapping[str, str]) -> GitState | None:
+    commit = environ.get(names.ENV_GIT_COMMIT)
+    stated = GitState(commit, dirty=None, root=None) if commit else None
+    if source is None:
+        return stated
     # Git's variables would select another repository, for example one whose hook runs this process.
     own_environ = {name: value for name, value in environ.items() if not name.startswith("GIT_")}
 
@@ -128,12 +125,12 @@ def _ask_git(source: Path, environ: Mapping[str, str]) -> GitState | None:
 
     place = git("rev-parse", "HEAD", "--show-toplevel")
     if place is None:
-        return None
+        return stated
     commit, _, root = place.partition("\n")
     # These options override the user's settings for untracked files.
     own = git("status", "--porcelain", "--ignored", "--untracked-files", "--", source.name)
     if own is not None and own.startswith("!!"):
-        return None  # ignored, such as an installed program
+        return stated  # ignored, such as an installed program
     changes = git("status", "--porcelain", "--untracked-files=no")
     return GitState(commit, None if own is None or changes is None else bool(own + changes), root)
 

@@ -129,8 +129,12 @@ def _is_folder(path: Path) -> bool:
 class StreamFile:
     """A file that a command appends to. Any thread may use it.
 
-    The stream has ended if the file is missing, not a regular file, or not readable.
+    The stream has ended if the file is missing, not a regular file, or not readable, or if the
+    command changes bytes that were read.
     """
+
+    damage = ""
+    """The reason for which the stream ended early; "" while it has not."""
 
     def __init__(self, path: Path, descriptor: int | None) -> None:
         """``descriptor``: the result of ``create_stream`` or ``open_regular``."""
@@ -151,7 +155,7 @@ class StreamFile:
                 if os.fstat(self._descriptor).st_size == end:
                     os.ftruncate(self._descriptor, end - written)
                 raise OSError(f"{self.path}: no space for {len(data)} bytes")
-            self._pass(end - written, data)
+            self._remember(end - written, data)
 
     def read(self, offset: int, length: int) -> bytes:
         """Return at most ``length`` bytes of the stream from an offset on."""
@@ -185,21 +189,16 @@ class StreamFile:
         except OSError as error:
             self._give_up(f"cannot be read: {error.strerror}")
 
-    def _give_up(self, why: str) -> None:
-        log.warning("%s %s: no more of it is read", self.path, why)
+    def _give_up(self, damage: str) -> None:
+        log.warning("%s %s: no more of it is read", self.path, damage)
+        self.damage = damage
         self._close()
 
     def _is_readable_at(self, offset: int) -> bool:
         """Check that the stream has not ended, nor ends now because its file is damaged."""
-        if self._descriptor == _ENDED:
-            return False
-        damage = self._damage()
-        return not damage or self._survives(damage, offset)
-
-    def _survives(self, damage: str, offset: int) -> bool:
-        """Continue at an offset in spite of damage, or end the stream and return False."""
-        self._give_up(damage)
-        return False
+        if self._descriptor != _ENDED and (damage := self._find_damage()):
+            self._give_up(damage)
+        return self._descriptor != _ENDED
 
     def _begin_at(self, offset: int) -> None:
         """Treat the file's first byte as the given offset of the stream; forget earlier bytes."""
@@ -207,7 +206,7 @@ class StreamFile:
         self._largest = self._passed = 0
         self._head = self._tail = b""
 
-    def _pass(self, position: int, data: bytes) -> None:
+    def _remember(self, position: int, data: bytes) -> None:
         """Remember bytes of the file, to check that they stay."""
         end = position + len(data)
         if end <= self._passed or not data:
@@ -218,7 +217,7 @@ class StreamFile:
         self._tail = (before + data)[-_MARK_BYTES:]
         self._passed, self._largest = end, max(self._largest, end)
 
-    def _damage(self) -> str:
+    def _find_damage(self) -> str:
         """Describe damage to bytes that were read; "" without damage."""
         size = os.fstat(self._descriptor).st_size
         if size < self._largest:
@@ -242,7 +241,7 @@ class StreamFile:
             self._give_up("was made longer without being written")
             return b""
         data = os.pread(self._descriptor, length, position)
-        self._pass(position, data)
+        self._remember(position, data)
         return data
 
 
@@ -259,10 +258,11 @@ class LogFile(StreamFile):
         """Replace secrets by asterisks from now on."""
         self._secrets = [secret.encode() for secret in secrets]
 
-    def _survives(self, damage: str, offset: int) -> bool:
-        log.warning("%s %s by the command: the stream continues from there", self.path, damage)
-        self._begin_at(offset)
-        return True
+    def _is_readable_at(self, offset: int) -> bool:
+        if self._descriptor != _ENDED and (damage := self._find_damage()):
+            log.warning("%s %s by the command: the stream continues from there", self.path, damage)
+            self._begin_at(offset)
+        return self._descriptor != _ENDED
 
     def _take(self, position: int, length: int) -> bytes:
         data = super()._take(position, length)
@@ -279,22 +279,10 @@ class LogFile(StreamFile):
 class MetricsFile(StreamFile):
     """The metrics of a command, which must not be changed once they are written."""
 
-    failure = ""
-    """The damage by the command, which lost values; "" without damage."""
-
-    def _survives(self, damage: str, offset: int) -> bool:
-        advice = "open it for appending ('a'), or use mlbench.Tracker"
-        return super()._survives(f"{damage} by the command: {advice}", offset)
-
-    def _damage(self) -> str:
-        if damage := super()._damage():
-            return damage
-        try:
-            named = self.path.lstat()
-        except OSError:  # a removed file can still be written to
-            return ""
-        return "" if os.path.samestat(named, os.fstat(self._descriptor)) else "was replaced"
-
-    def _give_up(self, why: str) -> None:
-        super()._give_up(why)
-        self.failure = f"its metrics file {why}"
+    def _find_damage(self) -> str:
+        damage = super()._find_damage()
+        with contextlib.suppress(OSError):  # a removed file can still be written to
+            if not os.path.samestat(self.path.lstat(), os.fstat(self._descriptor)):
+                damage = damage or "was replaced"
+        advice = "by the command: open it for appending ('a'), or use mlbench.Tracker"
+        return damage and f"{damage} {advice}"
