@@ -201,7 +201,18 @@ def _lay_out(table: tables.ReportTable) -> RenderableType:
     major = [i for i in every if not table.columns[i].is_minor]
     unlimited = out.options.update(max_width=10_000)
     for columns, gap, can_fold in ((every, 2, False), (major, 2, False), (major, 1, True)):
-        grid = _grid(table, columns, gap)
+        grid = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0))
+        for column in (table.columns[i] for i in columns):
+            # One word per line, so that a heading is not wider than the numbers.
+            grid.add_column(
+                "\n".join(f"{column.text} {column.unit}".split()),
+                justify="right" if column.is_figure else "left",
+                no_wrap=column.is_figure,
+                overflow="fold",
+                min_width=None if column.is_figure else _MIN_TEXT,
+            )
+        for row in table.rows:
+            grid.add_row(*(row[i] for i in columns))
         width = Measurement.get(out, unlimited, grid)
         if (width.minimum if can_fold else width.maximum) <= out.width:
             return grid
@@ -216,20 +227,3 @@ def _lay_out(table: tables.ReportTable) -> RenderableType:
                 figures.add_row(Text(f"{column.text} {column.unit}".strip()), Text(cell))
         lists += [Text(row[name], style="italic"), Padding(figures, (0, 0, 0, 2), expand=False)]
     return Group(*lists)
-
-
-def _grid(table: tables.ReportTable, columns: Sequence[int], gap: int) -> Table:
-    grid = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0))
-    for column in (table.columns[i] for i in columns):
-        # One word per line, so that a heading is not wider than the numbers.
-        words = f"{column.text} {column.unit}".split()
-        grid.add_column(
-            "\n".join(words),
-            justify="right" if column.is_figure else "left",
-            no_wrap=column.is_figure,
-            overflow="fold",
-            min_width=None if column.is_figure else _MIN_TEXT,
-        )
-    for row in table.rows:
-        grid.add_row(*(row[i] for i in columns))
-    return grid

@@ -1,6 +1,6 @@
 """``mlbench manifest``: what a run ran, and on which machines."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -61,33 +61,29 @@ def facts(manifest: Manifest) -> tuple[tuple[str, str], ...]:
 
 def machine_text(machine: Machine) -> str:
     """Return a machine in words: its processors, memory, system and packages."""
-    return "; ".join(_machine_parts(machine))
-
-
-def _machine_parts(machine: Machine) -> Iterator[str]:
-    if machine.cpu_model:
-        yield machine.cpu_model
-    yield from (f"{name.replace('_', ' ')} {fact}" for name, fact in machine.processor.items())
+    parts = [machine.cpu_model] if machine.cpu_model else []
+    parts += [f"{name.replace('_', ' ')} {fact}" for name, fact in machine.processor.items()]
     if machine.cpus:
         limit = machine.cpu_limit
-        yield count(machine.cpus, "core") + (f" (limit {limit:g})" if limit else "")
+        parts.append(count(machine.cpus, "core") + (f" (limit {limit:g})" if limit else ""))
     if machine.memory_bytes:
-        yield f"{machine.memory_bytes / 2**30:.1f} GiB of memory"
-    yield from machine.gpus
+        parts.append(f"{machine.memory_bytes / 2**30:.1f} GiB of memory")
+    parts += machine.gpus
     if machine.bandwidth_limit:
-        yield f"{machine.bandwidth_limit:g} Mbit/s at most, but for 3 kB at once"
+        parts.append(f"{machine.bandwidth_limit:g} Mbit/s at most, but for 3 kB at once")
     for name in IMPAIRMENTS:
         if value := getattr(machine, name):
-            yield f"{value:g} {options_of(NetworkOptions)[name].unit_in_words}"
+            parts.append(f"{value:g} {options_of(NetworkOptions)[name].unit_in_words}")
     if machine.os:
-        yield f"{machine.os} {machine.architecture or ''}".strip()
+        parts.append(f"{machine.os} {machine.architecture or ''}".strip())
     if machine.python:
-        yield f"Python {machine.python}"
+        parts.append(f"Python {machine.python}")
     packages = machine.packages
-    yield from (f"{name} {packages[name]}" for name in _PACKAGES if name in packages)
+    parts += [f"{name} {packages[name]}" for name in _PACKAGES if name in packages]
     if machine.git:
         changed = " with uncommitted changes" if machine.git.dirty else ""
-        yield f"git {machine.git.commit[:12]}{changed}"
+        parts.append(f"git {machine.git.commit[:12]}{changed}")
+    return "; ".join(parts)
 
 
 def _pairs(values: Mapping[str, Any]) -> str:

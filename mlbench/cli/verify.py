@@ -3,14 +3,13 @@
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from tempfile import NamedTemporaryFile, TemporaryDirectory
 from typing import Annotated
 
 import typer
 
-from mlbench.archive import RUN, Archive, bundle, opened, signature
+from mlbench.archive import RUN, bundle, opened, signature
 from mlbench.cli.common import (
     FAILED,
     JsonOption,
@@ -77,7 +76,10 @@ def verify(
         summary |= {"added": added.to_fields() if added else None, "signed_by": signer}
         print_json(summary | {"notes": list(notes)})
     else:
-        _print(problems, notes)
+        for problem in problems:
+            warn(problem)
+        for note, archives in notes.items():
+            out.print(f"note: {note}" + (f" ({archives} archives)" if archives > 1 else ""))
         if written:
             out.print(f"{written:,} samples were written")
         if added:
@@ -93,14 +95,6 @@ def verify(
         out.print("not verified" if problems else "verified: nothing is missing or damaged")
     if problems:
         raise typer.Exit(FAILED)
-
-
-def _print(problems: list[str], notes: Counter[str]) -> None:
-    """Print problems as warnings, and each note with the number of its archives."""
-    for problem in problems:
-        warn(problem)
-    for note, archives in notes.items():
-        out.print(f"note: {note}" + (f" ({archives} archives)" if archives > 1 else ""))
 
 
 def _verify_run(run_name: str) -> Verification:
@@ -157,26 +151,22 @@ def _write_blocks(file: Path, folder: Path) -> int:
     if promtool is None:
         raise UsageError("promtool not found. It is part of Prometheus.")
     with opened(file) as archive, NamedTemporaryFile("w", suffix=".om") as lines:
-        lines.writelines(_openmetrics(archive))
+        run_id = archive.document(RUN)["run"]["id"]
+        lines.write(f"# TYPE {names.RUN_METRIC} gauge\n")
+        for name in archive.series:
+            if name.pod:
+                continue
+            labels = {"run_id": str(run_id), "metric": name.metric, "rank": name.rank}
+            texts = {label: text.translate(_ESCAPES) for label, text in labels.items() if text}
+            pairs = ",".join(f'{label}="{text}"' for label, text in texts.items())
+            series = f"{names.RUN_METRIC}{{{pairs}}}"
+            for piece in archive.read(name, kept=False):
+                for time_us, value in zip(piece.times_us, piece.values, strict=True):
+                    lines.write(f"{series} {value!r} {time_us // 1000 / 1000:.3f}\n")
+        lines.write("# EOF\n")
         lines.flush()
         command = [promtool, "tsdb", "create-blocks-from", "openmetrics", lines.name, str(folder)]
         written = subprocess.run(command, capture_output=True, text=True, check=False)
         if written.returncode:
             raise UsageError(f"promtool could not write blocks: {written.stderr.strip()[-500:]}")
         return sum(sealed.samples for name, sealed in archive.series.items() if not name.pod)
-
-
-def _openmetrics(archive: Archive) -> Iterator[str]:
-    """Yield the archived samples of Prometheus in the OpenMetrics format, for promtool."""
-    run_id = archive.document(RUN)["run"]["id"]
-    yield f"# TYPE {names.RUN_METRIC} gauge\n"
-    for name in archive.series:
-        if name.pod:
-            continue
-        labels = {"run_id": str(run_id), "metric": name.metric, "rank": name.rank}
-        texts = {label: text.translate(_ESCAPES) for label, text in labels.items() if text}
-        pairs = ",".join(f'{label}="{text}"' for label, text in texts.items())
-        for piece in archive.read(name, kept=False):
-            for time_us, value in zip(piece.times_us, piece.values, strict=True):
-                yield f"{names.RUN_METRIC}{{{pairs}}} {value!r} {time_us // 1000 / 1000:.3f}\n"
-    yield "# EOF\n"

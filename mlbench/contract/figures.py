@@ -33,7 +33,14 @@ def number(value: float | None, decimals: int | None = None) -> str:
 def column(values: Sequence[float | int | str | None]) -> list[str]:
     """Return the cells of a column. The largest number decides how many decimals all have."""
     decimals = _decimals(value for value in values if isinstance(value, float))
-    return [_cell(value, decimals) for value in values]
+    return [
+        value
+        if isinstance(value, str)
+        else f"{value:,}"
+        if isinstance(value, int)
+        else number(value, decimals)
+        for value in values
+    ]
 
 
 def seconds(value: float | None) -> str:
@@ -90,9 +97,3 @@ def _decimals(values: Iterable[float]) -> int:
         return _MAX_DECIMALS - math.floor(math.log10(max(largest, _MIN_PLAIN)))
     before_point = len(f"{largest:.0f}")
     return min(_MAX_DECIMALS, max(0, _SIGNIFICANT - before_point))
-
-
-def _cell(value: float | int | str | None, decimals: int) -> str:
-    if isinstance(value, str):
-        return value
-    return f"{value:,}" if isinstance(value, int) else number(value, decimals)

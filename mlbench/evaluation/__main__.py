@@ -9,7 +9,6 @@ import json
 import os
 import resource
 import sys
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,21 +22,30 @@ from mlbench.evaluation.verification import compare_files, errors_of_archives, e
 def main(command: str, *arguments: str) -> None:
     """Run a command and print its answer."""
     resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
+    answer: dict[str, Any]
     try:
-        answer: dict[str, Any] = {"answer": _COMMANDS[command](*arguments)}
+        match command, arguments:
+            case "check", files:
+                answer = {"answer": _check(*files)}
+            case "compare", (criteria, *files):
+                decoded = Criteria.from_fields(json.loads(criteria))
+                comparison, digests = compare_files([Path(file) for file in files], decoded)
+                fields = {"comparison": comparison.to_fields(), "digests": [*digests.items()]}
+                answer = {"answer": fields}
+            case "damage", files:
+                problems = []
+                for file in files:
+                    name = "it" if file.startswith(DESCRIPTORS) else file
+                    with opened(Path(file), name) as archive:
+                        problems += archive.check()
+                answer = {"answer": problems}
+            case _:
+                sys.exit(f"no such command: {command}")
     except ArchiveError as error:
         answer = {"refused": str(error)}
     except MemoryError:
         raise SystemExit(1) from None
     print(json.dumps(answer))
-
-
-def _damage(*files: str) -> list[str]:
-    problems = []
-    for file in files:
-        with opened(Path(file), "it" if file.startswith(DESCRIPTORS) else file) as archive:
-            problems += archive.check()
-    return problems
 
 
 def _check(*files: str) -> list[tuple[list[str], list[str], Any, Any]]:
@@ -61,18 +69,6 @@ def _check(*files: str) -> list[tuple[list[str], list[str], Any, Any]]:
             print(f"\rchecked {len(checked)} of {len(files)}", end=end, file=sys.stderr, flush=True)
     return checked
 
-
-def _compare(criteria: str, *files: str) -> dict[str, Any]:
-    decoded = Criteria.from_fields(json.loads(criteria))
-    comparison, digests = compare_files([Path(file) for file in files], decoded)
-    return {"comparison": comparison.to_fields(), "digests": [*digests.items()]}
-
-
-_COMMANDS: Mapping[str, Callable[..., Any]] = {
-    "check": _check,
-    "compare": _compare,
-    "damage": _damage,
-}
 
 if __name__ == "__main__":
     main(*sys.argv[1:])

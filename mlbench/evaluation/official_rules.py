@@ -336,7 +336,18 @@ def rule_violations(run: RunRow, machines: Sequence[Machine]) -> list[str]:
         violations.append("the run has not stated its settings")
     if any(machine.git and machine.git.dirty for machine in machines):
         violations.append("the code that ran has changes that are not committed")
-    violations += _of_limits(run, machines)
+    # A machine without a CPU limit may be bound to fewer cores, which only its rank knows.
+    cores = [machine.cpu_limit for machine in machines if machine.cpu_limit is not None]
+    bandwidths = [machine.bandwidth_limit for machine in machines]
+    violations += _exceeding("the bandwidth of workers", run.max_bandwidth, bandwidths, "Mbit/s")
+    for name in IMPAIRMENTS:
+        unit, requested = options_of(RunRow)[name].unit_in_words, getattr(run, name) or 0.0
+        in_force = {getattr(machine, name) or 0.0 for machine in machines}
+        weaker = sorted(value for value in in_force if value * _TOLERANCE < requested)
+        violations += [
+            f"what workers sent was not {requested:g} {unit}, but {value:g}" for value in weaker
+        ]
+    violations += _exceeding("the time of workers", run.num_cpus, cores, "cores")
     if run.faults:
         violations.append(f"failures were ordered: {run.faults}")
     by_hand = sum(fault.seconds is None and fault.at is not None for fault in run.injected)
@@ -345,27 +356,10 @@ def rule_violations(run: RunRow, machines: Sequence[Machine]) -> list[str]:
     return violations
 
 
-def _of_limits(run: RunRow, machines: Sequence[Machine]) -> list[str]:
-    """Return the requested limits that are not in force on every machine.
-
-    A machine without a CPU limit may be bound to fewer cores, which only its rank knows.
-    """
-    bandwidths = [machine.bandwidth_limit for machine in machines]
-    cores = [machine.cpu_limit for machine in machines if machine.cpu_limit is not None]
-    problems = _exceeding("the bandwidth of workers", run.max_bandwidth, bandwidths, "Mbit/s")
-    for name in IMPAIRMENTS:
-        unit, requested = options_of(RunRow)[name].unit_in_words, getattr(run, name) or 0.0
-        in_force = {getattr(machine, name) or 0.0 for machine in machines}
-        weaker = sorted(value for value in in_force if value * _TOLERANCE < requested)
-        problems += [
-            f"what workers sent was not {requested:g} {unit}, but {value:g}" for value in weaker
-        ]
-    return [*problems, *_exceeding("the time of workers", run.num_cpus, cores, "cores")]
-
-
 def _exceeding(
     subject: str, requested: float | None, in_force: Sequence[float | None], unit: str
 ) -> list[str]:
+    """Return a sentence for each limit in force that is weaker than the requested one."""
     if requested is None:
         return []
     limit = requested * _TOLERANCE

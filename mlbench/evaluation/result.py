@@ -275,6 +275,17 @@ class RunContext:
             begun[rank.rank] = min(assigned_at, begun.get(rank.rank, assigned_at))
         return sum(max(0.0, min(self.ended_at, until) - at) for at in begun.values())
 
+    def cost(self, reached: Evaluation | None) -> Cost | None:
+        """Return the cost of the run, and until it reached the target; None before the start."""
+        if self.run.started_at is None:
+            return None
+        total, price = self.worker_seconds(self.ended_at), self.criteria.price
+        to_target = None if reached is None else self.worker_seconds(reached.at_us / 1e6)
+        if price is None:
+            return Cost(total, to_target, None, None, None)
+        to_target_price = None if to_target is None else to_target * price
+        return Cost(total, to_target, price, total * price, to_target_price)
+
 
 def read_series(context: RunContext, read: Read) -> Columns:
     """Read the series that the result of a run is computed from, from its start on."""
@@ -365,7 +376,7 @@ def evaluate(context: RunContext, recorded: Columns) -> Result:
         samples_per_second=rate if samples else None,
         phases=with_other(phases, phase_seconds),
         communication_share=ratio(phases.get("communication"), phase_seconds),
-        cost=_cost(context, reached),
+        cost=context.cost(reached),
         energy_joules=run.energy_joules,
         disturbed=tuple(rank.text for rank in disturbed if rank.disturbed),
         contention_share=max((rank.contention_share for rank in disturbed), default=None),
@@ -457,18 +468,6 @@ def _epochs(series: Columns, reached: Evaluation | None = None) -> int | None:
     if not begun or not count or abs(begun.values[count - 1]) >= 2**53:
         return None
     return round(begun.values[count - 1]) + 1
-
-
-def _cost(context: RunContext, reached: Evaluation | None) -> Cost | None:
-    if context.run.started_at is None:
-        return None
-    total, price = context.worker_seconds(context.ended_at), context.criteria.price
-    to_target = None if reached is None else context.worker_seconds(reached.at_us / 1e6)
-    if price is None:
-        return Cost(total, to_target, None, None, None)
-    return Cost(
-        total, to_target, price, total * price, None if to_target is None else to_target * price
-    )
 
 
 def _last_values(columns: ByRank) -> list[float]:

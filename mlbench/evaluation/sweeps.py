@@ -522,8 +522,16 @@ def _crossings(
         high: float | None = None
         interval = "too few runs for an interval"
         if all(drawn):
+            # A drawn crossing is the rise nearest to this one. Without a rise, it is infinite, on
+            # the side on which the lines must cross.
+            drawn_xs = []
+            after = next(i for i, other in enumerate(xs) if other >= x)
+            for ds in zip(*drawn, strict=True):
+                side = math.inf if ds[after] < 0 else -math.inf
+                rises = _rises(xs, ds)
+                drawn_xs.append(min(rises, key=lambda rise: abs(rise - x), default=side))
             # The interval contains 95 % of the drawn crossings. An infinite end is unknown.
-            ranked = sorted(_nearest(x, xs, ds) for ds in zip(*drawn, strict=True))
+            ranked = sorted(drawn_xs)
             outside = round(len(ranked) * (1 - CONFIDENCE) / 2)
             ends = ranked[outside], ranked[-1 - outside]
             low, high = (math.exp(end) if math.isfinite(end) else None for end in ends)
@@ -551,14 +559,6 @@ def _rises(xs: Sequence[float], ds: Sequence[float]) -> Iterator[float]:
     for (x0, d0), (x1, d1) in pairwise(zip(xs, ds, strict=True)):
         if -math.inf < d0 < 0 <= d1 < math.inf:
             yield x0 + (x1 - x0) * d0 / (d0 - d1)
-
-
-def _nearest(x: float, xs: Sequence[float], ds: Sequence[float]) -> float:
-    """Return the rise that is nearest to ``x``; without any, infinity on the side where it is."""
-    if rises := [*_rises(xs, ds)]:
-        return min(rises, key=lambda rise: abs(rise - x))
-    after = next(i for i, other in enumerate(xs) if other >= x)
-    return math.inf if ds[after] < 0 else -math.inf
 
 
 def _at(x: float, line: Mapping[float, _Logs]) -> float:
