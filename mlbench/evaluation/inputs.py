@@ -8,6 +8,7 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import accumulate, repeat
 from statistics import fmean
 from typing import Any
@@ -20,18 +21,39 @@ from mlbench.contract.records import Interference, Record, ReportedMachine, Targ
 from mlbench.contract.reported_settings import Setting
 from mlbench.contract.results import RankInterference, RankResult
 from mlbench.contract.runspec import RunSpec
-from mlbench.contract.series import SeriesKey, split_name
+from mlbench.contract.series import split_name
 from mlbench.evaluation.statistics import ratio
 
 # --- Series as columns ---
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Column:
     """Numbers of a series in order of time, including NaN and infinities."""
 
     times_us: Sequence[int]
     values: Sequence[float]
+
+    @cached_property
+    def finite(self) -> "Column":
+        """The finite numbers: this column if it has no others."""
+        if math.isfinite(sum(self.values)):  # as nearly always, and in a third of the time
+            return self
+        return self.take([i for i, value in enumerate(self.values) if math.isfinite(value)])
+
+    def take(self, positions: Sequence[int]) -> "Column":
+        """Return the numbers at these positions, which ascend; this column for all of them."""
+        times_us, values = self.times_us, self.values
+        if len(positions) == len(values):
+            return self
+        return Column([times_us[i] for i in positions], [values[i] for i in positions])
+
+    def between(self, from_us: int, until_us: int) -> "Column":
+        """Return the numbers from one time to before another: this column if it has no others."""
+        first, end = self.first_from(from_us), self.first_from(until_us)
+        if first == 0 and end == len(self.values):
+            return self
+        return Column(self.times_us[first:end], self.values[first:end])
 
     def first_from(self, time_us: int) -> int:
         """Return the index of the first value at or after a time; the length if all are earlier."""
@@ -48,40 +70,34 @@ class Column:
         return began + (values[after] - began) * share
 
 
-Columns = Mapping[SeriesKey, Column]
+ByRank = Mapping[str, Column]
+"""Columns of a metric by rank."""
+
+Columns = Mapping[str, ByRank]
 """Columns by metric and rank; none is empty."""
 
 Read = Callable[[Collection[str], int], Columns]
 """Function that reads the series of given names or metrics, of any rank, from a time on."""
 
-ByRank = Mapping[str, Column]
-"""Columns of a metric in order of ranks; the column without a rank comes first."""
-
 
 def by_rank(columns: Columns, metric: str) -> ByRank:
-    """Return the columns of a metric, or of the one series of this name, in order of ranks."""
-    of_name = split_name(metric)
-    of_metric = {
-        key[1]: column for key, column in columns.items() if key[0] == metric or key == of_name
-    }
+    """Return the columns of a metric, or of the one series of this name, in order of ranks.
+
+    The column without a rank comes first.
+    """
+    of_metric = columns.get(metric)
+    if of_metric is None:
+        name, rank = split_name(metric)
+        column = columns.get(name, {}).get(rank)
+        return {} if column is None else {rank: column}
     # Ranks are nearly always numbers: 2 comes before 10.
     return {rank: of_metric[rank] for rank in sorted(of_metric, key=lambda r: (len(r), r))}
 
 
 def finite_by_rank(columns: Columns, metric: str) -> ByRank:
     """Return the finite numbers of a metric, in order of ranks; none is empty."""
-    finite: dict[str, Column] = {}
-    for rank, column in by_rank(columns, metric).items():
-        if math.isfinite(sum(column.values)):  # as nearly always, and in a third of the time
-            finite[rank] = column
-            continue
-        positions = [i for i, value in enumerate(column.values) if math.isfinite(value)]
-        if 0 < len(positions) < len(column.values):
-            times_us = [column.times_us[i] for i in positions]
-            finite[rank] = Column(times_us, [column.values[i] for i in positions])
-        elif positions:
-            finite[rank] = column
-    return finite
+    of_metric = by_rank(columns, metric).items()
+    return {rank: column.finite for rank, column in of_metric if column.finite.values}
 
 
 # --- Runs and ranks ---
@@ -303,19 +319,19 @@ def add_totals(columns: Columns) -> Columns:
     batch. When the target is reached, rank 0 posts the totals until then. Series that a
     rank recorded under MLBench's own names stay as they are.
     """
-    added: dict[SeriesKey, Column] = {}
-    for rank in {rank for metric, rank in columns if metric == _BATCHES}:
+    added: dict[str, dict[str, Column]] = {}
+    for rank in columns.get(_BATCHES, {}):
         for metric, parts in _PARTS.items():
             # Each change of a part's running total: its time, the part, and the new total.
             changes: list[tuple[int, str, float]] = []
             for part in parts:
-                if epochs := columns.get((part, rank)):
+                if epochs := columns.get(part, {}).get(rank):
                     sums = accumulate(epochs.values)
                     changes += zip(epochs.times_us, repeat(part), sums, strict=False)
                 for name in _totals(part):
-                    if column := columns.get((name, rank)):
+                    if column := columns.get(name, {}).get(rank):
                         changes += zip(column.times_us, repeat(part), column.values, strict=False)
-            if not changes or (metric, rank) in columns:
+            if not changes or rank in columns.get(metric, {}):
                 continue
             totals: dict[str, float] = {}
             times_us, values = [], []
@@ -323,8 +339,11 @@ def add_totals(columns: Columns) -> Columns:
                 totals[part] = total
                 times_us.append(at_us)
                 values.append(sum(totals.values()))
-            added[metric, rank] = Column(times_us, values)
-    return {**columns, **added}
+            added.setdefault(metric, {})[rank] = Column(times_us, values)
+    return {
+        **columns,
+        **{metric: {**columns.get(metric, {}), **ranks} for metric, ranks in added.items()},
+    }
 
 
 # --- Totals of each rank ---
@@ -464,13 +483,14 @@ def until_last_common_step(series: Columns) -> Columns:
     if not ranks or not ranks <= steps.keys():
         return series
     common = min(steps[rank].values[-1] for rank in ranks)
-    ended = dict(series)
+    ended = {metric: dict(of_metric) for metric, of_metric in series.items()}
     for rank in ranks:
         totals = {metric: columns[rank] for metric, columns in recorded.items() if rank in columns}
         columns_until = _until(common, steps[rank], totals)
         if not columns_until:
             return series
-        ended |= {(metric, rank): column for metric, column in columns_until.items()}
+        for metric, column in columns_until.items():
+            ended[metric][rank] = column
     return ended
 
 

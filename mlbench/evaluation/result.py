@@ -93,10 +93,10 @@ class Accuracy:
         """Return the earliest value of any rank that is as good as the target."""
         target, lower = self.target.value, self.target.lower_is_better
         firsts: list[Evaluation] = []
-        for rank in self.values:
-            evaluations = self._evaluations(rank)
-            matches = (e for e in evaluations if reaches(e.value, target, lower_is_better=lower))
-            firsts += islice(matches, 1)
+        for rank, column in self.values.items():
+            at_us, order = self._in_order(rank)
+            matches = (i for i in order if reaches(column.values[i], target, lower_is_better=lower))
+            firsts += [self._evaluation(rank, at_us, i) for i in islice(matches, 1)]
         first = min(firsts, default=None)
         return first if first and first.time_us < self.until * 1e6 else None
 
@@ -108,7 +108,7 @@ class Accuracy:
 
     def last(self) -> float | None:
         """Return the last value of any rank."""
-        lasts = [next(self._evaluations(rank, backwards=True)) for rank in self.values]
+        lasts = [next(self._backwards(rank)) for rank in self.values]
         return max(lasts, key=lambda evaluation: evaluation.at_us).value if lasts else None
 
     def best(self) -> float | None:
@@ -121,7 +121,7 @@ class Accuracy:
         """Return the last value of any rank within a time."""
         lasts: list[Evaluation] = []
         for rank in self.values:
-            evaluations = self._evaluations(rank, backwards=True)
+            evaluations = self._backwards(rank)
             lasts += islice((e for e in evaluations if self._seconds(e)[0] <= limit_seconds), 1)
         last = max(lasts, key=lambda evaluation: evaluation.at_us, default=None)
         if last is None:
@@ -175,10 +175,10 @@ class Accuracy:
             return self._wall(evaluation.at_us), "wall"
         return training, "training"
 
-    def _evaluations(self, rank: str, *, backwards: bool = False) -> Iterator[Evaluation]:
-        """Yield a rank's values in order of time, or from the last one to the first."""
+    def _backwards(self, rank: str) -> Iterator[Evaluation]:
+        """Yield a rank's values from the last one to the first."""
         at_us, order = self._in_order(rank)
-        for i in reversed(order) if backwards else order:
+        for i in reversed(order):
             yield self._evaluation(rank, at_us, i)
 
     def _in_order(self, rank: str) -> tuple[Sequence[int], Sequence[int]]:

@@ -107,7 +107,7 @@ def _sampled(recorded: Recorded) -> list[TimedExchange]:
         times = {number: time_us for time_us, number in numbered if time_us in by_time}
         by_rank[rank] = {number: by_time[time_us] for number, time_us in times.items()}
         at_us = at_us or times
-    common = sorted(set.intersection(*(set(steps) for steps in by_rank.values())))
+    common = sorted(set(at_us).intersection(*by_rank.values()))
     common = common[:: ceil(len(common) * len(recorded) / _MAX_VALUES) or 1]
     counted = sum(map(steps_per_sample, common))
     return [

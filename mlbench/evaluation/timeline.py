@@ -64,9 +64,13 @@ class ClockCorrection:
     def placed(self, columns: Columns) -> Columns:
         """Return columns with their times in the run's time."""
         return {
-            key: Column(self.place(key[1], column.times_us), column.values)
-            for key, column in columns.items()
+            metric: {rank: self._placed(rank, column) for rank, column in ranks.items()}
+            for metric, ranks in columns.items()
         }
+
+    def _placed(self, rank: str, column: Column) -> Column:
+        times_us = self.place(rank, column.times_us)
+        return column if times_us is column.times_us else Column(times_us, column.values)
 
 
 def _within(first_us: int, last_us: int, bounds: Sequence[int]) -> bool:
@@ -147,17 +151,15 @@ class Lineage:
         """Return the columns without discarded values; columns without any other are absent."""
         if not self.discarded:
             return columns
-        lineage = dict(columns)
-        for (metric, rank), column in columns.items():
-            if rank not in self.discarded:
-                continue
-            ranges = self.runs(rank, column.times_us)
-            positions = [i for first, end, is_kept in ranges if is_kept for i in range(first, end)]
-            if positions:
-                times_us = [column.times_us[i] for i in positions]
-                lineage[metric, rank] = Column(times_us, [column.values[i] for i in positions])
-            else:
-                del lineage[metric, rank]
+        lineage: dict[str, dict[str, Column]] = {}
+        for metric, ranks in columns.items():
+            for rank, column in ranks.items():
+                runs = self.runs(rank, column.times_us)
+                positions = [
+                    i for first, end, is_kept in runs if is_kept for i in range(first, end)
+                ]
+                if positions:
+                    lineage.setdefault(metric, {})[rank] = column.take(positions)
         return lineage
 
     def runs(self, rank: str, times_us: Sequence[int]) -> Iterator[tuple[int, int, bool]]:
@@ -403,11 +405,8 @@ def lifetimes_of(ranks: Sequence[RankRow], series: Columns) -> dict[str, list[Pr
         recorded = {metric: ranks[rank] for metric, ranks in totals.items() if rank in ranks}
         ends_us = [*(from_us for _, from_us, _ in processes[1:]), _NEVER_US]
         for (key, from_us, began_us), until_us in zip(processes, ends_us, strict=True):
-            columns: dict[str, Column] = {}
-            for metric, column in recorded.items():
-                first, end = column.first_from(from_us), column.first_from(until_us)
-                if first < end:
-                    columns[metric] = Column(column.times_us[first:end], column.values[first:end])
+            own = {metric: column.between(from_us, until_us) for metric, column in recorded.items()}
+            columns = {metric: column for metric, column in own.items() if column.values}
             first_us = min((column.times_us[0] for column in columns.values()), default=began_us)
             lifetime = ProcessLifetime(key, rank, min(began_us, first_us), columns)
             lifetimes[rank].append(lifetime)

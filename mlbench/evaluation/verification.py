@@ -74,12 +74,13 @@ def recompute(archive: Archive, context: RunContext) -> Result:
     """Compute the result of an archive's run from its samples."""
 
     def read(metrics: Collection[str], since_us: int) -> Columns:
-        columns = {
-            (name.metric, name.rank): _column(archive, name, since_us)
-            for name in archive.series
-            if not name.pod and (name.metric in metrics or str(name) in metrics)
-        }
-        return {key: column for key, column in columns.items() if column.times_us}
+        columns: dict[str, dict[str, Column]] = {}
+        for name in archive.series:
+            if not name.pod and (name.metric in metrics or str(name) in metrics):
+                column = _column(archive, name, since_us)
+                if column.values:
+                    columns.setdefault(name.metric, {})[name.rank] = column
+        return columns
 
     return evaluate(context, read_series(context, read))
 

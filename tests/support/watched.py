@@ -31,7 +31,7 @@ class WatchedJob:
 
     def last(self, metric: str, rank: int = 0) -> float:
         """Return the last value of a metric."""
-        return self.columns[metric, str(rank)].values[-1]
+        return self.columns[metric][str(rank)].values[-1]
 
 
 def run_watched(folder: Path, size: int, *command: str, **environ: str) -> WatchedJob:
@@ -40,11 +40,10 @@ def run_watched(folder: Path, size: int, *command: str, **environ: str) -> Watch
     ranks = start_ranks(folder, size, *command, watched=environ)
     printed = finish(ranks)
     recorded = [rank for rank in ranks if rank.metrics_file.exists()]
-    columns = {
-        (metric, str(number)): column
-        for number, rank in enumerate(recorded)
-        for metric, column in _columns(rank).items()
-    }
+    columns: dict[str, dict[str, Column]] = {}
+    for number, rank in enumerate(recorded):
+        for metric, column in _columns(rank).items():
+            columns.setdefault(metric, {})[str(number)] = column
     return WatchedJob(printed, columns, recorded[0].stated("not_recorded") if recorded else [])
 
 

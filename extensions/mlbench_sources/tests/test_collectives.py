@@ -59,7 +59,7 @@ def test_a_straggler_is_named_in_code_without_mlbench(
     assert max(found.ranks[0].parts.items(), key=lambda item: item[1])[0] == part
     for rank in range(ranks):
         assert job.last(names.STEP, rank) == _STEPS
-        assert len(job.columns[names.SAMPLED_STEP, str(rank)].values) == _STEPS - 1
+        assert len(job.columns[names.SAMPLED_STEP][str(rank)].values) == _STEPS - 1
 
 
 def test_collectives_are_timed_without_distributed_data_parallel(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_a_tracker_of_the_code_counts_each_step_and_second_once(tmp_path: Path) 
     job = run_watched(tmp_path, 2, "-c", _TRACKED)
     assert known(job.stragglers).named == 1
     for rank in (0, 1):
-        assert job.columns[names.STEP, str(rank)].values[-1] == 20
+        assert job.columns[names.STEP][str(rank)].values[-1] == 20
         phases: tuple[Phase, ...] = ("data", "forward", "backward", "communication")
         seconds = [job.last(names.phase_metric(phase), rank) for phase in phases]
         assert all(time > 0 for time in seconds)
@@ -94,7 +94,7 @@ def test_a_tracker_of_the_code_counts_each_step_and_second_once(tmp_path: Path) 
 
 def test_a_restarted_process_does_not_number_its_steps(tmp_path: Path) -> None:
     job = run_watched(tmp_path, 2, *DDP_TRAINING, "data", "0", "0", "12", MLBENCH_ATTEMPT="2")
-    assert (names.STEP, "0") not in job.columns
+    assert "0" not in job.columns.get(names.STEP, {})
     assert job.last(names.TRAIN_SECONDS) > 0
 
 
@@ -130,7 +130,7 @@ def test_what_cannot_be_timed_is_said_once(tmp_path: Path, device: str, field: s
     job = run_watched(tmp_path, 2, "-c", _ON_ANOTHER_DEVICE.format(device=device))
     assert job.not_recorded == [{field: 1}]
     assert job.last(names.STEP) == 12
-    assert (names.phase_metric("communication"), "0") not in job.columns
+    assert "0" not in job.columns.get(names.phase_metric("communication"), {})
 
 
 @pytest.mark.slow

@@ -192,14 +192,14 @@ def by_rank(samples: Samples) -> dict[str, Series]:
     order = np.argsort(short, kind="stable")
     if np.any((np.diff(times[order]) < 0) & (np.diff(ranks[order]) == 0)):
         order = np.lexsort((times, ranks))
-    ranks = ranks[order]
-    starts = np.flatnonzero(np.diff(ranks, prepend=-1))
+    samples = samples.take(order)
+    starts = np.flatnonzero(np.diff(samples.ranks, prepend=-1)).tolist()
     found = {}
-    for start, end in pairwise([*starts.tolist(), len(ranks)]):
-        positions = order[start:end]
-        notes = {i: Note(*more) for i, more in blocks.pick(samples.more, positions).items()}
-        series = Series(samples.times_us[positions], samples.values[positions], notes)
-        found[samples.rank_names[ranks[start]]] = series
+    for start, end in pairwise([*starts, len(samples)]):
+        more = blocks.pick(samples.more, np.arange(start, end))
+        notes = {i: Note(*fields) for i, fields in more.items()}
+        series = Series(samples.times_us[start:end], samples.values[start:end], notes)
+        found[samples.rank_names[samples.ranks[start]]] = series
     return found
 
 

@@ -36,11 +36,13 @@ def at_us(seconds: float) -> int:
 
 def columns(**series: Mapping[float, float]) -> Columns:
     """Make columns of values by second; ``acc_0`` is ``acc`` of rank 0, ``acc`` of no rank."""
-    found = {}
+    found: dict[str, dict[str, Column]] = {}
     for name, values in series.items():
         metric, _, rank = name.rpartition("_")
+        if not rank.isdecimal():
+            metric, rank = name, ""
         column = Column([at_us(seconds) for seconds in values], [float(v) for v in values.values()])
-        found[(metric, rank) if rank.isdecimal() else (name, "")] = column
+        found.setdefault(metric, {})[rank] = column
     return found
 
 

@@ -213,7 +213,7 @@ def check_adds_up(random: Random) -> None:
 
 def history(random: Random) -> tuple[list[RankRow], Columns, float]:
     """Return any run: restarts, ranks without totals, clocks that jump, and steps restored."""
-    rows, series = [], dict[tuple[str, str], Column]()
+    rows, series = [], dict[str, dict[str, Column]]()
     ranks, at = random.randint(1, 4), random.random()
     for attempt in range(1, random.randint(2, 5)):
         length = random.uniform(0.1, 100)
@@ -242,7 +242,8 @@ def history(random: Random) -> tuple[list[RankRow], Columns, float]:
             values = [random.choice([0.0, random.uniform(0, at)]) for _ in times]
             is_total = random.random() < 0.8
             if times:
-                series[metric, str(rank)] = Column(times, sorted(values) if is_total else values)
+                column = Column(times, sorted(values) if is_total else values)
+                series.setdefault(metric, {})[str(rank)] = column
     return rows, series, at + random.random()
 
 
@@ -332,11 +333,7 @@ def test_cores_that_other_programs_or_a_quota_held_are_not_compute() -> None:
 
 @pytest.mark.parametrize("bucket", ["diverged", "hung"])
 def test_time_after_a_run_could_not_succeed_is_wasted(bucket: Any) -> None:
-    rows, clock = [row(0, ended=42)], {(names.TRAIN_SECONDS, "0"): {2: 0, 12: 10, 42: 40}}
-    series: Columns = {
-        key: Column([at_us(s) for s in values], [float(v) for v in values.values()])
-        for key, values in clock.items()
-    }
+    rows, series = [row(0, ended=42)], columns(train_seconds_0={2: 0, 12: 10, 42: 40})
     found = goodput_of(RunRow(**_RUN), rows, START + 42, series, (at_us(12), bucket))
     assert of(known(found)) == {"start": 1, "initialization": 1, "compute": 10, bucket: 30}
 

@@ -174,7 +174,10 @@ def test_a_rank_that_died_held_nobody_up() -> None:
 @pytest.mark.parametrize("missing", [_METRICS[:1], _METRICS[2:], _METRICS])
 def test_nothing_is_said_where_one_rank_alone_times_its_exchange(missing: Sequence[str]) -> None:
     series = recorded(2, lambda *_: (0.0, 0.1))
-    some = {key: one for key, one in series.items() if key[1] == "0" or key[0] not in missing}
+    some = {
+        metric: {rank: one for rank, one in ranks.items() if rank == "0" or metric not in missing}
+        for metric, ranks in series.items()
+    }
     assert stragglers_of(some, _DATES) is None
 
 

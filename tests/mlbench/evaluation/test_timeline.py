@@ -2,7 +2,6 @@
 
 import pytest
 
-from mlbench.contract import names
 from mlbench.contract.results import Resumption
 from mlbench.evaluation.inputs import Column, Columns
 from mlbench.evaluation.timeline import lineage_of
@@ -12,7 +11,7 @@ _BEGUN = (0, 1000, 2000)
 
 def series(**metrics: dict[int, float]) -> Columns:
     """Return the columns of rank 0: values by time."""
-    return {(name, "0"): Column(list(one), list(one.values())) for name, one in metrics.items()}
+    return {name: {"0": Column(list(one), list(one.values()))} for name, one in metrics.items()}
 
 
 def test_a_single_attempt_has_no_other_line() -> None:
@@ -34,9 +33,9 @@ def test_what_came_after_the_checkpoint_is_left_out_with_or_without_a_step() -> 
     assert line.discarded == {"0": [(31, 1050)]}
     assert line.resumptions == (Resumption(2, 1, True),)
     kept = line.kept(columns)
-    assert kept["step", "0"].values == [1, 2, 2, 3, 4]
-    assert kept["epoch", "0"].values == [0]
-    assert kept["noted", "0"].times_us == [30, 1050]
+    assert kept["step"]["0"].values == [1, 2, 2, 3, 4]
+    assert kept["epoch"]["0"].values == [0]
+    assert kept["noted"]["0"].times_us == [30, 1050]
 
 
 @pytest.mark.parametrize(
@@ -63,7 +62,7 @@ def test_a_line_may_go_back_several_times(
         columns = {**columns, **series(step={10: 1, 20: 2, 30: 3, 1040: 3, 2020: 3})}
         columns = {**columns, **series(checkpoint_step={11: 1, 21: 2})}
     line = lineage_of(columns, _BEGUN)
-    assert line.kept(columns)["step", "0"].values == left
+    assert line.kept(columns)["step"]["0"].values == left
     assert [(r.step, r.discarded_steps) for r in line.resumptions] == resumptions
 
 
@@ -76,10 +75,12 @@ def test_a_step_that_goes_back_tells_what_code_of_ones_own_does_not() -> None:
 
 def test_each_rank_has_its_own_intervals_and_the_run_the_most_steps() -> None:
     columns = {
-        **series(step={10: 1, 20: 2, 30: 3, 1100: 2}, checkpoint_step={11: 1}),
-        ("restored_step", "0"): Column([1050], [1]),
-        ("step", "1"): Column([12, 22, 1101], [1, 2, 2]),
-        (names.RESTORED_STEP, "1"): Column([1060], [1]),
+        **series(checkpoint_step={11: 1}),
+        "restored_step": {"0": Column([1050], [1]), "1": Column([1060], [1])},
+        "step": {
+            "0": Column([10, 20, 30, 1100], [1, 2, 3, 2]),
+            "1": Column([12, 22, 1101], [1, 2, 2]),
+        },
     }
     line = lineage_of(columns, _BEGUN[:2])
     assert line.discarded == {"0": [(12, 1050)], "1": [(22, 1060)]}
