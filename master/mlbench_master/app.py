@@ -17,6 +17,7 @@ from mlbench_master.database.models import open_database
 from mlbench_master.http import bodies
 from mlbench_master.http import error_responses as http_errors
 from mlbench_master.http.access import OriginMiddleware, TokenMiddleware
+from mlbench_master.http.proxies import Proxies
 from mlbench_master.openapi.operation import Route
 from mlbench_master.reading.files import FileReader
 from mlbench_master.reading.promql import CircuitBreaker, PrometheusClient
@@ -42,7 +43,7 @@ from mlbench_master.resources.tokens import TokensResource
 from mlbench_master.resources.workers import JoinResource, PollResource, StreamResource
 from mlbench_master.runs.diagnoses import verdicts_of
 from mlbench_master.services import Services
-from mlbench_master.settings import Settings
+from mlbench_master.settings import Settings, SettingsError
 from mlbench_master.telemetry import DatabaseCollector, RequestMiddleware
 from mlbench_master.web import static_assets
 from mlbench_master.web.pages import PageResource, RunbookResource, SignInResource
@@ -51,9 +52,14 @@ from mlbench_master.web.static_assets import StaticResource
 
 
 class _App(falcon.App[Request, Response]):
-    """Responds to HEAD on every route as to GET, without the body."""
+    """Responds behind a proxy as without one, and to HEAD as to GET, without the body."""
+
+    def __init__(self, proxies: Proxies) -> None:
+        super().__init__()
+        self._proxies = proxies
 
     def __call__(self, env: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        self._proxies.restore(env)
         if env["REQUEST_METHOD"] != "HEAD":
             return super().__call__(env, start_response)
         body = super().__call__({**env, "REQUEST_METHOD": "GET"}, start_response)
@@ -68,7 +74,7 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
     registry.register(DatabaseCollector(settings.url, settings.spool_bytes, verdicts_of))
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
-    app = _App()
+    app = _App(settings.proxies)
     app.add_middleware(RequestMiddleware(registry))
     app.add_middleware(BacklogMiddleware())
     app.add_middleware(OriginMiddleware(settings.allowed_hosts))
@@ -76,7 +82,8 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
     app.req_options.strip_url_path_trailing_slash = True
     bodies.write_json(app)
     static = static_assets.load()
-    renderer = PageRenderer(static.prefix, page_headers(settings.grafana_public_url))
+    headers = page_headers(settings.grafana_public_url)
+    renderer = PageRenderer(settings.proxies.root_path, static.prefix, headers)
     http_errors.install(app)
     app.set_error_serializer(renderer.render_error)
 
@@ -147,7 +154,7 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
     services = Services(settings, reader)
     for extension in load_all("mlbench.routes").values():
         routes += extension(services)
-    routes.append(Route("/openapi.json", OpenApiResource(routes)))
+    routes.append(Route("/openapi.json", OpenApiResource(routes, settings.proxies.root_path)))
     sign_in = SignInResource(renderer, settings.token, https=settings.url.startswith("https://"))
     pages = [
         Route("/", PageResource(sign_in, "home")),
@@ -164,6 +171,12 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
         Route("/static/{version}/{path:path}", StaticResource(static)),
     ]
     for path, resource, suffix in (*routes, *pages):
+        # A path such as /runs would be removed from the requests of a page of that name.
+        if path.split("/")[1] == settings.proxies.root_path[1:].split("/")[0] != "":
+            raise SettingsError(
+                f"$MLBENCH_ROOT_PATH: must not begin as the paths of the master do (got "
+                f"{settings.proxies.root_path!r}). Choose another path, such as /mlbench."
+            )
         app.add_route(path, resource, suffix=suffix)
     return app
 
@@ -173,10 +186,10 @@ def get_app() -> falcon.App[Request, Response]:
     try:
         settings = Settings.from_environ()
         open_database(settings.database_url, settings.reserve_bytes)
+        prometheus = PrometheusClient(settings.prometheus_url, 5.0, CircuitBreaker())
+        return create_app(settings, prometheus)
     except UnreachableDatabaseError as error:
         sys.exit(str(error))  # gunicorn starts the worker again
     except MLBenchError as error:
         print(error, file=sys.stderr)
         sys.exit(Arbiter.WORKER_BOOT_ERROR)  # gunicorn exits
-    prometheus = PrometheusClient(settings.prometheus_url, 5.0, CircuitBreaker())
-    return create_app(settings, prometheus)

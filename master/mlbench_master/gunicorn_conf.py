@@ -20,6 +20,8 @@ keepalive = 75
 graceful_timeout = 5
 loglevel = "warning"
 control_socket_disable = True
+# The app reads the headers of proxies itself: http/proxies.py.
+forwarded_allow_ips = ""
 
 
 def post_fork(server: object, worker: object) -> None:

@@ -4,12 +4,15 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Literal, cast, get_args
+from urllib.parse import urlsplit
 
 from mlbench.contract import names
 from mlbench.contract.errors import MLBenchError
 from mlbench.local.home import Home
+from mlbench_master.http.proxies import Proxies
 
 
 class SettingsError(MLBenchError):
@@ -143,6 +146,8 @@ class SharedSettings:
     """Limits of runs."""
     allowed_hosts: frozenset[str] = LOOPBACK_HOSTS
     """Host names, without port, by which clients may call the master."""
+    proxies: Proxies = field(default_factory=Proxies)
+    """Proxies between clients and the master."""
     spool_bytes: int = 1 << 30
     """Maximum size of the samples that wait for Prometheus, in bytes."""
     log_bytes: int = 64 << 20
@@ -189,20 +194,23 @@ class SharedSettings:
                 scrape_interval=interval,
             )
         public_url = environ.get(names.ENV_GRAFANA_PUBLIC_URL) or (grafana and grafana.url)
+        url = (environ.get(names.ENV_URL) or cls.url).rstrip("/")
+        hosts = LOOPBACK_HOSTS | {urlsplit(url).hostname or ""}
         return cls(
             home=home,
             database_url=environ.get(names.ENV_DATABASE_URL) or f"sqlite:///{home.database}",
             prometheus_url=prometheus_url,
             workers=_whole(environ, names.ENV_WORKERS, 2, least=1),
             limits=InstallationLimits.from_environ(environ, pool),
-            allowed_hosts=LOOPBACK_HOSTS | _words(environ, "MLBENCH_ALLOWED_HOSTS"),
+            allowed_hosts=hosts | _words(environ, "MLBENCH_ALLOWED_HOSTS"),
+            proxies=_proxies(environ, url),
             spool_bytes=_whole(environ, "MLBENCH_SPOOL_BYTES", cls.spool_bytes, least=1),
             log_bytes=_whole(environ, "MLBENCH_LOG_BYTES", cls.log_bytes, least=1),
             reserve_bytes=_whole(environ, "MLBENCH_RESERVE_BYTES", cls.reserve_bytes),
             archive=environ.get("MLBENCH_ARCHIVE") or str(home.archive),
             archive_days=_whole(environ, "MLBENCH_ARCHIVE_DAYS", cls.archive_days),
             archive_logs=bool(_whole(environ, "MLBENCH_ARCHIVE_LOGS", 0)),
-            url=(environ.get(names.ENV_URL) or cls.url).rstrip("/"),
+            url=url,
             grafana=grafana,
             grafana_public_url=public_url.rstrip("/") if public_url else None,
             pool=pool,
@@ -228,6 +236,20 @@ class Settings(SharedSettings):
             token=_required(environ, names.ENV_TOKEN),
             agent_secret=_required(environ, names.ENV_AGENT_SECRET),
         )
+
+
+def _proxies(environ: Mapping[str, str], url: str) -> Proxies:
+    """Read the root path, by default that of the master's URL, and the addresses of proxies."""
+    root_path = environ.get("MLBENCH_ROOT_PATH", urlsplit(url).path).rstrip("/")
+    if not re.fullmatch(r"(/[\w.~-]+)*", root_path, re.ASCII):
+        raise _invalid("MLBENCH_ROOT_PATH", root_path, "must be like /mlbench")
+    name = "MLBENCH_TRUSTED_PROXIES"
+    try:
+        trusted = tuple(map(ip_network, sorted(_words(environ, name))))
+    except ValueError as error:
+        rule = f"must be addresses or networks, such as 127.0.0.1,10.0.0.0/8: {error}"
+        raise _invalid(name, environ[name], rule) from None
+    return Proxies(root_path, trusted)
 
 
 def _required(environ: Mapping[str, str], name: str) -> str:

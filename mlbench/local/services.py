@@ -158,7 +158,7 @@ class Services:
             **self._environ,
             **_given(names.ENV_DATABASE_URL),
             names.ENV_PROMETHEUS_URL: self.prometheus_url,
-            names.ENV_URL: self.url,
+            names.ENV_URL: os.environ.get("MLBENCH_PUBLIC_URL") or self.url,
             names.ENV_WORKERS: str(workers),
             names.ENV_NO_BANDWIDTH: ability.no_bandwidth,
             names.ENV_NO_LATENCY: ability.no_latency,

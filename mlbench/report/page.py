@@ -65,6 +65,7 @@ def render(page: "FilePage", assets: str = "") -> str:
         data=content,
         about=about,
         assets=assets,
+        root="",
         static="",
         **page.variables,
     )

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from helm.check.rendering import CHART, Helm, find_documents, worker_documents, worker_manifest
+from mlbench_master.settings import Settings
 from tests.helm.conftest import Render
 from tests.helm.pods import (
     A_GRAFANA_OF_YOURS,
@@ -145,6 +146,24 @@ def test_the_master_answers_to_its_names(render: Render) -> None:
         "mlbench.example.org",
         "bench.internal",
     }
+
+
+def test_an_ingress_may_have_a_path(render: Render) -> None:
+    documents = render(
+        "master.ingress.enabled=true",
+        "master.ingress.host=lab.example.org",
+        "master.ingress.path=/mlbench",
+        "master.trustedProxies={10.0.0.0/8,fd00::1}",
+    )
+    (ingress,) = find_documents(documents, "Ingress")
+    (rule,) = ingress["spec"]["rules"]
+    assert [path["path"] for path in rule["http"]["paths"]] == ["/mlbench"]
+    environ = environment(master_containers(documents)[0])
+    assert environ["MLBENCH_URL"] == "http://lab.example.org/mlbench"
+    assert environ["MLBENCH_TRUSTED_PROXIES"] == "10.0.0.0/8,fd00::1"
+    settings = Settings.from_environ(environ | {"MLBENCH_TOKEN": "t", "MLBENCH_AGENT_SECRET": "s"})
+    assert settings.proxies.root_path == "/mlbench"
+    assert "lab.example.org" in settings.allowed_hosts
 
 
 def test_the_controller_knows_manifest_owner_and_a_grafana_of_yours(render: Render) -> None:

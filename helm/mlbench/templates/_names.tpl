@@ -62,7 +62,7 @@ http://{{ include "mlbench.fullname" . }}-master
 {{- if .Values.master.url -}}
 {{ .Values.master.url }}
 {{- else if $ingress.enabled -}}
-{{ empty $ingress.tlsSecret | ternary "http" "https" }}://{{ $ingress.host }}
+{{ empty $ingress.tlsSecret | ternary "http" "https" }}://{{ $ingress.host }}{{ $ingress.path }}
 {{- else -}}
 http://127.0.0.1:8000
 {{- end }}

@@ -63,7 +63,7 @@ spec:
     - host: {{ .host }}
       http:
         paths:
-          - path: /
+          - path: {{ .path | default "/" }}
             pathType: Prefix
             backend:
               service:

@@ -121,8 +121,8 @@ _FAILURES = {
 _HEADERS = {401: {"WWW-Authenticate": "string"}, 503: {"Retry-After": "integer"}}
 
 
-def build(routes: Iterable[Route]) -> dict[str, Any]:
-    """Return the OpenAPI document of these routes, ready for JSON."""
+def build(routes: Iterable[Route], root_path: str = "") -> dict[str, Any]:
+    """Return the OpenAPI document of routes below a path, ready for JSON."""
     schemas = Schemas()
     schemas.of(Error, is_response=True)
     paths: dict[str, dict[str, Any]] = {}
@@ -152,7 +152,7 @@ def build(routes: Iterable[Route]) -> dict[str, Any]:
             "description": _DESCRIPTION,
             "license": {"name": "Apache 2.0", "identifier": "Apache-2.0"},
         },
-        "servers": [{"url": "/"}],
+        "servers": [{"url": root_path or "/"}],
         "paths": paths,
         "components": {
             "schemas": schemas.components,

@@ -63,11 +63,13 @@ class OpenApiResource:
     """``/openapi.json``: the OpenAPI document, which contains no secrets."""
 
     routes: Iterable[Route]
+    root_path: str
+    """Path below which clients reach the API; empty: at ``/``."""
     access: Access = "open"
 
     @cached_property
     def document(self) -> Mapping[str, Any]:
-        return build(self.routes)
+        return build(self.routes, self.root_path)
 
     @operation("get_openapi", "This document.", dict[str, Any])
     def on_get(self, req: Request, resp: Response) -> None:

@@ -25,12 +25,15 @@ class Bulkhead(Enum):
 
 def bulkhead_of(method: str, path: str) -> Bulkhead:
     """Return the bulkhead of a request whose whole body can be waited for."""
+    # The path may begin with $MLBENCH_ROOT_PATH.
     match (method, *path.strip("/").split("/")):
         case (
-            ("POST", "api", "workers", _, "poll") | ("POST", "api", "join") | ("POST", "heartbeat")
+            ("POST", *_, "api", "workers", _, "poll")
+            | ("POST", *_, "api", "join")
+            | ("POST", "heartbeat")
         ):
             return Bulkhead.POLLS
-        case ("PUT", "api", "runs", _, "ranks", _, _):
+        case ("PUT", *_, "api", "runs", _, "ranks", _, _):
             return Bulkhead.STREAMS
         case ("GET" | "HEAD", "healthz" | "readyz" | "metrics"):
             return Bulkhead.PROBES

@@ -16,15 +16,13 @@ from mlbench_master.http.access import SESSION_SECONDS, Access, cookie_name, is_
 from mlbench_master.http.bodies import read_body
 from mlbench_master.web.rendering import PageRenderer
 
-_FIRST_PAGE = "/"
-
 
 @dataclass(frozen=True)
 class SignInForm:
     """Fields of the sign-in form."""
 
     token: str = ""
-    next: str = _FIRST_PAGE
+    next: str = ""
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,7 @@ class SignInResource:
 
     def on_get(self, req: Request, resp: Response) -> None:
         """Return the form. A token in the URL signs in."""
-        then = local_path(req.get_param("next", default=_FIRST_PAGE))
+        then = local_path(req.get_param("next", default=""), self.pages.root)
         token = req.get_param("token")
         if token is None:
             self.pages.render(resp, "signin", then=then, problem="")
@@ -50,13 +48,13 @@ class SignInResource:
     def on_post(self, req: Request, resp: Response) -> None:
         """Sign in with the form's token."""
         form = read_body(req, SignInForm)
-        self.sign_in(req, resp, form.token, local_path(form.next))
+        self.sign_in(req, resp, form.token, local_path(form.next, self.pages.root))
 
     def on_post_out(self, req: Request, resp: Response) -> None:
         """Sign out: delete the cookie and redirect to the form."""
         # Not 0, because Falcon ignores it.
         self._set_cookie(req, resp, "", max_age=-1)
-        self.pages.redirect(resp, "/signin")
+        self.pages.redirect(resp, f"{self.pages.root}/signin")
 
     def sign_in(self, req: Request, resp: Response, token: str, then: str) -> None:
         """Set a session and redirect to the path ``then``; for a wrong token, return 401."""
@@ -75,7 +73,7 @@ class SignInResource:
             cookie_name(req.port),
             session,
             max_age=max_age,
-            path="/",
+            path=self.pages.root or "/",
             secure=self.https or req.scheme == "https",
             http_only=True,
             same_site="Strict",
@@ -102,7 +100,7 @@ class PageResource:
                 for part in req.query_string.split("&")
                 if unquote_plus(part.partition("=")[0]) != "token"
             ]
-            path = f"{req.path}?{'&'.join(parts)}" if parts else req.path
+            path = self.sign_in.pages.root + req.path + "?" * bool(parts) + "&".join(parts)
             then = quote(path, safe=string.punctuation)
             self.sign_in.sign_in(req, resp, token, then)
 
@@ -122,10 +120,11 @@ class RunbookResource:
         resp.data = path.read_bytes()
 
 
-def local_path(text: str) -> str:
-    """Return a path of this master, percent-encoded; "/" if it could lead to another site."""
-    is_local = text.startswith("/") and "//" not in text and "\\" not in text
+def local_path(text: str, root: str = "") -> str:
+    """Return a path below ``root``, percent-encoded; the home page if it could lead elsewhere."""
+    home = f"{root}/"
+    is_local = text.startswith(home) and "//" not in text and "\\" not in text
     # Browsers ignore tabs and line breaks, which may separate two slashes.
     if not (is_local and text.isprintable()):
-        return _FIRST_PAGE
+        return home
     return quote(text, safe=string.punctuation)

@@ -20,19 +20,23 @@ _ORIGIN = re.compile(r"https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?(?
 class PageRenderer:
     """Renders templates, and errors as pages for browsers."""
 
-    static: str
-    """Prefix of the static files' URLs."""
+    root: str
+    """Path below which browsers reach the pages; empty: at ``/``."""
+    static_path: str
+    """Prefix of the static files' paths."""
     headers: Mapping[str, str]
 
     def render(self, resp: Response, page: str, **values: object) -> None:
         """Return the template named ``page``, rendered with ``values``."""
         template = _templates().get_template(f"{page}.html")
-        resp.text = template.render(static=self.static, page=page, **values)
+        resp.text = template.render(
+            root=self.root, static=self.root + self.static_path, page=page, **values
+        )
         resp.content_type = falcon.MEDIA_HTML
         resp.set_headers(dict(self.headers))
 
     def redirect(self, resp: Response, path: str) -> None:
-        """Return a redirect (303) to a percent-encoded path of this master."""
+        """Return a redirect (303) to a percent-encoded path of this host."""
         resp.status = falcon.HTTP_303
         resp.set_headers({**self.headers, "Location": path})
 

@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import "./browser.js";
 import * as curves from "../../../master/mlbench_master/web/static/js/run/curves.js";
-import { urlOf } from "../../../master/mlbench_master/web/static/js/run/files.js";
+import { pathOf } from "../../../master/mlbench_master/web/static/js/run/files.js";
 import { plannedIn } from "../../../master/mlbench_master/web/static/js/run/events.js";
 import { factsOf } from "../../../master/mlbench_master/web/static/js/run/head.js";
 import { operationsOf, peaksOf } from "../../../master/mlbench_master/web/static/js/run/messages.js";
@@ -211,7 +211,7 @@ test("a clock places moments of its rank, or else of any, from its zero on; the 
 
 test("a file's address escapes all that means something there", () => {
   const file = { name: "a b/c?d#e.png", rank: 3, attempt: 2 };
-  equal(urlOf(1, file), "/api/runs/1/files/a%20b/c%3Fd%23e.png?rank=3&attempt=2");
+  equal(pathOf(1, file), "/api/runs/1/files/a%20b/c%3Fd%23e.png?rank=3&attempt=2");
 });
 
 test("of many warnings alike, the first are shown and the others counted", () =>

@@ -45,6 +45,10 @@
 - name: GRAFANA_PUBLIC_URL
   value: {{ . | quote }}
 {{- end }}
+{{- with .Values.master.trustedProxies }}
+- name: MLBENCH_TRUSTED_PROXIES
+  value: {{ join "," . | quote }}
+{{- end }}
 - name: MLBENCH_ALLOWED_HOSTS
   value: {{ include "mlbench.allowedHosts" . | quote }}
 {{- if .Values.prometheus.enabled }}

@@ -4,6 +4,7 @@ import { get, now } from "./api.js";
 import { draw, h, setText } from "./dom.js";
 import { ago, moment, plural } from "./format.js";
 import { poll } from "./poll.js";
+import { urlOf } from "./root.js";
 
 const POLL_MS = 5000;
 const isCritical = (/** @type {Alert} */ alert) => alert.severity === "critical";
@@ -53,7 +54,7 @@ function groupsOf(/** @type {Alert[]} */ alerts) {
 function makeAlert(/** @type {Alert[]} */ [alert, ...others]) {
   const [headline, rest] = headlineOf(alert);
   const since = h("time", { datetime: alert.since, title: `${alert.severity}, since ${moment(alert.since)}` }, ago(alert.since, now()));
-  const hasRun = alert.run_id !== null && location.pathname !== `/runs/${alert.run_id}`;
+  const hasRun = alert.run_id !== null && location.pathname !== urlOf(`/runs/${alert.run_id}`);
   return h(
     "li",
     { class: "notice alert", "data-severity": alert.severity, title: alert.name },

@@ -1,6 +1,7 @@
 // Client of the REST API: JSON in and out, and errors that name the wrong fields. A page that is a
 // file has the responses in it.
 
+import { urlOf } from "./root.js";
 import { find, hasOther, isFile } from "./source.js";
 
 const TIMEOUT_MS = 30_000;
@@ -83,7 +84,7 @@ async function call(method, path, body) {
   let response;
   const last = method === "GET" ? answers.get(path) : undefined;
   try {
-    response = await fetch(path, {
+    response = await fetch(urlOf(path), {
       method,
       body: body && JSON.stringify(body),
       headers: body ? { "Content-Type": "application/json" } : last && { "If-None-Match": last.tag },
@@ -97,7 +98,7 @@ async function call(method, path, body) {
   if (response.status === 401) {
     // The sign-in page leads back to this page. Of several answers only the first leads there: a
     // second navigation would break off its own.
-    if (!isLeaving) location.replace(`/signin${query({ next: location.pathname + location.search + location.hash })}`);
+    if (!isLeaving) location.replace(urlOf(`/signin${query({ next: location.pathname + location.search + location.hash })}`));
     isLeaving = true;
     return new Promise(() => {});
   }

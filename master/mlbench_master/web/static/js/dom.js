@@ -1,11 +1,13 @@
 // Elements, and the address of the page with its state. Text is never parsed as HTML, except for notes of runs, which the master renders.
 
+import { urlOf } from "./root.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 
 /**
- * Make an element. Props named `on…` are listeners, `style` has properties with their values, and all
- * others are attributes: true gives one without a value. False, null and undefined give no attribute
- * and no child, and an empty text gives no child.
+ * Make an element. Props named `on…` are listeners, `style` has properties with their values, `href`
+ * is a URL or a path of the master, and all others are attributes: true gives one without a value.
+ * False, null and undefined give no attribute and no child, and an empty text gives no child.
  */
 export function h(/** @type {string} */ tag, /** @type {object} */ props = {}, ...children) {
   return fill(document.createElement(tag), props, children);
@@ -144,6 +146,7 @@ function fill(element, props, children) {
     if (value == null || value === false) continue;
     if (name.startsWith("on")) element[name] = value;
     else if (name === "style") for (const [property, text] of Object.entries(value)) element.style.setProperty(property, text);
+    else if (name === "href") element.setAttribute(name, urlOf(value));
     else element.setAttribute(name, value === true ? "" : String(value));
   }
   element.append(...children.flat(Infinity).filter((child) => child != null && child !== false && child !== ""));

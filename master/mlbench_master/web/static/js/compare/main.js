@@ -7,6 +7,7 @@ import { plural } from "../format.js";
 import { comparisonUrl } from "../grafana.js";
 import { styleOf } from "../plot.js";
 import { nameOf, outcomeOf } from "../records.js";
+import { urlOf } from "../root.js";
 import { Side, formatSelection, parseSelection, toggled } from "../side/side.js";
 import { badge, errorState } from "../ui.js";
 import { toPath } from "./loader.js";
@@ -80,7 +81,7 @@ side.onFound = async (found) => {
   const ids = found ? found.comparison.results.map((result) => result.run_id) : [];
   const [download, link] = [byId("download"), byId("grafana")];
   download.hidden = !found;
-  download.href = toPath(ids);
+  download.href = urlOf(toPath(ids));
   byId("by-names").replaceChildren(...(found?.comparison.differences ?? []).map(({ name }) => h("option", { value: name })));
   download.download = `compare-${ids.join("-")}.json`;
   const url = await grafana;

@@ -5,6 +5,7 @@ import { Chart } from "../chart.js";
 import { byId, h, setText } from "../dom.js";
 import * as format from "../format.js";
 import { LOSSES, elapsedSeconds, nameOf, outcomeOf } from "../records.js";
+import { urlOf } from "../root.js";
 import { unitOf } from "../run/curves.js";
 import { topOf } from "../runs/curves.js";
 import { byMetric, longest, mean } from "../series.js";
@@ -60,8 +61,8 @@ export class ActiveRun {
     this.id = id;
     this.element = byId("active-card").content.firstElementChild.cloneNode(true);
     this.element.setAttribute("aria-label", `Run ${id}`);
-    this.#part("h2 a").href = `/runs/${id}`;
-    this.#part(".button").href = `/runs/${id}?tab=logs`;
+    this.#part("h2 a").href = urlOf(`/runs/${id}`);
+    this.#part(".button").href = urlOf(`/runs/${id}?tab=logs`);
     this.#part("button").addEventListener("click", () => this.#stop());
     this.#part("progress").after(this.#chart.element);
   }

@@ -4,6 +4,7 @@
 import { post, query } from "../api.js";
 import { byId, h, onSubmit, setNotice, setOptions, setText } from "../dom.js";
 import { bytes, count, number, plural } from "../format.js";
+import { urlOf } from "../root.js";
 import { figure, fillTable } from "../ui.js";
 
 const MAX_FILES = 300;
@@ -27,12 +28,12 @@ function makeFile(/** @type {RunFile} */ file, /** @type {number} */ runId) {
     const digest = sha256 && h("span", { class: "file-digest" }, `SHA-256 ${sha256}`);
     return h("li", {}, title, h("p", { class: "soft small-text file-left" }, `Not uploaded from ${path}: ${left}. `, digest));
   }
-  const url = urlOf(runId, file);
-  const download = downloadOf(url, `${name} of rank ${rank}`);
+  const address = pathOf(runId, file);
+  const download = downloadOf(address, `${name} of rank ${rank}`);
   if (!TEXT.test(name) && !IMAGE.test(name)) return h("li", {}, title, download);
   const preview = async () => {
-    if (IMAGE.test(name)) return h("img", { src: url, alt: name });
-    const text = h("pre", {}, await (await open(url)).text());
+    if (IMAGE.test(name)) return h("img", { src: urlOf(address), alt: name });
+    const text = h("pre", {}, await (await open(address)).text());
     return h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": name }, text);
   };
   const inside = h("div", { class: "file-look" });
@@ -51,15 +52,15 @@ function downloadOf(/** @type {string} */ href, /** @type {string} */ what) {
   return h("a", { href, download: "", class: "button", "aria-label": `Download ${what}` }, "Download");
 }
 
-/** @returns {string} the address of a file in the API. */
-export function urlOf(/** @type {number} */ runId, /** @type {Pick<RunFile, "name" | "rank" | "attempt">} */ { name, rank, attempt }) {
+/** @returns {string} the path of a file in the API. */
+export function pathOf(/** @type {number} */ runId, /** @type {Pick<RunFile, "name" | "rank" | "attempt">} */ { name, rank, attempt }) {
   const parts = name.split("/").map(encodeURIComponent);
   return `/api/runs/${runId}/files/${parts.join("/")}${query({ rank, attempt })}`;
 }
 
 /** @returns {Promise<Response>} the answer with a file, or an error. */
-async function open(/** @type {string} */ url) {
-  const answer = await fetch(url);
+async function open(/** @type {string} */ address) {
+  const answer = await fetch(urlOf(address));
   if (!answer.ok) throw new Error(`The master responded with ${answer.status} ${answer.statusText}`);
   return answer;
 }
@@ -99,20 +100,20 @@ function makeProfile(/** @type {RankProfile} */ profile, /** @type {number} */ r
   const title = titleOf(`Rank ${rank}`, [`${seconds} s`, TOOLS[tool], size && bytes(size)].filter(Boolean).join(" · "));
   const state = problem || "Profiling…";
   if (!file) return h("li", {}, title, h("p", { class: problem ? "problem" : "soft", role: "status" }, state));
-  const url = urlOf(runId, { ...profile, name: file });
+  const address = pathOf(runId, { ...profile, name: file });
   const viewer = h("div", { class: "file-look" });
   const onclick = () => {
     viewer.replaceChildren("Loading…");
-    fillLater(viewer, () => speedscope(url, `Profile of rank ${rank}`));
+    fillLater(viewer, () => speedscope(address, `Profile of rank ${rank}`));
   };
   const button = h("button", { type: "button", onclick }, "Show in speedscope");
   const details = h("details", {}, h("summary", {}, title), operatorsOf(profile), h("p", {}, button), viewer);
-  return h("li", {}, details, downloadOf(url, `the profile of rank ${rank}`));
+  return h("li", {}, details, downloadOf(address, `the profile of rank ${rank}`));
 }
 
 // Speedscope tells calls of other arguments apart: it gets the calls of a trace by name alone, and the names of its threads.
-async function speedscope(/** @type {string} */ url, /** @type {string} */ title) {
-  const { body } = await open(url);
+async function speedscope(/** @type {string} */ address, /** @type {string} */ title) {
+  const { body } = await open(address);
   const profile = await new Response(body.pipeThrough(new DecompressionStream("gzip"))).json();
   profile.traceEvents = profile.traceEvents
     ?.filter(({ ph, cat }) => ph === "M" || (ph === "X" && cat !== "Trace"))

@@ -4,6 +4,7 @@ import { now, patch, post, query, remove } from "../api.js";
 import { byId, draw, h, onSubmit, setNotice, setText } from "../dom.js";
 import { day, duration, moment, plural } from "../format.js";
 import { codeOf, elapsedSeconds, isActive, originOf, outcomeOf, waitingFor } from "../records.js";
+import { urlOf } from "../root.js";
 import { confirm, menu, setBadge } from "../ui.js";
 import { failureOf } from "./events.js";
 
@@ -31,7 +32,7 @@ export function connectHead(/** @type {() => Run} */ getRun, /** @type {() => vo
   });
   listen("again", async () => {
     const run = await post("/api/runs/", toOrder(getRun(), byId("again").dataset.fields.split(" ")));
-    location.assign(`/runs/${run.id}`);
+    location.assign(urlOf(`/runs/${run.id}`));
     return true;
   });
   listen("delete", async () => {
@@ -41,7 +42,7 @@ export function connectHead(/** @type {() => Run} */ getRun, /** @type {() => vo
       "samples in the database. Its samples in Prometheus are deleted if Prometheus allows it; otherwise they expire.";
     if (!(await confirm("Delete this run?", text, "Delete"))) return false;
     await remove(`/api/runs/${id}/`);
-    location.assign("/runs");
+    location.assign(urlOf("/runs"));
     return true;
   });
   menu(byId("download"), byId("downloads"));
@@ -126,7 +127,7 @@ export function showHead(/** @type {Run} */ run, /** @type {Result | null} */ re
   setNotice(byId("reason"), failureOf(run) ? "" : run.reason);
   byId("archive").hidden = run.archive === null;
   byId("usage").hidden = Boolean(run.origin);
-  if (run.started_at) byId("usage").href = `/api/metrics/${query({ since: run.started_at, until: run.finished_at })}`;
+  if (run.started_at) byId("usage").href = urlOf(`/api/metrics/${query({ since: run.started_at, until: run.finished_at })}`);
 }
 
 /** @returns {Fact[]} the settings and circumstances that tell a run from others, most important first. */

@@ -2,6 +2,7 @@
 
 import { get, query } from "../api.js";
 import { byId, h, onSubmit, reconcile, setNotice, setOptions, setText } from "../dom.js";
+import { urlOf } from "../root.js";
 
 /**
  * Lines of a log, from the byte `start` to before the byte `end`. An unfinished last line is the
@@ -133,7 +134,7 @@ export class Logs {
   async #open() {
     const { rank } = this.#chosen;
     this.#log.setAttribute("aria-label", `Log of rank ${rank}`);
-    byId("log-download").href = this.path + query({ ...this.#chosen, format: "text" });
+    byId("log-download").href = urlOf(this.path + query({ ...this.#chosen, format: "text" }));
     const page = await this.#get({ tail: TAIL_LINES });
     if (!page) return;
     this.#matchNumber = NaN;

@@ -4,6 +4,7 @@ import { ApiError, get, post } from "../api.js";
 import { byId, onSubmit, setNotice, setOptions, setText } from "../dom.js";
 import * as format from "../format.js";
 import { ACTIVE_STATES } from "../records.js";
+import { urlOf } from "../root.js";
 
 /**
  * The form without hidden fields; `args` has a line `KEY = VALUE` for each option.
@@ -138,7 +139,7 @@ export class NewRun {
     this.#refresh(true);
     if (!this.form.querySelector("[aria-invalid=true]")) {
       byId("start-run").disabled = true;
-      await post("/api/runs/", toOrder(this.#values)).then(({ id }) => location.assign(`/runs/${id}`), (error) => this.#refuse(error));
+      await post("/api/runs/", toOrder(this.#values)).then(({ id }) => location.assign(urlOf(`/runs/${id}`)), (error) => this.#refuse(error));
     }
     /** @type {HTMLElement} */ (this.form.querySelector("[aria-invalid=true], #new-run-alert:not([hidden])"))?.focus();
   }

@@ -6,6 +6,7 @@ import { rowsToCsv, save } from "../export.js";
 import { plural } from "../format.js";
 import { styleOf } from "../plot.js";
 import { isActive } from "../records.js";
+import { urlOf } from "../root.js";
 import { formatSelection, parseSelection, toggled } from "../side/side.js";
 import { confirm } from "../ui.js";
 
@@ -36,7 +37,7 @@ export class Selection {
     this.onSelect = onSelect;
     this.onChange = onChange;
     const actions = {
-      compare: () => location.assign(`/compare?runs=${formatSelection(this.#selected)}`),
+      compare: () => location.assign(urlOf(`/compare?runs=${formatSelection(this.#selected)}`)),
       stop: () => this.#each((id) => post(`/api/runs/${id}/stop/`), this.#active),
       delete: () => this.#delete(),
       clear: () => this.toggle(...this.ids),

@@ -10,6 +10,7 @@ import { byId, h, reconcile, setNotice, setText } from "../dom.js";
 import { alignedDurations, duration, metricTitle, moment, number, plural } from "../format.js";
 import { styleOf } from "../plot.js";
 import { poll } from "../poll.js";
+import { urlOf } from "../root.js";
 import { termsOf } from "../runs/groups.js";
 import { fillTable, problemWith, runBadge, setBadge } from "../ui.js";
 import { columnsOf, progressOf, progressText, rowsOf, sweptIn } from "./plan.js";
@@ -49,7 +50,7 @@ async function compare(/** @type {RunSet} */ set, /** @type {SetAnalysis} */ ana
   if (!found) return; // a run was deleted meanwhile
   [comparison, compared] = [found, key];
   for (const [link, href] of [[byId("compare"), `/compare?runs=${ids.join(",")}`], [byId("export"), toPath(ids)]]) {
-    link.href = href;
+    link.href = urlOf(href);
     link.hidden = false;
   }
   byId("export").download = `${name}.json`;
@@ -166,7 +167,7 @@ function showRuns(/** @type {RunSet} */ set) {
   const seeds = seedsOf(set);
   const write = alignedDurations(listed.map((result) => result.time_to_target?.training_seconds));
   setText(byId("runs-title"), `Runs · ${number(results.length)}`);
-  byId("runs-link").href = `/runs${query({ query: termsOf({ set: name }) })}`;
+  byId("runs-link").href = urlOf(`/runs${query({ query: termsOf({ set: name }) })}`);
   reconcile(byId("runs"), listed, ({ run_id, outcome }) => `${run_id} ${outcome?.title}`, (result) => {
     const { run_id: id, outcome } = result;
     const { label } = comparison.groups.find(({ run_ids: ids }) => ids.includes(id));

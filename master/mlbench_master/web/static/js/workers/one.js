@@ -7,6 +7,7 @@ import * as format from "../format.js";
 import { poll } from "../poll.js";
 import { codeOf, elapsedSeconds, isActive, outcomeOf } from "../records.js";
 import { Resources } from "../resources.js";
+import { urlOf } from "../root.js";
 import { badge, errorState, figure, fillTable, setBadge } from "../ui.js";
 import { activityOf, rankOf, stateOf } from "./nodes.js";
 
@@ -36,7 +37,7 @@ async function refreshWorker() {
   setBadge(byId("phase"), pod.phase);
   byId("does").classList.toggle("bad-text", stateOf(pod, now()) === "silent");
   setNotice(byId("run"), rankOf(pod));
-  byId("run").href = `/runs/${pod.run_id}`;
+  byId("run").href = urlOf(`/runs/${pod.run_id}`);
   const seen = pod.seen_at === null ? "never" : format.ago(pod.seen_at, now());
   const facts = { does: activityOf(pod, now()), node: pod.node, ip: pod.ip, cores: format.spans(pod.cpus), seen };
   for (const [id, text] of Object.entries(facts)) setText(byId(id), text || format.NONE);

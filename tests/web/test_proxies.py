@@ -1,0 +1,130 @@
+"""A stack below a path: its pages, the command line and recorded jobs, through real proxies."""
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from mlbench.contract import names
+from mlbench.local.home import Home
+from tests.conftest import free_port, running_stack
+from tests.support.processes import run_text
+from tests.support.proxies import Certificate, caddy, nginx
+from tests.web.watch import Watch
+
+pytestmark = pytest.mark.slow
+
+_CLI = [str(Path(sys.executable).with_name("mlbench"))]
+
+
+class Site:
+    """A stack behind a proxy, as its users reach it."""
+
+    def __init__(self, url: str, home: Home, certificate: Certificate, folder: Path) -> None:
+        self.url = url
+        self.home = home
+        self.certificate = certificate
+        self.token = home.read_connection().token
+        self.environ = {
+            "PATH": "/usr/bin:/bin",
+            names.ENV_HOME: str(folder),
+            names.ENV_URL: url,
+            names.ENV_TOKEN: self.token,
+            "SSL_CERT_FILE": str(certificate.file),
+        }
+
+    def get(self, path: str) -> httpx.Response:
+        headers = {"Authorization": f"Bearer {self.token}"}
+        return httpx.get(self.url + path, headers=headers, verify=self.certificate.context)
+
+
+@pytest.fixture(scope="module", params=[nginx, caddy], ids=["nginx", "caddy"])
+def site(
+    request: pytest.FixtureRequest,
+    prometheus_binary: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Site]:
+    folder = tmp_path_factory.mktemp("proxy")
+    certificate, port = Certificate.make(folder), free_port()
+    url = f"https://localhost:{port}/mlbench"
+    public = {"MLBENCH_PUBLIC_URL": url, "MLBENCH_TRUSTED_PROXIES": "127.0.0.1"}
+    with running_stack(prometheus_binary, folder / "stack", 2, **public) as home:
+        master_port = urlsplit(home.read_connection().url).port
+        with request.param(folder, port, master_port, certificate):
+            yield Site(url, home, certificate, folder / "user")
+
+
+@pytest.fixture
+def page(chromium: Browser, site: Site, watch: Watch) -> Iterator[Page]:
+    """A page of a browser that accepts the certificate, in which nothing may go wrong."""
+    context = chromium.new_context(ignore_https_errors=True)
+    context.set_default_timeout(30_000)
+    watch.follow(context)
+    yield context.new_page()
+    context.close()
+    watch.check()
+
+
+def test_pages_command_line_and_records_work_below_a_path(
+    site: Site, page: Page, watch: Watch, tmp_path: Path
+) -> None:
+    run = [*_CLI, "run", "steps", "--workers", "2", "--set", "steps=50", "--set", "rate=100"]
+    done = run_text(run, env=site.environ)
+    assert done.returncode == 0, done.stderr
+    code = (
+        "import mlbench\nwith mlbench.Tracker() as t:\n    for i in range(30): t.step(1, loss=i)\n"
+    )
+    job = [*_CLI, "record", "--name", "job", "--", sys.executable, "-c", code]
+    recorded = run_text(job, env=site.environ)
+    assert recorded.returncode == 0, recorded.stderr
+    assert f"{site.url}/runs/2" in recorded.stderr
+    file = tmp_path / "job.csv"
+    rows = run_text([*_CLI, "download", "2", "--output", str(file)], env=site.environ)
+    assert rows.returncode == 0, rows.stderr
+    assert file.read_text().count("\n") >= 30
+    assert site.get("/openapi.json").json()["servers"] == [{"url": "/mlbench"}]
+
+    requested: list[str] = []
+    page.on("request", lambda request: requested.append(request.url))
+    page.goto(f"{site.url}/?token={site.token}")
+    [cookie] = page.context.cookies()
+    assert (cookie["path"], cookie["secure"]) == ("/mlbench", True)
+    assert page.url == f"{site.url}/"
+    pages = ("", "runs", "runs/1", "runs/1?tab=logs", "compare?runs=1,2", "sets", "workers")
+    for path in (*pages, "workers/local-mlbench-worker-0"):
+        page.goto(f"{site.url}/{path}")
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+        page.wait_for_load_state("networkidle")
+        links = page.eval_on_selector_all("a[href]", "links => links.map(link => link.href)")
+        own = [link for link in links if urlsplit(link).netloc == urlsplit(site.url).netloc]
+        assert own
+        assert all(f"{link}/".startswith(f"{site.url}/") for link in own), own
+    assert all(url.startswith((f"{site.url}/", "data:", "blob:")) for url in requested), requested
+
+    page.goto(f"{site.url}/runs?new=1")
+    page.get_by_role("dialog").get_by_role("button", name="Start run").click()
+    page.wait_for_url(re.compile(rf"{site.url}/runs/3\b"))
+    watch.expect("status of 401")
+    page.get_by_role("button", name="Menu").click()
+    page.get_by_role("button", name="Sign out").click()
+    page.wait_for_url(f"{site.url}/signin")
+    page.goto(f"{site.url}/runs?query=steps")
+    page.get_by_label("Token").fill(site.token)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url(f"{site.url}/runs?query=steps")
+
+
+def test_a_client_that_is_no_proxy_cannot_name_the_host(site: Site) -> None:
+    """This machine has several addresses, of which one is that of the proxy."""
+    port = urlsplit(site.home.read_connection().url).port
+    headers = {"Authorization": f"Bearer {site.token}", "X-Forwarded-Host": "evil.example.org"}
+    url = f"http://127.0.0.1:{port}/api/runs/"
+    assert httpx.get(url, headers=headers).status_code == 421
+    other = httpx.HTTPTransport(local_address="127.0.0.2")
+    with httpx.Client(transport=other) as client:
+        assert client.get(url, headers=headers).status_code == 200
