@@ -86,8 +86,10 @@ bench: tools ## measure what the documentation claims
 
 ARCHIVES ?= docs/archives
 
-results: install ## write docs/results.md and its pictures from the archives of runs in ARCHIVES=folder
+results: install ## write docs/results.md from the archives of runs in ARCHIVES=folder, and their site into dist/results
 	@$(BIN)/python -m benchmarks.results.page "$(ARCHIVES)"
+	@rm -rf dist/results
+	@$(BIN)/mlbench publish "$(ARCHIVES)"/*.mlbench -o dist/results
 
 screenshots: tools ## take the pictures of pages and dashboards that the documentation shows
 	CHROMIUM="$$(scripts/get-chromium.sh)" && export CHROMIUM && \

@@ -1,124 +1,96 @@
-"""Writing the page of results from archives: Markdown, and the pictures that it shows.
+"""Writing the page of results: headline figures and charts, computed from archives.
 
 ``python -m benchmarks.results.page FOLDER`` writes it from the archives in a folder.
 """
 
 import hashlib
-import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from benchmarks.results.markdown import escape, markdown_list, markdown_table
-from benchmarks.results.parts import Block, of_report, to_targets
-from benchmarks.results.pictures import Picture
-from benchmarks.results.sections import SECTIONS, Section
-from benchmarks.results.sets import Bench, Measured, read
-from mlbench.cli.manifest import machine_text
-from mlbench.evaluation.official_rules import describe
+from benchmarks.results.pictures import pictures
+from benchmarks.results.sets import SETS, Bench, read
+from mlbench.contract import figures
+from mlbench.contract.comparisons import Comparison
 
 _HERE = Path(__file__).parent
 _FOLDER = "images/results"
+_HEAD = "| measured | group | reached | time to target, or throughput |"
+# With more groups than this, the table has the fastest group for each value of the axis.
+_MAX_ROWS = 6
 
 
-def write(sections: Sequence[Section], archives: Path, docs: Path) -> None:
+def write(sets: Sequence[Bench], archives: Path, docs: Path) -> None:
     """Write ``results.md`` and its pictures into the folder of the documentation.
 
-    A section none of whose sets has archives stays as it was, if its commands are still the same.
-
     Raises:
-        ArchiveError: a file of the archives is damaged, or of another set.
+        ArchiveError: a file of the archives is missing, damaged, or of another set.
     """
-    file, pictures = docs / "results.md", docs / _FOLDER
-    pictures.mkdir(parents=True, exist_ok=True)
-    before = re.split(r"\n\n(?=## )", file.read_text(encoding="utf-8")) if file.exists() else []
-    sets = {
-        bench: read(bench, bench.file(archives))
-        for section in sections
-        for bench in section.sets
-        if bench.file(archives).exists()
-    }
-    parts = [(_HERE / "introduction.md").read_text().strip()]
-    for section in sections:
-        # A part is kept if it was measured by the same commands.
-        commands = [bench.command for bench in section.sets]
-        old = [
-            part
-            for part in before
-            if part.startswith(f"## {section.title}\n")
-            and re.findall(r"```\n(mlbench bench .*)\n```", part) == commands
-        ]
-        is_kept = old and not sets.keys() & {*section.sets}
-        parts += old if is_kept else _section(section, sets, pictures)
-    parts.append((_HERE / "not-measured.md").read_text().strip())
-    text = "\n\n".join(parts) + "\n"
-    file.write_text(text, encoding="utf-8")
-    for picture in pictures.glob("*.svg"):
-        if f"{_FOLDER}/{picture.name}" not in text:
-            picture.unlink()
+    folder = docs / _FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("*.svg"):
+        old.unlink()
+    rows: list[str] = []
+    charts: list[str] = []
+    digests: list[str] = []
+    for bench in sets:
+        file = bench.file(archives)
+        comparison = read(bench, file)
+        rows += [f"| {bench.text} | {row} |" for row in _rows(comparison)]
+        for picture in pictures(comparison):
+            if bench.picture and picture.title.startswith(bench.picture):
+                (folder / f"{bench.name}.svg").write_text(picture.svg, encoding="utf-8")
+                caption = f"{bench.text}: {picture.title}. {picture.caption}"
+                charts.append(f"![{picture.title}]({_FOLDER}/{bench.name}.svg)\n\n*{caption}*")
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+        digests.append(f"- [{bench.name}](archives/{file.name}), SHA-256 `{digest}`")
+    parts = [
+        (_HERE / "introduction.md").read_text().strip(),
+        "## Headline figures",
+        "\n".join(
+            [
+                "| measured | group | reached | time to target, or throughput |",
+                "|---|---|---|---|",
+                *rows,
+            ]
+        ),
+        "## Charts",
+        *charts,
+        "## Repeat them",
+        "Start a stack on a machine that does nothing else. All commands take three hours. Then "
+        "run `mlbench export NAME` for each set in a folder, and `make results ARCHIVES=FOLDER`.",
+        "\n".join(["```", *(bench.command for bench in sets), "```"]),
+        "## Archives",
+        "\n".join(digests),
+    ]
+    (docs / "results.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
 
-def _section(section: Section, sets: Mapping[Bench, Measured], pictures: Path) -> Iterator[str]:
-    yield f"## {section.title}"
-    yield section.text
-    for bench in section.sets:
-        yield f"```\n{bench.command}\n```"
-        if bench not in sets:
-            yield "*Not measured yet.*"
-            continue
-        yield from _set(sets[bench])
-        yield from _blocks(of_report(sets[bench], section.report), bench.name, pictures)
-    measured = [sets[bench] for bench in section.sets if bench in sets]
-    if measured and section.targets:
-        yield from _blocks([to_targets(measured, section)], section.key, pictures)
+def _rows(comparison: Comparison) -> Iterator[str]:
+    """Yield group, number of runs that reached the target, and time or throughput."""
+    sweep = comparison.sweep
+    if sweep and sweep.by and len(comparison.groups) > _MAX_ROWS:
+        [chart] = (chart for chart in sweep.charts if chart.title.startswith("Time to target"))
+        for place, value in enumerate(sweep.across.values):
+            cells = zip(chart.cells, sweep.by.values, strict=True)
+            measured = [(cell, name) for row, name in cells if (cell := row[place])]
+            cell, name = min(measured, key=lambda pair: pair[0].mean)
+            time = _interval(cell.mean, cell.low, cell.high, "s")
+            yield f"`{name}` is fastest at {sweep.across.title} {value} | | {time}"
+        return
+    for group in comparison.groups:
+        summary, unit = group.training_seconds_to_target, "s"
+        if summary is None:
+            summary, unit = group.samples_per_second, "samples/s"
+        if summary:
+            figure = _interval(summary.mean, summary.mean_low, summary.mean_high, unit)
+            yield f"{group.label} | {group.reached}/{len(group.run_ids)} | {figure}"
 
 
-def _set(measured: Measured) -> Iterator[str]:
-    """Yield number, seeds and dates of the runs, and the interference with them."""
-    comparison, findings = measured.comparison, measured.comparison.findings
-    seeds = sorted({run.seed for run in measured.runs if run.seed is not None})
-    days = sorted({run.created_at[:10] for run in measured.runs})
-    count = len(measured.runs)
-    text = f"{count} {'run' if count == 1 else 'runs'}"
-    # Consecutive seeds become ranges, such as ``1 to 5, 20``.
-    groups = groupby(enumerate(seeds), lambda pair: pair[1] - pair[0])
-    ranges = [[seed for _, seed in group] for _, group in groups]
-    shown = ", ".join(" to ".join(map(str, dict.fromkeys((r[0], r[-1])))) for r in ranges)
-    text += f" with the {'seeds' if seeds[1:] else 'seed'} {shown}" if seeds else ""
-    text += f", {' to '.join(dict.fromkeys((days[0], days[-1])))}"
-    yield f"{text}. The set: {escape(describe(measured.run_set.slots))}."
-    link = f"[The archives of all of them](archives/{measured.file.name})"
-    digest = hashlib.sha256(measured.file.read_bytes()).hexdigest()
-    plan = measured.run_set.plan_sha256
-    yield f"{link}, SHA-256 `{digest}`; the plan, registered first: `{plan}`."
-    if findings.sentence:
-        yield f"**{escape(findings.sentence)}**"
-    cautions = [*filter(None, [comparison.caution]), *findings.reasons, *findings.rule_violations]
-    yield from filter(None, [markdown_list(cautions)])
-    if findings.disturbed:
-        runs = sum(bool(result.disturbed) for result in comparison.results)
-        yield _details(f"CPU contention: {runs} of the {count} runs disturbed", findings.disturbed)
-    machines = [machine for manifest in measured.manifests for machine in manifest.machines]
-    yield _details("What each worker had", [*dict.fromkeys(map(machine_text, machines))])
-
-
-def _details(summary: str, lines: Sequence[str]) -> str:
-    return f"<details><summary>{summary}</summary>\n\n{markdown_list(lines)}\n\n</details>"
-
-
-def _blocks(blocks: Iterable[Block], name: str, pictures: Path) -> Iterator[str]:
-    for i, block in enumerate(blocks, 1):
-        if isinstance(block, Picture):
-            file = pictures / f"{name}-{i}.svg"
-            file.write_text(block.svg, encoding="utf-8")
-            caption = escape(f"{block.title}. {block.caption}")
-            yield f"![{caption}]({_FOLDER}/{file.name})"
-            yield f"*{caption}*"
-        else:
-            yield f"**{escape(block.title)}.** {escape(block.note)}".rstrip()
-            yield markdown_table(block)
+def _interval(mean: float | None, low: float | None, high: float | None, unit: str) -> str:
+    ends = "" if low is None else f" ({figures.number(low)} to {figures.number(high)})"
+    return f"{figures.number(mean)} {unit}{ends}"
 
 
 if __name__ == "__main__":
-    write(SECTIONS, Path(sys.argv[1]), _HERE.parents[1] / "docs")
+    write(SETS, Path(sys.argv[1]), _HERE.parents[1] / "docs")

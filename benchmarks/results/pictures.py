@@ -1,14 +1,13 @@
-"""Pictures of a comparison for the page of results, as SVG files: lines, and stacked bars."""
+"""Pictures of a comparison for the page of results: lines as SVG files."""
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from mlbench.contract import figures, palette
+from mlbench.contract import palette
 from mlbench.contract.comparisons import Comparison, Group
-from mlbench.contract.sweeps import Chart, Frontier, Sweep
-from mlbench.report.tables import phase_names
+from mlbench.contract.sweeps import Chart, Sweep
 
 _INK, _FAINT, _PAPER = "#14171c", "#c3c9d1", "#ffffff"
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 560, 300, 64, 28, 14, 44
@@ -16,7 +15,6 @@ _ROW, _LETTER = 20, 6.2  # pixels: a row of text, and the mean width of a letter
 _DASHES = ("", "6 3", "2 2")
 _MOST_LINES = 10
 _TICKS = 5
-_MOST_TIMES = 4.0  # up to which performance profiles are drawn, as AlgoPerf's
 
 
 @dataclass(frozen=True)
@@ -39,16 +37,14 @@ class _Line:
 
 
 def pictures(comparison: Comparison) -> list[Picture]:
-    """Return the pictures that a comparison has the figures for."""
+    """Return the pictures for which a comparison has figures."""
     sweep = comparison.sweep
     drawn = [_sweep(sweep, chart) for chart in sweep.charts] if sweep else []
-    if comparison.frontier:
-        drawn.append(_profiles(comparison.frontier))
     if drawn and len(comparison.groups) > _MOST_LINES:
         return drawn
     metrics = dict.fromkeys(result.target.metric for result in comparison.results if result.target)
     drawn += [picture for metric in metrics for picture in _metric(comparison, metric)]
-    return [*drawn, *_speedup(comparison.groups), *_phases(comparison.groups)]
+    return [*drawn, *_speedup(comparison.groups)]
 
 
 def _sweep(sweep: Sweep, chart: Chart) -> Picture:
@@ -69,21 +65,6 @@ def _sweep(sweep: Sweep, chart: Chart) -> Picture:
         [*zip(places, across.values, strict=True)],
     )
     return Picture(chart.title, "Each dot is the mean of a group, with its 95 % interval.", svg)
-
-
-def _profiles(frontier: Frontier) -> Picture:
-    lines = []
-    for profile in frontier.profiles:
-        points = [(1.0, profile.share(1.0))]
-        for ratio in sorted(x for x in profile.ratios if x is not None and x <= _MOST_TIMES):
-            points += [(ratio, points[-1][1]), (ratio, profile.share(ratio))]
-        lines.append(_Line(profile.algorithm, [*points, (_MOST_TIMES, points[-1][1])]))
-    ticks = [(float(times), str(times)) for times in range(1, int(_MOST_TIMES) + 1)]
-    svg = _draw(lines, ("time divided by that of the fastest", "share of workloads"), ticks=ticks)
-    caption = (
-        "On which share of the workloads each takes at most this many times as long as the best."
-    )
-    return Picture("Performance profiles", caption, svg)
 
 
 def _metric(comparison: Comparison, metric: str) -> Iterator[Picture]:
@@ -118,27 +99,6 @@ def _speedup(groups: Sequence[Group]) -> Iterator[Picture]:
     ticks = [(count, f"{count:g}") for count in workers]
     svg = _draw([line for line in lines if line.points[1:]], ("workers", "speed-up"), ticks=ticks)
     yield Picture("Speed-up", f"How many times as fast as {groups[0].label}.", svg)
-
-
-def _phases(groups: Sequence[Group]) -> Iterator[Picture]:
-    names = phase_names(groups)
-    if not names:
-        return
-    colours = {str(phase): colour for phase, colour in palette.PHASE.items()}
-    most = max(sum(group.phases.values()) for group in groups) or 1.0
-    parts = []
-    for i, group in enumerate(groups):
-        x, y = 180.0, _TOP + i * 2 * _ROW
-        parts.append(_text(x - 8, y + 14, group.label[:28], "end"))
-        for name in names:
-            width = group.phases.get(name, 0.0) / most * (_WIDTH - 260)
-            parts.append(_rect(x, y, width, _ROW, colours.get(name, _FAINT)))
-            x += width
-        parts.append(_text(x + 6, y + 14, figures.seconds(sum(group.phases.values()))))
-    swatches = [(name, colours.get(name, _FAINT), "") for name in names]
-    svg = _page(parts, swatches, _TOP + len(groups) * 2 * _ROW)
-    caption = "Seconds of each phase: the mean over ranks and runs."
-    yield Picture("Time breakdown", caption, svg)
 
 
 # --- Drawing ---
@@ -244,10 +204,6 @@ def _path(
     dashes = f' stroke-dasharray="{dash}"' if dash else ""
     stroke = f'stroke="{colour}" stroke-width="{width:g}"{dashes}'
     return f'<polyline points="{places}" fill="none" {stroke}/>'
-
-
-def _rect(x: float, y: float, width: float, height: float, colour: str) -> str:
-    return f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height}" fill="{colour}"/>'
 
 
 def _text(x: float, y: float, text: str, anchor: str = "start") -> str:
