@@ -51,6 +51,7 @@ class Followed:
             say=print,
             sockets=None,
             root=root,
+            exit_code=lambda: None,
         )
         self._follower = Follower(context)
 

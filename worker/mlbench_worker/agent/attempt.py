@@ -283,7 +283,7 @@ class Attempt(AttemptFiles):
         with suppress(OSError):
             (self.folder / _ROOM).unlink()
         lines: list[Mapping[str, object]] = []
-        interference = self._observation.close() if self._observation else None
+        interference = self._observation.close(ended.code) if self._observation else None
         if self._traffic is not None:
             with suppress(OSError, ValueError, subprocess.SubprocessError):
                 carried = self._traffic()

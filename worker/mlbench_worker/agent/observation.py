@@ -36,6 +36,7 @@ class Observation:
         assignment = attempt.assignment
         self._attempt = attempt
         self._root = root
+        self._exit_code: int | None = None
         self._watch: Watch | None = None
         context = SourceContext(
             assignment=assignment,
@@ -48,6 +49,7 @@ class Observation:
             say=attempt.say,
             sockets=sockets,
             root=root,
+            exit_code=lambda: self._exit_code,
         )
         self._sources = open_sources(context)
         self.secrets = [source.secret for source in self._sources if source.secret]
@@ -101,8 +103,12 @@ class Observation:
         watch.start()
         self._watch = watch
 
-    def close(self) -> "Interference | None":
-        """Read the last values of the processes, which have ended; return the interference."""
+    def close(self, exit_code: int | None = None) -> "Interference | None":
+        """Read the last values of the processes, which have ended; return the interference.
+
+        ``exit_code`` is None if the rank did not start.
+        """
+        self._exit_code = exit_code
         for source in self._sources:
             source.close()
         return self._watch.end() if self._watch else None

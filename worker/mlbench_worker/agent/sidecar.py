@@ -108,15 +108,12 @@ def record(request: Mapping[str, Any], url: str, token: str) -> None:
         return
     logs = [str(attempt.file(stream)) for stream in ("stdout", "stderr")]
     print(json.dumps({"variables": variables, "logs": logs}), flush=True)
-    # The rank starts now. Slow imports come after this, so that it does not wait for them.
-    from mlbench_worker.agent import trainjob  # noqa: PLC0415
+    # The rank starts now. A slow import comes after this, so that the rank does not wait for it.
     from mlbench_worker.agent.reported_attributes import ReportedAttributes  # noqa: PLC0415
 
     facts = ReportedAttributes(dict(os.environ))
     observation.measure(f"{names.ENV_JOB}={job.key}", name_others=True)
-    sidecar = Sidecar(attempt, order, url, token, root, facts, request["nowhere"])
-    trainjob.start(attempt, os.environ)
-    sidecar.run()
+    Sidecar(attempt, order, url, token, root, facts, request["nowhere"]).run()
 
 
 def resume(request: Mapping[str, Any], url: str, token: str) -> None:

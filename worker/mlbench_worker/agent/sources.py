@@ -36,6 +36,8 @@ class SourceContext:
     """Sockets in the rank's own network; None if it shares the machine's."""
     root: int | None
     """The process whose descendants are the rank's processes; None for this process."""
+    exit_code: Callable[[], int | None]
+    """Returns the exit code of the rank; None before its end."""
 
 
 class Source:

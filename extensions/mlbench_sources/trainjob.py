@@ -1,22 +1,21 @@
-"""Report the progress of a training to the TrainJob of a Kubeflow Trainer (its KEP-2779).
+"""Reports the progress of a training to the TrainJob of a Kubeflow Trainer (its KEP-2779).
 
 Kubeflow sets three variables: an address, and the files of its certificate and of a token.
 """
 
 import json
 import logging
-import ssl
 import threading
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib.request import Request, urlopen
 
 from mlbench.contract import names
 from mlbench.contract.line_chunks import whole_lines
-from mlbench_worker.agent.attempt import Attempt
+from mlbench_worker.agent.sources import Source, SourceContext
+from mlbench_worker.agent.stream_files import StreamFile, open_regular
 
 log = logging.getLogger(__name__)
 
@@ -83,46 +82,52 @@ def _object(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-class TrainJob(threading.Thread):
-    """Posts the progress of a rank until it has ended."""
+class TrainJob(Source):
+    """Posts the progress of rank 0 until it has ended, if Kubeflow requests it."""
 
-    def __init__(self, attempt: Attempt, environ: Mapping[str, str]) -> None:
-        super().__init__(name="trainjob", daemon=True)
-        self._attempt = attempt
-        self._environ = environ
-        self._progress = TrainJobProgress()
-        self._offset = 0
+    def __init__(self, context: SourceContext) -> None:
+        """Start to post; without Kubeflow's address, do nothing."""
+        self._environ = context.environ
+        self._exit_code = context.exit_code
+        self._path = Path(context.identity[names.ENV_METRICS_FILE])
+        self._ending = threading.Event()
+        self._thread: threading.Thread | None = None
+        if context.environ.get(_URL) and context.assignment.rank == 0:
+            self._thread = threading.Thread(target=self._run, name="trainjob", daemon=True)
+            self._thread.start()
 
-    def run(self) -> None:
-        """Post regularly, and once more at the end."""
-        while not self._attempt.ended.wait(_EVERY_SECONDS):
-            self._post()
-        ended = self._attempt.exit
-        self._post(has_finished=ended is not None and ended.code == 0)
+    def close(self) -> None:
+        """Post the end."""
+        if self._thread is not None:
+            self._ending.set()
+            self._thread.join(5.0)
 
-    def _post(self, *, has_finished: bool = False) -> None:
-        try:
-            metrics = self._attempt.streams["metrics"]
-            while data := whole_lines(metrics.read(self._offset, 1 << 20)):
-                self._offset += len(data)
-                for line in data.splitlines():
-                    self._progress.add(line)
-            status = self._progress.status(datetime.now(UTC), has_finished=has_finished)
-            # The files are read each time, because Kubeflow replaces them.
-            token = Path(self._environ[_TOKEN]).read_text().strip()
-            context = ssl.create_default_context(cafile=self._environ[_CERTIFICATE])
-            request = Request(  # noqa: S310 - Kubeflow's address
-                self._environ[_URL],
-                json.dumps({"trainerStatus": status}).encode(),
-                {"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
-            )
-            with urlopen(request, timeout=5.0, context=context):  # noqa: S310
-                pass
-        except (OSError, KeyError, ValueError) as error:
-            log.warning("the TrainJob cannot be told how its training goes: %s", error)
+    def _run(self) -> None:
+        # Imported here, because other ranks need none of it, and wait for their sources.
+        import ssl  # noqa: PLC0415
+        from urllib.request import Request, urlopen  # noqa: PLC0415
 
-
-def start(attempt: Attempt, environ: Mapping[str, str]) -> None:
-    """Report the progress of rank 0 to the TrainJob that this process belongs to, if any."""
-    if environ.get(_URL) and attempt.assignment.rank == 0:
-        TrainJob(attempt, environ).start()
+        metrics, progress = StreamFile(self._path, open_regular(self._path)), TrainJobProgress()
+        offset, has_ended = 0, False
+        while not has_ended:
+            has_ended = self._ending.wait(_EVERY_SECONDS)
+            try:
+                while data := whole_lines(metrics.read(offset, 1 << 20)):
+                    offset += len(data)
+                    for line in data.splitlines():
+                        progress.add(line)
+                has_finished = has_ended and self._exit_code() == 0
+                status = progress.status(datetime.now(UTC), has_finished=has_finished)
+                # The files are read each time, because Kubeflow replaces them.
+                token = Path(self._environ[_TOKEN]).read_text().strip()
+                context = ssl.create_default_context(cafile=self._environ[_CERTIFICATE])
+                request = Request(  # noqa: S310 - Kubeflow's address
+                    self._environ[_URL],
+                    json.dumps({"trainerStatus": status}).encode(),
+                    {"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+                )
+                with urlopen(request, timeout=5.0, context=context):  # noqa: S310
+                    pass
+            except (OSError, KeyError, ValueError) as error:
+                log.warning("the TrainJob cannot be told how its training goes: %s", error)
+        metrics.close()

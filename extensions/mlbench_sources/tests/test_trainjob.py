@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from mlbench_worker.agent import trainjob
-from mlbench_worker.agent.attempt import Attempt
-from mlbench_worker.agent.exits import Exit
-from mlbench_worker.agent.trainjob import TrainJobProgress
+from mlbench.contract import names
+from mlbench_sources import trainjob
+from mlbench_sources.trainjob import TrainJob, TrainJobProgress
+from mlbench_worker.agent.sources import SourceContext
 from tests.conftest import wait_for
 from tests.support.kubelet_server import make_certificates
 from tests.support.scripted import Reply, answering
@@ -56,22 +56,34 @@ def test_a_trainjob_is_told_while_a_rank_goes_on_and_at_its_end(
     monkeypatch.setattr(trainjob, "_EVERY_SECONDS", 0.1)
     made, token = make_certificates(tmp_path), tmp_path / "token"
     token.write_text("of-this-pod\n")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(made.certificate, made.key)
-    attempt = Attempt.create(tmp_path / "attempts", replace(ASSIGNMENT, rank=0))
-    with attempt.file("metrics").open("a") as file:
-        file.write('{"settings":{"max_steps":8}}\n{"step":2,"metrics":{"loss":0.5}}\n{"cut')
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(made.certificate, made.key)
+    metrics, exit_codes = tmp_path / "metrics.jsonl", [0]
+    metrics.write_text('{"settings":{"max_steps":8}}\n{"step":2,"metrics":{"loss":0.5}}\n{"cut')
 
-    with answering(lambda _: Reply(), tls=context) as controller:
+    with answering(lambda _: Reply(), tls=tls) as controller:
         environ = {
             "KUBEFLOW_TRAINER_SERVER_URL": f"https://127.0.0.1:{controller.port}/status",
             "KUBEFLOW_TRAINER_SERVER_CA_CERT": str(made.ca),
             "KUBEFLOW_TRAINER_SERVER_TOKEN": str(token),
         }
-        trainjob.start(attempt, environ)
+        context = SourceContext(
+            assignment=replace(ASSIGNMENT, rank=0),
+            folder=tmp_path,
+            stdout=tmp_path / "stdout",
+            output=tmp_path / "output",
+            environ=environ,
+            identity={names.ENV_METRICS_FILE: str(metrics)},
+            append=lambda lines: None,
+            say=print,
+            sockets=None,
+            root=None,
+            exit_code=exit_codes.pop,
+        )
+        training = TrainJob(context)
         wait_for(lambda: controller.asked, what="the first report")
-        attempt._note_exit(Exit(0, 1.0))
-        wait_for(lambda: b'"progressPercentage": 100' in controller.asked[-1].body)
+        training.close()
+        assert b'"progressPercentage": 100' in controller.asked[-1].body
     first = controller.asked[0]
     assert first.headers["Authorization"] == "Bearer of-this-pod"
     status = json.loads(first.body)["trainerStatus"]
