@@ -228,33 +228,23 @@ def ask(
         return None
     with process:
         assert process.stdout is not None
+        answer, ready = b"", select.poll()
+        ready.register(process.stdout, select.POLLIN)
         try:
-            answer = _read_until(process.stdout.fileno(), deadline)
+            # Another process may keep the pipe open forever.
+            while len(answer) < _MAX_ANSWER_BYTES:
+                if not ready.poll(max(0.0, 1000 * (deadline - time.monotonic()))):
+                    return None
+                piece = os.read(process.stdout.fileno(), _MAX_ANSWER_BYTES - len(answer))
+                if not piece:
+                    break
+                answer += piece
             if len(answer) == _MAX_ANSWER_BYTES:
                 return answer
             code = process.wait(max(0.0, deadline - time.monotonic()))
-        except (TimeoutError, subprocess.TimeoutExpired):
+        except subprocess.TimeoutExpired:
             return None
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
     return answer if code == 0 else None
-
-
-def _read_until(descriptor: int, deadline: float) -> bytes:
-    """Read to the end, or up to the maximum length.
-
-    Raises:
-        TimeoutError: the deadline has passed. Another process may keep the pipe open forever.
-    """
-    answer = b""
-    ready = select.poll()
-    ready.register(descriptor, select.POLLIN)
-    while len(answer) < _MAX_ANSWER_BYTES:
-        if not ready.poll(max(0.0, 1000 * (deadline - time.monotonic()))):
-            raise TimeoutError
-        piece = os.read(descriptor, _MAX_ANSWER_BYTES - len(answer))
-        if not piece:
-            break
-        answer += piece
-    return answer
