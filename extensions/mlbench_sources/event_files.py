@@ -10,6 +10,7 @@ import logging
 import os
 import re
 import socket
+import stat
 import time
 from collections.abc import Iterator, Mapping, Set
 from contextlib import suppress
@@ -109,7 +110,7 @@ class EventFiles:
 
     def _know_processes(self) -> "dict[Path, _Writer]":
         """Determine the ranks of new processes; return the event files that processes write."""
-        pids = frozenset(process_lookup.all_pids())
+        pids = frozenset(_all_pids())
         self._alive &= pids
         # Each process is checked twice: before exec, it still has its parent's environment.
         for pid in pids - (self._pids[0] & self._pids[1]):
@@ -126,7 +127,7 @@ class EventFiles:
         self._pids = self._pids[1], pids
         opened: dict[Path, _Writer] = {}
         for pid in islice(self._alive & self._writers.keys(), process_lookup.MAX_PROCESSES):
-            for file in process_lookup.files_written_by(pid, _NAME):
+            for file in _files_written_by(pid, _NAME):
                 if file.is_relative_to(self._folder):
                     opened[file] = self._writers[pid]
         return opened
@@ -151,8 +152,8 @@ class EventFiles:
         # Files that another user, or a process outside of the run, wrote are not claimed.
         foreign_files: set[Path] = set()
         if not all(map(_pid_in, new)):
-            foreign = filter(self._is_foreign, process_lookup.all_pids())
-            foreign_files.update(*(process_lookup.files_written_by(pid, _NAME) for pid in foreign))
+            foreign = filter(self._is_foreign, _all_pids())
+            foreign_files.update(*(_files_written_by(pid, _NAME) for pid in foreign))
         for path in new:
             pid = _pid_in(path)
             is_foreign = self._is_foreign(pid) if pid else path in foreign_files
@@ -310,3 +311,21 @@ def _event_files(folder: Path) -> Iterator[Path]:
                 elif not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False):
                     deeper.append(place / entry.name)
         level = deeper
+
+
+def _all_pids() -> list[int]:
+    """Return the numbers of the machine's processes."""
+    with os.scandir("/proc") as listing:
+        return [int(entry.name) for entry in listing if entry.name.isdecimal()]
+
+
+def _files_written_by(pid: int, prefix: str) -> Iterator[Path]:
+    """Yield files that a process has open for writing, whose names begin with ``prefix``."""
+    descriptors = process_lookup.entries(Path(f"/proc/{pid}/fd"))
+    for entry in islice(descriptors, process_lookup.MAX_OPEN_FILES):
+        with suppress(OSError):
+            path = Path(entry.path).readlink()
+            # The link has the permissions of the descriptor.
+            mode = entry.stat(follow_symlinks=False).st_mode if path.name.startswith(prefix) else 0
+            if mode & stat.S_IWUSR:
+                yield path

@@ -23,7 +23,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from mlbench.contract.process import Process
-from mlbench_worker.agent import process_lookup
+from mlbench_sources import callers
 from mlbench_worker.agent.sources import Line, Sockets
 
 log = logging.getLogger(__name__)
@@ -240,7 +240,7 @@ class HttpReceiver:
                 # The kernel may deliver earlier connections slightly later.
                 self._listener.settimeout(0.05)
                 continue
-            if self._is_shared and process_lookup.is_of_another_user(caller, server):
+            if self._is_shared and callers.is_of_another_user(caller, server):
                 connection.close()
                 continue
             thread = threading.Thread(target=serve, args=(connection, caller), daemon=True)
@@ -367,7 +367,7 @@ class _Conversation(BaseHTTPRequestHandler):
     @cached_property
     def _caller(self) -> Process | None:
         server = self.connection.getsockname()
-        return process_lookup.caller(self.client_address, server, self.server.root)
+        return callers.caller(self.client_address, server, self.server.root)
 
     def _shows_token(self) -> bool:
         scheme, _, token = self.headers.get("Authorization", "").partition(" ")

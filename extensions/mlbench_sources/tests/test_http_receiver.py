@@ -14,13 +14,13 @@ import httpx
 import pytest
 
 from mlbench_sources import http_receiver as loopbacks
+from mlbench_sources import sock_diag
 from mlbench_sources.http_receiver import (
     HttpReceiver,
     ReceiverRequest,
     ReceiverResponse,
     no_proxy_for,
 )
-from mlbench_worker.agent import sock_diag
 from mlbench_worker.agent.sources import Line
 from tests.conftest import wait_for
 from tests.support.processes import run_text

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mlbench_worker.agent import process_lookup, sock_diag
-from mlbench_worker.agent.sock_diag import Address, Holder, find
+from mlbench_sources import callers, sock_diag
+from mlbench_sources.sock_diag import Address, Holder, find
 
 
 @pytest.fixture
@@ -41,12 +41,12 @@ def test_the_kernel_answers_on_this_machine() -> None:
 def test_no_table_of_connections_is_read(
     opened: tuple[socket.socket, Address, Address], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr(process_lookup, "_field_in")
+    monkeypatch.delattr(callers, "_field_in")
     _, own, other = opened
-    assert not process_lookup.is_of_another_user(own, other)
+    assert not callers.is_of_another_user(own, other)
     # The caller is this process, which has the rank of its worker.
-    assert process_lookup._holder(own, other, os.getpid()) == os.getpid()
-    assert process_lookup.caller(own, other, os.getpid()) is None
+    assert callers.find_pid(own, other, os.getpid()) == os.getpid()
+    assert callers.caller(own, other, os.getpid()) is None
 
 
 @pytest.mark.parametrize("is_available", [True, False])
@@ -58,7 +58,7 @@ def test_the_caller_is_found_in_any_thread(
     monkeypatch.setattr(sock_diag, "is_available", lambda: is_available)
     _, own, other = opened
     found: list[int | None] = []
-    look = lambda: found.append(process_lookup._holder(own, other, os.getpid()))  # noqa: E731
+    look = lambda: found.append(callers.find_pid(own, other, os.getpid()))  # noqa: E731
     thread = threading.Thread(target=look)
     thread.start()
     thread.join()
@@ -76,4 +76,4 @@ def test_the_caller_is_found_among_a_thousand_open_files(
         last = os.dup(client.fileno())
         stack.callback(os.close, last)
         client.close()
-        assert process_lookup._holder(own, other, os.getpid()) == os.getpid()
+        assert callers.find_pid(own, other, os.getpid()) == os.getpid()
