@@ -49,4 +49,7 @@ def parse(text: str) -> int:
     head, space, zone = text.rpartition(" ")
     if space and len(zone) == len("00:00") and ":" in head:
         text = f"{head}+{zone}"
-    return to_microseconds(datetime.fromisoformat(text))
+    try:
+        return to_microseconds(datetime.fromisoformat(text))
+    except ValueError:
+        raise ValueError("must be a time such as 2018-08-03T09:21:29.347Z") from None

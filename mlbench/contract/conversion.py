@@ -88,8 +88,8 @@ def _reader_of(type_: Any) -> _Reader:
         read = _read_union(parts)
     elif origin is Literal:
         read = _read_choice({format_value(choice): choice for choice in parts})
-    elif origin is list:
-        read = _read_list(_reader_of(parts[0]))
+    elif origin in (list, tuple):
+        read = _read_list(origin, _reader_of(parts[0]))
     elif origin in (dict, Mapping):
         read = _read_object(*map(_reader_of, parts))
     elif is_dataclass(type_):
@@ -101,13 +101,17 @@ def _reader_of(type_: Any) -> _Reader:
 
 def _read_annotated(type_: Any, *annotations: Any) -> _Reader:
     read = _reader_of(type_)
-    before = [step.prepare for step in annotations if isinstance(step, Before)]
+    before = [
+        (_reader_of(step.received or Any), step.prepare)
+        for step in annotations
+        if isinstance(step, Before)
+    ]
     after = [step.check if isinstance(step, Field) else step for step in annotations]
     after = [step for step in after if callable(step)]
 
     def read_annotated(value: Any) -> Any:
-        for step in before:
-            value = step(value)
+        for read_received, prepare in before:
+            value = prepare(read_received(value))
         value = read(value)
         if value is not None:
             for step in after:
@@ -145,11 +149,11 @@ def _read_choice(choices: Mapping[str, Any]) -> _Reader:
     return read
 
 
-def _read_list(read_entry: _Reader) -> _Reader:
+def _read_list(kind: type[list[Any] | tuple[Any, ...]], read_entry: _Reader) -> _Reader:
     def read(value: Any) -> Any:
         entries = _parse(value, list, "must be a list")
         items = ((str(place), read_entry, entry) for place, entry in enumerate(entries))
-        return [*_convert_all(items).values()]
+        return kind(_convert_all(items).values())
 
     return read
 
@@ -169,6 +173,8 @@ def _read_record(record: Any) -> _Reader:
     required = [name for name, field in fields.items() if field.required]
 
     def read(value: Any) -> Any:
+        if isinstance(value, record):
+            return value
         entries = _parse(value, dict, "must be a JSON object")
         problems = [(name, "required field is missing") for name in required if name not in entries]
         problems += [(name[:80], "unknown field") for name in entries if name not in readers]
@@ -203,20 +209,25 @@ def _read_boolean(value: Any) -> bool:
     return found
 
 
+def _is_plain(value: Any) -> bool:
+    """Check that a number is not in a notation that only Python has, such as ``1_000``."""
+    return not isinstance(value, str) or (value.isascii() and "_" not in value)
+
+
 def _read_whole(value: Any) -> int:
     if type(value) is int:
         return value
     if isinstance(value, float) and value.is_integer() and abs(value) <= EXACT_INTEGERS:
         return int(value)
     try:
-        return int(value if isinstance(value, str) else "")
+        return int(value if isinstance(value, str) and _is_plain(value) else "")
     except ValueError:  # also for thousands of digits
         raise ValueError("must be a whole number") from None
 
 
 def _read_number(value: Any) -> float:
     try:
-        number = float("" if isinstance(value, bool) else value)
+        number = float(value if _is_plain(value) and not isinstance(value, bool) else "")
     except (TypeError, ValueError):
         raise ValueError("must be a number") from None
     except OverflowError:

@@ -44,6 +44,8 @@ class Field:
     """Minimum number of characters or entries."""
     max_length: int | None = None
     """Maximum number of characters or entries; None without one."""
+    example: Any = dataclasses.field(default=None, hash=False)
+    """Example of a value; None without one."""
     schema: Mapping[str, Any] | None = dataclasses.field(default=None, hash=False)
     """Further keywords of the JSON schema; None without any."""
     type: Any = dataclasses.field(default=None, compare=False, repr=False)
@@ -77,6 +79,11 @@ class Field:
         while get_origin(kind) in (Annotated, Union, UnionType):
             kind = next(part for part in get_args(kind) if part is not NoneType)
         return kind
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether requests have another type of values."""
+        return any(isinstance(step, Before) for step in self.type.__metadata__)
 
     @property
     def is_number(self) -> bool:
@@ -146,6 +153,8 @@ class Before:
     """
 
     prepare: Callable[[Any], Any]
+    received: Any = None
+    """Annotated type of the value in a request; None for the type of the field."""
 
 
 def describe(record: type) -> Mapping[str, Field]:

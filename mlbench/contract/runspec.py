@@ -18,8 +18,6 @@ S = TypeVar("S")
 class Option(Field):
     """The description of an option of runs, with how commands, pages and sweeps name it."""
 
-    example: str = ""
-    """Example of a value on the command line, with its unit."""
     label: str = ""
     """Label in the form on the web page; empty if the form does not have the option."""
     flag: str = ""

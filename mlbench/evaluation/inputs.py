@@ -266,8 +266,8 @@ def read_target(text: str) -> Target:
     is_name = 0 < len(metric) <= MAX_METRIC_NAME_LENGTH and "\0" not in metric
     if not sign or not is_name or number is None:
         raise ValueError(
-            "METRIC>=VALUE or METRIC<=VALUE with a finite number, such as val_loss<=0.1 "
-            f"(not {text[:80]!r})"
+            "must be METRIC>=VALUE or METRIC<=VALUE with a finite number, such as val_loss<=0.1 "
+            f"(got {text[:80]!r})"
         )
     return Target(metric, number, lower_is_better)
 

@@ -4,13 +4,15 @@ import inspect
 import json
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Annotated, Any, get_args, get_origin
 
 from falcon.routing import map_http_methods
 
 from mlbench.contract.distribution import own_version
-from mlbench.contract.names import STREAMS
+from mlbench.contract.fields import Field
+from mlbench.contract.names import StreamName
 from mlbench.contract.records import Error
 from mlbench_master.http.access import Access, access_of
 from mlbench_master.http.bodies import JAVASCRIPT
@@ -32,35 +34,34 @@ strings.
 - Every error is JSON with `status` and `message`.
 """
 
-_PATH_PARAMETERS = {
-    name: {
-        **{"name": name, "in": "path", "required": True, "description": description},
-        **{"schema": schema, "example": example},
-    }
-    for name, schema, description, example in (
-        ("run_id", {"type": "integer"}, "Id of the run.", 1),
-        ("rank", {"type": "integer"}, "Rank.", 0),
-        ("stream", {"type": "string", "enum": STREAMS}, "Stream.", "stdout"),
-        ("file", {"type": "string"}, "Path of the file in the output folder.", "plots/loss.csv"),
-        ("owner", {"type": "string"}, "Id of a run, or name of a pod with `metric_type=pod`.", "1"),
-        ("pod", {"type": "string"}, "Name of the worker pod.", "local-mlbench-worker-0"),
-        (
-            "diagnosis_id",
-            {"type": "integer"},
-            "Id of the diagnosis, from the response to a poll.",
-            1,
-        ),
-        ("profile_id", {"type": "integer"}, "Id of the profile, from the response to a poll.", 1),
-        ("fault_id", {"type": "integer"}, "Id of the fault, from the response to a poll.", 1),
-        ("name", {"type": "string"}, "Name of the benchmark set.", "scaling"),
-        (
-            "token_id",
-            {"type": "string"},
-            "Id of the joining token.",
-            "5f0c2a6de1b94d3f8a7c6b5d4e3f2a10",
-        ),
-    )
-}
+
+@dataclass(frozen=True)
+class PathVariables:
+    """The variables in the paths of all operations."""
+
+    run_id: Annotated[int, Field(example=1)]
+    """Id of the run."""
+    rank: Annotated[int, Field(example=0)]
+    """Rank."""
+    stream: Annotated[StreamName, Field(example="stdout")]
+    """Stream."""
+    file: Annotated[str, Field(example="plots/loss.csv")]
+    """Path of the file in the output folder."""
+    owner: Annotated[str, Field(example="1")]
+    """Id of a run, or name of a pod with `metric_type=pod`."""
+    pod: Annotated[str, Field(example="local-mlbench-worker-0")]
+    """Name of the worker pod."""
+    diagnosis_id: Annotated[int, Field(example=1)]
+    """Id of the diagnosis, from the response to a poll."""
+    profile_id: Annotated[int, Field(example=1)]
+    """Id of the profile, from the response to a poll."""
+    fault_id: Annotated[int, Field(example=1)]
+    """Id of the fault, from the response to a poll."""
+    name: Annotated[str, Field(example="scaling")]
+    """Name of the benchmark set."""
+    token_id: Annotated[str, Field(example="5f0c2a6de1b94d3f8a7c6b5d4e3f2a10")]
+    """Id of the joining token."""
+
 
 _SECURITY_SCHEMES = {
     f"{who}_{scheme}": {"type": "http", "scheme": scheme, "description": description}
@@ -165,7 +166,7 @@ def build(routes: Iterable[Route], root_path: str = "") -> dict[str, Any]:
 def _describe(responder: Any, path: str, access: Access, schemas: Schemas) -> dict[str, Any]:
     operation: Operation = responder.operation
     text = inspect.getdoc(responder) or ""
-    variables = [_PATH_PARAMETERS[name] for name in re.findall(r"{(\w+)}", path)]
+    variables = re.findall(r"{(\w+)}", path)
     who = "user" if access == "scrape" else access
     schemes = () if access == "open" else (f"{who}_bearer", f"{who}_basic")
     failures = {400, 403, 414, 431, *operation.errors, *((401, 421) if schemes else ())}
@@ -173,22 +174,14 @@ def _describe(responder: Any, path: str, access: Access, schemas: Schemas) -> di
         failures.add(404)
     if operation.body is not None:
         failures.add(413)
-    parameters = [
-        {
-            "name": parameter.name,
-            "in": "query",
-            "required": parameter.required,
-            "description": parameter.description,
-            "schema": parameter.schema,
-            **({} if parameter.example is None else {"example": parameter.example}),
-        }
-        for parameter in operation.parameters
-    ]
     described: dict[str, Any] = {
         "operationId": operation.name,
         "summary": text.partition("\n")[0],
         "description": text,
-        "parameters": [*variables, *parameters],
+        "parameters": [
+            *(schemas.parameters(PathVariables, "path", variables) if variables else ()),
+            *schemas.parameters(operation.query, "query"),
+        ],
         "responses": {
             str(operation.status): _describe_answer(operation, schemas),
             **({"202": {"description": operation.accepted}} if operation.accepted else {}),

@@ -1,13 +1,13 @@
 """JSON schemas of requests and records, from the types and descriptions of their fields."""
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from datetime import datetime
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from mlbench.contract.fields import Field, describe
+from mlbench.contract.fields import Before, Field, describe
 from mlbench.contract.records.record import SparseRecord
 
 Schema = dict[str, Any]
@@ -36,7 +36,8 @@ class Schemas:
         """Return the schema of a type in a request or in a response."""
         origin, parts = get_origin(type_), get_args(type_)
         if origin is Annotated:
-            schema = self.of(parts[0], is_response=is_response)
+            received = [step.received for step in parts if isinstance(step, Before)]
+            schema = self.of(next(filter(None, received), parts[0]), is_response=is_response)
             for step in parts[1:]:
                 schema |= _keywords(step, schema) if isinstance(step, Field) else {}
         elif origin is Literal:
@@ -55,6 +56,25 @@ class Schemas:
             nested = [self.of(part, is_response=is_response) for part in parts if part is not ...]
             schema = _combine(origin, nested, is_fixed=origin is tuple and ... not in parts)
         return schema
+
+    def parameters(self, record: Any, place: str, names: Iterable[str] = ()) -> list[Schema]:
+        """Return the fields of a dataclass, all or some, as parameters of the path or the query."""
+        described = describe(record)
+        parameters = []
+        for name in names or described:
+            field = described[name]
+            schema = self.of(field.type, is_response=False)
+            # Optional parameters are left out instead of null.
+            schema |= next(iter(schema.pop("anyOf", [{}])))
+            if field.default not in (None, "") and not field.is_prepared:
+                schema["default"] = field.default
+            example = not field.default if field.kind is bool else field.example
+            parameters.append(
+                {"name": name, "in": place, "required": field.required}
+                | {"description": field.sentence, "schema": schema}
+                | ({} if example is None else {"example": example})
+            )
+        return parameters
 
     def _of_fields(self, record: Any, *, is_response: bool) -> Schema:
         """Return the schema of a dataclass. Responses have no default values."""

@@ -19,13 +19,13 @@ from mlbench_master.reading.points import Annotation, Chunks, Points
 from mlbench_master.reading.selection import NamedSeries
 
 Kind = Literal["pod", "run"]
+Format = Literal["json", "zip", "csv"]
 
 _CONTENT_TYPES = {
     "json": "application/json",
     "zip": "application/zip",
     "csv": "text/csv; charset=utf-8",
 }
-FORMATS = tuple(_CONTENT_TYPES)
 _CSV_COLUMNS = ("series", "date", "value", "cumulative", "metadata", "added")
 # Larger blocks cost memory, smaller ones time.
 _BLOCK_BYTES = 64 << 10

@@ -3,17 +3,19 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import Annotated
 
 from falcon import Request, Response
 
+from mlbench.contract.fields import Field
 from mlbench.contract.records import RunFile
 from mlbench_master.http.bodies import offer_file
-from mlbench_master.openapi.operation import Schema, operation, whole
+from mlbench_master.openapi.operation import Schema, operation
+from mlbench_master.openapi.parameters import Whole
 from mlbench_master.reading.files import FileReader
-from mlbench_master.resources.attempts import ATTEMPT, read_attempt
+from mlbench_master.resources.attempts import AttemptQuery
 from mlbench_master.runs import lifecycle
 
-_RANK = whole("rank", "Rank that wrote the file.", 0)
 _TEXT, _BYTES = "text/plain; charset=utf-8", "application/octet-stream"
 # Types that browsers execute, such as SVG, are not listed: these files are sent as plain bytes.
 _TYPES: Mapping[str, str] = {
@@ -27,35 +29,37 @@ _ANSWERS: Mapping[str, Schema] = {
 
 
 @dataclass(frozen=True)
+class FileQuery(AttemptQuery):
+    """The parameters of ``GET /api/runs/{run_id}/files/{file}``."""
+
+    rank: Annotated[Whole, Field(example=0)] = 0
+    """Rank that wrote the file."""
+
+
+@dataclass(frozen=True)
 class FilesResource:
     """The list of a run's files, and the content of each file."""
 
     files: FileReader
 
-    @operation(
-        "list_files",
-        "The files, sorted by rank and name.",
-        list[RunFile],
-        parameters=(ATTEMPT,),
-        errors=(502,),
-    )
-    def on_get(self, req: Request, resp: Response, run_id: int) -> None:
+    @operation("list_files", "The files, sorted by rank and name.", list[RunFile], errors=(502,))
+    def on_get(self, req: Request, resp: Response, query: AttemptQuery, run_id: int) -> None:
         """List the files in each rank's `$MLBENCH_OUTPUT`, also those left on its machine."""
         run = lifecycle.find(run_id)
-        resp.media = self.files.find(run, read_attempt(req, run))
+        resp.media = self.files.find(run, query.attempt_of(run))
 
     @operation(
         "get_file",
         "The file, as a download that browsers do not execute.",
         files=_ANSWERS,
-        parameters=(_RANK, ATTEMPT),
         errors=(502,),
     )
-    def on_get_one(self, req: Request, resp: Response, run_id: int, file: str) -> None:
+    def on_get_one(
+        self, req: Request, resp: Response, query: FileQuery, run_id: int, file: str
+    ) -> None:
         """Return the content of a file that the master has."""
         run = lifecycle.find(run_id)
-        rank = _RANK.read(req) or 0
-        resp.data = self.files.read(run, read_attempt(req, run), rank, file)
+        resp.data = self.files.read(run, query.attempt_of(run), query.rank, file)
         path = PurePosixPath(file)
         resp.content_type = _TYPES.get(path.suffix.lower(), _BYTES)
         offer_file(resp, path.name)

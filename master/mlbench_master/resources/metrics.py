@@ -1,21 +1,22 @@
 """``/api/metrics/``: read and add samples of runs and pods."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from falcon import Request, Response
 
 from mlbench.contract.conversion import parse_whole_number
-from mlbench.contract.fields import NO_NUL, Field
+from mlbench.contract.fields import Field
 from mlbench.contract.records import Count, Echo, Point, RunMetric
 from mlbench_master import timestamps
 from mlbench_master.database.models import Run
-from mlbench_master.errors import BadFieldError, NotFoundError
+from mlbench_master.errors import NotFoundError
 from mlbench_master.http.bodies import compressed, offer_file, read_bodies
 from mlbench_master.http.original_requests import is_original
-from mlbench_master.openapi.operation import Parameter, flag, moment, one_of, operation, whole
+from mlbench_master.openapi.operation import operation
+from mlbench_master.openapi.parameters import Moment, Positive, Text
 from mlbench_master.reading import formats
 from mlbench_master.reading.formats import FormattedSeries, Owner
 from mlbench_master.reading.record import leaves_out, left_out
@@ -29,67 +30,66 @@ from mlbench_master.results import original_result
 from mlbench_master.results.result_query import line_of, result_of
 from mlbench_master.runs import lifecycle
 
-_KIND = "Kind of series: `run` for samples of runs, `pod` for the resource usage of pods"
-_SINCE = moment(
-    "since",
-    "Return only points after this time. Times without an offset are UTC.",
-    "2018-08-03T09:21:29.347960Z",
-    default=BEFORE_ALL_US,
-)
-_UNTIL = moment(
-    "until",
-    "Return only points up to and including this time.",
-    "2038-08-03T09:21:29Z",
-    default=AFTER_ALL_US,
-)
-_FILTER = Parameter(
-    "metric_filter",
-    {"type": "array", "items": {"type": "string", "pattern": NO_NUL}},
-    "Return only the series of this name, e.g. `train_loss @ 0`, or of this metric on any rank, "
-    "e.g. `train_loss` (repeatable).",
-    str,
-    default="",
-    example=["train_loss", "learning_rate"],
-)
-_SUMMARIZE = whole(
-    "summarize",
-    "Maximum number of points per series. Each point is the average of equally many points. "
-    "In JSON, `min` and `max` keep the spikes.",
-    100,
-    least=1,
-)
-_ADDED = flag(
-    "added",
-    "Include samples that were posted after the end of the run, marked as `added`.",
-    default=True,
-)
-_LINEAGE = one_of(
-    "lineage",
-    ("final", "discarded", "all"),
-    "Part of a restarted run to return. `final`: samples that contributed to the final model. "
-    "`discarded`: samples discarded by a restart from an earlier checkpoint. `all`: both.",
-    "final",
-)
-_LAST_N = whole("last_n", "Return only this many of the newest points of each series.", 10, least=1)
-_FORMAT = one_of(
-    "format",
-    formats.FORMATS,
-    "`json`, `zip` (a JSON file for each series) or `csv` (with a header).",
-    "json",
-)
-_EXACT = flag(
-    "exact",
-    "Read a run's series from the record, with microseconds, even if Prometheus has all samples.",
-    default=False,
-)
-_SELECTION = (_SINCE, _UNTIL, _FILTER, _SUMMARIZE, _ADDED, _LINEAGE, _LAST_N, _FORMAT)
-_OF_ONE = one_of("metric_type", ("pod", "run"), f"{_KIND}.", "run")
-_OF_MANY = one_of(
-    "metric_type",
-    ("pod", "run", "all"),
-    f"{_KIND}, `all` for both. Default for MLBench's original client: `all`.",
-    "run",
-)
+
+@dataclass(frozen=True, kw_only=True)
+class SeriesQuery:
+    """The parameters that select series and their points."""
+
+    since: Annotated[Moment, Field(example="2018-08-03T09:21:29.347960Z")] = BEFORE_ALL_US
+    """Return only points after this time. Times without an offset are UTC."""
+    until: Annotated[Moment, Field(example="2038-08-03T09:21:29Z")] = AFTER_ALL_US
+    """Return only points up to and including this time."""
+    metric_filter: Annotated[list[Text], Field(example=["train_loss", "learning_rate"])] = field(
+        default_factory=list
+    )
+    """Return only the series of this name, e.g. `train_loss @ 0`, or of this metric on any rank,
+    e.g. `train_loss` (repeatable)."""
+    summarize: Annotated[Positive | None, Field(example=100)] = None
+    """Maximum number of points per series. Each point is the average of equally many points. In
+    JSON, `min` and `max` keep the spikes."""
+    added: bool = True
+    """Include samples that were posted after the end of the run, marked as `added`."""
+    lineage: Literal["final", "discarded", "all"] = "final"
+    """Part of a restarted run to return. `final`: samples that contributed to the final model.
+    `discarded`: samples discarded by a restart from an earlier checkpoint. `all`: both."""
+    last_n: Annotated[Positive | None, Field(example=10)] = None
+    """Return only this many of the newest points of each series."""
+    format: formats.Format = "json"
+    """`json`, `zip` (a JSON file for each series) or `csv` (with a header)."""
+
+    @property
+    def selection(self) -> Selection:
+        """The selected series and points."""
+        return Selection(
+            after_us=self.since,
+            until_us=self.until,
+            names=tuple(filter(None, self.metric_filter)),
+            summarize=self.summarize,
+            last_n=self.last_n,
+            with_added=self.added,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricsQuery(SeriesQuery):
+    """The parameters of ``GET /api/metrics/``."""
+
+    metric_type: Annotated[Literal["pod", "run", "all"] | None, Field(example="run")] = None
+    """Kind of series: `run` for samples of runs, `pod` for the resource usage of pods, `all` for
+    both. Default: `pod`; for MLBench's original client, `all`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnerQuery(SeriesQuery):
+    """The parameters of ``GET /api/metrics/{owner}/``."""
+
+    exact: bool = False
+    """Read a run's series from the record, with microseconds, even if Prometheus has all
+    samples."""
+    metric_type: Annotated[Literal["pod", "run"], Field(example="run")] = "pod"
+    """Kind of series: `run` for samples of runs, `pod` for the resource usage of pods."""
+
+
 _FILES: dict[str, Any] = {
     "text/csv": {
         "type": "string",
@@ -133,30 +133,29 @@ class MetricsResource:
         "deleted after its time.",
         dict[str, _Series],
         files=_FILES,
-        parameters=(*_SELECTION, _OF_MANY),
         errors=(503,),
     )
-    def on_get(self, req: Request, resp: Response) -> None:
+    def on_get(self, req: Request, resp: Response, query: MetricsQuery) -> None:
         """Return the series of all pods, all runs, or both."""
-        selection, format_, lineage = _selection(req), _FORMAT.read(req), _LINEAGE.read(req)
-        is_given = req.has_param(_OF_MANY.name) or not is_original(req)
-        kind = _OF_MANY.read(req) if is_given else "all"
+        kind = query.metric_type or ("all" if is_original(req) else "pod")
         has_record = Run.blocks_deleted_at.is_null() | Run.archive.is_null(False)
         runs = Run.select().where(has_record).order_by(Run.id)
         leaves_out(waiting_bytes())  # the header comes before the series are read
         owners = {
-            "pod": (Owner("pod", *pod) for pod in self.reader.pods(selection)),
-            "run": (self._owner_of(run, selection, lineage) for run in list(runs)),
+            "pod": (Owner("pod", *pod) for pod in self.reader.pods(query.selection)),
+            "run": (self._owner_of(run, query) for run in list(runs)),
         }
         selected = (group for name, group in owners.items() if kind in {name, "all"})
-        _send(req, resp, formats.write_all(chain.from_iterable(selected), kind, format_))
+        answer = formats.write_all(chain.from_iterable(selected), kind, query.format)
+        _send(req, resp, query, answer)
 
-    def _owner_of(self, run: Run, selection: Selection, lineage: str) -> Owner:
+    def _owner_of(self, run: Run, query: SeriesQuery) -> Owner:
+        selection = query.selection
         pods = self.reader.pods_of(run, selection)
-        if lineage != "all" and run.attempt > 1:
+        if query.lineage != "all" and run.attempt > 1:
             line = line_of(self.reader, lifecycle.find(run.id))
-            selection = replace(selection, lineage=line, is_in_lineage=lineage == "final")
-        elif lineage == "discarded":
+            selection = replace(selection, lineage=line, is_in_lineage=query.lineage == "final")
+        elif query.lineage == "discarded":
             return Owner("run", str(run.id), iter(()), pods)
         return Owner("run", str(run.id), self.reader.run(run.id, selection), pods)
 
@@ -188,22 +187,21 @@ class MetricsResource:
         "The series by name, with points in order of time.",
         _Series,
         files=_FILES,
-        parameters=(*_SELECTION, _EXACT, _OF_ONE),
         errors=(502, 503),
     )
-    def on_get_owner(self, req: Request, resp: Response, owner: str) -> None:
+    def on_get_owner(self, req: Request, resp: Response, query: OwnerQuery, owner: str) -> None:
         """Return the series of a pod or a run."""
-        selection, format_, title = _selection(req), _FORMAT.read(req), owner
-        if _OF_ONE.read(req) == "pod":
+        selection, title = query.selection, owner
+        if query.metric_type == "pod":
             content = Owner("pod", ingest.find_pod(owner), self.reader.pod(owner, selection))
         else:
             run_id = parse_whole_number(owner)
             if run_id is None:
                 raise NotFoundError(f"run_id: run {owner!r} not found")
             run = lifecycle.find(run_id)
-            content, title = self._owner_of(run, selection, _LINEAGE.read(req)), run.name
+            content, title = self._owner_of(run, query), run.name
             # MLBench's original client and files get exact times.
-            is_exact = _EXACT.read(req) or format_ != "json" or is_original(req)
+            is_exact = query.exact or query.format != "json" or is_original(req)
             content = replace(content, official=partial(self._official_of, run))
             if is_original(req):
                 totals = original_result.totals_of(self.reader, run, selection)
@@ -212,7 +210,7 @@ class MetricsResource:
                 source, series = self.reader.published(run, selection)
                 content = replace(content, series=series)
                 resp.set_header("MLBench-Source", source)
-        _send(req, resp, formats.write_one(content, format_, title))
+        _send(req, resp, query, formats.write_one(content, query.format, title))
 
     def _official_of(self, run: Run) -> str:
         return original_result.sentence(result_of(self.reader, run))
@@ -223,26 +221,11 @@ class MetricsResource:
         resp.media = self.reader.metrics(lifecycle.find(run_id))
 
 
-def _send(req: Request, resp: Response, answer: FormattedSeries) -> None:
+def _send(req: Request, resp: Response, query: SeriesQuery, answer: FormattedSeries) -> None:
     # Wait for the first chunk, so that its errors become an error response.
     chunks = chain([next(answer.chunks)], answer.chunks)
     # Only summaries are compressed: a full download takes longer to compress than to send.
-    is_summary = req.has_param(_SUMMARIZE.name)
-    resp.stream = compressed(req, resp, chunks) if is_summary else chunks
+    resp.stream = compressed(req, resp, chunks) if query.summarize else chunks
     resp.content_type = answer.content_type
     if answer.file_name:
         offer_file(resp, answer.file_name)
-
-
-def _selection(req: Request) -> Selection:
-    names = req.get_param_as_list(_FILTER.name, default=[])
-    if any("\0" in name for name in names):
-        raise BadFieldError(_FILTER.name, "must not contain NUL")
-    return Selection(
-        after_us=_SINCE.read(req),
-        until_us=_UNTIL.read(req),
-        names=tuple(filter(None, names)),
-        summarize=_SUMMARIZE.read(req),
-        last_n=_LAST_N.read(req),
-        with_added=_ADDED.read(req),
-    )

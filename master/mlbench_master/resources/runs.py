@@ -1,11 +1,10 @@
 """``/api/runs/``: submit, list, follow, stop and delete runs."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import falcon
 from falcon import Request, Response
 
-from mlbench.contract.names import RUN_STATES
 from mlbench.contract.records import (
     Manifest,
     OriginalRun,
@@ -17,7 +16,7 @@ from mlbench.contract.records import (
 )
 from mlbench_master.http.bodies import read_body
 from mlbench_master.http.original_requests import OriginalRunRequest, fit, is_original, listed
-from mlbench_master.openapi.operation import flag, names, one_of, operation, parsed, text, whole
+from mlbench_master.openapi.operation import operation
 from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.runs import (
     annotations,
@@ -31,58 +30,15 @@ from mlbench_master.runs import (
 from mlbench_master.runs.annotations import AnnotationsRequest
 from mlbench_master.runs.requests import RunRequest
 from mlbench_master.runs.run_events import events_of
-from mlbench_master.runs.run_query import ANY
-from mlbench_master.runs.run_query import parse as parse_query
 from mlbench_master.settings import InstallationLimits
 
-_FROM_ID = whole("from_id", "Lowest run id to return.", 1)
-_BEFORE = whole("before", "Return only runs with an id below this one.", 100)
-_LIMIT = whole(
-    "limit", "Maximum number of runs: the newest ones, or the first ones of `order`.", 50, least=1
-)
-# An empty state, as forms send, selects all runs.
-_STATE = replace(
-    one_of("state", ("", *RUN_STATES), "Return only runs in this state."),
-    schema={"type": "string", "enum": [*RUN_STATES]},
-)
-_QUERY = replace(
-    parsed(
-        "query",
-        "Search terms, all of which must match: conditions such as `exchange=topk`, "
-        "`accuracy > 95` or `created>7d`, and words in the id, names, benchmark, command, set, "
-        "swept values, state or tags. `a OR b` matches either term; `NOT a` negates a term.",
-        parse_query,
-        ANY,
-        "benchmark=digits workers>=2 first",
-    ),
-    alias="q",
-)
-_ORDER = text(
-    "order", "Field to sort by; prefix `-` for descending. Default: oldest first.", "-created"
-)
-_COLUMNS = names(
-    "columns", "Comma-separated fields to include as `values` of each run.", "accuracy,duration"
-)
-_GROUP = replace(
-    names(
-        "group",
-        "Comma-separated fields to group by. `set` also groups by the swept values and the number "
-        "of workers.",
-        "exchange,workers",
-    ),
-    required=True,
-)
-_MEANS = replace(_COLUMNS, description="Comma-separated fields to average in each group.")
-_GROUP_ORDER = replace(
-    _ORDER,
-    description="Field, mean or number of `runs` to sort groups by; prefix `-` for descending. "
-    "Default: the fields of `group`.",
-    example="-runs",
-)
-_POD = text(
-    "pod", "Return only runs whose latest attempt has a rank on this pod.", "local-mlbench-worker-0"
-)
-_KEEP_ARCHIVE = flag("keep_archive", "Keep the archive of the run.", default=False)
+
+@dataclass(frozen=True)
+class DeleteQuery:
+    """The parameters of ``DELETE /api/runs/{run_id}/``."""
+
+    keep_archive: bool = False
+    """Keep the archive of the run."""
 
 
 @dataclass(frozen=True)
@@ -97,20 +53,9 @@ class RunsResource:
         "The runs. MLBench's original client, which sends the `User-Agent` of Python's `requests`, "
         "`Accept: */*` and its token by HTTP Basic, gets a shorter form.",
         list[Run | OriginalRun],
-        parameters=(_FROM_ID, _BEFORE, _LIMIT, _STATE, _QUERY, _POD, _ORDER, _COLUMNS),
     )
-    def on_get(self, req: Request, resp: Response) -> None:
+    def on_get(self, req: Request, resp: Response, query: listing.RunQuery) -> None:
         """List runs, oldest first unless `order` is given."""
-        query = listing.RunQuery(
-            from_id=_FROM_ID.read(req) or 0,
-            before=_BEFORE.read(req),
-            state=_STATE.read(req) or None,
-            query=_QUERY.read(req),
-            pod=_POD.read(req),
-            limit=_LIMIT.read(req),
-            order=_ORDER.read(req) or "",
-            columns=_COLUMNS.read(req),
-        )
         runs = listing.list_runs(query)
         resp.media = [listed(run) for run in runs] if is_original(req) else runs
 
@@ -124,26 +69,15 @@ class RunsResource:
         run = lifecycle.create(request, self.limits, adjustments=adjustments)
         resp.media = presenters.describe(run)
 
-    @operation("count_runs", "The counts.", RunCounts, parameters=(_QUERY,))
-    def on_get_counts(self, req: Request, resp: Response) -> None:
+    @operation("count_runs", "The counts.", RunCounts)
+    def on_get_counts(self, req: Request, resp: Response, query: listing.CountQuery) -> None:
         """Count all runs, and the matching runs in each state."""
-        resp.media = listing.count_runs(_QUERY.read(req))
+        resp.media = listing.count_runs(query.query)
 
-    @operation(
-        "group_runs",
-        f"The groups, at most {run_groups.MAX_GROUPS}.",
-        list[RunGroup],
-        parameters=(_GROUP, _STATE, _QUERY, _GROUP_ORDER, _MEANS),
-    )
-    def on_get_groups(self, req: Request, resp: Response) -> None:
+    @operation("group_runs", f"The groups, at most {run_groups.MAX_GROUPS}.", list[RunGroup])
+    def on_get_groups(self, req: Request, resp: Response, query: run_groups.GroupQuery) -> None:
         """Group matching runs by the values of fields, and average other fields."""
-        query = listing.RunQuery(
-            state=_STATE.read(req) or None,
-            query=_QUERY.read(req),
-            order=_GROUP_ORDER.read(req) or "",
-            columns=_MEANS.read(req),
-        )
-        resp.media = run_groups.group_runs(query, _GROUP.read(req))
+        resp.media = run_groups.group_runs(query)
 
     @operation("list_run_fields", "The fields, without settings of your own code.", list[RunField])
     def on_get_fields(self, req: Request, resp: Response) -> None:
@@ -169,15 +103,14 @@ class RunsResource:
         "The run was deleted.",
         status=204,
         accepted="The run is active. The master stops the run, and deletes it after its end.",
-        parameters=(_KEEP_ARCHIVE,),
         errors=(503,),
     )
-    def on_delete_one(self, req: Request, resp: Response, run_id: int) -> None:
+    def on_delete_one(self, req: Request, resp: Response, query: DeleteQuery, run_id: int) -> None:
         """Delete a run, its series and its archive. An active run is stopped first."""
-        run, keep_archive = lifecycle.find(run_id), _KEEP_ARCHIVE.read(req)
-        if keep_archive:
+        run = lifecycle.find(run_id)
+        if query.keep_archive:
             annotations.keep(run, self.archives)
-        if not lifecycle.delete(run, keep_archive=keep_archive):
+        if not lifecycle.delete(run, keep_archive=query.keep_archive):
             resp.status = falcon.HTTP_ACCEPTED
         if is_original(req):
             # The documentation of the original client calls json() on this response.

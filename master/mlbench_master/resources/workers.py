@@ -1,19 +1,21 @@
 """Routes of agents: poll, ship a stream; and the route by which a process joins a run."""
 
 from dataclasses import asdict, dataclass
+from typing import Annotated
 
 import falcon
 from falcon import Request, Response
 
+from mlbench.contract.fields import Field
 from mlbench.contract.names import ACTIVE_STATES, STREAMS
 from mlbench.contract.pod_token import PodIdentity
 from mlbench.contract.records import Held, Joined
 from mlbench_master.database.connection import check_room, run_sql
 from mlbench_master.database.models import run_owner
-from mlbench_master.errors import BadFieldError
 from mlbench_master.http.access import Access, own_pod
 from mlbench_master.http.bodies import read_body, read_bytes
-from mlbench_master.openapi.operation import operation, whole
+from mlbench_master.openapi.operation import operation
+from mlbench_master.openapi.parameters import Whole
 from mlbench_master.pools.pool import is_same_pod
 from mlbench_master.recording import files, late, streams
 from mlbench_master.recording.limits import Spool
@@ -22,13 +24,6 @@ from mlbench_master.serving.connection import waited_seconds
 from mlbench_master.settings import InstallationLimits
 
 _MAX_CHUNK_BYTES = 4 << 20
-_ATTEMPT = whole("attempt", "Attempt of the run.", 1, required=True)
-_OFFSET = whole("offset", "Offset of the body in the stream, in bytes.", 0, required=True)
-_WRITTEN = whole(
-    "written",
-    "Length of the stream so far, in bytes. If given, the returned offset may skip data that is "
-    "left out of a long log or of too many files.",
-)
 # Raw SQL: the ORM is too slow for a thousand ranks shipping every second or two.
 _RANK = """
     SELECT run.state, run.attempt, run.num_workers, mine.worker, mine.pod_uid, mine.lost, pod.uid,
@@ -91,6 +86,19 @@ class PollResource:
 
 
 @dataclass(frozen=True)
+class StreamQuery:
+    """The parameters of ``PUT /api/runs/{run_id}/ranks/{rank}/{stream}``."""
+
+    attempt: Annotated[Whole, Field(example=1)]
+    """Attempt of the run."""
+    offset: Annotated[Whole, Field(example=0)]
+    """Offset of the body in the stream, in bytes."""
+    written: Whole = 0
+    """Length of the stream so far, in bytes. If given, the returned offset may skip data that is
+    left out of a long log or of too many files."""
+
+
+@dataclass(frozen=True)
 class StreamResource:
     """``/api/runs/{run}/ranks/{rank}/{stream}``: an append-only stream of a rank."""
 
@@ -103,11 +111,18 @@ class StreamResource:
         "ship_stream",
         "The offset to continue at: all data before it is stored or left out.",
         Held,
-        parameters=(_ATTEMPT, _OFFSET, _WRITTEN),
         body=bytes,
         errors=(409, 503),
     )
-    def on_put(self, req: Request, resp: Response, run_id: int, rank: int, stream: str) -> None:
+    def on_put(
+        self,
+        req: Request,
+        resp: Response,
+        query: StreamQuery,
+        run_id: int,
+        rank: int,
+        stream: str,
+    ) -> None:
         """Append the body, which starts at `offset`, to a stream of a rank.
 
         Data before the stored offset is ignored. Only the start and the end of a long log are
@@ -121,11 +136,8 @@ class StreamResource:
         if stream not in STREAMS:
             problem = f"must be one of {', '.join(STREAMS)} (got {stream[:80]!r})"
             raise falcon.HTTPNotFound(description=f"stream: {problem}")
-        attempt, offset = _ATTEMPT.read(req), _OFFSET.read(req)
-        if attempt is None or offset is None:
-            raise BadFieldError("attempt and offset", "both are required")
-        key = streams.StreamKey(run_owner(run_id), attempt, rank, stream)
-        written = _WRITTEN.read(req) or 0
+        offset, written = query.offset, query.written
+        key = streams.StreamKey(run_owner(run_id), query.attempt, rank, stream)
         end = max(written, offset + (req.content_length or 0))
         num_workers, was_lost = _check_open(run_id, key, end, req.context.pod)
         if stream == streams.METRICS:

@@ -3,40 +3,53 @@
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import chain, product
 from math import isfinite
-from typing import Any
+from typing import Annotated, Any
 
+from mlbench.contract.fields import Field
 from mlbench.contract.records import GroupMean, RunGroup
 from mlbench.contract.reported_settings import Setting
 from mlbench.evaluation import statistics
 from mlbench_master.database.models import Run
 from mlbench_master.errors import BadFieldError
+from mlbench_master.openapi.parameters import Names, Text
 from mlbench_master.runs import run_columns
-from mlbench_master.runs.listing import RunQuery, matching
-from mlbench_master.runs.run_columns import Field
+from mlbench_master.runs.listing import StateQuery, matching
 
 MAX_GROUPS = 500
 # The fields that distinguish the runs of a benchmark set.
 _OF_SET = ("set", "swept", "workers")
 
 
-def group_runs(run_query: RunQuery, by: Sequence[str]) -> list[RunGroup]:
-    """Group the runs of a query by the values of fields.
+@dataclass(frozen=True, kw_only=True)
+class GroupQuery(StateQuery):
+    """The parameters of ``GET /api/runs/groups/``."""
 
-    The field ``set`` also groups by the swept values and the number of workers. Groups are sorted
-    by their fields, or by the field, mean or number of ``runs`` that ``run_query.order`` names.
+    group: Annotated[Names, Field(example="exchange,workers")]
+    """Comma-separated fields to group by. `set` also groups by the swept values and the number of
+    workers."""
+    order: Annotated[Text, Field(example="-runs")] = ""
+    """Field, mean or number of `runs` to sort groups by; prefix `-` for descending. Default: the
+    fields of `group`."""
+    columns: Annotated[Names, Field(example="accuracy,duration")] = ()
+    """Comma-separated fields to average in each group."""
+
+
+def group_runs(query: GroupQuery) -> list[RunGroup]:
+    """Group runs by the values of fields.
 
     Raises:
         BadFieldError: a field is unknown, or the runs form too many groups (400).
     """
-    names = dict.fromkeys(chain(*(_OF_SET if name == "set" else (name,) for name in by)))
+    names = dict.fromkeys(chain(*(_OF_SET if name == "set" else (name,) for name in query.group)))
     keys = {name: run_columns.find(name, "group") for name in names}
-    figures = {name: run_columns.find(name, "columns") for name in run_query.columns}
+    figures = {name: run_columns.find(name, "columns") for name in query.columns}
     fields = [*keys.values(), *figures.values()]
     if not keys:
         raise BadFieldError("group", "must name a field, such as exchange")
-    rows = Run.select(*(field.sql() for field in fields)).where(matching(run_query)).tuples()
+    rows = Run.select(*(field.sql() for field in fields)).where(matching(query)).tuples()
     groups = defaultdict[tuple[Setting, ...], list[Sequence[Any]]](list)
     for row in rows.iterator():
         values_by_key: list[list[Setting]] = []
@@ -65,10 +78,10 @@ def group_runs(run_query: RunQuery, by: Sequence[str]) -> list[RunGroup]:
         )
         for key, rows in groups.items()
     ]
-    return _sorted(summaries, run_query.order)
+    return _sorted(summaries, query.order)
 
 
-def _mean(field: Field, values: Iterable[Any]) -> GroupMean | None:
+def _mean(field: run_columns.Field, values: Iterable[Any]) -> GroupMean | None:
     settings = map(field.format_value, values)
     known = statistics.known(
         value

@@ -105,21 +105,28 @@ def test_a_target_that_is_none_is_refused(api: TestClient, judged: Run) -> None:
             compare(api, judged.id, target=target),
         ):
             assert answer.status_code == 400
-            assert answer.json["message"].startswith("target: METRIC>=VALUE or METRIC<=VALUE")
+            assert answer.json["message"].startswith(
+                "target: must be METRIC>=VALUE or METRIC<=VALUE"
+            )
 
 
 def test_numbers_have_bounds(api: TestClient, judged: Run) -> None:
-    for value in ("", "x", "-1", "nan", "-inf", "1e13", "1e999", "1_0"):
-        for name in ("after", "price"):
-            answer = get_result(api, judged.id, **{name: value})
-            assert answer.status_code == 400
-            assert (
-                answer.json["message"]
-                == f"{name}: must be a number from 0 to 1e+12 (got {value!r})"
-            )
+    bounds = {
+        "price": "must be from 0 to 1000000000000",
+        "after": "must be more than 0 and at most 1000000000000",
+    }
+    for name, within in bounds.items():
+        for values, problem in (
+            (("", "x", "1_0"), "must be a number"),
+            (("nan", "-inf", "1e999"), "must be a finite number"),
+            (("-1", "1e13"), within),
+        ):
+            for value in values:
+                answer = get_result(api, judged.id, **{name: value})
+                assert answer.status_code == 400
+                assert answer.json["message"] == f"{name}: {problem} (got {value!r})"
     assert get_result(api, judged.id, price=0).json["cost"]["total"] == 0.0
-    refused = get_result(api, judged.id, after="-0").json["message"]
-    assert refused.startswith("after: must be greater than 0 seconds")
+    assert get_result(api, judged.id, after="-0").status_code == 400
 
 
 def test_no_such_run(api: TestClient, judged: Run) -> None:

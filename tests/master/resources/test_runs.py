@@ -17,7 +17,10 @@ from tests.conftest import USER_TOKEN
 from tests.support.rows import make_ranks, make_run
 
 ORDER = {"name": "a", "benchmark": "steps"}
-_NO_VALUE = 'query: workers= lacks a value. Write workers=VALUE, or "workers=" for a word.'
+_NO_VALUE = (
+    "query: workers= lacks a value (got 'workers='). "
+    'Write workers=VALUE, or "workers=" for a word.'
+)
 # By which MLBench's original client is recognised.
 ORIGINAL = {
     "Accept": "*/*",
@@ -125,7 +128,7 @@ def test_a_page_has_the_newest_that_match(api: TestClient) -> None:
         (str(other), [other]),
         ("no-such-word number", []),
     ):
-        assert ids(q=words) == expected, words
+        assert ids(query=words) == expected, words
     counts = api.simulate_get("/api/runs/counts/", params={"query": "number"}).json
     states = {"FINISHED": 2, "FAILED": 1}
     assert counts == {"runs": 4, "states": states, "query": '"number"'}
@@ -161,7 +164,7 @@ def test_runs_are_queried_sorted_and_have_the_columns_asked_for(api: TestClient)
         ("query", "workers=", _NO_VALUE),
         ("order", "-worker", "order: unknown field worker. Did you mean workers?"),
         ("columns", "id,worker", "columns: unknown field worker. Did you mean workers?"),
-        ("columns", "\0", "columns: must not contain NUL"),
+        ("columns", "\0", "columns: must not contain NUL (got '\\x00')"),
     ):
         answer = api.simulate_get("/api/runs/", params={name: wrong})
         assert (answer.status_code, answer.json["message"]) == (400, message)

@@ -26,7 +26,7 @@ def test_words_change_one_by_one_and_find_the_run(api: TestClient) -> None:
     html = "<p>&lt;b&gt;</p>\n<ul>\n<li>é 🎉</li>\n</ul>\n"
     assert changed == original | words | {"tags": ["lr:0.1", "paper"], "note_html": html}
     for query in ("Größe", "tag:lr:0.1", "made paper"):
-        [match] = api.simulate_get("/api/runs/", params={"q": query}).json
+        [match] = api.simulate_get("/api/runs/", params={"query": query}).json
         assert match["id"] == run.id
     changed = edit(api, run, title="", note=None).json
     assert (changed["title"], changed["note"]) == ("made", words["note"])

@@ -13,8 +13,8 @@ from mlbench.contract.records import RunGroup
 from mlbench.evaluation.summary_metrics import SummaryMetrics
 from mlbench_master.database.models import Run
 from mlbench_master.errors import BadFieldError
-from mlbench_master.runs.listing import RunQuery, count_runs
-from mlbench_master.runs.run_groups import MAX_GROUPS, group_runs
+from mlbench_master.runs.listing import count_runs
+from mlbench_master.runs.run_groups import MAX_GROUPS, GroupQuery, group_runs
 from mlbench_master.runs.run_query import parse
 from tests.support.rows import make_run
 
@@ -24,7 +24,9 @@ _SECONDS = [12.5, 14.0, 11.0, 18.0]
 
 
 def groups(*by: str, columns: tuple[str, ...] = (), order: str = "", q: str = "") -> list[RunGroup]:
-    return group_runs(RunQuery(query=parse(q), columns=columns, order=order), by)
+    return group_runs(
+        GroupQuery(group=tuple(by), query=parse(q), columns=tuple(columns), order=order)
+    )
 
 
 def numbers(found: list[RunGroup]) -> list[tuple[Any, ...]]:
