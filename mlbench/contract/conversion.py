@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import is_dataclass
 from datetime import datetime
 from functools import cache
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
@@ -88,7 +89,7 @@ def _reader_of(type_: Any) -> _Reader:
         read = _read_union(parts)
     elif origin is Literal:
         read = _read_choice({format_value(choice): choice for choice in parts})
-    elif origin in (list, tuple):
+    elif origin in (list, tuple, frozenset):
         read = _read_list(origin, _reader_of(parts[0]))
     elif origin in (dict, Mapping):
         read = _read_object(*map(_reader_of, parts))
@@ -149,7 +150,7 @@ def _read_choice(choices: Mapping[str, Any]) -> _Reader:
     return read
 
 
-def _read_list(kind: type[list[Any] | tuple[Any, ...]], read_entry: _Reader) -> _Reader:
+def _read_list(kind: Callable[[Iterable[Any]], Any], read_entry: _Reader) -> _Reader:
     def read(value: Any) -> Any:
         entries = _parse(value, list, "must be a list")
         items = ((str(place), read_entry, entry) for place, entry in enumerate(entries))
@@ -252,7 +253,7 @@ def _read_time(value: Any) -> datetime:
 
 _READERS: Mapping[Any, _Reader] = {
     **{Any: lambda value: value, bool: _read_boolean, int: _read_whole},
-    **{float: _read_number, str: _read_string, datetime: _read_time},
+    **{float: _read_number, str: _read_string, datetime: _read_time, Path: Path},
 }
 
 

@@ -5,11 +5,12 @@ page are derived from these classes. Agents import this module too, so it uses o
 library.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Annotated, TypedDict, TypeVar
+from typing import Annotated, Any, TypedDict, TypeVar
 
-from mlbench.contract.fields import Field, describe
+from mlbench.contract.fields import Before, Field, describe
 
 S = TypeVar("S")
 
@@ -97,8 +98,15 @@ class NetworkOptions:
     """Packet loss of the outgoing traffic of each worker."""
 
 
+def read_cores(value: Any) -> Any:
+    """Return cores as a number for Kubernetes' notation, such as 2000m for 2 cores."""
+    millicores = re.fullmatch(r"([0-9]{1,9})m", value) if isinstance(value, str) else None
+    return int(millicores[1]) / 1000 if millicores else value
+
+
 Cores = Annotated[
     float | None,
+    Before(read_cores),
     Option(example="2", label="CPUs per worker", flag="--cpus", gt=0, sweep="cpus", unasked="any"),
 ]
 

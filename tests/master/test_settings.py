@@ -122,7 +122,7 @@ def test_cores_may_be_written_as_kubernetes_does(text: str, cores: float) -> Non
         ("MLBENCH_POOL", "swarm"),
         ("MLBENCH_QUEUE", "never"),
         *(("MLBENCH_WORKERS", value) for value in ("0", "-1", "two", "1.5")),
-        *(("MLBENCH_LIMIT_CPUS", value) for value in ("0", "m", "-1", "1e3", "2Gi", "0.5.5")),
+        *(("MLBENCH_LIMIT_CPUS", value) for value in ("0", "m", "-1", "2Gi", "0.5.5")),
         *(("MLBENCH_LIMIT_BANDWIDTH", value) for value in ("-1", "fast", "inf", "nan")),
         ("MLBENCH_START_SECONDS", "0"),
         ("MLBENCH_CONCURRENT_RUNS", "0"),

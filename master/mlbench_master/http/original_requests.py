@@ -12,13 +12,13 @@ from falcon import Request
 from mlbench.contract.fields import Before
 from mlbench.contract.records import OriginalRun, Run
 from mlbench.contract.runspec import Cores
-from mlbench_master.runs.requests import RunRequest, read_cores
+from mlbench_master.runs.requests import RunRequest
 from mlbench_master.settings import InstallationLimits
 
 
 def _use_a_core(cores: Any) -> Any:
     """Use at least one core: for `mlbench run -c 1`, the client requests one core less."""
-    return 1 if cores in (0, "0") and not isinstance(cores, bool) else read_cores(cores)
+    return 1 if cores in (0, "0") and not isinstance(cores, bool) else cores
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,7 +27,7 @@ from mlbench.contract.limits import (
     MAX_RUN_NAME_LENGTH,
 )
 from mlbench.contract.names import UNASKED_BANDWIDTH
-from mlbench.contract.runspec import CommonSpec, Cores, Repeat, RunSpec
+from mlbench.contract.runspec import CommonSpec, Repeat, RunSpec
 from mlbench.evaluation.official_rules import scoring
 from mlbench_master.settings import InstallationLimits
 
@@ -80,12 +80,6 @@ def _check_faults(text: str) -> str:
     return text
 
 
-def read_cores(value: Any) -> Any:
-    """Return cores as a number for Kubernetes' notation, such as 2000m for 2 cores."""
-    millicores = re.fullmatch(r"([0-9]{1,9})m", value) if isinstance(value, str) else None
-    return int(millicores[1]) / 1000 if millicores else value
-
-
 def _read_text(value: Any) -> Any:
     """Return a number as a string."""
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
@@ -134,7 +128,6 @@ class CommonRequest(CommonSpec):
     """Communication backend. ``GET /api/benchmarks/`` lists the backends of each benchmark."""
     custom_backend: Word | None = None
     """Name of your own backend, with the backend ``custom_backend``."""
-    num_cpus: Annotated[Cores, Before(read_cores)] = None
     faults: Annotated[str | None, _check_faults] = None
     args: Annotated[dict[ArgKey, ArgValue], Field(max_length=100)] = field(default_factory=dict)
 
