@@ -1,94 +1,28 @@
-"""Tables of runs and ranks, workers and pods, streams, and samples outside of Prometheus."""
-
-import json
-from typing import Any, Self
+"""Tables of runs, benchmark sets, ranks, diagnoses and profiles."""
 
 from peewee import (
-    SQL,
-    AutoField,
-    BigAutoField,
     BigIntegerField,
     BlobField,
     BooleanField,
     CharField,
     CompositeKey,
-    Context,
-    Database,
-    DatabaseError,
     DoubleField,
-    Field,
     ForeignKeyField,
     IntegerField,
-    Model,
-    NodeList,
-    OperationalError,
-    SqliteDatabase,
     TextField,
 )
 
 from mlbench.contract.masking import mask_command
 from mlbench.contract.pod_token import PodIdentity
 from mlbench.evaluation.inputs import RankRow, RunRow
-from mlbench_master.database.connection import (
-    UnreachableDatabaseError,
-    connect,
-    database,
-    explain,
-    raise_if_damaged,
-    run_sql,
-)
-from mlbench_master.migrations import bring_up_to_date
+from mlbench_master.database.models.table import JSONField, LastingIdField, Table
 from mlbench_master.pools.pool import is_same_pod
 
-
-class LastingIdField(AutoField):
-    """An id that is never reused, even after its row was deleted."""
-
-    def ddl(self, ctx: Context) -> NodeList:
-        """Add AUTOINCREMENT on SQLite, which otherwise reuses ids of deleted rows."""
-        definition = super().ddl(ctx)
-        on_sqlite = isinstance(database.obj, SqliteDatabase)
-        return NodeList((definition, SQL("AUTOINCREMENT"))) if on_sqlite else definition
+# Columns that users can change at any time. They are not part of the evidence.
+ANNOTATION_COLUMNS = frozenset({"title", "tags", "note"})
 
 
-class JSONField(TextField):
-    """A value stored as JSON text."""
-
-    def db_value(self, value: Any) -> str | None:
-        return None if value is None else json.dumps(value)
-
-    def python_value(self, value: str | None) -> Any:
-        return None if value is None else json.loads(value)
-
-
-class _Table(Model):
-    class Meta:
-        database = database
-
-    @classmethod
-    def rows(cls, where: str, *values: object) -> list[Self]:
-        """Return the rows that match a condition in SQL, with ``?`` for its values.
-
-        Five times as fast as peewee's ``select``, for queries that run every second.
-        """
-        cursor = run_sql(f'SELECT * FROM "{cls._meta.table_name}" WHERE {where}', *values)  # noqa: S608
-        fields = [cls._meta.columns[name] for name, *_ in cursor.description]
-        rows = []
-        for stored in cursor.fetchall():
-            row = cls(__no_default__=1)
-            for field, value in zip(fields, stored, strict=True):
-                row.__data__[field.name] = value if value is None else field.python_value(value)
-            rows.append(row)
-        return rows
-
-    @classmethod
-    def select_without(cls, *large: Field) -> Any:
-        """Select rows without some large columns."""
-        names = {field.name for field in large}
-        return cls.select(*(field for field in cls._meta.sorted_fields if field.name not in names))
-
-
-class Run(_Table):
+class Run(Table):
     """One run of a benchmark. Times are Unix seconds."""
 
     # Never reused, because the series of a deleted run remain.
@@ -241,7 +175,7 @@ class Run(_Table):
         return [flag for flag, is_set in flags.items() if is_set]
 
 
-class RunSet(_Table):
+class RunSet(Table):
     """A benchmark set: a plan that is registered before its first run."""
 
     name = CharField(primary_key=True)
@@ -262,7 +196,7 @@ class RunSet(_Table):
     """Id of its newest run when it was last resumed. Until then, 0."""
 
 
-class Rank(_Table):
+class Rank(Table):
     """A worker's part of an attempt: one rank, unless its command starts several processes."""
 
     run = ForeignKeyField(Run, backref="ranks", on_delete="CASCADE")
@@ -326,7 +260,7 @@ class Rank(_Table):
         indexes = ((("run", "attempt", "rank"), True), (("run", "worker"), False))
 
 
-class Diagnosis(_Table):
+class Diagnosis(Table):
     """A hang diagnosis of a run."""
 
     id = LastingIdField()
@@ -342,7 +276,7 @@ class Diagnosis(_Table):
         table_name = "autopsy"
 
 
-class RankEvidence(_Table):
+class RankEvidence(Table):
     """Response of a rank to a hang diagnosis."""
 
     diagnosis = ForeignKeyField(Diagnosis, column_name="autopsy_id", on_delete="CASCADE")
@@ -354,7 +288,7 @@ class RankEvidence(_Table):
         primary_key = CompositeKey("diagnosis", "rank")
 
 
-class Profile(_Table):
+class Profile(Table):
     """A requested profile of a rank over some seconds."""
 
     id = LastingIdField()
@@ -384,264 +318,3 @@ class Profile(_Table):
         """Return the profiles of a run, or only those with this attempt or rank, without files."""
         profiles = cls.select_without(cls.content).where(cls.run == run)
         return list(profiles.filter(**columns).order_by(cls.id))
-
-
-class Worker(_Table):
-    """The last report of an agent."""
-
-    name = CharField(primary_key=True)
-    state = CharField()
-    run_id = IntegerField(null=True)
-    attempt = IntegerField(null=True)
-    ip = CharField()
-    pod_uid = CharField(default="")
-    """Uid of its pod; empty in pools without uids."""
-    fork_server = BooleanField(default=False)
-    """Whether a process that has imported PyTorch is ready to be forked."""
-    resources = JSONField(null=True)
-    """Resource usage of its rank, by name of the series; null if an exporter reports it."""
-    seen_at = DoubleField()
-    """Unix seconds of the report."""
-    heard = BigIntegerField(default=0)
-    """Reachable seconds at the report (``master/mlbench_master/runs/reachability.py``)."""
-
-
-class MasterUptime(_Table):
-    """Reachable seconds (``master/mlbench_master/runs/reachability.py``), in a single row."""
-
-    id = IntegerField(primary_key=True)
-    seconds = BigIntegerField()
-    since = BigIntegerField()
-    """Reachable seconds at the end of the last pause."""
-
-    class Meta:
-        table_name = "hearing"
-
-
-class Pod(_Table):
-    """A worker pod as its pool reports it, or a row that represents a rank of an external run."""
-
-    name = CharField(primary_key=True)
-    uid = CharField(default="")
-    """Uid, because a later pod can have the same name; empty in pools without uids."""
-    phase = CharField()
-    ip = CharField()
-    node = CharField()
-    labels = JSONField()
-    external = BooleanField(default=False)
-    """Whether it represents a rank of an external run."""
-
-
-class JoinToken(_Table):
-    """A joining token. A token that was created elsewhere gets a row when it is first used."""
-
-    holder = CharField(primary_key=True)
-    name = CharField(default="")
-    """Name of its user, from its creator."""
-    created_at = DoubleField(null=True)
-    """Null if it was not created by this master."""
-    expires_at = DoubleField()
-    revoked_at = DoubleField(null=True)
-    last_used_at = DoubleField(null=True)
-    runs = IntegerField(default=0)
-    """Number of runs that processes with this token have submitted."""
-    recent_runs = DoubleField(default=0)
-    """Fill level of the bucket that limits the rate of new runs, as of ``recent_at``."""
-    recent_at = DoubleField(default=0)
-
-
-class Stream(_Table):
-    """An append-only stream of bytes: a rank's stdout, stderr, metrics or files, or posted samples.
-
-    ``owner`` is ``run/7``, ``added/7`` or ``pod/NAME``. Posted samples have attempt 0 and rank -1.
-    """
-
-    id = AutoField()
-    owner = TextField()
-    attempt = IntegerField()
-    rank = IntegerField()
-    name = CharField()
-    size = BigIntegerField(default=0)
-    """Number of stored bytes, which is the offset of the next chunk."""
-    final_size = BigIntegerField(null=True)
-    """Size of the complete stream; null until the process has exited."""
-    indexed = BigIntegerField(default=0)
-    """Number of bytes whose samples are in blocks; always whole lines."""
-    recorded = BigIntegerField(default=0)
-    """Number of samples in the indexed bytes."""
-    gap_start = BigIntegerField(default=0)
-    """Offset of the gap in a long log, whose middle is not stored; 0 without a gap."""
-    gap_end = BigIntegerField(default=0)
-    """End of the gap. Chunks in the gap are about to be deleted."""
-    has_other_ranks = BooleanField(default=False)
-    """Whether it may contain samples of other ranks."""
-
-    class Meta:
-        indexes = ((("owner", "attempt", "rank", "name"), True),)
-
-
-# Finds the few streams with samples to be indexed among those of all runs.
-Stream.add_index(
-    Stream.index(Stream.name, where=Stream.indexed < Stream.size, name="stream_waiting")
-)
-
-
-class Chunk(_Table):
-    """A piece of a stream. Chunks of samples are deleted once they are indexed."""
-
-    stream = ForeignKeyField(Stream, backref="chunks", on_delete="CASCADE")
-    offset = BigIntegerField()
-    data = BlobField()
-
-    class Meta:
-        primary_key = CompositeKey("stream", "offset")
-
-
-class Block(_Table):
-    """Recorded samples of one metric (``mlbench_master/recording/blocks.py``)."""
-
-    id = BigAutoField()
-    owner = TextField()
-    metric = TextField()
-    first_us = BigIntegerField()
-    last_us = BigIntegerField()
-    samples = IntegerField()
-    """Number of samples."""
-    is_posted = BooleanField()
-    """Whether clients posted some of them, with times to the microsecond, or some have metadata."""
-    exported = IntegerField(null=True)
-    """Number of samples that Prometheus has accepted; null until they were sent."""
-    only_here = JSONField(null=True)
-    """Positions of the samples that Prometheus cannot hold, or has refused; null: none."""
-    data = BlobField()
-
-    class Meta:
-        indexes = ((("owner", "metric", "id"), False),)
-
-
-# Finds the few blocks that wait for Prometheus.
-Block.add_index(Block.index(Block.owner, where=Block.exported.is_null(), name="block_waiting"))
-
-
-class SeriesName(_Table):
-    """Name of a series of an owner, to limit their number."""
-
-    owner = TextField()
-    metric = TextField()
-    rank = TextField()
-
-    class Meta:
-        primary_key = CompositeKey("owner", "metric", "rank")
-
-
-class PostedBody(_Table):
-    """Digest of a posted body: posting it again adds nothing."""
-
-    owner = TextField()
-    digest = BlobField()
-
-    class Meta:
-        primary_key = CompositeKey("owner", "digest")
-
-
-class Deletion(_Table):
-    """A deleted owner that still has rows."""
-
-    owner = TextField(primary_key=True)
-    archived = BooleanField(default=False)
-    """Whether its archive still exists; it is deleted before the rows."""
-
-
-class DeletedRun(_Table):
-    """A deleted run whose series may still be in Prometheus."""
-
-    run_id = IntegerField(primary_key=True)
-    deleted_at = DoubleField()
-    once = BooleanField(default=False)
-    """Whether the series were deleted once."""
-
-
-TABLES = (
-    *(
-        Run,
-        RunSet,
-        Rank,
-        Diagnosis,
-        RankEvidence,
-        Profile,
-        Worker,
-        MasterUptime,
-        Pod,
-        JoinToken,
-        Stream,
-        Chunk,
-    ),
-    *(Block, SeriesName, PostedBody),
-    *(Deletion, DeletedRun),
-)
-
-# Columns that users can change at any time. They are not part of the evidence.
-ANNOTATION_COLUMNS = frozenset({"title", "tags", "note"})
-
-# Tables whose rows belong to an owner, and are deleted with it.
-OWNED = (Stream, Block, SeriesName, PostedBody)
-
-
-def open_database(url: str, reserve_bytes: int = 0) -> Database:
-    """Connect the tables to a database, and bring its schema up to date.
-
-    ``reserve_bytes``: part of SQLite's disk that is reserved for the state of runs.
-
-    Raises:
-        DatabaseURLError: the URL is invalid.
-        NewerSchemaError: a newer version of MLBench has used the database.
-        DamagedDatabaseError: SQLite's file is damaged, or is not a database.
-        UnreachableDatabaseError: PostgreSQL does not respond, or SQLite cannot open its file.
-    """
-    opened = connect(url, reserve_bytes)
-    database.initialize(opened)
-    try:
-        bring_up_to_date(opened, TABLES)
-    except DatabaseError as error:
-        raise_if_damaged(opened, error)
-        if not isinstance(error, OperationalError):
-            raise
-        why = f"cannot open the database {opened.database}: {explain(error)}"
-        raise UnreachableDatabaseError(why) from error
-    return opened
-
-
-def run_owner(run_id: int) -> str:
-    """Return the owner of a run's streams and samples."""
-    return f"run/{run_id}"
-
-
-def added_owner(run_id: int | str) -> str:
-    """Return the owner of samples posted for a run after its end, which are not part of it."""
-    return f"added/{run_id}"
-
-
-def deleted_owner(owner: str) -> str:
-    """Return the owner of a deleted owner's streams until they are deleted."""
-    return f"deleted/{owner}"
-
-
-def find_run(owner: str) -> Run | None:
-    """Return the run of an owner; None for a pod, or for a run that was deleted."""
-    kind, _, run_id = owner.partition("/")
-    return next(iter(Run.rows("id = ?", int(run_id))), None) if kind == "run" else None
-
-
-def archive_of(owner: str) -> str | None:
-    """Return the file name of the archive with an owner's samples; None without an archive."""
-    kind, _, name = owner.partition("/")
-    run = Run.get_or_none(Run.id == int(name)) if kind != "pod" else None
-    if run is None:
-        return None
-    archive: str | None = run.archive if kind == "run" else (run.added or {}).get("archive")
-    return archive
-
-
-def pod_owner(pod: str) -> str:
-    """Return the owner of the samples posted for a pod."""
-    return f"pod/{pod}"
