@@ -38,15 +38,14 @@ def loads_fast(data: bytes) -> Any:
 
 def loads_exactly(data: bytes) -> Any:
     """Parse like ``loads``, slowly."""
-    parsed = json.loads(data, parse_float=_to_float, parse_int=_to_int)
+    parsed = json.loads(
+        data,
+        parse_float=lambda text: text if math.isinf(number := float(text)) else number,
+        parse_int=_to_int,
+    )
     # JSON can contain half of a surrogate pair, which is not valid text. Orjson refuses it.
     json.dumps(parsed, ensure_ascii=False).encode()
     return parsed
-
-
-def _to_float(text: str) -> float | str:
-    number = float(text)
-    return text if math.isinf(number) else number
 
 
 def _to_int(text: str) -> int:

@@ -202,7 +202,15 @@ def _runs(runs: Sequence[Run]) -> Iterator[Metric]:
         names.RUN_SAMPLES,
         "Samples of the run by place: recorded so far, and counted by query after its end.",
         ("run_id", "place"),
-        [((str(r.id), place), samples) for r in runs for place, samples in _samples(r).items()],
+        [
+            ((str(r.id), place), samples)
+            for r in runs
+            for place, samples in (
+                {"recorded": recorded_so_far(r.id)}
+                if r.delivery is None and r.state in ACTIVE_STATES
+                else r.delivery or {}
+            ).items()
+        ],
     )
     lost_ranks = (
         Rank.select(Rank.run)
@@ -301,12 +309,6 @@ def _failure(run: Run) -> str:
 def _threads(run: Run) -> float | None:
     threads = (run.settings or {}).get("threads")
     return threads if isinstance(threads, int) else None
-
-
-def _samples(run: Run) -> Mapping[str, int]:
-    if run.delivery is None and run.state in ACTIVE_STATES:
-        return {"recorded": recorded_so_far(run.id)}
-    return run.delivery or {}
 
 
 def _pods(pods: Sequence[Pod]) -> Iterator[Metric]:

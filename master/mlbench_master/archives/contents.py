@@ -18,7 +18,7 @@ from mlbench_master.database.models import (
     run_owner,
 )
 from mlbench_master.reading import files
-from mlbench_master.reading.points import Points, Series
+from mlbench_master.reading.points import Points
 from mlbench_master.reading.record import LiveRecord
 from mlbench_master.reading.selection import NamedSeries
 from mlbench_master.runs import (
@@ -98,20 +98,14 @@ def series_of_record(record: LiveRecord) -> SealedSeries:
     for metric in record.metrics:
         sent, others = record.split(metric)
         for rank in sorted({*sent, *others}):
-            pieces = [
-                _to_piece(of_rank[rank], kept=of_rank is others)
-                for of_rank in (sent, others)
-                if rank in of_rank
-            ]
+            pieces: list[Piece] = []
+            for of_rank in (sent, others):
+                if (series := of_rank.get(rank)) is not None:
+                    times = array("q", series.times_us.tobytes())
+                    values = array("d", series.values.tobytes())
+                    more = {i: More(*note[:3]) for i, note in series.notes.items()}
+                    pieces.append(Piece(times, values, more, kept=of_rank is others))
             yield SeriesName(metric, rank), iter(pieces)
-
-
-def _to_piece(series: Series, *, kept: bool) -> Piece:
-    times, values = array("q"), array("d")
-    times.frombytes(series.times_us.tobytes())
-    values.frombytes(series.values.tobytes())
-    more = {i: More(*note[:3]) for i, note in series.notes.items()}
-    return Piece(times, values, more, kept)
 
 
 def series_of_pods(pods: Iterable[tuple[str, NamedSeries]]) -> SealedSeries:

@@ -155,7 +155,11 @@ class Sealer:
         name = archive.file_name(run.name, run.id, archive.ADDED_SUFFIX)
         documents = {archive.ADDED: contents.added(run)}
         digest = self._put(name, added_owner(run.id), documents)
-        if not _store_added(run, archive=name, sha256=digest):
+        sealed = {"archive": name, "sha256": digest, "sealed": run.added["samples"]}
+        with exclusive(added_owner(run.id)):
+            current = Run.get_or_none(Run.id == run.id)
+            is_there = current is not None and store(current, added=current.added | sealed)
+        if not is_there:
             self.reader.archives.delete(run.id)
 
     def _put(
@@ -178,11 +182,3 @@ class Sealer:
             return digest
 
         return self.reader.archives.put(name, write)
-
-
-def _store_added(run: Run, **archived: str) -> bool:
-    """Store that the additions of a run are sealed. Return False if the run was deleted."""
-    with exclusive(added_owner(run.id)):
-        current = Run.get_or_none(Run.id == run.id)
-        added = archived | {"sealed": run.added["samples"]}
-        return current is not None and store(current, added=current.added | added)

@@ -32,7 +32,17 @@ class Verifier:
                 problems += [*check(archive), *_missing_samples(run, archive)]
         except ArchiveError as error:
             problems.append(str(error))
-        problems += self._check_added(run)
+        added = run.added or {}
+        try:
+            if "archive" in added:
+                with self.archives.open(added["archive"]) as archive:
+                    samples = sum(s.samples + s.kept for s in archive.series.values())
+                    if archive.digest != added["sha256"] or samples != added["sealed"]:
+                        problems.append(f"{added['archive']} is not the archive that was written")
+                    else:
+                        problems += archive.check()
+        except ArchiveError as error:
+            problems.append(str(error))
         if not run.origin:
             problems += [
                 f"{file.name} of rank {file.rank} is not the file that its rank left"
@@ -43,20 +53,6 @@ class Verifier:
             *(run.id, run.archive, run.archive_sha256, run.delivery, tuple(problems)),
             added=presenters.added_to(run),
         )
-
-    def _check_added(self, run: Run) -> list[str]:
-        """Check the archive of the samples that were posted after a run's end, if there is one."""
-        added = run.added or {}
-        if "archive" not in added:
-            return []
-        try:
-            with self.archives.open(added["archive"]) as archive:
-                samples = sum(series.samples + series.kept for series in archive.series.values())
-                if archive.digest != added["sha256"] or samples != added["sealed"]:
-                    return [f"{added['archive']} is not the archive that was written"]
-                return archive.check()
-        except ArchiveError as error:
-            return [str(error)]
 
 
 def _missing_samples(run: Run, archive: Archive) -> Iterator[str]:

@@ -35,11 +35,12 @@ class Schemas:
     def of(self, type_: Any, *, is_response: bool) -> Schema:
         """Return the schema of a type in a request or in a response."""
         origin, parts = get_origin(type_), get_args(type_)
+        schema: Schema
         if origin is Annotated:
             received = [step.received for step in parts if isinstance(step, Before)]
             schema = self.of(next(filter(None, received), parts[0]), is_response=is_response)
-            for step in parts[1:]:
-                schema |= _keywords(step, schema) if isinstance(step, Field) else {}
+            for field in parts[1:]:
+                schema |= _keywords(field, schema) if isinstance(field, Field) else {}
         elif origin is Literal:
             fixed = {"const": parts[0]} if len(parts) == 1 else {"enum": [*parts]}
             schema = _PLAIN[type(parts[0])] | fixed
@@ -54,7 +55,18 @@ class Schemas:
             schema = {**_PLAIN[type_]}
         else:
             nested = [self.of(part, is_response=is_response) for part in parts if part is not ...]
-            schema = _combine(origin, nested, is_fixed=origin is tuple and ... not in parts)
+            if origin in (Union, UnionType):
+                schema = {"anyOf": nested}
+            elif origin in (dict, Mapping):
+                keys, values = nested
+                schema = {"type": "object", "additionalProperties": values or True}
+                if names := {word: value for word, value in keys.items() if word != "type"}:
+                    schema["propertyNames"] = names
+            elif origin is tuple and ... not in parts:
+                lengths = dict.fromkeys(("minItems", "maxItems"), len(nested))
+                schema = {"type": "array", "prefixItems": nested, **lengths}
+            else:
+                schema = {"type": "array", "items": nested[0]}
         return schema
 
     def parameters(self, record: Any, place: str, names: Iterable[str] = ()) -> list[Schema]:
@@ -98,21 +110,6 @@ class Schemas:
             "additionalProperties": False,
             **getattr(record, "json_schema", {}),
         }
-
-
-def _combine(origin: Any, nested: list[Schema], *, is_fixed: bool) -> Schema:
-    """Return the schema of a union, a list, a tuple or a mapping of these types."""
-    if origin in (Union, UnionType):
-        return {"anyOf": nested}
-    if is_fixed:
-        lengths = dict.fromkeys(("minItems", "maxItems"), len(nested))
-        return {"type": "array", "prefixItems": nested, **lengths}
-    if origin in (dict, Mapping):
-        keys, values = nested
-        names = {keyword: value for keyword, value in keys.items() if keyword != "type"}
-        open_ended = {"type": "object", "additionalProperties": values or True}
-        return open_ended | ({"propertyNames": names} if names else {})
-    return {"type": "array", "items": nested[0]}
 
 
 def _keywords(field: Field, schema: Schema) -> Schema:

@@ -139,10 +139,14 @@ def encode(samples: Samples) -> bytes:
     return b"".join([*(column.tobytes() for column in columns), rest])
 
 
+# Blocks of a thousand ranks end with the same names of ranks.
+_read_rest = lru_cache(64)(orjson.loads)
+
+
 def decode(data: bytes, count: int) -> Samples:
     """Return the samples of a block with so many of them."""
     rest = data[20 * count :]
-    names, more = (_rest if len(rest) < _MAX_REMEMBERED_BYTES else orjson.loads)(rest)
+    names, more = (_read_rest if len(rest) < _MAX_REMEMBERED_BYTES else orjson.loads)(rest)
     return Samples(
         names,
         np.frombuffer(data, "<i4", count),
@@ -150,12 +154,6 @@ def decode(data: bytes, count: int) -> Samples:
         np.frombuffer(data, "<f8", count, 12 * count),
         {i: More(*fields) for i, *fields in more},
     )
-
-
-@lru_cache(64)
-def _rest(data: bytes) -> Any:
-    """Parse the end of a block's data: blocks of a thousand ranks have the same one."""
-    return orjson.loads(data)
 
 
 def join(parts: Sequence[Samples]) -> Samples:

@@ -10,13 +10,12 @@ line that still fails is stored as malformed.
 
 import logging
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from operator import itemgetter
 
 from mlbench.contract.line_chunks import whole_lines
-from mlbench.contract.series import SeriesKey
 from mlbench_master.database.connection import exclusive, run_sql, store
 from mlbench_master.database.models import Stream, find_run, run_owner
 from mlbench_master.notify import Waiter, notify
@@ -84,8 +83,8 @@ class Indexer:
     def __init__(self, most_series: int = InstallationLimits.series) -> None:
         self._most_series = most_series
         self._retries: dict[int, _Retry] = {}
-        # The series that were admitted, of the owners whose lines are being indexed.
-        self._known: dict[str, set[SeriesKey]] = {}
+        # Metric and rank of the admitted series, of the owners whose lines are being indexed.
+        self._known: dict[str, set[tuple[str, str]]] = {}
 
     def run(self, waiter: Waiter, idle_seconds: float = 2.0) -> None:
         """Index until stopped."""
@@ -200,7 +199,13 @@ class Indexer:
         refused: list[Sample] = []
         if refused_keys:
             for batch in batches:
-                refused += _take_refused(batch, refused_keys, now_us, self._most_series)
+                # A sample that counts them replaces the samples of refused series.
+                own = batch.content.samples
+                taken = [sample for sample in own if sample[:2] in refused_keys]
+                if taken:
+                    own[:] = [sample for sample in own if sample[:2] not in refused_keys]
+                    own.append(summarize(taken, _rank(batch.stream), now_us, self._most_series))
+                    refused += taken
         with exclusive(owner):
             moved = [
                 advance(batch.stream, len(batch.data), len(batch.content.samples))
@@ -211,18 +216,6 @@ class Indexer:
             if all(moved):
                 _store(owner, batches, refused, self._most_series)
         known.update(set(keys) - refused_keys)
-
-
-def _take_refused(
-    batch: _Batch, refused: Collection[SeriesKey], now_us: int, most: int
-) -> list[Sample]:
-    """Replace the samples of refused series by one that counts them, and return them."""
-    samples = batch.content.samples
-    taken = [sample for sample in samples if sample[:2] in refused]
-    if taken:
-        samples[:] = [sample for sample in samples if sample[:2] not in refused]
-        samples.append(summarize(taken, _rank(batch.stream), now_us, most))
-    return taken
 
 
 def _store(owner: str, batches: Sequence[_Batch], refused: Sequence[Sample], most: int) -> None:

@@ -200,46 +200,41 @@ def append_posted(owner: str, lines: bytes) -> None:
     _group.write((owner, lines))
 
 
-def _append_all(bodies: Sequence[tuple[str, bytes]]) -> Sequence[None]:
+def _append_all(posted: Sequence[tuple[str, bytes]]) -> Sequence[None]:
+    """Store the new ones of these bodies, each of which has an owner."""
     by_owner: dict[str, dict[bytes, bytes]] = {}
-    for owner, lines in bodies:
+    for owner, lines in posted:
         by_owner.setdefault(owner, {})[hashlib.sha256(lines).digest()] = lines
-    for owner, by_digest in by_owner.items():
-        _append(owner, by_digest)
+    for owner, bodies in by_owner.items():
+        kind, _, name = owner.partition("/")
+        with exclusive(owner):
+            ended = run_sql(_IS_ENDED, int(name)).fetchone() if kind != "pod" else None
+            if kind != "pod" and (ended is None) == (kind == "added"):
+                raise MovedError(f"run {name} has {'ended' if ended else 'not ended'}")
+            if kind == "added":
+                # A client may repeat, after the end of the run, a body that the run has already.
+                known = _KNOWN.format(", ".join("?" * len(bodies)))
+                for (digest,) in run_sql(known, run_owner(int(name)), *bodies).fetchall():
+                    bodies.pop(bytes(digest))
+            if not bodies:
+                continue
+            remember = _REMEMBER.format(", ".join(["(?, ?)"] * len(bodies)))
+            values = [value for digest in bodies for value in (owner, digest)]
+            new = b"".join([bodies[bytes(row[0])] for row in run_sql(remember, *values).fetchall()])
+            if not new:
+                continue
+            grown = run_sql(_GROW, len(new), owner).fetchone()
+            if grown is None:
+                raise NotFoundError(f"{owner.replace('/', ' ')} was deleted")
+            stream_id, size = grown
+            streams.add_chunk(stream_id, size - len(new), new)
+            if ended is not None:
+                now, added = time.time(), json.loads(ended[0] or "{}")
+                samples = added.get("samples", 0) + new.count(b"\n")
+                added = {"first_at": now, **added, "samples": samples, "last_at": now}
+                run_sql(_COUNT_ADDED, json.dumps(added), int(name))
     notify("samples")
-    return [None] * len(bodies)
-
-
-def _append(owner: str, bodies: Mapping[bytes, bytes]) -> None:
-    """Store the new ones of these bodies, which are given by their digests."""
-    kind, _, name = owner.partition("/")
-    with exclusive(owner):
-        ended = run_sql(_IS_ENDED, int(name)).fetchone() if kind != "pod" else None
-        if kind != "pod" and (ended is None) == (kind == "added"):
-            raise MovedError(f"run {name} has {'ended' if ended else 'not ended'}")
-        if kind == "added":
-            # A client may repeat, after the end of the run, a body that the run has already.
-            known = _KNOWN.format(", ".join("?" * len(bodies)))
-            rows = run_sql(known, run_owner(int(name)), *bodies).fetchall()
-            digests = {bytes(row[0]) for row in rows}
-            bodies = {digest: body for digest, body in bodies.items() if digest not in digests}
-        if not bodies:
-            return
-        remember = _REMEMBER.format(", ".join(["(?, ?)"] * len(bodies)))
-        values = [value for digest in bodies for value in (owner, digest)]
-        new = b"".join([bodies[bytes(row[0])] for row in run_sql(remember, *values).fetchall()])
-        if not new:
-            return
-        grown = run_sql(_GROW, len(new), owner).fetchone()
-        if grown is None:
-            raise NotFoundError(f"{owner.replace('/', ' ')} was deleted")
-        stream_id, size = grown
-        streams.add_chunk(stream_id, size - len(new), new)
-        if ended is not None:
-            now, added = time.time(), json.loads(ended[0] or "{}")
-            samples = added.get("samples", 0) + new.count(b"\n")
-            added = {"first_at": now, **added, "samples": samples, "last_at": now}
-            run_sql(_COUNT_ADDED, json.dumps(added), int(name))
+    return [None] * len(posted)
 
 
 _group = GroupCommit(_append_all)

@@ -131,18 +131,30 @@ def _stated(fields: dict[str, Any], time_us: int, length: int) -> Fact:
     """Return the report in a line that has one of the names in ``_STATED``."""
     match fields:
         case {"goal": {**target}}:
-            return _target(target)
+            value = number_or_text(target.get("value"))
+            if isinstance(value, str) or not math.isfinite(value):
+                raise ValueError("a target's value must be a finite number")
+            lower_is_better = bool(target.get("lower_is_better", False))
+            return Target(_name(target.get("metric")), value, lower_is_better)
         case {"settings": settings}:
             check_settings(settings)
             return TaskSettings(settings)
-        case {"process": {**process}}:
-            return Began(_process(process), time_us / 1e6)
+        case {"process": {**stated}}:
+            numbers = (stated.get(name) for name in ("rank", "world_size", "restart"))
+            process = Process(*(int(_rank(number)) for number in numbers))
+            if process.rank >= process.world_size:
+                raise ValueError("a process's rank is below its world_size")
+            return Began(process, time_us / 1e6)
         case {"machine": _} | {"interference": _} if length > MAX_MACHINE_BYTES:
             raise ValueError(f"an agent states at most {MAX_MACHINE_BYTES} bytes")
         case {"machine": machine}:
             return read_machine(machine)
-        case {"interference": {**interference}}:
-            return _disturbance(interference)
+        case {"interference": {}}:
+            interference = Interference.from_fields(fields["interference"])
+            _check_storable(asdict(interference))
+            if not interference.seconds > 0 or interference.cores < 1:
+                raise ValueError("interference is of some seconds and cores")
+            return interference
         case {"not_recorded": {**counts}}:
             return _unrecorded(counts)
     raise ValueError("what a line states is a JSON object")
@@ -208,27 +220,12 @@ def _samples(
     return [sample for sample in samples if sample[0] in metrics] if metrics else samples
 
 
-def _target(target: Mapping[Any, Any]) -> Target:
-    value = number_or_text(target.get("value"))
-    if isinstance(value, str) or not math.isfinite(value):
-        raise ValueError("a target's value must be a finite number")
-    return Target(_name(target.get("metric")), value, bool(target.get("lower_is_better", False)))
-
-
 @lru_cache(4096)
 def _name(value: object) -> str:
     name = storable_text(value)
     if not 0 < len(name) <= MAX_METRIC_NAME_LENGTH:
         raise ValueError(f"a name has 1 to {MAX_METRIC_NAME_LENGTH} characters")
     return name
-
-
-def _process(stated: Mapping[Any, Any]) -> Process:
-    numbers = (stated.get(name) for name in ("rank", "world_size", "restart"))
-    found = Process(*(int(_rank(number)) for number in numbers))
-    if found.rank >= found.world_size:
-        raise ValueError("a process's rank is below its world_size")
-    return found
 
 
 def _rank(stated: object) -> str:
@@ -260,14 +257,6 @@ def read_machine(fields: object) -> ReportedMachine:
     machine = ReportedMachine.from_fields({**fields, "ranks": ()})
     _check_storable(asdict(machine))
     return machine
-
-
-def _disturbance(fields: Mapping[Any, Any]) -> Interference:
-    found = Interference.from_fields(fields)
-    _check_storable(asdict(found))
-    if not found.seconds > 0 or found.cores < 1:
-        raise ValueError("interference is of some seconds and cores")
-    return found
 
 
 def _unrecorded(counts: Mapping[Any, Any]) -> Unrecorded:

@@ -278,12 +278,6 @@ def forget_indexed(stream: Stream) -> None:
     run_sql(_FORGET, stream.id, stream.id)
 
 
-def _first_chunk(stream: Stream, position: int) -> int:
-    """Return the offset of the chunk that holds a position: the last that begins at or before."""
-    [offset] = run_sql(_FIRST_CHUNK, stream.id, position).fetchone()
-    return offset or 0
-
-
 def _leave_out(stream: Stream, limit: int, written: int) -> None:
     """Widen the gap of a log that is longer than its limit, and skip what the sender need not send.
 
@@ -300,7 +294,9 @@ def _leave_out(stream: Stream, limit: int, written: int) -> None:
     if not start or end <= start:
         return
     if end < stream.size:
-        end = _first_chunk(stream, end)
+        # The gap ends with the last chunk that begins at or before its end.
+        [offset] = run_sql(_FIRST_CHUNK, stream.id, end).fetchone()
+        end = offset or 0
     if end > max(start, stream.gap_end):
         store(stream, gap_start=start, gap_end=end, size=max(stream.size, end))
     in_gap = (Chunk.stream == stream) & Chunk.offset.between(stream.gap_start, stream.gap_end - 1)

@@ -1,7 +1,6 @@
 """``/api/metrics/``: read and add samples of runs and pods."""
 
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import chain
 from typing import Annotated, Any, Literal
 
@@ -202,7 +201,9 @@ class MetricsResource:
             content, title = self._owner_of(run, query), run.name
             # MLBench's original client and files get exact times.
             is_exact = query.exact or query.format != "json" or is_original(req)
-            content = replace(content, official=partial(self._official_of, run))
+            content = replace(
+                content, official=lambda: original_result.sentence(result_of(self.reader, run))
+            )
             if is_original(req):
                 totals = original_result.totals_of(self.reader, run, selection)
                 content = replace(content, series=chain(content.series, totals))
@@ -211,9 +212,6 @@ class MetricsResource:
                 content = replace(content, series=series)
                 resp.set_header("MLBench-Source", source)
         _send(req, resp, query, formats.write_one(content, query.format, title))
-
-    def _official_of(self, run: Run) -> str:
-        return original_result.sentence(result_of(self.reader, run))
 
     @operation("list_run_metrics", "The metrics, sorted by name.", list[RunMetric], errors=(503,))
     def on_get_run(self, req: Request, resp: Response, run_id: int) -> None:

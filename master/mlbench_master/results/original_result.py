@@ -3,7 +3,7 @@
 Its client reads them: the sentence in ``official_result.txt``, the totals to draw its charts.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from mlbench.contract import names
@@ -67,12 +67,9 @@ def totals_of(reader: SeriesReader, run: Run, selection: Selection) -> NamedSeri
     for name in selected:
         phase = _TOTALS[name]
         seconds = phases.get(phase, 0.0) if phase else 0.0
-        yield _series_name(name), _one_point(round(run.finished_at * 1e6), f"{seconds:.6f}")
+        point = Points([round(run.finished_at * 1e6)], [f"{seconds:.6f}"])
+        yield _series_name(name), iter([point])
 
 
 def _series_name(total: str) -> str:
     return f"{names.MLBENCH_TOTAL}{total} @ 0"
-
-
-def _one_point(time_us: int, value: str) -> Iterator[Points]:
-    yield Points([time_us], [value])
