@@ -252,8 +252,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     alone starts. The shares of the others begin with the files that have slow tests.
     """
     used = {item: set(getattr(item, "fixturenames", ())) for item in items}
-    if config.option.quick:  # most would be skipped, one by one
-        items[:] = [item for item in items if "prometheus_binary" not in used[item]]
+    if config.option.quick:  # most would be skipped, one by one; a driver of Chromium would hang
+        programs = {"prometheus_binary", "chromium"}
+        items[:] = [item for item in items if not programs & used[item]]
     if config.option.with_prometheus:
         items[:] = [item for item in items if "prometheus_binary" in used[item]]
     slow_files = {item.path for item in items if item.get_closest_marker("slow")}

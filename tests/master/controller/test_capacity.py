@@ -142,7 +142,7 @@ def _rank(rank: int, worker: str) -> RankView:
     return replace(RUNNING, rank=rank, worker=worker, pod_uid=f"uid-{worker}")
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", range(25))
 def test_random_orders_begin_in_turn_and_share_nothing(seed: int) -> None:
     dice = random.Random(seed)  # noqa: S311 - dice, not secrets
     cores = dice.choice([0, 1, 2, 5, 16])

@@ -44,8 +44,8 @@ def lognormal(random: Random, mean: float, cv: float) -> float:
     return mean * math.exp(random.gauss(-(spread**2) / 2, spread))
 
 
-@pytest.mark.parametrize("cv", [0.05, 0.1, 0.2, 0.3])
-@pytest.mark.parametrize("runs", [3, 4, 5, 6, 8, 10, 20])
+@pytest.mark.parametrize("cv", [0.05, 0.3])
+@pytest.mark.parametrize("runs", [3, 5, 10, 20])
 def test_95_percent_of_intervals_cover_the_mean(runs: int, cv: float) -> None:
     random, covered = Random(runs), 0  # noqa: S311 - no secret
     for _ in range(_SETS):
@@ -70,10 +70,10 @@ def _beta(random: Random, mean: float, deviation: float) -> float:
     return random.betavariate(mean * size, (1 - mean) * size)
 
 
-@pytest.mark.parametrize("runs", [2, 3, 5, 10])
+@pytest.mark.parametrize("runs", [2, 3, 10])
 @pytest.mark.parametrize(
     ("mean", "deviation"),
-    [(0.95, 0.02), (0.9, 0.05), (0.6, 0.2), (0.5, 0.1), (0.3, 0.15), (0.05, 0.02), (0.05, 0.03)],
+    [(0.95, 0.02), (0.6, 0.2), (0.3, 0.15), (0.05, 0.03)],
 )
 def test_95_percent_of_intervals_of_shares_cover_the_mean(
     runs: int, mean: float, deviation: float
@@ -94,7 +94,7 @@ def test_93_percent_of_intervals_of_skewed_shares_cover_the_mean(center: float, 
         return 1 / (1 + math.exp(-random.gauss(center, 0.8)))
 
     random, covered = Random(runs), 0  # noqa: S311 - no secret
-    mean = sum(share(random) for _ in range(200_000)) / 200_000
+    mean = sum(share(random) for _ in range(50_000)) / 50_000
     for _ in range(_SETS):
         low, high = of_mean_share([share(random) for _ in range(runs)])
         covered += known(low) <= mean <= known(high)
@@ -123,7 +123,7 @@ def _width(found: Interval) -> float:
     return (found[1] or math.inf) - (found[0] or 0.0)
 
 
-@pytest.mark.parametrize("cv", [0.05, 0.1, 0.15, 0.3])
+@pytest.mark.parametrize("cv", [0.05, 0.15, 0.3])
 def test_95_percent_are_covered_though_each_run_is_looked_at(cv: float) -> None:
     """A set that stops as soon as its mean is known to within 5 %, from five runs to twenty."""
     random, covered = Random(1), 0  # noqa: S311 - no secret
@@ -156,7 +156,7 @@ def test_95_percent_of_crossings_are_in_their_interval(runs: int) -> None:
     random, count, covered = Random(runs), 0, 0  # noqa: S311 - no secret
     # Equal at 20 Mbit/s.
     lines = {"small": {5: 10.0, 80: 10.0}, "large": {5: 40.0, 80: 2.5}}
-    for _ in range(300):
+    for _ in range(100):
         timed = [
             Timed(name, Workload("", mbit), lognormal(random, mean, 0.1))
             for name, line in lines.items()
@@ -166,7 +166,7 @@ def test_95_percent_of_crossings_are_in_their_interval(runs: int) -> None:
         for crossing in crossings(timed):
             count += 1
             covered += (crossing.low or 0.0) <= 20.0 <= (crossing.high or math.inf)
-    assert count == 300
+    assert count == 100
     assert covered / count >= 0.94
 
 
