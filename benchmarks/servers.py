@@ -18,7 +18,7 @@ from mlbench.contract.pod_token import PodIdentity, derive
 from mlbench.local.assets import prometheus_folder
 from mlbench.local.home import Home
 from mlbench.local.pool import LocalWorker, PoolFiles
-from mlbench.local.services import find_prometheus, port_near
+from mlbench.local.stack_services import find_prometheus, port_near
 from mlbench_master.database.models import open_database
 
 _READY_SECONDS = 60.0

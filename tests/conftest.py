@@ -29,7 +29,7 @@ from mlbench.contract.errors import StackError
 from mlbench.contract.pod_token import PodIdentity, derive
 from mlbench.local import launch
 from mlbench.local.home import Home
-from mlbench.local.services import find_prometheus
+from mlbench.local.stack_services import find_prometheus
 from mlbench_master.database.models import TABLES, open_database
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.settings import LOOPBACK_HOSTS, InstallationLimits, Settings

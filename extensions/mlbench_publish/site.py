@@ -23,7 +23,7 @@ from mlbench.evaluation.sandbox import check_digests
 from mlbench.report.page import render, write_assets
 from mlbench.report.pages import FilePage, of_archives, run_page, set_page
 from mlbench.report.statement import processors, title
-from mlbench.report.tables import Column, division, make_table
+from mlbench.report.tables import TableColumn, division, make_table
 
 _SHORT = 12  # characters of a digest that name an archive's files
 
@@ -125,15 +125,17 @@ def _write(page: FilePage, file: Path, assets: str) -> None:
 
 
 _COLUMNS = (
-    Column("Time to target", "s", "result.seconds_to_target"),
-    Column("Since start", "s", "result.time_to_target.wall_seconds"),
-    Column("Best", "", "result.best_value"),
-    Column("Throughput", "samples/s", "result.samples_per_second"),
-    Column("Workers", "", "run.num_workers"),
-    Column("Machine", "", lambda e: processors(e.manifest) or figures.NOTHING, is_figure=False),
-    Column("Division", "", lambda entry: division(entry.result), is_figure=False),
-    Column("Disturbed", "", lambda e: "yes" if e.result.disturbed else "no", is_figure=False),
-    Column("Date", "", lambda entry: entry.run.created_at[:10], is_figure=False),
+    TableColumn("Time to target", "s", "result.seconds_to_target"),
+    TableColumn("Since start", "s", "result.time_to_target.wall_seconds"),
+    TableColumn("Best", "", "result.best_value"),
+    TableColumn("Throughput", "samples/s", "result.samples_per_second"),
+    TableColumn("Workers", "", "run.num_workers"),
+    TableColumn(
+        "Machine", "", lambda e: processors(e.manifest) or figures.NOTHING, is_figure=False
+    ),
+    TableColumn("Division", "", lambda entry: division(entry.result), is_figure=False),
+    TableColumn("Disturbed", "", lambda e: "yes" if e.result.disturbed else "no", is_figure=False),
+    TableColumn("Date", "", lambda entry: entry.run.created_at[:10], is_figure=False),
 )
 
 

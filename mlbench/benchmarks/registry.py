@@ -20,9 +20,7 @@ class Image:
 _DIGITS_DATA: Rules = {
     "data_sha256": ("08484fe15f4b3d1722f3c2ab8af281fd80f52417edb9422c44a1b23935531ef3",)
 }
-_SOTU_DATA: Rules = {
-    "data_sha256": ("074bba9165be86814ad1e9793e862cf60cfd98eb5e658b93e0c03cf8ac449b36",)
-}
+_SOTU_DATA: Rules = {"data_sha256": (tasks.SOTU_SHA256,)}
 
 BENCHMARKS: Mapping[str, Benchmark] = {
     benchmark.name: benchmark
@@ -33,9 +31,7 @@ BENCHMARKS: Mapping[str, Benchmark] = {
             tasks.Cifar10Options,
             "Image classification: a ResNet (v1 or v2, 20 to 56 layers) on CIFAR-10, to 80 % "
             "validation accuracy (light: 70 %).",
-            facts={
-                "data_sha256": ("6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce",)
-            },
+            facts={"data_sha256": (tasks.CIFAR10_SHA256,)},
         ),
         Benchmark(
             "imagenet-resnet",

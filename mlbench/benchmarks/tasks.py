@@ -32,6 +32,10 @@ LinearModel = Literal["logistic", "ridge", "svm"]
 TextDataset = Literal["sotu", "wikitext-2"]
 LstmSize = Literal["small", "full"]
 
+CIFAR10_SHA256 = "6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce"
+"""SHA-256 of CIFAR-10's archive."""
+SOTU_SHA256 = "074bba9165be86814ad1e9793e862cf60cfd98eb5e658b93e0c03cf8ac449b36"
+"""SHA-256 of the addresses on the State of the Union, concatenated."""
 OPERATIONS = ("all_reduce", "broadcast", "all_gather")
 """Operations that the benchmark ``communication`` measures."""
 DTYPES = ("float32", "float64", "float16", "bfloat16", "int8", "uint8", "int32", "int64")

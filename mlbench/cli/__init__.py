@@ -101,10 +101,11 @@ def all_commands() -> Commands:
 
 def load_command(name: str) -> Any:
     """Import a command by its name; raise KeyError if there is no such command."""
-    path, _ = all_commands()[name]
+    path, summary = all_commands()[name]
     module, _, function = path.partition(":")
     command = getattr(import_module(module), function)
     if isinstance(command, typer.Typer):
+        command.info.help = summary
         return typer.main.get_command(command)
     from mlbench.cli.command import Command  # noqa: PLC0415
     from mlbench.cli.request import CodeCommand  # noqa: PLC0415

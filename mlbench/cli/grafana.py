@@ -20,11 +20,7 @@ from mlbench.local.discovery import find_connection
 from mlbench.local.grafana_server import find_grafana
 from mlbench.local.home import Home
 
-app = typer.Typer(
-    help="Install Grafana, or push dashboards to an existing one.",
-    no_args_is_help=True,
-    add_completion=False,
-)
+app = typer.Typer(no_args_is_help=True, add_completion=False)
 
 
 @app.command(cls=Command)

@@ -22,8 +22,8 @@ from mlbench.local import grafana_archive, launch
 from mlbench.local.assets import too_old_for_dashboards
 from mlbench.local.grafana_server import NONE_FOUND
 from mlbench.local.home import Home, StackConnection
-from mlbench.local.services import LOOPBACK, Listen
 from mlbench.local.signals import on_termination
+from mlbench.local.stack_services import LOOPBACK, Listen
 
 
 def up(

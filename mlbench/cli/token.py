@@ -9,11 +9,7 @@ from mlbench.cli.command import Command
 from mlbench.cli.common import JsonOption, connected, out, print_json
 from mlbench.local.discovery import find_connection
 
-app = typer.Typer(
-    help="Create, list or revoke tokens for recording external jobs.",
-    no_args_is_help=True,
-    add_completion=False,
-)
+app = typer.Typer(no_args_is_help=True, add_completion=False)
 
 
 @app.command(cls=Command)

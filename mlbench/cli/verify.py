@@ -27,7 +27,7 @@ from mlbench.contract.records import Verification
 from mlbench.evaluation import sandbox
 from mlbench.evaluation.official_rules import check_ledger
 from mlbench.local.discovery import find_connection
-from mlbench.local.services import find_prometheus
+from mlbench.local.stack_services import find_prometheus
 
 # Escapes in labels of Prometheus's text format.
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})

@@ -17,8 +17,8 @@ from pathlib import Path
 from mlbench.contract import names
 from mlbench.contract.errors import MLBenchError, NotConnectedError, StackError
 from mlbench.local.home import Home, StackConnection
-from mlbench.local.services import THIS_MACHINE, Listen, Services, check_installed
 from mlbench.local.signals import on_termination
+from mlbench.local.stack_services import THIS_MACHINE, Listen, StackServices, check_installed
 from mlbench.local.supervisor import Supervisor
 
 _START_SECONDS = 90.0
@@ -38,7 +38,7 @@ def run_in_front(
     os.umask(_PRIVATE)
     try:
         with _lock(home):
-            supervisor = Supervisor(home, Services(home, workers, listen), workers, on_ready)
+            supervisor = Supervisor(home, StackServices(home, workers, listen), workers, on_ready)
             on_termination(supervisor.quit)
             supervisor.run()
     except OSError as error:

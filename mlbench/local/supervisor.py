@@ -21,7 +21,7 @@ from mlbench.contract.errors import StackError
 from mlbench.local.assets import prometheus_folder
 from mlbench.local.home import Home, StackConnection
 from mlbench.local.pool import LocalWorker, PoolFiles
-from mlbench.local.services import Service, Services
+from mlbench.local.stack_services import Service, StackServices
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ class Supervisor:
     def __init__(
         self,
         home: Home,
-        services: Services,
+        services: StackServices,
         workers: int,
         on_ready: Callable[[StackConnection], None],
     ) -> None:

@@ -39,7 +39,7 @@ _FAILURES_NOTE = (
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """The description of a column."""
 
     text: str
@@ -76,7 +76,7 @@ class ReportTable:
     title: str
     note: str
     """How to read it; may be empty."""
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     rows: tuple[tuple[str, ...], ...]
 
 
@@ -86,9 +86,9 @@ def tables(comparison: Comparison) -> list[ReportTable]:
     is_scaled = len({group.num_workers for group in groups}) > 1
     swept = [_swept(key) for key in groups[0].swept]
     # The swept options name the groups of a sweep, unless some groups differ in more than these.
-    naming = [Column("group", "", "label", is_figure=False)]
+    naming = [TableColumn("group", "", "label", is_figure=False)]
     if swept and len({(g.num_workers, *g.swept.values()) for g in groups}) == len(groups):
-        naming = [*swept, *([Column("workers", "", "num_workers")] if is_scaled else [])]
+        naming = [*swept, *([TableColumn("workers", "", "num_workers")] if is_scaled else [])]
     has_speedup = len(groups) > 1 and (is_scaled or not swept)
     has_targets = any(g.training_seconds_to_target or g.wall_seconds_to_target for g in groups)
     found = []
@@ -96,7 +96,7 @@ def tables(comparison: Comparison) -> list[ReportTable]:
         measured = _SWEPT_TIMES if has_targets else _SWEPT_RATES
         found.append(make_table(SWEEP, "", [*naming, *measured, *_EVIDENCE], groups))
     if comparison.failures:
-        group = Column("group", "", lambda row: groups[row.group].label, is_figure=False)
+        group = TableColumn("group", "", lambda row: groups[row.group].label, is_figure=False)
         found.append(make_table(FAILURES, _FAILURES_NOTE, [group, *_FAILURES], comparison.failures))
     if results[1:] and has_targets:
         note = "A mean needs every run to have reached the target."
@@ -111,19 +111,19 @@ def tables(comparison: Comparison) -> list[ReportTable]:
         found.append(make_table("Throughput and cost", note, columns, groups))
     if phases := phase_names(groups):
         note = "Seconds of a run in each phase, mean over ranks and runs. Evaluation is extra."
-        total = Column("sum", "s", lambda group: sum(group.phases.values()) or None)
+        total = TableColumn("sum", "s", lambda group: sum(group.phases.values()) or None)
         columns = [*naming, *map(_phase, phases), total]
         found.append(make_table("Time breakdown", note, columns, groups))
     note = "* violates the rules of its benchmark." * any(r.rule_violations for r in results)
     usual = {"FINISHED", "target reached", "completed"}
-    outcome = Column("outcome", "", "outcome_title", is_figure=False)
+    outcome = TableColumn("outcome", "", "outcome_title", is_figure=False)
     outcomes = [outcome] if {result.outcome_title for result in results} - usual else []
     found.append(make_table("Runs", note, [*_RUN, *swept, *outcomes, *_RESULT], results))
     return [table for table in found if table.rows]
 
 
 def make_table(
-    title: str, note: str, columns: Sequence[Column], records: Sequence[Any]
+    title: str, note: str, columns: Sequence[TableColumn], records: Sequence[Any]
 ) -> ReportTable:
     """Return a table without empty columns, with the notes on the others."""
     every = {column: [column.cell(record) for record in records] for column in columns}
@@ -150,36 +150,36 @@ def phase_names(groups: Sequence[Group]) -> list[str]:
 # --- Columns ---
 
 
-def _interval(text: str, unit: str, path: str) -> list[Column]:
+def _interval(text: str, unit: str, path: str) -> list[TableColumn]:
     """Return the columns of a figure and of the ends of its interval."""
     return [
-        Column(text, unit, path),
-        Column("from", unit, f"{path}_low", is_minor=True),
-        Column("to", unit, f"{path}_high", is_minor=True),
+        TableColumn(text, unit, path),
+        TableColumn("from", unit, f"{path}_low", is_minor=True),
+        TableColumn("to", unit, f"{path}_high", is_minor=True),
     ]
 
 
-def _scaling(by: str, prefix: str) -> list[Column]:
+def _scaling(by: str, prefix: str) -> list[TableColumn]:
     return [
         *_interval(f"speed-up by {by}", figures.TIMES, f"{prefix}speedup"),
         *_interval(f"efficiency by {by}", "%", f"{prefix}efficiency"),
     ]
 
 
-def _swept(key: str) -> Column:
+def _swept(key: str) -> TableColumn:
     unit = NETWORK_UNITS.get(key, "")
-    return Column(key, unit, lambda row: row.swept[key].removesuffix(unit), is_figure=False)
+    return TableColumn(key, unit, lambda row: row.swept[key].removesuffix(unit), is_figure=False)
 
 
-def _phase(name: str) -> Column:
+def _phase(name: str) -> TableColumn:
     # So short that all phases fit onto a terminal of 80 columns.
     heading = "comm." if name == "communication" else name
-    return Column(heading, "s", lambda group: group.phases.get(name))
+    return TableColumn(heading, "s", lambda group: group.phases.get(name))
 
 
-_REACHED = Column("reached", "", lambda group: f"{group.reached}/{len(group.run_ids)}")
-_RUNS = Column("runs", "", lambda group: len(group.run_ids))
-_THROUGHPUT = Column("throughput", "samples/s", "samples_per_second.mean")
+_REACHED = TableColumn("reached", "", lambda group: f"{group.reached}/{len(group.run_ids)}")
+_RUNS = TableColumn("runs", "", lambda group: len(group.run_ids))
+_THROUGHPUT = TableColumn("throughput", "samples/s", "samples_per_second.mean")
 _SWEPT_TIMES = (
     _REACHED,
     *_interval("to the target", "s", "training_seconds_to_target.mean"),
@@ -187,62 +187,62 @@ _SWEPT_TIMES = (
 )
 _SWEPT_RATES = (_RUNS, *_interval("throughput", "samples/s", "samples_per_second.mean"))
 _EVIDENCE = (
-    Column("times", figures.TIMES, "evidence.times_faster"),
-    Column("as fast as", "", "evidence.than", is_figure=False),
-    Column("p", "", "evidence.p"),
+    TableColumn("times", figures.TIMES, "evidence.times_faster"),
+    TableColumn("as fast as", "", "evidence.than", is_figure=False),
+    TableColumn("p", "", "evidence.p"),
 )
 _TIMES = (
     _REACHED,
     *_interval("mean", "s", "training_seconds_to_target.mean"),
-    Column("fastest", "s", "training_seconds_to_target.minimum"),
-    Column("slowest", "s", "training_seconds_to_target.maximum"),
-    Column("std. dev.", "s", "training_seconds_to_target.standard_deviation"),
-    Column("since start", "s", "wall_seconds_to_target.mean"),
+    TableColumn("fastest", "s", "training_seconds_to_target.minimum"),
+    TableColumn("slowest", "s", "training_seconds_to_target.maximum"),
+    TableColumn("std. dev.", "s", "training_seconds_to_target.standard_deviation"),
+    TableColumn("since start", "s", "wall_seconds_to_target.mean"),
 )
 _RATES = (
     _RUNS,
-    Column("disturbed", "", lambda group: group.disturbed or None),
-    Column("contention", "%", "contention_share"),
-    Column("its cost", "%", "contention_cost", is_minor=True),
+    TableColumn("disturbed", "", lambda group: group.disturbed or None),
+    TableColumn("contention", "%", "contention_share"),
+    TableColumn("its cost", "%", "contention_cost", is_minor=True),
     _THROUGHPUT,
 )
 _COSTS = (
-    Column("comm. share", "%", "communication_share.mean"),
-    Column("sent", "B/step", "bytes_sent_per_step.mean"),
-    Column("after time", "metric", "accuracy_after_time.mean"),
-    Column("cost", "worker-s", "worker_seconds.mean"),
-    Column("energy", "J", "energy_joules.mean"),
+    TableColumn("comm. share", "%", "communication_share.mean"),
+    TableColumn("sent", "B/step", "bytes_sent_per_step.mean"),
+    TableColumn("after time", "metric", "accuracy_after_time.mean"),
+    TableColumn("cost", "worker-s", "worker_seconds.mean"),
+    TableColumn("energy", "J", "energy_joules.mean"),
 )
 _FAILURES = (
-    Column("injected", "", "injected"),
-    Column("restarts", "", "failures"),
-    Column("one every", "s", "between_seconds"),
-    Column("restart", "s", "restart_seconds"),
-    Column("saved every", "s", "interval_seconds"),
-    Column("in", "s", "checkpoint_seconds"),
+    TableColumn("injected", "", "injected"),
+    TableColumn("restarts", "", "failures"),
+    TableColumn("one every", "s", "between_seconds"),
+    TableColumn("restart", "s", "restart_seconds"),
+    TableColumn("saved every", "s", "interval_seconds"),
+    TableColumn("in", "s", "checkpoint_seconds"),
     *_interval("kept", "%", "kept.mean"),
-    Column("by formula", "%", "expected"),
-    Column("best every", "s", "best_interval_seconds"),
+    TableColumn("by formula", "%", "expected"),
+    TableColumn("best every", "s", "best_interval_seconds"),
 )
 _RUN = (
-    Column("run", "", lambda result: str(result.run_id)),
-    Column("name", "", "title", is_figure=False),
+    TableColumn("run", "", lambda result: str(result.run_id)),
+    TableColumn("name", "", "title", is_figure=False),
 )
 _RESULT = (
-    Column("workers", "", "num_workers", is_minor=True),
-    Column("division", "", division, False, True),
-    Column("reached", "s", "time_to_target.training_seconds"),
-    Column("since start", "s", "time_to_target.wall_seconds"),
-    Column("best", "", "best_value"),
-    Column("epochs", "", "epochs", is_minor=True),
-    Column("throughput", "samples/s", "samples_per_second"),
-    Column("comm. share", "%", "communication_share"),
-    Column("goodput", "%", "goodput.share"),
-    Column("sent", "B/step", "bytes_sent_per_step", is_minor=True),
-    Column("checkpoint", "s", "checkpoints.seconds"),
-    Column("resumed", "", lambda result: len(result.resumptions) or None),
-    Column("CPU contention", "%", "contention_share"),
-    Column("cost", "worker-s", "cost.worker_seconds"),
-    Column("price", "", "cost.total", is_minor=True),
-    Column("energy", "J", "energy_joules"),
+    TableColumn("workers", "", "num_workers", is_minor=True),
+    TableColumn("division", "", division, False, True),
+    TableColumn("reached", "s", "time_to_target.training_seconds"),
+    TableColumn("since start", "s", "time_to_target.wall_seconds"),
+    TableColumn("best", "", "best_value"),
+    TableColumn("epochs", "", "epochs", is_minor=True),
+    TableColumn("throughput", "samples/s", "samples_per_second"),
+    TableColumn("comm. share", "%", "communication_share"),
+    TableColumn("goodput", "%", "goodput.share"),
+    TableColumn("sent", "B/step", "bytes_sent_per_step", is_minor=True),
+    TableColumn("checkpoint", "s", "checkpoints.seconds"),
+    TableColumn("resumed", "", lambda result: len(result.resumptions) or None),
+    TableColumn("CPU contention", "%", "contention_share"),
+    TableColumn("cost", "worker-s", "cost.worker_seconds"),
+    TableColumn("price", "", "cost.total", is_minor=True),
+    TableColumn("energy", "J", "energy_joules"),
 )

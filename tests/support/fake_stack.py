@@ -11,12 +11,12 @@ from unittest.mock import patch
 from mlbench.contract.errors import MLBenchError
 from mlbench.local import launch, supervisor
 from mlbench.local.home import Home
-from mlbench.local.services import Listen, Service, Services
+from mlbench.local.stack_services import Listen, Service, StackServices
 
 _SLEEP = ("sleep", "1000")
 
 
-class FakeServices(Services):
+class FakeServices(StackServices):
     """Two fixed parts and any number of workers, none of which serves HTTP."""
 
     def __init__(self, home: Home, workers: int, listen: Listen | None = None) -> None:
@@ -50,7 +50,7 @@ def main() -> None:
     launch.configure_logging()
     try:
         with (
-            patch.object(launch, "Services", FakeServices),
+            patch.object(launch, "StackServices", FakeServices),
             # What does not end on SIGTERM is killed soon: these tests cannot wait for 10 s.
             patch.object(supervisor, "_TERMINATE_SECONDS", 0.5),
             patch.object(supervisor, "_MAX_PAUSE_SECONDS", 1.0),

@@ -286,7 +286,7 @@ def test_a_missing_archive_is_downloaded_once_for_all_ranks(
     published = datasets / ARCHIVE
     sha256 = sha256_of(published.read_bytes())
     monkeypatch.setattr("mlbench_worker.data.cifar10._URL", published.as_uri())
-    monkeypatch.setattr("mlbench_worker.data.cifar10.SHA256", sha256)
+    monkeypatch.setattr("mlbench_worker.data.cifar10.CIFAR10_SHA256", sha256)
     folder = tmp_path / "new"
     with ThreadPoolExecutor(4) as pool:
         loaded = list(pool.map(lambda _: load_cifar10(folder), range(4)))

@@ -23,13 +23,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from mlbench.benchmarks.tasks import CIFAR10_SHA256
 from mlbench.contract.atomic_files import replacing
 from mlbench_worker.data.images import ImageData, Images
 from mlbench_worker.ranks.rank_process import DataError
 
 CLASSES = 10
 ARCHIVE = "cifar-10-python.tar.gz"
-SHA256 = "6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce"
 _URL = f"https://www.cs.toronto.edu/~kriz/{ARCHIVE}"
 
 
@@ -137,11 +137,11 @@ def _ensure_downloaded(archive: Path) -> None:
             draft = archive.with_name(archive.name + ".new")
             with urlopen(_URL, timeout=30.0) as response, draft.open("wb") as file:
                 shutil.copyfileobj(response, file)
-            if (digest := _sha256_of(draft)) != SHA256:
+            if (digest := _sha256_of(draft)) != CIFAR10_SHA256:
                 draft.unlink()
                 raise DataError(
                     f"what {_URL} answered is not {archive.name}: its SHA-256 is {digest}, not "
-                    f"{SHA256}; put the right file at {archive}"
+                    f"{CIFAR10_SHA256}; put the right file at {archive}"
                 )
             draft.replace(archive)
     except OSError as error:

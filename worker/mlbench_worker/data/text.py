@@ -22,8 +22,6 @@ import torch
 from mlbench.benchmarks.tasks import TextDataset
 from mlbench_worker.ranks.rank_process import DataError
 
-SOTU_SHA256 = "074bba9165be86814ad1e9793e862cf60cfd98eb5e658b93e0c03cf8ac449b36"
-
 END = "<eos>"
 """The word that ends an address, or a line of WikiText-2."""
 RARE = "<unk>"

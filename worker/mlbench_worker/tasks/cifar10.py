@@ -35,8 +35,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from mlbench.benchmarks.tasks import Cifar10Options, CifarDepth, CifarVersion
-from mlbench_worker.data.cifar10 import CLASSES, SHA256, load_cifar10
+from mlbench.benchmarks.tasks import CIFAR10_SHA256, Cifar10Options, CifarDepth, CifarVersion
+from mlbench_worker.data.cifar10 import CLASSES, load_cifar10
 from mlbench_worker.data.images import augmented_batches
 from mlbench_worker.ranks.rank_process import run
 from mlbench_worker.training import schedules
@@ -62,7 +62,7 @@ def main(config: Cifar10Options) -> None:
             batch_size=batch_size,
             data="cifar10",
             data_sha256=data.sha256,
-            data_is_standard=data.sha256 == SHA256,
+            data_is_standard=data.sha256 == CIFAR10_SHA256,
             train_samples=len(train),
             validation_samples=len(data.validation),
         )

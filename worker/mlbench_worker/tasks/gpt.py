@@ -27,8 +27,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from mlbench.benchmarks.tasks import GptOptions
-from mlbench_worker.data.text import SOTU_SHA256, load_texts
+from mlbench.benchmarks.tasks import SOTU_SHA256, GptOptions
+from mlbench_worker.data.text import load_texts
 from mlbench_worker.ranks.distributed import World
 from mlbench_worker.ranks.rank_process import DataError, run
 from mlbench_worker.training.language import LanguageTrainer, Rows

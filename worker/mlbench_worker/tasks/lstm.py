@@ -38,8 +38,8 @@ from torch import nn
 from torch.func import functional_call
 from torch.nn import functional
 
-from mlbench.benchmarks.tasks import LstmOptions, LstmSize
-from mlbench_worker.data.text import SOTU_SHA256, load_texts
+from mlbench.benchmarks.tasks import SOTU_SHA256, LstmOptions, LstmSize
+from mlbench_worker.data.text import load_texts
 from mlbench_worker.ranks.distributed import World
 from mlbench_worker.ranks.rank_process import DataError, run
 from mlbench_worker.training.checkpoint import Stateful

@@ -17,14 +17,14 @@ from mlbench.contract import names, pod_token
 from mlbench.contract.errors import StackError
 from mlbench.contract.login import split_login
 from mlbench.contract.pod_token import PodIdentity, identify
-from mlbench.local import network, services
+from mlbench.local import network, stack_services
 from mlbench.local.assets import grafana_folder
 from mlbench.local.grafana_api import DATA_SOURCE_NAME, DATA_SOURCE_UID, FOLDER_TITLE, FOLDER_UID
 from mlbench.local.home import Home
-from mlbench.local.services import (
+from mlbench.local.stack_services import (
     Listen,
     Service,
-    Services,
+    StackServices,
     check_installed,
     find_prometheus,
     port_exactly,
@@ -81,7 +81,7 @@ def home(tmp_path: Path) -> Home:
 
 
 def all_services(home: Home) -> dict[str, Service]:
-    found = Services(home, workers=2)
+    found = StackServices(home, workers=2)
     return {service.name: service for service in (*found.fixed, found.worker(0))}
 
 
@@ -101,14 +101,14 @@ def test_a_free_port_is_given_once(taken: int, monkeypatch: pytest.MonkeyPatch) 
     for not_free in (taken, port):
         with pytest.raises(StackError, match=f"port {not_free} is used by another program"):
             port_exactly(not_free)
-    monkeypatch.setattr(services, "_PORTS_TRIED", 1)
+    monkeypatch.setattr(stack_services, "_PORTS_TRIED", 1)
     with pytest.raises(StackError, match=f"no port from {taken} to {taken} is free"):
         port_near(taken)
 
 
 def test_every_service_has_a_port_of_its_own_on_this_machine(home: Home) -> None:
     port = free_port()
-    found = Services(home, 2, Listen(port=port))
+    found = StackServices(home, 2, Listen(port=port))
     assert found.url == f"http://127.0.0.1:{port}"
     every = (*found.fixed, found.worker(0), found.worker(1))
     assert len({service.port for service in every}) == len(every) == 6
@@ -122,7 +122,7 @@ def test_every_service_has_a_port_of_its_own_on_this_machine(home: Home) -> None
 
 
 def test_secrets_are_private_stay_the_same_and_are_the_masters_alone(home: Home) -> None:
-    first, by_name = Services(home, workers=2), all_services(home)
+    first, by_name = StackServices(home, workers=2), all_services(home)
     token, agent_secret = (
         (home.root / name).read_text().strip() for name in ("token", "agent-secret")
     )
@@ -137,11 +137,11 @@ def test_secrets_are_private_stay_the_same_and_are_the_masters_alone(home: Home)
         assert len(secret) >= 40
         assert not [s.name for s in by_name.values() if secret in " ".join(s.command)]
     (home.root / "token").write_text("")
-    assert len(Services(home, workers=2).token) >= 40, "a power cut has left the file empty"
+    assert len(StackServices(home, workers=2).token) >= 40, "a power cut has left the file empty"
 
 
 def test_each_worker_has_the_token_of_its_own_pod(home: Home) -> None:
-    found = Services(home, workers=2)
+    found = StackServices(home, workers=2)
     secret = (home.root / "agent-secret").read_text().strip()
     for number in (0, 1):
         worker = found.worker(number)
@@ -201,7 +201,7 @@ def test_the_master_is_told_what_the_network_cannot_do(
 def test_the_stacks_grafana_is_optional_and_the_master_leads_to_it(
     home: Home, grafana: Path
 ) -> None:
-    stack = Services(home, workers=5)
+    stack = StackServices(home, workers=5)
     _, master, controller, _, shown = stack.fixed
     assert [service.name for service in stack.fixed if service.optional] == ["grafana"]
     assert shown.command[0] == str(grafana)
@@ -231,7 +231,7 @@ def test_the_stacks_grafana_is_provisioned_and_told_nothing_of_another(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GF_DATABASE_URL", "postgres://of-another-grafana")
-    stack = Services(home, workers=2)
+    stack = StackServices(home, workers=2)
     environ = stack.fixed[-1].environ
     assert not {"GF_DATABASE_URL", *_SECRETS} & environ.keys()
     place, login = split_login(stack.prometheus_url)
@@ -270,7 +270,7 @@ def test_prometheus_is_the_named_one_or_on_the_path_or_from_make(
 ) -> None:
     on_path = program(tmp_path / "on-path" / "prometheus")
     from_make = program(tmp_path / ".tools" / "prometheus" / "bin" / "prometheus")
-    monkeypatch.setattr(services, "CHECKOUT", tmp_path)
+    monkeypatch.setattr(stack_services, "CHECKOUT", tmp_path)
     monkeypatch.setenv("PATH", str(on_path.parent), prepend=os.pathsep)
     assert find_prometheus() == binary
     monkeypatch.delenv("PROMETHEUS")
@@ -318,10 +318,10 @@ def test_the_port_of_prometheus_stays_the_same_between_starts(home: Home) -> Non
         port = probe.getsockname()[1]
     home.make()
     (home.root / "prometheus-port").write_text(f"{port}\n")
-    [prometheus, *_] = Services(home, workers=1).fixed
+    [prometheus, *_] = StackServices(home, workers=1).fixed
     assert prometheus.port == port
     # Another stack has it meanwhile, so it starts elsewhere.
-    [other, *_] = Services(home, workers=1).fixed
+    [other, *_] = StackServices(home, workers=1).fixed
     assert other.port != port
 
 
@@ -336,7 +336,7 @@ def test_the_port_of_prometheus_stays_the_same_between_starts(home: Home) -> Non
 def test_the_api_listens_at_an_address_and_for_this_machine(
     home: Home, host: str, binds: list[str]
 ) -> None:
-    stack = Services(home, 1, Listen(host))
+    stack = StackServices(home, 1, Listen(host))
     master = next(service for service in stack.fixed if service.name == "master")
     bound = [after for word, after in pairwise(master.command) if word == "--bind"]
     assert [address.partition(":")[0] for address in bound] == binds
@@ -346,4 +346,4 @@ def test_the_api_listens_at_an_address_and_for_this_machine(
 
 def test_an_address_of_another_machine_is_refused(home: Home) -> None:
     with pytest.raises(StackError, match=r"--host: not an IPv4 address .* \(got 192\.0\.2\.1\)"):
-        Services(home, 1, Listen("192.0.2.1"))
+        StackServices(home, 1, Listen("192.0.2.1"))

@@ -125,7 +125,7 @@ THIS_MACHINE = Listen()
 """Default: the API listens on loopback only, at the default ports."""
 
 
-class Services:
+class StackServices:
     """All processes of one stack. Ports and tokens stay the same while it runs."""
 
     def __init__(self, home: Home, workers: int, listen: Listen = THIS_MACHINE) -> None:
