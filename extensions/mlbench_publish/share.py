@@ -22,7 +22,6 @@ from mlbench.cli.common import (
     wait_until_sealed,
     writing,
 )
-from mlbench.client import ApiClient
 from mlbench.contract.atomic_files import replacing
 from mlbench.contract.distribution import how_to_install
 from mlbench.contract.errors import ApiError
@@ -55,7 +54,17 @@ def export(
 ) -> None:
     """Write the archive of a run or of a benchmark set to a file."""
     with connected() as client, TemporaryDirectory() as folder:
-        run_set, runs = _find(client, run_name)
+        run_set = find_run_or_set(client, run_name)
+        if isinstance(run_set, Run):
+            runs = [run_set]
+        elif run_set.counted:
+            # Runs that do not count are exported, too.
+            ended = [
+                trial.run_id for trial in run_set.trials if not (trial.deleted or trial.active)
+            ]
+            runs = [client.get_run(run_id).result().value for run_id in ended]
+        else:
+            raise UsageError(f"benchmark set {run_name}: no run that counts yet")
         stem = run_set.resource_name if isinstance(run_set, Run) else file_stem(run_set.name)
         target = output or Path(f"{stem}{SUFFIX}")
         files = []
@@ -141,17 +150,6 @@ def publish(
     page = output / "index.html"
     fields = {"page": str(page), "runs": len(entries)}
     print_outcome(fields, f"{page}: {count(len(entries), 'run')}", as_json=json)
-
-
-def _find(client: ApiClient, name: str) -> tuple[Run | RunSet, list[Run]]:
-    """Return a run or a set, and its ended runs, including those that do not count."""
-    found = find_run_or_set(client, name)
-    if isinstance(found, Run):
-        return found, [found]
-    if not found.counted:
-        raise UsageError(f"benchmark set {name}: no run that counts yet")
-    ended = [trial.run_id for trial in found.trials if not trial.deleted and not trial.active]
-    return found, [client.get_run(run_id).result().value for run_id in ended]
 
 
 def _annotations_file(file: Path) -> Path:

@@ -18,9 +18,7 @@ from mlbench.cli.common import (
     print_json,
     writing,
 )
-from mlbench.client import ApiClient
 from mlbench.contract.output import is_name
-from mlbench.contract.records import Run, RunFile
 
 
 def files(
@@ -41,8 +39,20 @@ def files(
         listed = client.get_files(run.id, attempt=attempt).result().value
         damaged = []
         if output is not None:
-            held = [file for file in listed if not file.left]
-            damaged = [file for file in held if not _save(client, run, file, output)]
+            for file in listed:
+                if file.left:
+                    continue
+                content = io.BytesIO()
+                client.download_file(run.id, file, content)
+                data = content.getvalue()
+                # A name from another master could point outside of the folder.
+                if not is_name(file.name) or hashlib.sha256(data).hexdigest() != file.sha256:
+                    damaged.append(file)
+                    continue
+                target = output / f"rank-{file.rank}" / file.name
+                with writing(output):
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    target.write_bytes(data)
     if json:
         print_json([file.to_fields() for file in listed])
     elif not listed:
@@ -61,18 +71,3 @@ def files(
         err.print(f"mlbench: {file.name} of rank {file.rank} is damaged and was not written")
     if damaged:
         raise typer.Exit(FAILED)
-
-
-def _save(client: ApiClient, run: Run, file: RunFile, folder: Path) -> bool:
-    """Write a file if it matches its digest; return whether it does."""
-    content = io.BytesIO()
-    client.download_file(run.id, file, content)
-    data = content.getvalue()
-    # A name from another master could point outside of the folder.
-    if not is_name(file.name) or hashlib.sha256(data).hexdigest() != file.sha256:
-        return False
-    target = folder / f"rank-{file.rank}" / file.name
-    with writing(folder):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(data)
-    return True

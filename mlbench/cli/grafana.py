@@ -114,7 +114,17 @@ def push(
 
     $MLBENCH_SCRAPE_INTERVAL is the scrape interval of that Prometheus, 2s by default.
     """
-    prometheus_url = prometheus_url or _stack_prometheus()
+    if prometheus_url is None:
+        try:
+            connection = find_connection()
+        except NotConnectedError as error:
+            raise UsageError(f"--prometheus-url: required: {error}") from error
+        prometheus_url = None if connection.elsewhere else connection.prometheus_url
+        if prometheus_url is None:
+            raise UsageError(
+                "--prometheus-url: required: the Prometheus address of the master at "
+                f"{connection.url} is unknown"
+            )
     try:
         from mlbench.local.grafana_api import Grafana  # noqa: PLC0415 - its packages are optional
     except ModuleNotFoundError as error:
@@ -137,16 +147,3 @@ def push(
             f"not pushed: {', '.join(provisioned)}: managed by Grafana's provisioning files. "
             "Update these files, or remove the dashboards from them."
         )
-
-
-def _stack_prometheus() -> str:
-    try:
-        connection = find_connection()
-    except NotConnectedError as error:
-        raise UsageError(f"--prometheus-url: required: {error}") from error
-    if connection.elsewhere or connection.prometheus_url is None:
-        raise UsageError(
-            f"--prometheus-url: required: the Prometheus address of the master at {connection.url} "
-            "is unknown"
-        )
-    return connection.prometheus_url

@@ -24,6 +24,7 @@ from mlbench.contract.results import Result, Summary
 from mlbench.contract.runspec import NetworkOptions, options_of
 from mlbench.evaluation import official_rules, statistics, stragglers, sweeps
 from mlbench.evaluation.failures import failures_of
+from mlbench.evaluation.frontier import frontier, timed
 from mlbench.evaluation.goodput import largest
 from mlbench.evaluation.run_attributes import (
     COMMAND,
@@ -40,7 +41,7 @@ from mlbench.evaluation.run_attributes import (
     swept_attribute,
 )
 from mlbench.evaluation.statistics import Pair, hold_against, mean, of_ratio, ratio
-from mlbench.evaluation.sweeps import SweepPoint, charts, frontier, timed
+from mlbench.evaluation.sweeps import SweepPoint, charts
 
 # --- Groups ---
 

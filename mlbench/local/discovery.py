@@ -125,8 +125,16 @@ def find_service(place: ServiceLocation, *, load_config: bool) -> Address:
         if spec.type == "NodePort":
             # The attribute's name differs between versions of the package; JSON's does not.
             external = core.api_client.sanitize_for_serialization(spec).get("externalIPs")
-            host = external[0] if external else _node_address(core, place)
-            return _address(host, port.node_port, forward)
+            if external:
+                return _address(external[0], port.node_port, forward)
+            node_name = _find_ready_pod(core, place).spec.node_name
+            node = core.read_node(node_name, _request_timeout=_TIMEOUT)
+            addresses = reversed(node.status.addresses or [])
+            by_type = {address.type: address.address for address in addresses}
+            for kind in ("ExternalIP", "ExternalDNS", "InternalIP"):
+                if kind in by_type:
+                    return _address(by_type[kind], port.node_port, forward)
+            raise DiscoveryError(f"node {node_name} has no address. {_OR_NAME_IT}")
     if spec.type == "LoadBalancer":
         for ingress in service.status.load_balancer.ingress or []:
             if host := ingress.ip or ingress.hostname:
@@ -154,17 +162,6 @@ def _labelled(ask: Callable[..., Any], place: ServiceLocation) -> Any:
     return ask(
         place.namespace, label_selector=place.label_selector, _request_timeout=_TIMEOUT
     ).items
-
-
-def _node_address(core: Any, place: ServiceLocation) -> str:
-    """Return the address of the master's node, an external one if it has one."""
-    node_name = _find_ready_pod(core, place).spec.node_name
-    node = core.read_node(node_name, _request_timeout=_TIMEOUT)
-    by_type = {address.type: address.address for address in reversed(node.status.addresses or [])}
-    for kind in ("ExternalIP", "ExternalDNS", "InternalIP"):
-        if kind in by_type:
-            return str(by_type[kind])
-    raise DiscoveryError(f"node {node_name} has no address. {_OR_NAME_IT}")
 
 
 def _pick_port(ports: list[Any], number: str) -> Any:

@@ -11,6 +11,7 @@ import scipy  # its parts are loaded when they are used
 
 from mlbench.contract.comparisons import SignificanceTest
 from mlbench.contract.results import Summary
+from mlbench.evaluation.frontier import Timed, Workload, crossings
 from mlbench.evaluation.statistics import (
     LOOKED_AT,
     Interval,
@@ -26,7 +27,6 @@ from mlbench.evaluation.statistics import (
     of_times,
     t_quantile,
 )
-from mlbench.evaluation.sweeps import Timed, Workload, crossings
 from tests.support.known import known
 
 _SETS = 3000
