@@ -23,15 +23,15 @@ def guarded(cls: _Class) -> _Class:
     return cls
 
 
-def complain(library: str, what: str, error: Exception) -> None:
+def complain(library: str, subject: str, error: Exception) -> None:
     """Say on stderr that a library's training is recorded no further."""
     try:
-        which = f"{library} {version(library)}"
+        source = f"{library} {version(library)}"
     except PackageNotFoundError:
-        which = library
+        source = library
     print(
-        f"mlbench: this training continues, but {which} records nothing more: "
-        f"{what} has failed: {type(error).__name__}: {error}",
+        f"mlbench: this training continues, but {source} records nothing more: "
+        f"{subject} has failed: {type(error).__name__}: {error}",
         file=sys.stderr,
         flush=True,
     )

@@ -107,7 +107,7 @@ def _totals_path(place: str) -> Path | None:
 
 def script_has_a_tracker() -> bool:
     """Check for a Tracker that is not ours: its script says itself what is recorded."""
-    return any(one is not recording().tracker for one in Tracker.active)
+    return any(tracker is not recording().tracker for tracker in Tracker.active)
 
 
 def agent_hears_mlflow() -> bool:

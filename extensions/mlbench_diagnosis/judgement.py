@@ -244,7 +244,9 @@ class HangEvidence:
             late |= {number for number, call in group.items() if call.number < awaited}
         return sorted(late.difference(self.waiting))
 
-    def verdict_of(self, kind: str, at_fault: Sequence[int], how: str, certainty: str) -> Verdict:
+    def verdict_of(
+        self, kind: str, at_fault: Sequence[int], explanation: str, certainty: str
+    ) -> Verdict:
         """Return a verdict on ranks, with their position and the ranks that wait for them."""
         positions = (self.ranks[number].at for number in at_fault)
         frames = {format_frame(frame) for frame in positions if frame}
@@ -253,15 +255,15 @@ class HangEvidence:
         where = f" in {format_call(entered[0])}" if entered else ""
         if waiting:
             whom = "it" if len(at_fault) == 1 else "them"
-            how += f"; {name_ranks(waiting, 'wait')} for {whom}{where}"
+            explanation += f"; {name_ranks(waiting, 'wait')} for {whom}{where}"
         if self.missing:
-            how += f"; {name_ranks(self.missing, 'have')} told nothing"
+            explanation += f"; {name_ranks(self.missing, 'have')} told nothing"
         return Verdict(
             kind,
             tuple(at_fault),
             frames.pop() if len(frames) == 1 else "",
             f"{name_of(entered[0])} {entered[0].number}" if entered else "",
-            how,
+            explanation,
             certainty,
         )
 
@@ -432,9 +434,9 @@ def _not_in_collective(hang: HangEvidence) -> Verdict | None:
     if not hang.behind:
         return None
     is_certain = not hang.missing and all(hang.ranks[number].at for number in hang.behind)
-    how = hang.describe(hang.behind)
+    explanation = hang.describe(hang.behind)
     return hang.verdict_of(
-        "not_in_collective", hang.behind, how, "certain" if is_certain else "likely"
+        "not_in_collective", hang.behind, explanation, "certain" if is_certain else "likely"
     )
 
 
@@ -453,17 +455,17 @@ def _mismatch(hang: HangEvidence) -> Verdict | None:
         at_fault = [number for number in group if number not in most]
         if len(most) * 2 <= len(group):
             at_fault = [*group] if len(group) == 2 else []
-        how = f"the ranks call different collectives: {_format_calls(calls)}"
-        return _accuse_mismatch(hang, at_fault, how)
+        explanation = f"the ranks call different collectives: {_format_calls(calls)}"
+        return _accuse_mismatch(hang, at_fault, explanation)
     return None
 
 
-def _accuse_mismatch(hang: HangEvidence, at_fault: Sequence[int], how: str) -> Verdict:
+def _accuse_mismatch(hang: HangEvidence, at_fault: Sequence[int], explanation: str) -> Verdict:
     frames = ((number, hang.ranks[number].at) for number in at_fault)
     positions = (f"rank {number} at {mark_frame(frame)}" for number, frame in frames if frame)
-    how = "; ".join((how, *positions))
-    verdict = hang.verdict_of("mismatch", at_fault, how, "likely" if at_fault else "none")
-    return replace(verdict, sentence=how)
+    explanation = "; ".join((explanation, *positions))
+    verdict = hang.verdict_of("mismatch", at_fault, explanation, "likely" if at_fault else "none")
+    return replace(verdict, sentence=explanation)
 
 
 def _format_calls(calls: Mapping[str, Sequence[int]]) -> str:
@@ -501,8 +503,11 @@ def _few_elsewhere(hang: HangEvidence) -> Verdict | None:
     for others, where in ((waiting, hang.describe(waiting)), (inside, in_phase)):
         few = [number for number in hang.ranks if number not in others]
         if few and len(few) <= len(others) and all(hang.ranks[number].at for number in few):
-            how = f"{hang.describe(few)}; {where}"
-            return replace(hang.verdict_of("not_in_collective", few, how, "likely"), sentence=how)
+            explanation = f"{hang.describe(few)}; {where}"
+            return replace(
+                hang.verdict_of("not_in_collective", few, explanation, "likely"),
+                sentence=explanation,
+            )
     return None
 
 

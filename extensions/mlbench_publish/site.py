@@ -98,26 +98,26 @@ def write(entries: Sequence[SiteEntry], sets: Sequence[SetEntry], folder: Path) 
     assets = write_assets(folder / "assets")
     files = {entry.digest: f"{quote(entry.stem)}.html" for entry in entries}
     for entry in entries:
-        kept = _keep(entry.file, entry.stem, folder)
-        with archive.opened(kept) as sealed:
-            page = run_page(sealed, f"../archives/{kept.name}")
+        copy = _keep(entry.file, entry.stem, folder)
+        with archive.opened(copy) as sealed:
+            page = run_page(sealed, f"../archives/{copy.name}")
         _write(page, folder / "runs" / f"{entry.stem}.html", f"../assets/{assets}")
     for of_set in sets:
-        kept = _keep(of_set.file, of_set.stem, folder)
-        runs = of_archives([kept], of_set.digests)([*of_set.digests])
+        copy = _keep(of_set.file, of_set.stem, folder)
+        runs = of_archives([copy], of_set.digests)([*of_set.digests])
         links = {f"/runs/{i}": files[d] for i, d in of_set.digests.items() if d in files}
         page = set_page(of_set.run_set, of_set.comparison, runs)
-        page = replace(page, files=links, archive=f"../archives/{kept.name}")
+        page = replace(page, files=links, archive=f"../archives/{copy.name}")
         _write(page, folder / "runs" / f"{of_set.stem}.html", f"../assets/{assets}")
     _write(_index(entries, sets), folder / "index.html", f"assets/{assets}")
 
 
 def _keep(file: Path, stem: str, folder: Path) -> Path:
     """Copy an archive to the site, unless it is there."""
-    kept = folder / "archives" / f"{stem}{archive.SUFFIX}"
-    if file.resolve() != kept.resolve():
-        shutil.copyfile(file, kept)
-    return kept
+    copy = folder / "archives" / f"{stem}{archive.SUFFIX}"
+    if file.resolve() != copy.resolve():
+        shutil.copyfile(file, copy)
+    return copy
 
 
 def _write(page: FilePage, file: Path, assets: str) -> None:

@@ -60,7 +60,7 @@ class Options:
         return {}
 
     @classmethod
-    def implied(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+    def implied(cls, requested: Mapping[str, Any]) -> dict[str, Any]:
         """Return the defaults that follow from other options, in place of the class's defaults."""
         return {}
 

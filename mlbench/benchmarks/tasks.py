@@ -88,9 +88,9 @@ class Cifar10Options(
     switch_epoch: Annotated[Count, FREE] = 82
 
     @classmethod
-    def implied(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+    def implied(cls, requested: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options that a recipe implies."""
-        return _OF_RECIPE.get(given.get("recipe", ""), {})
+        return _OF_RECIPE.get(requested.get("recipe", ""), {})
 
 
 @dataclass(frozen=True)
@@ -168,9 +168,11 @@ class LstmOptions(_TextOptions):
     """Step size for sequences of 70 words; scaled in proportion for other lengths."""
 
     @classmethod
-    def implied(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+    def implied(cls, requested: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options that a size implies."""
-        of_size = {"small": LstmOptions(), "full": WikiText2Options()}.get(given.get("size", ""))
+        of_size = {"small": LstmOptions(), "full": WikiText2Options()}.get(
+            requested.get("size", "")
+        )
         return {name: vars(of_size)[name] for name in _OF_SIZE} if of_size else {}
 
 
@@ -261,9 +263,13 @@ class DigitsOptions(
     weight_decay: NotNegative = 5e-4
 
     @classmethod
-    def implied(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+    def implied(cls, requested: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options that the tuned recipe implies for an exchange."""
-        tuned = _TUNED.get(given.get("exchange", "ddp")) if given.get("recipe") == "tuned" else None
+        tuned = (
+            _TUNED.get(requested.get("exchange", "ddp"))
+            if requested.get("recipe") == "tuned"
+            else None
+        )
         return dict(zip(("learning_rate", "momentum"), tuned, strict=True)) if tuned else {}
 
 

@@ -215,8 +215,12 @@ def _watch_runs(client: ApiClient, run_set: RunSet, *, quiet: bool) -> RunSet:
             if run is None:
                 continue
             slot = run_set.slots[trial.slot - 1]
-            left = client.get_set_analysis(name).result().value.seconds_left
-            when = "" if left is None else f", about {figures.whole_seconds(left)} left"
+            seconds_left = client.get_set_analysis(name).result().value.seconds_left
+            when = (
+                ""
+                if seconds_left is None
+                else f", about {figures.whole_seconds(seconds_left)} left"
+            )
             swept = f" ({figures.pairs(slot.swept)})" if slot.swept else ""
             tell(f"run {slot.number} of {len(run_set.slots)}: {slot.name}{swept}{when}")
             run = follow(client, run, quiet=quiet)

@@ -107,17 +107,21 @@ def compare(
         return
     with connected() as client:
         ids = [find_run(client, run).id for run in run_names]
-        asked = client.compare(
+        response = client.compare(
             ids, target=target, after_seconds=after, price=price, group_by=group_by
         )
-        comparison = asked.result().value
+        comparison = response.result().value
         _warn_of_target(target, comparison)
         write_and_show(of_master(client), comparison, files, as_json=json)
 
 
-def _warn_of_target(asked: str | None, comparison: Comparison) -> None:
+def _warn_of_target(requested_target: str | None, comparison: Comparison) -> None:
     target = comparison.results[0].target
-    if asked and target and all(result.best_value is None for result in comparison.results):
+    if (
+        requested_target
+        and target
+        and all(result.best_value is None for result in comparison.results)
+    ):
         warn(f"--target: no run has recorded {target.metric}")
 
 

@@ -53,7 +53,10 @@ def facts(manifest: Manifest) -> tuple[tuple[str, str], ...]:
         ("cores", "; ".join(bound) or ("bound to none" if ranks else "")),
         ("clocks", clocks),
         ("not recorded", manifest.not_recorded.text if manifest.not_recorded else ""),
-        *((numbered("rank", one.ranks), machine_text(one)) for one in manifest.machines),
+        *(
+            (numbered("rank", machine.ranks), machine_text(machine))
+            for machine in manifest.machines
+        ),
         ("MLBench", manifest.versions.mlbench),
     ]
     return tuple((name, text) for name, text in stated_facts if text)

@@ -112,15 +112,15 @@ def run_and_show(
 def stop(run_name: RunOrSetArgument, json: JsonOption = False) -> None:
     """Stop a run or a benchmark set, and wait until it has stopped."""
     with connected() as client:
-        found = find_run_or_set(client, run_name)
-        if isinstance(found, RunSet):
-            run_set = client.stop_set(found.name).result().value
+        matched = find_run_or_set(client, run_name)
+        if isinstance(matched, RunSet):
+            run_set = client.stop_set(matched.name).result().value
             while run_set.is_active:
                 time.sleep(0.1)
                 run_set = client.get_set(run_set.name).result().value
             print_outcome(run_set.fields, f"set {run_set.name}: {run_set.state}", as_json=json)
             return
-        stopping = client.stop_run(found.id).result().value
+        stopping = client.stop_run(matched.id).result().value
         while stopping.active:
             time.sleep(0.1)
             stopping = client.get_run(stopping.id).result().value

@@ -24,9 +24,9 @@ class ApiBase:
         return self._http.request("GET", path, decode, params=params)
 
 
-def api_path(kind: str, which: int | str, *parts: str) -> str:
+def api_path(kind: str, name: int | str, *parts: str) -> str:
     """Return an API path such as ``/api/runs/7/logs/``."""
-    return "/".join(["/api", kind, quote(str(which), safe=""), *parts, ""])
+    return "/".join(["/api", kind, quote(str(name), safe=""), *parts, ""])
 
 
 def drop_none(**fields: Any) -> dict[str, Any]:

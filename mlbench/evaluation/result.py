@@ -426,11 +426,11 @@ def _clock_faults(context: RunContext) -> Iterator[str]:
     most: dict[tuple[int, str], float] = {}
     for row in context.ranks:
         offsets = {"after they came": row.dated_ahead, "before it began": row.dated_before}
-        for how, seconds in offsets.items():
+        for error, seconds in offsets.items():
             if seconds:
-                most[row.rank, how] = max(seconds, most.get((row.rank, how), 0.0))
-    for (rank, how), seconds in sorted(most.items()):
-        dated = f"rank {rank} dated values up to {seconds:,.0f} s {how}"
+                most[row.rank, error] = max(seconds, most.get((row.rank, error), 0.0))
+    for (rank, error), seconds in sorted(most.items()):
+        dated = f"rank {rank} dated values up to {seconds:,.0f} s {error}"
         yield f"{dated}: they count as recorded at the end of the run"
 
 

@@ -211,8 +211,8 @@ def attributes_of(run: RunRow, ranks: Sequence[RankRow], result: Result) -> dict
     reported: dict[str, Any] = {**(run.settings or {})}
     settings: dict[str, Any] = {}
     # Reported settings come first, so that they name groups.
-    stated = {**reported, **line.settings, **requested, **reported}
-    for name, value in stated.items():
+    known_settings = {**reported, **line.settings, **requested, **reported}
+    for name, value in known_settings.items():
         # Every run has data and a batch size, so None means that they are unknown.
         is_unknown = value is None and name in (DATA, DATA_CHECKSUM, BATCH_SIZE)
         # The target has another name here, and seeds are meant to differ.

@@ -376,8 +376,8 @@ def judge(comparisons: Sequence[Pair]) -> list[SignificanceTest]:
         by = f"(p = {p:.2g}, {pair.test}{together})"
         if is_significant:
             speed = pair.times_faster
-            how = "" if speed is None else f": {speed:.3g} times as fast"
-            text = f"{other} differ from {first}{how} {by}"
+            speedup = "" if speed is None else f": {speed:.3g} times as fast"
+            text = f"{other} differ from {first}{speedup} {by}"
         else:
             text = f"no significant difference between {other} and {first} "
             text += f"with {pair.runs} runs each {by}"

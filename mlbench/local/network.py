@@ -91,9 +91,9 @@ def _try(unshare: Sequence[str], *lines: str) -> str:
     # The shell writes each command before it runs it.
     _, traced, output = f"\n{done.stderr}".rpartition("\n+ ")
     failed, _, output = output.partition("\n") if traced else ("unshare", "", output)
-    why = explain(shlex.split(failed), output)
+    reason = explain(shlex.split(failed), output)
     for name, (forbids, allows) in _FORBIDDING.items():
         path = Path("/proc/sys", *name.split("."))
         if path.is_file() and path.read_text().strip() == forbids:
-            why += f"; an administrator allows it by `sysctl {name}={allows}`"
-    return why
+            reason += f"; an administrator allows it by `sysctl {name}={allows}`"
+    return reason

@@ -67,8 +67,8 @@ def commands(run: Run, manifest: Manifest, archive: str) -> tuple[str, ...]:
             if value is not True:
                 order.append(value if isinstance(value, str) else f"{value:.15g}")
     # An order without a seed has the task's own.
-    stated = (manifest.settings or {}).get("seed") if run.benchmark else None
-    seed = stated if run.seed is None and isinstance(stated, int) else run.seed
+    reported_seed = (manifest.settings or {}).get("seed") if run.benchmark else None
+    seed = reported_seed if run.seed is None and isinstance(reported_seed, int) else run.seed
     if seed is not None:
         order += ["--seed", str(seed)]
     for key, text in run.args.items():

@@ -91,35 +91,37 @@ def tables(comparison: Comparison) -> list[ReportTable]:
         naming = [*swept, *([TableColumn("workers", "", "num_workers")] if is_scaled else [])]
     has_speedup = len(groups) > 1 and (is_scaled or not swept)
     has_targets = any(g.training_seconds_to_target or g.wall_seconds_to_target for g in groups)
-    found = []
+    all_tables = []
     if comparison.sweep:
         measured = _SWEPT_TIMES if has_targets else _SWEPT_RATES
-        found.append(make_table(SWEEP, "", [*naming, *measured, *_EVIDENCE], groups))
+        all_tables.append(make_table(SWEEP, "", [*naming, *measured, *_EVIDENCE], groups))
     if comparison.failures:
         group = TableColumn("group", "", lambda row: groups[row.group].label, is_figure=False)
-        found.append(make_table(FAILURES, _FAILURES_NOTE, [group, *_FAILURES], comparison.failures))
+        all_tables.append(
+            make_table(FAILURES, _FAILURES_NOTE, [group, *_FAILURES], comparison.failures)
+        )
     if results[1:] and has_targets:
         note = "A mean needs every run to have reached the target."
         scaling = _scaling("time", "") if has_speedup else []
-        found.append(make_table("Time to target", note, [*naming, *_TIMES, *scaling], groups))
+        all_tables.append(make_table("Time to target", note, [*naming, *_TIMES, *scaling], groups))
     if results[1:]:  # A single run is described by the table of runs.
         scaling = _scaling("samples/s", "throughput_") if has_speedup else []
         limits = {r.accuracy_after_time.limit_seconds for r in results if r.accuracy_after_time}
         times = " or ".join(map(figures.seconds, sorted(limits)))
         note = f"After time: the target's metric after {times}." if times else ""
         columns = [*naming, *_RATES, *scaling, *_COSTS]
-        found.append(make_table("Throughput and cost", note, columns, groups))
+        all_tables.append(make_table("Throughput and cost", note, columns, groups))
     if phases := phase_names(groups):
         note = "Seconds of a run in each phase, mean over ranks and runs. Evaluation is extra."
         total = TableColumn("sum", "s", lambda group: sum(group.phases.values()) or None)
         columns = [*naming, *map(_phase, phases), total]
-        found.append(make_table("Time breakdown", note, columns, groups))
+        all_tables.append(make_table("Time breakdown", note, columns, groups))
     note = "* violates the rules of its benchmark." * any(r.rule_violations for r in results)
     usual = {"FINISHED", "target reached", "completed"}
     outcome = TableColumn("outcome", "", "outcome_title", is_figure=False)
     outcomes = [outcome] if {result.outcome_title for result in results} - usual else []
-    found.append(make_table("Runs", note, [*_RUN, *swept, *outcomes, *_RESULT], results))
-    return [table for table in found if table.rows]
+    all_tables.append(make_table("Runs", note, [*_RUN, *swept, *outcomes, *_RESULT], results))
+    return [table for table in all_tables if table.rows]
 
 
 def make_table(

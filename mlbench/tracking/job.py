@@ -238,8 +238,8 @@ def find_job(
     """
     variables = Variables(environ, hostname or socket.gethostname(), workers)
     read = ((launcher, launcher.read(variables)) for launcher in _LAUNCHERS)
-    launcher, stated = next((launcher, stated) for launcher, stated in read if stated)
-    size = stated.size if workers is None else workers
+    launcher, content = next((launcher, content) for launcher, content in read if content)
+    size = content.size if workers is None else workers
     if size is None:
         raise JobError(
             f"--workers: required, because the number of ranks is not in {launcher.variables}"
@@ -250,18 +250,18 @@ def find_job(
             f"{source}: the number of ranks must be at least 1 (got {size}). "
             "Give the number of processes of the job."
         )
-    if stated.rank is None and size != 1:
+    if content.rank is None and size != 1:
         raise JobError(
             f"rank: not in {launcher.variables}, but the job has several ranks (got {size}). "
             f"Start the ranks with srun, torchrun or mpirun, or set {launcher.variables}."
         )
-    rank = stated.rank or 0
+    rank = content.rank or 0
     if rank >= size:
         raise JobError(
             f"rank: must be less than the number of ranks, {size} (got {rank}). "
             f"Correct {launcher.variables}, or --workers."
         )
-    own_key = stated.key or (os.urandom(8).hex() if size == 1 else None)
+    own_key = content.key or (os.urandom(8).hex() if size == 1 else None)
     if not key and not own_key:
         raise JobError(
             f"--key: required, because nothing in {launcher.variables} identifies the job. "
@@ -272,6 +272,6 @@ def find_job(
         rank=rank,
         num_workers=size,
         launcher=launcher.name,
-        attempt=stated.attempt,
-        max_restarts=stated.max_restarts,
+        attempt=content.attempt,
+        max_restarts=content.max_restarts,
     )
