@@ -81,8 +81,8 @@ PHASE: Final[Mapping[Phase, str]] = {
     "compile": "#3e5c6e",
 }
 # Buckets with the name of a phase have the phase's color; ``unknown`` is hatched instead. Overhead
-# is stone or slate, and lost time red. Buckets differ by at least 20 from the next two, because
-# empty ones are left out of a bar.
+# is stone or slate, and lost time red. Buckets differ by at least 20 from the next two, and from
+# `compute` on from all others, because empty ones are left out of a bar.
 BUCKET: Final[Mapping[Bucket, str]] = {
     "queued": "#958e87",
     "workers": "#655144",
@@ -90,12 +90,12 @@ BUCKET: Final[Mapping[Bucket, str]] = {
     "initialization": "#8fa3b8",
     "contention": "#b9a06a",
     "waiting": "#f5b56e",
-    "paused": "#cdd4f4",
+    "paused": "#e0c8f0",
     "stopped": "#cd6966",
     "diverged": "#eeaaa8",
     "hung": "#772e2b",
     "lost": "#fe5c54",
-    "detection": "#e17b6a",
-    "restart": "#9c3241",
-    "idle": "#55585f",
+    "detection": "#f09068",
+    "restart": "#a82840",
+    "idle": "#606058",
 }
