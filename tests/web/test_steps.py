@@ -13,7 +13,7 @@ from mlbench import ApiClient
 from mlbench.local.home import StackConnection
 from mlbench_master.database.models import Rank, Run, open_database
 from mlbench_master.recording.remote_write import RemoteWriter
-from tests.conftest import PrometheusServer, free_port
+from tests.conftest import PrometheusServer, free_port, wait_for
 from tests.support.recording import Recording
 from tests.support.rows import line, record
 from tests.support.serving import serve_master
@@ -148,6 +148,24 @@ def test_the_breakdown_over_time_equals_the_one_of_the_run(
     expect(over_time.get_by_label("Share of each bucket")).to_contain_text(f"lost {share:.1%}"[:-3])
     expect(over_time).to_contain_text("Below the axis: a discarded branch")
     expect(over_time.get_by_role("img", name=re.compile("of 2 workers over time"))).to_be_visible()
+
+
+def test_charts_of_tabs_that_were_never_opened_are_printed(
+    visitor: Page, stepped: StackConnection
+) -> None:
+    visitor.goto(f"{stepped.url}/runs/{_RESTARTED}")
+    expect(section(visitor, "Steps").get_by_role("img")).to_be_visible()
+    visitor.wait_for_load_state("networkidle")
+    visitor.emulate_media(media="print")
+    figures = visitor.locator(".chart-plot > svg")
+    expect(visitor.locator("#over-time-map").locator(figures)).to_be_visible()
+    expect(section(visitor, "Steps").locator(figures)).to_be_visible()
+    visitor.emulate_media(media="screen")
+    expect(figures.filter(visible=True)).to_have_count(0)
+    visitor.get_by_role("tab", name="Ranks and time").click()
+    over_time = visitor.locator("#over-time-map canvas")
+    width = over_time.evaluate("(canvas) => canvas.parentElement.parentElement.clientWidth")
+    wait_for(lambda: abs(over_time.evaluate("(canvas) => canvas.clientWidth") - width) < 20)
 
 
 def test_charts_share_the_zoom_and_the_cursor(visitor: Page, stepped: StackConnection) -> None:

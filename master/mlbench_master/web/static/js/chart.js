@@ -19,6 +19,8 @@ const PALE = 0.2;
 // Arrow keys move the cursor by this part of the width.
 const KEY_PART = 0.01;
 const NO_CURSOR = { left: -10, top: -10 };
+// The size on paper of a chart behind another tab, which has no size on the screen.
+const PAPER_SIZE = { width: 720, height: 190 };
 const paper = matchMedia("print");
 
 /** @returns {SVGElement} a sample of a line. */
@@ -129,8 +131,8 @@ export class Chart {
     const { shared, stacked, paint, xTicks, xSuffix, ySuffix, xType, yRange } = this.#axes;
     if (shared) this.#view.x = zoomOf(shared, xType === "log");
     this.#all.hidden = !this.isZoomed;
-    // It is drawn when it is shown.
-    if (!this.place.clientWidth || !(this.#lines.length || paint)) return;
+    // It is drawn when it is shown, or printed.
+    if (!(this.place.clientWidth || paper.matches) || !(this.#lines.length || paint)) return;
     this.#shown = this.#lines.filter(({ name }) => !this.#hidden.has(name));
     const { options, data } = plotOf(this.#shown, this.#axes, this.#view);
     const looks = JSON.stringify([options, xTicks, xSuffix, ySuffix, yRange]);
@@ -171,7 +173,7 @@ export class Chart {
   }
 
   get #size() {
-    return { width: this.place.clientWidth, height: this.place.clientHeight };
+    return this.place.clientWidth ? { width: this.place.clientWidth, height: this.place.clientHeight } : PAPER_SIZE;
   }
 
   #moveCursor(plot) {
@@ -245,7 +247,10 @@ export class Chart {
   // On paper, a figure takes the place of the canvas, whose width is that of the screen.
   #print() {
     this.place.querySelector(":scope > svg")?.remove();
-    if (paper.matches && this.#plot) this.place.append(this.#figure());
+    if (!paper.matches) return;
+    if (!this.#plot) this.#update();
+    // A new plot is drawn in a microtask.
+    queueMicrotask(() => this.#plot && this.place.append(this.#figure()));
   }
 
   #makeEntry(/** @type {Line} */ line) {

@@ -92,7 +92,7 @@ export function toSvg(plot, /** @type {Line[]} */ lines, /** @type {Axes} */ axe
   const curves = plot.series.map(({ owner }, at) => at && drawSeries(plot, at, lines[owner], xOf, yOf)).slice(1);
   const marks = (axes.marks ?? []).map(({ y, text: label }) => [
     rule(left, right, yOf(y), yOf(y), { "stroke-dasharray": "6 4" }),
-    text(label, left + 4, yOf(y) - 4),
+    text(label, left + 4, yOf(y) < first + LINE_PX ? yOf(y) + 12 : yOf(y) - 4),
   ]);
   const over = [axes.y ?? title, axes.x && `over ${axes.x.toLowerCase()}`].filter(Boolean).join(" ");
   const inside = svg("g", { "clip-path": "url(#plot)" }, curves, marks);
