@@ -4,7 +4,7 @@ import { get, now, post } from "../api.js";
 import { Chart } from "../chart.js";
 import { byId, h, setText } from "../dom.js";
 import * as format from "../format.js";
-import { LOSSES, elapsedSeconds, nameOf, outcomeOf } from "../records.js";
+import { LOSSES, elapsedSeconds, outcomeOf } from "../records.js";
 import { urlOf } from "../root.js";
 import { unitOf } from "../run/curves.js";
 import { topOf } from "../runs/curves.js";
@@ -87,7 +87,7 @@ export class ActiveRun {
   show(/** @type {Run} */ run, /** @type {RunCurve | undefined} */ curve) {
     const { result, loss, problem } = this.#data;
     const elapsed = elapsedSeconds(run, now()) ?? 0;
-    setText(this.#part("bdi"), nameOf(run));
+    setText(this.#part("bdi"), run.title);
     setText(this.#part("h2 .soft"), `#${run.id}`);
     const [state, text, title] = outcomeOf(run, null);
     const [epoch, epochs] = [result?.epochs, Number(run.settings?.epochs)];
@@ -138,7 +138,7 @@ export class ActiveRun {
     const lines = [
       toLine(curve, format.metricTitle(metric), "--series-0"),
       toLine(way, "Forecast", "--series-0", { dash: "dot" }),
-      toLine(loss, `Training loss, ${range}`, "--series-1", { own: true }),
+      toLine(loss, `Training loss, ${range}`, "--series-4", { own: true }),
     ].filter(Boolean);
     this.#chart.draw(lines, {
       x: `Time (${unit.name})`,

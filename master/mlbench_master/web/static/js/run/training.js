@@ -14,6 +14,7 @@ import { ALL, CLOCKS, EACH, chartsOf, clockAxis, curvesOf, isOfAll, plottable, t
 /** @import { Series } from "../series.js" */
 /** @import { Axis } from "./curves.js" */
 
+const [TRAINING, VALIDATION] = [4, 0];
 const POINTS = 1000;
 // Shared by all ranks, when all are fetched.
 const POINTS_OF_ALL = 40_000;
@@ -286,10 +287,10 @@ export class Training {
   }
 }
 
-// The style of each metric's curve: training is the first one, validation the second, on all charts.
+// The style of each metric's curve: training and validation have the colours of mlbench/contract/palette.py.
 function stylesOf(/** @type {string[]} */ metrics) {
-  const kinds = metrics.map((metric) => (/^(val|eval|test)/.test(metric) ? 1 : 0));
-  return kinds.map((kind, i) => (kinds.indexOf(kind) === i ? kind : i + 2));
+  const kinds = metrics.map((metric) => (/^(val|eval|test)/.test(metric) ? VALIDATION : TRAINING));
+  return kinds.map((kind, i) => (kinds.indexOf(kind) === i ? kind : i + TRAINING));
 }
 
 // Share the points of all ranks among them.
