@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import "./browser.js";
 import { nextName, toOrder as toNextOrder } from "../../../master/mlbench_master/web/static/js/run/head.js";
-import { codeOf, errorOf, nameOf, notFiniteOf, originOf } from "../../../master/mlbench_master/web/static/js/records.js";
+import { codeOf, errorOf, notFiniteOf, originOf, sweptOf } from "../../../master/mlbench_master/web/static/js/records.js";
 import { CUSTOM, defaultName, toOrder } from "../../../master/mlbench_master/web/static/js/runs/new-run.js";
 
 const FIELDS = ["num_workers", "seed", "num_cpus", "gpu_enabled", "backend", "max_restarts"];
@@ -127,11 +127,9 @@ test("a loss that is no number is named with its first such step", () => {
   equal(notFiniteOf({ not_finite: null }), "");
 });
 
-test("a list calls a run by its title, or else by what its set sweeps", () => {
-  const of_set = run({ title: "digits", swept: { exchange: "topk" } });
-  equal(nameOf(of_set), "exchange=topk, workers=2");
-  equal(nameOf({ ...of_set, title: "Mine" }), "Mine");
-  equal(nameOf(run({ title: "digits" })), "digits");
+test("swept values have the names of their options in words", () => {
+  equal(sweptOf({ swept: { learning_rate: "0.1", exchange: "topk" } }), "learning rate 0.1, exchange topk");
+  equal(sweptOf({ swept: {} }), "");
 });
 
 test("a run says where it was imported from, or who started it", () => {

@@ -87,16 +87,9 @@ export function errorOf(/** @type {Pick<Run, "reason">} */ run) {
   return line.replace(BEFORE_ERROR, "");
 }
 
-/** @returns {string} the swept values of a run, for example `exchange topk, bandwidth 20`. */
+/** @returns {string} the swept values of a run, for example `learning rate 0.1, exchange topk`. */
 export function sweptOf(/** @type {{ swept: Record<string, string> }} */ { swept }) {
-  return Object.entries(swept).map(([key, value]) => `${key} ${value}`).join(", ");
-}
-
-/** @returns {string} what a list calls a run: its title, or without one what its set sweeps. */
-export function nameOf(/** @type {Pick<Run, "title" | "display_name" | "name" | "swept" | "num_workers">} */ run) {
-  const pairs = Object.entries(run.swept);
-  if (!pairs.length || run.title !== (run.display_name || run.name)) return run.title;
-  return [...pairs, ["workers", run.num_workers]].map(([key, value]) => `${key}=${value}`).join(", ");
+  return Object.entries(swept).map(([key, value]) => `${key.replaceAll("_", " ")} ${value}`).join(", ");
 }
 
 /** @returns {string} a run's name and id, where several are shown together; or what it sweeps. */

@@ -6,7 +6,7 @@ import { byId, draw, getParam, h, onSubmit, setNotice, setParams, setText } from
 import { plural } from "../format.js";
 import { comparisonUrl } from "../grafana.js";
 import { styleOf } from "../plot.js";
-import { nameOf, outcomeOf } from "../records.js";
+import { isActive, outcomeOf, sweptOf } from "../records.js";
 import { urlOf } from "../root.js";
 import { Side, formatSelection, parseSelection, toggled } from "../side/side.js";
 import { badge, errorState } from "../ui.js";
@@ -24,6 +24,8 @@ let selected = parseSelection(getParam("runs"));
 const hidden = new Set(parseSelection(getParam("hidden")).map(({ id }) => id));
 /** @type {Map<number, Run>} */
 const runs = new Map();
+/** The best value of each run that has ended, and the last one of an active run. @type {Map<number, number | null>} */
+const values = new Map();
 
 async function fetchRuns() {
   try {
@@ -37,18 +39,25 @@ async function fetchRuns() {
   }
 }
 
+/** @returns {ShownRun[]} */
+function entriesOf() {
+  const known = selected.filter(({ id }) => runs.has(id));
+  return known.map(({ id, place }) => ({ run: runs.get(id), ...styleOf(place), hidden: hidden.has(id) }));
+}
+
 function show() {
-  /** @type {ShownRun[]} */
-  const entries = selected.filter(({ id }) => runs.has(id)).map(({ id, place }) => {
-    return { run: runs.get(id), ...styleOf(place), hidden: hidden.has(id) };
-  });
+  const entries = entriesOf();
   setText(byId("compared"), entries.length ? plural(entries.length, "run") : "No runs to compare");
   byId("empty").hidden = entries.length > 0;
   byId("side").hidden = entries.length === 0;
   setParams({ runs: formatSelection(selected), hidden: [...hidden].join(",") });
-  const names = shortLabels(entries.map(({ run }) => (nameOf(run) === run.title ? run.title : nameOf(run).replaceAll("=", " "))));
-  draw(list, entries, ({ run }) => run.id, (entry) => makeRow(entry, names[entries.indexOf(entry)]));
+  showList(entries);
   if (entries.length) side.show(entries);
+}
+
+function showList(/** @type {ShownRun[]} */ entries) {
+  const names = shortLabels(entries.map(({ run }) => sweptOf(run) || run.title));
+  draw(list, entries, ({ run }) => run.id, (entry) => makeRow(entry, names[entries.indexOf(entry)]));
 }
 
 function makeRow(/** @type {ShownRun} */ { run, colour, dash, hidden: isHidden }, /** @type {string} */ name) {
@@ -67,8 +76,8 @@ function makeRow(/** @type {ShownRun} */ { run, colour, dash, hidden: isHidden }
     "li",
     { class: "selected-run", "data-runs": run.id, "data-hidden": isHidden },
     h("button", { ...button, class: "quiet eye", ...eye, onclick: hide }, sample({ colour, dash })),
-    h("a", { href: `/runs/${run.id}`, class: "run-name", title: `${nameOf(run)} #${run.id}` }, h("bdi", {}, name), h("span", {}, ` #${run.id}`)),
-    badge(...outcomeOf(run)),
+    h("a", { href: `/runs/${run.id}`, class: "run-name", title: `${run.title} #${run.id}` }, h("bdi", {}, name), h("span", {}, ` #${run.id}`)),
+    badge(...outcomeOf(run, values.get(run.id))),
     h("button", { ...button, "aria-label": `Remove run ${run.id}`, title: "Remove from the comparison", onclick: remove }, "×"),
   );
 }
@@ -78,6 +87,8 @@ for (const type of ["pointerover", "focusin"]) {
 }
 for (const type of ["pointerleave", "focusout"]) list.addEventListener(type, () => side.highlight([]));
 side.onFound = async (found) => {
+  for (const result of found?.comparison.results ?? []) values.set(result.run_id, isActive(result) ? result.last_value : result.best_value);
+  showList(entriesOf());
   const ids = found ? found.comparison.results.map((result) => result.run_id) : [];
   const [download, link] = [byId("download"), byId("grafana")];
   download.hidden = !found;

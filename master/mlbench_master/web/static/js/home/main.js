@@ -6,7 +6,7 @@ import { byId, draw, h, reconcile, setNotice, setText } from "../dom.js";
 import { copyButton } from "../export.js";
 import * as format from "../format.js";
 import { poll } from "../poll.js";
-import { elapsedSeconds, nameOf, outcomeOf, resourcesOf } from "../records.js";
+import { elapsedSeconds, outcomeOf, resourcesOf, sweptOf } from "../records.js";
 import { Curves } from "../runs/curves.js";
 import { badge, problemWith, showPairs } from "../ui.js";
 import { countsOf, nodesOf, squaresOf } from "../workers/nodes.js";
@@ -26,8 +26,8 @@ const curves = new Curves();
 // Rows begin with the name of the run; `partsOf` returns what follows it.
 function showRows(/** @type {HTMLElement} */ list, /** @type {Run[]} */ runs, /** @type {(run: Run) => Node[]} */ partsOf) {
   draw(list, runs, (run) => run.id, (run) => {
-    const name = [h("bdi", {}, nameOf(run)), h("span", { class: "soft" }, `#${run.id}`)];
-    return h("li", {}, h("a", { href: `/runs/${run.id}`, title: nameOf(run) }, name), partsOf(run));
+    const name = [h("bdi", {}, run.title), h("span", { class: "soft" }, `#${run.id}`)];
+    return h("li", {}, h("a", { href: `/runs/${run.id}`, title: sweptOf(run) || run.title }, name), partsOf(run));
   });
 }
 
