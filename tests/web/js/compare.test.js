@@ -142,6 +142,8 @@ function bars(groups, ...seconds) {
     run_id: i + 1,
     display_name: "r",
     swept: {},
+    state: "FINISHED",
+    target: { metric: "acc", value: 90, lower_is_better: false },
     outcome: null,
     time_to_target: training_seconds && { training_seconds, wall_seconds: 99 },
   }));
@@ -165,6 +167,16 @@ test("single runs have a bar each, the fastest first", () => {
   deepEqual(chart.bars.map(({ name, text }) => [name.replace(/[\u2068\u2069]/g, ""), text]), [["r #3", "3.00 s"], ["r #1", "9.00 s"], ["r #2", "not reached"]]);
   deepEqual(chart.bars.map(({ pieces }) => pieces[0]?.colour), ["--series-3", "--series-1", undefined]);
   deepEqual(bars([ofRun(1, null)], null).bars, []);
+});
+
+test("a run without a time is not called missed while it runs, or without a target", () => {
+  const results = [{ state: "FINISHED" }, { state: "STARTED" }, { state: "FINISHED", target: null }].map((result, i) => ({
+    ...{ run_id: i + 1, display_name: "r", swept: {}, target: { metric: "acc", value: 90 } },
+    ...result,
+  }));
+  const groups = [group(1, 1, 9, { run_ids: [1] }), group(2, 1, null, { run_ids: [2] }), group(3, 1, null, { run_ids: [3] })];
+  const chart = toBars(/** @type {any} */ ({ groups, results }), [1, 2, 3], () => ({}));
+  deepEqual(chart.bars.map(({ text }) => text), ["9.00 s", "running", "no target"]);
 });
 
 test("speed-ups are drawn beside the ideal, if the workers differ", () => {

@@ -5,7 +5,7 @@ import { showBars } from "../bars.js";
 import { sample } from "../chart.js";
 import { byId, draw, h } from "../dom.js";
 import { NONE, alignedDurations, alignedNumbers, count, duration, isPercent, metricTitle, number, percent, plural } from "../format.js";
-import { sweptOf } from "../records.js";
+import { isActive, sweptOf } from "../records.js";
 import { figure, runBadge } from "../ui.js";
 import { MEASURES, bestFirst, hasMean, measureOf, optionTitle, rangeText, shortLabels, writerOf } from "./verdict.js";
 
@@ -37,12 +37,14 @@ export function toBars(/** @type {Comparison} */ { groups, results }, /** @type 
   const sorted = [...new Set([...bestFirst(shown, measure), ...shown])];
   const names = namesOf(sorted, results);
   const write = writerOf(sorted, measure).mean;
+  const resultsOf = (/** @type {number[]} */ ids) => results.filter(({ run_id: id }) => ids.includes(id));
   const bars = sorted.map((group, i) => {
     const { reached, run_ids: keys } = group;
     const { mean: value, mean_low: low, mean_high: high } = group[measure.field] ?? {};
     const suffix = keys.length === 1 ? ` #${keys[0]}` : reached < keys.length ? ` (${reached} of ${keys.length} reached)` : "";
     const { colour } = styleOf(keys.find((id) => visible.includes(id)));
-    const [text, pieces] = value == null ? ["not reached", []] : [write(group), [{ name: names[i], value, colour }]];
+    const without = resultsOf(keys).some(isActive) ? "running" : resultsOf(keys).every(({ target }) => !target) ? "no target" : "not reached";
+    const [text, pieces] = value == null ? [without, []] : [write(group), [{ name: names[i], value, colour }]];
     return { name: `\u2068${names[i]}\u2069${suffix}`, keys, text, pieces, low, high };
   });
   const isMean = bars.some(({ keys }) => keys.length > 1);
