@@ -9,6 +9,8 @@ export const NONE = "–";
 const TINY = 1e-4;
 // With three significant digits, from here on a duration is a second, or a minute.
 const MIN_SECOND = 0.9995;
+// Below, a column of durations is in milliseconds.
+const MIN_ALIGNED_SECOND = 0.1;
 const MIN_MINUTE = 59.95;
 // Making a formatter takes a hundred times as long as using it.
 const WHOLE = new Intl.NumberFormat(LOCALE, { maximumFractionDigits: 0 });
@@ -146,10 +148,10 @@ export function alignedNumbers(/** @type {(number | null | undefined)[]} */ valu
   return (value) => (value == null ? NONE : isLost(value) ? number(value, 2) : format(value));
 }
 
-/** @returns {(value: number | null) => string} the same for seconds, all in the unit of their median. */
+/** @returns {(value: number | null | undefined) => string} the same for seconds, all in the unit of their median. */
 export function alignedDurations(/** @type {(number | null | undefined)[]} */ values) {
   const middle = median(values);
-  const [size, unit] = UNITS.find(([length, name]) => name !== "d" && middle >= 10 * length) ?? [1, "s"];
+  const [size, unit] = UNITS.find(([length, name]) => name !== "d" && middle >= 10 * length) ?? (middle < MIN_ALIGNED_SECOND ? [0.001, "ms"] : [1, "s"]);
   const write = alignedNumbers(values.map((value) => value && value / size));
   return (value) => (value == null ? NONE : `${write(value / size)} ${unit}`);
 }

@@ -1,6 +1,7 @@
 // Tables: rows keep their elements. A grid is a table that scrolls, in which only rows in sight have elements.
 
 import { draw, h, reconcile } from "./dom.js";
+import { alignedDurations } from "./format.js";
 
 /**
  * A column: `text` returns a cell's text, or else `cell` its content, and `props` attributes of the cell. Without
@@ -25,6 +26,12 @@ const idOf = (/** @type {Column<any>} */ { id, title }) => id ?? title;
 /** @returns {Column<any>} a column of figures, which are aligned. */
 export function figure(/** @type {string} */ title, /** @type {(row: any) => string} */ text, hint = undefined) {
   return { title, text, hint, isFigure: true };
+}
+
+/** @returns {Column<any>} a column of durations in seconds, all in one unit and with the same decimals. */
+export function durations(/** @type {string} */ title, /** @type {any[]} */ rows, /** @type {(row: any) => number | null | undefined} */ valueOf, hint = undefined) {
+  const write = alignedDurations(rows.map(valueOf));
+  return figure(title, (row) => write(valueOf(row)), hint);
 }
 
 /**

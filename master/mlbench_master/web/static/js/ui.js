@@ -4,8 +4,9 @@ import { now } from "./api.js";
 import { byId, draw, getParam, h, setParams, setText } from "./dom.js";
 import { ago, moment } from "./format.js";
 
-export { figure, fillTable } from "./table.js";
+export { durations, figure, fillTable } from "./table.js";
 
+const STATE_TITLES = { INITIALIZED: "queued", STARTED: "running" };
 /** The cells of a column with the time since a record was created. */
 export const AGE = { cell: ({ created_at: at }) => h("time", { datetime: at, title: moment(at) }, ago(at, now())) };
 
@@ -23,7 +24,7 @@ export function setBadge(/** @type {HTMLElement} */ element, /** @type {string} 
 
 /** @returns {HTMLElement} a badge for the outcome of a run, or for its state until the outcome is known. */
 export function runBadge(/** @type {{ state: string, outcome?: Run["outcome"] }} */ { state, outcome }) {
-  return badge(outcome?.kind ?? state, outcome?.title, outcome?.text);
+  return badge(outcome?.kind ?? state, outcome?.title ?? STATE_TITLES[state] ?? state.toLowerCase(), outcome?.text);
 }
 
 /** Show figures in a list of descriptions: the title, text and explanation of each, and whether it is bad. */

@@ -10,7 +10,7 @@ import { fillDot, strokeLine } from "../plot.js";
 import { PHASES, colourOfPhase } from "../records.js";
 import { sum } from "../series.js";
 import * as theme from "../theme.js";
-import { figure, fillTable } from "../ui.js";
+import { durations, figure, fillTable } from "../ui.js";
 
 /**
  * @import { Surface } from "../plot.js"
@@ -61,7 +61,7 @@ export function showGoodput(/** @type {Result} */ { goodput, phases }) {
   const columns = [
     { title: "Rank", isHead: true, text: ({ rank }) => String(rank) },
     figure("Attempt", ({ attempt }) => String(attempt)),
-    ...buckets.map(([bucket, [title, google]]) => figure(title, ({ seconds }) => duration(seconds[bucket]), google && `Google: ${google}`)),
+    ...buckets.map(([bucket, [title, google]]) => durations(title, goodput.ranks, ({ seconds }) => seconds[bucket], google && `Google: ${google}`)),
   ];
   fillTable(byId("goodput-table"), columns, goodput.ranks, ({ rank, attempt }) => `${rank} ${attempt}`);
 }

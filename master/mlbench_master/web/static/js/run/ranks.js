@@ -1,9 +1,9 @@
 // The tables of ranks: where each rank ran, how it ended, and how fast it is.
 
 import { byId, setText } from "../dom.js";
-import { NONE, bytes, count, duration, percent, spans } from "../format.js";
+import { NONE, bytes, count, percent, spans } from "../format.js";
 import { sum } from "../series.js";
-import { figure, fillTable } from "../ui.js";
+import { durations, figure, fillTable } from "../ui.js";
 
 /**
  * @import { Column } from "../table.js"
@@ -16,6 +16,7 @@ import { figure, fillTable } from "../ui.js";
  */
 
 const MAX_WORST = 8;
+const OWN_HINT = "Mean step without communication";
 const LATE_HINT = "Straggler delay: extra time for its own work, compared with a typical rank";
 const SENT_HINT =
   "Bytes sent in the latest attempt, headers included. Known after the run, if the rank has a separate network";
@@ -45,30 +46,39 @@ export function worstFirst(/** @type {RankFigures[]} */ figures) {
 
 const hasFailed = (/** @type {Rank} */ { exit_code: code, stopped }) => Boolean(code) && !stopped;
 
-/** @type {Column<RankFigures>[]} */
-const COLUMNS = [
-  { title: "Rank", text: ({ rank }) => String(rank) },
-  { title: "Pod", text: ({ worker }) => worker.pod ?? NONE },
-  {
-    ...figure("Exit", ({ worker }) => String(worker.stopped || (worker.exit_code ?? NONE))),
-    props: ({ worker }) => ({ class: hasFailed(worker) && "bad-text" }),
-  },
-  figure("Steps", ({ figures }) => count(figures?.steps)),
-  figure("Step time", ({ figures }) => duration(figures?.step_seconds)),
-  figure("Compute", ({ figures }) => duration(figures?.compute_seconds)),
-  figure("Communication", ({ figures }) => percent(figures?.communication_share, 1), "Share of the training time"),
-  figure("Delay", ({ late }) => duration(late), LATE_HINT),
-  figure("Samples", ({ figures }) => count(figures?.samples)),
-  figure("Network sent", ({ figures }) => bytes(figures?.network_sent_bytes), SENT_HINT),
-];
+/** @returns {Column<RankFigures>[]} the columns in which a rank has a value. */
+function withoutEmpty(/** @type {RankFigures[]} */ ranks, /** @type {Column<RankFigures>[]} */ columns) {
+  return columns.filter(({ text }) => ranks.some((rank) => text(rank) !== NONE));
+}
 
-/** @type {Column<RankFigures>[]} */
-const WORST_COLUMNS = [
-  { title: "Rank", isHead: true, text: ({ rank }) => String(rank) },
-  figure("Own step", ({ figures }) => duration(figures?.compute_seconds ?? figures?.step_seconds), "Mean step without communication"),
-  figure("Waits", ({ waits }) => duration(waits), "Straggler wait: time waiting for slower ranks"),
-  figure("Late", ({ late }) => duration(late), LATE_HINT),
-];
+/** @returns {Column<RankFigures>[]} the columns of the table of all ranks. */
+function columnsOf(/** @type {RankFigures[]} */ ranks) {
+  return withoutEmpty(ranks, [
+    { title: "Rank", text: ({ rank }) => String(rank) },
+    { title: "Pod", text: ({ worker }) => worker.pod ?? NONE },
+    {
+      ...figure("Exit", ({ worker }) => String(worker.stopped || (worker.exit_code ?? NONE))),
+      props: ({ worker }) => ({ class: hasFailed(worker) && "bad-text" }),
+    },
+    figure("Steps", ({ figures }) => count(figures?.steps)),
+    durations("Step time", ranks, ({ figures }) => figures?.step_seconds),
+    durations("Own step", ranks, ({ figures }) => figures?.compute_seconds, OWN_HINT),
+    figure("Communication", ({ figures }) => percent(figures?.communication_share, 1), "Share of the training time"),
+    durations("Delay", ranks, ({ late }) => late, LATE_HINT),
+    figure("Samples", ({ figures }) => count(figures?.samples)),
+    figure("Network sent", ({ figures }) => bytes(figures?.network_sent_bytes), SENT_HINT),
+  ]);
+}
+
+/** @returns {Column<RankFigures>[]} the columns of the table of the worst ranks. */
+function worstColumnsOf(/** @type {RankFigures[]} */ ranks) {
+  return withoutEmpty(ranks, [
+    { title: "Rank", isHead: true, text: ({ rank }) => String(rank) },
+    durations("Own step", ranks, ({ figures }) => figures?.compute_seconds ?? figures?.step_seconds, OWN_HINT),
+    durations("Waits", ranks, ({ waits }) => waits, "Straggler wait: time waiting for slower ranks"),
+    durations("Delay", ranks, ({ late }) => late, LATE_HINT),
+  ]);
+}
 
 /** Show the tables of all ranks, and of those that are worst; the straggler is marked. */
 export function showRanks(/** @type {Rank[]} */ workers, /** @type {Result} */ result) {
@@ -79,6 +89,7 @@ export function showRanks(/** @type {Rank[]} */ workers, /** @type {Result} */ r
   setText(byId("all-ranks"), figures.length > MAX_WORST ? `All ${figures.length} ranks ›` : "Details ›");
   const straggler = result.stragglers?.named;
   const mark = (/** @type {RankFigures} */ { rank }) => rank === straggler && { class: "is-straggler", title: "Held up the others" };
-  fillTable(byId("ranks-table"), COLUMNS, figures, ({ rank }) => rank, mark);
-  fillTable(byId("worst-ranks-table"), WORST_COLUMNS, figures.slice(0, MAX_WORST), ({ rank }) => rank, mark);
+  fillTable(byId("ranks-table"), columnsOf(figures), figures, ({ rank }) => rank, mark);
+  const worst = figures.slice(0, MAX_WORST);
+  fillTable(byId("worst-ranks-table"), worstColumnsOf(worst), worst, ({ rank }) => rank, mark);
 }
