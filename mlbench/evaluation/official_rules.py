@@ -178,7 +178,7 @@ def _judge(entries: Sequence[Entry], *, official: bool) -> tuple[Trial, ...]:
             if not counts and counted:
                 remark += f": run {counted.run_id} stands in for it"
         elif not ended:
-            remark = "goes on"
+            remark = "running"
         elif not entry.finished:
             end = "crashed" if entry.state == "FAILED" else "stopped"
             remark = "deleted" if entry.deleted else end

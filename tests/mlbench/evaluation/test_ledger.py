@@ -43,7 +43,7 @@ def test_a_run_that_crashed_stays_and_another_may_be_run_with_a_fresh_seed() -> 
     assert [slot.is_open for slot in found] == [True, False, False, True]
     assert remarks(found[0]) == [(7, False, "crashed")]
     assert remarks(found[1]) == [(8, True, "")]
-    assert remarks(found[2]) == [(9, False, "goes on")]
+    assert remarks(found[2]) == [(9, False, "running")]
     assert [next_seed(slot, found) for slot in found if slot.is_open] == [10, 2]
     again = slots(entry(1, 7, "FAILED"), entry(1, 10))
     assert remarks(again[0]) == [(7, False, "crashed"), (10, True, "")]
@@ -89,7 +89,7 @@ def test_of_an_official_set_every_run_counts_and_none_is_run_again(
     found = slots(ended, entry(2, 8, "STARTED"), official=True)
     assert [slot.is_open for slot in found] == [False, False, True, True]
     assert remarks(found[0]) == [(7, True, remark)]
-    assert remarks(found[1]) == [(8, False, "goes on")]
+    assert remarks(found[1]) == [(8, False, "running")]
 
 
 def test_a_sweep_names_its_combinations_by_their_numbers() -> None:

@@ -4,6 +4,7 @@ import { resultColumns } from "../compare/results.js";
 import { optionTitle } from "../compare/verdict.js";
 import { h } from "../dom.js";
 import { NONE, plural } from "../format.js";
+import { isActive } from "../records.js";
 import { figure, runBadge } from "../ui.js";
 
 /**
@@ -59,7 +60,7 @@ export function columnsOf(/** @type {Row[]} */ rows, /** @type {Result[]} */ res
 }
 
 function remarkOf(/** @type {Row["trial"]} */ trial) {
-  if (!trial || (trial.counts && !trial.remark)) return "";
+  if (!trial || isActive(trial) || (trial.counts && !trial.remark)) return "";
   if (trial.remark === "disturbed") return "CPU contention";
   return trial.counts ? trial.remark : `does not count${trial.remark ? `: ${trial.remark}` : ""}`;
 }
