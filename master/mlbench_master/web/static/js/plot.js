@@ -14,7 +14,7 @@ const MAX_VALUE = 1e300;
 const [MIN_PLAIN, MAX_PLAIN] = [1e-4, 1e15];
 const COMPACT = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 5 });
 export const FONT = "11px Inter, system-ui, sans-serif";
-const [LETTER_PX, AXIS_GAP_PX, X_AXIS_PX] = [7, 14, 28];
+const [LETTER_PX, TEXT_PX, AXIS_GAP_PX, X_AXIS_PX] = [7, 14, 14, 28];
 // Charts in a stack have the same left edge, whatever their values.
 const [STACKED_Y_PX, BARE_X_PX, DOT_PX] = [56, 5, 3];
 const PAD = 0.06;
@@ -277,15 +277,19 @@ export function strokeLine(/** @type {CanvasRenderingContext2D} */ ctx, /** @typ
 function drawOver(/** @type {Surface} */ { ctx, width, height, ...to }, /** @type {Axes} */ axes) {
   // In the middle of a pixel, a line is sharp.
   const [xOf, yOf] = [to.x, to.y].map((toPixel) => (/** @type {number} */ value) => Math.round(toPixel(value)) + 0.5);
-  for (const { y, text, colour = "--soft", at } of axes.marks ?? []) {
+  let [above, taken] = [-Infinity, 0];
+  for (const { y, text, colour = "--soft", at } of (axes.marks ?? []).toSorted((a, b) => b.y - a.y)) {
     const level = yOf(y);
+    // Labels of close targets follow each other, instead of lying on each other.
+    const start = level - above < TEXT_PX ? taken : 4;
+    [above, taken] = [level, start + ctx.measureText(text).width + 8];
     ctx.strokeStyle = ctx.fillStyle = theme.colour(colour);
     strokeLine(ctx, [[0, level], [width, level]], [6, 4]);
     // On the left, because most curves reach the target on the right.
     const isEarly = xOf(at) < width / 2;
     ctx.textAlign = isEarly ? "right" : "left";
-    ctx.textBaseline = level < 14 ? "top" : "bottom";
-    ctx.fillText(text, isEarly ? width - 4 : 4, level);
+    ctx.textBaseline = level < TEXT_PX ? "top" : "bottom";
+    ctx.fillText(text, isEarly ? width - start : start, level);
     if (Number.isFinite(at)) fillDot(ctx, xOf(at), level);
   }
   ctx.strokeStyle = ctx.fillStyle = theme.colour("--soft");
