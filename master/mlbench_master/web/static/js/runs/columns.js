@@ -20,7 +20,7 @@ const MIN_COMMON = 0.7;
 // Settings of the machine or the data, by which nobody tells runs apart.
 const FACTS = "seed goal threads torch blas data data_sha256 device_name train_samples validation_samples backend".split(" ");
 const SHARES = ["communication", "goodput", "waited"];
-const [LETTER_PX, VALUE_LETTER_PX, PADDING_PX, MAX_TEXT_PX] = [6.5, 7.2, 22, 160];
+const [LETTER_PX, VALUE_LETTER_PX, PADDING_PX, MAX_TEXT_PX] = [6.5, 7.2, 18, 160];
 const MAX_MEASURED = 200;
 const CONTROL = { isFixed: true, isPinned: true, isHiddenTitle: true };
 // The end of a long name is shown, too: there runs of a set differ.
@@ -31,7 +31,7 @@ const [PLAIN, END_LENGTH] = [/^[\x20-\x7e]{16,}$/, 9];
  * @type {Record<string, Partial<Column<Run>> & { value?: (run: Run, now: number) => any }>}
  */
 const KNOWN = {
-  outcome: { title: "Outcome", width: 156, value: ({ outcome }) => outcome?.kind },
+  outcome: { title: "Outcome", width: 168, value: ({ outcome }) => outcome?.kind },
   benchmark: { title: "Benchmark", value: codeOf, width: 112 },
   workers: { title: "Workers", value: (run) => run.num_workers },
   time_to_target: { title: "Time to target", value: (run) => run.target_train_seconds, width: 112 },
