@@ -35,6 +35,14 @@ _WATCH_TASKS = """
     }).observe({ type: "longtask", buffered: true });
 """
 
+# Rows that are whole, below the head that stays.
+_ROWS_IN_SIGHT = """() => {
+    const { bottom } = document.querySelector("#runs thead").getBoundingClientRect();
+    const isWhole = (row) => row.top >= bottom - 1 && row.bottom <= innerHeight;
+    const rows = [...document.querySelectorAll("#runs tbody tr")];
+    return rows.filter((row) => isWhole(row.getBoundingClientRect())).length;
+}"""
+
 
 @pytest.fixture(scope="module")
 def large(
@@ -114,6 +122,18 @@ def test_2000_runs_are_listed_and_the_place_is_found_again(
     expect(again.get_by_role("checkbox")).to_be_checked()
     assert visitor.evaluate(top) > 3000
     assert visitor.evaluate("window.longest") < _PATIENCE_MS
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "count"), [(1440, 900, 20), (1024, 768, 12), (390, 844, 6)]
+)
+def test_many_runs_are_in_sight(
+    visitor: Page, large: StackConnection, width: int, height: int, count: int
+) -> None:
+    visitor.set_viewport_size({"width": width, "height": height})
+    visitor.goto(f"{large.url}/runs")
+    expect(visitor.get_by_role("rowheader").nth(count)).to_be_attached()
+    assert visitor.evaluate(_ROWS_IN_SIGHT) >= count
 
 
 def test_the_slow_one_of_200_ranks_is_seen(visitor: Page, large: StackConnection) -> None:
