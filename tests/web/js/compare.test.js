@@ -236,6 +236,8 @@ test("the headline is the most significant difference, with its interval", () =>
   const alike = headlineOf(compared({ ...EVIDENCE, distinguishable: false, p: 0.4 }));
   equal(alike.title, "No significant difference between ddp and powersgd");
   ok(alike.detail.startsWith("1.24×, 95 % 1.10 to 1.40, p = 0.4"));
+  const wide = { ...EVIDENCE, distinguishable: false, p: 1, times_faster_low: 0.001, times_faster_high: 74354 };
+  ok(headlineOf(compared(wide)).detail.startsWith("1.24×, too few runs for an interval, p = 1"));
 });
 
 test("runs that cannot be compared have their reason as headline", () => {

@@ -11,7 +11,7 @@ import { urlOf } from "../root.js";
 import { Side, formatSelection, parseSelection, toggled } from "../side/side.js";
 import { badge, errorState } from "../ui.js";
 import { toPath } from "./loader.js";
-import { shortLabels } from "./verdict.js";
+import { abbreviated, shortLabels } from "./verdict.js";
 
 /** @import { ShownRun } from "../side/side.js" */
 
@@ -56,7 +56,7 @@ function show() {
 }
 
 function showList(/** @type {ShownRun[]} */ entries) {
-  const names = shortLabels(entries.map(({ run }) => sweptOf(run) || run.title));
+  const names = shortLabels(entries.map(({ run }) => abbreviated(sweptOf(run)) || run.title));
   draw(list, entries, ({ run }) => run.id, (entry) => makeRow(entry, names[entries.indexOf(entry)]));
 }
 

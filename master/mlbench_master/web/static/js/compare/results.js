@@ -7,7 +7,7 @@ import { byId, draw, h } from "../dom.js";
 import { NONE, alignedDurations, alignedNumbers, count, duration, isPercent, metricTitle, number, percent, plural } from "../format.js";
 import { isActive, sweptOf } from "../records.js";
 import { figure, runBadge } from "../ui.js";
-import { MEASURES, bestFirst, hasMean, measureOf, optionTitle, rangeText, shortLabels, writerOf } from "./verdict.js";
+import { MEASURES, abbreviated, bestFirst, hasMean, measureOf, optionTitle, rangeText, shortLabels, writerOf } from "./verdict.js";
 
 /** @import { Measure } from "./verdict.js" */
 /** @typedef {{ colour?: string, dash?: "solid" | "dash" | "dot" }} Style */
@@ -56,10 +56,10 @@ export function toBars(/** @type {Comparison} */ { groups, results }, /** @type 
 /** @returns {string[]} short names of groups: of their settings, or of a group's only run. */
 export function namesOf(/** @type {Group[]} */ groups, /** @type {readonly Result[]} */ results) {
   const titleOf = (/** @type {number} */ id) => nameOf(results.find(({ run_id: other }) => other === id));
-  return shortLabels(groups.map(({ label, run_ids: ids }) => (ids.length > 1 ? label : titleOf(ids[0]))));
+  return shortLabels(groups.map(({ label, run_ids: ids }) => (ids.length > 1 ? abbreviated(label) : titleOf(ids[0]))));
 }
 
-const nameOf = (/** @type {Result} */ result) => sweptOf(result) || result.display_name;
+const nameOf = (/** @type {Result} */ result) => abbreviated(sweptOf(result)) || result.display_name;
 
 /** @returns {import("../table.js").Column<Result>[]} the columns of a table of results. */
 export function resultColumns(/** @type {Result[]} */ results, styleOf = (/** @type {number} */ _id) => /** @type {Style} */ ({})) {
@@ -108,7 +108,7 @@ export function groupColumns(/** @type {Group[]} */ groups) {
     return write(group[name]) + (low == null || low === high ? "" : inBrackets(rangeText(write(low), write(high))));
   };
   return withoutEmpty(groups, [
-    { title: "Group", isHead: true, text: (group) => group.label },
+    { title: "Group", isHead: true, text: (group) => optionTitle(group.label) },
     { title: "Run ids", text: (group) => group.run_ids.map((id) => `#${id}`).join(", ") },
     figure("Reached", (group) => `${group.reached} of ${group.run_ids.length}`),
     figure("Time to target", means(time), HINTS.mean),

@@ -25,6 +25,8 @@ export const MEASURES = {
   rate: { title: "Throughput", field: "samples_per_second", unit: " samples/s", isLessBetter: false },
 };
 const LEVEL = 0.05;
+// The end of an interval over its begin. A wider one says nothing.
+const MAX_RANGE = 1000;
 const FEW_RUNS = "With so few runs, no difference is significant. Plan at least five runs of each combination, with the same seeds.";
 const CORRECTED = "Corrected by Bonferroni's method for all pairs of combinations";
 const MISSED = "At least one run of each did not reach its target, so that there is no mean";
@@ -68,7 +70,7 @@ export function headlineOf(/** @type {Comparison} */ { findings, groups }) {
     const [reason = findings.why, ...more] = findings.reasons;
     return { title: findings.title, detail: capitalized(reason) + (more.length ? `; ${more.length} more` : "") };
   }
-  const names = shortLabels(groups.map(({ label }) => label));
+  const names = shortLabels(groups.map(({ label }) => optionTitle(label)));
   const factorText = (/** @type {number} */ value) => value.toFixed(value < 10 ? 2 : value < 100 ? 1 : 0);
   const fasterText = (first, other, factor) => `${first} is ${factor}× as fast as ${other}`;
   if (!group) {
@@ -81,7 +83,7 @@ export function headlineOf(/** @type {Comparison} */ { findings, groups }) {
   const shares = [group, groups[baseline]].map(({ contention_share: share }) => share).filter((share) => share !== null);
   const figures = [
     !distinguishable && `${factor}×`,
-    low !== null && `95 % ${ends.join(" to ")}`,
+    low !== null && (high < MAX_RANGE * low ? `95 % ${ends.join(" to ")}` : "too few runs for an interval"),
     `p = ${number(p, 2)}`,
     test === "paired t" && `${plural(group.run_ids.length, "seed")} each`,
   ];
@@ -200,6 +202,11 @@ function capitalized(/** @type {string} */ text) {
 /** @returns {string} the name of an option: `learning rate` for `learning_rate`. */
 export function optionTitle(/** @type {string} */ key) {
   return key.replaceAll("_", " ");
+}
+
+/** @returns {string} swept values where space is short: `lr 0.1, batch 64`, as in the head of a run. */
+export function abbreviated(/** @type {string} */ text) {
+  return optionTitle(text).replaceAll("learning rate", "lr").replaceAll("batch size", "batch");
 }
 
 /** @returns {boolean} whether a group has a mean of a metric. */
