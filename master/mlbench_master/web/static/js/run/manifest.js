@@ -17,7 +17,7 @@ function requestOf(/** @type {Manifest} */ { benchmark, image, command, args, li
   return {
     ...(benchmark ? { benchmark } : { image, command, folder: manifest.working_dir, all_nodes: manifest.run_all_nodes }),
     division,
-    ...Object.fromEntries(Object.entries(args).map(([name, value]) => [`--${name}`, value])),
+    ...args,
     backend,
     seed,
     ...limits,
@@ -62,7 +62,7 @@ function pairsOf(/** @type {object} */ values, write = titleOf) {
 }
 
 function titleOf(/** @type {string} */ name) {
-  return name.startsWith("--") ? name : name.replaceAll("_", " ");
+  return name.replaceAll("_", " ");
 }
 
 function textOf(value) {
