@@ -70,7 +70,14 @@ def import_archive(
         ArchiveError: the archive cannot be stored.
     """
     try:
-        _check_size(file)
+        # Limit the size of compressed members, because each is read into memory. If the file is no
+        # zip file, opening the archive raises an error with the reason.
+        members = zipfile.ZipFile(file).infolist() if zipfile.is_zipfile(file) else []
+        compressed = [member for member in members if member.compress_type != zipfile.ZIP_STORED]
+        if large := [m.filename for m in compressed if m.file_size > _MAX_MEMBER_BYTES]:
+            raise TooLargeError(f"body: {large[0]} has more than {_MAX_MEMBER_BYTES} bytes")
+        if sum(member.file_size for member in compressed) > _MAX_TOTAL_BYTES:
+            raise TooLargeError(f"body: its members have more than {_MAX_TOTAL_BYTES} bytes in all")
         archive = Archive(file, "it")
         file.flush()
         if damaged := sandbox.damage(file.fileno(), 120.0, is_gone):
@@ -97,20 +104,6 @@ def import_archive(
             lifecycle.delete(run)
             raise BadFieldError("body", f"it has no result that there can be: {error!r}") from None
     return run, is_new
-
-
-def _check_size(file: BinaryIO) -> None:
-    """Limit the size of compressed members, because each is read into memory."""
-    try:
-        members = zipfile.ZipFile(file).infolist()
-    except zipfile.BadZipFile:
-        return  # opening the archive raises an error with the reason
-    compressed = [member for member in members if member.compress_type != zipfile.ZIP_STORED]
-    for member in compressed:
-        if member.file_size > _MAX_MEMBER_BYTES:
-            raise TooLargeError(f"body: {member.filename} has more than {_MAX_MEMBER_BYTES} bytes")
-    if sum(member.file_size for member in compressed) > _MAX_TOTAL_BYTES:
-        raise TooLargeError(f"body: its members have more than {_MAX_TOTAL_BYTES} bytes in all")
 
 
 def _store(archive: Archive) -> tuple[Run, bool]:

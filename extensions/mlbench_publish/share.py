@@ -56,16 +56,14 @@ def export(
     with connected() as client, TemporaryDirectory() as folder:
         run_set = find_run_or_set(client, run_name)
         if isinstance(run_set, Run):
-            runs = [run_set]
-        elif run_set.counted:
-            # Runs that do not count are exported, too.
-            ended = [
-                trial.run_id for trial in run_set.trials if not (trial.deleted or trial.active)
-            ]
-            runs = [client.get_run(run_id).result().value for run_id in ended]
+            stem, runs = run_set.resource_name, [run_set]
         else:
-            raise UsageError(f"benchmark set {run_name}: no run that counts yet")
-        stem = run_set.resource_name if isinstance(run_set, Run) else file_stem(run_set.name)
+            if not run_set.counted:
+                raise UsageError(f"benchmark set {run_name}: no run that counts yet")
+            # All ended runs, including those that do not count.
+            ended = [t.run_id for t in run_set.trials if not t.deleted and not t.active]
+            stem = file_stem(run_set.name)
+            runs = [client.get_run(run_id).result().value for run_id in ended]
         target = output or Path(f"{stem}{SUFFIX}")
         files = []
         for run in runs:

@@ -88,6 +88,21 @@ class SetEntry:
         return f"set-{archive.file_stem(name)}-{digest[:_SHORT]}"
 
 
+_COLUMNS = (
+    TableColumn("Time to target", "s", "result.seconds_to_target"),
+    TableColumn("Since start", "s", "result.time_to_target.wall_seconds"),
+    TableColumn("Best", "", "result.best_value"),
+    TableColumn("Throughput", "samples/s", "result.samples_per_second"),
+    TableColumn("Workers", "", "run.num_workers"),
+    TableColumn(
+        "Machine", "", lambda e: processors(e.manifest) or figures.NOTHING, is_figure=False
+    ),
+    TableColumn("Division", "", lambda entry: division(entry.result), is_figure=False),
+    TableColumn("Disturbed", "", lambda e: "yes" if e.result.disturbed else "no", is_figure=False),
+    TableColumn("Date", "", lambda entry: entry.run.created_at[:10], is_figure=False),
+)
+
+
 def write(entries: Sequence[SiteEntry], sets: Sequence[SetEntry], folder: Path) -> None:
     """Write the site into a folder, or raise an OSError.
 
@@ -109,37 +124,6 @@ def write(entries: Sequence[SiteEntry], sets: Sequence[SetEntry], folder: Path) 
         page = set_page(of_set.run_set, of_set.comparison, runs)
         page = replace(page, files=links, archive=f"../archives/{copy.name}")
         _write(page, folder / "runs" / f"{of_set.stem}.html", f"../assets/{assets}")
-    _write(_index(entries, sets), folder / "index.html", f"assets/{assets}")
-
-
-def _keep(file: Path, stem: str, folder: Path) -> Path:
-    """Copy an archive to the site, unless it is there."""
-    copy = folder / "archives" / f"{stem}{archive.SUFFIX}"
-    if file.resolve() != copy.resolve():
-        shutil.copyfile(file, copy)
-    return copy
-
-
-def _write(page: FilePage, file: Path, assets: str) -> None:
-    file.write_text(render(page, assets), encoding="utf-8")
-
-
-_COLUMNS = (
-    TableColumn("Time to target", "s", "result.seconds_to_target"),
-    TableColumn("Since start", "s", "result.time_to_target.wall_seconds"),
-    TableColumn("Best", "", "result.best_value"),
-    TableColumn("Throughput", "samples/s", "result.samples_per_second"),
-    TableColumn("Workers", "", "run.num_workers"),
-    TableColumn(
-        "Machine", "", lambda e: processors(e.manifest) or figures.NOTHING, is_figure=False
-    ),
-    TableColumn("Division", "", lambda entry: division(entry.result), is_figure=False),
-    TableColumn("Disturbed", "", lambda e: "yes" if e.result.disturbed else "no", is_figure=False),
-    TableColumn("Date", "", lambda entry: entry.run.created_at[:10], is_figure=False),
-)
-
-
-def _index(entries: Sequence[SiteEntry], sets: Sequence[SetEntry]) -> FilePage:
     tasks: dict[str, list[SiteEntry]] = {}
     fastest_first = sorted(entries, key=lambda entry: entry.result.seconds_to_target or math.inf)
     for entry in sorted(fastest_first, key=lambda entry: entry.task):
@@ -152,4 +136,17 @@ def _index(entries: Sequence[SiteEntry], sets: Sequence[SetEntry]) -> FilePage:
         "count": len(entries),
         "published": datetime.now(UTC).date().isoformat(),
     }
-    return FilePage("index", "Results", {}, variables=variables)
+    index = FilePage("index", "Results", {}, variables=variables)
+    _write(index, folder / "index.html", f"assets/{assets}")
+
+
+def _keep(file: Path, stem: str, folder: Path) -> Path:
+    """Copy an archive to the site, unless it is there."""
+    copy = folder / "archives" / f"{stem}{archive.SUFFIX}"
+    if file.resolve() != copy.resolve():
+        shutil.copyfile(file, copy)
+    return copy
+
+
+def _write(page: FilePage, file: Path, assets: str) -> None:
+    file.write_text(render(page, assets), encoding="utf-8")
