@@ -1,18 +1,15 @@
 """Cost of dragging over a chart of many long curves in Chromium, from a trace."""
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks import servers
+from benchmarks import servers, traces
 from benchmarks.measure import Figure
 from tests.support.chromium import running_chromium
 
 _RUNS, _SAMPLES = 20, 100_000
 _MOVES, _MOVE_MS = 300, 10
-_TIMELINE = "disabled-by-default-devtools.timeline"
-_CATEGORIES = ["devtools.timeline", _TIMELINE, f"{_TIMELINE}.frame"]
 _DRAW = """async ([runs, samples]) => {
     const sheet = document.querySelector('link[href$="/style.css"]').href;
     const { Chart } = await import(sheet.replace("style.css", "js/chart.js"));
@@ -49,16 +46,14 @@ def measure(folder: Path) -> Iterator[Figure]:
             middle = box["y"] + box["height"] / 2
             page.mouse.move(box["x"] + 50, middle)
             page.mouse.down()
-            browser.start_tracing(page=page, categories=_CATEGORIES)
+            traces.begin(browser, page)
             for i in range(_MOVES):
                 share = 0.1 + 0.8 * abs(2 * i / _MOVES - 1)
                 page.mouse.move(box["x"] + share * box["width"], middle + i % 7)
                 page.wait_for_timeout(_MOVE_MS)
-            events = json.loads(browser.stop_tracing())["traceEvents"]
+            events = traces.end(browser)
             page.mouse.up()
             counts = Counter(event["name"] for event in events)
-            # Without the time in which other processes have the processor.
-            tasks = [event.get("tdur", 0) for event in events if "Task" in event["name"]]
             for name, what in (("DrawFrame", "drawn"), ("DroppedFrame", "dropped")):
                 yield Figure(f"  {_MOVES} moves, {ranged}: frames {what}", "", [counts[name]])
-            yield Figure("  longest task, on the processor", "ms", [max(tasks) / 1000])
+            yield Figure("  longest task, on the processor", "ms", [traces.longest_task_ms(events)])

@@ -8,10 +8,10 @@ from pathlib import Path
 import psutil
 from playwright.sync_api import Browser, BrowserContext, CDPSession
 
-from benchmarks import servers
+from benchmarks import servers, traces
 from benchmarks.measure import Figure
 from benchmarks.servers import Master
-from benchmarks.stored import append, line, store_indexed, store_run
+from benchmarks.stored import line, store_indexed, store_run
 from benchmarks.watching import WORKERS, serving_workers, write_targets
 from mlbench.contract import names
 from mlbench_master.database.models import Pod, Run, Worker, open_database
@@ -27,16 +27,6 @@ _WAIT = """() => new Promise((done, fail) => {
     };
     look();
 })"""
-
-# Longest time, in ms, in which the page could not react to its user.
-_OBSERVE_TASKS = """
-    window.longest = 0;
-    new PerformanceObserver((list) => {
-        const durations = list.getEntries().map((task) => task.duration);
-        window.longest = Math.max(window.longest, ...durations);
-    }).observe({ type: "longtask", buffered: true });
-"""
-
 
 # Costs of a page while it loads or is open, with units.
 _UNITS = {
@@ -54,6 +44,8 @@ class Tab:
     def __init__(self, context: BrowserContext, master: Master) -> None:
         self._master = psutil.Process(master.worker)
         self._url = f"http://127.0.0.1:{master.port}"
+        assert context.browser
+        self._browser = context.browser
         self._page = context.new_page()
         self._page.set_default_timeout(_TIMEOUT_MS)
         self._page.goto(f"{self._url}/signin?token={servers.TOKEN}")
@@ -77,10 +69,11 @@ class Tab:
     def load(self, path: str, is_shown: str) -> Cost:
         """Open a page, and let it load all that it wants."""
         self._page.goto("about:blank")
+        traces.begin(self._browser, self._page)
         with self._spending() as cost:
             cost["load"] = self.open(path, is_shown)
             self._page.wait_for_load_state("networkidle")
-        cost["longest task"] = float(self._page.evaluate("window.longest"))
+        cost["longest task"] = traces.longest_task_ms(traces.end(self._browser))
         return cost
 
     def watch(self, seconds: float) -> Cost:
@@ -115,7 +108,6 @@ class Tab:
 def profile(browser: Browser, hurried: int = 1) -> Iterator[BrowserContext]:
     """Give a profile with an empty cache, in which timers run so many times as fast."""
     with browser.new_context(viewport={"width": 1440, "height": 900}) as context:
-        context.add_init_script(_OBSERVE_TASKS)
         if hurried > 1:
             context.add_init_script(
                 "const wait = setTimeout;"
@@ -160,6 +152,9 @@ def measure(folder: Path) -> Iterator[Figure]:
             for name, steps in (("large", _LARGE_STEPS), ("huge", _HUGE_STEPS)):
                 page = (f"/runs/{_store_run(name, steps).id}", _CURVES_DRAWN)
                 yield from _loads(browser, master, page, f"a run of {_SERIES * steps:,} samples")
+            seconds = _LARGE_STEPS * _STEP_SECONDS
+            active = store_run("live", "STARTED", seconds=seconds)
+            store_indexed(active, _lines(seconds, _LARGE_STEPS // _SERIES))
             page = (f"/compare?runs={ids}", _OVERLAY_DRAWN)
             yield from _loads(browser, master, page, f"{_COMPARED} runs compared")
         with servers.running_api(folder, prometheus_url) as master:
@@ -169,12 +164,10 @@ def measure(folder: Path) -> Iterator[Figure]:
                 Worker.create(**address, state="idle", seen_at=time.time())
             for number in range(_RUNS):
                 store_run(f"run-{number}")
-            # The samples of an active run wait, because no controller indexes them.
-            seconds = _LARGE_STEPS * _STEP_SECONDS
-            active = store_run("live", "STARTED", seconds=seconds)
-            append(active, 0, _lines(seconds, _LARGE_STEPS // _SERIES))
             live = (f"/runs/{active.id}", _CURVES_DRAWN)
             all_workers, runs = ("/workers", _WORKERS_SHOWN), ("/runs", _RUNS_SHOWN)
+            yield from _loads(browser, master, ("/", _WORKERS_SHOWN), f"home, {WORKERS} workers")
+            yield from _loads(browser, master, all_workers, f"{WORKERS} workers")
             for page, what in ((all_workers, f"{WORKERS} workers"), (live, "a live run")):
                 yield from _watching(browser, master, page, what)
                 # The memory of the tab at first, and after ten minutes of polling, run faster.
@@ -199,7 +192,7 @@ def _loads(browser: Browser, master: Master, page: _Shown, what: str) -> Iterato
     for name, costs in zip(("first", "second"), zip(*rounds, strict=True), strict=True):
         yield Figure(f"{what}: {name} load", "ms", [cost["load"] for cost in costs])
         longest = [cost["longest task"] for cost in costs]
-        yield Figure("  longest task of the main thread", "ms", longest)
+        yield Figure("  longest task, on the processor", "ms", longest)
         yield from _figures(costs)
 
 
