@@ -171,8 +171,8 @@ TABLE: Final = rows(
     column("to", _TO),
     columns=(
         TableColumn("run", width=225, links=(links.RUN_OF_ROW,)),
-        TableColumn("state", "outcome", width=130, mappings=thresholds.RUN_STATE),
-        TableColumn("time_to_target", "time to target", unit=SECONDS, decimals=1, width=150),
+        TableColumn("state", "outcome", width=145, mappings=thresholds.RUN_STATE),
+        TableColumn("time_to_target", "time to target", unit=SECONDS, decimals=1, width=135),
         TableColumn("since_start", "wall clock", unit=SECONDS, decimals=1, width=95),
         TableColumn("throughput", "samples/s", unit="locale", decimals=0, width=90),
         TableColumn("best", unit="short", width=65),

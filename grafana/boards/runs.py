@@ -109,8 +109,8 @@ ALL: Final = rows(
     column("from", _shown(_FROM)),
     column("to", _shown(_TO)),
     columns=(
-        TableColumn("run", width=190, links=(links.RUN_OF_ROW,)),
-        TableColumn("state", "outcome", width=130, mappings=thresholds.RUN_STATE),
+        TableColumn("run", width=175, links=(links.RUN_OF_ROW,)),
+        TableColumn("state", "outcome", width=145, mappings=thresholds.RUN_STATE),
         TableColumn("time_to_target", "time to target", unit=SECONDS, decimals=1, width=120),
         TableColumn("result", "best", unit="short", width=65),
         TableColumn("target", unit="short", width=75),

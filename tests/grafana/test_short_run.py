@@ -55,6 +55,12 @@ def test_figures_are_those_of_the_result_in_any_range(views: dict[str, Answers])
         assert set(answers["Alerts over time / A"][0].values) == {"1"}, "a warning"
 
 
+def test_no_rank_of_an_ended_run_is_called_running(views: dict[str, Answers]) -> None:
+    for name, answers in views.items():
+        processes = {one.labels["rank"]: one.values[-1] for one in answers["Ranks / running"]}
+        assert processes == {"0": "0", "1": "0"}, name
+
+
 def test_a_graph_that_a_run_is_too_short_for_says_so(views: dict[str, Answers]) -> None:
     [board] = [board for board in load_all() if board.uid == "mlbench-run"]
     for panel in board.panels:
@@ -96,6 +102,8 @@ def _series(run_id: str, started: float, ended: float) -> Iterator[rows.TimeSeri
     yield series("ALERTS", running[10:20], [1.0] * 10, **alert)
     rising = [float(second + 1) for second in range(len(running))]
     for rank in ("0", "1"):
+        # The last scrape was before the end.
+        yield series(names.WORKER_RUNNING, running, [1.0] * len(running), rank=rank)
         for metric in (names.TRAIN_LOSS, names.STEP, names.EPOCH, names.VAL_ACCURACY):
             yield series(names.RUN_METRIC, running, rising, metric=metric, rank=rank)
         for phase in names.PHASES:

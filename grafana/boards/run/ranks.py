@@ -19,11 +19,14 @@ from grafana.boards.run.queries import (
 from grafana.graphs import lines
 from grafana.line import newest_kept
 from grafana.panels import NO_DATA, dashed, markdown
-from grafana.queries import CORES, by, column, graph, latest, newest_in_step, rate
+from grafana.queries import CORES, by, column, graph, latest, moment, newest_in_step, rate
 from grafana.table_panels import TableColumn, rows, share
 from mlbench.contract import names, palette
 
 _CPU: Final = "run_rank_pod:container_cpu_usage_seconds:irate1m"
+_RUNNING: Final = latest(f"mlbench_worker_running{{{RANKS}}}")
+# A worker that stops right after the run is not scraped again, and seems to run for five minutes.
+_ENDED: Final = moment("finished", f"{{{RUN}}}")
 _GPU: Final = "run_rank_pod:mlbench_gpu_utilization_ratio:avg"
 
 
@@ -44,7 +47,7 @@ RANK_TABLE: Final = rows(
     "median. CPU contention: share of time in which other programs held its core. Last minute; "
     "after the run, the worst rank of the result. Click a rank for its log.",
     column("info", by("rank, pod", latest(f"mlbench_worker_info{{{RANKS}}}"))),
-    column("running", by("rank", latest(f"mlbench_worker_running{{{RANKS}}}"))),
+    column("running", by("rank", f"{_RUNNING} unless on (run_id) {_ENDED} or {_RUNNING} * 0")),
     column("ratio", _of_each(RATIO, names.RUN_STRAGGLER)),
     column("contention", _of_each(DISTURBED, names.RUN_CONTENTION_RATIO)),
     column("step", _newest(names.STEP)),
