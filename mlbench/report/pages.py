@@ -210,7 +210,8 @@ def of_archives(files: Iterable[Path], digests: Mapping[int, str]) -> ReadRuns:
 def _of_archive(sealed: Archive, run_id: int, keys: Iterable[SeriesKey], most: int) -> RunDocuments:
     """Return the documents of an archive's run under an id, with ``most`` points of each series."""
     document = sealed.document(archive.RUN)
-    run = replace(Run.from_fields(document["run"]), id=run_id)
+    # A run is sealed while the master still waits for Prometheus to take its samples.
+    run = replace(Run.from_fields(document["run"]), id=run_id, waiting="")
     manifest = replace(Manifest.from_fields(document["manifest"]), run_id=run_id)
     series = {series_name(*key): _points(sealed, SeriesName(*key), most) for key in keys}
     return RunDocuments(run, manifest, series, sealed.digest)

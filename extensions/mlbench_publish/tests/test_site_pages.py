@@ -121,4 +121,10 @@ def test_a_set_of_a_site_leads_to_its_runs(
     expect(heading.first).to_be_visible()
     offline.get_by_role("link", name="#14", exact=True).first.click()
     expect(offline.get_by_text("14 (results-digits-linear-")).to_be_visible()
+    expect(offline.locator("#facts")).to_contain_text("digits-linear")
+    in_head = (
+        "(e) => e.firstChild.getBoundingClientRect().bottom <= e.getBoundingClientRect().bottom"
+    )
+    assert offline.locator("#facts").evaluate(in_head)
+    expect(offline.get_by_text("not yet counted")).to_be_hidden()
     expect(offline.get_by_role("heading", name="About this file")).to_be_visible()
