@@ -31,7 +31,7 @@ const [PLAIN, END_LENGTH] = [/^[\x20-\x7e]{16,}$/, 9];
  * @type {Record<string, Partial<Column<Run>> & { value?: (run: Run, now: number) => any }>}
  */
 const KNOWN = {
-  outcome: { title: "Outcome", width: 168, value: ({ outcome }) => outcome?.kind },
+  outcome: { title: "Outcome", width: 176, value: ({ outcome }) => outcome?.kind },
   benchmark: { title: "Benchmark", value: codeOf, width: 112 },
   workers: { title: "Workers", value: (run) => run.num_workers },
   time_to_target: { title: "Time to target", value: (run) => run.target_train_seconds, width: 112 },
@@ -115,7 +115,7 @@ export function headColumns(/** @type {import("./selection.js").Selection} */ se
     { id: "select", title: "Select", width: 36, ...CONTROL, cell: selector },
     { id: "eye", title: "Shown in the charts", width: 26, ...CONTROL, cell: ({ id }) => selection.eye(id) },
     {
-      ...{ id: "name", title, order: "name", isHead: true, isPinned: true, width: width || 184, isResized: width > 0 },
+      ...{ id: "name", title, order: "name", isHead: true, isPinned: true, width: width || 176, isResized: width > 0 },
       ...{ cell: nameOf, props: (run) => ({ title: aboutOf(run) }) },
     },
   ];
