@@ -55,14 +55,10 @@ function part(/** @type {string} */ title, /** @type {object} */ values) {
   return h("div", {}, h("h3", {}, title), body);
 }
 
-function pairsOf(/** @type {object} */ values, write = titleOf) {
+function pairsOf(/** @type {object} */ values, write = (/** @type {string} */ name) => name.replaceAll("_", " ")) {
   return Object.entries(values)
     .filter(([, value]) => value != null && value !== "")
     .map(([name, value]) => h("div", {}, h("dt", {}, write(name)), h("dd", {}, value instanceof Node ? value : textOf(value))));
-}
-
-function titleOf(/** @type {string} */ name) {
-  return name.replaceAll("_", " ");
 }
 
 function textOf(value) {
