@@ -42,8 +42,8 @@ _WIDER = """() => {
 }"""
 _SIZES = """() => {
     const hasText = (e) => [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
-    const shown = [...document.querySelectorAll("body *")]
-        .filter((e) => !["SCRIPT", "STYLE"].includes(e.tagName) && hasText(e) && e.checkVisibility());
+    const shown = [...document.querySelectorAll("body *:not(script, style)")]
+        .filter((e) => hasText(e) && e.checkVisibility());
     return [...new Set(shown.map((e) => parseFloat(getComputedStyle(e).fontSize)))];
 }"""
 _FOCUSED = """() => {
