@@ -20,7 +20,7 @@ from mlbench.local.backoff import Backoff
 from mlbench_master.archives import contents
 from mlbench_master.database.connection import STATE, exclusive, store
 from mlbench_master.database.models import Deletion, Run, added_owner, run_owner
-from mlbench_master.notify import Waiter
+from mlbench_master.notify import Waiter, notify
 from mlbench_master.reading.promql import PrometheusError
 from mlbench_master.reading.record import LiveRecord
 from mlbench_master.reading.selection import Selection
@@ -79,6 +79,7 @@ class Sealer:
                 store(run, archive_problem=f"{error}: it is tried again", sealed_at=None)
             else:
                 log.info("run %d: sealed", run.id)
+                notify()  # so that its set goes on
         with_additions = Run.select().where(Run.added.is_null(False), Run.archive.is_null(False))
         for run in list(with_additions):
             is_sealed = run.added.get("sealed") == run.added["samples"]

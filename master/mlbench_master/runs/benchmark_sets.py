@@ -31,6 +31,18 @@ from mlbench_master.runs.requests import RunRequest, SetRequest
 from mlbench_master.settings import InstallationLimits
 from mlbench_master.timestamps import seconds_to_text
 
+# Sealing takes processor time that the next run would lack on the same machine in its first steps.
+# A set waits no longer than this, because archives may be impossible to write.
+_MAX_SEALING_SECONDS = 30.0
+_CAN_CONTINUE = """
+    state = 'running' AND NOT EXISTS (
+        SELECT 1 FROM run WHERE set_name = runset.name AND (
+            run.state IN (?, ?)
+            OR sealed_at IS NULL AND archive_problem = '' AND finished_at > ?
+        )
+    ) ORDER BY created_at, name
+"""
+
 
 def register(order: SetRequest, limits: InstallationLimits) -> RunSet:
     """Store the plan of a benchmark set, which the controller then carries out.
@@ -197,10 +209,8 @@ def find(name: str) -> RunSet:
 
 
 def find_next() -> list[RunSet]:
-    """Return the running sets without an active run, oldest first."""
-    has_run = "SELECT 1 FROM run WHERE set_name = runset.name AND run.state IN (?, ?)"
-    condition = f"state = 'running' AND NOT EXISTS ({has_run}) ORDER BY created_at, name"
-    return RunSet.rows(condition, *ACTIVE_STATES)
+    """Return the running sets whose last run has ended and is sealed, oldest first."""
+    return RunSet.rows(_CAN_CONTINUE, *ACTIVE_STATES, time.time() - _MAX_SEALING_SECONDS)
 
 
 def submit(name: str, number: int, limits: InstallationLimits) -> None:

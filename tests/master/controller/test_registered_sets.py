@@ -3,6 +3,7 @@
 import itertools
 import os
 import signal
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from mlbench.contract.conversion import convert
 from mlbench.contract.records import Planned, RunSet
 from mlbench.evaluation.official_rules import Entry, slots_of, waiting_slots
 from mlbench_master.controller.registered_sets import Finish, SetRunner, Submit, decide
+from mlbench_master.database.connection import store
 from mlbench_master.database.models import Run, open_database
 from mlbench_master.database.reserve import NoRoomError
 from mlbench_master.reading.promql import PrometheusClient
@@ -109,6 +111,21 @@ def end_run(state: str = DONE, name: str = "scaling") -> None:
     """End the active run of the set."""
     run = runs_of(name)[-1]
     lifecycle.end(run.id, state=state, reason="", finished_at=1.0)
+
+
+@pytest.mark.both_databases
+def test_a_run_is_submitted_once_the_one_before_is_sealed(runner: SetRunner) -> None:
+    register()
+    sealed = {"sealed_at": time.time()}, {"archive_problem": "no space left"}, {"finished_at": 1.0}
+    for done, fields in enumerate(sealed, 1):
+        runner.look()
+        [*_, run] = runs_of()
+        lifecycle.end(run.id, state=DONE, reason="", finished_at=time.time())
+        runner.look()
+        assert len(runs_of()) == done, "its samples are being sealed"
+        store(run, **fields)
+    runner.look()
+    assert len(runs_of()) == len(sealed) + 1
 
 
 @pytest.mark.both_databases
