@@ -1,5 +1,6 @@
 """Runs are sealed, once and whole, and read from their archives an hour later."""
 
+import os
 import shutil
 import time
 from typing import Any
@@ -14,6 +15,7 @@ from mlbench_master.recording import streams
 from mlbench_master.runs import deletion, lifecycle
 from tests.master.archives.conftest import POD, Master
 from tests.support import reading
+from tests.support.disks import fill, small_disk
 from tests.support.killing import killed_at
 from tests.support.known import known
 from tests.support.rows import key, line, make_run, record, reload
@@ -118,6 +120,27 @@ def test_a_failure_is_shown_and_tried_again(master: Master) -> None:
     master.folder.unlink()
     assert not master.sealer.turn()
     assert [reload(sealed).archive_problem for sealed in (run, other)] == ["", ""]
+
+
+@pytest.mark.parametrize("free_bytes", [0, 8 << 10])
+def test_a_disk_that_fills_while_an_archive_is_written_costs_nothing(
+    master: Master, free_bytes: int
+) -> None:
+    run = master.make_ended()
+    before = answers(master, run)
+    with small_disk(master.folder, 1 << 20):
+        filler = fill(master.folder)
+        os.truncate(filler, filler.stat().st_size - free_bytes)
+        assert master.sealer.turn()
+        assert "No space left on device" in reload(run).archive_problem
+        assert list(master.folder.iterdir()) == [filler], "no half is left"
+        assert answers(master, run) == before
+        filler.unlink()
+        assert not master.sealer.turn()
+        assert reload(run).archive_problem == ""
+        assert master.verify(reload(run))["problems"] == []
+        master.delete_blocks()
+        assert answers(master, run) == before
 
 
 def test_a_run_is_sealed_without_the_usage_of_its_pods_while_prometheus_is_away(
