@@ -7,7 +7,7 @@ import httpx
 import pytest
 from falcon.testing import Result, TestClient
 
-from mlbench_master.database.models import Run, pod_owner, run_owner
+from mlbench_master.database.models import Run, pod_owner
 from mlbench_master.recording.samples import Sample
 from tests.conftest import PrometheusServer, wait_for
 from tests.support import rows
@@ -60,28 +60,6 @@ def read(api: TestClient, run: Run) -> list[object]:
 def source(api: TestClient, run: Run) -> str | None:
     found: str | None = metrics(api, run).headers.get("MLBench-Source")
     return found
-
-
-def test_all_values_are_read_without_a_prometheus_or_with_an_empty_one(
-    api: TestClient, recording: Recording, own_prometheus: PrometheusServer
-) -> None:
-    run = make_finished(recording)
-    assert source(api, run) == "prometheus"
-    before = read(api, run)
-    assert sum(map(len, metrics(api, run).json.values())) == 161
-    own_prometheus.kill()
-    assert source(api, run) == "record"
-    assert read(api, run) == before
-    own_prometheus.start()
-    wait_for(lambda: source(api, run) == "prometheus", what="Prometheus is back")
-    own_prometheus.lose_everything()
-    assert source(api, run) == "record"
-    assert read(api, run) == before
-    recording.exporter.send_again(run_owner(run.id))
-    assert source(api, run) == "record"
-    recording.export_all()
-    assert source(api, run) == "prometheus"
-    assert read(api, run) == before
 
 
 def test_a_series_that_prometheus_was_told_to_forget_is_read_from_the_record(

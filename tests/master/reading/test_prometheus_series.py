@@ -1,6 +1,5 @@
 """Series of runs are read from Prometheus while it has them all, and from the record otherwise."""
 
-import json
 import math
 import random
 import time
@@ -214,17 +213,6 @@ def seal(run: Run, reader: SeriesReader) -> Run:
     Run.update(blocks_deleted_at=time.time()).where(Run.id == run.id).execute()
     Block.delete().where(Block.owner == run_owner(run.id)).execute()
     return reload(run)
-
-
-def test_metadata_of_a_ranks_lines_is_answered_too(
-    run: Run, reader: SeriesReader, recording: Recording
-) -> None:
-    sample = {"time": round(time.time(), 3), "name": "a", "value": 0.5, "metadata": "epoch 1"}
-    record(run, json.dumps(sample).encode() + b"\n" + line(time.time(), b=1))
-    recording.run_all()
-    source, series = read_published(reader, run)
-    assert (source, series["a @ 0"][0].note.metadata) == ("record", "epoch 1")
-    assert read_published(reader, run, Selection(names=("b",)))[0] == "prometheus"
 
 
 @pytest.mark.usefixtures("database")

@@ -78,10 +78,6 @@ def test_averages_are_dated_as_the_first_of_their_points(
     assert {point.time_us: point.value for point in found} == expected
 
 
-def test_first_averages_then_the_last() -> None:
-    assert texts(chosen(NUMBERS, summarize=5, last_n=2)) == ["6.5", "8.5"]
-
-
 def test_texts_are_left_out_of_averages() -> None:
     found = chosen(["1", "x", "3", "y", "z", "8"], summarize=2)
     assert [point[:2] for point in found] == [(0, "2"), (30, "8")]

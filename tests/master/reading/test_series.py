@@ -84,24 +84,6 @@ def test_samples_of_a_step_that_was_killed_are_read_once(
         recording.run_all()
 
 
-def test_since_leaves_out_what_is_not_newer(
-    run: Run, reader: SeriesReader, recording: Recording
-) -> None:
-    start_ms = time.time_ns() // 1_000_000 - 1_000
-    record(run, b"".join(line((start_ms + i) / 1000, a=i) for i in range(10)))
-    record(run, line((start_ms + 3) / 1000, text="3") + line((start_ms + 4) / 1000, text="4"))
-    for step in steps_of(recording):
-        step()
-        series = read(reader, run, Selection(after_us=(start_ms + 3) * 1000))
-        assert values(series["a @ 0"]) == [str(i) for i in range(4, 10)]
-        assert values(series["text @ 0"]) == ["4"]
-        nearly = read(reader, run, Selection(after_us=(start_ms + 3) * 1000 - 1))
-        assert values(nearly["a @ 0"])[0] == "3"
-        assert read(reader, run, Selection(after_us=(start_ms + 9) * 1000)) == {}
-        assert read(reader, run, Selection(after_us=253_402_300_799_000_000)) == {}
-        assert len(read(reader, run, Selection(after_us=-62_135_596_800_000_000))["a @ 0"]) == 10
-
-
 def steps(start_ms: int, first: int, last: int) -> bytes:
     """Return lines with numbers, two in each millisecond, and texts."""
     return b"".join(
@@ -180,21 +162,6 @@ def test_recording_meanwhile_does_not_change_an_answer(
         recording.run_all()
         record(run, steps(start_ms, 40, 41))
     assert series == expected
-
-
-def test_any_number_of_the_last_points_whatever_holds_them(
-    run: Run, reader: SeriesReader, recording: Recording
-) -> None:
-    start_ms = time.time_ns() // 1_000_000 - 1_000
-    record(run, steps(start_ms, 0, 10) + line(start_ms / 1000 - 7200, a=-1))
-    record(run, line(start_ms / 1000 - 3600, a=-2), rank=1)
-    recording.run_all()
-    record(run, steps(start_ms, 10, 12))
-    whole = read(reader, run)
-    for n in (1, 2, 3, 8, 20, 24, 25, 26, 10**17):
-        assert read(reader, run, Selection(last_n=n)) == {
-            name: points[-n:] for name, points in whole.items()
-        }
 
 
 def test_a_run_that_is_deleted_meanwhile_is_an_error_and_no_gap(
