@@ -96,25 +96,26 @@ def outside(
 
 def _sampled(recorded: Recorded) -> list[TimedExchange]:
     """Return the steps that all ranks recorded."""
-    by_rank: dict[str, dict[int, float]] = {}
-    at_us: dict[int, int] = {}
+    samples: dict[str, dict[int, tuple[int, float]]] = {}
     for rank, totals in recorded.items():
         steps = totals[names.SAMPLED_STEP]
         seconds = totals.get(names.SAMPLED_COMMUNICATION, Column([], []))
-        # Only the last repetition of a step counts.
         by_time = dict(zip(seconds.times_us, seconds.values, strict=True))
-        numbered = zip(steps.times_us, map(round, steps.values), strict=True)
-        times = {number: time_us for time_us, number in numbered if time_us in by_time}
-        by_rank[rank] = {number: by_time[time_us] for number, time_us in times.items()}
-        at_us = at_us or times
-    common = sorted(set(at_us).intersection(*by_rank.values()))
+        # Only the last repetition of a step counts.
+        samples[rank] = {
+            round(number): (time_us, by_time[time_us])
+            for time_us, number in zip(steps.times_us, steps.values, strict=True)
+            if time_us in by_time
+        }
+    first = next(iter(samples.values()))
+    common = sorted(set(first).intersection(*samples.values()))
     common = common[:: ceil(len(common) * len(recorded) / _MAX_VALUES) or 1]
     counted = sum(map(steps_per_sample, common))
     return [
         TimedExchange(
-            at_us[number],
+            first[number][0],
             steps_per_sample(number) * common[-1] / counted,
-            {rank: seconds[number] for rank, seconds in by_rank.items()},
+            {rank: of_rank[number][1] for rank, of_rank in samples.items()},
         )
         for number in common
     ]
