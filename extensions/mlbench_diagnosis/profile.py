@@ -53,6 +53,16 @@ def profile(
     if json:
         print_json(result.to_fields())
     elif not result.problem:
+        if result.lines:
+            columns = (Column("line", overflow="fold"), Column("time", justify="right"), "mostly")
+            table = Table(*columns, box=None)
+            for line in result.lines:
+                share = f"{100 * line.activity_seconds / (line.seconds or 1):.0f} %"
+                table.add_row(line.name, f"{line.seconds:.3f} s", f"{line.activity}, {share}")
+            profiled = sum(line.seconds for line in result.lines)
+            table.add_row("profiled time of the main thread", f"{profiled:.3f} s")
+            out.print(table)
+            out.print()
         name = Column("operator" if result.tool == "pytorch" else "function", overflow="fold")
         numbers = (Column(text, justify="right") for text in ("self", "total", "calls"))
         table = Table(name, *numbers, box=None)

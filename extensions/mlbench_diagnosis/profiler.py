@@ -1,32 +1,47 @@
 """Profile a rank for some seconds with PyTorch's profiler, or else with py-spy.
 
-PyTorch's profiler is reached through the socket that ``hook/sitecustomize.py`` opens in processes
-with a process group. It records all threads in the process's memory, and responds with a Chrome
-trace. py-spy samples the stacks of a Python and its descendants.
+``torch_profile`` is reached through the socket that ``hook/sitecustomize.py`` opens in processes
+with a process group. PyTorch's profiler records all threads in the process's memory. The response
+has samples of the main thread's stack and a Chrome trace, which become one trace here. py-spy
+samples the stacks of a Python and its descendants.
 """
 
 import gzip
 import http.client
 import io
 import json
+import re
 import subprocess
 import time
 import zlib
 from contextlib import closing, suppress
+from dataclasses import replace
+from functools import partial
 from http import HTTPStatus
+from itertools import chain
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import BinaryIO
 
-from mlbench.contract.profiles import MAX_BYTES, MAX_TEXT_LENGTH, Operator, ProfileResult, Tool
+from mlbench.contract.profiles import (
+    MAX_BYTES,
+    MAX_TEXT_LENGTH,
+    CodeLine,
+    Operator,
+    ProfileResult,
+    Tool,
+)
 from mlbench_diagnosis import operators
+from mlbench_diagnosis.code_lines import Sample, SampledThread, lines_of, speedscope_samples
 from mlbench_diagnosis.collectives import DebugConnection
 from mlbench_diagnosis.rank_stacks import find_spy
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.external_usage import free_memory
 from mlbench_worker.agent.process_lookup import descendants, is_python
 
-_HANDLER = "torch_profile"
+_HANDLER = "mlbench_profile"
+_BASE = re.compile(rb'"baseTimeNanoseconds"\s*:\s*(\d+)')
+_EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
 _PIECE_BYTES = 1 << 20
 _WRITING_SECONDS = 120.0
 """Maximum time to write a profile after it was recorded, which takes longer than to record it."""
@@ -41,7 +56,8 @@ def profile(attempt: Attempt, root: int | None, seconds: int) -> tuple[ProfileRe
     """
     began = time.time()
     tool: Tool = ""
-    content, table, problem = b"", tuple[Operator, ...](), ""
+    content, problem = b"", ""
+    tables = tuple[CodeLine, ...](), tuple[Operator, ...]()
     try:
         if socket := _find_pytorch(attempt.diagnosis):
             tool = "pytorch"
@@ -49,18 +65,9 @@ def profile(attempt: Attempt, root: int | None, seconds: int) -> tuple[ProfileRe
             if free < seconds * _BYTES_PER_SECOND:
                 fits = max(0, int(free // _BYTES_PER_SECOND))
                 raise OSError(f"seconds: its worker has memory left to profile {fits} s by PyTorch")
-            connection = DebugConnection(socket, seconds + _WRITING_SECONDS)
-            with attempt.profiling(), closing(connection):
-                connection.request("POST", f"/handler/{_HANDLER}?duration={seconds}")
-                response = connection.getresponse()
-                if response.status != HTTPStatus.OK:
-                    message = response.read(_PIECE_BYTES).decode(errors="replace")
-                    first_line = message.partition("\n")[0]
-                    raise OSError(f"PyTorch's profiler failed: {first_line}")
-                content = _compressed(response)
-                with gzip.open(io.BytesIO(content), "rt", errors="replace") as trace:
-                    pieces = iter(lambda: trace.read(_PIECE_BYTES), "")
-                    table = operators.of_events(operators.trace_events(pieces))
+            with attempt.profiling():
+                sampled, base, content = _record_by_pytorch(socket, seconds)
+            tables = _pytorch_tables(sampled, base, content)
         else:
             pids = [] if root is None else [root, *descendants(root)]
             python, program = next(filter(is_python, pids), None), find_spy()
@@ -70,13 +77,16 @@ def profile(attempt: Attempt, root: int | None, seconds: int) -> tuple[ProfileRe
                 raise OSError("rank: none of its processes is a Python")
             tool = "py-spy"
             with attempt.profiling():
-                content = _spy(program, python, seconds)
-                table = operators.of_samples(json.loads(gzip.decompress(content)))
+                content = _record_by_spy(program, python, seconds)
+            tables = _spy_tables(content, python, seconds)
     except (OSError, http.client.HTTPException, subprocess.TimeoutExpired) as error:
         problem = str(error)[:MAX_TEXT_LENGTH] or type(error).__name__
-    except (ValueError, TypeError, LookupError):
-        pass  # other versions of the profiler may not have such a table
-    return ProfileResult(tool, began, time.time(), "" if content else problem, table), content
+    except (ValueError, TypeError, LookupError, ArithmeticError):
+        # Other versions of the profiler may respond with other files.
+        problem = f"the profile of {tool} is malformed"
+    lines, table = tables
+    problem = "" if content else problem
+    return ProfileResult(tool, began, time.time(), problem, table, lines), content
 
 
 def _find_pytorch(folder: Path) -> Path | None:
@@ -93,12 +103,46 @@ def _find_pytorch(folder: Path) -> Path | None:
     return None
 
 
-def _spy(program: str, pid: int, seconds: int) -> bytes:
+def _record_by_pytorch(socket: Path, seconds: int) -> tuple[SampledThread, int, bytes]:
+    """Return the samples of a process, the start of the trace in Unix ns, and the trace.
+
+    The compressed trace shows the samples on the time axis of the calls.
+    """
+    with closing(DebugConnection(socket, seconds + _WRITING_SECONDS)) as connection:
+        connection.request("POST", f"/handler/{_HANDLER}?duration={seconds}")
+        response = connection.getresponse()
+        if response.status != HTTPStatus.OK:
+            message = response.read(_PIECE_BYTES).decode(errors="replace")
+            raise OSError(f"PyTorch's profiler failed: {message.partition(chr(10))[0]}")
+        sampled = SampledThread.from_fields(json.loads(response.readline(MAX_BYTES)))
+        head = response.read(_PIECE_BYTES)
+        match = _BASE.search(head)
+        base = int(match[1]) if match else 0
+        events = map(json.dumps, sampled.as_events(int(socket.name), base))
+        stacks = ",\n".join(events).encode() + b",\n"
+        head = _EVENTS.sub(lambda start: start[0] + stacks, head, count=1)
+        return sampled, base, _compressed(io.BytesIO(head), response)
+
+
+def _pytorch_tables(
+    sampled: SampledThread, base: int, content: bytes
+) -> tuple[tuple[CodeLine, ...], tuple[Operator, ...]]:
+    with gzip.open(io.BytesIO(content), "rt", errors="replace") as file:
+        pieces = iter(lambda: file.read(_PIECE_BYTES), "")
+        trace = operators.Trace(operators.trace_events(pieces))
+    times = [(at - base) / 1e3 for at in sampled.times]
+    active = trace.operators_at(sampled.thread, times), trace.exchanges_at(times)
+    samples = map(Sample, sampled.seconds, sampled.stacks, *active)
+    return lines_of(samples), trace.operators()
+
+
+def _record_by_spy(program: str, pid: int, seconds: int) -> bytes:
     """Return py-spy's profile of a process and its descendants, which keep running."""
     with NamedTemporaryFile(suffix=".json") as file:
         done = subprocess.run(
             [
-                *(program, "record", "--nonblocking", "--subprocesses", "--pid", str(pid)),
+                *(program, "record", "--nonblocking", "--subprocesses", "--idle"),
+                *("--pid", str(pid), "--full-filenames"),
                 *("--duration", str(seconds), "--rate", "100"),
                 *("--format", "speedscope", "--output", file.name),
             ],
@@ -113,15 +157,28 @@ def _spy(program: str, pid: int, seconds: int) -> bytes:
     raise OSError(f"py-spy failed: {last_line}")
 
 
-def _compressed(source: BinaryIO | http.client.HTTPResponse) -> bytes:
-    """Return the source compressed by gzip; raise an OSError if that exceeds the limit."""
+def _spy_tables(
+    content: bytes, python: int, seconds: int
+) -> tuple[tuple[CodeLine, ...], tuple[Operator, ...]]:
+    threads = speedscope_samples(json.loads(gzip.decompress(content)))
+    main = f"Process {python} Thread {python} "
+    [samples] = [threads[name] for name in threads if name.startswith(main)]
+    # py-spy samples less often if it gets too little time.
+    scale = seconds / sum(sample.seconds for sample in samples)
+    lines = lines_of(replace(sample, seconds=sample.seconds * scale) for sample in samples)
+    return lines, operators.of_samples(chain.from_iterable(threads.values()))
+
+
+def _compressed(*sources: BinaryIO | http.client.HTTPResponse) -> bytes:
+    """Return the sources compressed by gzip; raise an OSError if that exceeds the limit."""
     gzip_format = 31  # zlib's number for it
     packer, packed = zlib.compressobj(level=5, wbits=gzip_format), bytearray()
-    while True:
-        piece = source.read(_PIECE_BYTES)
-        packed += packer.compress(piece) if piece else packer.flush()
+    for piece in chain.from_iterable(iter(partial(s.read, _PIECE_BYTES), b"") for s in sources):
+        packed += packer.compress(piece)
         if len(packed) > MAX_BYTES:
-            most = f"more than {MAX_BYTES >> 20} MiB compressed"
-            raise OSError(f"seconds: its profile has {most}: profile fewer seconds")
-        if not piece:
-            return bytes(packed)
+            break
+    packed += packer.flush()
+    if len(packed) > MAX_BYTES:
+        most = f"more than {MAX_BYTES >> 20} MiB compressed"
+        raise OSError(f"seconds: its profile has {most}: profile fewer seconds")
+    return bytes(packed)

@@ -10,7 +10,7 @@ MAX_SECONDS: Final = 60
 MAX_BYTES: Final = 32 << 20
 """Maximum size of a profile's compressed file, in bytes."""
 MAX_OPERATORS: Final = 10
-"""Maximum number of operators that a profile lists."""
+"""Maximum number of operators, and of lines of code, that a profile lists."""
 MAX_TEXT_LENGTH: Final = 300
 """Maximum length of an operator's name and of a problem, in characters."""
 
@@ -32,6 +32,20 @@ class Operator(Record):
 
 
 @dataclass(frozen=True)
+class CodeLine(Record):
+    """The profiled time of a line of the user's code."""
+
+    name: str
+    """Place and text of the line, such as ``train.py:42 time.sleep(0.09)``, or ``other lines``."""
+    seconds: float
+    """Seconds of the main thread in the line and its callees outside of the user's code."""
+    activity: str
+    """Activity with most of the time: ``Python``, a PyTorch operator, or a library's function."""
+    activity_seconds: float
+    """Seconds of the activity."""
+
+
+@dataclass(frozen=True)
 class ProfileResult(Record):
     """The header line that an agent sends before the file of a profile."""
 
@@ -45,6 +59,8 @@ class ProfileResult(Record):
     """Reason why there is no file; empty if there is one."""
     operators: tuple[Operator, ...]
     """Operators with most ``self_seconds``, in descending order."""
+    lines: tuple[CodeLine, ...] = ()
+    """Lines with most ``seconds``, in descending order. They add up to the profiled time."""
 
 
 @dataclass(frozen=True)
@@ -80,3 +96,5 @@ class RankProfile(Record):
     """Size of the file, in bytes; None without a file."""
     operators: tuple[Operator, ...]
     """Operators with most ``self_seconds``, in descending order."""
+    lines: tuple[CodeLine, ...] = ()
+    """Lines with most ``seconds``, in descending order. They add up to the profiled time."""

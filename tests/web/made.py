@@ -11,7 +11,7 @@ from peewee import fn
 
 from mlbench.contract.diagnosis import Frame
 from mlbench.contract.output import OutputFile
-from mlbench.contract.profiles import Operator, ProfileResult
+from mlbench.contract.profiles import CodeLine, Operator, ProfileResult
 from mlbench_master.database.models import (
     Diagnosis,
     Pod,
@@ -85,7 +85,9 @@ def make_profile(run: Run) -> None:
     ]
     content = gzip.compress(json.dumps({"traceEvents": events}).encode())
     operators = (Operator("<b>aten::addmm</b>", 1, 800e-6, 800e-6),)
-    recorded = ProfileResult("pytorch", run.created_at + 1800, run.created_at + 2100, "", operators)
+    lines = (CodeLine("train.py:42 <i>wait()</i>", 4.0, "gloo:all_reduce", 3.0),)
+    began = run.created_at + 1800
+    recorded = ProfileResult("pytorch", began, began + 300, "", operators, lines)
     about = {"attempt": 2, "rank": 0, "seconds": 5, "asked_at": run.created_at + 1799}
     held = {"recorded": recorded.to_fields(), "size": len(content), "sha256": ""}
     Profile.create(run=run, **about, **held, content=content)

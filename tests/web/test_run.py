@@ -458,7 +458,9 @@ def test_a_profile_is_shown_by_speedscope(page: Page, still: StackConnection, wa
     expect(profiles).to_contain_text("none of its processes is a Python")
     expect(profiles.get_by_role("button", name="Profile", exact=True)).to_be_hidden()
     profiles.get_by_text("Rank 0").click()
-    expect(profiles.get_by_role("rowheader")).to_have_text("<b>aten::addmm</b>")
+    names = ["train.py:42 <i>wait()</i>", "<b>aten::addmm</b>"]
+    expect(profiles.get_by_role("rowheader")).to_have_text(names)
+    expect(profiles.get_by_role("row").nth(1)).to_contain_text("4 sgloo:all_reduce, 75 %")
     expect(profiles.get_by_role("row").last).to_contain_text("0.0008 s0.0008 s1")
     with page.expect_download() as download:
         profiles.get_by_role("link", name="Download the profile of rank 0").click()
@@ -490,7 +492,8 @@ def test_a_rank_is_profiled_by_a_button(
     expect(profiles.get_by_role("alert")).to_contain_text("rank 1 is being profiled")
     watch.expect("409")
     profiles.get_by_text("PyTorch").click()
-    expect(profiles.get_by_role("rowheader")).to_have_count(10)
+    expect(profiles.get_by_role("table").last.get_by_role("rowheader")).to_have_count(10)
+    expect(profiles.get_by_role("table").first).to_contain_text(".backward()")
     profiles.get_by_role("button", name="Show in speedscope").click()
     shown = user.frame_locator("iframe[title='Profile of rank 1']")
     shown.get_by_text("Sandwich").click()

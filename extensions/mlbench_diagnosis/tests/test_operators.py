@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 import pytest
 
 from mlbench.contract.profiles import Operator
-from mlbench_diagnosis.operators import of_events, of_samples, trace_events
+from mlbench_diagnosis.code_lines import speedscope_samples
+from mlbench_diagnosis.operators import Trace, of_samples, trace_events
 
 
 def call(name: str, began: float, took: float, thread: int = 1, kind: str = "cpu_op") -> Any:
@@ -41,7 +43,7 @@ def pieces(text: str, length: int) -> Iterator[str]:
 @pytest.mark.parametrize("length", [1, 7, 10_000])
 def test_a_trace_is_added_up_as_it_is_read(length: int) -> None:
     trace = {"schemaVersion": 1, "traceEvents": [*reversed(CALLS)], "traceName": "a.json"}
-    found = of_events(trace_events(pieces(json.dumps(trace, indent=1), length)))
+    found = Trace(trace_events(pieces(json.dumps(trace, indent=1), length))).operators()
     assert [(one.name, one.calls) for one in found] == [(one.name, one.calls) for one in FOUND]
     for one, expected in zip(found, FOUND, strict=True):
         seconds = (expected.self_seconds, expected.total_seconds)
@@ -49,7 +51,7 @@ def test_a_trace_is_added_up_as_it_is_read(length: int) -> None:
 
 
 def test_there_are_ten_at_most() -> None:
-    found = of_events(call(f"op{number}", 100 * number, number) for number in range(20))
+    found = Trace(call(f"op{number}", 100 * number, number) for number in range(20)).operators()
     assert [one.name for one in found] == [f"op{number}" for number in range(19, 9, -1)]
 
 
@@ -65,12 +67,29 @@ def test_the_functions_of_samples_are_added_up() -> None:
         {"name": "main", "file": "/a/train.py", "line": 9},
         {"name": "load", "file": "/a/data.py", "line": 3},
         {"name": "load", "file": "/a/data.py", "line": 4},
+        {"name": "get", "file": "/usr/lib/python3.11/queue.py", "line": 180},
     ]
     threads = [
         {"samples": [[0, 1], [0, 1, 2], [0, 1, 2, 3]], "weights": [0.5, 0.25, 0.25]},
-        {"samples": [[0, 2], []], "weights": [1.0, 1.0]},
+        {"samples": [[0, 2], [], [1, 4]], "weights": [1.0, 1.0, 7.0]},
     ]
-    assert of_samples({"shared": {"frames": frames}, "profiles": threads}) == (
+    threads = [{"name": str(i), **thread} for i, thread in enumerate(threads)]
+    samples = speedscope_samples({"shared": {"frames": frames}, "profiles": threads})
+    assert of_samples(chain.from_iterable(samples.values())) == (
         Operator("load (data.py)", None, 1.5, 1.5),
         Operator("main (train.py)", None, 0.5, 1.0),
     )
+
+
+def test_operators_and_collectives_at_a_time() -> None:
+    calls = [
+        call("step", 0, 100, thread=7, kind="user_annotation"),
+        call("linear", 10, 50, thread=7),
+        call("addmm", 20, 20, thread=7),
+        call("gloo:all_reduce", 70, 20, thread=9, kind="user_annotation"),
+        call("sum", 0, 1000, thread=9),
+    ]
+    trace, times = Trace(reversed(calls)), (5, 10, 25, 39.5, 40, 61, 75, 95)
+    operators = ["", "linear", "addmm", "addmm", "linear", "", "", ""]
+    assert [*trace.operators_at(7, times)] == operators
+    assert [*trace.exchanges_at(times)] == [*[""] * 6, "gloo:all_reduce", ""]

@@ -4,6 +4,8 @@ import gzip
 import json
 from pathlib import Path
 
+import pytest
+
 from mlbench import ApiClient
 from tests.conftest import wait_for
 from tests.mlbench.cli.conftest import Mlbench
@@ -26,6 +28,8 @@ def test_a_task_is_profiled_which_disturbs_its_run_and_goes_with_it(
     calls = [event["name"] for event in trace["traceEvents"] if event.get("cat") == "cpu_op"]
     assert {"aten::addmm", "aten::mm", "c10d::allreduce_"} <= set(calls)
     assert len(fields["operators"]) == 10
+    assert sum(line["seconds"] for line in fields["lines"]) == pytest.approx(2, abs=0.2)
+    assert any(line["activity"] in calls for line in fields["lines"])
     for op in fields["operators"]:
         assert calls.count(op["name"]) in (0, op["calls"])  # or it is no operator of a CPU
     refused = here("profile", "watched", "--rank", "7").refusal
@@ -62,7 +66,10 @@ def test_code_without_pytorch_is_profiled_by_py_spy(
     wait_for(lambda: here("logs", "hot").out, what="it runs")
     try:
         printed = here("profile", "hot", "--seconds", "1").output
-        assert printed.splitlines()[1].split()[:2] == ["hot", "(hot.py)"]
+        lines = [line.split() for line in printed.splitlines()]
+        assert lines[1][:2] == ["hot.py:3", "while"]
+        assert lines[1][-2:] == ["100", "%"]
+        assert ["hot", "(hot.py)"] in [line[:2] for line in lines]
         notice = f"speedscope.json.gz: stored with run {run.id}, shown on its page"
         assert notice in printed
     finally:

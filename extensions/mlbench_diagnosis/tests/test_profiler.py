@@ -4,6 +4,7 @@ import gzip
 import json
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -14,14 +15,47 @@ from mlbench_worker.agent.attempt import Attempt
 from tests.conftest import free_port, wait_for
 from tests.worker.agent.conftest import Begin
 
-_TORCH = """
+_TRAINING = """
+import sys, time
 import torch, torch.distributed as dist
-dist.init_process_group("gloo", init_method="tcp://127.0.0.1:{port}", rank=0, world_size=1)
-torch.set_num_threads(1)
-layer, batch = torch.nn.Linear(512, 512), torch.ones(256, 512)
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, Dataset
+
+class Images(Dataset):
+    def __len__(self):
+        return 1 << 20
+    def __getitem__(self, index):
+        time.sleep({decode_seconds})
+        return torch.full((256,), 1.0)
+
+def pause():
+    time.sleep({pause_seconds})
+
+def train():
+    dist.init_process_group("gloo", init_method="tcp://127.0.0.1:{port}", rank=0, world_size=1)
+    torch.set_num_threads(1)
+    net = torch.nn.Sequential(*(torch.nn.Linear({width}, {width}) for _ in range(3)))
+    model, first = DistributedDataParallel(net), torch.nn.Linear(256, {width})
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-9)
+    for batch in DataLoader(Images(), batch_size=64, num_workers={workers}):
+        pause()
+        optimizer.zero_grad()
+        loss = model(first(batch)).sum()
+        loss.backward()
+        optimizer.step()
+        print(1, flush=True)
+
+if __name__ == "__main__":
+    train()
+"""
+_SLEEP = """
+import time
+def pause():
+    time.sleep(0.03)
+print(1, flush=True)
 while True:
-    layer(batch).sum().backward()
-    print(1, flush=True)
+    pause()
+    sum(range(100))
 """
 _PYTHON = """
 import time
@@ -40,19 +74,60 @@ def end(attempt: Attempt) -> None:
     assert attempt.ended.wait(20)
 
 
-def test_pytorch_is_profiled_by_its_own_profiler(begin: Begin) -> None:
-    attempt = begin(sys.executable, "-c", _TORCH.format(port=free_port()))
-    recorded, content = profile(attempt, attempt.pid, 1)
+@pytest.mark.parametrize(
+    ("settings", "culprit", "activity"),
+    [
+        ({"pause_seconds": 0.05}, "time.sleep(0.05)", "Python"),
+        ({"decode_seconds": 0.002}, "time.sleep(0.002)", "Python"),
+        (
+            {"decode_seconds": 0.002, "workers": 1},
+            "for batch in DataLoader(Images(), batch_size=64, num_workers=1):",
+            "__next__ (dataloader.py)",
+        ),
+        ({"width": 1024}, "loss.backward()", ""),
+    ],
+)
+def test_pytorch_is_profiled_with_the_lines_of_the_code(
+    begin: Begin, tmp_path: Path, settings: Mapping[str, float], culprit: str, activity: str
+) -> None:
+    script = tmp_path / "train.py"
+    defaults = {"decode_seconds": 0, "pause_seconds": 0, "width": 16, "workers": 0}
+    script.write_text(_TRAINING.format(port=free_port(), **{**defaults, **settings}))
+    attempt = begin(sys.executable, str(script))
+    recorded, content = profile(attempt, attempt.pid, 2)
     assert (recorded.tool, recorded.problem) == ("pytorch", "")
-    assert 1 <= recorded.ended_at - recorded.began_at < 60
+    first = recorded.lines[0]
+    assert first.name.partition(" ")[2] == culprit
+    assert activity in ("", first.activity)
+    assert sum(line.seconds for line in recorded.lines) == pytest.approx(2, abs=0.2)
+    assert first.seconds > 1 or settings == {"width": 1024}
+
     events = json.loads(gzip.decompress(content))["traceEvents"]
-    [addmm] = [operator for operator in recorded.operators if operator.name == "aten::addmm"]
-    durations = [event["dur"] for event in events if event.get("name") == addmm.name]
-    assert addmm.calls == len(durations)
-    assert addmm.total_seconds == pytest.approx(sum(durations) / 1e6, rel=1e-6)
-    assert 0 < addmm.self_seconds <= addmm.total_seconds
+    for operator in recorded.operators:
+        durations = [event["dur"] for event in events if event.get("name") == operator.name]
+        assert operator.calls == len(durations)
+        assert operator.total_seconds == pytest.approx(sum(durations) / 1e6, rel=1e-6)
+    stacks = [event for event in events if event.get("cat") == "python_stack"]
+    calls = [event for event in events if event.get("cat") == "cpu_op"]
+    # The stacks are on the same timeline: they span the calls.
+    assert min(event["ts"] for event in stacks) <= min(call["ts"] for call in calls) + 1e5
+    assert max(event["ts"] + event["dur"] for event in stacks) >= calls[-1]["ts"] - 1e5
     lines = len(attempt.file("stdout").read_bytes())
     wait_for(lambda: len(attempt.file("stdout").read_bytes()) > lines, what="it goes on")
+
+
+def test_a_python_without_process_group_is_profiled_with_its_sleep(
+    begin: Begin, tmp_path: Path
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(_SLEEP)
+    attempt = begin(sys.executable, str(script))
+    recorded, _ = profile(attempt, attempt.pid, 1)
+    assert (recorded.tool, recorded.problem) == ("py-spy", "")
+    first = recorded.lines[0]
+    assert (first.name, first.activity) == ("train.py:4 time.sleep(0.03)", "Python")
+    assert first.seconds > 0.8
+    assert sum(line.seconds for line in recorded.lines) == pytest.approx(1)
 
 
 def test_another_python_is_profiled_by_py_spy_and_its_end_states_it(

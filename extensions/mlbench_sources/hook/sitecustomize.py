@@ -147,11 +147,9 @@ def _note_untimed(field: str) -> None:
             file.write(line.encode())
 
 
-def _time_communication() -> None:
-    """Time the communication of code that does not do so (``mlbench_sources/collectives.py``)."""
-    if sys.version_info < (3, 11):  # noqa: UP036 - the user's Python
-        _note_untimed("untimed_python_ranks")
-        return
+def _import_extension(name: str) -> "Any":
+    """Import a module of an extension; it and MLBench may be in another Python's folders."""
+    from importlib import import_module  # noqa: PLC0415
     from importlib.machinery import PathFinder  # noqa: PLC0415
 
     # Where this Python has no mlbench, that of the agent is imported.
@@ -161,11 +159,22 @@ def _time_communication() -> None:
     path = sys.path[:]
     sys.path += [extension, of_mlbench]
     try:
-        from mlbench_sources import collectives  # noqa: PLC0415
-
-        _ends.append(collectives.watch(_note_untimed))
+        return import_module(name)
     finally:
         sys.path[:] = path
+
+
+def _time_communication() -> None:
+    """Time the communication of code that does not do so (``mlbench_sources/collectives.py``)."""
+    if sys.version_info < (3, 11):  # noqa: UP036 - the user's Python
+        _note_untimed("untimed_python_ranks")
+        return
+    _ends.append(_import_extension("mlbench_sources.collectives").watch(_note_untimed))
+
+
+def _respond_with_profile(request: object, response: object) -> None:
+    """Profile this process (``mlbench_diagnosis/torch_profile.py``)."""
+    _import_extension("mlbench_diagnosis.torch_profile").respond(request, response)
 
 
 def _say_untimed(distributed: "Any") -> None:
@@ -216,22 +225,24 @@ def _serve_collectives() -> None:
     """Start PyTorch's server of its flight recorder, which works without the GIL, and profiler."""
     import ctypes  # noqa: PLC0415 - torch has loaded it
 
-    from torch._C._distributed_c10d import _WorkerServer  # noqa: PLC0415
+    from torch._C import _distributed_c10d as c10d  # noqa: PLC0415
 
-    # PyTorch's profiler, in versions that have it.
-    _try(lambda: __import__("torch.distributed.debug._handlers"))
+    # Other versions of PyTorch may not have it.
+    _try(lambda: c10d._register_handler("mlbench_profile", _respond_with_profile))
     # The path of a socket has at most 108 bytes: /proc shortens that of the folder.
     folder = os.open(_DIAGNOSIS, os.O_RDONLY)
     stderr, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(null, 2)  # the server prints a message at its start
-        server = _WorkerServer("/proc/self/fd/%d/%d" % (folder, os.getpid()))  # noqa: UP031
+        server = c10d._WorkerServer("/proc/self/fd/%d/%d" % (folder, os.getpid()))  # noqa: UP031
     finally:
         os.dup2(stderr, 2)
         for descriptor in (folder, stderr, null):
             os.close(descriptor)
-    # Never destroyed: the destructor aborts the process, and hangs in a fork.
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(server))
+    # Never destroyed: the server's destructor aborts the process, and hangs in a fork. PyTorch
+    # releases the handler after the end of the interpreter, which would abort the process, too.
+    for lasting in (server, _respond_with_profile):
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(lasting))
 
 
 def _leave_collectives() -> None:

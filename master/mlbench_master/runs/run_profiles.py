@@ -117,7 +117,9 @@ def answer(pod: PodIdentity, profile_id: int, body: bytes) -> None:
         recorded = ProfileResult.from_fields(exact_json.loads(line[:_MAX_LINE_BYTES]))
         # The texts come from profiled code, and must not be too long to show.
         texts = [recorded.problem, *(operator.name for operator in recorded.operators)]
-        if len(texts) > MAX_OPERATORS + 1 or any(len(text) > MAX_TEXT_LENGTH for text in texts):
+        texts += [text for line in recorded.lines for text in (line.name, line.activity)]
+        rows = max(len(recorded.operators), len(recorded.lines))
+        if rows > MAX_OPERATORS or any(len(text) > MAX_TEXT_LENGTH for text in texts):
             raise ValueError("a profile must have fewer or shorter texts")
         if bool(content) == bool(recorded.problem):
             raise ValueError("a profile must have either a file or a problem")
@@ -163,6 +165,7 @@ def describe(profile: Profile, run: Run) -> RankProfile:
         file=profile.file,
         size=profile.size or None,
         operators=recorded.operators if recorded else (),
+        lines=recorded.lines if recorded else (),
     )
 
 

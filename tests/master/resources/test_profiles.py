@@ -4,12 +4,13 @@ import gzip
 import hashlib
 import json
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from falcon.testing import TestClient
 
-from mlbench.contract.profiles import MAX_BYTES, Operator, ProfileResult
+from mlbench.contract.profiles import MAX_BYTES, CodeLine, Operator, ProfileResult
 from mlbench_master.database.models import Profile, Rank, Run
 from mlbench_master.runs import run_profiles
 from tests.conftest import as_pod
@@ -19,7 +20,8 @@ from tests.support.rows import make_ranks
 pytestmark = pytest.mark.both_databases
 
 FILE = gzip.compress(b'{"traceEvents": []}', mtime=0)  # in names of tests: the same everywhere
-RECORDED = ProfileResult("pytorch", 1.0, 7.5, "", (Operator("aten::mm", 3, 0.25, 0.5),))
+LINE = CodeLine("train.py:4 loss.backward()", 2.0, "aten::mm", 0.25)
+RECORDED = ProfileResult("pytorch", 1.0, 7.5, "", (Operator("aten::mm", 3, 0.25, 0.5),), (LINE,))
 
 
 @pytest.fixture
@@ -66,6 +68,7 @@ def test_a_rank_is_asked_until_its_profile_is_there(api: TestClient, run: Run, a
     name = f"profiles/{asked}.trace.json.gz"
     assert (profile["done"], profile["tool"], profile["file"]) == (True, "pytorch", name)
     assert profile["operators"] == [RECORDED.operators[0].to_fields()]
+    assert profile["lines"] == [RECORDED.lines[0].to_fields()]
     assert (profile["began_at"], profile["ended_at"]) == (
         "1970-01-01T00:00:01.000000Z",
         "1970-01-01T00:00:07.500000Z",
@@ -117,6 +120,8 @@ def test_a_rank_answers_for_itself_alone(api: TestClient, run: Run, asked: int) 
         (FILE, {"began_at": "now"}),
         (FILE, {"operators": [RECORDED.operators[0].to_fields()] * 11}),
         (FILE, {"operators": [Operator("x" * 301, None, 0.0, 0.0).to_fields()]}),
+        (FILE, {"lines": [LINE.to_fields()] * 11}),
+        (FILE, {"lines": [replace(LINE, activity="x" * 301).to_fields()]}),
     ],
 )
 def test_what_is_no_profile_is_refused(

@@ -107,7 +107,8 @@ function makeProfile(/** @type {RankProfile} */ profile, /** @type {number} */ r
     fillLater(viewer, () => speedscope(address, `Profile of rank ${rank}`));
   };
   const button = h("button", { type: "button", onclick }, "Show in speedscope");
-  const details = h("details", {}, h("summary", {}, title), operatorsOf(profile), h("p", {}, button), viewer);
+  const tables = [linesOf(profile), operatorsOf(profile)];
+  const details = h("details", {}, h("summary", {}, title), ...tables, h("p", {}, button), viewer);
   return h("li", {}, details, downloadOf(address, `the profile of rank ${rank}`));
 }
 
@@ -121,6 +122,20 @@ async function speedscope(/** @type {string} */ address, /** @type {string} */ t
   const profileURL = URL.createObjectURL(new Blob([JSON.stringify(profile)]));
   const hash = String(new URLSearchParams({ profileURL, title })).replaceAll("+", "%20");
   return h("iframe", { class: "speedscope", src: `${byId("profiles").dataset.speedscope}#${hash}`, title });
+}
+
+// The lines add up to the profiled time.
+function linesOf(/** @type {RankProfile} */ { lines }) {
+  if (!lines?.length) return "";
+  const element = /** @type {HTMLTableElement} */ (h("table", {}, h("thead", {}, h("tr")), h("tbody")));
+  const share = (line) => `${line.activity}, ${Math.round((100 * line.activity_seconds) / line.seconds)} %`;
+  const columns = [
+    { title: "Line", isHead: true, cell: (line) => h("code", {}, line.name) },
+    figure("Time", (line) => `${number(line.seconds)} s`),
+    { title: "Mostly", cell: share },
+  ];
+  fillTable(element, columns, lines, (line) => line.name);
+  return element;
 }
 
 function operatorsOf(/** @type {RankProfile} */ { tool, operators }) {
