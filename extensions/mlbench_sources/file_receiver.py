@@ -7,27 +7,38 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
+from mlbench_sources import printed_values
 from mlbench_sources.event_files import EventFiles
-from mlbench_sources.mllog_receiver import Stdout
+from mlbench_sources.mllog_receiver import MLLog, OutputLines
 from mlbench_worker.agent.sources import Line, Source, SourceContext
 
 log = logging.getLogger(__name__)
 
 _SECONDS = 1.0
+# A printed value has the time at which it is read.
+_PRINTED_SECONDS = 0.1
 _PATIENCE_SECONDS = 5.0
 """Time to wait at the end for space on a full disk."""
 
 
 class Follower(Source):
-    """Reads MLPerf's lines on stdout, and event files, once a second, until it is closed."""
+    """Reads MLPerf's lines, printed values and event files once a second, until it is closed."""
 
     def __init__(self, context: SourceContext) -> None:
         """Start to follow the rank's stdout, and event files below its working folder."""
-        self._log = Stdout(context.stdout, context.say)
+        self._outputs = [OutputLines(context.stdout, MLLog(context.say).lines)]
+        self._seconds = _SECONDS
+        if printed_values.are_requested(context):
+            self._seconds = _PRINTED_SECONDS
+            for stream in ("stdout", "stderr"):
+                path = context.stdout.with_name(stream)
+                values = printed_values.PrintedValues(context.say)
+                # A progress bar ends its lines by a carriage return.
+                self._outputs.append(OutputLines(path, values.lines, ends=b"\r\n"))
         self.events = EventFiles(context.folder, context.identity, context.root)
         self._say = context.say
         self._sources = [
-            _Followed(self._log.read, context.append),
+            *(_Followed(output.read, context.append) for output in self._outputs),
             _Followed(self.events.read, context.append),
         ]
         self._ending = threading.Event()
@@ -50,10 +61,11 @@ class Follower(Source):
         self._thread.join()
 
     def _run(self) -> None:
-        while not self._ending.wait(_SECONDS):
+        while not self._ending.wait(self._seconds):
             for source in self._sources:
                 source.pass_on()
-        self._log.end()
+        for output in self._outputs:
+            output.end()
         self.events.end()
         deadline = time.monotonic() + _PATIENCE_SECONDS
         for source in self._sources:
@@ -65,7 +77,8 @@ class Follower(Source):
                 " wrote them ended too soon to be known, and another rank used the same folder."
                 " Start each rank in its own folder."
             )
-        self._log.close()
+        for output in self._outputs:
+            output.close()
         self.events.close()
 
 

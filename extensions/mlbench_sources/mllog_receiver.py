@@ -6,7 +6,8 @@ lines.
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -168,18 +169,30 @@ class MLLog:
         return totals
 
 
-class Stdout:
-    """The lines of MLPerf's logging on a worker's stdout, followed as it grows."""
+class OutputLines:
+    """The lines of a worker's stdout or stderr, followed as it grows."""
 
-    def __init__(self, path: Path, say: Callable[[str], None]) -> None:
-        """Open the file; ``say`` prints a message for the user."""
+    def __init__(
+        self,
+        path: Path,
+        parse: Callable[[bytes], Iterable[Mapping[str, object]]],
+        ends: bytes = b"\n",
+    ) -> None:
+        """Open the file.
+
+        Args:
+            path: the file of the output.
+            parse: returns the lines of the metrics file for a line of output.
+            ends: the bytes of which each ends a line.
+        """
         self._file = open_regular(path)
-        self._log = MLLog(say)
+        self._parse = parse
+        self._ends = re.compile(b"[" + ends + b"]")
         self._position = 0
         self._rest = b""
         self._is_ending = False
 
-    def read(self) -> Iterator[Line]:
+    def read(self) -> Iterator[Mapping[str, object]]:
         """Yield the lines of the metrics file for the next complete lines."""
         if self._file is None:
             return
@@ -189,13 +202,13 @@ class Stdout:
         while self._position < size:
             data = os.pread(self._file, 1 << 20, self._position)
             self._position += len(data)
-            *whole, rest = (self._rest + data).split(b"\n")
+            *whole, rest = self._ends.split(self._rest + data)
             self._rest = rest[-_MAX_LINE_LENGTH:]
             for line in whole:
-                yield from self._log.lines(line)
+                yield from self._parse(line)
         if self._is_ending:
             rest, self._rest = self._rest, b""
-            yield from self._log.lines(rest)
+            yield from self._parse(rest)
 
     def end(self) -> None:
         """Include the last line, which may be incomplete, in the next call of ``read``."""

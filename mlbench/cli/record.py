@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from mlbench.cli import request
 from mlbench.contract import names
 from mlbench.local.discovery import find_connection
 from mlbench.tracking import record_command
@@ -29,6 +30,7 @@ def record(
         bool,
         typer.Option("--hide-command", help="Do not record the command line, not even masked."),
     ] = False,
+    from_stdout: request.FromStdoutOption = False,
 ) -> None:
     """Record a command started by Slurm, torchrun, Kubernetes or a shell.
 

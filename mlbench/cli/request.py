@@ -7,7 +7,7 @@ import shutil
 import sys
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +15,7 @@ import typer
 
 from mlbench.cli.command import Command
 from mlbench.cli.common import UsageError
+from mlbench.contract import names
 from mlbench.contract.limits import MAX_RESOURCE_NAME_LENGTH
 from mlbench.contract.names import THIS_MACHINE, UNASKED_BANDWIDTH
 from mlbench.contract.runspec import CommonSpec, part
@@ -55,6 +56,13 @@ ImageOption = Annotated[
 QueueOption = Annotated[
     bool, typer.Option("--queue", help="Wait for the active run to end instead of failing.")
 ]
+FromStdoutOption = Annotated[
+    bool,
+    typer.Option(
+        "--from-stdout",
+        help="Also record values that your own code prints, such as `epoch 3 loss 0.41`.",
+    ),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +77,16 @@ class Code:
     working_dir: str | None = None
     backend: str | None = None
     """None: the benchmark's own."""
+
+    def with_printed_values(self) -> "Code":
+        """Return the code with the request to record the values that it prints.
+
+        Raises:
+            UsageError: a benchmark, which records its values itself.
+        """
+        if self.command is None:
+            raise UsageError("--from-stdout: only for your own code. A benchmark records values.")
+        return replace(self, command=f"env {names.ENV_FROM_STDOUT}=1 {self.command}")
 
     def request_fields(self, spec: CommonSpec, settings: Sequence[str] | None) -> dict[str, Any]:
         """Return the arguments of ``create_run`` and ``create_set`` for this code."""

@@ -27,6 +27,7 @@ from mlbench.cli.live import follow, wait_for_count
 from mlbench.cli.run_tables import page_url
 from mlbench.cli.show import show_run
 from mlbench.client import ApiClient
+from mlbench.contract import printed_values
 from mlbench.contract.records import Run, RunSet
 from mlbench.local.discovery import find_connection
 from mlbench.local.home import StackConnection
@@ -53,6 +54,7 @@ def run(
     faults: spec.Faults = None,
     settings: request.SettingsOption = None,
     image: request.ImageOption = None,
+    from_stdout: request.FromStdoutOption = False,
     queue: request.QueueOption = False,
     detach: Annotated[
         bool, typer.Option("--detach", help="Return without waiting for the end.")
@@ -70,6 +72,9 @@ def run(
         benchmarks = [task.name for task in client.get_benchmarks().result().value]
         is_local = image is not None and client.get_info().result().value.pool == "local"
         code = request.read_code(task, arguments or [], image, benchmarks, local=is_local)
+        if from_stdout:
+            code = code.with_printed_values()
+            err.print(printed_values.HELP, soft_wrap=True)
         name = request.make_name(code.title) if name is None else name
         fields = code.request_fields(common, settings)
         answer = client.create_run(name, workers, seed=seed, queue=queue, **fields)

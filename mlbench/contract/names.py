@@ -9,6 +9,7 @@ ENV_DATASETS: Final = "MLBENCH_DATASETS"
 ENV_GIT_COMMIT: Final = "MLBENCH_GIT_COMMIT"  # for code outside of a repository
 ENV_HIDE_COMMAND: Final = "MLBENCH_HIDE_COMMAND"  # 1: commands of external jobs are not recorded
 ENV_TIME_COMMUNICATION: Final = "MLBENCH_TIME_COMMUNICATION"  # 0: only if the code times it
+ENV_FROM_STDOUT: Final = "MLBENCH_FROM_STDOUT"  # 1: values that a program prints are recorded
 
 # --- Set by the agent for a training process. ---
 ENV_POD: Final = "MLBENCH_POD"

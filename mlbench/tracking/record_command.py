@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NoReturn
 
-from mlbench.contract import names
+from mlbench.contract import names, printed_values
 from mlbench.contract.masking import MASK, mask_words
 from mlbench.tracking.job import find_job
 from mlbench.tracking.recorder_sidecar import RecorderSidecar
@@ -46,11 +46,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.add_argument(option)
     parser.add_argument("--workers", type=int)
     parser.add_argument("--hide-command", action="store_true")
+    parser.add_argument("--from-stdout", action="store_true")
     parser.add_argument("command", nargs="+")
     options = parser.parse_args(arguments)
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
         pass  # a closed stdin, stdout or stderr must not be reused for another file
     os.close(descriptor)
+    if options.from_stdout:
+        os.environ[names.ENV_FROM_STDOUT] = "1"
+        print(f"mlbench: {printed_values.HELP}", file=sys.stderr, flush=True)
     signals = _Signals()
     try:
         job = find_job(os.environ, key=options.key, workers=options.workers)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mlbench_sources.mllog_receiver import DIRECTIONS, MLLog, Stdout
+from mlbench_sources.mllog_receiver import DIRECTIONS, MLLog, OutputLines
 
 
 def line(key: str, ms: float = 0, kind: str = "POINT_IN_TIME", **its: Any) -> str:
@@ -176,7 +176,7 @@ def test_events_on_one_line_are_all_read() -> None:
 def test_the_last_line_is_read_without_its_end(tmp_path: Path) -> None:
     path = tmp_path / "stdout"
     path.write_text(line("a", value=1))
-    stdout = Stdout(path, print)
+    stdout = OutputLines(path, MLLog(print).lines)
     assert not list(stdout.read())
     stdout.end()
     for expected in ([{"time": 0, "settings": {"a": 1}}], []):
@@ -188,7 +188,7 @@ def test_stdout_is_read_by_whole_lines_wherever_the_mark_stands(tmp_path: Path) 
     path = tmp_path / "stdout"
     text = f"[rank0]: {line('a', value=1)}\nother\n{line('b', value=2)}\n"
     path.write_text(text[:50])
-    stdout = Stdout(path, print)
+    stdout = OutputLines(path, MLLog(print).lines)
     assert not list(stdout.read())
     path.write_text(text)
     assert [record["settings"] for record in stdout.read()] == [{"a": 1}, {"a": 1, "b": 2}]
