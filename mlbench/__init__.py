@@ -13,13 +13,13 @@ from mlbench.tracking.tracker import Tracker
 if TYPE_CHECKING:
     from mlbench.client import ApiClient
     from mlbench.client.run_data import open_runs as open  # noqa: A004 - as it is read: mlbench.open
-    from mlbench.tracking.recorder_sidecar import record
+    from mlbench.tracking.record_process import record
 else:
     # Imported only when they are used: a training process needs no HTTP.
     _LATER = {
         "ApiClient": ("mlbench.client", "ApiClient"),
         "open": ("mlbench.client.run_data", "open_runs"),
-        "record": ("mlbench.tracking.recorder_sidecar", "record"),
+        "record": ("mlbench.tracking.record_process", "record"),
     }
 
     def __getattr__(name: str) -> object:

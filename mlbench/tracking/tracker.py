@@ -104,7 +104,7 @@ class Tracker:
     def __init__(self, environ: Mapping[str, str] = os.environ, *, run: str | None = None) -> None:
         """Start the tracker; with ``run``, record this process as a run of that name."""
         if run is not None:
-            from mlbench.tracking.recorder_sidecar import record  # noqa: PLC0415
+            from mlbench.tracking.record_process import record  # noqa: PLC0415
 
             record(run)
         self.steps = 0
