@@ -1,4 +1,4 @@
-"""``docs/tutorial-own-code.md``: its commands do what the page says, in its order."""
+"""The tutorials: their commands do what the pages say, in their order."""
 
 import os
 import re
@@ -17,16 +17,17 @@ from tests.support.processes import run_text
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 _ROOT = Path(__file__).parents[2]
-_PAGE = _ROOT / "docs" / "tutorial-own-code.md"
+_OWN_CODE = _ROOT / "docs" / "tutorial-own-code.md"
+_COMPARE = _ROOT / "docs" / "tutorial-compare.md"
 _COMMANDS = re.compile(r"^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def test_the_page_works_as_printed(stack: Home, tmp_path: Path) -> None:
+def test_own_code_works_as_printed(stack: Home, tmp_path: Path) -> None:
     # One test: on several, each process of pytest would type the page.
     folder = tmp_path / "own code"
     shutil.copytree(_ROOT / "examples" / "tutorial", folder)
     output = ""
-    for commands in _COMMANDS.findall(_PAGE.read_text()):
+    for commands in _COMMANDS.findall(_OWN_CODE.read_text()):
         # Three repeats would prove nothing more.
         output += type_in(commands.replace("--repeats 3", "--repeats 1"), folder, stack)
 
@@ -52,6 +53,17 @@ def test_the_page_works_as_printed(stack: Home, tmp_path: Path) -> None:
     assert two.num_workers == 2
     assert known(shell.time_to_target).training_seconds is None
     assert shell.epochs == 4
+
+
+def test_a_comparison_works_as_printed(stack: Home, tmp_path: Path) -> None:
+    output = ""
+    for commands in _COMMANDS.findall(_COMPARE.read_text()):
+        if "mlbench up" not in commands:  # the stack runs already
+            output += type_in(commands.replace("--repeats 3", "--repeats 1"), tmp_path, stack)
+    assert "exchange is local-sgd; the task's rules say" in output
+    assert "2 runs, target: " in output
+    assert "</html>" in (tmp_path / "exchanges.html").read_text()
+    assert output.endswith("verified: nothing is missing or damaged\n")
 
 
 def type_in(commands: str, folder: Path, stack: Home) -> str:
