@@ -56,12 +56,13 @@ test-all: tools ## run all tests but those on a cluster, the slow ones too
 test-releases: tools ## run the tests of delivery with the Prometheus of other releases of Debian
 	KUBECONFIG= POSTGRES="$$(scripts/get-postgres.sh)" scripts/test-prometheus-releases.sh
 
-check: tools ## lint, formatting, types, imports, pages' modules, dashboards, Prometheus's rules, workflows, shell syntax
+check: tools ## lint, formatting, types, imports, pages' modules, dashboards, reference pages, Prometheus's rules, workflows, shell syntax
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m grafana.build --check
+	$(BIN)/python -m scripts.references --check
 	scripts/check-javascript.sh
 	scripts/check-migrations.sh
 	$(BIN)/python scripts/count_code.py

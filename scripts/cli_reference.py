@@ -2,12 +2,10 @@
 
 import inspect
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from mlbench.cli import all_commands, load_command
 
-_PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
 _GROUPS = {
     "The stack": ("demo", "up", "down", "open", "grafana", "token"),
     "Runs": ("run", "stop", "edit", "delete", "prune", "record", "ship", "fault"),
@@ -75,7 +73,3 @@ def _row(param: Any) -> str:
 def _metavar(param: Any) -> str:
     name: str = param.metavar or (param.name or "").upper()
     return name
-
-
-if __name__ == "__main__":
-    _PAGE.write_text(page())

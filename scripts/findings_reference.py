@@ -17,7 +17,3 @@ def page() -> str:
         rules.append(f"| `{rule.__name__}` | {text} |\n")
     head, _, _ = _PAGE.read_text().partition(_HEADING)
     return f"{head}{_HEADING}\n| rule | cause, prediction and remedy |\n|---|---|\n{''.join(rules)}"
-
-
-if __name__ == "__main__":
-    _PAGE.write_text(page())

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from mlbench.cli import all_commands, load_command
-from scripts import cli_reference, findings_reference
 
 _ROOT = Path(__file__).parents[2]
 _PAGES = sorted(
@@ -112,13 +111,3 @@ def test_wrong_values_are_found() -> None:
     assert _has_value("exporter.kubelet.insecure")
     assert not _has_value("mlbench_exporter.kubelet.insecure")
     assert not _has_value("master.resource")
-
-
-def test_the_reference_of_commands_is_up_to_date() -> None:
-    page = (_ROOT / "docs" / "cli.md").read_text()
-    assert page == cli_reference.page(), "run .venv/bin/python scripts/cli_reference.py"
-
-
-def test_the_reference_of_findings_is_up_to_date() -> None:
-    page = (_ROOT / "docs" / "findings.md").read_text()
-    assert page == findings_reference.page(), "run .venv/bin/python -m scripts.findings_reference"
