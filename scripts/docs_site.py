@@ -35,6 +35,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """Lead links to their place on the site; what the site lacks has no link, but its text."""
     if page.file.src_uri == "CHANGELOG.md":  # it has all words, and would be found first
         page.meta["search"] = {"exclude": True}
+    elif page.file.src_uri.startswith("decisions/"):  # tasks and concepts come first
+        page.meta["search"] = {"boost": 0.5}
     folder = posixpath.dirname(_source(page.file.src_uri))
     places = {_source(file.src_uri): file.src_uri for file in files}
 
