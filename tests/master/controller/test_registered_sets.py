@@ -116,7 +116,11 @@ def end_run(state: str = DONE, name: str = "scaling") -> None:
 @pytest.mark.both_databases
 def test_a_run_is_submitted_once_the_one_before_is_sealed(runner: SetRunner) -> None:
     register()
-    sealed = {"sealed_at": time.time()}, {"archive_problem": "no space left"}, {"finished_at": 1.0}
+    sealed: list[dict[str, Any]] = [
+        {"sealed_at": time.time()},
+        {"archive_problem": "no space left"},
+        {"finished_at": 1.0},
+    ]
     for done, fields in enumerate(sealed, 1):
         runner.look()
         [*_, run] = runs_of()
