@@ -78,7 +78,9 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
     app.add_middleware(RequestMiddleware(registry))
     app.add_middleware(BacklogMiddleware())
     app.add_middleware(OriginMiddleware(settings.allowed_hosts))
-    app.add_middleware(TokenMiddleware(settings.token, settings.agent_secret, settings.url))
+    app.add_middleware(
+        TokenMiddleware(settings.token, settings.agent_secret, settings.url, settings.user)
+    )
     app.req_options.strip_url_path_trailing_slash = True
     bodies.write_json(app)
     static = static_assets.load()

@@ -13,6 +13,7 @@ from mlbench.contract import names
 from mlbench.contract.conversion import InvalidFieldsError, convert
 from mlbench.contract.errors import MLBenchError
 from mlbench.contract.fields import Before, Field, describe
+from mlbench.contract.people import own_user
 from mlbench.contract.runspec import read_cores
 from mlbench.local.home import Home
 from mlbench_master.http.proxies import Proxies
@@ -229,9 +230,18 @@ class Settings(SharedSettings):
     """Settings of the API, which include its secrets."""
 
     token: Annotated[str, Variable(names.ENV_TOKEN)]
-    """Token of users."""
+    """User token, which has the role ``admin`` and signs the named tokens."""
     agent_secret: Annotated[str, Variable(names.ENV_AGENT_SECRET)]
     """Secret that signs the tokens of pods, which allow an agent only to poll and to ship."""
+    user: str = ""
+    """User of requests that name no user."""
+
+    @classmethod
+    def from_environ(cls, environ: Mapping[str, str] = os.environ) -> Self:
+        """Read the settings, with the errors of ``SharedSettings``."""
+        settings = super().from_environ(environ)
+        # A pod's user is not a person.
+        return replace(settings, user=own_user(environ) if settings.pool == "local" else "")
 
 
 T = TypeVar("T")
@@ -242,13 +252,15 @@ def _read_proxies(environ: Mapping[str, str], url: str) -> Proxies:
     root_path = environ.get("MLBENCH_ROOT_PATH", urlsplit(url).path).rstrip("/")
     if not re.fullmatch(r"(/[\w.~-]+)*", root_path, re.ASCII):
         raise SettingsError(f"$MLBENCH_ROOT_PATH: must be like /mlbench (got {root_path!r})")
-    addresses = environ.get("MLBENCH_TRUSTED_PROXIES", "")
-    try:
-        trusted = tuple(map(ip_network, _split_words(addresses)))
-    except ValueError as error:
-        rule = f"must be addresses or networks, such as 127.0.0.1,10.0.0.0/8: {error}"
-        raise SettingsError(f"$MLBENCH_TRUSTED_PROXIES: {rule} (got {addresses!r})") from None
-    return Proxies(root_path, trusted)
+    networks = []
+    for name in ("MLBENCH_TRUSTED_PROXIES", "MLBENCH_SIGN_IN_PROXIES"):
+        addresses = environ.get(name, "")
+        try:
+            networks.append(tuple(map(ip_network, _split_words(addresses))))
+        except ValueError as error:
+            rule = f"must be addresses or networks, such as 127.0.0.1,10.0.0.0/8: {error}"
+            raise SettingsError(f"${name}: {rule} (got {addresses!r})") from None
+    return Proxies(root_path, *networks)
 
 
 def _read(settings: type[T], environ: Mapping[str, str], **values: Any) -> T:

@@ -163,9 +163,15 @@ def _gauge(name: str, help_text: str, labels: Sequence[str], values: _Values) ->
 def _runs(runs: Sequence[Run]) -> Iterator[Metric]:
     yield _gauge(
         names.RUN_INFO,
-        "Name, benchmark, backend and workers of the run.",
-        ("run_id", "name", "benchmark", "backend", "workers"),
-        [((str(r.id), r.own_name, r.benchmark, r.backend, str(r.num_workers)), 1.0) for r in runs],
+        "Name, user, benchmark, backend and workers of the run.",
+        ("run_id", "name", "user", "benchmark", "backend", "workers"),
+        [
+            (
+                (str(r.id), r.own_name, r.user, r.benchmark, r.backend, str(r.num_workers)),
+                1.0,
+            )
+            for r in runs
+        ],
     )
     yield _gauge(
         names.RUN_SET_INFO,

@@ -79,7 +79,7 @@ _COMMANDS: Commands = {
     ),
     "token": (
         "token:app",
-        "Create, list or revoke tokens for recording external jobs.",
+        "Create, list or revoke tokens of users and of external jobs.",
     ),
     "grafana": (
         "grafana:app",

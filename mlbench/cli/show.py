@@ -101,6 +101,7 @@ def runs(
     columns: Annotated[
         str, typer.Option(help="Fields to show, separated by commas.")
     ] = "state,outcome,benchmark,workers,created,duration,best",
+    mine: Annotated[bool, typer.Option("--mine", help="Show only your own runs.")] = False,
     limit: Annotated[
         int, typer.Option("--limit", "-n", min=1, help="Maximum number of runs.")
     ] = 50,
@@ -112,6 +113,9 @@ def runs(
     """List the runs that match a query, or the means of groups of runs."""
     with connected() as client:
         fields = [name for name in columns.split(",") if name]
+        if mine:
+            user = client.get_info().result().value.user.replace('"', '""')
+            query = f'{query or ""} user="{user}"'
         if group:
             by = group.split(",")
             answer = client.group_runs(by, query=query, order=order, columns=fields).result()

@@ -9,6 +9,7 @@ from mlbench.client.runs import RunsApi
 from mlbench.client.transport import HttpClient, Response
 from mlbench.contract.address import Address, parse_address
 from mlbench.contract.original import MLBENCH_BACKENDS, MLBENCH_IMAGES
+from mlbench.contract.people import Role
 from mlbench.contract.records import Alert, Benchmark, Info, JoinToken, Pod, Storage
 from mlbench.local.discovery import (
     HINT_ELSEWHERE,
@@ -128,18 +129,21 @@ class ApiClient(RunsApi, ResultsApi, MetricsApi):
         """Get the sizes of Prometheus, the database and the archives, and the missing samples."""
         return self._get("/api/info/storage/", record_decoder(Storage))
 
-    # --- Joining tokens ---
+    # --- Named tokens ---
 
     def get_tokens(self) -> Future[Response[list[JoinToken]]]:
-        """Get the joining tokens that have not expired, the oldest first, without their texts."""
+        """Get the named tokens that have not expired, the oldest first, without their texts."""
         return self._get("/api/tokens/", records_decoder(JoinToken))
 
-    def create_token(self, name: str = "", days: int = 30) -> Future[Response[JoinToken]]:
-        """Create a joining token, valid for ``days``; only this answer contains its text."""
-        body, decode = {"name": name, "days": days}, record_decoder(JoinToken)
+    def create_token(
+        self, name: str = "", days: int = 30, role: Role = "record"
+    ) -> Future[Response[JoinToken]]:
+        """Create a token, valid for ``days``; only this answer contains its text."""
+        body = {"name": name, "days": days, "role": role}
+        decode = record_decoder(JoinToken)
         # Not repeated, because the first token would be lost.
         return self._http.request("POST", "/api/tokens/", decode, body=body, repeatable=False)
 
     def revoke_token(self, token_id: str) -> Future[Response[JoinToken]]:
-        """Revoke a joining token, so that no more processes can join with it."""
+        """Revoke a named token, with the sessions that it began."""
         return self._http.request("DELETE", api_path("tokens", token_id), record_decoder(JoinToken))

@@ -13,6 +13,7 @@ import httpx
 
 from mlbench.contract.address import Address
 from mlbench.contract.errors import ApiError, NoResponseError
+from mlbench.contract.people import USER_HEADER, encode_user, own_user
 
 Value = TypeVar("Value")
 Params = Mapping[str, str | int | Sequence[str]]
@@ -56,7 +57,10 @@ class HttpClient:
         token = address.token
         self._http = httpx.Client(
             base_url=address.url,
-            headers={"Authorization": f"Bearer {token}"} if token else {},
+            headers={
+                USER_HEADER: encode_user(own_user()),
+                **({"Authorization": f"Bearer {token}"} if token else {}),
+            },
             timeout=httpx.Timeout(timeout_seconds, connect=_CONNECT_SECONDS),
             # Loading the certificates takes as long as all requests of a command.
             verify=address.url.startswith("https:"),

@@ -1,15 +1,31 @@
-"""Joining tokens: they allow processes of external jobs to be recorded, and nothing else.
+"""Named tokens: each has a role. Those of the role ``record`` are joining tokens.
 
-The format is ``join.HOLDER.EXPIRY.SIGNATURE``, signed with the user's token. A new token of the
-user therefore invalidates all joining tokens.
+The format is ``ROLE.HOLDER.EXPIRY.SIGNATURE``, signed with the user token; joining tokens begin
+with ``join``. A new user token therefore invalidates all named tokens.
 """
 
 import hashlib
 import hmac
 import secrets
 import time
+from dataclasses import dataclass
+from typing import Final
 
-_KIND = "join"
+from mlbench.contract.people import Role
+
+_ROLES: Final[dict[str, Role]] = {"join": "record", "read": "read", "run": "run", "admin": "admin"}
+_KINDS: Final = {role: kind for kind, role in _ROLES.items()}
+
+
+@dataclass(frozen=True)
+class NamedToken:
+    """Content of a named token."""
+
+    role: Role
+    holder: str
+    """Unique identifier of the token."""
+    expires_at: int
+    """Expiry in Unix seconds."""
 
 
 def new_holder() -> str:
@@ -17,28 +33,28 @@ def new_holder() -> str:
     return secrets.token_hex(16)
 
 
-def make(user_token: str, expires_at: int, holder: str) -> str:
-    """Return the joining token of a holder that is valid until ``expires_at`` (Unix seconds)."""
-    return ".".join((_KIND, holder, str(expires_at), _sign(user_token, holder, str(expires_at))))
+def make(user_token: str, expires_at: int, holder: str, role: Role = "record") -> str:
+    """Return the token of a holder that is valid until ``expires_at`` (Unix seconds)."""
+    content = f"{_KINDS[role]}.{holder}.{expires_at}"
+    return f"{content}.{_sign(user_token, content)}"
 
 
-def holder_of(shown: str, user_token: str, now: float) -> str | None:
-    """Return the holder of a joining token; None if it is another user's, or has expired."""
-    kind, _, rest = shown.partition(".")
-    holder, _, rest = rest.partition(".")
-    expiry, _, signature = rest.partition(".")
-    if not is_expiry(expiry):
-        return None
+def read(shown: str, user_token: str, now: float) -> NamedToken | None:
+    """Return the content of a named token; None if it is another master's, or has expired."""
+    content, _, signature = shown.rpartition(".")
     # The comparison takes constant time, so its duration reveals nothing about the signature.
-    is_right = hmac.compare_digest(signature.encode(), _sign(user_token, holder, expiry).encode())
-    return holder if is_right and kind == _KIND and now < int(expiry) else None
+    is_right = hmac.compare_digest(signature.encode(), _sign(user_token, content).encode())
+    if not is_right or now >= expiry_of(shown):
+        return None
+    kind, holder, expiry = content.split(".")
+    return NamedToken(_ROLES[kind], holder, int(expiry))
 
 
 def expiry_of(shown: str) -> int:
-    """Return the unverified expiry of a joining token, in Unix seconds; 0 for another token."""
+    """Return the unverified expiry of a named token, in Unix seconds; 0 for another token."""
     kind, _, rest = shown.partition(".")
     expiry = rest.partition(".")[2].partition(".")[0]
-    return int(expiry) if kind == _KIND and is_expiry(expiry) else 0
+    return int(expiry) if kind in _ROLES and is_expiry(expiry) else 0
 
 
 def why_refused(shown: str, now: float) -> str:
@@ -47,8 +63,8 @@ def why_refused(shown: str, now: float) -> str:
     if not expires_at:
         return "the token is not this master's"
     if now < expires_at:
-        return "the joining token was revoked, or is another master's"
-    return f"the joining token expired on {time.strftime('%Y-%m-%d', time.gmtime(expires_at))}"
+        return "the token was revoked, or is another master's"
+    return f"the token expired on {time.strftime('%Y-%m-%d', time.gmtime(expires_at))}"
 
 
 def is_expiry(text: str) -> bool:
@@ -56,6 +72,6 @@ def is_expiry(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) <= 12
 
 
-def _sign(user_token: str, holder: str, expiry: str) -> str:
-    text = f"{_KIND} {holder} {expiry}"
+def _sign(user_token: str, content: str) -> str:
+    text = content.replace(".", " ")
     return hmac.new(user_token.encode(), text.encode(), hashlib.sha256).hexdigest()

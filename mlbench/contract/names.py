@@ -32,6 +32,7 @@ ENV_AGENT: Final = "MLBENCH_AGENT"  # receiver for MLBench's original library: u
 ENV_TOKEN: Final = "MLBENCH_TOKEN"  # noqa: S105 - the variable's name, not a token
 ENV_AGENT_SECRET: Final = "MLBENCH_AGENT_SECRET"  # noqa: S105 - signs the tokens of pods
 ENV_PROMETHEUS_URL: Final = "MLBENCH_PROMETHEUS_URL"  # may contain a user and a password
+ENV_USER: Final = "MLBENCH_USER"  # user of runs, in place of that of the system
 ENV_URL: Final = "MLBENCH_URL"  # where browsers and the command line reach the master
 ENV_DATABASE_URL: Final = "DATABASE_URL"
 ENV_WORKERS: Final = "MLBENCH_WORKERS"
@@ -246,7 +247,7 @@ DISTURBED_SHARE: Final = 0.05
 """Share of a rank's time above which CPU contention or steal time marks its run as disturbed."""
 
 # --- Scraped from the master. ---
-RUN_INFO: Final = "mlbench_run_info"  # {run_id, name, benchmark, backend, workers}
+RUN_INFO: Final = "mlbench_run_info"  # {run_id, name, user, benchmark, backend, workers}
 RUN_SET_INFO: Final = "mlbench_run_set_info"  # {run_id, set, swept}
 RUN_STATE: Final = "mlbench_run_state"  # {run_id, state}
 RUN_FAILURE: Final = "mlbench_run_failure_info"  # {run_id, reason}

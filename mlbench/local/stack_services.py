@@ -51,6 +51,7 @@ _OUR_VARIABLES = {value for key, value in vars(names).items() if key.startswith(
     names.ENV_DATASETS,
     names.ENV_FORK_SERVER,
     names.ENV_GIT_COMMIT,
+    names.ENV_USER,
 }
 
 

@@ -38,7 +38,7 @@ def test_a_page_leads_to_signing_in_and_back(
     expect(token).to_be_focused()
     _enter(page, "wrong")
     expect(token).to_have_accessible_description(
-        re.compile("^That is not the token of this master[.]")
+        re.compile("^That is not a token of a user of this master[.]")
     )
     expect(token).to_have_value("")
     _enter(page, connection.token)

@@ -1,8 +1,9 @@
 """Access control: tokens, sessions, and the Host and Origin of requests.
 
-Users send the user token, browsers a session that was created with it, and agents the token of
-their pod, which allows only polls and streams. With a joining token, the recorder of an external
-job can get the token of a pod.
+Users send the user token or a named token with a role, browsers a session or a named token in a
+cookie, and agents the token of their pod, which allows only polls and streams. With a joining
+token, the recorder of an external job can get the token of a pod. A trusted proxy can sign in
+users.
 """
 
 import base64
@@ -10,7 +11,7 @@ import hashlib
 import hmac
 import time
 from collections.abc import Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -18,11 +19,13 @@ import falcon
 from falcon import Request, Response
 
 from mlbench.contract import join_token, pod_token
+from mlbench.contract.people import USER_HEADER, Role, decode_user
 from mlbench.contract.pod_token import PodIdentity
 from mlbench.local.serving import is_address
+from mlbench_master.http.proxies import USER_KEY
 from mlbench_master.runs import join_tokens
 
-Access = Literal["open", "user", "agent", "join", "scrape"]
+Access = Literal["open", "user", "admin", "agent", "join", "scrape"]
 """Callers that a resource allows. ``scrape``: anyone directly, but only users through a proxy."""
 
 SESSION_SECONDS = 30 * 24 * 3600
@@ -30,16 +33,16 @@ SESSION_SECONDS = 30 * 24 * 3600
 
 # Headers that proxies, such as the ingress of a cluster, add to requests.
 _PROXY_HEADERS = ("Forwarded", "X-Forwarded-For", "X-Real-IP", "Via")
-_WHOM = {"user": "users", "agent": "agents", "join": "recorders, with a joining token"}
+_WHOM = {"agent": "agents", "join": "recorders, with a joining token"}
 _MISSING = (
     "Authorization: missing or wrong token. Send `Bearer TOKEN`, or the token as the password of "
     "HTTP Basic. A local stack has its token in connection.json of its home folder, a cluster in "
     "the release's Secret."
 )
-_ANOTHER = "Create a new one with `mlbench token join`."
-_EXPIRED = f"Authorization: the joining token has expired. {_ANOTHER}"
-_REVOKED = f"Authorization: the joining token was revoked. {_ANOTHER}"
-_FOREIGN = f"Authorization: the joining token belongs to another master. {_ANOTHER}"
+_ANOTHER = "Create a new one with `mlbench token`."
+_EXPIRED = f"Authorization: the token has expired. {_ANOTHER}"
+_REVOKED = f"Authorization: the token was revoked. {_ANOTHER}"
+_FOREIGN = f"Authorization: the token belongs to another master. {_ANOTHER}"
 
 
 def access_of(resource: object) -> Access:
@@ -60,6 +63,21 @@ def own_pod(req: Request, name: str) -> PodIdentity:
 
 
 @dataclass(frozen=True)
+class Caller:
+    """Sender of a request."""
+
+    role: Role
+    user: str = ""
+    """Name; empty if it is unknown."""
+    token_user: str = ""
+    """User of the token, or whom a proxy has signed in; empty if only the client names a user."""
+    holder: str = ""
+    """Identifier of the named token; empty for other callers."""
+    expires_at: float = 0.0
+    """Expiry of the named token in Unix seconds; 0 for other callers."""
+
+
+@dataclass(frozen=True)
 class TokenMiddleware:
     """Checks that requests have the token that their resource requires."""
 
@@ -68,15 +86,16 @@ class TokenMiddleware:
     """Secret from which the tokens of pods are derived."""
     url: str
     """Address of the master for browsers."""
+    default_user: str = ""
+    """User of requests that name no user."""
 
     def process_resource(
         self, req: Request, resp: Response, resource: object, params: dict[str, object]
     ) -> None:
         """Refuse the request with 401 without a valid token, with 403 for another kind of token.
 
-        Resources of agents find the pod, a ``PodIdentity``, in ``req.context.pod``. The resource
-        for joining finds the holder of the token (empty for a user) in ``req.context.holder``, and
-        the token's expiry in ``req.context.expires_at``.
+        Resources of agents find the pod, a ``PodIdentity``, in ``req.context.pod``. All others find
+        the ``Caller`` in ``req.context.caller``.
         """
         access = access_of(resource)
         if access == "scrape":
@@ -89,36 +108,71 @@ class TokenMiddleware:
         if access == "open":
             return
         token = _token_of(req)
-        is_user = is_token(token, self.user_token)
-        # Other programs on this host may have set cookies of the same name, so check all of them.
-        if access in ("user", "join") and (
-            is_user
-            or any(
-                is_session(session, self.user_token, time.time())
-                for session in req.get_cookie_values(cookie_name(req.port)) or []
-            )
-        ):
-            req.context.holder, req.context.expires_at = "", 0.0
-            return
         pod = pod_token.identify(token, self.agent_secret)
         if access == "agent" and pod is not None:
             req.context.pod = pod
             return
-        holder = join_token.holder_of(token, self.user_token, time.time())
-        if access == "join" and holder is not None:
-            if join_tokens.is_revoked(holder):
-                raise falcon.HTTPUnauthorized(description=_REVOKED, challenges=_challenges(req))
-            req.context.holder, req.context.expires_at = holder, join_token.expiry_of(token)
-            return
-        if pod is not None or holder is not None or is_user:
+        # Other programs on this host may have set cookies of the same name, so check all of them.
+        cookies = req.get_cookie_values(cookie_name(req.port)) or []
+        callers = (find_caller(text, self.user_token) for text in (token, *cookies))
+        caller = next(filter(None, callers), None)
+        if caller is None and (user := req.env.get(USER_KEY)):
+            caller = Caller("run", token_user=user)
+        if pod is not None or (caller is not None and access == "agent"):
             raise falcon.HTTPForbidden(
-                description=f"Authorization: this route is for {_WHOM[access]}"
+                description=f"Authorization: this route is for {_WHOM.get(access, 'users')}"
             )
-        problem = _MISSING
-        if join_token.expiry_of(token):
-            has_expired = join_token.holder_of(token, self.user_token, 0.0) is not None
-            problem = _EXPIRED if has_expired else _FOREIGN
-        raise falcon.HTTPUnauthorized(description=problem, challenges=_challenges(req))
+        if caller is None:
+            problem = _MISSING
+            if join_token.expiry_of(token):
+                named = join_token.read(token, self.user_token, 0.0)
+                is_valid = named is not None and time.time() < named.expires_at
+                problem = _REVOKED if is_valid else _EXPIRED if named else _FOREIGN
+            raise falcon.HTTPUnauthorized(description=problem, challenges=_challenges(req))
+        roles = roles_of(resource, req.method)
+        if caller.role not in roles:
+            raise falcon.HTTPForbidden(
+                description=f"Authorization: this route requires the role "
+                f"{' or '.join(sorted(roles))} (got {caller.role})"
+            )
+        stated = decode_user(req.get_header(USER_HEADER, default=""))
+        user = caller.token_user or stated or self.default_user
+        req.context.caller = replace(caller, user=user)
+
+
+def roles_of(resource: object, method: str) -> frozenset[Role]:
+    """Return the roles that may send a request to a resource of users."""
+    match access_of(resource):
+        case "join":
+            return frozenset({"record", "run", "admin"})
+        case "admin":
+            return frozenset({"admin"})
+        case _ if method in ("GET", "HEAD"):
+            return frozenset({"read", "run", "admin"})
+    return frozenset({"run", "admin"})
+
+
+def check_owner(req: Request, user: str, what: str) -> None:
+    """Refuse (403) that a user changes what belongs to another user, unless as an admin."""
+    caller: Caller = req.context.caller
+    if caller.role != "admin" and caller.user != user:
+        owner = f"the user {user}" if user else "no user"
+        raise falcon.HTTPForbidden(
+            description=f"Authorization: {what} belongs to {owner} (got {caller.user}). "
+            "Ask an admin."
+        )
+
+
+def find_caller(text: str, user_token: str) -> Caller | None:
+    """Return the caller with a token or a session; None for a wrong, expired or revoked one."""
+    now = time.time()
+    if is_token(text, user_token) or is_session(text, user_token, now):
+        return Caller("admin")
+    named = join_token.read(text, user_token, now)
+    if named is None:
+        return None
+    user = join_tokens.user_of(named.holder)
+    return None if user is None else Caller(named.role, "", user, named.holder, named.expires_at)
 
 
 def is_token(text: str, token: str) -> bool:

@@ -4,10 +4,14 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network, ip_address
 from typing import Any
 
+from mlbench.contract.people import clean_user
+
+USER_KEY = "mlbench.user"
+"""Key of the user that a proxy has signed in, in the WSGI environment of a request."""
 _PROTO = "HTTP_X_FORWARDED_PROTO"
 _HOST = "HTTP_X_FORWARDED_HOST"
-# Only proxies may set these headers. Any other client could claim to be someone with them.
-_TRUSTED_HEADERS = (_PROTO, _HOST)
+# oauth2-proxy sends the name, if there is one, beside the identifier of the user.
+_USERS = ("HTTP_X_FORWARDED_PREFERRED_USERNAME", "HTTP_X_FORWARDED_USER")
 
 
 @dataclass(frozen=True)
@@ -18,6 +22,8 @@ class Proxies:
     """Path below which browsers reach the master, such as ``/mlbench``; empty: at ``/``."""
     trusted: tuple[IPv4Network | IPv6Network, ...] = ()
     """Addresses of proxies whose headers name the scheme and host that a client used."""
+    sign_in: tuple[IPv4Network | IPv6Network, ...] = ()
+    """Addresses of proxies whose headers name the user that they have signed in."""
 
     def restore(self, environ: dict[str, Any]) -> None:
         """Change a WSGI environment to that of a client's request without a proxy.
@@ -28,12 +34,17 @@ class Proxies:
         path: str = environ["PATH_INFO"].removeprefix(self.root_path)
         if not path or path.startswith("/"):
             environ["PATH_INFO"] = path or "/"
-        # A proxy behind other proxies gets a list, of which the client's own entry is the first.
-        sent = {name: environ.pop(name, "").partition(",")[0].strip() for name in _TRUSTED_HEADERS}
-        address = environ.get("REMOTE_ADDR")
-        if not (address and any(ip_address(address) in network for network in self.trusted)):
+        if not (self.trusted or self.sign_in) or not environ.get("REMOTE_ADDR"):
             return
-        if sent[_PROTO] in {"http", "https"}:
-            environ["wsgi.url_scheme"] = sent[_PROTO]
-        if sent[_HOST]:
-            environ["HTTP_HOST"] = sent[_HOST]
+        address = ip_address(environ["REMOTE_ADDR"])
+        if any(address in network for network in self.trusted):
+            # A proxy behind other proxies gets a list, which begins with the client's own value.
+            proto, host = (
+                environ.get(name, "").partition(",")[0].strip() for name in (_PROTO, _HOST)
+            )
+            if proto in {"http", "https"}:
+                environ["wsgi.url_scheme"] = proto
+            environ["HTTP_HOST"] = host or environ.get("HTTP_HOST", "")
+        if any(address in network for network in self.sign_in):
+            users = (clean_user(environ.get(name, "")) for name in _USERS)
+            environ[USER_KEY] = next(filter(None, users), "")

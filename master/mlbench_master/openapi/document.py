@@ -66,9 +66,9 @@ class PathVariables:
 _SECURITY_SCHEMES = {
     f"{who}_{scheme}": {"type": "http", "scheme": scheme, "description": description}
     for who, token in (
-        ("user", "User token"),
+        ("user", "User token, or a named token with a role that allows the request"),
         ("agent", "Token of the agent's pod"),
-        ("join", "Joining token from `mlbench token join`, or user token"),
+        ("join", "Joining token, or token of a user"),
     )
     for scheme, description in (
         ("bearer", f"{token}."),
@@ -89,7 +89,7 @@ _FAILURES = {
     403: (
         "Forbidden",
         "This token, or this web page, has no access.",
-        "Authorization: this route is for users",
+        "Authorization: this route requires the role admin (got run)",
     ),
     404: ("NotFound", "The resource does not exist.", "run_id: run 12 not found"),
     409: (
@@ -167,7 +167,7 @@ def _describe(responder: Any, path: str, access: Access, schemas: Schemas) -> di
     operation: Operation = responder.operation
     text = inspect.getdoc(responder) or ""
     variables = re.findall(r"{(\w+)}", path)
-    who = "user" if access == "scrape" else access
+    who = "user" if access in ("scrape", "admin") else access
     schemes = () if access == "open" else (f"{who}_bearer", f"{who}_basic")
     failures = {400, 403, 414, 431, *operation.errors, *((401, 421) if schemes else ())}
     if re.search(r"{(?!pod})", path):  # a pod with a valid token exists

@@ -9,7 +9,7 @@ from mlbench.contract.fields import NO_NUL, Field
 from mlbench.contract.limits import MAX_ERROR_LENGTH
 from mlbench.contract.records import RunEvent
 from mlbench_master import timestamps
-from mlbench_master.http.access import Access, own_pod
+from mlbench_master.http.access import Access, check_owner, own_pod
 from mlbench_master.http.bodies import read_body
 from mlbench_master.openapi.operation import operation
 from mlbench_master.runs import lifecycle, run_events, run_faults
@@ -60,6 +60,7 @@ class FaultsResource:
         not start its process.
         """
         run = lifecycle.find(run_id)
+        check_owner(req, run.user, f"run {run_id}")
         request = read_body(req, FaultRequest)
         in_cluster = self.limits.pool == "kubernetes"
         fault = run_faults.order(run, request.rank, request.fault, in_cluster=in_cluster)

@@ -41,6 +41,8 @@ class InfoResource:
             ),
             grafana=Link(settings.grafana_public_url) if settings.grafana_public_url else None,
             prometheus=Link(prometheus_url) if prometheus_url else None,
+            user=req.context.caller.user,
+            role=req.context.caller.role,
         )
 
     @operation("list_benchmarks", "All benchmarks.", list[records.Benchmark])

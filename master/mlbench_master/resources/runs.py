@@ -14,6 +14,7 @@ from mlbench.contract.records import (
     RunField,
     RunGroup,
 )
+from mlbench_master.http.access import check_owner
 from mlbench_master.http.bodies import read_body
 from mlbench_master.http.original_requests import OriginalRunRequest, fit, is_original, listed
 from mlbench_master.openapi.operation import operation
@@ -66,7 +67,8 @@ class RunsResource:
             request, adjustments = fit(read_body(req, OriginalRunRequest), self.limits)
         else:
             request, adjustments = read_body(req, RunRequest), ""
-        run = lifecycle.create(request, self.limits, adjustments=adjustments)
+        user = req.context.caller.user
+        run = lifecycle.create(request, self.limits, user=user, adjustments=adjustments)
         resp.media = presenters.describe(run)
 
     @operation("count_runs", "The counts.", RunCounts)
@@ -95,6 +97,7 @@ class RunsResource:
 
         These annotations are part of neither the archive nor the result.
         """
+        check_owner(req, lifecycle.find(run_id).user, f"run {run_id}")
         changed = annotations.change(run_id, read_body(req, AnnotationsRequest))
         resp.media = listing.describe_all([changed])[0]
 
@@ -108,9 +111,10 @@ class RunsResource:
     def on_delete_one(self, req: Request, resp: Response, query: DeleteQuery, run_id: int) -> None:
         """Delete a run, its series and its archive. An active run is stopped first."""
         run = lifecycle.find(run_id)
+        check_owner(req, run.user, f"run {run_id}")
         if query.keep_archive:
             annotations.keep(run, self.archives)
-        if not lifecycle.delete(run, keep_archive=query.keep_archive):
+        if not lifecycle.delete(run, req.context.caller.user, keep_archive=query.keep_archive):
             resp.status = falcon.HTTP_ACCEPTED
         if is_original(req):
             # The documentation of the original client calls json() on this response.
@@ -123,7 +127,8 @@ class RunsResource:
         """Request the stop of a run."""
         run = lifecycle.find(run_id)
         lifecycle.check_own(run)
-        lifecycle.stop(run)
+        check_owner(req, run.user, f"run {run_id}")
+        lifecycle.stop(run, req.context.caller.user)
         resp.media = presenters.describe(lifecycle.find(run_id))
 
     @operation("get_events", "The events, in order of time.", list[RunEvent])

@@ -6,6 +6,7 @@ from falcon import Request, Response
 
 from mlbench.contract.records import RunSet
 from mlbench.contract.sweeps import SetAnalysis
+from mlbench_master.http.access import check_owner
 from mlbench_master.http.bodies import read_body
 from mlbench_master.openapi.operation import operation
 from mlbench_master.runs import benchmark_sets
@@ -34,7 +35,9 @@ class SetsResource:
     def on_post(self, req: Request, resp: Response) -> None:
         """Register a benchmark set: its plan and seeds, before the first run."""
         resp.media = benchmark_sets.describe(
-            benchmark_sets.register(read_body(req, SetRequest), self.limits)
+            benchmark_sets.register(
+                read_body(req, SetRequest), self.limits, req.context.caller.user
+            )
         )
 
     @operation("get_set", "The plan of the benchmark set and its ledger.", RunSet)
@@ -54,9 +57,11 @@ class SetsResource:
     @operation("stop_set", "The stopped benchmark set.", RunSet)
     def on_post_stop(self, req: Request, resp: Response, name: str) -> None:
         """Stop a benchmark set: its active run is stopped, and no further run is submitted."""
-        resp.media = benchmark_sets.describe(benchmark_sets.stop(name))
+        check_owner(req, benchmark_sets.find(name).user, f"set {name}")
+        resp.media = benchmark_sets.describe(benchmark_sets.stop(name, req.context.caller.user))
 
     @operation("resume_set", "The benchmark set, with the slots that get a run.", RunSet)
     def on_post_resume(self, req: Request, resp: Response, name: str) -> None:
         """Resume a benchmark set: each open slot gets a run, also after runs that failed."""
+        check_owner(req, benchmark_sets.find(name).user, f"set {name}")
         resp.media = benchmark_sets.describe(benchmark_sets.resume(name))

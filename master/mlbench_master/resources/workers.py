@@ -12,7 +12,7 @@ from mlbench.contract.pod_token import PodIdentity
 from mlbench.contract.records import Held, Joined
 from mlbench_master.database.connection import check_room, run_sql
 from mlbench_master.database.models import run_owner
-from mlbench_master.http.access import Access, own_pod
+from mlbench_master.http.access import Access, Caller, own_pod
 from mlbench_master.http.bodies import read_body, read_bytes
 from mlbench_master.openapi.operation import operation
 from mlbench_master.openapi.parameters import Whole
@@ -58,8 +58,12 @@ class JoinResource:
         joining token is used up.
         """
         request = read_body(req, joining.JoinRequest)
-        holder, expires_at = req.context.holder, req.context.expires_at
-        resp.media = joining.join(request, holder, self.limits, self.agent_secret, expires_at)
+        caller: Caller = req.context.caller
+        # Only joining tokens have separate jobs.
+        holder = caller.holder if caller.role == "record" else ""
+        resp.media = joining.join(
+            request, holder, self.limits, self.agent_secret, caller.expires_at, caller.token_user
+        )
 
 
 class PollResource:

@@ -44,7 +44,7 @@ _CAN_CONTINUE = """
 """
 
 
-def register(order: SetRequest, limits: InstallationLimits) -> RunSet:
+def register(order: SetRequest, limits: InstallationLimits, user: str = "") -> RunSet:
     """Store the plan of a benchmark set, which the controller then carries out.
 
     Storing the same plan again changes nothing.
@@ -80,7 +80,7 @@ def register(order: SetRequest, limits: InstallationLimits) -> RunSet:
         ],
     }
     with exclusive(STATE):
-        fields = columns | {"created_at": time.time()}
+        fields = columns | {"created_at": time.time(), "user": user}
         run_set: RunSet = RunSet.get_or_create(name=order.name, defaults=fields)[0]
     notify()
     differences = []
@@ -234,7 +234,7 @@ def submit(name: str, number: int, limits: InstallationLimits) -> None:
         in_set = {"set_name": name, "slot": number, "swept": slot.swept}
         # After a crash, the next run has another seed, but keeps the registered faults.
         in_set["injected"] = run_faults.stored(slot.faults)
-        lifecycle.create(order, limits, in_set)
+        lifecycle.create(order, limits, in_set, user=run_set.user)
         settle(name, "running")
     notify()  # again, because the run is visible only after the lock is released
 
@@ -246,7 +246,7 @@ def settle(name: str, state: SetState, reason: str = "") -> None:
         changed.where(RunSet.name == name, RunSet.state == "running").execute()
 
 
-def stop(name: str) -> RunSet:
+def stop(name: str, user: str = "") -> RunSet:
     """Stop a running set and its active run. A set that is not running does not change.
 
     Raises:
@@ -256,7 +256,7 @@ def stop(name: str) -> RunSet:
         if find(name).state == "running":
             settle(name, "stopped")
             for run in Run.rows("set_name = ? AND state IN (?, ?)", name, *ACTIVE_STATES):
-                lifecycle.stop(run)
+                lifecycle.stop(run, user)
     notify()
     return find(name)
 

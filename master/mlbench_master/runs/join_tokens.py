@@ -1,14 +1,15 @@
-"""Joining tokens of this master: holders, usage and quotas."""
+"""Named tokens of this master: holders, roles, usage, and quotas of joining tokens."""
 
 import time
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, cast
 
 from peewee import fn
 
 from mlbench.contract import join_token
 from mlbench.contract.fields import NO_NUL, Field
 from mlbench.contract.names import ACTIVE_STATES
+from mlbench.contract.people import MAX_USER_LENGTH, Role, clean_user
 from mlbench.contract.records import JoinToken as TokenRecord
 from mlbench_master.database.connection import STATE, exclusive, run_sql, store
 from mlbench_master.database.models import JoinToken
@@ -27,10 +28,15 @@ _ACTIVE = f"""
 class TokenRequest:
     """The body of ``POST /api/tokens/``."""
 
-    name: Annotated[str, Field(max_length=100, pattern=NO_NUL)]
-    """User or purpose of the token; may be empty."""
+    name: Annotated[str, Field(max_length=MAX_USER_LENGTH, pattern=NO_NUL)]
+    """User of the token. It may be empty, or a purpose, for the role ``record`` only."""
+    role: Role = "record"
     days: Annotated[int, Field(ge=1, le=3650)] = 30
     """Days until the token expires."""
+
+    def __post_init__(self) -> None:
+        if self.role != "record" and not clean_user(self.name):
+            raise ValueError(f"name: required with the role {self.role}. Name the user.")
 
 
 def create(request: TokenRequest, user_token: str) -> TokenRecord:
@@ -39,9 +45,13 @@ def create(request: TokenRequest, user_token: str) -> TokenRecord:
     JoinToken.delete().where(JoinToken.expires_at < now).execute()
     holder, expires_at = join_token.new_holder(), int(now) + request.days * 86400
     token = JoinToken.create(
-        holder=holder, name=request.name, created_at=now, expires_at=expires_at
+        holder=holder,
+        name=request.name,
+        role=request.role,
+        created_at=now,
+        expires_at=expires_at,
     )
-    return _describe(token, join_token.make(user_token, expires_at, holder))
+    return _describe(token, join_token.make(user_token, expires_at, holder, request.role))
 
 
 def list_all() -> list[TokenRecord]:
@@ -64,10 +74,12 @@ def revoke(holder: str) -> TokenRecord:
     return _describe(token)
 
 
-def is_revoked(holder: str) -> bool:
-    """Check whether the token of a holder was revoked."""
+def user_of(holder: str) -> str | None:
+    """Return the user of a holder's token, "" if it is unknown; None if the token was revoked."""
     token = _find(holder)
-    return token is not None and token.revoked_at is not None
+    if token is None:  # It was created elsewhere.
+        return ""
+    return None if token.revoked_at else clean_user(token.name)
 
 
 def note_use(holder: str, expires_at: float) -> None:
@@ -112,6 +124,7 @@ def _describe(token: JoinToken, text: str | None = None) -> TokenRecord:
     return TokenRecord(
         id=token.holder,
         name=token.name,
+        role=cast("Role", token.role),
         created_at=seconds_to_text(token.created_at),
         expires_at=seconds_to_text(token.expires_at),
         revoked_at=seconds_to_text(token.revoked_at),

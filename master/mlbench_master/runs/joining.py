@@ -2,11 +2,12 @@
 
 import time
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from mlbench.contract.fields import NO_NUL, Field
 from mlbench.contract.names import ACTIVE_STATES, external_pod
+from mlbench.contract.people import MAX_USER_LENGTH, clean_user
 from mlbench.contract.pod_token import PodIdentity, derive
 from mlbench.contract.records import Joined
 from mlbench_master.database.connection import STATE, exclusive, store
@@ -41,6 +42,8 @@ class JoinRequest:
     """Maximum number of restarts by the launcher."""
     launcher: Annotated[Word, Field(max_length=20)]
     """Launcher of the processes, e.g. ``slurm``."""
+    user: Annotated[str, Field(max_length=MAX_USER_LENGTH, pattern=NO_NUL)] = ""
+    """User of the process, unless the token has a user. Empty if unknown."""
     name: DisplayName | None = None
     """Display name of the run. Only the first process to join sets the name."""
     command: Command
@@ -65,6 +68,7 @@ def join(
     limits: InstallationLimits,
     agent_secret: str,
     expires_at: float = 0.0,
+    user: str = "",
 ) -> Joined:
     """Join a process to the run of its job. The first process creates the run.
 
@@ -74,6 +78,7 @@ def join(
         limits: the limits of the pool.
         agent_secret: the secret from which tokens of pods are derived.
         expires_at: expiry of the joining token in Unix seconds.
+        user: the user of the token; "" for that of the request.
 
     Raises:
         BadFieldError: the job has more ranks than a run may have (400).
@@ -84,7 +89,7 @@ def join(
     with exclusive(STATE):
         if holder:
             join_tokens.note_use(holder, expires_at)
-        run = _find_or_create(order, holder, limits)
+        run = _find_or_create(replace(order, user=user or clean_user(order.user)), holder, limits)
         if _find_rank(run, order.rank) is None:
             _add(run, order)
     notify()
@@ -143,6 +148,7 @@ def _create(order: JoinRequest, holder: str, limits: InstallationLimits) -> Run:
     created: Run = Run.create(
         job_id=str(uuid.uuid4()),
         job_key=f"{holder}/{order.key}",
+        user=order.user,
         name=kubernetes_name(name),
         display_name=name,
         launcher=order.launcher,

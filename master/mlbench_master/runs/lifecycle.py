@@ -1,5 +1,6 @@
 """The life of a run in the database: create, find, stop, end, delete."""
 
+import logging
 import time
 import uuid
 from collections.abc import Collection, Mapping
@@ -35,6 +36,8 @@ from mlbench_master.runs.presenters import reason_of
 from mlbench_master.runs.requests import RunRequest, kubernetes_name
 from mlbench_master.settings import InstallationLimits
 
+log = logging.getLogger(__name__)
+
 _ORDERED = Run._meta.fields.keys() & {field.name for field in fields(RunRequest)}
 # A run that is being deleted ends within seconds, so the next run waits in the queue.
 _OCCUPYING = "state IN (?, ?) AND launcher = '' AND NOT delete_requested ORDER BY id LIMIT ?"
@@ -49,6 +52,7 @@ def create(
     limits: InstallationLimits,
     in_set: Mapping[str, Any] | None = None,
     *,
+    user: str = "",
     adjustments: str = "",
 ) -> Run:
     """Store a new run, which the controller then starts.
@@ -57,6 +61,7 @@ def create(
         order: the request.
         limits: the limits of the pool.
         in_set: columns of a run of a benchmark set: set, place and swept values.
+        user: the user who submits it; empty if unknown.
         adjustments: how the request was adapted, for the run's ``reason``.
 
     Raises:
@@ -95,6 +100,7 @@ def create(
         run: Run = Run.create(
             **{name: getattr(order, name) for name in _ORDERED} | resolved,
             job_id=str(uuid.uuid4()),
+            user=user,
             state="INITIALIZED",
             created_at=time.time(),
         )
@@ -158,10 +164,14 @@ def find(run_id: int) -> Run:
     Raises:
         NotFoundError: the run does not exist.
     """
-    rows = Run.rows("id = ?", run_id) if abs(run_id) < 2**63 else []
-    if not rows:
-        raise NotFoundError(f"run_id: run {run_id} not found")
-    return rows[0]
+    is_id = abs(run_id) < 2**63
+    rows = Run.rows("id = ?", run_id) if is_id else []
+    if rows:
+        return rows[0]
+    deleted = DeletedRun.get_or_none(DeletedRun.run_id == run_id) if is_id else None
+    if deleted and deleted.deleted_by:
+        raise NotFoundError(f"run_id: run {run_id} was deleted by {deleted.deleted_by}")
+    raise NotFoundError(f"run_id: run {run_id} not found")
 
 
 def ended_among(run_ids: Collection[int]) -> set[int]:
@@ -181,16 +191,17 @@ def check_own(run: Run) -> None:
         raise ConflictError(f"run {run.id} is imported, therefore read-only")
 
 
-def stop(run: Run) -> None:
-    """Ask the controller to stop a run. A run that has ended does not change."""
-    update = Run.update(stop_requested=True)
+def stop(run: Run, user: str = "") -> None:
+    """Ask the controller to stop a run for a user. A run that has ended does not change."""
+    update = Run.update(stop_requested=True, stopped_by=user)
     with exclusive(STATE):
-        update.where(Run.id == run.id, Run.state.in_(ACTIVE_STATES)).execute()
+        is_new = Run.state.in_(ACTIVE_STATES) & ~Run.stop_requested
+        update.where(Run.id == run.id, is_new).execute()
     notify()
 
 
-def delete(run: Run, *, keep_archive: bool = False) -> bool:
-    """Delete a run. An active run is stopped, and deleted when it ends (``end``).
+def delete(run: Run, user: str = "", *, keep_archive: bool = False) -> bool:
+    """Delete a run for a user. An active run is stopped, and deleted when it ends (``end``).
 
     A deleted run cannot be found any more. The controller then deletes its data, also in
     Prometheus. Its entry in the ledger of its benchmark set stays.
@@ -202,9 +213,9 @@ def delete(run: Run, *, keep_archive: bool = False) -> bool:
         current = find(run.id)
         is_active = current.state in ACTIVE_STATES
         if is_active:
-            store(current, stop_requested=True, delete_requested=True)
+            store(current, stop_requested=True, delete_requested=True, stopped_by=user)
         else:
-            _delete(current, keep_archive=keep_archive)
+            _delete(current, user, keep_archive=keep_archive)
     notify()
     return not is_active
 
@@ -228,11 +239,12 @@ def end(run_id: int, **last: Any) -> None:
             for table in (Pod, Worker):
                 table.delete().where(table.name.in_(workers)).execute()
         if run.delete_requested:
-            _delete(run)
+            _delete(run, run.stopped_by)
     notify()  # so that the run is sealed
 
 
-def _delete(run: Run, *, keep_archive: bool = False) -> None:
+def _delete(run: Run, user: str, *, keep_archive: bool = False) -> None:
+    log.info("run %d of %s is deleted by %s", run.id, run.user or "?", user or "?")
     archived = run.archive is not None and not keep_archive
     if run.set_name is not None:
         # The ledger of the benchmark set keeps an entry of the deleted run.
@@ -248,7 +260,7 @@ def _delete(run: Run, *, keep_archive: bool = False) -> None:
                 Stream.owner == owner
             ).execute()
             Deletion.create(owner=owner, archived=archived)
-        DeletedRun.create(run_id=run.id, deleted_at=time.time())
+        DeletedRun.create(run_id=run.id, deleted_by=user, deleted_at=time.time())
         run.delete_instance()
 
 

@@ -157,7 +157,7 @@ def note_of(run: Run) -> str:
 
 
 def reason_of(run: Run) -> str:
-    """Return refused samples, the reason for the run's end, and advice if it recorded nothing."""
+    """Return why the run ended, with refused samples, and advice if it recorded nothing."""
     is_silent = run.state == "FINISHED" and run.delivery and not run.delivery["recorded"]
     hint = ""
     if is_silent and not run.benchmark:
@@ -173,4 +173,5 @@ def reason_of(run: Run) -> str:
         hint = "\n".join([hint, *lines])
         if run.added:
             hint += f"\n\nSamples that were added after its end: {run.added['samples']:,}"
-    return "; ".join(filter(None, [describe_refused(run), run.reason, hint]))
+    stopped = f"stopped by {run.stopped_by}" if run.stopped_by not in ("", run.user) else ""
+    return "; ".join(filter(None, [describe_refused(run), stopped, run.reason, hint]))

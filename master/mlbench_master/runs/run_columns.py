@@ -172,6 +172,7 @@ _WORLD_SIZE = fn.COALESCE(Run.stated_world_size, Run.num_workers).coerce(False)
 FIELDS: Mapping[str, Field] = {
     "id": Field("number", "Run id", lambda: Run.id),
     "name": Field("text", "Title or name", lambda: _NAME),
+    "user": Field("text", "User who submitted or recorded the run", lambda: Run.user),
     "state": Field("text", "State", lambda: Run.state, choices=RUN_STATES),
     "outcome": Field(
         "text",

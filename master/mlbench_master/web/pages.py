@@ -12,7 +12,13 @@ import falcon
 from falcon import Request, Response
 
 from mlbench.local.assets import runbooks_folder
-from mlbench_master.http.access import SESSION_SECONDS, Access, cookie_name, is_token, make_session
+from mlbench_master.http.access import (
+    SESSION_SECONDS,
+    Access,
+    cookie_name,
+    find_caller,
+    make_session,
+)
 from mlbench_master.http.bodies import read_body
 from mlbench_master.web.rendering import PageRenderer
 
@@ -58,14 +64,19 @@ class SignInResource:
 
     def sign_in(self, req: Request, resp: Response, token: str, then: str) -> None:
         """Set a session and redirect to the path ``then``; for a wrong token, return 401."""
-        if not is_token(token.strip(), self.token):
-            problem = "That is not the token of this master."
+        caller = find_caller(token.strip(), self.token)
+        if caller is None or caller.role == "record":
+            problem = "That is not a token of a user of this master."
             self.pages.render(resp, "signin", then=then, problem=problem)
             resp.status = falcon.HTTP_401
             # Not Basic, because browsers would then open their own dialog over the page.
             resp.set_header("WWW-Authenticate", 'Bearer realm="mlbench"')
             return
-        self._set_cookie(req, resp, make_session(self.token, time.time()), SESSION_SECONDS)
+        session, seconds = make_session(self.token, time.time()), SESSION_SECONDS
+        if caller.holder:
+            # A named token is its own session, which ends when the token is revoked.
+            session, seconds = token.strip(), int(caller.expires_at - time.time())
+        self._set_cookie(req, resp, session, seconds)
         self.pages.redirect(resp, then)
 
     def _set_cookie(self, req: Request, resp: Response, session: str, max_age: int) -> None:

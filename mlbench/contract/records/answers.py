@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from mlbench.contract.people import Role
 from mlbench.contract.records.record import Record, SparseRecord, Time
 
 
@@ -40,12 +41,12 @@ class Joined(Record):
 
 @dataclass(frozen=True)
 class JoinToken(Record):
-    """A joining token, with which other programs record jobs."""
+    """A named token, with the role of its user. Other programs record jobs with joining tokens."""
 
     id: str
     """Identifier of the token. A process that joins with the token finds only the token's runs."""
     name: str
-    """User or purpose of the token; may be empty."""
+    """User of the token, or purpose of a joining token; may be empty."""
     created_at: str | None
     """Time of creation in UTC; None if unknown."""
     expires_at: str
@@ -56,6 +57,7 @@ class JoinToken(Record):
     """Time in UTC at which a process last joined with the token; None if it was never used."""
     runs: int
     """Number of runs that were created with the token."""
+    role: Role = "record"
     token: str | None = None
     """The token itself, only in the response that creates it; otherwise None."""
 

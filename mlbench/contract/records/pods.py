@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from mlbench.contract.people import Role
 from mlbench.contract.records.record import Record, Time
 from mlbench.contract.records.runs import Target
 from mlbench.contract.reported_settings import Setting
@@ -174,6 +175,10 @@ class Info(Record):
     """Grafana; None without Grafana."""
     prometheus: Link | None
     """Prometheus of a local stack; None on a cluster, where browsers cannot reach Prometheus."""
+    user: str = ""
+    """User who sent the request; empty if unknown."""
+    role: Role = "admin"
+    """Role of the request's token."""
 
     @property
     def grafana_url(self) -> str | None:

@@ -190,6 +190,10 @@ class Run(RunSpec, _RunHead):
     """Reason for the failure or for the stop at the deadline, or another remark; usually empty."""
     waiting: str = ""
     """Why the run waits before it starts, between attempts, or at its end; otherwise empty."""
+    user: str = ""
+    """User who submitted or recorded the run; empty if unknown."""
+    stopped_by: str = ""
+    """User who requested the stop or the deletion; empty if unknown, or if nobody did."""
     job_id: str = ""
     """Identifier of the run for the original MLBench's command line."""
     job_metadata: Mapping[str, Any] = field(default_factory=dict)

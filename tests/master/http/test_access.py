@@ -73,10 +73,10 @@ def test_a_token_of_another_kind_opens_nothing(api: TestClient) -> None:
                 for shown in (f"Bearer {token}", basic(f"me:{token}")):
                     headers = {"Authorization": shown}
                     answer = api.simulate_request(method, fill(template), headers=headers)
-                    assert answer.json == {
-                        "status": 403,
-                        "message": f"Authorization: this route is for {whom}",
-                    }
+                    assert answer.status_code == 403
+                    message = answer.json["message"]
+                    refusals = (f"this route is for {whom}", "this route requires the role")
+                    assert message.startswith(tuple(f"Authorization: {text}" for text in refusals))
 
 
 def test_the_token_opens_as_bearer_and_as_basic_password(api: TestClient) -> None:

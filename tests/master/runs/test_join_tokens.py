@@ -98,8 +98,8 @@ def test_a_token_from_before_the_list_is_listed_once_used(
 @pytest.mark.parametrize(
     ("token", "why"),
     [
-        (make(USER_TOKEN, 1, "ab12"), "the joining token has expired"),
-        (make("another", 2**33, "ab12"), "the joining token belongs to another master"),
+        (make(USER_TOKEN, 1, "ab12"), "the token has expired"),
+        (make("another", 2**33, "ab12"), "the token belongs to another master"),
         ("nonsense", "missing or wrong token"),
     ],
 )

@@ -69,7 +69,7 @@ def test_a_wrong_token_in_a_url_leads_to_the_form(
     answer = browser.simulate_get(path + wrong)
     assert answer.status_code == 401
     assert "Set-Cookie" not in answer.headers
-    assert "That is not the token of this master." in answer.text
+    assert "That is not a token of a user of this master." in answer.text
     assert 'name="next" value="/runs/3?a=1"' in answer.text
 
 
@@ -85,7 +85,7 @@ def test_a_wrong_token_is_told_beside_the_field(browser: TestClient) -> None:
     assert answer.status_code == 401
     assert answer.headers["WWW-Authenticate"] == 'Bearer realm="mlbench"'
     [described_by] = re.findall(r'aria-describedby="(\S+)', answer.text)
-    problem = r"That is not the token of this master\."
+    problem = r"That is not a token of a user of this master\."
     assert re.search(rf'id="{described_by}"[^>]*role="alert">{problem}<', answer.text)
     assert 'aria-invalid="true"' in answer.text
     assert "<script>" not in answer.text

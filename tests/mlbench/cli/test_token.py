@@ -5,17 +5,18 @@ import time
 import httpx
 import pytest
 
-from mlbench.contract.join_token import holder_of
+from mlbench.contract.join_token import read
 from mlbench.local.home import Home
 from tests.mlbench.cli.conftest import Mlbench
+from tests.support.known import known
 
 
 def test_a_joining_token(mlbench: Mlbench, stack: Home) -> None:
     connection = stack.read_connection()
     shown = mlbench("token", "join", "--days", "2").out.removesuffix("\n")
     later = time.time() + 2 * 24 * 3600
-    assert holder_of(shown, connection.token, later - 60)
-    assert not holder_of(shown, connection.token, later + 60)
+    assert read(shown, connection.token, later - 60)
+    assert not read(shown, connection.token, later + 60)
     with httpx.Client(base_url=connection.url, auth=("me", shown)) as http:
         assert http.get("/api/runs/").status_code == 403
         assert http.get("/api/tokens/").status_code == 403
@@ -25,7 +26,7 @@ def test_a_joining_token(mlbench: Mlbench, stack: Home) -> None:
 def test_a_token_is_revoked_alone(mlbench: Mlbench, stack: Home) -> None:
     connection = stack.read_connection()
     tokens = [mlbench("token", "join", "--name", name).out.strip() for name in ("ada", "bob")]
-    ids = [str(holder_of(token, connection.token, 0)) for token in tokens]
+    ids = [known(read(token, connection.token, 0)).holder for token in tokens]
     listed = mlbench("token", "list").out
     assert all(token_id in listed for token_id in ids)
     assert mlbench("token", "revoke", ids[0]).code == 0

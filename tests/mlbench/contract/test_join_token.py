@@ -1,11 +1,29 @@
 """Joining tokens: whose they are, until when, and what is none."""
 
+from typing import get_args
+
 import pytest
 
-from mlbench.contract.join_token import holder_of, make, new_holder, why_refused
+from mlbench.contract.join_token import NamedToken, make, new_holder, read, why_refused
+from mlbench.contract.people import Role
 
 NOW = 1_800_000_000
 TOKEN = make("user-token", NOW, "ab12")
+
+
+def holder_of(shown: str, user_token: str, now: float) -> str | None:
+    token = read(shown, user_token, now)
+    return token.holder if token else None
+
+
+@pytest.mark.parametrize("role", get_args(Role))
+def test_a_token_tells_its_role(role: Role) -> None:
+    token = read(make("user-token", NOW, "ab12", role), "user-token", NOW - 1)
+    assert token == NamedToken(role, "ab12", NOW)
+
+
+def test_the_role_is_signed() -> None:
+    assert read(TOKEN.replace("join", "admin"), "user-token", 0) is None
 
 
 def test_a_token_tells_its_holder_until_it_expires() -> None:
@@ -39,8 +57,8 @@ def test_what_was_changed_is_none(shown: str) -> None:
 @pytest.mark.parametrize(
     ("shown", "now", "why"),
     [
-        (TOKEN, NOW, "the joining token expired on 2027-01-15"),
-        (TOKEN, NOW - 1, "the joining token was revoked, or is another master's"),
+        (TOKEN, NOW, "the token expired on 2027-01-15"),
+        (TOKEN, NOW - 1, "the token was revoked, or is another master's"),
         ("secret", NOW, "the token is not this master's"),
         ("join.ab12.soon.x", NOW, "the token is not this master's"),
     ],

@@ -27,6 +27,7 @@ from mlbench.contract.assignment import Assignment
 from mlbench.contract.humanize import visible
 from mlbench.contract.join_token import why_refused
 from mlbench.contract.limits import MAX_COMMAND_LENGTH
+from mlbench.contract.people import own_user
 from mlbench.local.backoff import Backoff
 from mlbench.tracking.job import Job
 from mlbench_worker.agent import environment
@@ -87,6 +88,7 @@ def record(request: Mapping[str, Any], url: str, token: str) -> None:
         "working_dir": request["working_dir"],
         "host": socket.gethostname(),
         "uid": secrets.token_hex(16),
+        "user": own_user(),
         "began_at": time.time(),
     }
     root = int(request["root"])

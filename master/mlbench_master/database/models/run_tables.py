@@ -28,6 +28,9 @@ class Run(Table):
     # Never reused, because the series of a deleted run remain.
     id = LastingIdField()
     job_id = CharField()
+    # Not "user", which is a reserved word of PostgreSQL.
+    user = CharField(column_name="user_name", default="", index=True)
+    """User who submitted or recorded it; empty if unknown."""
     name = CharField()
     """Name in the syntax of Kubernetes."""
     display_name = CharField(default="")
@@ -76,6 +79,8 @@ class Run(Table):
     state = CharField(index=True)
     attempt = IntegerField(default=0)
     stop_requested = BooleanField(default=False)
+    stopped_by = CharField(default="")
+    """User who requested its stop or deletion; empty if unknown, or if nobody did."""
     delete_requested = BooleanField(default=False)
     """Whether it is deleted after its end. ``stop_requested`` is also set then."""
     reason = TextField(default="")
@@ -188,6 +193,8 @@ class RunSet(Table):
     """``[{"num_workers", "seed"}, …]``: its runs in order, with ``swept`` in a sweep."""
     deleted = JSONField(default=list)
     """Entries of deleted runs for the ledger: the fields of a ``ledger.Entry``."""
+    user = CharField(column_name="user_name", default="")
+    """User who registered it; empty if unknown."""
     state = CharField(default="running")
     """``running`` while the controller submits its runs, then ``finished`` or ``stopped``."""
     reason = TextField(default="")

@@ -124,6 +124,8 @@ class DeletedRun(Table):
     """A deleted run whose series may still be in Prometheus."""
 
     run_id = IntegerField(primary_key=True)
+    deleted_by = CharField(default="")
+    """User who deleted it; empty if unknown."""
     deleted_at = DoubleField()
     once = BooleanField(default=False)
     """Whether the series were deleted once."""

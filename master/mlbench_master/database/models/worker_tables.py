@@ -52,11 +52,12 @@ class Pod(Table):
 
 
 class JoinToken(Table):
-    """A joining token. A token that was created elsewhere gets a row when it is first used."""
+    """A named token. A token that was created elsewhere gets a row when it is first used."""
 
     holder = CharField(primary_key=True)
     name = CharField(default="")
     """Name of its user, from its creator."""
+    role = CharField(default="record")
     created_at = DoubleField(null=True)
     """Null if it was not created by this master."""
     expires_at = DoubleField()

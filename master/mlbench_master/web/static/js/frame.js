@@ -1,7 +1,7 @@
 // The frame of every page: the number of alerts, links to Grafana and Prometheus, and the menu.
 
 import { countAlerts, followAlerts } from "./alerts.js";
-import { get } from "./api.js";
+import { get, query } from "./api.js";
 import { byId, h, setText } from "./dom.js";
 import { boardOf } from "./grafana.js";
 import * as theme from "./theme.js";
@@ -16,6 +16,8 @@ async function showLinks(place) {
   ].filter(([, url]) => url);
   const create = ([name, href]) => h("a", { href, rel: "noopener", target: "_blank" }, `${name} ↗`);
   place.append(...links.map(create));
+  const own = `user="${info.user.replaceAll('"', '""')}"`;
+  if (info.user) byId("account-items").prepend(h("a", { href: `/runs${query({ query: own })}` }, `Runs of ${info.user}`));
   // On a narrow screen, the menu has them instead.
   byId("account-items").prepend(...links.map(create));
 }

@@ -157,6 +157,7 @@ export function factsOf(/** @type {Run} */ run, /** @type {Result} */ result, /*
     { name: "", value: when, hint: `created ${moment(run.created_at)}` },
     { name: "", value: run.title === run.display_name ? "" : `submitted as ${run.display_name}` },
     { name: "", value: run.origin ? `imported: ${originOf(run)}, read only` : originOf(run) },
+    { name: "user", value: run.user, href: `/runs${query({ query: `user="${run.user.replaceAll('"', '""')}"` })}` },
     { name: "set", value: run.set_name ?? "", href: `/sets/${encodeURIComponent(run.set_name ?? "")}` },
     ...run.tags.map((tag) => ({ name: "", value: tag, href: `/runs${query({ query: `tag:${tag}` })}`, isTag: true })),
   ].filter(({ value }) => value);

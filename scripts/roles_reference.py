@@ -1,0 +1,47 @@
+"""Write the table of routes and roles into docs/people.md."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import get_args
+
+from falcon.inspect import inspect_routes
+
+from mlbench.contract.people import Role
+from mlbench_master.app import create_app
+from mlbench_master.http.access import access_of, roles_of
+from mlbench_master.reading.promql import PrometheusClient
+from mlbench_master.settings import Settings
+
+_PAGE = Path(__file__).parents[1] / "docs" / "people.md"
+_HEADING = "## Routes and roles\n"
+
+
+def rows() -> Iterator[tuple[str, str, frozenset[Role]]]:
+    """Yield the method, path and roles of each route that requires the token of a user."""
+    environ = {"MLBENCH_PROMETHEUS_URL": "http://127.0.0.1:9090"}
+    environ |= {"MLBENCH_TOKEN": "t", "MLBENCH_AGENT_SECRET": "s"}
+    app = create_app(Settings.from_environ(environ), PrometheusClient("http://127.0.0.1:9090"))
+    for route in sorted(inspect_routes(app), key=lambda route: route.path):
+        found = app._router.find(re.sub("{[^}]+}", "1", route.path))
+        assert found
+        if access_of(found[0]) not in ("open", "agent", "scrape"):
+            for method in route.methods:
+                if not method.internal:
+                    yield method.method, route.path, roles_of(found[0], method.method)
+
+
+def page() -> str:
+    """Return the page with the table of today after its heading."""
+    roles = get_args(Role)
+    lines = [
+        f"| `{method} {path}` | {' | '.join('✓' if role in allowed else '' for role in roles)} |\n"
+        for method, path, allowed in rows()
+    ]
+    head, _, _ = _PAGE.read_text().partition(_HEADING)
+    title = f"| route | {' | '.join(f'`{role}`' for role in roles)} |\n|---|---|---|---|---|\n"
+    return f"{head}{_HEADING}\n{title}{''.join(lines)}"
+
+
+if __name__ == "__main__":
+    _PAGE.write_text(page())
