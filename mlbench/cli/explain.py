@@ -57,7 +57,7 @@ def explain(
             f"Without {', '.join(check.rules)}: predicted {figures.seconds(predicted.seconds)} "
             f"({figures.seconds(predicted.low)} to {figures.seconds(predicted.high)}), run "
             f"{later.id} took {figures.seconds(check.took)} ({check.clock} time): "
-            f"{check.error:+.1%} error",
+            f"{check.error * 100:+.1f} % error",
             soft_wrap=True,
         )
     elif check:

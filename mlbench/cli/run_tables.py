@@ -109,7 +109,7 @@ def show_result(
             if seconds < max(0.005, 0.05 * total if brief else 0.0):
                 continue
             bar = "█" * round(seconds / total * 30)
-            table.add_row(TITLES[bucket], f"{seconds:.2f}", f"{seconds / total:.1%}", bar)
+            table.add_row(TITLES[bucket], f"{seconds:.2f}", figures.percent(seconds / total), bar)
         out.print(table)
     # The target metric of own code, or else the loss, or else any metric.
     metric = names.loss_among(metrics) or next(iter(metrics), None)

@@ -69,9 +69,9 @@ def whole_seconds(value: float) -> str:
     return f"{days} d {rest // _HOUR} h"
 
 
-def percent(share: float | None) -> str:
+def percent(share: float | None, decimals: int = 1) -> str:
     """Return a share from 0 to 1 as a percentage."""
-    return NOTHING if share is None else f"{share * 100:.1f} %"
+    return NOTHING if share is None else f"{share * 100:.{decimals}f} %"
 
 
 def throughput(samples_per_second: float, settings: Mapping[str, Any] | None) -> str:

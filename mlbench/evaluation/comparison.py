@@ -18,6 +18,7 @@ from mlbench.contract.comparisons import (
     Value,
     Verdict,
 )
+from mlbench.contract.figures import percent
 from mlbench.contract.humanize import count, numbered, swept
 from mlbench.contract.records import RunSet
 from mlbench.contract.results import Result, Summary
@@ -518,7 +519,7 @@ def _scaled(
     if origin.disturbed:
         runs = count(len(origin.run_ids), "run")
         reason = f"{origin.label} was disturbed in {origin.disturbed} of {runs}"
-    subject = f"the efficiency of {group.label} by {by}, {efficiency:.0%}"
+    subject = f"the efficiency of {group.label} by {by}, {percent(efficiency, 0)}"
     return replace(group, doubt=f"{subject}, is hardly that of its workers: {reason}")
 
 

@@ -14,6 +14,7 @@ from functools import cached_property
 from statistics import median
 from typing import Literal
 
+from mlbench.contract.figures import percent
 from mlbench.contract.figures import seconds as duration
 from mlbench.contract.humanize import count, join, numbered
 from mlbench.contract.metric_titles import metric_title
@@ -266,7 +267,7 @@ def contention(evidence: Evidence) -> Finding | None:
         severity="warn",
         title="CPU contention",
         text=f"Other programs used cores of {names}{by}, "
-        f"up to {disturbed[0].contention_share:.0%} of the time.",
+        f"up to {percent(disturbed[0].contention_share, 0)} of the time.",
         seconds=mean * evidence.workers,
         saving=Saving(min(most, high), mean, high) if mean else None,
         evidence="breakdown",
@@ -300,7 +301,7 @@ def threads(evidence: Evidence) -> Finding | None:
         title="More threads than cores",
         text=(
             f"Rank {worst} runs {threads} on {count(cores, 'core')}, where they waited for each "
-            f"other for {share:.0%} of its time. Set OMP_NUM_THREADS={cores}."
+            f"other for {percent(share, 0)} of its time. Set OMP_NUM_THREADS={cores}."
         ),
         seconds=share * evidence.seconds("compute", "contention") * evidence.workers,
         saving=None,
@@ -350,7 +351,7 @@ def memory(evidence: Evidence) -> Finding | None:
         rule="memory",
         severity="warn",
         title="Memory is near its limit",
-        text=f"Processes of rank {rank} waited for memory for {share:.0%} of the time.",
+        text=f"Processes of rank {rank} waited for memory for {percent(share, 0)} of the time.",
         seconds=saved * evidence.workers,
         saving=Saving(saved, 0.0, saved),
         evidence="ranks",
@@ -370,7 +371,7 @@ def evaluation(evidence: Evidence) -> Finding | None:
     return Finding(
         rule="evaluation",
         severity="warn",
-        title=f"Evaluation takes {seconds / evidence.whole:.0%} of the time",
+        title=f"Evaluation takes {percent(seconds / evidence.whole, 0)} of the time",
         text=f"It took {seconds:,.1f} s of {evidence.whole:,.1f} s. Evaluate half as often.",
         seconds=seconds * evidence.workers,
         saving=Saving(seconds / 2, least / 2, most / 2),
@@ -416,7 +417,7 @@ def startup(evidence: Evidence) -> Finding | None:
     return Finding(
         rule="startup",
         severity="warn",
-        title=f"{seconds / evidence.whole:.0%} of the time was start-up",
+        title=f"{percent(seconds / evidence.whole, 0)} of the time was start-up",
         text=f"Imports and initialization took {seconds:,.1f} s of {evidence.whole:,.1f} s.",
         seconds=seconds * evidence.workers,
         saving=None,

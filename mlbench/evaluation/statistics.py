@@ -24,6 +24,7 @@ from statistics import NormalDist, fmean, median, stdev
 from typing import Literal
 
 from mlbench.contract.comparisons import SignificanceTest
+from mlbench.contract.figures import percent
 from mlbench.contract.results import Summary
 
 # --- Intervals of a mean ---
@@ -382,7 +383,7 @@ def judge(comparisons: Sequence[Pair]) -> list[SignificanceTest]:
             text = f"no significant difference between {other} and {first} "
             text += f"with {pair.runs} runs each {by}"
             if pair.detectable is not None and pair.least_p < LEVEL:
-                text += f": so many show a difference of {pair.detectable:.0%}"
+                text += f": they could show a difference of {percent(pair.detectable, 0)} or more"
             if pair.needed is not None:
                 text += f"; {pair.needed} runs each would show it, "
                 text += "if the true difference is the one seen"

@@ -31,6 +31,7 @@ from types import MappingProxyType
 
 from mlbench.contract import names
 from mlbench.contract.comparisons import Group
+from mlbench.contract.figures import percent
 from mlbench.contract.humanize import count
 from mlbench.contract.names import DISTURBED_SHARE, Bucket
 from mlbench.contract.records import Interference
@@ -355,12 +356,12 @@ def is_disturbed(measured: Interference) -> bool:
 def _describe(measured: Interference) -> str:
     """Return ``had CPU contention for 41 % of the time; others used 1.1 of 2 cores (top: …)``."""
     seconds = measured.seconds
-    text = f"had CPU contention for {_percent(measured.waiting_seconds / seconds)} of the time"
+    text = f"had CPU contention for {percent(measured.waiting_seconds / seconds, 0)} of the time"
     by_stack = (measured.stack_waiting_seconds or 0.0) / seconds
     if by_stack >= 0.01:
-        text += f", {_percent(by_stack)} more for MLBench's own processes"
+        text += f", {percent(by_stack, 0)} more for MLBench's own processes"
     if measured.self_contention_seconds > DISTURBED_SHARE * seconds:
-        text += f", {_percent(measured.self_contention_seconds / seconds)} more by its own doing"
+        text += f", {percent(measured.self_contention_seconds / seconds, 0)} more by its own doing"
     if measured.others_core_seconds is not None:
         used = measured.others_core_seconds / seconds
         text += f"; others used {used:.1f} of {count(measured.cores, 'core')}"
@@ -370,21 +371,19 @@ def _describe(measured: Interference) -> str:
     if named:
         text += f" (top: {', '.join(named)})"
     if measured.stolen_seconds and measured.stolen_seconds > DISTURBED_SHARE * seconds:
-        text += f"; its cores were stolen {_percent(measured.stolen_seconds / seconds)} of the time"
+        text += (
+            f"; its cores were stolen {percent(measured.stolen_seconds / seconds, 0)} of the time"
+        )
     blocked = measured.node_pressure_seconds.get("io", 0.0)
     # The kernel does not tell which programs waited, and the stack itself does. So this is
     # mentioned, but does not make the run disturbed.
     if blocked > 0.5 * seconds:
-        text += f"; on its machine, programs waited for disks {_percent(blocked / seconds)} of it"
+        text += f"; on its machine, programs waited for disks {percent(blocked / seconds, 0)} of it"
     if measured.profiled:
         text += f"; it was profiled for {sum(end - at for at, end in measured.profiled):.1f} s"
     if measured.stopped:
         text += f"; it was stopped for {sum(end - at for at, end in measured.stopped):.1f} s"
     return text
-
-
-def _percent(share: float) -> str:
-    return f"{share * 100:.0f} %"
 
 
 # --- CPU contention of a group ---
@@ -419,6 +418,6 @@ def doubt_of(group: Group, base: Group) -> str:
     if abs(cost - base_cost) < max(0.01, difference):
         return ""
     return (
-        f"{base.label} and {group.label} differ by {difference:.1%}, "
-        f"and CPU contention cost them about {base_cost:.1%} and {cost:.1%}"
+        f"{base.label} and {group.label} differ by {percent(difference)}, "
+        f"and CPU contention cost them about {percent(base_cost)} and {percent(cost)}"
     )

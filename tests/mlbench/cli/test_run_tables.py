@@ -74,9 +74,9 @@ def test_a_result_has_every_figure(paper: io.StringIO) -> None:
         "Missing samples 0 of 12,345 (12,344 in Prometheus, 1 record-only)",
         "Time breakdown",
         "worker-seconds share",
-        "pod startup 3.00 15.0% " + "█" * 4,
-        "compute 15.00 75.0% " + "█" * 22,
-        "lost 2.00 10.0% " + "█" * 3,
+        "pod startup 3.00 15.0 % " + "█" * 4,
+        "compute 15.00 75.0 % " + "█" * 22,
+        "lost 2.00 10.0 % " + "█" * 3,
     ]
 
 

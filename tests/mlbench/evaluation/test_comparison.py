@@ -326,7 +326,7 @@ def test_an_efficiency_above_105_percent_is_doubted() -> None:
     one, usual, odd = group([reaching(1, 1, 21.0), reaching(2, 2, 10.0), reaching(3, 3, 2.0)])
     assert (one.doubt, usual.doubt) == ("", "")
     assert odd.doubt.startswith(
-        "the efficiency of 3 workers by time to target, 350%, is hardly that of its workers"
+        "the efficiency of 3 workers by time to target, 350 %, is hardly that of its workers"
     )
     slow = reaching(1, 1, 21.0, disturbed=("rank 0 waited",))
     one, odd = group([slow, reaching(3, 3, 2.0)])

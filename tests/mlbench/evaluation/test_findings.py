@@ -169,7 +169,7 @@ def test_contention_is_told_even_where_it_cost_little() -> None:
     finding = only(result)
     assert finding.rule == "contention"
     assert finding.text == (
-        "Other programs used cores of rank 1: chromium and sh, up to 6% of the time."
+        "Other programs used cores of rank 1: chromium and sh, up to 6 % of the time."
     )
     assert finding.saving is not None
     assert (finding.saving.low, finding.saving.seconds, finding.saving.high) == (3.0, 6.0, 6.0)
@@ -211,12 +211,12 @@ def test_a_cpu_limit_and_a_memory_limit() -> None:
     assert findings_of(make_run(), interference(), result_of({"stopped": 30.0}, {})) == ()
     finding = only(result_of({}, {}), interference(pod_pressure_seconds={"memory": 20.0}))
     assert finding.rule == "memory"
-    assert finding.text == "Processes of rank 1 waited for memory for 20% of the time."
+    assert finding.text == "Processes of rank 1 waited for memory for 20 % of the time."
 
 
 def test_evaluation_and_checkpoints_that_are_too_frequent() -> None:
     finding = only(result_of({"evaluation": 100.0}, {"evaluation": 100.0}))
-    assert finding.title == "Evaluation takes 50% of the time"
+    assert finding.title == "Evaluation takes 50 % of the time"
     assert finding.saving is not None
     assert finding.saving.seconds == 50.0
     cost = CheckpointCost(40, 0.5, 1e6)
@@ -228,7 +228,7 @@ def test_evaluation_and_checkpoints_that_are_too_frequent() -> None:
 
 def test_a_long_start_counts_unless_the_run_broke_off() -> None:
     slow: Seconds = {"initialization": 160.0}
-    assert only(result_of(slow, slow), state="FINISHED").title == "64% of the time was start-up"
+    assert only(result_of(slow, slow), state="FINISHED").title == "64 % of the time was start-up"
     assert findings_of(make_run(num_workers=2), [], result_of(slow, slow)) == ()  # it still trains
     # The time of a run that recorded no training is not known.
     unknown = result_of(slow, slow, training_seconds=None)

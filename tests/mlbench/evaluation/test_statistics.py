@@ -318,7 +318,7 @@ def test_what_cannot_be_told_says_how_many_runs_would_tell() -> None:
         "31 runs each would show it, if the true difference is the one seen"
     )
     more = _judge([10.0, 10.5, 11.0, 10.2], [9.5, 10.2, 10.6, 10.4], ([], []))
-    assert ": so many show a difference of " in more.text
+    assert ": they could show a difference of " in more.text
 
 
 def test_several_comparisons_are_corrected() -> None:

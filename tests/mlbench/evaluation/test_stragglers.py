@@ -316,6 +316,8 @@ def test_a_difference_smaller_than_that_of_contention_is_doubtful(
 def test_the_sentence_has_the_difference_and_both_costs() -> None:
     results = groups(0.0, 0.04, faster=1.03)
     compared = compare(results, {run.run_id: make_facts(run.num_workers) for run in results})
-    text = "1 worker and 2 workers differ by 3.0%, and CPU contention cost them about 0.0% and 5.2%"
+    text = (
+        "1 worker and 2 workers differ by 3.0 %, and CPU contention cost them about 0.0 % and 5.2 %"
+    )
     assert compared.findings.disturbed == (text,)
     assert compared.findings.verdict == "disturbed"
