@@ -7,7 +7,10 @@ from typing import Any
 from mlbench.cli import all_commands, load_command
 
 _GROUPS = {
-    "The stack": ("demo", "up", "down", "open", "grafana", "token"),
+    "The stack": (
+        *("demo", "up", "down", "open", "grafana", "token"),
+        *("backup", "restore", "service"),
+    ),
     "Runs": ("run", "stop", "edit", "delete", "prune", "record", "ship", "fault"),
     "Looking at runs": ("status", "runs", "logs", "metrics", "manifest", "files", "download"),
     "Benchmarks": ("benchmarks", "fetch-data", "bench", "watch", "compare"),

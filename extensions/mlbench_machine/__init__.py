@@ -1,0 +1,1 @@
+"""Care of a stack on one machine: backups of its home folder, and a service of systemd."""

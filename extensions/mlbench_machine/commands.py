@@ -1,0 +1,15 @@
+"""Commands of ``mlbench`` that care for a stack on one machine."""
+
+from collections.abc import Mapping
+
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "backup": (
+        "mlbench_machine.backup:backup",
+        "Write the local stack's runs to a file, also while runs go on.",
+    ),
+    "restore": ("mlbench_machine.backup:restore", "Restore a backup into a new home folder."),
+    "service": (
+        "mlbench_machine.service:app",
+        "Let systemd start the local stack with the machine.",
+    ),
+}

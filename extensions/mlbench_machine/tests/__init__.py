@@ -1,0 +1,1 @@
+"""Exports, imports, and the published site."""

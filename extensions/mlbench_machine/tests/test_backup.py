@@ -1,0 +1,131 @@
+"""``mlbench backup`` and ``restore``: what was recorded is there again, in another home folder."""
+
+import json
+import sqlite3
+import zipfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+
+from mlbench import ApiClient
+from mlbench.local import launch
+from mlbench.local.home import Home
+from tests.conftest import wait_for
+from tests.mlbench.cli.conftest import Mlbench
+from tests.support.stacks import order_steps, run_to_end
+
+
+@pytest.mark.slow
+def test_runs_are_restored_from_a_backup_of_a_running_stack(
+    mlbench: Mlbench, alone: Mlbench, client: ApiClient, tmp_path: Path
+) -> None:
+    ended = run_to_end(client, order_steps(client, "ended", steps=20, rate=1000))
+    values = client.get_run_metrics(ended.id).result().json()
+    wait_for(lambda: client.get_run(ended.id).result().value.archive, what="it is sealed")
+    active = order_steps(client, "active", steps=100_000, rate=20)
+    wait_for(lambda: client.get_run_metrics(active.id).result().json(), what="it records")
+    file = tmp_path / "runs.zip"
+    printed = mlbench("backup", str(file), "--json").json
+    assert printed["has_prometheus"]
+    assert printed["missing_archives"] == []
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert not list((mlbench.home.prometheus / "data" / "snapshots").iterdir()), "none stays"
+    client.stop_run(active.id).result()
+
+    restored = alone("restore", str(file), "--json").json
+    assert (restored["runs"], restored["archives"]) == (printed["runs"], printed["archives"])
+    assert "is not empty" in alone("restore", str(file)).refusal
+    # Named tokens stay valid, because the token that signs them is the same.
+    assert (alone.home.root / "token").read_text() == (mlbench.home.root / "token").read_text()
+    connection = launch.start_detached(alone.home, workers=2)
+    try:
+        assert alone("verify", str(ended.id)).code == 0
+        with ApiClient.from_home(alone.home) as other:
+            assert other.get_run_metrics(ended.id).result().json() == values
+            query = f'mlbench_run_metric{{run_id="{ended.id}",metric="train_loss"}}[1y]'
+            url = f"{connection.prometheus_url}/api/v1/query"
+            answer = httpx.get(url, params={"query": query}).json()
+            assert answer["data"]["result"], "Prometheus has its samples, too"
+            assert other.get_run_metrics(active.id).result().json()
+            other.stop_run(active.id).result()
+    finally:
+        launch.stop(alone.home)
+
+
+@pytest.fixture
+def home(alone: Mlbench) -> Home:
+    """A home folder with one sealed run, without a stack."""
+    alone.home.make()
+    alone.home.archive.mkdir()
+    (alone.home.archive / "a.mlbench").write_bytes(b"archive" * 1000)
+    with sqlite3.connect(alone.home.database) as database:
+        database.execute("CREATE TABLE run (id INTEGER, archive TEXT, added TEXT)")
+        database.execute("INSERT INTO run VALUES (1, 'a.mlbench', NULL)")
+    return alone.home
+
+
+def test_a_stopped_stack_is_backed_up(alone: Mlbench, home: Home, tmp_path: Path) -> None:
+    file = tmp_path / "runs.zip"
+    done = alone("backup", str(file))
+    assert done.out.startswith(f"{file}: 1 run, 1 archive, ")
+    assert "Prometheus" in done.err
+    other = replace(alone, home=Home(tmp_path / "new" / "home"))
+    assert "1 run, 1 archive of 20" in other("restore", str(file)).output
+    assert (other.home.archive / "a.mlbench").read_bytes() == b"archive" * 1000
+    assert other.home.database.stat().st_mode & 0o777 == 0o600
+    (home.archive / "a.mlbench").unlink()
+    assert "archives not found: a.mlbench" in alone("backup", str(file)).err
+
+
+def test_what_cannot_be_restored_is_refused(alone: Mlbench, home: Home, tmp_path: Path) -> None:
+    file, bad = tmp_path / "runs.zip", tmp_path / "bad.zip"
+    assert alone("backup", str(file)).code == 0
+    other = replace(alone, home=Home(tmp_path / "other"))
+
+    def change(edit: Callable[[dict[str, bytes]], object]) -> str:
+        with zipfile.ZipFile(file) as source:
+            members = {name: source.read(name) for name in source.namelist()}
+        edit(members)
+        with zipfile.ZipFile(bad, "w") as target:
+            for name, content in members.items():
+                target.writestr(name, content)
+        refusal = other("restore", str(bad)).refusal
+        assert not other.home.root.exists()
+        assert refusal.count("\n") == 1
+        return refusal
+
+    def outside(members: dict[str, bytes]) -> None:
+        index = json.loads(members["backup.json"])
+        index["digests"]["../evil"] = index["digests"]["mlbench.db"]
+        members["../evil"] = members["mlbench.db"]
+        members["backup.json"] = json.dumps(index).encode()
+
+    newer = json.dumps({"format": 2, "version": "9.0"}).encode()
+    assert "does not match its digest" in change(lambda m: m.update({"mlbench.db": b"x"}))
+    assert "not those that it lists" in change(lambda m: m.pop("archive/a.mlbench"))
+    assert "not those that it lists" in change(outside)
+    assert "a newer version (9.0)" in change(lambda m: m.update({"backup.json": newer}))
+    assert "is not a backup" in change(lambda m: m.update({"backup.json": b"{}"}))
+    bad.write_bytes(file.read_bytes()[:-100])
+    assert "cannot be restored" in other("restore", str(bad)).refusal
+    assert "cannot be restored" in other("restore", str(tmp_path / "none.zip")).refusal
+    assert not (tmp_path / "evil").exists()
+
+
+def test_a_backup_that_cannot_be_written_leaves_nothing(
+    alone: Mlbench, home: Home, tmp_path: Path
+) -> None:
+    assert "-o" in alone("backup", str(tmp_path / "none" / "runs.zip")).refusal
+    home.database.write_bytes(b"not a database" * 100)
+    assert "mlbench.db" in alone("backup", str(tmp_path / "runs.zip")).refusal
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["home"]
+    assert not list(home.root.glob(".backup-*"))
+
+
+def test_another_database_is_left_to_its_own_tools(alone: Mlbench, tmp_path: Path) -> None:
+    postgres = replace(alone, more={"DATABASE_URL": "postgresql://db/mlbench"})
+    assert "pg_dump" in postgres("backup", str(tmp_path / "runs.zip")).refusal
+    assert "no runs here" in alone("backup", str(tmp_path / "runs.zip")).refusal
