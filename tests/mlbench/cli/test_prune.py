@@ -23,7 +23,17 @@ def test_runs_that_ended_long_ago_are_deleted(
         ended = time.time() - 91 * 86_400
         database.execute("UPDATE run SET finished_at = ? WHERE id = ?", (ended, old.id))
     assert mlbench("prune", "--older-than", "92d", "--json").json == {"deleted": []}
-    assert "--yes: required" in mlbench("prune", "--older-than", "90d").refusal
+    refused = mlbench("prune", "--older-than", "90d").refusal
+    assert f"run {old.id} (long-ago) of 20" in refused, "what it would delete comes first"
+    assert "--yes: required" in refused
+    assert mlbench("edit", "long-ago", "--tag", "pinned").code == 0
+    assert mlbench("prune", "--older-than", "90d", "--yes").output == "0 runs deleted\n"
+    assert mlbench("edit", "long-ago", "--untag", "pinned").code == 0
+    query = ("--query", f"user={old.user} long-ago")
+    shown = mlbench("prune", "--older-than", "90d", "--dry-run", *query).output
+    assert shown.splitlines()[-1] == "1 run would be deleted"
+    others = ("--query", "user=nobody-else", "--dry-run", "--json")
+    assert mlbench("prune", "--older-than", "90d", *others).json == {"would_delete": []}
     printed = mlbench("prune", "--older-than", "90d", "--yes").output
     assert printed == "1 run deleted\n"
     ids = {run.id for run in client.get_runs().result().value}
