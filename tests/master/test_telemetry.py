@@ -165,7 +165,7 @@ def test_a_run_is_described(api: TestClient) -> None:
     )
     run_id = str(run.id)
     metrics = scrape(api)
-    what = {"name": "made", "benchmark": "steps", "backend": "gloo", "workers": "3"}
+    what = {"name": "made", "user": "", "benchmark": "steps", "backend": "gloo", "workers": "3"}
     assert metrics["mlbench_run_info"] == [({"run_id": run_id, **what}, 1)]
     stated = {"run_id": run_id, "metric": "val", "better": "higher"}
     assert metrics["mlbench_run_target"] == [(stated, 97.0)]

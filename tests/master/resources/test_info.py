@@ -34,6 +34,8 @@ def test_a_local_stack(settings: Settings, prometheus: PrometheusClient) -> None
         },
         "grafana": None,
         "prometheus": {"url": "http://127.0.0.1:9"},
+        "user": "",
+        "role": "admin",
     }
 
 

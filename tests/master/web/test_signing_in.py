@@ -159,7 +159,7 @@ def test_a_session_opens_what_the_users_token_opens(signed_in: TestClient) -> No
         answer = signed_in.simulate_request(method, fill(template))
         assert answer.status_code not in {401, 403}, template
     for method, template in AGENT_ROUTES:
-        assert signed_in.simulate_request(method, fill(template)).status_code == 401
+        assert signed_in.simulate_request(method, fill(template)).status_code == 403
     other_port = {"Cookie": f"{COOKIE}80={make_session(USER_TOKEN, time.time())}"}
     assert signed_in.simulate_get("/api/runs", headers=other_port).status_code == 401
     for origin in ("http://evil.example", f"{ORIGIN}:8080"):

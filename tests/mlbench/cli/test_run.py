@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mlbench import ApiClient
+from mlbench.contract.people import own_user
 from tests.conftest import wait_for
 from tests.mlbench.cli.conftest import Mlbench
 from tests.support.stacks import FAILS
@@ -102,7 +103,8 @@ def test_a_detached_run_is_stopped_by_name_and_deleted_by_id(
     again = mlbench("run", "steps", "--name", "again", *_FAST, "--json").json["id"]
     deleted = f"run {run_id} (detached) deleted\nrun {again} (again) deleted\n"
     assert mlbench("delete", "--yes", run_id, "again", run_id).output == deleted
-    assert mlbench("delete", "--yes", run_id).refusal == f"mlbench: run {run_id} not found\n"
+    gone = f"mlbench: run {run_id} was deleted by {own_user()}\n"
+    assert mlbench("delete", "--yes", run_id).refusal == gone
 
     # One that is active is stopped first.
     name = "Not for long"

@@ -154,7 +154,7 @@ def test_variables_of_another_stack_do_not_reach_this_one(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours = {value for key, value in vars(names).items() if key.startswith("ENV_")}
-    of_the_user = {names.ENV_DATASETS, names.ENV_FORK_SERVER, names.ENV_GIT_COMMIT}
+    of_the_user = {names.ENV_DATASETS, names.ENV_FORK_SERVER, names.ENV_GIT_COMMIT, names.ENV_USER}
     for name in ours - {*_USERS_GRAFANA, _SHOWN_GRAFANA}:
         monkeypatch.setenv(name, "foreign")
     for service in all_services(home).values():

@@ -126,7 +126,7 @@ test("a rank's wait is that of its worker over all attempts, if stragglers were 
 const RUN = {
   ...{ benchmark: "", command: "python train.py", settings: null, swept: {}, num_workers: 2, world_size: 2, tags: [] },
   ...{ title: "a", display_name: "a", origin: null, launcher: "", attempt: 1, max_restarts: 0, started_at: null, finished_at: null },
-  ...{ seed: null, max_bandwidth: null, faults: null, set_name: null, created_at: "2026-01-02T03:04:05Z", state: "FINISHED", target: null },
+  ...{ seed: null, max_bandwidth: null, faults: null, set_name: null, created_at: "2026-01-02T03:04:05Z", state: "FINISHED", target: null, user: "" },
 };
 
 test("the head has the settings that tell a run from others, without usual ones", () => {
