@@ -38,6 +38,7 @@ PYTEST = KUBECONFIG= POSTGRES="$$(scripts/get-postgres.sh)" \
 	MLBENCH_CORE="$$(scripts/get-mlbench-core.sh)" S3_SERVER="$$(scripts/get-s3.sh)" \
 	CHROMIUM="$$(scripts/get-chromium.sh)" NODE="$$(scripts/get-node.sh)" \
 	NGINX="$$(scripts/get-debian.sh nginx)" CADDY="$$(scripts/get-debian.sh caddy)" \
+	ALERTMANAGER="$$(scripts/get-debian.sh prometheus-alertmanager)" \
 	$(BIN)/pytest -n 4 --dist worksteal
 
 # tests/conftest.py skips what starts a process, when it does. These tests wait for nothing, so more

@@ -33,6 +33,7 @@ ENV_TOKEN: Final = "MLBENCH_TOKEN"  # noqa: S105 - the variable's name, not a to
 ENV_AGENT_SECRET: Final = "MLBENCH_AGENT_SECRET"  # noqa: S105 - signs the tokens of pods
 ENV_PROMETHEUS_URL: Final = "MLBENCH_PROMETHEUS_URL"  # may contain a user and a password
 ENV_USER: Final = "MLBENCH_USER"  # user of runs, in place of that of the system
+ENV_ALERTMANAGERS: Final = "MLBENCH_ALERTMANAGERS"  # URLs to which Prometheus sends alerts
 ENV_URL: Final = "MLBENCH_URL"  # where browsers and the command line reach the master
 ENV_DATABASE_URL: Final = "DATABASE_URL"
 ENV_WORKERS: Final = "MLBENCH_WORKERS"

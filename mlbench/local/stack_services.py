@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 from mlbench.contract import names, pod_token
 from mlbench.contract.atomic_files import write_private
@@ -376,6 +378,24 @@ def find_prometheus() -> Path:
         "Prometheus not found. Install it (Debian and Ubuntu: `apt install prometheus`; "
         "others: https://prometheus.io/download), or set $PROMETHEUS to its binary."
     )
+
+
+def alertmanager_targets(urls: str) -> list[dict[str, Any]]:
+    """Return Prometheus's targets for the URLs of Alertmanagers, separated by commas."""
+    targets = []
+    for url in filter(None, map(str.strip, urls.split(","))):
+        parts = urlsplit(url)
+        if parts.scheme not in {"http", "https"} or not parts.netloc or "@" in parts.netloc:
+            raise StackError(
+                f"${names.ENV_ALERTMANAGERS}: must be URLs separated by commas, without passwords, "
+                f"such as http://localhost:9093 (got {url!r})"
+            )
+        labels = {
+            "__url_scheme": parts.scheme,
+            "__url_path": f"{parts.path.rstrip('/')}/api/v2/alerts",
+        }
+        targets.append({"targets": [parts.netloc], "labels": labels})
+    return targets
 
 
 def check_installed() -> None:

@@ -16,12 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from mlbench.contract import names
 from mlbench.contract.atomic_files import write_atomically
 from mlbench.contract.errors import StackError
 from mlbench.local.assets import prometheus_folder
 from mlbench.local.home import Home, StackConnection
 from mlbench.local.pool import LocalWorker, PoolFiles
-from mlbench.local.stack_services import Service, StackServices
+from mlbench.local.stack_services import Service, StackServices, alertmanager_targets
 
 log = logging.getLogger(__name__)
 
@@ -143,6 +144,8 @@ class Supervisor:
         # copyfile: the originals may be read by everyone, the copies must not.
         shutil.copytree(source / "rules", home / "rules", copy_function=shutil.copyfile)
         shutil.copyfile(source / "prometheus.yml", home / "prometheus.yml")
+        managers = alertmanager_targets(os.environ.get(names.ENV_ALERTMANAGERS, ""))
+        write_atomically(home / "targets" / "alertmanagers.json", json.dumps(managers))
         for service in self._services.fixed:
             if service.port is not None:
                 self._write_targets(service.name, [service])

@@ -13,14 +13,18 @@ from typing import Any
 
 import httpx
 import pytest
+import yaml
 
+from benchmarks.servers import running
 from mlbench import ApiClient
 from mlbench.contract import names
 from mlbench.contract.records import Run
 from mlbench.local.home import Home
 from mlbench_master.reading.promql import PrometheusClient
-from tests.conftest import running_stack, wait_for
+from tests.conftest import free_port, running_stack, wait_for
 from tests.support.known import known
+from tests.support.proxies import alertmanager
+from tests.support.scripted import Reply, answering
 from tests.support.stacks import losses, order_command, order_steps, service, training
 
 pytestmark = pytest.mark.slow
@@ -48,9 +52,19 @@ _SHORTER = {
 
 
 @pytest.fixture(scope="module")
-def stack(prometheus_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+def alertmanager_port() -> int:
+    """The port at which the stack's Prometheus looks for an Alertmanager, which may not run."""
+    return free_port()
+
+
+@pytest.fixture(scope="module")
+def stack(
+    prometheus_binary: Path, tmp_path_factory: pytest.TempPathFactory, alertmanager_port: int
+) -> Iterator[Home]:
     """A stack whose Prometheus has shorter times in its rules."""
-    with running_stack(prometheus_binary, tmp_path_factory.mktemp("alerts")) as home:
+    url = f"http://127.0.0.1:{alertmanager_port}/am"
+    root = tmp_path_factory.mktemp("alerts")
+    with running_stack(prometheus_binary, root, MLBENCH_ALERTMANAGERS=url) as home:
         for path in home.prometheus.rglob("*.yml"):
             text = path.read_text()
             for pattern, shorter in _SHORTER.items():
@@ -108,6 +122,39 @@ def test_a_rank_that_stands_still_is_named_though_its_agent_answers(
     assert alert["labels"]["pod"] == "local-mlbench-worker-1"
     assert f"Run {run.id} ({run.name}): rank 1" in alert["annotations"]["description"]
     wait_for(lambda: not alerts.find("MLBenchRunStalled"), what="the alert is over")
+
+
+def test_a_receiver_is_told_of_a_hung_rank_within_two_minutes(
+    client: ApiClient, stack: Home, alertmanager_port: int, tmp_path: Path
+) -> None:
+    example = yaml.safe_load((_ROOT / "examples" / "alertmanager.yml").read_text())
+    with answering(lambda asked: Reply()) as receiver:
+        hook = {"url": f"{receiver.url}/hook"}
+        example["receivers"] = [
+            {"name": kept["name"], "webhook_configs": [hook]} for kept in example["receivers"]
+        ]
+        (tmp_path / "alertmanager.yml").write_text(yaml.safe_dump(example))
+        command = (
+            *alertmanager(),
+            "--cluster.listen-address=",
+            f"--config.file={tmp_path}/alertmanager.yml",
+            f"--storage.path={tmp_path}",
+            f"--web.listen-address=127.0.0.1:{alertmanager_port}",
+            "--web.route-prefix=/am",
+        )
+        with running("alertmanager", command, tmp_path, {}):
+            run = order_steps(client, "hung", steps=100_000, rate=20)
+            wait_for(lambda: losses(client, run, rank=1), what="rank 1 trains")
+            [victim] = training(stack, rank=1)
+            victim.suspend()
+            try:
+                hung = f"Rank 1 of run {run.id} makes no progress.".encode()
+                wait_for(
+                    lambda: any(hung in asked.body for asked in receiver.asked), 120, "a message"
+                )
+            finally:
+                victim.resume()
+            client.stop_run(run.id).result()
 
 
 def test_a_loss_that_is_nan_and_a_slowed_rank_are_named(client: ApiClient, stack: Home) -> None:

@@ -27,6 +27,21 @@ def program(name: str) -> str:
     return path
 
 
+def alertmanager() -> tuple[str, ...]:
+    """Return the command that starts Debian's Alertmanager, or skip the test."""
+    path = Path(program("prometheus-alertmanager"))
+    place = Path("/usr/share/prometheus/alertmanager")
+    if place.exists():
+        return (str(path),)
+    # It looks for its templates where the package installs them. Only this process sees them there.
+    templates = path.resolve().parents[1] / "share" / "prometheus" / "alertmanager"
+    script = (
+        f"mount -t tmpfs none /usr/share && mkdir {place.parent} && ln -s {templates} {place} && "
+        'exec "$0" "$@"'
+    )
+    return ("unshare", "--map-root-user", "--mount", "sh", "-c", script, str(path))
+
+
 @dataclass(frozen=True)
 class Certificate:
     """A certificate of localhost that signs itself."""

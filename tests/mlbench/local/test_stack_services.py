@@ -25,6 +25,7 @@ from mlbench.local.stack_services import (
     Listen,
     Service,
     StackServices,
+    alertmanager_targets,
     check_installed,
     find_prometheus,
     port_exactly,
@@ -347,3 +348,13 @@ def test_the_api_listens_at_an_address_and_for_this_machine(
 def test_an_address_of_another_machine_is_refused(home: Home) -> None:
     with pytest.raises(StackError, match=r"--host: not an IPv4 address .* \(got 192\.0\.2\.1\)"):
         StackServices(home, 1, Listen("192.0.2.1"))
+
+
+def test_alertmanagers_are_urls() -> None:
+    assert alertmanager_targets("") == []
+    labels = {"__url_scheme": "https", "__url_path": "/am/api/v2/alerts"}
+    found = alertmanager_targets(" https://alerts.example.com/am/ ,")
+    assert found == [{"targets": ["alerts.example.com"], "labels": labels}]
+    for wrong in ("localhost:9093", "ftp://a", "http://u:p@host"):
+        with pytest.raises(StackError, match="MLBENCH_ALERTMANAGERS: must be URLs"):
+            alertmanager_targets(wrong)
