@@ -96,9 +96,9 @@ def restore(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Backup to restore.")],
     json: JsonOption = False,
 ) -> None:
-    """Restore a backup into a new home folder, which $MLBENCH_HOME can name.
+    """Restore a backup into a new home folder.
 
-    Each file is checked against its digest, and the database by SQLite, before the folder appears.
+    $MLBENCH_HOME names the folder. Each file is checked against its digest, and the database by SQLite, before the folder appears.
     """
     home = Home.from_environ()
     if launch.running_supervisor(home) or (home.root.exists() and any(home.root.iterdir())):

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "backup": (
         "mlbench_machine.backup:backup",
-        "Write the local stack's runs to a file, also while runs go on.",
+        "Write the runs of the local stack to a file, also while runs go on.",
     ),
     "restore": ("mlbench_machine.backup:restore", "Restore a backup into a new home folder."),
     "service": (

@@ -46,7 +46,7 @@ _COMMANDS: Commands = {
         "run:delete",
         "Delete runs with their series and archives; active runs are stopped first.",
     ),
-    "prune": ("prune:prune", "Delete runs that ended long ago, except imported runs."),
+    "prune": ("prune:prune", "Delete runs that ended long ago, except imported and pinned ones."),
     "bench": (
         "bench:bench",
         "Run a benchmark on several numbers of workers, and compare the runs.",

@@ -36,7 +36,10 @@ def prune(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Delete runs that ended long ago, except imported runs and runs with the tag `pinned`."""
+    """Delete runs that ended long ago, except imported and pinned ones.
+
+    Runs with the tag `pinned` are pinned.
+    """
     age = _AGE.fullmatch(older_than)
     if age is None:
         raise UsageError(
