@@ -98,7 +98,8 @@ def restore(
 ) -> None:
     """Restore a backup into a new home folder.
 
-    $MLBENCH_HOME names the folder. Each file is checked against its digest, and the database by SQLite, before the folder appears.
+    $MLBENCH_HOME names the folder. Each file is checked against its digest, and the
+    database by SQLite, before the folder appears.
     """
     home = Home.from_environ()
     if launch.running_supervisor(home) or (home.root.exists() and any(home.root.iterdir())):
