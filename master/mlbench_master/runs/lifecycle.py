@@ -136,7 +136,8 @@ def find_external() -> list[Run]:
 
 def find_begun() -> list[int]:
     """Return the ids of the started runs that have not ended."""
-    return [row[0] for row in run_sql("SELECT id FROM run WHERE state = ?", "STARTED").fetchall()]
+    query = "SELECT id FROM run WHERE state = ? ORDER BY id"
+    return [row[0] for row in run_sql(query, "STARTED").fetchall()]
 
 
 def has_active() -> bool:
