@@ -13,7 +13,7 @@ import httpx
 
 from mlbench import ApiClient
 from mlbench.cli.live import patiently
-from mlbench.contract.errors import ApiError
+from mlbench.contract.errors import MLBenchError
 from mlbench.contract.records import Run
 from tests.e2e.commands import CommandError, run, wait_until
 from tests.e2e.place import Place
@@ -275,6 +275,6 @@ class Release:
                 self.client.get_logs(newest.id, rank.rank, "stderr", tail=10).result().value.text
                 for rank in newest.ranks
             ]
-        except (ApiError, CommandError, ValueError) as error:
+        except (MLBenchError, CommandError, ValueError) as error:
             return f"--- the newest run cannot be asked for: {error}"
         return "\n".join([f"--- {newest}", *logs])
