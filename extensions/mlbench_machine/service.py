@@ -17,6 +17,7 @@ from mlbench.contract.errors import StackError
 from mlbench.contract.names import ENV_HOME, ENV_TOKEN, ENV_URL
 from mlbench.local import launch
 from mlbench.local.home import Home
+from mlbench.local.stack_services import LOOPBACK
 
 UNIT = "mlbench.service"
 _SYSTEM_UNITS = Path("/etc/systemd/system")
@@ -33,7 +34,7 @@ _System = Annotated[
 def install(
     system: _System = False,
     workers: Annotated[int, typer.Option(min=1, max=16, help="Number of workers.")] = 2,
-    host: Annotated[str, typer.Option(help="Address of the API.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Address of the API.")] = LOOPBACK,
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the API.")] = 8000,
     user: Annotated[
         str, typer.Option(help="User whose stack a service of the machine starts.")
@@ -49,8 +50,11 @@ def install(
         raise UsageError("a stack is already running. Stop it with `mlbench down` first.")
     unit = _unit_file(system)
     command = (_program(), "up", f"--workers={workers}", f"--host={host}", f"--port={port}")
-    # Settings may contain passwords.
-    write_private(unit, unit_text(command, user if system else None))
+    try:
+        # Settings may contain passwords.
+        write_private(unit, unit_text(command, user if system else None))
+    except OSError as error:
+        raise StackError(f"{unit}: cannot be written ({error.strerror})") from None
     out.print(f"{unit} written", soft_wrap=True)
     if start:
         _systemctl(system, "daemon-reload")
@@ -117,6 +121,7 @@ WantedBy={target}
 def _quoted(word: str) -> str:
     """Quote a word as systemd.service(5) says."""
     escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
+    escaped = escaped.replace("\n", "\\n")
     return f'"{escaped}"'
 
 

@@ -28,7 +28,9 @@ def _unit(tmp_path: Path) -> Path:
 def test_systemd_accepts_the_unit(user: Mlbench, tmp_path: Path) -> None:
     if shutil.which("systemd-analyze") is None:
         pytest.skip("systemd-analyze is not installed")
-    odd = replace(user, more={**user.more, "MLBENCH_PUBLIC_URL": 'https://a/"b" %20 $c \\d'})
+    odd = replace(
+        user, more={**user.more, "MLBENCH_PUBLIC_URL": 'https://a/"b" %20 $c \\d\nUser=evil'}
+    )
     printed = odd("service", "install", "--no-start").output
     assert printed == f"{_unit(tmp_path)} written\n"
     assert _unit(tmp_path).stat().st_mode & 0o777 == 0o600, "settings may contain passwords"
@@ -67,6 +69,9 @@ def test_what_cannot_be_installed_is_refused(user: Mlbench, tmp_path: Path) -> N
     assert "No service is installed" in user("service", "uninstall").refusal
     assert "needs --system" in user("service", "install", "--user", "ada").refusal
     assert not _unit(tmp_path).exists()
+    (tmp_path / "config").write_text("a file in the way")
+    assert "cannot be written" in user("service", "install", "--no-start").refusal
+    (tmp_path / "config").unlink()
     no_systemd = replace(user, more={**user.more, "PATH": str(tmp_path)})
     assert "systemctl: program not found" in no_systemd("service", "install").refusal
     assert not _unit(tmp_path).exists()
