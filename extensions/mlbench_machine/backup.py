@@ -12,9 +12,10 @@ import os
 import shutil
 import sqlite3
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
@@ -29,6 +30,7 @@ from mlbench.contract.distribution import own_version
 from mlbench.contract.errors import MLBenchError
 from mlbench.contract.humanize import count
 from mlbench.contract.names import ENV_DATABASE_URL, ENV_HOME
+from mlbench.contract.records.record import Record
 from mlbench.local import launch
 from mlbench.local.home import Home
 
@@ -43,8 +45,12 @@ class BackupError(MLBenchError):
     """A backup cannot be written or restored."""
 
 
+# What opening and reading a damaged zip file raises.
+_UNREADABLE = (OSError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError)
+
+
 @dataclass(frozen=True)
-class Backup:
+class Backup(Record):
     """Description of a backup, which is its last member."""
 
     format: int
@@ -77,7 +83,7 @@ def backup(
         )
     if not home.database.exists():
         raise UsageError(f"{home.root}: no runs here. ${ENV_HOME} names the home folder.")
-    with writing(file), replacing(file, mode=0o600) as draft:
+    with writing(file, ""), replacing(file, mode=0o600) as draft:
         written = write_backup(home, draft)
         size = draft.tell()
     if not written.has_prometheus:
@@ -88,7 +94,7 @@ def backup(
     if written.missing_archives:
         warn(f"archives not found: {', '.join(written.missing_archives)}")
     text = f"{count(written.runs, 'run')}, {count(written.archives, 'archive')}, {size:,} B"
-    fields = {"file": str(file), "size": size, **asdict(written), "digests": None}
+    fields = {"file": str(file), "size": size, **written.to_fields(), "digests": None}
     print_outcome(fields, f"{file}: {text}", as_json=json)
 
 
@@ -108,10 +114,10 @@ def restore(
         )
     try:
         found = read_backup(file, home)
-    except (OSError, zipfile.BadZipFile, EOFError) as error:
+    except _UNREADABLE as error:
         raise BackupError(f"{file}: cannot be restored ({error})") from None
     text = f"{count(found.runs, 'run')}, {count(found.archives, 'archive')} of {found.created_at}"
-    fields = {"home": str(home.root), **asdict(found), "digests": None}
+    fields = {"home": str(home.root), **found.to_fields(), "digests": None}
     print_outcome(fields, f"{home.root}: {text}. `mlbench up` starts the stack.", as_json=json)
 
 
@@ -119,7 +125,7 @@ def write_backup(home: Home, target: IO[bytes]) -> Backup:
     """Write a backup of a home folder, whose stack may be running.
 
     Raises:
-        BackupError: the database cannot be read, or an archive is missing.
+        BackupError: the database cannot be read.
         OSError: a file cannot be read or written.
     """
     digests: dict[str, str] = {}
@@ -171,7 +177,7 @@ def write_backup(home: Home, target: IO[bytes]) -> Backup:
             tuple(missing),
             digests,
         )
-        members.writestr(_INDEX, json.dumps(asdict(written), indent=1))
+        members.writestr(_INDEX, json.dumps(written.to_fields(), indent=1))
     return written
 
 
@@ -180,18 +186,20 @@ def read_backup(file: Path, home: Home) -> Backup:
 
     Raises:
         BackupError: the file is not a backup, is damaged, or is newer than this version.
-        OSError, zipfile.BadZipFile, EOFError: it cannot be read or written.
+        OSError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError: it
+            cannot be read, or the folder cannot be written.
     """
     with zipfile.ZipFile(file) as members:
         try:
             fields = json.loads(members.read(_INDEX))
             if fields["format"] > FORMAT:
                 raise BackupError(f"{file}: was written by a newer version ({fields['version']})")
-            found = Backup(**fields)
-            names = {*found.digests}
+            found = Backup.from_fields(fields)
         except (KeyError, TypeError, ValueError):
             raise BackupError(f"{file}: is not a backup of `mlbench backup`") from None
-        if {*members.namelist()} - {_INDEX} != names or not all(map(_is_inside, names)):
+        if {*members.namelist()} - {_INDEX} != found.digests.keys() or not all(
+            map(_is_inside, found.digests)
+        ):
             raise BackupError(f"{file}: is damaged: its members are not those that it lists")
         home.root.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=home.root.parent, prefix=f".{home.root.name}-") as folder:

@@ -211,9 +211,9 @@ def print_outcome(fields: object, *lines: str, as_json: bool) -> None:
 
 
 @contextmanager
-def writing(target: Path) -> Iterator[None]:
-    """Turn an OSError into a UsageError about the option ``-o``."""
+def writing(target: Path, option: str = "-o ") -> Iterator[None]:
+    """Turn an OSError into a UsageError about an option; an empty one is an argument."""
     try:
         yield
     except OSError as error:
-        raise UsageError(f"-o {target}: {error.strerror or error}") from None
+        raise UsageError(f"{option}{target}: {error.strerror or error}") from None
