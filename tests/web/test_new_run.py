@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from mlbench import ApiClient
 from mlbench.contract.records import Run
@@ -91,6 +91,20 @@ def test_wrong_input_is_told_beside_its_field_and_not_sent(
     value.fill("goal = 90")
     expect(value).to_have_attribute("aria-invalid", "false")
     assert len(client.get_runs().result().value) == before
+
+
+def test_a_run_cannot_be_started_before_the_choices_are_loaded(
+    user: Page, connection: StackConnection
+) -> None:
+    held: list[Route] = []
+    user.route("**/api/benchmarks/", lambda route: held.append(route))  # noqa: PLW0108
+    with user.expect_request("**/api/benchmarks/"):
+        user.goto(f"{connection.url}/runs?new=1")
+    start = user.get_by_role("dialog").get_by_role("button", name="Start run")
+    expect(start).to_be_disabled()
+    for route in held:
+        route.continue_()
+    expect(start).to_be_enabled()
 
 
 def test_an_active_run_is_waited_for_or_the_new_one_refused(

@@ -92,6 +92,7 @@ export class NewRun {
     this.#adapt();
     byId("new-run-loading").hidden = true;
     byId("new-run-body").hidden = false;
+    byId("start-run").disabled = false;
   }
 
   // Show the fields that the chosen benchmark has, and hide the others.
@@ -133,7 +134,7 @@ export class NewRun {
   }
 
   async #send() {
-    if (!this.#info || byId("start-run").disabled) return;
+    if (byId("start-run").disabled) return;
     this.#refused = {};
     setNotice(byId("new-run-alert"), "");
     this.#refresh(true);
