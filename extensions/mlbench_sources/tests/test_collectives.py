@@ -100,10 +100,11 @@ def test_a_restarted_process_does_not_number_its_steps(tmp_path: Path) -> None:
 
 def test_official_tasks_time_themselves(tmp_path: Path) -> None:
     code = """
-import os, sys
+import os, sys, torch
 from mlbench_worker.ranks.distributed import join_world
 with join_world():
     print("mlbench_sources.collectives" in sys.modules, flush=True)
+    torch.distributed.barrier()  # A rank that ends while the other joins would be lost to it.
     os._exit(0)
 """
     assert run_watched(tmp_path, 2, "-c", code).printed == ["False\n", "False\n"]
