@@ -123,7 +123,7 @@ def _run_script(client: ApiClient, python: str, folder: Path, script: str) -> Ru
     """Run a script in a folder to its end."""
     (folder / "script.py").write_text(script)
     run = order_command(client, "script", f"{python} script.py", working_dir=str(folder))
-    run = run_to_end(client, run)
+    run = run_to_end(client, run, 300)  # Its libraries take minutes to import on a busy machine.
     assert run.state == "FINISHED", run.reason
     return run
 
