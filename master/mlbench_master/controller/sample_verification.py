@@ -91,6 +91,8 @@ class SampleVerifier:
             # The disk may be new: in a cluster, each upgrade may bring an empty one.
             Run.update(resends=0).where(Run.blocks_deleted_at.is_null()).execute()
             self._prometheus_began = began
+            for problem in self.prometheus.problems():
+                log.warning("Prometheus lacks a setting: %s", problem)
             self._recounting.set()
         is_recount = self._recounting.is_set()
         self._recounting.clear()

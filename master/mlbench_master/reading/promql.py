@@ -14,6 +14,7 @@ import orjson
 from mlbench.contract.login import split_login
 from mlbench.contract.records import PrometheusStorage
 from mlbench_master.errors import ServiceUnavailableError
+from mlbench_master.recording.remote_write import PAST_MS
 
 T = TypeVar("T")
 
@@ -25,6 +26,11 @@ _QUEUE_SECONDS = 1.0
 # Number of consecutive queries without a response that opens the circuit, and for how long.
 _FAILURES = 3
 _OPEN_SECONDS = 5.0
+_HOUR = 3600
+_UNIT_SECONDS = {
+    **{"ms": 0.001, "s": 1, "m": 60, "h": _HOUR},
+    **{"d": 24 * _HOUR, "w": 7 * 24 * _HOUR, "y": 365 * 24 * _HOUR},
+}
 # Blocks, the log, and the newest samples on the disk.
 _STORED_BYTES = (
     '{__name__=~"prometheus_tsdb_(storage_blocks|wal_storage_size|head_chunks_storage_size)_bytes"}'
@@ -177,6 +183,25 @@ class PrometheusClient:
         """Return when Prometheus was started; a restarted one has another time."""
         return str(self._call("status/runtimeinfo")["startTime"])
 
+    def problems(self) -> list[str]:
+        """Return what MLBench needs and this Prometheus does not allow, as sentences."""
+        flags = self._call("status/flags")
+        window = re.search(r"out_of_order_time_window: (\S+)", self._call("status/config")["yaml"])
+        found = []
+        if flags.get("web.enable-remote-write-receiver") != "true":
+            found.append("It takes no samples. Start it with --web.enable-remote-write-receiver.")
+        if _seconds(window[1] if window else "0s") * 1000 < PAST_MS:
+            found.append(
+                "It may refuse late samples. "
+                "Set storage.tsdb.out_of_order_time_window in its configuration to 24h."
+            )
+        if flags.get("web.enable-admin-api") != "true":
+            found.append(
+                "The samples of deleted runs stay until they expire. "
+                "Start it with --web.enable-admin-api to have them deleted."
+            )
+        return found
+
     def storage(self) -> PrometheusStorage:
         """Return version, retention, and bytes of all series; None if it does not scrape itself."""
         sizes = self.query(f"sum(max by (__name__) ({_STORED_BYTES}))")
@@ -219,6 +244,12 @@ class PrometheusClient:
         if content.get("status") != "success":
             raise PrometheusError(f"Prometheus refused {asked}: {content.get('error')}")
         return content["data"]
+
+
+def _seconds(duration: str) -> float:
+    """Convert a duration as Prometheus writes it, such as ``1d12h``."""
+    parts = re.findall(r"(\d+)(ms|[smhdwy])", duration)
+    return sum(int(number) * _UNIT_SECONDS[unit] for number, unit in parts)
 
 
 def _between(first_ms: int, last_ms: int) -> dict[str, str]:

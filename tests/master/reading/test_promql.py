@@ -18,7 +18,7 @@ from mlbench_master.reading.promql import (
     select,
 )
 from mlbench_master.recording.remote_write import RemoteWriter
-from tests.conftest import free_port
+from tests.conftest import PrometheusServer, free_port
 from tests.master.conftest import Clock
 from tests.support.rows import TimeSeries, send
 
@@ -52,6 +52,24 @@ def test_any_text_can_be_asked_for(
     [raw] = prometheus.query(f"{select(labels)}[2ms]", NOW_MS / 1000)
     assert (raw.labels["text"], raw.values, series.values) == (value, ["1", "2"], ["2"])
     assert prometheus.series(select(labels), NOW_MS - 1, NOW_MS) == [labels]
+
+
+def test_settings_that_a_prometheus_lacks_are_told(own_prometheus: PrometheusServer) -> None:
+    client = PrometheusClient(own_prometheus.url)
+    [deletion] = client.problems()
+    assert "Start it with --web.enable-admin-api to have them deleted." in deletion
+    own_prometheus.kill()
+    own_prometheus.start("--web.enable-admin-api")
+    assert client.problems() == []
+    config = own_prometheus.folder / "prometheus.yml"
+    for window in ("22h59m", ""):
+        setting = f"storage: {{tsdb: {{out_of_order_time_window: {window}}}}}" if window else "{}"
+        config.write_text(setting)
+        own_prometheus.kill()
+        own_prometheus.start("--web.enable-admin-api")
+        [late] = client.problems()
+        assert "Set storage.tsdb.out_of_order_time_window in its configuration to 24h." in late
+    client.close()
 
 
 def test_a_refused_query_says_why(prometheus: PrometheusClient) -> None:
