@@ -48,7 +48,7 @@ _REMEMBER = (
 _ended: set[int] = set()
 
 
-class MovedError(MLBenchError):
+class WrongOwnerError(MLBenchError):
     """The samples belong to the run's other owner: to ``added_owner`` once it has ended."""
 
 
@@ -114,7 +114,7 @@ def store(posted: Sequence[PostedSample], limit: SeriesLimit) -> None:
     """
     try:
         _store(posted, limit)
-    except MovedError:
+    except WrongOwnerError:
         runs = {sample.run_id for sample in posted if sample.run_id is not None}
         _ended.difference_update(runs)
         _ended.update(lifecycle.ended_among(runs))
@@ -195,7 +195,7 @@ def append_posted(owner: str, lines: bytes) -> None:
 
     Raises:
         NotFoundError: there is no such stream, or no more (404).
-        MovedError: they belong to the run's other owner.
+        WrongOwnerError: they belong to the run's other owner.
     """
     _group.write((owner, lines))
 
@@ -210,7 +210,7 @@ def _append_all(posted: Sequence[tuple[str, bytes]]) -> Sequence[None]:
         with exclusive(owner):
             ended = run_sql(_IS_ENDED, int(name)).fetchone() if kind != "pod" else None
             if kind != "pod" and (ended is None) == (kind == "added"):
-                raise MovedError(f"run {name} has {'ended' if ended else 'not ended'}")
+                raise WrongOwnerError(f"run {name} has {'ended' if ended else 'not ended'}")
             if kind == "added":
                 # A client may repeat, after the end of the run, a body that the run has already.
                 known = _KNOWN.format(", ".join("?" * len(bodies)))
