@@ -18,7 +18,7 @@ _BAR: Final = {"type": "gauge", "mode": "basic", "valueDisplayMode": "text"}
 
 
 @dataclass(frozen=True)
-class TableColumn:
+class PanelColumn:
     """A column of a table."""
 
     source: str
@@ -60,13 +60,13 @@ class TableColumn:
         return {key: value for key, value in fields.items() if value not in ("", None, [])}
 
 
-share = partial(TableColumn, unit="percentunit", decimals=0)
+share = partial(PanelColumn, unit="percentunit", decimals=0)
 
 # Columns of a row that links to its run need.
 RANGE_OF_RUN: Final = (
-    TableColumn("run_id", hidden=True),
-    TableColumn("from", unit="none", decimals=0, hidden=True),
-    TableColumn("to", unit="none", decimals=0, mappings=STILL_RUNNING, hidden=True),
+    PanelColumn("run_id", hidden=True),
+    PanelColumn("from", unit="none", decimals=0, hidden=True),
+    PanelColumn("to", unit="none", decimals=0, mappings=STILL_RUNNING, hidden=True),
 )
 
 
@@ -74,7 +74,7 @@ def rows(
     title: str,
     description: str,
     *queries: PanelQuery,
-    columns: Sequence[TableColumn],
+    columns: Sequence[PanelColumn],
     sort_by: str,
     descending: bool = False,
     then_by: str | None = None,
@@ -133,8 +133,8 @@ def ranking(
         description,
         column("value", by(name, expr)),
         columns=(
-            TableColumn(name, width=name_width),
-            TableColumn("value", "", unit, decimals, bar=True),
+            PanelColumn(name, width=name_width),
+            PanelColumn("value", "", unit, decimals, bar=True),
         ),
         sort_by="value",
         descending=most_first,

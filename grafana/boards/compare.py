@@ -27,7 +27,7 @@ from grafana.queries import (
     time_to_target,
     with_benchmark,
 )
-from grafana.table_panels import RANGE_OF_RUN, TableColumn, ranking, rows, share
+from grafana.table_panels import RANGE_OF_RUN, PanelColumn, ranking, rows, share
 from grafana.transformations import over_clock
 from mlbench.contract import names, palette
 
@@ -170,16 +170,16 @@ TABLE: Final = rows(
     column("from", _FROM),
     column("to", _TO),
     columns=(
-        TableColumn("run", width=225, links=(links.RUN_OF_ROW,)),
-        TableColumn("state", "outcome", width=145, mappings=thresholds.RUN_STATE),
-        TableColumn("time_to_target", "time to target", unit=SECONDS, decimals=1, width=135),
-        TableColumn("since_start", "wall clock", unit=SECONDS, decimals=1, width=95),
-        TableColumn("throughput", "samples/s", unit="locale", decimals=0, width=90),
-        TableColumn("best", unit="short", width=65),
+        PanelColumn("run", width=225, links=(links.RUN_OF_ROW,)),
+        PanelColumn("state", "outcome", width=145, mappings=thresholds.RUN_STATE),
+        PanelColumn("time_to_target", "time to target", unit=SECONDS, decimals=1, width=135),
+        PanelColumn("since_start", "wall clock", unit=SECONDS, decimals=1, width=95),
+        PanelColumn("throughput", "samples/s", unit="locale", decimals=0, width=90),
+        PanelColumn("best", unit="short", width=65),
         share("contention", "contention", width=95, colours=thresholds.DISTURBED),
-        TableColumn("workers", unit="none", decimals=0, width=80),
-        TableColumn("benchmark", width=120),
-        TableColumn("metric", mappings=thresholds.METRIC),
+        PanelColumn("workers", unit="none", decimals=0, width=80),
+        PanelColumn("benchmark", width=120),
+        PanelColumn("metric", mappings=thresholds.METRIC),
         *RANGE_OF_RUN,
     ),
     sort_by="run",

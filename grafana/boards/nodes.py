@@ -5,7 +5,7 @@ from typing import Final
 from grafana import links, thresholds
 from grafana.graphs import lines
 from grafana.queries import by, column, graph, rate
-from grafana.table_panels import TableColumn, rows, share
+from grafana.table_panels import PanelColumn, rows, share
 
 _NODES: Final = 'node=~"$node"'
 _OF_WORKERS: Final = f'{{{_NODES},pod=~"$pod"}}'
@@ -48,9 +48,9 @@ TABLE: Final = rows(
     column("waits_io", _waits("io")),
     column("limited", f"{_periods('throttled_periods')} / ({_periods('periods')} > 0)"),
     columns=(
-        TableColumn("node", width=145, links=(links.WORKERS_OF_NODE,)),
-        TableColumn("workers", unit="none", decimals=0, width=85),
-        TableColumn("cores", unit="none", decimals=0, width=70),
+        PanelColumn("node", width=145, links=(links.WORKERS_OF_NODE,)),
+        PanelColumn("workers", unit="none", decimals=0, width=85),
+        PanelColumn("cores", unit="none", decimals=0, width=70),
         share("cpu", "CPU of workers", width=130),
         share("memory", "memory of workers", width=165),
         share("waits_cpu", "waits for cores", width=140, colours=thresholds.WAITING),

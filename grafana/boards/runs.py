@@ -24,7 +24,7 @@ from grafana.queries import (
     state_or_outcome,
     time_to_target,
 )
-from grafana.table_panels import RANGE_OF_RUN, TableColumn, rows, share
+from grafana.table_panels import RANGE_OF_RUN, PanelColumn, rows, share
 from grafana.transformations import metrics_titled
 from mlbench.contract import names
 
@@ -109,18 +109,18 @@ ALL: Final = rows(
     column("from", _shown(_FROM)),
     column("to", _shown(_TO)),
     columns=(
-        TableColumn("run", width=175, links=(links.RUN_OF_ROW,)),
-        TableColumn("state", "outcome", width=145, mappings=thresholds.RUN_STATE),
-        TableColumn("time_to_target", "time to target", unit=SECONDS, decimals=1, width=120),
-        TableColumn("result", "best", unit="short", width=65),
-        TableColumn("target", unit="short", width=75),
-        TableColumn("throughput", "samples/s", unit="locale", decimals=0, width=95),
+        PanelColumn("run", width=175, links=(links.RUN_OF_ROW,)),
+        PanelColumn("state", "outcome", width=145, mappings=thresholds.RUN_STATE),
+        PanelColumn("time_to_target", "time to target", unit=SECONDS, decimals=1, width=120),
+        PanelColumn("result", "best", unit="short", width=65),
+        PanelColumn("target", unit="short", width=75),
+        PanelColumn("throughput", "samples/s", unit="locale", decimals=0, width=95),
         share("contention", "contention", width=95, colours=thresholds.DISTURBED),
-        TableColumn("started", unit="time:MM-DD HH:mm", width=110),
-        TableColumn("duration", unit="dthms", width=85),
-        TableColumn("workers", unit="none", decimals=0, width=80),
-        TableColumn("missing", unit="locale", decimals=0, width=75, colours=thresholds.ANY_IS_BAD),
-        TableColumn("benchmark"),
+        PanelColumn("started", unit="time:MM-DD HH:mm", width=110),
+        PanelColumn("duration", unit="dthms", width=85),
+        PanelColumn("workers", unit="none", decimals=0, width=80),
+        PanelColumn("missing", unit="locale", decimals=0, width=75, colours=thresholds.ANY_IS_BAD),
+        PanelColumn("benchmark"),
         *RANGE_OF_RUN,
     ),
     sort_by="started",
@@ -148,17 +148,17 @@ LIVE: Final = rows(
     column("from", _live(f"({_FROM})")),
     column("to", _live(f"({_TO})")),
     columns=(
-        TableColumn("run", width=215, links=(links.RUN_OF_ROW,)),
-        TableColumn("state", width=115, mappings=thresholds.RUN_STATE),
-        TableColumn("progress", unit="percentunit", decimals=0, width=190, bar=True, most=1),
-        TableColumn("elapsed", "for", unit="dthms", width=90),
-        TableColumn("throughput", "samples/s", unit="locale", decimals=0, width=95),
-        TableColumn(
+        PanelColumn("run", width=215, links=(links.RUN_OF_ROW,)),
+        PanelColumn("state", width=115, mappings=thresholds.RUN_STATE),
+        PanelColumn("progress", unit="percentunit", decimals=0, width=190, bar=True, most=1),
+        PanelColumn("elapsed", "for", unit="dthms", width=90),
+        PanelColumn("throughput", "samples/s", unit="locale", decimals=0, width=95),
+        PanelColumn(
             "age", "last step", "suffix: s ago", 0, width=95, colours=thresholds.PROGRESS_AGE
         ),
-        TableColumn("workers", unit="none", decimals=0, width=85),
-        TableColumn("since", unit="time:MM-DD HH:mm", width=115),
-        TableColumn("benchmark"),
+        PanelColumn("workers", unit="none", decimals=0, width=85),
+        PanelColumn("since", unit="time:MM-DD HH:mm", width=115),
+        PanelColumn("benchmark"),
         *RANGE_OF_RUN,
     ),
     sort_by="state",

@@ -21,7 +21,7 @@ from grafana.queries import (
     run_range,
     value,
 )
-from grafana.table_panels import RANGE_OF_RUN, TableColumn, ranking, rows
+from grafana.table_panels import RANGE_OF_RUN, PanelColumn, ranking, rows
 from mlbench.contract.palette import RED, SERIES
 
 _JOB_COLOURS: Final = {
@@ -78,13 +78,13 @@ WRONG: Final = (
             for ref, moment in zip(("from", "to"), run_range(), strict=True)
         ),
         columns=(
-            TableColumn("severity", width=115, mappings=thresholds.SEVERITY),
-            TableColumn("alertname", "alert", width=210, links=(links.RUNBOOK,)),
-            TableColumn("since", "for", unit=DURATION, width=100),
-            TableColumn("run_id", "run", width=65, links=(links.RUN_OF_ROW,)),
-            TableColumn("rank", width=70),
-            TableColumn("pod"),
-            TableColumn("instance"),
+            PanelColumn("severity", width=115, mappings=thresholds.SEVERITY),
+            PanelColumn("alertname", "alert", width=210, links=(links.RUNBOOK,)),
+            PanelColumn("since", "for", unit=DURATION, width=100),
+            PanelColumn("run_id", "run", width=65, links=(links.RUN_OF_ROW,)),
+            PanelColumn("rank", width=70),
+            PanelColumn("pod"),
+            PanelColumn("instance"),
             *RANGE_OF_RUN[1:],
         ),
         sort_by="severity",

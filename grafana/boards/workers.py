@@ -25,7 +25,7 @@ from grafana.queries import (
     run_range,
     value,
 )
-from grafana.table_panels import RANGE_OF_RUN, TableColumn, rows, share
+from grafana.table_panels import RANGE_OF_RUN, PanelColumn, rows, share
 from mlbench.contract.palette import GREY, RED
 
 _PODS: Final = 'pod=~"$pod"'
@@ -164,15 +164,15 @@ TABLE: Final = rows(
     column("from", _of_run_of_pod(_FROM)),
     column("to", _of_run_of_pod(_TO)),
     columns=(
-        TableColumn("pod", "worker", width=190, links=(links.WORKER,)),
-        TableColumn("trouble", width=150, mappings=thresholds.TROUBLE),
-        TableColumn("silent", "heartbeat", SECONDS, 1, width=95, colours=thresholds.HEARTBEAT_AGE),
-        TableColumn("run_id", "run", width=60, links=(links.RUN_OF_ROW,)),
-        TableColumn("rank", width=65),
-        TableColumn("cpu", "CPU cores", unit="none", decimals=2, width=100),
-        TableColumn("memory", unit="bytes", width=95),
+        PanelColumn("pod", "worker", width=190, links=(links.WORKER,)),
+        PanelColumn("trouble", width=150, mappings=thresholds.TROUBLE),
+        PanelColumn("silent", "heartbeat", SECONDS, 1, width=95, colours=thresholds.HEARTBEAT_AGE),
+        PanelColumn("run_id", "run", width=60, links=(links.RUN_OF_ROW,)),
+        PanelColumn("rank", width=65),
+        PanelColumn("cpu", "CPU cores", unit="none", decimals=2, width=100),
+        PanelColumn("memory", unit="bytes", width=95),
         share("gpu", "GPU", width=65),
-        TableColumn("node"),
+        PanelColumn("node"),
         *RANGE_OF_RUN[1:],
     ),
     sort_by="trouble",

@@ -32,7 +32,7 @@ from grafana.queries import (
     time_to_target,
     value,
 )
-from grafana.table_panels import TableColumn, rows
+from grafana.table_panels import PanelColumn, rows
 from grafana.transformations import one_row
 from mlbench.contract import names, palette
 
@@ -157,9 +157,9 @@ HEADLINE: Final = (
         "the timeline below shows when.",
         column("alerts", f"{_FIRES} or on (alertname) {called('state', 'over', _OVER)}"),
         columns=(
-            TableColumn("alert", unit="none", width=135, links=(links.RUNBOOK,)),
-            TableColumn("state", " ", unit="none", width=75, mappings=thresholds.FIRED),
-            TableColumn("alertname", hidden=True),
+            PanelColumn("alert", unit="none", width=135, links=(links.RUNBOOK,)),
+            PanelColumn("state", " ", unit="none", width=75, mappings=thresholds.FIRED),
+            PanelColumn("alertname", hidden=True),
         ),
         sort_by="alert",
         width=5,

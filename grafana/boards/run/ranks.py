@@ -20,7 +20,7 @@ from grafana.graphs import lines
 from grafana.line import newest_kept
 from grafana.panels import NO_DATA, dashed, markdown
 from grafana.queries import CORES, by, column, graph, latest, moment, newest_in_step, rate
-from grafana.table_panels import TableColumn, rows, share
+from grafana.table_panels import PanelColumn, rows, share
 from mlbench.contract import names, palette
 
 _CPU: Final = "run_rank_pod:container_cpu_usage_seconds:irate1m"
@@ -56,18 +56,18 @@ RANK_TABLE: Final = rows(
     column("cpu", by("rank", latest(f"{_CPU}{{{RANKS}}}"))),
     column("gpu", by("rank", latest(f"{_GPU}{{{RANKS}}}"))),
     columns=(
-        TableColumn(
+        PanelColumn(
             "rank", width=70, links=(links.log_of_rank("stdout"), links.log_of_rank("stderr"))
         ),
-        TableColumn("ratio", "straggler ratio", "none", 2, width=140, colours=thresholds.STRAGGLER),
+        PanelColumn("ratio", "straggler ratio", "none", 2, width=140, colours=thresholds.STRAGGLER),
         share("contention", "CPU contention", width=130, colours=thresholds.DISTURBED),
-        TableColumn("step", unit="locale", decimals=0, width=80),
-        TableColumn("age", "last step", unit="suffix: s ago", decimals=1, width=105),
-        TableColumn("loss", "train loss", unit="short", width=95),
-        TableColumn("running", "process", mappings=thresholds.PROCESS, width=95),
-        TableColumn("cpu", "CPU cores", unit="none", decimals=2, width=100),
+        PanelColumn("step", unit="locale", decimals=0, width=80),
+        PanelColumn("age", "last step", unit="suffix: s ago", decimals=1, width=105),
+        PanelColumn("loss", "train loss", unit="short", width=95),
+        PanelColumn("running", "process", mappings=thresholds.PROCESS, width=95),
+        PanelColumn("cpu", "CPU cores", unit="none", decimals=2, width=100),
         share("gpu", "GPU", width=70),
-        TableColumn("pod"),
+        PanelColumn("pod"),
     ),
     sort_by="straggler ratio",
     descending=True,
