@@ -22,7 +22,7 @@ from mlbench import Tracker
 from mlbench.benchmarks.options import read
 from mlbench.benchmarks.tasks import LinearModel, LinearOptions
 from mlbench.contract import names
-from mlbench_worker.data.libsvm.dataset import Dataset, Samples, load_dataset
+from mlbench_worker.data.libsvm.dataset import Dataset, SparseSamples, load_dataset
 from mlbench_worker.data.libsvm.row_blocks import DenseRows
 from mlbench_worker.tasks.linear import LOSSES, Training
 
@@ -78,7 +78,7 @@ def ours_and_the_optimum(
     return objective(weights.double()), objective(torch.from_numpy(solver.coef_.ravel()))
 
 
-def _matrix(samples: Samples, features: int) -> Any:
+def _matrix(samples: SparseSamples, features: int) -> Any:
     """Return the rows for scikit-learn, in doubles."""
     rows, shape = samples.rows, (len(samples), features)
     if isinstance(rows, DenseRows):

@@ -19,7 +19,7 @@ from mlbench.benchmarks.task_options import DeviceOptions
 from mlbench.benchmarks.tasks import LinearOptions
 from mlbench.contract import names
 from mlbench.contract.names import Phase
-from mlbench_worker.data.libsvm.dataset import Dataset, Samples
+from mlbench_worker.data.libsvm.dataset import Dataset, SparseSamples
 from mlbench_worker.data.libsvm.row_blocks import DenseRows
 from mlbench_worker.data.libsvm.table import open_table
 from mlbench_worker.tasks.linear import Training
@@ -57,7 +57,7 @@ def measure(folder: Path) -> list[Figure]:
 
 
 def _ours(values: torch.Tensor, labels: torch.Tensor, tracker: Tracker) -> Measure:
-    samples = Samples(DenseRows(values), labels)
+    samples = SparseSamples(DenseRows(values), labels)
     data = Dataset(samples, samples[:0], features=_FEATURES, largest_norm2=1.0, sha256="")
     rank = session(DeviceOptions(device="cpu"), tracker)
     training = Training(LinearOptions(), data, torch.zeros(_FEATURES), rank)

@@ -42,7 +42,7 @@ from torch.nn import functional
 
 from mlbench.benchmarks.tasks import LinearModel, LinearOptions
 from mlbench.contract import names
-from mlbench_worker.data.libsvm.dataset import Dataset, Samples, load_dataset
+from mlbench_worker.data.libsvm.dataset import Dataset, SparseSamples, load_dataset
 from mlbench_worker.ranks.rank_process import DataError, run
 from mlbench_worker.training.checkpoint import Stateful
 from mlbench_worker.training.frameworks import load, versions
@@ -177,7 +177,7 @@ class Training:
             self._compiled.end()
         return total
 
-    def _step(self, batch: Samples, gradient: torch.Tensor, rate: float) -> torch.Tensor:
+    def _step(self, batch: SparseSamples, gradient: torch.Tensor, rate: float) -> torch.Tensor:
         """Take a step with all ranks; return the scores of this rank's rows before it."""
         config, session, tracker = self._config, self._session, self._session.tracker
         with tracker.phase("forward"):
@@ -199,7 +199,9 @@ class Training:
 
 
 @torch.inference_mode()
-def evaluate(model: LinearModel, weights: torch.Tensor, shard: Samples, session: Session) -> "Fit":
+def evaluate(
+    model: LinearModel, weights: torch.Tensor, shard: SparseSamples, session: Session
+) -> "Fit":
     """Return the fit over all ranks' shards together: the same on every rank."""
     total, size = Fit(), 8192
     with session.tracker.phase("evaluation"):

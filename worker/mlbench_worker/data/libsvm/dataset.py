@@ -12,7 +12,7 @@ from mlbench_worker.ranks.rank_process import DataError
 
 
 @dataclass(frozen=True, slots=True)
-class Samples:
+class SparseSamples:
     """Rows of features, and a target for each."""
 
     rows: Rows
@@ -22,19 +22,19 @@ class Samples:
     def __len__(self) -> int:
         return len(self.targets)
 
-    def __getitem__(self, part: slice) -> "Samples":
-        return Samples(self.rows[part], self.targets[part])
+    def __getitem__(self, part: slice) -> "SparseSamples":
+        return SparseSamples(self.rows[part], self.targets[part])
 
-    def to(self, device: torch.device) -> "Samples":
-        return Samples(self.rows.to(device), self.targets.to(device))
+    def to(self, device: torch.device) -> "SparseSamples":
+        return SparseSamples(self.rows.to(device), self.targets.to(device))
 
 
 @dataclass(frozen=True)
 class Dataset:
     """A data set, mapped into memory."""
 
-    train: Samples
-    validation: Samples
+    train: SparseSamples
+    validation: SparseSamples
     features: int
     """Number of features of both parts together."""
     largest_norm2: float
@@ -68,7 +68,7 @@ def load_dataset(name: str, folder: Path, *, classes: bool) -> Dataset:
             )
         targets = [torch.where(part == labels[0], -1.0, 1.0) for part in targets]
     train, *others = (
-        Samples(table.rows, part) for table, part in zip(tables, targets, strict=True)
+        SparseSamples(table.rows, part) for table, part in zip(tables, targets, strict=True)
     )
     if others:
         [validation] = others

@@ -51,7 +51,7 @@ class TableStatistics:
 
 
 @dataclass(frozen=True)
-class Table:
+class SparseTable:
     """A parsed file: rows in a fixed pseudo-random order, as float32."""
 
     rows: Rows
@@ -60,7 +60,7 @@ class Table:
     figures: TableStatistics
 
 
-def open_table(source: Path) -> Table:
+def open_table(source: Path) -> SparseTable:
     """Return the rows of a text file, mapped into memory; parse it first if necessary.
 
     If several processes need it, one parses and the others wait.
@@ -112,7 +112,7 @@ def _stamp(source: Path) -> dict[str, int]:
     return {"bytes": status.st_size, "mtime_ns": status.st_mtime_ns}
 
 
-def _map(folder: Path, source: Path) -> Table | None:
+def _map(folder: Path, source: Path) -> SparseTable | None:
     """Map the parsed form; None unless it is complete and the file has not changed since."""
     try:
         about = json.loads((folder / _ABOUT).read_text())
@@ -125,7 +125,7 @@ def _map(folder: Path, source: Path) -> Table | None:
             rows = SparseRows(values, _tensor(folder / _COLUMNS), _tensor(folder / _STARTS))
     except (OSError, ValueError, TypeError, LookupError, EOFError):
         return None
-    return Table(rows, labels, figures)
+    return SparseTable(rows, labels, figures)
 
 
 def _tensor(path: Path) -> torch.Tensor:
