@@ -20,7 +20,7 @@ from mlbench.local.serving import serve_metrics
 from mlbench_exporter import gpu, pressure
 from mlbench_exporter.cadvisor import WorkerPods
 from mlbench_exporter.collector import UsageCollector
-from mlbench_exporter.exported_series import Source
+from mlbench_exporter.exported_series import SeriesSource
 from mlbench_exporter.gpu import GpuSource
 from mlbench_exporter.kubelet import KubeletSource
 from mlbench_exporter.pressure import PressureSource
@@ -72,7 +72,7 @@ def _parse_arguments() -> argparse.Namespace:
     return arguments
 
 
-def _create_sources(arguments: argparse.Namespace) -> Iterator[Source]:
+def _create_sources(arguments: argparse.Namespace) -> Iterator[SeriesSource]:
     """Yield the sources of usage. Add new sources here."""
     home, node = Home.from_environ().root, arguments.node
     if arguments.kubelet:

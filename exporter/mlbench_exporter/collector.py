@@ -12,7 +12,7 @@ from mlbench_exporter.exported_series import (
     ExportedSample,
     ExportedSeries,
     Family,
-    Source,
+    SeriesSource,
     SourceError,
 )
 
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 class UsageCollector(Collector):
     """Reads every source once per scrape, without state between scrapes."""
 
-    def __init__(self, sources: Iterable[Source]) -> None:
+    def __init__(self, sources: Iterable[SeriesSource]) -> None:
         self._sources = tuple(sources)
         self._logged: dict[str, str] = {}
         """Last logged failure of each failing source."""

@@ -44,7 +44,7 @@ class ExportedSample:
     """Time of the measurement in Unix seconds; None for the time of the scrape."""
 
 
-class Source(Protocol):
+class SeriesSource(Protocol):
     """A source of usage, such as /proc on this machine, or a kubelet."""
 
     name: str

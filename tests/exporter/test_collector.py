@@ -10,7 +10,12 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 
 from mlbench_exporter import exported_series
 from mlbench_exporter.collector import UsageCollector
-from mlbench_exporter.exported_series import ExportedSample, ExportedSeries, Source, SourceError
+from mlbench_exporter.exported_series import (
+    ExportedSample,
+    ExportedSeries,
+    SeriesSource,
+    SourceError,
+)
 from tests.support.exporting import promtool_says
 
 POD = ("local", "local-mlbench-worker-0", "worker", "laptop")
@@ -47,7 +52,7 @@ class Fails:
             raise self.error
 
 
-def registry(*sources: Source) -> CollectorRegistry:
+def registry(*sources: SeriesSource) -> CollectorRegistry:
     registry = CollectorRegistry()
     registry.register(UsageCollector(sources))
     return registry
