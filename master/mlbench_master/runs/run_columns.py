@@ -49,7 +49,7 @@ _COMPARE: Mapping[str, Callable[[_SQL, Any], _SQL]] = {
 
 
 @dataclass(frozen=True)
-class Field:
+class QueryField:
     """A field of runs."""
 
     kind: Literal["number", "text", "moment", "tags", "setting"]
@@ -169,69 +169,73 @@ _NAME = Case(
 _DIVISION = Case(None, ((Run.benchmark == "", "open"),), "closed")
 _WORLD_SIZE = fn.COALESCE(Run.stated_world_size, Run.num_workers).coerce(False)
 
-FIELDS: Mapping[str, Field] = {
-    "id": Field("number", "Run id", lambda: Run.id),
-    "name": Field("text", "Title or name", lambda: _NAME),
-    "user": Field("text", "User who submitted or recorded the run", lambda: Run.user),
-    "state": Field("text", "State", lambda: Run.state, choices=RUN_STATES),
-    "outcome": Field(
+FIELDS: Mapping[str, QueryField] = {
+    "id": QueryField("number", "Run id", lambda: Run.id),
+    "name": QueryField("text", "Title or name", lambda: _NAME),
+    "user": QueryField("text", "User who submitted or recorded the run", lambda: Run.user),
+    "state": QueryField("text", "State", lambda: Run.state, choices=RUN_STATES),
+    "outcome": QueryField(
         "text",
         "Outcome, once the result is computed",
         lambda: _at(Run.figures, "outcome", "kind").cast("text"),
         choices=tuple(OUTCOMES),
     ),
-    "benchmark": Field("text", "Benchmark", lambda: Run.benchmark),
-    "division": Field("text", "Division", lambda: _DIVISION, choices=("closed", "open")),
-    "command": Field("text", "Custom command", lambda: Run.command, is_command=True),
-    "image": Field("text", "Custom image", lambda: Run.image),
-    "tag": Field("tags", "Tag", lambda: Run.tags),
-    "launcher": Field("text", "Launcher of an external job", lambda: Run.launcher),
-    "set": Field("text", "Benchmark set", lambda: Run.set_name),
-    "swept": Field("text", "Swept values", _swept),
-    "backend": Field("text", "Communication backend", lambda: Run.backend),
-    "workers": Field("number", "Number of workers", lambda: Run.num_workers),
-    "ranks": Field("number", "Number of training processes", lambda: _WORLD_SIZE),
-    "cores": Field("number", "Cores per worker", lambda: Run.num_cpus),
-    "bandwidth": Field(
+    "benchmark": QueryField("text", "Benchmark", lambda: Run.benchmark),
+    "division": QueryField("text", "Division", lambda: _DIVISION, choices=("closed", "open")),
+    "command": QueryField("text", "Custom command", lambda: Run.command, is_command=True),
+    "image": QueryField("text", "Custom image", lambda: Run.image),
+    "tag": QueryField("tags", "Tag", lambda: Run.tags),
+    "launcher": QueryField("text", "Launcher of an external job", lambda: Run.launcher),
+    "set": QueryField("text", "Benchmark set", lambda: Run.set_name),
+    "swept": QueryField("text", "Swept values", _swept),
+    "backend": QueryField("text", "Communication backend", lambda: Run.backend),
+    "workers": QueryField("number", "Number of workers", lambda: Run.num_workers),
+    "ranks": QueryField("number", "Number of training processes", lambda: _WORLD_SIZE),
+    "cores": QueryField("number", "Cores per worker", lambda: Run.num_cpus),
+    "bandwidth": QueryField(
         "number", "Bandwidth limit per worker in Mbit/s", lambda: Run.max_bandwidth, _MBIT
     ),
-    "latency": Field("number", "Added latency in ms", lambda: Run.latency_ms, {"ms": 1, "s": 1000}),
-    "packet_loss": Field("number", "Packet loss in percent", lambda: Run.loss_percent, _PERCENT),
-    "seed": Field("number", "Random seed", lambda: Run.seed),
-    "attempt": Field("number", "Number of attempts", lambda: Run.attempt),
-    "machine": Field("text", "CPU model of rank 0", _machine("cpu_model")),
-    "host": Field("text", "Host name of rank 0", _machine("hostname")),
-    "commit": Field("text", "Git commit of the code", _machine("git", "commit")),
-    "created": Field("moment", "Time of submission", lambda: Run.created_at),
-    "finished": Field("moment", "Time of the end", lambda: Run.finished_at),
-    "duration": Field(
+    "latency": QueryField(
+        "number", "Added latency in ms", lambda: Run.latency_ms, {"ms": 1, "s": 1000}
+    ),
+    "packet_loss": QueryField(
+        "number", "Packet loss in percent", lambda: Run.loss_percent, _PERCENT
+    ),
+    "seed": QueryField("number", "Random seed", lambda: Run.seed),
+    "attempt": QueryField("number", "Number of attempts", lambda: Run.attempt),
+    "machine": QueryField("text", "CPU model of rank 0", _machine("cpu_model")),
+    "host": QueryField("text", "Host name of rank 0", _machine("hostname")),
+    "commit": QueryField("text", "Git commit of the code", _machine("git", "commit")),
+    "created": QueryField("moment", "Time of submission", lambda: Run.created_at),
+    "finished": QueryField("moment", "Time of the end", lambda: Run.finished_at),
+    "duration": QueryField(
         "number", "Seconds from start to end", lambda: Run.finished_at - Run.started_at, _SECONDS
     ),
-    "time_to_target": Field(
+    "time_to_target": QueryField(
         "number", "Training seconds until the target", lambda: Run.target_train_seconds, _SECONDS
     ),
-    "training": Field("number", "Training seconds", _figure("training_seconds"), _SECONDS),
-    "step_time": Field("number", "Mean seconds per step", _figure("step_seconds"), _SECONDS),
-    "throughput": Field("number", "Samples per second", _figure("samples_per_second")),
-    "communication": Field(
+    "training": QueryField("number", "Training seconds", _figure("training_seconds"), _SECONDS),
+    "step_time": QueryField("number", "Mean seconds per step", _figure("step_seconds"), _SECONDS),
+    "throughput": QueryField("number", "Samples per second", _figure("samples_per_second")),
+    "communication": QueryField(
         "number", "Share of training time, 0 to 1", _figure("communication_share"), _SHARE
     ),
-    "goodput": Field(
+    "goodput": QueryField(
         "number",
         "Goodput: share of worker time that advanced the final model, 0 to 1",
         _figure("goodput_share"),
         _SHARE,
     ),
-    "waited": Field("number", "CPU contention, 0 to 1", _figure("contention_share"), _SHARE),
-    "accuracy": Field("number", "Best accuracy in percent", _target("Prec@", "acc"), _PERCENT),
-    "perplexity": Field("number", "Best perplexity", _target("erplexity")),
-    "best": Field("number", "Best value of the target's metric", _figure("best_value")),
-    "last": Field("number", "Last value of the target's metric", _figure("last_value")),
+    "waited": QueryField("number", "CPU contention, 0 to 1", _figure("contention_share"), _SHARE),
+    "accuracy": QueryField("number", "Best accuracy in percent", _target("Prec@", "acc"), _PERCENT),
+    "perplexity": QueryField("number", "Best perplexity", _target("erplexity")),
+    "best": QueryField("number", "Best value of the target's metric", _figure("best_value")),
+    "last": QueryField("number", "Last value of the target's metric", _figure("last_value")),
 }
 """Fields of all runs. Settings, and metrics of runs that have ended, are further fields."""
 
 
-def find(name: str, parameter: str) -> Field:
+def find(name: str, parameter: str) -> QueryField:
     """Return the field that a parameter of a request names.
 
     Raises:
@@ -240,19 +244,19 @@ def find(name: str, parameter: str) -> Field:
     if name in FIELDS:
         return FIELDS[name]
     if name in _settings_of_tasks() or _occurs(f'"{name}": ', _SETTINGS):
-        return Field(
+        return QueryField(
             "setting",
             "Setting",
             lambda: fn.COALESCE(*(_text(column, name) for column in _SETTINGS)),
         )
     if _occurs(f'"metric": "{name}"', (Run.figures,)) or _is_metric(name):
         last = _figure("metrics", name, "last")
-        return Field(
+        return QueryField(
             "number", _METRIC_HELP, lambda: fn.COALESCE(_target(name)(), last()).coerce(False)
         )
     metric, _, statistic = name.rpartition(".")
     if statistic in _EXTREMES and _is_metric(metric):
-        return Field("number", _EXTREMES[statistic], _figure("metrics", metric, statistic))
+        return QueryField("number", _EXTREMES[statistic], _figure("metrics", metric, statistic))
     close = get_close_matches(name, [field.name for field in all_fields()], n=1)
     hint = f"Did you mean {close[0]}?" if close else f"Use {', '.join(FIELDS)}, or a setting."
     raise BadFieldError(parameter, f"unknown field {name}. {hint}")
@@ -301,7 +305,7 @@ def negation(condition: _SQL) -> _SQL:
     return Case(None, ((condition, 0),), 1) == 1
 
 
-def _condition(field: Field, sign: str, value: str) -> _SQL:
+def _condition(field: QueryField, sign: str, value: str) -> _SQL:
     if sign == "!=":
         return negation(_condition(field, "=", value))
     sql = field.sql()
@@ -326,7 +330,7 @@ def _condition(field: Field, sign: str, value: str) -> _SQL:
     return _text_condition(field, sign, value)
 
 
-def _text_condition(field: Field, sign: str, value: str) -> _SQL:
+def _text_condition(field: QueryField, sign: str, value: str) -> _SQL:
     if sign not in "=:":
         if field.kind == "setting":
             raise QueryError(f"must be a number (got {value})")

@@ -81,7 +81,7 @@ def group_runs(query: GroupQuery) -> list[RunGroup]:
     return _sorted(summaries, query.order)
 
 
-def _mean(field: run_columns.Field, values: Iterable[Any]) -> GroupMean | None:
+def _mean(field: run_columns.QueryField, values: Iterable[Any]) -> GroupMean | None:
     settings = map(field.format_value, values)
     known = statistics.known(
         value
