@@ -6,13 +6,13 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-from mlbench.contract.process import Process
+from mlbench.contract.process import ProcessRank
 from mlbench_sources import sock_diag
 from mlbench_sources.sock_diag import Address
 from mlbench_worker.agent.process_lookup import MAX_PROCESSES, descendants, has_open, other_process
 
 
-def caller(client: Address, server: Address, root: int | None = None) -> Process | None:
+def caller(client: Address, server: Address, root: int | None = None) -> ProcessRank | None:
     """Return the process that is connected to a server; None for the worker's own rank.
 
     The process is ``root`` or a descendant of it, or by default a descendant of the agent.

@@ -21,7 +21,7 @@ from typing import BinaryIO
 
 from mlbench.contract import names
 from mlbench.contract.limits import MAX_SETTINGS
-from mlbench.contract.process import Process, of_worker, this_process
+from mlbench.contract.process import ProcessRank, of_worker, this_process
 from mlbench.contract.reported_settings import Setting
 from mlbench_sources.presence import Presence
 from mlbench_sources.tensorboard import DamagedError, Hyperparameters, Scalar, read_events
@@ -132,7 +132,7 @@ class EventFiles:
                     opened[file] = self._writers[pid]
         return opened
 
-    def _new_writer(self, process: Process, pid: int) -> "_Writer":
+    def _new_writer(self, process: ProcessRank, pid: int) -> "_Writer":
         return _Writer(process, Path(names.own_names_file(self._metrics_file, pid)))
 
     def _search(self, opened: "Mapping[Path, _Writer]") -> Iterator[Line]:
@@ -207,7 +207,7 @@ class EventFiles:
 class _Writer:
     """A process that may write event files."""
 
-    process: Process
+    process: ProcessRank
     own_names: Path
     """The file with the names of the metrics that the process records directly."""
     base: Path | None = None

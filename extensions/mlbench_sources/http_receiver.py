@@ -22,7 +22,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from mlbench.contract.process import Process
+from mlbench.contract.process import ProcessRank
 from mlbench_sources import callers
 from mlbench_worker.agent.sources import Line, Sockets
 
@@ -127,7 +127,7 @@ class HttpReceiver:
         self._printed: set[str] = set()
         self._turn = threading.Lock()
         self._open: dict[threading.Thread, socket.socket] = {}
-        self._callers: set[Process] = set()
+        self._callers: set[ProcessRank] = set()
         self._last_caller: object = None
         self._is_shared = sockets is None  # with other users of the machine
         self._listener, self._last = sockets or (socket.socket(), socket.socket())
@@ -182,7 +182,9 @@ class HttpReceiver:
             words = f"{self._refused:,} connections to the server of this run were refused"
             self._say(f"{words}: what they would have told is not recorded")
 
-    def answer(self, request: ReceiverRequest, caller: Process | None = None) -> ReceiverResponse:
+    def answer(
+        self, request: ReceiverRequest, caller: ProcessRank | None = None
+    ) -> ReceiverResponse:
         """Respond to a request after its lines are written.
 
         ``caller`` is the process of the client; None for the worker's own rank.
@@ -365,7 +367,7 @@ class _Conversation(BaseHTTPRequestHandler):
         return self.server.answer(request, self._caller)
 
     @cached_property
-    def _caller(self) -> Process | None:
+    def _caller(self) -> ProcessRank | None:
         server = self.connection.getsockname()
         return callers.caller(self.client_address, server, self.server.root)
 

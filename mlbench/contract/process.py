@@ -12,7 +12,7 @@ from mlbench.contract import names
 
 
 @dataclass(frozen=True)
-class Process:
+class ProcessRank:
     """The rank of a process, the number of processes, and the number of restarts by torchrun."""
 
     rank: int = 0
@@ -20,13 +20,13 @@ class Process:
     restart: int = 0
 
 
-def of_worker(environ: Mapping[str, str]) -> Process:
+def of_worker(environ: Mapping[str, str]) -> ProcessRank:
     """Return the rank of a worker, which is also the rank of its process if it has only one."""
     rank, size = _number(environ, names.ENV_RANK), _number(environ, names.ENV_WORLD_SIZE)
-    return Process(rank or 0, size or 1)
+    return ProcessRank(rank or 0, size or 1)
 
 
-def this_process(environ: Mapping[str, str]) -> Process:
+def this_process(environ: Mapping[str, str]) -> ProcessRank:
     """Return the rank of this process from its process group, or else from its environment.
 
     A group with fewer processes than there are workers belongs to a single worker, as with
@@ -45,8 +45,8 @@ def this_process(environ: Mapping[str, str]) -> Process:
     restart = _number(environ, "TORCHELASTIC_RESTART_COUNT") or 0
     nodes = _number(environ, "GROUP_WORLD_SIZE") or worker.world_size
     if min(nodes, size) < worker.world_size:
-        return Process(worker.rank * size + rank, worker.world_size * size, restart)
-    return Process(rank, size, restart)
+        return ProcessRank(worker.rank * size + rank, worker.world_size * size, restart)
+    return ProcessRank(rank, size, restart)
 
 
 def _number(environ: Mapping[str, str], name: str) -> int | None:

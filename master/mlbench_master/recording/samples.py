@@ -10,7 +10,7 @@ import orjson
 
 from mlbench.contract import names
 from mlbench.contract.limits import MAX_FACT_LENGTH, MAX_METRIC_NAME_LENGTH
-from mlbench.contract.process import Process
+from mlbench.contract.process import ProcessRank
 from mlbench.contract.records import Interference, ReportedMachine, Target
 from mlbench.contract.reported_settings import Setting, check_settings
 from mlbench.contract.series import SeriesKey, format_value, number_or_text, storable_text
@@ -45,7 +45,7 @@ class TaskSettings:
 class Began:
     """A process of a worker that has several, and when it began, in Unix seconds."""
 
-    process: Process
+    process: ProcessRank
     at: float
 
 
@@ -141,7 +141,7 @@ def _stated(fields: dict[str, Any], time_us: int, length: int) -> Fact:
             return TaskSettings(settings)
         case {"process": {**stated}}:
             numbers = (stated.get(name) for name in ("rank", "world_size", "restart"))
-            process = Process(*(int(_rank(number)) for number in numbers))
+            process = ProcessRank(*(int(_rank(number)) for number in numbers))
             if process.rank >= process.world_size:
                 raise ValueError("a process's rank is below its world_size")
             return Began(process, time_us / 1e6)

@@ -8,7 +8,7 @@ import pytest
 
 from mlbench.contract.limits import MAX_METRIC_TEXT_LENGTH
 from mlbench.contract.line_chunks import whole_lines
-from mlbench.contract.process import Process
+from mlbench.contract.process import ProcessRank
 from mlbench.contract.records import GitState, Interference, ReportedMachine, Target
 from mlbench.contract.series import SeriesKey
 from mlbench_master.recording.samples import (
@@ -102,7 +102,7 @@ def test_the_step_is_that_of_the_rank_of_its_line() -> None:
 
 def test_a_process_of_several_states_itself() -> None:
     line = '{"time":5,"process":{"rank":3,"world_size":4,"restart":1}}'
-    assert parse(line) == [Began(Process(3, 4, 1), 5.0)]
+    assert parse(line) == [Began(ProcessRank(3, 4, 1), 5.0)]
 
 
 def test_a_line_may_have_metadata() -> None:

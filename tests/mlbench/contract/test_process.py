@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mlbench.contract.process import Process, this_process
+from mlbench.contract.process import ProcessRank, this_process
 
 _SECOND_OF_TWO = {"MLBENCH_RANK": "1", "MLBENCH_WORLD_SIZE": "2"}
 _THIRD_OF_FOUR = _SECOND_OF_TWO | {"RANK": "2", "WORLD_SIZE": "4", "GROUP_WORLD_SIZE": "2"}
@@ -17,30 +17,32 @@ _WORKER_1_OF_4 = {"MLBENCH_RANK": "1", "MLBENCH_WORLD_SIZE": "4"}
 @pytest.mark.parametrize(
     ("environ", "process"),
     [
-        ({}, Process(0, 1)),
-        (_SECOND_OF_TWO, Process(1, 2)),
-        (_SECOND_OF_TWO | {"RANK": "1", "WORLD_SIZE": "2"}, Process(1, 2)),
-        (_THIRD_OF_FOUR, Process(2, 4)),
-        (_THIRD_OF_FOUR | {"TORCHELASTIC_RESTART_COUNT": "3"}, Process(2, 4, 3)),
+        ({}, ProcessRank(0, 1)),
+        (_SECOND_OF_TWO, ProcessRank(1, 2)),
+        (_SECOND_OF_TWO | {"RANK": "1", "WORLD_SIZE": "2"}, ProcessRank(1, 2)),
+        (_THIRD_OF_FOUR, ProcessRank(2, 4)),
+        (_THIRD_OF_FOUR | {"TORCHELASTIC_RESTART_COUNT": "3"}, ProcessRank(2, 4, 3)),
         # torchrun --standalone, on each of two workers.
-        (_THIRD_OF_FOUR | {"GROUP_WORLD_SIZE": "1"}, Process(6, 8)),
-        (_SECOND_OF_TWO | {"RANK": "0", "WORLD_SIZE": "1"}, Process(1, 2)),
-        (_SECOND_OF_TWO | {"RANK": "first", "WORLD_SIZE": "4"}, Process(1, 2)),
-        (_SECOND_OF_TWO | {"RANK": "4", "WORLD_SIZE": "4"}, Process(1, 2)),
+        (_THIRD_OF_FOUR | {"GROUP_WORLD_SIZE": "1"}, ProcessRank(6, 8)),
+        (_SECOND_OF_TWO | {"RANK": "0", "WORLD_SIZE": "1"}, ProcessRank(1, 2)),
+        (_SECOND_OF_TWO | {"RANK": "first", "WORLD_SIZE": "4"}, ProcessRank(1, 2)),
+        (_SECOND_OF_TWO | {"RANK": "4", "WORLD_SIZE": "4"}, ProcessRank(1, 2)),
         (  # torchrun around the recorders of a job's processes, on two machines with two each
             {**_WORKER_1_OF_4, "MLBENCH_LAUNCHER": "torchrun", "RANK": "1", "WORLD_SIZE": "4"}
             | {"GROUP_WORLD_SIZE": "2", "TORCHELASTIC_RESTART_COUNT": "1"},
-            Process(1, 4),
+            ProcessRank(1, 4),
         ),
     ],
 )
-def test_the_environment_tells(environ: dict[str, str], process: Process) -> None:
+def test_the_environment_tells(environ: dict[str, str], process: ProcessRank) -> None:
     assert this_process(environ) == process
 
 
-@pytest.mark.parametrize(("begun", "process"), [(True, Process(3, 4)), (False, Process(1, 2))])
+@pytest.mark.parametrize(
+    ("begun", "process"), [(True, ProcessRank(3, 4)), (False, ProcessRank(1, 2))]
+)
 def test_a_process_group_tells_once_it_has_begun(
-    monkeypatch: pytest.MonkeyPatch, begun: bool, process: Process
+    monkeypatch: pytest.MonkeyPatch, begun: bool, process: ProcessRank
 ) -> None:
     group = SimpleNamespace(
         is_initialized=lambda: begun, get_rank=lambda: 3, get_world_size=lambda: 4

@@ -6,7 +6,7 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-from mlbench.contract.process import Process, of_worker, this_process
+from mlbench.contract.process import ProcessRank, of_worker, this_process
 from mlbench_worker.agent.stream_files import text_of
 
 MAX_PROCESSES = 1024
@@ -34,7 +34,7 @@ def environ_of(pid: int) -> dict[str, str]:
     return {}
 
 
-def other_process(pid: int) -> Process | None:
+def other_process(pid: int) -> ProcessRank | None:
     """Return the place of a process in its run; None for the worker's own rank."""
     environ = environ_of(pid)
     process = this_process(environ)
