@@ -98,7 +98,9 @@ _COLUMNS = (
         "Machine", "", lambda e: processors(e.manifest) or figures.NOTHING, is_figure=False
     ),
     TableColumn("Division", "", lambda entry: division(entry.result), is_figure=False),
-    TableColumn("Disturbed", "", lambda e: "yes" if e.result.disturbed else "no", is_figure=False),
+    TableColumn(
+        "CPU contention", "", lambda e: "yes" if e.result.disturbed else "no", is_figure=False
+    ),
     TableColumn("Date", "", lambda entry: entry.run.created_at[:10], is_figure=False),
 )
 
