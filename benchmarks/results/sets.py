@@ -22,11 +22,6 @@ class Bench:
     picture: str = ""
     """Beginning of the title of the picture that the page shows; "" for none."""
 
-    @property
-    def command(self) -> str:
-        """Command that measures the set; after an interruption, it resumes the set."""
-        return f"mlbench bench {self.arguments} --name {self.name}"
-
     def file(self, folder: Path) -> Path:
         """Return the file of its archives."""
         return folder / f"{self.name}{SUFFIX}"

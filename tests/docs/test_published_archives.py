@@ -1,6 +1,5 @@
-"""The published archives: each verifies, and the page prints the digest of its file."""
+"""The published archives: each verifies, and the page of results links it."""
 
-import hashlib
 import re
 import sys
 from pathlib import Path
@@ -20,8 +19,8 @@ def test_a_published_archive_verifies(file: Path, tmp_path: Path) -> None:
     assert done.stdout.endswith("verified: nothing is missing or damaged\n")
 
 
-def test_the_page_prints_what_sha256sum_prints() -> None:
+def test_the_page_links_every_archive() -> None:
     page = (_DOCS / "results.md").read_text()
-    printed = dict(re.findall(r"\]\(archives/([\w.-]+)\), SHA-256 `(\w+)`", page))
-    files = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in _ARCHIVES}
-    assert printed == files
+    assert sorted(re.findall(r"\]\(archives/([\w.-]+)\)", page)) == [
+        file.name for file in _ARCHIVES
+    ]
