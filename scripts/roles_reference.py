@@ -33,14 +33,16 @@ def rows() -> Iterator[tuple[str, str, frozenset[Role]]]:
 
 def page() -> str:
     """Return the page with the table of today after its heading."""
-    roles = get_args(Role)
+    routes: dict[frozenset[Role], list[str]] = {}
+    for method, path, allowed in rows():
+        routes.setdefault(allowed, []).append(f"`{method} {path.replace(':int', '')}`")
     lines = [
-        f"| `{method} {path}` | {' | '.join('✓' if role in allowed else '' for role in roles)} |\n"
-        for method, path, allowed in rows()
+        f"| {', '.join(f'`{role}`' for role in get_args(Role) if role in allowed)} "
+        f"| {', '.join(names)} |\n"
+        for allowed, names in routes.items()
     ]
     head, _, _ = _PAGE.read_text().partition(_HEADING)
-    title = f"| route | {' | '.join(f'`{role}`' for role in roles)} |\n|---|---|---|---|---|\n"
-    return f"{head}{_HEADING}\n{title}{''.join(lines)}"
+    return f"{head}{_HEADING}\n| roles | routes |\n|---|---|\n{''.join(lines)}"
 
 
 if __name__ == "__main__":
