@@ -17,12 +17,15 @@ _GROUPS = {
     "Finding the cause": ("explain", "diagnose", "stacks", "profile"),
     "Sharing results": ("verify", "export", "import", "publish"),
 }
+# Parameters that the head of the page explains.
+_JSON = "Print JSON for programs."
+_RUN = "Id or name of a run; the newest if several have the name."
 _HEAD = """\
 # Command line
 
-`RUN` is the id or the name of a run. Where a command takes `--json`, it prints JSON for programs. \
-The stack keeps its state in `$MLBENCH_HOME`, by default `~/.local/share/mlbench`. To use a master \
-elsewhere, set `$MLBENCH_URL` and `$MLBENCH_TOKEN`.
+`RUN` is the id or the name of a run, of the newest if several have the name. A command with \
+`[--json]` can print JSON for programs. The stack keeps its state in `$MLBENCH_HOME`, by default \
+`~/.local/share/mlbench`. To use a master elsewhere, set `$MLBENCH_URL` and `$MLBENCH_TOKEN`.
 
 This page is made from the help of the commands (`mlbench COMMAND --help`).
 """
@@ -49,14 +52,29 @@ def _command(path: str, command: Any) -> Iterator[str]:
         return
     params = [param for param in command.params if not getattr(param, "hidden", False)]
     words = [_metavar(param) for param in params if param.param_type_name == "argument"]
-    yield f"\n### {path}\n\n```\n{' '.join([path, '[OPTIONS]', *words])}\n```\n"
+    json = [param for param in params if param.opts == ["--json"] and param.help == _JSON]
+    usage = [path, "[OPTIONS]", *("[--json]" for _ in json), *words]
+    yield f"\n### {path}\n\n```\n{' '.join(usage)}\n```\n"
     yield f"\n{inspect.cleandoc(command.help or '').split(chr(12))[0].strip()}\n"
-    rows = [_row(param) for param in params if param.name != "help"]
-    if rows:
-        yield "\n| argument or option | meaning |\n|---|---|\n" + "".join(rows)
+    rows = _rows(command)
+    shared = _rows(load_command("run")) if path == "mlbench bench" else {}
+    own = [
+        f"| {names} | {about} |\n" for names, about in rows.items() if shared.get(names) != about
+    ]
+    if own:
+        yield "\n| argument or option | meaning |\n|---|---|\n" + "".join(own)
+    if same := [names for names, about in rows.items() if shared.get(names) == about]:
+        yield f"\nAs in `mlbench run`: {', '.join(same)}.\n"
 
 
-def _row(param: Any) -> str:
+def _rows(command: Any) -> dict[str, str]:
+    """Return the description of each parameter that the head of the page does not explain."""
+    params = [param for param in command.params if not getattr(param, "hidden", False)]
+    known = (_JSON, _RUN)
+    return dict(_row(param) for param in params if param.name != "help" and param.help not in known)
+
+
+def _row(param: Any) -> tuple[str, str]:
     names = ", ".join(f"`{name}`" for name in (*param.opts, *param.secondary_opts))
     if param.param_type_name == "argument":
         names = f"`{_metavar(param)}`"
@@ -70,7 +88,7 @@ def _row(param: Any) -> str:
         about += f" Default: `{param.default}`."
     if (param.multiple or param.nargs == -1) and "(repeatable)" not in about:
         about += " (repeatable)"
-    return f"| {names} | {about.replace('|', chr(92) + '|')} |\n"
+    return names, about.replace("|", chr(92) + "|")
 
 
 def _metavar(param: Any) -> str:
