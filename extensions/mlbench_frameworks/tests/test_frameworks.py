@@ -71,7 +71,7 @@ def test_networks_train_as_in_pytorch(
 ) -> None:
     command = ("-m", "mlbench_frameworks.tests.framework_steps", framework)
     [rank] = start_ranks(tmp_path, 1, *command, python=integrations)
-    output, errors = rank.output(seconds=100)
+    output, errors = rank.output(seconds=300)
     assert rank.returncode == 0, errors
     assert output
     for line in output.splitlines():

@@ -35,7 +35,7 @@ def example_run(database: Database) -> Run:
     """Run 1 of the examples: active, of a set, with a log and a sample; others have ended."""
     for name in _PODS:
         Pod.create(name=name, phase="Running", ip="127.0.0.1", node="here", labels={})
-    JoinToken.create(holder="5f0c2a6de1b94d3f8a7c6b5d4e3f2a10", expires_at=time.time() + 60)
+    JoinToken.create(holder="5f0c2a6de1b94d3f8a7c6b5d4e3f2a10", expires_at=time.time() + 600)
     benchmark_sets.register(convert(SetRequest, _SET), InstallationLimits())
     hand = asdict(InjectedFault(rank=0, fault="kill", due_at=time.time()))
     run = make_run(id=1, set_name="scaling", slot=1, injected=[hand])
