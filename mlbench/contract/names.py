@@ -34,6 +34,7 @@ ENV_AGENT_SECRET: Final = "MLBENCH_AGENT_SECRET"  # noqa: S105 - signs the token
 ENV_PROMETHEUS_URL: Final = "MLBENCH_PROMETHEUS_URL"  # may contain a user and a password
 ENV_USER: Final = "MLBENCH_USER"  # user of runs, in place of that of the system
 ENV_ALERTMANAGERS: Final = "MLBENCH_ALERTMANAGERS"  # URLs to which Prometheus sends alerts
+ENV_ALERTMANAGER_CONFIG: Final = "MLBENCH_ALERTMANAGER_CONFIG"  # of an Alertmanager to start
 ENV_URL: Final = "MLBENCH_URL"  # where browsers and the command line reach the master
 ENV_DATABASE_URL: Final = "DATABASE_URL"
 ENV_WORKERS: Final = "MLBENCH_WORKERS"

@@ -37,6 +37,7 @@ _ALLOWED_HOSTS = "MLBENCH_ALLOWED_HOSTS"
 _MASTER_PORT = 8000
 _GRAFANA_PORT = 3000
 _PROMETHEUS_PORT = 9090
+_ALERTMANAGER_PORT = 9093
 _CONTROLLER_PORT = 9300
 _EXPORTER_PORT = 9400
 _WORKER_PORT = 9500
@@ -172,11 +173,13 @@ class StackServices:
         installed = grafana_server.find_grafana(home=home)
         grafana_service = self._grafana(installed) if installed else None
         self.grafana_url = f"http://{grafana_service.address}" if grafana_service else None
+        config = os.environ.get(names.ENV_ALERTMANAGER_CONFIG)
         environ = with_tools(self._environ)
         controller_port, exporter_port = port_near(_CONTROLLER_PORT), port_near(_EXPORTER_PORT)
         network_service = Service(network.SERVICE, switch, environ, optional=True)
         self.fixed: tuple[Service, ...] = (
             self._prometheus(prometheus_port),
+            *([self._alertmanager(Path(config).absolute())] if config else []),
             self._master(master_port),
             Service(
                 name="controller",
@@ -248,6 +251,36 @@ class StackServices:
             health_path=f"{path}/-/ready",
             metrics_path=f"{path}/metrics",
             login=login,
+        )
+
+    def _alertmanager(self, config: Path) -> Service:
+        """Return an Alertmanager with the secret path and the password of Prometheus."""
+        if not config.is_file():
+            raise StackError(
+                f"${names.ENV_ALERTMANAGER_CONFIG}: file not found (got {config}). Name the "
+                "configuration of Alertmanager, or unset the variable."
+            )
+        port, path = port_near(_ALERTMANAGER_PORT), self._prometheus_path
+        return Service(
+            name="alertmanager",
+            command=(
+                find_alertmanager(),
+                f"--config.file={config}",
+                f"--storage.path={self._home.root / 'alertmanager'}",
+                f"--web.listen-address={LOOPBACK}:{port}",
+                # Messages contain this address, so it does not have the secret path.
+                f"--web.external-url=http://{LOOPBACK}:{port}",
+                f"--web.route-prefix={path}",
+                f"--web.config.file={self._home.prometheus / 'web.yml'}",
+                "--cluster.listen-address=",  # no peers
+                "--log.level=warn",
+            ),
+            cores=stack_cores(self._all_cores),
+            environ=self._environ,
+            port=port,
+            health_path=f"{path}/-/ready",
+            metrics_path=f"{path}/metrics",
+            login=self._prometheus_login,
         )
 
     def _master(self, port: int) -> Service:
@@ -377,6 +410,19 @@ def find_prometheus() -> Path:
     raise StackError(
         "Prometheus not found. Install it (Debian and Ubuntu: `apt install prometheus`; "
         "others: https://prometheus.io/download), or set $PROMETHEUS to its binary."
+    )
+
+
+def find_alertmanager() -> str:
+    """Return the Alertmanager binary: $ALERTMANAGER, or on the path. StackError if none is."""
+    programs = map(shutil.which, ("prometheus-alertmanager", "alertmanager"))
+    path = os.environ.get("ALERTMANAGER") or next(filter(None, programs), None)
+    if path and Path(path).is_file():
+        return str(Path(path).absolute())
+    raise StackError(
+        "Alertmanager not found. Install it (Debian and Ubuntu: `apt install "
+        "prometheus-alertmanager`; others: https://prometheus.io/download), set $ALERTMANAGER to "
+        f"its binary, or unset ${names.ENV_ALERTMANAGER_CONFIG}."
     )
 
 

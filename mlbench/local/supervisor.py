@@ -146,6 +146,8 @@ class Supervisor:
         shutil.copyfile(source / "prometheus.yml", home / "prometheus.yml")
         managers = alertmanager_targets(os.environ.get(names.ENV_ALERTMANAGERS, ""))
         write_atomically(home / "targets" / "alertmanagers.json", json.dumps(managers))
+        # The last stack may have had an Alertmanager.
+        (home / "targets" / "alertmanager.json").unlink(missing_ok=True)
         for service in self._services.fixed:
             if service.port is not None:
                 self._write_targets(service.name, [service])

@@ -2,7 +2,7 @@
 
 import re
 import shlex
-import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -23,9 +23,9 @@ from mlbench.local.home import Home
 from mlbench_master.reading.promql import PrometheusClient
 from tests.conftest import free_port, running_stack, wait_for
 from tests.support.known import known
-from tests.support.proxies import alertmanager
+from tests.support.proxies import alertmanager, program
 from tests.support.scripted import Reply, answering
-from tests.support.stacks import losses, order_command, order_steps, service, training
+from tests.support.stacks import losses, order_command, order_steps, shorten_rules, training
 
 pytestmark = pytest.mark.slow
 
@@ -39,15 +39,6 @@ _ELSEWHERE = {
     "container_spec_memory_limit_bytes",
     "mlbench_gpu_utilization_ratio",
     "run_rank_pod:mlbench_gpu_utilization_ratio:avg",
-}
-
-# How far the rules look back, how old progress may be, and for how long what they find must hold.
-_SHORTER = {
-    r"\[1m\]": "[10s]",
-    r"(?m)^( +)30$": r"\g<1>6",
-    "for: 10s": "for: 2s",
-    "for: 90s": "for: 15s",
-    "evaluation_interval: 5s": "evaluation_interval: 1s",
 }
 
 
@@ -65,12 +56,7 @@ def stack(
     url = f"http://127.0.0.1:{alertmanager_port}/am"
     root = tmp_path_factory.mktemp("alerts")
     with running_stack(prometheus_binary, root, MLBENCH_ALERTMANAGERS=url) as home:
-        for path in home.prometheus.rglob("*.yml"):
-            text = path.read_text()
-            for pattern, shorter in _SHORTER.items():
-                text = re.sub(pattern, shorter, text)
-            path.write_text(text)
-        service(home, "--config.file").send_signal(signal.SIGHUP)
+        shorten_rules(home)
         yield home
 
 
@@ -127,7 +113,10 @@ def test_a_rank_that_stands_still_is_named_though_its_agent_answers(
 def test_a_receiver_is_told_of_a_hung_rank_within_two_minutes(
     client: ApiClient, stack: Home, alertmanager_port: int, tmp_path: Path
 ) -> None:
-    example = yaml.safe_load((_ROOT / "examples" / "alertmanager.yml").read_text())
+    path = _ROOT / "examples" / "alertmanager.yml"
+    amtool = Path(program("prometheus-alertmanager")).with_name("amtool")
+    subprocess.run([amtool, "check-config", path], check=True)
+    example = yaml.safe_load(path.read_text())
     with answering(lambda asked: Reply()) as receiver:
         hook = {"url": f"{receiver.url}/hook"}
         example["receivers"] = [

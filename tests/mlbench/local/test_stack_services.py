@@ -61,7 +61,7 @@ def program(path: Path) -> Path:
 def binary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A Prometheus that $PROMETHEUS names, no Grafana and no switch, whatever this machine has."""
     monkeypatch.setattr(network, "probe", lambda: network.LocalNetwork("no tc", "no netem"))
-    for name in (*_USERS_GRAFANA, _SHOWN_GRAFANA):
+    for name in (*_USERS_GRAFANA, _SHOWN_GRAFANA, names.ENV_ALERTMANAGER_CONFIG):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("GRAFANA", str(tmp_path / "nowhere"))
     path = program(tmp_path / "given" / "prometheus")
@@ -156,7 +156,7 @@ def test_variables_of_another_stack_do_not_reach_this_one(
 ) -> None:
     ours = {value for key, value in vars(names).items() if key.startswith("ENV_")}
     of_the_user = {names.ENV_DATASETS, names.ENV_FORK_SERVER, names.ENV_GIT_COMMIT, names.ENV_USER}
-    for name in ours - {*_USERS_GRAFANA, _SHOWN_GRAFANA}:
+    for name in ours - {*_USERS_GRAFANA, _SHOWN_GRAFANA, names.ENV_ALERTMANAGER_CONFIG}:
         monkeypatch.setenv(name, "foreign")
     for service in all_services(home).values():
         kept = {name for name, value in service.environ.items() if value == "foreign"}
@@ -285,6 +285,32 @@ def test_prometheus_is_the_named_one_or_on_the_path_or_from_make(
     monkeypatch.setenv("PROMETHEUS", "/nowhere/prometheus")
     with pytest.raises(StackError, match=re.escape("$PROMETHEUS")):
         find_prometheus()
+
+
+def test_an_alertmanager_is_started_if_its_configuration_is_named(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "alertmanager" not in all_services(home)
+    config = tmp_path / "alertmanager.yml"
+    monkeypatch.setenv(names.ENV_ALERTMANAGER_CONFIG, "alertmanager.yml")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(StackError, match=re.escape(f"CONFIG: file not found (got {config})")):
+        StackServices(home, 2)
+    config.touch()
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("ALERTMANAGER", raising=False)
+    with pytest.raises(StackError, match=r"Alertmanager not found\. Install it"):
+        StackServices(home, 2)
+    on_path = program(tmp_path / "on-path" / "alertmanager")
+    monkeypatch.setenv("PATH", str(on_path.parent))
+    assert all_services(home)["alertmanager"].command[0] == str(on_path)
+    monkeypatch.setenv("ALERTMANAGER", str(program(tmp_path / "named")))
+    service = all_services(home)["alertmanager"]
+    assert service.command[0] == str(tmp_path / "named")
+    assert options(service)["config.file"] == str(config)
+    assert options(service)["web.listen-address"] == service.address
+    prometheus = all_services(home)["prometheus"]
+    assert (service.login, service.metrics_path) == (prometheus.login, prometheus.metrics_path)
 
 
 def test_the_web_pages_of_an_unpacked_debian_package_are_found(home: Home, binary: Path) -> None:
