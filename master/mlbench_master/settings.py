@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 from urllib.parse import urlsplit
 
+import httpx
+
 from mlbench.contract import names
 from mlbench.contract.conversion import InvalidFieldsError, convert
 from mlbench.contract.errors import MLBenchError
@@ -46,6 +48,20 @@ def _split_images(text: str) -> dict[str, str]:
     if not all(framework and image for framework, _, image in pairs):
         raise ValueError("must be like jax=IMAGE,tensorflow=IMAGE")
     return {framework: image for framework, _, image in pairs}
+
+
+def _check_webhook(text: str) -> str:
+    """Return the URL of a webhook. It may contain a token, so an error does not contain it."""
+    try:
+        url = httpx.URL(text.strip())
+    except httpx.InvalidURL:
+        url = httpx.URL()
+    if url.scheme not in {"http", "https"} or not url.host:
+        raise ValueError(
+            "must be an http or https URL, such as https://hooks.slack.com/services/… "
+            "(got another text, which is not shown because it may contain a token)"
+        )
+    return str(url)
 
 
 _Count = Annotated[int, Field(ge=0)]
@@ -179,6 +195,8 @@ class SharedSettings:
     """The Grafana that gets the dashboards, if there is one."""
     grafana_public_url: Annotated[_Address | None, Variable(names.ENV_GRAFANA_PUBLIC_URL)] = None
     """Address of Grafana for browsers; None if they cannot reach it."""
+    notify_url: Annotated[str, Variable(names.ENV_NOTIFY_URL), Before(_check_webhook)] = ""
+    """Webhook that is told when a run ends or hangs; empty for none, and for the API."""
     pool: Annotated[PoolKind, Variable(names.ENV_POOL)] = "local"
     """Source of workers."""
     start_seconds: Annotated[_Positive, Variable("MLBENCH_START_SECONDS")] = 120

@@ -35,6 +35,7 @@ ENV_PROMETHEUS_URL: Final = "MLBENCH_PROMETHEUS_URL"  # may contain a user and a
 ENV_USER: Final = "MLBENCH_USER"  # user of runs, in place of that of the system
 ENV_ALERTMANAGERS: Final = "MLBENCH_ALERTMANAGERS"  # URLs to which Prometheus sends alerts
 ENV_ALERTMANAGER_CONFIG: Final = "MLBENCH_ALERTMANAGER_CONFIG"  # of an Alertmanager to start
+ENV_NOTIFY_URL: Final = "MLBENCH_NOTIFY_URL"  # webhook for ends and hangs of runs; may have a token
 ENV_URL: Final = "MLBENCH_URL"  # where browsers and the command line reach the master
 ENV_DATABASE_URL: Final = "DATABASE_URL"
 ENV_WORKERS: Final = "MLBENCH_WORKERS"

@@ -46,8 +46,11 @@ _ANSWER_SECONDS = 5.0
 # On a machine with fewer cores, reserving one would take too much from the runs.
 _MIN_CORES = 4
 
-# The user's own Grafana; for the controller only.
-_OF_GRAFANA = (names.ENV_GRAFANA_URL, names.ENV_GRAFANA_TOKEN, names.ENV_GRAFANA_PROMETHEUS_URL)
+# The user's own Grafana, and the webhook; for the controller only.
+_OF_CONTROLLER = (
+    *(names.ENV_GRAFANA_URL, names.ENV_GRAFANA_TOKEN, names.ENV_GRAFANA_PROMETHEUS_URL),
+    names.ENV_NOTIFY_URL,
+)
 # Variables that the stack sets, or gives to the master alone. The user's shell may contain the
 # values of another stack.
 _OUR_VARIABLES = {value for key, value in vars(names).items() if key.startswith("ENV_")} - {
@@ -184,7 +187,7 @@ class StackServices:
             Service(
                 name="controller",
                 command=(*_python("mlbench_master.controller"), "--port", str(controller_port)),
-                environ={**self._master_environ, **_given(*_OF_GRAFANA)},
+                environ={**self._master_environ, **_given(*_OF_CONTROLLER)},
                 port=controller_port,
             ),
             Service(

@@ -168,6 +168,15 @@ def test_each_container_is_told_the_secrets_that_it_needs(render: Render) -> Non
     }
 
 
+def test_the_webhook_is_for_the_controller_alone(render: Render) -> None:
+    told = [
+        (secret, container)
+        for secret, variable, container in _secrets_told(render("notify.existingSecret=slack"))
+        if variable == "MLBENCH_NOTIFY_URL"
+    ]
+    assert told == [("slack", "controller")]
+
+
 def _secrets_told(documents: list[Document]) -> Iterator[tuple[str, str, str]]:
     """Yield each Secret that a variable is read from, with the variable and the container."""
     for _, spec in pod_specs(documents):

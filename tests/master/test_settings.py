@@ -50,6 +50,23 @@ def test_optional_settings() -> None:
     assert (limits.workers, limits.gpus, limits.series, limits.bandwidth) == (64, 2, 300, 0.0)
 
 
+def test_the_webhook_is_a_url_that_errors_do_not_show() -> None:
+    assert Settings.from_environ(ENVIRON).notify_url == ""
+    url = "https://hooks.slack.com/services/T0/B0/sesame?x=1"
+    shared = SharedSettings.from_environ(ENVIRON | {"MLBENCH_NOTIFY_URL": f"{url}\n"})
+    assert shared.notify_url == url
+    rule = r"\$MLBENCH_NOTIFY_URL: must be an http or https URL, such as .* \(got another text"
+    for wrong in (
+        "hooks.slack.com/sesame",
+        "ftp://h/sesame",
+        "http://h:sesame/",
+        "https:///sesame",
+    ):
+        with pytest.raises(SettingsError, match=rule) as raised:
+            SharedSettings.from_environ(ENVIRON | {"MLBENCH_NOTIFY_URL": wrong})
+        assert "sesame" not in str(raised.value)
+
+
 def test_grafana_reaches_prometheus_as_the_master_does_unless_told_otherwise() -> None:
     assert Settings.from_environ(ENVIRON | {"GRAFANA_TOKEN": "t"}).grafana is None
     environ = ENVIRON | {"GRAFANA_URL": "http://grafana:3000"}

@@ -29,6 +29,7 @@ from mlbench_master.controller.observed_state import PoolPolicy
 from mlbench_master.controller.observer import Observer, store_pods
 from mlbench_master.controller.registered_sets import SetRunner
 from mlbench_master.controller.sample_verification import SampleVerifier
+from mlbench_master.controller.webhook import Webhook
 from mlbench_master.database.connection import UnreachableDatabaseError, check_integrity
 from mlbench_master.database.models import open_database
 from mlbench_master.notify import Waiter, Waker
@@ -91,7 +92,7 @@ def main() -> None:
     verifier = SampleVerifier(prometheus, exporter)
     reader = SeriesReader(prometheus, ArchiveStore(settings.archive))
     sealing = Sealer(reader, settings.archive_days, settings.archive_logs)
-    executor = Executor(pool)
+    executor = Executor(pool, announces=bool(settings.notify_url))
 
     index = partial(Indexer(settings.limits.series).run, waker.waiter("samples"))
     indexing = threading.Thread(target=index, name="indexing")
@@ -102,8 +103,11 @@ def main() -> None:
         "verifying": partial(verifier.run, waker.waiter()),
         "sweeper": partial(deletion.run, waker.waiter()),
         "sealing": partial(sealing.run, waker.waiter(), stop),
-        "stalls": partial(stalls.run, prometheus, pool, waker.waiter()),
+        "stalls": partial(
+            stalls.run, prometheus, pool, waker.waiter(), announces=bool(settings.notify_url)
+        ),
         "sets": partial(SetRunner(reader, settings.limits).run, waker.waiter()),
+        "webhook": partial(Webhook(settings.notify_url, settings.url).run, waker.waiter(), stop),
     }
     if settings.grafana:
         others["grafana"] = partial(grafana_push.push, settings.grafana, registry, stop)

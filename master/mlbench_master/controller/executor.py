@@ -46,6 +46,8 @@ class Executor:
     """Carries out actions on the database and the pool."""
 
     pool: Pool
+    announces: bool = False
+    """Whether the ends of runs are sent to a webhook."""
 
     def perform(self, action: Action) -> None:
         """Carry out one action, without waiting for Prometheus or the cluster."""
@@ -81,7 +83,7 @@ class Executor:
                     streams.close(run_id, attempt, number, sizes={})
                 log.warning("run %d: rank %d is lost: %s", run_id, number, why)
             case End():
-                _end(action)
+                _end(action, announces=self.announces)
 
     def _assign(self, action: Assign) -> None:
         run = Run.get_by_id(action.run_id)
@@ -166,7 +168,7 @@ def command(run: Run, rank: int, hosts: Sequence[str], python: str) -> Sequence[
     return [*words, *run.command_flags]
 
 
-def _end(end: End) -> None:
+def _end(end: End, *, announces: bool) -> None:
     run = Run.get_or_none(Run.id == end.run_id)
     if run is None:  # deleted in the meantime
         return
@@ -199,6 +201,7 @@ def _end(end: End) -> None:
     came_late = bool(run.launcher) and now - finished_at > _LATE_SECONDS
     lifecycle.end(
         end.run_id,
+        announces=announces,
         state=end.state,
         reason=reason,
         finished_at=finished_at,

@@ -9,7 +9,7 @@ import time
 
 from mlbench_master import timestamps
 from mlbench_master.controller.decisions import DEADLINE_GRACE, DEADLINE_GRACE_SECONDS
-from mlbench_master.database.models import Diagnosis, Rank, Run
+from mlbench_master.database.models import Diagnosis, Notification, Rank, Run
 from mlbench_master.errors import RefusedError
 from mlbench_master.notify import Waiter
 from mlbench_master.pools.pool import Pool, wake
@@ -21,7 +21,9 @@ log = logging.getLogger(__name__)
 _LOOK_SECONDS = 2.0
 
 
-def run(prometheus: PrometheusClient, pool: Pool, waiter: Waiter) -> None:
+def run(
+    prometheus: PrometheusClient, pool: Pool, waiter: Waiter, *, announces: bool = False
+) -> None:
     """Ask runs and wake their agents until the controller stops; retry while Prometheus is away."""
     woken, looked_at = time.time(), 0.0
     while not waiter.wait(_LOOK_SECONDS):
@@ -36,20 +38,30 @@ def run(prometheus: PrometheusClient, pool: Pool, waiter: Waiter) -> None:
                 woken = diagnosis.asked_at
             if time.monotonic() - looked_at > _LOOK_SECONDS:
                 looked_at = time.monotonic()
-                ask_of_stalled(prometheus, time.time())
+                ask_of_stalled(prometheus, time.time(), announces=announces)
         except Exception:
             log.exception("asking stalled runs for a diagnosis failed, trying again")
 
 
-def ask_of_stalled(prometheus: PrometheusClient, now: float) -> None:
-    """Ask each run that stalls or is overdue, once; only Prometheus knows which ones stall."""
+def ask_of_stalled(prometheus: PrometheusClient, now: float, *, announces: bool = False) -> None:
+    """Ask each run that stalls or is overdue, once; only Prometheus knows which ones stall.
+
+    ``announces``: whether runs for which the alert fires are announced to the webhook.
+    """
     active = Run.rows("state = ?", "STARTED")
     since: dict[str, float] = {}
+    firing = set()
     for alert in answer_or_none(prometheus.alerts) or () if active else ():
         labels, at = alert["labels"], timestamps.parse(alert["activeAt"]) / 1e6
         if labels["alertname"] == "MLBenchRunStalled":
             since[labels["run_id"]] = min(at, since.get(labels["run_id"], at))
+            if alert["state"] == "firing":
+                firing.add(labels["run_id"])
     for run in active:
+        if announces and str(run.id) in firing:
+            Notification.insert(
+                run=run.id, attempt=run.attempt, event="hung", at=now
+            ).on_conflict_ignore().execute()
         earlier = [old for old in diagnoses.asked_of(run.id) if old.attempt == run.attempt]
         last = max((old.asked_at for old in earlier if old.reason == "stalled"), default=0.0)
         try:

@@ -18,6 +18,7 @@ from mlbench_master.database.connection import STATE, check_room, exclusive, run
 from mlbench_master.database.models import (
     DeletedRun,
     Deletion,
+    Notification,
     Pod,
     Rank,
     Run,
@@ -221,11 +222,12 @@ def delete(run: Run, user: str = "", *, keep_archive: bool = False) -> bool:
     return not is_active
 
 
-def end(run_id: int, **last: Any) -> None:
+def end(run_id: int, *, announces: bool = False, **last: Any) -> None:
     """Store the end of an active run, and delete the run if its user requested that.
 
     Args:
         run_id: the run.
+        announces: whether a message about it goes to the webhook.
         last: columns of the run to store.
     """
     # The lock blocks posted samples. Once it is released, posted samples are additions.
@@ -234,6 +236,10 @@ def end(run_id: int, **last: Any) -> None:
         if not ending.execute():
             return
         run = find(run_id)
+        if announces:
+            # In the transaction of the end, so that a killed controller forgets no message.
+            at = time.time()
+            Notification.create(run=run, attempt=run.attempt, event="ended", at=at)
         if run.launcher:
             # The pods of an external run exist only as rows, which its ranks no longer need.
             workers = Rank.select(Rank.worker).where(Rank.run == run.id)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mlbench_master.controller.stalls import ask_of_stalled
-from mlbench_master.database.models import Diagnosis, Run
+from mlbench_master.database.models import Diagnosis, Notification, Run
 from mlbench_master.runs import diagnoses
 from mlbench_master.timestamps import seconds_to_text
 from tests.support.rows import make_ranks
@@ -15,11 +15,13 @@ from tests.support.rows import make_ranks
 class Alerts:
     """A Prometheus that knows nothing but alerts, of ranks and since how many seconds."""
 
-    def __init__(self, run: Run, *ago: float, name: str = "MLBenchRunStalled") -> None:
+    def __init__(
+        self, run: Run, *ago: float, name: str = "MLBenchRunStalled", state: str = "pending"
+    ) -> None:
         self.found = [
             {
                 "labels": {"alertname": name, "run_id": str(run.id), "rank": str(rank)},
-                "state": "pending",
+                "state": state,
                 "activeAt": seconds_to_text(time.time() - seconds),
             }
             for rank, seconds in enumerate(ago)
@@ -29,9 +31,9 @@ class Alerts:
         return self.found
 
 
-def ask(alerts: Any, later: float = 0.0) -> list[str]:
+def ask(alerts: Any, later: float = 0.0, *, announces: bool = False) -> list[str]:
     """Ask, and return why runs were asked by now; all ranks have had their time to answer."""
-    ask_of_stalled(alerts, time.time() + later)
+    ask_of_stalled(alerts, time.time() + later, announces=announces)
     late = Diagnosis.asked_at > time.time() - diagnoses.ANSWER_SECONDS
     Diagnosis.update(asked_at=Diagnosis.asked_at - 2 * diagnoses.ANSWER_SECONDS).where(
         late
@@ -68,3 +70,20 @@ def test_only_runs_that_go_on_are_asked(run: Run, state: str) -> None:
     make_ranks(run, attempt=2)
     Run.update(attempt=2).execute()
     assert ask(Alerts(run, 100)) == ["stalled"]
+
+
+def test_a_run_for_which_the_alert_fires_is_announced_once_per_attempt(run: Run) -> None:
+    make_ranks(run)
+    for alerts, announces in (
+        (Alerts(run, 5), True),
+        (Alerts(run, 15, state="firing"), False),
+        (Alerts(run, 15, state="firing", name="MLBenchStraggler"), True),
+    ):
+        ask(alerts, announces=announces)
+    assert not Notification.select().exists()
+    for _ in range(2):
+        ask(Alerts(run, 15, 12, state="firing"), announces=True)
+    Run.update(attempt=2).execute()
+    ask(Alerts(run, 0, state="firing"), announces=True)
+    events = [(event.run_id, event.attempt, event.event) for event in Notification.select()]
+    assert events == [(run.id, 1, "hung"), (run.id, 2, "hung")]

@@ -41,6 +41,7 @@ _USERS_GRAFANA = (
     names.ENV_GRAFANA_PROMETHEUS_URL,
 )
 _SHOWN_GRAFANA = names.ENV_GRAFANA_PUBLIC_URL
+_NOTIFICATIONS = (names.ENV_NOTIFY_URL, names.ENV_ALERTMANAGER_CONFIG)
 
 
 @pytest.fixture
@@ -61,7 +62,7 @@ def program(path: Path) -> Path:
 def binary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A Prometheus that $PROMETHEUS names, no Grafana and no switch, whatever this machine has."""
     monkeypatch.setattr(network, "probe", lambda: network.LocalNetwork("no tc", "no netem"))
-    for name in (*_USERS_GRAFANA, _SHOWN_GRAFANA, names.ENV_ALERTMANAGER_CONFIG):
+    for name in (*_USERS_GRAFANA, _SHOWN_GRAFANA, *_NOTIFICATIONS):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("GRAFANA", str(tmp_path / "nowhere"))
     path = program(tmp_path / "given" / "prometheus")
@@ -156,7 +157,7 @@ def test_variables_of_another_stack_do_not_reach_this_one(
 ) -> None:
     ours = {value for key, value in vars(names).items() if key.startswith("ENV_")}
     of_the_user = {names.ENV_DATASETS, names.ENV_FORK_SERVER, names.ENV_GIT_COMMIT, names.ENV_USER}
-    for name in ours - {*_USERS_GRAFANA, _SHOWN_GRAFANA, names.ENV_ALERTMANAGER_CONFIG}:
+    for name in ours - {*_USERS_GRAFANA, _SHOWN_GRAFANA, *_NOTIFICATIONS}:
         monkeypatch.setenv(name, "foreign")
     for service in all_services(home).values():
         kept = {name for name, value in service.environ.items() if value == "foreign"}
@@ -247,14 +248,15 @@ def test_the_stacks_grafana_is_provisioned_and_told_nothing_of_another(
     assert provider["options"]["path"] == str(grafana_folder() / "dashboards")
 
 
-def test_the_users_own_grafana_is_the_controllers_alone(
+def test_the_users_own_grafana_and_the_webhook_are_the_controllers_alone(
     home: Home, grafana: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in _USERS_GRAFANA:
+    variables = [*_USERS_GRAFANA, names.ENV_NOTIFY_URL]
+    for name in variables:
         monkeypatch.setenv(name, "of the user")
     for service in all_services(home).values():
-        keys = [name for name in _USERS_GRAFANA if service.environ.get(name) == "of the user"]
-        assert keys == (list(_USERS_GRAFANA) if service.name == "controller" else [])
+        keys = [name for name in variables if service.environ.get(name) == "of the user"]
+        assert keys == (variables if service.name == "controller" else [])
     # The web pages lead to it, too: by the address for browsers if there is one.
     assert all_services(home)["master"].environ[_SHOWN_GRAFANA] == "of the user"
     monkeypatch.setenv(_SHOWN_GRAFANA, "for browsers")

@@ -94,6 +94,17 @@
 {{- concat $hosts (.Values.master.allowedHosts | default list) | uniq | join "," -}}
 {{- end }}
 
+{{/* The webhook for ends and hangs of runs, which only the controller calls. */}}
+{{- define "mlbench.notifyEnvironment" -}}
+{{- with (.Values.notify).existingSecret }}
+- name: MLBENCH_NOTIFY_URL
+  valueFrom:
+    secretKeyRef:
+      name: {{ . }}
+      key: url
+{{- end }}
+{{- end }}
+
 {{/* A Grafana outside of the chart, to which the controller pushes the dashboards. */}}
 {{- define "mlbench.grafanaEnvironment" -}}
 {{- if .Values.grafana.url }}

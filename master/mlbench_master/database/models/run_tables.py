@@ -203,6 +203,22 @@ class RunSet(Table):
     """Id of its newest run when it was last resumed. Until then, 0."""
 
 
+class Notification(Table):
+    """An event of a run that the webhook is told."""
+
+    run = ForeignKeyField(Run, on_delete="CASCADE")
+    run_id: int
+    attempt = IntegerField()
+    event = CharField()
+    """``ended`` or ``hung``, at most once per attempt."""
+    at = DoubleField()
+    sent_at = DoubleField(null=True, index=True)
+    """When the webhook accepted its message; null while the message is due."""
+
+    class Meta:
+        indexes = ((("run", "attempt", "event"), True),)
+
+
 class Rank(Table):
     """A worker's part of an attempt: one rank, unless its command starts several processes."""
 

@@ -1,0 +1,209 @@
+"""The webhook: each end and hang is sent once, to a receiver that may be down or refuse."""
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+
+import pytest
+
+from mlbench.contract.records import Outcome
+from mlbench.evaluation.summary_metrics import SummaryMetrics
+from mlbench_master.controller.webhook import Webhook
+from mlbench_master.database.models import Diagnosis, Notification, Run
+from mlbench_master.runs import lifecycle
+from tests.conftest import free_port, wait_for
+from tests.support.rows import make_ranks, make_run, reload
+from tests.support.scripted import Asked, Reply, Scripted, answering, endless, serving
+
+DAY = 86_400.0
+
+
+@pytest.fixture
+def receiver() -> Iterator[Scripted]:
+    with answering(lambda asked: Reply(body=b"ok")) as server:
+        yield server
+
+
+def webhook(url: str) -> Webhook:
+    return Webhook(f"{url}/services/T0/token", "https://ml.example.org/mlbench")
+
+
+def texts(receiver: Scripted) -> list[str]:
+    for asked in receiver.asked:
+        assert (asked.method, asked.path) == ("POST", "/services/T0/token")
+        assert asked.headers["Content-Type"] == "application/json"
+    bodies = [json.loads(asked.body) for asked in receiver.asked]
+    assert all(body.keys() == {"text"} for body in bodies)
+    return [body["text"] for body in bodies]
+
+
+def end(
+    run: Run,
+    state: str,
+    outcome: Outcome | None = None,
+    *,
+    announces: bool = True,
+    **columns: object,
+) -> None:
+    """End a run 65 s after its start, with the figures of a sealed run if it has an outcome."""
+    figures = asdict(SummaryMetrics(outcome=outcome, best_value=97.25)) if outcome else None
+    at = {"started_at": 100.0, "finished_at": 165.0}
+    last = {"state": state, "reason": "", "figures": figures, **at, **columns}
+    lifecycle.end(run.id, announces=announces, **last)
+
+
+@pytest.mark.both_databases
+def test_an_end_is_sent_once(run: Run, receiver: Scripted) -> None:
+    target = {"metric": "val_global_Prec@1", "value": 97.0, "lower_is_better": False}
+    reached = Outcome("reached", "target reached in 40 s of training", "target reached")
+    end(run, "FINISHED", reached, user="ada", title="A <!channel> & more", target=target)
+    for _ in range(2):
+        assert webhook(receiver.url).send_due(time.time()) == ""
+    assert texts(receiver) == [
+        f"Run {run.id} (A &lt;!channel&gt; &amp; more) of ada finished after 1 min 05 s: "
+        "target reached in 40 s of training; Validation accuracy ≥ 97 %, best 97.25\n"
+        f"https://ml.example.org/mlbench/runs/{run.id}"
+    ]
+
+
+def test_a_failure_and_a_stop_say_why(run: Run, receiver: Scripted) -> None:
+    end(
+        run,
+        "FAILED",
+        Outcome("crashed", "crashed: rank 1 on w-1 exited with code 3: no", "crashed"),
+    )
+    stopped = make_run(name="second")
+    end(stopped, "STOPPED", Outcome("stopped", "stopped", "stopped"), stopped_by="ben")
+    queued = make_run(name="third", state="INITIALIZED")
+    end(queued, "STOPPED", Outcome("stopped", "stopped", "stopped"), started_at=None)
+    webhook(receiver.url).send_due(time.time())
+    first_lines = [text.splitlines()[0] for text in texts(receiver)]
+    assert first_lines == [
+        f"Run {run.id} (made) failed after 1 min 05 s: "
+        "crashed: rank 1 on w-1 exited with code 3: no",
+        f"Run {stopped.id} (second) was stopped by ben after 1 min 05 s",
+        f"Run {queued.id} (third) was stopped before it started",
+    ]
+
+
+def test_a_hang_says_what_its_diagnosis_says(run: Run, receiver: Scripted) -> None:
+    make_ranks(run)
+    now = time.time()
+    Run.update(started_at=now - 65.0).execute()
+    Notification.create(run=run, attempt=1, event="hung", at=now)
+    diagnosis = Diagnosis.create(run=run, attempt=1, reason="stalled", asked_at=now)
+    webhook(receiver.url).send_due(now)
+    assert texts(receiver) == [], "its ranks may still send evidence"
+    Diagnosis.update(asked_at=now - 60.0).execute()
+    webhook(receiver.url).send_due(now)
+    Diagnosis.delete().execute()
+    Notification.create(run=run, attempt=2, event="hung", at=now)
+    webhook(receiver.url).send_due(now)
+    first, second = texts(receiver)
+    assert first.startswith(f"Run {run.id} (made) hung after 1 min 05 s: "), diagnosis
+    assert second.startswith(f"Run {run.id} (made) hung after 1 min 05 s: a rank makes no progress")
+
+
+def test_a_result_is_waited_for_but_not_for_long(run: Run, receiver: Scripted) -> None:
+    end(run, "FAILED", reason="rank 0 is lost: no report\nand more")
+    now = time.time()
+    webhook(receiver.url).send_due(now)
+    assert texts(receiver) == []
+    webhook(receiver.url).send_due(now + 61.0)
+    [text] = texts(receiver)
+    assert "failed after 1 min 05 s: rank 0 is lost: no report\nhttps:" in text
+
+
+def test_nothing_is_sent_of_other_runs(run: Run, receiver: Scripted) -> None:
+    """Runs that ended without the setting, or were imported, have no event; nor deleted ones."""
+    completed = Outcome("completed", "completed", "completed")
+    end(run, "FINISHED", completed, announces=False)
+    make_run(state="FINISHED", origin={"installation": "x", "run_id": 1, "imported_at": 1.0})
+    deleted = make_run(delete_requested=True)
+    end(deleted, "STOPPED", completed)
+    assert webhook(receiver.url).send_due(time.time()) == ""
+    assert texts(receiver) == []
+
+
+def test_an_old_message_is_given_up(
+    run: Run, receiver: Scripted, caplog: pytest.LogCaptureFixture
+) -> None:
+    end(run, "FINISHED", Outcome("completed", "completed", "completed"))
+    webhook(receiver.url).send_due(time.time() + DAY + 1)
+    webhook(receiver.url).send_due(time.time())
+    assert texts(receiver) == []
+    assert f"no message that run {run.id} ended" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("reply", "problem"),
+    [
+        (Reply(404, body=b"no_service"), "it answered 404"),
+        (Reply(302, headers=(("Location", "/token"),)), "it answered 302"),
+        (Reply(None), "Server disconnected without sending a response."),
+    ],
+)
+def test_a_refused_message_stays_due(run: Run, reply: Reply, problem: str) -> None:
+    end(run, "FINISHED", Outcome("completed", "completed", "completed"))
+    with serving(reply, Reply(204, body=b"")) as receiver:
+        assert webhook(receiver.url).send_due(time.time()) == problem
+        assert webhook(receiver.url).send_due(time.time()) == ""
+        assert webhook(receiver.url).send_due(time.time()) == ""
+        assert len(receiver.asked) == 2
+
+
+def test_a_refused_message_does_not_hold_back_the_next(run: Run) -> None:
+    other = make_run(name="other", state="STARTED")
+    for ended in (run, other):
+        end(ended, "FINISHED", Outcome("completed", "completed", "completed"))
+
+    def accept_other(asked: Asked) -> Reply:
+        return Reply(200 if b"other" in asked.body else 400, body=b"")
+
+    with answering(accept_other) as receiver:
+        for _ in range(2):
+            assert webhook(receiver.url).send_due(time.time()) == "it answered 400"
+        assert [b"other" in asked.body for asked in receiver.asked] == [False, True, False]
+
+
+def test_an_endless_answer_is_not_read(run: Run) -> None:
+    end(run, "FINISHED", Outcome("completed", "completed", "completed"))
+    with endless() as url:
+        assert webhook(url).send_due(time.time()) == ""
+
+
+def test_a_receiver_that_was_down_gets_it_later_and_the_log_has_no_token(
+    run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # as the controller does
+    end(run, "FINISHED", Outcome("completed", "completed", "completed"))
+    port, stop = free_port(), threading.Event()
+    sending = webhook(f"http://127.0.0.1:{port}")
+    thread = threading.Thread(target=sending.run, args=(Soon(stop), stop))
+    thread.start()
+    try:
+        warning = f"webhook http://127.0.0.1:{port}: [Errno 111] Connection refused, trying again"
+        wait_for(lambda: warning in caplog.messages, what="the problem is in the log")
+        with answering(lambda asked: Reply(), port) as receiver:
+            wait_for(lambda: receiver.asked, what="the message")
+            wait_for(lambda: not Notification.rows("sent_at IS NULL"), what="it is marked")
+            assert len(texts(receiver)) == 1
+    finally:
+        stop.set()
+        thread.join()
+    assert "token" not in caplog.text + repr(sending)
+    assert reload(run).state == "FINISHED"
+
+
+class Soon:
+    """Waits at most a moment."""
+
+    def __init__(self, stop: threading.Event) -> None:
+        self.stop = stop
+
+    def wait(self, seconds: float, /) -> bool:
+        return self.stop.wait(min(seconds, 0.02))
