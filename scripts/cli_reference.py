@@ -14,7 +14,7 @@ _GROUPS = {
     "Runs": ("run", "stop", "edit", "delete", "prune", "record", "ship", "fault"),
     "Looking at runs": ("status", "runs", "logs", "metrics", "manifest", "files", "download"),
     "Benchmarks": ("benchmarks", "fetch-data", "bench", "watch", "compare"),
-    "Finding the cause": ("explain", "diagnose", "stacks", "profile"),
+    "Finding the cause": ("explain", "whatif", "diagnose", "stacks", "profile"),
     "Sharing results": ("verify", "export", "import", "publish"),
 }
 # Parameters that the head of the page explains.

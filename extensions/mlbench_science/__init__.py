@@ -1,1 +1,1 @@
-"""Experiments on runs: faults that are injected on a schedule, or by hand."""
+"""Experiments on runs: injected faults, and predictions of a change."""

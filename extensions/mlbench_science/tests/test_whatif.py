@@ -1,0 +1,300 @@
+"""Predictions of ``mlbench whatif``, compared with archived runs in which the change was made."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from io import BytesIO
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+from zipfile import ZipFile
+
+import pytest
+
+from mlbench import ApiClient, MLBenchError
+from mlbench.archive import RUN, bundle, opened
+from mlbench.contract.records import Run
+from mlbench.contract.results import RankResult, Result, Straggler, Stragglers
+from mlbench.local.network import probe
+from mlbench_science.whatif import (
+    Link,
+    Measured,
+    Prediction,
+    with_bandwidth,
+    with_exchange,
+    with_workers,
+    without_phase,
+    without_rank,
+)
+from tests.mlbench.cli.conftest import Mlbench
+from tests.support.known import known
+from tests.support.stacks import run_to_end
+
+_ARCHIVES = Path(__file__).parents[3] / "docs" / "archives"
+_UNLIMITED, _SLOWER = 999.0, (5.0, 20.0, 80.0, 320.0)
+
+
+@cache
+def archived(name: str) -> Sequence[Measured]:
+    """Return the runs of an archived set that count."""
+    file, runs = _ARCHIVES / f"{name}.mlbench", []
+    run_set = known(bundle.read_set(file))
+    counting = {trial.run_id for slot in run_set.slots for trial in slot.trials if trial.counts}
+    with TemporaryDirectory() as folder:
+        for path in bundle.archives_in(file, Path(folder)):
+            with opened(path) as archive:
+                document = archive.document(RUN)
+            run = Run.from_fields(document["run"])
+            if run.id in counting:
+                runs.append(Measured(run, Result.from_fields(document["result"])))
+    return runs
+
+
+@cache
+def exchanges() -> Mapping[tuple[str, float], Sequence[Measured]]:
+    """Return the runs of the exchange sweep by algorithm and bandwidth, the fastest first."""
+    groups = defaultdict(list)
+    for measured in archived("results-exchanges"):
+        groups[measured.exchange, known(measured.run.max_bandwidth)].append(measured)
+    return {
+        group: sorted(runs, key=lambda measured: measured.step_seconds)
+        for group, runs in groups.items()
+    }
+
+
+def middle(exchange: str, mbit: float) -> Measured:
+    """Return the run with the median step time of five."""
+    return exchanges()[exchange, mbit][2]
+
+
+def changed(measured: Measured, **result: Any) -> Measured:
+    return replace(measured, result=replace(measured.result, **result))
+
+
+def error(prediction: Prediction, measured: Measured) -> float:
+    return prediction.seconds / measured.step_seconds - 1
+
+
+def test_one_unlimited_run_predicts_the_steps_at_four_bandwidths() -> None:
+    errors, misses = [], []
+    for exchange in {exchange for exchange, _ in exchanges()}:
+        for mbit in _SLOWER:
+            unlimited, measured = middle(exchange, _UNLIMITED), middle(exchange, mbit)
+            prediction = with_bandwidth(unlimited, Link(_UNLIMITED), Link(mbit))
+            errors.append(abs(error(prediction, measured)))
+            if not prediction.low <= measured.step_seconds <= prediction.high:
+                misses.append((exchange, mbit))
+    assert len(errors) == 32
+    assert median(errors) <= 0.05
+    # The largest errors are those of messages that just exceed the limiter's queue, at 5 Mbit/s.
+    assert sorted(errors)[-6] <= 0.16
+    assert max(errors) <= 0.40
+    assert misses == []
+
+
+def test_from_80_mbit_on_no_prediction_is_far_off() -> None:
+    for exchange in {exchange for exchange, _ in exchanges()}:
+        for mbit in (80.0, 320.0):
+            unlimited = middle(exchange, _UNLIMITED)
+            prediction = with_bandwidth(unlimited, Link(_UNLIMITED), Link(mbit))
+            assert abs(error(prediction, middle(exchange, mbit))) <= 0.12, (exchange, mbit)
+
+
+def test_a_wrong_interval_is_rare_among_single_runs() -> None:
+    inside = [
+        prediction.low <= measured.step_seconds <= prediction.high
+        for exchange in {exchange for exchange, _ in exchanges()}
+        for mbit in _SLOWER
+        for unlimited in exchanges()[exchange, _UNLIMITED]
+        for prediction in [with_bandwidth(unlimited, Link(_UNLIMITED), Link(mbit))]
+        for measured in exchanges()[exchange, mbit]
+    ]
+    assert len(inside) == 32 * 25
+    assert sum(inside) / len(inside) >= 0.83
+
+
+def test_times_of_a_communication_run_replace_the_estimate() -> None:
+    sent = 38_626.0
+    times = {"all_gather": [(1e4, 0.02), (65_536, 0.2), (131_072, 0.4)]}
+    estimated, measured = Link(5.0), Link(5.0, times)
+    wire = sent * (1514 + 33) / 1448 * 8 / 5e6
+    # Both are longer than the limiter's queue of 34 kB. The first size is not.
+    assert estimated.seconds("all_gather", sent).seconds == pytest.approx(1.44 * wire)
+    rate = 0.2 / (65_536 * 1547 / 1448 * 8 / 5e6)
+    assert measured.seconds("all_gather", sent).seconds == pytest.approx(rate * wire)
+    # An operation that was not measured is estimated.
+    assert measured.seconds("all_reduce", sent) == estimated.seconds("all_reduce", sent)
+    # Sizes between two measured ones are interpolated.
+    between = measured.seconds("all_gather", 98_304).seconds
+    assert between == pytest.approx(0.3, rel=0.01)
+
+
+def test_a_faster_network_leaves_the_computing() -> None:
+    slow = middle("ddp", 80.0)
+    prediction = with_bandwidth(slow, Link(80.0), Link(_UNLIMITED))
+    fast = middle("ddp", _UNLIMITED).step_seconds
+    assert prediction.low <= fast <= prediction.high
+    assert prediction.seconds == pytest.approx(fast, rel=0.3)
+
+
+def test_another_exchange_has_the_computing_of_its_own_run() -> None:
+    reference = middle("powersgd", _UNLIMITED)
+    prediction = with_exchange(reference, Link(_UNLIMITED), Link(20.0))
+    assert abs(error(prediction, middle("powersgd", 20.0))) <= 0.05
+    assert prediction.basis[0].startswith(
+        f"Computing and bytes are those of run {reference.run.id}"
+    )
+
+
+def test_one_worker_is_predicted_from_two() -> None:
+    [alone] = archived("results-cifar10-alone")
+    for measured in archived("results-cifar10"):
+        prediction = with_workers(measured, 1, Link(None))
+        assert abs(error(prediction, alone)) <= 0.08
+        assert prediction.low <= alone.step_seconds <= prediction.high
+    # Workers share the batch of digits, and half of it takes more than half of the time.
+    digits = archived("results-digits")
+    one = median(m.step_seconds for m in digits if m.run.num_workers == 1)
+    for measured in digits:
+        if measured.run.num_workers == 2:
+            prediction = with_workers(measured, 1, Link(None))
+            assert prediction.low <= one <= prediction.high
+
+
+def test_more_workers_communicate_as_a_ring_does() -> None:
+    measured = archived("results-cifar10")[0]
+    communication = measured.per_step("communication")
+    prediction = with_workers(measured, 4, Link(None))
+    # Each rank sends 1.5 times the bytes, in three times as many messages.
+    computing = measured.step_seconds - communication
+    assert prediction.seconds == pytest.approx(computing + 2.25 * communication)
+    assert prediction.low == pytest.approx(0.9 * (computing + 1.5 * communication))
+    assert prediction.high == pytest.approx(1.1 * (computing + 3 * communication))
+
+
+def test_a_straggler_is_replaced_as_in_findings() -> None:
+    late = Straggler(1, 28.0, {}, 1.6)
+    stragglers = Stragglers(1.6, (late, replace(late, rank=0, speedup_without=1.0)), "", 1)
+    measured = changed(middle("ddp", _UNLIMITED), stragglers=stragglers, step_seconds=0.08)
+    prediction = without_rank(measured, 1)
+    assert prediction.seconds == pytest.approx(0.05)
+    assert (prediction.low, prediction.high) == pytest.approx((0.0475, 0.0525))
+    assert without_rank(measured, 0).seconds == pytest.approx(0.08)
+    with pytest.raises(MLBenchError, match=r"--without: rank not found \(got 2\). Choose one of 0"):
+        without_rank(measured, 2)
+
+
+def test_without_a_phase_another_rank_may_be_the_slowest() -> None:
+    phases = ({"data": 40.0, "forward": 45.0}, {"data": 1.0, "forward": 60.0})
+    ranks = tuple(
+        RankResult(rank, 1000, None, 90.0, 0.09, sum(of_rank.values()) / 1000, 0.1, of_rank, None)
+        for rank, of_rank in enumerate(phases)
+    )
+    measured = changed(middle("ddp", _UNLIMITED), ranks=ranks, step_seconds=0.09)
+    # Rank 0 computes 85 ms. Without its data, rank 1 is the slowest: it computes 60 ms.
+    prediction = without_phase(measured, "data")
+    assert prediction.seconds == pytest.approx(0.09 - (0.085 - 0.060))
+    assert (prediction.low, prediction.high) == pytest.approx((0.05, 0.089))
+    with pytest.raises(MLBenchError, match=r"--free: .* \(got 'evaluation'\). Choose one of data"):
+        without_phase(measured, "evaluation")
+
+
+def test_nothing_is_predicted_without_its_figures() -> None:
+    measured = middle("ddp", _UNLIMITED)
+    run = measured.run
+    links = (Link(_UNLIMITED), Link(20.0))
+    for refused, match in (
+        (changed(measured, bytes_sent_per_step=None), "did not record the bytes"),
+        (replace(measured, run=replace(run, settings={"exchange": "per-layer"})), "'per-layer'"),
+        (replace(measured, run=replace(run, loss_percent=1.0)), r"lost packets .*--loss 1%"),
+        (changed(measured, step_seconds=None), "has no step time"),
+    ):
+        with pytest.raises(MLBenchError, match=match):
+            with_bandwidth(refused, *links)
+    one = next(m for m in archived("results-digits") if m.run.num_workers == 1)
+    with pytest.raises(MLBenchError, match="has one worker"):
+        with_workers(one, 2, Link(None))
+    jax = next(
+        m
+        for m in archived("results-frameworks")
+        if known(m.run.settings)["framework"] == "jax" and m.run.num_workers == 2
+    )
+    with pytest.raises(MLBenchError, match="did not measure its communication"):
+        with_workers(jax, 4, Link(None))
+    with pytest.raises(MLBenchError, match="who waited for whom is not known"):
+        without_rank(changed(measured, stragglers=None), 0)
+
+
+@pytest.fixture(scope="module")
+def imported(client: ApiClient) -> Iterator[Mapping[str, Run]]:
+    """Archived runs of two exchange algorithms on the stack, by algorithm."""
+    runs = {}
+    with ZipFile(_ARCHIVES / "results-exchanges.mlbench") as archives:
+        for exchange in ("ddp", "powersgd"):
+            unlimited = middle(exchange, _UNLIMITED).run
+            name = f"{unlimited.name}-{unlimited.id}.mlbench"
+            answer = client.import_archive(BytesIO(archives.read(name)))
+            runs[exchange] = client.get_run(answer.value.run.id).result().value
+    yield runs
+    for run in runs.values():
+        client.delete_run(run.id).result()
+
+
+def test_the_command_predicts_and_says_from_what(
+    mlbench: Mlbench, imported: Mapping[str, Run]
+) -> None:
+    ddp, powersgd = str(imported["ddp"].id), str(imported["powersgd"].id)
+    lines = mlbench("whatif", ddp, "--bandwidth", "20").output.splitlines()
+    assert re.fullmatch(
+        r"616 ms a step \(\d+ ms to [\d.]+ m?s\), instead of 42.1 ms: 0.07x speedup", lines[0]
+    )
+    assert lines[1].startswith("  1 x all_reduce of 1,232,296 bytes a step and rank; ")
+    assert "no quiet run of `communication`" in lines[2]
+    answer = mlbench("whatif", ddp, "--exchange", "powersgd", "--json").json
+    assert answer["predicted"]["basis"][0].endswith(f"run {powersgd} (powersgd).")
+    assert answer["predicted"]["seconds"] == pytest.approx(0.03, abs=0.005)
+    assert mlbench("whatif", ddp, "--free", "forward", "--json").json["run_id"] == int(ddp)
+    assert "Each worker" not in mlbench("whatif", ddp, "--workers", "4").output
+    assert mlbench("whatif", ddp, "--without", "rank:1").code == 0
+
+
+def test_the_command_refuses_what_is_not_known(
+    mlbench: Mlbench, imported: Mapping[str, Run], finished: Run
+) -> None:
+    ddp = str(imported["ddp"].id)
+    for arguments, problem in (
+        ((ddp,), "exactly one is required (got 0)"),
+        ((ddp, "--free", "data", "--workers", "4"), "exactly one is required (got 2)"),
+        ((ddp, "--without", "3"), "must be a rank (got '3'). Write, for example, rank:3."),
+        ((ddp, "--exchange", "gossip"), "not known (got 'gossip'). Choose one of ddp, "),
+        ((ddp, "--exchange", "topk"), "--workers 2 --set exchange=topk` first."),
+        ((str(finished.id), "--bandwidth", "5"), "did not record the bytes that it sends."),
+        ((str(finished.id), "--workers", "4"), "did not measure its communication."),
+    ):
+        assert problem in mlbench("whatif", *arguments).refusal
+
+
+@pytest.mark.skipif(bool(probe().no_bandwidth), reason=probe().no_bandwidth)
+@pytest.mark.slow
+def test_a_communication_run_with_the_bandwidth_is_used(
+    mlbench: Mlbench, client: ApiClient, imported: Mapping[str, Run]
+) -> None:
+    sizes = {"min_bytes": "65536", "max_bytes": "1048576", "factor": "16", "rounds": "5"}
+    run = client.create_run(
+        "link", 2, num_cpus=None, max_bandwidth=100, benchmark="communication", args=sizes
+    )
+    ended = run_to_end(client, run.result().value)
+    assert ended.state == "FINISHED", ended.reason
+    arguments = ("whatif", str(imported["ddp"].id), "--bandwidth", "100")
+    predicted = mlbench(*arguments, "--json").json["predicted"]
+    client.delete_run(ended.id).result()
+    if ended.disturbed:
+        assert "no quiet run" in predicted["basis"][1]
+    else:
+        assert (
+            predicted["basis"][1] == f"Times of messages are from run {ended.id} (communication)."
+        )
+    assert 0.1 < predicted["seconds"] < 0.3
