@@ -10,6 +10,7 @@ import pytest
 from mlbench import ApiClient
 from mlbench.local.home import Home
 from tests.conftest import free_port
+from tests.support.known import known
 from tests.support.processes import run_text
 from tests.support.recorded import RECORD, STEPS, at_stack, environ, left_in, run_of, sealed
 from tests.support.scripted import Reply, endless, serving
@@ -73,6 +74,19 @@ def test_whoever_answers_the_command_runs_and_all_is_kept(
         assert ended.state == ("FAILED" if name == "refuses" else "FINISHED"), ended.reason
         assert losses(client, ended) == [*range(20)]
         assert client.get_logs(ended.id, 0).result().value.text == outputs[name]
+
+
+@pytest.mark.slow
+def test_interference_is_that_of_the_training(
+    client: ApiClient, stack: Home, tmp_path: Path
+) -> None:
+    # The agent describes the machine during the first seconds, which is no recorded value.
+    command = ["sh", "-c", f"sleep 8; {STEPS}", "40", "0.1"]
+    done = run_text([*RECORD, "--", *command], env=at_stack(stack, tmp_path))
+    run = sealed(client, run_of(client, done.stderr))
+    result = client.get_result(run.id).result().value
+    [interference] = result.interferences
+    assert interference.measured.seconds < known(result.wall_seconds) - 8
 
 
 def test_a_folder_of_nothing(stack: Home, tmp_path: Path) -> None:

@@ -175,7 +175,7 @@ class Agent:
                 # The machine can train even if its facts cannot be determined.
                 log.exception("cannot state the machine of %s", attempt.folder.name)
             else:
-                attempt.append([{"machine": facts}])
+                attempt.describe_machine(facts)
             # Without its own network or a pod, a rank shares the machine's network.
             traffic = network.traffic if network else None
             if traffic is None and self._pod_uid:

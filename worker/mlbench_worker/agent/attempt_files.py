@@ -41,6 +41,7 @@ class AttemptFiles:
         self.assignment = assignment
         stdout, stderr, metrics, files = (self.file(stream) for stream in names.STREAMS)
         self._metrics = MetricsFile(metrics, open_stream(metrics))
+        self._machine_bytes = 0
         self._logs = LogFile(stdout, open_stream(stdout)), LogFile(stderr, open_stream(stderr))
         self.streams: dict[StreamName, StreamFile] = {
             "stdout": self._logs[0],
@@ -79,6 +80,17 @@ class AttemptFiles:
         """Return the size of each stream in bytes; 0 if it ended early."""
         return {name: stream.size() for name, stream in self.streams.items()}
 
+    def recorded_bytes(self) -> int:
+        """Return the size of the metrics stream without the facts of the machine."""
+        return self._metrics.size() - self._machine_bytes
+
+    def describe_machine(self, facts: Mapping[str, object]) -> None:
+        """Append the facts of the machine to the metrics stream, or raise an OSError."""
+        data = _encoded([{"machine": facts}], time.time())
+        # Counted first: a reader must not take them for values of a process.
+        self._machine_bytes += len(data)
+        self._metrics.append(data)
+
     def append(
         self, lines: Sequence[Mapping[str, object]], *, at: float | None = None, before: str = ""
     ) -> None:
@@ -87,12 +99,15 @@ class AttemptFiles:
         ``at`` is the time of lines without a time, by default now. ``before`` is written first.
         """
         at = time.time() if at is None else at
-        texts = (json.dumps({"time": at, **line}, ensure_ascii=False) for line in lines)
-        data = before + "".join(f"{text}\n" for text in texts)
-        # Linux allows names that are not valid text; they must not keep the rest from being sent.
-        self._metrics.append(data.encode(errors="replace"))
+        self._metrics.append(before.encode() + _encoded(lines, at))
 
     def say(self, words: str) -> None:
         """Write a message to the log, if the disk has room."""
         with suppress(OSError):
             self.streams["stderr"].append(f"{words}\n".encode())
+
+
+def _encoded(lines: Sequence[Mapping[str, object]], at: float) -> bytes:
+    texts = (json.dumps({"time": at, **line}, ensure_ascii=False) for line in lines)
+    # Linux allows names that are not valid text; they must not keep the rest from being sent.
+    return "".join(f"{text}\n" for text in texts).encode(errors="replace")

@@ -92,11 +92,10 @@ class Observation:
         from mlbench_worker.agent.kernel import Kernel  # noqa: PLC0415
 
         cores = set(self._attempt.assignment.cpus) or os.sched_getaffinity(0)
-        metrics = self._attempt.streams["metrics"]
-        recorded = metrics.size()
+        recorded = self._attempt.recorded_bytes()
         watch = Watch(
             lambda: Kernel(mark, cores, self._root, Home.from_environ().supervisor_lock),
-            lambda: metrics.size() > recorded,
+            lambda: self._attempt.recorded_bytes() > recorded,
             is_stopped,
             name_others=name_others,
         )

@@ -349,7 +349,7 @@ class Sidecar:
         self._is_polled.wait()  # the first poll measures the offset of the clocks
         try:
             state = facts.state(self._attempt.assignment, self._link.clock.offset)
-            self._attempt.append([{"machine": state}])
+            self._attempt.describe_machine(state)
         except Exception:
             # The machine can train even if its facts cannot be determined.
             log.exception("cannot state the machine")
