@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from functools import cached_property
-from statistics import median
+from statistics import fmean, median
 from typing import Literal
 
 from mlbench.contract.figures import percent
@@ -191,6 +191,12 @@ def data(evidence: Evidence) -> Finding | None:
     waited = evidence.seconds("data")
     if evidence.is_broken_off or waited < 0.1 * evidence.in_steps:
         return None
+    least, most = evidence.extremes("data")
+    by_rank = [rank.phases.get("data", 0.0) for rank in evidence.result.ranks]
+    if len(by_rank) > evidence.workers and any(by_rank):
+        # The breakdown has only the mean over the processes of a worker, such as torchrun's.
+        scale = waited / fmean(by_rank)
+        least, most = scale * min(by_rank), scale * max(by_rank)
     return Finding(
         rule="data",
         severity="warn",
@@ -200,7 +206,7 @@ def data(evidence: Evidence) -> Finding | None:
             "batch. Load batches in background processes, or store decoded data."
         ),
         seconds=waited * evidence.workers,
-        saving=Saving(waited, *evidence.extremes("data")),
+        saving=Saving(waited, least, most),
         evidence="breakdown",
     )
 

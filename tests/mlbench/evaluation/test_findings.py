@@ -131,6 +131,18 @@ def test_waiting_for_data_costs_what_the_ranks_waited() -> None:
     assert (finding.saving.seconds, finding.saving.low, finding.saving.high) == (25.0, 20.0, 30.0)
 
 
+def test_the_saving_of_data_is_between_the_processes_of_a_worker() -> None:
+    waits = (20.0, 30.0)
+    ranks = tuple(
+        RankResult(rank, 1000, None, 80.0, 0.08, 0.075, 0.1, {"data": wait}, 0.0)
+        for rank, wait in enumerate(waits)
+    )
+    # Half of the time went to contention, which the breakdown takes out of each phase.
+    saving = only(result_of({"data": 12.5}, ranks=ranks)).saving
+    assert saving is not None
+    assert (saving.seconds, saving.low, saving.high) == (12.5, 10.0, 15.0)
+
+
 def test_a_rank_that_never_joined_leaves_a_gap() -> None:
     result = result_of({"data": 20.0}, {"data": 30.0})
     assert result.goodput is not None
