@@ -485,6 +485,9 @@ def check(before: Result, after: Result) -> Check | str:
         return f"no finding of run {before.run_id} with a predicted saving is gone"
     if before.samples != after.samples or before.num_workers != after.num_workers:
         return "the runs differ in their workers or samples, so their times cannot be compared"
+    steps, later_steps = ([rank.steps for rank in result.ranks] for result in (before, after))
+    if before.samples is None and steps != later_steps:
+        return "the runs differ in their ranks or steps, so their times cannot be compared"
     rules = tuple(finding.rule for finding in removed)
     clock: Literal["training", "wall"] = "training"
     was, took = before.training_seconds, after.training_seconds

@@ -290,3 +290,9 @@ def test_a_prediction_is_checked_by_a_later_run() -> None:
     assert (
         problem == "the runs differ in their workers or samples, so their times cannot be compared"
     )
+    # Code without a tracker records steps only.
+    before, after = (replace(result, samples=None) for result in (before, after))
+    assert isinstance(check(before, after), Check)
+    shorter = tuple(replace(rank, steps=500) for rank in after.ranks)
+    problem = check(before, replace(after, ranks=shorter))
+    assert problem == "the runs differ in their ranks or steps, so their times cannot be compared"
