@@ -94,6 +94,14 @@ def test_waiting_is_a_part_of_the_time(
     assert (found.waiting_seconds, found.self_contention_seconds) == pytest.approx((waiting, own))
 
 
+def test_processes_that_sleep_at_times_count_as_their_mean() -> None:
+    # Two that ran one second of ten and waited two, beside an idle launcher.
+    threads = {(pid, pid): KernelThread(1.0, 2.0, 0) for pid in (1, 2)}
+    threads[3, 3] = KernelThread(0.0, 0.0, 0)
+    end = replace(snapshot(110.0, running=2, busy=20), threads=threads)
+    assert measure(_BEGIN, end, {0, 1}).waiting_seconds == pytest.approx(2.0)
+
+
 def test_what_its_own_limit_took_is_no_disturbance() -> None:
     begin = replace(_BEGIN, throttled_seconds=1.0)
     end = replace(snapshot(110.0, running=5, waiting=5, busy=40), throttled_seconds=5.0)

@@ -14,6 +14,7 @@ interference.
 import logging
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import closing
 from dataclasses import fields, replace
@@ -115,6 +116,8 @@ def measure(before: Snapshot, after: Snapshot, cores: Set[int]) -> Interference:
     """Return the interference between two snapshots of a rank that may run on some cores."""
     seconds = after.at - before.at
     threads = []
+    demands: defaultdict[int, float] = defaultdict(float)
+    waits: defaultdict[int, float] = defaultdict(float)
     for key, now in after.threads.items():
         then = before.threads.get(key)
         if then is None or now.running_seconds < then.running_seconds:
@@ -123,8 +126,9 @@ def measure(before: Snapshot, after: Snapshot, cores: Set[int]) -> Interference:
         waiting = now.waiting_seconds - then.waiting_seconds
         switches = now.involuntary_switches - then.involuntary_switches
         threads.append(KernelThread(running, waiting, switches))
-    running = sum(thread.running_seconds for thread in threads)
-    waited = sum(thread.waiting_seconds for thread in threads)
+        demands[key[0]] += running + waiting
+        waits[key[0]] += waiting
+    waited = sum(waits.values())
     throttled = others = stolen = by_stack = None
     if after.throttled_seconds is not None and before.throttled_seconds is not None:
         throttled = after.throttled_seconds - before.throttled_seconds
@@ -140,7 +144,12 @@ def measure(before: Snapshot, after: Snapshot, cores: Set[int]) -> Interference:
         since = earlier.seconds if earlier and earlier.began == process.began else 0.0
         if process.core in cores and process.seconds > since:
             top[process.name] = top.get(process.name, 0.0) + process.seconds - since
-    demand = max(seconds, running + waited)
+    # The mean over processes, by their demand: two of torchrun's that sleep at times would count
+    # twice in a sum, and an idle launcher would halve an equal mean.
+    total = sum(demands.values())
+    shares = (demand * waits[pid] / max(seconds, demand) for pid, demand in demands.items())
+    share = sum(shares) / total if total else 0.0
+    demand = waited / share if share else seconds
     waiting = waited / demand * seconds
     for_others = max(0.0, waited - (throttled or 0.0)) / demand * seconds
     if others is not None:
