@@ -9,6 +9,7 @@ from rich.text import Text
 from mlbench.cli.common import JsonOption, RunArgument, find_run, open_run, out, print_json
 from mlbench.cli.live import patiently
 from mlbench.contract import figures
+from mlbench.contract.humanize import numbered
 
 
 def explain(
@@ -30,17 +31,20 @@ def explain(
 
     with open_run(run_name) as (client, run):
         result = patiently(lambda: client.get_result(run.id).result().value)
-        check = None
+        check, disturbed = None, []
         if then is not None:
             later = find_run(client, then)
             after = patiently(lambda: client.get_result(later.id).result().value)
             check = findings.check(result, after)
+            disturbed = [each.run_id for each in (result, after) if each.disturbed]
     if json:
         fields: dict[str, Any] = {"findings": [finding.to_fields() for finding in result.findings]}
         if then is not None:
             fields["check"] = asdict(check) if isinstance(check, findings.Check) else check
         print_json(fields)
         return
+    if run.active:
+        out.print(f"run {run.id} is active: these are its findings so far")
     for finding in result.findings:
         style = "red" if finding.severity == "bad" else "yellow"
         out.print(Text(f"{finding.title}.", style=style), finding.text, soft_wrap=True)
@@ -60,5 +64,11 @@ def explain(
             f"{check.error * 100:+.1f} % error",
             soft_wrap=True,
         )
+        if disturbed:
+            out.print(
+                f"{numbered('run', disturbed)} had CPU contention, which distorts this error: "
+                "repeat both on an idle machine",
+                soft_wrap=True,
+            )
     elif check:
         out.print(f"not compared: {check}", soft_wrap=True)
