@@ -17,8 +17,9 @@ from mlbench.local import launch
 from mlbench.local.home import Home
 from tests.conftest import wait_for
 from tests.support.chromium import running_chromium
-from tests.support.stacks import run_to_end
+from tests.support.stacks import order_command, run_to_end
 
+_ROOT = Path(__file__).parents[2]
 _WIDTH = 1440
 _HEIGHT = 1500
 _WORKERS = 2
@@ -69,6 +70,7 @@ def _take_pages(client: ApiClient, url: str, page: Page, folder: Path) -> tuple[
     expect(training.locator("canvas").first).to_be_visible()
     expect(page.get_by_text("Goodput").first).to_be_visible()
     _shoot(page, folder / "web-run.png", height=_HEIGHT)
+    _take_findings(client, url, page, folder / "web-findings.png")
     going = _order(client, "digits-2-long", 2, goal="99.9", epochs="1000")
     wait_for(lambda: _epochs(client, going) >= _EPOCHS, _PATIENCE_SECONDS, "the run is active")
     page.goto(f"{url}/")
@@ -86,6 +88,18 @@ def _take_pages(client: ApiClient, url: str, page: Page, folder: Path) -> tuple[
     expect(accuracy.locator("canvas").first).to_be_visible()
     _shoot(page, folder / "web-compare.png", height=_HEIGHT)
     return compared, going
+
+
+def _take_findings(client: ApiClient, url: str, page: Page, path: Path) -> None:
+    """Take the findings about the slow training of ``docs/slow-run.md``."""
+    command = f"{Path(sys.executable).with_name('torchrun')} --nproc-per-node 2 train.py"
+    working_dir = str(_ROOT / "examples" / "slow_run")
+    order = order_command(client, "slow", command, num_workers=1, working_dir=working_dir)
+    page.goto(f"{url}/runs/{run_to_end(client, order, _PATIENCE_SECONDS).id}")
+    findings = page.get_by_role("list", name="Findings")
+    expect(findings.get_by_text("Training waits for data")).to_be_visible()
+    findings.screenshot(path=path)
+    print(f"{path}: {path.stat().st_size / 1000:.0f} kB")
 
 
 def _take_boards(url: str, page: Page, folder: Path, compared: Sequence[Run], going: Run) -> None:
