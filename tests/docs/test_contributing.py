@@ -10,6 +10,7 @@ from textwrap import dedent
 import pytest
 
 from tests.support.processes import run_text
+from tests.support.typed_pages import patch
 
 _ROOT = Path(__file__).parents[2]
 _PAGE = (_ROOT / "CONTRIBUTING.md").read_text()
@@ -43,22 +44,10 @@ def test_a_change_of_ten_minutes_works_as_written(
             if language == "bash":
                 _type_in(text, copy, prometheus_binary)
             elif language == "diff":
-                _patch(next(file for file in files if (copy / file).is_file()), text, copy)
+                patch(next(file for file in files if (copy / file).is_file()), text, copy)
             else:
                 new = next(file for file in files if not (copy / file).exists())
                 (copy / new).write_text(text)
-
-
-def _patch(file: str, diff: str, copy: Path) -> None:
-    """Replace what a diff has on lines that begin with " " or "-" by those with " " or "+"."""
-    text = (copy / file).read_text()
-    for hunk in diff.split("@@\n"):
-        lines = hunk.splitlines(keepends=True)
-        old = "".join(line[1:] or line for line in lines if line[0] != "+")
-        new = "".join(line[1:] or line for line in lines if line[0] != "-")
-        assert text.count(old) == 1, f"{file} has this {text.count(old)} times:\n{old}"
-        text = text.replace(old, new)
-    (copy / file).write_text(text)
 
 
 def _type_in(commands: str, copy: Path, prometheus: Path) -> None:

@@ -1,9 +1,7 @@
 """The tutorials: their commands do what the pages say, in their order."""
 
-import os
 import re
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +10,7 @@ from mlbench import ApiClient
 from mlbench.cli.common import find_run
 from mlbench.local.home import Home
 from tests.support.known import known
-from tests.support.processes import run_text
+from tests.support.typed_pages import type_in
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -64,19 +62,3 @@ def test_a_comparison_works_as_printed(stack: Home, tmp_path: Path) -> None:
     assert "2 runs, target: " in output
     assert "</html>" in (tmp_path / "exchanges.html").read_text()
     assert output.endswith("verified: nothing is missing or damaged\n")
-
-
-def type_in(commands: str, folder: Path, stack: Home) -> str:
-    """Run commands in a shell, and return them with what they printed."""
-    done = run_text(
-        ["bash", "-eu"],
-        input=commands,
-        cwd=folder,
-        env={
-            **os.environ,
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-            "MLBENCH_HOME": str(stack.root),
-        },
-    )
-    assert done.returncode == 0, f"{commands}\n{done.stdout}\n{done.stderr}"
-    return f"$ {commands}{done.stdout}"
