@@ -29,7 +29,7 @@ _STEP: tuple[Bucket, ...] = ("compute", "communication", "waiting", "contention"
 
 
 @dataclass(frozen=True)
-class Evidence:
+class RunEvidence:
     """A run, the ranks of its latest attempt, and its result without findings."""
 
     run: RunRow
@@ -80,7 +80,7 @@ class Evidence:
         return [(row.rank, row.interference) for row in self.ranks if row.interference]
 
 
-Rule = Callable[[Evidence], Finding | None]
+Rule = Callable[[RunEvidence], Finding | None]
 RULES: list[Rule] = []
 _ACTIVITIES: Mapping[Bucket, str] = {"data": "loading data", "checkpoint": "saving checkpoints"}
 
@@ -97,7 +97,7 @@ def findings_of(run: RunRow, ranks: Sequence[RankRow], result: Result) -> tuple[
     Causes that cost less than 5 % of the run's time are left out, except restarts, and except CPU
     contention, which also makes a result doubtful.
     """
-    evidence = Evidence(run, ranks, result)
+    evidence = RunEvidence(run, ranks, result)
     least = 0.05 * evidence.whole * evidence.workers
     findings = [
         finding
@@ -110,7 +110,7 @@ def findings_of(run: RunRow, ranks: Sequence[RankRow], result: Result) -> tuple[
 
 
 @rule
-def nan(evidence: Evidence) -> Finding | None:
+def nan(evidence: RunEvidence) -> Finding | None:
     """Report a loss or target metric that is NaN or infinite until the end of the run.
 
     The saving is the time after the first such value: training from there on cannot succeed. Use a
@@ -140,7 +140,7 @@ def nan(evidence: Evidence) -> Finding | None:
 
 
 @rule
-def straggler(evidence: Evidence) -> Finding | None:
+def straggler(evidence: RunEvidence) -> Finding | None:
     """Report the straggler: a rank for which the others waited, beyond chance and by 5 % or more.
 
     The saving replaces its time by that of a typical rank, step by step. Predictions were within
@@ -182,7 +182,7 @@ def straggler(evidence: Evidence) -> Finding | None:
 
 
 @rule
-def data(evidence: Evidence) -> Finding | None:
+def data(evidence: RunEvidence) -> Finding | None:
     """Report that ranks wait for data for 10 % or more of their steps.
 
     The saving is the mean over the ranks, and its interval the least and the most. Load batches in
@@ -212,7 +212,7 @@ def data(evidence: Evidence) -> Finding | None:
 
 
 @rule
-def communication(evidence: Evidence) -> Finding | None:
+def communication(evidence: RunEvidence) -> Finding | None:
     """Report that communication takes half of the steps or more, unless it is the benchmark.
 
     The saving is that of free communication. If a step computes for less than 5 ms, the batch of a
@@ -249,7 +249,7 @@ def communication(evidence: Evidence) -> Finding | None:
 
 
 @rule
-def contention(evidence: Evidence) -> Finding | None:
+def contention(evidence: RunEvidence) -> Finding | None:
     """Report ranks that waited for other programs for more than 5 % of their time.
 
     The saving is the wait of the rank that waited most, because the others wait for it. Its lower
@@ -281,7 +281,7 @@ def contention(evidence: Evidence) -> Finding | None:
 
 
 @rule
-def threads(evidence: Evidence) -> Finding | None:
+def threads(evidence: RunEvidence) -> Finding | None:
     """Report ranks whose own threads waited for a core while another of their threads used it.
 
     It is reported from 15 % of their time on if the code reported more ``threads`` than cores, and
@@ -316,7 +316,7 @@ def threads(evidence: Evidence) -> Finding | None:
 
 
 @rule
-def cpu_limit(evidence: Evidence) -> Finding | None:
+def cpu_limit(evidence: RunEvidence) -> Finding | None:
     """Report a CPU limit that stopped ranks for 10 % or more of the time of their steps.
 
     The saving is the mean over the ranks, and its interval the least and the most. Raise the limit,
@@ -338,7 +338,7 @@ def cpu_limit(evidence: Evidence) -> Finding | None:
 
 
 @rule
-def memory(evidence: Evidence) -> Finding | None:
+def memory(evidence: RunEvidence) -> Finding | None:
     """Report processes that waited for memory for 5 % or more of the time.
 
     Linux measures it (PSI) where memory is near its limit. The saving is that time, at most. Raise
@@ -365,7 +365,7 @@ def memory(evidence: Evidence) -> Finding | None:
 
 
 @rule
-def evaluation(evidence: Evidence) -> Finding | None:
+def evaluation(evidence: RunEvidence) -> Finding | None:
     """Report that evaluation takes a third of a run's time or more.
 
     The saving is that of evaluating half as often: half of the time.
@@ -386,7 +386,7 @@ def evaluation(evidence: Evidence) -> Finding | None:
 
 
 @rule
-def checkpoints(evidence: Evidence) -> Finding | None:
+def checkpoints(evidence: RunEvidence) -> Finding | None:
     """Report that saving checkpoints takes 10 % of a run's time or more.
 
     The saving is that of saving a quarter as often. In a comparison, groups with failures show the
@@ -409,7 +409,7 @@ def checkpoints(evidence: Evidence) -> Finding | None:
 
 
 @rule
-def startup(evidence: Evidence) -> Finding | None:
+def startup(evidence: RunEvidence) -> Finding | None:
     """Report a start-up of 40 % of a run's time or more, and of at least 10 s.
 
     The saving is not predicted. Several trials in one process, or a fork server, share a start.
@@ -432,7 +432,7 @@ def startup(evidence: Evidence) -> Finding | None:
 
 
 @rule
-def restarts(evidence: Evidence) -> Finding | None:
+def restarts(evidence: RunEvidence) -> Finding | None:
     """Report the restarts of a run after failures.
 
     The saving is the time without them: discarded steps, detection and restart.
