@@ -285,7 +285,7 @@ class Finding(Record):
     text: str
     """Evidence and remedy in one or two sentences."""
     seconds: float
-    """Cost in worker-seconds; findings are ordered by it."""
+    """Cost in worker-seconds."""
     saving: Saving | None
     """Predicted saving if the cause is removed; None if it cannot be predicted."""
     evidence: Literal["loss", "ranks", "breakdown", "timeline"]
@@ -408,7 +408,7 @@ class Result(Record):
     outcome: Outcome | None = None
     """Outcome of the run; None while it is active, and in archives of earlier versions."""
     findings: tuple[Finding, ...] = ()
-    """At most three causes that made the run slow, or fail; the most expensive first.
+    """At most three causes that made the run slow, or fail; the largest saving first.
 
     Empty for a healthy run, and in archives of earlier versions.
     """

@@ -92,7 +92,9 @@ def rule(function: Rule) -> Rule:
 
 
 def findings_of(run: RunRow, ranks: Sequence[RankRow], result: Result) -> tuple[Finding, ...]:
-    """Return at most three findings: errors first, then those that cost most.
+    """Return at most three findings: errors first, then those whose removal saves most.
+
+    Where no saving is predicted, the cost of a worker stands for it.
 
     Causes that cost less than 5 % of the run's time are left out, except restarts, and except CPU
     contention, which also makes a result doubtful.
@@ -105,8 +107,13 @@ def findings_of(run: RunRow, ranks: Sequence[RankRow], result: Result) -> tuple[
         if (finding := rule(evidence))
         and (finding.seconds > least or finding.severity == "bad" or rule in (contention, restarts))
     ]
-    findings.sort(key=lambda finding: (finding.severity != "bad", -finding.seconds))
-    return tuple(findings[:MAX_FINDINGS])
+
+    def order(finding: Finding) -> tuple[bool, float]:
+        saving = finding.saving
+        saved = saving.seconds if saving else finding.seconds / evidence.workers
+        return finding.severity != "bad", -saved
+
+    return tuple(sorted(findings, key=order)[:MAX_FINDINGS])
 
 
 @rule

@@ -261,6 +261,14 @@ def test_restarts_cost_what_was_discarded(faults: str | None, title: str) -> Non
     assert finding.text.endswith(", with 41 discarded steps.")
 
 
+def test_the_largest_saving_comes_first() -> None:
+    slow: Seconds = {"data": 50.0, "evaluation": 90.0}
+    findings = findings_of(make_run(num_workers=2), [], result_of(slow, slow))
+    # Half of the evaluations are left, so that their removal saves 45 s.
+    assert [finding.rule for finding in findings] == ["data", "evaluation"]
+    assert [finding.seconds for finding in findings] == [100.0, 180.0]
+
+
 def test_errors_come_first_and_at_most_three_are_shown() -> None:
     slow: Seconds = {
         "diverged": 1.0,

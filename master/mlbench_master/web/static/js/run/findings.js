@@ -5,10 +5,9 @@ import { count, duration } from "../format.js";
 import { missingOf } from "../records.js";
 
 /**
- * A finding. Its `cost` in seconds of worker time orders findings; `link` leads to `evidence`, which
- * is a tab and the id of an element, or a page.
+ * A finding. Its `link` leads to `evidence`, which is a tab and the id of an element, or a page.
  * @typedef {{ kind: string, severity: "bad" | "warn", title: string, text: string, badge: string,
- *   cost: number, link: string, evidence: string }} Finding
+ *   link: string, evidence: string }} Finding
  */
 
 const MAX_FINDINGS = 3;
@@ -24,29 +23,29 @@ const TOLD = ["RunFailed", "LossNotFinite", "Straggler", "CPUContention", "Deliv
 
 /** @returns {Finding[]} the result's findings, alerts and missing samples, at most three; none for a healthy run. */
 export function findingsOf(/** @type {Run} */ run, /** @type {Result | null} */ result, /** @type {Alert[]} */ alerts = []) {
-  const all = [missing(run), ...alerts.map(alerting), ...(result?.findings ?? []).map(ofResult)];
+  const all = [...alerts.map(alerting), ...(result?.findings ?? []).map(ofResult), missing(run)];
   const isBad = (/** @type {Finding} */ { severity }) => Number(severity === "bad");
-  return all.filter(Boolean).sort((a, b) => isBad(b) - isBad(a) || b.cost - a.cost).slice(0, MAX_FINDINGS);
+  return all.filter(Boolean).sort((a, b) => isBad(b) - isBad(a)).slice(0, MAX_FINDINGS);
 }
 
 /** @returns {Finding} */
-function ofResult(/** @type {Result["findings"][number]} */ { rule, severity, title, text, seconds, saving, evidence }) {
+function ofResult(/** @type {Result["findings"][number]} */ { rule, severity, title, text, saving, evidence }) {
   const badge = saving ? `saves ${duration(saving.seconds)}` : "";
-  return finding(rule, severity, title, text, badge, seconds, .../** @type {[string, string]} */ (EVIDENCE[evidence]));
+  return finding(rule, severity, title, text, badge, .../** @type {[string, string]} */ (EVIDENCE[evidence]));
 }
 
 function missing(/** @type {Run} */ { delivery }) {
   const lost = missingOf(delivery);
   if (!(lost > 0)) return null;
   const text = `${count(lost)} of ${count(delivery.recorded)} samples. Grafana lacks them; pages and results do not.`;
-  return finding("missing", "warn", "Prometheus lacks samples", text, "", 0, "Show delivery", "?tab=record#delivery");
+  return finding("missing", "warn", "Prometheus lacks samples", text, "", "Show delivery", "?tab=record#delivery");
 }
 
 function alerting(/** @type {Alert} */ { name, severity, text, runbook, since }) {
   if (TOLD.includes(name.replace(/^MLBench/, ""))) return null;
   const kind = `${name} ${since} ${text}`;
   const grade = severity === "critical" ? "bad" : "warn";
-  return finding(kind, grade, `Alert: ${alertTitle(name)}`, text, "", Infinity, runbook && "What to do", `/${runbook}`);
+  return finding(kind, grade, `Alert: ${alertTitle(name)}`, text, "", runbook && "What to do", `/${runbook}`);
 }
 
 /** @returns {string} the name of an alert in words: `loss not finite` for `MLBenchLossNotFinite`. */
@@ -56,8 +55,8 @@ export function alertTitle(/** @type {string} */ name) {
 }
 
 /** @returns {Finding} */
-function finding(kind, severity, title, text, badge, cost, link, evidence) {
-  return { kind, severity, title, text, badge: badge || "", cost, link, evidence };
+function finding(kind, severity, title, text, badge, link, evidence) {
+  return { kind, severity, title, text, badge, link, evidence };
 }
 
 /** Show findings as cards. */
