@@ -10,8 +10,9 @@ import httpx
 import pytest
 
 from mlbench import ApiClient
+from mlbench.contract import names
 from mlbench.contract.records import Run
-from mlbench.local.home import StackConnection
+from mlbench.local.home import Home, StackConnection
 from tests.conftest import free_port
 from tests.mlbench.cli.conftest import Mlbench
 from tests.support.stacks import order_command, order_steps, run_to_end
@@ -41,6 +42,21 @@ def test_runs_are_listed_by_a_query(mlbench: Mlbench, finished: Run) -> None:
     assert group["values"] == {"state": "FINISHED", "name": "finished"}
     refused = mlbench("runs", "-q", "wrkers>2").refusal
     assert "unknown field wrkers. Did you mean workers?" in refused
+
+
+def test_a_user_lists_their_own_runs(
+    mlbench: Mlbench, client: ApiClient, stack: Home, finished: Run
+) -> None:
+    url = stack.read_connection().url
+    token = mlbench("token", "create", "ada", "--role", "run").output.strip()
+    with ApiClient(url=url, token=token) as of_ada:
+        run = order_steps(of_ada, "of-ada", steps=10, rate=100)
+    run_to_end(client, run)
+    ada = replace(mlbench, more={names.ENV_URL: url, names.ENV_TOKEN: token})
+    query = ("-q", f"of-ada OR id={finished.id}", "--columns", "user", "--json")
+    assert [row["name"] for row in mlbench("runs", *query).json] == ["finished", "of-ada"]
+    assert [row["name"] for row in ada("runs", "--mine", *query).json] == ["of-ada"]
+    assert [row["name"] for row in mlbench("runs", "--mine", *query).json] == ["finished"]
 
 
 def test_a_log_is_printed_as_it_was_written(
