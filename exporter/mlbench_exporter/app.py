@@ -15,6 +15,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 
+from mlbench.local.daemon import configure_logging
 from mlbench.local.home import Home
 from mlbench.local.serving import serve_metrics
 from mlbench_exporter import gpu, pressure
@@ -98,7 +99,7 @@ def _create_sources(arguments: argparse.Namespace) -> Iterator[SeriesSource]:
 def main() -> int:
     """Serve until SIGTERM or SIGINT, and return the exit code."""
     arguments = _parse_arguments()
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    configure_logging()
 
     # Blocked before threads start, so that the signals wait until sigwait accepts them.
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)

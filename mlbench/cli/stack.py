@@ -20,9 +20,9 @@ from mlbench.client import ApiClient
 from mlbench.contract import names
 from mlbench.local import grafana_archive, launch
 from mlbench.local.assets import too_old_for_dashboards
+from mlbench.local.daemon import on_termination
 from mlbench.local.grafana_server import NONE_FOUND
 from mlbench.local.home import Home, StackConnection
-from mlbench.local.signals import on_termination
 from mlbench.local.stack_services import LOOPBACK, Listen
 
 

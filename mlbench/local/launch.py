@@ -5,7 +5,6 @@
 
 import argparse
 import fcntl
-import logging
 import os
 import signal
 import sys
@@ -16,8 +15,8 @@ from pathlib import Path
 
 from mlbench.contract import names
 from mlbench.contract.errors import MLBenchError, NotConnectedError, StackError
+from mlbench.local.daemon import configure_logging, on_termination
 from mlbench.local.home import Home, StackConnection
-from mlbench.local.signals import on_termination
 from mlbench.local.stack_services import THIS_MACHINE, Listen, StackServices, check_installed
 from mlbench.local.supervisor import Supervisor
 
@@ -156,11 +155,6 @@ def _tail(path: Path, begin: int) -> str:
     """Return the end of a log, without what started and ended as it should."""
     lines = path.read_bytes()[begin:].decode(errors="replace").splitlines()
     return "\n".join(line for line in lines if " INFO " not in line)[-2000:]
-
-
-def configure_logging() -> None:
-    """Log to stderr with the time, like the supervisor."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ from unittest.mock import patch
 
 from mlbench.contract.errors import MLBenchError
 from mlbench.local import launch, supervisor
+from mlbench.local.daemon import configure_logging
 from mlbench.local.home import Home
 from mlbench.local.stack_services import Listen, Service, StackServices
 
@@ -47,7 +48,7 @@ class FakeServices(StackServices):
 
 def main() -> None:
     """Run until SIGTERM."""
-    launch.configure_logging()
+    configure_logging()
     try:
         with (
             patch.object(launch, "StackServices", FakeServices),

@@ -16,9 +16,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, PlatformCollect
 
 from mlbench.contract.errors import MLBenchError
 from mlbench.local.backoff import Backoff
+from mlbench.local.daemon import configure_logging, on_termination
 from mlbench.local.pool import PoolFiles
 from mlbench.local.serving import serve_metrics
-from mlbench.local.signals import on_termination
 from mlbench_master import grafana_push, interpreter
 from mlbench_master.archives.sealing import Sealer
 from mlbench_master.controller import stalls
@@ -61,7 +61,7 @@ def main() -> None:
     parser.add_argument("--port", type=int, required=True, help="port of /metrics")
     parser.add_argument("--host", default="127.0.0.1", help="address of /metrics")
     arguments = parser.parse_args()
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    configure_logging()
     logging.getLogger("httpx").setLevel(logging.WARNING)
     interpreter.tune()
     settings = SharedSettings.from_environ()

@@ -1,15 +1,14 @@
 """Start an agent: ``python -m mlbench_worker.agent``."""
 
 import argparse
-import logging
 import os
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
 from mlbench.contract import names, pod_token
+from mlbench.local.daemon import configure_logging, on_termination
 from mlbench.local.serving import serve_metrics
-from mlbench.local.signals import on_termination
 from mlbench_worker.agent.agent import Agent
 from mlbench_worker.agent.master_client import MasterClient
 from mlbench_worker.agent.metrics_endpoint import WorkerCollector
@@ -37,7 +36,7 @@ def main() -> None:
     except OSError as error:
         parser.error(f"cannot read the pod's token: {error}")
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    configure_logging()
     adopt_orphans()
     # Only in a container: on a machine, the exporter has to read the worker's environment.
     if os.getpid() == 1:

@@ -1,8 +1,14 @@
-"""Ending a process on SIGTERM or Ctrl-C."""
+"""What a daemon does at its start: it sets up its log, and how SIGTERM and Ctrl-C end it."""
 
+import logging
 import signal
 import threading
 from collections.abc import Callable
+
+
+def configure_logging() -> None:
+    """Log to stderr, each line with its time and level."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
 
 
 def on_termination(callback: Callable[[], None]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mlbench.local.signals import on_termination
+from mlbench.local.daemon import on_termination
 
 _NUMBERS = (signal.SIGTERM, signal.SIGINT)
 
