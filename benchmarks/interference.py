@@ -38,7 +38,7 @@ def measure(folder: Path) -> Iterator[Figure]:
         ):
             results = []
             for _ in range(_TIMES):
-                with _hog(folder) if hogged else nullcontext():
+                with hog(folder) if hogged else nullcontext():
                     run = run_to_end(
                         client, 2, num_cpus=1, look_seconds=2.0, benchmark=task, args=args
                     )
@@ -60,7 +60,7 @@ def measure(folder: Path) -> Iterator[Figure]:
 
 
 @contextmanager
-def _hog(folder: Path) -> Iterator[None]:
+def hog(folder: Path) -> Iterator[None]:
     """Keep one core busy with a process that has a known name."""
     program = folder / _HOG
     if not program.exists():
