@@ -22,9 +22,12 @@ from mlbench.contract.names import ACTIVE_STATES, Bucket
 from mlbench.contract.records import Interference
 from mlbench.contract.results import Finding, Result, Saving
 from mlbench.evaluation.inputs import RankRow, RunRow
+from mlbench.evaluation.stragglers import is_contended
 
 MAX_FINDINGS = 3
 _OUTSIDE_TRAINING = {"nan", "evaluation", "restarts"}
+_DOWN: tuple[Bucket, ...] = ("lost", "detection", "restart")
+_STARTUP: tuple[Bucket, ...] = ("workers", "start", "initialization", "restore")
 _STEP: tuple[Bucket, ...] = ("compute", "communication", "waiting", "contention", "data", "stopped")
 
 
@@ -150,6 +153,7 @@ def nan(evidence: RunEvidence) -> Finding | None:
 def straggler(evidence: RunEvidence) -> Finding | None:
     """Report the straggler: a rank for which the others waited, beyond chance and by 5 % or more.
 
+    If other programs held its core for most of its delay, the finding is ``contention`` instead.
     The saving replaces its time by that of a typical rank, step by step. Predictions were within
     5 % of the time that the runs took without the delay, which is the interval.
     """
@@ -157,6 +161,11 @@ def straggler(evidence: RunEvidence) -> Finding | None:
     if stragglers is None or stragglers.named is None:
         return None
     late = next(rank for rank in stragglers.ranks if rank.rank == stragglers.named)
+    rows = evidence.result.goodput.ranks if evidence.result.goodput else ()
+    waited = sum(row.seconds.get("contention", 0.0) for row in rows if row.rank == late.rank)
+    disturbed = {rank.rank for rank in evidence.result.interferences if rank.disturbed}
+    if late.rank in disturbed and is_contended(late.seconds, waited):
+        return None
     figures = {rank.rank: rank for rank in evidence.result.ranks}
     others = [
         f.compute_seconds for f in figures.values() if f.rank != late.rank and f.compute_seconds
@@ -442,12 +451,17 @@ def startup(evidence: RunEvidence) -> Finding | None:
 def restarts(evidence: RunEvidence) -> Finding | None:
     """Report the restarts of a run after failures.
 
-    The saving is the time without them: discarded steps, detection and restart.
+    The saving is the time without them: discarded steps, detection, restart, and the start-up of
+    the later attempts.
     """
-    attempts = evidence.run.attempt
+    attempts, goodput = evidence.run.attempt, evidence.result.goodput
     if attempts < 2:
         return None
-    seconds = evidence.seconds("lost", "detection", "restart")
+    by_rank: defaultdict[int, float] = defaultdict(float)
+    for row in goodput.ranks if goodput else ():
+        buckets = (*_DOWN, *_STARTUP) if row.attempt > 1 else _DOWN
+        by_rank[row.rank] += sum(row.seconds.get(bucket, 0.0) for bucket in buckets)
+    seconds = fmean(by_rank.values()) if by_rank else 0.0
     steps = sum(resumption.discarded_steps for resumption in evidence.result.resumptions)
     planned = bool(evidence.run.faults)
     cause = "Faults were injected as planned" if planned else "Ranks failed and were restarted"
@@ -458,9 +472,7 @@ def restarts(evidence: RunEvidence) -> Finding | None:
         title=count(attempts - 1, "planned restart" if planned else "restart"),
         text=f"{cause}{lost}.",
         seconds=seconds * evidence.workers,
-        saving=Saving(seconds, *evidence.extremes("lost", "detection", "restart"))
-        if seconds
-        else None,
+        saving=Saving(seconds, min(by_rank.values()), max(by_rank.values())) if seconds else None,
         evidence="timeline",
     )
 

@@ -311,9 +311,14 @@ def _beats_chance(times: int, count: int, places: int, ranks: int) -> bool:
     return tail * ranks < _SIGNIFICANT
 
 
+def is_contended(late: float, waited: float) -> bool:
+    """Check whether the seconds for which a core was held explain most of a rank's delay."""
+    return waited >= 0.8 * late
+
+
 def _while_contended(late: float, waited: float) -> str:
     """Return the clause on CPU contention if it explains most of a delay; else empty."""
-    if waited < 0.8 * late:
+    if not is_contended(late, waited):
         return ""
     return f", while other programs held the cores for {waited:,.1f} s (CPU contention)"
 

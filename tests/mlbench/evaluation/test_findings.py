@@ -20,6 +20,7 @@ from mlbench.contract.results import (
     RankResult,
     Result,
     Resumption,
+    Saving,
     Straggler,
     Stragglers,
 )
@@ -28,6 +29,7 @@ from mlbench.evaluation.inputs import RankRow
 from mlbench.evaluation.verification import context_of, recompute
 from tests.mlbench.evaluation.making import make_result, make_run
 from tests.support import rows
+from tests.support.known import known
 
 QUIET = Interference(**rows.QUIET)
 _ARCHIVES = Path(__file__).parents[3] / "docs" / "archives"
@@ -187,6 +189,17 @@ def test_contention_is_told_even_where_it_cost_little() -> None:
     assert (finding.saving.low, finding.saving.seconds, finding.saving.high) == (3.0, 6.0, 6.0)
 
 
+@pytest.mark.parametrize(("waited", "rule"), [(24.0, "contention"), (10.0, "straggler")])
+def test_a_rank_that_other_programs_delay_is_no_straggler(waited: float, rule: str) -> None:
+    late = Straggler(1, 28.0, {"compute": 28.0, "data": 0.0, "checkpoint": 0.0}, 1.6)
+    stragglers = Stragglers(1.6, (late, replace(late, rank=0, seconds=0.0)), "late", named=1)
+    measured = replace(QUIET, waiting_seconds=waited, seconds=100.0)
+    disturbed = RankInterference(1, 1, True, waited / 100, None, "rank 1", measured)
+    more: dict[str, Any] = {"stragglers": stragglers, "interferences": (disturbed,)}
+    result = result_of({"waiting": 30.0}, {"contention": waited}, **more)
+    assert findings_of(make_run(num_workers=2), [], result)[0].rule == rule
+
+
 @pytest.mark.parametrize(
     ("settings", "share", "is_reported"),
     [
@@ -259,6 +272,15 @@ def test_restarts_cost_what_was_discarded(faults: str | None, title: str) -> Non
     finding = only(result, attempt=3, faults=faults)
     assert (finding.title, finding.seconds) == (title, 20.0)
     assert finding.text.endswith(", with 41 discarded steps.")
+
+
+def test_restarts_cost_the_start_up_of_later_attempts() -> None:
+    result = result_of({"lost": 12.0}, {"lost": 8.0})
+    again: Seconds = {"start": 1.0, "initialization": 6.0, "compute": 50.0}
+    goodput = known(result.goodput)
+    rows = (*goodput.ranks, *(RankGoodput(rank, 2, again) for rank in (0, 1)))
+    finding = only(replace(result, goodput=replace(goodput, ranks=rows)), attempt=2)
+    assert finding.saving == Saving(17.0, 15.0, 19.0)
 
 
 def test_the_largest_saving_comes_first() -> None:
