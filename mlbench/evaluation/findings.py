@@ -26,7 +26,6 @@ from mlbench.evaluation.stragglers import is_contended
 
 MAX_FINDINGS = 3
 _OUTSIDE_TRAINING = {"nan", "evaluation", "restarts"}
-_DOWN: tuple[Bucket, ...] = ("lost", "detection", "restart")
 _STARTUP: tuple[Bucket, ...] = ("workers", "start", "initialization", "restore")
 _STEP: tuple[Bucket, ...] = ("compute", "communication", "waiting", "contention", "data", "stopped")
 
@@ -50,12 +49,18 @@ class RunEvidence:
         seconds = self.result.goodput.seconds if self.result.goodput else {}
         return sum(seconds.get(bucket, 0.0) for bucket in buckets) / self.workers
 
-    def extremes(self, *buckets: Bucket) -> tuple[float, float]:
-        """Return the least and the most seconds that a worker spent in some buckets."""
+    def by_rank(self, *buckets: Bucket, repeated: Sequence[Bucket] = ()) -> Mapping[int, float]:
+        """Return the seconds of each worker in some buckets, and of later attempts in others."""
         by_rank: defaultdict[int, float] = defaultdict(float)
         for row in self.result.goodput.ranks if self.result.goodput else ():
-            by_rank[row.rank] += sum(row.seconds.get(bucket, 0.0) for bucket in buckets)
-        return min(by_rank.values(), default=0.0), max(by_rank.values(), default=0.0)
+            counted = (*buckets, *(repeated if row.attempt > 1 else ()))
+            by_rank[row.rank] += sum(row.seconds.get(bucket, 0.0) for bucket in counted)
+        return by_rank
+
+    def extremes(self, *buckets: Bucket) -> tuple[float, float]:
+        """Return the least and the most seconds that a worker spent in some buckets."""
+        seconds = self.by_rank(*buckets).values()
+        return min(seconds, default=0.0), max(seconds, default=0.0)
 
     @property
     def whole(self) -> float:
@@ -161,8 +166,7 @@ def straggler(evidence: RunEvidence) -> Finding | None:
     if stragglers is None or stragglers.named is None:
         return None
     late = next(rank for rank in stragglers.ranks if rank.rank == stragglers.named)
-    rows = evidence.result.goodput.ranks if evidence.result.goodput else ()
-    waited = sum(row.seconds.get("contention", 0.0) for row in rows if row.rank == late.rank)
+    waited = evidence.by_rank("contention").get(late.rank, 0.0)
     disturbed = {rank.rank for rank in evidence.result.interferences if rank.disturbed}
     if late.rank in disturbed and is_contended(late.seconds, waited):
         return None
@@ -454,14 +458,11 @@ def restarts(evidence: RunEvidence) -> Finding | None:
     The saving is the time without them: discarded steps, detection, restart, and the start-up of
     the later attempts.
     """
-    attempts, goodput = evidence.run.attempt, evidence.result.goodput
+    attempts = evidence.run.attempt
     if attempts < 2:
         return None
-    by_rank: defaultdict[int, float] = defaultdict(float)
-    for row in goodput.ranks if goodput else ():
-        buckets = (*_DOWN, *_STARTUP) if row.attempt > 1 else _DOWN
-        by_rank[row.rank] += sum(row.seconds.get(bucket, 0.0) for bucket in buckets)
-    seconds = fmean(by_rank.values()) if by_rank else 0.0
+    down = evidence.by_rank("lost", "detection", "restart", repeated=_STARTUP).values()
+    seconds = fmean(down) if down else 0.0
     steps = sum(resumption.discarded_steps for resumption in evidence.result.resumptions)
     planned = bool(evidence.run.faults)
     cause = "Faults were injected as planned" if planned else "Ranks failed and were restarted"
@@ -472,7 +473,7 @@ def restarts(evidence: RunEvidence) -> Finding | None:
         title=count(attempts - 1, "planned restart" if planned else "restart"),
         text=f"{cause}{lost}.",
         seconds=seconds * evidence.workers,
-        saving=Saving(seconds, min(by_rank.values()), max(by_rank.values())) if seconds else None,
+        saving=Saving(seconds, min(down), max(down)) if seconds else None,
         evidence="timeline",
     )
 
