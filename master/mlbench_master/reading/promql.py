@@ -26,10 +26,10 @@ _QUEUE_SECONDS = 1.0
 # Number of consecutive queries without a response that opens the circuit, and for how long.
 _FAILURES = 3
 _OPEN_SECONDS = 5.0
-_HOUR = 3600
-_UNIT_SECONDS = {
-    **{"ms": 0.001, "s": 1, "m": 60, "h": _HOUR},
-    **{"d": 24 * _HOUR, "w": 7 * 24 * _HOUR, "y": 365 * 24 * _HOUR},
+# Units of a duration in Prometheus's configuration.
+_UNIT_MS = {
+    **{"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000},
+    **{"d": 86_400_000, "w": 604_800_000, "y": 31_536_000_000},
 }
 # Blocks, the log, and the newest samples on the disk.
 _STORED_BYTES = (
@@ -190,7 +190,7 @@ class PrometheusClient:
         found = []
         if flags.get("web.enable-remote-write-receiver") != "true":
             found.append("It takes no samples. Start it with --web.enable-remote-write-receiver.")
-        if _seconds(window[1] if window else "0s") * 1000 < PAST_MS:
+        if _milliseconds(window[1] if window else "0s") < PAST_MS:
             found.append(
                 "It may refuse late samples. "
                 "Set storage.tsdb.out_of_order_time_window in its configuration to 24h."
@@ -246,10 +246,10 @@ class PrometheusClient:
         return content["data"]
 
 
-def _seconds(duration: str) -> float:
+def _milliseconds(duration: str) -> int:
     """Convert a duration as Prometheus writes it, such as ``1d12h``."""
     parts = re.findall(r"(\d+)(ms|[smhdwy])", duration)
-    return sum(int(number) * _UNIT_SECONDS[unit] for number, unit in parts)
+    return sum(int(number) * _UNIT_MS[unit] for number, unit in parts)
 
 
 def _between(first_ms: int, last_ms: int) -> dict[str, str]:
