@@ -97,7 +97,7 @@ def test_a_run_cannot_be_started_before_the_choices_are_loaded(
     user: Page, connection: StackConnection
 ) -> None:
     held: list[Route] = []
-    user.route("**/api/benchmarks/", lambda route: held.append(route))  # noqa: PLW0108
+    user.route("**/api/benchmarks/", lambda route: held.append(route))  # noqa: PLW0108 - gets an attribute
     with user.expect_request("**/api/benchmarks/"):
         user.goto(f"{connection.url}/runs?new=1")
     start = user.get_by_role("dialog").get_by_role("button", name="Start run")
