@@ -421,9 +421,10 @@ def rank_results(
         totals = {metric: value_at(column, at_us) for metric, column in recorded.items()}
         seconds, steps = totals.get(names.TRAIN_SECONDS), None
         if step := recorded.get(names.STEP):
-            # Only a step of the same millisecond was recorded together with the totals.
-            position = step.first_from(at_us // 1000 * 1000)
-            if position < step.first_from((at_us // 1000 + 1) * 1000):
+            # Only a step of the same millisecond was recorded together with the totals: the last
+            # one up to them, because a millisecond may hold several.
+            position = step.first_from(at_us + 1) - 1
+            if position >= step.first_from(at_us // 1000 * 1000):
                 steps = round(step.values[position])
         phases = {phase: totals.get(metric) for phase, metric in _PHASES.items()}
         sent, received = (

@@ -1,5 +1,6 @@
 """Runs of the scripts of pages with their libraries, while the master is killed."""
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -28,12 +29,11 @@ class Trained:
     """What each rank wrote to its stdout."""
 
     def values(self, metric: str, rank: int) -> Values:
-        """Return the values of a metric with the steps that were recorded with them."""
-        steps = {_moment(point): point.number for point in self.series[f"step @ {rank}"]}
-        # Steps that follow each other within a millisecond differ in their microseconds.
-        steps |= {point.date: point.number for point in self.series[f"step @ {rank}"]}
+        """Return the values of a metric with the last step up to each."""
+        steps = self.series[f"step @ {rank}"]
+        dates = [point.date for point in steps]
         points = self.series[f"{metric} @ {rank}"]
-        return [(steps.get(p.date, steps[_moment(p)]), p.number) for p in points]
+        return [(steps[bisect_right(dates, p.date) - 1].number, p.number) for p in points]
 
     def last(self, metric: str, rank: int) -> float:
         """Return the last value of a metric."""
@@ -64,8 +64,3 @@ def _begun(client: ApiClient, run: Run) -> bool:
         return True
     series = client.get_run_metrics(run.id, metric_filter="epoch").result().value
     return len(series) == run.num_workers
-
-
-def _moment(point: Point) -> str:
-    """Return a point's date to the millisecond: values in one have the same step."""
-    return point.date[:-4]

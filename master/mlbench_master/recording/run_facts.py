@@ -77,8 +77,13 @@ def not_finite_after(
             if earliest is not None and (earliest["metric"], earliest["rank"]) == sample[:2]:
                 earliest = None
         elif earliest is None:
-            key = (names.STEP, *sample[1:3])
-            step = next((other.value for other in samples if other[:3] == key), None)
+            # The lines of one step share its first record within a millisecond.
+            since_us = sample.time_us // 1000 * 1000
+            step = None
+            for other in samples:
+                is_step = other.metric == names.STEP and other.rank == sample.rank
+                if is_step and since_us <= other.time_us <= sample.time_us:
+                    step = other.value
             earliest = {
                 "metric": sample.metric,
                 "rank": sample.rank,

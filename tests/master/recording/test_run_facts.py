@@ -206,3 +206,17 @@ def test_since_when_the_loss_is_no_finite_number(run: Run, recording: Recording)
     assert store(loss(0.5, 6, rank="1")) is None
     first = store(loss(math.nan, 7), loss(0.5, 8), loss(-math.inf, 9))
     assert first == {"metric": "train_loss", "rank": "0", "step": 90, "since": 9.0}
+
+
+def test_a_loss_shares_the_step_of_an_earlier_line_of_its_millisecond(
+    run: Run, recording: Recording
+) -> None:
+    lines = [
+        stated(time=1763683200.5001, step=6, metrics={"samples": 8}),
+        stated(time=1763683200.5003, step=7, metrics={"samples": 16}),
+        stated(time=1763683200.5004, step=7, metrics={"train_loss": math.nan}),
+        stated(time=1763683200.5007, step=8, metrics={"samples": 24}),
+    ]
+    record(run, b"".join(lines))
+    recording.index_all()
+    assert Run.get_by_id(run.id).not_finite["step"] == 7

@@ -179,6 +179,13 @@ def test_each_rank_has_figures_of_its_last_totals() -> None:
     assert (found.step_seconds, found.samples_per_second) == (0.1, 640.0)
 
 
+def test_totals_belong_to_the_last_step_up_to_them_of_several_in_a_millisecond() -> None:
+    fast = _TOTALS | {"step_0": {2 - 0.0003: 18, 2.0: 19, 2.0003: 20, 2.0006: 21}}
+    for metric in ("samples", "train_seconds", "communication_seconds"):
+        fast[f"{metric}_0"] = {1: _TOTALS[f"{metric}_0"][1], 2.0004: _TOTALS[f"{metric}_0"][2]}
+    assert evaluated(_CONTEXT, **fast).ranks[0].steps == 20
+
+
 def test_a_rank_that_was_stopped_is_measured_by_its_own_steps() -> None:
     # Rank 1 raised after step 20, and rank 0, killed at step 20, had recorded its totals at 10.
     killed = dict(_TOTALS)
