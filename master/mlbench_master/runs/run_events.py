@@ -23,6 +23,8 @@ _WHY_ASKED = {
     "failed": "Failed rank",
     "stopped": "No progress before the stop",
 }
+# A fault takes effect on its rank within this time; clocks of nodes may differ by a second.
+_EFFECT_SECONDS = (-1.0, 15.0)
 _ENDS: dict[str, EventKind] = {"FINISHED": "finished", "FAILED": "failed", "STOPPED": "stopped"}
 
 
@@ -82,10 +84,22 @@ def _starts(ranks: Sequence[Rank]) -> Iterator[RunEvent]:
 
 
 def _ends_of_ranks(run: Run, ranks: Sequence[Rank]) -> Iterator[RunEvent]:
-    """Yield an event for each rank that was lost, or failed on its own."""
+    """Yield an event for each rank that was lost, or failed on its own or by an injected fault."""
+    injected = [
+        fault.at
+        for fault in map(InjectedFault.from_fields, run.injected)
+        if fault.at is not None and not fault.problem and fault.attempt == ranks[0].attempt
+    ]
+    earliest, latest = _EFFECT_SECONDS
 
     def end_of(rank: Rank) -> float:
         return rank.assigned_at if rank.exited_at is None else rank.exited_at
+
+    def event_of(rank: Rank, kind: EventKind, text: str) -> RunEvent:
+        end = end_of(rank)
+        if any(earliest <= end - at < latest for at in injected):
+            kind, text = "planned", f"Planned: {text}"
+        return _event(end, kind, rank.attempt, rank.rank, text)
 
     failed = [rank for rank in ranks if rank.exit_code]
     # After the first failure, the controller stops the other ranks.
@@ -95,13 +109,13 @@ def _ends_of_ranks(run: Run, ranks: Sequence[Rank]) -> Iterator[RunEvent]:
         first = None
     for rank in ranks:
         place = rank.worker if rank.processes else f"Rank {rank.rank} on {rank.worker}"
-        of_rank, code = (rank.attempt, rank.rank), rank.exit_code
+        code = rank.exit_code
         if rank.failure:
-            yield _event(end_of(rank), "exited", *of_rank, f"{place}: {rank.failure}")
+            yield event_of(rank, "exited", f"{place}: {rank.failure}")
         elif code and (rank is first or not rank.stop or code not in STOPPED_BY):
-            yield _event(end_of(rank), "exited", *of_rank, f"{place} {describe_exit(code)}")
+            yield event_of(rank, "exited", f"{place} {describe_exit(code)}")
         if rank.lost:
-            yield _event(end_of(rank), "lost", *of_rank, f"{place} is lost: {rank.lost}")
+            yield event_of(rank, "lost", f"{place} is lost: {rank.lost}")
 
 
 def _attempt_at(seconds: float, attempts: dict[int, list[Rank]]) -> int:

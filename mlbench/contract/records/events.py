@@ -15,6 +15,7 @@ EventKind = Literal[
     "fault",
     "exited",
     "lost",
+    "planned",
     "finished",
     "failed",
     "stopped",
@@ -28,7 +29,7 @@ class RunEvent(Record):
     """An event in a run's life."""
 
     time: Time
-    """Time of the event: by the worker's clock for ``exited`` and ``target``, else the master's."""
+    """Time of the event, by the master's clock; a rank's end and ``target`` by the worker's."""
     kind: EventKind
     """Kind of the event:
 
@@ -41,6 +42,7 @@ class RunEvent(Record):
     - ``fault``: a fault was injected, could not be injected, or is due
     - ``exited``: a rank exited with an error
     - ``lost``: the master gave up a rank
+    - ``planned``: a rank exited or was lost after a fault was injected
     - ``finished``, ``failed``, ``stopped``: the run ended
     - ``shipped``: the data of a recording arrived after its end
     - ``added``: samples were added after the end

@@ -78,6 +78,31 @@ def test_a_rank_that_fails_and_those_that_are_stopped_then() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [
+        ({"at": 4.0, "attempt": 1}, "planned"),
+        ({"at": 5.5, "attempt": 1}, "planned"),  # by the clock of another node
+        ({"at": 4.0, "attempt": 1, "problem": "it was too late"}, "exited"),
+        ({"at": None, "attempt": None}, "exited"),
+        ({"at": 4.0, "attempt": 2}, "exited"),
+        ({"at": 8.0, "attempt": 1}, "exited"),
+        ({"at": -11.0, "attempt": 1}, "exited"),
+    ],
+)
+def test_an_exit_is_planned_if_an_injected_fault_came_before(
+    fault: dict[str, Any], kind: str
+) -> None:
+    injected = {"rank": 1, "fault": "kill", "seconds": 2.0, "due_at": 4.0, "problem": ""} | fault
+    run = made(state="FAILED", reason="rank 1 …", finished_at=9.0, injected=[injected])
+    _, second = make_ranks(run, assigned_at=2.0)
+    store(second, exit_code=-9, exited_at=5.0)
+    [(_, _, attempt, rank, text)] = [row for row in rows(run) if row[1] == kind]
+    killed = "Rank 1 on w-1 was killed by signal 9 (SIGKILL)"
+    assert (attempt, rank) == (1, 1)
+    assert text == ("Planned: " + killed if kind == "planned" else killed)
+
+
 def test_a_rank_that_fails_in_its_agents_words() -> None:
     run = made(state="FAILED", reason="rank 1 on w-1: cut short", finished_at=6.0)
     first, second = make_ranks(run, assigned_at=2.0, stop=True)

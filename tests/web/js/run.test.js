@@ -4,7 +4,6 @@ import { test } from "node:test";
 import "./browser.js";
 import * as curves from "../../../master/mlbench_master/web/static/js/run/curves.js";
 import { pathOf } from "../../../master/mlbench_master/web/static/js/run/files.js";
-import { plannedIn } from "../../../master/mlbench_master/web/static/js/run/events.js";
 import { factsOf } from "../../../master/mlbench_master/web/static/js/run/head.js";
 import { operationsOf, peaksOf } from "../../../master/mlbench_master/web/static/js/run/messages.js";
 import { addedTo, few, figuresOf, judgeDelivery } from "../../../master/mlbench_master/web/static/js/run/progress.js";
@@ -149,14 +148,6 @@ test("figures of a result that cannot be loaded are not known", () => {
   const result = /** @type {any} */ ({ best_value: 61.84, time_to_target: null, ranks: [], goodput: { share: 0.41 } });
   deepEqual(values(result, { isMissing: true }).slice(0, 2), ["61.84 %", "not reached"]);
   deepEqual(figuresOf(run, result, 0).map(([name]) => name)[0], "Validation accuracy");
-});
-
-test("what a planned fault caused is called planned", () => {
-  const event = (kind, time, attempt = 1) => ({ kind, attempt, rank: 1, time: `2026-01-01T00:00:${time}Z`, text: "rank 1 exited" });
-  const events = /** @type {any[]} */ ([event("fault", "10"), event("exited", "11"), event("exited", "12", 2), event("failed", "13")]);
-  deepEqual(events.map(plannedIn(events)).map(({ kind, text }) => `${kind} ${text}`), [
-    "fault rank 1 exited", "planned Planned: rank 1 exited", "exited rank 1 exited", "failed rank 1 exited",
-  ]);
 });
 
 test("messages are found by operation, in the order in which they were measured", () => {

@@ -12,8 +12,6 @@ const LIBRARY = /site-packages|dist-packages|\/lib\/python/;
 // PyTorch writes it before each line of a traceback.
 const RANK_PREFIX = /^\[rank\d+\]: /;
 const TAIL_LINES = 8;
-// A fault takes effect on its rank within this time.
-const FAULT_MS = 15_000;
 
 /** Describe why a run failed or hung; null if it did not. */
 export function failureOf(/** @type {Run} */ { outcome, state, reason }) {
@@ -38,16 +36,6 @@ function lineOf(/** @type {string[]} */ traceback) {
   return `${file.split("/").at(-1)}:${line}${name ? ` in ${name}` : ""}`;
 }
 
-/** @returns {(event: RunEvent) => Entry} marks what planned faults caused, so that it is not taken for a failure. */
-export function plannedIn(/** @type {RunEvent[]} */ events) {
-  const faults = events.filter((event) => event.kind === "fault");
-  return (event) => {
-    if (event.kind !== "exited" && event.kind !== "lost") return event;
-    const isCause = (fault) => fault.attempt === event.attempt && Date.parse(event.time) - Date.parse(fault.time) < FAULT_MS;
-    return faults.some(isCause) ? { ...event, kind: "planned", text: `Planned: ${event.text}` } : event;
-  };
-}
-
 /** @type {Diagnosis | null} */
 let diagnosis = null;
 let shownDiagnosis = "";
@@ -57,8 +45,8 @@ let tail = null;
 
 /** Fetch what a run's events say of its failure, and its latest diagnosis; then show the box. */
 export async function refreshFailure(/** @type {Run} */ run, /** @type {RunEvent[]} */ events) {
-  const ends = events.map(plannedIn(events)).filter(({ kind }) => ["planned", "exited", "lost"].includes(kind));
-  isPlanned = ends.findLast(({ attempt }) => attempt === run.attempt)?.kind === "planned";
+  const isEnd = ({ kind, attempt }) => attempt === run.attempt && ["planned", "exited", "lost"].includes(kind);
+  isPlanned = events.findLast(isEnd)?.kind === "planned";
   const failure = failureOf(run);
   if (failure && !failure.lines.length && failure.rank !== null) tail ??= await fetchTail(run.id, failure.rank);
   const last = events.findLast((event) => event.kind === "diagnosis");
@@ -126,7 +114,7 @@ export async function refreshTimeline(/** @type {Run} */ run, /** @type {number 
   const events = await get(`/api/runs/${run.id}/events/`);
   const alerts = await get(`/api/runs/${run.id}/alerts/`).catch(() => []); // Prometheus may be away
   /** @type {Entry[]} */
-  const entries = [...events.map(plannedIn(events)), ...entriesOf(alerts)];
+  const entries = [...events, ...entriesOf(alerts)];
   // The master does not record it; the ranks' training time says when it began.
   if (began !== null) entries.push({ kind: "started", text: "Training began", time: new Date(began).toISOString() });
   entries.sort((a, b) => Date.parse(a.time) - Date.parse(b.time));
