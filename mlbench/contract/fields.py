@@ -168,7 +168,7 @@ def _describe(record: Any) -> Mapping[str, Field]:
     defaults = {field.name: field for field in dataclasses.fields(record)}
     for base in reversed(record.__mro__):
         hints = get_type_hints(base, include_extras=True)
-        for name in vars(base).get("__annotations__", {}).keys() & defaults.keys():
+        for name in inspect.get_annotations(base).keys() & defaults.keys():
             steps = getattr(hints[name], "__metadata__", ())
             field = described.get(name, Field())
             for step in steps:
