@@ -53,16 +53,15 @@ def _command(path: str, command: Any) -> Iterator[str]:
     params = [param for param in command.params if not getattr(param, "hidden", False)]
     words = [_metavar(param) for param in params if param.param_type_name == "argument"]
     json = [param for param in params if param.opts == ["--json"] and param.help == _JSON]
-    usage = [path, "[OPTIONS]", *("[--json]" for _ in json), *words]
-    yield f"\n### {path}\n\n```\n{' '.join(usage)}\n```\n"
+    yield f"\n### {path}\n"
+    if usage := [*("[--json]" for _ in json), *words]:
+        yield f"\n`{' '.join([path, *usage])}`\n"
     yield f"\n{inspect.cleandoc(command.help or '').split(chr(12))[0].strip()}\n"
     rows = _rows(command)
     shared = _rows(load_command("run")) if path == "mlbench bench" else {}
-    own = [
-        f"| {names} | {about} |\n" for names, about in rows.items() if shared.get(names) != about
-    ]
+    own = [f"- {names}: {about}\n" for names, about in rows.items() if shared.get(names) != about]
     if own:
-        yield "\n| argument or option | meaning |\n|---|---|\n" + "".join(own)
+        yield "\n" + "".join(own)
     if same := [names for names, about in rows.items() if shared.get(names) == about]:
         yield f"\nAs in `mlbench run`: {', '.join(same)}.\n"
 
@@ -88,7 +87,7 @@ def _row(param: Any) -> tuple[str, str]:
         about += f" Default: `{param.default}`."
     if (param.multiple or param.nargs == -1) and "(repeatable)" not in about:
         about += " (repeatable)"
-    return names, about.replace("|", chr(92) + "|")
+    return names, about
 
 
 def _metavar(param: Any) -> str:
