@@ -35,7 +35,7 @@ This page is made from the comments in `values.yaml`.
 
 
 def page() -> str:
-    """Return the page: a table for each top-level value."""
+    """Return the page: a list for each top-level value."""
     text = _VALUES.read_text()
     values = yaml.safe_load(text)
     parts = [_HEAD]
@@ -43,15 +43,15 @@ def page() -> str:
     for path, about in _documented(text):
         if path[0] != part:
             part = path[0]
-            parts.append(f"\n## {part}\n\n| value | default | meaning |\n|---|---|---|\n")
+            parts.append(f"\n## {part}\n\n")
         default = _find(values, path)
         is_group = isinstance(default, dict) and default
         if default is _MISSING or (
             not about and (is_group or _AS_IN_KUBERNETES.intersection(path[1:]))
         ):
             continue
-        shown = "" if is_group else f"`{json.dumps(default)}`"
-        parts.append(f"| `{'.'.join(path)}` | {shown} | {about.replace('|', chr(92) + '|')} |\n")
+        shown = "" if is_group else f" (`{json.dumps(default)}`)"
+        parts.append(f"- `{'.'.join(path)}`{shown}{about and f': {about}'}\n")
     return "".join(parts)
 
 
