@@ -14,6 +14,8 @@ def page() -> str:
     rules = []
     for rule in RULES:
         text = " ".join((inspect.getdoc(rule) or "").split()).replace("``", "`")
-        rules.append(f"| `{rule.__name__}` | {text} |\n")
+        text = text.removeprefix("Report ").removeprefix("that ")
+        text = text[:1].upper() + text[1:]
+        rules.append(f"- `{rule.__name__}`: {text}\n")
     head, _, _ = _PAGE.read_text().partition(_HEADING)
-    return f"{head}{_HEADING}\n| rule | cause, prediction and remedy |\n|---|---|\n{''.join(rules)}"
+    return f"{head}{_HEADING}\n{''.join(rules)}"

@@ -34,8 +34,6 @@ _CLIENT = """\
 once: `client.get_run(7).result().value` is the run. Types are in `mlbench.contract`; the \
 [REST API](api.md) describes their fields.
 
-| method | result |
-|---|---|
 """
 
 
@@ -51,7 +49,7 @@ def page() -> str:
         if not name.startswith("_"):
             summary = (inspect.getdoc(method) or "").partition("\n\n")[0]
             call = f"{name}({', '.join(_arguments(method))})"
-            parts.append(f"| `{call}` | {_inline(summary).replace('|', chr(92) + '|')} |\n")
+            parts.append(f"- `{call}`: {_inline(summary)}\n")
     parts += ["\n## MLBenchError\n\n", _prose(mlbench.MLBenchError)]
     return "".join(parts)
 

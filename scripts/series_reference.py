@@ -17,7 +17,6 @@ _SOURCES = {
 _PREFIXES = ("mlbench_", "container_", "machine_", "node_")
 _RULE = re.compile(r"((?:^ *# .*\n)*)^ *- record: (\S+)$", re.MULTILINE)
 _ALERT = re.compile(r"- alert: (\w+)\n.*?severity: (\w+)", re.DOTALL)
-_MEANING = re.compile(r"## Meaning\n\n(.*?)\n\n", re.DOTALL)
 _HEAD = """\
 # Series and alerts
 
@@ -33,29 +32,28 @@ shows the same. This page is made from the code and from `prometheus/rules/`.
 
 def page() -> str:
     """Return the page."""
-    parts = [_HEAD, "\n## Alerts\n\n| alert | severity | meaning |\n|---|---|---|\n", *_alerts()]
+    parts = [_HEAD, "\n## Alerts\n\nEach runbook has the meaning of its alert.\n\n", *_alerts()]
     for title, folder in _SOURCES.items():
-        parts.append(f"\n## {title}\n\n| series | meaning |\n|---|---|\n")
+        parts.append(f"\n## {title}\n\n")
         found = {
             name: text
             for file in sorted((_ROOT / folder).rglob("*.py"))
             for name, text in _described(ast.parse(file.read_text()))
         }
-        parts += [f"| `{name}` | {text} |\n" for name, text in sorted(found.items())]
-    parts.append("\n## Recording rules\n\n| series | meaning |\n|---|---|\n")
+        parts += [f"- `{name}`: {text}\n" for name, text in sorted(found.items())]
+    parts.append("\n## Recording rules\n\n")
     rules = (_ROOT / "prometheus/rules/recording.yml").read_text()
     for comment, name in _RULE.findall(rules):
         text = " ".join(line.strip(" #") for line in comment.splitlines())
-        parts.append(f"| `{name}` | {text} |\n")
+        parts.append(f"- `{name}`: {text}\n")
     return "".join(parts)
 
 
 def _alerts() -> Iterator[str]:
-    for name, severity in _ALERT.findall((_ROOT / "prometheus/rules/alerts.yml").read_text()):
-        runbook = (_ROOT / f"docs/runbooks/{name}.md").read_text()
-        [meaning] = _MEANING.findall(runbook)
-        text = re.split(r"(?<=\.) (?=[A-Z])", " ".join(meaning.split()))[0]
-        yield f"| [{name}](runbooks/{name}.md) | {severity} | {text} |\n"
+    alerts = _ALERT.findall((_ROOT / "prometheus/rules/alerts.yml").read_text())
+    for severity in ("critical", "warning"):
+        links = [f"[{name}](runbooks/{name}.md)" for name, its in alerts if its == severity]
+        yield f"- {severity}: {', '.join(links)}\n"
 
 
 def _described(tree: ast.AST) -> Iterator[tuple[str, str]]:

@@ -159,8 +159,7 @@ def straggler(evidence: RunEvidence) -> Finding | None:
     """Report the straggler: a rank for which the others waited, beyond chance and by 5 % or more.
 
     If other programs held its core for most of its delay, the finding is ``contention`` instead.
-    The saving replaces its time by that of a typical rank, step by step. Predictions were within
-    5 % of the time that the runs took without the delay, which is the interval.
+    The saving replaces its time by that of a typical rank, step by step; its interval is 5 %.
     """
     stragglers = evidence.result.stragglers
     if stragglers is None or stragglers.named is None:
@@ -235,9 +234,8 @@ def data(evidence: RunEvidence) -> Finding | None:
 def communication(evidence: RunEvidence) -> Finding | None:
     """Report that communication takes half of the steps or more, unless it is the benchmark.
 
-    The saving is that of free communication. If a step computes for less than 5 ms, the batch of a
-    worker is too small: fewer, larger steps exchange less often. Otherwise exchange less often or
-    fewer bytes (``exchange``), or use a faster network.
+    The saving is that of free communication. If a step computes for less than 5 ms, use larger
+    batches. Otherwise exchange less often or fewer bytes (``exchange``), or use a faster network.
     """
     seconds = evidence.seconds("communication")
     if evidence.run.benchmark == "communication" or evidence.is_broken_off:
@@ -305,8 +303,8 @@ def threads(evidence: RunEvidence) -> Finding | None:
     """Report ranks whose own threads waited for a core while another of their threads used it.
 
     It is reported from 15 % of their time on if the code reported more ``threads`` than cores, and
-    from 45 % on if it did not report them: communication threads take less. The saving is not
-    predicted. Set ``OMP_NUM_THREADS`` to the number of cores of a rank.
+    from 45 % on if it did not report them. The saving is not predicted. Set ``OMP_NUM_THREADS`` to
+    the number of cores of a rank.
     """
     reported = (evidence.run.settings or {}).get("threads")
     worst, share, cores = -1, 0.0, 1
@@ -361,8 +359,8 @@ def cpu_limit(evidence: RunEvidence) -> Finding | None:
 def memory(evidence: RunEvidence) -> Finding | None:
     """Report processes that waited for memory for 5 % or more of the time.
 
-    Linux measures it (PSI) where memory is near its limit. The saving is that time, at most. Raise
-    the memory limit, or use smaller batches or fewer data-loader processes.
+    The saving is that time, at most. Raise the memory limit, or use smaller batches or fewer
+    data-loader processes.
     """
     shares = [
         (measured.pod_pressure_seconds.get("memory", 0.0) / measured.seconds, rank)
@@ -409,8 +407,7 @@ def evaluation(evidence: RunEvidence) -> Finding | None:
 def checkpoints(evidence: RunEvidence) -> Finding | None:
     """Report that saving checkpoints takes 10 % of a run's time or more.
 
-    The saving is that of saving a quarter as often. In a comparison, groups with failures show the
-    interval between checkpoints that is best for their rate of failures.
+    The saving is that of saving a quarter as often.
     """
     seconds, cost = evidence.seconds("checkpoint"), evidence.result.checkpoints
     if not seconds or seconds < 0.1 * evidence.whole:

@@ -190,11 +190,9 @@ class Tracker:
     def phase(self, phase: Phase) -> AbstractContextManager[None]:
         """Return a context manager that times a phase of the step. Phases do not nest.
 
-        In a thread other than the one that calls ``epoch`` and ``step``, such as one that
-        prefetches data, the time is hidden behind the training: it is recorded apart.
-
-        Entering "evaluation" counts as progress, so a long evaluation that enters it for each batch
-        does not look like a run that is stuck.
+        In a thread that does not call ``epoch`` and ``step``, such as one that prefetches data, the
+        time is hidden behind the training, and recorded apart. Entering "evaluation" counts as
+        progress: enter it for each batch of a long evaluation.
 
         Raises:
             ValueError: the phase is not in ``mlbench.contract.names.PHASES``.
@@ -236,9 +234,8 @@ class Tracker:
     def epoch(self, number: int) -> None:
         """Mark the start of an epoch, and record the totals so far.
 
-        The first call starts the clock of ``train_seconds``: what happens before, such as loading
-        data, does not count as training. An epoch that a checkpoint was in the middle of has begun
-        already, and continues.
+        The first call starts the clock of ``train_seconds``. An epoch that a checkpoint was in the
+        middle of continues.
         """
         if self._paused_at is not None:
             self._train_seconds_before, self._paused_at = self._paused_at, None
@@ -338,9 +335,8 @@ class Tracker:
         """Continue from the totals of a checkpoint, and record from which step.
 
         Call it before the first epoch. Values that were recorded after the checkpoint then no
-        longer count toward the run's result.
-        ``train_seconds`` continues from the checkpoint, so repeated steps count only in the run's
-        wall time. The scraped totals count repeated steps.
+        longer count toward the run's result, and ``train_seconds`` continues from the checkpoint.
+        The scraped totals count repeated steps.
         """
         self._publish()
         self.steps = self._steps_before = state["steps"]
