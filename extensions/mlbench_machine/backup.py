@@ -14,7 +14,7 @@ import sqlite3
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
@@ -88,8 +88,9 @@ def backup(
         size = draft.tell()
     if not written.has_prometheus:
         warn(
-            "Prometheus does not respond, so its data is not in the backup. Results, curves and "
-            "downloads of ended runs do not need it; dashboards and PromQL do."
+            "Prometheus's data is not in the backup, because no Prometheus of this home folder "
+            "responds. Results, curves and downloads of ended runs do not need it; dashboards and "
+            "PromQL do."
         )
     if written.missing_archives:
         warn(f"archives not found: {', '.join(written.missing_archives)}")
@@ -102,13 +103,14 @@ def restore(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Backup to restore.")],
     json: JsonOption = False,
 ) -> None:
-    """Restore a backup into a new home folder.
+    """Restore a backup into a new home folder, or into a volume without files.
 
     $MLBENCH_HOME names the folder. Each file is checked against its digest, and the
-    database by SQLite, before the folder appears.
+    database by SQLite, before the folder or the database appears.
     """
     home = Home.from_environ()
-    if launch.running_supervisor(home) or (home.root.exists() and any(home.root.iterdir())):
+    # A new volume has folders, such as lost+found and the mount point of another volume.
+    if launch.running_supervisor(home) or not all(path.is_dir() for path in home.root.rglob("*")):
         raise UsageError(
             f"{home.root}: is not empty. Let ${ENV_HOME} name a new folder, or move this one away."
         )
@@ -182,7 +184,7 @@ def write_backup(home: Home, target: IO[bytes]) -> Backup:
 
 
 def read_backup(file: Path, home: Home) -> Backup:
-    """Restore a backup as a home folder that does not exist yet, or is empty.
+    """Restore a backup as a home folder that does not exist yet, or has no files.
 
     Raises:
         BackupError: the file is not a backup, is damaged, or is newer than this version.
@@ -201,25 +203,36 @@ def read_backup(file: Path, home: Home) -> Backup:
             map(_is_inside, found.digests)
         ):
             raise BackupError(f"{file}: is damaged: its members are not those that it lists")
-        home.root.parent.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=home.root.parent, prefix=f".{home.root.name}-") as folder:
+        # A folder that exists may be the mount point of a volume, which cannot be renamed. Its
+        # database comes last: without a database, the folder has no runs.
+        in_place = home.root.exists()
+        parent = home.root if in_place else home.root.parent
+        parent.mkdir(parents=True, exist_ok=True)
+        with (
+            TemporaryDirectory(dir=parent, prefix=f".{home.root.name}-") as folder,
+            ExitStack() as undo,
+        ):
             draft = Home(Path(folder) / "home")
             draft.make()
+            place = home if in_place else draft
             for name, digest in found.digests.items():
-                path = draft.root / name
+                path = (draft if name == home.database.name else place).root / name
                 path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                undo.callback(path.unlink, missing_ok=True)
                 with members.open(name) as member, path.open("xb") as target:
                     path.chmod(0o600)
                     shutil.copyfileobj(member, target, _PIECE)
                 with path.open("rb") as written:
                     if hashlib.file_digest(written, "sha256").hexdigest() != digest:
                         raise BackupError(f"{file}: is damaged: {name} does not match its digest")
-            absent = {*_contents(draft.database)[1]} - {p.name for p in draft.archive.glob("*")}
+            absent = {*_contents(draft.database)[1]} - {p.name for p in place.archive.glob("*")}
             if absent != {*found.missing_archives}:
                 raise BackupError(f"{file}: is damaged: it has not the archives that it names")
-            if home.root.exists():
-                home.root.rmdir()
-            draft.root.rename(home.root)
+            if in_place:
+                draft.database.rename(home.database)
+            else:
+                draft.root.rename(home.root)
+            undo.pop_all()
     return found
 
 

@@ -7,7 +7,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "mlbench_machine.backup:backup",
         "Write the runs of the local stack to a file, also while runs go on.",
     ),
-    "restore": ("mlbench_machine.backup:restore", "Restore a backup into a new home folder."),
+    "restore": (
+        "mlbench_machine.backup:restore",
+        "Restore a backup into a new home folder, or into a volume without files.",
+    ),
     "service": (
         "mlbench_machine.service:app",
         "Let systemd start the local stack with the machine.",

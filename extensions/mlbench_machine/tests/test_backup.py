@@ -81,6 +81,27 @@ def test_a_stopped_stack_is_backed_up(alone: Mlbench, home: Home, tmp_path: Path
     assert "archives not found: a.mlbench" in alone("backup", str(file)).err
 
 
+def test_a_backup_is_restored_into_volumes(alone: Mlbench, home: Home, tmp_path: Path) -> None:
+    file, damaged = tmp_path / "runs.zip", tmp_path / "damaged.zip"
+    assert alone("backup", str(file)).code == 0
+    with zipfile.ZipFile(file) as whole, zipfile.ZipFile(damaged, "w") as target:
+        for name in whole.namelist():
+            is_archive = name == "archive/a.mlbench"
+            target.writestr(name, b"other" if is_archive else whole.read(name))
+    other = replace(alone, home=Home(tmp_path / "volume"))
+    for folder in (other.home.root, other.home.archive):
+        (folder / "lost+found").mkdir(parents=True)
+    mount_point = other.home.root.stat().st_ino
+
+    assert "does not match its digest" in other("restore", str(damaged)).refusal
+    assert "1 run, 1 archive of 20" in other("restore", str(file)).output
+    assert other.home.root.stat().st_ino == mount_point
+    assert (other.home.archive / "a.mlbench").read_bytes() == b"archive" * 1000
+    assert other.home.database.stat().st_mode & 0o777 == 0o600
+    assert not list(other.home.root.glob(".*")), "no draft stays"
+    assert "is not empty" in other("restore", str(file)).refusal
+
+
 def test_what_cannot_be_restored_is_refused(alone: Mlbench, home: Home, tmp_path: Path) -> None:
     file, bad = tmp_path / "runs.zip", tmp_path / "bad.zip"
     assert alone("backup", str(file)).code == 0
