@@ -12,6 +12,7 @@ import yaml
 
 from helm.check import helm4
 from helm.check.kubernetes import SchemaChecker, newest_version, size_errors
+from helm.check.operator_kinds import operator_errors
 from helm.check.prometheus import promtool_errors
 from helm.check.rendering import (
     CHART,
@@ -62,6 +63,7 @@ def _helm3(helm: Helm, promtool: str, checker: SchemaChecker, file: Path) -> lis
         problems += size_errors(documents)
         if version == _OLDEST:
             problems += promtool_errors(promtool, documents)
+            problems += operator_errors(documents)
         else:
             problems += checker.errors([*documents, *worker_documents(documents)], version)
     return problems

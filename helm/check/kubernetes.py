@@ -9,10 +9,8 @@ from collections.abc import Iterable, Sequence
 import kubernetes_validate
 from kubernetes_validate import utils
 
-from helm.check.rendering import CHART, Document, find_documents
+from helm.check.rendering import CHART, OPERATOR, Document, find_documents
 
-# Kinds of the Prometheus operator are not part of Kubernetes.
-_OPERATOR = "monitoring.coreos.com/"
 # Kubernetes limits a ConfigMap or a Secret to a megabyte.
 _LIMIT_BYTES = 1_000_000
 
@@ -41,7 +39,8 @@ class SchemaChecker:
         problems = []
         for document in documents:
             key = (version, json.dumps(document, sort_keys=True))
-            if document["apiVersion"].startswith(_OPERATOR) or key in self._validated:
+            # The kinds of the Prometheus operator are not part of Kubernetes.
+            if document["apiVersion"] == OPERATOR or key in self._validated:
                 continue
             self._validated.add(key)
             if error := _schema_error(document, version):

@@ -16,7 +16,8 @@ VALUES = ROOT / "tests" / "helm" / "values"
 Document = dict[str, Any]
 """One Kubernetes object."""
 
-_OPERATOR = "monitoring.coreos.com/v1"
+OPERATOR = "monitoring.coreos.com/v1"
+"""API version of the Prometheus operator's kinds."""
 
 
 class ChartError(Exception):
@@ -48,7 +49,7 @@ class Helm:
         cluster has the kinds of the Prometheus operator. ChartError if the chart refuses the
         values.
         """
-        versions = ("--api-versions", _OPERATOR) if operator else ()
+        versions = ("--api-versions", OPERATOR) if operator else ()
         text = self.run(
             *("template", release, CHART, "--namespace", "ns"),
             *("--kube-version", kube_version, *versions, *options),

@@ -6,6 +6,7 @@ without kubernetes_sd.
 
 import copy
 import json
+import re
 import subprocess
 from base64 import b64decode
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ import httpx
 import pytest
 import yaml
 
+from helm.check.operator_kinds import operator_errors
 from helm.check.prometheus import without_kubernetes
 from helm.check.rendering import VALUES, Document, Helm, find_documents
 from tests.conftest import free_port, wait_for
@@ -178,6 +180,15 @@ def test_an_operator_gets_the_same_jobs(operated: list[Document]) -> None:
         )
         jobs[job] = endpoint["honorLabels"]
     assert jobs == {"master": False, "controller": False, "exporter": True, "workers": False}
+
+
+def test_an_operator_knows_every_field(operated: list[Document]) -> None:
+    assert operator_errors(operated) == []
+    for kind in ("PodMonitor", "ServiceMonitor", "PrometheusRule"):
+        document = find_documents(operated, kind)[0]
+        misspelt = {**document, "spec": {**document["spec"], "interwal": "10s"}}
+        (error,) = operator_errors([misspelt])
+        assert re.match(rf"{kind}/r-mlbench.*: \$\.spec: .*'interwal' was unexpected", error)
 
 
 def test_both_get_the_rules_of_the_repository(render: Render, operated: list[Document]) -> None:
