@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -69,6 +70,7 @@ def test_the_job_and_its_service_are_ones_that_kubernetes_knows() -> None:
         for manifest, kind in ((service, "V1Service"), (job, "V1Job")):
             read = api._ApiClient__deserialize(manifest, kind)
             assert api.sanitize_for_serialization(read) == manifest
+    assert "kueue.x-k8s.io/queue-name" in job["metadata"]["labels"]
     pod = job["spec"]["template"]
     assert pod["spec"]["subdomain"] == service["metadata"]["name"]
     assert pod["metadata"]["labels"] == service["spec"]["selector"]
@@ -91,6 +93,86 @@ def test_pods_are_told_what_the_recorder_reads(name: str, prefix: str) -> None:
     labels = {path.removeprefix("metadata.labels['").removesuffix("']") for path in paths.values()}
     text = (_LAUNCHERS.read_text().partition('"""\n\n')[0]).replace("…", "jobset.sigs.k8s.io")
     assert all(f"``{label}``" in text for label in labels)
+
+
+# --- manifests: each pod finds its rank. Kueue and JobSet are not in the cluster of `make e2e` ---
+
+
+@dataclass(frozen=True)
+class Pod:
+    """A pod with one container, as the Job controller and JobSet create it."""
+
+    hostname: str
+    environ: dict[str, str]
+    command: list[str]
+    """``mlbench record`` with its options."""
+    args: list[str]
+    """Recorded command."""
+
+
+def _pod(job_name: str, spec: dict[str, Any], index: int, labels: dict[str, str]) -> Pod:
+    container = _container(spec["template"])
+    environ = {"JOB_COMPLETION_INDEX": str(index)}
+    for variable in container["env"]:
+        path = variable["valueFrom"]["fieldRef"]["fieldPath"]
+        label = path.removeprefix("metadata.labels['").removesuffix("']")
+        environ[variable["name"]] = labels[label]
+    # Kubernetes replaces $(NAME), and a shell in the container the rest.
+    args = [re.sub(r"\$\((\w+)\)", lambda match: environ[match[1]], a) for a in container["args"]]
+    return Pod(f"{job_name}-{index}", environ, container["command"], args)
+
+
+def _pods_of_job() -> list[Pod]:
+    _, job = _manifests("job.yaml")
+    labels = {"batch.kubernetes.io/controller-uid": "4b1f"}
+    indices = range(job["spec"]["completions"])
+    return [_pod(job["metadata"]["name"], job["spec"], index, labels) for index in indices]
+
+
+def _pods_of_jobset() -> list[Pod]:
+    """Return the pods of all Jobs of the set, which JobSet has restarted once."""
+    [jobset] = _manifests("jobset.yaml")
+    name, [group] = jobset["metadata"]["name"], jobset["spec"]["replicatedJobs"]
+    spec = group["template"]["spec"]
+    labels = {
+        "jobset.sigs.k8s.io/jobset-name": name,
+        "jobset.sigs.k8s.io/jobset-uid": "4b1f",
+        "jobset.sigs.k8s.io/global-replicas": str(group["replicas"]),
+        "jobset.sigs.k8s.io/restart-attempt": "1",
+    }
+    return [
+        _pod(
+            f"{name}-{group['name']}-{number}",
+            spec,
+            index,
+            labels | {"jobset.sigs.k8s.io/job-global-index": str(number)},
+        )
+        for number in range(group["replicas"])
+        for index in range(spec["completions"])
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pods", "key", "attempt"),
+    [(_pods_of_job(), "job-4b1f", 1), (_pods_of_jobset(), "jobset-4b1f", 2)],
+    ids=["job", "jobset"],
+)
+def test_recorder_and_torchrun_number_the_pods_alike(
+    pods: list[Pod], key: str, attempt: int, tmp_path: Path
+) -> None:
+    """A program that prints its options is in torchrun's place: the pods have no network here."""
+    (tmp_path / "torchrun").write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
+    (tmp_path / "torchrun").chmod(0o755)
+    for number, pod in enumerate(pods):
+        workers = int(pod.command[pod.command.index("--workers") + 1])
+        found = job.find_job(pod.environ, workers=workers, hostname=pod.hostname)
+        assert (found.key, found.attempt) == (key, attempt)
+        assert (found.rank, found.num_workers) == (number, len(pods))
+        environ = {**pod.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+        options = run_text(pod.args, env=environ).stdout.split()
+        assert f"--node-rank={number}" in options
+        assert f"--nnodes={len(pods)}" in options
+        assert f"--master-addr={pods[0].hostname}.sum" in options
 
 
 # --- scripts ---
