@@ -34,7 +34,7 @@ def containers(spec: Any) -> list[Any]:
 
 def master_containers(documents: Sequence[Document]) -> tuple[Any, Any]:
     """Return the containers of the API and of the controller."""
-    api, controller = pod_spec(documents, "r-mlbench-master")["containers"]
+    api, controller, *_ = pod_spec(documents, "r-mlbench-master")["containers"]
     return api, controller
 
 

@@ -1,4 +1,4 @@
-"""The chart takes the values of each `helm` command in the documentation."""
+"""The chart takes the values of the `helm` commands and YAML blocks in the documentation."""
 
 import re
 from pathlib import Path
@@ -17,6 +17,13 @@ _COMMANDS = [
     )
     if "--set" in command
 ]
+_KUBERNETES = (_ROOT / "docs" / "kubernetes.md").read_text()
+# Values of kube-prometheus-stack are not the chart's.
+_BLOCKS = [
+    block
+    for block in re.findall(r"```yaml\n(.*?)```", _KUBERNETES, re.DOTALL)
+    if "prometheusSpec" not in block
+]
 
 
 @pytest.mark.parametrize("command", _COMMANDS)
@@ -26,5 +33,13 @@ def test_the_chart_takes_documented_values(command: str, render: Render) -> None
     assert render(*values)
 
 
-def test_there_are_documented_commands() -> None:
+@pytest.mark.parametrize("block", _BLOCKS)
+def test_the_chart_takes_documented_blocks(block: str, render: Render, tmp_path: Path) -> None:
+    file = tmp_path / "values.yaml"
+    file.write_text(block)
+    assert render(file=file)
+
+
+def test_there_are_documented_commands_and_blocks() -> None:
     assert len(_COMMANDS) > 2
+    assert len(_BLOCKS) > 2

@@ -78,7 +78,10 @@ def test_tokens_of_the_cluster_are_only_where_they_are_needed(documents: list[Do
             holders = [
                 container["name"]
                 for container in spec["containers"]
-                if any(mount["name"] == "service-account" for mount in container["volumeMounts"])
+                if any(
+                    mount["name"] == "service-account"
+                    for mount in container.get("volumeMounts", ())
+                )
             ]
             assert holders == ["controller"]
 

@@ -27,6 +27,7 @@ from tests.helm.pods import environment, master_containers, pod_spec, worker_spe
         ("grafana.url=http://here:3000", "grafana.url: set grafana.enabled to false"),
         ("gcePersistentDisk.enabled=true", "gcePersistentDisk.pdName: name the disk"),
         ("master.ingress.enabled=true", "master.ingress.host: set the name"),
+        ("master.signIn.existingSecret=sso", "master.signIn.existingSecret: the ingress has no"),
         ("worker.replicas=9", "worker.replicas: 9 idle workers are more than limits.workers"),
         ("worker.resources.limits.cpu=2", "a worker's cores are set by limits.cpu"),
         ("weave.enabled=true", "weave.enabled: this chart does not install Weave Net"),

@@ -32,11 +32,18 @@ spec:
       {{- with $service.nodePort }}
       nodePort: {{ . }}
       {{- end }}
+    {{- if ((index . 2).signIn).existingSecret }}
+    - name: sign-in
+      port: 4180
+      targetPort: sign-in
+      protocol: TCP
+    {{- end }}
 {{- end }}
 
 {{- define "mlbench.ingress" -}}
 {{- $ := index . 0 -}}
 {{- $component := index . 1 -}}
+{{- $port := empty ((index . 2).signIn).existingSecret | ternary "http" "sign-in" -}}
 {{- with (index . 2).ingress }}
 {{- $host := .host }}
 {{- if .enabled -}}
@@ -68,7 +75,7 @@ spec:
             backend:
               service:
                 name: {{ include "mlbench.fullname" $ }}-{{ $component }}
-                port: {name: http}
+                port: {name: {{ $port }}}
 {{- end }}
 {{- end }}
 {{- end }}

@@ -82,6 +82,11 @@
 - name: MLBENCH_FRAMEWORK_IMAGES
   value: {{ join "," . | quote }}
 {{- end }}
+{{- if (.Values.master.signIn).existingSecret }}
+# The address of oauth2-proxy: workers, and everything else outside this pod, have others.
+- name: MLBENCH_SIGN_IN_PROXIES
+  value: 127.0.0.1
+{{- end }}
 {{- end }}
 
 {{- define "mlbench.allowedHosts" -}}

@@ -1,0 +1,89 @@
+"""The chart for a team: ingress with TLS, single sign-on."""
+
+import re
+from typing import Any
+
+import pytest
+
+from helm.check.rendering import VALUES, Document, find_documents
+from mlbench_master.settings import Settings
+from tests.helm.conftest import Render
+from tests.helm.pods import environment, master_containers, pod_spec
+
+
+@pytest.fixture(scope="module")
+def documents(render: Render) -> list[Document]:
+    return render(file=VALUES / "team.yaml")
+
+
+def _container(documents: list[Document], pod: str, name: str) -> Any:
+    spec = pod_spec(documents, pod)
+    everything = [*spec.get("initContainers", ()), *spec["containers"]]
+    (container,) = (container for container in everything if container["name"] == name)
+    return container
+
+
+def test_the_ingress_has_tls_by_a_secret_that_cert_manager_fills(
+    documents: list[Document],
+) -> None:
+    (ingress,) = find_documents(documents, "Ingress")
+    assert ingress["spec"]["tls"] == [{"secretName": "mlbench-tls", "hosts": ["ml.example.org"]}]
+    annotations = ingress["metadata"]["annotations"]
+    assert annotations["cert-manager.io/cluster-issuer"] == "letsencrypt"
+    api, _ = master_containers(documents)
+    assert environment(api)["MLBENCH_URL"] == "https://ml.example.org/mlbench"
+
+
+def test_an_ingress_without_tls_has_none(render: Render) -> None:
+    values = ("master.ingress.enabled=true", "master.ingress.host=ml.example.org")
+    (ingress,) = find_documents(render(*values), "Ingress")
+    assert "tls" not in ingress["spec"]
+
+
+# --- Single sign-on. ---
+
+
+def test_the_ingress_leads_to_oauth2_proxy_and_that_to_the_api(documents: list[Document]) -> None:
+    (ingress,) = find_documents(documents, "Ingress")
+    (path,) = ingress["spec"]["rules"][0]["http"]["paths"]
+    (service,) = find_documents(documents, "Service", path["backend"]["service"]["name"])
+    ports = {port["name"]: port for port in service["spec"]["ports"]}
+    assert ports["http"]["port"] == 80, "agents and clients in the cluster call the API itself"
+    target = ports[path["backend"]["service"]["port"]["name"]]["targetPort"]
+    proxy = _container(documents, "r-mlbench-master", "sign-in")
+    (port,) = proxy["ports"]
+    assert port["name"] == target
+    assert f"--http-address=0.0.0.0:{port['containerPort']}" in proxy["args"]
+    assert "--upstream=http://127.0.0.1:80" in proxy["args"]
+    assert "--redirect-url=https://ml.example.org/mlbench/oauth2/callback" in proxy["args"]
+    assert proxy["envFrom"] == [{"secretRef": {"name": "mlbench-sign-in"}}]
+    (policy,) = find_documents(documents, "NetworkPolicy", "r-mlbench-master")
+    assert {"port": target} in policy["spec"]["ingress"][0]["ports"]
+
+
+def test_only_oauth2_proxy_names_users(render: Render, documents: list[Document]) -> None:
+    """Workers can reach the API, so no address of the cluster's network may name a user."""
+    api, controller = master_containers(documents)
+    environ = environment(api) | {"MLBENCH_TOKEN": "t", "MLBENCH_AGENT_SECRET": "s"}
+    settings = Settings.from_environ({key: value for key, value in environ.items() if value})
+    assert [str(network) for network in settings.proxies.sign_in] == ["127.0.0.1/32"]
+    assert "MLBENCH_SIGN_IN_PROXIES" not in environment(controller)
+    assert "MLBENCH_SIGN_IN_PROXIES" not in environment(master_containers(render())[0])
+
+
+@pytest.mark.parametrize(
+    ("path", "passes"),
+    [
+        ("/mlbench/api/runs", True),
+        ("/mlbench/runs/1", False),
+        ("/mlbench/api", False),
+        ("/other/mlbench/api/runs", False),
+    ],
+)
+def test_clients_with_a_token_pass_by_oauth2_proxy(
+    documents: list[Document], path: str, passes: bool
+) -> None:
+    args = _container(documents, "r-mlbench-master", "sign-in")["args"]
+    (route,) = (arg.partition("=")[2] for arg in args if arg.startswith("--skip-auth-route="))
+    assert bool(re.search(route, path)) is passes
+    assert {"--pass-user-headers=true", "--skip-auth-strip-headers=true"} <= {*args}
