@@ -18,6 +18,9 @@ def pod_specs(documents: Sequence[Document]) -> Iterator[tuple[str, Any]]:
     for document in [*documents, *worker_documents(documents)]:
         if document["kind"] in _KINDS:
             yield document["metadata"]["name"], document["spec"]["template"]["spec"]
+        elif document["kind"] == "CronJob":
+            template = document["spec"]["jobTemplate"]["spec"]["template"]
+            yield document["metadata"]["name"], template["spec"]
         elif document["kind"] == "Pod":
             yield document["metadata"]["name"], document["spec"]
 

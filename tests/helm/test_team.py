@@ -1,6 +1,9 @@
-"""The chart for a team: ingress with TLS, single sign-on."""
+"""The chart for a team: ingress with TLS, single sign-on, backups."""
 
+import os
 import re
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -87,3 +90,54 @@ def test_clients_with_a_token_pass_by_oauth2_proxy(
     (route,) = (arg.partition("=")[2] for arg in args if arg.startswith("--skip-auth-route="))
     assert bool(re.search(route, path)) is passes
     assert {"--pass-user-headers=true", "--skip-auth-strip-headers=true"} <= {*args}
+
+
+# --- Backups. ---
+
+
+def test_the_backup_is_beside_the_master_and_sees_all_that_it_copies(
+    documents: list[Document],
+) -> None:
+    (job,) = find_documents(documents, "CronJob")
+    assert (job["apiVersion"], job["spec"]["schedule"]) == ("batch/v1", "0 3 * * *")
+    spec = pod_spec(documents, "r-mlbench-backup")
+    (term,) = spec["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    (master,) = find_documents(documents, "Deployment", "r-mlbench-master")
+    labels = master["spec"]["template"]["metadata"]["labels"]
+    assert term["labelSelector"]["matchLabels"].items() <= labels.items()
+    claims = {
+        volume["name"]: volume["persistentVolumeClaim"]["claimName"] for volume in spec["volumes"]
+    }
+    backed_up = {"state": "r-mlbench-master", "archive": "r-mlbench-archive"}
+    assert claims == {**backed_up, "backups": "backups"}
+
+
+def test_an_older_kubernetes_has_an_older_kind_of_cron_job(render: Render) -> None:
+    documents = render(file=VALUES / "team.yaml", kube_version="1.20.2")
+    (job,) = find_documents(documents, "CronJob")
+    assert job["apiVersion"] == "batch/v1beta1"
+
+
+def test_without_a_schedule_nothing_is_backed_up_or_restored(render: Render) -> None:
+    documents = render()
+    assert find_documents(documents, "CronJob") == []
+    assert "initContainers" not in pod_spec(documents, "r-mlbench-master")
+
+
+@pytest.mark.parametrize("has_runs", [True, False])
+def test_a_backup_is_restored_only_if_the_master_has_no_runs(
+    documents: list[Document], tmp_path: Path, has_runs: bool
+) -> None:
+    container = _container(documents, "r-mlbench-master", "restore")
+    home, programs = tmp_path / "home", tmp_path / "bin"
+    for folder in (home, programs):
+        folder.mkdir()
+    if has_runs:
+        (home / "mlbench.db").touch()
+    (programs / "mlbench").write_text('#!/bin/sh\necho "$@"\n')
+    (programs / "mlbench").chmod(0o755)
+    environ = {"PATH": f"{programs}:{os.environ['PATH']}", "MLBENCH_HOME": str(home)}
+    done = subprocess.run(
+        container["command"], check=True, capture_output=True, text=True, env=environ
+    )
+    assert done.stdout == ("" if has_runs else "restore /backups/mlbench-1.zip\n")

@@ -28,6 +28,9 @@ from tests.helm.pods import environment, master_containers, pod_spec, worker_spe
         ("gcePersistentDisk.enabled=true", "gcePersistentDisk.pdName: name the disk"),
         ("master.ingress.enabled=true", "master.ingress.host: set the name"),
         ("master.signIn.existingSecret=sso", "master.signIn.existingSecret: the ingress has no"),
+        ("backup.schedule=0 3 * *", "backup.schedule: Does not match pattern"),
+        ("backup.schedule=@daily", "backup.existingClaim: name the claim"),
+        ("backup.restore=../a.zip", "backup.restore: Does not match pattern"),
         ("worker.replicas=9", "worker.replicas: 9 idle workers are more than limits.workers"),
         ("worker.resources.limits.cpu=2", "a worker's cores are set by limits.cpu"),
         ("weave.enabled=true", "weave.enabled: this chart does not install Weave Net"),
@@ -38,6 +41,20 @@ from tests.helm.pods import environment, master_containers, pod_spec, worker_spe
 def test_a_wrong_value_is_named(render: Render, wrong: str, told: str) -> None:
     with pytest.raises(ChartError, match=re.escape(told)):
         render(wrong)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("database.existingSecret=postgres", "PostgreSQL or S3 holds the runs"),
+        ("archive.url=s3://bucket/runs", "PostgreSQL or S3 holds the runs"),
+        ("archive.persistence.enabled=false", "set master.persistence.enabled and archive."),
+        ("master.persistence.existingClaim=backups", "backups is in use already"),
+    ],
+)
+def test_only_volumes_are_backed_up(render: Render, value: str, message: str) -> None:
+    with pytest.raises(ChartError, match=re.escape(message)):
+        render("backup.schedule=@daily", "backup.existingClaim=backups", value)
 
 
 def test_weave_may_be_off_as_in_the_original_values(render: Render) -> None:
