@@ -1,7 +1,7 @@
-"""A namespace of the tests' own, with a volume on a node: made, and removed whatever happened.
+"""A namespace of the tests' own, with volumes on a node: made, and removed whatever happened.
 
-A cluster need not have a storage class, so the master's volume is a folder of one node. What an
-earlier run on this machine has left behind, as it was killed, is removed first.
+A cluster need not have a storage class, so each volume is a folder of one node. What an earlier
+run on this machine has left behind, as it was killed, is removed first.
 """
 
 import json
@@ -19,6 +19,8 @@ from tests.support.images import Images
 _MACHINE = re.sub("[^A-Za-z0-9-]", "-", platform.node())[:60].strip("-") or "unknown"
 _OF_THESE_TESTS = {"mlbench-e2e": "true", "mlbench-e2e-machine": _MACHINE}
 _FOLDERS = "/var/tmp"
+# Kubernetes cannot mount a claim twice in a pod, so each purpose has a volume.
+_PURPOSES = ("state", "archive", "backups", "restored-state", "restored-archive")
 # What the master's image runs as.
 _USER = 10001
 
@@ -31,33 +33,35 @@ class Place:
     helm: str
     """The Helm to call."""
 
-    @property
-    def claim(self) -> str:
-        """The claim of the volume that outlives the master's pod."""
-        return f"{self.name}-state"
+    def claim(self, purpose: str) -> str:
+        """Return the claim of a volume that outlives the pods: one of ``_PURPOSES``."""
+        return f"{self.name}-{purpose}"
 
     def make(self, images: Images) -> None:
         node = _a_node()
-        claim = {
-            "accessModes": ["ReadWriteOnce"],
-            "storageClassName": "",
-            "volumeName": self.name,
-            "resources": {"requests": {"storage": "1Gi"}},
-        }
-        apply(
-            _object("Namespace", self.name),
-            _object("PersistentVolume", self.name, spec=_volume(f"{_FOLDERS}/{self.name}", node)),
-            _object("PersistentVolumeClaim", self.claim, self.name, spec=claim),
-        )
-        bound = ("--namespace", self.name, "get", "pvc", self.claim, "--output")
+        apply(_object("Namespace", self.name))
+        for purpose in _PURPOSES:
+            name = self.claim(purpose)
+            claim = {
+                "accessModes": ["ReadWriteOnce"],
+                "storageClassName": "",
+                "volumeName": name,
+                "resources": {"requests": {"storage": "1Gi"}},
+            }
+            volume = _volume(f"{_FOLDERS}/{self.name}/{purpose}", node)
+            apply(
+                _object("PersistentVolume", name, spec=volume),
+                _object("PersistentVolumeClaim", name, self.name, spec=claim),
+            )
+        bound = ("--namespace", self.name, "get", "pvc", "--output")
         wait_until(
-            lambda: run("kubectl", *bound, "jsonpath={.status.phase}"),
-            lambda phase: phase == "Bound",
+            lambda: run("kubectl", *bound, "jsonpath={.items[*].status.phase}").split(),
+            lambda phases: phases == ["Bound"] * len(_PURPOSES),
             60,
-            "the volume is bound",
+            "the volumes are bound",
         )
-        there = f"/there/{self.name}"
-        self._on_node(node, images["custom"], f"mkdir {there}; chown {_USER} {there}")
+        there = " ".join(f"/there/{self.name}/{purpose}" for purpose in _PURPOSES)
+        self._on_node(node, images["custom"], f"mkdir -p {there}; chown {_USER} {there}")
 
     def remove(self, images: Images) -> None:
         """Remove all that there is of it, also where only a part was made."""
@@ -65,8 +69,9 @@ class Place:
             run(self.helm, "uninstall", self.name, "--namespace", self.name, seconds=120)
         with suppress(CommandError):
             self._on_node(_a_node(), images["custom"], f"rm -rf /there/{self.name}")
-        for kind in ("namespace", "pv"):
-            run("kubectl", "delete", kind, self.name, "--ignore-not-found", "--wait=false")
+        volumes = [f"pv/{self.claim(purpose)}" for purpose in _PURPOSES]
+        everything = (f"namespace/{self.name}", *volumes)
+        run("kubectl", "delete", *everything, "--ignore-not-found", "--wait=false")
         run(
             *("kubectl", "delete", "clusterrole,clusterrolebinding"),
             *("--selector", f"app=mlbench,release={self.name}", "--ignore-not-found"),
@@ -108,7 +113,10 @@ def abandoned_places(helm: str) -> list[Place]:
     """Return those that were made on this machine by processes that are no more, or by this one."""
     selector = ",".join(f"{key}={value}" for key, value in _OF_THESE_TESTS.items())
     listed = run("kubectl", "get", "namespaces,pv", "--selector", selector, "--output", "json")
-    names = {item["metadata"]["name"] for item in json.loads(listed)["items"]}
+    # A volume's name is that of its place, and its purpose.
+    names = {
+        "-".join(item["metadata"]["name"].split("-")[:2]) for item in json.loads(listed)["items"]
+    }
     return [Place(name, helm) for name in sorted(names) if not _is_anothers(name)]
 
 

@@ -86,10 +86,10 @@ class Release:
     def _values(self) -> dict[str, Any]:
         return {
             "limits": {"cpu": CORES, "workers": self.most_workers},
-            "archive": {"persistence": {"enabled": False}},
+            "archive": {"persistence": {"existingClaim": self.place.claim("archive")}},
             "master": {
                 "image": self.images.values("master"),
-                "persistence": {"existingClaim": self.place.claim},
+                "persistence": {"existingClaim": self.place.claim("state")},
             },
             "worker": {
                 "image": self.images.values("worker"),

@@ -7,8 +7,8 @@ from tests.e2e.release import Release
 
 # All that the chart may make, and what Kubernetes makes for it.
 _KINDS = (
-    "deployments,replicasets,statefulsets,daemonsets,pods,services,endpoints,secrets,configmaps,"
-    "serviceaccounts,roles,rolebindings,networkpolicies,ingresses,persistentvolumeclaims,"
+    "deployments,replicasets,statefulsets,daemonsets,cronjobs,pods,services,endpoints,secrets,"
+    "configmaps,serviceaccounts,roles,rolebindings,networkpolicies,ingresses,persistentvolumeclaims,"
     "controllerrevisions,clusterroles,clusterrolebindings"
 )
 
