@@ -2,6 +2,7 @@
 
 import errno
 import gc
+import json
 import os
 import shutil
 import socket
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from itertools import chain, groupby, islice
 from pathlib import Path
 
+import bcrypt
 import certifi
 import httpx
 import pytest
@@ -26,6 +28,7 @@ from playwright.sync_api import Browser
 from mlbench import ApiClient
 from mlbench.contract import names
 from mlbench.contract.errors import StackError
+from mlbench.contract.login import Login, with_login
 from mlbench.contract.pod_token import PodIdentity, derive
 from mlbench.local import launch
 from mlbench.local.home import Home
@@ -96,13 +99,24 @@ class PrometheusServer:
     folder: Path
     port: int
     process: subprocess.Popen[bytes] | None = None
+    receives: bool = True
+    """Whether it takes samples by remote write."""
+    login: Login | None = None
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        url = f"http://127.0.0.1:{self.port}"
+        return with_login(url, self.login) if self.login else url
 
     def start(self, *options: str) -> None:
         """Start it, maybe with more options, and wait until it takes samples."""
+        if self.receives:
+            options = ("--web.enable-remote-write-receiver", *options)
+        if self.login:
+            web = self.folder / "web.yml"
+            hashed = bcrypt.hashpw(self.login.password.encode(), bcrypt.gensalt(4)).decode()
+            web.write_text(json.dumps({"basic_auth_users": {self.login.user: hashed}}))
+            options = (f"--web.config.file={web}", *options)
         with (self.folder / "prometheus.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [
@@ -110,7 +124,6 @@ class PrometheusServer:
                     f"--config.file={self.folder / 'prometheus.yml'}",
                     f"--storage.tsdb.path={self.folder / 'data'}",
                     f"--web.listen-address=127.0.0.1:{self.port}",
-                    "--web.enable-remote-write-receiver",
                     *options,
                 ],
                 stdin=subprocess.DEVNULL,

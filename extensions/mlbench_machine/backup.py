@@ -14,7 +14,7 @@ import sqlite3
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
@@ -263,7 +263,11 @@ def _contents(database: Path) -> tuple[int, list[str]]:
 def _prometheus_data(home: Home) -> Iterator[Path | None]:
     """Yield a folder with Prometheus's data that does not change; None if it does not respond."""
     data = home.prometheus / "data"
-    if not launch.running_supervisor(home):
+    # The stack starts no Prometheus of its own if it uses an existing one.
+    is_unchanging = not launch.running_supervisor(home)
+    with suppress(MLBenchError):
+        is_unchanging |= home.read_connection().existing_prometheus
+    if is_unchanging:
         yield data if data.is_dir() else None
         return
     try:

@@ -14,7 +14,7 @@ from mlbench.cli.command import Command
 from mlbench.cli.common import UsageError, out
 from mlbench.contract.atomic_files import write_private
 from mlbench.contract.errors import StackError
-from mlbench.contract.names import ENV_HOME, ENV_TOKEN, ENV_URL
+from mlbench.contract.names import ENV_HOME, ENV_PROMETHEUS_URL, ENV_TOKEN, ENV_URL
 from mlbench.local import launch
 from mlbench.local.home import Home
 from mlbench.local.stack_services import LOOPBACK
@@ -79,18 +79,19 @@ def uninstall(system: _System = False) -> None:
 def unit_text(command: tuple[str, ...], user: str | None) -> str:
     """Return the text of a unit.
 
-    It has the settings of MLBench in the caller's environment, except for the address and the token
-    of another master.
+    It has the settings of MLBench in the caller's environment, except for the address, the token
+    and the Prometheus of another master.
 
     Args:
         command: program with its arguments.
         user: user of a service of the machine, "" for the caller; None for a service of a user.
     """
     words = " ".join(_quoted(word).replace("$", "$$") for word in command)
+    of_another = {ENV_URL, ENV_TOKEN} | ({ENV_PROMETHEUS_URL} if os.environ.get(ENV_URL) else set())
     environ = {
         name: value
         for name, value in sorted(os.environ.items())
-        if name.startswith("MLBENCH_") and name not in {ENV_URL, ENV_TOKEN}
+        if name.startswith("MLBENCH_") and name not in of_another
     }
     if user is None:
         identity, target = "", "default.target"

@@ -193,6 +193,10 @@ class SharedSettings:
     """Address of the master for browsers, for links."""
     grafana: GrafanaSettings | None = None
     """The Grafana that gets the dashboards, if there is one."""
+    prometheus_public_url: Annotated[_Address | None, Variable(names.ENV_PROMETHEUS_PUBLIC_URL)] = (
+        None
+    )
+    """Address of Prometheus for browsers; None if they cannot reach it."""
     grafana_public_url: Annotated[_Address | None, Variable(names.ENV_GRAFANA_PUBLIC_URL)] = None
     """Address of Grafana for browsers; None if they cannot reach it."""
     notify_url: Annotated[str, Variable(names.ENV_NOTIFY_URL), Before(_check_webhook)] = ""

@@ -11,13 +11,14 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from mlbench.cli.common import out, print_pairs
+from mlbench.cli.common import out, print_pairs, warn
 from mlbench.contract import figures, names
 from mlbench.contract.buckets import TITLES
 from mlbench.contract.humanize import spans
-from mlbench.contract.login import origin_of
+from mlbench.contract.login import origin_of, split_login
 from mlbench.contract.records import Alert, Pod, Run
-from mlbench.local.home import StackConnection
+from mlbench.local import prometheus_check
+from mlbench.local.home import Home, StackConnection
 
 if TYPE_CHECKING:
     from mlbench.contract.results import Result
@@ -49,11 +50,25 @@ def sign_in_url(connection: StackConnection, path: str = "/") -> str:
 
 
 def prometheus_url(connection: StackConnection) -> str | None:
-    """Return the address of Prometheus: on a terminal with password and secret path."""
+    """Return the address of Prometheus.
+
+    On a terminal, the address of the local stack's own Prometheus contains its password and its
+    secret path.
+    """
     url = connection.prometheus_url
+    if url is not None and connection.existing_prometheus:
+        return split_login(url)[0]
     if url is None or out.is_terminal or connection.elsewhere:
         return url
     return origin_of(url)
+
+
+def warn_of_prometheus(connection: StackConnection) -> None:
+    """Warn of what a Prometheus lacks that the local stack uses, but did not start."""
+    if connection.existing_prometheus and connection.prometheus_url:
+        address = prometheus_url(connection)
+        for problem in prometheus_check.check(connection.prometheus_url, Home.from_environ()):
+            warn(f"Prometheus at {address}: {problem}")
 
 
 # Rows that `mlbench run` leaves to `mlbench status RUN`.
@@ -283,8 +298,8 @@ def _show_links(run: Run, connection: StackConnection, metric: str | None, *, br
         # In milliseconds. The last scrapes and computed series come some seconds after the end.
         until = math.ceil(ended.timestamp()) + 30
         board_range = f"&from={math.floor(began.timestamp()) * 1000}&to={until * 1000}"
-    if selector and out.is_terminal and connection.prometheus_url:
-        graph = f"{connection.prometheus_url}/graph?g0.tab=0&g0.expr={quote(selector)}{graph_range}"
+    if selector and out.is_terminal and (prometheus := prometheus_url(connection)):
+        graph = f"{prometheus}/graph?g0.tab=0&g0.expr={quote(selector)}{graph_range}"
         out.print(f"Prometheus  {graph}", soft_wrap=True)
     if connection.grafana_url:
         board = f"{connection.grafana_url}/d/mlbench-run?var-run_id={run.id}{board_range}"

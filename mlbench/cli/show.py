@@ -27,7 +27,15 @@ from mlbench.cli.common import (
     warn,
 )
 from mlbench.cli.live import last_numbers, patiently, read_last_values
-from mlbench.cli.run_tables import page_url, show_alerts, show_result, show_runs, sign_in_url
+from mlbench.cli.run_tables import (
+    page_url,
+    prometheus_url,
+    show_alerts,
+    show_result,
+    show_runs,
+    sign_in_url,
+    warn_of_prometheus,
+)
 from mlbench.client import ApiClient
 from mlbench.contract.atomic_files import write_private
 from mlbench.contract.errors import ApiError
@@ -85,7 +93,12 @@ def status(
         else:
             show_runs(runs, pods, of=counted.result().value.runs)
             out.print(f"\ndatabase  {_DATABASES[database]}")
+            connection = find_connection()
+            if connection.existing_prometheus:
+                address = prometheus_url(connection)
+                out.print(f"Prometheus  {address}  (not started by the stack)", soft_wrap=True)
             show_alerts(alerts or [])
+            warn_of_prometheus(connection)
 
 
 def runs(

@@ -15,7 +15,7 @@ from rich.console import Console
 from mlbench.cli.common import JsonOption, UsageError, connected, err, out, print_outcome, warn
 from mlbench.cli.request import make_name
 from mlbench.cli.run import run_and_show
-from mlbench.cli.run_tables import page_url, prometheus_url
+from mlbench.cli.run_tables import page_url, prometheus_url, warn_of_prometheus
 from mlbench.client import ApiClient
 from mlbench.contract import names
 from mlbench.local import grafana_archive, launch
@@ -57,6 +57,8 @@ def up(
     home = Home.from_environ()
     if os.environ.get(names.ENV_URL):
         warn(f"${names.ENV_URL} is set: other commands use the master there, not this stack")
+        if os.environ.get(names.ENV_PROMETHEUS_URL):
+            warn(f"${names.ENV_PROMETHEUS_URL} belongs to that master: this stack does not use it")
     if launch.running_supervisor(home) is not None:
         connection = launch.wait_until_ready(home)
         with ApiClient.from_connection(connection) as client:
@@ -136,6 +138,7 @@ def demo(
 
 
 def _show(state: str, connection: StackConnection, *, as_json: bool) -> None:
+    existing = "  (not started by the stack)" if connection.existing_prometheus else ""
     fields = {
         "state": state,
         "url": connection.url,
@@ -148,10 +151,11 @@ def _show(state: str, connection: StackConnection, *, as_json: bool) -> None:
         f"The stack is {state}.",
         _pages_line(connection, out),
         f"  API         {connection.url}/api/runs/",
-        f"  Prometheus  {prometheus_url(connection)}",
+        f"  Prometheus  {prometheus_url(connection)}{existing}",
         "" if as_json else _grafana_line(connection),
         as_json=as_json,
     )
+    warn_of_prometheus(connection)
 
 
 def _pages_line(connection: StackConnection, console: Console) -> str:
@@ -171,6 +175,8 @@ def _grafana_line(connection: StackConnection) -> str:
         url = f"{connection.grafana_url}/api/health"
         response = httpx.get(url, timeout=1.0, trust_env=False)
         health = response.json() if response.is_success else None
+    if not isinstance(health, dict) and connection.existing_grafana:
+        return f"{line} (does not respond)"
     if not isinstance(health, dict):
         log_file = Home.from_environ().logs / "grafana.log"
         return f"{line} (still starting, or see {log_file})"

@@ -34,3 +34,9 @@ MAX_ERROR_LENGTH: Final = 500
 
 MAX_EVIDENCE_BYTES: Final = 256 << 10
 """Evidence of a worker for a hang diagnosis, as JSON."""
+
+PAST_MS: Final = 23 * 3600 * 1000
+"""Greatest age of a sample that is sent to Prometheus, in milliseconds.
+
+It is below `out_of_order_time_window` in prometheus.yml; Prometheus refuses older samples.
+"""

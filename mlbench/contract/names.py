@@ -32,6 +32,7 @@ ENV_AGENT: Final = "MLBENCH_AGENT"  # receiver for MLBench's original library: u
 ENV_TOKEN: Final = "MLBENCH_TOKEN"  # noqa: S105 - the variable's name, not a token
 ENV_AGENT_SECRET: Final = "MLBENCH_AGENT_SECRET"  # noqa: S105 - signs the tokens of pods
 ENV_PROMETHEUS_URL: Final = "MLBENCH_PROMETHEUS_URL"  # may contain a user and a password
+ENV_PROMETHEUS_PUBLIC_URL: Final = "MLBENCH_PROMETHEUS_PUBLIC_URL"  # where a browser reaches it
 ENV_USER: Final = "MLBENCH_USER"  # user of runs, in place of that of the system
 ENV_ALERTMANAGERS: Final = "MLBENCH_ALERTMANAGERS"  # URLs to which Prometheus sends alerts
 ENV_ALERTMANAGER_CONFIG: Final = "MLBENCH_ALERTMANAGER_CONFIG"  # of an Alertmanager to start

@@ -75,13 +75,14 @@ def _is_home(folder: Path) -> bool:
 
 
 def settings(
-    folder: Path, host: str, port: int, password: str, prometheus_url: str, login: Login
+    folder: Path, host: str, port: int, password: str, prometheus_url: str, login: Login | None
 ) -> dict[str, str]:
     """Return the environment of a Grafana whose dashboards anyone on this machine may see.
 
     ``folder`` is for its data and logs, ``password`` for the user ``admin``. Viewers can read
-    ``prometheus_url``, so ``login`` is apart.
+    ``prometheus_url``, so ``login`` is apart; None without one.
     """
+    user, prometheus_password = login or Login("", "")
     return {
         "GF_PATHS_DATA": str(folder),
         "GF_PATHS_LOGS": str(folder / "log"),
@@ -89,9 +90,9 @@ def settings(
         "GF_PATHS_PROVISIONING": str(grafana_folder() / "provisioning"),
         names.ENV_DASHBOARDS: str(grafana_folder() / "dashboards"),
         names.ENV_PROMETHEUS_URL: prometheus_url,
-        names.ENV_PROMETHEUS_BASIC_AUTH: "true",
-        names.ENV_PROMETHEUS_USER: login.user,
-        names.ENV_PROMETHEUS_PASSWORD: login.password,
+        names.ENV_PROMETHEUS_BASIC_AUTH: "true" if login else "false",
+        names.ENV_PROMETHEUS_USER: user,
+        names.ENV_PROMETHEUS_PASSWORD: prometheus_password,
         names.ENV_SCRAPE_INTERVAL: names.DEFAULT_SCRAPE_INTERVAL,
         "GF_SERVER_PROTOCOL": "http",
         "GF_SERVER_HTTP_ADDR": host,

@@ -24,6 +24,10 @@ class StackConnection:
     """None if no Grafana was found. It may start after the rest, or not at all."""
     elsewhere: bool = False
     """Whether the environment names this master, so that others may know its token too."""
+    existing_prometheus: bool = False
+    """Whether the stack uses a Prometheus that it did not start."""
+    existing_grafana: bool = False
+    """Whether the stack uses a Grafana that it did not start."""
 
 
 class Home:
@@ -39,6 +43,8 @@ class Home:
         """One log file for each process of the stack."""
         self.prometheus = root / "prometheus"
         """Prometheus's configuration, scrape targets and data."""
+        self.scrape_jobs = self.prometheus / "scrape.yml"
+        """The stack's scrape jobs, for the configuration of a Prometheus that it did not start."""
         self.grafana = root / "grafana"
         """Grafana's data and logs."""
         self.grafana_program = root / "grafana-server"

@@ -24,7 +24,7 @@ from mlbench.contract import names, pod_token
 from mlbench.contract.atomic_files import write_private
 from mlbench.contract.distribution import how_to_install
 from mlbench.contract.errors import StackError
-from mlbench.contract.login import Login, with_login
+from mlbench.contract.login import Login, split_login, with_login
 from mlbench.contract.pod_token import PodIdentity, derive
 from mlbench.contract.shaping import with_tools
 from mlbench.local import grafana_server, network
@@ -145,12 +145,23 @@ class StackServices:
         self._agent_secret = self._secret("agent-secret")
         check_host(listen.host)
         master_port = port_exactly(listen.port) if listen.port else port_near(_MASTER_PORT)
-        prometheus_port = self._prometheus_port(listen.prometheus_port)
         self.url = f"http://{LOOPBACK}:{master_port}"
+        existing = find_existing_prometheus()
+        self.existing_prometheus = existing is not None
         self._prometheus_path = f"/{self._secret('prometheus-path')}"
-        self._prometheus_login = Login("mlbench", self._secret("prometheus-password"))
-        self._prometheus_url = f"http://{LOOPBACK}:{prometheus_port}{self._prometheus_path}"
-        self.prometheus_url = with_login(self._prometheus_url, self._prometheus_login)
+        self._own_login = Login("mlbench", self._secret("prometheus-password"))
+        if existing is None:
+            prometheus_port = self._prometheus_port(listen.prometheus_port)
+            own_url = f"http://{LOOPBACK}:{prometheus_port}{self._prometheus_path}"
+            self.prometheus_url = with_login(own_url, self._own_login)
+        elif listen.prometheus_port is None:
+            self.prometheus_url = existing
+        else:
+            raise StackError(
+                "--prometheus-port: the stack starts no Prometheus, because "
+                f"${names.ENV_PROMETHEUS_URL} is set. Leave out one of the two."
+            )
+        self._prometheus_url, self._prometheus_login = split_login(self.prometheus_url)
         ability = network.probe()
         switch = ability.switch(home.switch)
         excluded = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
@@ -165,6 +176,10 @@ class StackServices:
             **self._environ,
             **_given(names.ENV_DATABASE_URL),
             names.ENV_PROMETHEUS_URL: self.prometheus_url,
+            # Users of the API do not get the password of a Prometheus that others use as well.
+            names.ENV_PROMETHEUS_PUBLIC_URL: (
+                self._prometheus_url if self.existing_prometheus else self.prometheus_url
+            ),
             names.ENV_URL: os.environ.get("MLBENCH_PUBLIC_URL") or self.url,
             names.ENV_WORKERS: str(workers),
             names.ENV_NO_BANDWIDTH: ability.no_bandwidth,
@@ -173,15 +188,20 @@ class StackServices:
         if not listen.is_local:
             hosts = {listen.host, socket.gethostname(), os.environ.get(_ALLOWED_HOSTS, "")}
             self._master_environ[_ALLOWED_HOSTS] = ",".join(sorted(filter(None, hosts)))
-        installed = grafana_server.find_grafana(home=home)
+        existing_grafana = _of_no_other_master(names.ENV_GRAFANA_URL)
+        self.existing_grafana = existing_grafana is not None
+        installed = None if existing_grafana else grafana_server.find_grafana(home=home)
         grafana_service = self._grafana(installed) if installed else None
         self.grafana_url = f"http://{grafana_service.address}" if grafana_service else None
+        if existing_grafana:
+            shown = os.environ.get(names.ENV_GRAFANA_PUBLIC_URL) or existing_grafana
+            self.grafana_url = shown.rstrip("/")
         config = os.environ.get(names.ENV_ALERTMANAGER_CONFIG)
         environ = with_tools(self._environ)
         controller_port, exporter_port = port_near(_CONTROLLER_PORT), port_near(_EXPORTER_PORT)
         network_service = Service(network.SERVICE, switch, environ, optional=True)
         self.fixed: tuple[Service, ...] = (
-            self._prometheus(prometheus_port),
+            *([] if existing else [self._prometheus(prometheus_port)]),
             *([self._alertmanager(Path(config).absolute())] if config else []),
             self._master(master_port),
             Service(
@@ -225,7 +245,7 @@ class StackServices:
         import bcrypt  # noqa: PLC0415 - only the start of a stack needs it
 
         binary = find_prometheus()  # before anything is written
-        folder, path, login = self._home.prometheus, self._prometheus_path, self._prometheus_login
+        folder, path, login = self._home.prometheus, self._prometheus_path, self._own_login
         # Prometheus checks the hash. It scrapes itself with the password in the other file.
         write_private(folder / "password", login.password)
         # The lowest cost of bcrypt is enough, because nobody can guess a random password.
@@ -283,7 +303,7 @@ class StackServices:
             port=port,
             health_path=f"{path}/-/ready",
             metrics_path=f"{path}/metrics",
-            login=self._prometheus_login,
+            login=self._own_login,
         )
 
     def _master(self, port: int) -> Service:
@@ -416,6 +436,30 @@ def find_prometheus() -> Path:
     )
 
 
+def find_existing_prometheus() -> str | None:
+    """Return the address of the Prometheus that the stack uses instead of its own, or None.
+
+    StackError if it is not an address, or an Alertmanager is set, which needs the stack's own.
+    """
+    url = _of_no_other_master(names.ENV_PROMETHEUS_URL)
+    if url is None:
+        return None
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise StackError(
+            f"${names.ENV_PROMETHEUS_URL}: must be a URL such as http://user:password@host:9090 "
+            "(got another text, which is not shown because it may contain a password)"
+        )
+    for name in (names.ENV_ALERTMANAGERS, names.ENV_ALERTMANAGER_CONFIG):
+        if os.environ.get(name):
+            raise StackError(
+                f"${name}: needs the stack's own Prometheus, but ${names.ENV_PROMETHEUS_URL} is "
+                "set. Name the Alertmanager in the configuration of that Prometheus, and unset "
+                "this variable."
+            )
+    return url
+
+
 def find_alertmanager() -> str:
     """Return the Alertmanager binary: $ALERTMANAGER, or on the path. StackError if none is."""
     programs = map(shutil.which, ("prometheus-alertmanager", "alertmanager"))
@@ -453,6 +497,11 @@ def check_installed() -> None:
     missing = [extra for module, extra in needed.items() if not importlib.util.find_spec(module)]
     if missing:
         raise StackError(f"packages are missing. Run {how_to_install(*missing)}.")
+
+
+def _of_no_other_master(variable: str) -> str | None:
+    """Return the value of a variable, unless it describes the master at $MLBENCH_URL."""
+    return None if os.environ.get(names.ENV_URL) else os.environ.get(variable) or None
 
 
 def _given(*variables: str) -> dict[str, str]:

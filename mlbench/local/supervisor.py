@@ -5,6 +5,7 @@ import functools
 import json
 import logging
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -99,7 +100,11 @@ class Supervisor:
             self._adjust_workers()
             if self._wait_until_ready():
                 s = self._services
-                connection = StackConnection(s.url, s.token, s.prometheus_url, s.grafana_url)
+                connection = StackConnection(
+                    *(s.url, s.token, s.prometheus_url, s.grafana_url),
+                    existing_prometheus=s.existing_prometheus,
+                    existing_grafana=s.existing_grafana,
+                )
                 self._home.write_connection(connection)
                 self._on_ready(connection)
             while not self._quit.wait(_TICK_SECONDS):
@@ -144,6 +149,7 @@ class Supervisor:
         # copyfile: the originals may be read by everyone, the copies must not.
         shutil.copytree(source / "rules", home / "rules", copy_function=shutil.copyfile)
         shutil.copyfile(source / "prometheus.yml", home / "prometheus.yml")
+        write_atomically(self._home.scrape_jobs, _scrape_jobs(source, home))
         managers = alertmanager_targets(os.environ.get(names.ENV_ALERTMANAGERS, ""))
         write_atomically(home / "targets" / "alertmanagers.json", json.dumps(managers))
         # The last stack may have had an Alertmanager.
@@ -298,6 +304,16 @@ class Supervisor:
                 child.process.kill()
                 child.process.wait()
             log.info("ended %s", child.service.name)
+
+
+def _scrape_jobs(source: Path, home: Path) -> str:
+    """Return the jobs of prometheus.yml with absolute paths, except Prometheus's job of itself."""
+    _, job, jobs = (source / "prometheus.yml").read_text().partition("  - job_name: master\n")
+    # A path in JSON is also one in YAML.
+    jobs = re.sub(
+        r"\[(targets/\w+\.json)\]", lambda match: json.dumps([str(home / match[1])]), jobs
+    )
+    return f"scrape_configs:\n{job}{jobs}"
 
 
 def _prepare(supervisor: int, cores: frozenset[int] | None) -> None:

@@ -25,6 +25,7 @@ class FakeServices(StackServices):
         self.token = "token"
         self.prometheus_url = "http://127.0.0.1:2"
         self.grafana_url = None
+        self.existing_prometheus = self.existing_grafana = False
         self.fixed = (
             self._sleeper("first", tuple(sys.argv[1:]) or _SLEEP),
             Service("second", _SLEEP, os.environ, cores=frozenset({min(os.sched_getaffinity(0))})),

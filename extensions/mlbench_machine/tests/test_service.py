@@ -43,6 +43,16 @@ def test_systemd_accepts_the_unit(user: Mlbench, tmp_path: Path) -> None:
     assert "mlbench.service" not in done.stderr, done.stderr
 
 
+def test_the_unit_names_an_existing_prometheus_but_not_that_of_another_master(
+    user: Mlbench, tmp_path: Path
+) -> None:
+    named = {**user.more, "MLBENCH_PROMETHEUS_URL": "http://u:p@localhost:9090"}
+    other = {**named, "MLBENCH_URL": "http://master.example.com"}
+    for more, count in ((named, 1), (other, 0)):
+        assert replace(user, more=more)("service", "install", "--no-start").code == 0
+        assert _unit(tmp_path).read_text().count("localhost:9090") == count
+
+
 @pytest.mark.slow
 def test_the_unit_starts_the_stack_and_stops_it(user: Mlbench, tmp_path: Path) -> None:
     port = free_port()

@@ -12,6 +12,7 @@ import threading
 import time
 from dataclasses import asdict
 
+from mlbench.contract.limits import PAST_MS
 from mlbench_master.database.connection import exclusive, run_sql, store
 from mlbench_master.database.models import DeletedRun, Run, run_owner
 from mlbench_master.notify import Waiter
@@ -19,7 +20,6 @@ from mlbench_master.reading.counting import SampleCounts, count, waits_for_expor
 from mlbench_master.reading.promql import NoPrometheusError, PrometheusClient, PrometheusError
 from mlbench_master.recording import streams
 from mlbench_master.recording.export import Exporter
-from mlbench_master.recording.remote_write import PAST_MS
 
 log = logging.getLogger(__name__)
 

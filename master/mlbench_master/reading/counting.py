@@ -4,12 +4,13 @@ import time
 from dataclasses import dataclass
 
 from mlbench.contract import names
+from mlbench.contract.limits import PAST_MS
 from mlbench.contract.records import Delivery
 from mlbench_master.database.connection import run_sql
 from mlbench_master.database.models import Run, run_owner
 from mlbench_master.reading.promql import PrometheusClient, quote
 from mlbench_master.reading.windows import Span
-from mlbench_master.recording.remote_write import FUTURE_MS, PAST_MS
+from mlbench_master.recording.remote_write import FUTURE_MS
 
 _RECORDED = "SELECT COALESCE(SUM(recorded), 0) FROM stream WHERE owner = ?"
 _EXPORTED = """

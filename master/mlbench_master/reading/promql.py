@@ -13,8 +13,8 @@ import orjson
 
 from mlbench.contract.login import split_login
 from mlbench.contract.records import PrometheusStorage
+from mlbench.local.prometheus_check import missing_settings
 from mlbench_master.errors import ServiceUnavailableError
-from mlbench_master.recording.remote_write import PAST_MS
 
 T = TypeVar("T")
 
@@ -26,11 +26,6 @@ _QUEUE_SECONDS = 1.0
 # Number of consecutive queries without a response that opens the circuit, and for how long.
 _FAILURES = 3
 _OPEN_SECONDS = 5.0
-# Units of a duration in Prometheus's configuration.
-_UNIT_MS = {
-    **{"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000},
-    **{"d": 86_400_000, "w": 604_800_000, "y": 31_536_000_000},
-}
 # Blocks, the log, and the newest samples on the disk.
 _STORED_BYTES = (
     '{__name__=~"prometheus_tsdb_(storage_blocks|wal_storage_size|head_chunks_storage_size)_bytes"}'
@@ -185,22 +180,7 @@ class PrometheusClient:
 
     def problems(self) -> list[str]:
         """Return what MLBench needs and this Prometheus does not allow, as sentences."""
-        flags = self._call("status/flags")
-        window = re.search(r"out_of_order_time_window: (\S+)", self._call("status/config")["yaml"])
-        found = []
-        if flags.get("web.enable-remote-write-receiver") != "true":
-            found.append("It takes no samples. Start it with --web.enable-remote-write-receiver.")
-        if _milliseconds(window[1] if window else "0s") < PAST_MS:
-            found.append(
-                "It may refuse late samples. "
-                "Set storage.tsdb.out_of_order_time_window in its configuration to 24h."
-            )
-        if flags.get("web.enable-admin-api") != "true":
-            found.append(
-                "The samples of deleted runs stay until they expire. "
-                "Start it with --web.enable-admin-api to have them deleted."
-            )
-        return found
+        return missing_settings(self._call)
 
     def storage(self) -> PrometheusStorage:
         """Return version, retention, and bytes of all series; None if it does not scrape itself."""
@@ -244,12 +224,6 @@ class PrometheusClient:
         if content.get("status") != "success":
             raise PrometheusError(f"Prometheus refused {asked}: {content.get('error')}")
         return content["data"]
-
-
-def _milliseconds(duration: str) -> int:
-    """Convert a duration as Prometheus writes it, such as ``1d12h``."""
-    parts = re.findall(r"(\d+)(ms|[smhdwy])", duration)
-    return sum(int(number) * _UNIT_MS[unit] for number, unit in parts)
 
 
 def _between(first_ms: int, last_ms: int) -> dict[str, str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Literal
 
+from mlbench.contract.limits import PAST_MS
 from mlbench.contract.records import RunMetric
 from mlbench.contract.series import series_name
 from mlbench_master.database.connection import run_sql
@@ -30,7 +31,7 @@ from mlbench_master.reading.selection import (
 )
 from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.reading.windows import Span
-from mlbench_master.recording.remote_write import FUTURE_MS, PAST_MS
+from mlbench_master.recording.remote_write import FUTURE_MS
 
 Source = Literal["prometheus", "record"]
 

@@ -17,6 +17,7 @@ from itertools import accumulate, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from mlbench.contract.limits import PAST_MS
 from mlbench_master.database.connection import exclusive, run_sql
 from mlbench_master.database.models import run_owner
 from mlbench_master.notify import Waiter, notify
@@ -31,7 +32,6 @@ from mlbench_master.recording.blocks import (
 )
 from mlbench_master.recording.remote_write import (
     FUTURE_MS,
-    PAST_MS,
     RemoteWriter,
     UnavailableError,
     WriteRequest,

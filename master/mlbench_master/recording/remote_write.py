@@ -41,8 +41,6 @@ _REQUEST_BYTES = 4 << 20
 _MAX_SAMPLE_BYTES = 24
 # After a sample from the future, Prometheus refuses every sample of today.
 FUTURE_MS = 60_000
-# Below `out_of_order_time_window` in prometheus.yml; Prometheus refuses older samples.
-PAST_MS = 23 * 3600 * 1000
 
 
 class SamplesRefusedError(MLBenchError):

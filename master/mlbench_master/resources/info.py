@@ -24,8 +24,7 @@ class InfoResource:
     def on_get(self, req: Request, resp: Response) -> None:
         """Return version, limits, and the addresses of Grafana and Prometheus."""
         settings, limits = self.settings, self.settings.limits
-        # In a cluster, only the master can reach Prometheus.
-        prometheus_url = settings.prometheus_url if settings.pool == "local" else None
+        prometheus_url = settings.prometheus_public_url
         resp.media = Info(
             version=own_version(),
             pool=settings.pool,

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 from peewee import Database
 
+from mlbench.contract.limits import PAST_MS
 from mlbench.contract.series import format_value
 from mlbench_master.database.connection import exclusive
 from mlbench_master.database.models import Block, Run, run_owner
@@ -20,7 +21,6 @@ from mlbench_master.recording import blocks, export
 from mlbench_master.recording.export import Exporter
 from mlbench_master.recording.remote_write import (
     FUTURE_MS,
-    PAST_MS,
     RemoteWriter,
     SamplesRefusedError,
     UnavailableError,

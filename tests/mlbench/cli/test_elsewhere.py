@@ -73,10 +73,15 @@ def test_a_master_that_refuses_is_told(alone: Mlbench) -> None:
 
 @pytest.mark.slow
 def test_the_commands_of_the_local_stack_are_about_that(elsewhere: Mlbench) -> None:
-    up = elsewhere.process("up", "--detach", "--workers", "1", "--json")
+    named = {**elsewhere.more, "MLBENCH_PROMETHEUS_URL": "http://127.0.0.1:9"}
+    command = ("up", "--detach", "--workers", "1", "--json")
+    up = replace(elsewhere, more=named).process(*command)
     try:
         assert up.json["url"] != elsewhere.more["MLBENCH_URL"]
-        assert up.err.startswith("$MLBENCH_URL is set: other commands use the master there")
+        assert up.err.splitlines() == [
+            "$MLBENCH_URL is set: other commands use the master there, not this stack",
+            "$MLBENCH_PROMETHEUS_URL belongs to that master: this stack does not use it",
+        ]
         demo = elsewhere.process("demo", "steps", "--workers", "1")
         assert demo.code == 0, demo.err
         assert f"{up.json['url']}/runs/1" in demo.out

@@ -63,6 +63,8 @@ def test_it_is_told_how_the_stacks_grafana_is() -> None:
         assert grafana_line(connection) == f"{shown} ({too_old})"
     log_file = Home.from_environ().logs / "grafana.log"
     assert grafana_line(connection) == f"{shown} (still starting, or see {log_file})"
+    existing = replace(connection, existing_grafana=True)
+    assert grafana_line(existing) == f"{shown} (does not respond)"
 
 
 @pytest.mark.slow

@@ -265,6 +265,61 @@ def test_the_users_own_grafana_and_the_webhook_are_the_controllers_alone(
     assert {*shown.values()} == {None}
 
 
+def test_an_existing_prometheus_and_grafana_are_used_instead_of_the_stacks_own(
+    home: Home, grafana: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PROMETHEUS", "/nowhere/prometheus")
+    monkeypatch.setenv(names.ENV_PROMETHEUS_URL, "https://u:p@prometheus.example.com/path")
+    stack = StackServices(home, workers=2)
+    assert stack.existing_prometheus
+    assert {service.name for service in stack.fixed} == {
+        *("master", "controller", "exporter", "grafana")
+    }
+    shown, master = stack.fixed[-1].environ, stack.fixed[0].environ
+    assert master[names.ENV_PROMETHEUS_URL] == "https://u:p@prometheus.example.com/path"
+    assert master[names.ENV_PROMETHEUS_PUBLIC_URL] == "https://prometheus.example.com/path"
+    assert shown[names.ENV_PROMETHEUS_URL] == "https://prometheus.example.com/path"
+    assert (shown[names.ENV_PROMETHEUS_USER], shown[names.ENV_PROMETHEUS_PASSWORD]) == ("u", "p")
+    assert not (home.root / "prometheus-port").exists()
+
+    monkeypatch.setenv(names.ENV_PROMETHEUS_URL, "http://prometheus.example.com:9090")
+    monkeypatch.setenv(names.ENV_GRAFANA_URL, "http://grafana.example.com/")
+    stack = StackServices(home, workers=2)
+    assert "grafana" not in {service.name for service in stack.fixed}
+    assert (stack.existing_grafana, stack.grafana_url) == (True, "http://grafana.example.com")
+    # They belong to the master there.
+    monkeypatch.setenv(names.ENV_URL, "http://master.example.com")
+    monkeypatch.setenv("PROMETHEUS", str(program(home.root.parent / "prometheus")))
+    stack = StackServices(home, workers=2)
+    assert {"prometheus", "grafana"} <= {service.name for service in stack.fixed}
+    assert not stack.existing_prometheus
+
+
+def test_a_grafana_of_the_stack_logs_in_only_where_prometheus_asks(
+    home: Home, grafana: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for url, asks in (("http://p:9090", "false"), ("http://u:p@p:9090", "true")):
+        monkeypatch.setenv(names.ENV_PROMETHEUS_URL, url)
+        environ = StackServices(home, workers=1).fixed[-1].environ
+        assert environ[names.ENV_PROMETHEUS_BASIC_AUTH] == asks
+
+
+@pytest.mark.parametrize("name", [names.ENV_ALERTMANAGERS, names.ENV_ALERTMANAGER_CONFIG])
+def test_settings_of_the_stacks_own_prometheus_are_refused_beside_an_existing_one(
+    home: Home, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for wrong in ("localhost:9090", "ftp://p", "http://"):
+        monkeypatch.setenv(names.ENV_PROMETHEUS_URL, wrong)
+        with pytest.raises(StackError, match="PROMETHEUS_URL: must be a URL such as http://"):
+            StackServices(home, 1)
+    monkeypatch.setenv(names.ENV_PROMETHEUS_URL, "http://p:9090")
+    with pytest.raises(StackError, match="--prometheus-port: the stack starts no Prometheus"):
+        StackServices(home, 1, Listen(prometheus_port=free_port()))
+    monkeypatch.setenv(name, "http://alerts:9093")
+    with pytest.raises(StackError, match=f"{name}: needs the stack's own Prometheus"):
+        StackServices(home, 1)
+
+
 # --- What must be there. ---
 
 
