@@ -40,7 +40,7 @@ _MAX_MEMBER_BYTES = 64 << 20
 _MAX_TOTAL_BYTES = 1 << 30
 # Columns that an imported run does not keep, because they belong to the other installation.
 _NOT_IMPORTED = {
-    *("id", "run", "stop_requested", "delete_requested", "waiting"),
+    *("id", "run", "stop_requested", "delete_requested", "waiting", "archive_bytes"),
     *("figures", "added", "set_name", "slot", "origin", "job_key", *ANNOTATION_COLUMNS),
 }
 _TYPES: tuple[tuple[type[Field], tuple[type, ...]], ...] = (

@@ -191,6 +191,15 @@ def test_what_describes_no_run_is_refused(master: Master, rewritten: Rewritten) 
     assert send(master, content).json["added"]
 
 
+def test_a_size_that_an_archive_claims_does_not_count(master: Master, rewritten: Rewritten) -> None:
+    """A large one would make a policy delete other runs."""
+    content = rewritten(partial(change, "run", "archive_bytes", 10**15))
+    run = Run.get_by_id(send(master, content).json["run"]["id"])
+    assert run.archive_bytes is None
+    master.sealer.turn()
+    assert reload(run).archive_bytes == len(content)
+
+
 def test_another_archive_of_a_known_run_is_refused_in_words(
     master: Master, exported: bytes, rewritten: Rewritten, tmp_path: Path
 ) -> None:

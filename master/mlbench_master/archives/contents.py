@@ -32,7 +32,8 @@ from mlbench_master.runs import (
 
 # Columns about the archive itself, and columns that can change after the end of the run.
 _NOT_SEALED = {
-    *("archive", "archive_sha256", "archive_problem", "sealed_at", "blocks_deleted_at"),
+    *("archive", "archive_sha256", "archive_bytes", "archive_problem", "sealed_at"),
+    "blocks_deleted_at",
     *("resends", "figures", "added", "job_key", "note_html", *ANNOTATION_COLUMNS),
 }
 

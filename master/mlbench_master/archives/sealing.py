@@ -90,6 +90,10 @@ class Sealer:
             except Exception as error:
                 has_failed = True
                 log.warning("what was added to run %d is not sealed yet: %s", run.id, error)
+        unmeasured = Run.select().where(Run.archive.is_null(False), Run.archive_bytes.is_null())
+        for run in list(unmeasured):
+            names = filter(None, (run.archive, (run.added or {}).get("archive")))
+            store(run, archive_bytes=sum(map(self.reader.archives.size, names)))
         for deletion in list(Deletion.select().where(Deletion.archived)):
             self.reader.archives.delete(int(deletion.owner.rpartition("/")[2]))
             Deletion.update(archived=False).where(Deletion.owner == deletion.owner).execute()
@@ -101,7 +105,7 @@ class Sealer:
             own = Run.archive.is_null(False) & Run.origin.is_null()
             for run in list(Run.select(Run.id).where(own, old)):
                 self.reader.archives.delete(run.id)
-                store(run, archive=None, archive_sha256=None)
+                store(run, archive=None, archive_sha256=None, archive_bytes=None)
         return has_failed
 
     def seal(self, run: Run) -> None:
@@ -143,7 +147,9 @@ class Sealer:
         digest = self._put(name, run_owner(run.id), documents, usage, texts, look)
         sealed = {"archive": name, "archive_sha256": digest, "archive_problem": ""}
         with exclusive(STATE):
-            is_there = store(run, **sealed, figures=figures, sealed_at=time.time())
+            is_there = store(
+                run, **sealed, archive_bytes=None, figures=figures, sealed_at=time.time()
+            )
         if not is_there:
             self.reader.archives.delete(run.id)
 
@@ -159,7 +165,9 @@ class Sealer:
         sealed = {"archive": name, "sha256": digest, "sealed": run.added["samples"]}
         with exclusive(added_owner(run.id)):
             current = Run.get_or_none(Run.id == run.id)
-            is_there = current is not None and store(current, added=current.added | sealed)
+            is_there = current is not None and store(
+                current, added=current.added | sealed, archive_bytes=None
+            )
         if not is_there:
             self.reader.archives.delete(run.id)
 

@@ -52,6 +52,12 @@ class ArchiveStore:
             file = files.open_input_file(f"{root}/{name}")
             return file, file.size()
 
+    def size(self, name: str) -> int:
+        """Return the bytes of an archive; 0 if it does not exist."""
+        files, root = self._place
+        with self._errors():
+            return files.get_file_info(f"{root}/{name}").size or 0
+
     def measure(self) -> tuple[int, int, bool]:
         """Return the number of archives, their bytes, and whether they are in an object store."""
         from pyarrow.fs import FileSelector  # noqa: PLC0415

@@ -20,7 +20,7 @@ from mlbench.contract.records import RunField
 from mlbench.contract.reported_settings import Setting, is_setting
 from mlbench_master import timestamps
 from mlbench_master.database.connection import database_kind
-from mlbench_master.database.models import Rank, Run
+from mlbench_master.database.models import Rank, Run, Stream
 from mlbench_master.errors import BadFieldError
 from mlbench_master.runs.run_query import QueryError, Term
 
@@ -29,6 +29,7 @@ _SQL = Any  # peewee has no types
 _SECONDS = {"ms": 0.001, "s": 1, "min": 60, "h": 3600, "d": 86400}
 _AGO = {"min": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _MBIT = {"kbit": 0.001, "mbit": 1, "gbit": 1000}
+_BYTES = {"kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12}
 _PERCENT = {"%": 1}
 _SHARE = {"%": 0.01}
 _METRIC_HELP = (
@@ -161,6 +162,16 @@ def _swept() -> _SQL:
     return fn.REPLACE(pairs, '"}', "")
 
 
+def _size() -> _SQL:
+    """Return the bytes of a run that stay: archives, logs and output files."""
+    is_of_run = Stream.owner == Value("run/").concat(Run.id.cast("text"))
+    bytes_ = fn.SUM(Stream.size - Stream.gap_end + Stream.gap_start)
+    streams = Stream.select(fn.COALESCE(bytes_, 0).cast("bigint")).where(
+        is_of_run, Stream.name.in_(("stdout", "stderr", "files"))
+    )
+    return (fn.COALESCE(Run.archive_bytes, 0) + streams).coerce(False)
+
+
 # A setting is the value that the run reported; before its report, the requested value.
 _SETTINGS = (Run.settings, Run.args, Run.swept)
 _NAME = Case(
@@ -211,6 +222,7 @@ FIELDS: Mapping[str, QueryField] = {
     "duration": QueryField(
         "number", "Seconds from start to end", lambda: Run.finished_at - Run.started_at, _SECONDS
     ),
+    "size": QueryField("number", "Bytes of archive, logs and output files", _size, _BYTES),
     "time_to_target": QueryField(
         "number", "Training seconds until the target", lambda: Run.target_train_seconds, _SECONDS
     ),

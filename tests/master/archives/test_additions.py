@@ -82,6 +82,8 @@ def test_additions_are_counted_sealed_beside_the_run_and_named(master: Master) -
         assert event["text"].endswith(f"added after the end, not part of the result: {samples}")
         verified = master.verify(run)
         assert (verified["problems"], verified["added"]["samples"]) == ([], samples)
+        files = [file.stat().st_size for file in master.folder.iterdir()]
+        assert (len(files), reload(run).archive_bytes) == (2, sum(files))
         with opened(master.folder / reload(run).added["archive"]) as archive:
             assert archive.check() == []
             assert [

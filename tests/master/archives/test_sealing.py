@@ -95,6 +95,7 @@ def test_sealing_again_writes_the_same(master: Master) -> None:
         Run.update(sealed_at=None).execute()
         assert not master.sealer.turn()
         written.add((master.folder / f"made-{run.id}.mlbench").read_bytes())
+        assert reload(run).archive_bytes == len(max(written))
         master.server.lose_everything()
     assert len(written) == 1
 
@@ -217,7 +218,7 @@ def test_archives_go_with_their_runs_and_after_some_days(master: Master) -> None
     Sealer(master.sealer.reader, days=1).turn()
     left = {file.name for file in master.folder.iterdir()}
     assert left == {reload(kept).archive, reload(late).archive}
-    assert reload(old).archive is None
+    assert (reload(old).archive, reload(old).archive_bytes) == (None, None)
     while deletion.sweep():
         pass
 

@@ -8,7 +8,7 @@ import pytest
 from peewee import Database
 
 from mlbench.evaluation.summary_metrics import SummaryMetrics
-from mlbench_master.database.models import Run
+from mlbench_master.database.models import Run, Stream, run_owner
 from mlbench_master.errors import BadFieldError
 from mlbench_master.runs.listing import RunQuery, count_runs, list_runs
 from mlbench_master.runs.run_columns import FIELDS, all_fields
@@ -34,6 +34,7 @@ def runs(database: Database) -> dict[str, Run]:
         name="fast",
         benchmark="digits",
         finished_at=160.0,
+        archive_bytes=1_000,
         set_name="s",
         num_cpus=1.5,
         max_bandwidth=20.0,
@@ -65,6 +66,10 @@ def runs(database: Database) -> dict[str, Run]:
         args={"density": "0.05", "own": "x 1"},
     )
     make_ranks(fast, machine=_MACHINE)
+    of_rank: dict[str, Any] = {"owner": run_owner(fast.id), "attempt": 1, "rank": 0}
+    # A hundred bytes of this log are stored. Samples are in the archive.
+    Stream.create(**of_rank, name="stdout", size=1000, gap_start=50, gap_end=950)
+    Stream.create(**of_rank, name="metrics", size=5000)
     return {"fast": fast, "slow": slow, "waits": waits}
 
 
@@ -109,6 +114,9 @@ def test_a_term_finds_its_runs(runs: dict[str, Run]) -> None:
         ("exchange=topk OR exchange=powersgd", ["fast", "slow"]),
         ("exchange=topk OR exchange=powersgd best=91", ["slow"]),
         ("NOT fast", ["slow", "waits"]),
+        ("size>1kB", ["fast"]),
+        ("size=1100", ["fast"]),
+        ("size=0", ["slow", "waits"]),
         ("id<1e300 id>-1e999", ["fast", "slow", "waits"]),
         ("id=" + "9" * 40, []),
     ):
@@ -137,6 +145,7 @@ def test_every_field_can_be_asked_for_and_shown(runs: dict[str, Run]) -> None:
     shown = {name: value for name, value in fast.values.items() if value not in {None, "", 0}}
     assert shown.items() >= {
         **{"id": runs["fast"].id, "state": "FINISHED", "workers": 4, "density": 0.01},
+        "size": 1100,
         **{"commit": "abc123f", "created": "2026-01-01T00:00:00.000000Z", "accuracy": 97.5},
     }.items()  # fmt: skip
     assert fast.values["own"] is None

@@ -131,6 +131,8 @@ class Run(Table):
     archive = TextField(null=True)
     """File name of its archive."""
     archive_sha256 = TextField(null=True)
+    archive_bytes = BigIntegerField(null=True)
+    """Size of its archives, that of late samples included; null until they are measured."""
     archive_problem = TextField(default="")
     """Why an ended run has no archive, or only an old one; empty if there is no problem."""
     sealed_at = DoubleField(null=True, index=True)
