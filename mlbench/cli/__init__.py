@@ -46,7 +46,10 @@ _COMMANDS: Commands = {
         "run:delete",
         "Delete runs with their series and archives; active runs are stopped first.",
     ),
-    "prune": ("prune:prune", "Delete runs that ended long ago, except imported and pinned ones."),
+    "prune": (
+        "prune:prune",
+        "Delete runs by age or total size, except imported and pinned ones.",
+    ),
     "bench": (
         "bench:bench",
         "Run a benchmark on several numbers of workers, and compare the runs.",

@@ -1,15 +1,20 @@
-"""``mlbench prune``: delete the runs that ended long ago."""
+"""``mlbench prune``: delete the oldest runs, by their age and by the space that all runs use."""
 
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Annotated
 
 import typer
 
-from mlbench.cli.common import JsonOption, UsageError, confirm, connected, err, print_outcome
-from mlbench.contract.humanize import count
+from mlbench.cli.common import JsonOption, UsageError, confirm, connected, err, print_outcome, warn
+from mlbench.contract.humanize import byte_size, count
+from mlbench.contract.records import Run, RunSet
 
 _AGE = re.compile(r"([0-9]{1,5})([dw])")
+_SIZE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([KMGT]?)B?", re.IGNORECASE)
+_PREFIXES = {"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _PAGE = 500
 _SHOWN = 20
 PINNED = "pinned"
@@ -18,8 +23,16 @@ PINNED = "pinned"
 
 def prune(
     older_than: Annotated[
-        str, typer.Option(metavar="AGE", help="Time since the end of the runs, e.g. 90d or 12w.")
-    ],
+        str | None,
+        typer.Option(metavar="AGE", help="Time since the end of the runs, e.g. 90d or 12w."),
+    ] = None,
+    keep_bytes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Delete the oldest runs until the others take at most this, e.g. 500MB or 20GB.",
+        ),
+    ] = None,
     query: Annotated[
         str | None,
         typer.Option(
@@ -36,41 +49,98 @@ def prune(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Delete runs that ended long ago, except imported and pinned ones.
+    """Delete runs by age or total size, except imported and pinned ones.
 
-    Runs with the tag `pinned` are pinned.
+    Active runs stay, too. Runs with the tag `pinned` are pinned. The runs of a benchmark set are
+    deleted together or not at all.
+
+    The size is that of archives, logs and output files. With --query, only matching runs count.
     """
-    age = _AGE.fullmatch(older_than)
-    if age is None:
-        raise UsageError(
-            f"--older-than: must be days or weeks, e.g. 90d or 12w (got {older_than!r})"
-        )
-    until = datetime.now(UTC) - timedelta(days=int(age[1]) * {"d": 1, "w": 7}[age[2]])
+    if older_than is None and keep_bytes is None:
+        raise UsageError("--older-than, --keep-bytes: at least one is required")
+    if keep_bytes is not None and keep_archives:
+        raise UsageError("--keep-bytes: the size includes archives. Leave out --keep-archives.")
+    until, limit = _read_time(older_than), _read_size(keep_bytes)
     with connected() as client:
-        runs = []
-        page = client.get_runs(limit=_PAGE, query=query).result().value
+        runs: list[Run] = []
+        list_runs = partial(client.get_runs, limit=_PAGE, query=query, columns=["size"])
+        page = list_runs().result().value
         while page:
-            runs += [
-                run
-                for run in reversed(page)
-                if not run.origin
-                and PINNED not in run.tags
-                and run.finished_at is not None
-                and datetime.fromisoformat(run.finished_at) < until
-            ]
-            page = client.get_runs(limit=_PAGE, before=page[0].id, query=query).result().value
-        shown = [f"run {run.id} ({run.title}) of {run.finished_at:.10}" for run in runs]
+            runs += page
+            page = list_runs(before=page[0].id).result().value
+        sets = client.get_sets().result().value if any(run.set_name for run in runs) else []
+        remaining, chosen = sum(map(_size, runs)), []
+        for group in _deletable(runs, sets, until):
+            if limit is None or remaining > limit:
+                chosen += group
+                remaining -= sum(map(_size, group))
+        if limit is not None and remaining > limit:
+            warn(
+                f"--keep-bytes: the other runs take {byte_size(remaining)}. They are active, "
+                "pinned, imported, too young, or in a benchmark set with such a run."
+            )
+        shown = [
+            f"run {run.id} ({run.title}) of {run.finished_at:.10}, {byte_size(_size(run))}"
+            for run in chosen
+        ]
         if dry_run:
-            fields = {"would_delete": [run.id for run in runs]}
-            count_line = f"{count(len(runs), 'run')} would be deleted"
+            fields = {"would_delete": [run.id for run in chosen]}
+            count_line = f"{count(len(chosen), 'run')} would be deleted"
             print_outcome(fields, *shown, count_line, as_json=json)
             return
-        if runs and not yes:
+        if chosen and not yes:
             more = len(shown) - _SHOWN
             err.print("\n".join(shown[:_SHOWN] + [f"and {more:,} more"] * (more > 0)))
             archives = "" if keep_archives else " and archives"
-            confirm(f"Delete {count(len(runs), 'run')} with their series{archives}?")
-        for run in runs:
+            confirm(f"Delete {count(len(chosen), 'run')} with their series{archives}?")
+        for run in chosen:
             client.delete_run(run.id, keep_archive=keep_archives).result()
-    fields = {"deleted": [run.id for run in runs]}
-    print_outcome(fields, f"{count(len(runs), 'run')} deleted", as_json=json)
+    fields = {"deleted": [run.id for run in chosen]}
+    print_outcome(fields, f"{count(len(chosen), 'run')} deleted", as_json=json)
+
+
+def _read_time(age: str | None) -> datetime:
+    """Return the time that was an age ago; now without an age."""
+    if age is None:
+        return datetime.now(UTC)
+    match = _AGE.fullmatch(age)
+    if match is None:
+        raise UsageError(f"--older-than: must be days or weeks, e.g. 90d or 12w (got {age!r})")
+    return datetime.now(UTC) - timedelta(days=int(match[1]) * {"d": 1, "w": 7}[match[2]])
+
+
+def _read_size(size: str | None) -> float | None:
+    """Return a size in bytes; None without a size."""
+    match = None if size is None else _SIZE.fullmatch(size)
+    if size is not None and match is None:
+        raise UsageError(f"--keep-bytes: must be a size, e.g. 500MB or 20GB (got {size!r})")
+    return float(match[1]) * _PREFIXES[match[2].upper()] if match else None
+
+
+def _deletable(runs: Iterable[Run], sets: Iterable[RunSet], until: datetime) -> list[list[Run]]:
+    """Return groups of runs that may be deleted, the oldest first.
+
+    The runs of a benchmark set are one group, if all of them may be deleted.
+    """
+    single = {
+        run.id: run
+        for run in runs
+        if not run.origin
+        and PINNED not in run.tags
+        and run.finished_at is not None
+        and datetime.fromisoformat(run.finished_at) < until
+    }
+    groups = []
+    for run_set in sets:
+        ids = {trial.run_id for trial in run_set.trials if not trial.deleted}
+        group = [single.pop(run_id) for run_id in sorted(ids & single.keys())]
+        if group and len(group) == len(ids) and not run_set.is_active:
+            groups.append(group)
+    groups += [[run] for run in single.values()]
+    return sorted(groups, key=lambda group: max(run.finished_at or "" for run in group))
+
+
+def _size(run: Run) -> float:
+    """Return the bytes of a run that was listed with its size."""
+    size = run.values["size"]
+    return size if isinstance(size, int | float) else 0

@@ -18,6 +18,15 @@ def numbered(noun: str, numbers: Sequence[object]) -> str:
     return f"{nouns} {', '.join(map(str, numbers))}"
 
 
+def byte_size(number: float) -> str:
+    """Return bytes as ``512 B`` or ``1.28 GB``."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if number < 1000:
+            return f"{number:.3g} {unit}"
+        number /= 1000
+    return f"{number:,.3g} TB"
+
+
 def spans(numbers: Sequence[int]) -> list[str]:
     """Return ascending numbers as spans, such as ``0-3`` and ``6``."""
     ends: list[list[int]] = []

@@ -1,18 +1,25 @@
 """``mlbench prune``: old runs are deleted, and no others."""
 
+import re
+import shlex
 import sqlite3
 import time
 from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
 from mlbench import ApiClient
+from mlbench.cli.prune import _deletable as deletable
+from mlbench.contract.humanize import byte_size
 from mlbench.contract.records import Annotations, Run
 from mlbench.local.home import Home
 from tests.conftest import wait_for
 from tests.mlbench.cli.conftest import Mlbench
 from tests.support.known import known
-from tests.support.stacks import order_steps, reload, run_to_end
+from tests.support.stacks import order_command, order_steps, reload, run_to_end
 
 
 def test_runs_that_ended_long_ago_are_deleted(
@@ -41,6 +48,100 @@ def test_runs_that_ended_long_ago_are_deleted(
     assert finished.id in ids
 
 
+def end_days_ago(stack: Home, days: dict[int, int]) -> None:
+    """Make runs end so many days ago, by their ids."""
+    with closing(sqlite3.connect(stack.database, timeout=30)) as database, database:
+        for run_id, ago in days.items():
+            ended = time.time() - ago * 86_400
+            database.execute("UPDATE run SET finished_at = ? WHERE id = ?", (ended, run_id))
+
+
+def test_the_oldest_runs_are_deleted_until_the_others_fit(
+    mlbench: Mlbench, client: ApiClient, stack: Home
+) -> None:
+    """Of four runs with the same tag, the oldest is pinned."""
+    runs = [
+        run_to_end(client, order_command(client, f"sized-{i}", "sh -c 'yes | head -c 100000'"))
+        for i in range(4)
+    ]
+    for run in runs:
+        client.edit_run(run.id, add_tags=["sized"]).result()
+    client.edit_run(runs[0].id, add_tags=["pinned"]).result()
+    end_days_ago(stack, {run.id: 40 - 10 * i for i, run in enumerate(runs)})
+    ids = [run.id for run in runs]
+
+    def sizes() -> dict[int, float]:
+        listed = client.get_runs(query="tag:sized", columns=["size"]).result().value
+        return {run.id: float(str(run.values["size"])) for run in listed}
+
+    def is_measured() -> bool:
+        archives = {run.id: reload(client, run).archive for run in runs}
+        if not all(archives.values()):
+            return False
+        return all(
+            size == 100_000 + (stack.archive / known(archives[run_id])).stat().st_size
+            for run_id, size in sizes().items()
+        )
+
+    wait_for(is_measured, what="logs and archives are counted")
+    total, policy = sum(sizes().values()), ("prune", "--query", "tag:sized", "--keep-bytes")
+    fits = mlbench(*policy, str(int(total)), "--yes", "--json").json
+    assert fits == {"deleted": []}
+    over = str(int(total) - 1)
+    shown = mlbench(*policy, over, "--dry-run").output.splitlines()
+    ended = datetime.fromtimestamp(time.time() - 30 * 86_400, UTC)
+    assert shown == [
+        f"run {ids[1]} (sized-1) of {ended:%Y-%m-%d}, {byte_size(sizes()[ids[1]])}",
+        "1 run would be deleted",
+    ]
+    # Younger runs stay: only one ended 25 days ago.
+    young = mlbench(*policy, "0", "--older-than", "25d", "--dry-run", "--json")
+    assert young.json == {"would_delete": [ids[1]]}
+    assert "--keep-bytes: the other runs take 3" in young.err
+    assert mlbench(*policy, over, "--yes").output == "1 run deleted\n"
+    everything = mlbench(*policy, "0B", "--yes", "--json")
+    assert everything.json == {"deleted": ids[2:]}
+    assert "pinned" in everything.err
+    assert list(sizes()) == [ids[0]]
+    assert reload(client, runs[0]).archive
+    assert mlbench("delete", "--yes", str(ids[0])).code == 0
+
+
+def test_the_runs_of_a_set_are_deleted_together(
+    mlbench: Mlbench, client: ApiClient, stack: Home
+) -> None:
+    words = ("steps", "--workers", "1", "--repeats", "2", "--set", "steps=10", "--set", "rate=1000")
+    assert mlbench("bench", *words, "--name", "pair").code == 0
+    first, second = [run.id for run in client.get_runs(query="set=pair").result().value]
+    end_days_ago(stack, {first: 60, second: 20})
+    policy = ("prune", "--query", "set=pair", "--yes", "--json")
+    assert mlbench(*policy, "--older-than", "50d").json == {"deleted": []}
+    assert mlbench(*policy[:2], f"id={first}", *policy[3:], "--older-than", "1d").json == {
+        "deleted": []
+    }
+    client.edit_run(second, add_tags=["pinned"]).result()
+    assert mlbench(*policy, "--keep-bytes", "0").json == {"deleted": []}
+    client.edit_run(second, remove_tags=["pinned"]).result()
+    # Between two runs of a set, none is active.
+    run_set, now = client.get_set("pair").result().value, datetime.now(UTC)
+    runs = client.get_runs(query="set=pair").result().value
+    assert deletable(runs, [replace(run_set, state="running")], now) == []
+    assert deletable(runs, [run_set], now) == [runs]
+    assert mlbench(*policy, "--keep-bytes", "1").json == {"deleted": [first, second]}
+
+
+def test_the_policies_of_the_page_are_ones(mlbench: Mlbench, finished: Run) -> None:
+    """Type the lines of cron as cron does: without the times, and with a shell's words."""
+    page = (Path(__file__).parents[3] / "docs" / "one-machine.md").read_text()
+    lines = re.findall(r"^[\d*]+ [\d*]+ \* \* \* \S+/mlbench (prune .*)$", page, re.MULTILINE)
+    assert len(lines) == 2
+    for line in lines:
+        assert mlbench(*shlex.split(line)).output == "0 runs deleted\n"
+    assert mlbench("status", str(finished.id)).code == 0
+    listing = re.search(r"`mlbench (runs --columns size[^`]*)`", page)
+    assert "size" in mlbench(*shlex.split(known(listing)[1])).output
+
+
 def test_the_words_of_a_run_are_kept_beside_its_archive(
     mlbench: Mlbench, client: ApiClient, stack: Home
 ) -> None:
@@ -63,6 +164,15 @@ def test_delete_asks_and_an_answer_of_no_deletes_nothing(mlbench: Mlbench, finis
         assert terminal.wait() == 1
     assert f"Delete run {finished.id} (finished), with their series and archives?" in terminal.text
     assert mlbench("status", "finished").code == 0
+
+
+def test_a_policy_is_complete_and_a_size_has_a_unit_of_bytes(mlbench: Mlbench) -> None:
+    assert "--older-than, --keep-bytes: at least one is required" in mlbench("prune").refusal
+    both = mlbench("prune", "--keep-bytes", "1GB", "--keep-archives").refusal
+    assert "--keep-bytes: the size includes archives. Leave out --keep-archives." in both
+    for size in ("GB", "1GiB", "-1", "1 GB", "1,5GB"):
+        refused = mlbench("prune", f"--keep-bytes={size}").refusal
+        assert f"e.g. 500MB or 20GB (got {size!r})" in refused
 
 
 @pytest.mark.parametrize("age", ["90", "1.5d", "d", "90 days", "-1d"])
