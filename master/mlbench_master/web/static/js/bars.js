@@ -18,6 +18,8 @@ import { sum } from "./series.js";
  */
 
 const [WIDTH, HEIGHT, EDGE] = [100, 24, 2];
+// The length of the line that stands for a single value.
+const ALONE = 4;
 
 /** Show a row for each bar; the longest fills the width. */
 export function showBars(/** @type {HTMLElement} */ place, /** @type {Bar[]} */ bars) {
@@ -55,12 +57,9 @@ const heightOf = (value, high) => HEIGHT - EDGE - (HEIGHT - 2 * EDGE) * Math.min
 
 /** @returns {string} the corners of a curve's line; what exceeds the width is cut off by its box. */
 export function cornersOf(/** @type {Sparkline} */ { x, y, from = 0, to, high }) {
-  const corners = y.flatMap((value, i) => {
-    if (!Number.isFinite(value)) return [];
-    const across = (WIDTH * (x[i] - from)) / (to - from || 1);
-    return `${across.toFixed(1)},${heightOf(value, high).toFixed(1)}`;
-  });
-  return (corners.length === 1 ? [...corners, ...corners] : corners).join(" "); // one alone is a dot
+  const corners = y.flatMap((value, i) => (Number.isFinite(value) ? [[(WIDTH * (x[i] - from)) / (to - from || 1), heightOf(value, high)]] : []));
+  if (corners.length === 1) corners.unshift([corners[0][0] - ALONE, corners[0][1]]); // it would not be seen
+  return corners.map((corner) => corner.map((part) => part.toFixed(1)).join(",")).join(" ");
 }
 
 /** @returns {SVGElement | null} a curve; null if it has no points. */

@@ -120,7 +120,7 @@ function show() {
   const isOpen = hasSide() && runs.length > 0;
   byId("side").hidden = !isOpen;
   byId("show-side").setAttribute("aria-expanded", String(isOpen));
-  if (isOpen) side.show(selection.shown());
+  if (isOpen) side.show(selection.shown(), selection.ids.length > 0);
   restorePlace();
 }
 

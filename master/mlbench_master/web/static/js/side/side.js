@@ -33,6 +33,7 @@ export class Side {
   onFound = (/** @type {Found | null} */ _found) => {};
   /** @type {ShownRun[]} */
   #runs = [];
+  #isChosen = false;
   /** @type {Found | null} */
   #found = null;
   #loader = new Loader();
@@ -60,10 +61,11 @@ export class Side {
     byId("times").addEventListener("pointerleave", () => this.highlight([]));
   }
 
-  /** Show these runs. What no longer changes is fetched once. */
-  show(/** @type {ShownRun[]} */ runs) {
+  /** Show these runs, which a user chose or not. What no longer changes is fetched once. */
+  show(/** @type {ShownRun[]} */ runs, isChosen = true) {
     const before = this.#key();
     this.#runs = runs;
+    this.#isChosen = isChosen;
     if (this.#found && before === this.#key()) this.#redraw();
     else if (this.#poller) this.#poller.now();
     else this.#poller = poll(() => this.#refresh(), (error) => this.#fail(error));
@@ -139,7 +141,8 @@ export class Side {
     if (bars.length) showBars(byId("times"), bars.slice(0, MAX_BARS));
     this.highlight(this.#lit);
     setText(byId("times-note"), bars.length > MAX_BARS ? `${MAX_BARS} fastest of ${bars.length}` : note);
-    byId("headline-card").hidden = comparison.results.length < 2;
+    // That runs cannot be compared is no news to somebody who did not want to.
+    byId("headline-card").hidden = comparison.results.length < 2 || (!this.#isChosen && comparison.comparable === "no");
     showHeadline(byId("headline"), comparison);
     const targets = comparison.results.map((result) => result.target?.metric).filter(Boolean);
     const offered = await this.#loader.metrics(manifests);
