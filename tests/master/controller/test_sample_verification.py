@@ -1,7 +1,5 @@
 """Counting a run, at its end and later: samples that Prometheus lost are sent again."""
 
-import json
-import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -22,7 +20,7 @@ from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.recording.remote_write import RemoteWriter
 from mlbench_master.recording.samples import Sample
 from mlbench_master.runs import deletion, lifecycle, presenters
-from tests.conftest import PrometheusServer, wait_for
+from tests.conftest import PrometheusServer
 from tests.support.killing import killed_at
 from tests.support.places import write_labelled
 from tests.support.recording import Recording
@@ -217,54 +215,6 @@ def test_samples_that_prometheus_loses_again_and_again_are_shown(master: Master)
     assert reload(run).blocks_deleted_at is not None
     assert reload(run).delivery == asdict(lost)
     assert master.values(run) == ENDED.recorded
-
-
-def _put_late_blocks(server: PrometheusServer, promtool: Path) -> None:
-    """Put two blocks of late samples beside each other, which Prometheus is going to merge.
-
-    They reach a minute into the future, as such a block reaches to the end of its two hours.
-    """
-    text, now = server.folder / "late.txt", time.time()
-    text.write_text("".join(f"late 1 {now + seconds}\n" for seconds in (-1, 60)) + "# EOF\n")
-    create = (promtool, "tsdb", "create-blocks-from", "openmetrics", text, server.folder / "data")
-    for _ in range(2):
-        subprocess.run(create, check=True, capture_output=True)
-    for meta in server.folder.glob("data/*/meta.json"):
-        block = json.loads(meta.read_text())
-        block["compaction"]["hints"] = ["from-out-of-order"]
-        meta.write_text(json.dumps(block))
-
-
-def _are_merged(server: PrometheusServer) -> bool:
-    metas = [json.loads(meta.read_text()) for meta in server.folder.glob("data/*/meta.json")]
-    ends = [meta["compaction"]["level"] for meta in metas if meta["maxTime"] > time.time() * 1000]
-    return bool(ends) and min(ends) > 1
-
-
-def test_samples_lost_at_a_restart_after_late_blocks_were_merged_are_sent_again(
-    master: Master, promtool: Path
-) -> None:
-    """Prometheus before 3.14 takes such a block for proof that its log is on disk (#19016)."""
-    master.server.kill()
-    _put_late_blocks(master.server, promtool)
-    master.server.start()
-    # What is older by more than three hours has Prometheus look for blocks to merge, now.
-    hours_ago = round(time.time() * 1000) - 4 * 3600_000
-    write_labelled(master.server.url, ({"__name__": "old"}, [(hours_ago, 1.0)]))
-    run = master.make_ended()
-    wait_for(lambda: _are_merged(master.server), what="the late blocks are merged")
-    assert count(master.prometheus, run) == ENDED
-    master.server.kill()
-    master.server.start()
-    lost = count(master.prometheus, run).lost
-    master.verifier.turn()
-    assert reload(run).resends == bool(lost)
-    master.recording.export_all()
-    master.verifier.turn()
-    assert (reload(run).delivery, reload(run).state) == (asdict(ENDED), "FINISHED")
-    assert master.values(run) == ENDED.recorded
-    if not lost:
-        pytest.skip("this Prometheus has lost nothing")
 
 
 @pytest.mark.both_databases
