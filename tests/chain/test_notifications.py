@@ -26,7 +26,6 @@ from tests.support.stacks import (
     order_steps,
     reload,
     run_to_end,
-    service,
     shorten_rules,
     training,
 )
@@ -150,24 +149,6 @@ def test_a_hung_rank_reaches_the_webhook_and_the_own_alertmanager(
     assert f"Run {run.id} (hung) of" in hung
     assert "hung after" in hung
     assert "was stopped by" in end
-
-
-def test_a_receiver_that_is_down_gets_the_message_later(
-    client: ApiClient, stack: Home, port: int
-) -> None:
-    log = stack.logs / "controller.log"
-    run = order_steps(client, "later", steps=5)
-    assert run_to_end(client, run).state == "FINISHED"
-    warning = f"webhook http://127.0.0.1:{port}: [Errno 111] Connection refused, trying again"
-    wait_for(lambda: log.read_text().count(warning) > 1, what="two attempts")
-    kill_service(stack, _CONTROLLER)
-    with answering(lambda asked: Reply(body=b"ok"), port) as receiver:
-        wait_for(lambda: texts(receiver, run), what="the message")
-        follow(client, receiver)
-        assert len(texts(receiver, run)) == 1
-    assert "/token" not in log.read_text()
-    environ = service(stack, "local-mlbench-worker-0").environ()
-    assert names.ENV_NOTIFY_URL not in environ
 
 
 def test_a_controller_that_is_killed_before_the_answer_sends_again(
