@@ -196,14 +196,3 @@ def test_stdout_is_read_by_whole_lines_wherever_the_mark_stands(tmp_path: Path) 
     path.write_text(f"{line('c', value=3)}\n")
     assert [record["settings"] for record in stdout.read()] == [{"a": 1, "b": 2, "c": 3}]
     stdout.close()
-
-
-def test_a_target_is_an_upper_bound_where_its_benchmark_measures_a_loss() -> None:
-    def goal(benchmark: str, **metadata: Any) -> Any:
-        named = line("submission_benchmark", value=benchmark)
-        records = read(named, line("target_accuracy", value=0.925, **metadata))
-        return records[-1]["goal"].get("lower_is_better", False)
-
-    assert goal("llama2_70b_lora") is True
-    assert goal("resnet") is False
-    assert goal("own", lower_is_better=True) is True, "as MLBench writes it itself"
