@@ -103,17 +103,6 @@ def test_a_body_in_chunks(http: httpx.Client) -> None:
     assert values(http, "chunks") == ["3"]
 
 
-def test_an_announced_body(connection: StackConnection, http: httpx.Client) -> None:
-    body = json.dumps(sample("announced", 4)).encode()
-    lines = (f"Content-Length: {len(body)}", "Expect: 100-continue")
-    with sockets.connect(connection) as opened:
-        opened.sendall(sockets.head(connection, "POST", "/api/metrics/", *lines))
-        assert opened.recv(1000).startswith(b"HTTP/1.1 100 ")
-        opened.sendall(body)
-        assert sockets.answer(opened, "POST").status == 201
-    assert values(http, "announced") == ["4"]
-
-
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "GZIP"])
 def test_a_compressed_body(http: httpx.Client, encoding: str) -> None:
     body = gzip.compress(json.dumps(sample("gzip", 5)).encode())
