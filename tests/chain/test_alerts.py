@@ -24,7 +24,7 @@ from mlbench_master.reading.promql import PrometheusClient
 from tests.conftest import free_port, running_stack, wait_for
 from tests.support.known import known
 from tests.support.proxies import alertmanager, program
-from tests.support.scripted import Reply, answering
+from tests.support.scripted import Reply, Scripted, answering
 from tests.support.stacks import losses, order_command, order_steps, shorten_rules, training
 
 pytestmark = pytest.mark.slow
@@ -87,32 +87,9 @@ class RunAlerts:
         return {series.labels["rank"]: float(series.values[0]) for series in found}
 
 
-def test_a_rank_that_stands_still_is_named_though_its_agent_answers(
-    client: ApiClient, stack: Home
-) -> None:
-    run = order_steps(client, "stalled", steps=100_000, rate=20)
-    alerts = RunAlerts(stack, run)
-    progress = "run_rank:mlbench_worker_progress:age_seconds{RUN} < 10"
-    wait_for(lambda: alerts.values(progress).keys() == {"0", "1"}, what="both make progress")
-    # An agent shows a run's counters before its fork server has imported PyTorch.
-    wait_for(lambda: losses(client, run, rank=1), what="rank 1 trains")
-    [victim] = training(stack, rank=1)
-    victim.suspend()
-    try:
-        wait_for(lambda: alerts.firing_ranks("MLBenchRunStalled"), 90, "the alert fires")
-        [alert] = alerts.find("MLBenchRunStalled")
-        assert alerts.values(f"{names.WORKER_RUNNING}{{RUN}}") == {"0": 1, "1": 1}
-    finally:
-        victim.resume()
-    assert alert["labels"]["rank"] == "1"
-    assert alert["labels"]["pod"] == "local-mlbench-worker-1"
-    assert f"Run {run.id} ({run.name}): rank 1" in alert["annotations"]["description"]
-    wait_for(lambda: not alerts.find("MLBenchRunStalled"), what="the alert is over")
-
-
-def test_a_receiver_is_told_of_a_hung_rank_within_two_minutes(
-    client: ApiClient, stack: Home, alertmanager_port: int, tmp_path: Path
-) -> None:
+@pytest.fixture
+def receiver(alertmanager_port: int, tmp_path: Path) -> Iterator[Scripted]:
+    """The receiver of an Alertmanager that has the configuration of the documentation."""
     path = _ROOT / "examples" / "alertmanager.yml"
     amtool = Path(program("prometheus-alertmanager")).with_name("amtool")
     subprocess.run([amtool, "check-config", path], check=True)
@@ -132,18 +109,32 @@ def test_a_receiver_is_told_of_a_hung_rank_within_two_minutes(
             "--web.route-prefix=/am",
         )
         with running("alertmanager", command, tmp_path, {}):
-            run = order_steps(client, "hung", steps=100_000, rate=20)
-            wait_for(lambda: losses(client, run, rank=1), what="rank 1 trains")
-            [victim] = training(stack, rank=1)
-            victim.suspend()
-            try:
-                hung = f"Rank 1 of run {run.id} makes no progress.".encode()
-                wait_for(
-                    lambda: any(hung in asked.body for asked in receiver.asked), 120, "a message"
-                )
-            finally:
-                victim.resume()
-            client.stop_run(run.id).result()
+            yield receiver
+
+
+def test_a_rank_that_stands_still_is_named_to_a_receiver_though_its_agent_answers(
+    client: ApiClient, stack: Home, receiver: Scripted
+) -> None:
+    run = order_steps(client, "stalled", steps=100_000, rate=20)
+    alerts = RunAlerts(stack, run)
+    progress = "run_rank:mlbench_worker_progress:age_seconds{RUN} < 10"
+    wait_for(lambda: alerts.values(progress).keys() == {"0", "1"}, what="both make progress")
+    # An agent shows a run's counters before its fork server has imported PyTorch.
+    wait_for(lambda: losses(client, run, rank=1), what="rank 1 trains")
+    [victim] = training(stack, rank=1)
+    victim.suspend()
+    try:
+        hung = f"Rank 1 of run {run.id} makes no progress.".encode()
+        wait_for(lambda: any(hung in asked.body for asked in receiver.asked), 120, "a message")
+        [alert] = alerts.find("MLBenchRunStalled")
+        assert alerts.values(f"{names.WORKER_RUNNING}{{RUN}}") == {"0": 1, "1": 1}
+    finally:
+        victim.resume()
+    assert alert["labels"]["rank"] == "1"
+    assert alert["labels"]["pod"] == "local-mlbench-worker-1"
+    assert f"Run {run.id} ({run.name}): rank 1" in alert["annotations"]["description"]
+    wait_for(lambda: not alerts.find("MLBenchRunStalled"), what="the alert is over")
+    client.stop_run(run.id).result()
 
 
 def test_a_loss_that_is_nan_and_a_slowed_rank_are_named(client: ApiClient, stack: Home) -> None:
