@@ -34,16 +34,22 @@ def shown(folder: Path, *flags: str) -> Any:
     return json.loads((folder / "stdout").read_text().replace(str(folder), "FOLDER"))
 
 
-@pytest.mark.parametrize("cores", [(), (min(os.sched_getaffinity(0)),)])
-def test_it_has_what_a_new_process_has(tmp_path: Path, cores: Sequence[int]) -> None:
+@pytest.mark.parametrize(
+    ("cores", "variables"),
+    [((), {}), ((min(os.sched_getaffinity(0)),), {"PYTHONHASHSEED": "7"})],
+)
+def test_it_has_what_a_new_process_has(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    cores: Sequence[int],
+    variables: dict[str, str],
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
     flags = [*map(str, cores)]
-    assert shown(tmp_path / "forked", "forked", *flags) == shown(tmp_path / "new", *flags)
-
-
-def test_it_has_the_hash_seed_of_the_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONHASHSEED", "7")
-    forked, new = shown(tmp_path / "forked", "forked"), shown(tmp_path / "new")
-    assert forked["hash"] == new["hash"] is not None
+    new = shown(tmp_path / "new", *flags)
+    assert shown(tmp_path / "forked", "forked", *flags) == new
+    assert (new["hash"] is not None) == bool(variables)
 
 
 def test_two_have_different_random_numbers() -> None:
@@ -73,6 +79,8 @@ def test_it_is_stopped(tmp_path: Path) -> None:
 
 
 def test_a_task_has_the_losses_of_a_new_process(tmp_path: Path) -> None:
+    """Whatever its hash seed, which differs here: forked tasks share that of their agent."""
+
     def losses(folder: Path, *flags: str) -> list[str]:
         folder.mkdir()
         assert run(folder, *flags, "--", *_DIGITS)["code"] == 0

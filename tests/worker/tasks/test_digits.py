@@ -1,8 +1,5 @@
 """The tasks on digits: their training, and the network of one."""
 
-import os
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -118,23 +115,6 @@ def test_the_same_seed_gives_the_same_losses_and_another_one_others(
     assert_same_losses(two + alone, again)
     [other] = case.train(tmp_path / "other", 1, "--epochs=1", "--seed=1")
     assert other.series(names.TRAIN_LOSS) != alone[0].series(names.TRAIN_LOSS)[:_STEPS]
-
-
-def test_the_losses_do_not_depend_on_the_hash_seed(case: Case, tmp_path: Path) -> None:
-    """Forked tasks share the hash seed of their agent, which must not change what they train."""
-    losses = []
-    for seed in ("1", "2"):
-        file = tmp_path / f"{seed}.jsonl"
-        world = {"RANK": "0", "WORLD_SIZE": "1", names.ENV_METRICS_FILE: str(file)}
-        subprocess.run(
-            [sys.executable, "-m", f"mlbench_worker.tasks.{case.task}", "--epochs=1"],
-            env=os.environ | {**world, "PYTHONHASHSEED": seed, "OMP_NUM_THREADS": "1"},
-            check=True,
-            capture_output=True,
-        )
-        losses.append(Rank(0, file, tmp_path).series(names.TRAIN_LOSS))
-    assert len(losses[0]) == _STEPS
-    assert losses[0] == losses[1]
 
 
 def test_any_number_of_workers_trains_the_same_model(
