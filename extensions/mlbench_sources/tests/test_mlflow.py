@@ -180,9 +180,9 @@ def test_a_tag_that_is_deleted_is_no_setting(tracking: Tracking) -> None:
 
 
 def test_long_tags_are_remembered_in_part(tracking: Tracking) -> None:
-    for number in range(2000):
+    for number in range(1200):
         key = f"mlflow.{number}" + "k" * 10_000
-        ask(tracking, "POST runs/set-tag", {"key": key, "value": "v" * 100_000})
+        ask(tracking, "POST runs/set-tag", {"key": key, "value": "v" * 10_000})
     assert len(json.dumps(shown(tracking))) < 17 << 20
 
 

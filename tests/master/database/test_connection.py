@@ -190,7 +190,7 @@ def test_damage_is_found_as_far_as_there_is_time(tmp_path: Path) -> None:
     opened = open_database(f"sqlite:///{path}")
     Stream.create(id=1, owner="run/1", attempt=1, rank=0, name="stdout")
     opened.execute_sql(
-        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000) "
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000) "
         "INSERT INTO chunk SELECT 1, i, zeroblob(2000) FROM n"
     )
     opened.close()
