@@ -28,9 +28,6 @@ class Images(Dataset):
         time.sleep({decode_seconds})
         return torch.full((256,), 1.0)
 
-def pause():
-    time.sleep({pause_seconds})
-
 def train():
     dist.init_process_group("gloo", init_method="tcp://127.0.0.1:{port}", rank=0, world_size=1)
     torch.set_num_threads(1)
@@ -38,7 +35,6 @@ def train():
     model, first = DistributedDataParallel(net), torch.nn.Linear(256, {width})
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-9)
     for batch in DataLoader(Images(), batch_size=64, num_workers={workers}):
-        pause()
         optimizer.zero_grad()
         loss = model(first(batch)).sum()
         loss.backward()
@@ -77,7 +73,6 @@ def end(attempt: Attempt) -> None:
 @pytest.mark.parametrize(
     ("settings", "culprit", "activity"),
     [
-        ({"pause_seconds": 0.05}, "time.sleep(0.05)", "Python"),
         ({"decode_seconds": 0.002}, "time.sleep(0.002)", "Python"),
         (
             {"decode_seconds": 0.002, "workers": 1},
@@ -91,7 +86,7 @@ def test_pytorch_is_profiled_with_the_lines_of_the_code(
     begin: Begin, tmp_path: Path, settings: Mapping[str, float], culprit: str, activity: str
 ) -> None:
     script = tmp_path / "train.py"
-    defaults = {"decode_seconds": 0, "pause_seconds": 0, "width": 16, "workers": 0}
+    defaults = {"decode_seconds": 0, "width": 16, "workers": 0}
     script.write_text(_TRAINING.format(port=free_port(), **{**defaults, **settings}))
     attempt = begin(sys.executable, str(script))
     recorded, content = profile(attempt, attempt.pid, 2)
