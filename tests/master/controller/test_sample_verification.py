@@ -26,8 +26,6 @@ from tests.support.places import write_labelled
 from tests.support.recording import Recording
 from tests.support.rows import line, make_run, post, record, reload
 
-# Counts of the samples of `recorded`.
-WHOLE = SampleCounts(recorded=9, in_prometheus=7, record_only=2)
 # Counts of the samples of `Master.make_ended`.
 ENDED = SampleCounts(recorded=21, in_prometheus=20, record_only=1)
 

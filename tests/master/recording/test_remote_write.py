@@ -30,8 +30,6 @@ from tests.support.places import decode
 from tests.support.recording import Recording
 from tests.support.rows import TimeSeries, line, record, send, write_request
 
-NOW_MS = time.time_ns() // 1_000_000
-
 
 @pytest.fixture
 def faulty() -> Iterator[FaultyPrometheus]:
