@@ -205,6 +205,19 @@ def test_damage_is_found_as_far_as_there_is_time(tmp_path: Path) -> None:
         check_integrity(f"sqlite:///{path}", seconds=60.0)
 
 
+def test_the_archives_beside_a_damaged_database_are_named(tmp_path: Path) -> None:
+    (tmp_path / "archive").mkdir()
+    (tmp_path / "archive" / "1-digits.mlbench").touch()
+    (tmp_path / "mlbench.db").write_text("this is no database, and never was one")
+    with pytest.raises(DamagedDatabaseError) as error:
+        open_database(f"sqlite:///{tmp_path / 'mlbench.db'}")
+    assert str(error.value).endswith(
+        "database). Restore a backup, or import the archives of its runs into an empty one: "
+        f"mv {tmp_path} {tmp_path}-damaged && mlbench up --detach && "
+        f"mlbench import {tmp_path}-damaged/archive/*.mlbench"
+    )
+
+
 def test_a_server_that_is_away_is_told() -> None:
     for use in (open_database, open_lease):
         message = "^cannot (open|reach) the database.*: connection "
