@@ -20,12 +20,10 @@ from tests.support.known import known
 _MLBENCH = Path(sys.executable).with_name("mlbench")
 
 
-@pytest.mark.parametrize(("steps", "rate"), [(1000, 2000), (150, 75)])
-def test_none_is_lost(client: ApiClient, steps: int, rate: int) -> None:
-    ended = stacks.run_to_end(
-        client, stacks.order_steps(client, f"rate-{rate}", steps=steps, rate=rate)
-    )
-    stacks.assert_complete(client, ended, steps)
+def test_none_is_lost(client: ApiClient) -> None:
+    ordered = stacks.order_steps(client, "quick", steps=1000, rate=2000)
+    ended = stacks.run_to_end(client, ordered)
+    stacks.assert_complete(client, ended, steps=1000)
     # Prometheus has the first value of each series and millisecond.
     series = client.get_run_metrics(ended.id).result().value
     moments = {(name, point.date[:-4]) for name, points in series.items() for point in points}
