@@ -1,7 +1,5 @@
-"""Missing data is shown on every surface, and late values of a lost rank are kept."""
+"""Late values of a rank that was lost are kept."""
 
-import os
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -10,31 +8,13 @@ import psutil
 import pytest
 
 from mlbench import ApiClient
-from mlbench.contract import names
 from mlbench.local.home import Home
 from tests.conftest import wait_for
 from tests.support.known import known
 from tests.support.stacks import order_command, reload, run_to_end
 
-_MLBENCH = Path(sys.executable).with_name("mlbench")
 # As the controller waits, and the time that the agent needs to be missed.
 _SILENT_SECONDS = 40.0
-
-_BROKEN = r"""
-import os, socket, sys, time, urllib.error, urllib.request
-from mlbench import Tracker
-with Tracker() as t:
-    t.log(a=1)
-with open(os.environ["MLBENCH_METRICS_FILE"], "a") as file:
-    file.write("nonsense\n{\n")
-url = os.environ["MLFLOW_TRACKING_URI"] + "/api/2.0/mlflow/runs/log-metric"
-address, _, host = url.removeprefix("http://").rpartition("@")
-headers = {"Authorization": "Bearer " + address.partition(":")[2]}
-try:
-    urllib.request.urlopen(urllib.request.Request("http://" + host, b"{}", headers))
-except urllib.error.HTTPError as error:
-    print(error)
-"""
 
 _VALUES = r"""
 import itertools, os, time
@@ -46,26 +26,6 @@ with open(f"written-{os.environ['RANK']}", "w", buffering=1) as written:
         written.write(f"{i}\n")
         time.sleep(0.02)
 """
-
-
-def test_a_run_says_what_is_not_recorded(client: ApiClient, stack: Home, tmp_path: Path) -> None:
-    def call(*words: str | Path) -> str:
-        environ = {**os.environ, names.ENV_HOME: str(stack.root)}
-        return subprocess.run(
-            [_MLBENCH, *words], env=environ, stdout=subprocess.PIPE, text=True, check=False
-        ).stdout
-
-    script = tmp_path / "broken.py"
-    for code, text in ((_BROKEN, "2 malformed lines, 1 refused client call"), ("pass", "")):
-        script.write_text(code)
-        ran = call("run", script, "--workers", "1")
-        run = client.get_runs().result().value[-1]
-        for printed in (ran, call("status", str(run.id))):
-            told = [line for line in printed.splitlines() if line.startswith("Not recorded")]
-            assert [line.split(maxsplit=2)[2] for line in told] == ([text] if text else []), ran
-        manifest = client.get_manifest(run.id).result().value
-        assert manifest.not_recorded == run.not_recorded
-        assert (run.not_recorded.text if run.not_recorded else "") == text
 
 
 @pytest.mark.slow
