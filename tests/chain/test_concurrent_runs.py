@@ -1,6 +1,5 @@
 """Several runs at a time on a real stack: in turn, on cores of their own, with the same results."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,11 +7,8 @@ import pytest
 
 from mlbench import ApiClient
 from mlbench.contract.records import Run
-from tests.conftest import running_stack, wait_for
-from tests.support.stacks import losses, order_steps, reload, run_to_end
-
-# At least one core for each.
-_MANY = len(os.sched_getaffinity(0))
+from tests.conftest import running_stack
+from tests.support.stacks import losses, reload, run_to_end
 
 
 @pytest.fixture(scope="module")
@@ -56,18 +52,3 @@ def test_four_runs_share_a_machine_and_have_the_results_of_one_alone(
     wanted = losses(client, alone)
     assert wanted
     assert all(losses(client, run) == wanted for run in ended), "to the bit"
-
-
-def test_a_run_that_wants_all_cores_waits_for_those_that_have_some(
-    two_at_a_time: ApiClient,
-) -> None:
-    client = two_at_a_time
-    small = order_steps(client, "small", num_workers=1, steps=6000, rate=100)
-    wait_for(lambda: reload(client, small).state == "STARTED", what="the small one begins")
-    large = order_steps(client, "large", num_workers=_MANY, steps=5)
-    why = f"waiting for run {small.id}: this run needs"
-    wait_for(lambda: why in reload(client, large).waiting, what="it says what it waits for")
-    last = order_steps(client, "last", num_workers=1, queue=True, steps=5)
-    client.stop_run(small.id).result()
-    begun = [run_to_end(client, run).started_at for run in (large, last)]
-    assert begun == sorted(begun, key=str), "it was not overtaken"

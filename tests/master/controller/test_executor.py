@@ -20,7 +20,7 @@ from mlbench_master.database.connection import store
 from mlbench_master.database.models import Diagnosis, MasterUptime, Rank, Run
 from mlbench_master.pools.pool import Placement, PodStatus
 from mlbench_master.recording import streams
-from mlbench_master.runs import lifecycle
+from mlbench_master.runs import lifecycle, presenters
 from mlbench_master.runs.worker_reports import Report, poll
 from tests.master.controller.worlds import POLICY
 from tests.support.rows import key, make_ranks, make_run, record, reload
@@ -84,7 +84,7 @@ def test_a_run_says_what_it_waits_for_until_it_begins(
     executor.perform(Scale(3, WorkerSpec(num_cpus=0.5), frozenset({"uid-0"})))
     assert pool.scaled == [(3, WorkerSpec(num_cpus=0.5), {"uid-0"})]
     executor.perform(Wait(ordered.id, "no room"))
-    assert reload(ordered).waiting == "no room"
+    assert presenters.describe(reload(ordered)).waiting == "no room"
     pool.gone = True
     executor.perform(Assign(ordered.id, 1, BEGIN, CORES))
     assert (reload(ordered).state, reload(ordered).attempt) == ("INITIALIZED", 0)
