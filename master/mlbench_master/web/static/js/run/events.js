@@ -79,7 +79,8 @@ export function showFailure(/** @type {Run} */ run) {
   setText(byId("failure-title"), title);
   const planned = failure && isPlanned ? `A planned fault (${run.faults}); no restart was left` : "";
   setNotice(byId("failure-where"), [where, planned].filter(Boolean).join(" · "));
-  setNotice(byId("failure-lines"), (lines.length ? lines : (tail ?? [])).join("\n"));
+  const text = (lines.length ? lines : (tail ?? [])).join("\n");
+  setNotice(byId("failure-lines"), text === title ? "" : text);
   byId("diagnosis-sentence").hidden = !diagnosis || kind === "exited";
   byId("diagnosis-stacks").hidden = !diagnosis?.stacks.length;
   setNotice(byId("failure-log"), failure ? (rank === null ? "Show logs ›" : `Show log of rank ${rank} ›`) : "");

@@ -282,13 +282,11 @@ export class Training {
   #emptyText(/** @type {boolean} */ isLoading) {
     if (!this.#run.started_at) return "The run has not started.";
     if (isLoading) return "Loading…";
-    if (this.#metrics.length) return `No loss or accuracy recorded. Choose another metric. ${HOW_TO_RECORD}`;
-    return `No samples recorded${this.#run.finished_at === null ? " yet" : ""}. ${HOW_TO_RECORD}`;
+    const what = this.#metrics.length ? "No loss or accuracy recorded. Choose another metric." : "No samples recorded.";
+    const advice = "For curves, log values by mlbench.Tracker, TensorBoard or MLflow, or submit the run with --from-stdout.";
+    return this.#run.benchmark ? what : `${what} ${advice}`;
   }
 }
-
-const HOW_TO_RECORD =
-  "For curves, log values by mlbench.Tracker, TensorBoard or MLflow, or submit the run with --from-stdout.";
 
 // The style of each metric's curve: training and validation have the colours of mlbench/contract/palette.py.
 function stylesOf(/** @type {string[]} */ metrics) {
