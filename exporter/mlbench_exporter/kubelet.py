@@ -9,7 +9,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -45,14 +45,6 @@ class KubeletSource:
 
     def read(self) -> Sequence[ExportedSample]:
         """Return the samples of the node and of its worker pods."""
-        try:
-            with closing(self._get()) as pieces:
-                return parse(pieces, self.workers, self.node)
-        except SourceError as error:
-            raise SourceError(f"https://{self.host}:{self.port}{PATH}: {error}") from error
-
-    def _get(self) -> Generator[bytes, None, None]:
-        """Yield the body of the kubelet's response, piece by piece."""
         deadline = time.monotonic() + self.timeout_seconds
         try:
             headers = {"Authorization": f"Bearer {self.token.read_text().strip()}"}
@@ -67,20 +59,23 @@ class KubeletSource:
                 connection.connect()
                 with _hanging_up(connection.sock, deadline):
                     connection.request("GET", PATH, headers=headers)
-                    yield from _body(connection.getresponse())
-                if time.monotonic() >= deadline:  # the end may be caused by the timer
-                    raise TimeoutError
-        except ssl.SSLCertVerificationError as error:
-            raise SourceError(
-                f"its certificate cannot be verified: {error.verify_message}. "
-                "Set --kubelet-ca to the file with its CA certificates."
-            ) from error
-        except (HTTPException, OSError) as error:
-            if time.monotonic() >= deadline:
-                raise SourceError(
-                    f"no complete response within {self.timeout_seconds:g} s"
-                ) from error
-            raise SourceError(f"{type(error).__name__}: {error}") from error
+                    samples = parse(_body(connection.getresponse()), self.workers, self.node)
+            if time.monotonic() >= deadline:  # the end may be caused by the timer
+                raise TimeoutError
+            return samples
+        except (HTTPException, OSError, SourceError) as error:
+            if isinstance(error, ssl.SSLCertVerificationError):
+                problem = (
+                    f"its certificate cannot be verified: {error.verify_message}. "
+                    "Set --kubelet-ca to the file with its CA certificates."
+                )
+            elif time.monotonic() >= deadline:
+                problem = f"no complete response within {self.timeout_seconds:g} s"
+            elif isinstance(error, SourceError):
+                problem = str(error)
+            else:
+                problem = f"{type(error).__name__}: {error}"
+            raise SourceError(f"https://{self.host}:{self.port}{PATH}: {problem}") from error
 
 
 @contextmanager
