@@ -20,7 +20,7 @@ from grafana_foundation_sdk.models.dashboard import (
 from mlbench.contract import names, palette
 from mlbench.contract.metric_titles import metric_title
 from mlbench.contract.names import DISTURBED_SHARE
-from mlbench.contract.palette import BLUE, GREEN, GREY, ORANGE, RED
+from mlbench.contract.palette import BLUE, GREY, ORANGE, RED
 
 
 def thresholds(start: str, steps: Mapping[float, str] | None = None) -> ThresholdsConfig:
@@ -52,7 +52,6 @@ SPOOL: Final = thresholds(TEXT, {0.25: ORANGE, 0.5: RED})
 # The alert MLBenchWorkerLost fires after 15 s; the master gives up a worker after 30 s.
 HEARTBEAT_AGE: Final = thresholds(TEXT, {5: ORANGE, 15: RED})
 PROGRESS_AGE: Final = thresholds(TEXT, {10: ORANGE, 30: RED})
-TARGET_PROGRESS: Final = thresholds(BLUE, {1: GREEN})
 
 
 def value_map(meanings: Mapping[str, tuple[str, str]]) -> list[ValueMapping]:

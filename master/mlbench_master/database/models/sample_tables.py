@@ -156,16 +156,6 @@ def find_run(owner: str) -> Run | None:
     return next(iter(Run.rows("id = ?", int(run_id))), None) if kind == "run" else None
 
 
-def archive_of(owner: str) -> str | None:
-    """Return the file name of the archive with an owner's samples; None without an archive."""
-    kind, _, name = owner.partition("/")
-    run = Run.get_or_none(Run.id == int(name)) if kind != "pod" else None
-    if run is None:
-        return None
-    archive: str | None = run.archive if kind == "run" else (run.added or {}).get("archive")
-    return archive
-
-
 def pod_owner(pod: str) -> str:
     """Return the owner of the samples posted for a pod."""
     return f"pod/{pod}"
