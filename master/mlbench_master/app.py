@@ -11,7 +11,6 @@ from prometheus_client import CollectorRegistry, PlatformCollector, ProcessColle
 
 from mlbench.contract.errors import MLBenchError
 from mlbench.contract.extensions import load_all
-from mlbench_master.archives.verifying import Verifier
 from mlbench_master.database.connection import UnreachableDatabaseError
 from mlbench_master.database.models import open_database
 from mlbench_master.http import bodies
@@ -19,7 +18,6 @@ from mlbench_master.http import error_responses as http_errors
 from mlbench_master.http.access import OriginMiddleware, TokenMiddleware
 from mlbench_master.http.proxies import Proxies
 from mlbench_master.openapi.operation import Route
-from mlbench_master.reading.files import FileReader
 from mlbench_master.reading.promql import CircuitBreaker, PrometheusClient
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.reading.store import ArchiveStore
@@ -92,8 +90,8 @@ def create_app(settings: Settings, prometheus: PrometheusClient) -> falcon.App[R
     spool = Spool(settings.spool_bytes)
     reader = SeriesReader(prometheus, ArchiveStore(settings.archive))
     alerts = AlertsResource(prometheus)
-    archives = ArchivesResource(reader, Verifier(reader.archives))
-    files = FilesResource(FileReader(reader.archives))
+    archives = ArchivesResource(reader.archives)
+    files = FilesResource(reader.archives)
     health = HealthResource(prometheus)
     info = InfoResource(settings)
     metrics = MetricsResource(spool, SeriesLimit(settings.limits.series), reader)

@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from mlbench.archive import Archive, ArchiveError
 from mlbench.contract.records import Verification
@@ -14,45 +13,39 @@ from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.runs import presenters
 
 
-@dataclass(frozen=True)
-class Verifier:
-    """Verifies the archives of runs."""
-
-    archives: ArchiveStore
-
-    def verify(self, run: Run) -> Verification:
-        """Verify the archive of a run that has ended."""
-        problems: list[str] = []
-        try:
-            if run.archive is None or run.sealed_at is None:
-                raise ArchiveError(run.archive_problem or "it is not sealed yet: ask again")
-            with self.archives.open(run.archive) as archive:
-                if archive.digest != run.archive_sha256:
-                    problems.append(f"{run.archive} is not the archive that was written")
-                problems += [*check(archive), *_missing_samples(run, archive)]
-        except ArchiveError as error:
-            problems.append(str(error))
-        added = run.added or {}
-        try:
-            if "archive" in added:
-                with self.archives.open(added["archive"]) as archive:
-                    samples = sum(s.samples + s.kept for s in archive.series.values())
-                    if archive.digest != added["sha256"] or samples != added["sealed"]:
-                        problems.append(f"{added['archive']} is not the archive that was written")
-                    else:
-                        problems += archive.check()
-        except ArchiveError as error:
-            problems.append(str(error))
-        if not run.origin:
-            problems += [
-                f"{file.name} of rank {file.rank} is not the file that its rank left"
-                for file, content in contents(run)
-                if hashlib.sha256(content).hexdigest() != file.sha256
-            ]
-        return Verification(
-            *(run.id, run.archive, run.archive_sha256, run.delivery, tuple(problems)),
-            added=presenters.added_to(run),
-        )
+def verify(archives: ArchiveStore, run: Run) -> Verification:
+    """Verify the archive of a run that has ended."""
+    problems: list[str] = []
+    try:
+        if run.archive is None or run.sealed_at is None:
+            raise ArchiveError(run.archive_problem or "it is not sealed yet: ask again")
+        with archives.open(run.archive) as archive:
+            if archive.digest != run.archive_sha256:
+                problems.append(f"{run.archive} is not the archive that was written")
+            problems += [*check(archive), *_missing_samples(run, archive)]
+    except ArchiveError as error:
+        problems.append(str(error))
+    added = run.added or {}
+    try:
+        if "archive" in added:
+            with archives.open(added["archive"]) as archive:
+                samples = sum(s.samples + s.kept for s in archive.series.values())
+                if archive.digest != added["sha256"] or samples != added["sealed"]:
+                    problems.append(f"{added['archive']} is not the archive that was written")
+                else:
+                    problems += archive.check()
+    except ArchiveError as error:
+        problems.append(str(error))
+    if not run.origin:
+        problems += [
+            f"{file.name} of rank {file.rank} is not the file that its rank left"
+            for file, content in contents(run)
+            if hashlib.sha256(content).hexdigest() != file.sha256
+        ]
+    return Verification(
+        *(run.id, run.archive, run.archive_sha256, run.delivery, tuple(problems)),
+        added=presenters.added_to(run),
+    )
 
 
 def _missing_samples(run: Run, archive: Archive) -> Iterator[str]:

@@ -1,7 +1,6 @@
 """Reading what ranks left in their output folders; of an imported run, from its archive."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
 from mlbench.archive import RUN, file_member
@@ -10,8 +9,8 @@ from mlbench.contract.records import RunFile
 from mlbench_master.database.models import Chunk, Profile, Run, Stream, run_owner
 from mlbench_master.errors import NotFoundError
 from mlbench_master.reading.store import ArchiveStore
+from mlbench_master.recording import streams
 from mlbench_master.recording.files import FILES
-from mlbench_master.recording.streams import read
 
 _LEFT_OUT = f"the files of the attempt have more than {MAX_BYTES >> 20} MiB in all"
 _LOST = "it did not come from its rank, which was lost"
@@ -21,44 +20,37 @@ _Place = tuple[Stream, int] | Profile
 """Location of a file: a stream and an offset in it, or a profile."""
 
 
-@dataclass(frozen=True)
-class FileReader:
-    """Reads files of runs."""
-
-    archives: ArchiveStore
-
-    def find(self, run: Run, attempt: int) -> list[RunFile]:
-        """Return the files of an attempt, by rank and name."""
-        if not run.origin:
-            return [file for file, _ in stored(run, attempt=attempt)]
-        with self.archives.open(str(run.archive)) as archive:
-            listed = listed_in(archive.document(RUN))
-        return [file for file in listed if file.attempt == attempt]
-
-    def read(self, run: Run, attempt: int, rank: int, name: str) -> bytes:
-        """Return the content of a file.
-
-        Raises:
-            NotFoundError: there is none of this name, or the master does not hold it.
-        """
-        if run.origin:
-            listed = self.find(run, attempt)
-            _check_held((file for file in listed if file.rank == rank), rank, name)
-            with self.archives.open(str(run.archive)) as archive:
-                return archive.text(file_member(attempt, rank, name))
-        stored_files = list(stored(run, attempt=attempt, rank=rank))
-        wanted = _check_held((file for file, _ in stored_files), rank, name)
-        return next(_read(file, place) for file, place in stored_files if file is wanted)
+def find(archives: ArchiveStore, run: Run, attempt: int) -> list[RunFile]:
+    """Return the files of an attempt, by rank and name."""
+    if not run.origin:
+        return [file for file, _ in stored(run, attempt=attempt)]
+    with archives.open(str(run.archive)) as archive:
+        listed = listed_in(archive.document(RUN))
+    return [file for file in listed if file.attempt == attempt]
 
 
-def _check_held(files: Iterable[RunFile], rank: int, name: str) -> RunFile:
-    """Return the file of a name; NotFoundError if there is none, or the master does not hold it."""
-    file = next((candidate for candidate in files if candidate.name == name), None)
-    if file is None:
+def read(archives: ArchiveStore, run: Run, attempt: int, rank: int, name: str) -> bytes:
+    """Return the content of a file.
+
+    Raises:
+        NotFoundError: there is none of this name, or the master does not hold it.
+    """
+    places: dict[str, tuple[RunFile, _Place | None]]
+    if run.origin:
+        listed = find(archives, run, attempt)
+        places = {file.name: (file, None) for file in listed if file.rank == rank}
+    else:
+        found = stored(run, attempt=attempt, rank=rank)
+        places = {file.name: (file, place) for file, place in found}
+    if name not in places:
         raise NotFoundError(f"file: rank {rank} left none of this name; there is a list")
+    file, place = places[name]
     if file.left:
         raise NotFoundError(f"file: it is at {file.path} on the rank's machine: {file.left}")
-    return file
+    if place is not None:
+        return _read(file, place)
+    with archives.open(str(run.archive)) as archive:
+        return archive.text(file_member(attempt, rank, name))
 
 
 def listed_in(document: Any) -> list[RunFile]:
@@ -79,8 +71,8 @@ def stored(run: Run, **of: int) -> Iterator[tuple[RunFile, _Place]]:
         if row.file:
             profiles.add(row.file)
             yield RunFile(row.rank, row.attempt, row.file, row.size, row.sha256, None, ""), row
-    streams = Stream.select().where(Stream.owner == run_owner(run.id), Stream.name == FILES)
-    for stream in list(streams.filter(**of).order_by(Stream.attempt, Stream.rank)):
+    packs = Stream.select().where(Stream.owner == run_owner(run.id), Stream.name == FILES)
+    for stream in list(packs.filter(**of).order_by(Stream.attempt, Stream.rank)):
         first = Chunk.get_or_none(Chunk.stream == stream, Chunk.offset == 0)
         line = bytes(first.data) if first else b""
         try:
@@ -111,4 +103,4 @@ def _read(file: RunFile, place: _Place) -> bytes:
     if isinstance(place, Profile):
         return bytes(Profile.get_by_id(place.get_id()).content or b"")
     stream, start = place
-    return read(stream, start, start + file.size)
+    return streams.read(stream, start, start + file.size)

@@ -6,10 +6,10 @@ import falcon
 from falcon import Request, Response
 
 from mlbench.contract.records import Verification
-from mlbench_master.archives.verifying import Verifier
+from mlbench_master.archives.verifying import verify
 from mlbench_master.http.bodies import offer_file
 from mlbench_master.openapi.operation import operation
-from mlbench_master.reading.series import SeriesReader
+from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.runs import lifecycle
 
 _ZIP = "application/zip"
@@ -19,8 +19,7 @@ _ZIP = "application/zip"
 class ArchivesResource:
     """Download and verification of a run's archive."""
 
-    reader: SeriesReader
-    verifier: Verifier
+    archives: ArchiveStore
 
     @operation(
         "get_archive",
@@ -34,7 +33,7 @@ class ArchivesResource:
         if run.archive is None:
             why = run.archive_problem or "archives are sealed soon after the end of a run"
             raise falcon.HTTPConflict(description=f"run {run_id} has no archive: {why}")
-        resp.stream, resp.content_length = self.reader.archives.read(run.archive)
+        resp.stream, resp.content_length = self.archives.read(run.archive)
         resp.content_type = _ZIP
         offer_file(resp, run.archive)
 
@@ -46,4 +45,4 @@ class ArchivesResource:
     )
     def on_post_verification(self, req: Request, resp: Response, run_id: int) -> None:
         """Verify the archive of a run: its digests, its result, and its samples."""
-        resp.media = self.verifier.verify(lifecycle.find(run_id))
+        resp.media = verify(self.archives, lifecycle.find(run_id))

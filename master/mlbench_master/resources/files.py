@@ -12,7 +12,8 @@ from mlbench.contract.records import RunFile
 from mlbench_master.http.bodies import offer_file
 from mlbench_master.openapi.operation import Schema, operation
 from mlbench_master.openapi.parameters import Whole
-from mlbench_master.reading.files import FileReader
+from mlbench_master.reading import files
+from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.resources.attempts import AttemptQuery
 from mlbench_master.runs import lifecycle
 
@@ -40,13 +41,13 @@ class FileQuery(AttemptQuery):
 class FilesResource:
     """The list of a run's files, and the content of each file."""
 
-    files: FileReader
+    archives: ArchiveStore
 
     @operation("list_files", "The files, sorted by rank and name.", list[RunFile], errors=(502,))
     def on_get(self, req: Request, resp: Response, query: AttemptQuery, run_id: int) -> None:
         """List the files in each rank's `$MLBENCH_OUTPUT`, also those left on its machine."""
         run = lifecycle.find(run_id)
-        resp.media = self.files.find(run, query.attempt_of(run))
+        resp.media = files.find(self.archives, run, query.attempt_of(run))
 
     @operation(
         "get_file",
@@ -59,7 +60,7 @@ class FilesResource:
     ) -> None:
         """Return the content of a file that the master has."""
         run = lifecycle.find(run_id)
-        resp.data = self.files.read(run, query.attempt_of(run), query.rank, file)
+        resp.data = files.read(self.archives, run, query.attempt_of(run), query.rank, file)
         path = PurePosixPath(file)
         resp.content_type = _TYPES.get(path.suffix.lower(), _BYTES)
         offer_file(resp, path.name)
