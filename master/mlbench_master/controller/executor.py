@@ -34,8 +34,6 @@ from mlbench_master.runs.run_events import describe_exit
 
 log = logging.getLogger(__name__)
 
-# A recording that is shipped while it runs arrives completely within this time of its end.
-_LATE_SECONDS = 10.0
 _RANK = r"(?:\[rank\d+\]: )?"  # PyTorch puts this before each line of a traceback
 # The last lines of a frame that was cut off, before a whole frame.
 _CUT_FRAME = re.compile(rf'\A(?:{_RANK} {{4}}.*\n)+(?={_RANK}  File ")')
@@ -165,7 +163,8 @@ def command(run: Run, rank: int, hosts: Sequence[str], python: str) -> Sequence[
     words = shlex.split(run.command)
     for name, value in values.items():
         words = [word.replace(name, value) for word in words]
-    return [*words, *run.command_flags]
+    flags = {"--gpu": run.gpu_enabled, "--light": run.light_target}
+    return [*words, *(flag for flag, is_set in flags.items() if is_set)]
 
 
 def _end(end: End, *, announces: bool) -> None:
@@ -198,7 +197,8 @@ def _end(end: End, *, announces: bool) -> None:
     if exits and len(exits) == len(ranks) and not is_waiting:
         # The run includes the time at which it reached its target, even by another clock.
         finished_at = min(now, max(*exits, run.started_at or 0.0, run.target_reached_at or 0.0))
-    came_late = bool(run.launcher) and now - finished_at > _LATE_SECONDS
+    # A recording that is shipped while it runs arrives completely within 10 s of its end.
+    came_late = bool(run.launcher) and now - finished_at > 10.0
     lifecycle.end(
         end.run_id,
         announces=announces,

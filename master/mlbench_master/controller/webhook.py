@@ -69,7 +69,11 @@ class Webhook:
             elif text := message_of(event, run, now):
                 link = f"{self.master_url}/runs/{run.id}"
                 try:
-                    status = self._post(f"{html.escape(text, quote=False)}\n{link}")
+                    # An exception of httpx may contain the URL, but not that of its transport.
+                    # Without reading the body, an endless one does not matter.
+                    content = {"text": f"{html.escape(text, quote=False)}\n{link}"}
+                    with httpx.stream("POST", self.url, json=content, timeout=10.0) as response:
+                        status = response.status_code
                 except httpx.TransportError as error:
                     problems[str(error) or type(error).__name__] = None
                     break
@@ -79,12 +83,6 @@ class Webhook:
                 else:
                     problems[f"it answered {status}"] = None
         return ", ".join(problems)
-
-    def _post(self, text: str) -> int:
-        # An exception of httpx may contain the URL, but not that of its transport. Without reading
-        # the body, an endless one does not matter.
-        with httpx.stream("POST", self.url, json={"text": text}, timeout=10.0) as response:
-            return response.status_code
 
 
 def message_of(event: Notification, run: Run, now: float) -> str:

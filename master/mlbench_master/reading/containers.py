@@ -79,7 +79,12 @@ def _read_some(
     """Yield each pod with its series, read in one query unless that would be too much."""
     pods = list(wanted)
     metrics = sorted({figure.metric for figures in wanted.values() for _, figure in figures})
-    if metrics and _count(prometheus, metrics, pods, span) > _AT_ONCE:
+    counts = [
+        f"(sum(count_over_time({_selector(metric, pods)}[{span.length_ms}ms])) or vector(0))"
+        for metric in metrics
+    ]
+    counted = prometheus.query("+".join(counts), span.last_ms / 1000) if metrics else ()
+    if any(int(count.values[0]) > _AT_ONCE for count in counted):
         if len(pods) == 1:
             [(pod, figures)] = wanted.items()
             yield pod, [(n, partial(figure.read, prometheus, pod, span)) for n, figure in figures]
@@ -117,15 +122,3 @@ def _figures(label_sets: Sequence[Mapping[str, str]]) -> list[tuple[str, _Figure
             figure = _Figure(metric, dict(zip(names, kind, strict=True)))
             named.append((f"{metric}{{{selector}}}" if selector else metric, figure))
     return sorted(named, key=lambda pair: pair[0])
-
-
-def _count(
-    prometheus: PrometheusClient, metrics: Sequence[str], pods: Sequence[str], span: Span
-) -> int:
-    """Count the samples of the metrics in one query."""
-    counts = [
-        f"(sum(count_over_time({_selector(metric, pods)}[{span.length_ms}ms])) or vector(0))"
-        for metric in metrics
-    ]
-    [found] = prometheus.query("+".join(counts), span.last_ms / 1000)
-    return int(found.values[0])

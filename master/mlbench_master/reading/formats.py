@@ -78,13 +78,18 @@ def write_one(owner: Owner, format_: str, title: str) -> FormattedSeries:
 
 def write_all(owners: Iterable[Owner], kind: str, format_: str) -> FormattedSeries:
     """Write the series of many pods, runs, or of ``all`` kinds, each by its name."""
+    dates = FormattedTimes()
     match format_:
         case "zip":
             chunks = _to_zip((owner.name, _files(owner)) for owner in owners)
         case "csv":
-            chunks = _csv_of_all(owners, kind)
+            header = _csv([("owner" if kind == "all" else kind, *_CSV_COLUMNS)])
+            lines = (_csv_lines((owner.name,), owner.series, dates) for owner in owners)
+            chunks = chain(header, chain.from_iterable(lines))
         case _:
-            chunks = _json_of_all(owners)
+            chunks = _json_object(
+                (owner.name, _json_series(owner.series, dates)) for owner in owners
+            )
     return _answer(chunks, format_, kind if kind == "all" else f"{kind}s")
 
 
@@ -133,11 +138,6 @@ def _json_list(parts: Iterable[list[str]], around: str = "") -> Iterator[bytes]:
     yield f"{around}]".encode()
 
 
-def _json_of_all(owners: Iterable[Owner]) -> Iterator[bytes]:
-    dates = FormattedTimes()
-    return _json_object((owner.name, _json_series(owner.series, dates)) for owner in owners)
-
-
 def _json_points(points: Points, dates: "FormattedTimes") -> list[str]:
     entries = [
         f'{{"date":"{date}","value":{value}}}' for date, value in _dated_values(points, dates)
@@ -159,13 +159,6 @@ def _json_points(points: Points, dates: "FormattedTimes") -> list[str]:
 def _dated_values(points: Points, dates: "FormattedTimes") -> Iterator[tuple[str, str]]:
     """Return the date of each point, and its value as JSON's text."""
     return zip(dates.of(points), map(encode_basestring, points.values), strict=True)
-
-
-def _csv_of_all(owners: Iterable[Owner], kind: str) -> Iterator[bytes]:
-    dates = FormattedTimes()
-    yield from _csv([("owner" if kind == "all" else kind, *_CSV_COLUMNS)])
-    for owner in owners:
-        yield from _csv_lines((owner.name,), owner.series, dates)
 
 
 def _csv_lines(

@@ -23,30 +23,25 @@ _OTHERS = """
 def append(key: StreamKey, offset: int, data: bytes, written: int) -> int:
     """Store the part of ``data`` that is new, and return the offset to send next.
 
-    ``written`` is the length of the pack, which does not grow any more.
+    ``written`` is the length of the pack, which does not grow any more. Of a pack that exceeds the
+    limit, only the list is stored.
 
     Raises:
         BadFieldError: the pack does not begin with a line.
     """
     if offset == 0 and data:
-        _begin(key, data, written)
+        end = data.find(b"\n", 0, MAX_LIST_BYTES) + 1
+        if not end:
+            raise BadFieldError("body", "files begin with the line that lists them")
+        with exclusive(key.owner):
+            stream = streams.find_or_create(key)
+            if not stream.size and stream.final_size != 0:  # neither begun nor given up
+                # A separate chunk, because the list is read alone.
+                Chunk.create(stream=stream, offset=0, data=data[:end])
+                size = stream.final_size or max(written, len(data))
+                [others] = run_sql(_OTHERS, key.owner, key.attempt, FILES, key.rank).fetchone()
+                if others + size <= MAX_BYTES + MAX_LIST_BYTES:
+                    store(stream, final_size=size, size=end)
+                else:
+                    store(stream, final_size=size, size=size, gap_start=end, gap_end=size)
     return streams.append(key, offset, data)
-
-
-def _begin(key: StreamKey, data: bytes, written: int) -> None:
-    """Set the length of a pack; store only its list if the limit is exceeded."""
-    end = data.find(b"\n", 0, MAX_LIST_BYTES) + 1
-    if not end:
-        raise BadFieldError("body", "files begin with the line that lists them")
-    with exclusive(key.owner):
-        stream = streams.find_or_create(key)
-        if stream.size or stream.final_size == 0:  # it has begun, or was given up
-            return
-        # A separate chunk, because the list is read alone.
-        Chunk.create(stream=stream, offset=0, data=data[:end])
-        size = stream.final_size or max(written, len(data))
-        [others] = run_sql(_OTHERS, key.owner, key.attempt, FILES, key.rank).fetchone()
-        if others + size <= MAX_BYTES + MAX_LIST_BYTES:
-            store(stream, final_size=size, size=end)
-        else:
-            store(stream, final_size=size, size=size, gap_start=end, gap_end=size)

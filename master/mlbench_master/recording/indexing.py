@@ -147,9 +147,12 @@ class Indexer:
         """
         pieces: list[tuple[Stream, bytes]] = []
         try:
-            pieces = [
-                (stream, _next_batch(stream, self._retry(stream).batch_bytes)) for stream in streams
-            ]
+            for stream in streams:
+                lines = read_batch(stream, stream.indexed, BATCH_BYTES)
+                if len(lines) > (most_bytes := self._retry(stream).batch_bytes):
+                    first = lines[: lines.find(b"\n") + 1]
+                    lines = whole_lines(lines[:most_bytes]) or first or lines  # at least one line
+                pieces.append((stream, lines))
             self._index_batches(pieces)
         except Exception as error:
             if len(streams) > 1:
@@ -235,14 +238,6 @@ def _store(owner: str, batches: Sequence[_Batch], refused: Sequence[Sample], mos
         late.count(owner, len(samples), lacking)
     for batch in batches:
         forget_indexed(batch.stream)
-
-
-def _next_batch(stream: Stream, most_bytes: int) -> bytes:
-    """Return the next lines of a stream: at most so many bytes, but at least one line."""
-    lines = read_batch(stream, stream.indexed, BATCH_BYTES)
-    if len(lines) <= most_bytes:
-        return lines
-    return whole_lines(lines[:most_bytes]) or lines[: lines.find(b"\n") + 1] or lines
 
 
 def _rank(stream: Stream) -> str:

@@ -180,11 +180,22 @@ class RemoteWriter:
         """
         began, answer = time.perf_counter(), "unavailable"
         try:
-            self._post(bytes(cramjam.snappy.compress_raw(request.encode())))
-            answer = "accepted"
-        except SamplesRefusedError:
-            answer = "refused"
-            raise
+            body = bytes(cramjam.snappy.compress_raw(request.encode()))
+            response = self._client.post(self._url, content=body, headers=_HEADERS)
+            del response.stream  # it refers to the response, and that to the body: they would stay
+            if response.is_success:
+                answer = "accepted"
+                return
+            text = response.text.strip()
+            if response.status_code in _REFUSALS or _TOO_OLD in text:
+                answer = "refused"
+                raise SamplesRefusedError(text)
+            # Retry-After may also be a date, which is ignored.
+            retry_after = response.headers.get("Retry-After", "")
+            seconds = float(retry_after) if retry_after.isdecimal() else None
+            raise UnavailableError(f"{self._origin}: {response.status_code} {text}", seconds)
+        except httpx.HTTPError as error:
+            raise UnavailableError(f"{self._origin}: {error or type(error).__name__}") from error
         finally:
             self.metrics.count_request(answer, time.perf_counter() - began)
 
@@ -211,22 +222,6 @@ class RemoteWriter:
             half = (start + end) // 2
             return self._send_part(request, start, half) + self._send_part(request, half, end)
         return []
-
-    def _post(self, body: bytes) -> None:
-        try:
-            response = self._client.post(self._url, content=body, headers=_HEADERS)
-        except httpx.HTTPError as error:
-            raise UnavailableError(f"{self._origin}: {error or type(error).__name__}") from error
-        del response.stream  # it refers to the response, and that to the body: they would stay
-        if response.is_success:
-            return
-        text = response.text.strip()
-        if response.status_code in _REFUSALS or _TOO_OLD in text:
-            raise SamplesRefusedError(text)
-        # Retry-After may also be a date, which is ignored.
-        retry_after = response.headers.get("Retry-After", "")
-        seconds = float(retry_after) if retry_after.isdecimal() else None
-        raise UnavailableError(f"{self._origin}: {response.status_code} {text}", seconds)
 
     def close(self) -> None:
         """Close the connections."""

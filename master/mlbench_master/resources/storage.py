@@ -13,6 +13,7 @@ from mlbench.contract.records import ArchiveStorage, DatabaseStorage, Storage
 from mlbench_master.database.connection import database_kind, database_size
 from mlbench_master.database.models import Run
 from mlbench_master.openapi.operation import operation
+from mlbench_master.reading.counting import SampleCounts
 from mlbench_master.reading.promql import PrometheusClient, answer_or_none
 from mlbench_master.reading.store import ArchiveStore
 
@@ -36,25 +37,18 @@ class StorageResource:
         """Return what Prometheus, the database and the archives store, at most 30 s old."""
         with self._lock:
             if self._storage is None or self.clock() - self._measured_at > _REUSE_SECONDS:
-                self._storage = self._measure()
+                own = Run.delivery.is_null(False), Run.origin.is_null()
+                runs = Run.select(Run.delivery).where(*own)
+                counts = [SampleCounts(**run.delivery) for run in runs]
+                archives = None
+                with suppress(ArchiveError):
+                    archives = ArchiveStorage(*self.archives.measure())
+                self._storage = Storage(
+                    prometheus=answer_or_none(self.prometheus.storage),
+                    database=DatabaseStorage(database_kind(), database_size()),
+                    archives=archives,
+                    recorded_samples=sum(count.recorded for count in counts),
+                    missing_samples=sum(max(0, count.lost) for count in counts),
+                )
                 self._measured_at = self.clock()
             resp.media = self._storage
-
-    def _measure(self) -> Storage:
-        deliveries = Run.select(Run.delivery).where(
-            Run.delivery.is_null(False), Run.origin.is_null()
-        )
-        counts = [row.delivery for row in deliveries]
-        stored = [count["in_prometheus"] + count["record_only"] for count in counts]
-        recorded = [count["recorded"] for count in counts]
-        lost = (max(0, r - s) for r, s in zip(recorded, stored, strict=True))
-        archives = None
-        with suppress(ArchiveError):
-            archives = ArchiveStorage(*self.archives.measure())
-        return Storage(
-            prometheus=answer_or_none(self.prometheus.storage),
-            database=DatabaseStorage(database_kind(), database_size()),
-            archives=archives,
-            recorded_samples=sum(recorded),
-            missing_samples=sum(lost),
-        )

@@ -56,7 +56,8 @@ def totals_of(reader: SeriesReader, run: Run, selection: Selection) -> NamedSeri
 
     Code that uses the original library has recorded its own.
     """
-    selected = [name for name in _TOTALS if selection.wants(_series_name(name))]
+    by_name = {f"{names.MLBENCH_TOTAL}{total} @ 0": phase for total, phase in _TOTALS.items()}
+    selected = {name: phase for name, phase in by_name.items() if selection.wants(name)}
     if not selected or run.finished_at is None:
         return
     if any(metric.name.startswith(names.MLBENCH_TOTAL) for metric in reader.metrics(run)):
@@ -64,12 +65,7 @@ def totals_of(reader: SeriesReader, run: Run, selection: Selection) -> NamedSeri
     phases = result_of(reader, run).phases
     if not phases:
         return
-    for name in selected:
-        phase = _TOTALS[name]
+    for name, phase in selected.items():
         seconds = phases.get(phase, 0.0) if phase else 0.0
         point = Points([round(run.finished_at * 1e6)], [f"{seconds:.6f}"])
-        yield _series_name(name), iter([point])
-
-
-def _series_name(total: str) -> str:
-    return f"{names.MLBENCH_TOTAL}{total} @ 0"
+        yield name, iter([point])

@@ -84,7 +84,7 @@ class BulkheadWorker(Worker):
         for bulkhead in Bulkhead:
             for number in range(bulkhead.threads):
                 name = f"{bulkhead.name.lower()}_{number}"
-                Thread(target=self._work, args=[bulkhead], name=name, daemon=True).start()
+                Thread(target=self._serve, args=[bulkhead], name=name, daemon=True).start()
         super().init_process()
 
     def run(self) -> None:
@@ -186,32 +186,30 @@ class BulkheadWorker(Worker):
 
     # --- A request is handled, in a thread. ---
 
-    def _work(self, bulkhead: Bulkhead) -> NoReturn:
+    def _serve(self, bulkhead: Bulkhead) -> NoReturn:
+        """Handle requests, each with the next ones of its user that have come meanwhile."""
         while True:
-            self._serve(self._queues[bulkhead].get(), bulkhead)
-
-    def _serve(self, conn: Connection, bulkhead: Bulkhead) -> None:
-        """Handle a request, and the next ones of a user that have come meanwhile."""
-        conn.waited = time.monotonic() - conn.whole_at
-        # An agent that has given up waiting gets no response.
-        conn.stays = not (bulkhead is Bulkhead.POLLS and conn.waited > 1.0 and conn.is_gone)
-        is_next = conn.stays
-        while is_next:
-            self._respond(conn)
-            is_next = (
-                conn.stays
-                and bulkhead is Bulkhead.OTHERS
-                and self.alive
-                and not conn.is_sending
-                # No other request needs the thread.
-                and self._queues[bulkhead].empty()
-                and conn.receive_soon()
-                and conn.find_request(self._config)
-                and conn.bulkhead is bulkhead
-            )
-        self._served.put((conn, bulkhead))
-        with suppress(BlockingIOError):  # The loop has not read earlier bytes yet.
-            os.write(self.PIPE[1], b".")
+            conn = self._queues[bulkhead].get()
+            conn.waited = time.monotonic() - conn.whole_at
+            # An agent that has given up waiting gets no response.
+            conn.stays = not (bulkhead is Bulkhead.POLLS and conn.waited > 1.0 and conn.is_gone)
+            is_next = conn.stays
+            while is_next:
+                self._respond(conn)
+                is_next = (
+                    conn.stays
+                    and bulkhead is Bulkhead.OTHERS
+                    and self.alive
+                    and not conn.is_sending
+                    # No other request needs the thread.
+                    and self._queues[bulkhead].empty()
+                    and conn.receive_soon()
+                    and conn.find_request(self._config)
+                    and conn.bulkhead is bulkhead
+                )
+            self._served.put((conn, bulkhead))
+            with suppress(BlockingIOError):  # The loop has not read earlier bytes yet.
+                os.write(self.PIPE[1], b".")
 
     def _respond(self, conn: Connection) -> None:
         """Handle a request as gunicorn's own workers do."""

@@ -175,12 +175,6 @@ class Run(Table):
         """Name that was requested."""
         return self.display_name or self.name
 
-    @property
-    def command_flags(self) -> list[str]:
-        """Options that MLBench adds to the user's command."""
-        flags = {"--gpu": self.gpu_enabled, "--light": self.light_target}
-        return [flag for flag, is_set in flags.items() if is_set]
-
 
 class RunSet(Table):
     """A benchmark set: a plan that is registered before its first run."""
