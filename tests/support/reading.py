@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from falcon.testing import Result, TestClient
 
 from mlbench_master.database.models import Run
-from mlbench_master.reading.points import Annotation, Points
+from mlbench_master.reading.points import Note, Points
 from mlbench_master.reading.selection import NamedSeries, Selection
 from mlbench_master.reading.series import SeriesReader, Source
 from mlbench_master.recording.remote_write import RemoteWriter
@@ -64,12 +64,12 @@ class StoredPoint(NamedTuple):
 
     time_us: int
     value: str
-    note: Annotation = Annotation()
+    note: Note = Note()
 
 
 def points_of(chunks: Iterable[Points]) -> list[StoredPoint]:
     return [
-        StoredPoint(time_us, value, points.annotations.get(i, Annotation()))
+        StoredPoint(time_us, value, points.notes.get(i, Note()))
         for points in chunks
         for i, (time_us, value) in enumerate(zip(points.times_us, points.values, strict=True))
     ]

@@ -118,7 +118,7 @@ def series_of_pods(pods: Iterable[tuple[str, NamedSeries]]) -> SealedSeries:
 
 def _of_points(points: Points) -> Piece:
     """Return points of a pod as a piece of an archive."""
-    more = {i: More(None, note.cumulative, note.metadata) for i, note in points.annotations.items()}
+    more = {i: More(None, note.cumulative, note.metadata) for i, note in points.notes.items()}
     values = array("d")
     for i, spelled in enumerate(points.values):
         number = number_or_text(spelled)

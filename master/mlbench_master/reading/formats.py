@@ -15,7 +15,7 @@ import orjson
 
 from mlbench.contract.csv_cells import escape_formula, escape_formula_value
 from mlbench_master import timestamps
-from mlbench_master.reading.points import Annotation, Chunks, Points
+from mlbench_master.reading.points import Chunks, Note, Points
 from mlbench_master.reading.selection import NamedSeries
 
 Kind = Literal["pod", "run"]
@@ -142,7 +142,7 @@ def _json_points(points: Points, dates: "FormattedTimes") -> list[str]:
     entries = [
         f'{{"date":"{date}","value":{value}}}' for date, value in _dated_values(points, dates)
     ]
-    for i, note in points.annotations.items():
+    for i, note in points.notes.items():
         more = ""
         if note.cumulative is not None:
             more += f',"cumulative":{_flag(note.cumulative)}'
@@ -168,7 +168,7 @@ def _csv_lines(
     for name, chunks in series:
         for points in chunks:
             cumulative, metadata, added = ([""] * len(points) for _ in range(3))
-            for i, note in points.annotations.items():
+            for i, note in points.notes.items():
                 cumulative[i], metadata[i] = _flag(note.cumulative), _json(note.metadata)
                 added[i] = _flag(note.added or None)
             first = (repeat(escape_formula(cell)) for cell in (*before, name))
@@ -208,7 +208,7 @@ def _files(owner: Owner) -> Iterator[_File]:
                 value
                 for points in chunks
                 for i, value in enumerate(points.values)
-                if not points.annotations.get(i, Annotation()).added
+                if not points.notes.get(i, Note()).added
             ]
             official = "".join(recorded[-1:])
         else:
@@ -231,7 +231,7 @@ def _indented_points(points: Points, dates: "FormattedTimes") -> list[str]:
         f'    {{\n        "date": "{date}",\n        "value": {value},\n        "cumulative": false'
         for date, value in _dated_values(points, dates)
     ]
-    for i, note in points.annotations.items():
+    for i, note in points.notes.items():
         if note.cumulative:
             entries[i] = entries[i].removesuffix("false") + "true"
         if note.metadata is not None:

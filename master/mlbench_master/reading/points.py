@@ -12,14 +12,17 @@ from mlbench_master.recording.blocks import pick
 
 
 class Note(NamedTuple):
-    """The optional fields of a sample."""
+    """The optional fields of a sample or a point."""
 
     text: str | None = None
-    """Value of a sample that is a text; None for a number."""
+    """Value of a sample that is a text; None for a number, and for a point."""
     cumulative: bool | None = None
     metadata: Any = None
     added: bool = False
     """Whether it arrived after the end of its run."""
+    minimum: str | None = None
+    """The smallest finite number of an average, as ``maximum`` is the largest."""
+    maximum: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,26 +59,14 @@ def merge(parts: list[Series]) -> Series:
     return Series(times, values, notes).take(np.argsort(times, kind="stable"))
 
 
-class Annotation(NamedTuple):
-    """More about a value: what its client posted along with it, or extremes of an average."""
-
-    cumulative: bool | None = None
-    metadata: Any = None
-    minimum: str | None = None
-    """The smallest finite number of an average, as ``maximum`` is the largest."""
-    maximum: str | None = None
-    added: bool = False
-    """Whether it was posted after the end of its run."""
-
-
 @dataclass(frozen=True, slots=True)
 class Points:
     """Points of one series in order of time, as columns of the same length."""
 
     times_us: Sequence[int]
     values: Sequence[str]
-    annotations: Mapping[int, Annotation] = field(default_factory=dict)
-    """By position."""
+    notes: Mapping[int, Note] = field(default_factory=dict)
+    """Optional fields, by the position of their point."""
 
     def __len__(self) -> int:
         return len(self.times_us)
@@ -84,9 +75,8 @@ class Points:
         """Return the points from position ``start`` to before ``end``."""
         if start <= 0 and end >= len(self):
             return self
-        annotations = {i - start: note for i, note in self.annotations.items() if start <= i < end}
-        times_us, values = self.times_us[start:end], self.values[start:end]
-        return Points(times_us, values, annotations)
+        notes = {i - start: note for i, note in self.notes.items() if start <= i < end}
+        return Points(self.times_us[start:end], self.values[start:end], notes)
 
 
 Chunks = Iterator[Points]
@@ -102,10 +92,10 @@ def to_points(series: Series) -> Points:
     is_alike = (size == 0) | ((size >= 1e-4) & (size < 1e16))
     for i in np.flatnonzero(~is_alike).tolist():
         values[i] = format_value(numbers[i])
-    annotations = {}
+    notes = {}
     for i, note in series.notes.items():
         if note.text is not None:
             values[i] = note.text
         if note[1:] != Note()[1:]:
-            annotations[i] = Annotation(note.cumulative, note.metadata, added=note.added)
-    return Points(series.times_us.tolist(), values, annotations)
+            notes[i] = note._replace(text=None)
+    return Points(series.times_us.tolist(), values, notes)

@@ -8,7 +8,7 @@ import numpy as np
 from mlbench.contract.series import format_value, split_name
 from mlbench.evaluation.timeline import Lineage
 from mlbench_master import timestamps
-from mlbench_master.reading.points import Annotation, Chunks, Points, Series, to_points
+from mlbench_master.reading.points import Chunks, Note, Points, Series, to_points
 
 NamedSeries = Iterator[tuple[str, Chunks]]
 """Series in order of their names, none of them empty; each is read before the next."""
@@ -104,7 +104,7 @@ def _average(series: Series, size: int) -> Points:
     highs = np.maximum.reduceat(np.where(finite, values, -np.inf), starts)
     texts: list[str] = []
     points_at: list[int] = []
-    annotations = {}
+    notes = {}
     of_group: dict[int, list[int]] = {}
     for i in sorted(series.notes):
         of_group.setdefault(i // size, []).append(i)
@@ -112,7 +112,7 @@ def _average(series: Series, size: int) -> Points:
         noted = of_group.get(group, [])
         if counts[group]:
             at, text = start, format_value(float(means[group]))
-            note = Annotation(
+            note = Note(
                 cumulative=series.notes[start].cumulative if start in series.notes else None,
                 added=any(series.notes[i].added for i in noted),
             )
@@ -123,12 +123,9 @@ def _average(series: Series, size: int) -> Points:
         else:
             at = noted[-1]
             last = series.notes[at]
-            text, note = (
-                last.text or "",
-                Annotation(last.cumulative, last.metadata, added=last.added),
-            )
+            text, note = last.text or "", last._replace(text=None)
         points_at.append(at)
         texts.append(text)
-        if note != Annotation():
-            annotations[group] = note
-    return Points(times[points_at].tolist(), texts, annotations)
+        if note != Note():
+            notes[group] = note
+    return Points(times[points_at].tolist(), texts, notes)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from mlbench_master.reading.points import Annotation, Note, Series, merge, to_points
+from mlbench_master.reading.points import Note, Series, merge, to_points
 
 
 def test_merged_samples_of_one_time_keep_the_order_of_the_parts() -> None:
@@ -11,4 +11,4 @@ def test_merged_samples_of_one_time_keep_the_order_of_the_parts() -> None:
     points = to_points(merge([first, second]))
     found = [*zip(points.times_us, points.values, strict=True)]
     assert found == [(1, "10"), (1, "20"), (2, "21"), (3, "c"), (3, "22")]
-    assert points.annotations == {0: Annotation(True)}
+    assert points.notes == {0: Note(None, True)}

@@ -5,7 +5,7 @@ import pytest
 
 from mlbench.contract.series import number_or_text
 from mlbench_master.reading import selection
-from mlbench_master.reading.points import Annotation, Note, Series
+from mlbench_master.reading.points import Note, Series
 from mlbench_master.reading.selection import Selection
 from tests.support.reading import StoredPoint, points_of
 
@@ -86,7 +86,7 @@ def test_texts_are_left_out_of_averages() -> None:
 def test_of_texts_alone_the_last_stands_for_all() -> None:
     found = chosen(["a", "b", "c", "d", "e"], summarize=3, cumulative=True)
     assert found == [
-        StoredPoint(us, text, Annotation(True)) for us, text in ((10, "b"), (30, "d"), (40, "e"))
+        StoredPoint(us, text, Note(None, True)) for us, text in ((10, "b"), (30, "d"), (40, "e"))
     ]
 
 
