@@ -8,7 +8,6 @@ from rich.table import Table
 from mlbench.cli.command import Command
 from mlbench.cli.common import JsonOption, UsageError, connected, out, print_json
 from mlbench.contract.people import Role
-from mlbench.local.discovery import find_connection
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
@@ -26,7 +25,7 @@ def create(
     """Create a token with a role for a user, and print it."""
     if role not in get_args(Role):
         raise UsageError(f"--role: must be one of {', '.join(get_args(Role))} (got {role!r})")
-    with connected(find_connection()) as client:
+    with connected() as client:
         typer.echo(client.create_token(user, days, cast("Role", role)).result().value.token)
 
 
@@ -36,14 +35,14 @@ def join(
     name: Annotated[str, typer.Option(help="User or purpose of the token.")] = "",
 ) -> None:
     """Create a joining token, which allows `mlbench record` to record jobs, and print it."""
-    with connected(find_connection()) as client:
+    with connected() as client:
         typer.echo(client.create_token(name, days).result().value.token)
 
 
 @app.command("list", cls=Command)
 def list_(json: JsonOption = False) -> None:
     """List the tokens that have not expired."""
-    with connected(find_connection()) as client:
+    with connected() as client:
         answer = client.get_tokens().result()
     if json:
         print_json(answer.json())
@@ -64,5 +63,5 @@ def revoke(
     ],
 ) -> None:
     """Revoke a token: nobody can use it, or join with it, any more."""
-    with connected(find_connection()) as client:
+    with connected() as client:
         client.revoke_token(token_id).result()

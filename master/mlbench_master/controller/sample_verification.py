@@ -54,13 +54,9 @@ _LEFT = """
 class SampleVerifier:
     """Counts the samples of ended runs in Prometheus, and deletes their blocks after a while."""
 
-    def __init__(
-        self, prometheus: PrometheusClient, exporter: Exporter, look_seconds: float = 5.0
-    ) -> None:
-        """Prepare; ``look_seconds``: interval of looks for ended runs, and a new Prometheus."""
+    def __init__(self, prometheus: PrometheusClient, exporter: Exporter) -> None:
         self.prometheus = prometheus
         self.exporter = exporter
-        self._look_seconds = look_seconds
         self._recounting = threading.Event()
         self._prometheus_began = ""
 
@@ -70,7 +66,7 @@ class SampleVerifier:
 
     def run(self, waiter: Waiter) -> None:
         """Verify runs until the controller stops; retry while Prometheus is away."""
-        while not waiter.wait(self._look_seconds):
+        while not waiter.wait(5.0):
             try:
                 self.turn()
             except PrometheusError as error:

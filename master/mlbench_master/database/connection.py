@@ -211,23 +211,22 @@ def exclusive(key: str) -> Iterator[None]:
 
 
 @contextmanager
-def impatient(seconds: float) -> Iterator[None]:
-    """Run a writing transaction that waits at most this long for others and for the server.
+def impatient() -> Iterator[None]:
+    """Run a writing transaction that waits at most 2 s for others and for the server.
 
     Raises:
         OperationalError: the time was too short, or the database cannot be written.
     """
-    milliseconds = int(seconds * 1000)
     if not isinstance(database.obj, _Sqlite):
         with database.atomic():
-            database.execute_sql(f"SET LOCAL statement_timeout = {milliseconds}")
+            database.execute_sql("SET LOCAL statement_timeout = 2000")
             yield
         return
     database.obj.reserve.make_room()
-    if not _sqlite_writer.acquire(timeout=seconds):
+    if not _sqlite_writer.acquire(timeout=2.0):
         raise OperationalError("database is locked")
     try:
-        database.obj.pragma("busy_timeout", milliseconds)
+        database.obj.pragma("busy_timeout", 2000)
         try:
             with database.atomic("IMMEDIATE"):
                 yield
@@ -332,7 +331,7 @@ class WriteTest:
             if time.monotonic() - self._tried_at > 0.5:
                 self._problem = ""
                 try:
-                    with impatient(2.0):
+                    with impatient():
                         run_sql(
                             "INSERT INTO deletion (owner, archived) VALUES (?, FALSE)", "nobody"
                         )
