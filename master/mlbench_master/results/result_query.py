@@ -39,13 +39,14 @@ def result_of(reader: SeriesReader, run: Run, criteria: Criteria = OWN_CRITERIA)
 
 def breakdown_of(reader: SeriesReader, run: Run, bins: int) -> Breakdown | None:
     """Return the time breakdown of a run in at most ``bins`` bins; None before its start."""
-    context = _context(reader.prometheus, run, OWN_CRITERIA)
-    return breakdown(context, read_series(context, partial(_read, reader, run.id)), bins)
+    return breakdown(*inputs_of(reader, run), bins)
 
 
-def inputs_of(reader: SeriesReader, run: Run) -> tuple[RunContext, Columns]:
+def inputs_of(
+    reader: SeriesReader, run: Run, criteria: Criteria = OWN_CRITERIA
+) -> tuple[RunContext, Columns]:
     """Return what the result of a run so far is computed from."""
-    context = _context(reader.prometheus, run, OWN_CRITERIA)
+    context = _context(reader.prometheus, run, criteria)
     return context, read_series(context, partial(_read, reader, run.id))
 
 
@@ -73,8 +74,7 @@ def comparison_of(reader: SeriesReader, runs: Sequence[Run], criteria: Criteria)
 
 def _evaluate(reader: SeriesReader, run: Run, criteria: Criteria) -> tuple[Result, RunContext]:
     try:
-        context = _context(reader.prometheus, run, criteria)
-        series = read_series(context, partial(_read, reader, run.id))
+        context, series = inputs_of(reader, run, criteria)
         return evaluate(context, series), context
     finally:
         # A deleted run is not found, whatever error its missing series caused.
