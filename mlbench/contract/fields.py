@@ -81,11 +81,6 @@ class Field:
         return kind
 
     @property
-    def is_prepared(self) -> bool:
-        """Whether requests have another type of values."""
-        return any(isinstance(step, Before) for step in self.type.__metadata__)
-
-    @property
     def is_number(self) -> bool:
         """Whether the values are numbers."""
         return self.kind in (int, float)

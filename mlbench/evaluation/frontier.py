@@ -101,7 +101,7 @@ def crossings(runs: Sequence[Timed]) -> tuple[Crossing, ...]:
         for algorithm, points in lines.items():
             logs[algorithm] = {}
             for bandwidth, seconds in sorted(points.items(), key=itemgetter(0)):
-                mean_seconds = statistics.mean_of_times(seconds)
+                mean_seconds = statistics.mean(statistics.missed_as_slowest(seconds))
                 mean = math.log(mean_seconds) if mean_seconds > 0 else -math.inf
                 times = [time for time in seconds if time is not None and time > 0]
                 possible_means: list[float] = []

@@ -262,23 +262,18 @@ def read_target(text: str) -> Target:
     lower_is_better = text.rfind("<=") > text.rfind(">=")
     parts = text.rpartition("<=" if lower_is_better else ">=")
     metric, sign, value = (part.strip(" ") for part in parts)
-    number = read_finite(value)
     is_name = 0 < len(metric) <= MAX_METRIC_NAME_LENGTH and "\0" not in metric
-    if not sign or not is_name or number is None:
+    try:
+        # Python allows underscores, and digits of other scripts.
+        number = float(value) if value.isascii() and "_" not in value else math.nan
+    except ValueError:
+        number = math.nan
+    if not (sign and is_name and math.isfinite(number)):
         raise ValueError(
             "must be METRIC>=VALUE or METRIC<=VALUE with a finite number, such as val_loss<=0.1 "
             f"(got {text[:80]!r})"
         )
     return Target(metric, number, lower_is_better)
-
-
-def read_finite(text: str) -> float | None:
-    """Parse a finite number in ASCII, without Python's underscores; None for other texts."""
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) and text.isascii() and "_" not in text else None
 
 
 # --- Metrics of MLBench's original tracker ---

@@ -394,7 +394,7 @@ def evaluate(context: RunContext, recorded: Columns) -> Result:
         ),
         checkpoints=_checkpoints(series),
         resumptions=lineage.resumptions,
-        training_time_problem=lineage.unclear_text,
+        training_time_problem=next((unclear.text for unclear in lineage.unclear.values()), ""),
         hidden_phases=_mean_seconds(
             {phase: finite_by_rank(series, names.hidden_metric(phase)) for phase in PHASES}
         ),

@@ -215,11 +215,6 @@ def of_shares(shares: Iterable[float | None]) -> Summary | None:
     return _summarize(known(shares), CONFIDENCE, of_mean_share)
 
 
-def mean_of_times(seconds: Iterable[float | None]) -> float:
-    """Return the mean time to target of runs; infinite if a run missed its target."""
-    return mean(missed_as_slowest(seconds))
-
-
 def known(figures: Iterable[float | None]) -> list[float]:
     """Return the figures that runs have, without NaN and infinities."""
     return [figure for figure in figures if figure is not None and math.isfinite(figure)]

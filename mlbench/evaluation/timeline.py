@@ -142,11 +142,6 @@ class Lineage:
     unclear: Mapping[str, "UnclearResumption"] = field(default_factory=dict)
     """Last unclear resumption of each rank that has one: the training time before it is unknown."""
 
-    @property
-    def unclear_text(self) -> str:
-        """Why the training time of the final model is unknown, with the remedy; else empty."""
-        return next((resumption.text for resumption in self.unclear.values()), "")
-
     def kept(self, columns: Columns) -> Columns:
         """Return the columns without discarded values; columns without any other are absent."""
         if not self.discarded:

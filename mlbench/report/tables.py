@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from mlbench.contract import figures
-from mlbench.contract.comparisons import Comparison, Group
+from mlbench.contract.comparisons import Comparison
 from mlbench.contract.names import PHASES
 from mlbench.contract.results import Result
 from mlbench.contract.runspec import NETWORK_UNITS
@@ -111,7 +111,9 @@ def tables(comparison: Comparison) -> list[ReportTable]:
         note = f"After time: the target's metric after {times}." if times else ""
         columns = [*naming, *_RATES, *scaling, *_COSTS]
         all_tables.append(make_table("Throughput and cost", note, columns, groups))
-    if phases := phase_names(groups):
+    recorded = {name for group in groups for name in group.phases}
+    known = [*PHASES, "other"]
+    if phases := [n for n in known if n in recorded] + sorted(recorded - {*known}):
         note = "Seconds of a run in each phase, mean over ranks and runs. Evaluation is extra."
         total = TableColumn("sum", "s", lambda group: sum(group.phases.values()) or None)
         columns = [*naming, *map(_phase, phases), total]
@@ -140,13 +142,6 @@ def make_table(
 def division(result: Result) -> str:
     """Return the division of a result, with a mark if it violates the rules."""
     return result.division + "*" * bool(result.rule_violations)
-
-
-def phase_names(groups: Sequence[Group]) -> list[str]:
-    """Return the phases that the groups have: the known ones in their order, then others."""
-    recorded = {name for group in groups for name in group.phases}
-    known = [*PHASES, "other"]
-    return [name for name in known if name in recorded] + sorted(recorded - {*known})
 
 
 # --- Columns ---

@@ -78,7 +78,8 @@ class Schemas:
             schema = self.of(field.type, is_response=False)
             # Optional parameters are left out instead of null.
             schema |= next(iter(schema.pop("anyOf", [{}])))
-            if field.default not in (None, "") and not field.is_prepared:
+            is_prepared = any(isinstance(step, Before) for step in get_args(field.type))
+            if field.default not in (None, "") and not is_prepared:
                 schema["default"] = field.default
             example = not field.default if field.kind is bool else field.example
             parameters.append(
