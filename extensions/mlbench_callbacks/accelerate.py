@@ -41,21 +41,22 @@ class MLBenchTracker(GeneralTracker):
         recording().end()
 
 
-def _on_every_rank(log: Any) -> Any:
-    """Return an ``Accelerator.log`` that also records on the ranks on which it would do nothing."""
-
-    @wraps(log)
-    def everywhere(self: Any, values: Any, step: int | None = None, *args: Any, **kw: Any) -> None:
-        if any(isinstance(tracker, MLBenchTracker) for tracker in self.trackers):
-            for tracker in self.trackers:
-                recording().note_folder(getattr(tracker, "logging_dir", None))
-        log(self, values, step, *args, **kw)
-        if not self.is_main_process:
-            for tracker in self.log_with:
-                if isinstance(tracker, MLBenchTracker):
-                    tracker.log(values, step)
-
-    return everywhere
+_log = Accelerator.log
 
 
-Accelerator.log = _on_every_rank(Accelerator.log)
+# Without this, ``Accelerator.log`` does nothing on all ranks but the first.
+@wraps(_log)
+def _log_on_every_rank(
+    self: Any, values: Any, step: int | None = None, *args: Any, **kw: Any
+) -> None:
+    if any(isinstance(tracker, MLBenchTracker) for tracker in self.trackers):
+        for tracker in self.trackers:
+            recording().note_folder(getattr(tracker, "logging_dir", None))
+    _log(self, values, step, *args, **kw)
+    if not self.is_main_process:
+        for tracker in self.log_with:
+            if isinstance(tracker, MLBenchTracker):
+                tracker.log(values, step)
+
+
+Accelerator.log = _log_on_every_rank

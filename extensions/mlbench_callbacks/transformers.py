@@ -155,19 +155,18 @@ def _step_size(args: Any) -> int:
     return int(args.train_batch_size * args.gradient_accumulation_steps)
 
 
-def _yielding(add: Any) -> Any:
-    """Return an ``add_callback`` by which the default yields to ours, or to MLflow in a run."""
+_add_callback = CallbackHandler.add_callback
 
-    @wraps(add)
-    def add_callback(self: CallbackHandler, callback: Any) -> None:
-        kind = callback if isinstance(callback, type) else type(callback)
-        heard = integration_utils.MLflowCallback if agent_hears_mlflow() else MLBenchCallback
-        if issubclass(kind, MLBenchCallback | heard):
-            self.remove_callback(DefaultCallback)
-        add(self, callback)
 
-    return add_callback
+@wraps(_add_callback)
+def _add_instead_of_default(self: CallbackHandler, callback: Any) -> None:
+    """Add a callback; the default yields to ours, or to MLflow's in a run."""
+    kind = callback if isinstance(callback, type) else type(callback)
+    heard = integration_utils.MLflowCallback if agent_hears_mlflow() else MLBenchCallback
+    if issubclass(kind, MLBenchCallback | heard):
+        self.remove_callback(DefaultCallback)
+    _add_callback(self, callback)
 
 
 integration_utils.INTEGRATION_TO_CALLBACK["mlbench"] = MLBenchCallback
-CallbackHandler.add_callback = _yielding(CallbackHandler.add_callback)
+CallbackHandler.add_callback = _add_instead_of_default

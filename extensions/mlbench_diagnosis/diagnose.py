@@ -110,14 +110,9 @@ def _show_native(client: ApiClient, run: Run, rank: int, *, json: bool) -> None:
             out.print(f"  {frame.function} ({frame.file}{line})", soft_wrap=True)
 
 
-def latest_diagnosis(client: ApiClient, run: Run) -> Diagnosis | None:
-    """Return the latest diagnosis of a run, without its evidence; None without a diagnosis."""
-    return value_or_none(client.get_diagnosis(run.id, evidence=False))
-
-
 def _find(client: ApiClient, run: Run, *, again: bool) -> Diagnosis:
     """Return the latest diagnosis of a run, after asking for one if there is none."""
-    latest = latest_diagnosis(client, run)
+    latest = value_or_none(client.get_diagnosis(run.id, evidence=False))
     if run.active and (again or latest is None or latest.attempt != run.attempt):
         client.ask_diagnosis(run.id).result()
     elif latest is None:

@@ -49,7 +49,12 @@ def install(
     if start and launch.running_supervisor(Home.from_environ()):
         raise UsageError("a stack is already running. Stop it with `mlbench down` first.")
     unit = _unit_file(system)
-    command = (_program(), "up", f"--workers={workers}", f"--host={host}", f"--port={port}")
+    # The whole path, because systemd does not know $PATH.
+    beside = Path(sys.executable).with_name("mlbench")
+    program = str(beside) if beside.exists() else shutil.which("mlbench")
+    if program is None:
+        raise StackError("mlbench: program not found in $PATH. Install MLBench with pip.")
+    command = (program, "up", f"--workers={workers}", f"--host={host}", f"--port={port}")
     try:
         # Settings may contain passwords.
         write_private(unit, unit_text(command, user if system else None))
@@ -131,15 +136,6 @@ def _unit_file(system: bool) -> Path:
         return _SYSTEM_UNITS / UNIT
     config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
     return config / "systemd" / "user" / UNIT
-
-
-def _program() -> str:
-    """Return the path of ``mlbench``, which systemd needs because it does not know $PATH."""
-    beside = Path(sys.executable).with_name("mlbench")
-    found = str(beside) if beside.exists() else shutil.which("mlbench")
-    if found is None:
-        raise StackError("mlbench: program not found in $PATH. Install MLBench with pip.")
-    return found
 
 
 def _systemctl(system: bool, *words: str) -> None:
