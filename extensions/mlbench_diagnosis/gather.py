@@ -33,14 +33,11 @@ from mlbench_worker.agent.process_lookup import (
 )
 from mlbench_worker.agent.stream_files import StreamFile, read_regular, text_of
 
-_STACKS_SECONDS = 5.0
 _END_BYTES = 8 << 10
 _MAX_PROCESSES, _MAX_COMMAND_LENGTH = 64, 200
 _MAX_RECORDS, _MAX_GPU_ERRORS = 10_000, 16
-_LOOK_SECONDS = 0.1
 _NATIVE_BYTES = 500_000_000
 _DEVICE, _STOPPED, _ENDED, _PASSING = "D", "Tt", "ZX", "DZ"
-_GPU_ERROR = "NVRM: Xid"
 
 _Reader = Callable[[int], Sequence[Thread]]
 
@@ -70,7 +67,7 @@ def gather(
         own = torchrun.lines_of(stderr_end, str(attempt.assignment.rank))
         threads = parse_traceback(attempt.pid or 0, own)
         stacks_by = "traceback" if threads else ""
-    time.sleep(_LOOK_SECONDS)
+    time.sleep(0.1)
     # Look again: a state that may be momentary counts only if it was the same before.
     for index, process in enumerate(processes):
         if (state := state_of(process.pid)) not in _PASSING:
@@ -163,7 +160,7 @@ def _stacks(
     folder: Path, processes: Sequence[Process], missing: list[str]
 ) -> tuple[list[Thread], str]:
     """Return the threads of all Pythons, and the name of the reader of the first of them."""
-    until = time.monotonic() + _STACKS_SECONDS
+    until = time.monotonic() + 5.0
     threads_of_all: list[Thread] = []
     first_by = ""
     program = find_spy()
@@ -239,5 +236,5 @@ def _gpu_errors(since: float, missing: list[str]) -> Iterator[str]:
         for _ in range(_MAX_RECORDS):
             with suppress(BrokenPipeError):  # the oldest records were overwritten meanwhile
                 about, _, text = os.read(log, _END_BYTES).decode(errors="replace").partition(";")
-                if _GPU_ERROR in text and int(about.split(",")[2]) / 1e6 > since:
+                if "NVRM: Xid" in text and int(about.split(",")[2]) / 1e6 > since:
                     yield text.partition("\n")[0][:_MAX_COMMAND_LENGTH]

@@ -14,7 +14,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-_SAMPLE_SECONDS = 0.01
 # A thread that wants to run waits for this time, or until another one calls C code that lets it.
 # With Python's 5 ms, most samples would find the main thread at the beginning of such calls.
 _SWITCH_SECONDS = 1e-4
@@ -37,7 +36,7 @@ def respond(request: Any, response: Any) -> None:
             began = unix_time + time.monotonic_ns()
             end = began + int(float(request.get_param("duration")) * 1e9)
             while not samples or samples[-1][0] < end:
-                time.sleep(_SAMPLE_SECONDS)
+                time.sleep(0.01)
                 frame = sys._current_frames().get(thread.ident or 0)
                 now, stack = unix_time + time.monotonic_ns(), []
                 while frame is not None:

@@ -20,7 +20,6 @@ from mlbench.local.home import Home
 from mlbench.local.stack_services import LOOPBACK
 
 UNIT = "mlbench.service"
-_SYSTEM_UNITS = Path("/etc/systemd/system")
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
@@ -133,7 +132,7 @@ def _quoted(word: str) -> str:
 
 def _unit_file(system: bool) -> Path:
     if system:
-        return _SYSTEM_UNITS / UNIT
+        return Path("/etc/systemd/system") / UNIT
     config = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
     return config / "systemd" / "user" / UNIT
 

@@ -27,9 +27,6 @@ from mlbench.contract.names import Phase
 from mlbench.tracking.recorder import Value
 from mlbench.tracking.tracker import Tracker
 
-# Ranks that have not communicated after as many steps do so in a way that is not timed.
-_SEEN_AFTER_STEPS = 10
-
 
 class _CountingTracker(Tracker):
     """The tracker of code that has none.
@@ -141,7 +138,8 @@ class _Watch:
             else:
                 self._own.step(samples=0)
             self._steps += 1
-            if self._steps == _SEEN_AFTER_STEPS and self._size > 1 and self._is_on_host:
+            # Ranks that have not communicated after ten steps do so in a way that is not timed.
+            if self._steps == 10 and self._size > 1 and self._is_on_host:
                 assert self._tracker is not None
                 if "communication" not in self._tracker.phase_seconds():
                     self._note_untimed("untimed_other_ranks")

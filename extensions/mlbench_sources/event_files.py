@@ -37,7 +37,6 @@ _NAME = "events.out.tfevents."
 _OF_THIS_HOST = re.compile(
     rf"{re.escape(_NAME)}(\d{{1,12}})\.{re.escape(socket.gethostname())}(?:\.(\d{{1,10}}))?(?:\..*)?"
 )
-_MAX_OPEN_FILES = 256
 _MIN_REST_SECONDS, _MAX_REST_SECONDS = 1.0, 5.0
 """Limits of the time between two searches of the folder."""
 _MAX_WRITERS = 20_000
@@ -186,7 +185,7 @@ class EventFiles:
             {} if process.rank == self._worker.rank else {"rank": process.rank},
             writer.own_names,
             self._settings if process.rank == 0 else None,
-            stays_open=len(self._followed) < _MAX_OPEN_FILES,
+            stays_open=len(self._followed) < 256,
         )
         if process != self._worker:
             yield {"time": time.time(), "process": asdict(process)}

@@ -14,7 +14,6 @@ from mlbench_worker.agent.sources import Line, SourceContext
 
 _COLOURS = re.compile(r"\x1b\[[\d;?]*[A-Za-z]")
 _STEPS = ("step", "iter", "iteration")
-_EPOCHS = ("epoch",)
 # Longer lines are data rather than a report for people.
 _MAX_LINE_LENGTH = 2000
 
@@ -38,7 +37,7 @@ def values_in(text: str) -> dict[str, float]:
         words = re.split(r"[\W_]+", name)
         is_training = is_training or any(word in WORDS for word in words)
         value = float(pair["value"])
-        if words[-1] in _EPOCHS:
+        if words[-1] == "epoch":
             name = names.EPOCH
         elif pair["total"] and words[-1] not in _STEPS and float(pair["total"]):
             value /= float(pair["total"])

@@ -23,7 +23,6 @@ _URL = "KUBEFLOW_TRAINER_SERVER_URL"
 _CERTIFICATE = "KUBEFLOW_TRAINER_SERVER_CA_CERT"
 _TOKEN = "KUBEFLOW_TRAINER_SERVER_TOKEN"  # noqa: S105 - the variable that names its file
 _EVERY_SECONDS = 10.0
-_MAX_METRICS = 50
 # Settings for the length of a training, with the metric for its progress.
 _LENGTHS = {
     "max_steps": names.STEP,
@@ -51,7 +50,7 @@ class TrainJobProgress:
         single = {str(fields["name"]): fields.get("value")} if "name" in fields else {}
         values = {**_object(fields.get("metrics")), **single, names.STEP: fields.get("step")}
         for name, value in values.items():
-            is_known = name in self._metrics or len(self._metrics) < _MAX_METRICS
+            is_known = name in self._metrics or len(self._metrics) < 50
             if isinstance(value, int | float) and is_known:
                 self._metrics[name] = value
         for name, value in _object(fields.get("settings")).items():

@@ -24,8 +24,6 @@ from mlbench_master.reading.counting import recorded_so_far
 from mlbench_master.recording.limits import describe_refused
 from mlbench_master.recording.streams import waiting_bytes
 
-# The newest runs only, so that the number of series is bounded.
-_RUNS_SHOWN = 30
 # Label of a target, by whether a lower value is better.
 _BETTER = {True: "lower", False: "higher"}
 
@@ -81,7 +79,8 @@ class DatabaseCollector(Collector):
         yield from self._master()
         # Prometheus has no samples of imported runs.
         own_runs = "SELECT id, state, * FROM run WHERE origin IS NULL ORDER BY id DESC LIMIT ?"
-        rows = run_sql(own_runs, _RUNS_SHOWN).fetchall()
+        # The newest runs only, so that the number of series is bounded.
+        rows = run_sql(own_runs, 30).fetchall()
         active = [row[0] for row in rows if row[1] in ACTIVE_STATES]
         ended = [row for row in rows if row[1] not in ACTIVE_STATES]
         # The series of ended runs are computed again only if an ended run has changed.

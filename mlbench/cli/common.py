@@ -38,9 +38,6 @@ _HINTS = {
     421: f"${names.ENV_URL} must contain a host name or address that the master accepts",
 }
 
-# Runs are sealed within a few seconds of their end.
-_SEALING_SECONDS = 30.0
-
 
 class _SafeConsole(Console):
     """A console that escapes control characters, which texts of runs and archives may contain.
@@ -164,7 +161,8 @@ def wait_until_sealed(client: ApiClient, run: Run) -> None:
             f"run {run.id} ({run.title}) is active. Wait for its end, or run "
             f"`mlbench stop {run.id}` first."
         )
-    until = time.monotonic() + _SEALING_SECONDS
+    # Runs are sealed within a few seconds of their end.
+    until = time.monotonic() + 30.0
     while run.archive is None and not run.archive_problem and time.monotonic() < until:
         time.sleep(0.3)
         run = client.get_run(run.id).result().value

@@ -27,8 +27,6 @@ from mlbench.contract.series import split_name
 _REFRESH_SECONDS = 0.3
 # Longest outage of a component to wait for; the supervisor restarts it sooner.
 AWAY_SECONDS = 60.0
-# An ended run is counted within a second or two, unless Prometheus is away.
-_COUNT_SECONDS = 5.0
 _UNAVAILABLE = HTTPStatus.SERVICE_UNAVAILABLE
 
 
@@ -140,7 +138,8 @@ def follow(client: ApiClient, run: Run, *, quiet: bool) -> Run:
 
 def wait_for_count(client: ApiClient, run: Run) -> Run:
     """Wait a few seconds until the samples of an ended run are counted, and return the run."""
-    run_id, deadline = run.id, time.monotonic() + _COUNT_SECONDS
+    # An ended run is counted within a second or two, unless Prometheus is away.
+    run_id, deadline = run.id, time.monotonic() + 5.0
     while run.delivery is None and time.monotonic() < deadline:
         time.sleep(_REFRESH_SECONDS)
         run = patiently(lambda: client.get_run(run_id).result().value)

@@ -24,8 +24,6 @@ OnProgress = Callable[[int, int | None], None]
 _PAUSES_SECONDS = (0.2, 0.4, 0.8)
 # No attempt begins later than this.
 _PATIENCE_SECONDS = 10.0
-_CONNECT_SECONDS = 5.0
-_UPLOAD_SECONDS = 600.0
 
 
 @dataclass(frozen=True)
@@ -61,7 +59,7 @@ class HttpClient:
                 USER_HEADER: encode_user(own_user()),
                 **({"Authorization": f"Bearer {token}"} if token else {}),
             },
-            timeout=httpx.Timeout(timeout_seconds, connect=_CONNECT_SECONDS),
+            timeout=httpx.Timeout(timeout_seconds, connect=5.0),
             # Loading the certificates takes as long as all requests of a command.
             verify=address.url.startswith("https:"),
             # A proxy cannot reach this machine's own addresses, whatever $http_proxy says.
@@ -112,7 +110,7 @@ class HttpClient:
         headers = {"Content-Type": "application/octet-stream", "Content-Length": str(size)}
         # The answer comes once all of it is checked.
         request = self._http.build_request(
-            "POST", path, content=file, headers=headers, timeout=_UPLOAD_SECONDS
+            "POST", path, content=file, headers=headers, timeout=600.0
         )
         return _decoded(self._send(request, repeatable=False, stream=False), decode)
 

@@ -30,14 +30,13 @@ _QUANTITIES: Final[Mapping[str, str]] = {
     "perplexity": "perplexity",
     "Perplexity": "perplexity",
 }
-_SEPARATORS: Final = "_/-"
 
 METRIC_TITLES: Final[Mapping[str, str]] = MappingProxyType(
     {
         **{
             f"{stage}{separator}{quantity}": f"{stage_title} {title}"
             for stage, stage_title in _STAGES.items()
-            for separator in _SEPARATORS
+            for separator in "_/-"
             for quantity, title in _QUANTITIES.items()
         },
         **{quantity: title[0].upper() + title[1:] for quantity, title in _QUANTITIES.items()},

@@ -46,8 +46,6 @@ from mlbench.evaluation.sweeps import SweepPoint, charts
 
 # --- Groups ---
 
-_COMMIT_DIGITS = 7
-
 
 @dataclass(frozen=True)
 class Configuration:
@@ -133,7 +131,7 @@ def labels_of(configs: Sequence[Configuration], points: Sequence[SweepPoint]) ->
             same = [other for other in alike if not _differ(other.facts, {name: value})]
             if len(same) < len(alike):
                 # The first digits of a commit identify it.
-                shown = value[:_COMMIT_DIGITS] if name == "git_commit" else value
+                shown = value[:7] if name == "git_commit" else value
                 parts.append(f"{name.replace('_', ' ')} {shown}")
                 alike = same
         labels.append(", ".join(parts))

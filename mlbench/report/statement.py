@@ -11,12 +11,10 @@ from mlbench.contract.names import THIS_MACHINE
 from mlbench.contract.records import Manifest, Run
 from mlbench.contract.runspec import CommonSpec, options_of
 
-_OWN_CODE = "own code"
-
 
 def title(comparison: Comparison) -> str:
     """Return the tasks and numbers of workers, such as ``digits on 1, 2, 4 workers``."""
-    tasks = dict.fromkeys(result.benchmark or _OWN_CODE for result in comparison.results)
+    tasks = dict.fromkeys(result.benchmark or "own code" for result in comparison.results)
     workers = dict.fromkeys(str(group.num_workers) for group in comparison.groups)
     unit = "worker" if [*workers] == ["1"] else "workers"
     return f"{', '.join(tasks)} on {', '.join(workers)} {unit}"

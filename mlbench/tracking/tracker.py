@@ -18,8 +18,6 @@ from mlbench.contract.reported_settings import Setting, reaches
 from mlbench.contract.sampled_steps import is_sampled
 from mlbench.tracking.recorder import Recorder, Value, check_name, to_float, to_number
 
-# Minimum time between updates of the scraped totals. Scrapes come every few seconds.
-_PUBLISH_SECONDS = 0.25
 # Steps record the totals after this time and this fraction of the training time, so that a long
 # training does not record more totals than a result can be computed from.
 _TOTALS_SECONDS, _TOTALS_PART = 1.0, 1 / 500
@@ -269,7 +267,8 @@ class Tracker:
         since_last, self._last_step = now - self._last_step, now
         if self._totals is not None:
             self._totals.observe_step(since_last)
-            if perf_counter() - self._published.at > _PUBLISH_SECONDS:
+            # Minimum time between updates of the scraped totals. Scrapes come every few seconds.
+            if perf_counter() - self._published.at > 0.25:
                 self._publish()
         communication = self._timers["communication"].before
         in_step = communication - self._last_communication

@@ -26,8 +26,6 @@ from mlbench_master.runs import diagnoses
 from mlbench_master.runs.lifecycle import deadline_at, find_external, find_next
 from mlbench_master.runs.reachability import Reachability, read_reachability
 
-# A longer pause means that the controller was killed or its laptop slept: stopwatches restart.
-_PAUSE_SECONDS = 10.0
 # Progress of a rank's streams counts in steps of this size: a trickle must not delay its end.
 _STEP_BYTES = 1 << 20
 # Only the needed columns, because this is read ten times a second with thousands of stored runs.
@@ -76,7 +74,8 @@ class Stopwatch:
 
     def look(self, now: float, *states: Hashable) -> Mapping[Hashable, float]:
         """Note the present states, and return for how many seconds each has been observed."""
-        since = self._since if now - self._looked_at <= _PAUSE_SECONDS else {}
+        # After a longer pause, the controller was killed or its laptop slept: stopwatches restart.
+        since = self._since if now - self._looked_at <= 10.0 else {}
         self._since = {state: since.get(state, now) for state in states}
         self._looked_at = now
         return {state: now - at for state, at in self._since.items()}

@@ -19,8 +19,6 @@ from mlbench_master.settings import InstallationLimits
 
 log = logging.getLogger(__name__)
 
-_LOOK_SECONDS = 1.0
-
 
 @dataclass(frozen=True)
 class Submit:
@@ -62,7 +60,7 @@ class SetRunner:
 
     def run(self, waiter: Waiter) -> None:
         """Take the next step of each set until stopped."""
-        while not waiter.wait(_LOOK_SECONDS):
+        while not waiter.wait(1.0):
             try:
                 self.look()
             except Exception:

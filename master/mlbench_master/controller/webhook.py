@@ -24,10 +24,6 @@ from mlbench_master.runs.presenters import target_of
 log = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 5.0
-# A receiver that comes back later gets only newer messages.
-_MAX_AGE_SECONDS = 86_400.0
-# If a result cannot be computed, the message is sent without it after this long.
-_RESULT_SECONDS = 60.0
 _STATES = {"FINISHED": "finished", "FAILED": "failed", "STOPPED": "was stopped"}
 
 
@@ -63,7 +59,8 @@ class Webhook:
             run = Run.get_or_none(Run.id == event.run_id)
             if run is None:  # deleted in the meantime, with its events
                 continue
-            if event.at < now - _MAX_AGE_SECONDS:
+            # A receiver that comes back after a day gets only newer messages.
+            if event.at < now - 86_400.0:
                 log.warning("webhook: no message that run %d %s, after a day", run.id, event.event)
                 event.delete_instance()
             elif text := message_of(event, run, now):
@@ -97,7 +94,8 @@ def message_of(event: Notification, run: Run, now: float) -> str:
             return ""
         verdict = diagnoses.sentence_of(asked[-1]) if asked else "a rank makes no progress"
         return f"{subject} hung after {figures.seconds(event.at - begun)}: {verdict}"
-    if run.figures is None and now < event.at + _RESULT_SECONDS:
+    # If a result cannot be computed, the message is sent without it after a minute.
+    if run.figures is None and now < event.at + 60.0:
         return ""
     text = f"{subject} {_STATES[run.state]}"
     if run.state == "STOPPED" and run.stopped_by:

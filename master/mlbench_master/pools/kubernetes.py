@@ -36,8 +36,6 @@ from mlbench_master.settings import ClusterSettings, InstallationLimits
 
 log = logging.getLogger(__name__)
 
-# A watch does not report everything, for example a pod whose node is dead.
-_LOOK_SECONDS = 5.0
 _FIRST_BACKOFF_SECONDS = 0.5
 _MAX_BACKOFF_SECONDS = 10.0
 
@@ -160,7 +158,8 @@ class KubernetesPool:
                 self._work()
                 self._note_refusal("")
                 backoff.reset()
-                self._changed.wait(_LOOK_SECONDS)
+                # A watch does not report everything, for example a pod whose node is dead.
+                self._changed.wait(5.0)
             except KubernetesApiError as error:
                 match error.status:
                     case 0:

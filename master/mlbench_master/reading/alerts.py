@@ -8,15 +8,14 @@ from mlbench_master.timestamps import seconds_to_text
 
 # How often rules are evaluated, in milliseconds, and the most points that are asked for.
 _EVALUATION_MS, _POINTS = 5_000, 1_000
-# Alerts can begin or end up to this long after the run.
-_AFTER_SECONDS = 600.0
 
 
 def alerts_of(prometheus: PrometheusClient, run: Run, now: float) -> list[RunAlert]:
     """Return the alerts that fired about a run, in order of time."""
     if run.started_at is None or run.origin is not None:
         return []
-    until = min(now, (run.finished_at or now) + _AFTER_SECONDS)
+    # Alerts can begin or end up to ten minutes after the run.
+    until = min(now, (run.finished_at or now) + 600.0)
     first_ms, last_ms = round(run.started_at * 1000), round(until * 1000)
     if last_ms <= first_ms:
         return []

@@ -18,8 +18,6 @@ from mlbench_master.errors import ServiceUnavailableError
 
 T = TypeVar("T")
 
-_CONNECT_SECONDS = 3.0
-_READY_SECONDS = 3.0
 # Maximum number of concurrent queries, and the time that a further query waits for one to end.
 _AT_ONCE = 8
 _QUEUE_SECONDS = 1.0
@@ -125,7 +123,7 @@ class PrometheusClient:
         # The URL is part of errors, so the password must not be in it.
         self._url, login = split_login(url)
         self._guard = breaker.query if breaker else nullcontext
-        timeout = httpx.Timeout(timeout_seconds, connect=min(_CONNECT_SECONDS, timeout_seconds))
+        timeout = httpx.Timeout(timeout_seconds, connect=min(3.0, timeout_seconds))
         # Prometheus takes longer to compress an answer than to send it to a neighbour.
         self._client = httpx.Client(
             timeout=timeout, auth=login, headers={"Accept-Encoding": "identity"}
@@ -194,7 +192,7 @@ class PrometheusClient:
     def ready(self) -> bool:
         """Check if Prometheus answers queries."""
         try:
-            answer = self._client.get(f"{self._url}/-/ready", timeout=_READY_SECONDS)
+            answer = self._client.get(f"{self._url}/-/ready", timeout=3.0)
             return answer.is_success
         except httpx.HTTPError:
             return False

@@ -35,7 +35,6 @@ _ADD = """
     INSERT INTO block (owner, metric, first_us, last_us, samples, is_posted, data)
     VALUES (?, ?, ?, ?, ?, ?, ?)
 """
-_EXPORTED = "UPDATE block SET exported = ?, only_here = ? WHERE id = ? AND exported IS NULL"
 _LAST = """
     SELECT id, is_posted, samples, only_here,
         CASE WHEN samples < ? AND exported IS NOT NULL THEN data END
@@ -45,7 +44,6 @@ _EXTEND = """
     UPDATE block SET samples = ?, first_us = ?, last_us = ?, exported = ?, only_here = ?, data = ?
     WHERE id = ?
 """
-_DELETE = "DELETE FROM block WHERE id = ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +200,7 @@ def store_exported(exported: Iterable[tuple[Block, Sequence[int]]]) -> None:
         (len(block.samples) - len(here), json.dumps(here) if here else None, block.id)
         for block, here in exported
     ]
-    run_many(_EXPORTED, rows)
+    run_many("UPDATE block SET exported = ?, only_here = ? WHERE id = ? AND exported IS NULL", rows)
 
 
 def join_small(owner: str, metric: str) -> None:
@@ -225,4 +223,4 @@ def join_small(owner: str, metric: str) -> None:
     exported = count - len(here), json.dumps(here) if here else None
     *others, first = (row[0] for row in rows)
     run_sql(_EXTEND, count, *times, *exported, encode(samples), first)
-    run_many(_DELETE, [(other,) for other in others])
+    run_many("DELETE FROM block WHERE id = ?", [(other,) for other in others])

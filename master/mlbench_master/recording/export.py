@@ -45,10 +45,6 @@ log = logging.getLogger(__name__)
 # Samples of a batch, about.
 _BATCH_SAMPLES = 10_000
 _BATCH_BLOCKS = 500
-_PAUSE_SECONDS = 0.005
-_RETRY_SECONDS = 1.0
-# A longer Retry-After of Prometheus is not waited for.
-_MAX_WAIT_SECONDS = 60.0
 # Before every time that a sample can have.
 _NEVER_MS = -(1 << 62)
 _OWNERS = "SELECT DISTINCT owner FROM block WHERE exported IS NULL ORDER BY owner"
@@ -61,7 +57,6 @@ _LAST_EXPORTED = """
     WHERE owner = ? AND metric = ? AND exported IS NOT NULL
     ORDER BY id DESC LIMIT 1
 """
-_SEND_AGAIN = "UPDATE block SET exported = NULL, only_here = NULL WHERE owner = ?"
 
 
 class Exporter:
@@ -98,17 +93,18 @@ class Exporter:
                 if recovering:
                     on_recovery()
                     recovering = False
-                wait_seconds = _PAUSE_SECONDS if has_more else idle_seconds
+                wait_seconds = 0.005 if has_more else idle_seconds
             except UnavailableError as error:
                 recovering = True
                 wait = stop.wait  # whatever comes meanwhile
                 wait_seconds = error.retry_after or min(max(wait_seconds, idle_seconds) * 2, 5.0)
-                wait_seconds = min(wait_seconds, _MAX_WAIT_SECONDS)
+                # A longer Retry-After of Prometheus is not waited for.
+                wait_seconds = min(wait_seconds, 60.0)
                 log.warning(
                     "Prometheus takes no samples, trying again in %.1f s: %s", wait_seconds, error
                 )
             except Exception:
-                wait_seconds = _RETRY_SECONDS
+                wait_seconds = 1.0
                 log.exception("the export failed, trying again")
 
     def export_waiting(self) -> bool:
@@ -135,7 +131,7 @@ class Exporter:
         """Have all blocks of an owner sent again."""
         with self._exporting:
             with exclusive(owner):
-                run_sql(_SEND_AGAIN, owner)
+                run_sql("UPDATE block SET exported = NULL, only_here = NULL WHERE owner = ?", owner)
             self._sent.pop(owner, None)
 
     def _export(self, owner: str) -> bool:

@@ -42,8 +42,6 @@ BATCH_BYTES = 1 << 20
 # Each failure makes the batches of a stream smaller; after so many, a single line is given up.
 _SMALLER = 32
 _MAX_FAILURES = 5
-_FIRST_BACKOFF_SECONDS = 0.05
-_MAX_BACKOFF_SECONDS = 5.0
 _RETRY_SECONDS = 1.0
 _KEY = itemgetter(0, 1)
 _KNOWN = "SELECT metric, rank FROM seriesname WHERE owner = ?"
@@ -60,7 +58,7 @@ class _Retry:
     def back_off(self) -> None:
         self.failures += 1
         self.batch_bytes = max(1, self.batch_bytes // _SMALLER)
-        backoff = min(_FIRST_BACKOFF_SECONDS * 2**self.failures, _MAX_BACKOFF_SECONDS)
+        backoff = min(0.05 * 2**self.failures, 5.0)
         self.again_at = time.monotonic() + backoff
 
 

@@ -38,7 +38,6 @@ _GROW = (
     "WHERE owner = ? AND attempt = 0 AND rank = -1 AND name = 'posted' RETURNING id, size"
 )
 _IS_ENDED = "SELECT added FROM run WHERE id = ? AND finished_at IS NOT NULL"
-_COUNT_ADDED = "UPDATE run SET added = ? WHERE id = ?"
 _KNOWN = "SELECT digest FROM postedbody WHERE owner = ? AND digest IN ({})"
 _REMEMBER = (
     "INSERT INTO postedbody (owner, digest) VALUES {} ON CONFLICT DO NOTHING RETURNING digest"
@@ -232,7 +231,7 @@ def _append_all(posted: Sequence[tuple[str, bytes]]) -> Sequence[None]:
                 now, added = time.time(), json.loads(ended[0] or "{}")
                 samples = added.get("samples", 0) + new.count(b"\n")
                 added = {"first_at": now, **added, "samples": samples, "last_at": now}
-                run_sql(_COUNT_ADDED, json.dumps(added), int(name))
+                run_sql("UPDATE run SET added = ? WHERE id = ?", json.dumps(added), int(name))
     notify("samples")
     return [None] * len(posted)
 

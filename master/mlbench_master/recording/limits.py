@@ -18,8 +18,6 @@ _COUNT = "SELECT COUNT(*) FROM seriesname WHERE owner = ?"
 _ADMIT = "INSERT INTO seriesname (owner, metric, rank) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
 # Names in a message about refused series.
 _NAMES_SHOWN = 10
-# Admitted series that are held in memory.
-_REMEMBERED = 100_000
 # Interval at which waiting bytes are counted again.
 _FRESH_SECONDS = 0.5
 _ADVICE = "put what varies into a step or a value, or raise MLBENCH_LIMIT_SERIES"
@@ -114,7 +112,8 @@ class SeriesLimit:
                     f"{series_name(*new[room])!r} is refused; {_ADVICE}",
                 )
             run_many(_ADMIT, [(owner, *key) for key in new])
-        if len(self._known) > _REMEMBERED:
+        # At most this many admitted series are held in memory.
+        if len(self._known) > 100_000:
             self._known.clear()
         self._known.update((owner, key) for key in wanted)
 

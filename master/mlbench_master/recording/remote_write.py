@@ -34,8 +34,6 @@ _HEADERS = {
 }
 # Answers about the content of a request.
 _REFUSALS = (400, 413, 422)
-# Some versions answer this with 500, as if it were worth trying again.
-_TOO_OLD = "too old sample"
 # The size of a request before compression, about.
 _REQUEST_BYTES = 4 << 20
 _MAX_SAMPLE_BYTES = 24
@@ -187,7 +185,8 @@ class RemoteWriter:
                 answer = "accepted"
                 return
             text = response.text.strip()
-            if response.status_code in _REFUSALS or _TOO_OLD in text:
+            # Some versions answer this with 500, as if it were worth trying again.
+            if response.status_code in _REFUSALS or "too old sample" in text:
                 answer = "refused"
                 raise SamplesRefusedError(text)
             # Retry-After may also be a date, which is ignored.

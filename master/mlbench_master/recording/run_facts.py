@@ -16,7 +16,6 @@ from mlbench_master.recording.samples import Began, Content, Sample, TaskSetting
 from mlbench_master.recording.streams import POSTED
 from mlbench_master.runs import run_clock
 
-_LOSSES = frozenset(names.LOSSES)
 # Maximum number of processes listed per worker. Samples of further processes are stored, too.
 _MAX_PROCESSES = 1024
 
@@ -71,7 +70,7 @@ def not_finite_after(
     A later finite value of the same series resets this to None.
     """
     for sample in samples:
-        if sample.metric not in _LOSSES or not isinstance(sample.value, float):
+        if sample.metric not in names.LOSSES or not isinstance(sample.value, float):
             continue
         if math.isfinite(sample.value):
             if earliest is not None and (earliest["metric"], earliest["rank"]) == sample[:2]:

@@ -17,9 +17,6 @@ from mlbench_master.reading.counting import SampleCounts
 from mlbench_master.reading.promql import PrometheusClient, answer_or_none
 from mlbench_master.reading.store import ArchiveStore
 
-# Listing thousands of archives in S3 takes seconds.
-_REUSE_SECONDS = 30.0
-
 
 @dataclass
 class StorageResource:
@@ -36,7 +33,8 @@ class StorageResource:
     def on_get(self, req: Request, resp: Response) -> None:
         """Return what Prometheus, the database and the archives store, at most 30 s old."""
         with self._lock:
-            if self._storage is None or self.clock() - self._measured_at > _REUSE_SECONDS:
+            # Reused for 30 s, because listing thousands of archives in S3 takes seconds.
+            if self._storage is None or self.clock() - self._measured_at > 30.0:
                 own = Run.delivery.is_null(False), Run.origin.is_null()
                 runs = Run.select(Run.delivery).where(*own)
                 counts = [SampleCounts(**run.delivery) for run in runs]

@@ -9,8 +9,6 @@ from markdown_it.token import Token
 
 _URL = re.compile(r"(https?://[^\s<>()]+)", re.IGNORECASE)
 _ATTRIBUTES: dict[str, str | int | float] = {"target": "_blank", "rel": "noopener noreferrer"}
-# The page has its own headings of the first and second level.
-_LEVELS_DOWN = 2
 
 
 @lru_cache(maxsize=256)
@@ -26,7 +24,8 @@ def _adapt(state: StateCore) -> None:
     """Lower the headings of a note, open its links in a new tab, and make images links."""
     for token in state.tokens:
         if token.type.startswith("heading"):
-            token.tag = f"h{min(int(token.tag[1:]) + _LEVELS_DOWN, 6)}"
+            # The page has its own headings of the first and second level.
+            token.tag = f"h{min(int(token.tag[1:]) + 2, 6)}"
         is_in_link = False
         children = []
         for child in token.children or ():

@@ -19,7 +19,6 @@ from mlbench_master.timestamps import seconds_to_text
 
 _Record = TypeVar("_Record")
 
-_COLUMNS = frozenset(Run._meta.fields)
 # A query can have only some thousands of values.
 _MAX_IDS = 1000
 STOPPED_BY = (-signal.SIGTERM, -signal.SIGKILL)
@@ -131,7 +130,7 @@ def target_of(run: Run) -> records.Target | None:
 
 def columns_of(run: Run, record: type[records.Record]) -> dict[str, Any]:
     """Return the columns of a run that are fields of a record, by name."""
-    names = [field.name for field in fields(record) if field.name in _COLUMNS]
+    names = [field.name for field in fields(record) if field.name in Run._meta.fields]
     columns = {name: getattr(run, name) for name in names}
     # Secrets in the command are masked.
     return columns | {"command": run.shown_command} if "command" in columns else columns

@@ -44,8 +44,6 @@ _LINGER_SECONDS = 2.0
 _HEAD_SECONDS = 5.0
 # Limit on the memory of all requests and responses that wait in the loop.
 _MAX_HELD_BYTES = 128 << 20
-# File descriptors for databases, Prometheus and other uses in threads.
-_OWN_DESCRIPTORS = 256
 _SWEEP_SECONDS = 0.5
 # The system has no descriptors or memory left.
 _SHORT_OF = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
@@ -80,7 +78,8 @@ class BulkheadWorker(Worker):
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
         if limit == resource.RLIM_INFINITY:
             limit = sys.maxsize
-        self._most_open = max(1, min(self.cfg.worker_connections, limit - _OWN_DESCRIPTORS))
+        # Leave file descriptors for databases, Prometheus and other uses in threads.
+        self._most_open = max(1, min(self.cfg.worker_connections, limit - 256))
         for bulkhead in Bulkhead:
             for number in range(bulkhead.threads):
                 name = f"{bulkhead.name.lower()}_{number}"
