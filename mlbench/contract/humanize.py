@@ -51,3 +51,8 @@ def join(items: Sequence[str]) -> str:
 def visible(text: str) -> str:
     """Return a text with escaped control characters, which a terminal would otherwise execute."""
     return _CONTROLS.sub(lambda match: repr(match[0])[1:-1], text)
+
+
+def printable(text: str, other: str = "?", allowed: str = "") -> str:
+    """Return a text with ``other`` for each character that is neither printable nor allowed."""
+    return "".join(char if char.isprintable() or char in allowed else other for char in text)

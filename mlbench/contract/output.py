@@ -12,6 +12,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, BinaryIO, Final
 
+from mlbench.contract.humanize import printable
+
 MAX_FILES: Final = 100
 """Maximum number of files that a pack lists."""
 MAX_FILE_BYTES: Final = 1 << 20
@@ -57,7 +59,8 @@ class OutputList:
         with suppress(RecursionError):
             match json.loads(line):
                 case {"folder": str(folder), "files": [*files], "more": int(more)} if end:
-                    return cls(_text(folder), tuple(map(_read_file, files[:MAX_FILES])), more)
+                    listed = tuple(map(_read_file, files[:MAX_FILES]))
+                    return cls(printable(folder[:4096]), listed, more)
         raise ValueError("pack: must begin with the line that lists its files")
 
     def positions(self) -> Iterator[tuple[OutputFile, int]]:
@@ -94,15 +97,10 @@ def sha256_of_start(file: BinaryIO, size: int) -> str:
     return digest.hexdigest()
 
 
-def _text(text: object) -> str:
-    """Return a text, such as a path, that can be displayed: cut, and with ``?`` for controls."""
-    return "".join(letter if letter.isprintable() else "?" for letter in str(text)[:4096])
-
-
 def _read_file(fields: Any) -> OutputFile:
     match fields:
         case {"name": str(name), "size": int(size), "sha256": str() | None as sha256}:
-            left = _text(fields.get("left", ""))
+            left = printable(str(fields.get("left", ""))[:4096])
             is_digest = sha256 is None or re.fullmatch("[0-9a-f]{64}", sha256)
             is_held = left or (sha256 is not None and size <= MAX_FILE_BYTES)
             if is_name(name) and 0 <= size < 1 << 63 and is_digest and is_held:

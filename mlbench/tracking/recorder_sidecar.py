@@ -21,6 +21,7 @@ from typing import Any
 from mlbench.contract import names
 from mlbench.contract.atomic_files import write_private
 from mlbench.contract.errors import MLBenchError, NotConnectedError
+from mlbench.contract.humanize import printable
 from mlbench.contract.limits import MAX_RUN_NAME_LENGTH
 from mlbench.contract.masking import mask_words
 from mlbench.local.discovery import find_connection
@@ -54,7 +55,7 @@ class RecorderSidecar:
         Secrets in the command are masked here, before it is written or sent anywhere.
         """
         url = token = nowhere = ""
-        printable = "".join(letter if letter.isprintable() else " " for letter in name)
+        name = " ".join(printable(name, " ").split())[:MAX_RUN_NAME_LENGTH].strip()
         try:
             connection = find_connection()
             url, token = connection.url, connection.token
@@ -64,7 +65,7 @@ class RecorderSidecar:
             nowhere = str(error)
         self._request = {
             "job": asdict(job),
-            "name": " ".join(printable.split())[:MAX_RUN_NAME_LENGTH].strip() or "command",
+            "name": name or "command",
             "command": mask_words(command),
             "working_dir": str(Path.cwd()),
             "root": os.getpid(),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeVar
 
+from mlbench.contract.humanize import printable
 from mlbench_master.pools.manifests import SHAPE_LABEL, WORKER, Object
 from mlbench_master.pools.pool import TERMINATING, PodStatus
 
@@ -73,8 +74,7 @@ def read_pod(pod: Object) -> SeenPod:
 
 def to_line(text: object) -> str:
     """Return a text from a cluster as one printable line, for terminals and the database."""
-    words = "".join(char if char.isprintable() else " " for char in str(text or ""))
-    return " ".join(words.split())
+    return " ".join(printable(str(text or ""), " ").split())
 
 
 def _to_seconds(moment: str | None, default: T) -> float | T:

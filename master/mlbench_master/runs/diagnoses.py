@@ -11,7 +11,7 @@ from peewee import fn
 from mlbench.contract.diagnosis import Diagnosis as DiagnosisRecord
 from mlbench.contract.diagnosis import Evidence, Reason, StackLine, Verdict
 from mlbench.contract.extensions import registered
-from mlbench.contract.humanize import join, spans
+from mlbench.contract.humanize import join, printable, spans
 from mlbench.contract.pod_token import PodIdentity
 from mlbench_master import timestamps
 from mlbench_master.database.connection import STATE, exclusive, run_sql
@@ -154,9 +154,9 @@ def _bounded(value: Any, name: str = "") -> Any:
     """
     match value:
         case str() if name in {"stdout_end", "stderr_end"}:
-            return _printable(value[-_MAX_OUTPUT_LENGTH:], "\n\t")
+            return printable(value[-_MAX_OUTPUT_LENGTH:], allowed="\n\t")
         case str():
-            return _printable(value[:_MAX_TEXT_LENGTH])
+            return printable(value[:_MAX_TEXT_LENGTH])
         case list():
             return [_bounded(part) for part in value]
         case dict():
@@ -164,10 +164,6 @@ def _bounded(value: Any, name: str = "") -> Any:
         case int() if abs(value) > _MAX_NUMBER:
             raise ValueError(f"{name or 'numbers'}: must be at most 2^53")
     return value
-
-
-def _printable(text: str, allowed: str = "") -> str:
-    return "".join(char if char.isprintable() or char in allowed else "?" for char in text)
 
 
 def is_done(diagnosis: Diagnosis) -> bool:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from mlbench.contract import names
 from mlbench.contract.assignment import Assignment
+from mlbench.contract.humanize import printable
 from mlbench.contract.limits import MAX_ERROR_LENGTH
 from mlbench.local.proc import Traffic
 from mlbench_worker.agent import environment, torchrun
@@ -164,8 +165,7 @@ class Attempt(AttemptFiles):
         reason = self._failure or (damage and f"its metrics file {damage}")
         for secret in self._secrets:
             reason = reason.replace(secret, "*" * len(secret))
-        reason = reason[:MAX_ERROR_LENGTH]
-        return "".join(letter if letter.isprintable() else " " for letter in reason)
+        return printable(reason[:MAX_ERROR_LENGTH], " ")
 
     def remove_old_checkpoints(self) -> None:
         """Remove all checkpoints except those of the run's earlier attempts."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from mlbench.contract.atomic_files import replacing
+from mlbench.contract.humanize import printable
 from mlbench.contract.output import (
     MAX_BYTES,
     MAX_FILE_BYTES,
@@ -104,7 +105,7 @@ class _Packer:
             self.files.append(OutputFile(name, len(content), digest))
             return
         before = os.fstat(file.fileno())
-        shown = "".join(c if c.isprintable() and c != "\\" else "?" for c in name)[:200]
+        shown = printable(name.replace("\\", "?"))[:200]
         digest = None
         if self._digested + before.st_size > _MAX_DIGESTED_BYTES:
             reason += f"; no digest: more than {_MAX_DIGESTED_BYTES >> 30} GiB in all"
