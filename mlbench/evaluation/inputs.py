@@ -7,6 +7,7 @@ fields on which a result depends. Their times are Unix seconds.
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, repeat
@@ -14,6 +15,7 @@ from statistics import fmean
 from typing import Any
 
 from mlbench.contract import names
+from mlbench.contract.conversion import convert
 from mlbench.contract.limits import MAX_METRIC_NAME_LENGTH
 from mlbench.contract.masking import mask_command
 from mlbench.contract.names import PHASES, UNTRAINED, RunState
@@ -262,18 +264,13 @@ def read_target(text: str) -> Target:
     lower_is_better = text.rfind("<=") > text.rfind(">=")
     parts = text.rpartition("<=" if lower_is_better else ">=")
     metric, sign, value = (part.strip(" ") for part in parts)
-    is_name = 0 < len(metric) <= MAX_METRIC_NAME_LENGTH and "\0" not in metric
-    try:
-        # Python allows underscores, and digits of other scripts.
-        number = float(value) if value.isascii() and "_" not in value else math.nan
-    except ValueError:
-        number = math.nan
-    if not (sign and is_name and math.isfinite(number)):
-        raise ValueError(
-            "must be METRIC>=VALUE or METRIC<=VALUE with a finite number, such as val_loss<=0.1 "
-            f"(got {text[:80]!r})"
-        )
-    return Target(metric, number, lower_is_better)
+    with suppress(ValueError):
+        if sign and 0 < len(metric) <= MAX_METRIC_NAME_LENGTH and "\0" not in metric:
+            return Target(metric, convert(float, value), lower_is_better)
+    raise ValueError(
+        "must be METRIC>=VALUE or METRIC<=VALUE with a finite number, such as val_loss<=0.1 "
+        f"(got {text[:80]!r})"
+    )
 
 
 # --- Metrics of MLBench's original tracker ---
