@@ -86,6 +86,8 @@ def machine_text(machine: Machine) -> str:
     if machine.git:
         changed = " with uncommitted changes" if machine.git.dirty else ""
         parts.append(f"git {machine.git.commit[:12]}{changed}")
+    if machine.code:
+        parts.append(f"code {machine.code}")
     return "; ".join(parts)
 
 

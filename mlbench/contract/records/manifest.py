@@ -71,6 +71,12 @@ class Machine(Record):
     """Versions of the distributions that are installed for this interpreter, by name."""
     git: GitState | None = None
     """Git repository of the code; None if the code is not in a repository."""
+    code: str | None = None
+    """Source file of the command with a digest of its code, such as ``train.py 3f2a91c8b0d1``.
+
+    The code is the file and the modules that it imports from its folder. None without a file, and
+    for a notebook.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)

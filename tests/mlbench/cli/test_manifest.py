@@ -19,6 +19,7 @@ _MACHINE = Machine(
     python="3.11.2",
     packages={"zlib": "1", "numpy": "2.4", "torch": "2.13.0"},
     git=GitState("0123456789abcdef", dirty=True, root="/code"),
+    code="train.py 3f2a91c8b0d1",
 )
 _MANIFEST = replace(
     make_manifest(make_run(benchmark="digits", args={"goal": "90"}, seed=0), make_result(1)),
@@ -52,7 +53,8 @@ def test_the_facts_say_what_ran_and_on_what() -> None:
         "ranks 0, 1": (
             "AMD EPYC; 2 cores (limit 1.5); 8.0 GiB of memory; NVIDIA H100; "
             "20 Mbit/s at most, but for 3 kB at once; Linux 6.1 x86_64; Python 3.11.2; "
-            "torch 2.13.0; numpy 2.4; git 0123456789ab with uncommitted changes"
+            "torch 2.13.0; numpy 2.4; git 0123456789ab with uncommitted changes; "
+            "code train.py 3f2a91c8b0d1"
         ),
         "MLBench": "0.1.0",
     }

@@ -37,6 +37,7 @@ def test_all_that_is_known(script: Path) -> None:
         "dirty": False,
         "root": str(script.parent.parent),
     }
+    assert str(facts["code"]).startswith("train.py ")
     assert facts["clock_offset_seconds"] == 0.25
     assert facts["clock_uncertainty_seconds"] == 0.125
 
@@ -44,7 +45,7 @@ def test_all_that_is_known(script: Path) -> None:
 def test_what_cannot_be_told_is_none(tmp_path: Path) -> None:
     found = state("/no/such/python train.py", tmp_path / "gone")
     assert found["cpus"]
-    for name in ("python", "git", "clock_offset_seconds", "clock_uncertainty_seconds"):
+    for name in ("python", "git", "code", "clock_offset_seconds", "clock_uncertainty_seconds"):
         assert found[name] is None, name
     assert found["packages"] == {}
 

@@ -1,15 +1,24 @@
 """Which file a command runs, the state of its repository, and what its Python has installed."""
 
 import os
+import re
 import sys
 import time
 import venv
+import warnings
 from pathlib import Path
 
 import pytest
 
 from mlbench.contract.records import GitState
-from mlbench_worker.agent.software import Pythons, ask, find_source, git_state, python_of
+from mlbench_worker.agent.software import (
+    Pythons,
+    ask,
+    code_version,
+    find_source,
+    git_state,
+    python_of,
+)
 from tests.support.known import known
 from tests.worker.agent.conftest import git
 
@@ -62,6 +71,69 @@ def test_an_installed_program_only_starts_the_code(folder: Path) -> None:
     assert find_source(["venv/bin/torchrun"], folder) == folder / "venv/bin/torchrun"
     # One's own program, in a folder of that name.
     assert find_source(["bin/own", "data.csv"], folder) == folder / "bin/own"
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    """A script that imports two modules, one of them through a package."""
+    files = {
+        "train.py": "import torch, model\nfrom own import layers\n",
+        "model.py": "",
+        "own/__init__.py": "",
+        "own/layers.py": "from . import blocks\nfrom ..gone import x\n",
+        "own/blocks.py": "import train\n",
+        "unused.py": "",
+    }
+    for name, code in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(code)
+    return tmp_path / "train.py"
+
+
+@pytest.mark.parametrize(
+    ("changed", "is_other"),
+    [
+        ("train.py", True),
+        ("model.py", True),
+        ("own/__init__.py", True),
+        ("own/layers.py", True),
+        ("own/blocks.py", True),
+        ("unused.py", False),
+    ],
+)
+def test_code_is_the_script_with_what_it_imports(
+    program: Path, changed: str, *, is_other: bool
+) -> None:
+    before = known(code_version(program, os.environ))
+    assert re.fullmatch(r"train\.py [0-9a-f]{12}", before)
+    assert code_version(program, os.environ) == before
+    with (program.parent / changed).open("a") as file:
+        file.write("\nx = 1\n")
+    assert (code_version(program, os.environ) != before) == is_other
+
+
+def test_a_package_imports_from_the_folder_that_contains_it(program: Path) -> None:
+    (program.parent / "own/__main__.py").write_text("from own.layers import x\nimport model\n")
+    before = code_version(program.parent / "own/__main__.py", os.environ)
+    (program.parent / "model.py").write_text("x = 1\n")
+    assert code_version(program.parent / "own/__main__.py", os.environ) != before
+
+
+def test_code_without_a_folder_or_in_another_language(program: Path, tmp_path: Path) -> None:
+    assert code_version(None, os.environ) is None
+    assert code_version(tmp_path / "train.ipynb", os.environ) is None
+    hidden = known(code_version(program, {"MLBENCH_HIDE_COMMAND": "1"}))
+    assert hidden == known(code_version(program, os.environ)).replace("train.py", "hidden")
+    copy = tmp_path / "copy" / "train.py"
+    copy.parent.mkdir()
+    for content in (b"python train.py\n", b"\0ELF", b"if:", 500_000 * b"(", rb'"\d"'):
+        program.write_bytes(content)
+        copy.write_bytes(content)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert code_version(program, os.environ) == code_version(copy, os.environ)
+        copy.write_bytes(b"x" + content)
+        assert code_version(program, os.environ) != code_version(copy, os.environ)
 
 
 def dirty(source: Path) -> bool | None:

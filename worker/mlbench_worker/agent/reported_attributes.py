@@ -16,7 +16,13 @@ from mlbench.contract.shaping import Shaping
 from mlbench_worker.agent.gpus import Gpus
 from mlbench_worker.agent.machine import read_machine
 from mlbench_worker.agent.master_client import Offset
-from mlbench_worker.agent.software import Pythons, find_source, git_state, python_of
+from mlbench_worker.agent.software import (
+    Pythons,
+    code_version,
+    find_source,
+    git_state,
+    python_of,
+)
 
 
 class ReportedAttributes:
@@ -52,6 +58,7 @@ class ReportedAttributes:
         self._preparing.join(5.0)  # a GPU driver may take longer to wake up
         command, folder = assignment.command, Path(assignment.working_dir or ".")
         python = self._pythons.ask(python_of(command, folder, self._environ))
+        source = find_source(command, folder)
         machine = ReportedMachine(
             **{
                 **vars(read_machine(shaping=shaping)),
@@ -62,7 +69,8 @@ class ReportedAttributes:
                 "python": python.version if python else None,
                 "mlbench": own_version(),
                 "packages": python.packages if python else {},
-                "git": git_state(find_source(command, folder), self._environ),
+                "git": git_state(source, self._environ),
+                "code": code_version(source, self._environ),
                 "clock_offset_seconds": offset.seconds if offset else None,
                 "clock_uncertainty_seconds": offset.uncertainty_seconds if offset else None,
             }

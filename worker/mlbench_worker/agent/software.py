@@ -1,6 +1,8 @@
 """The software of a rank: the source file of its command, the repository, Python's packages."""
 
+import ast
 import contextlib
+import hashlib
 import json
 import os
 import re
@@ -11,7 +13,8 @@ import subprocess
 import sys
 import sysconfig
 import time
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -20,6 +23,10 @@ from mlbench.contract import names
 from mlbench.contract.records import GitState
 
 _MAX_ANSWER_BYTES = 1 << 20
+# Parsing this much code takes 0.1 s, which delays the start of a run. Further modules do not count.
+_MAX_CODE_BYTES = 256 << 10
+# The digest distinguishes the versions of one file, so 48 bits are enough.
+_DIGEST_DIGITS = 12
 # Prints Python's version and packages. If several have the same name, the first one counts, as for
 # an import. The modification times of the folders show later installations.
 _QUESTION = """
@@ -104,6 +111,62 @@ def _existing(path: Path) -> Path | None:
         return path.resolve() if path.is_file() else None
     except (OSError, ValueError):  # too long for a path, or with a NUL
         return None
+
+
+def code_version(source: Path | None, environ: Mapping[str, str]) -> str | None:
+    """Return the name of a command's source file and a digest of its code.
+
+    None without a file, and for a notebook.
+
+    The code is the file and the modules that it imports, directly or not, from its folder, or from
+    the folder that contains its package. $MLBENCH_HIDE_COMMAND hides the name.
+    """
+    if source is None or source.suffix == ".ipynb":  # A notebook changes with its output.
+        return None
+    outside = (folder for folder in source.parents if not (folder / "__init__.py").is_file())
+    places = (source.parent, next(outside, source.parent))
+    digest, space = hashlib.sha256(), _MAX_CODE_BYTES
+    files = [source]  # grows while it is read
+    for file in files:
+        try:
+            with file.open("rb") as stream:
+                code = stream.read(space)
+        except OSError:
+            continue
+        space -= len(code)
+        digest.update(hashlib.sha256(code).digest())
+        modules = _imported_files(code, file, places)
+        files += dict.fromkeys(module for module in modules if module not in files)
+    name = "hidden" if names.ENV_HIDE_COMMAND in environ else source.name
+    name = name.encode(errors="replace").decode()
+    return f"{name} {digest.hexdigest()[:_DIGEST_DIGITS]}"
+
+
+def _imported_files(code: bytes, file: Path, folders: Sequence[Path]) -> Iterator[Path]:
+    """Yield the files in some folders that the code of a file imports."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # They would appear in the output of the user's job.
+            tree = ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return  # not Python, or another version
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import():
+                places, modules = folders, [alias.name for alias in node.names]
+            case ast.ImportFrom():
+                places = file.parents[node.level - 1 : node.level] if node.level else folders
+                start = f"{node.module}." if node.module else ""
+                modules = [start + alias.name for alias in node.names]
+            case _:
+                continue
+        for place in places:
+            for module in modules:
+                path = place
+                for part in module.split("."):
+                    path /= part
+                    candidates = (path / "__init__.py", path.with_name(f"{part}.py"))
+                    yield from filter(None, map(_existing, candidates))
 
 
 def git_state(source: Path | None, environ: Mapping[str, str]) -> GitState | None:

@@ -36,7 +36,7 @@ function factsOf(machine) {
     memory_limit_bytes: facts.memory_limit_bytes && bytes(facts.memory_limit_bytes),
     gpus: gpus?.map(textOf).join("\n"),
     commit: git?.commit,
-    code: git && (git.dirty ? "modified since that commit" : "unmodified"),
+    changes: git && (git.dirty ? "not committed" : "none"),
     processor: fold("processor", pairsOf(processor ?? {})),
     packages: fold("packages", pairsOf(Object.fromEntries(names), String)),
   };
