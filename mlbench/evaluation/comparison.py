@@ -28,8 +28,10 @@ from mlbench.evaluation.failures import failures_of
 from mlbench.evaluation.frontier import frontier, timed
 from mlbench.evaluation.goodput import largest
 from mlbench.evaluation.run_attributes import (
+    CODE,
     COMMAND,
     DATA,
+    GIT_COMMIT,
     NUM_CPUS,
     SEED,
     SHAPE,
@@ -125,17 +127,25 @@ def labels_of(configs: Sequence[Configuration], points: Sequence[SweepPoint]) ->
         others = zip(configs, shapes, strict=True)
         alike = [other for other, label in others if label == shape and other is not config]
         parts = [shape]
-        # Attributes of learning come first, and the command last because it is long.
-        for name in sorted(config.facts, key=lambda name: (name == COMMAND, not is_learned(name))):
+        for name in sorted(config.facts, key=_label_order):
             value = config.facts[name]
             same = [other for other in alike if not _differ(other.facts, {name: value})]
             if len(same) < len(alike):
                 # The first digits of a commit identify it.
-                shown = value[:7] if name == "git_commit" else value
+                shown = value[:7] if name == GIT_COMMIT else value
                 parts.append(f"{name.replace('_', ' ')} {shown}")
                 alike = same
         labels.append(", ".join(parts))
     return labels
+
+
+def _label_order(name: str) -> tuple[bool, bool, bool]:
+    """Return the sort key of an attribute in labels.
+
+    Attributes of learning come first: settings, then the code, which says less. The command is last
+    because it is long.
+    """
+    return name == COMMAND, not is_learned(name), name == CODE
 
 
 # --- Judgement ---

@@ -29,6 +29,7 @@ BATCH_SIZE, WORKER_BATCH_SIZE = "batch_size", "worker_batch_size"
 NUM_WORKERS, NUM_CPUS = "num_workers", "num_cpus"
 PROCESSES = "processes_per_worker"
 BENCHMARK, IMAGE, COMMAND = "benchmark", "image", "command"
+CODE, GIT_COMMIT = "code", "git_commit"
 WORKING_DIR = "working_dir"
 ORIGIN = "origin"
 SEED = "seed"
@@ -37,8 +38,8 @@ CPU_FACT = "cpu_"
 
 # Runs that differ in one of these attributes are not comparable.
 _BREAKING = (TARGET, DATA, BATCH_SIZE)
-# Runs with the same code and no reported data have the same data.
-_CODE = (BENCHMARK, IMAGE, COMMAND, WORKING_DIR)
+# Runs of the same program and no reported data have the same data.
+_PROGRAM = (BENCHMARK, IMAGE, COMMAND, WORKING_DIR)
 _LIMITS = tuple(name for name, _ in SWEPT.values())
 # Users vary these attributes in order to compare.
 SHAPE = (NUM_WORKERS, *_LIMITS)
@@ -55,12 +56,12 @@ _RESOURCES = (
 # settings of its task, which may.
 _NOT_LEARNED = frozenset(
     {
-        *_CODE,
+        *_PROGRAM,
         *SHAPE,
         *_RESOURCES,
         *("cpu", "gpus", "gpu_driver", "device_name", "channels_last", "compile"),
         *("os", "python", "torch", "numpy", "jax", "tensorflow", "blas"),
-        *("mlbench", "git_commit", "git_dirty"),
+        *("mlbench", GIT_COMMIT, "git_dirty"),
         *(ORIGIN, "division", "own_target"),
         *("deadline_seconds", "max_restarts", "backend", "run_all_nodes"),
     }
@@ -102,7 +103,7 @@ def find_differences(
     in_sweep |= {DATA} if in_sweep & _DATA_OPTIONS else set()
     in_sweep |= _OF_CORES if NUM_CPUS in in_sweep else set()
     intended = (*SHAPE, *in_sweep)
-    same_code = not any(_differ(facts, name) for name in _CODE)
+    same_program = not any(_differ(facts, name) for name in _PROGRAM)
     names = dict.fromkeys(name for of_run in facts.values() for name in of_run)
     certain, uncertain = [], []
     for name in _BREAKING:
@@ -111,7 +112,7 @@ def find_differences(
         is_stated = [name in of_run for of_run in facts.values()]
         if _differ(facts, name):
             certain.append(_describe(facts, name, "yes"))
-        elif not all(is_stated) and (any(is_stated) or not same_code):
+        elif not all(is_stated) and (any(is_stated) or not same_program):
             uncertain.append(_describe(facts, name, "unknown"))
     unequal = []
     for name in _RESOURCES:
@@ -196,8 +197,9 @@ _OF_MACHINES: Mapping[str, Callable[[Machine], Any]] = {
     "jax": lambda machine: machine.packages.get("jax"),
     "tensorflow": lambda machine: machine.packages.get("tensorflow"),
     "mlbench": lambda machine: machine.mlbench,
-    "git_commit": lambda machine: machine.git and machine.git.commit,
+    GIT_COMMIT: lambda machine: machine.git and machine.git.commit,
     "git_dirty": lambda machine: machine.git and machine.git.dirty,
+    CODE: lambda machine: machine.code,
 }
 
 

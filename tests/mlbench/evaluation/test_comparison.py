@@ -102,6 +102,14 @@ def test_runs_of_the_same_code_share_unstated_facts() -> None:
     ]
 
 
+def test_changed_code_may_learn_otherwise() -> None:
+    bare = without(make_facts(), "data", "data_sha256", "batch_size") | {"code": "train.py a"}
+    [difference] = differences(bare, bare | {"code": "train.py b"})
+    assert (difference.name, difference.breaks) == ("code", "learning")
+    assert difference.text == "code is train.py a in run 1 and train.py b in run 2"
+    assert differences(bare, bare, without(bare, "code")) == ()
+
+
 def test_breaking_differences_come_first() -> None:
     diffs = differences(
         without(make_facts(cpu="a", learning_rate="0.1"), "target"),
@@ -223,6 +231,15 @@ def test_phases_are_the_mean_of_the_runs_that_have_them() -> None:
         (
             [{"command": f"train.py --rate {rate}", "learning_rate": rate} for rate in "12"],
             ["1 worker, learning rate 1", "1 worker, learning rate 2"],
+        ),
+        # A setting rather than the code, and the code rather than a fact of the machine.
+        (
+            [{"code": f"train.py {rate}", "cpu": rate, "learning_rate": rate} for rate in "12"],
+            ["1 worker, learning rate 1", "1 worker, learning rate 2"],
+        ),
+        (
+            [{"code": f"train.py {digest}", "cpu": digest} for digest in "ab"],
+            ["1 worker, code train.py a", "1 worker, code train.py b"],
         ),
         (
             [{"num_cpus": "1"}, {"max_bandwidth": "100"}],

@@ -18,6 +18,7 @@ _MACHINE = ReportedMachine(
     mlbench="0.1.0",
     packages={"torch": "2.13.0"},
     git=GitState("c0ffee", dirty=True, root="/src"),
+    code="train.py 3f2a91c8b0d1",
 )
 
 
@@ -77,9 +78,10 @@ def test_machines_state_each_value_once() -> None:
     assert (found["cpu"], found["gpus"]) == ("EPYC; Xeon", "A100; H100")
     assert (found["torch"], found["python"], found["mlbench"]) == ("2.13.0", "3.11.7", "0.1.0")
     assert (found["git_commit"], found["git_dirty"]) == ("c0ffee", "true")
+    assert found["code"] == "train.py 3f2a91c8b0d1"
     little = facts(make_run(), ReportedMachine())
     assert little["gpus"] == "none"
-    assert not {"cpu", "torch", "git_commit", "git_dirty"} & set(little)
+    assert not {"cpu", "torch", "git_commit", "git_dirty", "code"} & set(little)
 
 
 @pytest.mark.parametrize(

@@ -80,9 +80,9 @@ test("the main metric and the training loss are drawn by default", () => {
 
 test("a figure’s caption has runs, seeds, version and contention", () => {
   const results = /** @type {any} */ ([{ run_id: 4, contention_share: 0.02 }, { run_id: 5, contention_share: 0.04 }]);
-  const machines = [{ packages: { torch: "2.13" }, git: { commit: "4f2a91c0e" } }];
+  const machines = [{ packages: { torch: "2.13" }, git: { commit: "4f2a91c0e" }, code: "train.py 3f2a" }];
   const manifests = /** @type {any} */ ([1, 2].map((seed) => ({ seed, versions: { mlbench: "0.1.0" }, machines })));
-  equal(captionOf(results, manifests), "Runs 4–5; seeds 1–2; MLBench 0.1.0 · PyTorch 2.13 · commit 4f2a91c; CPU contention up to 4 %.");
+  equal(captionOf(results, manifests), "Runs 4–5; seeds 1–2; MLBench 0.1.0 · PyTorch 2.13 · commit 4f2a91c · code train.py 3f2a; CPU contention up to 4 %.");
   equal(captionOf(results.slice(1).map((result) => ({ ...result, contention_share: null })), []), "Run 5.");
 });
 

@@ -191,6 +191,7 @@ export function versionsOf(/** @type {Manifest[]} */ manifests) {
     ["MLBench", each(manifests.map(({ versions }) => versions.mlbench))],
     ["PyTorch", each(machines.map(({ packages }) => packages?.torch))],
     ["commit", each(machines.map(({ git }) => git?.commit?.slice(0, 7)))],
+    ["code", each(machines.map(({ code }) => code))],
   ];
   return parts.filter(([, text]) => text).map(([name, text]) => `${name} ${text}`).join(" · ");
 }
