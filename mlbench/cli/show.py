@@ -169,6 +169,10 @@ def _show_groups(groups: list[RunGroup]) -> None:
             cells.append(text)
         table.add_row(*cells)
     out.print(table)
+    if (versions := max(group.code_versions for group in groups)) > 1:
+        text = f"Runs of one group have up to {versions} versions of their code."
+        text += " To separate them, add code,commit to --group."
+        out.print(text, style="yellow", soft_wrap=True)
 
 
 def _cell(name: str, value: Setting) -> str:

@@ -217,6 +217,7 @@ FIELDS: Mapping[str, QueryField] = {
     "machine": QueryField("text", "CPU model of rank 0", _machine("cpu_model")),
     "host": QueryField("text", "Host name of rank 0", _machine("hostname")),
     "commit": QueryField("text", "Git commit of the code", _machine("git", "commit")),
+    "code": QueryField("text", "Source file of the command, with a digest", _machine("code")),
     "created": QueryField("moment", "Time of submission", lambda: Run.created_at),
     "finished": QueryField("moment", "Time of the end", lambda: Run.finished_at),
     "duration": QueryField(

@@ -21,6 +21,8 @@ from mlbench_master.runs.listing import StateQuery, matching
 MAX_GROUPS = 500
 # The fields that distinguish the runs of a benchmark set.
 _OF_SET = ("set", "swept", "workers")
+# The fields that identify the code of a run.
+_OF_CODE = ("code", "commit")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +48,8 @@ def group_runs(query: GroupQuery) -> list[RunGroup]:
     names = dict.fromkeys(chain(*(_OF_SET if name == "set" else (name,) for name in query.group)))
     keys = {name: run_columns.find(name, "group") for name in names}
     figures = {name: run_columns.find(name, "columns") for name in query.columns}
-    fields = [*keys.values(), *figures.values()]
+    codes = [run_columns.FIELDS[name] for name in _OF_CODE]
+    fields = [*keys.values(), *figures.values(), *codes]
     if not keys:
         raise BadFieldError("group", "must name a field, such as exchange")
     rows = Run.select(*(field.sql() for field in fields)).where(matching(query)).tuples()
@@ -75,6 +78,7 @@ def group_runs(query: GroupQuery) -> list[RunGroup]:
                 name: _mean(field, (row[i] for row in rows))
                 for i, (name, field) in enumerate(figures.items())
             },
+            code_versions=len({code for row in rows if any(code := row[len(figures) :])}),
         )
         for key, rows in groups.items()
     ]

@@ -390,6 +390,11 @@ class RunGroup(Record):
 
     None if no run of the group has a number.
     """
+    code_versions: int = 0
+    """Number of different versions of the code that the runs report; 0 if none reports it.
+
+    A version is the pair of the fields ``code`` and ``commit``. Group by them to separate versions.
+    """
 
 
 @dataclass(frozen=True)

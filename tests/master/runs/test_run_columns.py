@@ -17,7 +17,11 @@ from tests.support.rows import make_ranks, make_run
 
 pytestmark = pytest.mark.both_databases
 
-_MACHINE = {"cpu_model": "Sixty 4", "hostname": "h1", "git": {"commit": "abc123f"}}
+_CODE = "train.py 3f2a91c8b0d1"
+_MACHINE = {
+    **{"cpu_model": "Sixty 4", "hostname": "h1"},
+    **{"git": {"commit": "abc123f"}, "code": _CODE},
+}
 
 
 @pytest.fixture
@@ -101,6 +105,7 @@ def test_a_term_finds_its_runs(runs: dict[str, Run]) -> None:
         ("duration=60", ["fast"]),
         ("created>=2026-01-01 created<2026-01-02", ["fast"]),
         ("machine:sixty host=H1 commit:abc123", ["fast"]),
+        (f'code="{_CODE}"', ["fast"]),
         ("machine!=x", ["fast", "slow", "waits"]),
         ("state:finished division=closed slow", ["slow"]),
         ("division=open", ["waits"]),
@@ -145,8 +150,8 @@ def test_every_field_can_be_asked_for_and_shown(runs: dict[str, Run]) -> None:
     shown = {name: value for name, value in fast.values.items() if value not in {None, "", 0}}
     assert shown.items() >= {
         **{"id": runs["fast"].id, "state": "FINISHED", "workers": 4, "density": 0.01},
-        "size": 1100,
-        **{"commit": "abc123f", "created": "2026-01-01T00:00:00.000000Z", "accuracy": 97.5},
+        **{"size": 1100, "commit": "abc123f", "code": _CODE},
+        **{"created": "2026-01-01T00:00:00.000000Z", "accuracy": 97.5},
     }.items()  # fmt: skip
     assert fast.values["own"] is None
 

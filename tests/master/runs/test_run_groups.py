@@ -16,7 +16,7 @@ from mlbench_master.errors import BadFieldError
 from mlbench_master.runs.listing import count_runs
 from mlbench_master.runs.run_groups import MAX_GROUPS, GroupQuery, group_runs
 from mlbench_master.runs.run_query import parse
-from tests.support.rows import make_run
+from tests.support.rows import make_ranks, make_run
 
 pytestmark = pytest.mark.both_databases
 
@@ -98,6 +98,22 @@ def test_runs_of_a_set_are_grouped_by_what_it_sweeps_and_found_by_that(database:
     for row in rows:
         terms = [f'{name}="{"" if value is None else value}"' for name, value in row.values.items()]
         assert sum(count_runs(parse(" ".join(terms))).states.values()) == row.runs
+
+
+def test_a_group_says_how_many_versions_of_the_code_it_has(database: Database) -> None:
+    versions: list[dict[str, Any]] = [
+        {"code": "train.py a"},
+        {"code": "train.py a"},
+        {"code": "train.py b"},
+        {"code": "train.py b", "git": {"commit": "c"}},
+        {"git": {"commit": "c"}},
+    ]
+    for workers, machines in enumerate((versions[:2], versions, [{"hostname": "h"}]), 1):
+        for machine in machines:
+            make_ranks(make(workers), machine=machine)
+        make(workers)
+    assert [group.code_versions for group in groups("workers")] == [1, 4, 0]
+    assert [group.code_versions for group in groups("code", "commit")] == [1, 1, 1, 1, 0]
 
 
 def test_each_kind_of_field_groups_and_a_term_finds_each_group(database: Database) -> None:

@@ -44,6 +44,24 @@ def test_runs_are_listed_by_a_query(mlbench: Mlbench, finished: Run) -> None:
     assert "unknown field wrkers. Did you mean workers?" in refused
 
 
+def test_groups_say_that_they_mix_versions_of_the_code(
+    mlbench: Mlbench, client: ApiClient, tmp_path: Path
+) -> None:
+    query, notes = "name=mixed", []
+    for version in "ab":
+        (tmp_path / "train.sh").write_text(f"echo {version}\n")
+        run_to_end(client, order_command(client, "mixed", "sh train.sh", working_dir=str(tmp_path)))
+        grouped = mlbench("runs", "-q", query, "--group", "name", "--columns", "")
+        notes.append(grouped.out.splitlines()[2:])
+    assert notes == [
+        [],
+        [
+            "Runs of one group have up to 2 versions of their code. To separate them, add "
+            "code,commit to --group."
+        ],
+    ]
+
+
 def test_a_user_lists_their_own_runs(
     mlbench: Mlbench, client: ApiClient, stack: Home, finished: Run
 ) -> None:

@@ -55,6 +55,10 @@ test("a query finds the runs of a group", () => {
   equal(groups.termsOf(values), 'exchange=topk set="" swept="rate=1, x=2" command="sh ""a b""" tag="" seed=3');
 });
 
+test("a group says how many versions of the code its runs have", () => {
+  deepEqual([0, 1, 2].map((code_versions) => groups.versionsOf({ code_versions })), ["", "", "2 versions"]);
+});
+
 const TARGET = { metric: "val_global_Prec@1", value: 50, lower_is_better: false };
 
 test("curves are over training time, and are said in words", () => {

@@ -42,7 +42,13 @@ export function groupColumns(/** @type {RunGroup[]} */ groups, /** @type {Column
       },
     }),
     ...others.map((id) => column(id, 180, { text: ({ values }) => textOf(values[id]) })),
-    column("runs", 72, { title: "Runs", isFigure: true, text: ({ runs }) => format.count(runs) }),
+    column("runs", 72, {
+      ...{ title: "Runs", isFigure: true },
+      cell: (group) => {
+        const hint = "Versions of the code of these runs. To separate them, group by code and commit.";
+        return [h("span", {}, format.count(group.runs)), h("span", { class: "runs-interval soft", title: hint }, versionsOf(group))];
+      },
+    }),
     ...means.map((id) => {
       const unit = columns.fields.find(({ name }) => name === id)?.unit;
       const known = groups.map((group) => group.means[id]).filter(Boolean);
@@ -50,6 +56,11 @@ export function groupColumns(/** @type {RunGroup[]} */ groups, /** @type {Column
       return column(id, 150, { isFigure: true, cell: ({ means, runs }) => means[id] && meanWith(means[id], runs, write) });
     }),
   ];
+}
+
+/** @returns {string} the number of versions of the code of a group's runs, if they are several. */
+export function versionsOf(/** @type {Pick<RunGroup, "code_versions">} */ { code_versions: versions }) {
+  return versions > 1 ? `${versions} versions` : "";
 }
 
 function meanWith(/** @type {RunGroup["means"][string]} */ { count, mean, low, high }, /** @type {number} */ runs, write) {
