@@ -18,7 +18,7 @@ from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
-from itertools import chain
+from itertools import chain, takewhile
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import BinaryIO
@@ -37,12 +37,18 @@ from mlbench_diagnosis.collectives import DebugConnection
 from mlbench_diagnosis.rank_stacks import find_spy
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.external_usage import free_memory
-from mlbench_worker.agent.process_lookup import descendants, is_python
+from mlbench_worker.agent.process_lookup import descendants, is_python, other_process
+from mlbench_worker.agent.stream_files import text_of
 
 _HANDLER = "mlbench_profile"
 _BASE = re.compile(rb'"baseTimeNanoseconds"\s*:\s*(\d+)')
 _EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
 _PIECE_BYTES = 1 << 20
+_LAUNCHERS = {
+    *("torchrun", "torch.distributed.run", "torch.distributed.launch"),
+    *("accelerate", "deepspeed", "deepspeed.launcher.launch"),
+}
+"""Python programs and modules that start the processes of ranks."""
 _WRITING_SECONDS = 120.0
 """Maximum time to write a profile after it was recorded, which takes longer than to record it."""
 _BYTES_PER_SECOND = 128 << 20
@@ -69,12 +75,12 @@ def profile(attempt: Attempt, root: int | None, seconds: int) -> tuple[ProfileRe
                 sampled, base, content = _record_by_pytorch(socket, seconds)
             tables = _pytorch_tables(sampled, base, content)
         else:
-            pids = [] if root is None else [root, *descendants(root)]
-            python, program = next(filter(is_python, pids), None), find_spy()
+            python, program = _find_python(root), find_spy()
             if program is None:
-                raise OSError("rank: its worker has neither py-spy nor PyTorch's profiler")
-            if python is None:
-                raise OSError("rank: none of its processes is a Python")
+                raise OSError(
+                    "rank: its worker has no py-spy, and its processes have not joined a process "
+                    "group, which PyTorch's profiler needs. Profile it again once it trains."
+                )
             tool = "py-spy"
             with attempt.profiling():
                 content = _record_by_spy(program, python, seconds)
@@ -101,6 +107,33 @@ def _find_pytorch(folder: Path) -> Path | None:
             if f'"{_HANDLER}"'.encode() in connection.getresponse().read(_PIECE_BYTES):
                 return path
     return None
+
+
+def _find_python(root: int | None) -> int:
+    """Return the process of the lowest rank among a process and its descendants.
+
+    Launchers are left out: they wait while their processes train.
+
+    Raises:
+        OSError: no process runs Python, or a launcher has not started its processes yet.
+    """
+    pids = [] if root is None else [root, *descendants(root)]
+    pythons = [pid for pid in pids if is_python(pid)]
+    if not pythons:
+        raise OSError("rank: none of its processes is a Python")
+    ranks = [pid for pid in pythons if not _is_launcher(pid)]
+    if not ranks:
+        raise OSError(
+            "rank: its launcher has not started its processes yet. Profile it again once it trains."
+        )
+    # Children of a rank, such as data loaders, have its variables and come after it.
+    return min(ranks, key=lambda pid: other.rank if (other := other_process(pid)) else 0)
+
+
+def _is_launcher(pid: int) -> bool:
+    program = text_of(Path(f"/proc/{pid}/cmdline")).split("\0")[1:4]
+    options = takewhile(lambda word: not word.endswith(".py"), program)
+    return any(Path(word).name in _LAUNCHERS for word in options)
 
 
 def _record_by_pytorch(socket: Path, seconds: int) -> tuple[SampledThread, int, bytes]:

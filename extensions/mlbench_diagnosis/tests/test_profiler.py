@@ -145,16 +145,41 @@ def test_another_python_is_profiled_by_py_spy_and_its_end_states_it(
     assert began + 0.9 <= ended <= recorded.ended_at
 
 
+@pytest.mark.parametrize("launcher", ["torchrun", "-m torch.distributed.run"])
+def test_a_rank_is_profiled_instead_of_its_launcher(
+    begin: Begin, tmp_path: Path, launcher: str
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(_SLEEP)
+    words = launcher.replace("torchrun", str(Path(sys.executable).with_name("torchrun"))).split()
+    options = ("--standalone", "--nproc-per-node=2", str(script))
+    attempt = begin(sys.executable, *words, *options, waits=False)
+    recorded, _ = profile(attempt, attempt.pid, 1)
+    assert recorded.problem == (
+        "rank: its launcher has not started its processes yet. Profile it again once it trains."
+    )
+    wait_for(lambda: attempt.file("stdout").read_bytes(), what="the ranks run")
+    recorded, _ = profile(attempt, attempt.pid, 1)
+    assert (recorded.tool, recorded.problem) == ("py-spy", "")
+    assert recorded.lines[0].name == "train.py:4 time.sleep(0.03)"
+    # The fixture ends the children first, upon which torchrun ends, too.
+    attempt.stop()
+    assert attempt.ended.wait(20)
+
+
 def test_what_cannot_be_profiled_says_why(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
     shell = begin("sh", "-c", "echo; sleep 60; :")
     recorded, content = profile(shell, shell.pid, 1)
     assert (recorded.tool, content) == ("", b"")
     assert recorded.problem == "rank: none of its processes is a Python"
     monkeypatch.setattr(profiler, "find_spy", lambda: None)
-    words = "rank: its worker has neither py-spy nor PyTorch's profiler"
-    assert profile(shell, shell.pid, 1)[0].problem == words
     end(shell)
     assert '"profiled": []' in shell.file("metrics").read_text()
+    python = begin(sys.executable, "-c", _PYTHON)
+    assert profile(python, python.pid, 1)[0].problem == (
+        "rank: its worker has no py-spy, and its processes have not joined a process group, which "
+        "PyTorch's profiler needs. Profile it again once it trains."
+    )
 
 
 def test_a_profile_is_bounded(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:

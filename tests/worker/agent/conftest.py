@@ -51,14 +51,15 @@ def attempt(tmp_path: Path) -> Attempt:
 
 @pytest.fixture
 def begin(tmp_path: Path) -> Iterator[Begin]:
-    """Begins an attempt of a command, and waits until it has written a line."""
+    """Begins an attempt of a command, and waits until it has written a line, if not told not to."""
     begun = []
 
-    def start(*command: str) -> Attempt:
+    def start(*command: str, waits: bool = True) -> Attempt:
         attempt = Attempt.create(tmp_path, replace(ASSIGNMENT, cpus=(), command=command))
         attempt.start(dict(os.environ), lambda: None)
         begun.append(attempt)
-        wait_for(lambda: attempt.file("stdout").read_text(), what="it has begun")
+        if waits:
+            wait_for(lambda: attempt.file("stdout").read_text(), what="it has begun")
         return attempt
 
     yield start
