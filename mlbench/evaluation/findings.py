@@ -302,21 +302,24 @@ def contention(evidence: RunEvidence) -> Finding | None:
 def threads(evidence: RunEvidence) -> Finding | None:
     """Report ranks whose own threads waited for a core while another of their threads used it.
 
-    It is reported from 15 % of their time on if the code reported more ``threads`` than cores, and
-    from 45 % on if it did not report them. The saving is not predicted. Set ``OMP_NUM_THREADS`` to
-    the number of cores of a rank.
+    It is reported from 15 % of their time on if the code reported more ``threads`` than cores. If
+    the code did not report them, it is reported from 45 % on if the rank's busiest process has more
+    ready threads than its cores and one and a half. The saving is not predicted. Use as many
+    threads as a rank has cores (``OMP_NUM_THREADS``, or ``torch.set_num_threads`` in the code).
     """
     reported = (evidence.run.settings or {}).get("threads")
-    worst, share, cores = -1, 0.0, 1
+    worst, share, cores, ready = -1, 0.0, 1, 0.0
     for rank, measured in evidence.interference:
         throttled = (measured.throttled_seconds or 0.0) / measured.cores
         own = (measured.self_contention_seconds - throttled) / measured.seconds
         if measured.seconds >= 1 and own > share:
             worst, share, cores = rank, own, measured.cores
+            ready = (measured.ready_thread_seconds or 0.0) / measured.seconds
     if isinstance(reported, (int, float)):
-        is_certain, threads = reported > cores and share >= 0.15, f"{reported:g} threads"
+        is_certain, threads = reported > cores and share >= 0.15, f"runs {reported:g} threads"
     else:
-        is_certain, threads = share >= 0.45, "its threads"
+        is_certain = ready > cores + 1.5 and share >= 0.45
+        threads = f"has {ready:.1f} ready threads on average"
     if not is_certain:
         return None
     return Finding(
@@ -324,8 +327,9 @@ def threads(evidence: RunEvidence) -> Finding | None:
         severity="warn",
         title="More threads than cores",
         text=(
-            f"Rank {worst} runs {threads} on {count(cores, 'core')}, where they waited for each "
-            f"other for {percent(share, 0)} of its time. Set OMP_NUM_THREADS={cores}."
+            f"Rank {worst} {threads} on {count(cores, 'core')}, where they waited for each other "
+            f"for {percent(share, 0)} of its time. Set OMP_NUM_THREADS={cores}, or "
+            f"torch.set_num_threads({cores}) in the code."
         ),
         seconds=share * evidence.seconds("compute", "contention") * evidence.workers,
         saving=None,

@@ -152,6 +152,11 @@ class Interference(Record):
 
     Unix seconds by the worker's clock. Injected faults are left out.
     """
+    ready_thread_seconds: float | None = None
+    """Seconds that threads of the rank's busiest process ran or waited for a core.
+
+    Summed over its threads. None in records of earlier versions.
+    """
 
     @property
     def contention_share(self) -> float:

@@ -119,6 +119,7 @@ def test_the_last_disturbance_counts_which_the_agent_states(run: Run, recording:
     assert Rank.get(run=run, rank=0).interference == QUIET | {
         "profiled": [],
         "stack_waiting_seconds": None,
+        "ready_thread_seconds": None,
         "stopped": [],
     }
     assert Rank.get(run=run, rank=1).interference is None

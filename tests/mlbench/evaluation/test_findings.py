@@ -201,24 +201,32 @@ def test_a_rank_that_other_programs_delay_is_no_straggler(waited: float, rule: s
 
 
 @pytest.mark.parametrize(
-    ("settings", "share", "is_reported"),
+    ("settings", "share", "ready", "text"),
     [
-        ({"threads": 4}, 0.2, True),
-        ({"threads": 1}, 0.5, False),
-        ({"threads": 4}, 0.1, False),
-        ({}, 0.4, False),
-        ({}, 0.5, True),
+        ({"threads": 4}, 0.2, None, "Rank 0 runs 4 threads on 1 core"),
+        ({"threads": 1}, 0.5, 180.0, ""),
+        ({"threads": 4}, 0.1, 390.0, ""),
+        ({}, 0.4, 390.0, ""),
+        ({}, 0.74, 390.0, "Rank 0 has 3.9 ready threads on average on 1 core"),
+        # One thread, and those that communicate.
+        ({}, 0.5, 180.0, ""),
+        # An earlier version did not count them.
+        ({}, 0.5, None, ""),
     ],
 )
 def test_more_threads_than_cores(
-    settings: Mapping[str, int], share: float, *, is_reported: bool
+    settings: Mapping[str, int], share: float, ready: float | None, text: str
 ) -> None:
     measured = replace(QUIET, seconds=100.0, cores=1, self_contention_seconds=100 * share)
+    measured = replace(measured, ready_thread_seconds=ready)
     ranks = [RankRow(attempt=1, rank=0, interference=measured)]
     findings = findings_of(make_run(num_workers=2, settings=settings), ranks, result_of({}, {}))
-    assert [finding.rule for finding in findings] == ["threads"] * is_reported
+    assert [finding.rule for finding in findings] == ["threads"] * bool(text)
     for finding in findings:
-        assert finding.text.endswith("of its time. Set OMP_NUM_THREADS=1.")
+        assert finding.text == (
+            f"{text}, where they waited for each other for {100 * share:.0f} % of its time. "
+            "Set OMP_NUM_THREADS=1, or torch.set_num_threads(1) in the code."
+        )
         assert finding.saving is None
 
 

@@ -102,6 +102,15 @@ def test_processes_that_sleep_at_times_count_as_their_mean() -> None:
     assert measure(_BEGIN, end, {0, 1}).waiting_seconds == pytest.approx(2.0)
 
 
+def test_ready_threads_are_those_of_the_busiest_process() -> None:
+    # Four threads on one core, beside a data loader.
+    threads = {(1, thread): KernelThread(2.0, 7.0, 0) for thread in range(1, 5)}
+    threads[2, 2] = KernelThread(2.0, 8.0, 0)
+    found = measure(_BEGIN, replace(snapshot(110.0, running=10, busy=10), threads=threads), {0})
+    assert found.ready_thread_seconds == 36.0
+    assert add(found, found).ready_thread_seconds == 72.0
+
+
 def test_what_its_own_limit_took_is_no_disturbance() -> None:
     begin = replace(_BEGIN, throttled_seconds=1.0)
     end = replace(snapshot(110.0, running=5, waiting=5, busy=40), throttled_seconds=5.0)

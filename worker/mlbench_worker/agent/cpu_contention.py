@@ -174,6 +174,7 @@ def measure(before: Snapshot, after: Snapshot, cores: Set[int]) -> Interference:
         core_hertz=after.hertz,
         gpu_limited_seconds=dict.fromkeys(after.gpu_limits, seconds),
         stack_waiting_seconds=by_stack,
+        ready_thread_seconds=max(demands.values(), default=0.0),
     )
 
 
