@@ -43,8 +43,6 @@ _MEASURED, _ESTIMATED = 0.25, 0.5
 
 They were chosen so that the intervals contain the median runs of the published exchange sweep.
 """
-_STRAGGLERS = 0.05
-"""Relative error of predictions without a straggler, as in the rule ``straggler`` of findings."""
 
 _OPERATIONS: Mapping[str, tuple[str, int]] = {
     "ddp": ("all_reduce", 1),
@@ -125,6 +123,19 @@ class Measured:
     def per_step(self, phase: str) -> float:
         """Return the mean time of a phase per step, in seconds."""
         return fmean(phase_seconds(rank, phase) for rank in self.result.ranks)
+
+    @property
+    def waiting(self) -> float:
+        """Mean time per step that a rank waits for later ranks, in seconds.
+
+        It is a part of the phase communication. The time breakdown compares single steps. Without
+        its figures, the rank that communicates least is taken to wait for no other.
+        """
+        mean = self.per_step("communication")
+        least = min(phase_seconds(rank, "communication") for rank in self.result.ranks)
+        seconds = self.result.goodput.seconds if self.result.goodput else {}
+        waited, exchanged = seconds.get("waiting", 0.0), seconds.get("communication", 0.0)
+        return max(mean - least, mean * waited / ((waited + exchanged) or 1.0))
 
 
 def phase_seconds(rank: RankResult, phase: str) -> float:
@@ -252,23 +263,28 @@ def with_workers(measured: Measured, workers: int, link: Link) -> Prediction:
     else:
         by_latency = (workers - 1) / (size - 1)
         by_bytes = by_latency * (size / workers if operation == "all_reduce" else 1.0)
-    limited = 0.0
+    waiting, limited = measured.waiting, 0.0
     if link.mbit and result.bytes_sent_per_step:
         sent = result.bytes_sent_per_step / share
-        limited = min(communication, share * link.seconds(operation, sent).seconds)
-    base = step - communication - computing
-    rest = communication - limited
-    ends = sorted((computing, scaled))
+        limited = min(communication - waiting, share * link.seconds(operation, sent).seconds)
+    rest = communication - waiting - limited
+    # Of more ranks, the last comes later: for normal delays by about the root of their number less
+    # one, for a straggler not at all.
+    is_systematic = bool(result.stragglers and result.stragglers.named is not None and workers > 1)
+    by_waits = 1.0 if is_systematic else math.sqrt(by_latency)
+    base = step - communication - computing + limited * by_bytes
+    computings, rests = sorted((computing, scaled)), sorted((by_bytes, by_latency))
+    waits = sorted((1.0, by_latency))
     return Prediction(
-        base + (computing + scaled) / 2 + limited * by_bytes + rest * (by_bytes + by_latency) / 2,
-        (1 - _REPEATS) * (base + ends[0] + communication * by_bytes),
-        (1 + _REPEATS) * (base + ends[1] + limited * by_bytes + rest * by_latency),
+        base + fmean(computings) + rest * fmean(rests) + waiting * by_waits,
+        (1 - _REPEATS) * (base + computings[0] + rest * rests[0] + waiting * waits[0]),
+        (1 + _REPEATS) * (base + computings[1] + rest * rests[1] + waiting * waits[1]),
         (
             "The workers share the batch, and a step computes between a fixed time and a time in "
             "proportion to a worker's samples."
             if is_shared
             else "Each worker keeps its batch.",
-            "Communication grows as a ring's, between its bytes and its number of messages.",
+            "Communication changes as a ring's, between its bytes and its number of messages.",
         ),
     )
 
@@ -286,14 +302,16 @@ def without_rank(measured: Measured, rank: int) -> Prediction:
         ranks = ", ".join(map(str, sorted(speedups)))
         raise MLBenchError(f"--without: rank not found (got {rank}). Choose one of {ranks}.")
     seconds = measured.step_seconds / speedups[rank]
-    low, high = (1 - _STRAGGLERS) * seconds, (1 + _STRAGGLERS) * seconds
+    low, high = (1 - _REPEATS) * seconds, (1 + _REPEATS) * seconds
     return Prediction(seconds, low, high, (f"Rank {rank} becomes as fast as a typical rank.",))
 
 
 def without_phase(measured: Measured, phase: str) -> Prediction:
     """Predict the step time if a phase took no time.
 
-    The slowest rank decides the time of a step. After the change, it may be another rank.
+    The slowest rank decides the time of a step. After the change, it may be another rank. If ranks
+    are late in turns, their waits shrink by the phase's share of their own work, or at most to
+    nothing.
     """
     step, result = measured.step_seconds, measured.result
     phases = sorted({phase for rank in result.ranks for phase in rank.phases if rank.phases[phase]})
@@ -304,16 +322,21 @@ def without_phase(measured: Measured, phase: str) -> Prediction:
             f"Choose one of {', '.join(known) or 'none: no phases were recorded'}."
         )
     spent = [phase_seconds(rank, phase) for rank in result.ranks]
+    exchanging = measured.per_step("communication") - measured.waiting
     if phase == "communication":
-        # The rank that communicates least waits for no other rank.
-        saved = min(spent)
+        seconds, low, high = step - exchanging, step - min(spent), step - exchanging
     else:
         own = [rank.compute_seconds or step for rank in result.ranks]
-        saved = max(own) - max(work - part for work, part in zip(own, spent, strict=True))
+        left = max(work - part for work, part in zip(own, spent, strict=True))
+        saved = max(own) - left
+        # Time of a step beyond the slowest rank's, because another rank is the last one in turns.
+        in_turns = max(0.0, step - exchanging - max(own))
+        seconds = step - saved - in_turns * sum(spent) / sum(own)
+        low, high = left + exchanging, step - min(*spent, saved)
     return Prediction(
-        step - saved,
-        step - max(spent),
-        step - min(*spent, saved),
+        seconds,
+        (1 - _REPEATS) * min(low, seconds),
+        (1 + _REPEATS) * high,
         ("The slowest rank decides the time of a step.",),
     )
 

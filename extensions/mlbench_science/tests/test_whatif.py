@@ -1,5 +1,6 @@
 """Predictions of ``mlbench whatif``, compared with archived runs in which the change was made."""
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +18,7 @@ import pytest
 from mlbench import ApiClient, MLBenchError
 from mlbench.archive import RUN, bundle, opened
 from mlbench.contract.records import Run
-from mlbench.contract.results import RankResult, Result, Straggler, Stragglers
+from mlbench.contract.results import Goodput, RankResult, Result, Straggler, Stragglers
 from mlbench.local.network import probe
 from mlbench_science.whatif import (
     Link,
@@ -72,6 +73,20 @@ def middle(exchange: str, mbit: float) -> Measured:
 
 def changed(measured: Measured, **result: Any) -> Measured:
     return replace(measured, result=replace(measured.result, **result))
+
+
+def ring(workers: int, step: float, communication: Sequence[float]) -> Measured:
+    """Return a run of your own code, with the communication of each rank in a step, in seconds."""
+    ranks = tuple(
+        RankResult(rank, 1000, None, 1000 * step, step, step - spent, None, phases, None)
+        for rank, spent in enumerate(communication)
+        for phases in [{"communication": 1000 * spent}]
+    )
+    measured = middle("ddp", _UNLIMITED)
+    run = replace(measured.run, num_workers=workers, benchmark="", settings={})
+    more: dict[str, Any] = {"world_size": workers, "num_workers": workers, "benchmark": ""}
+    more |= {"goodput": None, "stragglers": None, "bytes_sent_per_step": None}
+    return changed(replace(measured, run=run), ranks=ranks, step_seconds=step, **more)
 
 
 def error(prediction: Prediction, measured: Measured) -> float:
@@ -165,14 +180,42 @@ def test_one_worker_is_predicted_from_two() -> None:
 
 
 def test_more_workers_communicate_as_a_ring_does() -> None:
-    measured = archived("results-cifar10")[0]
-    communication = measured.per_step("communication")
-    prediction = with_workers(measured, 4, Link(None))
+    # Two ranks communicate for 20 ms of a step of 100 ms, a quarter of it because one is late.
+    two = ring(2, step=0.1, communication=(0.025, 0.015))
+    prediction = with_workers(two, 4, Link(None))
     # Each rank sends 1.5 times the bytes, in three times as many messages.
-    computing = measured.step_seconds - communication
-    assert prediction.seconds == pytest.approx(computing + 2.25 * communication)
-    assert prediction.low == pytest.approx(0.9 * (computing + 1.5 * communication))
-    assert prediction.high == pytest.approx(1.1 * (computing + 3 * communication))
+    assert prediction.seconds == pytest.approx(0.08 + 2.25 * 0.015 + math.sqrt(3) * 0.005)
+    assert prediction.low == pytest.approx(0.9 * (0.08 + 1.5 * 0.015 + 0.005))
+    assert prediction.high == pytest.approx(1.1 * (0.08 + 3 * 0.015 + 3 * 0.005))
+
+
+def test_fewer_workers_have_an_interval_around_their_prediction() -> None:
+    four = ring(4, step=0.1, communication=(0.025, 0.015, 0.02, 0.02))
+    prediction = with_workers(four, 2, Link(None))
+    # Each rank sends two thirds of the bytes, in a third of the messages.
+    assert prediction.seconds == pytest.approx(0.08 + 0.5 * 0.015 + math.sqrt(1 / 3) * 0.005)
+    assert prediction.low == pytest.approx(0.9 * (0.08 + (0.015 + 0.005) / 3))
+    assert prediction.high == pytest.approx(1.1 * (0.08 + 2 / 3 * 0.015 + 0.005))
+
+
+def test_more_workers_wait_for_a_straggler_no_longer() -> None:
+    late = Straggler(1, 30.0, {}, 1.4)
+    two = ring(2, step=0.1, communication=(0.035, 0.005))
+    two = changed(two, stragglers=Stragglers(1.4, (late,), "", named=1))
+    prediction = with_workers(two, 4, Link(None))
+    # Rank 1 computes for 95 ms, and all exchange for 5 ms.
+    assert prediction.seconds == pytest.approx(0.095 + 2.25 * 0.005)
+
+
+def test_waits_of_single_steps_are_those_of_the_time_breakdown() -> None:
+    # Each rank is late in turns, so that both communicate for 20 ms a step.
+    in_turns = ring(2, step=0.1, communication=(0.02, 0.02))
+    assert in_turns.waiting == 0.0
+    goodput = Goodput(0.9, {"waiting": 15.0, "communication": 5.0}, ())
+    in_turns = changed(in_turns, goodput=goodput)
+    assert in_turns.waiting == pytest.approx(0.015)
+    prediction = without_phase(in_turns, "communication")
+    assert prediction.seconds == pytest.approx(0.095)
 
 
 def test_a_straggler_is_replaced_as_in_findings() -> None:
@@ -181,7 +224,7 @@ def test_a_straggler_is_replaced_as_in_findings() -> None:
     measured = changed(middle("ddp", _UNLIMITED), stragglers=stragglers, step_seconds=0.08)
     prediction = without_rank(measured, 1)
     assert prediction.seconds == pytest.approx(0.05)
-    assert (prediction.low, prediction.high) == pytest.approx((0.0475, 0.0525))
+    assert (prediction.low, prediction.high) == pytest.approx((0.045, 0.055))
     assert without_rank(measured, 0).seconds == pytest.approx(0.08)
     with pytest.raises(MLBenchError, match=r"--without: rank not found \(got 2\). Choose one of 0"):
         without_rank(measured, 2)
@@ -196,8 +239,10 @@ def test_without_a_phase_another_rank_may_be_the_slowest() -> None:
     measured = changed(middle("ddp", _UNLIMITED), ranks=ranks, step_seconds=0.09)
     # Rank 0 computes 85 ms. Without its data, rank 1 is the slowest: it computes 60 ms.
     prediction = without_phase(measured, "data")
-    assert prediction.seconds == pytest.approx(0.09 - (0.085 - 0.060))
-    assert (prediction.low, prediction.high) == pytest.approx((0.05, 0.089))
+    # A step takes 5 ms more than rank 0 alone, because rank 1 is later at times.
+    in_turns = 0.005 * (1 - (40 + 1) / (85 + 61))
+    assert prediction.seconds == pytest.approx(0.06 + in_turns)
+    assert (prediction.low, prediction.high) == pytest.approx((0.9 * 0.06, 1.1 * 0.089))
     with pytest.raises(MLBenchError, match=r"--free: .* \(got 'evaluation'\). Choose one of data"):
         without_phase(measured, "evaluation")
 
