@@ -1,9 +1,10 @@
-"""Own code for ``planted_causes``: a training on two workers, with a cause that makes it slow.
+"""Own code for ``planted_causes`` and ``predicted_changes``: a training that a cause makes slow.
 
 ``python planted_training.py NAME=VALUE ...``; the settings are those of ``Plan``.
 """
 
 import os
+import random
 import sys
 import time
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ class Plan:
     steps: int = 200
     work: float = 20.0
     data: float = 0.0
+    varies: bool = False
+    """Whether the time to load data varies as exponential times do, differently on each rank."""
     late: float = 0.0
     """Time by which rank 1 is late."""
     values: int = 1000
@@ -46,16 +49,19 @@ def main(plan: Plan) -> None:
     """Train, and record each step."""
     torch.set_num_threads(plan.threads)
     distributed.init_process_group("gloo")
-    rank = distributed.get_rank()
+    rank, size = distributed.get_rank(), distributed.get_world_size()
+    chance = random.Random(rank)  # noqa: S311 - no secret
     gradient = torch.zeros(plan.values)
     matrix = torch.ones(700, 700)
     is_first = os.environ[names.ENV_ATTEMPT] == "1"
     with Tracker() as tracker:
         if plan.threads > 1:
             tracker.settings({"threads": plan.threads})
+        sent = 2 * (size - 1) / size * gradient.nbytes  # by a ring
+        tracker.log({names.BYTES_PER_STEP: sent})
         for step in range(plan.steps):
             with tracker.phase("data"):
-                time.sleep(plan.data / 1000)
+                time.sleep(plan.data / 1000 * (chance.expovariate(1) if plan.varies else 1))
             with tracker.phase("forward"):
                 if plan.threads > 1:
                     matrix @ matrix

@@ -1,12 +1,13 @@
 """Measure, and print a line for each figure: ``make bench``, or a part by its name.
 
-``python -m benchmarks.run post_rate read_rate`` runs two parts. Eighteen run only if named:
+``python -m benchmarks.run post_rate read_rate`` runs two parts. Nineteen run only if named:
 ``cluster_start``, which needs a cluster, ``diagnoses``, ``diagnoses_cost``, ``equal_runs``,
 ``failures``, ``faults``, ``idle`` and ``resumed``, which take a quarter or half an hour each,
 ``listing``, which needs PostgreSQL, ``pages`` and ``dragging``, which need Chromium, ``loggers``
 and ``rivals``, which install what others use instead, ``thousand``, which takes a quarter of an
-hour and both cores, ``planted_causes``, which takes five minutes, ``watched_training``, which takes
-a quarter of an hour, and ``year``, which writes a quarter of a gigabyte.
+hour and both cores, ``planted_causes`` and ``predicted_changes``, which take five minutes each,
+``watched_training``, which takes a quarter of an hour, and ``year``, which writes a quarter of a
+gigabyte.
 """
 
 import argparse
@@ -25,7 +26,7 @@ _USUAL = (
 _IF_NAMED = (
     *("diagnoses", "diagnoses_cost", "cluster_start", "dragging", "equal_runs", "failures"),
     *("faults", "idle", "listing", "loggers", "pages", "planted_causes", "resumed", "rivals"),
-    *("thousand", "watched_training", "year"),
+    *("predicted_changes", "thousand", "watched_training", "year"),
 )
 # The function of a part; of the others it is ``measure`` in the module of their name.
 _FUNCTIONS = {
