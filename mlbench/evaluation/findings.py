@@ -26,6 +26,7 @@ from mlbench.evaluation.stragglers import is_contended
 
 MAX_FINDINGS = 3
 _OUTSIDE_TRAINING = {"nan", "evaluation", "restarts"}
+_COMPUTING = {"forward", "backward", "compute"}
 _STARTUP: tuple[Bucket, ...] = ("workers", "start", "initialization", "restore")
 _STEP: tuple[Bucket, ...] = ("compute", "communication", "waiting", "contention", "data", "stopped")
 
@@ -234,8 +235,11 @@ def data(evidence: RunEvidence) -> Finding | None:
 def communication(evidence: RunEvidence) -> Finding | None:
     """Report that communication takes half of the steps or more, unless it is the benchmark.
 
-    The saving is that of free communication. If a step computes for less than 5 ms, use larger
-    batches. Otherwise exchange less often or fewer bytes (``exchange``), or use a faster network.
+    The saving is that of free communication: exchange less often or fewer bytes (``exchange``), or
+    use a faster network. If a step computes for less than 5 ms, the saving is that of twice the
+    batch, which halves all costs of a step that do not depend on its samples: communication, the
+    time outside of phases, the optimizer, and waits, except those for a straggler. Its interval
+    reaches from half of the least communication of a worker to half of the most costs.
     """
     seconds = evidence.seconds("communication")
     if evidence.run.benchmark == "communication" or evidence.is_broken_off:
@@ -244,24 +248,35 @@ def communication(evidence: RunEvidence) -> Finding | None:
         return None
     text = f"Ranks communicated for {seconds:,.1f} s of {evidence.in_steps:,.1f} s in steps."
     title, saved = "Communication dominates the steps", seconds
+    least, most = evidence.extremes("communication")
     computes = [rank.compute_seconds for rank in evidence.result.ranks if rank.compute_seconds]
     limit = evidence.run.max_bandwidth
     if limit:
         text += f" The bandwidth is limited to {limit:g} Mbit/s."
     elif computes and median(computes) < 0.005:
-        title, saved = "The batch of a worker is small", seconds / 2
+        title = "The batch of a worker is small"
         text += (
             f" A step computes for {duration(median(computes))} only: with twice the "
             "batch, ranks exchange half as often."
         )
-    least, most = evidence.extremes("communication")
+        stragglers = evidence.result.stragglers
+        buckets: list[Bucket] = ["communication"]
+        if stragglers is None or stragglers.named is None:
+            buckets.append("waiting")
+        # Without phases of computing, the time outside of phases is computing.
+        phases = [
+            rank.phases for rank in evidence.result.ranks if not _COMPUTING.isdisjoint(rank.phases)
+        ]
+        fixed = [of_rank.get("other", 0.0) + of_rank.get("optimizer", 0.0) for of_rank in phases]
+        saved = (evidence.seconds(*buckets) + (fmean(fixed) if fixed else 0.0)) / 2
+        least, most = least / 2, (evidence.extremes(*buckets)[1] + max(fixed, default=0.0)) / 2
     return Finding(
         rule="communication",
         severity="warn",
         title=title,
         text=text,
         seconds=seconds * evidence.workers,
-        saving=Saving(saved, least * saved / seconds, most * saved / seconds),
+        saving=Saving(saved, least, most),
         evidence="breakdown",
     )
 

@@ -172,8 +172,25 @@ def test_communication_names_the_limit_or_the_small_batch() -> None:
     finding = only(result_of(slow, slow, ranks=(small,)))
     assert finding.title == "The batch of a worker is small"
     assert "computes for 1 ms only" in finding.text
-    assert finding.saving is not None
-    assert finding.saving.seconds == 50.0
+    # Half as many steps communicate and wait.
+    assert finding.saving == Saving(51.5, 50.0, 51.5)
+
+
+def test_twice_the_batch_halves_what_a_step_costs_without_samples() -> None:
+    slow: Seconds = {"communication": 100.0, "waiting": 10.0}
+    phases = {"forward": 40.0, "optimizer": 6.0, "other": 4.0, "communication": 110.0}
+    small = RankResult(0, 1000, None, 160.0, 0.16, 0.001, 0.7, phases, 0.0)
+    result = result_of(slow, {**slow, "communication": 80.0}, ranks=(small, small))
+    assert only(result).saving == Saving(55.0, 40.0, 60.0)
+    # All time outside of communication is computing.
+    unphased = replace(small, phases={"communication": 110.0, "other": 50.0})
+    assert only(replace(result, ranks=(unphased,))).saving == Saving(50.0, 40.0, 55.0)
+    # A straggler's work grows with the batch.
+    late = Straggler(1, 1.0, {"compute": 1.0}, 1.01)
+    stragglers = Stragglers(1.01, (late, replace(late, rank=0)), "", named=1)
+    findings = findings_of(make_run(), [], replace(result, stragglers=stragglers))
+    [saving] = [finding.saving for finding in findings if finding.rule == "communication"]
+    assert saving == Saving(50.0, 40.0, 55.0)
 
 
 def test_contention_is_told_even_where_it_cost_little() -> None:
