@@ -301,8 +301,13 @@ def without_rank(measured: Measured, rank: int) -> Prediction:
     if rank not in speedups:
         ranks = ", ".join(map(str, sorted(speedups)))
         raise MLBenchError(f"--without: rank not found (got {rank}). Choose one of {ranks}.")
-    seconds = measured.step_seconds / speedups[rank]
-    low, high = (1 - _REPEATS) * seconds, (1 + _REPEATS) * seconds
+    step = measured.step_seconds
+    seconds = step / speedups[rank]
+    exchanging = measured.per_step("communication") - measured.waiting
+    others = [row.compute_seconds or step for row in measured.result.ranks if row.rank != rank]
+    # The others are late in turns for this time, and the rank then is, too.
+    in_turns = max(0.0, seconds - exchanging - max(others, default=step))
+    low, high = (1 - _REPEATS) * seconds, (1 + _REPEATS) * seconds + in_turns
     return Prediction(seconds, low, high, (f"Rank {rank} becomes as fast as a typical rank.",))
 
 

@@ -221,10 +221,11 @@ def test_waits_of_single_steps_are_those_of_the_time_breakdown() -> None:
 def test_a_straggler_is_replaced_as_in_findings() -> None:
     late = Straggler(1, 28.0, {}, 1.6)
     stragglers = Stragglers(1.6, (late, replace(late, rank=0, speedup_without=1.0)), "", 1)
-    measured = changed(middle("ddp", _UNLIMITED), stragglers=stragglers, step_seconds=0.08)
+    measured = changed(ring(2, 0.08, (0.04, 0.002)), stragglers=stragglers)
     prediction = without_rank(measured, 1)
     assert prediction.seconds == pytest.approx(0.05)
-    assert (prediction.low, prediction.high) == pytest.approx((0.045, 0.055))
+    # The other rank computes for 40 ms and exchanges for 2 ms: it waits for 8 ms in turns.
+    assert (prediction.low, prediction.high) == pytest.approx((0.045, 0.055 + 0.008))
     assert without_rank(measured, 0).seconds == pytest.approx(0.08)
     with pytest.raises(MLBenchError, match=r"--without: rank not found \(got 2\). Choose one of 0"):
         without_rank(measured, 2)
