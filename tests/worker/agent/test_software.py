@@ -19,6 +19,7 @@ from mlbench_worker.agent.software import (
     git_state,
     python_of,
 )
+from mlbench_worker.tasks import steps
 from tests.support.known import known
 from tests.worker.agent.conftest import git
 
@@ -119,9 +120,10 @@ def test_a_package_imports_from_the_folder_that_contains_it(program: Path) -> No
     assert code_version(program.parent / "own/__main__.py", os.environ) != before
 
 
-def test_code_without_a_folder_or_in_another_language(program: Path, tmp_path: Path) -> None:
+def test_code_without_a_version_or_in_another_language(program: Path, tmp_path: Path) -> None:
     assert code_version(None, os.environ) is None
     assert code_version(tmp_path / "train.ipynb", os.environ) is None
+    assert code_version(Path(steps.__file__), os.environ) is None
     hidden = known(code_version(program, {"MLBENCH_HIDE_COMMAND": "1"}))
     assert hidden == known(code_version(program, os.environ)).replace("train.py", "hidden")
     copy = tmp_path / "copy" / "train.py"

@@ -116,12 +116,14 @@ def _existing(path: Path) -> Path | None:
 def code_version(source: Path | None, environ: Mapping[str, str]) -> str | None:
     """Return the name of a command's source file and a digest of its code.
 
-    None without a file, and for a notebook.
+    None without a file, for a notebook, and for an official task, whose version is MLBench's.
 
     The code is the file and the modules that it imports, directly or not, from its folder, or from
     the folder that contains its package. $MLBENCH_HIDE_COMMAND hides the name.
     """
     if source is None or source.suffix == ".ipynb":  # A notebook changes with its output.
+        return None
+    if source.is_relative_to(Path(__file__).parents[1]):
         return None
     outside = (folder for folder in source.parents if not (folder / "__init__.py").is_file())
     places = (source.parent, next(outside, source.parent))
