@@ -143,7 +143,7 @@ def _look(client: ApiClient, run: Run) -> Kept:
         what, value = json.loads(line)
         values.setdefault(what, []).append(value)
     events = client.get_run_events(run.id).result().value
-    dates = [datetime.fromisoformat(event.time) for event in events if event.kind == "exited"]
+    dates = [datetime.fromisoformat(event.time) for event in events if event.kind == "planned"]
     hits = [date.timestamp() for date in dates]
     born, began = values["born"], values["began"]
     step = fmean(values["steps"])

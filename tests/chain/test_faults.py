@@ -36,7 +36,7 @@ def test_a_scheduled_kill_comes_at_its_second_and_the_run_goes_on(client: ApiCli
     assert fault.text == f"Fault: kill of rank 1, planned at {first.seconds:.1f} s"
     began, _ = events(client, run, "started")
     assert abs(seconds(fault) - seconds(began) - first.seconds) < 1
-    [killed] = events(client, run, "exited")
+    [killed] = events(client, run, "planned")
     assert killed.rank == 1
     assert killed.text.endswith("was killed by signal 9 (SIGKILL)")
     assert abs(seconds(killed) - seconds(fault)) < 1

@@ -1,6 +1,8 @@
 """Missing samples and damaged archives are found."""
 
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -68,6 +70,19 @@ def test_another_archive_in_its_place_is_found(master: Master, sealed: Run) -> N
     (master.folder / str(reload(other).archive)).rename(master.folder / str(sealed.archive))
     [problem, *_] = master.verify(sealed)["problems"]
     assert problem == f"{sealed.archive} is not the archive that was written"
+
+
+def test_an_archive_is_verified_while_it_is_written_again(master: Master, sealed: Run) -> None:
+    Run.update(archive_sha256="of the one before").where(Run.id == sealed.id).execute()
+
+    def end_writing() -> None:
+        time.sleep(0.5)
+        Run.update(archive_sha256=sealed.archive_sha256).where(Run.id == sealed.id).execute()
+
+    with ThreadPoolExecutor() as pool:
+        ended = pool.submit(end_writing)
+        assert master.verify(sealed)["problems"] == []
+        ended.result()
 
 
 def test_a_run_without_archive_is_told(master: Master) -> None:
