@@ -127,7 +127,8 @@ def test_values_that_are_taken_back_fail_the_run_and_it_says_why(
     assert ended.reason.startswith("rank 0 on local-mlbench-worker-0: its metrics file was ")
     assert why in ended.reason
     assert _HELP in ended.reason or "longer" in why
-    assert [rank.exit_code for rank in ended.ranks] == [0]
+    # The agent stops a process that has not ended by the time that the file is read.
+    assert {rank.exit_code for rank in ended.ranks} <= {0, -15}
     assert_counted(ended)
 
 

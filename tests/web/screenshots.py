@@ -80,7 +80,7 @@ def _take_pages(client: ApiClient, url: str, page: Page, folder: Path) -> tuple[
     expect(page.locator(".sparkline").first).to_be_visible()
     _shoot(page, folder / "web-workers.png", height=460)
     page.goto(f"{url}/runs")
-    expect(page.get_by_role("checkbox")).to_have_count(4)
+    expect(page.get_by_role("checkbox")).to_have_count(len(compared) + 2)
     expect(page.locator(".side canvas").first).to_be_visible()
     _shoot(page, folder / "web-runs.png", height=620)
     page.goto(f"{url}/compare?runs={','.join(str(run.id) for run in compared)}")
