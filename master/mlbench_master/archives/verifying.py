@@ -27,7 +27,7 @@ def verify(archives: ArchiveStore, run: Run) -> Verification:
         time.sleep(0.1)
         latest = lifecycle.find(run.id)
         if (latest.archive_sha256, latest.added) != (run.archive_sha256, run.added):
-            return verify(archives, latest)
+            run, found = latest, _verify(archives, latest)
     return found
 
 

@@ -4,6 +4,7 @@ import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 
 import pytest
 from typer.testing import CliRunner
@@ -83,6 +84,26 @@ def test_an_archive_is_verified_while_it_is_written_again(master: Master, sealed
         ended = pool.submit(end_writing)
         assert master.verify(sealed)["problems"] == []
         ended.result()
+
+
+def test_a_damaged_archive_is_told_while_samples_arrive(master: Master, sealed: Run) -> None:
+    Run.update(archive_sha256="of another one").where(Run.id == sealed.id).execute()
+    is_told = Event()
+
+    def add_samples() -> bool:
+        for samples in range(80):
+            added = {"samples": samples, "first_at": 1.0, "last_at": 2.0}
+            Run.update(added=added).where(Run.id == sealed.id).execute()
+            if is_told.wait(0.1):
+                return True
+        return False
+
+    with ThreadPoolExecutor() as pool:
+        was_told = pool.submit(add_samples)
+        problems = master.verify(sealed)["problems"]
+        is_told.set()
+        assert was_told.result(), "the answer waited until no more samples came"
+    assert problems == [f"{sealed.archive} is not the archive that was written"]
 
 
 def test_a_run_without_archive_is_told(master: Master) -> None:
