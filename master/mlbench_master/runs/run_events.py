@@ -36,9 +36,10 @@ def events_of(run: Run) -> list[RunEvent]:
         attempts.setdefault(rank.attempt, []).append(rank)
     text = ": ".join(filter(None, ["The run was submitted", note_of(run)]))
     events = [_event(run.created_at, "created", 0, None, text)]
+    faults = [*map(InjectedFault.from_fields, run.injected)]
     for ranks in attempts.values():
         events += _starts(ranks)
-        events += _ends_of_ranks(run, ranks)
+        events += _ends_of_ranks(run, ranks, faults)
     if (reached_at := run.target_reached_at) is not None:
         text = "The target was reached"
         if run.target_train_seconds is not None:
@@ -53,7 +54,7 @@ def events_of(run: Run) -> list[RunEvent]:
         text = f"{_WHY_ASKED[diagnosis.reason]}: {outcome}"
         events.append(_event(diagnosis.asked_at, "diagnosis", diagnosis.attempt, None, text))
     now = time.time() if run.finished_at is None else run.finished_at
-    for fault in map(InjectedFault.from_fields, run.injected):
+    for fault in faults:
         if fault.due_at is not None and fault.due_at <= now:
             events.append(of_fault(fault, _attempt_at(fault.due_at, attempts)))
     events += _end(run)
@@ -83,11 +84,13 @@ def _starts(ranks: Sequence[Rank]) -> Iterator[RunEvent]:
             yield _event(restart_at, "restarted", attempt, rank.rank, text)
 
 
-def _ends_of_ranks(run: Run, ranks: Sequence[Rank]) -> Iterator[RunEvent]:
+def _ends_of_ranks(
+    run: Run, ranks: Sequence[Rank], faults: Sequence[InjectedFault]
+) -> Iterator[RunEvent]:
     """Yield an event for each rank that was lost, or failed on its own or by an injected fault."""
     injected = [
         fault.at
-        for fault in map(InjectedFault.from_fields, run.injected)
+        for fault in faults
         if fault.at is not None and not fault.problem and fault.attempt == ranks[0].attempt
     ]
     earliest, latest = _EFFECT_SECONDS
