@@ -39,7 +39,7 @@ class Work:
 
 @dataclass
 class Seen:
-    """Responses of the master, as the agents saw them."""
+    """Responses of the master to the agents."""
 
     polls: list[float] = field(default_factory=list)
     """Seconds from each poll to its answer."""

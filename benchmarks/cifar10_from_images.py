@@ -1,9 +1,9 @@
-"""Make CIFAR-10's archive of image files, for who has the images in no other form.
+"""Build CIFAR-10's archive from a folder of image files.
 
 ``python -m benchmarks.cifar10_from_images IMAGES DATASETS`` reads ``IMAGES/train/CLASS/*`` and
 ``IMAGES/test/CLASS/*``, and writes the archive into the folder ``DATASETS``. The training images
-are shuffled, so that each of the five batches has all classes, always in the same order. Where the
-files are lossy copies, as JPEG files are, runs say that the archive is not the standard one.
+are shuffled in a fixed order, so that each of the five batches has all classes. If the files are
+lossy copies, such as JPEG files, runs say that the archive is not the standard one.
 """
 
 import sys

@@ -1,14 +1,14 @@
 """Make the reference convergence points: ``nice python -m benchmarks.convergence [TASK …]``.
 
 Each task is trained to its target 20 times with each batch size, by its own module, on one worker:
-on any number, it would be the same model. Beside the batch size and the learning rate, which is
-the one of two with which it converges faster, all settings are those of the closed division. The
-light target's epochs are those of the same runs. No set uses these seeds by default. As many runs
-as there are cores are active at once: epochs are counted here, not seconds.
+the number of workers does not change the model. The learning rate is the faster one of two; all
+settings but batch size and learning rate follow the closed division. The epochs to the light target
+come from the same runs. No set uses these seeds by default. One run per core is active at a time,
+because epochs are counted, not seconds.
 
-It writes ``extensions/mlbench_mlperf/references/TASK.json`` anew after each run: who interrupts it
-loses those that are going on, and the next call makes what is missing. The tasks on ImageNet and on
-LIBSVM's data have no points yet: who has the data and the machines adds them to the table below.
+It rewrites ``extensions/mlbench_mlperf/references/TASK.json`` after each run. An interruption loses
+the active runs, and the next call makes the missing ones. The tasks on ImageNet and on LIBSVM's
+data have no points yet; to add them, extend the table below.
 """
 
 import json
@@ -30,8 +30,8 @@ from mlbench.contract.reported_settings import reaches
 
 _SEEDS = range(1000, 1020)
 _MAX_EPOCHS = 100
-# The options of each batch size. Where the learning rate depends on how many epochs there are, they
-# are those of the task's rules.
+# Options by batch size. If the learning rate depends on the number of epochs, the number is the one
+# in the rules of the task.
 _TASKS: Mapping[str, Mapping[int, Mapping[str, Any]]] = {
     "digits": {size: {"batch_size": size, "learning_rate": 0.05} for size in (64, 128, 256)},
     "digits-linear": {

@@ -19,10 +19,10 @@ from benchmarks.stacks import local_stack, run_to_end
 _seeds = count(1)
 
 
-# The share by which each step of the second set is slower, what each step waits, the runs of a set,
-# and how often two are compared. Equal sets have as many runs as a set by default, unequal ones as
-# many as MLPerf asks for; and their steps mostly wait, as for an accelerator: on a busy machine,
-# computing takes a third more or less from run to run, which hides 15 %.
+# How much slower each step of the second set is (a share), how long each step waits (seconds), the
+# runs of a set, and the number of comparisons. Equal sets have the default number of runs, unequal
+# ones the number that MLPerf requires. Steps of unequal sets mostly wait, as for an accelerator: on
+# a busy machine, the time to compute varies by a third from run to run, which hides 15 %.
 _SETS = ((0.0, 0.0, 5, 20), (0.15, 0.05, 10, 3))
 
 

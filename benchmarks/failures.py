@@ -1,9 +1,9 @@
-"""How much of its time a training keeps between failures, beside Young's and Daly's formula.
+"""Goodput of trainings with failures, compared with Young's and Daly's formula.
 
-Steps, checkpoints and restarts wait, so that a busy machine matters little. Twelve combinations,
-each of two runs of some five minutes, six at a time on three stacks: half an hour. All costs of a
-combination are measured: the step, the checkpoint, how long no process runs after a kill, how long
-one takes to its first step, and for how long processes run between two kills.
+Steps, checkpoints and restarts wait instead of computing, so that a busy machine matters little.
+Twelve combinations of two runs of about five minutes, six at a time on three stacks, take half an
+hour. All costs of a combination are measured: the step, the checkpoint, the time without a process
+after a kill, the time from its start to its first step, and the time between two kills.
 """
 
 import json

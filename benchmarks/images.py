@@ -1,4 +1,4 @@
-"""ResNet-20's loop: beside plain PyTorch and MLBench's own, by exchange, and what recording costs.
+"""Speed of ResNet-20's loop: against plain PyTorch and mlbench-core, by exchange, with recording.
 
 All loops train on the same 128 random images. ``python -m benchmarks.images`` is a rank of
 ``exchange_rate``.
@@ -140,8 +140,8 @@ def _plain(_: Path) -> Loop:
 
 
 def _mlbench_core(_: Path) -> Loop:
-    """Make MLBench's own: its ResNet, its optimizer, its loop's metrics, without its tracker."""
-    # All of mlbench-core, and what our environment lacks of it, behind our own.
+    """Return mlbench-core's loop: its ResNet, optimizer and metrics, without its tracker."""
+    # mlbench-core's packages come last on the path, so that ours take precedence.
     script = Path(__file__).parents[1] / "scripts" / "get-mlbench-core.sh"
     python = Path(subprocess.check_output([script], text=True).strip())
     sys.path += map(str, python.parents[1].glob("lib/python*/site-packages"))

@@ -1,4 +1,4 @@
-"""Detection of interference: whether runs beside a hog are marked, and quiet runs are not."""
+"""Detection of CPU contention: runs that share cores with a busy program, and runs that do not."""
 
 import os
 import subprocess

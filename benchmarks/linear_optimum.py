@@ -1,8 +1,8 @@
-"""How near the linear tasks come to scikit-learn's optimum, on a data set that you have.
+"""Distance of the linear tasks from scikit-learn's optimum, on your data set.
 
-``python -m benchmarks.linear_optimum a9a epochs=2000`` trains each model on the data set as
-the task reads it, with all rows in a step, and compares the objective, the mean loss plus the
-penalty, with that of scikit-learn's solution. The penalty is LIBLINEAR's default, 1 / rows.
+``python -m benchmarks.linear_optimum a9a epochs=2000`` trains each model on the data set as the
+task reads it, with all rows in a step. It compares the objective (mean loss plus penalty) with the
+objective at scikit-learn's solution. The penalty is LIBLINEAR's default, 1 / rows.
 """
 
 import os

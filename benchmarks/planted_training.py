@@ -1,6 +1,6 @@
-"""Own code for ``planted_causes`` and ``predicted_changes``: a training that a cause makes slow.
+"""Training of ``planted_causes`` and ``predicted_changes`` that a known cause slows down.
 
-``python planted_training.py NAME=VALUE ...``; the settings are those of ``Plan``.
+``python planted_training.py NAME=VALUE ...``. ``Plan`` lists the settings.
 """
 
 import os
@@ -18,7 +18,7 @@ from mlbench.contract import names
 
 @dataclass
 class Plan:
-    """What a training does. Times are in milliseconds per step, unless they say otherwise."""
+    """Settings of a training. Times are in milliseconds per step, unless they say otherwise."""
 
     steps: int = 200
     work: float = 20.0

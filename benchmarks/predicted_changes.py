@@ -1,6 +1,6 @@
 """Predictions of ``mlbench whatif``, compared with runs in which the change was made.
 
-The trainings sleep instead of computing, so that three or four workers do not need as many cores.
+The trainings sleep instead of computing, so that four workers do not need four cores.
 """
 
 import json

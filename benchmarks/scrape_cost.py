@@ -58,10 +58,10 @@ def measure(folder: Path) -> list[Figure]:
 
 
 def _node_text() -> bytes:
-    """Return what the kubelet of a full node answers: a real one's, with the lines of more pods.
+    """Return the answer of the kubelet of a full node: a recorded one, with lines of more pods.
 
-    Each pod has the lines of a real one (its own, its sandbox's, its container's), and those of
-    a disk, which the real kubelet told of its node alone.
+    Each pod has the lines of a recorded pod (pod, sandbox, container), and the lines of a disk,
+    which the recorded kubelet reported for its node only.
     """
     pods = [f'{RELEASE}-mlbench-worker-{number}"' for number in range(1, _PODS)]  # it has a 0
     pods += [f'another-{number}"' for number in range(_OTHER_PODS)]

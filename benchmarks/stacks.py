@@ -55,7 +55,12 @@ def run_to_end(
 
 
 def wait_for_end(client: ApiClient, run: Run, look_seconds: float) -> Run:
-    """Return a run once it has ended, after looks so far apart, as they take time from who trains.
+    """Wait for the end of a run and return it.
+
+    Args:
+        client: client of the run's master.
+        run: the run.
+        look_seconds: time between two looks. Each look takes CPU time from the training.
 
     Raises:
         AssertionError: it is not FINISHED.

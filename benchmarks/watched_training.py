@@ -20,7 +20,7 @@ _numbers = count()
 
 
 def measure(folder: Path) -> Iterator[Figure]:
-    """Yield the cost of a step, the errors of predicted speedups, and what healthy runs show."""
+    """Yield the cost of a step, errors of predicted speedups, and findings of healthy runs."""
     steps = 300
     costs, shares = [], []
     for number in range(_PAIRS):
@@ -36,7 +36,7 @@ def measure(folder: Path) -> Iterator[Figure]:
 
     errors, is_named = [], 0
     for ranks, where in product(_RANKS, _PLACES):
-        # Of several runs in turn, the fastest ones: other programs slowed them least.
+        # The fastest of several alternating runs: other programs slowed them least.
         pairs = [
             [_run(folder, ranks, where, late, 60, _LONG_MS) for late in (_LATE_MS, "0")]
             for _ in range(_REPEATS)

@@ -1,7 +1,7 @@
 """Measure the cost of a year of runs: the start, the lists, the database's file, memory.
 
-A real run of two ranks is stored 10,000 times, each five minutes after the one before, as it is in
-the database when it is settled: without the lines of its samples.
+A real run of two ranks is stored 10,000 times, five minutes apart, in the form that the database
+has when the run is sealed: without the lines of its samples.
 """
 
 import sqlite3

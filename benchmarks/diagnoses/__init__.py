@@ -1,10 +1,10 @@
 """Accuracy of diagnoses: real ranks that hang, each in a known way.
 
-``python -m benchmarks.run diagnoses`` has 120 of PyTorch's hang, for half an hour.
-``DIAGNOSES="torch-signal torch-spy-sleep-2"`` has those whose names begin so: all stacks come by
-the signal in the first, as py-spy is forbidden. ``jax`` and ``tensorflow`` are those that tell no
-collective, ``shell`` and ``c`` are no Python. What is known goes into ``DIAGNOSES_FILE``, a line of
-JSON each, and is not done again.
+``python -m benchmarks.run diagnoses`` makes 120 hangs with PyTorch, in half an hour.
+``DIAGNOSES="torch-signal torch-spy-sleep-2"`` selects those whose names begin with one of these. In
+``torch-signal``, py-spy is forbidden, so all stacks come by the signal. ``jax`` and ``tensorflow``
+do not report their collectives; ``shell`` and ``c`` are not Python. Each result is a line of JSON
+in ``DIAGNOSES_FILE`` and is not measured again.
 """
 
 import inspect

@@ -1,7 +1,7 @@
-"""What it costs, while all is well, that an agent could look into a process at any time.
+"""Cost of the hook that lets an agent look into a process, in processes that do not hang.
 
-Pairs of a Python's start, and of trainings of ``digits`` on two ranks, with what the agent puts
-into them (``hook/sitecustomize.py``) and without, in turn.
+Starts of Python and trainings of ``digits`` on two ranks, alternately with and without the hook
+(``hook/sitecustomize.py``).
 """
 
 import json

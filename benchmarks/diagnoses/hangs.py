@@ -1,6 +1,6 @@
-"""The ways in which a process can hang by itself, whatever it trains with, and the training.
+"""Hangs of a single process that do not depend on the framework, with the training they stop.
 
-The lines that end with ``# here`` are those that a verdict shall name.
+A verdict has to name the line that ends with ``# here``.
 """
 
 import ctypes

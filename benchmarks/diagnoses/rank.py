@@ -1,7 +1,7 @@
-"""A rank that trains by PyTorch's gloo, until one of its run hangs as it was told.
+"""A rank that trains with PyTorch's gloo until the culprit of its run hangs.
 
-It is run as ``rank.py HANG CULPRIT SEED FOLDER``. The lines that end with ``# here`` are those that
-a verdict shall name.
+It is run as ``rank.py HANG CULPRIT SEED FOLDER``. A verdict has to name the line that ends with
+``# here``.
 """
 
 import ctypes

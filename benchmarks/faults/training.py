@@ -1,4 +1,4 @@
-"""A rank that notes what it recorded: known values, and in a file of its own how many.
+"""A rank that records known values, and notes in a file how many.
 
 It is run as ``python training.py NOTES``. Value ``i`` of attempt ``a`` is ``a * 1,000,000 + i``, so
 no value comes twice in a run.

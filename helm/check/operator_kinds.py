@@ -1,8 +1,8 @@
 """Checks of objects against the kinds of the Prometheus operator.
 
-The JSON file beside this one has the schemas of the operator's version 0.93, from the folder
-``example/prometheus-operator-crd`` of its repository: without descriptions, and without unknown
-fields, which the API server would drop.
+The JSON file in this folder has the schemas of the operator's version 0.93, from the folder
+``example/prometheus-operator-crd`` of its repository. Descriptions are removed, and unknown fields
+are refused, because the API server would drop them.
 """
 
 import json
