@@ -204,7 +204,9 @@ def show_run(
         metrics = last_numbers(read_last_values(client, run))
         show_result(run, result, connection, metrics, brief=brief)
         diagnosis = value_or_none(client.get_diagnosis(run.id, evidence=False))
-        if diagnosis and diagnosis.done:
+        # The ranks of an attempt that was restarted, or that crashed, are asked too.
+        is_hung = run.outcome is None or run.outcome.kind == "hung" or run.state == "FAILED"
+        if is_hung and diagnosis and diagnosis.done and diagnosis.verdict.kind != "exited":
             out.print(f"Hang diagnosis  {diagnosis.verdict.sentence}", soft_wrap=True)
     if problem:
         err.print(f"mlbench: result not available: {problem}", style="red", soft_wrap=True)

@@ -173,6 +173,14 @@ def test_the_status_lists_runs_and_workers(mlbench: Mlbench, finished: Run) -> N
     assert "\ndatabase  SQLite\n" in done.out
 
 
+def test_a_crash_is_not_called_a_hang(mlbench: Mlbench, client: ApiClient) -> None:
+    run = order_command(client, "crashed", "sh -c 'sleep 1; exit 3'", num_workers=2)
+    run_to_end(client, run)
+    assert client.get_diagnosis(run.id).result().value.verdict.kind == "exited"
+    assert "exited with code 3" in (output := mlbench("status", str(run.id)).out)
+    assert "Hang diagnosis" not in output
+
+
 def test_of_runs_with_one_name_the_newest_is_meant(
     mlbench: Mlbench, client: ApiClient, finished: Run
 ) -> None:
