@@ -7,7 +7,8 @@ and its results do not change:
 - DistributedDataParallel waits at the end of the backward pass. The autograd engine calls back when
   it has computed all gradients, and again when DistributedDataParallel has exchanged them. The time
   between is the communication that no computation hides.
-- A step ends with ``step`` of the first optimizer, unless the code has a ``Tracker``.
+- A step ends with ``step`` of the first optimizer, unless the code has a ``Tracker`` that counts
+  steps.
 
 These times are those of the host, which queues the work of a GPU and does not wait for it. So the
 communication of a GPU is not timed, nor is that of a DTensor, which waits inside PyTorch.
@@ -27,17 +28,26 @@ from mlbench.contract.names import Phase
 from mlbench.tracking.recorder import Value
 from mlbench.tracking.tracker import Tracker
 
+# After this many steps it is clear whether the code counts them, and whether it communicates.
+_FIRST_STEPS = 10
+
 
 class _CountingTracker(Tracker):
-    """The tracker of code that has none.
+    """The tracker of code that counts no steps.
 
     After a restart, the code may have resumed from a checkpoint, and does not report from which
     step. So the numbers of its steps are not recorded: they would count from 1.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, steps: int, seconds: float, phases: Mapping[Phase, float]) -> None:
+        """Continue after the first steps: with their number, their time and that of phases."""
         super().__init__()
-        self.steps = 1
+        self.steps = steps
+        self._started -= seconds
+        self._last_step = seconds
+        for phase, spent in phases.items():
+            self.count(phase, spent)
+        self._last_communication = phases.get("communication", 0.0)
         restarts = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
         self._is_restarted = int(os.environ.get(names.ENV_ATTEMPT, "1")) > 1 or restarts > 0
 
@@ -68,6 +78,7 @@ class _Watch:
         self._is_on_host = True
         self._is_exchanging = False
         self._computed_at = 0.0
+        self._first_step_at = 0.0
 
     def timed(self, function: Callable[..., Any], phase: Phase) -> Callable[..., Any]:
         """Return a function whose duration counts as a phase."""
@@ -124,22 +135,31 @@ class _Watch:
             self._is_exchanging = False  # an exception may have left the backward pass
             if first is None:
                 self._optimizer = weakref.ref(optimizer)
+                self._first_step_at = perf_counter()
                 parameters = chain.from_iterable(g["params"] for g in optimizer.param_groups)
                 if self._is_on_host and any(p.device.type != "cpu" for p in parameters):
                     self._is_on_host = False
                     self._note_untimed("untimed_gpu_ranks")
-            if others := Tracker.active - {self._own}:
+            self._steps += 1
+            # The code's own tracker counts the steps, unless it has only logged values so far.
+            tracker = next((t for t in Tracker.active if t is not self._own), None)
+            if tracker is not None and (tracker.steps or self._steps < _FIRST_STEPS):
                 if self._own is not None:
                     self._own.close()
                     self._own = None
-                self._tracker = next(iter(others))
+                self._tracker = tracker
             elif self._own is None:
-                self._own = self._tracker = _CountingTracker()
+                phases = {} if tracker is None else tracker.phase_seconds()
+                phases = {phase: phases.get(phase, 0.0) for phase in ("communication", "data")}
+                seconds = perf_counter() - self._first_step_at
+                self._own = self._tracker = _CountingTracker(self._steps, seconds, phases)
+                if tracker is not None:
+                    for phase, spent in phases.items():
+                        tracker.count(phase, -spent)
             else:
                 self._own.step(samples=0)
-            self._steps += 1
-            # Ranks that have not communicated after ten steps do so in a way that is not timed.
-            if self._steps == 10 and self._size > 1 and self._is_on_host:
+            # Ranks that have not communicated by then do so in a way that is not timed.
+            if self._steps == _FIRST_STEPS and self._size > 1 and self._is_on_host:
                 assert self._tracker is not None
                 if "communication" not in self._tracker.phase_seconds():
                     self._note_untimed("untimed_other_ranks")

@@ -43,6 +43,27 @@ distributed.destroy_process_group()
 os._exit(0)  # as in ddp_training.py
 """
 
+_LOGGED = """
+import os, time, torch
+from torch import distributed
+from torch.nn.parallel import DistributedDataParallel
+from mlbench import Tracker
+
+distributed.init_process_group("gloo")
+model = DistributedDataParallel(torch.nn.Linear(8, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+with Tracker() as t:
+    for step in range({steps}):
+        time.sleep(0.02 + 0.05 * distributed.get_rank())
+        loss = model(torch.randn(4, 8)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        t.log(loss=loss)
+distributed.destroy_process_group()
+os._exit(0)  # as in ddp_training.py
+"""
+
 
 @pytest.mark.parametrize(
     ("where", "part", "ranks"),
@@ -90,6 +111,16 @@ def test_a_tracker_of_the_code_counts_each_step_and_second_once(tmp_path: Path) 
         assert sum(seconds) <= job.last(names.TRAIN_SECONDS, rank)
     # Rank 0 waits in the backward pass, but not in the barrier that follows.
     assert job.last(names.phase_metric("communication")) > 0.8 * 19 * 0.05
+
+
+def test_steps_are_counted_if_the_tracker_of_the_code_only_logs_values(tmp_path: Path) -> None:
+    steps = 50
+    job = run_watched(tmp_path, 2, "-c", _LOGGED.format(steps=steps))
+    assert known(job.stragglers).named == 1
+    for rank in (0, 1):
+        assert job.columns[names.STEP][str(rank)].values[-1] == steps
+        assert len(job.columns["loss"][str(rank)].values) == steps
+    assert job.last(names.phase_metric("communication")) > 0.8 * (steps - 1) * 0.05
 
 
 def test_a_restarted_process_does_not_number_its_steps(tmp_path: Path) -> None:
