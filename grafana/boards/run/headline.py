@@ -55,7 +55,9 @@ _BEST = result_or_value(
     f" or on (run_id) {extreme_kept(RUN, _OF_TARGET, 'min')}",
     names.RUN_BEST_VALUE,
 )
-_TOOK = time_to_target(RUN)
+# NaN: a target that is not reached. A run without a target has no value.
+_NO_TIME = [thresholds.not_a_number("not reached", palette.GREY), thresholds.missing("-")]
+_TOOK = f"{time_to_target(RUN)} or on (run_id) {_TARGET} * NaN"
 
 _LOSS = " or ".join(
     called("curve", name, "avg by (run_id) " + newest_kept(RUN, f'metric=~"{metrics}"'))
@@ -109,7 +111,7 @@ HEADLINE: Final = (
         show=BigValueTextMode.VALUE_AND_NAME,
         unit="short",
         transformations=one_row({"now": "now", "Value #B": "best", "Value #C": "took"}),
-        overrides={"took": {"unit": SECONDS, "mappings": [thresholds.missing("not reached")]}},
+        overrides={"took": {"unit": SECONDS, "mappings": _NO_TIME}},
         no_value="No target, or no value yet",
     ),
     _tile(

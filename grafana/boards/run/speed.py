@@ -44,7 +44,7 @@ from mlbench.contract import names, palette
 _SAMPLES: Final = f"sum by (run_id, rank) ({rate(f'mlbench_worker_samples_total{{{RUN}}}')})"
 _RANKS: Final = newest_in_step(f"run:mlbench_worker_samples:ranks5m{{{RUN}}}")
 THROUGHPUT: Final = (
-    f"(avg by (run_id) ({_SAMPLES}) * on (run_id) {_RANKS} or sum by (run_id) ({_SAMPLES}))"
+    f"(avg by (run_id) ({_SAMPLES}) * on (run_id) {_RANKS} or sum by (run_id) ({_SAMPLES}) > 0)"
     f" / on (run_id) avg by (run_id) ({rate(f'mlbench_worker_step_seconds_sum{{{RUN}}}')})"
 )
 _WORLD_SIZE: Final = by("run_id", newest_in_step(f"{names.RUN_WORLD_SIZE}{{{RUN}}}"))
@@ -57,9 +57,10 @@ _MISSED: Final = (
 
 _PHASE_SHARES = f"run_phase:mlbench_worker_phase_seconds:share1m{{{RUN}}}"
 _COMMUNICATION = f"run:mlbench_worker_communication:share1m{{{RUN}}}"
-_OWN_WORK = f"sum by (rank) ({latest(of_run(WORK))})"
 _PHASES = by("rank, metric", latest(f'mlbench_run_metric{{{RANKS},metric=~"{PHASES}"}}'))
 _TRAINED = by("rank", latest(f'mlbench_run_metric{{{RANKS},metric="{names.TRAIN_SECONDS}"}}'))
+_COMMUNICATED = by("rank", latest(f'mlbench_run_metric{{{RANKS},metric="communication_seconds"}}'))
+_OWN_WORK = f"({_TRAINED} - on (rank) {_COMMUNICATED} or {_TRAINED})"
 _IN_TRAINING = f"sum by (rank) ({latest(of_run(f'{WORK}|communication_seconds'))})"
 # Training time outside of all phases, as in the result.
 _OTHER = called("metric", "other_seconds", f"clamp_min({_TRAINED} - on (rank) {_IN_TRAINING}, 0)")
@@ -99,12 +100,12 @@ SPEED: Final = (
         graph(until_end(_MISSED), "{{curve}}"),
         unit="short",
         overrides={"samples/s": fixed(palette.SERIES[0]), "/^ranks not scraped/": _NOT_SCRAPED},
-        no_value="No scrape in this range",
+        no_value="No samples counted in this range",
     ),
     lines(
         "Time breakdown",
-        "Share of each phase in the last minute, over all ranks. Time outside of forward, "
-        "backward and optimizer is the overhead of training on several workers.",
+        "Share of each phase in the last minute, over all ranks. Communication includes "
+        "waiting for other ranks. Other: training time outside of all phases.",
         graph(while_running(f"{newest_in_step(_PHASE_SHARES)} > 0", "phase"), "{{phase}}"),
         unit="percentunit",
         most=1,
@@ -133,8 +134,8 @@ SPEED: Final = (
     ),
     lines(
         "Straggler ratio by rank",
-        "A rank's own work per step (no communication, evaluation or restore) relative to the "
-        "median of the other ranks. Above the dashed line it slows down the run, and "
+        "A rank's own work per step (its time without communication and evaluation) relative to "
+        "the median of the other ranks. Above the dashed line it slows down the run, and "
         "MLBenchStraggler fires. With many ranks: the slowest five, with a band of all.",
         of_rule(RATIO),
         unit="suffix: times",
@@ -144,7 +145,7 @@ SPEED: Final = (
         data_points=100,
         limits=thresholds.STRAGGLER,
         overrides=OF_RANKS,
-        no_value="Fewer than two ranks scraped in this range",
+        no_value="No communication of two ranks in this range",
     ),
     figure(
         "Progress",
