@@ -25,7 +25,7 @@ from mlbench.cli.common import (
 from mlbench.cli.compare import OutputsOption, check_files, write_and_show
 from mlbench.cli.live import follow, patiently
 from mlbench.client import ApiClient
-from mlbench.contract import figures
+from mlbench.contract import figures, printed_values
 from mlbench.contract.comparisons import MIN_LOOKED_AT
 from mlbench.contract.records import Benchmark, Info, Planned, RunSet
 from mlbench.contract.runspec import SWEPT
@@ -104,6 +104,7 @@ def bench(
         typer.Option(min=0, help="Seed of the first repeat; each further repeat adds 1."),
     ] = None,
     image: request.ImageOption = None,
+    from_stdout: request.FromStdoutOption = False,
     detach: Annotated[
         bool, typer.Option("--detach", help="Return once the set is registered.")
     ] = False,
@@ -123,6 +124,9 @@ def bench(
         info = client.get_info().result().value
         is_local = info.pool == "local"
         code = request.read_code(task, arguments or [], image, benchmarks, local=is_local)
+        if from_stdout:
+            code = code.with_printed_values()
+            err.print(printed_values.HELP, soft_wrap=True)
         sweeps = read_sweeps(sweep)
         cores = [
             share_cores(info, max(counts), each, oversubscribe=oversubscribe)

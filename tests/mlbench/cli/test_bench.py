@@ -128,10 +128,11 @@ def test_settings_of_own_code_are_swept_with_their_seeds(
     mlbench: Mlbench, client: ApiClient, runs_of: RunsOf, tmp_path: Path
 ) -> None:
     script = tmp_path / "own.sh"
-    script.write_text('#!/bin/sh\necho "$LR $*"\n')
+    script.write_text('#!/bin/sh\necho "$LR $*"\necho epoch 1 loss 0.4 >&2\n')
     script.chmod(0o755)
     name = new_name()
     common = ("--workers=1", "--repeats=3", "--sweep=lr=0.05,0.2", f"--name={name}", "--json")
+    common += ("--from-stdout",)
     own = ("--", "--epochs", "5", "--seed", "{seed}")
     done = mlbench("bench", str(script), *common, *own).json
     logs = {client.get_logs(run.id).result().value.text for run in runs_of(name)}
@@ -142,6 +143,9 @@ def test_settings_of_own_code_are_swept_with_their_seeds(
     assert groups == [("lr 0.05", 3), ("lr 0.2", 3)]
     assert done["sweep"]["across"]["key"] == "lr"
     assert {run.swept["lr"] for run in runs_of(name)} == {"0.05", "0.2"}
+    for run in runs_of(name):
+        printed = client.get_run_metrics(run.id, metric_filter="loss").result().value
+        assert [point.number for point in printed["loss @ 0"]] == [0.4]
 
     # A setting may be an environment variable.
     name = new_name()
