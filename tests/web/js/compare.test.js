@@ -169,14 +169,14 @@ test("single runs have a bar each, the fastest first", () => {
   deepEqual(bars([ofRun(1, null)], null).bars, []);
 });
 
-test("a run without a time is not called missed while it runs, or without a target", () => {
+test("a run without a time is not called missed while it runs, and without a target it has no bar", () => {
   const results = [{ state: "FINISHED" }, { state: "STARTED" }, { state: "FINISHED", target: null }].map((result, i) => ({
     ...{ run_id: i + 1, display_name: "r", swept: {}, target: { metric: "acc", value: 90 } },
     ...result,
   }));
   const groups = [group(1, 1, 9, { run_ids: [1] }), group(2, 1, null, { run_ids: [2] }), group(3, 1, null, { run_ids: [3] })];
   const chart = toBars(/** @type {any} */ ({ groups, results }), [1, 2, 3], () => ({}));
-  deepEqual(chart.bars.map(({ text }) => text), ["9.00 s", "running", "no target"]);
+  deepEqual(chart.bars.map(({ text }) => text), ["9.00 s", "running"]);
 });
 
 test("speed-ups are drawn beside the ideal, if the workers differ", () => {

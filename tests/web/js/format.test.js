@@ -66,6 +66,7 @@ for (const [align, values, expected] of /** @type {const} */ ([
   [format.alignedNumbers, [], ""],
   [format.alignedDurations, [35.07, 2.5, null], "35.07 s 2.50 s –"],
   [format.alignedDurations, [125, 2.5, 0.25], "125.00 s 2.50 s 0.25 s"],
+  [format.alignedDurations, [33.6045782, 0, 0], "33.60 s 0.00 s 0.00 s"],
   [format.alignedDurations, [1800, 0.5 * 3600], "30.00 min 30.00 min"],
 ])) {
   test(`aligns ${expected}`, () => equal(values.map(align([...values])).join(" "), expected));

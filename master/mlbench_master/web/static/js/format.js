@@ -157,6 +157,7 @@ export function alignedDurations(/** @type {(number | null | undefined)[]} */ va
 }
 
 function median(values) {
-  const known = values.filter(Number.isFinite).map(Math.abs).sort((a, b) => a - b);
+  // A zero is written in any unit.
+  const known = values.filter((value) => value && Number.isFinite(value)).map(Math.abs).sort((a, b) => a - b);
   return known[Math.floor(known.length / 2)] ?? 1;
 }

@@ -27,24 +27,24 @@ const HINTS = {
 };
 
 /**
- * @returns {{ bars: import("../bars.js").Bar[], note: string }} a bar for each group with a visible run, the fastest
- *   first, with the interval of its mean and its runs; none if no group has a mean
+ * @returns {{ bars: import("../bars.js").Bar[], note: string }} a bar for each group with a visible run and a
+ *   target, the fastest first, with the interval of its mean and its runs; none if no group has a mean
  */
 export function toBars(/** @type {Comparison} */ { groups, results }, /** @type {number[]} */ visible, styleOf) {
   const measure = CLOCKS.find((clock) => groups.some((group) => hasMean(group, clock)));
   if (!measure) return { bars: [], note: "" };
-  const shown = groups.filter(({ run_ids: ids }) => ids.some((id) => visible.includes(id)));
+  const withTarget = results.filter(({ target }) => target).map(({ run_id: id }) => id);
+  const shown = groups.filter(({ run_ids: ids }) => ids.some((id) => visible.includes(id)) && ids.some((id) => withTarget.includes(id)));
   const sorted = [...new Set([...bestFirst(shown, measure), ...shown])];
   const names = namesOf(sorted, results);
   const write = writerOf(sorted, measure).mean;
-  const resultsOf = (/** @type {number[]} */ ids) => results.filter(({ run_id: id }) => ids.includes(id));
   const bars = sorted.map((group, i) => {
     const { reached, run_ids: keys } = group;
     const { mean: value, mean_low: low, mean_high: high } = group[measure.field] ?? {};
     const suffix = keys.length === 1 ? ` #${keys[0]}` : reached < keys.length ? ` (${reached} of ${keys.length} reached)` : "";
     const { colour } = styleOf(keys.find((id) => visible.includes(id)));
-    const without = resultsOf(keys).some(isActive) ? "running" : resultsOf(keys).every(({ target }) => !target) ? "no target" : "not reached";
-    const [text, pieces] = value == null ? [without, []] : [write(group), [{ name: names[i], value, colour }]];
+    const isRunning = results.some((result) => keys.includes(result.run_id) && isActive(result));
+    const [text, pieces] = value == null ? [isRunning ? "running" : "not reached", []] : [write(group), [{ name: names[i], value, colour }]];
     return { name: `\u2068${names[i]}\u2069${suffix}`, keys, text, pieces, low, high };
   });
   const isMean = bars.some(({ keys }) => keys.length > 1);

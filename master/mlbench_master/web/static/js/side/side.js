@@ -142,7 +142,7 @@ export class Side {
     this.highlight(this.#lit);
     setText(byId("times-note"), bars.length > MAX_BARS ? `${MAX_BARS} fastest of ${bars.length}` : note);
     // That runs cannot be compared is no news to somebody who did not want to.
-    byId("headline-card").hidden = comparison.results.length < 2 || (!this.#isChosen && comparison.comparable === "no");
+    byId("headline-card").hidden = comparison.results.length < 2 || (!this.#isChosen && comparison.comparable !== "yes");
     showHeadline(byId("headline"), comparison);
     const targets = comparison.results.map((result) => result.target?.metric).filter(Boolean);
     const offered = await this.#loader.metrics(manifests);
