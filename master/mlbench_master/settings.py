@@ -165,6 +165,8 @@ class SharedSettings:
     """Database of runs, streams and the spool, e.g. ``sqlite:////var/lib/mlbench.db``."""
     prometheus_url: Annotated[str, Variable(names.ENV_PROMETHEUS_URL)]
     """The Prometheus that receives samples and answers queries."""
+    prometheus_write_url: Annotated[str, Variable(names.ENV_PROMETHEUS_WRITE_URL)] = ""
+    """Address for remote write; empty: ``/api/v1/write`` below the address of Prometheus."""
     workers: Annotated[_Positive, Variable(names.ENV_WORKERS)] = 2
     """Number of idle workers that the pool keeps."""
     limits: InstallationLimits

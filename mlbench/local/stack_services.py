@@ -7,6 +7,7 @@ site makes. Such a page does not know the path.
 
 import importlib.util
 import os
+import re
 import secrets
 import shutil
 import socket
@@ -175,6 +176,7 @@ class StackServices:
         self._master_environ = {
             **self._environ,
             **_given(names.ENV_DATABASE_URL),
+            **(_given(names.ENV_PROMETHEUS_WRITE_URL) if existing else {}),
             names.ENV_PROMETHEUS_URL: self.prometheus_url,
             # Users of the API do not get the password of a Prometheus that others use as well.
             names.ENV_PROMETHEUS_PUBLIC_URL: (
@@ -439,7 +441,7 @@ def find_prometheus() -> Path:
 def find_existing_prometheus() -> str | None:
     """Return the address of the Prometheus that the stack uses instead of its own, or None.
 
-    StackError if it is not an address, or an Alertmanager is set, which needs the stack's own.
+    StackError if it is not an address, or a setting needs the stack's own.
     """
     url = _of_no_other_master(names.ENV_PROMETHEUS_URL)
     if url is None:
@@ -450,12 +452,12 @@ def find_existing_prometheus() -> str | None:
             f"${names.ENV_PROMETHEUS_URL}: must be a URL such as http://user:password@host:9090 "
             "(got another text, which is not shown because it may contain a password)"
         )
-    for name in (names.ENV_ALERTMANAGERS, names.ENV_ALERTMANAGER_CONFIG):
+    own = (names.ENV_ALERTMANAGERS, names.ENV_ALERTMANAGER_CONFIG, names.ENV_EXTERNAL_LABELS)
+    for name in own:
         if os.environ.get(name):
             raise StackError(
                 f"${name}: needs the stack's own Prometheus, but ${names.ENV_PROMETHEUS_URL} is "
-                "set. Name the Alertmanager in the configuration of that Prometheus, and unset "
-                "this variable."
+                "set. Configure it in that Prometheus, and unset this variable."
             )
     return url
 
@@ -489,6 +491,17 @@ def alertmanager_targets(urls: str) -> list[dict[str, Any]]:
         }
         targets.append({"targets": [parts.netloc], "labels": labels})
     return targets
+
+
+def external_labels(text: str) -> dict[str, str]:
+    """Return the labels in ``cluster=lab,team=vision``; StackError for another form."""
+    pairs = [pair.strip().partition("=") for pair in text.split(",") if pair.strip()]
+    if not all(re.fullmatch("[a-zA-Z_][a-zA-Z0-9_]*", name) and value for name, _, value in pairs):
+        raise StackError(
+            f"${names.ENV_EXTERNAL_LABELS}: must be NAME=VALUE, separated by commas, such as "
+            f"cluster=lab,team=vision (got {text!r})"
+        )
+    return {name: value for name, _, value in pairs}
 
 
 def check_installed() -> None:

@@ -23,7 +23,12 @@ from mlbench.contract.errors import StackError
 from mlbench.local.assets import prometheus_folder
 from mlbench.local.home import Home, StackConnection
 from mlbench.local.pool import LocalWorker, PoolFiles
-from mlbench.local.stack_services import Service, StackServices, alertmanager_targets
+from mlbench.local.stack_services import (
+    Service,
+    StackServices,
+    alertmanager_targets,
+    external_labels,
+)
 
 log = logging.getLogger(__name__)
 
@@ -148,7 +153,10 @@ class Supervisor:
         shutil.rmtree(home / "rules", ignore_errors=True)
         # copyfile: the originals may be read by everyone, the copies must not.
         shutil.copytree(source / "rules", home / "rules", copy_function=shutil.copyfile)
-        shutil.copyfile(source / "prometheus.yml", home / "prometheus.yml")
+        labels = external_labels(os.environ.get(names.ENV_EXTERNAL_LABELS, ""))
+        config = (source / "prometheus.yml").read_text()
+        added = f"global:\n  external_labels: {json.dumps(labels)}\n"
+        write_atomically(home / "prometheus.yml", config.replace("global:\n", added, 1))
         write_atomically(self._home.scrape_jobs, _scrape_jobs(source, home))
         managers = alertmanager_targets(os.environ.get(names.ENV_ALERTMANAGERS, ""))
         write_atomically(home / "targets" / "alertmanagers.json", json.dumps(managers))

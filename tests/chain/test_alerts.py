@@ -55,7 +55,10 @@ def stack(
     """A stack whose Prometheus has shorter times in its rules."""
     url = f"http://127.0.0.1:{alertmanager_port}/am"
     root = tmp_path_factory.mktemp("alerts")
-    with running_stack(prometheus_binary, root, MLBENCH_ALERTMANAGERS=url) as home:
+    labels = "cluster=lab"
+    with running_stack(
+        prometheus_binary, root, MLBENCH_ALERTMANAGERS=url, MLBENCH_EXTERNAL_LABELS=labels
+    ) as home:
         shorten_rules(home)
         yield home
 
@@ -126,6 +129,7 @@ def test_a_rank_that_stands_still_is_named_to_a_receiver_though_its_agent_answer
     try:
         hung = f"Rank 1 of run {run.id} makes no progress.".encode()
         wait_for(lambda: any(hung in asked.body for asked in receiver.asked), 120, "a message")
+        assert b'"cluster":"lab"' in b"".join(asked.body for asked in receiver.asked)
         [alert] = alerts.find("MLBenchRunStalled")
         assert alerts.values(f"{names.WORKER_RUNNING}{{RUN}}") == {"0": 1, "1": 1}
     finally:

@@ -19,7 +19,7 @@ import yaml
 
 from helm.check.operator_kinds import operator_errors
 from helm.check.prometheus import without_kubernetes
-from helm.check.rendering import VALUES, Document, Helm, find_documents
+from helm.check.rendering import VALUES, ChartError, Document, Helm, find_documents
 from tests.conftest import free_port, wait_for
 from tests.helm.conftest import Render
 from tests.helm.pods import environment, master_containers, pod_spec
@@ -211,3 +211,58 @@ def test_an_existing_prometheus_is_used_instead(render: Render) -> None:
     for container in master_containers(documents):
         told = environment(container)["MLBENCH_PROMETHEUS_URL"]
         assert told == "http://prometheus.monitoring:9090"
+
+
+def test_an_existing_prometheus_may_have_a_login_and_another_address_for_writes(
+    render: Render,
+) -> None:
+    documents = render(
+        "prometheus.enabled=false",
+        "prometheus.url=https://prometheus.example.org/read",
+        "prometheus.writeUrl=https://write.example.org:8443/api/v1/write",
+        "prometheus.existingSecret=login",
+    )
+    login = "$(MLBENCH_PROMETHEUS_USER):$(MLBENCH_PROMETHEUS_PASSWORD)"
+    (grafana,) = pod_spec(documents, "r-mlbench-grafana")["containers"]
+    for container in (*master_containers(documents), grafana):
+        (secret,) = (e for e in container["env"] if e["name"] == "MLBENCH_PROMETHEUS_PASSWORD")
+        assert secret["valueFrom"] == {"secretKeyRef": {"name": "login", "key": "password"}}
+    for container in master_containers(documents):
+        variables = [entry["name"] for entry in container["env"]]
+        # Kubernetes fills in variables that come earlier.
+        assert variables.index("MLBENCH_PROMETHEUS_PASSWORD") < variables.index(
+            "MLBENCH_PROMETHEUS_URL"
+        )
+        environ = environment(container)
+        assert environ["MLBENCH_PROMETHEUS_URL"] == f"https://{login}@prometheus.example.org/read"
+        write_url = f"https://{login}@write.example.org:8443/api/v1/write"
+        assert environ["MLBENCH_PROMETHEUS_WRITE_URL"] == write_url
+    assert environment(grafana)["MLBENCH_PROMETHEUS_URL"] == "https://prometheus.example.org/read"
+
+
+def test_alerts_of_the_bundled_prometheus_may_have_more_labels(render: Render) -> None:
+    documents = render("prometheus.externalLabels.cluster=lab")
+    (config,) = find_documents(documents, "ConfigMap", "r-mlbench-prometheus")
+    loaded = yaml.safe_load(config["data"]["prometheus.yml"])
+    assert loaded["global"]["external_labels"] == {"cluster": "lab"}
+
+
+@pytest.mark.parametrize(
+    ("values", "refusal"),
+    [
+        (["prometheus.writeUrl=http://w"], "writeUrl and existingSecret are for your own"),
+        (["prometheus.existingSecret=s"], "writeUrl and existingSecret are for your own"),
+        (
+            [
+                *("prometheus.enabled=false", "prometheus.url=http://p"),
+                "prometheus.externalLabels.a=b",
+            ],
+            "externalLabels: are for the bundled",
+        ),
+    ],
+)
+def test_values_of_another_prometheus_are_refused(
+    render: Render, values: list[str], refusal: str
+) -> None:
+    with pytest.raises(ChartError, match=refusal):
+        render(*values)

@@ -81,6 +81,23 @@ http://{{ include "mlbench.fullname" . }}-prometheus:9090
 http://{{ include "mlbench.prometheusUser" (index . 0) }}:$(MLBENCH_PROMETHEUS_PASSWORD)@{{ index . 1 }}:9090
 {{- end }}
 
+{{/* A URL of your own Prometheus, with its login if there is one. Takes (list context url). */}}
+{{- define "mlbench.ownPrometheusUrl" -}}
+{{- $url := urlParse (index . 1) -}}
+{{- $login := empty (index . 0).Values.prometheus.existingSecret | ternary "" "$(MLBENCH_PROMETHEUS_USER):$(MLBENCH_PROMETHEUS_PASSWORD)@" -}}
+{{ printf "%s://%s%s%s" $url.scheme $login $url.host $url.path }}
+{{- end }}
+
+{{/* The login of your own Prometheus, if it asks for one. */}}
+{{- define "mlbench.ownPrometheusLogin" -}}
+{{- with .Values.prometheus.existingSecret }}
+- name: MLBENCH_PROMETHEUS_USER
+  valueFrom: {secretKeyRef: {name: {{ . }}, key: user}}
+- name: MLBENCH_PROMETHEUS_PASSWORD
+  valueFrom: {secretKeyRef: {name: {{ . }}, key: password}}
+{{- end }}
+{{- end }}
+
 {{- define "mlbench.prometheusUser" -}}
 mlbench
 {{- end }}

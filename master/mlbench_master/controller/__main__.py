@@ -87,7 +87,13 @@ def main() -> None:
         concurrent_runs=settings.limits.concurrent_runs,
     )
     observer = Observer(policy, settings.spool_bytes, pool.cores())
-    exporter = Exporter(RemoteWriter(settings.prometheus_url, metrics=writer_metrics))
+    exporter = Exporter(
+        RemoteWriter(
+            settings.prometheus_url,
+            metrics=writer_metrics,
+            write_url=settings.prometheus_write_url,
+        )
+    )
     prometheus = PrometheusClient(settings.prometheus_url, timeout_seconds=10.0)
     verifier = SampleVerifier(prometheus, exporter)
     reader = SeriesReader(prometheus, ArchiveStore(settings.archive))

@@ -159,10 +159,12 @@ class RemoteWriter:
         prometheus_url: str,
         timeout_seconds: float = 10.0,
         metrics: WriterMetrics | None = None,
+        *,
+        write_url: str = "",
     ) -> None:
         self.metrics = metrics or WriterMetrics(CollectorRegistry())
-        url, login = split_login(prometheus_url)
-        self._url = f"{url}/api/v1/write"
+        url, login = split_login(write_url or prometheus_url)
+        self._url = url if write_url else f"{url}/api/v1/write"
         # Errors, which are logged, must have neither the password nor the secret path.
         self._origin = origin_of(url)
         self._client = httpx.Client(timeout=timeout_seconds, auth=login)

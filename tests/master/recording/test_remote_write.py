@@ -106,6 +106,14 @@ def test_only_what_will_never_pass_is_refused(
         send(fake)
 
 
+def test_samples_may_be_written_elsewhere_than_queries_go(faulty: FaultyPrometheus) -> None:
+    nowhere = f"http://127.0.0.1:{free_port()}"
+    faulty.faults.append(answers(204))
+    with closing(RemoteWriter(nowhere, write_url=f"{faulty.url}/receive")) as writer:
+        send(writer)
+    assert [asked.path for asked in faulty.requests] == ["/receive"]
+
+
 @pytest.mark.parametrize("fault", [answers(503, "later"), CUT, None])
 def test_an_error_tells_neither_the_password_nor_the_secret_path(
     faulty: FaultyPrometheus, fault: Fault | None

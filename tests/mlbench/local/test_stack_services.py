@@ -27,6 +27,7 @@ from mlbench.local.stack_services import (
     StackServices,
     alertmanager_targets,
     check_installed,
+    external_labels,
     find_prometheus,
     port_exactly,
     port_near,
@@ -277,12 +278,16 @@ def test_an_existing_prometheus_and_grafana_are_used_instead_of_the_stacks_own(
     }
     shown, master = stack.fixed[-1].environ, stack.fixed[0].environ
     assert master[names.ENV_PROMETHEUS_URL] == "https://u:p@prometheus.example.com/path"
+    assert names.ENV_PROMETHEUS_WRITE_URL not in master
     assert master[names.ENV_PROMETHEUS_PUBLIC_URL] == "https://prometheus.example.com/path"
     assert shown[names.ENV_PROMETHEUS_URL] == "https://prometheus.example.com/path"
     assert (shown[names.ENV_PROMETHEUS_USER], shown[names.ENV_PROMETHEUS_PASSWORD]) == ("u", "p")
     assert not (home.root / "prometheus-port").exists()
 
     monkeypatch.setenv(names.ENV_PROMETHEUS_URL, "http://prometheus.example.com:9090")
+    monkeypatch.setenv(names.ENV_PROMETHEUS_WRITE_URL, "http://write.example.com/receive")
+    master = StackServices(home, workers=2).fixed[0].environ
+    assert master[names.ENV_PROMETHEUS_WRITE_URL] == "http://write.example.com/receive"
     monkeypatch.setenv(names.ENV_GRAFANA_URL, "http://grafana.example.com/")
     stack = StackServices(home, workers=2)
     assert "grafana" not in {service.name for service in stack.fixed}
@@ -304,7 +309,10 @@ def test_a_grafana_of_the_stack_logs_in_only_where_prometheus_asks(
         assert environ[names.ENV_PROMETHEUS_BASIC_AUTH] == asks
 
 
-@pytest.mark.parametrize("name", [names.ENV_ALERTMANAGERS, names.ENV_ALERTMANAGER_CONFIG])
+@pytest.mark.parametrize(
+    "name",
+    [names.ENV_ALERTMANAGERS, names.ENV_ALERTMANAGER_CONFIG, names.ENV_EXTERNAL_LABELS],
+)
 def test_settings_of_the_stacks_own_prometheus_are_refused_beside_an_existing_one(
     home: Home, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -431,6 +439,14 @@ def test_the_api_listens_at_an_address_and_for_this_machine(
 def test_an_address_of_another_machine_is_refused(home: Home) -> None:
     with pytest.raises(StackError, match=r"--host: not an IPv4 address .* \(got 192\.0\.2\.1\)"):
         StackServices(home, 1, Listen("192.0.2.1"))
+
+
+def test_external_labels_are_pairs() -> None:
+    assert external_labels("") == {}
+    assert external_labels("cluster=lab, team=a=b,") == {"cluster": "lab", "team": "a=b"}
+    for wrong in ("lab", "=lab", "cluster=", "a-b=c"):
+        with pytest.raises(StackError, match="MLBENCH_EXTERNAL_LABELS: must be NAME=VALUE"):
+            external_labels(wrong)
 
 
 def test_alertmanagers_are_urls() -> None:

@@ -10,6 +10,10 @@
 - name: MLBENCH_PROMETHEUS_USER
   value: {{ include "mlbench.prometheusUser" . }}
 {{ include "mlbench.secretEnv" (list . "MLBENCH_PROMETHEUS_PASSWORD" "prometheus-password") }}
+{{- else if .Values.prometheus.existingSecret }}
+- name: MLBENCH_PROMETHEUS_BASIC_AUTH
+  value: "true"
+{{- include "mlbench.ownPrometheusLogin" . }}
 {{- end }}
 - name: MLBENCH_SCRAPE_INTERVAL
   value: {{ .Values.prometheus.scrapeInterval }}

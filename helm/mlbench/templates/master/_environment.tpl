@@ -56,8 +56,13 @@
 - name: MLBENCH_PROMETHEUS_URL
   value: {{ include "mlbench.prometheusLoginUrl" (list . (printf "%s-prometheus" $name)) | quote }}
 {{- else }}
+{{- include "mlbench.ownPrometheusLogin" . }}
 - name: MLBENCH_PROMETHEUS_URL
-  value: {{ .Values.prometheus.url | quote }}
+  value: {{ include "mlbench.ownPrometheusUrl" (list . .Values.prometheus.url) | quote }}
+{{- with .Values.prometheus.writeUrl }}
+- name: MLBENCH_PROMETHEUS_WRITE_URL
+  value: {{ include "mlbench.ownPrometheusUrl" (list $ .) | quote }}
+{{- end }}
 {{- end }}
 - name: MLBENCH_SCRAPE_INTERVAL
   value: {{ .Values.prometheus.scrapeInterval }}
@@ -126,7 +131,7 @@
   {{- else if .Values.prometheus.enabled }}
   value: {{ include "mlbench.prometheusLoginUrl" (list . (printf "%s-prometheus.%s" (include "mlbench.fullname" .) .Release.Namespace)) | quote }}
   {{- else }}
-  value: {{ .Values.prometheus.url | quote }}
+  value: {{ include "mlbench.ownPrometheusUrl" (list . .Values.prometheus.url) | quote }}
   {{- end }}
 {{- end }}
 {{- end }}
