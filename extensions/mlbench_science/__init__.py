@@ -1,1 +1,1 @@
-"""Experiments on runs: injected faults, and predictions of a change."""
+"""Experiments on runs: injected faults, predictions of a change, and the analysis of sweeps."""

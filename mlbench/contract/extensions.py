@@ -20,6 +20,7 @@ Group = Literal[
     "mlbench.routes",
     "mlbench.scoring",
     "mlbench.sources",
+    "mlbench.sweeps",
 ]
 """A group of entry points:
 
@@ -39,6 +40,8 @@ Group = Literal[
   ``mlbench.evaluation.official_rules.Scoring``.
 - ``mlbench.sources``: readers of values that programs report in other formats, as
   ``mlbench_worker.agent.sources.Source``. They need the standard library only.
+- ``mlbench.sweeps``: what a sweep tells about its options, as
+  ``mlbench.evaluation.sweeps.SweepAnalysis``.
 """
 
 

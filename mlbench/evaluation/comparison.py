@@ -25,7 +25,6 @@ from mlbench.contract.results import Result, Summary
 from mlbench.contract.runspec import NetworkOptions, options_of
 from mlbench.evaluation import official_rules, statistics, stragglers, sweeps
 from mlbench.evaluation.failures import failures_of
-from mlbench.evaluation.frontier import frontier, timed
 from mlbench.evaluation.goodput import largest
 from mlbench.evaluation.run_attributes import (
     CODE,
@@ -317,6 +316,7 @@ def compare(
                     f"was known to within {percent:g} %"
                 )
         set_texts.append(text)
+    analysis = sweeps.sweep_analysis()
     comparison = Comparison(
         are_comparable(differences),
         differences,
@@ -324,7 +324,7 @@ def compare(
         tuple(results),
         tuple(set_texts),
         sweep and replace(sweep, charts=charts(sweep, groups)),
-        frontier(timed(results)),
+        analysis.frontier(results) if analysis else None,
         caution,
         failures=failures_of(groups, results, facts),
     )

@@ -19,7 +19,6 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from random import Random
 from statistics import NormalDist, fmean, median, stdev
 from typing import Literal
 
@@ -73,11 +72,6 @@ class LogMean:
     value: float
     error: float
     freedom: int
-
-    def draw(self, random: Random) -> float:
-        """Draw a possible value, given the runs."""
-        spread = math.sqrt(random.gammavariate(self.freedom / 2, 2) / self.freedom)
-        return self.value + self.error * random.gauss(0.0, 1.0) / spread
 
 
 def log_mean(figures: Sequence[float]) -> LogMean:

@@ -1,20 +1,17 @@
-"""Sweeps: their baselines and panels, and the importance of their options.
-
-The importance of an option is a rank correlation. It takes any monotonic effect, and a run that
-missed its target counts as the slowest. Its interval is Fisher's with the variance of Bonett and
-Wright (2000), "Sample size requirements for estimating Pearson, Kendall and Spearman correlations";
-a test simulates its coverage.
-"""
+"""Sweeps: their baselines, panels and charts, and the remaining time of a benchmark set."""
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
-from statistics import StatisticsError, correlation, fmean
+from statistics import fmean
+from typing import Protocol
 
 from mlbench.contract import palette
 from mlbench.contract.comparisons import Group, SignificanceTest
+from mlbench.contract.extensions import load_all
 from mlbench.contract.humanize import count, swept
 from mlbench.contract.records import RunSet, Slot
 from mlbench.contract.results import Result, Summary
@@ -23,13 +20,13 @@ from mlbench.contract.sweeps import (
     Axis,
     Cell,
     Chart,
+    Frontier,
     Importance,
     Panel,
     SetAnalysis,
     SetPoint,
     Sweep,
 )
-from mlbench.evaluation.statistics import CONFIDENCE, Interval, doubled_ranks, t_quantile
 
 # --- Baselines and panels ---
 
@@ -227,10 +224,25 @@ def charts(sweep: Sweep, groups: Sequence[Group]) -> tuple[Chart, ...]:
     return tuple(all_charts)
 
 
-# --- Importance of options ---
+# --- Analysis ---
 
-# The interval of a correlation over fewer runs would cover nearly everything.
-_MIN_RUNS = 5
+
+class SweepAnalysis(Protocol):
+    """What a sweep tells about its options: the value of an entry point of ``mlbench.sweeps``."""
+
+    def frontier(self, results: Sequence[Result]) -> Frontier | None:
+        """Compare the algorithms of a sweep over bandwidths; None for other sweeps."""
+
+    def importances(
+        self, axes: Sequence[Axis], points: Sequence[SetPoint], *, by_time: bool
+    ) -> tuple[tuple[Importance, ...], str]:
+        """Return the correlations of the runs' figure with the options, and a sentence on them."""
+
+
+@cache
+def sweep_analysis() -> SweepAnalysis | None:
+    """Return the analysis that is installed; None without one."""
+    return next(iter(load_all("mlbench.sweeps").values()), None)
 
 
 @dataclass(frozen=True)
@@ -259,9 +271,10 @@ def analyze(run_set: RunSet, figures: Mapping[int, RunSummaryMetrics | Result]) 
         settings = coordinates(slot)
         position = tuple(settings.get(axis.key, "") for axis in axes)
         points.append(SetPoint(run_id, _name(slot), position, value))
-    importances = tuple(
-        sorted(_importances(axes, points, by_time=by_time), key=lambda item: -abs(item.correlation))
-    )
+    importances: tuple[Importance, ...] = ()
+    text = ""
+    if analysis := sweep_analysis():
+        importances, text = analysis.importances(axes, points, by_time=by_time)
     return SetAnalysis(
         measure=measure.name,
         unit=measure.unit,
@@ -269,67 +282,10 @@ def analyze(run_set: RunSet, figures: Mapping[int, RunSummaryMetrics | Result]) 
         axes=axes,
         points=tuple(points),
         importances=importances,
-        text=_describe_importances(importances),
+        text=text,
         slots_left=sum(_is_left(slot, run_set) for slot in run_set.slots),
         seconds_left=_seconds_left(run_set, figures),
     )
-
-
-def spearman(some: Sequence[float], others: Sequence[float]) -> float | None:
-    """Return Spearman's rank correlation, ties by their mean rank; None if all of one are equal."""
-    try:
-        return correlation(doubled_ranks(some), doubled_ranks(others))
-    except StatisticsError:
-        return None
-
-
-def interval(rho: float, runs: int) -> Interval:
-    """Return the interval of the true rank correlation; unknown for fewer than five runs."""
-    if runs < _MIN_RUNS:
-        return None, None
-    # Complete agreement shows no spread, so half of the smallest disagreement takes its place.
-    most = 1 - 6 / (runs * (runs**2 - 1))
-    middle = max(-most, min(most, rho))
-    error = math.sqrt((1 + middle**2 / 2) / (runs - 3))
-    width = t_quantile((1 + CONFIDENCE) / 2, runs - 2) * error
-    low, high = (math.tanh(math.atanh(middle) + off) for off in (-width, width))
-    return (low if rho > -1 else -1.0), (high if rho < 1 else 1.0)
-
-
-def _importances(
-    axes: Sequence[Axis], points: Sequence[SetPoint], *, by_time: bool
-) -> Iterator[Importance]:
-    """Yield the correlation of the figure with each numeric axis, and each value of the others."""
-    shown = [point for point in points if by_time or point.figure is not None]
-    figures = [math.inf if point.figure is None else point.figure for point in shown]
-    for i, axis in enumerate(axes):
-        settings = [point.values[i] for point in shown]
-        if axis.numbers:
-            number = dict(zip(axis.values, axis.numbers, strict=True))
-            levels = {"": [number[value] for value in settings]}
-        else:
-            # With two values, the presence of one is the absence of the other.
-            values = axis.values[1:] if len(axis.values) == 2 else axis.values
-            levels = {value: [float(setting == value) for setting in settings] for value in values}
-        for value, numbers in levels.items():
-            rho = spearman(numbers, figures)
-            if rho is not None:
-                yield Importance(axis.key, value, rho, *interval(rho, len(shown)), len(shown))
-
-
-def _describe_importances(importances: Sequence[Importance]) -> str:
-    """Say which option matters most, if the runs show it."""
-    if not importances:
-        return "Too few runs have ended to see what matters"
-    first, *others = importances
-    if first.low is None or first.high is None or first.low <= 0 <= first.high:
-        return f"Nothing can be told from chance with {count(first.runs, 'run')}"
-    least = min(abs(first.low), abs(first.high))
-    rivals = [item for item in others if item.key != first.key and abs(item.correlation) >= least]
-    if rivals:
-        keys = dict.fromkeys(effect.key for effect in (first, *rivals))
-        return f"{' or '.join(keys)} matters most: which of them cannot be told yet"
-    return f"{first.key} matters most"
 
 
 def _name(slot: Slot) -> str:

@@ -11,7 +11,6 @@ import scipy  # its parts are loaded when they are used
 
 from mlbench.contract.comparisons import SignificanceTest
 from mlbench.contract.results import Summary
-from mlbench.evaluation.frontier import Timed, Workload, crossings
 from mlbench.evaluation.statistics import (
     LOOKED_AT,
     Interval,
@@ -149,25 +148,6 @@ def test_95_percent_of_speed_ups_are_in_their_interval(runs: int, cvs: tuple[flo
         low, high = of_ratio(one, two)
         covered += known(low) <= 100 / 60 <= known(high)
     assert covered / _SETS >= 0.94
-
-
-@pytest.mark.parametrize("runs", [3, pytest.param(5, marks=pytest.mark.slow)])
-def test_95_percent_of_crossings_are_in_their_interval(runs: int) -> None:
-    random, count, covered = Random(runs), 0, 0  # noqa: S311 - no secret
-    # Equal at 20 Mbit/s.
-    lines = {"small": {5: 10.0, 80: 10.0}, "large": {5: 40.0, 80: 2.5}}
-    for _ in range(100):
-        timed = [
-            Timed(name, Workload("", mbit), lognormal(random, mean, 0.1))
-            for name, line in lines.items()
-            for mbit, mean in line.items()
-            for _ in range(runs)
-        ]
-        for crossing in crossings(timed):
-            count += 1
-            covered += (crossing.low or 0.0) <= 20.0 <= (crossing.high or math.inf)
-    assert count == 100
-    assert covered / count >= 0.94
 
 
 def test_figures_that_may_be_negative_have_an_interval_too() -> None:

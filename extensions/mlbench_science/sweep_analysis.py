@@ -1,7 +1,13 @@
-"""Frontier of algorithms: the bandwidths at which one overtakes another, and how close each comes.
+"""What a sweep tells about its options: the frontier of algorithms, and the importance of options.
 
-The performance profiles are by Dolan and Moré (2002), with the limit of AlgoPerf (Dahl et al. 2023,
-Benchmarking Neural Network Training Algorithms).
+The frontier has the bandwidths at which one algorithm overtakes another. The performance profiles
+are by Dolan and Moré (2002), with the limit of AlgoPerf (Dahl et al. 2023, Benchmarking Neural
+Network Training Algorithms).
+
+The importance of an option is a rank correlation. It takes any monotonic effect, and a run that
+missed its target counts as the slowest. Its interval is Fisher's with the variance of Bonett and
+Wright (2000), "Sample size requirements for estimating Pearson, Kendall and Spearman correlations";
+a test simulates its coverage.
 """
 
 import math
@@ -10,14 +16,30 @@ from dataclasses import dataclass
 from itertools import pairwise, permutations
 from operator import itemgetter
 from random import Random
-from statistics import fmean, median
+from statistics import StatisticsError, correlation, fmean, median
 
 from mlbench.contract.humanize import count
 from mlbench.contract.results import Result
-from mlbench.contract.sweeps import Crossing, Frontier, PerformanceProfile
+from mlbench.contract.sweeps import (
+    Axis,
+    Crossing,
+    Frontier,
+    Importance,
+    PerformanceProfile,
+    SetPoint,
+)
 from mlbench.evaluation import statistics
-from mlbench.evaluation.statistics import CONFIDENCE, log_mean
+from mlbench.evaluation.statistics import (
+    CONFIDENCE,
+    Interval,
+    LogMean,
+    doubled_ranks,
+    log_mean,
+    t_quantile,
+)
 from mlbench.evaluation.sweeps import keys_of
+
+# --- Frontier of algorithms ---
 
 _BANDWIDTH = "bandwidth"
 # These swept options belong to the workload, not to the algorithm.
@@ -70,12 +92,13 @@ def timed(results: Sequence[Result]) -> list[Timed]:
     return runs
 
 
-def frontier(runs: Sequence[Timed]) -> Frontier | None:
-    """Compare algorithms over bandwidths.
+def frontier(results: Sequence[Result]) -> Frontier | None:
+    """Compare the algorithms of a sweep over bandwidths.
 
     None if there are fewer than two algorithms or bandwidths, or no workload that all algorithms
     had.
     """
+    runs = timed(results)
     bandwidths = {run.workload.bandwidth for run in runs}
     if min(len({run.algorithm for run in runs}), len(bandwidths)) < 2:
         return None
@@ -88,7 +111,7 @@ def crossings(runs: Sequence[Timed]) -> tuple[Crossing, ...]:
 
     A crossing whose interval has no end is left out.
     """
-    draw = Random(0)  # noqa: S311 - no secret
+    random = Random(0)  # noqa: S311 - no secret
     distinct: list[Crossing] = []
     for where in dict.fromkeys(run.workload.where for run in runs):
         lines: dict[str, dict[float, list[float | None]]] = {}
@@ -107,7 +130,7 @@ def crossings(runs: Sequence[Timed]) -> tuple[Crossing, ...]:
                 possible_means: list[float] = []
                 if len(times) >= max(len(seconds), statistics.ENOUGH):
                     estimate = log_mean(times)
-                    possible_means = [estimate.draw(draw) for _ in range(1000)]
+                    possible_means = [_draw(estimate, random) for _ in range(1000)]
                 logs[algorithm][bandwidth] = _Logs(mean, possible_means)
         for below, above in permutations(logs, 2):
             distinct += _crossings(where, (below, above), logs)
@@ -147,6 +170,12 @@ class _Logs:
     mean: float
     drawn: Sequence[float]
     """Possible means, given the runs; empty for too few runs, or a missed target."""
+
+
+def _draw(estimate: LogMean, random: Random) -> float:
+    """Draw a possible logarithm of a mean, given the runs."""
+    spread = math.sqrt(random.gammavariate(estimate.freedom / 2, 2) / estimate.freedom)
+    return estimate.value + estimate.error * random.gauss(0.0, 1.0) / spread
 
 
 def _crossings(
@@ -211,3 +240,78 @@ def _at(x: float, line: Mapping[float, _Logs]) -> float:
         if x0 <= x <= x1:
             return y0 + (y1 - y0) * (x - x0) / (x1 - x0)
     return math.inf
+
+
+# --- Importance of options ---
+
+# The interval of a correlation over fewer runs would cover nearly everything.
+_MIN_RUNS = 5
+
+
+def importances(
+    axes: Sequence[Axis], points: Sequence[SetPoint], *, by_time: bool
+) -> tuple[tuple[Importance, ...], str]:
+    """Return the correlations of the runs' figure with the options, strongest first, in words too.
+
+    With ``by_time``, the figure is a time, and a run without it missed its target.
+    """
+    correlations = _correlations(axes, points, by_time=by_time)
+    strongest_first = tuple(sorted(correlations, key=lambda item: -abs(item.correlation)))
+    return strongest_first, _describe(strongest_first)
+
+
+def spearman(some: Sequence[float], others: Sequence[float]) -> float | None:
+    """Return Spearman's rank correlation, ties by their mean rank; None if all of one are equal."""
+    try:
+        return correlation(doubled_ranks(some), doubled_ranks(others))
+    except StatisticsError:
+        return None
+
+
+def interval(rho: float, runs: int) -> Interval:
+    """Return the interval of the true rank correlation; unknown for fewer than five runs."""
+    if runs < _MIN_RUNS:
+        return None, None
+    # Complete agreement shows no spread, so half of the smallest disagreement takes its place.
+    most = 1 - 6 / (runs * (runs**2 - 1))
+    middle = max(-most, min(most, rho))
+    error = math.sqrt((1 + middle**2 / 2) / (runs - 3))
+    width = t_quantile((1 + CONFIDENCE) / 2, runs - 2) * error
+    low, high = (math.tanh(math.atanh(middle) + off) for off in (-width, width))
+    return (low if rho > -1 else -1.0), (high if rho < 1 else 1.0)
+
+
+def _correlations(
+    axes: Sequence[Axis], points: Sequence[SetPoint], *, by_time: bool
+) -> Iterator[Importance]:
+    """Yield the correlation of the figure with each numeric axis, and each value of the others."""
+    shown = [point for point in points if by_time or point.figure is not None]
+    figures = [math.inf if point.figure is None else point.figure for point in shown]
+    for i, axis in enumerate(axes):
+        settings = [point.values[i] for point in shown]
+        if axis.numbers:
+            number = dict(zip(axis.values, axis.numbers, strict=True))
+            levels = {"": [number[value] for value in settings]}
+        else:
+            # With two values, the presence of one is the absence of the other.
+            values = axis.values[1:] if len(axis.values) == 2 else axis.values
+            levels = {value: [float(setting == value) for setting in settings] for value in values}
+        for value, numbers in levels.items():
+            rho = spearman(numbers, figures)
+            if rho is not None:
+                yield Importance(axis.key, value, rho, *interval(rho, len(shown)), len(shown))
+
+
+def _describe(importances: Sequence[Importance]) -> str:
+    """Say which option matters most, if the runs show it."""
+    if not importances:
+        return "Too few runs have ended to see what matters"
+    first, *others = importances
+    if first.low is None or first.high is None or first.low <= 0 <= first.high:
+        return f"Nothing can be told from chance with {count(first.runs, 'run')}"
+    least = min(abs(first.low), abs(first.high))
+    rivals = [item for item in others if item.key != first.key and abs(item.correlation) >= least]
+    if rivals:
+        keys = dict.fromkeys(effect.key for effect in (first, *rivals))
+        return f"{' or '.join(keys)} matters most: which of them cannot be told yet"
+    return f"{first.key} matters most"
