@@ -9,7 +9,7 @@ by the number of workers is a part of the run's time.
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from functools import cached_property
 from statistics import fmean, median
 from typing import Literal
@@ -83,6 +83,21 @@ class RunEvidence:
             outcome is not None and outcome.kind in ("hung", "nan")
         )
 
+    def finding(
+        self,
+        title: str,
+        text: str,
+        seconds: float,
+        saving: Saving | None = None,
+        section: Literal["loss", "ranks", "breakdown", "timeline"] = "breakdown",
+        severity: Literal["bad", "warn"] = "warn",
+    ) -> Finding:
+        """Return a finding that cost the run ``seconds``, without the name of its rule.
+
+        ``section`` is the section of the run page that shows the evidence.
+        """
+        return Finding("", severity, title, text, seconds * self.workers, saving, section)
+
     @property
     def interference(self) -> list[tuple[int, Interference]]:
         """Measured interference of the latest attempt by rank."""
@@ -95,7 +110,7 @@ _ACTIVITIES: Mapping[Bucket, str] = {"data": "loading data", "checkpoint": "savi
 
 
 def rule(function: Rule) -> Rule:
-    """Register a rule; its name is the ``rule`` of its findings."""
+    """Register a rule; the name of the function is the ``rule`` of its findings."""
     RULES.append(function)
     return function
 
@@ -111,7 +126,7 @@ def findings_of(run: RunRow, ranks: Sequence[RankRow], result: Result) -> tuple[
     evidence = RunEvidence(run, ranks, result)
     least = 0.05 * evidence.whole * evidence.workers
     findings = [
-        finding
+        replace(finding, rule=rule.__name__)
         for rule in RULES
         if (finding := rule(evidence))
         and (finding.seconds > least or finding.severity == "bad" or rule in (contention, restarts))
@@ -144,14 +159,13 @@ def nan(evidence: RunEvidence) -> Finding | None:
         step = "" if loss["step"] is None else f" since step {loss['step']:,}"
         rank = "" if loss["rank"] in (None, "") else f", rank {loss['rank']}"
         where = f"{metric_title(loss['metric'])} is not a number{step}{rank}"
-    return Finding(
-        rule="nan",
+    return evidence.finding(
+        "The loss is NaN",
+        f"{where}. Training from there on cannot succeed.",
+        wasted,
+        Saving(wasted, wasted, wasted) if wasted else None,
+        section="loss",
         severity="bad",
-        title="The loss is NaN",
-        text=f"{where}. Training from there on cannot succeed.",
-        seconds=wasted * evidence.workers,
-        saving=Saving(wasted, wasted, wasted) if wasted else None,
-        evidence="loss",
     )
 
 
@@ -190,14 +204,13 @@ def straggler(evidence: RunEvidence) -> Finding | None:
             f"{duration(median(others))}"
         )
     text += f". The time is in {_ACTIVITIES.get(part, 'computing')}."
-    return Finding(
-        rule="straggler",
+    return evidence.finding(
+        f"Rank {late.rank} held up the others",
+        text,
+        evidence.seconds("waiting"),
+        saving,
+        section="ranks",
         severity="bad" if late.speedup_without >= 1.5 else "warn",
-        title=f"Rank {late.rank} held up the others",
-        text=text,
-        seconds=evidence.seconds("waiting") * evidence.workers,
-        saving=saving,
-        evidence="ranks",
     )
 
 
@@ -217,17 +230,12 @@ def data(evidence: RunEvidence) -> Finding | None:
         # The breakdown has only the mean over the processes of a worker, such as torchrun's.
         scale = waited / fmean(by_rank)
         least, most = scale * min(by_rank), scale * max(by_rank)
-    return Finding(
-        rule="data",
-        severity="warn",
-        title="Training waits for data",
-        text=(
-            f"Ranks waited {waited:,.1f} s of {evidence.in_steps:,.1f} s in steps for their next "
-            "batch. Load batches in background processes, or store decoded data."
-        ),
-        seconds=waited * evidence.workers,
-        saving=Saving(waited, least, most),
-        evidence="breakdown",
+    return evidence.finding(
+        "Training waits for data",
+        f"Ranks waited {waited:,.1f} s of {evidence.in_steps:,.1f} s in steps for their next "
+        "batch. Load batches in background processes, or store decoded data.",
+        waited,
+        Saving(waited, least, most),
     )
 
 
@@ -270,15 +278,7 @@ def communication(evidence: RunEvidence) -> Finding | None:
         fixed = [of_rank.get("other", 0.0) + of_rank.get("optimizer", 0.0) for of_rank in phases]
         saved = (evidence.seconds(*buckets) + (fmean(fixed) if fixed else 0.0)) / 2
         least, most = least / 2, (evidence.extremes(*buckets)[1] + max(fixed, default=0.0)) / 2
-    return Finding(
-        rule="communication",
-        severity="warn",
-        title=title,
-        text=text,
-        seconds=seconds * evidence.workers,
-        saving=Saving(saved, least, most),
-        evidence="breakdown",
-    )
+    return evidence.finding(title, text, seconds, Saving(saved, least, most))
 
 
 @rule
@@ -301,15 +301,12 @@ def contention(evidence: RunEvidence) -> Finding | None:
     by = f": {join(programs)}" if programs else ""
     mean, (_, most) = evidence.seconds("contention"), evidence.extremes("contention")
     high = mean + evidence.seconds("waiting")
-    return Finding(
-        rule="contention",
-        severity="warn",
-        title="CPU contention",
-        text=f"Other programs used cores of {names}{by}, "
+    return evidence.finding(
+        "CPU contention",
+        f"Other programs used cores of {names}{by}, "
         f"up to {percent(disturbed[0].contention_share, 0)} of the time.",
-        seconds=mean * evidence.workers,
-        saving=Saving(min(most, high), mean, high) if mean else None,
-        evidence="breakdown",
+        mean,
+        Saving(min(most, high), mean, high) if mean else None,
     )
 
 
@@ -337,18 +334,13 @@ def threads(evidence: RunEvidence) -> Finding | None:
         threads = f"has {ready:.1f} ready threads on average"
     if not is_certain:
         return None
-    return Finding(
-        rule="threads",
-        severity="warn",
-        title="More threads than cores",
-        text=(
-            f"Rank {worst} {threads} on {count(cores, 'core')}, where they waited for each other "
-            f"for {percent(share, 0)} of its time. Set OMP_NUM_THREADS={cores}, or "
-            f"torch.set_num_threads({cores}) in the code."
-        ),
-        seconds=share * evidence.seconds("compute", "contention") * evidence.workers,
-        saving=None,
-        evidence="ranks",
+    return evidence.finding(
+        "More threads than cores",
+        f"Rank {worst} {threads} on {count(cores, 'core')}, where they waited for each other "
+        f"for {percent(share, 0)} of its time. Set OMP_NUM_THREADS={cores}, or "
+        f"torch.set_num_threads({cores}) in the code.",
+        share * evidence.seconds("compute", "contention"),
+        section="ranks",
     )
 
 
@@ -363,14 +355,11 @@ def cpu_limit(evidence: RunEvidence) -> Finding | None:
     stopped = evidence.seconds("stopped")
     if not any(throttled) or stopped < 0.1 * evidence.in_steps:
         return None
-    return Finding(
-        rule="cpu_limit",
-        severity="warn",
-        title="The CPU limit slows the run",
-        text=f"It stopped each rank for {stopped:,.1f} s of {evidence.in_steps:,.1f} s in steps.",
-        seconds=stopped * evidence.workers,
-        saving=Saving(stopped, *evidence.extremes("stopped")),
-        evidence="breakdown",
+    return evidence.finding(
+        "The CPU limit slows the run",
+        f"It stopped each rank for {stopped:,.1f} s of {evidence.in_steps:,.1f} s in steps.",
+        stopped,
+        Saving(stopped, *evidence.extremes("stopped")),
     )
 
 
@@ -390,14 +379,12 @@ def memory(evidence: RunEvidence) -> Finding | None:
     if share < 0.05:
         return None
     saved = share * evidence.in_steps
-    return Finding(
-        rule="memory",
-        severity="warn",
-        title="Memory is near its limit",
-        text=f"Processes of rank {rank} waited for memory for {percent(share, 0)} of the time.",
-        seconds=saved * evidence.workers,
-        saving=Saving(saved, 0.0, saved),
-        evidence="ranks",
+    return evidence.finding(
+        "Memory is near its limit",
+        f"Processes of rank {rank} waited for memory for {percent(share, 0)} of the time.",
+        saved,
+        Saving(saved, 0.0, saved),
+        section="ranks",
     )
 
 
@@ -411,14 +398,11 @@ def evaluation(evidence: RunEvidence) -> Finding | None:
     if evidence.is_broken_off or seconds < evidence.whole / 3 or not seconds:
         return None
     least, most = evidence.extremes("evaluation")
-    return Finding(
-        rule="evaluation",
-        severity="warn",
-        title=f"Evaluation takes {percent(seconds / evidence.whole, 0)} of the time",
-        text=f"It took {seconds:,.1f} s of {evidence.whole:,.1f} s. Evaluate half as often.",
-        seconds=seconds * evidence.workers,
-        saving=Saving(seconds / 2, least / 2, most / 2),
-        evidence="breakdown",
+    return evidence.finding(
+        f"Evaluation takes {percent(seconds / evidence.whole, 0)} of the time",
+        f"It took {seconds:,.1f} s of {evidence.whole:,.1f} s. Evaluate half as often.",
+        seconds,
+        Saving(seconds / 2, least / 2, most / 2),
     )
 
 
@@ -433,14 +417,11 @@ def checkpoints(evidence: RunEvidence) -> Finding | None:
         return None
     each = f" {cost.count:,} checkpoints took {duration(cost.seconds)} each." if cost else ""
     least, most = evidence.extremes("checkpoint")
-    return Finding(
-        rule="checkpoints",
-        severity="warn",
-        title="Checkpoints are frequent",
-        text=f"Saving them took {seconds:,.1f} s of {evidence.whole:,.1f} s.{each}",
-        seconds=seconds * evidence.workers,
-        saving=Saving(0.75 * seconds, 0.75 * least, 0.75 * most),
-        evidence="breakdown",
+    return evidence.finding(
+        "Checkpoints are frequent",
+        f"Saving them took {seconds:,.1f} s of {evidence.whole:,.1f} s.{each}",
+        seconds,
+        Saving(0.75 * seconds, 0.75 * least, 0.75 * most),
     )
 
 
@@ -456,14 +437,10 @@ def startup(evidence: RunEvidence) -> Finding | None:
     trained = evidence.result.training_seconds is not None
     if is_short or is_partial or evidence.is_broken_off or not trained:
         return None
-    return Finding(
-        rule="startup",
-        severity="warn",
-        title=f"{percent(seconds / evidence.whole, 0)} of the time was start-up",
-        text=f"Imports and initialization took {seconds:,.1f} s of {evidence.whole:,.1f} s.",
-        seconds=seconds * evidence.workers,
-        saving=None,
-        evidence="breakdown",
+    return evidence.finding(
+        f"{percent(seconds / evidence.whole, 0)} of the time was start-up",
+        f"Imports and initialization took {seconds:,.1f} s of {evidence.whole:,.1f} s.",
+        seconds,
     )
 
 
@@ -483,14 +460,12 @@ def restarts(evidence: RunEvidence) -> Finding | None:
     planned = bool(evidence.run.faults)
     cause = "Faults were injected as planned" if planned else "Ranks failed and were restarted"
     lost = f", with {count(steps, 'discarded step')}" if steps else ""
-    return Finding(
-        rule="restarts",
-        severity="warn",
-        title=count(attempts - 1, "planned restart" if planned else "restart"),
-        text=f"{cause}{lost}.",
-        seconds=seconds * evidence.workers,
-        saving=Saving(seconds, min(down), max(down)) if seconds else None,
-        evidence="timeline",
+    return evidence.finding(
+        count(attempts - 1, "planned restart" if planned else "restart"),
+        f"{cause}{lost}.",
+        seconds,
+        Saving(seconds, min(down), max(down)) if seconds else None,
+        section="timeline",
     )
 
 
