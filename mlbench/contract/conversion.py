@@ -3,11 +3,11 @@
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import is_dataclass
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
@@ -84,114 +84,94 @@ def _reader_of(type_: Any) -> _Reader:
     origin, parts = get_origin(type_), get_args(type_)
     read: _Reader
     if origin is Annotated:
-        read = _read_annotated(*parts)
+        before = [
+            (_reader_of(step.received or Any), step.prepare)
+            for step in parts[1:]
+            if isinstance(step, Before)
+        ]
+        after = [step.check if isinstance(step, Field) else step for step in parts[1:]]
+        read = partial(_read_annotated, before, _reader_of(parts[0]), [*filter(callable, after)])
     elif origin in (Union, UnionType):
-        read = _read_union(parts)
+        kinds = tuple(part for part in parts if part is not NoneType)
+        read = _reader_of(kinds[0]) if len(kinds) == 1 else partial(_read_number_or_string, kinds)
+        read = partial(_read_optional, read) if NoneType in parts else read
     elif origin is Literal:
-        read = _read_choice({format_value(choice): choice for choice in parts})
+        read = partial(_read_choice, {format_value(choice): choice for choice in parts})
     elif origin in (list, tuple, frozenset):
-        read = _read_list(origin, _reader_of(parts[0]))
+        read = partial(_read_list, origin, _reader_of(parts[0]))
     elif origin in (dict, Mapping):
-        read = _read_object(*map(_reader_of, parts))
+        read = partial(_read_object, *map(_reader_of, parts))
     elif is_dataclass(type_):
-        read = _read_record(type_)
+        fields = describe(cast("type", type_))
+        readers = {name: _reader_of(field.type) for name, field in fields.items()}
+        required = [name for name, field in fields.items() if field.required]
+        read = partial(_read_record, type_, readers, required)
     else:
         read = _READERS[type_]
     return read
 
 
-def _read_annotated(type_: Any, *annotations: Any) -> _Reader:
-    read = _reader_of(type_)
-    before = [
-        (_reader_of(step.received or Any), step.prepare)
-        for step in annotations
-        if isinstance(step, Before)
-    ]
-    after = [step.check if isinstance(step, Field) else step for step in annotations]
-    after = [step for step in after if callable(step)]
+def _read_annotated(
+    before: Sequence[tuple[_Reader, _Reader]], read: _Reader, after: Sequence[_Reader], value: Any
+) -> Any:
+    for read_received, prepare in before:
+        value = prepare(read_received(value))
+    value = read(value)
+    if value is not None:
+        for step in after:
+            value = step(value)
+    return value
 
-    def read_annotated(value: Any) -> Any:
-        for read_received, prepare in before:
-            value = prepare(read_received(value))
-        value = read(value)
-        if value is not None:
-            for step in after:
-                value = step(value)
+
+def _read_optional(read: _Reader, value: Any) -> Any:
+    return None if value is None else read(value)
+
+
+def _read_number_or_string(kinds: tuple[type, ...], value: Any) -> Any:
+    if isinstance(value, kinds) and not isinstance(value, bool):
         return value
-
-    return read_annotated
-
-
-def _read_union(parts: tuple[type, ...]) -> _Reader:
-    """Return a function for an optional type, or for a union of numbers and strings."""
-    kinds = tuple(part for part in parts if part is not NoneType)
-    read = _reader_of(kinds[0]) if len(kinds) == 1 else None
-
-    def read_union(value: Any) -> Any:
-        if value is None and NoneType in parts:
-            return None
-        if read:
-            return read(value)
-        if isinstance(value, kinds) and not isinstance(value, bool):
-            return value
-        raise ValueError("must be a number or a string")
-
-    return read_union
+    raise ValueError("must be a number or a string")
 
 
-def _read_choice(choices: Mapping[str, Any]) -> _Reader:
-    def read(value: Any) -> Any:
-        text = value if isinstance(value, str) else json.dumps(value)
-        if text in choices:
-            return choices[text]
-        *others, last = choices
-        raise ValueError(f"must be {', '.join(others)}{' or ' if others else ''}{last}")
-
-    return read
+def _read_choice(choices: Mapping[str, Any], value: Any) -> Any:
+    text = value if isinstance(value, str) else json.dumps(value)
+    if text in choices:
+        return choices[text]
+    *others, last = choices
+    raise ValueError(f"must be {', '.join(others)}{' or ' if others else ''}{last}")
 
 
-def _read_list(kind: Callable[[Iterable[Any]], Any], read_entry: _Reader) -> _Reader:
-    def read(value: Any) -> Any:
-        entries = _parse(value, list, "must be a list")
-        items = ((str(place), read_entry, entry) for place, entry in enumerate(entries))
-        return kind(_convert_all(items).values())
-
-    return read
+def _read_list(kind: Callable[[Iterable[Any]], Any], read_entry: _Reader, value: Any) -> Any:
+    entries = _parse(value, list, "must be a list")
+    items = ((str(place), read_entry, entry) for place, entry in enumerate(entries))
+    return kind(_convert_all(items).values())
 
 
-def _read_object(read_key: _Reader, read_value: _Reader) -> _Reader:
-    def read(value: Any) -> Any:
-        entries = _parse(value, dict, "must be a JSON object")
-        _convert_all((key, read_key, key) for key in entries)
-        return _convert_all((key, read_value, entry) for key, entry in entries.items())
-
-    return read
+def _read_object(read_key: _Reader, read_value: _Reader, value: Any) -> dict[str, Any]:
+    entries = _parse(value, dict, "must be a JSON object")
+    _convert_all((key, read_key, key) for key in entries)
+    return _convert_all((key, read_value, entry) for key, entry in entries.items())
 
 
-def _read_record(record: Any) -> _Reader:
-    fields = describe(record)
-    readers = {name: _reader_of(field.type) for name, field in fields.items()}
-    required = [name for name, field in fields.items() if field.required]
-
-    def read(value: Any) -> Any:
-        if isinstance(value, record):
-            return value
-        entries = _parse(value, dict, "must be a JSON object")
-        problems = [(name, "required field is missing") for name in required if name not in entries]
-        problems += [(name[:80], "unknown field") for name in entries if name not in readers]
-        try:
-            known = ((n, readers[n], entry) for n, entry in entries.items() if n in readers)
-            values = _convert_all(known)
-            if not problems:
-                return record(**values)
-        except InvalidFieldsError as error:
-            problems += error.problems
-        except ValueError as error:
-            name, _, problem = str(error).partition(": ")
-            problems.append((name, problem))
-        raise InvalidFieldsError(problems)
-
-    return read
+def _read_record(
+    record: Any, readers: Mapping[str, _Reader], required: Sequence[str], value: Any
+) -> Any:
+    if isinstance(value, record):
+        return value
+    entries = _parse(value, dict, "must be a JSON object")
+    problems = [(name, "required field is missing") for name in required if name not in entries]
+    problems += [(name[:80], "unknown field") for name in entries if name not in readers]
+    try:
+        known = ((name, readers[name], entry) for name, entry in entries.items() if name in readers)
+        values = _convert_all(known)
+        if not problems:
+            return record(**values)
+    except InvalidFieldsError as error:
+        problems += error.problems
+    except ValueError as error:
+        name, _, problem = str(error).partition(": ")
+        problems.append((name, problem))
+    raise InvalidFieldsError(problems)
 
 
 def _parse(value: Any, kind: type[T], problem: str) -> T:

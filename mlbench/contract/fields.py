@@ -8,11 +8,12 @@ not do: the client would apply the bounds to records, which may come from other 
 
 import dataclasses
 import inspect
+import operator
 import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass
-from functools import cache
+from functools import cache, cached_property
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -20,6 +21,13 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 _SENTENCES = re.compile(
     r'^class (\w+)|^ {4}(\w+): .*\n(?: {4}[ )\]].*\n)*? {4}"""((?s:.*?))"""$', re.MULTILINE
 )
+# The bounds in words, and their tests.
+_BOUNDS: Mapping[str, tuple[str, Callable[[float, float], bool]]] = {
+    "gt": ("more than", operator.gt),
+    "ge": ("at least", operator.ge),
+    "lt": ("less than", operator.lt),
+    "le": ("at most", operator.le),
+}
 NO_NUL = r"^[^\x00]*$"
 """Pattern of strings without NUL, which neither PostgreSQL nor command lines accept."""
 
@@ -102,20 +110,17 @@ class Field:
         """Bounds in words, such as ``from 0 to 100``; empty without bounds."""
         if self.ge is not None and self.le is not None:
             return f"from {self.ge:.15g} to {self.le:.15g}"
-        limits = {"more than": self.gt, "at least": self.ge, "less than": self.lt}
-        limits["at most"] = self.le
-        return " and ".join(f"{word} {x:.15g}" for word, x in limits.items() if x is not None)
+        return " and ".join(f"{_BOUNDS[name][0]} {x:.15g}" for name, x in self._limits.items())
+
+    @cached_property
+    def _limits(self) -> Mapping[str, float]:
+        limits = {name: getattr(self, name) for name in _BOUNDS}
+        return {name: limit for name, limit in limits.items() if limit is not None}
 
     def check(self, value: Any) -> Any:
         """Return a value that the description allows; raise ValueError for any other."""
         if isinstance(value, int | float):
-            is_enough = (self.ge is None or value >= self.ge) and (
-                self.gt is None or value > self.gt
-            )
-            is_small = (self.le is None or value <= self.le) and (
-                self.lt is None or value < self.lt
-            )
-            if not (is_enough and is_small):
+            if not all(_BOUNDS[name][1](value, limit) for name, limit in self._limits.items()):
                 raise ValueError(f"must be {self.bounds}")
         elif isinstance(value, str | list | dict):
             unit = "characters" if isinstance(value, str) else f"entries (got {len(value)})"
