@@ -60,6 +60,16 @@ class Configuration:
         """Number of workers of each run."""
         return self.results[0].num_workers
 
+    @property
+    def times(self) -> list[float]:
+        """Training seconds to the target of each run, infinite for one that missed it."""
+        return statistics.missed_as_slowest(run.seconds_to_target for run in self.results)
+
+    @property
+    def rates(self) -> list[float]:
+        """Samples per second of the runs that recorded them."""
+        return statistics.known(run.samples_per_second for run in self.results)
+
     def point(self, keys: Sequence[str]) -> SweepPoint:
         """Return the runs' combination in a sweep of these keys."""
         return SweepPoint(self.num_workers, {key: self.results[0].swept[key] for key in keys})
@@ -423,11 +433,11 @@ def _pair(
     if baseline == i or not same_task(configs[baseline], configs[i]):
         return None
     (first, other), both = (groups[baseline], groups[i]), (configs[baseline], configs[i])
-    figures = [statistics.missed_as_slowest(_training_seconds(config)) for config in both]
+    figures = [config.times for config in both]
     means = _mean(first.training_seconds_to_target), _mean(other.training_seconds_to_target)
     are_rates = not any(map(isfinite, [*figures[0], *figures[1]]))
     if are_rates:
-        figures = [statistics.known(_rates(config)) for config in both]
+        figures = [config.rates for config in both]
         means = _mean(other.samples_per_second), _mean(first.samples_per_second)
     first_seeds, other_seeds = (
         [seeds.get(run.run_id) for run in config.results] for config in both
@@ -458,12 +468,12 @@ def _group(
         run_ids=tuple(run.run_id for run in runs),
         reached=sum(time is not None for time in reached),
         disturbed=sum(bool(run.disturbed) for run in runs),
-        training_seconds_to_target=statistics.of_times(_training_seconds(config), confidence),
+        training_seconds_to_target=statistics.of_times(config.times, confidence),
         wall_seconds_to_target=statistics.of_times(
             time.wall_seconds if time else None for time in reached
         ),
         accuracy_after_time=statistics.of_figures(last.value for last in after if last),
-        samples_per_second=statistics.of_figures(_rates(config), confidence),
+        samples_per_second=statistics.of_figures(config.rates, confidence),
         communication_share=statistics.of_shares(run.communication_share for run in runs),
         bytes_sent_per_step=statistics.of_figures(run.bytes_sent_per_step for run in runs),
         worker_seconds=statistics.of_figures(run.cost.worker_seconds for run in runs if run.cost),
@@ -501,12 +511,13 @@ def _scaled(
         _mean(origin.training_seconds_to_target), _mean(group.training_seconds_to_target)
     )
     more = ratio(_mean(group.samples_per_second), _mean(origin.samples_per_second))
-    of_times = [statistics.missed_as_slowest(_training_seconds(side)) for side in (base, config)]
-    of_rates = [statistics.known(_rates(side)) for side in (config, base)]
     times = group.num_workers / origin.num_workers
     has_efficiency = is_scaled and (times > 1 or group is origin)
     scaling: dict[str, Any] = {}
-    for prefix, figure, both in (("", faster, of_times), ("throughput_", more, of_rates)):
+    for prefix, figure, both in (
+        ("", faster, (base.times, config.times)),
+        ("throughput_", more, (config.rates, base.rates)),
+    ):
         interval = of_ratio(*both) if config is not base else (figure, figure)
         for end, speedup in zip(("", "_low", "_high"), (figure, *interval), strict=True):
             scaling[f"{prefix}speedup{end}"] = speedup
@@ -529,15 +540,6 @@ def _scaled(
         reason = f"{origin.label} was disturbed in {origin.disturbed} of {runs}"
     subject = f"the efficiency of {group.label} by {by}, {percent(efficiency, 0)}"
     return replace(group, doubt=f"{subject}, is hardly that of its workers: {reason}")
-
-
-def _training_seconds(config: Configuration) -> list[float | None]:
-    """Return the training time to target of each run; None for one that did not reach it."""
-    return [run.seconds_to_target for run in config.results]
-
-
-def _rates(config: Configuration) -> list[float | None]:
-    return [run.samples_per_second for run in config.results]
 
 
 def _mean(summary: Summary | None) -> float | None:

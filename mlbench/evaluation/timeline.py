@@ -195,29 +195,24 @@ def lineage_of(columns: Columns, begun_us: Sequence[int]) -> Lineage:
     return Lineage(discarded, tuple(resumed[attempt] for attempt in sorted(resumed)), unclear)
 
 
+@dataclass
 class _RankLineage:
     """Lineage of a rank: each resumption discards a span of it."""
 
-    def __init__(
-        self,
-        begun_us: Sequence[int],
-        steps: Column,
-        saved: Column,
-        restored: Column,
-        epochs: Column,
-        clock: Column,
-    ) -> None:
-        self._steps, self._saved, self._restored = steps, saved, restored
-        self._epochs, self._clock = epochs, clock
-        self._begun_us = begun_us
-        self.discarded: list[Interval] = []
-        self.unclear: UnclearResumption | None = None
+    begun_us: Sequence[int]
+    steps: Column
+    saved: Column
+    restored: Column
+    epochs: Column
+    clock: Column
+    discarded: list[Interval] = field(init=False, default_factory=list)
+    unclear: UnclearResumption | None = field(init=False, default=None)
 
     def resume(self) -> Iterator[tuple[int, Resumption]]:
         """Discard the span of each resumption; yield the number of its begin, and itself."""
-        for begun, (from_us, to_us) in enumerate(pairwise([*self._begun_us[1:], _NEVER_US])):
-            restored = next(self._between(self._restored, from_us, to_us), None)
-            first = next(self._between(self._steps, from_us, to_us), None)
+        for begun, (from_us, to_us) in enumerate(pairwise([*self.begun_us[1:], _NEVER_US])):
+            restored = next(self._between(self.restored, from_us, to_us), None)
+            first = next(self._between(self.steps, from_us, to_us), None)
             if restored:
                 at_us, step = restored[0], round(restored[1])
             elif first:
@@ -232,10 +227,10 @@ class _RankLineage:
                 continue
             first_us = 0
             if step > 0:
-                saved = [us for us, value in self._between(self._saved, 0, at_us) if value == step]
-                later = (us for us, value in self._between(self._steps, 0, at_us) if value > step)
+                saved = [us for us, value in self._between(self.saved, 0, at_us) if value == step]
+                later = (us for us, value in self._between(self.steps, 0, at_us) if value > step)
                 first_us = saved[-1] + 1 if restored and saved else next(later, at_us)
-            discarded = [value for _, value in self._between(self._steps, first_us, at_us)]
+            discarded = [value for _, value in self._between(self.steps, first_us, at_us)]
             if not discarded and not restored:
                 continue
             repeated = round(max(discarded, default=step) - max(step, 0))
@@ -249,17 +244,17 @@ class _RankLineage:
 
         A process that continues its training clock is clear: its time includes the earlier one.
         """
-        seconds = self._first(self._clock, from_us, to_us)
+        seconds = self._first(self.clock, from_us, to_us)
         if seconds is None or seconds[1] * 1e6 > seconds[0] - from_us:
             return None
-        epoch = self._first(self._epochs, from_us, to_us)
+        epoch = self._first(self.epochs, from_us, to_us)
         if epoch and epoch[1] > 0:
             return UnclearResumption(from_us, "epoch", round(epoch[1]))
-        step = self._first(self._steps, from_us, to_us)
+        step = self._first(self.steps, from_us, to_us)
         if step is None:
             return UnclearResumption(from_us, "step", None)
         # The first process shows how many steps pass before one is recorded.
-        if step[1] > 2 * self._steps.values[0] + 1:
+        if step[1] > 2 * self.steps.values[0] + 1:
             return UnclearResumption(from_us, "step", round(step[1]))
         return None
 
@@ -449,15 +444,9 @@ class Stops:
 
     def seconds(self, life: ProcessLifetime, metric: str, until_us: int) -> float:
         """Return the part of a process's total until a time that fell into stops, in seconds."""
-        first_us = life.trains_us
         return sum(
-            stop.share
-            * (
-                life.at(metric, min(stop.end_us, until_us))
-                - life.at(metric, max(stop.begin_us, first_us))
-            )
-            for stop in self.spans
-            if stop.begin_us < until_us and stop.end_us > first_us
+            share * (life.at(metric, end_us) - life.at(metric, begin_us))
+            for share, begin_us, end_us in self._in_training(life, until_us)
         )
 
     def wall_seconds(self, life: ProcessLifetime, until_us: int) -> float:
@@ -465,12 +454,16 @@ class Stops:
 
         The training clock of a process stands while its machine sleeps.
         """
-        spans = (
-            stop.share * (min(stop.end_us, until_us) - max(stop.begin_us, life.trains_us))
-            for stop in self.spans
-            if stop.begin_us < until_us and stop.end_us > life.trains_us
-        )
-        return sum(spans) / 1e6
+        stops = self._in_training(life, until_us)
+        return sum(share * (end_us - begin_us) for share, begin_us, end_us in stops) / 1e6
+
+    def _in_training(
+        self, life: ProcessLifetime, until_us: int
+    ) -> Iterator[tuple[float, int, int]]:
+        """Yield the share, begin and end of each stop in the training of a process."""
+        for stop in self.spans:
+            if stop.begin_us < until_us and stop.end_us > life.trains_us:
+                yield stop.share, max(stop.begin_us, life.trains_us), min(stop.end_us, until_us)
 
 
 def stops_of(
