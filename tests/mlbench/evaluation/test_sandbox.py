@@ -51,24 +51,24 @@ def sound(tmp_path: Path) -> list[Path]:
     return bundle.archives_in(file, tmp_path)[:2]
 
 
-@pytest.mark.parametrize("name", ["run", "set"])
-@pytest.mark.parametrize("malformed", [[], "text", {"id": "one"}, None])
-def test_of_several_archives_the_malformed_one_is_named(
-    tmp_path: Path, sound: list[Path], name: str, malformed: object
+def test_of_several_archives_the_malformed_ones_are_named(
+    tmp_path: Path, sound: list[Path]
 ) -> None:
-    wrong = tmp_path / "wrong.mlbench"
     with archive.opened(sound[0]) as found:
-        told = {**found.document(archive.RUN), name: malformed}
-        if malformed is None:
-            del told["run"]
-        documents = {archive.RUN: told, archive.ROWS: found.document(archive.ROWS)}
-        archive.write(wrong, documents, ((series, found.read(series)) for series in found.series))
-    first, named, last = sandbox.check([sound[0], wrong, sound[1]])
+        told, rows = found.document(archive.RUN), found.document(archive.ROWS)
+        series = [(name, [*found.read(name)]) for name in found.series]
+    malformed: list[Any] = [[], "text", {"id": "one"}]
+    runs = [{**told, name: value} for name in ("run", "set") for value in malformed]
+    runs.append({name: document for name, document in told.items() if name != "run"})
+    wrong = [tmp_path / f"wrong-{i}.mlbench" for i in range(len(runs))]
+    for file, run in zip(wrong, runs, strict=True):
+        archive.write(file, {archive.RUN: run, archive.ROWS: rows}, series)
+    first, *named, last = sandbox.check([sound[0], *wrong, sound[1]])
     assert ([*first.problems], [*last.problems]) == ([], [])
     assert first.run
     assert last.run
-    assert named.run is None
-    assert "its run is invalid" in named.problems[0]
+    assert [checked.run for checked in named] == [None] * len(runs)
+    assert all("its run is invalid" in checked.problems[0] for checked in named)
 
 
 def test_of_several_archives_the_one_that_ends_its_reader_is_named(

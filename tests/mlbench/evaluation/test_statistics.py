@@ -2,7 +2,7 @@
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from random import Random
 
@@ -43,61 +43,55 @@ def lognormal(random: Random, mean: float, cv: float) -> float:
     return mean * math.exp(random.gauss(-(spread**2) / 2, spread))
 
 
-@pytest.mark.parametrize("cv", [0.05, 0.3])
-@pytest.mark.parametrize("runs", [3, 5, 10, 20])
-def test_95_percent_of_intervals_cover_the_mean(runs: int, cv: float) -> None:
-    random, covered = Random(runs), 0  # noqa: S311 - no secret
-    for _ in range(_SETS):
-        low, high = of_mean([lognormal(random, 100.0, cv) for _ in range(runs)])
-        covered += known(low) <= 100.0 <= known(high)
-    assert 0.94 <= covered / _SETS <= 0.96
+Draw = Callable[[Random], float]
 
 
-@pytest.mark.parametrize("runs", [3, 5, 20])
-def test_95_percent_cover_the_mean_of_figures_that_are_no_times(runs: int) -> None:
-    """Groups of any runs: figures from -1 to 3, all of them equally likely."""
-    random, covered = Random(runs), 0  # noqa: S311 - no secret
-    for _ in range(_SETS):
-        low, high = of_any_mean([random.uniform(-1, 3) for _ in range(runs)])
-        covered += known(low) <= 1.0 <= known(high)
-    assert 0.92 <= covered / _SETS <= 0.96
+def times(cv: float) -> Draw:
+    """Draw lognormal times with a mean of 100."""
+    return lambda random: lognormal(random, 100.0, cv)
 
 
-def _beta(random: Random, mean: float, deviation: float) -> float:
-    """Draw a share with this mean and standard deviation."""
+def shares(mean: float, deviation: float) -> Draw:
+    """Draw shares by a beta distribution with this mean and standard deviation."""
     size = mean * (1 - mean) / deviation**2 - 1
-    return random.betavariate(mean * size, (1 - mean) * size)
+    return lambda random: random.betavariate(mean * size, (1 - mean) * size)
 
 
-@pytest.mark.parametrize("runs", [2, 3, 10])
+def skewed(center: float) -> Draw:
+    """Draw shares whose logits are normal: one in fifty is much closer to 0 or 1 than most."""
+    return lambda random: 1 / (1 + math.exp(-random.gauss(center, 0.8)))
+
+
 @pytest.mark.parametrize(
-    ("mean", "deviation"),
-    [(0.95, 0.02), (0.6, 0.2), (0.3, 0.15), (0.05, 0.03)],
+    ("interval", "draw", "mean", "runs", "least", "most"),
+    [
+        *((of_mean, times(cv), 100.0, n, 0.94, 0.96) for n in (3, 5, 10, 20) for cv in (0.05, 0.3)),
+        # Figures of groups of any runs, all of them equally likely.
+        *((of_any_mean, lambda r: r.uniform(-1, 3), 1.0, n, 0.92, 0.96) for n in (3, 5, 20)),
+        # Goodput is usually high, communication is anything, and CPU contention is low.
+        *(
+            (of_mean_share, shares(mean, deviation), mean, runs, 0.93, 0.97)
+            for mean, deviation in ((0.95, 0.02), (0.6, 0.2), (0.3, 0.15), (0.05, 0.03))
+            for runs in (2, 3, 10)
+        ),
+        *((of_mean_share, skewed(3.0), 0.9388, runs, 0.925, 1.0) for runs in (2, 3)),
+        *((of_mean_share, skewed(-2.0), 0.1434, runs, 0.925, 1.0) for runs in (5, 10)),
+    ],
 )
-def test_95_percent_of_intervals_of_shares_cover_the_mean(
-    runs: int, mean: float, deviation: float
+def test_95_percent_of_intervals_cover_the_mean(
+    interval: Callable[[Sequence[float]], Interval],
+    draw: Draw,
+    mean: float,
+    runs: int,
+    least: float,
+    most: float,
 ) -> None:
-    """Goodput is usually high, communication is anything, and CPU contention is low."""
     random, covered = Random(runs), 0  # noqa: S311 - no secret
     for _ in range(_SETS):
-        low, high = of_mean_share([_beta(random, mean, deviation) for _ in range(runs)])
-        covered += 0 <= known(low) <= mean <= known(high) <= 1
-    assert 0.93 <= covered / _SETS <= 0.97
-
-
-@pytest.mark.parametrize(("center", "runs"), [(3.0, 2), (3.0, 3), (-2.0, 5), (-2.0, 10)])
-def test_93_percent_of_intervals_of_skewed_shares_cover_the_mean(center: float, runs: int) -> None:
-    """Logits are normal: a run in fifty has a fifth of the usual distance from 0 or 1."""
-
-    def share(random: Random) -> float:
-        return 1 / (1 + math.exp(-random.gauss(center, 0.8)))
-
-    random, covered = Random(runs), 0  # noqa: S311 - no secret
-    mean = sum(share(random) for _ in range(50_000)) / 50_000
-    for _ in range(_SETS):
-        low, high = of_mean_share([share(random) for _ in range(runs)])
+        low, high = interval([draw(random) for _ in range(runs)])
         covered += known(low) <= mean <= known(high)
-    assert covered / _SETS >= 0.925
+        assert interval is not of_mean_share or 0 <= known(low) <= known(high) <= 1
+    assert least <= covered / _SETS <= most
 
 
 @pytest.mark.parametrize("whole", [1.0, 100.0])
@@ -178,16 +172,15 @@ def test_the_mean_is_that_of_all_runs() -> None:
     assert (found.minimum, found.maximum) == (10.0, 30.0)
 
 
-def test_a_run_that_did_not_reach_leaves_no_mean_and_is_the_slowest() -> None:
-    found = known(of_times([10.0, None, 14.0]))
-    assert (found.count, found.mean, found.mean_low, found.mean_high) == (2, None, None, None)
-    assert (found.minimum, found.median, found.maximum) == (10.0, 14.0, 14.0)
-
-
-def test_two_of_three_that_did_not_reach_leave_no_mean() -> None:
-    found = known(of_times([None, 10.0, None]))
-    assert (found.count, found.mean) == (1, None)
-    assert (found.median, found.standard_deviation) == (None, None)
+@pytest.mark.parametrize(
+    ("times", "count", "median"), [([10.0, None, 14.0], 2, 14.0), ([None, 10.0, None], 1, None)]
+)
+def test_a_run_that_did_not_reach_leaves_no_mean_and_is_the_slowest(
+    times: list[float | None], count: int, median: float | None
+) -> None:
+    found = known(of_times(times))
+    assert (found.count, found.mean, found.mean_low, found.mean_high) == (count, None, None, None)
+    assert (found.minimum, found.median) == (10.0, median)
 
 
 @pytest.mark.parametrize("huge", [1.6e308, -1.6e308])
