@@ -102,6 +102,15 @@ def finite_by_rank(columns: Columns, metric: str) -> ByRank:
     return {rank: column.finite for rank, column in of_metric if column.finite.values}
 
 
+def finite_of_ranks(columns: Columns, metrics: Iterable[str]) -> dict[str, dict[str, Column]]:
+    """Return the finite numbers of metrics by rank and metric; none is empty."""
+    of_ranks: dict[str, dict[str, Column]] = {}
+    for metric in metrics:
+        for rank, column in finite_by_rank(columns, metric).items():
+            of_ranks.setdefault(rank, {})[metric] = column
+    return of_ranks
+
+
 # --- Runs and ranks ---
 
 
@@ -404,12 +413,12 @@ def rank_results(
     """
     network = (names.NETWORK_SENT, names.NETWORK_RECEIVED)
     metrics = (names.SAMPLES, names.TRAIN_SECONDS, names.STEP, *_PHASES.values(), *network)
-    columns = {metric: finite_by_rank(series, metric) for metric in metrics}
+    of_ranks = finite_of_ranks(series, metrics)
     waiting = {interference.rank: interference.contention_share for interference in interferences}
     last_us = {rank: at for rank, at in last_totals_us(series).items() if rank.isdecimal()}
     results = []
     for rank, at_us in sorted(last_us.items(), key=lambda item: int(item[0])):
-        recorded = {metric: ranks[rank] for metric, ranks in columns.items() if rank in ranks}
+        recorded = of_ranks[rank]
         totals = {metric: value_at(column, at_us) for metric, column in recorded.items()}
         seconds, steps = totals.get(names.TRAIN_SECONDS), None
         if step := recorded.get(names.STEP):
@@ -469,17 +478,15 @@ def until_last_common_step(series: Columns) -> Columns:
 
     The series stay as they are if a rank recorded no totals together with a step.
     """
-    steps = finite_by_rank(series, names.STEP)
-    metrics = (names.TRAIN_SECONDS, names.SAMPLES, *_PHASES.values())
-    recorded = {metric: finite_by_rank(series, metric) for metric in metrics}
-    ranks = recorded[names.TRAIN_SECONDS].keys()
-    if not ranks or not ranks <= steps.keys():
+    metrics = (names.TRAIN_SECONDS, names.SAMPLES, *_PHASES.values(), names.STEP)
+    of_ranks = finite_of_ranks(series, metrics)
+    trained = {rank: own for rank, own in of_ranks.items() if names.TRAIN_SECONDS in own}
+    if not trained or not all(names.STEP in own for own in trained.values()):
         return series
-    common = min(steps[rank].values[-1] for rank in ranks)
+    common = min(own[names.STEP].values[-1] for own in trained.values())
     ended = {metric: dict(of_metric) for metric, of_metric in series.items()}
-    for rank in ranks:
-        totals = {metric: columns[rank] for metric, columns in recorded.items() if rank in columns}
-        columns_until = _until(common, steps[rank], totals)
+    for rank, own in trained.items():
+        columns_until = _until(common, own.pop(names.STEP), own)
         if not columns_until:
             return series
         for metric, column in columns_until.items():

@@ -37,7 +37,7 @@ from mlbench.contract.names import DISTURBED_SHARE, Bucket
 from mlbench.contract.records import Interference
 from mlbench.contract.results import RankInterference, Result, Straggler, Stragglers
 from mlbench.contract.sampled_steps import steps_per_sample
-from mlbench.evaluation.inputs import Column, Columns, RankRow, finite_by_rank
+from mlbench.evaluation.inputs import Column, Columns, RankRow, finite_of_ranks
 from mlbench.evaluation.statistics import mean
 from mlbench.evaluation.timeline import ClockCorrection
 
@@ -179,12 +179,8 @@ def stragglers_of(
 
     None for a single rank, or if not all record their communication and training time.
     """
-    totals: dict[str, dict[str, Column]] = {}
-    series = dates.placed(series)
-    for metric in _METRICS:
-        for rank, column in finite_by_rank(series, metric).items():
-            if rank.isdecimal():
-                totals.setdefault(rank, {})[metric] = column
+    of_ranks = finite_of_ranks(dates.placed(series), _METRICS)
+    totals = {rank: columns for rank, columns in of_ranks.items() if rank.isdecimal()}
     if any(not {names.TRAIN_SECONDS, _COMMUNICATION} <= {*of_rank} for of_rank in totals.values()):
         return None
     # Ranks record their totals about once a second, so shorter spans would be empty.

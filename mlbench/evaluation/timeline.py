@@ -24,6 +24,7 @@ from mlbench.evaluation.inputs import (
     RankRow,
     RunRow,
     finite_by_rank,
+    finite_of_ranks,
 )
 
 # --- Corrected times ---
@@ -377,7 +378,7 @@ def whole_us(seconds: float) -> int:
 
 def lifetimes_of(ranks: Sequence[RankRow], series: Columns) -> dict[str, list[ProcessLifetime]]:
     """Return the processes of each rank, in order of time; ``series`` have the run's time."""
-    totals = {metric: finite_by_rank(series, metric) for metric in _METRICS}
+    totals = finite_of_ranks(series, _METRICS)
     # Each process has a key, a time from which its rank may record, and a begin.
     begun: dict[str, list[tuple[Key, int, int]]] = {}
     for row in sorted(ranks, key=lambda row: row.attempt):
@@ -392,10 +393,10 @@ def lifetimes_of(ranks: Sequence[RankRow], series: Columns) -> dict[str, list[Pr
             begun.setdefault(rank, []).extend(processes)
     lifetimes: dict[str, list[ProcessLifetime]] = {rank: [] for rank in begun}
     for rank, processes in begun.items():
-        recorded = {metric: ranks[rank] for metric, ranks in totals.items() if rank in ranks}
         ends_us = [*(from_us for _, from_us, _ in processes[1:]), _NEVER_US]
         for (key, from_us, began_us), until_us in zip(processes, ends_us, strict=True):
-            own = {metric: column.between(from_us, until_us) for metric, column in recorded.items()}
+            recorded = totals.get(rank, {}).items()
+            own = {metric: column.between(from_us, until_us) for metric, column in recorded}
             columns = {metric: column for metric, column in own.items() if column.values}
             first_us = min((column.times_us[0] for column in columns.values()), default=began_us)
             lifetime = ProcessLifetime(key, rank, min(began_us, first_us), columns)
