@@ -54,6 +54,8 @@ class Configuration:
 
     facts: dict[str, str]
     results: list[Result]
+    seed_of: Mapping[int, str]
+    """Seeds of all compared runs that have one, by their ids."""
 
     @property
     def num_workers(self) -> int:
@@ -70,13 +72,22 @@ class Configuration:
         """Samples per second of the runs that recorded them."""
         return statistics.known(run.samples_per_second for run in self.results)
 
+    @property
+    def seeds(self) -> list[str | None]:
+        """Seed of each run; None for a run without one."""
+        return [self.seed_of.get(run.run_id) for run in self.results]
+
     def point(self, keys: Sequence[str]) -> SweepPoint:
         """Return the runs' combination in a sweep of these keys."""
         return SweepPoint(self.num_workers, {key: self.results[0].swept[key] for key in keys})
 
 
+Compared = tuple[Configuration, Group]
+"""Runs with the same attributes, and their group."""
+
+
 def group_by_configuration(
-    results: Sequence[Result], facts: Mapping[int, Facts]
+    results: Sequence[Result], facts: Mapping[int, Facts], seed_of: Mapping[int, str]
 ) -> list[Configuration]:
     """Group runs. A run that failed early and reported less joins the first group that it fits."""
     configs: list[Configuration] = []
@@ -88,7 +99,7 @@ def group_by_configuration(
                 config.facts.update(reported)
                 break
         else:
-            configs.append(Configuration(dict(reported), [result]))
+            configs.append(Configuration(dict(reported), [result], seed_of))
     order = {result.run_id: i for i, result in enumerate(results)}
     for config in configs:
         config.results.sort(key=lambda result: order[result.run_id])
@@ -299,9 +310,9 @@ def compare(
             run_id: {name: value for name, value in of_run.items() if name in chosen}
             for run_id, of_run in normalized.items()
         }
-    unordered = group_by_configuration(results, grouped)
+    unordered = group_by_configuration(results, grouped, seeds)
     configs = [unordered[i] for i in sweeps.in_order([config.point(keys) for config in unordered])]
-    groups = _to_groups(configs, keys, sets, seeds)
+    groups = _to_groups(configs, keys, sets)
     settings = find_differences(normalized, keys)
     differences = (*settings, *_unequal_seeds(groups, facts))
     sweep = sweeps.lay_out(groups, [group.evidence for group in groups if group.evidence])
@@ -339,26 +350,19 @@ def compare(
         failures=failures_of(groups, results, facts),
     )
     findings = judge(comparison)
-    fastest = findings.fastest and _tested(findings.fastest, groups, configs, seeds)
+    fastest = findings.fastest and _tested(findings.fastest, [*zip(configs, groups, strict=True)])
     return replace(comparison, findings=replace(findings, fastest=fastest))
 
 
-def _tested(
-    fastest: Fastest,
-    groups: Sequence[Group],
-    configs: Sequence[Configuration],
-    seeds: Mapping[int, str],
-) -> Fastest | None:
+def _tested(fastest: Fastest, compared: Sequence[Compared]) -> Fastest | None:
     """Test the lead of the fastest group; None if the groups learn different data."""
-    if not all(same_task(configs[0], config) for config in configs):
+    first, _ = compared[0]
+    if not all(same_task(first, config) for config, _ in compared):
         return None
-    pairs = comb(len(groups), 2)
-
-    def pair_with(other: int | None) -> Pair | None:
-        return None if other is None else _pair(groups, configs, other, fastest.group, seeds)
-
-    last, second = pair_with(fastest.slowest), pair_with(fastest.second)
-
+    pairs = comb(len(compared), 2)
+    leader = compared[fastest.group]
+    last = _test(compared[fastest.slowest], leader)
+    second = None if fastest.second is None else _test(compared[fastest.second], leader)
     return replace(
         fastest,
         p=min(1.0, last.p * pairs) if last else None,
@@ -391,60 +395,48 @@ def _unequal_seeds(groups: Sequence[Group], facts: Mapping[int, Facts]) -> list[
 
 
 def _to_groups(
-    configs: Sequence[Configuration],
-    keys: Sequence[str],
-    sets: Sequence[RunSet],
-    seeds: Mapping[int, str],
+    configs: Sequence[Configuration], keys: Sequence[str], sets: Sequence[RunSet]
 ) -> tuple[Group, ...]:
     """Return the group of each configuration, compared with its baseline."""
     points = [config.point(keys) for config in configs]
-    groups = [
-        _group(config, label, point.swept, sets)
+    compared = [
+        (config, _group(config, label, point.swept, sets))
         for config, label, point in zip(configs, labels_of(configs, points), points, strict=True)
     ]
-    scaled = [_scaled(groups, configs, points, i) for i in range(len(groups))]
+    groups = []
+    for i, point in enumerate(points):
+        is_scaled = len({p.num_workers for p in points if p.swept == point.swept}) > 1
+        base = compared[sweeps.fewest_workers(points, i)]
+        groups.append(_scaled(base, compared[i], is_scaled=is_scaled))
     baselines = [sweeps.baseline(points, i) for i in range(len(points))]
-    tested: dict[int, Pair] = {}
-    for i, (base, _) in enumerate(baselines):
-        pair = _pair(scaled, configs, base, i, seeds)
-        if pair:
-            tested[i] = pair
+    tests = {i: _test(compared[base], compared[i]) for i, (base, _) in enumerate(baselines)}
+    tested = {i: pair for i, pair in tests.items() if pair}
     for i, evidence in zip(tested, statistics.judge([*tested.values()]), strict=True):
-        base, differs_in = baselines[i]
-        first = groups[base]
-        doubt = stragglers.doubt_of(replace(scaled[i], evidence=evidence), first)
+        number, differs_in = baselines[i]
+        _, first = compared[number]
+        doubt = stragglers.doubt_of(replace(groups[i], evidence=evidence), first)
         name = count(first.num_workers, "worker") if first.swept else first.label
-        named = replace(evidence, baseline=base, than=differs_in or name)
-        scaled[i] = replace(scaled[i], evidence=named, contention_doubt=doubt)
-    return tuple(scaled)
+        named = replace(evidence, baseline=number, than=differs_in or name)
+        groups[i] = replace(groups[i], evidence=named, contention_doubt=doubt)
+    return tuple(groups)
 
 
-def _pair(
-    groups: Sequence[Group],
-    configs: Sequence[Configuration],
-    baseline: int,
-    i: int,
-    seeds: Mapping[int, str],
-) -> Pair | None:
+def _test(base: Compared, other: Compared) -> Pair | None:
     """Test a group's times to target against its baseline's, or throughput if none has a target.
 
     None if it has no baseline with the same data and target.
     """
-    if baseline == i or not same_task(configs[baseline], configs[i]):
+    (base_config, first), (config, group) = base, other
+    if config is base_config or not same_task(base_config, config):
         return None
-    (first, other), both = (groups[baseline], groups[i]), (configs[baseline], configs[i])
-    figures = [config.times for config in both]
-    means = _mean(first.training_seconds_to_target), _mean(other.training_seconds_to_target)
+    figures = base_config.times, config.times
+    means = _mean(first.training_seconds_to_target), _mean(group.training_seconds_to_target)
     are_rates = not any(map(isfinite, [*figures[0], *figures[1]]))
     if are_rates:
-        figures = [config.rates for config in both]
-        means = _mean(other.samples_per_second), _mean(first.samples_per_second)
-    first_seeds, other_seeds = (
-        [seeds.get(run.run_id) for run in config.results] for config in both
-    )
-    labels, both_seeds = (first.label, other.label), (first_seeds, other_seeds)
-    first_figures, other_figures = figures
-    return hold_against(first_figures, other_figures, labels, ratio(*means), both_seeds, are_rates)
+        figures = base_config.rates, config.rates
+        means = _mean(group.samples_per_second), _mean(first.samples_per_second)
+    labels, seeds = (first.label, group.label), (base_config.seeds, config.seeds)
+    return hold_against(*figures, labels, ratio(*means), seeds, are_rates)
 
 
 def _group(
@@ -495,18 +487,14 @@ def _group(
     )
 
 
-def _scaled(
-    groups: Sequence[Group], configs: Sequence[Configuration], points: Sequence[SweepPoint], i: int
-) -> Group:
-    """Return a group with its speed-ups over the one with the fewest workers.
+def _scaled(first: Compared, other: Compared, *, is_scaled: bool) -> Group:
+    """Return a group with its speed-ups over the first one, which has the fewest workers.
 
     A group has an efficiency only if groups differ in their number of workers.
     """
-    first = sweeps.fewest_workers(points, i)
-    (base, origin), (config, group) = (configs[first], groups[first]), (configs[i], groups[i])
+    (base, origin), (config, group) = first, other
     if not same_task(base, config):
         return group
-    is_scaled = len({point.num_workers for point in points if point.swept == points[i].swept}) > 1
     faster = ratio(
         _mean(origin.training_seconds_to_target), _mean(group.training_seconds_to_target)
     )
