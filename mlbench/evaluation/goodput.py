@@ -33,7 +33,7 @@ A run in the queue holds no workers, so that time is not in the worker-seconds b
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate, chain, pairwise
@@ -51,7 +51,6 @@ from mlbench.evaluation.timeline import (
     Key,
     ProcessLifetime,
     clock_correction_of,
-    kept_until,
     lifetimes_of,
     lineage_of,
     stops_of,
@@ -267,10 +266,7 @@ class _BucketAccounting:
         corrected = correction.placed(series)
         self.begun_us = correction.begun_us
         self.lineage = lineage_of(corrected, correction.begun_us)
-        # It is unknown which part of the training before an unclear resumption was repeated.
-        self._unclear = self.lineage.unclear
         self._lives = lifetimes_of(ranks, corrected)
-        self._kept = kept_until(chain.from_iterable(self._lives.values()), self.lineage)
         self._rows: dict[int, list[RankRow]] = {}
         attempts: dict[int, list[RankRow]] = {}
         for row in sorted(ranks, key=lambda row: (row.rank, row.attempt)):
@@ -357,7 +353,7 @@ class _BucketAccounting:
         previous = [
             earlier
             for earlier in lifetimes[: lifetimes.index(life)]
-            if self._kept[life.rank, earlier.key] > earlier.trains_us
+            if earlier.kept_us(self.lineage) > earlier.trains_us
         ]
         phases: list[tuple[Bucket, float]] = []
         before_training: tuple[Literal["compile", "restore"], ...] = ("compile", "restore")
@@ -366,7 +362,7 @@ class _BucketAccounting:
             carried = previous[-1].before_training(metric) if previous and life.is_resumed else 0.0
             phases.append((phase, life.before_training(metric) - carried))
         timeline.until(min(life.trains_us, end_us), "initialization", lambda _: phases)
-        kept_us = self._kept.get((life.rank, life.key), life.trains_us)
+        kept_us = life.kept_us(self.lineage)
         useless_us, useless = self._useless
         known_us = min(kept_us, life.last_us, end_us, useless_us)
         parts = partial(self._parts, life, measured, known_us)
@@ -376,7 +372,8 @@ class _BucketAccounting:
             timeline.until(end_us, useless)
         elif kept_us < end_us:
             timeline.until(kept_us, "unknown")
-            unclear = self._unclear.get(life.rank)
+            # It is unknown which part of the training before an unclear resumption was repeated.
+            unclear = self.lineage.unclear.get(life.rank)
             is_known = unclear is None or life.began_us >= unclear.began_us
             timeline.until(end_us, "lost" if is_known else "unknown")
         elif not is_over:
@@ -434,18 +431,17 @@ class _BucketAccounting:
 
         The column is the part of this wait until each exchange, from 0 to 1.
         """
-        together: dict[Key, dict[str, Mapping[str, Column]]] = {}
-        begins_us: dict[Key, list[int]] = {}
+        together: dict[Key, list[ProcessLifetime]] = {}
         for life in chain.from_iterable(self._lives.values()):
-            if life.has_clock and self._kept[life.rank, life.key] > life.trains_us:
-                together.setdefault(life.key, {})[life.rank] = life.totals
-                begins_us.setdefault(life.key, []).append(life.trains_us)
-        for key, totals in together.items():
-            kept_us = min(self._kept[rank, key] for rank in totals)
+            if life.has_clock and life.kept_us(self.lineage) > life.trains_us:
+                together.setdefault(life.key, []).append(life)
+        for key, lives in together.items():
+            totals = {life.rank: life.totals for life in lives}
+            kept_us = min(life.kept_us(self.lineage) for life in lives)
             stops = [(stop.begin_us, stop.end_us) for stop in self._stops[key[0]].spans]
             exchanges = outside(exchanges_of(totals, _SPAN_US), [*stops, (kept_us, _NEVER_US)])
             least = sum(exchange.steps * exchange.least for exchange in exchanges)
-            begin_us = max(begins_us[key])
+            begin_us = max(life.trains_us for life in lives)
             times_us = [begin_us, *(max(begin_us, exchange.at_us) for exchange in exchanges)]
             for rank in totals:
                 total = sum(exchange.steps * exchange.seconds[rank] for exchange in exchanges)

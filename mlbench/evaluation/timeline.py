@@ -312,19 +312,13 @@ class ProcessLifetime:
         return self._clock.times_us[-1]
 
     @cached_property
-    def restored_step(self) -> float | None:
-        """Step that the process resumed from; None if it did not report one."""
-        column = self.totals.get(names.RESTORED_STEP)
-        return column.values[-1] if column else None
-
-    @cached_property
     def is_resumed(self) -> bool:
         """Whether the process resumed from a checkpoint.
 
         Without a report, it did if its first training time exceeds its age.
         """
-        if self.restored_step is not None:
-            return self.restored_step > 0
+        if restored := self.totals.get(names.RESTORED_STEP):
+            return restored.values[-1] > 0
         first_us, seconds = self._clock.times_us[0], self._clock.values[0]
         return seconds * 1e6 > first_us - self.began_us
 
@@ -338,6 +332,15 @@ class ProcessLifetime:
         """Begin of the training; a resumed process records its first totals then."""
         trained = self._clock.values[0] - self.carried_seconds
         return self._clock.times_us[0] - whole_us(trained)
+
+    def kept_us(self, lineage: Lineage) -> int:
+        """Return the time until which the training contributed to the final model.
+
+        Its later steps had to be repeated from a checkpoint.
+        """
+        spans = lineage.discarded.get(self.rank, ())
+        firsts = (first_us for first_us, end_us in spans if first_us <= self.last_us < end_us)
+        return max(self.trains_us, next(firsts, _NEVER_US))
 
     def before_training(self, metric: str) -> float:
         """Return a total at the begin of the training.
@@ -402,22 +405,6 @@ def lifetimes_of(ranks: Sequence[RankRow], series: Columns) -> dict[str, list[Pr
             lifetime = ProcessLifetime(key, rank, min(began_us, first_us), columns)
             lifetimes[rank].append(lifetime)
     return lifetimes
-
-
-def kept_until(
-    lifetimes: Iterable[ProcessLifetime], lineage: Lineage
-) -> dict[tuple[str, Key], int]:
-    """Return the time until which each process that trained contributed to the final model.
-
-    Its later steps had to be repeated from a checkpoint.
-    """
-    kept_us: dict[tuple[str, Key], int] = {}
-    for life in lifetimes:
-        if life.has_clock:
-            spans = lineage.discarded.get(life.rank, ())
-            firsts = (first_us for first_us, end_us in spans if first_us <= life.last_us < end_us)
-            kept_us[life.rank, life.key] = max(life.trains_us, next(firsts, _NEVER_US))
-    return kept_us
 
 
 # --- Stops ---
