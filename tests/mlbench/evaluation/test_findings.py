@@ -155,12 +155,6 @@ def test_a_rank_that_never_joined_leaves_a_gap() -> None:
     assert (finding.saving.low, finding.saving.high) == (20.0, 30.0)
 
 
-def test_long_steps_are_written_in_seconds() -> None:
-    cost = CheckpointCost(4, 5.0, 1e6)
-    finding = only(result_of({"checkpoint": 20.0}, {"checkpoint": 20.0}, checkpoints=cost))
-    assert finding.text.endswith("4 checkpoints took 5 s each.")
-
-
 def test_communication_names_the_limit_or_the_small_batch() -> None:
     slow: Seconds = {"communication": 100.0}
     finding = only(result_of(slow, slow), max_bandwidth=20.0)

@@ -460,13 +460,6 @@ def test_a_loss_that_became_nan_outweighs_a_target_reached_later() -> None:
     assert found.time_to_target is None
 
 
-def test_a_run_that_ended_with_nan_has_no_time_that_comparisons_count() -> None:
-    run = replace(_DIGITS_RUN, not_finite=_LOSS)
-    found = evaluate(RunContext(run, (), START + 60), columns(acc_0={10: 98}))
-    assert known(found.time_to_target).wall_seconds == 10.0
-    assert (found.valid_time_to_target, found.seconds_to_target) == (None, None)
-
-
 def test_a_target_metric_that_stays_nan() -> None:
     found = known(outcome(acc_0={10: math.nan, 20: 90, 30: math.nan, 40: math.inf}))
     assert (found.kind, found.text, found.since) == ("nan", "NaN since 30.0 s (acc)", START + 30)
