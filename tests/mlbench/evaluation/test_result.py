@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from mlbench.contract.diagnosis import Diagnosis, Evidence, Verdict
+from mlbench.contract.diagnosis import Diagnosis, Verdict
 from mlbench.contract.records import Interference, Outcome, Target
 from mlbench.contract.results import Result, TimeToTarget
 from mlbench.evaluation.comparison import compare
 from mlbench.evaluation.inputs import Criteria, RankRow, RunRow
 from mlbench.evaluation.result import RunContext, evaluate
 from tests.mlbench.evaluation.making import START, columns, make_facts, reaching
+from tests.support.evidence import evidence_of
 from tests.support.known import known
 from tests.support.rows import QUIET
 
@@ -419,15 +420,7 @@ def diagnosis(
     kind: str = "not_in_collective", reason: Any = "stopped", certainty: str = "likely"
 ) -> Diagnosis:
     """Return what was found 40 s after the start, 30 s after the last step."""
-    evidence = Evidence.from_fields(
-        {
-            **dict.fromkeys(("processes", "threads", "collectives", "gpu_errors", "missing"), ()),
-            **dict.fromkeys(("stacks_by", "stdout_end", "stderr_end"), ""),
-            **dict.fromkeys(("memory_bytes", "memory_limit_bytes", "throttled_seconds")),
-            **{"rank": 1, "at": START + 40, "gathered_in_seconds": 0.1, "steps": 60},
-            **{"exit_code": None, "out_of_memory_kills": 0, "quiet_seconds": 30.0},
-        }
-    )
+    evidence = replace(evidence_of(1, steps=60, quiet_seconds=30.0), at=START + 40)
     verdict = Verdict(kind, (1,), "", "", _HOW, certainty)
     return Diagnosis(1, 1, reason, "2023-11-14T22:14:00Z", True, verdict, (), (evidence,))
 
