@@ -1,7 +1,7 @@
 """Findings about runs: each rule where its cause is present, and where nothing is wrong."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
@@ -118,19 +118,16 @@ def test_a_straggler_is_named_with_its_saving() -> None:
         "It was 28.0 s late: its own work takes 78 ms a step, that of the others 50 ms. "
         "The time is in computing."
     )
-    assert finding.saving is not None
-    assert finding.saving.seconds == pytest.approx(80 - 80 / 1.6)
     # The training without it takes 50 s, which is exact to 5 %.
-    assert finding.saving.low == pytest.approx(80 - 52.5)
-    assert finding.saving.high == pytest.approx(80 - 47.5)
+    expected = (80 - 80 / 1.6, 80 - 52.5, 80 - 47.5)
+    assert astuple(known(finding.saving)) == pytest.approx(expected)
 
 
 def test_waiting_for_data_costs_what_the_ranks_waited() -> None:
     finding = only(result_of({"data": 20.0}, {"data": 30.0}))
     assert (finding.rule, finding.seconds) == ("data", 50.0)
     assert finding.text.startswith("Ranks waited 25.0 s of 111.0 s in steps for their next batch.")
-    assert finding.saving is not None
-    assert (finding.saving.seconds, finding.saving.low, finding.saving.high) == (25.0, 20.0, 30.0)
+    assert finding.saving == Saving(25.0, 20.0, 30.0)
 
 
 def test_the_saving_of_data_is_between_the_processes_of_a_worker() -> None:
@@ -140,19 +137,14 @@ def test_the_saving_of_data_is_between_the_processes_of_a_worker() -> None:
         for rank, wait in enumerate(waits)
     )
     # Half of the time went to contention, which the breakdown takes out of each phase.
-    saving = only(result_of({"data": 12.5}, ranks=ranks)).saving
-    assert saving is not None
-    assert (saving.seconds, saving.low, saving.high) == (12.5, 10.0, 15.0)
+    assert only(result_of({"data": 12.5}, ranks=ranks)).saving == Saving(12.5, 10.0, 15.0)
 
 
 def test_a_rank_that_never_joined_leaves_a_gap() -> None:
     result = result_of({"data": 20.0}, {"data": 30.0})
-    assert result.goodput is not None
-    first, last = result.goodput.ranks
-    goodput = replace(result.goodput, ranks=(first, replace(last, rank=2)))
-    finding = only(replace(result, goodput=goodput))
-    assert finding.saving is not None
-    assert (finding.saving.low, finding.saving.high) == (20.0, 30.0)
+    first, last = known(result.goodput).ranks
+    goodput = replace(known(result.goodput), ranks=(first, replace(last, rank=2)))
+    assert only(replace(result, goodput=goodput)).saving == Saving(25.0, 20.0, 30.0)
 
 
 def test_communication_names_the_limit_or_the_small_batch() -> None:
@@ -160,8 +152,7 @@ def test_communication_names_the_limit_or_the_small_batch() -> None:
     finding = only(result_of(slow, slow), max_bandwidth=20.0)
     assert finding.title == "Communication dominates the steps"
     assert finding.text.endswith("The bandwidth is limited to 20 Mbit/s.")
-    assert finding.saving is not None
-    assert finding.saving.seconds == 100.0
+    assert finding.saving == Saving(100.0, 100.0, 100.0)
     small = RankResult(0, 1000, None, 80.0, 0.08, 0.001, 0.9, {}, 0.0)
     finding = only(result_of(slow, slow, ranks=(small,)))
     assert finding.title == "The batch of a worker is small"
@@ -196,8 +187,7 @@ def test_contention_is_told_even_where_it_cost_little() -> None:
     assert finding.text == (
         "Other programs used cores of rank 1: chromium and sh, up to 6 % of the time."
     )
-    assert finding.saving is not None
-    assert (finding.saving.low, finding.saving.seconds, finding.saving.high) == (3.0, 6.0, 6.0)
+    assert finding.saving == Saving(6.0, 3.0, 6.0)
 
 
 @pytest.mark.parametrize(("waited", "rule"), [(24.0, "contention"), (10.0, "straggler")])
@@ -261,13 +251,11 @@ def test_a_cpu_limit_and_a_memory_limit() -> None:
 def test_evaluation_and_checkpoints_that_are_too_frequent() -> None:
     finding = only(result_of({"evaluation": 100.0}, {"evaluation": 100.0}))
     assert finding.title == "Evaluation takes 50 % of the time"
-    assert finding.saving is not None
-    assert finding.saving.seconds == 50.0
+    assert finding.saving == Saving(50.0, 50.0, 50.0)
     cost = CheckpointCost(40, 0.5, 1e6)
     finding = only(result_of({"checkpoint": 20.0}, {"checkpoint": 20.0}, checkpoints=cost))
     assert finding.text.endswith("40 checkpoints took 500 ms each.")
-    assert finding.saving is not None
-    assert finding.saving.seconds == 15.0
+    assert finding.saving == Saving(15.0, 15.0, 15.0)
 
 
 def test_a_long_start_counts_unless_the_run_broke_off() -> None:
@@ -311,12 +299,7 @@ def test_the_largest_saving_comes_first() -> None:
 
 
 def test_errors_come_first_and_at_most_three_are_shown() -> None:
-    slow: Seconds = {
-        "diverged": 1.0,
-        "data": 50.0,
-        "evaluation": 200.0,
-        "lost": 90.0,
-    }
+    slow: Seconds = {"diverged": 1.0, "data": 50.0, "evaluation": 200.0, "lost": 90.0}
     loss = {"metric": "train_loss", "rank": "0", "step": 1061, "since": 0.0}
     run = make_run(num_workers=2, not_finite=loss, attempt=2)
     findings = findings_of(run, [], result_of(slow, slow))
@@ -331,8 +314,7 @@ def test_a_prediction_is_checked_by_a_later_run() -> None:
     compared = check(before, after)
     assert isinstance(compared, Check)
     assert (compared.rules, compared.clock) == (("data",), "training")
-    predicted = compared.predicted
-    assert (predicted.seconds, predicted.low, predicted.high) == (75.0, 70.0, 80.0)
+    assert compared.predicted == Saving(75.0, 70.0, 80.0)
     assert compared.error == pytest.approx(-0.0625)
     assert check(before, before) == "no finding of run 1 with a predicted saving is gone"
     problem = check(before, replace(after, samples=2e4))
