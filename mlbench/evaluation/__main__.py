@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from mlbench.archive import RUN, ArchiveError, opened
-from mlbench.evaluation import sandbox
 from mlbench.evaluation.inputs import Criteria
-from mlbench.evaluation.sandbox import DESCRIPTORS, MAX_MEMORY
+from mlbench.evaluation.sandbox import DESCRIPTORS, MAX_MEMORY, CheckedArchive
 from mlbench.evaluation.verification import compare_files, errors_of_archives, examine
 
 
@@ -48,22 +47,23 @@ def main(command: str, *arguments: str) -> None:
     print(json.dumps(answer))
 
 
-def _check(*files: str) -> list[tuple[list[str], list[str], Any, Any]]:
-    """Return the problems, the notes, the run and the set of each archive.
+def _check(*files: str) -> list[dict[str, Any]]:
+    """Return the fields of a ``CheckedArchive`` for each archive.
 
     An archive that cannot be read is a problem, and has no run.
     """
-    checked: list[tuple[list[str], list[str], Any, Any]] = []
+    checked: list[dict[str, Any]] = []
     shows_progress = len(files) > 1 and sys.stderr.isatty()
     for file in files:
         try:
             with opened(Path(file)) as archive, errors_of_archives():
                 document = archive.document(RUN)
-                run, in_set = document["run"], document.get("set")
-                sandbox.CheckedArchive.from_answer([], [], run, in_set)
-                checked.append((*examine(archive), run, in_set))
+                sealed = {"run": document["run"], "in_set": document.get("set")}
+                CheckedArchive.from_fields(sealed)
+                problems, notes = examine(archive)
+                checked.append({**sealed, "problems": problems, "notes": notes})
         except ArchiveError as error:
-            checked.append(([str(error)], [], None, None))
+            checked.append({"problems": [str(error)]})
         if shows_progress:
             end = "\n" if len(checked) == len(files) else ""
             print(f"\rchecked {len(checked)} of {len(files)}", end=end, file=sys.stderr, flush=True)

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from mlbench.archive import ArchiveError
 from mlbench.contract.comparisons import Comparison
-from mlbench.contract.records import Run
+from mlbench.contract.records import Record, Run
 from mlbench.evaluation.inputs import OWN_CRITERIA, Criteria
 from mlbench.evaluation.official_rules import SetAtSealing
 
@@ -27,27 +27,15 @@ _UNREADABLE = "it cannot be checked within the memory and time for that"
 
 
 @dataclass(frozen=True)
-class CheckedArchive:
-    """Result of checking an archive."""
+class CheckedArchive(Record):
+    """Result of checking an archive: the answer of ``python -m mlbench.evaluation check``."""
 
-    problems: Sequence[str]
-    notes: Sequence[str]
-    run: Run | None
+    problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    run: Run | None = None
     """Run as it was sealed; None if it could not be read."""
-    in_set: SetAtSealing | None
+    in_set: SetAtSealing | None = None
     """Benchmark set of the run; None without one."""
-
-    @classmethod
-    def from_answer(
-        cls, problems: list[str], notes: list[str], run: Any, in_set: Any
-    ) -> "CheckedArchive":
-        """Decode the answer of ``python -m mlbench.evaluation check`` for an archive."""
-        return cls(
-            problems,
-            notes,
-            None if run is None else Run.from_fields(run),
-            None if in_set is None else SetAtSealing.from_fields(in_set),
-        )
 
 
 def check(files: Sequence[Path]) -> list[CheckedArchive]:
@@ -57,10 +45,10 @@ def check(files: Sequence[Path]) -> list[CheckedArchive]:
     archive ends the process, the two halves are checked apart, until that archive is alone.
     """
     try:
-        return [CheckedArchive.from_answer(*answer) for answer in _ask("check", *map(str, files))]
+        return [CheckedArchive.from_fields(fields) for fields in _ask("check", *map(str, files))]
     except ArchiveError as error:
         if len(files) <= 1:
-            return [CheckedArchive([str(error)], [], None, None) for _ in files]
+            return [CheckedArchive((str(error),)) for _ in files]
         half = len(files) // 2
         return check(files[:half]) + check(files[half:])
 

@@ -39,9 +39,9 @@ def test_it_ends_after_its_time_and_with_who_waits(tmp_path: Path) -> None:
 def test_what_is_no_archive_is_refused_with_the_reason(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("no archive")
     [checked] = sandbox.check([tmp_path / "text"])
-    [problem], notes = checked.problems, checked.notes
+    [problem] = checked.problems
     assert "text is no archive of a run, or a damaged one" in problem
-    assert notes == []
+    assert checked.notes == ()
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_of_several_archives_the_one_that_ends_its_reader_is_named(
     def ask(what: str, *files: str) -> list[Any]:
         if "bomb" in files:
             raise ArchiveError("it cannot be checked")
-        return [([], [], None, None) for _ in files]
+        return [{} for _ in files]
 
     monkeypatch.setattr(sandbox, "_ask", ask)
     files = [Path(name) for name in ("a", "b", "bomb", "c")]
