@@ -156,9 +156,9 @@ def nan(evidence: RunEvidence) -> Finding | None:
         assert outcome
         where = outcome.text
     else:
-        step = "" if loss["step"] is None else f" since step {loss['step']:,}"
-        rank = "" if loss["rank"] in (None, "") else f", rank {loss['rank']}"
-        where = f"{metric_title(loss['metric'])} is not a number{step}{rank}"
+        step = "" if loss.step is None else f" since step {loss.step:,}"
+        rank = f", rank {loss.rank}" if loss.rank else ""
+        where = f"{metric_title(loss.metric)} is not a number{step}{rank}"
     return evidence.finding(
         "The loss is NaN",
         f"{where}. Training from there on cannot succeed.",

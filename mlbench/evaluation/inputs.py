@@ -148,6 +148,19 @@ class InjectedFault(Record):
         return "by hand" if self.seconds is None else f"planned at {self.seconds:.1f} s"
 
 
+@dataclass(frozen=True)
+class NotFiniteLoss(Record):
+    """The first of the last values of a metric that are all NaN or infinite."""
+
+    metric: str
+    since: float
+    """Unix seconds."""
+    step: int | None = None
+    """Step of the first of these values; None if it was not recorded."""
+    rank: str | None = None
+    """Rank that recorded the values; empty or None if they have none."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunRow(RunSpec, Record):
     """A run: its request, its state, and its reported settings."""
@@ -164,8 +177,8 @@ class RunRow(RunSpec, Record):
     state: RunState
     reason: str = ""
     """Reason why the run failed or was stopped; empty for a run that finished."""
-    not_finite: Mapping[str, Any] | None = None
-    """``{"metric", "rank", "step", "since"}`` of a loss that is not finite; None otherwise."""
+    not_finite: NotFiniteLoss | None = None
+    """Loss that is not finite; None otherwise."""
     attempt: int = 0
     created_at: float = 0.0
     room_at: float | None = None

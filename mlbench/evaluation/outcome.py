@@ -13,20 +13,9 @@ from mlbench.contract.names import ACTIVE_STATES, OutcomeKind
 from mlbench.contract.records import Outcome, Target
 from mlbench.contract.results import TimeToTarget
 from mlbench.evaluation.goodput import Useless
-from mlbench.evaluation.inputs import Columns, RunRow, by_rank, finite_by_rank
+from mlbench.evaluation.inputs import Columns, NotFiniteLoss, RunRow, by_rank, finite_by_rank
 
 _MAX_TEXT_LENGTH = 300
-
-
-@dataclass(frozen=True)
-class NotFiniteLoss:
-    """The first of the last values of a metric that are all NaN or infinite."""
-
-    metric: str
-    since: float
-    """Unix seconds."""
-    step: int | None
-    """Step of the first of these values; None if it was not recorded."""
 
 
 @dataclass(frozen=True)
@@ -48,15 +37,13 @@ def not_finite_loss(run: RunRow, target: Target | None, series: Columns) -> NotF
 
     A later finite value of the same series makes the loss count as finite again.
     """
-    losses = []
-    if loss := run.not_finite:
-        losses.append(NotFiniteLoss(loss["metric"], loss["since"], loss["step"]))
+    losses = [run.not_finite] if run.not_finite else []
     for column in by_rank(series, target.metric).values() if target else ():
         first = len(column.values)
         while first and not isfinite(column.values[first - 1]):
             first -= 1
         if target and first < len(column.values):
-            losses.append(NotFiniteLoss(target.metric, column.times_us[first] / 1e6, None))
+            losses.append(NotFiniteLoss(target.metric, column.times_us[first] / 1e6))
     return min(losses, key=lambda loss: loss.since, default=None)
 
 

@@ -25,7 +25,7 @@ from mlbench.contract.results import (
     Stragglers,
 )
 from mlbench.evaluation.findings import Check, check, findings_of
-from mlbench.evaluation.inputs import RankRow
+from mlbench.evaluation.inputs import NotFiniteLoss, RankRow
 from mlbench.evaluation.verification import context_of, recompute
 from tests.mlbench.evaluation.making import make_result, make_run
 from tests.support import rows
@@ -300,7 +300,7 @@ def test_the_largest_saving_comes_first() -> None:
 
 def test_errors_come_first_and_at_most_three_are_shown() -> None:
     slow: Seconds = {"diverged": 1.0, "data": 50.0, "evaluation": 200.0, "lost": 90.0}
-    loss = {"metric": "train_loss", "rank": "0", "step": 1061, "since": 0.0}
+    loss = NotFiniteLoss("train_loss", 0.0, 1061, "0")
     run = make_run(num_workers=2, not_finite=loss, attempt=2)
     findings = findings_of(run, [], result_of(slow, slow))
     assert [finding.rule for finding in findings] == ["nan", "evaluation", "restarts"]

@@ -11,7 +11,7 @@ from mlbench.contract.diagnosis import Diagnosis, Verdict
 from mlbench.contract.records import Interference, Outcome, Target
 from mlbench.contract.results import Result, TimeToTarget
 from mlbench.evaluation.comparison import compare
-from mlbench.evaluation.inputs import Criteria, RankRow, RunRow
+from mlbench.evaluation.inputs import Criteria, NotFiniteLoss, RankRow, RunRow
 from mlbench.evaluation.result import RunContext, evaluate
 from tests.mlbench.evaluation.making import START, columns, make_facts, reaching
 from tests.support.evidence import evidence_of
@@ -404,7 +404,7 @@ _DIGITS_RUN = RunRow(
     started_at=START,
     target=Target("acc", 97.0),
 )
-_LOSS = {"metric": "train_loss", "rank": "0", "step": 61, "since": START + 15}
+_LOSS = NotFiniteLoss("train_loss", START + 15, 61, "0")
 _HOW = "rank 1 is at `load` (x.py:14); rank 0 waits for it"
 
 
