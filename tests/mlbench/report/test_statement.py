@@ -1,7 +1,6 @@
 """What a report says in words."""
 
-from mlbench.contract.comparisons import Findings
-from mlbench.report.statement import lists, subtitle, title
+from mlbench.report.statement import subtitle, title
 from tests.support.results import (
     make_aimless,
     make_comparison,
@@ -17,8 +16,3 @@ def test_the_title_names_tasks_and_workers() -> None:
     swept = "18 runs, target: Validation accuracy ≥ 97 %, swept: exchange, bandwidth"
     assert subtitle(make_sweep()) == swept
     assert (title(alone), subtitle(alone)) == ("own code on 1 worker", "1 run, no target")
-
-
-def test_lists_have_headings_and_none_is_empty() -> None:
-    findings = Findings(reasons=("a",), notes=("b",), clock_faults=("c",), differences=("d",))
-    assert lists(findings) == (("", ("a", "b", "c")), ("What else differs:", ("d",)))

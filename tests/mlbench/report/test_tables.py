@@ -12,24 +12,6 @@ def columns(table: ReportTable) -> dict[str, list[str]]:
     return {column.text: list(values) for column, values in zip(table.columns, cells, strict=True)}
 
 
-def test_a_set_has_every_table() -> None:
-    reached, throughput, phases, runs = tables(results.make_matrix((1, 2, 4), 5))
-    cells = columns(reached)
-    assert cells["group"] == ["1 worker", "2 workers", "4 workers"]
-    assert cells["reached"] == ["5/5"] * 3
-    assert cells["mean"] == ["7.85", "4.51", "2.59"]
-    assert cells["speed-up by time"] == ["1.00", "1.74", "3.03"]
-    assert cells["efficiency by time"] == ["100.0", "87.1", "75.8"]
-    assert "about lognormal" in reached.note
-    assert columns(throughput)["throughput"] == ["1,650", "2,874", "5,003"]
-    assert columns(throughput)["comm. share"] == ["5.00", "10.00", "20.00"]
-    assert columns(throughput)["sent"] == ["0", "1,000", "3,000"]
-    assert {"speed-up by samples/s", "efficiency by samples/s"} <= columns(throughput).keys()
-    assert [*columns(phases)][:4] == ["group", "data", "forward", "backward"]
-    assert columns(phases)["sum"] == ["9.94", "6.01", "3.80"]
-    assert columns(runs)["run"] == [str(i) for i in range(1, 16)]
-
-
 def test_a_target_that_was_not_reached_has_no_mean() -> None:
     comparison = results.make_comparison(
         [results.make_result(1), results.make_unreached(2, repeat=2)]
