@@ -521,7 +521,10 @@ def test_what_a_sweep_tells_of_many_groups_is_one_sentence() -> None:
     many, few = make_sweep((1, 2), 3), make_sweep((2,), 2)
     caution, note = judge(many).notes
     assert caution.startswith("with 3 runs of a group, no difference is significant")
-    assert note.startswith("0 of 11 groups differ from their baseline (p < 0.05")
+    assert note == (
+        "0 of 11 groups differ from their baseline "
+        "(p < 0.05, Mann-Whitney, corrected for multiple comparisons)"
+    )
     notes = judge(few).notes
     assert len(notes) == 6
     assert notes[1].startswith(

@@ -61,12 +61,6 @@ def test_a_deleted_run_leaves_its_trace() -> None:
     assert describe(found) == "1 of 4 slots have a run that counts; 2 runs; 1 deleted"
 
 
-def test_contention_never_opens_a_place_again() -> None:
-    found = slots(entry(1, 1, disturbed=True), entry(2, 2))
-    assert [slot.is_open for slot in found] == [False, False, True, True]
-    assert remarks(found[0]) == [(1, True, "disturbed")]
-
-
 def test_stand_ins_of_earlier_versions_still_count() -> None:
     [first, *_] = slots(entry(1, 1, disturbed=True), entry(1, 2))
     assert remarks(first) == [(1, False, "disturbed: run 2 stands in for it"), (2, True, "")]
