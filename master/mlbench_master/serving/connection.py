@@ -100,12 +100,10 @@ class Connection:
         """Whether an agent has authenticated on it."""
         self.stays = False
         """Whether another request may follow the current one."""
-        self.whole_at = 0.0
-        """Monotonic time at which the request was complete."""
         self.waited = 0.0
         """Seconds for which a complete request waited for a thread."""
         self.began = time.monotonic()
-        """Monotonic time at which its wait in the loop started."""
+        """Monotonic time at which its present wait started, in the loop or for a thread."""
         self.deadline = 0.0
         """Monotonic time at which its wait in the loop ends."""
         self.begin()
@@ -295,30 +293,26 @@ class WaitingConnections:
     """Connections without a thread, in the order in which their waits started."""
 
     def __init__(self) -> None:
-        self._agents: dict[Connection, int] = {}
-        self._others: dict[Connection, int] = {}
+        self._bytes: dict[Connection, int] = {}
         self.held = 0
         """Bytes in memory for all these connections."""
 
     def __iter__(self) -> Iterator[Connection]:
-        yield from list(self._others)
-        yield from list(self._agents)
+        return iter([*self._bytes])
 
     def __contains__(self, conn: Connection) -> bool:
-        return conn in self._of(conn)
+        return conn in self._bytes
 
     def put(self, conn: Connection) -> None:
         """Add a connection, or update its number of bytes in memory."""
-        self.held += conn.held - self._of(conn).get(conn, 0)
-        self._of(conn)[conn] = conn.held
+        self.held += conn.held - self._bytes.get(conn, 0)
+        self._bytes[conn] = conn.held
 
     def take(self, conn: Connection) -> None:
         """Remove a connection, if present."""
-        self.held -= self._of(conn).pop(conn, 0)
+        self.held -= self._bytes.pop(conn, 0)
 
     def first(self) -> Connection | None:
         """Return the connection to close first: the longest waiting one, agents last."""
-        return next(iter(self._others or self._agents), None)
-
-    def _of(self, conn: Connection) -> dict[Connection, int]:
-        return self._agents if conn.is_agents else self._others
+        others = (conn for conn in self._bytes if not conn.is_agents)
+        return next(others, next(iter(self._bytes), None))

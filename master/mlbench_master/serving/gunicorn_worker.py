@@ -15,7 +15,6 @@ import selectors
 import socket
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
@@ -70,8 +69,7 @@ class BulkheadWorker(Worker):
         self._selector = selectors.DefaultSelector()
         self._waiting = WaitingConnections()
         self._queues: dict[Bulkhead, SimpleQueue[Connection]] = {b: SimpleQueue() for b in Bulkhead}
-        self._submitted: Counter[Bulkhead] = Counter()
-        self._served: SimpleQueue[tuple[Connection, Bulkhead]] = SimpleQueue()
+        self._served: SimpleQueue[Connection] = SimpleQueue()
         self._swept_at = 0.0
         self._open = 0
         _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -167,15 +165,14 @@ class BulkheadWorker(Worker):
         """Give a request to a thread if it is complete; otherwise set its deadline."""
         now = time.monotonic()
         if conn.find_request(self._config):
-            bulkhead = conn.bulkhead
-            if self._submitted[bulkhead] >= bulkhead.threads + bulkhead.most_waiting:
+            queue = self._queues[conn.bulkhead]
+            if queue.qsize() >= conn.bulkhead.most_waiting:
                 message = "the master is busy. Try again later."
                 self._refuse(conn, HTTPStatus.SERVICE_UNAVAILABLE, message)
                 return
             self._unwatch(conn)
-            conn.whole_at = now
-            self._submitted[bulkhead] += 1
-            self._queues[bulkhead].put(conn)
+            conn.began = now
+            queue.put(conn)
         elif conn.is_sending:  # The request is malformed, and was refused.
             self._unwatch(conn)
             self._send_rest(conn)
@@ -189,7 +186,7 @@ class BulkheadWorker(Worker):
         """Handle requests, each with the next ones of its user that have come meanwhile."""
         while True:
             conn = self._queues[bulkhead].get()
-            conn.waited = time.monotonic() - conn.whole_at
+            conn.waited = time.monotonic() - conn.began
             # An agent that has given up waiting gets no response.
             conn.stays = not (bulkhead is Bulkhead.POLLS and conn.waited > 1.0 and conn.is_gone)
             is_next = conn.stays
@@ -206,7 +203,7 @@ class BulkheadWorker(Worker):
                     and conn.find_request(self._config)
                     and conn.bulkhead is bulkhead
                 )
-            self._served.put((conn, bulkhead))
+            self._served.put(conn)
             with suppress(BlockingIOError):  # The loop has not read earlier bytes yet.
                 os.write(self.PIPE[1], b".")
 
@@ -252,8 +249,7 @@ class BulkheadWorker(Worker):
         """Send the rest of the responses of threads, then wait for the next requests or close."""
         os.read(pipe, 4096)
         while not self._served.empty():
-            conn, bulkhead = self._served.get()
-            self._submitted[bulkhead] -= 1
+            conn = self._served.get()
             conn.stays = conn.stays and self.alive
             self._send_rest(conn)
 
