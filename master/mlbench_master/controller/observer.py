@@ -28,19 +28,11 @@ from mlbench_master.runs.reachability import Reachability, read_reachability
 
 # Progress of a rank's streams counts in steps of this size: a trickle must not delay its end.
 _STEP_BYTES = 1 << 20
-# Only the needed columns, because this is read ten times a second with thousands of stored runs.
-# Plain rows, because peewee's models take ten times as long for a thousand ranks.
-_RANK = (
-    *(Rank.rank, Rank.worker, Rank.pod_uid, Rank.reported, Rank.stop, Rank.exit_code),
-    *(Rank.exited_at, Rank.assigned_at, Rank.lost, Rank.failure, Rank.processes.is_null(False)),
-)
-_WORKER = (
-    *(Worker.name, Worker.state, Worker.run_id, Worker.attempt, Worker.pod_uid),
-    *(Worker.seen_at, Worker.heard),
-)
 _SHAPE = (Run.num_workers, *(getattr(Run, field.name) for field in fields(WorkerSpec)))
 
 
+# Only the needed columns, because these are read ten times a second with thousands of stored runs.
+# Plain rows, because peewee's models take ten times as long for a thousand ranks.
 class _RankRow(NamedTuple):
     rank: int
     worker: str
@@ -110,7 +102,8 @@ class Observer:
                 Run.finished_at.is_null(False), Run.launcher == ""
             )
             last = ended.order_by(Run.finished_at.desc()).first()
-            rows = map(_WorkerRow._make, database.execute(Worker.select(*_WORKER)))
+            selected = Worker.select(*(getattr(Worker, name) for name in _WorkerRow._fields))
+            rows = map(_WorkerRow._make, database.execute(selected))
             workers = {worker.name: worker for worker in rows}
             reachable, now = read_reachability(), time.time()
             views = [_view_run(run, workers, pods, reachable) for run in (*runs, *external)]
@@ -227,7 +220,9 @@ def _view_run(
 ) -> RunView:
     pod_of = {pod.name: pod for pod in pods}
     owner = run_owner(run.id)
-    selected = Rank.select(*_RANK).where(Rank.run == run.id, Rank.attempt == run.attempt)
+    columns = [getattr(Rank, name) for name in _RankRow._fields[:-1]]
+    selected = Rank.select(*columns, Rank.processes.is_null(False))
+    selected = selected.where(Rank.run == run.id, Rank.attempt == run.attempt)
     # Read before the streams: those of a rank that has exited are complete then.
     ranks = [*map(_RankRow._make, database.execute(selected.order_by(Rank.rank)))]
     streams = run_sql(
