@@ -17,8 +17,6 @@ from mlbench.contract.errors import MLBenchError
 from mlbench_master.pools.manifests import Object
 from mlbench_master.pools.status import to_line
 
-_MAX_MESSAGE_LENGTH = 500
-
 
 class KubernetesApiError(MLBenchError):
     """The cluster refuses a request, or does not respond."""
@@ -162,9 +160,9 @@ def _reason(error: ApiException) -> str:
 
 
 def _message(status: Object) -> str:
-    return to_line(status.get("message") or status.get("reason"))[:_MAX_MESSAGE_LENGTH]
+    return to_line(status.get("message") or status.get("reason"))
 
 
 def _describe(error: HTTPError) -> str:
     """Return an error's message without the addresses of Python objects."""
-    return str(error).rpartition(">: ")[2][:_MAX_MESSAGE_LENGTH] or type(error).__name__
+    return to_line(str(error).rpartition(">: ")[2]) or type(error).__name__

@@ -67,14 +67,14 @@ def read_pod(pod: Object) -> SeenPod:
         troubled_at=_to_seconds(_ended(worker).get("finishedAt") if running else None, math.inf),
         running=running,
         scheduled=bool(spec.get("nodeName")),
-        unschedulable=_cut(unschedulable),
+        unschedulable=to_line(unschedulable),
         ends_by=_to_seconds(ends_at, None),
     )
 
 
 def to_line(text: object) -> str:
-    """Return a text from a cluster as one printable line, for terminals and the database."""
-    return " ".join(printable(str(text or ""), " ").split())
+    """Return a text from a cluster as a printable line of limited length."""
+    return " ".join(printable(str(text or ""), " ").split())[:_MAX_MESSAGE_LENGTH]
 
 
 def _to_seconds(moment: str | None, default: T) -> float | T:
@@ -134,13 +134,9 @@ def _describe_end(ended: Object) -> str:
     if reason == "OOMKilled":
         return "more memory was used than its limit (OOMKilled)"
     # The error is at the end of the output.
-    output = to_line(ended.get("message"))[-_MAX_MESSAGE_LENGTH:]
+    output = str(ended.get("message") or "")[-_MAX_MESSAGE_LENGTH:]
     return _join(f"{reason}, exit code {ended.get('exitCode')}", output)
 
 
 def _join(problem: str, cause: object) -> str:
-    return f"{problem}: {_cut(cause)}" if cause else problem
-
-
-def _cut(text: object) -> str:
-    return to_line(text)[:_MAX_MESSAGE_LENGTH]
+    return f"{problem}: {to_line(cause)}" if cause else problem
