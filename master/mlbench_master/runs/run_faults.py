@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from mlbench.contract import faults
@@ -18,6 +18,18 @@ from mlbench_master.errors import BadFieldError, ConflictError, NotFoundError
 
 LATE_SECONDS = 10.0
 """Seconds after which a fault is no longer injected: the rank had no process when it was due."""
+
+
+@dataclass(frozen=True)
+class DueFault:
+    """A fault that the agent must inject into its rank."""
+
+    id: int
+    """Number of the fault in its run, from 1."""
+    fault: str
+    """Fault to inject, e.g. ``kill`` or ``stop:5s``."""
+    at: float
+    """Time of the fault in Unix seconds, by the master's clock."""
 
 
 def stored(planned: Sequence[PlannedFault]) -> list[dict[str, Any]]:
@@ -82,7 +94,7 @@ def begin(run: Run, deadline_at: float | None) -> None:
         _store(run, faults_of_run)
 
 
-def due_for(run_id: int | None, rank: int | None) -> tuple[list[dict[str, Any]], bool]:
+def due_for(run_id: int | None, rank: int | None) -> tuple[list[DueFault], bool]:
     """Return the faults of a rank that are due soon, and whether faults of its run have no time."""
     query = "SELECT injected FROM run WHERE id = ?"
     row = run_sql(query, run_id).fetchone() if run_id is not None else None
@@ -91,7 +103,7 @@ def due_for(run_id: int | None, rank: int | None) -> tuple[list[dict[str, Any]],
     # Agents get faults 15 s in advance, because they may poll only every few seconds.
     until = time.time() + 15.0
     due = [
-        {"id": number, "fault": fault["fault"], "at": fault["due_at"]}
+        DueFault(number, fault["fault"], fault["due_at"])
         for number, fault in enumerate(injected, 1)
         if fault["rank"] == rank
         and fault["at"] is None

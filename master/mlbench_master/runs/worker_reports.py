@@ -145,18 +145,6 @@ class Report:
 
 
 @dataclass(frozen=True)
-class DueFault:
-    """A fault that the agent must inject into its rank."""
-
-    id: int
-    """Number of the fault in its run, from 1."""
-    fault: str
-    """Fault to inject, e.g. ``kill`` or ``stop:5s``."""
-    at: float
-    """Time of the fault in Unix seconds, by the master's clock."""
-
-
-@dataclass(frozen=True)
 class Reply:
     """The response to a poll: the agent's task, and the time until its next poll."""
 
@@ -176,7 +164,7 @@ class Reply:
     """Rank whose C frames the diagnosis requests; null for none."""
     profile: run_profiles.PendingProfile | None = None
     """Requested profile of the rank; null for none."""
-    faults: list[DueFault] = field(default_factory=list)
+    faults: list[run_faults.DueFault] = field(default_factory=list)
     """Faults of the rank that are due soon."""
 
 
@@ -222,7 +210,7 @@ def poll(pod: str, report: Report, waited_seconds: float = 0.0) -> Reply:
         diagnosis=diagnosis,
         native_rank=native_rank,
         profile=run_profiles.wanted_of(*rank),
-        faults=[DueFault(**fault) for fault in due],
+        faults=due,
     )
 
 
