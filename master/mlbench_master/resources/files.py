@@ -14,7 +14,7 @@ from mlbench_master.openapi.operation import Schema, operation
 from mlbench_master.openapi.parameters import Whole
 from mlbench_master.reading import files
 from mlbench_master.reading.store import ArchiveStore
-from mlbench_master.resources.attempts import AttemptQuery
+from mlbench_master.resources.logs import AttemptQuery
 from mlbench_master.runs import lifecycle
 
 _TEXT, _BYTES = "text/plain; charset=utf-8", "application/octet-stream"

@@ -7,13 +7,30 @@ from falcon import Request, Response
 
 from mlbench.contract.fields import Field
 from mlbench.contract.records import LogPage, LogSearch
+from mlbench_master.database.models import Run
 from mlbench_master.errors import BadFieldError
 from mlbench_master.http.bodies import offer_file
 from mlbench_master.openapi.operation import operation
 from mlbench_master.openapi.parameters import Whole
 from mlbench_master.reading import logs
-from mlbench_master.resources.attempts import AttemptQuery
 from mlbench_master.runs import lifecycle
+
+
+@dataclass(frozen=True)
+class AttemptQuery:
+    """The parameters of a request about an attempt of a run."""
+
+    attempt: Whole | None = None
+    """Attempt of the run. Default: the latest."""
+
+    def attempt_of(self, run: Run) -> int:
+        """Return the attempt; raise BadFieldError if the run does not have it."""
+        if self.attempt is None:
+            return run.attempt
+        if not 0 < self.attempt <= run.attempt:
+            attempts = f"attempts 1 to {run.attempt}" if run.attempt else "not started any attempt"
+            raise BadFieldError("attempt", f"run {run.id} has {attempts} (got {self.attempt})")
+        return self.attempt
 
 
 @dataclass(frozen=True)
