@@ -7,7 +7,7 @@ from gunicorn.workers.base import Worker
 
 from mlbench_master import interpreter
 from mlbench_master.runs.reachability import HeartbeatCounter
-from mlbench_master.serving.canary import Canary
+from mlbench_master.serving.canary import hear_itself
 
 wsgi_app = "mlbench_master.app:get_app()"
 # One process, so that it has all metrics. Threads, because requests wait for the database.
@@ -33,6 +33,6 @@ def post_fork(server: object, worker: object) -> None:
 def post_worker_init(worker: Worker) -> None:
     """Start the heartbeats by which the master knows that agents can reach it."""
     interpreter.tune()
-    canary = Canary(HeartbeatCounter().hear)
-    worker.wsgi = canary.answering(worker.wsgi)  # type: ignore[assignment]
-    canary.start(worker.sockets[0])
+    heartbeats = HeartbeatCounter()
+    app = hear_itself(worker.wsgi, worker.sockets[0], heartbeats.hear)
+    worker.wsgi = app  # type: ignore[assignment]

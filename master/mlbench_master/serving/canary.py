@@ -10,7 +10,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NoReturn
 
 from mlbench.contract.clock import steady_seconds
 from mlbench_master.http.access import is_token
@@ -24,51 +24,49 @@ _WILDCARDS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
-class Canary:
-    """Sends heartbeats to the master's own listener, and handles them."""
+def hear_itself(
+    app: Application, listener: socket.socket, hear: Callable[[float], None]
+) -> Application:
+    """Send heartbeats to a listener until the process ends, and return an app that handles them.
 
-    def __init__(self, hear: Callable[[float], None]) -> None:
-        """Prepare; ``hear`` is called for each received heartbeat, with its time of sending."""
-        self._hear = hear
-        self._secret = secrets.token_urlsafe()
+    ``hear`` is called for each received heartbeat, with its time of sending. Other requests are
+    passed to ``app``.
+    """
+    secret = secrets.token_urlsafe()
 
-    def answering(self, app: Application) -> Application:
-        """Return an app that handles heartbeats, and passes other requests to ``app``."""
+    def answer(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        token = environ.get("HTTP_AUTHORIZATION", "")
+        if environ["PATH_INFO"] != _PATH or not is_token(token, secret):
+            return app(environ, start)
+        hear(float(environ["HTTP_X_SENT_AT"]))
+        start("204 No Content", [])
+        return []
 
-        def answer(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
-            token = environ.get("HTTP_AUTHORIZATION", "")
-            if environ["PATH_INFO"] != _PATH or not is_token(token, self._secret):
-                return app(environ, start)
-            self._hear(float(environ["HTTP_X_SENT_AT"]))
-            start("204 No Content", [])
-            return []
+    sender = threading.Thread(target=_send, args=(listener, secret), name="canary", daemon=True)
+    sender.start()
+    return answer
 
-        return answer
 
-    def start(self, listener: socket.socket) -> None:
-        """Send heartbeats to a listener, in a thread, until the process ends."""
-        threading.Thread(target=self._run, args=(listener,), name="canary", daemon=True).start()
-
-    def _run(self, listener: socket.socket) -> None:
-        host, port = listener.getsockname()[:2]
-        host = _WILDCARDS.get(host, host)
-        is_reachable = True
-        while True:
-            began = time.monotonic()
-            request = (
-                f"POST {_PATH} HTTP/1.0\r\nHost: {host}\r\nContent-Length: 0\r\n"
-                f"Authorization: {self._secret}\r\nX-Sent-At: {steady_seconds()!r}\r\n\r\n"
-            )
-            try:
-                # Without http.client, which takes as long as the whole request.
-                with socket.create_connection((host, port), timeout=LATE_SECONDS) as connection:
-                    connection.sendall(request.encode())
-                    status = connection.recv(64).partition(b"\r\n")[0]
-                if status.split()[1:2] != [b"204"]:
-                    raise OSError(f"the response is {status.decode(errors='replace')!r}")
-                is_reachable = True
-            except OSError as error:
-                if is_reachable:
-                    log.warning("the master does not hear itself, nor its agents: %s", error)
-                is_reachable = False
-            time.sleep(max(0.0, began + EVERY_SECONDS - time.monotonic()))
+def _send(listener: socket.socket, secret: str) -> NoReturn:
+    host, port = listener.getsockname()[:2]
+    host = _WILDCARDS.get(host, host)
+    is_reachable = True
+    while True:
+        began = time.monotonic()
+        request = (
+            f"POST {_PATH} HTTP/1.0\r\nHost: {host}\r\nContent-Length: 0\r\n"
+            f"Authorization: {secret}\r\nX-Sent-At: {steady_seconds()!r}\r\n\r\n"
+        )
+        try:
+            # Without http.client, which takes as long as the whole request.
+            with socket.create_connection((host, port), timeout=LATE_SECONDS) as connection:
+                connection.sendall(request.encode())
+                status = connection.recv(64).partition(b"\r\n")[0]
+            if status.split()[1:2] != [b"204"]:
+                raise OSError(f"the response is {status.decode(errors='replace')!r}")
+            is_reachable = True
+        except OSError as error:
+            if is_reachable:
+                log.warning("the master does not hear itself, nor its agents: %s", error)
+            is_reachable = False
+        time.sleep(max(0.0, began + EVERY_SECONDS - time.monotonic()))
