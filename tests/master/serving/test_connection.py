@@ -1,6 +1,5 @@
 """How a request is found in what arrives, and for how long a client is waited for."""
 
-import json
 import socket
 from collections.abc import Iterator
 
@@ -35,33 +34,16 @@ def test_a_client_must_keep_the_pace() -> None:
 
 
 @pytest.fixture
-def pairs() -> Iterator[list[tuple[Connection, socket.socket]]]:
-    """Connections of the master, each with its client's end."""
-    sockets = [socket.socketpair() for _ in range(3)]
-    yield [(Connection(ours), theirs) for ours, theirs in sockets]
-    for pair in sockets:
-        for end in pair:
-            end.close()
-
-
-@pytest.fixture
-def pair(pairs: list[tuple[Connection, socket.socket]]) -> tuple[Connection, socket.socket]:
-    return pairs[0]
+def pair() -> Iterator[tuple[Connection, socket.socket]]:
+    """A connection of the master, with its client's end."""
+    ours, theirs = socket.socketpair()
+    yield Connection(ours), theirs
+    ours.close()
+    theirs.close()
 
 
 def head(first: str, *lines: str) -> bytes:
     return "\r\n".join([first, "Host: here", *lines, "", ""]).encode()
-
-
-def test_a_head_that_is_not_whole_is_waited_for(pair: tuple[Connection, socket.socket]) -> None:
-    conn, client = pair
-    for byte in head("GET /healthz HTTP/1.1"):
-        assert conn.request is None
-        client.send(bytes([byte]))
-        assert conn.receive() == 1
-        is_whole = conn.find_request(CONFIG)
-    assert is_whole
-    assert conn.bulkhead is Bulkhead.PROBES
 
 
 @pytest.mark.parametrize("name", ["Content-Length", "content-length", "CONTENT-LENGTH"])
@@ -112,61 +94,14 @@ def test_a_body_that_cannot_be_waited_for_is_left_to_threads_of_its_own(
     assert conn.bulkhead is Bulkhead.SLOW
 
 
-@pytest.mark.parametrize(
-    ("request_", "status"),
-    [
-        (b"hello\r\n\r\n", 400),
-        (b"\r\n\r\n", 400),
-        (b"GET / HTTP/1.1\nHost: here\n\n\r\n\r\n", 400),
-        (head(STREAM, "Content-Length: 5", "Content-Length: 6"), 400),
-        (head(STREAM, "Content-Length: 5", "Transfer-Encoding: chunked"), 400),
-        (head(STREAM, "Content-Length: " + "9" * 5_000), 400),
-        (head(STREAM, "Content-Length: \u00b2"), 400),
-        (head(STREAM, "Content-Length: -1"), 400),
-        (b"GET / HTTP/1.1\r\nX: " + b"x" * (64 << 10), 431),
-    ],
-)
-def test_a_malformed_head_is_refused(
-    pair: tuple[Connection, socket.socket], request_: bytes, status: int
-) -> None:
-    conn, client = pair
-    client.send(request_)
-    while conn.receive():
-        pass
-    assert not conn.find_request(CONFIG)
-    assert conn.is_sending
-    assert conn.flush()
-    first, _, body = client.recv(1 << 16).partition(b"\r\n\r\n")
-    assert first.startswith(f"HTTP/1.1 {status} ".encode())
-    assert json.loads(body)["status"] == status
-
-
-def test_the_longest_wait_is_closed_first_and_agents_last(
-    pairs: list[tuple[Connection, socket.socket]],
-) -> None:
-    agents, first, second = (conn for conn, _ in pairs)
-    agents.is_agents = True
-    waiting = WaitingConnections()
-    for connection in (agents, first, second):
-        waiting.put(connection)
-    order = []
-    while (longest := waiting.first()) is not None:
-        order.append(longest)
-        waiting.take(longest)
-    assert order == [first, second, agents]
-
-
 def test_the_memory_of_waiting_connections_is_counted(
-    pairs: list[tuple[Connection, socket.socket]],
+    pair: tuple[Connection, socket.socket],
 ) -> None:
-    (first, _), (second, _), _ = pairs
-    waiting = WaitingConnections()
-    first.arrived += b"12345"
-    waiting.put(first)
-    waiting.put(second)
-    second.arrived += b"67"
-    waiting.put(second)
-    assert waiting.held == 7
-    waiting.take(first)
-    waiting.take(first)
-    assert waiting.held == 2
+    waiting, (conn, _) = WaitingConnections(), pair
+    for held in (5, 10):
+        conn.arrived += b"12345"
+        waiting.put(conn)
+        assert waiting.held == held
+    for _ in range(2):
+        waiting.take(conn)
+        assert waiting.held == 0

@@ -11,10 +11,29 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 
 import pytest
 
+from mlbench.contract.records import Error
 from tests.conftest import free_port, wait_for
 from tests.master.serving.app import LARGE
 
 CONNECTIONS = 20
+_STREAM = b"PUT /api/runs/7/ranks/0/stdout HTTP/1.1\r\n"
+_MALFORMED = {
+    b"hello\r\n\r\n": 400,
+    b"\r\n\r\n": 400,
+    b"GET /healthz HTTP/9.9\r\n\r\n": 400,
+    b"GET /healthz HTTP/1.1\r\nno colon\r\n\r\n": 400,
+    b"GET /healthz HTTP/1.1\r\nBad Name: x\r\n\r\n": 400,
+    b"GET / HTTP/1.1\nHost: here\n\n\r\n\r\n": 400,
+    _STREAM + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\n": 400,
+    _STREAM + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n": 400,
+    _STREAM + b"Content-Length: " + b"9" * 5_000 + b"\r\n\r\n": 400,
+    _STREAM + b"Content-Length: \xc2\xb2\r\n\r\n": 400,
+    _STREAM + b"Content-Length: -1\r\n\r\n": 400,
+    _STREAM + b"Transfer-Encoding: unheard-of\r\n\r\n": 501,
+    b"GET /" + b"x" * 10_000 + b" HTTP/1.1\r\n\r\n": 414,
+    b"GET / HTTP/1.1\r\n" + b"X-A: 1\r\n" * 200 + b"\r\n": 431,
+    b"GET / HTTP/1.1\r\nX: " + b"x" * (64 << 10): 431,
+}
 
 
 @contextmanager
@@ -118,6 +137,15 @@ def test_an_answer_that_cannot_be_completed_does_not_look_complete(port: int) ->
         assert answer.status == 200
         with pytest.raises(http.client.IncompleteRead):
             answer.read()
+
+
+def test_malformed_http_is_answered_in_json(port: int) -> None:
+    for request, status in _MALFORMED.items():
+        head, _, body = ask(port, request).partition(b"\r\n\r\n")
+        assert head.startswith(f"HTTP/1.1 {status} ".encode()), request[:80]
+        assert b"Content-Type: application/json" in head
+        error = Error.from_fields(json.loads(body))
+        assert (error.status, bool(error.message)) == (status, True)
 
 
 def test_an_app_that_fails_is_answered_in_json(port: int) -> None:
