@@ -128,11 +128,6 @@ def test_settings_of_the_chart() -> None:
     assert (settings.start_seconds, settings.idle_seconds) == (600, 0)
 
 
-@pytest.mark.parametrize(("text", "cores"), [("8", 8), ("8000m", 8), ("0.5", 0.5), ("250m", 0.25)])
-def test_cores_may_be_written_as_kubernetes_does(text: str, cores: float) -> None:
-    assert Settings.from_environ(ENVIRON | {"MLBENCH_LIMIT_CPUS": text}).limits.cpus == cores
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [

@@ -55,16 +55,6 @@ def test_of_orders_at_the_same_time_one_is_taken(database: Database) -> None:
     assert Run.select().count() == 1
 
 
-def test_ids_are_never_used_again(database: Database) -> None:
-    ids = []
-    for _ in range(3):
-        run = lifecycle.create(order(), LIMITS)
-        ids.append(run.id)
-        end(run)
-        lifecycle.delete(run)
-    assert ids == sorted(set(ids))
-
-
 def test_a_run_may_wait_for_the_active_one(database: Database) -> None:
     first = lifecycle.create(order(), LIMITS)
     with pytest.raises(ConflictError, match="is active"):
