@@ -15,7 +15,7 @@ from tests.support.recording import Recording
 from tests.support.rows import line, make_ranks, record
 
 MIB = 1 << 20
-SOON_SECONDS = 4.0
+SOON_SECONDS = 2.0
 
 
 def read(api: TestClient, run: Run, *metrics: str) -> tuple[Result, float]:
@@ -32,7 +32,7 @@ def test_a_large_backlog_keeps_no_reader_waiting(
     make_ranks(run)
     now = time.time() - 30
     usual = line(now, train_loss=0.5, train_seconds=1.5, samples=64)
-    number = 4 * MIB // len(usual)
+    number = 2 * MIB // len(usual)
     for i in range(3):
         record(run, usual * number + line(now + i, rare=i, **{"in “two” words": i}))
 

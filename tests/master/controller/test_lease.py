@@ -11,10 +11,13 @@ import pytest
 
 from tests.support.postgres import PostgresServer
 
-# Says when it holds the lease, and then does nothing.
+# Says when it holds the lease, and then does nothing. It looks at its connection often.
 _HOLD = """
-import logging, sys, threading
+import logging, sys, threading, time
 from mlbench_master.controller.lease import open_lease, wait_for
+
+pause = time.sleep
+time.sleep = lambda seconds: pause(seconds / 20)
 
 logging.basicConfig(level=logging.INFO)
 if wait_for(open_lease(sys.argv[1]), threading.Event().wait):

@@ -10,13 +10,13 @@ LARGE = bytes(range(256)) * (32 << 10)
 def app(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
     """Answer ``/large`` with 8 MiB, ``/pieces`` in pieces, ``/breaks`` by half, else the body.
 
-    ``/fails`` raises an error, and ``/late`` takes a second.
+    ``/fails`` raises an error, and ``/late`` takes half a second.
     """
     path = environ["PATH_INFO"]
     if path == "/fails":
         raise RuntimeError("of a defect")
     if path == "/late":
-        time.sleep(1)
+        time.sleep(0.5)
     if path == "/breaks":
         start("200 OK", [])
         return _break_off()

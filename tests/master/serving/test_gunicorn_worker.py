@@ -167,7 +167,7 @@ def test_a_client_that_asks_first_is_told_to_send_its_body(port: int) -> None:
 def test_a_request_that_is_being_handled_when_the_server_stops_is_answered() -> None:
     with serving() as (number, process), connect(number) as opened:
         opened.sendall(b"GET /late HTTP/1.1\r\n\r\n")
-        time.sleep(0.3)
+        time.sleep(0.1)
         process.terminate()
         answer = read_all(opened)
         assert answer.startswith(b"HTTP/1.1 200 ")
