@@ -153,11 +153,6 @@ CLUSTER = {
 }
 
 
-def test_settings_of_a_cluster() -> None:
-    found = ClusterSettings.from_environ(CLUSTER)
-    assert found == ClusterSettings(Path("/etc/mlbench/worker.json"), "here", "r-mlbench-master")
-
-
 @pytest.mark.parametrize("name", CLUSTER)
 def test_required_settings_of_a_cluster(name: str) -> None:
     with pytest.raises(SettingsError, match=rf"\${name}: not set"):

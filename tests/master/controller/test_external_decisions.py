@@ -57,13 +57,6 @@ def test_missing_ranks_are_named_until_they_have_joined() -> None:
         (replace(RUNNING, silent=119.0), 500.0, ""),
         # The controller has just started.
         (replace(RUNNING, silent=500.0), 5.0, ""),
-        (replace(RUNNING, forgotten=True), 5.0, "the agent of w-0 no longer reports it"),
-        (replace(RUNNING, replaced=True), 5.0, "another pod has replaced w-0"),
-        (
-            replace(exited(0), streams_complete=False, stuck=61.0),
-            500.0,
-            "no more of its output arrived from w-0 for 60 s",
-        ),
         # Neither for beginning late, nor for going on after it was told to stop.
         (replace(RUNNING, reported=False), 5_000.0, ""),
         (replace(STOPPING, ending=5_000.0, stuck=5_000.0), 5_000.0, ""),
@@ -81,12 +74,6 @@ def test_a_stop_is_passed_on_also_to_those_that_come_later() -> None:
     assert decide_external(with_ranks(STOPPING, STOPPING, **asked)) == []
     over = with_ranks(exited(-15), exited(-15), **asked)
     assert decide_external(over) == [actions.End(7, "STOPPED")]
-
-
-def test_it_ends_once_its_record_is_complete() -> None:
-    assert decide_external(with_ranks(DONE, DONE, recorded=False)) == []
-    done = with_ranks(DONE, DONE, waited=0.0)
-    assert decide_external(done) == [actions.End(7, "FINISHED")]
 
 
 def test_what_could_not_be_recorded_fails_no_command() -> None:

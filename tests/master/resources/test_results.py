@@ -129,12 +129,6 @@ def test_numbers_have_bounds(api: TestClient, judged: Run) -> None:
     assert get_result(api, judged.id, after="-0").status_code == 400
 
 
-def test_no_such_run(api: TestClient, judged: Run) -> None:
-    for answer in (get_result(api, judged.id + 1), compare(api, judged.id, judged.id + 1)):
-        assert answer.status_code == 404
-        assert answer.json["message"].endswith(f"run {judged.id + 1} not found")
-
-
 def test_a_comparison_is_what_the_client_reads(api: TestClient, judged: Run) -> None:
     other = make_run(state="FAILED", target={**_TARGET, "value": 90.0}, settings={"batch_size": 64})
     answer = compare(api, other.id, judged.id, price=1)
@@ -174,3 +168,5 @@ def test_200_runs_and_no_more(api: TestClient, database: Database) -> None:
     refused = compare(api, *ids, 1)
     assert refused.status_code == 400
     assert refused.json["message"].startswith("runs: must be the ids of 1 to 200 runs")
+    unknown = compare(api, ids[0], ids[-1] + 1)
+    assert unknown.json == {"status": 404, "message": f"run_id: run {ids[-1] + 1} not found"}

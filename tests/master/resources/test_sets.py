@@ -45,10 +45,6 @@ def test_a_set_is_registered_and_its_runs_are_what_it_says(api: TestClient) -> N
     assert submit(api, 1)["id"] == run["id"]
     resumed = api.simulate_post("/api/sets/scaling/resume/").json
     assert (resumed["state"], resumed["waiting"]) == ("running", [1, 2])
-    again = submit(api, 2)
-    assert (again["slot"], again["seed"]) == (2, 2)
-    end(again, "FINISHED")
-    assert submit(api, 2)["id"] == again["id"]
 
 
 @pytest.mark.both_databases
