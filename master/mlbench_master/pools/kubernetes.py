@@ -48,7 +48,7 @@ def open_pool(
     """Return the pool that the environment describes, with its threads started.
 
     Raises:
-        SettingsError, ManifestError, ApiError: it cannot be opened.
+        SettingsError, ManifestError, KubernetesApiError: it cannot be opened.
     """
     requests = Counter(
         "mlbench_kubernetes_requests_total",
@@ -182,7 +182,7 @@ class KubernetesPool:
         """Bring the cluster to the desired state.
 
         Raises:
-            ApiError: a step failed; the others were carried out.
+            KubernetesApiError: a step failed; the others were carried out.
         """
         steps = self._decide(self._owner or self._find_owner())
         if any(isinstance(step, Apply) for step in steps):

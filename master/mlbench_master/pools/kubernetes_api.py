@@ -32,14 +32,14 @@ class KubernetesApiError(MLBenchError):
 class Api:
     """API of the cluster in which this process runs, or which ``$KUBECONFIG`` names.
 
-    All methods raise ApiError if the cluster refuses, or does not respond.
+    All methods raise KubernetesApiError if the cluster refuses, or does not respond.
     """
 
     def __init__(self, count: Callable[[str, str], None] = lambda verb, status: None) -> None:
         """Prepare for requests; ``count`` is called with the verb and the status of each.
 
         Raises:
-            ApiError: no configuration of a cluster was found.
+            KubernetesApiError: no configuration of a cluster was found.
         """
         settings = Configuration()
         # Callers retry.

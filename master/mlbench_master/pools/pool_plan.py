@@ -39,7 +39,7 @@ class DesiredPool:
 class Apply:
     """Create or change a Service or StatefulSet."""
 
-    wanted: Object
+    desired: Object
 
 
 @dataclass(frozen=True)
