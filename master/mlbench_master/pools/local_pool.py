@@ -59,8 +59,14 @@ class LocalPool:
 
     def place(self, pods: tuple[PodStatus, ...], shape: WorkerSpec) -> Placement:
         """Choose a free port; if traffic is shaped, also a separate network for the workers."""
-        shaping = part(Shaping, shape)
-        attachments = attach(len(pods), shaping) if shaping else ()
+        attachments: tuple[Attachment, ...] = ()
+        if shaping := part(Shaping, shape):
+            # At random addresses, because ranks of an earlier attempt may still have theirs.
+            first = 1 + secrets.randbelow(_BENCHMARKS.num_addresses - len(pods) - 1)
+            addresses = (str(_BENCHMARKS[first + rank]) for rank in range(len(pods)))
+            attachments = tuple(
+                Attachment(address, _BENCHMARKS.prefixlen, shaping) for address in addresses
+            )
         address = attachments[0].address if attachments else _LOOPBACK
         while True:
             port = secrets.choice(_PORTS)
@@ -72,10 +78,3 @@ class LocalPool:
         """Return which workers do not run, and where to read why."""
         troubled = (worker for worker in self.files.read_status() if worker.trouble)
         return "; ".join(f"{worker.name} does not run: {worker.trouble}" for worker in troubled)
-
-
-def attach(workers: int, shaping: Shaping) -> tuple[Attachment, ...]:
-    """Return an attachment for each worker, at random addresses: other attempts have others."""
-    first = 1 + secrets.randbelow(_BENCHMARKS.num_addresses - workers - 1)
-    addresses = (str(_BENCHMARKS[first + rank]) for rank in range(workers))
-    return tuple(Attachment(address, _BENCHMARKS.prefixlen, shaping) for address in addresses)
