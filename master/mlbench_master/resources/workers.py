@@ -1,6 +1,6 @@
 """Routes of agents: poll, ship a stream; and the route by which a process joins a run."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Annotated
 
 import falcon
@@ -86,7 +86,7 @@ class PollResource:
         report = read_body(req, worker_reports.Report)
         if report.pod_uid != identity.uid:
             raise falcon.HTTPForbidden(description="pod_uid: token belongs to another pod")
-        resp.media = asdict(worker_reports.poll(pod, report, waited_seconds(req.env)))
+        resp.media = worker_reports.poll(pod, report, waited_seconds(req.env))
 
 
 @dataclass(frozen=True)
