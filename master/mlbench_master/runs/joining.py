@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any
 
 from mlbench.contract.fields import NO_NUL, Field
@@ -60,6 +60,9 @@ class JoinRequest:
     def __post_init__(self) -> None:
         if self.rank >= self.num_workers:
             raise ValueError(f"rank: must be less than num_workers (got {self.rank})")
+
+
+_JOINED = Run._meta.fields.keys() & {field.name for field in fields(JoinRequest)}
 
 
 def join(
@@ -144,25 +147,18 @@ def _find_rank(run: Run, rank: int) -> Rank | None:
 def _create(order: JoinRequest, holder: str, limits: InstallationLimits) -> Run:
     if holder:
         join_tokens.admit_run(holder, order.num_workers, limits)
-    name, now = order.name or f"{order.launcher} job", time.time()
+    name, began_at = order.name or f"{order.launcher} job", time.time() - order.began_ago
+    names = {"name": kubernetes_name(name), "display_name": name}
     created: Run = Run.create(
+        **{column: getattr(order, column) for column in _JOINED} | names,
         job_id=str(uuid.uuid4()),
         job_key=f"{holder}/{order.key}",
-        user=order.user,
-        name=kubernetes_name(name),
-        display_name=name,
-        launcher=order.launcher,
         benchmark="",
         args={},
-        command=order.command,
-        working_dir=order.working_dir,
-        num_workers=order.num_workers,
-        max_restarts=order.max_restarts,
         state="STARTED",
-        attempt=order.attempt,
-        created_at=now - order.began_ago,
-        room_at=now - order.began_ago,
-        started_at=now - order.began_ago,
+        created_at=began_at,
+        room_at=began_at,
+        started_at=began_at,
         steady_clock=run_clock.begin(order.began_ago),
     )
     return created
