@@ -89,8 +89,8 @@ class InstallationLimits:
         "nccl",
     )
     """Communication backends of PyTorch on the workers; the releases on PyPI have no mpi."""
-    pool: PoolKind = "local"
-    """Kind of the pool. Local workers get whole cores."""
+    pool: Annotated[PoolKind, Variable(names.ENV_POOL)] = "local"
+    """Source of workers. Local workers get whole cores."""
     no_bandwidth: Annotated[str, Variable(names.ENV_NO_BANDWIDTH)] = ""
     """Reason why the bandwidth of workers cannot be limited; empty if it can."""
     no_latency: Annotated[str, Variable(names.ENV_NO_LATENCY)] = ""
@@ -203,8 +203,6 @@ class SharedSettings:
     """Address of Grafana for browsers; None if they cannot reach it."""
     notify_url: Annotated[str, Variable(names.ENV_NOTIFY_URL), Before(_check_webhook)] = ""
     """Webhook that is told when a run ends or hangs; empty for none, and for the API."""
-    pool: Annotated[PoolKind, Variable(names.ENV_POOL)] = "local"
-    """Source of workers."""
     start_seconds: Annotated[_Positive, Variable("MLBENCH_START_SECONDS")] = 120
     """Longest wait of a run for its workers, in seconds."""
     idle_seconds: Annotated[_Count, Variable("MLBENCH_IDLE_SECONDS")] = 60
@@ -227,11 +225,10 @@ class SharedSettings:
             grafana_public_url=grafana_url and grafana_url.rstrip("/"),
             limits=InstallationLimits(),
         )
-        # Local workers are limited only by the request of a run, and only they have the GPUs of
-        # this machine.
-        if settings.pool == "kubernetes":
-            limits = _read(InstallationLimits, environ, pool=settings.pool)
-        else:
+        limits = _read(InstallationLimits, environ)
+        if limits.pool == "local":
+            # Local workers are limited only by the request of a run, and only they have the GPUs of
+            # this machine.
             gpus = len([*Path("/proc/driver/nvidia/gpus").glob("*")])
             limits = replace(_read(InstallationLimits, environ, gpus=gpus), bandwidth=0.0)
         grafana = None
@@ -265,7 +262,7 @@ class Settings(SharedSettings):
         """Read the settings, with the errors of ``SharedSettings``."""
         settings = super().from_environ(environ)
         # A pod's user is not a person.
-        return replace(settings, user=own_user(environ) if settings.pool == "local" else "")
+        return replace(settings, user=own_user(environ) if settings.limits.pool == "local" else "")
 
 
 T = TypeVar("T")

@@ -18,7 +18,7 @@ from tests.support.stacks import files_of, order_steps, run_to_end
 
 def test_nobody_else_can_look_into_the_home(stack: Home) -> None:
     with ApiClient.from_home(stack) as client:
-        run = order_steps(client, "private", num_workers=1, steps=10)
+        run = order_steps(client, "private", num_workers=1, steps=10, rate=100)
         assert run_to_end(client, run).state == "FINISHED"
     assert stat.S_IMODE(stack.root.stat().st_mode) == 0o700
     modes: dict[Path, int] = {}

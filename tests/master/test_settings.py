@@ -121,9 +121,8 @@ def test_settings_of_the_chart() -> None:
             "MLBENCH_CONCURRENT_RUNS": "3",
         }
     )
-    assert (settings.limits.always_queue, settings.limits.concurrent_runs) == (True, 3)
-    assert (settings.pool, settings.limits.pool) == ("kubernetes", "kubernetes")
     limits = settings.limits
+    assert (limits.pool, limits.always_queue, limits.concurrent_runs) == ("kubernetes", True, 3)
     assert (limits.cpus, limits.bandwidth, limits.gpus) == (1.5, 250.5, 0)
     assert (settings.start_seconds, settings.idle_seconds) == (600, 0)
 

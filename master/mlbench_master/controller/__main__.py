@@ -143,7 +143,7 @@ def main() -> None:
 def _open_pool(
     settings: SharedSettings, registry: CollectorRegistry, stop: threading.Event
 ) -> Pool:
-    if settings.pool == "local":
+    if settings.limits.pool == "local":
         return LocalPool(PoolFiles(settings.home))
     # The package kubernetes is installed only for a controller in a cluster.
     from mlbench_master.pools import kubernetes  # noqa: PLC0415

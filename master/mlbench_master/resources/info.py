@@ -27,7 +27,7 @@ class InfoResource:
         prometheus_url = settings.prometheus_public_url
         resp.media = Info(
             version=own_version(),
-            pool=settings.pool,
+            pool=limits.pool,
             database=database_kind(),
             workers=settings.workers,
             limits=RunLimits(

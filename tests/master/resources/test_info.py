@@ -42,9 +42,7 @@ def test_a_local_stack(settings: Settings, prometheus: PrometheusClient) -> None
 
 def test_a_cluster(settings: Settings, prometheus: PrometheusClient) -> None:
     limits = InstallationLimits(workers=8, cpus=0.5, bandwidth=250.0, gpus=1, pool="kubernetes")
-    there = replace(
-        settings, pool="kubernetes", limits=limits, grafana_public_url="https://grafana.example.com"
-    )
+    there = replace(settings, limits=limits, grafana_public_url="https://grafana.example.com")
     info = ask(there, prometheus)
     its = {"pool": "kubernetes", "grafana": {"url": "https://grafana.example.com"}}
     assert info == info | its | {"prometheus": None}
