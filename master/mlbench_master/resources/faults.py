@@ -12,10 +12,9 @@ from mlbench_master import timestamps
 from mlbench_master.http.access import Access, check_owner, own_pod
 from mlbench_master.http.bodies import read_body
 from mlbench_master.openapi.operation import operation
+from mlbench_master.openapi.parameters import Number
 from mlbench_master.runs import lifecycle, run_events, run_faults
 from mlbench_master.settings import InstallationLimits
-
-_Number = Annotated[int, Field(ge=0, le=2**31 - 1)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +23,7 @@ class FaultRequest:
 
     fault: Annotated[str, Field(max_length=100, pattern=NO_NUL)]
     """Fault to inject, e.g. `kill`, `stop:5s`, `slow:50%`, `slow:50%:10s` or `network:3s`."""
-    rank: _Number = 0
+    rank: Number = 0
     """Worker to inject the fault into, by its rank among the workers."""
 
 
@@ -34,7 +33,7 @@ class FaultReport:
 
     at: Annotated[float, Field(ge=0, le=timestamps.LATEST_US // 10**6)]
     """Time of the injection in Unix seconds, by the master's clock."""
-    attempt: _Number
+    attempt: Number
     """Attempt of the run."""
     problem: Annotated[str, Field(max_length=MAX_ERROR_LENGTH, pattern=NO_NUL)] = ""
     """Why the fault was not injected; empty if it was."""

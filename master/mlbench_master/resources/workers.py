@@ -20,10 +20,9 @@ from mlbench_master.pools.pool import is_same_pod
 from mlbench_master.recording import files, late, streams
 from mlbench_master.recording.limits import Spool
 from mlbench_master.runs import joining, worker_reports
-from mlbench_master.serving.connection import waited_seconds
+from mlbench_master.serving.connection import MAX_BODY_BYTES, waited_seconds
 from mlbench_master.settings import InstallationLimits
 
-_MAX_CHUNK_BYTES = 4 << 20
 # Raw SQL: the ORM is too slow for a thousand ranks shipping every second or two.
 _RANK = """
     SELECT run.state, run.attempt, run.num_workers, mine.worker, mine.pod_uid, mine.lost, pod.uid,
@@ -146,12 +145,12 @@ class StreamResource:
         num_workers, was_lost = _check_open(run_id, key, end, req.context.pod)
         if stream == streams.METRICS:
             self.spool.check_room()
-            data = read_bytes(req, _MAX_CHUNK_BYTES)
+            data = read_bytes(req, MAX_BODY_BYTES)
             append = late.append if was_lost else streams.append
             held = append(key, offset, data)
         else:
             check_room()
-            data = read_bytes(req, _MAX_CHUNK_BYTES)
+            data = read_bytes(req, MAX_BODY_BYTES)
             if was_lost:
                 late.extend(key, end)
             if stream == files.FILES:

@@ -14,6 +14,7 @@ from mlbench_master.database.connection import STATE, exclusive, store
 from mlbench_master.database.models import Pod, Rank, Run, Stream, Worker, run_owner
 from mlbench_master.errors import ConflictError
 from mlbench_master.notify import notify
+from mlbench_master.openapi.parameters import Number
 from mlbench_master.pools.pool import RUNNING
 from mlbench_master.recording import streams
 from mlbench_master.runs import join_tokens, run_clock
@@ -22,9 +23,6 @@ from mlbench_master.runs.reachability import read_reachability
 from mlbench_master.runs.requests import Command, DisplayName, Folder, Word, kubernetes_name
 from mlbench_master.settings import InstallationLimits
 
-_LARGEST = 2**31 - 1
-_Index = Annotated[int, Field(ge=0, le=_LARGEST)]
-
 
 @dataclass(frozen=True, kw_only=True)
 class JoinRequest:
@@ -32,13 +30,13 @@ class JoinRequest:
 
     key: Annotated[str, Field(min_length=1, max_length=200, pattern=NO_NUL)]
     """Id of the job: equal for all of its processes, different for other active jobs."""
-    rank: _Index
+    rank: Number
     """Rank of the process."""
-    num_workers: Annotated[int, Field(ge=1, le=_LARGEST)]
+    num_workers: Annotated[int, Field(ge=1, le=2**31 - 1)]
     """Number of ranks of the job."""
     attempt: Annotated[int, Field(ge=1, le=10_000)] = 1
     """Attempt of the job: 1, plus the number of restarts by its launcher."""
-    max_restarts: _Index = 0
+    max_restarts: Number = 0
     """Maximum number of restarts by the launcher."""
     launcher: Annotated[Word, Field(max_length=20)]
     """Launcher of the processes, e.g. ``slurm``."""

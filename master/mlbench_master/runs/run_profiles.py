@@ -23,6 +23,7 @@ from mlbench_master.database.connection import STATE, exclusive, run_sql, store
 from mlbench_master.database.models import Profile, Rank, Run
 from mlbench_master.errors import BadFieldError, ConflictError, NotFoundError
 from mlbench_master.notify import notify
+from mlbench_master.openapi.parameters import Number
 from mlbench_master.runs import lifecycle
 
 _PATIENCE_SECONDS = 240.0
@@ -42,7 +43,7 @@ _PENDING = """
 class ProfileRequest:
     """The body of ``POST /api/runs/{id}/profiles/``."""
 
-    rank: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
+    rank: Number = 0
     """Rank to profile."""
     seconds: Annotated[int, Field(ge=1, le=MAX_SECONDS)] = 5
     """Seconds to profile."""

@@ -21,6 +21,7 @@ from mlbench_master.database.connection import STATE, exclusive, run_sql, store
 from mlbench_master.database.group_commit import PATIENT_SECONDS, GroupCommit
 from mlbench_master.database.models import Rank, Run, run_owner
 from mlbench_master.notify import notify
+from mlbench_master.openapi.parameters import Number
 from mlbench_master.pools.pool import is_same_pod
 from mlbench_master.recording import late, streams
 from mlbench_master.runs import diagnoses, run_clock, run_faults, run_profiles
@@ -79,7 +80,6 @@ _NOTE_EXITED = _NOTE_STEADY.format(
 )
 
 Do = Literal["wait", "start", "stop"]
-_Number = Annotated[int, Field(ge=0, le=2**31 - 1)]
 _Used = Annotated[float, Field(ge=0)]
 _Size = Annotated[int, Field(ge=0, le=2**63 - 1)]
 
@@ -116,11 +116,11 @@ class Report:
     """Kubernetes uid of the agent's pod, because names are reused; empty on other pools."""
     fork_server: bool = False
     """Whether a process with PyTorch imported is ready to be forked."""
-    run_id: _Number | None = None
+    run_id: Number | None = None
     """Id of the run; null for an idle agent."""
-    attempt: _Number | None = None
+    attempt: Number | None = None
     """Attempt of the run; null for an idle agent."""
-    rank: _Number | None = None
+    rank: Number | None = None
     """Rank in the run; null for an idle agent."""
     exit_code: Annotated[int | None, Field(ge=-255, le=255)] = None
     """Exit code of the rank, negative for a signal; null before its end."""

@@ -30,8 +30,8 @@ STALL_SECONDS = 10.0
 MIN_BYTES_PER_SECOND = 16 << 10
 # The parser accepts at most 100 header fields of 8 KiB, but no client of ours sends as much.
 _MAX_HEAD_BYTES = 64 << 10
-# Agents ship chunks of up to 4 MiB.
-_MAX_BODY_BYTES = 4 << 20
+MAX_BODY_BYTES = 4 << 20
+"""Maximum size of a body that the loop receives, and of a chunk that an agent ships."""
 # Other malformed requests get 400.
 _STATUS_OF = {
     errors.LimitRequestLine: HTTPStatus.REQUEST_URI_TOO_LONG,
@@ -137,7 +137,7 @@ class Connection:
             return False
         headers = dict(request.headers)
         length = int(headers.get("CONTENT-LENGTH", 0))
-        if length > _MAX_BODY_BYTES or not _STREAMED.isdisjoint(headers):
+        if length > MAX_BODY_BYTES or not _STREAMED.isdisjoint(headers):
             self.bulkhead, self.request_bytes = Bulkhead.SLOW, end
         else:
             self.bulkhead = bulkhead_of(request.method or "", request.path or "")
