@@ -88,18 +88,12 @@ def _describe(run: Run, ranks: tuple[records.Rank, ...]) -> records.Run:
         "name": run.own_name,
         "resource_name": run.name,
         "job_metadata": job | {"pods": pods},
-        "created_at": seconds_to_text(run.created_at),
-        "started_at": seconds_to_text(run.started_at),
-        "finished_at": seconds_to_text(run.finished_at),
-        "target_reached_at": seconds_to_text(run.target_reached_at),
         "reason": reason_of(run) or note_of(run),
         "waiting": run.waiting or shortage or ("" if is_counted else uncounted),
-        "target": target_of(run),
         "origin": _dated(records.Origin, run.origin, "imported_at"),
         "world_size": run.world_size,
         "delivery": records.Delivery(**run.delivery) if run.delivery else None,
         "added": added_to(run),
-        "not_recorded": not_recorded.describe(run),
         "not_finite": _dated(records.NotFinite, run.not_finite, "since"),
         "outcome": records.Outcome(**outcome) if outcome else None,
         **{name: run.figures[name] for name in ("disturbed", "contention_share") if run.figures},
@@ -129,11 +123,14 @@ def target_of(run: Run) -> records.Target | None:
 
 
 def columns_of(run: Run, record: type[records.Record]) -> dict[str, Any]:
-    """Return the columns of a run that are fields of a record, by name."""
+    """Return the columns of a run that are fields of a record, by name, as the API shows them."""
     names = [field.name for field in fields(record) if field.name in Run._meta.fields]
     columns = {name: getattr(run, name) for name in names}
+    shown = {name: seconds_to_text(at) for name, at in columns.items() if name.endswith("_at")}
     # Secrets in the command are masked.
-    return columns | {"command": run.shown_command} if "command" in columns else columns
+    shown |= {"command": run.shown_command, "target": target_of(run)}
+    shown |= {"not_recorded": not_recorded.describe(run)}
+    return columns | {name: value for name, value in shown.items() if name in columns}
 
 
 class _PresentedRank(NamedTuple):

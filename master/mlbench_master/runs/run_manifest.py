@@ -8,9 +8,7 @@ from mlbench.contract.distribution import own_version
 from mlbench.contract.records import Limits, Machine, Manifest, RankOnMachine, Versions
 from mlbench.evaluation.official_rules import division, rule_violations
 from mlbench_master.database.models import Rank, Run
-from mlbench_master.recording import not_recorded
 from mlbench_master.runs import presenters
-from mlbench_master.timestamps import seconds_to_text
 
 
 def build(run: Run) -> Manifest:
@@ -26,14 +24,9 @@ def build(run: Run) -> Manifest:
         "run_id": run.id,
         "division": division(row),
         "rule_violations": tuple(rule_violations(row, machines)),
-        "target": presenters.target_of(run),
-        "not_recorded": not_recorded.describe(run),
         "data": {name: value for name, value in settings.items() if name.startswith("data")},
         "limits": Limits(**presenters.columns_of(run, Limits)),
         "attempts": run.attempt,
-        "created_at": seconds_to_text(run.created_at),
-        "started_at": seconds_to_text(run.started_at),
-        "finished_at": seconds_to_text(run.finished_at),
         "versions": Versions(mlbench=own_version()),
         "machines": _machines(ranks),
         "ranks": tuple(
