@@ -95,16 +95,13 @@ def _check_task(order: RunRequest, task: Benchmark) -> None:
     if order.num_workers < task.least_workers:
         problem = f"must be at least {task.least_workers} for {task.name} (got {order.num_workers})"
         raise BadFieldError("num_workers", problem)
-    if order.light_target and not task.light_args:
-        raise BadFieldError(
-            "light_target", f"{task.name} has no light target. Leave out this setting."
-        )
-    if order.seed is not None and not task.seeded:
-        raise BadFieldError("seed", f"{task.name} does not take a seed. Leave out this setting.")
-    if order.gpu_enabled and not task.on_gpu:
-        raise BadFieldError(
-            "gpu_enabled", f"{task.name} does not use GPUs. Leave out this setting."
-        )
+    for field, is_wrong, reason in (
+        ("light_target", order.light_target and not task.light_args, "has no light target"),
+        ("seed", order.seed is not None and not task.seeded, "does not take a seed"),
+        ("gpu_enabled", order.gpu_enabled and not task.on_gpu, "does not use GPUs"),
+    ):
+        if is_wrong:
+            raise BadFieldError(field, f"{task.name} {reason}. Leave out this setting.")
     for field, implied in order.stated_args.items():
         for key, value in implied.items():
             arg = order.args.get(key, value)
