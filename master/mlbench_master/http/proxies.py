@@ -37,6 +37,8 @@ class Proxies:
         if not (self.trusted or self.sign_in) or not environ.get("REMOTE_ADDR"):
             return
         address = ip_address(environ["REMOTE_ADDR"])
+        # A master that listens on "::" sees clients with IPv4 as ::ffff:10.1.2.3.
+        address = getattr(address, "ipv4_mapped", None) or address
         if any(address in network for network in self.trusted):
             # A proxy behind other proxies gets a list, which begins with the client's own value.
             proto, host = (

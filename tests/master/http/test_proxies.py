@@ -33,7 +33,12 @@ def test_another_path_that_begins_alike_does_not_exist(client: TestClient) -> No
 
 
 @pytest.mark.parametrize(
-    ("address", "status"), [("10.1.2.3", 421), ("fd00::1", 421), ("11.1.2.3", 200), ("::1", 200)]
+    ("address", "status"),
+    [
+        *(("10.1.2.3", 421), ("fd00::1", 421), ("11.1.2.3", 200), ("::1", 200)),
+        # An address of IPv4, at a master that listens on "::".
+        *(("::ffff:10.1.2.3", 421), ("::ffff:11.1.2.3", 200)),
+    ],
 )
 def test_only_trusted_proxies_name_the_host(client: TestClient, address: str, status: int) -> None:
     headers = {"X-Forwarded-Host": "evil.example.org, localhost"}
