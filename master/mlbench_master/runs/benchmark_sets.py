@@ -27,9 +27,9 @@ from mlbench_master.errors import BadFieldError, ConflictError, NotFoundError, R
 from mlbench_master.notify import notify
 from mlbench_master.runs import lifecycle, run_faults
 from mlbench_master.runs.admission import validate_against_limits
+from mlbench_master.runs.presenters import columns_of
 from mlbench_master.runs.requests import RunRequest, SetRequest
 from mlbench_master.settings import InstallationLimits
-from mlbench_master.timestamps import seconds_to_text
 
 # Sealing takes processor time that the next run would lack on the same machine in its first steps.
 # A set waits no longer than this, because archives may be impossible to write.
@@ -313,19 +313,15 @@ def describe(run_set: RunSet) -> records.RunSet:
         state = "running" if is_running else "stopping"
     elif run_set.state == "stopped" and any(slot.is_open for slot in slots):
         state = "stopped"
-    return records.RunSet(
-        name=run_set.name,
-        created_at=seconds_to_text(run_set.created_at),
-        official=run_set.official,
-        until_percent=run_set.until_percent,
-        order=_shown(run_set.order),
-        slots=slots,
-        text=official_rules.describe(slots),
-        state=state,
-        reason=run_set.reason,
-        waiting=waiting,
-        progress=official_rules.progress(slots, waiting),
-    )
+    described = {
+        "order": _shown(run_set.order),
+        "slots": slots,
+        "text": official_rules.describe(slots),
+        "state": state,
+        "waiting": waiting,
+        "progress": official_rules.progress(slots, waiting),
+    }
+    return records.RunSet(**columns_of(run_set, records.RunSet) | described)
 
 
 def at_sealing(run: Run) -> SetAtSealing:

@@ -19,6 +19,7 @@ from mlbench_master.database.models import Diagnosis, Rank, RankEvidence, Run
 from mlbench_master.errors import BadFieldError, ConflictError, NotFoundError
 from mlbench_master.notify import notify
 from mlbench_master.runs import lifecycle
+from mlbench_master.runs.presenters import columns_of
 
 ANSWER_SECONDS = 20.0
 """Time for ranks to send evidence. Later evidence would be of another moment."""
@@ -192,10 +193,7 @@ def describe(diagnosis: Diagnosis) -> DiagnosisRecord:
     known_ranks = sum(len(rank.ranks) for rank in ranks)
     world_size = max(known_ranks, *(part.world_size for part in evidence), 0)
     return DiagnosisRecord(
-        id=diagnosis.get_id(),
-        attempt=diagnosis.attempt,
-        reason=cast("Reason", diagnosis.reason),
-        asked_at=timestamps.seconds_to_text(diagnosis.asked_at),
+        **columns_of(diagnosis, DiagnosisRecord),
         done=is_done(diagnosis),
         verdict=_judgement().judge(evidence, world_size),
         stacks=_judgement().merge_stacks(evidence),

@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import dataclass
-from typing import Annotated, cast
+from typing import Annotated
 
 from peewee import fn
 
@@ -14,8 +14,8 @@ from mlbench.contract.records import JoinToken as TokenRecord
 from mlbench_master.database.connection import STATE, exclusive, run_sql, store
 from mlbench_master.database.models import JoinToken
 from mlbench_master.errors import NotFoundError, TooManyError
+from mlbench_master.runs.presenters import columns_of
 from mlbench_master.settings import InstallationLimits
-from mlbench_master.timestamps import seconds_to_text
 
 _STATES = ", ".join("?" * len(ACTIVE_STATES))
 _ACTIVE = f"""
@@ -121,14 +121,4 @@ def _find(holder: str) -> JoinToken | None:
 
 
 def _describe(token: JoinToken, text: str | None = None) -> TokenRecord:
-    return TokenRecord(
-        id=token.holder,
-        name=token.name,
-        role=cast("Role", token.role),
-        created_at=seconds_to_text(token.created_at),
-        expires_at=seconds_to_text(token.expires_at),
-        revoked_at=seconds_to_text(token.revoked_at),
-        last_used_at=seconds_to_text(token.last_used_at),
-        runs=token.runs,
-        token=text,
-    )
+    return TokenRecord(id=token.holder, token=text, **columns_of(token, TokenRecord))

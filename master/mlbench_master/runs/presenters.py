@@ -12,6 +12,7 @@ from mlbench.contract import records
 from mlbench.contract.names import ACTIVE_STATES
 from mlbench_master.database.connection import database, find_reserve
 from mlbench_master.database.models import Rank, Run
+from mlbench_master.database.models.table import Table
 from mlbench_master.recording import not_recorded
 from mlbench_master.recording.limits import describe_refused
 from mlbench_master.runs import notes
@@ -100,7 +101,7 @@ def _describe(run: Run, ranks: tuple[records.Rank, ...]) -> records.Run:
         "note_html": notes.to_html(run.note),
         "ranks": ranks,
     }
-    return records.Run(**columns_of(run, records.Run) | others)
+    return records.Run(**run_columns_of(run, records.Run) | others)
 
 
 def _dated(record: Callable[..., _Record], stored: Any, at: str) -> _Record | None:
@@ -122,14 +123,22 @@ def target_of(run: Run) -> records.Target | None:
     return records.Target(**run.target) if run.target else None
 
 
-def columns_of(run: Run, record: type[records.Record]) -> dict[str, Any]:
-    """Return the columns of a run that are fields of a record, by name, as the API shows them."""
-    names = [field.name for field in fields(record) if field.name in Run._meta.fields]
-    columns = {name: getattr(run, name) for name in names}
-    shown = {name: seconds_to_text(at) for name, at in columns.items() if name.endswith("_at")}
-    # Secrets in the command are masked.
-    shown |= {"command": run.shown_command, "target": target_of(run)}
-    shown |= {"not_recorded": not_recorded.describe(run)}
+def columns_of(row: Table, record: type[records.Record]) -> dict[str, Any]:
+    """Return the columns of a row that are fields of a record, by name, with times as text."""
+    names = [field.name for field in fields(record) if field.name in row._meta.fields]
+    columns = {name: getattr(row, name) for name in names}
+    times = {name: seconds_to_text(at) for name, at in columns.items() if name.endswith("_at")}
+    return columns | times
+
+
+def run_columns_of(run: Run, record: type[records.Record]) -> dict[str, Any]:
+    """Return the columns of a run that are fields of a record, without secrets."""
+    columns = columns_of(run, record)
+    shown = {
+        "command": run.shown_command,
+        "target": target_of(run),
+        "not_recorded": not_recorded.describe(run),
+    }
     return columns | {name: value for name, value in shown.items() if name in columns}
 
 

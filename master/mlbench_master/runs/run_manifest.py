@@ -25,7 +25,7 @@ def build(run: Run) -> Manifest:
         "division": division(row),
         "rule_violations": tuple(rule_violations(row, machines)),
         "data": {name: value for name, value in settings.items() if name.startswith("data")},
-        "limits": Limits(**presenters.columns_of(run, Limits)),
+        "limits": Limits(**presenters.run_columns_of(run, Limits)),
         "attempts": run.attempt,
         "versions": Versions(mlbench=own_version()),
         "machines": _machines(ranks),
@@ -43,7 +43,7 @@ def build(run: Run) -> Manifest:
             for rank in ranks
         ),
     }
-    return Manifest(**presenters.columns_of(run, Manifest) | others)
+    return Manifest(**presenters.run_columns_of(run, Manifest) | others)
 
 
 def _machines(ranks: Sequence[Rank]) -> tuple[Machine, ...]:

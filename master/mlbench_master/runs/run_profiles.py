@@ -25,6 +25,7 @@ from mlbench_master.errors import BadFieldError, ConflictError, NotFoundError
 from mlbench_master.notify import notify
 from mlbench_master.openapi.parameters import Number
 from mlbench_master.runs import lifecycle
+from mlbench_master.runs.presenters import columns_of
 
 _PATIENCE_SECONDS = 240.0
 """Time to write and send a profile, in addition to the profiled seconds."""
@@ -153,18 +154,13 @@ def describe(profile: Profile, run: Run) -> RankProfile:
     is_done = _is_done(profile, run)
     recorded = ProfileResult.from_fields(profile.recorded) if profile.recorded else None
     return RankProfile(
-        id=profile.get_id(),
-        attempt=profile.attempt,
-        rank=profile.rank,
-        seconds=profile.seconds,
-        asked_at=timestamps.seconds_to_text(profile.asked_at),
+        **columns_of(profile, RankProfile) | {"size": profile.size or None},
         done=is_done,
         tool=recorded.tool if recorded else "",
         began_at=timestamps.seconds_to_text(recorded.began_at) if recorded else None,
         ended_at=timestamps.seconds_to_text(recorded.ended_at) if recorded else None,
         problem=recorded.problem if recorded else "its agent has not brought it in time" * is_done,
         file=profile.file,
-        size=profile.size or None,
         operators=recorded.operators if recorded else (),
         lines=recorded.lines if recorded else (),
     )
