@@ -7,6 +7,8 @@ from dataclasses import fields, replace
 from itertools import chain
 from typing import NamedTuple
 
+from peewee import fn
+
 from mlbench.contract.clock import steady_seconds
 from mlbench.contract.runspec import WorkerSpec, part
 from mlbench_master.controller.observed_state import (
@@ -29,22 +31,13 @@ from mlbench_master.runs.reachability import Reachability, read_reachability
 # Progress of a rank's streams counts in steps of this size: a trickle must not delay its end.
 _STEP_BYTES = 1 << 20
 _SHAPE = (Run.num_workers, *(getattr(Run, field.name) for field in fields(WorkerSpec)))
-
-
-# Only the needed columns, because these are read ten times a second with thousands of stored runs.
-# Plain rows, because peewee's models take ten times as long for a thousand ranks.
-class _RankRow(NamedTuple):
-    rank: int
-    worker: str
-    pod_uid: str | None
-    reported: bool
-    stop: bool
-    exit_code: int | None
-    exited_at: float | None
-    assigned_at: float
-    lost: str
-    failure: str
-    has_several: bool
+# Columns of a rank by field of its view. No others, because they are read ten times a second.
+_RANK = {
+    **{"rank": Rank.rank, "worker": Rank.worker, "pod_uid": fn.COALESCE(Rank.pod_uid, "")},
+    **{"reported": Rank.reported, "stopping": Rank.stop, "exit_code": Rank.exit_code},
+    **{"exited_at": Rank.exited_at, "lost": Rank.lost, "failure": Rank.failure},
+    "has_several": Rank.processes.is_null(False),
+}
 
 
 class _WorkerRow(NamedTuple):
@@ -220,11 +213,11 @@ def _view_run(
 ) -> RunView:
     pod_of = {pod.name: pod for pod in pods}
     owner = run_owner(run.id)
-    columns = [getattr(Rank, name) for name in _RankRow._fields[:-1]]
-    selected = Rank.select(*columns, Rank.processes.is_null(False))
+    selected = Rank.select(Rank.assigned_at, *_RANK.values()).order_by(Rank.rank)
     selected = selected.where(Rank.run == run.id, Rank.attempt == run.attempt)
-    # Read before the streams: those of a rank that has exited are complete then.
-    ranks = [*map(_RankRow._make, database.execute(selected.order_by(Rank.rank)))]
+    # Read before the streams: those of a rank that has exited are complete then. As plain rows,
+    # because peewee's models take ten times as long for a thousand ranks.
+    rows = database.execute(selected).fetchall()
     streams = run_sql(
         "SELECT rank, SUM(size), SUM(CASE WHEN size = final_size THEN 0 ELSE 1 END) FROM stream"
         " WHERE owner = ? AND attempt = ? GROUP BY rank",
@@ -238,38 +231,31 @@ def _view_run(
         owner,
         METRICS,
     )
-    ends = run.stop_requested or any(rank.exit_code for rank in ranks)
-    asked = diagnoses.asked_of(run.id) if ends else []
-    current = [diagnosis for diagnosis in asked if diagnosis.attempt == run.attempt]
     views, attempt = [], (run.id, run.attempt)
-    for rank in ranks:
-        worker, pod = workers.get(rank.worker), pod_of.get(rank.worker)
-        held, incomplete = held_of.get(rank.rank, (0, 0))
-        is_reported = worker is not None and (worker.run_id, worker.attempt) == attempt
+    for assigned_at, *columns in rows:
+        stored = dict(zip(_RANK, columns, strict=True))
+        uid, is_reported = stored["pod_uid"], bool(stored["reported"])
+        worker, pod = workers.get(stored["worker"]), pod_of.get(stored["worker"])
+        held, incomplete = held_of.get(stored["rank"], (0, 0))
+        is_current = worker is not None and (worker.run_id, worker.attempt) == attempt
         trouble = ""
         # Clusters report times in whole seconds. Earlier trouble is not this rank's.
-        if pod and is_same_pod(rank.pod_uid, pod.uid) and pod.troubled_at > rank.assigned_at - 1:
+        if pod and is_same_pod(uid, pod.uid) and pod.troubled_at > assigned_at - 1:
             trouble = pod.trouble
         view = RankView(
-            rank=rank.rank,
-            worker=rank.worker,
-            pod_uid=rank.pod_uid or "",
-            reported=bool(rank.reported),
-            stopping=bool(rank.stop),
-            exit_code=rank.exit_code,
-            exited_at=rank.exited_at,
+            **stored,
             held=held,
             streams_complete=not incomplete,
-            seen_at=max(rank.assigned_at, worker.seen_at if worker else 0.0),
+            seen_at=max(assigned_at, worker.seen_at if worker else 0.0),
             silent=reachable.seconds - (worker.heard if worker else 0),
-            forgotten=bool(rank.reported) and not is_reported,
-            replaced=worker is not None and not is_same_pod(rank.pod_uid, worker.pod_uid),
+            forgotten=is_reported and not is_current,
+            replaced=worker is not None and not is_same_pod(uid, worker.pod_uid),
             trouble=trouble,
-            lost=rank.lost,
-            failure=rank.failure,
-            has_several=bool(rank.has_several),
         )
         views.append(view)
+    ends = run.stop_requested or any(view.exit_code for view in views)
+    asked = diagnoses.asked_of(run.id) if ends else []
+    current = [diagnosis for diagnosis in asked if diagnosis.attempt == run.attempt]
     return RunView(
         id=run.id,
         attempt=run.attempt,
