@@ -4,7 +4,6 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Annotated
@@ -52,9 +51,8 @@ def bench(
     ] = None,
     until: Annotated[
         float | None,
-        typer.Option(
-            parser=partial(spec.read_quantity, option=spec.PERCENT),
-            metavar="PERCENT",
+        spec.quantity(
+            spec.PERCENT,
             help="After five repeats, stop once every mean is known to this precision, e.g. 5%.",
         ),
     ] = None,

@@ -1,7 +1,6 @@
 """``mlbench compare``, and printing and writing of comparisons."""
 
 from collections.abc import Iterable, Sequence
-from functools import partial
 from importlib.util import find_spec
 from json import dumps
 from pathlib import Path
@@ -25,7 +24,7 @@ from mlbench.cli.common import (
     warn,
     writing,
 )
-from mlbench.cli.spec import DURATION, read_quantity
+from mlbench.cli.spec import DURATION, quantity
 from mlbench.contract.comparisons import Comparison
 from mlbench.contract.distribution import how_to_install
 from mlbench.evaluation import sandbox
@@ -67,9 +66,8 @@ def compare(
     ] = None,
     after: Annotated[
         float | None,
-        typer.Option(
-            parser=partial(read_quantity, option=DURATION),
-            metavar="TIME",
+        quantity(
+            DURATION,
             help="Time limit for the accuracy after time, e.g. 10m.",
             show_default="the deadline, or 2h",
         ),

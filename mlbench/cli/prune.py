@@ -1,6 +1,5 @@
 """``mlbench prune``: delete the oldest runs, by their age and by the space that all runs use."""
 
-import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -8,13 +7,11 @@ from typing import Annotated
 
 import typer
 
+from mlbench.cli import spec
 from mlbench.cli.common import JsonOption, UsageError, confirm, connected, err, print_outcome, warn
 from mlbench.contract.humanize import byte_size, count
 from mlbench.contract.records import Run, RunSet
 
-_AGE = re.compile(r"([0-9]{1,5})([dw])")
-_SIZE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([KMGT]?)B?", re.IGNORECASE)
-_PREFIXES = {"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _PAGE = 500
 _SHOWN = 20
 PINNED = "pinned"
@@ -23,13 +20,13 @@ PINNED = "pinned"
 
 def prune(
     older_than: Annotated[
-        str | None,
-        typer.Option(metavar="AGE", help="Time since the end of the runs, e.g. 90d or 12w."),
+        float | None,
+        spec.quantity(spec.AGE, help="Time since the end of the runs, e.g. 90d or 12w."),
     ] = None,
     keep_bytes: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZE",
+        float | None,
+        spec.quantity(
+            spec.SIZE,
             help="Delete the oldest runs until the others take at most this, e.g. 500MB or 20GB.",
         ),
     ] = None,
@@ -60,7 +57,7 @@ def prune(
         raise UsageError("--older-than, --keep-bytes: at least one is required")
     if keep_bytes is not None and keep_archives:
         raise UsageError("--keep-bytes: the size includes archives. Leave out --keep-archives.")
-    until, limit = _read_time(older_than), _read_size(keep_bytes)
+    until = datetime.now(UTC) - timedelta(days=older_than or 0)
     with connected() as client:
         runs: list[Run] = []
         list_runs = partial(client.get_runs, limit=_PAGE, query=query, columns=["size"])
@@ -71,10 +68,10 @@ def prune(
         sets = client.get_sets().result().value if any(run.set_name for run in runs) else []
         remaining, chosen = sum(map(_size, runs)), []
         for group in _deletable(runs, sets, until):
-            if limit is None or remaining > limit:
+            if keep_bytes is None or remaining > keep_bytes:
                 chosen += group
                 remaining -= sum(map(_size, group))
-        if limit is not None and remaining > limit:
+        if keep_bytes is not None and remaining > keep_bytes:
             warn(
                 f"--keep-bytes: the other runs take {byte_size(remaining)}. They are active, "
                 "pinned, imported, too young, or in a benchmark set with such a run."
@@ -97,24 +94,6 @@ def prune(
             client.delete_run(run.id, keep_archive=keep_archives).result()
     fields = {"deleted": [run.id for run in chosen]}
     print_outcome(fields, f"{count(len(chosen), 'run')} deleted", as_json=json)
-
-
-def _read_time(age: str | None) -> datetime:
-    """Return the time that was an age ago; now without an age."""
-    if age is None:
-        return datetime.now(UTC)
-    match = _AGE.fullmatch(age)
-    if match is None:
-        raise UsageError(f"--older-than: must be days or weeks, e.g. 90d or 12w (got {age!r})")
-    return datetime.now(UTC) - timedelta(days=int(match[1]) * {"d": 1, "w": 7}[match[2]])
-
-
-def _read_size(size: str | None) -> float | None:
-    """Return a size in bytes; None without a size."""
-    match = None if size is None else _SIZE.fullmatch(size)
-    if size is not None and match is None:
-        raise UsageError(f"--keep-bytes: must be a size, e.g. 500MB or 20GB (got {size!r})")
-    return float(match[1]) * _PREFIXES[match[2].upper()] if match else None
 
 
 def _deletable(runs: Iterable[Run], sets: Iterable[RunSet], until: datetime) -> list[list[Run]]:

@@ -9,8 +9,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pytest
-
 from mlbench import ApiClient
 from mlbench.cli.prune import _deletable as deletable
 from mlbench.contract.humanize import byte_size
@@ -166,16 +164,9 @@ def test_delete_asks_and_an_answer_of_no_deletes_nothing(mlbench: Mlbench, finis
     assert mlbench("status", "finished").code == 0
 
 
-def test_a_policy_is_complete_and_a_size_has_a_unit_of_bytes(mlbench: Mlbench) -> None:
+def test_a_policy_is_complete(mlbench: Mlbench) -> None:
     assert "--older-than, --keep-bytes: at least one is required" in mlbench("prune").refusal
     both = mlbench("prune", "--keep-bytes", "1GB", "--keep-archives").refusal
     assert "--keep-bytes: the size includes archives. Leave out --keep-archives." in both
-    for size in ("GB", "1GiB", "-1", "1 GB", "1,5GB"):
-        refused = mlbench("prune", f"--keep-bytes={size}").refusal
-        assert f"e.g. 500MB or 20GB (got {size!r})" in refused
-
-
-@pytest.mark.parametrize("age", ["90", "1.5d", "d", "90 days", "-1d"])
-def test_an_age_is_days_or_weeks(mlbench: Mlbench, age: str) -> None:
-    refused = mlbench("prune", f"--older-than={age}", "--yes").refusal
-    assert f"e.g. 90d or 12w (got {age!r})" in refused
+    for option, form in (("--older-than", "90d or 12w"), ("--keep-bytes", "500MB or 20GB")):
+        assert f"must be of the form {form}" in mlbench("prune", option, "many").refusal

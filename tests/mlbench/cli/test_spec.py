@@ -3,7 +3,7 @@
 import pytest
 import typer
 
-from mlbench.cli.spec import DURATION, read_quantity
+from mlbench.cli.spec import AGE, DURATION, SIZE, read_quantity
 from mlbench.contract.runspec import RunSpec, options_of
 
 OPTIONS = options_of(RunSpec)
@@ -35,3 +35,22 @@ def test_a_whole_number_is_whole() -> None:
     assert read_quantity("3", OPTIONS["num_workers"]) == 3
     with pytest.raises(typer.BadParameter, match=r"a whole number \(got 1\.5\)"):
         read_quantity("1.5", OPTIONS["num_workers"])
+
+
+def test_an_age_is_in_days_or_weeks() -> None:
+    assert [read_quantity(text, AGE) for text in ("90d", "12w", "1.5d", "0d")] == [90, 84, 1.5, 0]
+    for text in ("90", "d", "90 days", "1m"):
+        with pytest.raises(typer.BadParameter, match="must be of the form 90d or 12w"):
+            read_quantity(text, AGE)
+    with pytest.raises(typer.BadParameter, match="from 0 to 100000 days, such as 90d or 12w"):
+        read_quantity("-1d", AGE)
+
+
+def test_a_size_has_a_unit_of_bytes_in_any_case() -> None:
+    read = [read_quantity(text, SIZE) for text in ("0", "7B", "1K", "500MB", "500mb", "1.5TB")]
+    assert read == [0, 7, 1e3, 5e8, 5e8, 1.5e12]
+    for text in ("GB", "1GiB", "1 GB", "1,5GB"):
+        with pytest.raises(typer.BadParameter, match="must be of the form 500MB or 20GB"):
+            read_quantity(text, SIZE)
+    with pytest.raises(typer.BadParameter, match=r"at least 0 bytes, such as .* \(got -1\)"):
+        read_quantity("-1", SIZE)
