@@ -2,7 +2,7 @@
 
 from concurrent.futures import Future
 
-from mlbench.client.base import api_path, record_decoder, records_decoder
+from mlbench.client.base import api_path, decoder
 from mlbench.client.metrics import MetricsApi, Sample
 from mlbench.client.results import ResultsApi
 from mlbench.client.runs import RunsApi
@@ -111,39 +111,38 @@ class ApiClient(RunsApi, ResultsApi, MetricsApi):
 
     def get_worker_pods(self) -> Future[Response[list[Pod]]]:
         """Get all worker pods."""
-        return self._get("/api/pods/", records_decoder(Pod))
+        return self._get("/api/pods/", list[Pod])
 
     def get_benchmarks(self) -> Future[Response[list[Benchmark]]]:
         """Get the official benchmarks."""
-        return self._get("/api/benchmarks/", records_decoder(Benchmark))
+        return self._get("/api/benchmarks/", list[Benchmark])
 
     def get_alerts(self) -> Future[Response[list[Alert]]]:
         """Get the firing alerts, the oldest first."""
-        return self._get("/api/alerts/", records_decoder(Alert))
+        return self._get("/api/alerts/", list[Alert])
 
     def get_info(self) -> Future[Response[Info]]:
         """Get the version, pool and run limits of the installation."""
-        return self._get("/api/info/", record_decoder(Info))
+        return self._get("/api/info/", Info)
 
     def get_storage(self) -> Future[Response[Storage]]:
         """Get the sizes of Prometheus, the database and the archives, and the missing samples."""
-        return self._get("/api/info/storage/", record_decoder(Storage))
+        return self._get("/api/info/storage/", Storage)
 
     # --- Named tokens ---
 
     def get_tokens(self) -> Future[Response[list[JoinToken]]]:
         """Get the named tokens that have not expired, the oldest first, without their texts."""
-        return self._get("/api/tokens/", records_decoder(JoinToken))
+        return self._get("/api/tokens/", list[JoinToken])
 
     def create_token(
         self, name: str = "", days: int = 30, role: Role = "record"
     ) -> Future[Response[JoinToken]]:
         """Create a token, valid for ``days``; only this answer contains its text."""
         body = {"name": name, "days": days, "role": role}
-        decode = record_decoder(JoinToken)
         # Not repeated, because the first token would be lost.
-        return self._http.request("POST", "/api/tokens/", decode, body=body, repeatable=False)
+        return self._post("/api/tokens/", JoinToken, body, repeatable=False)
 
     def revoke_token(self, token_id: str) -> Future[Response[JoinToken]]:
         """Revoke a named token, with the sessions that it began."""
-        return self._http.request("DELETE", api_path("tokens", token_id), record_decoder(JoinToken))
+        return self._http.request("DELETE", api_path("tokens", token_id), decoder(JoinToken))

@@ -3,14 +3,12 @@
 import json
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 from urllib.parse import quote
 
 from mlbench.client.transport import HttpClient, Params, Response
-from mlbench.contract.records import Record
 
 Value = TypeVar("Value")
-Some = TypeVar("Some", bound=Record)
 
 
 class ApiBase:
@@ -19,9 +17,16 @@ class ApiBase:
     _http: HttpClient
 
     def _get(
-        self, path: str, decode: Callable[[bytes], Value], params: Params | None = None
+        self, path: str, kind: type[Value], params: Params | None = None
     ) -> Future[Response[Value]]:
-        return self._http.request("GET", path, decode, params=params)
+        """Request a record, or a list of records."""
+        return self._http.request("GET", path, decoder(kind), params=params)
+
+    def _post(
+        self, path: str, kind: type[Value], body: object = None, **options: Any
+    ) -> Future[Response[Value]]:
+        """Send JSON, with the options of ``HttpClient.request``; the response is a record."""
+        return self._http.request("POST", path, decoder(kind), body=body, **options)
 
 
 def api_path(kind: str, name: int | str, *parts: str) -> str:
@@ -34,11 +39,13 @@ def drop_none(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def record_decoder(record: type[Some]) -> Callable[[bytes], Some]:
-    """Return a decoder for a record."""
-    return lambda content: record.from_fields(json.loads(content))
+def decoder(kind: type[Value]) -> Callable[[bytes], Value]:
+    """Return the function that decodes the JSON of a record, or of a list of records."""
+    is_list = bool(get_args(kind))
+    record: Any = get_args(kind)[0] if is_list else kind
 
+    def decode(content: bytes) -> Any:
+        fields = json.loads(content)
+        return [*map(record.from_fields, fields)] if is_list else record.from_fields(fields)
 
-def records_decoder(record: type[Some]) -> Callable[[bytes], list[Some]]:
-    """Return a decoder for a list of records."""
-    return lambda content: [record.from_fields(fields) for fields in json.loads(content)]
+    return decode

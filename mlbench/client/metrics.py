@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Literal, cast, get_args
 
 import msgspec
 
-from mlbench.client.base import ApiBase, api_path, drop_none, record_decoder
+from mlbench.client.base import ApiBase, api_path, drop_none
 from mlbench.client.transport import OnProgress, Response
 from mlbench.contract.errors import ApiError
 from mlbench.contract.names import StreamName
@@ -84,7 +84,7 @@ class MetricsApi(ApiBase):
         where = {"before": before, "tail": tail, "offset": offset}
         chosen = next(name for name, place in where.items() if place is not None)
         params = drop_none(rank=rank, stream=stream, attempt=attempt) | {chosen: where[chosen]}
-        return self._get(api_path("runs", run_id, "logs"), record_decoder(LogPage), params)
+        return self._get(api_path("runs", run_id, "logs"), LogPage, params)
 
     def search_logs(
         self,
@@ -102,7 +102,7 @@ class MetricsApi(ApiBase):
         ``complete``.
         """
         params = drop_none(rank=rank, stream=stream, attempt=attempt, search=text, offset=offset)
-        return self._get(api_path("runs", run_id, "logs"), record_decoder(LogSearch), params)
+        return self._get(api_path("runs", run_id, "logs"), LogSearch, params)
 
     def download_log(
         self,
@@ -150,7 +150,7 @@ class MetricsApi(ApiBase):
         """
         params = _selection("run", since, summarize, metric_filter, last_n, until)
         params |= {"lineage": lineage, "exact": str(exact).lower()}
-        return self._get(api_path("metrics", run_id), _series, params)
+        return self._http.request("GET", api_path("metrics", run_id), _series, params=params)
 
     def get_pod_metrics(
         self,
@@ -167,7 +167,7 @@ class MetricsApi(ApiBase):
         ``pod_id`` is the pod's name; the other options are as in ``get_run_metrics``.
         """
         params = _selection("pod", since, summarize, metric_filter, last_n, until)
-        return self._get(api_path("metrics", pod_id), _series, params)
+        return self._http.request("GET", api_path("metrics", pod_id), _series, params=params)
 
     def get_all_metrics(
         self,
@@ -184,14 +184,14 @@ class MetricsApi(ApiBase):
         or pod are no longer complete; the series of each other owner can still be requested.
         """
         params = _selection("all", since, summarize, metric_filter, last_n, until)
-        return self._get("/api/metrics/", _series_by_owner, params)
+        return self._http.request("GET", "/api/metrics/", _series_by_owner, params=params)
 
     def download_run_metrics(
         self, run_id: int | str, since: _Moment | None = None, summarize: int | None = None
     ) -> Future[Response[bytes]]:
         """Get a run's series as the bytes of a zip file; ``download`` needs less memory."""
         params = _selection("run", since, summarize) | {"format": "zip"}
-        return self._get(api_path("metrics", run_id), bytes, params)
+        return self._http.request("GET", api_path("metrics", run_id), bytes, params=params)
 
     def download(
         self,
@@ -234,8 +234,7 @@ class MetricsApi(ApiBase):
         The options are as in ``Sample``; a date without a zone is in UTC.
         """
         sample = Sample(name, value, date or datetime.now(UTC), run_id, None, cumulative, metadata)
-        body = sample.to_fields()
-        return self._http.request("POST", "/api/metrics/", record_decoder(Point), body=body)
+        return self._post("/api/metrics/", Point, sample.to_fields())
 
     def post_metrics(self, samples: Sequence[Sample]) -> Future[Response[int]]:
         """Add up to 10,000 samples to runs or pods, and get their number.

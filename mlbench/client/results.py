@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-from mlbench.client.base import ApiBase, api_path, drop_none, record_decoder, records_decoder
+from mlbench.client.base import ApiBase, api_path, drop_none
 from mlbench.client.transport import Response
 from mlbench.contract.records import Planned, RunSet
 
@@ -46,31 +46,29 @@ class ResultsApi(ApiBase):
             until_percent=until_percent,
             **fields,
         )
-        return self._http.request("POST", "/api/sets/", record_decoder(RunSet), body=body)
+        return self._post("/api/sets/", RunSet, body)
 
     def get_set_analysis(self, name: str) -> "Future[Response[SetAnalysis]]":
         """Get what a set has shown so far, and how long the rest of it takes."""
         from mlbench.contract.sweeps import SetAnalysis  # noqa: PLC0415 - as in get_result
 
-        return self._get(api_path("sets", name, "analysis"), record_decoder(SetAnalysis))
+        return self._get(api_path("sets", name, "analysis"), SetAnalysis)
 
     def get_sets(self) -> Future[Response[list[RunSet]]]:
         """Get all sets, the oldest first."""
-        return self._get("/api/sets/", records_decoder(RunSet))
+        return self._get("/api/sets/", list[RunSet])
 
     def get_set(self, name: str) -> Future[Response[RunSet]]:
         """Get a benchmark set: its plan and its runs so far."""
-        return self._get(api_path("sets", name), record_decoder(RunSet))
+        return self._get(api_path("sets", name), RunSet)
 
     def stop_set(self, name: str) -> Future[Response[RunSet]]:
         """Request to stop a set: its active run is stopped, and no further run is submitted."""
-        path = api_path("sets", name, "stop")
-        return self._http.request("POST", path, record_decoder(RunSet))
+        return self._post(api_path("sets", name, "stop"), RunSet)
 
     def resume_set(self, name: str) -> Future[Response[RunSet]]:
         """Have a run submitted for each open slot of a set, unless the set is running."""
-        path = api_path("sets", name, "resume")
-        return self._http.request("POST", path, record_decoder(RunSet))
+        return self._post(api_path("sets", name, "resume"), RunSet)
 
     # --- Results ---
 
@@ -93,13 +91,13 @@ class ResultsApi(ApiBase):
         from mlbench.contract.results import Result  # noqa: PLC0415 - its classes take a while to make
 
         params = drop_none(target=target, after=after_seconds, price=price)
-        return self._get(api_path("runs", run_id, "result"), record_decoder(Result), params)
+        return self._get(api_path("runs", run_id, "result"), Result, params)
 
     def get_goodput(self, run_id: int | str) -> "Future[Response[Goodput]]":
         """Get where every worker-second of a run went, or so far; empty before its start."""
         from mlbench.contract.results import Goodput  # noqa: PLC0415 - as in get_result
 
-        return self._get(api_path("runs", run_id, "goodput"), record_decoder(Goodput))
+        return self._get(api_path("runs", run_id, "goodput"), Goodput)
 
     def get_breakdown(
         self, run_id: int | str, *, bins: int | None = None
@@ -112,8 +110,8 @@ class ResultsApi(ApiBase):
         """
         from mlbench.contract.results import Breakdown  # noqa: PLC0415 - as in get_result
 
-        path = api_path("runs", run_id, "breakdown")
-        return self._get(path, record_decoder(Breakdown), drop_none(bins=bins))
+        params = drop_none(bins=bins)
+        return self._get(api_path("runs", run_id, "breakdown"), Breakdown, params)
 
     def compare(
         self,
@@ -138,4 +136,4 @@ class ResultsApi(ApiBase):
         runs = ",".join(map(str, run_ids))
         group = ",".join(group_by) or None
         params = drop_none(runs=runs, target=target, after=after_seconds, price=price, group=group)
-        return self._get("/api/compare/", record_decoder(Comparison), params)
+        return self._get("/api/compare/", Comparison, params)

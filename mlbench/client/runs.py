@@ -5,7 +5,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, BinaryIO, Unpack
 from urllib.parse import quote
 
-from mlbench.client.base import ApiBase, api_path, drop_none, record_decoder, records_decoder
+from mlbench.client.base import ApiBase, api_path, decoder, drop_none
 from mlbench.client.transport import Response
 from mlbench.contract.names import RunState
 from mlbench.contract.original import MLBENCH_IMAGES
@@ -62,13 +62,11 @@ class RunsApi(ApiBase):
             order=order,
             columns=",".join(columns) or None,
         )
-        return self._get("/api/runs/", records_decoder(Run), params)
+        return self._get("/api/runs/", list[Run], params)
 
     def count_runs(self, *, query: str | None = None) -> Future[Response[RunCounts]]:
         """Get the number of runs, and of runs in each state that match a query."""
-        return self._get(
-            "/api/runs/counts/", record_decoder(RunCounts), drop_none(query=query or None)
-        )
+        return self._get("/api/runs/counts/", RunCounts, drop_none(query=query or None))
 
     def group_runs(
         self,
@@ -96,15 +94,15 @@ class RunsApi(ApiBase):
             order=order,
             columns=",".join(columns) or None,
         )
-        return self._get("/api/runs/groups/", records_decoder(RunGroup), params)
+        return self._get("/api/runs/groups/", list[RunGroup], params)
 
     def get_run_fields(self) -> Future[Response[list[RunField]]]:
         """Get the fields that queries, orders and columns may name."""
-        return self._get("/api/runs/fields/", records_decoder(RunField))
+        return self._get("/api/runs/fields/", list[RunField])
 
     def get_run(self, run_id: int | str) -> Future[Response[Run]]:
         """Get a run."""
-        return self._get(api_path("runs", run_id), record_decoder(Run))
+        return self._get(api_path("runs", run_id), Run)
 
     def create_run(
         self,
@@ -167,13 +165,11 @@ class RunsApi(ApiBase):
             light_target=light_target or None,
             **options,
         )
-        return self._http.request(
-            "POST", "/api/runs/", record_decoder(Run), body=body, repeatable=False
-        )
+        return self._post("/api/runs/", Run, body, repeatable=False)
 
     def stop_run(self, run_id: int | str) -> Future[Response[Run]]:
         """Request to stop a run. It has stopped when its state is STOPPED."""
-        return self._http.request("POST", api_path("runs", run_id, "stop"), record_decoder(Run))
+        return self._post(api_path("runs", run_id, "stop"), Run)
 
     def edit_run(
         self,
@@ -197,12 +193,11 @@ class RunsApi(ApiBase):
         """
         changed = {"add_tags": [*add_tags], "remove_tags": [*remove_tags]}
         body = drop_none(title=title, tags=tags, note=note) | changed
-        return self._http.request("PATCH", api_path("runs", run_id), record_decoder(Run), body=body)
+        return self._http.request("PATCH", api_path("runs", run_id), decoder(Run), body=body)
 
     def verify_run(self, run_id: int | str) -> Future[Response[Verification]]:
         """Verify the archive of a run that has ended, and that Prometheus has its samples."""
-        path = api_path("runs", run_id, "verification")
-        return self._http.request("POST", path, record_decoder(Verification))
+        return self._post(api_path("runs", run_id, "verification"), Verification)
 
     def delete_run(
         self, run_id: int | str, *, keep_archive: bool = False
@@ -222,11 +217,11 @@ class RunsApi(ApiBase):
 
     def get_run_events(self, run_id: int | str) -> Future[Response[list[RunEvent]]]:
         """Get what has happened to a run so far, in order of time."""
-        return self._get(api_path("runs", run_id, "events"), records_decoder(RunEvent))
+        return self._get(api_path("runs", run_id, "events"), list[RunEvent])
 
     def get_run_alerts(self, run_id: int | str) -> Future[Response[list[RunAlert]]]:
         """Get the alerts that fired about a run, in order of time."""
-        return self._get(api_path("runs", run_id, "alerts"), records_decoder(RunAlert))
+        return self._get(api_path("runs", run_id, "alerts"), list[RunAlert])
 
     def get_diagnosis(
         self, run_id: int | str, *, evidence: bool = True
@@ -235,7 +230,7 @@ class RunsApi(ApiBase):
         from mlbench.contract.diagnosis import Diagnosis  # noqa: PLC0415 - its classes take a while to make
 
         params = {} if evidence else {"evidence": "false"}
-        return self._get(api_path("runs", run_id, "diagnosis"), record_decoder(Diagnosis), params)
+        return self._get(api_path("runs", run_id, "diagnosis"), Diagnosis, params)
 
     def ask_diagnosis(
         self, run_id: int | str, *, native: int | None = None
@@ -247,14 +242,13 @@ class RunsApi(ApiBase):
         from mlbench.contract.diagnosis import Diagnosis  # noqa: PLC0415 - its classes take a while to make
 
         params = {} if native is None else {"native": native}
-        path = api_path("runs", run_id, "diagnosis")
-        return self._http.request("POST", path, record_decoder(Diagnosis), params=params)
+        return self._post(api_path("runs", run_id, "diagnosis"), Diagnosis, params=params)
 
     def get_profiles(self, run_id: int | str) -> "Future[Response[list[RankProfile]]]":
         """Get the last five profiles of a run; their files are among the files of the run."""
         from mlbench.contract.profiles import RankProfile  # noqa: PLC0415 - its classes take a while to make
 
-        return self._get(api_path("runs", run_id, "profiles"), records_decoder(RankProfile))
+        return self._get(api_path("runs", run_id, "profiles"), list[RankProfile])
 
     def ask_profile(
         self, run_id: int | str, *, rank: int = 0, seconds: int = 5
@@ -263,27 +257,22 @@ class RunsApi(ApiBase):
         from mlbench.contract.profiles import RankProfile  # noqa: PLC0415 - its classes take a while to make
 
         path, body = api_path("runs", run_id, "profiles"), {"rank": rank, "seconds": seconds}
-        return self._http.request(
-            "POST", path, record_decoder(RankProfile), body=body, repeatable=False
-        )
+        return self._post(path, RankProfile, body, repeatable=False)
 
     def inject_fault(
         self, run_id: int | str, fault: str, *, rank: int = 0
     ) -> Future[Response[RunEvent]]:
         """Have a failure such as ``kill`` or ``stop:5s`` hit a rank of a run, within seconds."""
-        body = {"fault": fault, "rank": rank}
-        path = api_path("runs", run_id, "faults")
+        path, body = api_path("runs", run_id, "faults"), {"fault": fault, "rank": rank}
         # Not repeated: it would hit the run twice.
-        return self._http.request(
-            "POST", path, record_decoder(RunEvent), body=body, repeatable=False
-        )
+        return self._post(path, RunEvent, body, repeatable=False)
 
     def get_files(
         self, run_id: int | str, *, attempt: int | None = None
     ) -> Future[Response[list[RunFile]]]:
         """Get the output files of each rank, by default of the latest attempt."""
         params = drop_none(attempt=attempt)
-        return self._get(api_path("runs", run_id, "files"), records_decoder(RunFile), params)
+        return self._get(api_path("runs", run_id, "files"), list[RunFile], params)
 
     def download_file(self, run_id: int | str, source: RunFile, file: BinaryIO) -> int:
         """Write the content of one of a run's files to a file; return its size in bytes.
@@ -296,7 +285,7 @@ class RunsApi(ApiBase):
 
     def get_manifest(self, run_id: int | str) -> Future[Response[Manifest]]:
         """Get what a run's result depends on: code, settings, machines and versions."""
-        return self._get(api_path("runs", run_id, "manifest"), record_decoder(Manifest))
+        return self._get(api_path("runs", run_id, "manifest"), Manifest)
 
     # --- Archives ---
 
@@ -324,7 +313,7 @@ class RunsApi(ApiBase):
 
         ApiError if the file is not an archive, is damaged, or is too large.
         """
-        return self._http.upload("/api/archives/", record_decoder(Imported), file)
+        return self._http.upload("/api/archives/", decoder(Imported), file)
 
 
 def _refuse_both(**arguments: object) -> None:
