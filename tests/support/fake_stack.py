@@ -53,6 +53,7 @@ def main() -> None:
     try:
         with (
             patch.object(launch, "StackServices", FakeServices),
+            patch.object(supervisor, "_TICK_SECONDS", 0.1),
             # What does not end on SIGTERM is killed soon: these tests cannot wait for 10 s.
             patch.object(supervisor, "_TERMINATE_SECONDS", 0.5),
             patch.object(supervisor, "_MAX_PAUSE_SECONDS", 1.0),

@@ -62,7 +62,7 @@ def test_status_goes_on_while_prometheus_is_away(
 
 @pytest.mark.usefixtures("firing")
 def test_a_run_that_is_watched_tells_its_alerts_once(mlbench: Mlbench) -> None:
-    done = mlbench("run", "steps", "--set", "steps=200", "--set", "rate=100")
+    done = mlbench("run", "steps", "--set", "steps=100", "--set", "rate=100")
     assert done.code == 0
     assert re.findall(r"^OfARun: .*$", done.err, re.M) == [
         "OfARun: OfARun is wrong. See docs/OfARun.md."

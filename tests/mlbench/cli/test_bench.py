@@ -131,16 +131,13 @@ def test_settings_of_own_code_are_swept_with_their_seeds(
     script.write_text('#!/bin/sh\necho "$LR $*"\necho epoch 1 loss 0.4 >&2\n')
     script.chmod(0o755)
     name = new_name()
-    common = ("--workers=1", "--repeats=3", "--sweep=lr=0.05,0.2", f"--name={name}", "--json")
-    common += ("--from-stdout",)
-    own = ("--", "--epochs", "5", "--seed", "{seed}")
+    common = ("--workers=1", "--repeats=1", "--sweep=lr=0.05,0.2", f"--name={name}", "--json")
+    own = ("--from-stdout", "--", "--epochs", "5", "--seed", "{seed}")
     done = mlbench("bench", str(script), *common, *own).json
     logs = {client.get_logs(run.id).result().value.text for run in runs_of(name)}
-    assert logs == {
-        f" --epochs 5 --seed {seed} --lr {rate}\n" for rate in ("0.05", "0.2") for seed in (1, 2, 3)
-    }
+    assert logs == {f" --epochs 5 --seed 1 --lr {rate}\n" for rate in ("0.05", "0.2")}
     groups = [(group["label"], len(group["run_ids"])) for group in done["groups"]]
-    assert groups == [("lr 0.05", 3), ("lr 0.2", 3)]
+    assert groups == [("lr 0.05", 1), ("lr 0.2", 1)]
     assert done["sweep"]["across"]["key"] == "lr"
     assert {run.swept["lr"] for run in runs_of(name)} == {"0.05", "0.2"}
     for run in runs_of(name):
@@ -163,6 +160,7 @@ def test_settings_of_own_code_are_swept_with_their_seeds(
         assert problem in refused.refusal
 
 
+@pytest.mark.slow
 def test_a_set_ends_once_its_means_are_known_well_enough(mlbench: Mlbench, runs_of: RunsOf) -> None:
     # At a rate that a busy machine keeps too.
     paced = ("--set=steps=200", "--set=rate=400")
@@ -174,12 +172,6 @@ def test_a_set_ends_once_its_means_are_known_well_enough(mlbench: Mlbench, runs_
     assert last.endswith("finished: every mean is known to within 80%")
     assert re.fullmatch(rf"set {name}: ledger [0-9a-f]{{64}}", ledger)
     assert [run.name for run in runs_of(name)] == [f"{name}-w1-r{i}" for i in range(1, 6)]
-    for wrong, problem in (
-        (("--until=5%", "--repeats=5"), "--until: needs more than 5 repeats (got 5)"),
-        (("--until=half",), "must be of the form 5%"),
-        (("--until=200%",), "less than 100%"),
-    ):
-        assert problem in mlbench("bench", "steps", *wrong).refusal
 
 
 @pytest.mark.slow
@@ -212,19 +204,19 @@ def test_a_detached_set_is_carried_out_and_stopped_by_its_name(
     mlbench: Mlbench, client: ApiClient, runs_of: RunsOf
 ) -> None:
     name = new_name()
-    arguments = ("bench", "steps", "--workers=1", "--repeats=9", f"--name={name}", "--detach")
+    arguments = ("bench", "steps", "--workers=1", "--repeats=4", f"--name={name}", "--detach")
     done = mlbench(*arguments, *_FAST)
     assert done.out == f"`mlbench watch {name}` shows the set, `mlbench stop {name}` stops it\n"
     wait_for(lambda: len(runs_of(name)) > 1, what="runs were submitted")
     assert mlbench("stop", name, "--json").json["state"] == "stopped"
     stopped = client.get_set(name).result().value
     before = len(runs_of(name))
-    assert stopped.progress["planned"] == 9 - before
+    assert stopped.progress["planned"] == 4 - before
     assert mlbench("watch", name).code == 1
     again = mlbench(*arguments, *_FAST, "--json").json
-    assert (again["state"], len(again["waiting"]) >= 9 - before) == ("running", True)
+    assert (again["state"], len(again["waiting"]) >= 4 - before) == ("running", True)
     assert mlbench("watch", name).code == 0
-    assert client.get_set(name).result().value.progress["done"] == 9
+    assert client.get_set(name).result().value.progress["done"] == 4
     assert mlbench("watch", "nobody").refusal == "mlbench: set 'nobody' not found\n"
 
 
@@ -282,6 +274,7 @@ def test_a_run_beside_a_hog_counts_and_names_it(
             ("steps", "--name", "x" * 35),
             f"--name: run names must have at most 40 characters (got '{'x' * 35}-w2-r1')",
         ),
+        (("steps", "--until=5%", "--repeats=5"), "--until: needs more than 5 repeats (got 5)"),
         (("steps", "--repeats=101"), "--repeats: must have at most 200 entries (got 202)"),
         (("steps", "--official", "--repeats=9"), "--official: each number of workers must have at"),
         (("steps", "--official", "--sweep=rate=1,2"), "--official: sweeps cannot be scored"),
@@ -335,11 +328,9 @@ def test_values_keep_their_order_and_spelling() -> None:
     assert read_sweeps(None) == {}
 
 
-def test_a_bandwidth_is_swept_in_mbit() -> None:
-    values = read_sweeps(["bandwidth=none,20,0.5Mbit,40Mbit/s,2Gbit"])["bandwidth"]
-    assert values == ["none", "20", "0.5", "40", "2000"]
-    with pytest.raises(UsageError, match="--sweep bandwidth=20MB: must be of the form"):
-        read_sweeps(["bandwidth=20MB"])
+def test_numbers_of_a_sweep_may_have_units() -> None:
+    values = read_sweeps(["bandwidth=none,20,0.5Mbit,40Mbit/s,2Gbit", "latency=1ms,0.5s", "rate=1"])
+    assert [*values.values()] == [["none", "20", "0.5", "40", "2000"], ["1", "500"], ["1"]]
 
 
 @pytest.mark.parametrize(
@@ -351,17 +342,13 @@ def test_a_bandwidth_is_swept_in_mbit() -> None:
         (["rate=1,,2"], "must be KEY=V1,V2"),
         (["rate=1,2,1"], "--sweep rate=1,2,1: values must differ"),
         (["rate=1", "rate=2"], "--sweep rate=2: rate is swept twice"),
+        (["cpus=1,x"], "--sweep cpus=1,x: must be of the form 2"),
+        (["bandwidth=20MB"], "--sweep bandwidth=20MB: must be of the form"),
     ],
 )
 def test_another_form_is_refused(sweeps: list[str], problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
         read_sweeps(sweeps)
-
-
-def test_numbers_of_a_sweep_may_have_units() -> None:
-    assert read_sweeps(["latency=1ms,5ms", "rate=1,2"])["latency"] == ["1", "5"]
-    with pytest.raises(UsageError, match="--sweep cpus=1,x: must be of the form 2"):
-        read_sweeps(["cpus=1,x"])
 
 
 def test_each_repeat_runs_all_in_turn_and_the_next_one_backwards() -> None:

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from mlbench import ApiClient
+from mlbench.client import transport
 from mlbench.contract import names
 from mlbench.contract.records import Run
 from mlbench.local.home import Home, StackConnection
@@ -92,9 +93,9 @@ def test_a_log_is_printed_as_it_was_written(
 
 
 def test_a_log_is_followed_until_the_run_ends(mlbench: Mlbench, client: ApiClient) -> None:
-    run = order_steps(client, "followed", steps=6000, rate=100)
+    run = order_steps(client, "followed", steps=60_000, rate=1000)
     with mlbench.on_terminal("logs", "followed", "--follow") as terminal:
-        terminal.read_until("^step 100 of 6000: .*\n")
+        terminal.read_until("^step 100 of 60000: .*\n")
         client.stop_run(run.id).result()
         assert terminal.wait() == 0
     assert not client.get_run(run.id).result().value.active
@@ -232,7 +233,10 @@ def test_the_browser_is_led_to_the_pages_and_signed_in(
     assert open_with(elsewhere, browser) == (f"{connection.url}/\n", signed_in)
 
 
-def test_an_address_where_nothing_answers_is_not_opened(alone: Mlbench) -> None:
+def test_an_address_where_nothing_answers_is_not_opened(
+    alone: Mlbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transport, "_PAUSES_SECONDS", ())
     alone.home.make()
     dead = StackConnection(f"http://127.0.0.1:{free_port()}", "token", None)
     alone.home.write_connection(dead)

@@ -3,7 +3,7 @@
 import pytest
 import typer
 
-from mlbench.cli.spec import AGE, DURATION, SIZE, read_quantity
+from mlbench.cli.spec import AGE, DURATION, PERCENT, SIZE, read_quantity
 from mlbench.contract.runspec import RunSpec, options_of
 
 OPTIONS = options_of(RunSpec)
@@ -35,6 +35,14 @@ def test_a_whole_number_is_whole() -> None:
     assert read_quantity("3", OPTIONS["num_workers"]) == 3
     with pytest.raises(typer.BadParameter, match=r"a whole number \(got 1\.5\)"):
         read_quantity("1.5", OPTIONS["num_workers"])
+
+
+def test_a_percentage_may_have_its_sign() -> None:
+    assert read_quantity("5%", PERCENT) == read_quantity("5", PERCENT) == 5
+    with pytest.raises(typer.BadParameter, match="must be of the form 5%"):
+        read_quantity("half", PERCENT)
+    with pytest.raises(typer.BadParameter, match="less than 100%"):
+        read_quantity("200%", PERCENT)
 
 
 def test_an_age_is_in_days_or_weeks() -> None:

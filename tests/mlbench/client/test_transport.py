@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from mlbench import ApiClient, MLBenchError
+from mlbench.client import transport
 from mlbench.client.transport import pause_before_retry
 from mlbench.contract.errors import ApiError, NoResponseError
 from tests.conftest import free_port, wait_for
@@ -168,7 +169,8 @@ def test_an_error_in_the_block_cancels_what_was_not_sent_yet() -> None:
         assert asked[-1].cancelled()
 
 
-def test_a_master_that_is_away_is_named_without_its_token() -> None:
+def test_a_master_that_is_away_is_named_without_its_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "_PAUSES_SECONDS", ())
     place = f"127.0.0.1:{free_port()}"
     with (
         ApiClient(url=f"user:SECRET@{place}") as client,
