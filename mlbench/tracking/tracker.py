@@ -4,8 +4,8 @@ import atexit
 import os
 import threading
 import time
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
 from math import isfinite
 from pathlib import Path
 from time import perf_counter
@@ -32,12 +32,11 @@ class PhaseTimer:
 
     __slots__ = ("_entered", "_mark", "_outer", "_position", "before")
 
-    def __init__(self, seconds: float = 0.0, mark: Mark | None = None, position: int = 0) -> None:
-        self.before = seconds
+    def __init__(self, mark: Mark, position: int) -> None:
+        self.before = 0.0
         """Seconds before the open block; all seconds outside of a block."""
         self._entered = 0.0  # outside of a block
-        self._mark = bytearray(1) if mark is None else mark
-        self._position, self._outer = position, 0
+        self._mark, self._position, self._outer = mark, position, 0
 
     @property
     def seconds(self) -> float:
@@ -54,24 +53,6 @@ class PhaseTimer:
         self.before += perf_counter() - self._entered
         self._entered = 0.0
         self._mark[0] = self._outer
-
-
-class _HiddenTimer:
-    """Adds the time inside one ``with`` block of another thread to the hidden time of its phase."""
-
-    __slots__ = ("_entered", "_hidden", "_lock", "_phase")
-
-    def __init__(self, phase: Phase, hidden: dict[Phase, float], lock: threading.Lock) -> None:
-        self._phase, self._hidden, self._lock = phase, hidden, lock
-        self._entered = 0.0
-
-    def __enter__(self) -> None:
-        self._entered = perf_counter()
-
-    def __exit__(self, *_: object) -> None:
-        seconds = perf_counter() - self._entered
-        with self._lock:
-            self._hidden[self._phase] = self._hidden.get(self._phase, 0.0) + seconds
 
 
 class Tracker:
@@ -114,7 +95,7 @@ class Tracker:
         self.goal_seconds: float | None = None
         """Training time at which the goal was reached; None before, or if before the checkpoint."""
         self._mark = open_mark(environ if environ.get(names.ENV_METRICS_FILE) else {})
-        self._timers = {phase: PhaseTimer(0.0, self._mark, i) for i, phase in enumerate(PHASES, 1)}
+        self._timers = {phase: PhaseTimer(self._mark, i) for i, phase in enumerate(PHASES, 1)}
         # Phases of other threads overlap the training, so they do not count as its time.
         self._thread = threading.get_ident()
         self._hidden: dict[Phase, float] = {}
@@ -201,7 +182,7 @@ class Tracker:
             timer = self._timers[phase]
             if threading.get_ident() == self._thread:
                 return timer
-            return _HiddenTimer(phase, self._hidden, self._hidden_lock)
+            return self._time_hidden(phase)
         except KeyError:
             raise ValueError(f"phase: must be one of {', '.join(PHASES)} (got {phase!r})") from None
 
@@ -216,8 +197,7 @@ class Tracker:
         Communication within another phase moves there; data is counted outside of all phases only.
         """
         if threading.get_ident() != self._thread:
-            with self._hidden_lock:
-                self._hidden[phase] = self._hidden.get(phase, 0.0) + seconds
+            self._count_hidden(phase, seconds)
             return
         entered = phase_in(self._mark)
         if entered is None:
@@ -385,6 +365,19 @@ class Tracker:
         # A forked process inherits the registration, but has nothing to record.
         if os.getpid() == owner:
             self.close()
+
+    @contextmanager
+    def _time_hidden(self, phase: Phase) -> Iterator[None]:
+        """Count the time inside a ``with`` block of another thread."""
+        entered = perf_counter()
+        try:
+            yield
+        finally:
+            self._count_hidden(phase, perf_counter() - entered)
+
+    def _count_hidden(self, phase: Phase, seconds: float) -> None:
+        with self._hidden_lock:
+            self._hidden[phase] = self._hidden.get(phase, 0.0) + seconds
 
     def _log_totals(self) -> None:
         if self.steps and self._cumulative() != self._logged:
