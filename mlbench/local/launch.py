@@ -3,14 +3,15 @@
 ``python -m mlbench.local.launch`` is the supervisor's process of a detached stack.
 """
 
-import argparse
 import fcntl
+import json
 import os
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
 
 from mlbench.contract import names
@@ -60,13 +61,8 @@ def start_detached(home: Home, workers: int, listen: Listen = THIS_MACHINE) -> S
         raise StackError(f"the stack cannot use {home.root}: {error}") from error
     log_file = home.logs / "supervisor.log"
     begin = log_file.stat().st_size if log_file.exists() else 0
-    command = [sys.executable, "-P", "-m", "mlbench.local.launch", "--workers", str(workers)]
-    for option, value in {
-        "--host": listen.host,
-        "--port": listen.port,
-        "--prometheus-port": listen.prometheus_port,
-    }.items():
-        command += [option, str(value)] if value else []
+    options = json.dumps({"workers": workers, "listen": asdict(listen)})
+    command = [sys.executable, "-P", "-m", "mlbench.local.launch", options]
     pid = os.posix_spawn(
         command[0],
         command,
@@ -158,17 +154,11 @@ def _tail(path: Path, begin: int) -> str:
 
 
 def main() -> None:
-    """Run a stack with $MLBENCH_HOME until SIGTERM."""
-    parser = argparse.ArgumentParser(prog="mlbench.local", description=main.__doc__)
-    parser.add_argument("--workers", type=int, required=True)
-    parser.add_argument("--host", default=THIS_MACHINE.host)
-    parser.add_argument("--port", type=int)
-    parser.add_argument("--prometheus-port", type=int)
-    options = parser.parse_args()
+    """Run a stack with $MLBENCH_HOME until SIGTERM; the argument is JSON."""
+    options = json.loads(sys.argv[1])
     configure_logging()
     try:
-        listen = Listen(options.host, options.port, options.prometheus_port)
-        run_in_front(Home.from_environ(), options.workers, listen)
+        run_in_front(Home.from_environ(), options["workers"], Listen(**options["listen"]))
     except MLBenchError as error:
         sys.exit(str(error))
 

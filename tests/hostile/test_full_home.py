@@ -93,7 +93,7 @@ def test_it_ends_in_order_on_a_full_disk(supervisor: subprocess.Popen[bytes], sm
 def test_a_start_on_a_full_disk_says_so(small: Path) -> None:
     fill(small)
     done = run_text(
-        [sys.executable, "-m", "mlbench.local.launch", "--workers", "1"],
+        [sys.executable, "-m", "mlbench.local.launch", '{"workers": 1, "listen": {}}'],
         env={**os.environ, names.ENV_HOME: str(small / "home")},
     )
     assert done.returncode == 1
