@@ -173,6 +173,7 @@ class StackServices:
             names.ENV_HOME: str(home.root),
         }
         self._all_cores = os.sched_getaffinity(0)
+        self._cores = stack_cores(self._all_cores)
         self._master_environ = {
             **self._environ,
             **_given(names.ENV_DATABASE_URL),
@@ -270,7 +271,7 @@ class StackServices:
                 "--log.level=warn",
                 *([f"--web.local-assets={pages}"] if pages.is_dir() else []),
             ),
-            cores=stack_cores(self._all_cores),
+            cores=self._cores,
             environ=self._environ,
             port=port,
             health_path=f"{path}/-/ready",
@@ -286,10 +287,12 @@ class StackServices:
                 "configuration of Alertmanager, or unset the variable."
             )
         port, path = port_near(_ALERTMANAGER_PORT), self._prometheus_path
+        remedy = f", or unset ${names.ENV_ALERTMANAGER_CONFIG}"
+        program = _find_program("Alertmanager", "prometheus-alertmanager", "alertmanager", remedy)
         return Service(
             name="alertmanager",
             command=(
-                find_alertmanager(),
+                str(program),
                 f"--config.file={config}",
                 f"--storage.path={self._home.root / 'alertmanager'}",
                 f"--web.listen-address={LOOPBACK}:{port}",
@@ -300,7 +303,7 @@ class StackServices:
                 "--cluster.listen-address=",  # no peers
                 "--log.level=warn",
             ),
-            cores=stack_cores(self._all_cores),
+            cores=self._cores,
             environ=self._environ,
             port=port,
             health_path=f"{path}/-/ready",
@@ -332,7 +335,7 @@ class StackServices:
             },
             port=port,
             health_path="/readyz",
-            cores=stack_cores(self._all_cores),
+            cores=self._cores,
         )
 
     def _grafana(self, installed: grafana_server.InstalledGrafana) -> Service:
@@ -349,7 +352,7 @@ class StackServices:
             port=port,
             health_path="/api/health",
             optional=True,
-            cores=stack_cores(self._all_cores),
+            cores=self._cores,
         )
 
     def _prometheus_port(self, port: int | None) -> int:
@@ -429,12 +432,18 @@ def find_prometheus() -> Path:
     StackError if none is found.
     """
     ours = CHECKOUT / ".tools" / "prometheus" / "bin" / "prometheus"
-    path = os.environ.get("PROMETHEUS") or shutil.which("prometheus") or ours
-    if Path(path).is_file():
+    return _find_program("Prometheus", "prometheus", str(ours))
+
+
+def _find_program(title: str, package: str, other: str, remedy: str = "") -> Path:
+    """Return a program: the one that a variable names, or of its package, or another one."""
+    variable = title.upper()
+    path = os.environ.get(variable) or shutil.which(package) or shutil.which(other)
+    if path and Path(path).is_file():
         return Path(path).absolute()
     raise StackError(
-        "Prometheus not found. Install it (Debian and Ubuntu: `apt install prometheus`; "
-        "others: https://prometheus.io/download), or set $PROMETHEUS to its binary."
+        f"{title} not found. Install it (Debian and Ubuntu: `apt install {package}`; "
+        f"others: https://prometheus.io/download), or set ${variable} to its binary{remedy}."
     )
 
 
@@ -460,19 +469,6 @@ def find_existing_prometheus() -> str | None:
                 "set. Configure it in that Prometheus, and unset this variable."
             )
     return url
-
-
-def find_alertmanager() -> str:
-    """Return the Alertmanager binary: $ALERTMANAGER, or on the path. StackError if none is."""
-    programs = map(shutil.which, ("prometheus-alertmanager", "alertmanager"))
-    path = os.environ.get("ALERTMANAGER") or next(filter(None, programs), None)
-    if path and Path(path).is_file():
-        return str(Path(path).absolute())
-    raise StackError(
-        "Alertmanager not found. Install it (Debian and Ubuntu: `apt install "
-        "prometheus-alertmanager`; others: https://prometheus.io/download), set $ALERTMANAGER to "
-        f"its binary, or unset ${names.ENV_ALERTMANAGER_CONFIG}."
-    )
 
 
 def alertmanager_targets(urls: str) -> list[dict[str, Any]]:
