@@ -4,7 +4,7 @@ import hashlib
 import io
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
@@ -125,14 +125,6 @@ class Digest:
         digests = b"".join(column.digest() for column in self._columns)
         digest = hashlib.sha256(f"{samples} {kept} ".encode() + digests)
         return Sealed(samples, kept, digest.hexdigest())
-
-
-def digest_of(pieces: Iterable[Piece]) -> str:
-    """Return the SHA-256 of samples, which does not depend on the sizes of the pieces."""
-    digest = Digest()
-    for piece in pieces:
-        digest.add(piece)
-    return digest.sealed().sha256
 
 
 def digest_before_comment(file: BinaryIO) -> str:

@@ -50,12 +50,6 @@ def read_set(file: Path) -> RunSet | None:
         raise ArchiveError(f"{file}: its set: {error}") from None
 
 
-def digest(file: Path) -> str:
-    """Return the SHA-256 that a set's file contains, unverified."""
-    with zipfile.ZipFile(file) as bundle:
-        return bundle.comment.decode(errors="replace")
-
-
 def check(file: Path, archives: Sequence[Path]) -> list[str]:
     """Return the problems of a set's file that contains these archives, a sentence each.
 
@@ -64,8 +58,8 @@ def check(file: Path, archives: Sequence[Path]) -> list[str]:
     document, run_set = _read_document(file), read_set(file)
     if document is None or run_set is None:
         return [f"{file} has no set"]
-    with file.open("rb") as content:
-        if digest_before_comment(content) != digest(file):
+    with file.open("rb") as content, zipfile.ZipFile(content) as bundle:
+        if digest_before_comment(content).encode() != bundle.comment:
             return ["the set's file has changed since it was written, or is of an earlier version"]
     listed = {str(run_id): digest for run_id, digest in document.get(_DIGESTS, {}).items()}
     digests = [_digest_of(archive) for archive in archives]

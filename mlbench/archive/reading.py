@@ -21,12 +21,12 @@ from mlbench.archive.archive_format import (
     RUN,
     SAMPLES,
     ArchiveError,
+    Digest,
     More,
     Piece,
     Sealed,
     SeriesName,
     digest_before_comment,
-    digest_of,
     pyarrow,
 )
 from mlbench.archive.former_names import with_current_names
@@ -172,7 +172,10 @@ class Archive:
         """Return the SHA-256 of a member or of a series; empty if it cannot be read."""
         try:
             if isinstance(name, SeriesName):
-                return digest_of(self.read(name))
+                samples = Digest()
+                for samples_piece in self.read(name):
+                    samples.add(samples_piece)
+                return samples.sealed().sha256
             digest = hashlib.sha256()
             with self._zip.open(name) as member:
                 while piece := member.read(1 << 20):

@@ -18,7 +18,7 @@ from mlbench.cli.common import UsageError
 from mlbench.contract import names
 from mlbench.contract.limits import MAX_RESOURCE_NAME_LENGTH
 from mlbench.contract.names import THIS_MACHINE, UNASKED_BANDWIDTH
-from mlbench.contract.runspec import CommonSpec, part
+from mlbench.contract.runspec import CommonSpec
 
 # UsageError of the click that Typer contains, which has no public name.
 _WRONG_CALL: Any = typer.BadParameter.__base__
@@ -95,11 +95,14 @@ class Code:
                 f"--bandwidth: {UNASKED_BANDWIDTH} means unlimited to the API. "
                 f"Use {UNASKED_BANDWIDTH - 1} instead."
             )
-        named = {name: value for name, value in vars(self).items() if name in vars(spec) and value}
-        own = {"custom_image_name": self.image, "custom_image_command": self.command}
-        backend = spec.backend or self.backend
-        return {**vars(part(CommonSpec, spec)), **named, **own, "backend": backend} | {
-            "args": read_settings(self, settings)
+        return {
+            **vars(spec),
+            "benchmark": self.benchmark,
+            "custom_image_name": self.image,
+            "custom_image_command": self.command,
+            "working_dir": self.working_dir,
+            "backend": spec.backend or self.backend,
+            "args": read_settings(self, settings),
         }
 
 
