@@ -30,7 +30,7 @@ from mlbench.contract.pod_token import PodIdentity, derive
 from mlbench.contract.shaping import with_tools
 from mlbench.local import grafana_server, network
 from mlbench.local.assets import CHECKOUT
-from mlbench.local.home import Home
+from mlbench.local.home import Home, StackConnection
 
 LOOPBACK = "127.0.0.1"
 _ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 - only if the user asks for it
@@ -142,27 +142,26 @@ class StackServices:
         self._worker_ports: dict[int, int] = {}
         # The supervisor starts the processes in another folder.
         self._started_in = Path.cwd()
-        self.token = self._secret("token")
+        self._token = self._secret("token")
         self._agent_secret = self._secret("agent-secret")
         check_host(listen.host)
         master_port = port_exactly(listen.port) if listen.port else port_near(_MASTER_PORT)
-        self.url = f"http://{LOOPBACK}:{master_port}"
+        self._url = f"http://{LOOPBACK}:{master_port}"
         existing = find_existing_prometheus()
-        self.existing_prometheus = existing is not None
         self._prometheus_path = f"/{self._secret('prometheus-path')}"
         self._own_login = Login("mlbench", self._secret("prometheus-password"))
         if existing is None:
             prometheus_port = self._prometheus_port(listen.prometheus_port)
             own_url = f"http://{LOOPBACK}:{prometheus_port}{self._prometheus_path}"
-            self.prometheus_url = with_login(own_url, self._own_login)
+            prometheus_url = with_login(own_url, self._own_login)
         elif listen.prometheus_port is None:
-            self.prometheus_url = existing
+            prometheus_url = existing
         else:
             raise StackError(
                 "--prometheus-port: the stack starts no Prometheus, because "
                 f"${names.ENV_PROMETHEUS_URL} is set. Leave out one of the two."
             )
-        self._prometheus_url, self._prometheus_login = split_login(self.prometheus_url)
+        self._prometheus_url, self._prometheus_login = split_login(prometheus_url)
         ability = network.probe()
         switch = ability.switch(home.switch)
         excluded = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
@@ -178,12 +177,10 @@ class StackServices:
             **self._environ,
             **_given(names.ENV_DATABASE_URL),
             **(_given(names.ENV_PROMETHEUS_WRITE_URL) if existing else {}),
-            names.ENV_PROMETHEUS_URL: self.prometheus_url,
+            names.ENV_PROMETHEUS_URL: prometheus_url,
             # Users of the API do not get the password of a Prometheus that others use as well.
-            names.ENV_PROMETHEUS_PUBLIC_URL: (
-                self._prometheus_url if self.existing_prometheus else self.prometheus_url
-            ),
-            names.ENV_URL: os.environ.get("MLBENCH_PUBLIC_URL") or self.url,
+            names.ENV_PROMETHEUS_PUBLIC_URL: self._prometheus_url if existing else prometheus_url,
+            names.ENV_URL: os.environ.get("MLBENCH_PUBLIC_URL") or self._url,
             names.ENV_WORKERS: str(workers),
             names.ENV_NO_BANDWIDTH: ability.no_bandwidth,
             names.ENV_NO_LATENCY: ability.no_latency,
@@ -192,13 +189,18 @@ class StackServices:
             hosts = {listen.host, socket.gethostname(), os.environ.get(_ALLOWED_HOSTS, "")}
             self._master_environ[_ALLOWED_HOSTS] = ",".join(sorted(filter(None, hosts)))
         existing_grafana = _of_no_other_master(names.ENV_GRAFANA_URL)
-        self.existing_grafana = existing_grafana is not None
         installed = None if existing_grafana else grafana_server.find_grafana(home=home)
         grafana_service = self._grafana(installed) if installed else None
-        self.grafana_url = f"http://{grafana_service.address}" if grafana_service else None
+        grafana_url = f"http://{grafana_service.address}" if grafana_service else None
         if existing_grafana:
             shown = os.environ.get(names.ENV_GRAFANA_PUBLIC_URL) or existing_grafana
-            self.grafana_url = shown.rstrip("/")
+            grafana_url = shown.rstrip("/")
+        self.connection = StackConnection(
+            *(self._url, self._token, prometheus_url, grafana_url),
+            existing_prometheus=existing is not None,
+            existing_grafana=existing_grafana is not None,
+        )
+        """How to reach the stack once it is ready."""
         config = os.environ.get(names.ENV_ALERTMANAGER_CONFIG)
         environ = with_tools(self._environ)
         controller_port, exporter_port = port_near(_CONTROLLER_PORT), port_near(_EXPORTER_PORT)
@@ -236,7 +238,7 @@ class StackServices:
             command=(
                 *_python("mlbench_worker.agent"),
                 *("--pod", pod, "--folder", str(self._home.workers / pod)),
-                *("--port", str(port), "--master", self.url, "--start-in", str(self._started_in)),
+                *("--port", str(port), "--master", self._url, "--start-in", str(self._started_in)),
                 *("--token-file", str(token_file)),
             ),
             environ={**self._environ, names.ENV_POD: pod},
@@ -314,7 +316,8 @@ class StackServices:
     def _master(self, port: int) -> Service:
         # Address for browsers: the user's own Grafana if it is set, else the stack's.
         variables = (names.ENV_GRAFANA_PUBLIC_URL, names.ENV_GRAFANA_URL)
-        grafana_url = next(filter(None, map(os.environ.get, variables)), self.grafana_url)
+        own_url = self.connection.grafana_url
+        grafana_url = next(filter(None, map(os.environ.get, variables)), own_url)
         host = self._listen.host
         # The stack itself, and local clients, use the loopback address.
         others = [] if self._listen.is_local else [host]
@@ -330,7 +333,7 @@ class StackServices:
                 "MLBENCH_LIMIT_CPUS": str(len(self._all_cores)),
                 **self._master_environ,
                 **({names.ENV_GRAFANA_PUBLIC_URL: grafana_url} if grafana_url else {}),
-                names.ENV_TOKEN: self.token,
+                names.ENV_TOKEN: self._token,
                 names.ENV_AGENT_SECRET: self._agent_secret,
             },
             port=port,

@@ -104,14 +104,8 @@ class Supervisor:
                 self._start(service)
             self._adjust_workers()
             if self._wait_until_ready():
-                s = self._services
-                connection = StackConnection(
-                    *(s.url, s.token, s.prometheus_url, s.grafana_url),
-                    existing_prometheus=s.existing_prometheus,
-                    existing_grafana=s.existing_grafana,
-                )
-                self._home.write_connection(connection)
-                self._on_ready(connection)
+                self._home.write_connection(self._services.connection)
+                self._on_ready(self._services.connection)
             while not self._quit.wait(_TICK_SECONDS):
                 self._restart_dead()
                 with self._tried_again("the workers cannot be adjusted"):

@@ -20,6 +20,12 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def home(tmp_path: Path) -> Home:
+    """A home folder that is yet to be made."""
+    return Home(tmp_path / "home")
+
+
+@pytest.fixture
 def server() -> Iterator[GrafanaServer]:
     """An empty Grafana."""
     with serve_grafana() as server:

@@ -11,7 +11,7 @@ from unittest.mock import patch
 from mlbench.contract.errors import MLBenchError
 from mlbench.local import launch, supervisor
 from mlbench.local.daemon import configure_logging
-from mlbench.local.home import Home
+from mlbench.local.home import Home, StackConnection
 from mlbench.local.stack_services import Listen, Service, StackServices
 
 _SLEEP = ("sleep", "1000")
@@ -21,11 +21,7 @@ class FakeServices(StackServices):
     """Two fixed parts and any number of workers, none of which serves HTTP."""
 
     def __init__(self, home: Home, workers: int, listen: Listen | None = None) -> None:
-        self.url = "http://127.0.0.1:1"
-        self.token = "token"
-        self.prometheus_url = "http://127.0.0.1:2"
-        self.grafana_url = None
-        self.existing_prometheus = self.existing_grafana = False
+        self.connection = StackConnection("http://127.0.0.1:1", "token", "http://127.0.0.1:2")
         self.fixed = (
             self._sleeper("first", tuple(sys.argv[1:]) or _SLEEP),
             Service("second", _SLEEP, os.environ, cores=frozenset({min(os.sched_getaffinity(0))})),

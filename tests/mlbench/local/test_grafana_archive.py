@@ -5,7 +5,6 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -21,11 +20,6 @@ from tests.support.archive_server import ArchiveServer, packed, serving
 def server() -> Iterator[ArchiveServer]:
     with serving() as served:
         yield served
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path / "home")
 
 
 def _left(home: Home) -> list[str]:

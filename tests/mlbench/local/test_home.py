@@ -13,11 +13,6 @@ from mlbench.local.home import Home, StackConnection
 _CONNECTION = StackConnection("http://127.0.0.1:8000", "secret", "http://127.0.0.1:9090")
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path / "home")
-
-
 def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 

@@ -22,9 +22,8 @@ def program(folder: Path, code: str) -> Path:
 
 
 def test_without_prometheus_nothing_is_started(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    home = Home(tmp_path / "home")
     monkeypatch.setenv("PROMETHEUS", str(tmp_path / "nothing-here"))
     with pytest.raises(StackError, match=r"Prometheus not found. Install it") as error:
         launch.start_detached(home, workers=1)
@@ -57,11 +56,10 @@ def test_the_database_may_be_postgresql(
 
 
 def test_a_damaged_database_is_named(
-    prometheus_binary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    prometheus_binary: Path, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At once, and nothing else."""
     monkeypatch.setenv("PROMETHEUS", str(prometheus_binary))
-    home = Home(tmp_path / "home")
     home.make()
     home.database.write_text("this is no database, and never was one")
     with pytest.raises(StackError) as error:
@@ -74,9 +72,8 @@ def test_a_damaged_database_is_named(
 
 @pytest.mark.slow
 def test_a_start_that_takes_too_long_is_ended(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    home = Home(tmp_path / "home")
     monkeypatch.setenv("PROMETHEUS", str(program(tmp_path, "exec sleep 1000")))
     monkeypatch.setattr("mlbench.local.launch._START_SECONDS", 1.0)
     with pytest.raises(StackError, match="the stack was not ready in time"):

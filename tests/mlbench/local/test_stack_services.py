@@ -34,6 +34,7 @@ from mlbench.local.stack_services import (
     stack_cores,
 )
 from tests.conftest import free_port
+from tests.support.known import known
 
 _SECRETS = {names.ENV_TOKEN, names.ENV_AGENT_SECRET}
 _USERS_GRAFANA = (
@@ -78,11 +79,6 @@ def grafana(tmp_path: Path, binary: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     return path
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path / "home")
-
-
 def all_services(home: Home) -> dict[str, Service]:
     found = StackServices(home, workers=2)
     return {service.name: service for service in (*found.fixed, found.worker(0))}
@@ -112,7 +108,7 @@ def test_a_free_port_is_given_once(taken: int, monkeypatch: pytest.MonkeyPatch) 
 def test_every_service_has_a_port_of_its_own_on_this_machine(home: Home) -> None:
     port = free_port()
     found = StackServices(home, 2, Listen(port=port))
-    assert found.url == f"http://127.0.0.1:{port}"
+    assert found.connection.url == f"http://127.0.0.1:{port}"
     every = (*found.fixed, found.worker(0), found.worker(1))
     assert len({service.port for service in every}) == len(every) == 6
     assert found.worker(1) == every[-1], "it keeps its port"
@@ -130,7 +126,7 @@ def test_secrets_are_private_stay_the_same_and_are_the_masters_alone(home: Home)
         (home.root / name).read_text().strip() for name in ("token", "agent-secret")
     )
     assert stat.S_IMODE((home.root / "token").stat().st_mode) == 0o600
-    assert first.token == token == by_name["master"].environ[names.ENV_TOKEN]
+    assert first.connection.token == token == by_name["master"].environ[names.ENV_TOKEN]
     assert by_name["master"].environ[names.ENV_AGENT_SECRET] == agent_secret
     assert len({token, agent_secret}) == 2
     holders = {name for name, service in by_name.items() if _SECRETS & {*service.environ}}
@@ -140,7 +136,9 @@ def test_secrets_are_private_stay_the_same_and_are_the_masters_alone(home: Home)
         assert len(secret) >= 40
         assert not [s.name for s in by_name.values() if secret in " ".join(s.command)]
     (home.root / "token").write_text("")
-    assert len(StackServices(home, workers=2).token) >= 40, "a power cut has left the file empty"
+    assert len(StackServices(home, workers=2).connection.token) >= 40, (
+        "a power cut has left the file empty"
+    )
 
 
 def test_each_worker_has_the_token_of_its_own_pod(home: Home) -> None:
@@ -208,13 +206,13 @@ def test_the_stacks_grafana_is_optional_and_the_master_leads_to_it(
     _, master, controller, _, shown = stack.fixed
     assert [service.name for service in stack.fixed if service.optional] == ["grafana"]
     assert shown.command[0] == str(grafana)
-    assert stack.grafana_url == f"http://127.0.0.1:{shown.port}"
-    assert master.environ[_SHOWN_GRAFANA] == stack.grafana_url
+    assert stack.connection.grafana_url == f"http://127.0.0.1:{shown.port}"
+    assert master.environ[_SHOWN_GRAFANA] == stack.connection.grafana_url
     assert master.environ[names.ENV_WORKERS] == controller.environ[names.ENV_WORKERS] == "5"
     password = (home.root / "grafana-password").read_text().strip()
     assert stat.S_IMODE((home.root / "grafana-password").stat().st_mode) == 0o600
     assert shown.environ["GF_SECURITY_ADMIN_PASSWORD"] == password
-    url, login = split_login(stack.prometheus_url)
+    url, login = split_login(known(stack.connection.prometheus_url))
     assert shown.environ[names.ENV_PROMETHEUS_URL] == url, "whoever looks may read it"
     variables = (names.ENV_PROMETHEUS_USER, names.ENV_PROMETHEUS_PASSWORD)
     assert tuple(shown.environ[name] for name in variables) == login
@@ -237,7 +235,7 @@ def test_the_stacks_grafana_is_provisioned_and_told_nothing_of_another(
     stack = StackServices(home, workers=2)
     environ = stack.fixed[-1].environ
     assert not {"GF_DATABASE_URL", *_SECRETS} & environ.keys()
-    place, login = split_login(stack.prometheus_url)
+    place, login = split_login(known(stack.connection.prometheus_url))
     source = provisioned("datasources", environ)
     assert (source["uid"], source["name"]) == (DATA_SOURCE_UID, DATA_SOURCE_NAME)
     assert (source["url"], source["basicAuth"]) == (place, True)
@@ -272,7 +270,7 @@ def test_an_existing_prometheus_and_grafana_are_used_instead_of_the_stacks_own(
     monkeypatch.setenv("PROMETHEUS", "/nowhere/prometheus")
     monkeypatch.setenv(names.ENV_PROMETHEUS_URL, "https://u:p@prometheus.example.com/path")
     stack = StackServices(home, workers=2)
-    assert stack.existing_prometheus
+    assert stack.connection.existing_prometheus
     assert {service.name for service in stack.fixed} == {
         *("master", "controller", "exporter", "grafana")
     }
@@ -281,32 +279,30 @@ def test_an_existing_prometheus_and_grafana_are_used_instead_of_the_stacks_own(
     assert names.ENV_PROMETHEUS_WRITE_URL not in master
     assert master[names.ENV_PROMETHEUS_PUBLIC_URL] == "https://prometheus.example.com/path"
     assert shown[names.ENV_PROMETHEUS_URL] == "https://prometheus.example.com/path"
-    assert (shown[names.ENV_PROMETHEUS_USER], shown[names.ENV_PROMETHEUS_PASSWORD]) == ("u", "p")
+    variables = (names.ENV_PROMETHEUS_USER, names.ENV_PROMETHEUS_PASSWORD)
+    login = (names.ENV_PROMETHEUS_BASIC_AUTH, *variables)
+    assert [shown[name] for name in login] == ["true", "u", "p"]
     assert not (home.root / "prometheus-port").exists()
 
     monkeypatch.setenv(names.ENV_PROMETHEUS_URL, "http://prometheus.example.com:9090")
     monkeypatch.setenv(names.ENV_PROMETHEUS_WRITE_URL, "http://write.example.com/receive")
     master = StackServices(home, workers=2).fixed[0].environ
     assert master[names.ENV_PROMETHEUS_WRITE_URL] == "http://write.example.com/receive"
+    shown = StackServices(home, workers=2).fixed[-1].environ
+    assert [shown[name] for name in login] == ["false", "", ""]
     monkeypatch.setenv(names.ENV_GRAFANA_URL, "http://grafana.example.com/")
     stack = StackServices(home, workers=2)
     assert "grafana" not in {service.name for service in stack.fixed}
-    assert (stack.existing_grafana, stack.grafana_url) == (True, "http://grafana.example.com")
+    assert (stack.connection.existing_grafana, stack.connection.grafana_url) == (
+        True,
+        "http://grafana.example.com",
+    )
     # They belong to the master there.
     monkeypatch.setenv(names.ENV_URL, "http://master.example.com")
     monkeypatch.setenv("PROMETHEUS", str(program(home.root.parent / "prometheus")))
     stack = StackServices(home, workers=2)
     assert {"prometheus", "grafana"} <= {service.name for service in stack.fixed}
-    assert not stack.existing_prometheus
-
-
-def test_a_grafana_of_the_stack_logs_in_only_where_prometheus_asks(
-    home: Home, grafana: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for url, asks in (("http://p:9090", "false"), ("http://u:p@p:9090", "true")):
-        monkeypatch.setenv(names.ENV_PROMETHEUS_URL, url)
-        environ = StackServices(home, workers=1).fixed[-1].environ
-        assert environ[names.ENV_PROMETHEUS_BASIC_AUTH] == asks
+    assert not stack.connection.existing_prometheus
 
 
 @pytest.mark.parametrize(

@@ -23,11 +23,6 @@ Start = Callable[..., subprocess.Popen[bytes]]
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path / "home")
-
-
-@pytest.fixture
 def start(home: Home, tmp_path: Path) -> Iterator[Start]:
     """Starts a supervisor, whose first part is the given command."""
     started: list[subprocess.Popen[bytes]] = []
