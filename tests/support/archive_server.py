@@ -58,6 +58,6 @@ def serving() -> Iterator[ArchiveServer]:
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
         served = ArchiveServer(f"http://127.0.0.1:{http.server_port}/grafana.tar.gz")
-        threading.Thread(target=http.serve_forever, daemon=True).start()
+        threading.Thread(target=http.serve_forever, args=(0.02,), daemon=True).start()
         yield served
         http.shutdown()

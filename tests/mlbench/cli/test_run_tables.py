@@ -2,6 +2,7 @@
 
 import io
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -80,18 +81,25 @@ def test_a_result_has_every_figure(paper: io.StringIO) -> None:
     ]
 
 
-def test_a_run_says_what_is_not_recorded(paper: io.StringIO) -> None:
-    run = replace(_RUN, not_recorded=NotRecorded("3 malformed lines", malformed_lines=3))
-    run_tables.show_result(run, _RESULT, _CONNECTION, _METRICS)
-    assert "Not recorded 3 malformed lines" in shown(paper)
+_AT = "2026-03-01T09:21:29.347960Z"
 
 
-def test_a_run_says_how_many_samples_came_too_late(paper: io.StringIO) -> None:
-    at = "2026-03-01T09:21:29.347960Z"
-    for late, marked in ((0, ""), (2, ", 2 from lost ranks")):
-        run = replace(_RUN, added=Added(3, at, at, late))
-        run_tables.show_result(run, _RESULT, _CONNECTION, _METRICS)
-        assert f"Added 3 samples outside of the result{marked}" in shown(paper)
+@pytest.mark.parametrize(
+    ("fields", "line"),
+    [
+        ({"not_recorded": NotRecorded("3 malformed lines", 3)}, "Not recorded 3 malformed lines"),
+        ({"added": Added(3, _AT, _AT, 0)}, "Added 3 samples outside of the result"),
+        (
+            {"added": Added(3, _AT, _AT, 2)},
+            "Added 3 samples outside of the result, 2 from lost ranks",
+        ),
+    ],
+)
+def test_a_run_says_what_its_result_lacks(
+    paper: io.StringIO, fields: dict[str, Any], line: str
+) -> None:
+    run_tables.show_result(replace(_RUN, **fields), _RESULT, _CONNECTION, _METRICS)
+    assert line in shown(paper)
 
 
 def test_a_result_says_what_disturbed_it_or_how_long_it_waited(paper: io.StringIO) -> None:

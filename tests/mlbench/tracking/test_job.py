@@ -26,7 +26,6 @@ _BATCH = _variables("""
     SLURM_CLUSTER_NAME=alps SLURM_JOB_ID=42 SLURM_NTASKS=4 SLURM_PROCID=0 SLURM_LOCALID=0
 """)
 _SLURM = _BATCH | _variables("SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=3")
-_ARRAY = _BATCH | _variables("SLURM_ARRAY_JOB_ID=42 SLURM_ARRAY_TASK_ID=1 SLURM_JOB_ID=43")
 _OPEN_MPI_4 = _variables("""
     OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2
     OMPI_MCA_orte_precondition_transports=79b7f7aecf8e7a95-1ce3e1bd2ffb5f9f
@@ -86,7 +85,6 @@ def _of(environ: dict[str, str], *left_out: str, **changed: str) -> dict[str, st
             _SLURM | _of(_TORCHRUN, TORCHELASTIC_MAX_RESTARTS="3") | {"SLURM_RESTART_COUNT": "2"},
             Job("torchrun-alps-42-lm-7", 3, 4, "torchrun", attempt=9, max_restarts=3),
         ),
-        (_TRAIN_JOB | _TORCHRUN, Job("torchrun-lm-7", 3, 4, "torchrun")),
         (_BATCH | _OPEN_MPI_4, Job("mpi-79b7f7aecf8e7a95-1ce3e1bd2ffb5f9f", 1, 2, "mpi")),
         (_SLURM | _BARE, Job("shell-alps-42-node-1:29500", 1, 2, "shell")),
         (_INDEXED | _BARE, Job("shell-node-1:29500", 1, 2, "shell")),
@@ -104,7 +102,6 @@ def _of(environ: dict[str, str], *left_out: str, **changed: str) -> dict[str, st
         ),
         (_SLURM | _PMI2, Job("slurm-alps-42.0", 3, 4, "slurm")),
         (_BATCH, Job("slurm-alps-42", 0, 1, "slurm")),
-        (_ARRAY, Job("slurm-alps-43", 0, 1, "slurm")),
         # MPI.
         (_OPEN_MPI_4, Job("mpi-79b7f7aecf8e7a95-1ce3e1bd2ffb5f9f", 1, 2, "mpi")),
         (_OPEN_MPI_5, Job("mpi-prterun-login-2201@1", 1, 2, "mpi")),
@@ -112,7 +109,6 @@ def _of(environ: dict[str, str], *left_out: str, **changed: str) -> dict[str, st
         (_PMI | _IN_PBS, Job("mpi-7[1].head", 1, 2, "mpi")),
         (_PMI | _IN_LSF, Job("mpi-7-1", 1, 2, "mpi")),
         (_SLURM | _PMI, Job("mpi-alps-42", 1, 2, "mpi")),
-        (_SLURM | _OPEN_MPI_4, Job("mpi-79b7f7aecf8e7a95-1ce3e1bd2ffb5f9f", 1, 2, "mpi")),
         # Kubernetes.
         (_TRAIN_JOB, Job("kubeflow-lm-node-0-0.lm:29400", 1, 2, "kubeflow")),
         (_PYTORCH_JOB, Job("kubeflow-lm-master-0:23456", 1, 2, "kubeflow")),
@@ -191,7 +187,6 @@ def test_a_job_of_one_rank_needs_no_key(
             None,
             r"RANK: must be a whole number of at least 0 \(got 'first'\)",
         ),
-        (_of(_BARE, RANK="-1"), None, r"RANK: .* \(got '-1'\)"),
         (_of(_SLURM, SLURM_RESTART_COUNT="²"), None, r"SLURM_RESTART_COUNT: .* \(got '²'\)"),
         (_of(_TRAIN_JOB, PET_NNODES="some"), None, r"PET_NNODES: .* \(got 'some'\)"),
         (_of(_BARE, "WORLD_SIZE"), None, "--workers: required, .* RANK and WORLD_SIZE"),

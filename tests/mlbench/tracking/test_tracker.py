@@ -82,7 +82,9 @@ def test_the_first_epoch_starts_the_clock_whatever_was_before(
     tracker.epoch(0)
     assert tracker.train_seconds == 0.0
     clock.advance(3.0)
-    assert tracker.train_seconds == 3.0
+    with tracker.phase("evaluation"):
+        clock.advance(7.0)
+        assert tracker.train_seconds == 3.0, "also while it goes on"
 
 
 def test_an_epoch_after_the_first_step_does_not_start_the_clock(
@@ -92,17 +94,6 @@ def test_an_epoch_after_the_first_step_does_not_start_the_clock(
     tracker.step(samples=1)
     tracker.epoch(0)
     assert tracker.train_seconds == 3.0
-
-
-def test_training_time_leaves_out_evaluation(clock: Clock, tracker: Tracker) -> None:
-    tracker.epoch(0)
-    with tracker.phase("forward"):
-        clock.advance(3.0)
-    with tracker.phase("evaluation"):
-        clock.advance(7.0)
-        assert tracker.train_seconds == 3.0, "also while it goes on"
-    clock.advance(1.0)
-    assert tracker.train_seconds == 4.0
 
 
 # --- Steps and epochs. ---
@@ -132,18 +123,6 @@ def test_samples_that_cannot_be_counted_change_nothing(
     assert tracker.state_dict() == before
     assert type(tracker.samples) is int
     assert path.read_text() == ""
-
-
-def test_an_epoch_records_the_totals_so_far(clock: Clock, tracker: Tracker, path: Path) -> None:
-    tracker.epoch(0)
-    with tracker.phase("forward"):
-        clock.advance(0.5)
-    tracker.step(samples=32)
-    tracker.epoch(1)
-    assert [(line["step"], line["metrics"]) for line in lines(path)] == [
-        (0, {"epoch": 0.0, "train_seconds": 0.0}),
-        (1, {"epoch": 1.0, "samples": 32.0, "train_seconds": 0.5, "forward_seconds": 0.5}),
-    ]
 
 
 def test_steps_record_the_totals_once_a_second(clock: Clock, tracker: Tracker, path: Path) -> None:
@@ -295,26 +274,20 @@ def test_an_epoch_that_a_checkpoint_was_in_the_middle_of_begins_once(
     }
 
 
-def test_a_loaded_state_replaces_what_was_timed_before(clock: Clock) -> None:
-    state = Tracker({}).state_dict()
-    tracker = Tracker({})
-    with tracker.phase("evaluation"):
-        clock.advance(5.0)
-    tracker.load_state_dict(state)
-    assert tracker.phase_seconds() == {}
-    tracker.epoch(0)
-    clock.advance(1.0)
-    assert tracker.train_seconds == 1.0
-
-
-def test_the_time_that_read_a_checkpoint_is_kept(clock: Clock) -> None:
+def test_a_loaded_state_replaces_what_was_timed_but_the_time_to_read_it(clock: Clock) -> None:
     former, tracker = Tracker({}), Tracker({})
     with former.phase("restore"):
         clock.advance(2)
+    state = former.state_dict()
+    with tracker.phase("evaluation"):
+        clock.advance(5.0)
     with tracker.phase("restore"):
         clock.advance(0.7)
-    tracker.load_state_dict(former.state_dict())
-    assert tracker.phase_seconds()["restore"] == pytest.approx(2.7)
+    tracker.load_state_dict(state)
+    assert tracker.phase_seconds() == {"restore": pytest.approx(2.7)}
+    tracker.epoch(0)
+    clock.advance(1.0)
+    assert tracker.train_seconds == 2.0 + 1.0
 
 
 def test_a_pause_records_the_totals_and_stops_the_clock_until_the_next_epoch(
@@ -361,28 +334,23 @@ def test_the_end_records_the_totals_and_nothing_is_recorded_after_it(
     assert metrics(path) == [{"samples": 8.0, "train_seconds": 2.0, "forward_seconds": 2.0}]
 
 
-def test_the_clock_stops_at_the_last_step(path: Path, clock: Clock) -> None:
+@pytest.mark.parametrize(("metric", "seconds"), [("other", 2.0), ("acc", 2.5)])
+def test_the_clock_stops_at_the_last_step_or_goal(
+    path: Path, clock: Clock, metric: str, seconds: float
+) -> None:
     tracker = Tracker({names.ENV_METRICS_FILE: str(path)})
+    tracker.goal("acc", 1.0)
     tracker.epoch(0)
     clock.advance(2.0)
     tracker.step(samples=8)
-    clock.advance(30.0)  # it writes files
-    assert tracker.train_seconds == 32.0
-    tracker.close()
-    assert tracker.train_seconds == 2.0
-    assert metrics(path)[-1] == {"samples": 8.0, "train_seconds": 2.0}
-
-
-def test_the_clock_stops_at_the_goal_after_the_last_step(path: Path, clock: Clock) -> None:
-    tracker = Tracker({names.ENV_METRICS_FILE: str(path)})
-    tracker.goal("acc", 1.0)
-    clock.advance(2.0)
-    tracker.step(samples=8)
     clock.advance(0.5)
-    tracker.log(acc=1.0)
-    clock.advance(30.0)
+    tracker.log({metric: 1.0})
+    clock.advance(30.0)  # it writes files
+    assert tracker.train_seconds == 32.5
     tracker.close()
-    assert (tracker.goal_seconds, metrics(path)[-1]["train_seconds"]) == (2.5, 2.5)
+    recorded = [line["train_seconds"] for line in metrics(path) if "train_seconds" in line]
+    assert tracker.train_seconds == recorded[-1] == seconds
+    assert tracker.goal_seconds == (2.5 if metric == "acc" else None)
 
 
 def test_a_full_disk_ends_the_training() -> None:
