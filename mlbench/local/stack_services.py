@@ -316,8 +316,8 @@ class StackServices:
     def _master(self, port: int) -> Service:
         # Address for browsers: the user's own Grafana if it is set, else the stack's.
         variables = (names.ENV_GRAFANA_PUBLIC_URL, names.ENV_GRAFANA_URL)
-        own_url = self.connection.grafana_url
-        grafana_url = next(filter(None, map(os.environ.get, variables)), own_url)
+        existing = filter(None, map(_of_no_other_master, variables))
+        grafana_url = next(existing, self.connection.grafana_url)
         host = self._listen.host
         # The stack itself, and local clients, use the loopback address.
         others = [] if self._listen.is_local else [host]

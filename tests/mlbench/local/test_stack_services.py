@@ -302,6 +302,8 @@ def test_an_existing_prometheus_and_grafana_are_used_instead_of_the_stacks_own(
     monkeypatch.setenv("PROMETHEUS", str(program(home.root.parent / "prometheus")))
     stack = StackServices(home, workers=2)
     assert {"prometheus", "grafana"} <= {service.name for service in stack.fixed}
+    shown = next(service.environ for service in stack.fixed if service.name == "master")
+    assert shown[_SHOWN_GRAFANA] == stack.connection.grafana_url
     assert not stack.connection.existing_prometheus
 
 
