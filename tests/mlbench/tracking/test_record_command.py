@@ -405,6 +405,7 @@ with mlbench.Tracker() as tracker:
 """
 
 
+@pytest.mark.slow
 def test_its_steps_are_watched_as_those_of_other_runs(
     client: ApiClient, stack: Home, user: dict[str, str]
 ) -> None:
