@@ -31,6 +31,7 @@ def copy(tmp_path: Path) -> Path:
     return copy
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", _CHANGES)
 def test_a_change_of_ten_minutes_works_as_written(
     change: str, copy: Path, prometheus_binary: Path
