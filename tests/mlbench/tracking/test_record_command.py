@@ -86,7 +86,8 @@ def test_output_and_input_arrive_byte_for_byte(user: dict[str, str], tmp_path: P
     assert _OURS.sub(b"", done.stderr) == errors
 
 
-def test_a_slow_reader_and_one_that_leaves(user: dict[str, str]) -> None:
+def test_a_slow_reader_and_one_that_leaves(tmp_path: Path) -> None:
+    user = environ(tmp_path, "", "")
     reader, writer = os.pipe()
     os.set_blocking(writer, False)  # as some programs leave it
     many = subprocess.Popen(
@@ -123,7 +124,8 @@ def test_a_folder_of_another_user_is_not_used(tmp_path: Path) -> None:
         shutil.rmtree(shared)
 
 
-def test_a_signal_before_the_command_begins_reaches_it(user: dict[str, str]) -> None:
+def test_a_signal_before_the_command_begins_reaches_it(tmp_path: Path) -> None:
+    user = environ(tmp_path, "", "")
     with subprocess.Popen([*RECORD, "--", "sleep", "30"], env=user) as process:
         status = Path(f"/proc/{process.pid}/status")
         wait_for(lambda: re.search(r"SigCgt:\s*\w+[4-7c-f]\w{3}\n", status.read_text()))
@@ -176,7 +178,8 @@ def test_a_signal_to_a_job_in_the_background_reaches_the_command_once(tmp_path: 
     assert b"code 1\n" in out
 
 
-def test_what_is_left_behind_with_its_output_holds_nothing_up(user: dict[str, str]) -> None:
+def test_what_is_left_behind_with_its_output_holds_nothing_up(tmp_path: Path) -> None:
+    user = environ(tmp_path, "", "")
     done = run_text([*RECORD, "--", "sh", "-c", "sleep 60 & echo said"], env=user, timeout=30)
     assert (done.returncode, done.stdout) == (0, "said\n")
 
