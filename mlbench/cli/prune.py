@@ -67,7 +67,7 @@ def prune(
             page = list_runs(before=page[0].id).result().value
         sets = client.get_sets().result().value if any(run.set_name for run in runs) else []
         remaining, chosen = sum(map(_size, runs)), []
-        for group in _deletable(runs, sets, until):
+        for group in deletable(runs, sets, until):
             if keep_bytes is None or remaining > keep_bytes:
                 chosen += group
                 remaining -= sum(map(_size, group))
@@ -96,7 +96,7 @@ def prune(
     print_outcome(fields, f"{count(len(chosen), 'run')} deleted", as_json=json)
 
 
-def _deletable(runs: Iterable[Run], sets: Iterable[RunSet], until: datetime) -> list[list[Run]]:
+def deletable(runs: Iterable[Run], sets: Iterable[RunSet], until: datetime) -> list[list[Run]]:
     """Return groups of runs that may be deleted, the oldest first.
 
     The runs of a benchmark set are one group, if all of them may be deleted.

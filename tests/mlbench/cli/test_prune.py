@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from mlbench import ApiClient
-from mlbench.cli.prune import _deletable as deletable
+from mlbench.cli.prune import deletable
 from mlbench.contract.humanize import byte_size
 from mlbench.contract.records import Annotations, Run
 from mlbench.local.home import Home
