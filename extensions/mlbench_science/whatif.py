@@ -416,7 +416,7 @@ def _rank(text: str) -> int:
 
 
 def _measured(client: ApiClient, run: Run) -> Measured:
-    return Measured(run, patiently(lambda: client.get_result(run.id).result().value))
+    return Measured(run, patiently(client.get_result, run.id))
 
 
 def _link(client: ApiClient, run: Run, mbit: float | None) -> Link:

@@ -234,7 +234,7 @@ def _watch_runs(client: ApiClient, run_set: RunSet, *, quiet: bool) -> RunSet:
         if not run_set.is_active:
             return run_set
         time.sleep(0.3)
-        run_set = patiently(lambda: client.get_set(name).result().value)
+        run_set = patiently(client.get_set, name)
 
 
 # --- Decisions, without side effects ---

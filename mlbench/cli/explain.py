@@ -30,11 +30,11 @@ def explain(
     from mlbench.evaluation import findings  # noqa: PLC0415 - slow to import
 
     with open_run(run_name) as (client, run):
-        result = patiently(lambda: client.get_result(run.id).result().value)
+        result = patiently(client.get_result, run.id)
         check, disturbed = None, []
         if then is not None:
             later = find_run(client, then)
-            after = patiently(lambda: client.get_result(later.id).result().value)
+            after = patiently(client.get_result, later.id)
             check = findings.check(result, after)
             disturbed = [each.run_id for each in (result, after) if each.disturbed]
     if json:

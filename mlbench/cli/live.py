@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ from rich.text import Text
 
 from mlbench.cli.common import Value, err
 from mlbench.client import ApiClient
+from mlbench.client.transport import Response
 from mlbench.contract import figures, names
 from mlbench.contract.errors import ApiError, MLBenchError, NoResponseError
 from mlbench.contract.humanize import count
@@ -26,7 +28,7 @@ from mlbench.contract.series import split_name
 
 _REFRESH_SECONDS = 0.3
 # Longest outage of a component to wait for; the supervisor restarts it sooner.
-AWAY_SECONDS = 60.0
+_AWAY_SECONDS = 60.0
 _UNAVAILABLE = HTTPStatus.SERVICE_UNAVAILABLE
 
 
@@ -104,8 +106,7 @@ def follow(client: ApiClient, run: Run, *, quiet: bool) -> Run:
 
     A capable terminal is redrawn in place; otherwise a line is printed for each epoch.
     """
-    run_id, watch = run.id, AlertWatch(client, run.id)
-    lines, spinner = _Lines(), Spinner("dots")
+    watch, lines, spinner = AlertWatch(client, run.id), _Lines(), Spinner("dots")
     in_place = err.is_terminal and not err.is_dumb_terminal and not quiet
     if not in_place and not quiet:
         err.print(f"run {run.id} ({run.title}) on {count(run.num_workers, 'worker')}")
@@ -116,7 +117,7 @@ def follow(client: ApiClient, run: Run, *, quiet: bool) -> Run:
             # Polling takes CPU time from the measured run, so the interval grows with its age.
             age = time.monotonic() - began
             time.sleep(min(max(_REFRESH_SECONDS, age / 10), 1.5))
-            run = patiently(lambda: client.get_run(run_id).result().value)
+            run = patiently(client.get_run, run.id)
             if quiet:
                 continue
             now = progress(run, read_last_values(client, run), datetime.now(UTC))
@@ -139,22 +140,26 @@ def follow(client: ApiClient, run: Run, *, quiet: bool) -> Run:
 def wait_for_count(client: ApiClient, run: Run) -> Run:
     """Wait a few seconds until the samples of an ended run are counted, and return the run."""
     # An ended run is counted within a second or two, unless Prometheus is away.
-    run_id, deadline = run.id, time.monotonic() + 5.0
+    deadline = time.monotonic() + 5.0
     while run.delivery is None and time.monotonic() < deadline:
         time.sleep(_REFRESH_SECONDS)
-        run = patiently(lambda: client.get_run(run_id).result().value)
+        run = patiently(client.get_run, run.id)
     return run
 
 
-def patiently(ask: Callable[[], Value], seconds: float = AWAY_SECONDS) -> Value:
-    """Call ``ask`` until the master responds, and return the result.
+def patiently(
+    request: Callable[..., Future[Response[Value]]],
+    *arguments: object,
+    seconds: float = _AWAY_SECONDS,
+) -> Value:
+    """Send a request of the client until the master responds, and return the value.
 
     NoResponseError and ApiError 503 are raised after ``seconds``, other refusals at once.
     """
     deadline = time.monotonic() + seconds
     while True:
         try:
-            return ask()
+            return request(*arguments).result().value
         except (NoResponseError, ApiError) as error:
             may_pass = getattr(error, "status", _UNAVAILABLE) == _UNAVAILABLE
             if not may_pass or time.monotonic() > deadline:

@@ -193,7 +193,7 @@ def show_run(
     """Print a run and its result, brief without details; return whether there is a result."""
     result, problem = None, ""
     try:
-        result = patiently(lambda: client.get_result(run.id).result().value)
+        result = patiently(client.get_result, run.id)
     except ApiError as error:
         problem = str(error)
     if as_json:

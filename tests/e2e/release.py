@@ -171,8 +171,7 @@ class Release:
 
     def run(self, run_id: int) -> Run:
         """Return a run, also while the master's pod is just being replaced."""
-        ask = self.client.get_run
-        return patiently(lambda: ask(run_id).result().value, _AWAY_SECONDS)
+        return patiently(self.client.get_run, run_id, seconds=_AWAY_SECONDS)
 
     def order(self, name: str, benchmark: str, workers: int = WORKERS, **args: object) -> Run:
         """Order a run of a task with these arguments, after whatever runs now."""
@@ -217,7 +216,7 @@ class Release:
             assert seen.active, f"run {seen.id} is {seen.state}: {seen.reason}"
             ask = self.client.get_run_metrics
             series = patiently(
-                lambda: ask(run.id, metric_filter=metric, last_n=1).result().value, _AWAY_SECONDS
+                lambda: ask(run.id, metric_filter=metric, last_n=1), seconds=_AWAY_SECONDS
             )
             return max((points[-1].number for points in series.values()), default=-1.0)
 
