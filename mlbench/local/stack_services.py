@@ -250,7 +250,7 @@ class StackServices:
         import bcrypt  # noqa: PLC0415 - only the start of a stack needs it
 
         binary = find_prometheus()  # before anything is written
-        folder, path, login = self._home.prometheus, self._prometheus_path, self._own_login
+        folder, login = self._home.prometheus, self._own_login
         # Prometheus checks the hash. It scrapes itself with the password in the other file.
         write_private(folder / "password", login.password)
         # The lowest cost of bcrypt is enough, because nobody can guess a random password.
@@ -258,58 +258,51 @@ class StackServices:
         write_private(folder / "web.yml", f'basic_auth_users:\n  {login.user}: "{hashed}"\n')
         # Web pages of a Debian package that was unpacked into another folder.
         pages = binary.resolve().parents[1] / "share" / "prometheus" / "web"
-        return Service(
-            name="prometheus",
-            command=(
-                str(binary),
-                f"--config.file={folder / 'prometheus.yml'}",
-                f"--storage.tsdb.path={folder / 'data'}",
-                "--storage.tsdb.retention.time=1y",  # results are read long after the run
-                f"--web.listen-address={LOOPBACK}:{port}",
-                f"--web.external-url={self._prometheus_url}",
-                f"--web.config.file={folder / 'web.yml'}",
-                "--web.enable-remote-write-receiver",
-                "--web.enable-admin-api",  # for the series of deleted runs
-                "--log.level=warn",
-                *([f"--web.local-assets={pages}"] if pages.is_dir() else []),
-            ),
-            cores=self._cores,
-            environ=self._environ,
-            port=port,
-            health_path=f"{path}/-/ready",
-            metrics_path=f"{path}/metrics",
-            login=login,
+        return self._protected(
+            *("prometheus", port, str(binary)),
+            f"--config.file={folder / 'prometheus.yml'}",
+            f"--storage.tsdb.path={folder / 'data'}",
+            "--storage.tsdb.retention.time=1y",  # results are read long after the run
+            f"--web.external-url={self._prometheus_url}",
+            "--web.enable-remote-write-receiver",
+            "--web.enable-admin-api",  # for the series of deleted runs
+            *([f"--web.local-assets={pages}"] if pages.is_dir() else []),
         )
 
     def _alertmanager(self, config: Path) -> Service:
-        """Return an Alertmanager with the secret path and the password of Prometheus."""
         if not config.is_file():
             raise StackError(
                 f"${names.ENV_ALERTMANAGER_CONFIG}: file not found (got {config}). Name the "
                 "configuration of Alertmanager, or unset the variable."
             )
-        port, path = port_near(_ALERTMANAGER_PORT), self._prometheus_path
         remedy = f", or unset ${names.ENV_ALERTMANAGER_CONFIG}"
         program = _find_program("Alertmanager", "prometheus-alertmanager", "alertmanager", remedy)
+        port = port_near(_ALERTMANAGER_PORT)
+        return self._protected(
+            *("alertmanager", port, str(program)),
+            f"--config.file={config}",
+            f"--storage.path={self._home.root / 'alertmanager'}",
+            # Messages contain this address, so it does not have the secret path.
+            f"--web.external-url=http://{LOOPBACK}:{port}",
+            f"--web.route-prefix={self._prometheus_path}",
+            "--cluster.listen-address=",  # no peers
+        )
+
+    def _protected(self, name: str, port: int, *command: str) -> Service:
+        """Return a server that is reached by the secret path and the password of Prometheus."""
         return Service(
-            name="alertmanager",
+            name=name,
             command=(
-                str(program),
-                f"--config.file={config}",
-                f"--storage.path={self._home.root / 'alertmanager'}",
+                *command,
                 f"--web.listen-address={LOOPBACK}:{port}",
-                # Messages contain this address, so it does not have the secret path.
-                f"--web.external-url=http://{LOOPBACK}:{port}",
-                f"--web.route-prefix={path}",
                 f"--web.config.file={self._home.prometheus / 'web.yml'}",
-                "--cluster.listen-address=",  # no peers
                 "--log.level=warn",
             ),
             cores=self._cores,
             environ=self._environ,
             port=port,
-            health_path=f"{path}/-/ready",
-            metrics_path=f"{path}/metrics",
+            health_path=f"{self._prometheus_path}/-/ready",
+            metrics_path=f"{self._prometheus_path}/metrics",
             login=self._own_login,
         )
 

@@ -211,7 +211,7 @@ class Supervisor:
                     # Ctrl-C in a terminal is for the supervisor, which ends the rest in order.
                     start_new_session=True,
                     # Safe: the supervisor has no other thread that could hold a lock.
-                    preexec_fn=functools.partial(_prepare, os.getpid(), service.cores),  # noqa: PLW1509
+                    preexec_fn=functools.partial(_begin_service, os.getpid(), service.cores),  # noqa: PLW1509
                 )
             except OSError as error:
                 if service.optional:
@@ -318,7 +318,7 @@ def _scrape_jobs(source: Path, home: Path) -> str:
     return f"scrape_configs:\n{job}{jobs}"
 
 
-def _prepare(supervisor: int, cores: frozenset[int] | None) -> None:
+def _begin_service(supervisor: int, cores: frozenset[int] | None) -> None:
     """Bind this process to cores, and have the kernel end it when the supervisor ends."""
     if cores:
         os.sched_setaffinity(0, cores)
