@@ -217,7 +217,7 @@ def _kill_companion(process: psutil.Process) -> bool:
 
 
 def test_a_killed_companion_is_replaced(client: ApiClient, user: dict[str, str]) -> None:
-    command = [*RECORD, "--", "sh", "-c", f"{STEPS} exit 5", "25", "0.1"]
+    command = [*RECORD, "--", "sh", "-c", f"{STEPS} exit 5", "40", "0.1"]
     with subprocess.Popen(command, env=user, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr
         run = run_of(client, process.stderr.readline())
@@ -227,7 +227,7 @@ def test_a_killed_companion_is_replaced(client: ApiClient, user: dict[str, str])
     assert process.returncode == 5
     ended = sealed(client, run)
     assert (ended.state, ended.ranks[0].exit_code) == ("FAILED", 5)
-    assert losses(client, ended) == [*range(25)]
+    assert losses(client, ended) == [*range(40)]
     for text in (words, ended.reason):
         assert "sidecar was killed by signal 9" in text
     assert left_in(user) == []
@@ -236,7 +236,7 @@ def test_a_killed_companion_is_replaced(client: ApiClient, user: dict[str, str])
 def test_the_end_is_known_where_every_companion_is_killed(
     client: ApiClient, user: dict[str, str]
 ) -> None:
-    command = [*RECORD, "--", "sh", "-c", STEPS, "30", "0.1"]
+    command = [*RECORD, "--", "sh", "-c", STEPS, "40", "0.1"]
     with subprocess.Popen(command, env=user, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr
         run_of(client, process.stderr.readline())
@@ -250,7 +250,7 @@ def test_the_end_is_known_where_every_companion_is_killed(
     done = run_text([RECORD[0], "ship", folder], env=user)
     ended = sealed(client, run_of(client, done.stderr))
     assert (ended.state, ended.ranks[0].exit_code) == ("FINISHED", 0)
-    assert losses(client, ended) == [*range(30)]
+    assert losses(client, ended) == [*range(40)]
 
 
 def test_an_end_that_nobody_saw_is_not_invented(client: ApiClient, user: dict[str, str]) -> None:
