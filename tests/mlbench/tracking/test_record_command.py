@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ import pytest
 from mlbench import ApiClient, archive
 from mlbench.cli import load_command
 from mlbench.contract import names
+from mlbench.contract.records import Run
 from mlbench.local.home import Home
 from mlbench_master.reading.promql import PrometheusClient
 from tests.conftest import wait_for
@@ -35,6 +36,17 @@ _OURS = re.compile(rb"mlbench: recorded as run .*\n")
 @pytest.fixture
 def user(stack: Home, tmp_path: Path) -> dict[str, str]:
     return at_stack(stack, tmp_path / "home")
+
+
+@contextlib.contextmanager
+def recording(
+    client: ApiClient, user: dict[str, str], *command: str
+) -> Iterator[tuple[subprocess.Popen[str], Run]]:
+    """Start a recorded command; give its recorder and its run."""
+    words = [*RECORD, "--", *command]
+    with subprocess.Popen(words, env=user, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr
+        yield process, run_of(client, process.stderr.readline())
 
 
 _ENDS = [
@@ -192,10 +204,7 @@ def test_a_command_of_any_words(client: ApiClient, user: dict[str, str]) -> None
 
 
 def test_a_killed_recorder_ends_the_command(client: ApiClient, user: dict[str, str]) -> None:
-    command = [*RECORD, "--", "sh", "-c", STEPS, "600", "0.1"]
-    with subprocess.Popen(command, env=user, stderr=subprocess.PIPE) as process:
-        assert process.stderr
-        run = run_of(client, process.stderr.readline())
+    with recording(client, user, "sh", "-c", STEPS, "600", "0.1") as (process, run):
         wait_for(lambda: losses(client, run), what="it records")
         shells = [child for child in descendants(process.pid) if child.name() == "sh"]
         process.kill()
@@ -217,10 +226,7 @@ def _kill_companion(process: psutil.Process) -> bool:
 
 
 def test_a_killed_companion_is_replaced(client: ApiClient, user: dict[str, str]) -> None:
-    command = [*RECORD, "--", "sh", "-c", f"{STEPS} exit 5", "40", "0.1"]
-    with subprocess.Popen(command, env=user, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr
-        run = run_of(client, process.stderr.readline())
+    with recording(client, user, "sh", "-c", f"{STEPS} exit 5", "40", "0.1") as (process, run):
         wait_for(lambda: losses(client, run), what="it records")
         assert _kill_companion(psutil.Process(process.pid))
         _, words = process.communicate(timeout=40)
@@ -236,10 +242,7 @@ def test_a_killed_companion_is_replaced(client: ApiClient, user: dict[str, str])
 def test_the_end_is_known_where_every_companion_is_killed(
     client: ApiClient, user: dict[str, str]
 ) -> None:
-    command = [*RECORD, "--", "sh", "-c", STEPS, "40", "0.1"]
-    with subprocess.Popen(command, env=user, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr
-        run_of(client, process.stderr.readline())
+    with recording(client, user, "sh", "-c", STEPS, "40", "0.1") as (process, _):
         recorder = psutil.Process(process.pid)
         while process.poll() is None:
             _kill_companion(recorder)
@@ -412,17 +415,17 @@ with mlbench.Tracker() as tracker:
 def test_its_steps_are_watched_as_those_of_other_runs(
     client: ApiClient, stack: Home, user: dict[str, str]
 ) -> None:
-    command = [*RECORD, "--", sys.executable, "-c", _STEPS]
-    process = subprocess.Popen(command, env=user, stderr=subprocess.PIPE)
-    assert process.stderr
-    run = run_of(client, process.stderr.readline())
-    with closing(PrometheusClient(str(stack.read_connection().prometheus_url))) as prometheus:
+    url = str(stack.read_connection().prometheus_url)
+    with (
+        recording(client, user, sys.executable, "-c", _STEPS) as (process, run),
+        closing(PrometheusClient(url)) as prometheus,
+    ):
         limit = f'run_rank:mlbench_worker_progress:limit_seconds{{run_id="{run.id}"}} < 600'
         wait_for(lambda: prometheus.query(limit), what="the rule knows its steps")
         steps = f'increase(mlbench_worker_steps_total{{run_id="{run.id}",rank="0"}}[1m]) > 0'
         wait_for(lambda: prometheus.query(steps), what="its steps are counted")
-    process.terminate()
-    process.communicate(timeout=30)
+        process.terminate()
+        process.communicate(timeout=30)
 
 
 def test_a_full_disk(client: ApiClient, stack: Home, tmp_path: Path) -> None:
