@@ -23,6 +23,7 @@ from mlbench.cli.common import (
 )
 from mlbench.cli.compare import OutputsOption, check_files, write_and_show
 from mlbench.cli.live import follow, patiently
+from mlbench.cli.run_tables import show_last_values
 from mlbench.client import ApiClient
 from mlbench.contract import figures, printed_values
 from mlbench.contract.comparisons import MIN_LOOKED_AT
@@ -194,11 +195,27 @@ def _watch_and_compare(
     if ended.counted:
         comparison = client.compare(ended.counted).result().value
         write_and_show(of_master(client), comparison, files, as_json=as_json)
+        if not as_json and not any(result.target for result in comparison.results):
+            _show_last_values(client, ended)
     tried = [slot for slot in ended.slots if slot.trials]
     if missing := sum(not slot.finished for slot in tried):
         err.print(f"{missing} of {len(tried)} runs did not finish", style="red")
     if missing or ended.state == "stopped":
         raise typer.Exit(FAILED)
+
+
+def _show_last_values(client: ApiClient, run_set: RunSet) -> None:
+    """Print the last values of a set without a target, once they are known of all runs."""
+    deadline = time.monotonic() + 5.0
+    while True:
+        found = patiently(client.get_set_analysis, run_set.name).last_values
+        known = (mean.count == values.runs for values in found for mean in values.means.values())
+        is_complete = sum(values.runs for values in found) == len(run_set.counted) and all(known)
+        if is_complete or time.monotonic() > deadline:
+            break
+        time.sleep(0.3)
+    if found:
+        show_last_values(found)
 
 
 def _watch_runs(client: ApiClient, run_set: RunSet, *, quiet: bool) -> RunSet:

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
@@ -16,12 +16,13 @@ from mlbench.contract import figures, names
 from mlbench.contract.buckets import TITLES
 from mlbench.contract.humanize import spans
 from mlbench.contract.login import origin_of, split_login
-from mlbench.contract.records import Alert, Pod, Run
+from mlbench.contract.records import Alert, GroupMean, Pod, Run
 from mlbench.local import prometheus_check
 from mlbench.local.home import Home, StackConnection
 
 if TYPE_CHECKING:
     from mlbench.contract.results import Result
+    from mlbench.contract.sweeps import LastValues
 
 _MAX_WARNINGS = 8
 _STATE_STYLES = {"FINISHED": "green", "FAILED": "red", "STOPPED": "yellow"}
@@ -165,6 +166,27 @@ def show_runs(runs: list[Run], pods: list[Pod], of: int) -> None:
         run_id, rank = ("-" if value is None else str(value) for value in (pod.run_id, pod.rank))
         cores, server = ",".join(spans(pod.cpus)) or "-", "ready" if pod.fork_server else "-"
         table.add_row(pod.name, pod.phase, run_id, rank, cores, server)
+    out.print(table)
+
+
+def mean_text(mean: GroupMean | None, runs: int) -> str:
+    """Return a mean with its 95 % confidence interval, to five digits; ``-`` without one."""
+    if mean is None or mean.mean is None:
+        return "-"
+    text = f"{mean.mean:,.5g}"
+    if mean.low is not None and mean.high is not None:
+        text += f" ({mean.low:,.5g} to {mean.high:,.5g})"
+    return text if mean.count == runs else f"{text} of {mean.count:,}"
+
+
+def show_last_values(combinations: "Sequence[LastValues]") -> None:
+    """Print the means of the last values of each combination of a set."""
+    metrics = sorted({metric for values in combinations for metric in values.means})
+    table = Table(*("Last values", "runs", *metrics), box=None, pad_edge=False)
+    for values in combinations:
+        means = (mean_text(values.means.get(metric), values.runs) for metric in metrics)
+        table.add_row(values.name, f"{values.runs:,}", *means)
+    out.print()
     out.print(table)
 
 

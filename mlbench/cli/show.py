@@ -28,6 +28,7 @@ from mlbench.cli.common import (
 )
 from mlbench.cli.live import last_numbers, patiently, read_last_values
 from mlbench.cli.run_tables import (
+    mean_text,
     page_url,
     prometheus_url,
     show_alerts,
@@ -160,14 +161,7 @@ def _show_groups(groups: list[RunGroup]) -> None:
     table = Table(*values, "runs", *shown, box=None, pad_edge=False)
     for group in groups:
         cells = [*(_cell("", value) for value in group.values.values()), f"{group.runs:,}"]
-        for mean in (group.means[name] for name in shown):
-            text = _cell("", mean.mean if mean else None)
-            if mean and mean.low is not None and mean.high is not None:
-                text += f" ({mean.low:,.5g} to {mean.high:,.5g})"
-            if mean and mean.count != group.runs:
-                text += f" of {mean.count:,}"
-            cells.append(text)
-        table.add_row(*cells)
+        table.add_row(*cells, *(mean_text(group.means[name], group.runs) for name in shown))
     out.print(table)
     if (versions := max(group.code_versions for group in groups)) > 1:
         text = f"Runs of one group have up to {versions} versions of their code."

@@ -1,8 +1,9 @@
 """Records of sweeps: layout, charts, frontier, and the analysis of a benchmark set."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mlbench.contract.records import Record
+from mlbench.contract.records import GroupMean, Record
 
 
 @dataclass(frozen=True)
@@ -190,6 +191,18 @@ class Importance(Record):
 
 
 @dataclass(frozen=True)
+class LastValues(Record):
+    """The last values of the metrics of a combination: of runs with equal swept values."""
+
+    name: str
+    """Swept values and number of workers, such as ``lr 0.05, 2 workers``."""
+    runs: int
+    """Number of runs that count."""
+    means: Mapping[str, GroupMean]
+    """Mean of the last value of each metric."""
+
+
+@dataclass(frozen=True)
 class SetAnalysis(Record):
     """The analysis of a benchmark set: importance of the swept options, and remaining work."""
 
@@ -211,3 +224,8 @@ class SetAnalysis(Record):
     """Number of slots that have an active run or will still get a run."""
     seconds_left: float | None
     """Estimated time for the remaining slots, in seconds; None until a run has finished."""
+    last_values: tuple[LastValues, ...] = ()
+    """Last values of the metrics by combination, in the order of the slots.
+
+    Only of runs without a target; metrics that MLBench records by itself are left out.
+    """

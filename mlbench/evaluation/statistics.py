@@ -24,6 +24,7 @@ from typing import Literal
 
 from mlbench.contract.comparisons import SignificanceTest
 from mlbench.contract.figures import percent
+from mlbench.contract.records import GroupMean
 from mlbench.contract.results import Summary
 
 # --- Intervals of a mean ---
@@ -174,6 +175,14 @@ def _of_any(figures: Sequence[float], inside: float) -> tuple[float, float]:
 
 ENOUGH = 3
 """Minimum number of runs for the interval of a mean."""
+
+
+def mean_of_group(figures: Sequence[float]) -> GroupMean:
+    """Return the mean of finite figures, at least one, with its interval by Student's t."""
+    average = mean(figures)
+    return GroupMean(
+        len(figures), average if math.isfinite(average) else None, *of_any_mean(figures)
+    )
 
 
 def mean(values: Iterable[float]) -> float:

@@ -1,9 +1,9 @@
 """Sweeps: their baselines, panels and charts, and the remaining time of a benchmark set."""
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import product
 from statistics import fmean
@@ -22,11 +22,13 @@ from mlbench.contract.sweeps import (
     Chart,
     Frontier,
     Importance,
+    LastValues,
     Panel,
     SetAnalysis,
     SetPoint,
     Sweep,
 )
+from mlbench.evaluation.statistics import mean_of_group
 
 # --- Baselines and panels ---
 
@@ -254,9 +256,11 @@ class RunSummaryMetrics:
     samples_per_second: float | None = None
     wall_seconds: float | None = None
     """Duration of the run; for an active run, the time since its start."""
+    last_values: Mapping[str, float] = field(default_factory=dict)
+    """Last value of each metric of the code; empty for a run with a target."""
 
 
-def analyze(run_set: RunSet, figures: Mapping[int, RunSummaryMetrics | Result]) -> SetAnalysis:
+def analyze(run_set: RunSet, figures: Mapping[int, RunSummaryMetrics]) -> SetAnalysis:
     """Return the figures of a set's counted runs over its axes, and the remaining time."""
     counted = [
         (slot, trial.run_id) for slot in run_set.slots for trial in slot.trials if trial.counts
@@ -285,6 +289,25 @@ def analyze(run_set: RunSet, figures: Mapping[int, RunSummaryMetrics | Result]) 
         text=text,
         slots_left=sum(_is_left(slot, run_set) for slot in run_set.slots),
         seconds_left=_seconds_left(run_set, figures),
+        last_values=_last_values([_name(slot) for slot, _ in counted], runs),
+    )
+
+
+def _last_values(
+    combinations: Sequence[str], runs: Sequence[RunSummaryMetrics]
+) -> tuple[LastValues, ...]:
+    counts = Counter(combinations)
+    values: dict[str, dict[str, list[float]]] = {}
+    for name, run in zip(combinations, runs, strict=True):
+        for metric, value in run.last_values.items():
+            values.setdefault(name, {}).setdefault(metric, []).append(value)
+    return tuple(
+        LastValues(
+            name,
+            counts[name],
+            {metric: mean_of_group(numbers) for metric, numbers in sorted(by_metric.items())},
+        )
+        for name, by_metric in values.items()
     )
 
 
@@ -297,9 +320,7 @@ def _is_left(slot: Slot, run_set: RunSet) -> bool:
     return slot.number in run_set.waiting or slot.active is not None
 
 
-def _seconds_left(
-    run_set: RunSet, figures: Mapping[int, RunSummaryMetrics | Result]
-) -> float | None:
+def _seconds_left(run_set: RunSet, figures: Mapping[int, RunSummaryMetrics]) -> float | None:
     """Estimate the remaining time from finished runs of the same kind, or else from all."""
     durations: defaultdict[str, list[float]] = defaultdict(list)
     for slot in run_set.slots:

@@ -24,7 +24,7 @@ from mlbench.contract.records import Manifest, Run, RunMetric, RunSet
 from mlbench.contract.results import Result
 from mlbench.contract.series import SeriesKey, format_value, series_name, split_name
 from mlbench.evaluation.official_rules import progress
-from mlbench.evaluation.sweeps import analyze
+from mlbench.evaluation.sweeps import RunSummaryMetrics, analyze
 from mlbench.report.statement import commands, processors, subtitle, title
 
 Points = Sequence[Mapping[str, Any]]
@@ -89,7 +89,13 @@ def comparison_page(comparison: Comparison, runs: Mapping[int, RunDocuments]) ->
 def set_page(run_set: RunSet, comparison: Comparison, runs: Mapping[int, RunDocuments]) -> FilePage:
     """Return the page of a benchmark set, with the comparison of its counted runs."""
     page, path = comparison_page(comparison, runs), api_path("sets", run_set.name)
-    analysis = analyze(run_set, {result.run_id: result for result in comparison.results})
+    figures = {
+        run.run_id: RunSummaryMetrics(
+            run.seconds_to_target, run.samples_per_second, run.wall_seconds
+        )
+        for run in comparison.results
+    }
+    analysis = analyze(run_set, figures)
     # Sets of earlier versions have no progress.
     run_set = replace(run_set, progress=progress(run_set.slots, run_set.waiting))
     own = {path: run_set.to_fields(), f"{path}analysis/": analysis.to_fields()}
@@ -229,8 +235,6 @@ _MAX_POINTS_OF_PAGE = 24_000
 _MIN_POINTS, _MAX_POINTS = 20, 600
 # Usual and maximum number of curves of a run, clocks left out.
 _CURVES, _MAX_CURVES = 8, 20
-_TOTALS = {names.SAMPLES, names.NETWORK_SENT, names.NETWORK_RECEIVED}
-_TOTALS |= {names.phase_metric(phase) for phase in names.PHASES}
 
 
 def max_points(series: int) -> int:
@@ -242,11 +246,11 @@ def curves_among(keys: Iterable[SeriesKey]) -> list[SeriesKey]:
     """Return the series that pages draw over any axis: no totals, and of the lowest rank only."""
     ranks: dict[str, list[str]] = {}
     for metric, rank in keys:
-        if metric not in _TOTALS and not metric.startswith(names.MLBENCH_TOTAL):
-            ranks.setdefault(metric, []).append(rank)
+        ranks.setdefault(metric, []).append(rank)
     lowest = {metric: min(ranks[metric], key=lambda rank: (len(rank), rank)) for metric in ranks}
     clocks = [name for name in (names.TRAIN_SECONDS, names.STEP, names.EPOCH) if name in lowest]
-    others = sorted(lowest.keys() - {*clocks}, key=lambda name: (name not in names.LOSSES, name))
+    others = [name for name in lowest if not names.is_total(name)]
+    others.sort(key=lambda name: (name not in names.LOSSES, name))
     return [(metric, lowest[metric]) for metric in (*clocks, *others[:_MAX_CURVES])]
 
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from mlbench.benchmarks.options import read
-from mlbench.contract import records
+from mlbench.contract import names, records
 from mlbench.contract.command_settings import insert_settings, read_command
 from mlbench.contract.conversion import InvalidFieldsError, convert
 from mlbench.contract.limits import MAX_RESOURCE_NAME_LENGTH
@@ -290,7 +290,13 @@ def analyze(run_set: RunSet) -> SetAnalysis:
         rate = run.figures.get("samples_per_second") if run.figures else None
         end = run.finished_at or time.time()
         wall_seconds = None if run.started_at is None else end - run.started_at
-        figures[run.id] = RunSummaryMetrics(run.target_train_seconds, rate, wall_seconds)
+        metrics = run.figures.get("metrics", {}) if run.figures and not run.target else {}
+        last_values = {
+            name: extremes["last"] for name, extremes in metrics.items() if not names.is_total(name)
+        }
+        figures[run.id] = RunSummaryMetrics(
+            *(run.target_train_seconds, rate, wall_seconds), last_values=last_values
+        )
     return sweeps.analyze(describe(run_set), figures)
 
 

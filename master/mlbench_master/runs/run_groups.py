@@ -3,9 +3,8 @@
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, product
-from math import isfinite
 from typing import Annotated, Any
 
 from mlbench.contract.fields import Field
@@ -94,12 +93,11 @@ def _mean(field: run_columns.QueryField, values: Iterable[Any]) -> GroupMean | N
     )
     if not known:
         return None
-    mean = statistics.mean(known)
+    mean = statistics.mean_of_group(known)
     if percent := field.units.get("%"):
-        interval = statistics.of_mean_share(known, whole=100 * percent)
-    else:
-        interval = statistics.of_any_mean(known)
-    return GroupMean(len(known), mean if isfinite(mean) else None, *interval)
+        low, high = statistics.of_mean_share(known, whole=100 * percent)
+        mean = replace(mean, low=low, high=high)
+    return mean
 
 
 def _sorted(groups: list[RunGroup], order: str) -> list[RunGroup]:

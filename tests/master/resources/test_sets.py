@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from falcon.testing import Result, TestClient
 
+from mlbench.contract import names
 from mlbench_master.database.models import Run
 from mlbench_master.runs import benchmark_sets
 from mlbench_master.settings import InstallationLimits
@@ -240,3 +241,10 @@ def test_a_set_is_analyzed_over_what_it_sweeps(api: TestClient) -> None:
     assert [axis["numbers"] for axis in analysis["axes"]] == [[0.1, 0.2]]
     assert (analysis["unit"], analysis["slots_left"], analysis["seconds_left"]) == ("s", 1, 30.0)
     assert api.simulate_get("/api/sets/none/analysis/").status_code == 404
+
+    recorded = {"loss": {"min": 0.5, "max": 2.5, "last": 0.75}}
+    recorded |= dict.fromkeys((names.TRAIN_SECONDS, "communication_seconds"), recorded["loss"])
+    Run.update(figures={"metrics": recorded}).where(Run.id == run["id"]).execute()
+    [values] = api.simulate_get("/api/sets/scaling/analysis/").json["last_values"]
+    assert (values["name"], values["runs"]) == (name, 1)
+    assert values["means"] == {"loss": {"count": 1, "mean": 0.75, "low": None, "high": None}}

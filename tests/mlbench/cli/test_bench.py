@@ -134,6 +134,11 @@ def test_settings_of_own_code_are_swept_with_their_seeds(
     common = ("--workers=1", "--repeats=1", "--sweep=lr=0.05,0.2", f"--name={name}", "--json")
     own = ("--from-stdout", "--", "--epochs", "5", "--seed", "{seed}")
     done = mlbench("bench", str(script), *common, *own).json
+    table = mlbench("watch", name).out.partition("Last values")[2]
+    assert [line.split() for line in table.splitlines()] == [
+        ["runs", "loss"],
+        *(["lr", f"{rate},", "1", "worker", "1", "0.4"] for rate in ("0.05", "0.2")),
+    ]
     logs = {client.get_logs(run.id).result().value.text for run in runs_of(name)}
     assert logs == {f" --epochs 5 --seed 1 --lr {rate}\n" for rate in ("0.05", "0.2")}
     groups = [(group["label"], len(group["run_ids"])) for group in done["groups"]]

@@ -1,6 +1,7 @@
 """Sweeps: baselines, panels, charts, and what is left of a benchmark set."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
 
@@ -198,7 +199,13 @@ _SECONDS = {
 }
 
 
-def made(seconds: dict[tuple[str, str], float], *, repeats: int = 4, done: int = 99) -> SetAnalysis:
+def made(
+    seconds: dict[tuple[str, str], float],
+    *,
+    repeats: int = 4,
+    done: int = 99,
+    losses: Mapping[str, float] | None = None,
+) -> SetAnalysis:
     """Analyze a set of so many repeats, of which the first places are done."""
     places, figures = [], {}
     for number, (exchange, bandwidth) in enumerate([*seconds] * repeats, 1):
@@ -207,7 +214,10 @@ def made(seconds: dict[tuple[str, str], float], *, repeats: int = 4, done: int =
         trials = (trial,) if number <= done else ()
         places.append(Slot(number, f"r{number}", 2, 1, not trials, trials, swept))
         took = seconds[exchange, bandwidth] + number / 100
-        figures[number] = RunSummaryMetrics(took if took < math.inf else None, 100.0, took + 10)
+        last_values = {"loss": losses[exchange]} if losses else {}
+        figures[number] = RunSummaryMetrics(
+            *(took if took < math.inf else None, 100.0, took + 10), last_values=last_values
+        )
     run_set = RunSet("s", "2026-01-01T00:00:00Z", False, None, {}, tuple(places), "")
     run_set = replace(run_set, waiting=waiting_slots(places, 0))
     return analyze(run_set, figures)
@@ -233,6 +243,17 @@ def test_the_importance_of_options_is_that_of_an_extension(
     monkeypatch.setattr(sweeps, "sweep_analysis", lambda: None)
     assert (made(_SECONDS).importances, made(_SECONDS).text) == ((), "")
     assert make_sweep().frontier is None
+
+
+def test_sets_without_a_target_have_the_last_values_of_each_combination() -> None:
+    assert made(_SECONDS).last_values == ()
+    analysis = made(_SECONDS, repeats=2, losses={"flat": 0.5, "topk": 0.25})
+    assert [(values.name, values.runs) for values in analysis.last_values] == [
+        (f"exchange {exchange}, bandwidth {bandwidth}, 2 workers", 2)
+        for exchange, bandwidth in _SECONDS
+    ]
+    [loss] = analysis.last_values[0].means.values()
+    assert (loss.count, loss.mean, loss.low, loss.high) == (2, 0.5, 0.5, 0.5)
 
 
 def test_what_is_left_takes_as_long_as_what_is_alike() -> None:
