@@ -15,9 +15,9 @@ from mlbench.contract import names
 from mlbench.contract.assignment import Assignment
 from mlbench.local.backoff import Backoff
 from mlbench_worker.agent.attempt import Attempt
-from mlbench_worker.agent.exits import Exit
 from mlbench_worker.agent.master_client import MasterClient, MasterClientError
 from mlbench_worker.agent.shipper import Shipper
+from mlbench_worker.agent.training_process import Exit
 
 # Metrics of panels of the run dashboard. Further metrics have numbers.
 _ASKED_FOR = (names.TRAIN_LOSS, names.TRAIN_ACCURACY, names.STEP)

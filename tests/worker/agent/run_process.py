@@ -14,9 +14,8 @@ from pathlib import Path
 
 import mlbench_worker.agent.training_process
 from mlbench.contract.names import ENV_METRICS_FILE
-from mlbench_worker.agent.exits import Exit
 from mlbench_worker.agent.fork_servers import ForkServer
-from mlbench_worker.agent.training_process import TrainingProcess, adopt_orphans
+from mlbench_worker.agent.training_process import Exit, TrainingProcess, adopt_orphans
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ import pytest
 from mlbench.contract.assignment import Assignment
 from mlbench_sources.mlbench_core import HOOK
 from mlbench_worker.agent.attempt import Attempt
-from mlbench_worker.agent.exits import Exit
+from mlbench_worker.agent.training_process import Exit
 from tests.support.known import known
 
 ASSIGNMENT = Assignment(

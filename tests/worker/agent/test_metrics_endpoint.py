@@ -13,8 +13,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from mlbench.contract import names
 from mlbench.tracking.totals import TotalsFile
 from mlbench_worker.agent.attempt import Attempt
-from mlbench_worker.agent.exits import Exit
 from mlbench_worker.agent.metrics_endpoint import WorkerCollector
+from mlbench_worker.agent.training_process import Exit
 
 _RANK = {"run_id": "7", "rank": "1"}
 _FORGED = 1e9

@@ -9,7 +9,7 @@ import pytest
 from mlbench.contract.output import MAX_FILE_BYTES, MAX_FILES, OutputList
 from mlbench_worker.agent import output_collector
 from mlbench_worker.agent.attempt import Attempt
-from mlbench_worker.agent.exits import Exit
+from mlbench_worker.agent.training_process import Exit
 from tests.support.known import known
 
 

@@ -3,7 +3,6 @@
 import pytest
 
 from mlbench_worker.agent.attempt import Attempt
-from mlbench_worker.agent.exits import Exit
 from mlbench_worker.agent.master_client import (
     MasterClient,
     MasterClientError,
@@ -11,6 +10,7 @@ from mlbench_worker.agent.master_client import (
     Shipped,
 )
 from mlbench_worker.agent.shipper import Shipper
+from mlbench_worker.agent.training_process import Exit
 from tests.conftest import wait_for
 
 

@@ -3,6 +3,7 @@
 import logging
 import math
 import os
+import signal
 import subprocess
 import tempfile
 import threading
@@ -20,7 +21,6 @@ from mlbench.contract.limits import MAX_ERROR_LENGTH
 from mlbench.local.proc import Traffic
 from mlbench_worker.agent import environment, torchrun
 from mlbench_worker.agent.attempt_files import COUNTERS, DIAGNOSIS, AttemptFiles
-from mlbench_worker.agent.exits import Exit, read_exit, why_silent
 from mlbench_worker.agent.machine import killed_for_memory, memory_limit
 from mlbench_worker.agent.output_collector import clear, pack
 from mlbench_worker.agent.rank_network import NETWORK_VARIABLES, RankNetwork
@@ -33,7 +33,7 @@ from mlbench_worker.agent.stream_files import (
     remove,
     write_json,
 )
-from mlbench_worker.agent.training_process import NOT_STARTED, TrainingProcess
+from mlbench_worker.agent.training_process import NOT_STARTED, Exit, TrainingProcess
 
 if TYPE_CHECKING:
     from mlbench.contract.records import Interference
@@ -125,13 +125,25 @@ class Attempt(AttemptFiles):
     def open(cls, folder: Path, unknown: str = "") -> "Attempt":
         """Return the attempt in a folder, whose process has ended.
 
-        ``unknown`` is the failure to assume if the folder does not contain an exit.
+        ``unknown`` is the failure to assume if the folder does not contain an exit: the process was
+        then probably killed together with the agent.
 
         Raises:
             FileNotFoundError, ValueError: the assignment is missing or malformed.
         """
         attempt = cls.open_running(folder)
-        attempt._note_exit(*read_exit(folder / names.EXIT_FILE, unknown))
+        ended, failure = Exit(-signal.SIGKILL, time.time()), unknown
+        file = folder / names.EXIT_FILE
+        try:
+            record = read_json(file)
+            written = Exit(int(record["code"]), float(record["at"]))
+            if abs(written.code) <= 255 and math.isfinite(written.at):  # the master's limits
+                ended, failure = written, str(record.get("failure", ""))
+        except FileNotFoundError:
+            pass
+        except (ValueError, TypeError, KeyError, OverflowError) as error:
+            log.warning("%s does not say how the process ended: %s", file, error)
+        attempt._note_exit(ended, failure)
         return attempt
 
     @classmethod
@@ -278,8 +290,12 @@ class Attempt(AttemptFiles):
         # A process that was stopped may report the stop as an error, which is ignored.
         if not reason and ended.code > 0 and not self._stopped:
             reason = torchrun.failure(self.error_file, self.file("stderr"))
-            # Checks the free space, so the reserved space must not be released before.
-            reason = reason or why_silent(ended, self.folder)
+            # A full disk keeps a process from writing its last output. This is checked before the
+            # reserved space is released.
+            with suppress(OSError):
+                disk = os.statvfs(self.folder)
+                if not reason and disk.f_bavail * disk.f_frsize <= 16 << 10:
+                    reason = f"it exited with code {ended.code} while its worker's disk was full"
         with suppress(OSError):
             (self.folder / _ROOM).unlink()
         lines: list[Mapping[str, object]] = []

@@ -9,9 +9,8 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from mlbench_worker.agent.exits import Exit
 from mlbench_worker.agent.process_lookup import descendants, state_of
-from mlbench_worker.agent.training_process import GRACE_SECONDS
+from mlbench_worker.agent.training_process import GRACE_SECONDS, Exit
 
 
 class ExternalProcess:

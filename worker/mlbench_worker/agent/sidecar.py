@@ -32,14 +32,13 @@ from mlbench.local.backoff import Backoff
 from mlbench.tracking.job import Job
 from mlbench_worker.agent import environment
 from mlbench_worker.agent.attempt import Attempt
-from mlbench_worker.agent.exits import Exit
 from mlbench_worker.agent.external_process import ExternalProcess
 from mlbench_worker.agent.external_usage import read_usage
 from mlbench_worker.agent.gpus import Gpus
 from mlbench_worker.agent.master_client import MasterClient, RequestRefusedError
 from mlbench_worker.agent.rank_recorder import RankRecorder
 from mlbench_worker.agent.stream_files import read_json, remove, write_json
-from mlbench_worker.agent.training_process import GRACE_SECONDS
+from mlbench_worker.agent.training_process import GRACE_SECONDS, Exit
 
 if TYPE_CHECKING:
     from mlbench_worker.agent.reported_attributes import ReportedAttributes

@@ -9,11 +9,11 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
 from pathlib import Path
 
 from mlbench.contract import names
 from mlbench.contract.clock import SteadyClock
-from mlbench_worker.agent.exits import Exit
 from mlbench_worker.agent.fork_servers import Forked, ForkServer
 from mlbench_worker.agent.process_lookup import children, environ_of
 
@@ -40,6 +40,16 @@ for _ in 1 2 3 4 5 6 7 8 9 10; do
     sleep 0.1
 done 2>/dev/null
 """
+
+
+@dataclass(frozen=True)
+class Exit:
+    """The end of a process."""
+
+    code: int
+    """Exit code, or the negative number of the signal that killed the process."""
+    at: float
+    """Unix time in seconds."""
 
 
 class TrainingProcess:
