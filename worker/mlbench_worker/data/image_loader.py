@@ -132,14 +132,11 @@ def _end_with(parent: int, _: int) -> None:
 
 def random_crop(path: Path, size: int, generator: np.random.Generator) -> Pixels:
     """Return a random part of an image file as ``[size, size, 3]``, mirrored half of the time."""
-
-    def crop(image: Image.Image) -> Image.Image:
-        box = random_box(image.width, image.height, generator)
-        part = image.resize((size, size), Image.Resampling.BILINEAR, box)
-        mirrored = generator.random() < 1 / 2
-        return part.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if mirrored else part
-
-    return _decode(path, crop)
+    image = _decode(path)
+    box = random_box(image.width, image.height, generator)
+    part = image.resize((size, size), Image.Resampling.BILINEAR, box)
+    mirrored = generator.random() < 1 / 2
+    return np.array(part.transpose(Image.Transpose.FLIP_LEFT_RIGHT) if mirrored else part)
 
 
 def centre_crop(path: Path, size: int) -> Pixels:
@@ -148,13 +145,10 @@ def centre_crop(path: Path, size: int) -> Pixels:
     For a size of 224, the image is resized so that its shorter side has 256 pixels; for other
     sizes in proportion.
     """
-
-    def crop(image: Image.Image) -> Image.Image:
-        scale = round(size * (256 / 224)) / min(image.size)
-        box = centre_box(image.width, image.height, size / scale, size / scale)
-        return image.resize((size, size), Image.Resampling.BILINEAR, box)
-
-    return _decode(path, crop)
+    image = _decode(path)
+    scale = round(size * (256 / 224)) / min(image.size)
+    box = centre_box(image.width, image.height, size / scale, size / scale)
+    return np.array(image.resize((size, size), Image.Resampling.BILINEAR, box))
 
 
 def random_box(width: int, height: int, generator: np.random.Generator) -> Box:
@@ -182,11 +176,11 @@ def centre_box(width: int, height: int, box_width: float, box_height: float) -> 
     return left, upper, left + box_width, upper + box_height
 
 
-def _decode(path: Path, crop: Callable[[Image.Image], Image.Image]) -> Pixels:
-    """Return the crop of an image file, converted to RGB; raise a DataError if unreadable."""
+def _decode(path: Path) -> Image.Image:
+    """Return an image file, converted to RGB; raise a DataError if it cannot be read."""
     try:
         with Image.open(path) as image:
-            return np.array(crop(image.convert("RGB")))
+            return image.convert("RGB")
     # Pillow raises these for files that are damaged, not images, or absurdly large.
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise DataError(f"the image {path} cannot be read: {error}") from error
