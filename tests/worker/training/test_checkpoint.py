@@ -57,7 +57,7 @@ with join_world() as world:
 """
 
 
-def make(folder: Path | None, fill: float = 0.0) -> tuple[nn.Linear, Checkpoints]:
+def make(folder: Path, fill: float = 0.0) -> tuple[nn.Linear, Checkpoints]:
     model = nn.Linear(3, 2)
     nn.init.constant_(model.weight, fill)
     return model, Checkpoints(folder, World(), {"model": model})
@@ -84,14 +84,6 @@ def test_the_last_two_are_kept_and_the_newest_is_restored(tmp_path: Path) -> Non
     save(folder, 1, 2, 5, 7)
     assert files(folder) == ["step-00000005.pt", "step-00000007.pt"]
     assert restored(folder) == (7, 7.0)
-
-
-def test_outside_of_a_run_none_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    checkpoints = Checkpoints(None, World(), {"model": nn.Linear(1, 1)})
-    checkpoints.save(1)
-    assert checkpoints.restore() == 0
-    assert files(tmp_path) == []
 
 
 def test_all_parts_go_on_as_they_were(tmp_path: Path) -> None:

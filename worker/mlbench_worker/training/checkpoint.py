@@ -39,12 +39,9 @@ class Plain:
 
 
 class Checkpoints:
-    """A rank's checkpoints of a run: one file for each of the last two saved steps.
+    """A rank's checkpoints of a run: one file for each of the last two saved steps."""
 
-    Without a folder, nothing is saved.
-    """
-
-    def __init__(self, folder: Path | None, world: World, parts: Mapping[str, Stateful]) -> None:
+    def __init__(self, folder: Path, world: World, parts: Mapping[str, Stateful]) -> None:
         self._folder = folder
         self._world = world
         self._parts = parts
@@ -61,11 +58,9 @@ class Checkpoints:
         Returns:
             The number of steps done, the same on all ranks; 0 without a checkpoint.
         """
-        was_here, saved = False, len(self._steps_here())
-        if self._folder is not None:
-            was_here = self._folder.is_dir()
-            with suppress(OSError):  # ``save`` reports it
-                self._folder.mkdir(parents=True, exist_ok=True)
+        was_here, saved = self._folder.is_dir(), len(self._steps_here())
+        with suppress(OSError):  # ``save`` reports it
+            self._folder.mkdir(parents=True, exist_ok=True)
         # A restarted rank has saved nothing, and no rank more than once.
         if any(self._gather(was_here and not saved)) and max(self._gather(saved)) == 1:
             return 0
@@ -99,8 +94,6 @@ class Checkpoints:
         Returns:
             The size of the file in bytes, once it is on the disk; 0 if it was not written.
         """
-        if self._folder is None:
-            return 0
         content = BytesIO()
         torch.save({name: part.state_dict() for name, part in self._parts.items()}, content)
         # The same name each time, to overwrite an incomplete file of a killed process.
@@ -140,13 +133,10 @@ class Checkpoints:
         return [int(tensor.item()) for tensor in self._world.gather(torch.tensor(number))]
 
     def _steps_here(self) -> list[int]:
-        if self._folder is None:
-            return []
         files = self._folder.glob("step-" + 8 * "[0-9]" + ".pt")
         return sorted(int(path.stem.removeprefix("step-")) for path in files)
 
     def _file(self, steps: int) -> Path:
-        assert self._folder is not None
         return self._folder / f"step-{steps:08}.pt"
 
     def _keep_last(self, steps: int) -> None:
