@@ -209,7 +209,7 @@ def _ranks(case: Case, folder: Path) -> Iterator[list[Attempt]]:
         working_dir=None,
     )
     attempts: list[Attempt] = []
-    with patch("mlbench_worker.agent.training_process._end_children", lambda keep: None):
+    with patch("mlbench_worker.agent.training_process.children", lambda: ()):
         server = _fork_server() if case.program == "torch" else None
         try:
             for number in range(case.ranks):

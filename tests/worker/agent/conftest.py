@@ -40,7 +40,7 @@ def script(tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def _no_other_children(monkeypatch: pytest.MonkeyPatch) -> None:
     """The end of a process ends all children of an agent; those of a test shall live."""
-    monkeypatch.setattr("mlbench_worker.agent.training_process._end_children", lambda keep: None)
+    monkeypatch.setattr("mlbench_worker.agent.training_process.children", lambda: ())
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -141,7 +141,8 @@ class TrainingProcess:
         self._signal_group(signal.SIGKILL)
         code = process.wait()
         try:
-            _end_children(keep=self._other_children)
+            # Also processes that left the group.
+            _kill_all(lambda: set(children()) - self._other_children)
             if self._guard is not None:
                 self._guard.kill()
                 self._guard.communicate()
@@ -162,11 +163,17 @@ def end_left(folder: Path) -> None:
         metrics_files = ((pid, environ_of(pid).get(names.ENV_METRICS_FILE, "")) for pid in pids)
         return {pid for pid, file in metrics_files if file.startswith(f"{folder}/")}
 
+    _kill_all(processes)
+
+
+def _kill_all(processes: Callable[[], set[int]]) -> None:
+    """Kill processes until none is left, and reap those that are children of this process."""
     deadline = time.monotonic() + _REAP_SECONDS
     while (pids := processes()) and time.monotonic() < deadline:
         for pid in pids:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
+            with contextlib.suppress(ProcessLookupError, PermissionError, ChildProcessError):
                 os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, os.WNOHANG)
         time.sleep(0.01)
 
 
@@ -186,17 +193,6 @@ def hide_from_others() -> None:
     """
     pr_set_dumpable = 4  # from linux/prctl.h
     ctypes.CDLL(None).prctl(pr_set_dumpable, 0)
-
-
-def _end_children(keep: Set[int]) -> None:
-    """Kill and reap all remaining processes of a training process, inside or outside its group."""
-    deadline = time.monotonic() + _REAP_SECONDS
-    while (pids := set(children()) - keep) and time.monotonic() < deadline:
-        for pid in pids:
-            with contextlib.suppress(ProcessLookupError, ChildProcessError):
-                os.kill(pid, signal.SIGKILL)
-                os.waitpid(pid, os.WNOHANG)
-        time.sleep(0.01)
 
 
 @contextlib.contextmanager
