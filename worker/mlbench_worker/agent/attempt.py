@@ -235,9 +235,7 @@ class Attempt(AttemptFiles):
         with ExitStack() as undoing:
             undoing.callback(observation.close)
             mark = f"{names.ENV_RUN_ID}={self.assignment.run_id}"
-            observation.measure(
-                mark, name_others=name_others, is_stopped=lambda: self.injected_stops > 0
-            )
+            observation.measure(mark, name_others=name_others)
             self.process = TrainingProcess(
                 network.inside(command) if network else command,
                 environ={

@@ -2,16 +2,17 @@
 
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlbench_worker.agent.attempt_files import AttemptFiles
+from mlbench.contract.extensions import load_all
 from mlbench_worker.agent.environment import of_any_rank
-from mlbench_worker.agent.sources import Sockets, SourceContext, open_sources
+from mlbench_worker.agent.sources import Sockets, Source, SourceContext
 
 if TYPE_CHECKING:
     from mlbench.contract.records import Interference
+    from mlbench_worker.agent.attempt import Attempt
     from mlbench_worker.agent.cpu_contention import Watch
 
 
@@ -20,12 +21,12 @@ class Observation:
 
     def __init__(
         self,
-        attempt: AttemptFiles,
+        attempt: "Attempt",
         environ: Mapping[str, str],
         sockets: Sockets | None = None,
         root: int | None = None,
     ) -> None:
-        """Start the sources of the rank.
+        """Start the sources of the rank, in the order of their names.
 
         ``sockets`` are in the rank's own network; None if it shares the machine's. The rank's
         processes descend from ``root``, by default from this process.
@@ -38,26 +39,31 @@ class Observation:
         self._root = root
         self._exit_code: int | None = None
         self._watch: Watch | None = None
-        context = SourceContext(
-            assignment=assignment,
-            folder=Path(assignment.working_dir or "."),
-            stdout=attempt.file("stdout"),
-            output=attempt.output,
-            environ=environ,
-            identity=of_any_rank(attempt),
-            append=attempt.append,
-            say=attempt.say,
-            sockets=sockets,
-            root=root,
-            exit_code=lambda: self._exit_code,
-        )
-        self._sources = open_sources(context)
-        self.secrets = [source.secret for source in self._sources if source.secret]
-        """Secrets of the rank's processes, contained in ``variables``."""
+        self._sources: list[Source] = []
         self.variables: dict[str, str] = {}
         """Variables that direct the processes to the sources. The user's own values are kept."""
-        for source in self._sources:
-            self.variables |= source.variables
+        try:
+            for start in load_all("mlbench.sources").values():
+                context = SourceContext(
+                    assignment=assignment,
+                    folder=Path(assignment.working_dir or "."),
+                    stdout=attempt.file("stdout"),
+                    output=attempt.output,
+                    environ={**environ, **self.variables},
+                    identity=of_any_rank(attempt),
+                    append=attempt.append,
+                    say=attempt.say,
+                    sockets=sockets,
+                    root=root,
+                    exit_code=lambda: self._exit_code,
+                )
+                self._sources.append(start(context))
+                self.variables |= self._sources[-1].variables
+        except (OSError, RuntimeError):
+            self.close()
+            raise
+        self.secrets = [source.secret for source in self._sources if source.secret]
+        """Secrets of the rank's processes, contained in ``variables``."""
 
     @property
     def failure(self) -> str:
@@ -77,14 +83,11 @@ class Observation:
         """The interference measured so far; None before the first measurement."""
         return self._watch.total if self._watch else None
 
-    def measure(
-        self, mark: str, *, name_others: bool, is_stopped: Callable[[], bool] = lambda: False
-    ) -> None:
+    def measure(self, mark: str, *, name_others: bool) -> None:
         """Start to measure interferences.
 
         ``mark`` is a variable, as ``NAME=VALUE``, in the environments of all processes of the run.
         ``name_others``: whether to record the names of programs that use the rank's cores.
-        ``is_stopped`` returns whether an injected fault stops the processes now.
         """
         # Slow imports: an external rank must not wait for them.
         from mlbench.local.home import Home  # noqa: PLC0415
@@ -96,7 +99,7 @@ class Observation:
         watch = Watch(
             lambda: Kernel(mark, cores, self._root, Home.from_environ().supervisor_lock),
             lambda: self._attempt.recorded_bytes() > recorded,
-            is_stopped,
+            lambda: self._attempt.injected_stops > 0,
             name_others=name_others,
         )
         watch.start()

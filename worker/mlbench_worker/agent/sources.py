@@ -2,11 +2,10 @@
 
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from mlbench.contract.assignment import Assignment
-from mlbench.contract.extensions import load_all
 
 Line = Mapping[str, object]
 """A line of the metrics file. A line without a time has the current time."""
@@ -63,24 +62,3 @@ class Source:
 
     def close(self) -> None:
         """Read the last values of the processes, which have ended."""
-
-
-def open_sources(context: SourceContext) -> list[Source]:
-    """Start all sources, in the order of their names.
-
-    Raises:
-        OSError, RuntimeError: out of sockets or threads.
-    """
-    sources: list[Source] = []
-    try:
-        for start in load_all("mlbench.sources").values():
-            variables = [source.variables for source in sources]
-            environ = dict(context.environ)
-            for added in variables:
-                environ |= added
-            sources.append(start(replace(context, environ=environ)))
-    except (OSError, RuntimeError):
-        for source in sources:
-            source.close()
-        raise
-    return sources
