@@ -140,7 +140,7 @@ class StreamFile:
         """``descriptor``: the result of ``create_stream`` or ``open_regular``."""
         self.path = path
         self._descriptor = _ENDED if descriptor is None else descriptor
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._begin_at(0)
 
     def append(self, data: bytes) -> None:
@@ -175,12 +175,9 @@ class StreamFile:
 
     def close(self) -> None:
         with self._lock:
-            self._close()
-
-    def _close(self) -> None:
-        if self._descriptor != _ENDED:
-            os.close(self._descriptor)
-            self._descriptor = _ENDED
+            if self._descriptor != _ENDED:
+                os.close(self._descriptor)
+                self._descriptor = _ENDED
 
     @contextlib.contextmanager
     def _ending_on_error(self) -> Iterator[None]:
@@ -192,7 +189,7 @@ class StreamFile:
     def _give_up(self, damage: str) -> None:
         log.warning("%s %s: no more of it is read", self.path, damage)
         self.damage = damage
-        self._close()
+        self.close()
 
     def _is_readable_at(self, offset: int) -> bool:
         """Check that the stream has not ended, nor ends now because its file is damaged."""
