@@ -35,7 +35,7 @@ else:
     main()
 """
 
-_OF_MLBENCH = (*("mlbench/contract/**/*.py", "mlbench/tracking/*.py", "mlbench/local/*.py"),)
+_OF_MLBENCH = ("mlbench/contract/**/*.py", "mlbench/tracking/*.py", "mlbench/local/*.py")
 
 # The groups of entry points that the agent loads.
 _GROUPS: tuple[Group, ...] = ("mlbench.evidence", "mlbench.injectors", "mlbench.sources")
