@@ -21,7 +21,7 @@ def main() -> None:
         "network": str(Path("/proc/self/ns/net").readlink()),
         "leads": os.getsid(0) == os.getpgid(0) == os.getpid(),
         "arguments": sys.argv[1:],
-        "hash": hash("text") if "PYTHONHASHSEED" in os.environ else None,
+        "hash": hash("text"),
     }
     print(os.getpid(), file=sys.stderr, flush=True)
     print(json.dumps(given), flush=True)
