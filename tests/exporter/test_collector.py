@@ -8,7 +8,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 
-from mlbench_exporter import exported_series
+from mlbench_exporter import exported_series as series
 from mlbench_exporter.collector import UsageCollector
 from mlbench_exporter.exported_series import (
     ExportedSample,
@@ -20,9 +20,9 @@ from tests.support.exporting import promtool_says
 
 POD = ("local", "local-mlbench-worker-0", "worker", "laptop")
 OTHER_POD = ("local", "local-mlbench-worker-1", "worker", "laptop")
-LABELS = dict(zip(exported_series.THREADS.labels, POD, strict=True))
+LABELS = dict(zip(series.THREADS.labels, POD, strict=True))
 
-EVERY_SERIES = [of for of in vars(exported_series).values() if isinstance(of, ExportedSeries)]
+EVERY_SERIES = [of for of in vars(series).values() if isinstance(of, ExportedSeries)]
 
 
 class Works:
@@ -47,7 +47,7 @@ class Fails:
 
     def read(self) -> Iterator[ExportedSample]:
         """Yield a sample, and fail."""
-        yield ExportedSample(exported_series.MACHINE_CORES, ("laptop",), 2)
+        yield ExportedSample(series.MACHINE_CORES, ("laptop",), 2)
         if self.error:
             raise self.error
 
@@ -59,8 +59,8 @@ def registry(*sources: SeriesSource) -> CollectorRegistry:
 
 
 def test_samples_of_several_sources_share_one_family() -> None:
-    first = Works("one", ExportedSample(exported_series.THREADS, POD, 7))
-    second = Works("two", ExportedSample(exported_series.THREADS, OTHER_POD, 3))
+    first = Works("one", ExportedSample(series.THREADS, POD, 7))
+    second = Works("two", ExportedSample(series.THREADS, OTHER_POD, 3))
     families = list(registry(first, second).collect())
 
     assert len({family.name for family in families}) == len(families)
@@ -72,7 +72,7 @@ def test_samples_of_several_sources_share_one_family() -> None:
 
 
 def test_a_sample_carries_the_time_at_which_it_was_measured() -> None:
-    measured = ExportedSample(exported_series.THREADS, POD, 7, time=1795246978.634)
+    measured = ExportedSample(series.THREADS, POD, 7, time=1795246978.634)
     text = generate_latest(registry(Works("one", measured))).decode()
     assert '"} 7.0 1795246978634\n' in text
 
@@ -81,7 +81,7 @@ def test_a_sample_carries_the_time_at_which_it_was_measured() -> None:
 
 
 def test_a_source_that_fails_says_so_and_leaves_the_others_alone() -> None:
-    works = Works("one", ExportedSample(exported_series.THREADS, POD, 7))
+    works = Works("one", ExportedSample(series.THREADS, POD, 7))
     read = registry(Fails(SourceError("no such thing")), works).get_sample_value
 
     assert read("mlbench_exporter_source_up", {"source": "broken"}) == 0

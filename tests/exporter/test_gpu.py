@@ -6,7 +6,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from mlbench_exporter import exported_series, gpu
+from mlbench_exporter import exported_series as series
+from mlbench_exporter import gpu
 from mlbench_exporter.gpu import GpuSource
 from tests.support.exporting import exporter, promtool_says, values
 from tests.support.nvml import build_nvml
@@ -99,7 +100,7 @@ def test_a_real_gpu_is_read(tmp_path: Path) -> None:
 
     samples = {sample.series: sample for sample in GpuSource(tmp_path, "node1").read()}
 
-    assert 0 <= samples[exported_series.GPU_UTILIZATION].value <= 1
-    total = samples[exported_series.GPU_MEMORY_TOTAL]
-    assert 0 <= samples[exported_series.GPU_MEMORY_USED].value <= total.value
+    assert 0 <= samples[series.GPU_UTILIZATION].value <= 1
+    total = samples[series.GPU_MEMORY_TOTAL]
+    assert 0 <= samples[series.GPU_MEMORY_USED].value <= total.value
     assert total.labels[2].startswith("GPU-")
