@@ -37,7 +37,7 @@ folder, core, *command = sys.argv[1:]
 attempt = Attempt.create(
     Path(folder), Assignment(7, 1, 0, 1, tuple(command), "x", 1, (int(core),))
 )
-attempt.start(dict(os.environ), lambda: None, name_others=True)
+attempt.start(dict(os.environ), lambda: None)
 while attempt.measured is None:
     time.sleep(0.05)
 attempt.stop()

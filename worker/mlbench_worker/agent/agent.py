@@ -13,7 +13,6 @@ from mlbench.contract.assignment import Assignment
 from mlbench.contract.masking import mask_words
 from mlbench.local.backoff import Backoff
 from mlbench.local.home import Home
-from mlbench.local.proc import traffic_from_now
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.attempt_files import OUTPUT
 from mlbench_worker.agent.fork_servers import ForkServers
@@ -176,18 +175,12 @@ class Agent:
                 log.exception("cannot state the machine of %s", attempt.folder.name)
             else:
                 attempt.describe_machine(facts)
-            # Without its own network or a pod, a rank shares the machine's network.
-            traffic = network.traffic if network else None
-            if traffic is None and self._pod_uid:
-                traffic = traffic_from_now()
             attempt.start(
                 self._environ,
                 on_exit=self._wake.set,
                 network=network,
                 clock_offset_seconds=offset.seconds if offset else 0.0,
-                traffic=traffic,
-                # In a cluster, users must not see the programs of other users.
-                name_others=not self._pod_uid,
+                is_pod=bool(self._pod_uid),
                 forkserver=server,
             )
         except (OSError, RuntimeError, ValueError) as error:

@@ -18,7 +18,7 @@ from mlbench.contract import names
 from mlbench.contract.assignment import Assignment
 from mlbench.contract.humanize import printable
 from mlbench.contract.limits import MAX_ERROR_LENGTH
-from mlbench.local.proc import Traffic
+from mlbench.local.proc import Traffic, traffic_from_now
 from mlbench_worker.agent import environment, torchrun
 from mlbench_worker.agent.attempt_files import COUNTERS, DIAGNOSIS, AttemptFiles
 from mlbench_worker.agent.machine import killed_for_memory, memory_limit
@@ -205,8 +205,7 @@ class Attempt(AttemptFiles):
         clock_offset_seconds: float = 0.0,
         *,
         network: RankNetwork | None = None,
-        traffic: Callable[[], Traffic] | None = None,
-        name_others: bool = False,
+        is_pod: bool = False,
         forkserver: "ForkServer | None" = None,
     ) -> None:
         """Start the process.
@@ -216,8 +215,8 @@ class Attempt(AttemptFiles):
             on_exit: called from another thread when the process has ended.
             clock_offset_seconds: the lead of this machine's clock over the master's.
             network: the rank's own network, closed after its end; None for the machine's.
-            traffic: counts the network traffic of the rank.
-            name_others: whether to record the names of programs that use the rank's cores.
+            is_pod: whether this machine is a pod of a cluster: the network is the rank's alone, and
+                users must not see the programs of other users.
             forkserver: forks the process; None to start a new interpreter.
 
         Raises:
@@ -230,12 +229,16 @@ class Attempt(AttemptFiles):
             on_exit()
 
         command = self.assignment.command
-        self.network, self._traffic = network, traffic
+        self.network = network
+        if network is not None:
+            self._traffic = network.traffic
+        elif is_pod:
+            self._traffic = traffic_from_now()
         observation = self.listen(environ, network.sockets if network else None)
         with ExitStack() as undoing:
             undoing.callback(observation.close)
             mark = f"{names.ENV_RUN_ID}={self.assignment.run_id}"
-            observation.measure(mark, name_others=name_others)
+            observation.measure(mark, name_others=not is_pod)
             self.process = TrainingProcess(
                 network.inside(command) if network else command,
                 environ={
