@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
@@ -300,22 +301,25 @@ class Attempt(AttemptFiles):
         with suppress(OSError):
             (self.folder / _ROOM).unlink()
         lines: list[Mapping[str, object]] = []
-        interference = self._observation.close(ended.code) if self._observation else None
+        interference, counts = None, Counter(unwritten_values=unwritten)
+        if self._observation is not None:
+            interference = self._observation.close(ended.code)
+            counts.update(self._observation.not_recorded)
+            reason = reason or self._observation.failure
         if self._traffic is not None:
             with suppress(OSError, ValueError, subprocess.SubprocessError):
                 carried = self._traffic()
-                sent, received = carried.sent, carried.received
-                values = {names.NETWORK_SENT: sent, names.NETWORK_RECEIVED: received}
+                values = {
+                    names.NETWORK_SENT: carried.sent,
+                    names.NETWORK_RECEIVED: carried.received,
+                }
                 lines.append({"metrics": values})
         if self.network is not None:
             self.network.close()
         if interference is not None:
             profiled = [(began, min(end, ended.at)) for began, end in self._profiled]
             lines.append({"interference": {**asdict(interference), "profiled": profiled}})
-        counts = {"unwritten_values": unwritten}
-        if self._observation is not None:
-            counts |= self._observation.not_recorded
-        if counts := {name: number for name, number in counts.items() if number}:
+        if counts := +counts:  # without zeros
             lines.append({"not_recorded": counts})
         if lines:
             with suppress(OSError):
@@ -325,7 +329,6 @@ class Attempt(AttemptFiles):
             limit = memory_limit()
             size = f", {limit / 2**20:.0f} MiB" if limit is not None else ""
             self.say(f"out of memory: the kernel killed a process at the worker's limit{size}")
-        reason = reason or (self._observation.failure if self._observation else "")
         if missing:
             reason = reason or (f"exit code {ended.code}" if ended.code else "")
             reason = "; ".join(filter(None, [reason, missing]))
