@@ -82,25 +82,20 @@ def write_totals(attempt: Attempt, rank: int | str, pid: int = 5) -> None:
     totals.publish(3, 30, {"forward": 1.5})
 
 
-def test_the_totals_of_a_rank(shown: CollectorRegistry, attempt: Attempt) -> None:
-    write_totals(attempt, 1)
-    value = shown.get_sample_value
-    assert value("mlbench_worker_samples_total", _RANK) == 30
-    assert value("mlbench_worker_phase_seconds_total", {**_RANK, "phase": "forward"}) == 1.5
-    assert value("mlbench_worker_step_seconds_sum", _RANK) == 0.002
-    assert value("mlbench_worker_step_seconds_count", _RANK) == 1
-    for bound, steps in {"0.001": 0, "0.0025": 1, "1.0": 1, "+Inf": 1}.items():
-        assert value("mlbench_worker_step_seconds_bucket", {**_RANK, "le": bound}) == steps
-    progress_at = value("mlbench_worker_progress_timestamp_seconds", _RANK)
-    assert progress_at == pytest.approx(time.time(), abs=60)
-
-
-def test_the_processes_of_a_rank_add_up(shown: CollectorRegistry, attempt: Attempt) -> None:
+def test_the_totals_of_a_rank_are_those_of_its_processes(
+    shown: CollectorRegistry, attempt: Attempt
+) -> None:
     for pid in (5, 6):
         write_totals(attempt, 1, pid)
-    assert shown.get_sample_value("mlbench_worker_steps_total", _RANK) == 6
-    assert shown.get_sample_value("mlbench_worker_step_seconds_count", _RANK) == 2
-    progress_at = shown.get_sample_value("mlbench_worker_progress_timestamp_seconds", _RANK)
+    value = shown.get_sample_value
+    assert value("mlbench_worker_steps_total", _RANK) == 6
+    assert value("mlbench_worker_samples_total", _RANK) == 60
+    assert value("mlbench_worker_phase_seconds_total", {**_RANK, "phase": "forward"}) == 3.0
+    assert value("mlbench_worker_step_seconds_sum", _RANK) == 0.004
+    assert value("mlbench_worker_step_seconds_count", _RANK) == 2
+    for bound, steps in {"0.001": 0, "0.0025": 2, "1.0": 2, "+Inf": 2}.items():
+        assert value("mlbench_worker_step_seconds_bucket", {**_RANK, "le": bound}) == steps
+    progress_at = value("mlbench_worker_progress_timestamp_seconds", _RANK)
     assert progress_at == pytest.approx(time.time(), abs=60)
 
 

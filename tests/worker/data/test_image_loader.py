@@ -165,13 +165,6 @@ def test_the_ranks_together_see_the_batches_of_one(files: ImageFiles, size: int)
     assert_same(joined, training(files))
 
 
-def test_an_epoch_has_whole_batches_of_different_images(files: ImageFiles) -> None:
-    batches = training(files)
-    assert [len(batch) for batch in batches] == [_BATCH] * 4
-    images = torch.cat([batch.images for batch in batches])
-    assert len({image.numpy().tobytes() for image in images}) == 20
-
-
 def test_an_image_looks_otherwise_in_the_next_epoch(files: ImageFiles) -> None:
     alone = ImageFiles(files.folder, files.names[:1], files.labels[:1])
     loading = Loading(32, 0, _CPU)

@@ -121,19 +121,6 @@ def test_the_five_likeliest_are_five() -> None:
     assert (score.accuracy, score.accuracy5) == (25.0, 50.0)
 
 
-class WithAnother(World):
-    """A rank whose peer adds a summed loss of 8.0, 1 right answer, 2 nearly so, and 3 images."""
-
-    def sum_(self, tensor: torch.Tensor) -> None:
-        """Add the peer's totals."""
-        tensor.add_(torch.tensor([8.0, 3.0, 1.0, 2.0], dtype=tensor.dtype))
-
-
-def test_a_score_over_ranks_weighs_shards_by_their_images() -> None:
-    both = ImageScore(loss_sum=2.0, correct=5, correct5=5, samples=5).over(WithAnother(0, 2))
-    assert (both.loss, both.accuracy, both.accuracy5) == (10.0 / 8, 75.0, 87.5)
-
-
 def test_an_evaluation_uses_running_statistics_and_training_those_of_the_batch(
     data: Images,
 ) -> None:
