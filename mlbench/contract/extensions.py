@@ -29,7 +29,7 @@ Group = Literal[
 - ``mlbench.commands``: commands of the command line, as ``mlbench.cli.Commands``.
 - ``mlbench.downloads``: formats of ``mlbench download``, as ``mlbench.cli.download.Write``.
 - ``mlbench.evidence``: what agents gather of a rank on request, as
-  ``mlbench_worker.agent.evidence.Gather``. They need the standard library only.
+  ``mlbench_worker.agent.rank_recorder.Gather``. They need the standard library only.
 - ``mlbench.frameworks``: frameworks that train official tasks in PyTorch's place, as
   ``mlbench_worker.training.frameworks.Framework``.
 - ``mlbench.injectors``: what injects faults into a rank, as

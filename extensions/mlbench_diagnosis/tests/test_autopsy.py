@@ -19,9 +19,9 @@ from mlbench_diagnosis.collectives import find_collectives, read_trace
 from mlbench_diagnosis.gather import gather
 from mlbench_diagnosis.rank_stacks import parse_stacks
 from mlbench_worker.agent.attempt import Attempt
-from mlbench_worker.agent.evidence import EvidenceRequests
 from mlbench_worker.agent.master_client import MasterClient
 from mlbench_worker.agent.master_client import PollResponse as Answer
+from mlbench_worker.agent.rank_recorder import EvidenceRequests
 from tests.conftest import wait_for
 from tests.support.processes import run_text
 from tests.support.scripted import Reply, serving

@@ -4,15 +4,25 @@ They differ in where the rank comes from: the master assigns it to an agent, whi
 process, or a launcher starts its process, and a sidecar joins a run.
 """
 
+import logging
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
+from urllib.parse import quote
 
-from mlbench.contract.extensions import load_all
+from mlbench.contract.extensions import load_all, registered
 from mlbench_worker.agent.attempt import Attempt
-from mlbench_worker.agent.evidence import EvidenceRequests
-from mlbench_worker.agent.master_client import MasterClient, PollResponse
+from mlbench_worker.agent.master_client import MasterClient, PollResponse, send_patiently
 from mlbench_worker.agent.rank_network import address_towards
 from mlbench_worker.agent.shipper import Shipper
+
+log = logging.getLogger(__name__)
+
+Gather = Callable[[Attempt, PollResponse], bytes]
+"""Gathers what a reply requests of a rank, as an entry point of ``mlbench.evidence``.
+
+The name of the entry point is the kind of evidence: ``diagnoses`` or ``profiles``.
+"""
 
 
 class Injector(Protocol):
@@ -24,6 +34,33 @@ class Injector(Protocol):
 
     def follow(self, due: Sequence[Mapping[str, Any]], /) -> None:
         """Schedule the new faults of a reply."""
+
+
+class EvidenceRequests:
+    """Has extensions gather the evidence that the master requests of a rank, and sends it."""
+
+    def __init__(self, connect: Callable[[], MasterClient]) -> None:
+        self._connect = connect
+        self._last: dict[str, int] = {}
+
+    def follow(self, reply: PollResponse, pod: str, attempt: Attempt) -> None:
+        """Start a thread for each request in a reply that is new."""
+        profile = reply.profile and reply.profile[0]
+        for kind, number in {"diagnoses": reply.diagnosis, "profiles": profile}.items():
+            if number is not None and self._last.get(kind) != number:
+                self._last[kind] = number
+                path = f"/api/workers/{quote(pod)}/{kind}/{number}"
+
+                def send(kind: str = kind, path: str = path) -> None:
+                    try:
+                        # Imported on request: most agents never need it.
+                        gather: Gather = registered("mlbench.evidence")[kind].load()
+                        send_patiently(self._connect, path, gather(attempt, reply))
+                    except Exception:
+                        # The rank can train even if it cannot be examined.
+                        log.exception("%s cannot be done", path)
+
+                threading.Thread(target=send, name=kind, daemon=True).start()
 
 
 class RankRecorder:
