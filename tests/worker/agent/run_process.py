@@ -1,7 +1,9 @@
-"""A stand-in for the agent: runs one training process, and prints how it ended.
+"""A stand-in for the agent: runs a training process, and prints how it ended.
 
 In a process of its own, as the agent is: ending a training process ends all children.
-usage: run_process.py FOLDER [stop] [forked] [CORE…] [in=FOLDER] -- COMMAND…
+usage: run_process.py FOLDER [stop] [CORE…] [in=FOLDER] -- COMMAND…
+Without arguments, it reads lines with an environment and such arguments as JSON, and forks each
+process.
 A process has a second to end when it is asked to.
 """
 
@@ -9,6 +11,7 @@ import json
 import os
 import sys
 import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -18,10 +21,12 @@ from mlbench_worker.agent.fork_servers import ForkServer
 from mlbench_worker.agent.training_process import Exit, TrainingProcess, adopt_orphans
 
 
-def main() -> None:
+def run(
+    environ: Mapping[str, str], arguments: Sequence[str], server: ForkServer | None = None
+) -> None:
     """Run until the process has ended; with "stop", ask it to end once it has written a line."""
-    split = sys.argv.index("--")
-    folder, *flags = sys.argv[1:split]
+    split = arguments.index("--")
+    folder, *flags = arguments[:split]
     ended = threading.Event()
     exits: list[Exit] = []
 
@@ -29,15 +34,11 @@ def main() -> None:
         exits.append(outcome)
         ended.set()
 
-    mlbench_worker.agent.training_process.GRACE_SECONDS = 1.0
-    adopt_orphans()
     stdout = Path(folder) / "stdout"
     working_dirs = [flag.removeprefix("in=") for flag in flags if flag.startswith("in=")]
-    server = ForkServer(os.environ) if "forked" in flags else None
-    assert server is None or server.is_ready(30.0)
     process = TrainingProcess(
-        sys.argv[split + 1 :],
-        environ={**os.environ, ENV_METRICS_FILE: f"{folder}/metrics"},
+        arguments[split + 1 :],
+        environ={**environ, ENV_METRICS_FILE: f"{folder}/metrics"},
         working_dir=working_dirs[0] if working_dirs else None,
         stdout=stdout,
         stderr=Path(folder) / "stderr",
@@ -51,7 +52,21 @@ def main() -> None:
             stopping = True
             process.stop()
         process.enforce_stop()
-    print(json.dumps(asdict(exits[0])))
+    print(json.dumps(asdict(exits[0])), flush=True)
+
+
+def main() -> None:
+    """Run one process, or fork many."""
+    mlbench_worker.agent.training_process.GRACE_SECONDS = 1.0
+    adopt_orphans()
+    if arguments := sys.argv[1:]:
+        run(os.environ, arguments)
+        return
+    server = ForkServer(os.environ)
+    assert server.is_ready(60.0)
+    for line in sys.stdin:
+        environ, arguments = json.loads(line)
+        run(environ, arguments, server)
 
 
 if __name__ == "__main__":

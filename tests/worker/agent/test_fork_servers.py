@@ -5,7 +5,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,71 +14,83 @@ import pytest
 
 from mlbench.contract import names
 from mlbench_worker.agent.fork_servers import ForkServers, can_fork
+from tests.support.known import known
 from tests.worker.agent.test_attempt import ASSIGNMENT
 from tests.worker.agent.test_training_process import gone, run
 
-_DIGITS = (sys.executable, "-P", "-m", "mlbench_worker.tasks.digits", "--epochs=1", "--seed=7")
-_SHOWN = ["--", sys.executable, "-P", "-m", "tests.worker.agent.shown"]
+_PYTHON = (sys.executable, "-P", "-m")
+_DIGITS = (*_PYTHON, "mlbench_worker.tasks.digits", "--epochs=1", "--seed=7")
+_SHOWN = ("--", *_PYTHON, "tests.worker.agent.shown")
 
 
-@pytest.fixture(autouse=True)
-def _on_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]), prepend=os.pathsep)
-    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+Run = Callable[..., dict[str, float]]
 
 
-def shown(folder: Path, *flags: str) -> Any:
+@pytest.fixture(scope="module", autouse=True)
+def forked() -> Iterator[Run]:
+    """Runs commands as an agent with a fork server would."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(Path(__file__).parents[3]), prepend=os.pathsep)
+        patch.setenv("OMP_NUM_THREADS", "2")
+        with subprocess.Popen(
+            [sys.executable, "-m", "tests.worker.agent.run_process"],
+            env={**os.environ, "PYTHONHASHSEED": "7"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as agent:
+
+            def run_forked(folder: Path, *arguments: str) -> dict[str, float]:
+                request = [{**os.environ}, [str(folder), *arguments]]
+                known(agent.stdin).write(json.dumps(request) + "\n")
+                known(agent.stdin).flush()
+                ended: dict[str, float] = json.loads(known(agent.stdout).readline())
+                return ended
+
+            yield run_forked
+
+
+def shown(run: Run, folder: Path, *flags: str) -> Any:
     folder.mkdir()
     ended = run(folder, f"in={folder.parent}", *flags, *_SHOWN, "one", "two words")
     assert ended["code"] == 3
     return json.loads((folder / "stdout").read_text().replace(str(folder), "FOLDER"))
 
 
-def test_it_has_what_a_new_process_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_has_what_a_new_process_has(
+    forked: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PYTHONHASHSEED", "7")
     core = str(min(os.sched_getaffinity(0)))
-    assert shown(tmp_path / "forked", "forked", core) == shown(tmp_path / "new", core)
+    assert shown(forked, tmp_path / "forked", core) == shown(run, tmp_path / "new", core)
 
 
-def test_two_have_different_random_numbers() -> None:
-    code = """
-import os, sys
-from mlbench_worker.agent.fork_servers import ForkServer
-from mlbench_worker.agent.training_process import adopt_orphans
-
-adopt_orphans()
-server = ForkServer(os.environ)
-assert server.is_ready(30.0)
-command = [sys.executable, "-P", "-m", "tests.worker.agent.random_numbers"]
-files = sys.stdout.buffer, sys.stderr.buffer
-for _ in range(2):
-    assert server.fork(command, dict(os.environ), None, files).wait() == 0
-"""
-    lines = subprocess.check_output([sys.executable, "-c", code], text=True).splitlines()
-    assert len(lines) == 2
-    one, other = (line.split() for line in lines)
-    assert all(number != same for number, same in zip(one, other, strict=True)), lines
+def test_two_have_different_random_numbers(forked: Run, tmp_path: Path) -> None:
+    for _ in range(2):
+        assert forked(tmp_path, "--", *_PYTHON, "tests.worker.agent.random_numbers")["code"] == 0
+    numbers = (tmp_path / "stdout").read_text().split()
+    assert len(numbers) == len(set(numbers)) == 8
 
 
-def test_it_is_stopped(tmp_path: Path) -> None:
-    assert run(tmp_path, "stop", "forked", *_SHOWN, "wait")["code"] == -15
+def test_it_is_stopped(forked: Run, tmp_path: Path) -> None:
+    assert forked(tmp_path, "stop", *_SHOWN, "wait")["code"] == -15
     [pid] = [int(line) for line in (tmp_path / "stderr").read_text().split()]
     assert gone(pid)
 
 
-def test_a_task_has_the_losses_of_a_new_process(tmp_path: Path) -> None:
+def test_a_task_has_the_losses_of_a_new_process(forked: Run, tmp_path: Path) -> None:
     """Whatever its hash seed, which differs here: forked tasks share that of their agent."""
 
-    def losses(folder: Path, *flags: str) -> list[str]:
+    def losses(run: Run, folder: Path) -> list[str]:
         folder.mkdir()
-        assert run(folder, *flags, "--", *_DIGITS)["code"] == 0
+        assert run(folder, "--", *_DIGITS)["code"] == 0
         return re.findall(
             r'"(?:train_loss|val_\w+@?\d*)": ?[^,}]+', (folder / "metrics").read_text()
         )
 
-    forked = losses(tmp_path / "forked", "forked")
-    assert len(forked) >= 12
-    assert forked == losses(tmp_path / "new")
+    own = losses(forked, tmp_path / "forked")
+    assert len(own) >= 12
+    assert own == losses(run, tmp_path / "new")
 
 
 @pytest.mark.parametrize(

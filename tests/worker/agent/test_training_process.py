@@ -21,10 +21,9 @@ _SAY_PID = "import os; print(os.getpid(), flush=True)"
 
 def run(folder: Path, *arguments: str) -> dict[str, float]:
     """Run a command as the agent would, and return its exit."""
-    done = run_text(
-        [sys.executable, "-m", "tests.worker.agent.run_process", str(folder), *arguments],
-        check=True,
-    )
+    command = [sys.executable, "-m", "tests.worker.agent.run_process", str(folder), *arguments]
+    # Without LINES and COLUMNS, which readline adds behind Python's back.
+    done = run_text(command, env=os.environ, check=True)
     found: dict[str, float] = json.loads(done.stdout)
     return found
 
