@@ -1,6 +1,7 @@
 """An image folder is listed in one order everywhere, and what is wrong with it is said."""
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -64,24 +65,33 @@ def test_images_in_any_alphabet_are_found_and_nothing_else(folder: Path) -> None
     assert image in found
 
 
-@pytest.mark.parametrize("part", ["train", "val"])
-def test_a_missing_part_is_named_with_what_to_do(folder: Path, part: str) -> None:
-    shutil.rmtree(folder / part)
-    with pytest.raises(DataError, match=rf"folder {folder / part} not found\..*MLBENCH_DATASETS"):
-        read_image_folder(folder)
+def without_a_part(folder: Path) -> None:
+    shutil.rmtree(folder / "val")
 
 
-def test_a_class_without_images_is_named(folder: Path) -> None:
+def without_images(folder: Path) -> None:
     shutil.rmtree(folder / "val" / "n02123045")
     (folder / "val" / "n02123045").mkdir()
-    with pytest.raises(DataError, match=rf"{folder / 'val'} has classes without .*: n02123045$"):
-        read_image_folder(folder)
 
 
-def test_classes_of_one_part_alone_are_named(folder: Path) -> None:
+def with_classes_of_one_part(folder: Path) -> None:
     for number in range(5):
         shutil.copytree(folder / "train" / "n01440764", folder / "train" / f"n{number}")
-    with pytest.raises(DataError, match="the same classes: only n0, n1, n2 and 2 more is in"):
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (without_a_part, r"folder .*/val not found\..*MLBENCH_DATASETS"),
+        (without_images, r"/val has classes without .*: n02123045$"),
+        (with_classes_of_one_part, "the same classes: only n0, n1, n2 and 2 more is in"),
+    ],
+)
+def test_what_is_wrong_with_a_folder_is_said(
+    folder: Path, damage: Callable[[Path], None], said: str
+) -> None:
+    damage(folder)
+    with pytest.raises(DataError, match=said):
         read_image_folder(folder)
 
 

@@ -181,7 +181,10 @@ def test_after_the_deadline_it_evaluates_and_ends(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--dataset", "unknown"), "DataError: data set unknown: no file unknown"),
+        (
+            ("--dataset", "unknown"),
+            "data set unknown: no file unknown (or with .xz, .bz2, .gz) in",
+        ),
         (("--dataset", "regression"), "DataError: data set regression: a classification needs"),
         (("--batch-size", "1001"), "DataError: --batch-size must be at least 1"),
     ],

@@ -28,12 +28,9 @@ def test_lines_become_rows() -> None:
         ("yes 1:1", "could not convert string to float: b'yes'"),
         ("nan 1:1", "a label or value is no finite number"),
         ("1 0:1", "Invalid index 0"),
-        ("1 99999999999999999999:1", ""),
         ("1 2:1 1:1", "Feature indices .* should be sorted and unique"),
-        ("1 1:nan", "a label or value is no finite number"),
         ("1 1:1e39", "a label or value is no finite number"),
         ("1 1:", ""),
-        ("1 one:1", ""),
     ],
 )
 def test_what_is_wrong_with_a_line_is_said(line: str, wrong: str) -> None:
@@ -61,11 +58,6 @@ def test_files_are_found(tmp_path: Path, name: str, train: str, validation: str 
         (tmp_path / file).touch()
     expected = (tmp_path / train, tmp_path / validation if validation else None)
     assert find_files(name, tmp_path) == expected
-
-
-def test_what_is_missing_is_said(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"no file epsilon_normalized .*Get it from https://"):
-        find_files("epsilon", tmp_path)
 
 
 def blocks_of(path: Path) -> list[tuple[int, bytes]]:
