@@ -48,7 +48,7 @@ class Case:
         return self.train(folder, size, f"--epochs={self.epochs}", *options)
 
 
-_CASES = [Case("digits", 90, 0.05, 1, 5e-3), Case("digits_linear", 93, 0.5, 4, 1e-4)]
+_CASES = [Case("digits", 80, 0.05, 1, 5e-3), Case("digits_linear", 93, 0.5, 4, 1e-4)]
 
 
 @pytest.fixture(scope="module", params=_CASES, ids=lambda case: case.task)

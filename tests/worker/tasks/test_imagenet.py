@@ -21,8 +21,8 @@ _TASK = (
     *("-m", "mlbench_worker.tasks.imagenet"),
     *("--image-size=32", "--worker-batch-size=8", f"--learning-rate={_RATE}"),
 )
-_IMAGES = 24  # of each of two classes, in each part
-_STEPS = 3  # of an epoch on two workers
+_IMAGES = 16  # of each of two classes, in each part
+_STEPS = 2  # of an epoch on two workers
 
 
 @pytest.fixture(scope="module", autouse=True)
