@@ -37,8 +37,9 @@ with join_world() as world:
 _STALL = """
 import sys, time, torch
 from datetime import timedelta
-from mlbench_worker.ranks.distributed import join_world
-with join_world(timeout=timedelta(seconds=1)) as world:
+from mlbench_worker.ranks import distributed
+distributed._LOST_PEER_SECONDS = 0.0
+with distributed.join_world(timeout=timedelta(seconds=1)) as world:
     if world.rank == 1:
         time.sleep(60)
     eval(sys.argv[1])
@@ -80,7 +81,7 @@ def test_a_peer_that_does_not_come_is_given_up() -> None:
     environ["MASTER_PORT"] = str(free_port())
     with (
         pytest.raises(WorldError, match="rank 0 of 2 could not join its peers"),
-        join_world(environ=environ, timeout=timedelta(seconds=1)),
+        join_world(environ=environ, timeout=timedelta(seconds=0.2)),
     ):
         pass
 
@@ -139,8 +140,9 @@ with join_world(timeout=timedelta(seconds=2)) as world:
 
 _FAILING = """
 import time
-from mlbench_worker.ranks.distributed import join_world
-with join_world() as world:
+from mlbench_worker.ranks import distributed
+distributed._LOST_PEER_SECONDS = 0.0
+with distributed.join_world() as world:
     def work():
         if world.rank == 1:
             raise LookupError("no such data")

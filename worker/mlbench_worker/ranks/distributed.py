@@ -28,6 +28,9 @@ from mlbench.contract import names
 _PIECE = 32 * 1024
 """Number of values per message to a neighbour."""
 _CPU = torch.device("cpu")
+_LOST_PEER_SECONDS = 2.0
+"""Time before a lost peer is reported, in which the peer's process ends: the first rank to end is
+reported as the one that failed."""
 
 T = TypeVar("T")
 
@@ -132,17 +135,13 @@ class World:
 
     @contextmanager
     def noticing_lost_peers(self) -> Iterator[None]:
-        """Raise a WorldError for a failed communication.
-
-        It waits first, so that the lost peer's process ends earlier: the first rank to end is
-        reported as the one that failed.
-        """
+        """Raise a WorldError for a failed communication, after ``_LOST_PEER_SECONDS``."""
         try:
             yield
         except RuntimeError as error:
             # gloo raises plain RuntimeErrors, other backends a DistError.
             if isinstance(error, dist.DistError) or "gloo" in str(error):
-                time.sleep(2.0)
+                time.sleep(_LOST_PEER_SECONDS)
                 raise WorldError(f"{self} lost a peer: {error}") from error
             raise
 
