@@ -22,8 +22,8 @@ from mlbench import Tracker
 from mlbench.benchmarks.options import read
 from mlbench.benchmarks.tasks import LinearModel, LinearOptions
 from mlbench.contract import names
-from mlbench_worker.data.libsvm.dataset import Dataset, SparseSamples, load_dataset
-from mlbench_worker.data.libsvm.row_blocks import DenseRows
+from mlbench_worker.data.libsvm.dataset import Dataset, load_dataset
+from mlbench_worker.data.libsvm.row_blocks import DenseRows, SparseSamples
 from mlbench_worker.tasks.linear import LOSSES, Training
 
 _SETTINGS = {"decay": "0", "momentum": "0.995", "epochs": "4000"}

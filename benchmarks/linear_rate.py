@@ -19,8 +19,8 @@ from mlbench.benchmarks.task_options import DeviceOptions
 from mlbench.benchmarks.tasks import LinearOptions
 from mlbench.contract import names
 from mlbench.contract.names import Phase
-from mlbench_worker.data.libsvm.dataset import Dataset, SparseSamples
-from mlbench_worker.data.libsvm.row_blocks import DenseRows
+from mlbench_worker.data.libsvm.dataset import Dataset
+from mlbench_worker.data.libsvm.row_blocks import DenseRows, SparseSamples
 from mlbench_worker.data.libsvm.table import open_table
 from mlbench_worker.tasks.linear import Training
 

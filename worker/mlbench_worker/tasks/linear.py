@@ -42,7 +42,8 @@ from torch.nn import functional
 
 from mlbench.benchmarks.tasks import LinearModel, LinearOptions
 from mlbench.contract import names
-from mlbench_worker.data.libsvm.dataset import Dataset, SparseSamples, load_dataset
+from mlbench_worker.data.libsvm.dataset import Dataset, load_dataset
+from mlbench_worker.data.libsvm.row_blocks import SparseSamples
 from mlbench_worker.ranks.rank_process import DataError, run
 from mlbench_worker.training.checkpoint import Stateful
 from mlbench_worker.training.frameworks import load, versions

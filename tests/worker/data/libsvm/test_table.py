@@ -22,18 +22,18 @@ def _many_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def parsed(path: Path, width: int) -> Made:
     """Return what a file holds, in the order in which it is stored."""
-    table = open_table(path)
-    assert table.figures.width == width
-    match table.rows:
+    samples, figures = open_table(path)
+    assert figures.width == width
+    match samples.rows:
         case DenseRows(values):
             rows = values.double().numpy()
         case SparseRows(values, columns, starts):
-            rows = np.zeros((len(table.rows), width))
+            rows = np.zeros((len(samples), width))
             lengths = np.diff(starts.numpy())
             rows[np.arange(len(rows)).repeat(lengths), columns.numpy()] = values.numpy()
     norms2 = (rows**2).sum(axis=1)
-    assert table.figures.largest_norm2 == pytest.approx(norms2.max(), rel=1e-6)
-    return Made(rows, table.labels.double().numpy())
+    assert figures.largest_norm2 == pytest.approx(norms2.max(), rel=1e-6)
+    return Made(rows, samples.targets.double().numpy())
 
 
 @pytest.mark.parametrize(("density", "kind"), [(1.0, DenseRows), (0.1, SparseRows)])
@@ -45,7 +45,7 @@ def test_all_rows_are_there_in_the_fixed_order(tmp_path: Path, density: float, k
     order = np.argsort(np.random.RandomState(0).permutation(300))
     np.testing.assert_allclose(stored.rows, made.rows[order], rtol=1e-6)
     np.testing.assert_array_equal(stored.labels, made.labels[order])
-    assert isinstance(open_table(path).rows, kind)
+    assert isinstance(open_table(path)[0].rows, kind)
     # The file is sorted by label; any block of what is stored has both.
     assert (np.diff(made.labels) >= 0).all()
     assert (np.abs(stored.labels.reshape(10, 30).mean(axis=1)) < 0.7).all()
@@ -102,7 +102,7 @@ def test_a_file_is_parsed_once_and_anew_if_it_changes(
     assert was_parsed(file, capsys)
     assert not was_parsed(file, capsys)
     assert {path.name for path in file.parent.iterdir()} == {"made", "made.lock", "made.parsed"}
-    before = open_table(file).rows
+    before, _ = open_table(file)
     file.write_bytes(make(200, 10, seed=1).text())
     assert was_parsed(file, capsys)
     os.utime(file, (0, 0))

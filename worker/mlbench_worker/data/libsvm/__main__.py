@@ -18,7 +18,7 @@ def main() -> None:
         if not file.is_file():
             sys.exit(f"file {file} not found")
         try:
-            figures = open_table(file).figures
+            _, figures = open_table(file)
         except DataError as error:
             sys.exit(str(error))
         print(f"{file}: {figures.rows} rows of {figures.width} features, parsed")

@@ -5,28 +5,10 @@ from pathlib import Path
 
 import torch
 
-from mlbench_worker.data.libsvm.row_blocks import Rows
+from mlbench_worker.data.libsvm.row_blocks import SparseSamples
 from mlbench_worker.data.libsvm.svmlight_text import find_files
 from mlbench_worker.data.libsvm.table import open_table
 from mlbench_worker.ranks.rank_process import DataError
-
-
-@dataclass(frozen=True, slots=True)
-class SparseSamples:
-    """Rows of features, and a target for each."""
-
-    rows: Rows
-    targets: torch.Tensor
-    """``[rows]``: -1 and +1 for classes, or any numbers."""
-
-    def __len__(self) -> int:
-        return len(self.targets)
-
-    def __getitem__(self, part: slice) -> "SparseSamples":
-        return SparseSamples(self.rows[part], self.targets[part])
-
-    def to(self, device: torch.device) -> "SparseSamples":
-        return SparseSamples(self.rows.to(device), self.targets.to(device))
 
 
 @dataclass(frozen=True)
@@ -58,24 +40,23 @@ def load_dataset(name: str, folder: Path, *, classes: bool) -> Dataset:
         DataError: a file is missing or malformed, or ``classes`` is set and there are not two.
     """
     tables = [open_table(file) for file in find_files(name, folder) if file is not None]
-    targets = [table.labels for table in tables]
+    parts = [samples for samples, _ in tables]
     if classes:
-        labels = torch.unique(torch.cat(targets))
+        labels = torch.unique(torch.cat([part.targets for part in parts]))
         if len(labels) != 2:
             raise DataError(
                 f"data set {name}: a classification needs labels of two values, and there are "
                 f"{len(labels)}; --model ridge takes any"
             )
-        targets = [torch.where(part == labels[0], -1.0, 1.0) for part in targets]
-    train, *others = (
-        SparseSamples(table.rows, part) for table, part in zip(tables, targets, strict=True)
-    )
-    if others:
-        [validation] = others
-    else:
-        held_out = len(train) // 5
-        train, validation = train[held_out:], train[:held_out]
-    figures = [table.figures for table in tables]
+        parts = [
+            replace(part, targets=torch.where(part.targets == labels[0], -1.0, 1.0))
+            for part in parts
+        ]
+    if len(parts) == 1:
+        held_out = len(parts[0]) // 5
+        parts = [parts[0][held_out:], parts[0][:held_out]]
+    train, validation = parts
+    figures = [statistics for _, statistics in tables]
     return Dataset(
         train,
         validation,

@@ -1,8 +1,8 @@
-"""Rows of features, dense or sparse, with the two products that a linear model needs.
+"""Rows of features, dense or sparse, with their targets.
 
-Rows are a matrix ``X`` whose columns beyond the last one are zero. Weights may therefore be longer
-than the rows are wide: a validation file often has features that its training file lacks. Slices
-are views.
+Rows have the two products that a linear model needs. They are a matrix ``X`` whose columns beyond
+the last one are zero. Weights may therefore be longer than the rows are wide: a validation file
+often has features that its training file lacks. Slices are views.
 """
 
 from dataclasses import dataclass
@@ -111,3 +111,21 @@ class SparseRows:
 
 
 Rows = DenseRows | SparseRows
+
+
+@dataclass(frozen=True, slots=True)
+class SparseSamples:
+    """Rows of features, and a target for each."""
+
+    rows: Rows
+    targets: torch.Tensor
+    """``[rows]``: -1 and +1 for classes, or any numbers."""
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    def __getitem__(self, part: slice) -> "SparseSamples":
+        return SparseSamples(self.rows[part], self.targets[part])
+
+    def to(self, device: torch.device) -> "SparseSamples":
+        return SparseSamples(self.rows.to(device), self.targets.to(device))

@@ -27,7 +27,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mlbench_worker.data.libsvm.row_blocks import DenseRows, Rows, SparseRows
+from mlbench_worker.data.libsvm.row_blocks import DenseRows, Rows, SparseRows, SparseSamples
 from mlbench_worker.data.libsvm.svmlight_text import parse_lines, read_blocks
 from mlbench_worker.ranks.rank_process import DataError
 
@@ -50,18 +50,8 @@ class TableStatistics:
     """SHA-256 of the decompressed text, in hexadecimal."""
 
 
-@dataclass(frozen=True)
-class SparseTable:
-    """A parsed file: rows in a fixed pseudo-random order, as float32."""
-
-    rows: Rows
-    labels: torch.Tensor
-    """``[rows]``: the labels in the file."""
-    figures: TableStatistics
-
-
-def open_table(source: Path) -> SparseTable:
-    """Return the rows of a text file, mapped into memory; parse it first if necessary.
+def open_table(source: Path) -> tuple[SparseSamples, TableStatistics]:
+    """Return the samples of a text file, mapped into memory; parse it first if necessary.
 
     If several processes need it, one parses and the others wait.
 
@@ -112,7 +102,7 @@ def _stamp(source: Path) -> dict[str, int]:
     return {"bytes": status.st_size, "mtime_ns": status.st_mtime_ns}
 
 
-def _map(folder: Path, source: Path) -> SparseTable | None:
+def _map(folder: Path, source: Path) -> tuple[SparseSamples, TableStatistics] | None:
     """Map the parsed form; None unless it is complete and the file has not changed since."""
     try:
         about = json.loads((folder / _ABOUT).read_text())
@@ -125,7 +115,7 @@ def _map(folder: Path, source: Path) -> SparseTable | None:
             rows = SparseRows(values, _tensor(folder / _COLUMNS), _tensor(folder / _STARTS))
     except (OSError, ValueError, TypeError, LookupError, EOFError):
         return None
-    return SparseTable(rows, labels, figures)
+    return SparseSamples(rows, labels), figures
 
 
 def _tensor(path: Path) -> torch.Tensor:
