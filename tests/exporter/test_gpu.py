@@ -21,7 +21,7 @@ UP = "mlbench_exporter_source_up"
 def nvml(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Return the environment in which the library made for the test is the driver's."""
     folder = tmp_path_factory.mktemp("nvml")
-    build_nvml(Path(__file__).with_name("nvml.c"), folder)
+    build_nvml(folder)
     return {"LD_LIBRARY_PATH": str(folder)}
 
 
@@ -33,13 +33,13 @@ def test_a_gpu_tells_utilisation_memory_power_and_energy(
 
     labels = ("node", "gpu", "uuid", "pod")
     every = [("laptop", str(index), f"GPU-{index}", "") for index in range(3)]
-    assert values(text, "mlbench_gpu_utilization_ratio", *labels) == dict.fromkeys(every, 0.35)
+    utilization = dict(zip(every, (0.25, 0.5, 0.75), strict=True))
+    assert values(text, "mlbench_gpu_utilization_ratio", *labels) == utilization
     assert values(text, "mlbench_gpu_memory_used_bytes", *labels) == dict.fromkeys(every, 2000)
     assert values(text, "mlbench_gpu_memory_total_bytes", *labels) == dict.fromkeys(every, 8000)
     assert values(text, "mlbench_gpu_power_watts", *labels) == dict.fromkeys(every, 70.5)
-    able = [every[0], every[2]]
     energy = values(text, "mlbench_gpu_energy_joules_total", *labels)
-    assert energy == dict.fromkeys(able, 5_000_000_250)
+    assert energy == {every[0]: 5_000_000_252, every[2]: 5_000_000_254}
     assert values(text, UP, "source")[("gpu",)] == 1
     assert promtool_says(promtool, text) == ""
 
@@ -50,7 +50,8 @@ def test_a_gpu_names_the_pod_whose_process_uses_it(
     agent = start_pod("local-mlbench-worker-3")
     agent.do("child = subprocess.Popen(['sleep', '60'])")
     (child,) = psutil.Process(agent.process.pid).children()
-    pids = {"NVML_PIDS": f"{os.getpid()},{child.pid}"}
+    other = start_pod("local-mlbench-worker-4").process.pid
+    pids = {"NVML_PIDS": f"{os.getpid()},{child.pid} {child.pid},{other}"}
     with exporter(tmp_path, environ=nvml | pids) as served:
         used = values(served.scrape(), "mlbench_gpu_power_watts", "gpu", "pod")
     with exporter(tmp_path / "other", environ=nvml | pids) as served:

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 
-def build_nvml(source: Path, folder: Path) -> None:
-    """Compile ``source`` into ``folder`` under the driver library's name, or skip the test."""
+def build_nvml(folder: Path) -> None:
+    """Compile ``nvml.c`` into ``folder`` under the driver library's name, or skip the test."""
     compiler = shutil.which("gcc") or shutil.which("cc")
     if not compiler:
         pytest.skip("no C compiler, to make an NVML with")
-    library = folder / "libnvidia-ml.so.1"
+    source, library = Path(__file__).with_suffix(".c"), folder / "libnvidia-ml.so.1"
     subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source], check=True)

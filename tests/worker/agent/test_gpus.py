@@ -28,11 +28,12 @@ def read(**environ: str) -> Any:
 
 
 def test_the_driver_tells_of_its_gpus_and_counts_one_that_is_lost(tmp_path: Path) -> None:
-    build_nvml(Path(__file__).with_name("nvml.c"), tmp_path)
+    build_nvml(tmp_path)
     here, limits = str(tmp_path), ["heat", "power"]
-    assert read(LD_LIBRARY_PATH=here) == (("NVIDIA Test 0", "NVIDIA Test 1"), "550.1", limits)
+    first, second, third = (f"NVIDIA Test {number}" for number in range(3))
+    assert read(LD_LIBRARY_PATH=here) == ((first, second, third), "550.1", limits)
     names, _, _ = read(LD_LIBRARY_PATH=here, NVML_LOST="1")
-    assert names == ("NVIDIA Test 0", "a GPU that does not answer")
+    assert names == (first, second, "a GPU that does not answer")
     assert read(LD_LIBRARY_PATH=here, NVML_NO_DRIVER="1") == ((), None, [])
 
 
@@ -62,23 +63,25 @@ print(json.dumps(used))
 
 @pytest.mark.skipif(_has_driver, reason="a real driver is here")
 def test_what_processes_use_is_of_the_gpus_that_they_have_to_themselves(tmp_path: Path) -> None:
-    build_nvml(Path(__file__).with_name("nvml.c"), tmp_path)
+    build_nvml(tmp_path)
 
     def used(*pids: list[int] | None, **environ: str) -> dict[str, float]:
         """Return what is told at last of the GPUs of these processes, one call after the other."""
-        environ = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path), "NVML_PIDS": "11 12", **environ}
+        own = os.environ | {"LD_LIBRARY_PATH": str(tmp_path), "NVML_PIDS": "11 13 12"} | environ
         command = [sys.executable, "-c", _USE, json.dumps(pids)]
-        figures: dict[str, float] = json.loads(run_text(command, env=environ, check=True).stdout)
+        figures: dict[str, float] = json.loads(run_text(command, env=own, check=True).stdout)
         return {name.removeprefix("mlbench_gpu_"): value for name, value in figures.items()}
 
-    gpu = {"utilization_ratio": 1.0, "memory_used_bytes": 100, "memory_total_bytes": 800}
-    assert used([1, 12], [12]) == {**gpu, "power_watts": 70.0, "energy_joules_total": 2.0}
-    both = {"utilization_ratio": 0.75, "memory_used_bytes": 200, "memory_total_bytes": 1600}
+    gpu = {"utilization_ratio": 0.75, "memory_used_bytes": 2000, "memory_total_bytes": 8000}
+    assert used([1, 12], [12]) == {**gpu, "power_watts": 70.5, "energy_joules_total": 2.0}
+    both = {"utilization_ratio": 0.5, "memory_used_bytes": 4000, "memory_total_bytes": 16000}
     twice = [11, 12], [11, 12]
-    assert used(*twice) == {**both, "power_watts": 140.0, "energy_joules_total": 8.0}
-    # In a pod all are its own; of a power that one does not tell, there is no sum.
-    assert used(None, None, NVML_LOST="1") == {**both, "energy_joules_total": 8.0}
-    assert used([1]) == {}
+    assert used(*twice) == {**both, "power_watts": 141.0, "energy_joules_total": 8.0}
+    # In a pod all are its own; of a figure that one does not tell, there is no sum.
+    every = {"utilization_ratio": 0.5, "memory_used_bytes": 6000, "memory_total_bytes": 24000}
+    assert used(None) == {**every, "power_watts": 211.5}
+    assert used(None, NVML_LOST="1") == every
+    assert used([1]) == used([11], NVML_PIDS="11,99") == {}
     # What was used meanwhile may be others'.
     for between in ([11], []):
         assert used([12], between, [12])["energy_joules_total"] == 0.0
