@@ -23,10 +23,10 @@ from mlbench_worker.agent.master_client import MasterClient
 from mlbench_worker.agent.master_client import PollResponse as Answer
 from mlbench_worker.agent.rank_recorder import EvidenceRequests
 from tests.conftest import wait_for
+from tests.support.assignments import ASSIGNMENT
 from tests.support.processes import run_text
 from tests.support.scripted import Reply, serving
 from tests.worker.agent.conftest import Begin
-from tests.worker.agent.test_attempt import ASSIGNMENT
 
 # Holds the interpreter's lock in C, which no code in Python can interrupt.
 _LOCKED = """

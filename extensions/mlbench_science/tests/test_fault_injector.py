@@ -13,10 +13,10 @@ from mlbench_science.fault_injector import Faults
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.master_client import MasterClient, Offset
 from tests.conftest import wait_for
+from tests.support.assignments import ASSIGNMENT
 from tests.support.known import known
 from tests.support.scripted import Reply, Scripted, serving
 from tests.worker.agent.conftest import Begin
-from tests.worker.agent.test_attempt import ASSIGNMENT
 
 _AHEAD = 100.0
 """By how much this machine's clock is ahead of the master's."""

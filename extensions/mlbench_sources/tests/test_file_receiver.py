@@ -21,7 +21,7 @@ from mlbench_sources.tests.test_tensorboard import SESSION, record
 from mlbench_worker.agent import process_lookup
 from mlbench_worker.agent.sources import Line, SourceContext
 from tests.conftest import wait_for
-from tests.worker.agent.test_attempt import ASSIGNMENT
+from tests.support.assignments import ASSIGNMENT
 
 _HUGE = "1" + "0" * 400
 

@@ -11,8 +11,8 @@ from mlbench_sources.http_receiver import (
 )
 from mlbench_sources.mlbench_core import Reports
 from mlbench_worker.agent.sources import Line
+from tests.support.assignments import ASSIGNMENT
 from tests.support.known import known
-from tests.worker.agent.test_attempt import ASSIGNMENT
 
 _DATE = "2026-03-01 09:21:30.500250"
 _TIME = 1772356890.50025

@@ -11,8 +11,8 @@ import pytest
 
 from mlbench_worker.agent.attempt import Attempt
 from tests.conftest import wait_for
+from tests.support.assignments import ASSIGNMENT
 from tests.support.processes import run_text
-from tests.worker.agent.test_attempt import ASSIGNMENT
 
 Begin = Callable[..., Attempt]
 

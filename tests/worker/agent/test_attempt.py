@@ -18,22 +18,8 @@ from mlbench.contract.assignment import Assignment
 from mlbench_sources.mlbench_core import HOOK
 from mlbench_worker.agent.attempt import Attempt
 from mlbench_worker.agent.training_process import Exit
+from tests.support.assignments import ASSIGNMENT
 from tests.support.known import known
-
-ASSIGNMENT = Assignment(
-    run_id=7,
-    attempt=2,
-    rank=1,
-    world_size=4,
-    master_addr="127.0.0.2",
-    master_port=29500,
-    command=("python", "-c", "pass"),
-    cpus=(2, 3),
-    keeps_checkpoints=True,
-    working_dir="/tmp",
-    seed=42,
-    deadline_at=1_900_000_000.25,
-)
 
 
 def test_the_machine_is_stated_in_the_first_line(attempt: Attempt) -> None:

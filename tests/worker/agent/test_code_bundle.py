@@ -18,9 +18,9 @@ import pytest
 
 from mlbench_worker.agent.code_bundle import write_bundle
 from tests.conftest import free_port, wait_for
+from tests.support.assignments import ASSIGNMENT
 from tests.support.processes import run_text
 from tests.support.scripted import Asked, Reply, answering
-from tests.worker.agent.test_attempt import ASSIGNMENT
 
 _BEHIND_SECONDS = 100.0
 # A Python that knows nothing but its standard library, in an empty environment.

@@ -14,8 +14,8 @@ import pytest
 
 from mlbench.contract import names
 from mlbench_worker.agent.fork_servers import ForkServers, can_fork
+from tests.support.assignments import ASSIGNMENT
 from tests.support.known import known
-from tests.worker.agent.test_attempt import ASSIGNMENT
 from tests.worker.agent.test_training_process import gone, run
 
 _PYTHON = (sys.executable, "-P", "-m")

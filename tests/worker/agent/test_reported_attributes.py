@@ -11,8 +11,8 @@ from pathlib import Path
 from mlbench.contract.distribution import own_version
 from mlbench_worker.agent.master_client import Offset
 from mlbench_worker.agent.reported_attributes import ReportedAttributes, bounded
+from tests.support.assignments import ASSIGNMENT
 from tests.worker.agent.conftest import git
-from tests.worker.agent.test_attempt import ASSIGNMENT
 
 
 def state(command: str, folder: Path | None, offset: Offset | None = None) -> dict[str, object]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mlbench_worker.agent.torchrun import describe, explain, variables
-from tests.worker.agent.test_attempt import ASSIGNMENT
+from tests.support.assignments import ASSIGNMENT
 
 _TRACEBACK = """\
 Traceback (most recent call last):
