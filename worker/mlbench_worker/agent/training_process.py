@@ -8,7 +8,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,7 +79,10 @@ class TrainingProcess:
         self._clock = SteadyClock()
         self._process: subprocess.Popen[bytes] | Forked | None = None
         self._other_children = set(children())
-        with stdout.open("ab") as out, stderr.open("ab") as err, _on_cores(cpus):
+        own_cpus = os.sched_getaffinity(0)
+        with stdout.open("ab") as out, stderr.open("ab") as err:
+            if cpus:  # A process inherits the cores of the thread that starts it.
+                os.sched_setaffinity(0, cpus)
             try:
                 if forkserver:
                     self._process = forkserver.fork(command, environ, working_dir, (out, err))
@@ -101,6 +104,8 @@ class TrainingProcess:
                 elif error.errno == errno.ENOEXEC:
                     hint = " (its first line must name its interpreter, such as #!/bin/sh)"
                 err.write(f"cannot start {program}: {error.strerror}{hint}\n".encode())
+            finally:
+                os.sched_setaffinity(0, own_cpus)
         if self._process is None:
             on_exit(Exit(NOT_STARTED, self._clock.now()))
             return
@@ -193,15 +198,3 @@ def hide_from_others() -> None:
     """
     pr_set_dumpable = 4  # from linux/prctl.h
     ctypes.CDLL(None).prctl(pr_set_dumpable, 0)
-
-
-@contextlib.contextmanager
-def _on_cores(cpus: Sequence[int]) -> Iterator[None]:
-    """Run a block on the given cores: a process started inside it inherits them."""
-    before = os.sched_getaffinity(0)
-    if cpus:
-        os.sched_setaffinity(0, cpus)
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)
