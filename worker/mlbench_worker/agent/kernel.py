@@ -130,27 +130,23 @@ class Kernel:
             with suppress(OSError):  # ended, or another user's
                 if self._mark in b"\0%b" % read_proc(f"/proc/{pid}/environ"):
                     of_run.add(pid)
-        siblings = (
-            process
-            for process in foreign
-            if self._leader(process) in of_run and process.core in self.cores
-        )
-        others = [process for process in foreign if self._leader(process) not in of_run]
         # MLBench's own processes: the stack's, and the ``mlbench`` commands. Each child of the
         # supervisor leads the session of its service; other runs are in other sessions.
         services = {
             pid for pid, process in table.items() if self._supervisor == process.parent != 0
         }
-        stack = {
-            process.pid
-            for process in others
-            if process.session in services
-            or process.pid == self._supervisor
-            or process.name == "mlbench"
-        }
-        on_cores = (
-            process for process in others if process.pid in stack and process.core in self.cores
-        )
+        siblings, stack, others = [], [], {}
+        for process in foreign:
+            if self._leader(process) in of_run:
+                siblings.append(process)
+            elif (
+                process.session in services
+                or process.pid == self._supervisor
+                or process.name == "mlbench"
+            ):
+                stack.append(process)
+            else:
+                others[process.pid] = process
         frequencies = []
         for core in sorted(self.cores)[:8]:  # reading more takes too long
             cpufreq = Path(f"/sys/devices/system/cpu/cpu{core}/cpufreq")
@@ -160,9 +156,9 @@ class Kernel:
             at=time.monotonic(),
             threads=dict(_threads(own)),
             own_seconds=total_seconds(table[pid] for pid in own) + agent.children_seconds,
-            sibling_seconds=total_seconds(siblings),
-            stack_seconds=sum(process.seconds for process in on_cores),
-            others={process.pid: process for process in others if process.pid not in stack},
+            sibling_seconds=total_seconds(p for p in siblings if p.core in self.cores),
+            stack_seconds=sum(p.seconds for p in stack if p.core in self.cores),
+            others=others,
             cores=_cores(self.cores),
             major_faults=sum(table[pid].major_faults for pid in own),
             throttled_seconds=throttled_seconds(),
