@@ -116,7 +116,7 @@ def test_what_its_own_limit_took_is_no_disturbance() -> None:
     end = replace(snapshot(110.0, running=5, waiting=5, busy=40), throttled_seconds=5.0)
     found = measure(begin, end, {0})
     assert (found.waiting_seconds, found.self_contention_seconds) == (1.0, 4.0)
-    assert found.throttled_seconds == 4.0
+    assert (found.throttled_seconds, found.involuntary_switches) == (4.0, 5)
 
 
 def test_others_are_named_by_what_they_used_on_its_cores() -> None:

@@ -115,7 +115,7 @@ class Watch(threading.Thread):
 def measure(before: Snapshot, after: Snapshot, cores: Set[int]) -> Interference:
     """Return the interference between two snapshots of a rank that may run on some cores."""
     seconds = after.at - before.at
-    threads = []
+    switches = 0
     demands: defaultdict[int, float] = defaultdict(float)
     waits: defaultdict[int, float] = defaultdict(float)
     for key, now in after.threads.items():
@@ -124,8 +124,7 @@ def measure(before: Snapshot, after: Snapshot, cores: Set[int]) -> Interference:
             then = KernelThread()  # a new thread, perhaps with the number of an ended one
         running = now.running_seconds - then.running_seconds
         waiting = now.waiting_seconds - then.waiting_seconds
-        switches = now.involuntary_switches - then.involuntary_switches
-        threads.append(KernelThread(running, waiting, switches))
+        switches += now.involuntary_switches - then.involuntary_switches
         demands[key[0]] += running + waiting
         waits[key[0]] += waiting
     waited = sum(waits.values())
@@ -170,7 +169,7 @@ def measure(before: Snapshot, after: Snapshot, cores: Set[int]) -> Interference:
         node_pressure_seconds=_less(after.node_pressure, before.node_pressure),
         pod_pressure_seconds=_less(after.pod_pressure, before.pod_pressure),
         major_faults=max(0, after.major_faults - before.major_faults),
-        involuntary_switches=sum(thread.involuntary_switches for thread in threads),
+        involuntary_switches=switches,
         core_hertz=after.hertz,
         gpu_limited_seconds=dict.fromkeys(after.gpu_limits, seconds),
         stack_waiting_seconds=by_stack,
