@@ -29,22 +29,9 @@ from mlbench.evaluation.first_failure import Ended, ended_first
 
 def merge_stacks(evidence: Sequence[Evidence]) -> tuple[StackLine, ...]:
     """Merge the main threads' stacks of all ranks into one tree, its lines from the root."""
-    stacks = {
-        rank.rank: tuple(reversed(thread.frames))
-        for rank in evidence
-        if (thread := main_thread(rank))
-    }
+    ranks = (RankSummary(of_rank) for of_rank in evidence)
+    stacks = {rank.evidence.rank: rank.frames[::-1] for rank in ranks if rank.main}
     return tuple(_merge(stacks, sorted(stacks), 0))
-
-
-def format_frame(frame: Frame) -> str:
-    """Return a frame as ``function (file:line)``, without the file's folder."""
-    return f"{frame.function} ({PurePosixPath(frame.file).name}:{frame.line})"
-
-
-def mark_frame(frame: Frame) -> str:
-    """Return a frame as ``format_frame`` does, with the function marked as code."""
-    return f"`{frame.function}` ({PurePosixPath(frame.file).name}:{frame.line})"
 
 
 def _merge(
@@ -60,11 +47,9 @@ def _merge(
         yield from _merge(stacks, here, depth + 1)
 
 
-def main_thread(evidence: Evidence) -> Thread | None:
-    """Return the main thread of a rank's first process that runs Python."""
-    mains = {thread.pid: thread for thread in evidence.threads if thread.is_main}
-    order = [process.pid for process in evidence.processes]
-    return next((mains[pid] for pid in (*order, *mains) if pid in mains), None)
+def format_frame(frame: Frame, quote: str = "`") -> str:
+    """Return a frame as ```function` (file:line)``, without the file's folder."""
+    return f"{quote}{frame.function}{quote} ({PurePosixPath(frame.file).name}:{frame.line})"
 
 
 def package_of(frame: Frame) -> str:
@@ -123,18 +108,24 @@ class RankSummary:
     @cached_property
     def main(self) -> Thread | None:
         """Main thread of the first of its processes that runs Python."""
-        return main_thread(self.evidence)
+        mains = {thread.pid: thread for thread in self.evidence.threads if thread.is_main}
+        order = [process.pid for process in self.evidence.processes]
+        return next((mains[pid] for pid in (*order, *mains) if pid in mains), None)
+
+    @property
+    def frames(self) -> Sequence[Frame]:
+        """Stack of the main thread, the innermost frame first."""
+        return self.main.frames if self.main else ()
 
     @cached_property
     def at(self) -> Frame | None:
         """First frame outside of frameworks and the standard library."""
-        return _first_own(self.main.frames if self.main else ())
+        return _first_own(self.frames)
 
     @cached_property
     def loads_at(self) -> Frame | None:
         """Frame of the data loader's worker that the rank waits for; None if it does not wait."""
-        frames = self.main.frames if self.main else ()
-        if not any(_TORCH_DATA in frame.file for frame in frames):
+        if not any(_TORCH_DATA in frame.file for frame in self.frames):
             return None
         # Frames outside of this file belong to the process that the worker forked from.
         file = "torch/utils/data/_utils/worker.py"
@@ -149,8 +140,7 @@ class RankSummary:
     @cached_property
     def below(self) -> Sequence[Frame]:
         """Frames of libraries that ``at`` has called."""
-        frames = self.main.frames if self.main else ()
-        return [*takewhile(lambda frame: frame is not self.at, frames)]
+        return [*takewhile(lambda frame: frame is not self.at, self.frames)]
 
     @cached_property
     def waits_in(self) -> Collective | None:
@@ -177,9 +167,14 @@ class RankSummary:
     @property
     def has_ended(self) -> bool:
         """Whether the rank's process has exited."""
-        processes = self.evidence.processes
-        is_over = bool(processes and processes[0].state in ENDED)
-        return self.evidence.exit_code is not None or is_over
+        has_exited = self.evidence.exit_code is not None
+        return has_exited or any(first.state in ENDED for first in self.evidence.processes[:1])
+
+    @property
+    def ended(self) -> Ended:
+        """Exit of the rank."""
+        e = self.evidence
+        return Ended(e.rank, e.exit_code, e.stderr_end, e.out_of_memory_kills)
 
     def processes_in(self, states: str) -> list[Process]:
         """Return the rank's processes whose state is one of these letters."""
@@ -188,11 +183,11 @@ class RankSummary:
     @property
     def place(self) -> str:
         """Position of the rank, with other findings about it."""
-        text = f"at {mark_frame(self.at)}" if self.at else "at a place that is not known"
+        text = f"at {format_frame(self.at)}" if self.at else "at a place that is not known"
         if self.waits_in:
             text = f"in {format_call(self.waits_in)}"
         if self.loads_at:
-            return f"{text} (its data loader's worker is at {mark_frame(self.loads_at)})"
+            return f"{text} (its data loader's worker is at {format_frame(self.loads_at)})"
         for process in self.evidence.processes[1:]:
             if process.state in ENDED:
                 return f"{text} (its process {process.pid}, {process.command[:40]}, has died)"
@@ -230,6 +225,11 @@ class HangEvidence:
                 groups.setdefault(call.group, {})[number] = call
         return [*groups.values()]
 
+    @property
+    def has_entered(self) -> bool:
+        """Whether any rank is in a collective."""
+        return any(rank.waits_in for rank in self.ranks.values())
+
     @cached_property
     def waiting(self) -> Sequence[int]:
         """Ranks that wait for others."""
@@ -244,12 +244,12 @@ class HangEvidence:
             late |= {number for number, call in group.items() if call.number < awaited}
         return sorted(late.difference(self.waiting))
 
-    def verdict_of(
+    def accuse(
         self, kind: str, at_fault: Sequence[int], explanation: str, certainty: str
     ) -> Verdict:
         """Return a verdict on ranks, with their position and the ranks that wait for them."""
         positions = (self.ranks[number].at for number in at_fault)
-        frames = {format_frame(frame) for frame in positions if frame}
+        frames = {format_frame(frame, quote="") for frame in positions if frame}
         waiting = [number for number in self.waiting if number not in at_fault]
         entered = [call for number in waiting if (call := self.ranks[number].waits_in)]
         where = f" in {format_call(entered[0])}" if entered else ""
@@ -271,6 +271,13 @@ class HangEvidence:
         """Describe the positions of ranks; those at the same position together."""
         positions = by_text({number: self.ranks[number].place for number in numbers})
         return "; ".join(f"{name_ranks(ranks, 'be')} {text}" for text, ranks in positions.items())
+
+
+def accuse_nobody(
+    kind: str, explanation: str, certainty: str = "none", *, where: str = "", collective: str = ""
+) -> Verdict:
+    """Return a verdict by which no rank is at fault."""
+    return Verdict(kind, (), where, collective, explanation, certainty)
 
 
 def by_text(texts: Mapping[int, str]) -> Mapping[str, list[int]]:
@@ -316,7 +323,7 @@ def judge(evidence: Sequence[Evidence], world_size: int) -> Verdict:
     parts = [hang.describe(hang.alive)]
     parts += [f"{name_ranks(ended, 'have')} ended"] if ended else []
     parts += [f"{name_ranks(hang.missing, 'have')} told nothing"] if hang.missing else []
-    return Verdict("unknown", (), "", "", f"cannot tell: {'; '.join(filter(None, parts))}", "none")
+    return accuse_nobody("unknown", f"cannot tell: {'; '.join(filter(None, parts))}")
 
 
 def _progressing(hang: HangEvidence) -> Verdict | None:
@@ -337,7 +344,7 @@ def _progressing(hang: HangEvidence) -> Verdict | None:
         text += f"{usual:.0f} s"
     else:
         return None
-    return Verdict("progressing", (), "", "", text, "none")
+    return accuse_nobody("progressing", text)
 
 
 def _sizes_differ(hang: HangEvidence) -> Verdict | None:
@@ -372,30 +379,25 @@ def _sizes_differ(hang: HangEvidence) -> Verdict | None:
 def _exited(hang: HangEvidence) -> Verdict | None:
     gone = [number for number, rank in hang.ranks.items() if rank.has_ended]
     failed = [number for number in gone if hang.ranks[number].evidence.exit_code]
-    echoing = [number for number, rank in hang.ranks.items() if _ended(rank).echoes]
+    echoing = [number for number, rank in hang.ranks.items() if rank.ended.echoes]
     if not gone or not (failed or echoing or hang.waiting):
         return None  # Ranks that have not ended may be at fault as well.
-    at_fault = ended_first([_ended(hang.ranks[number]) for number in gone])
+    at_fault = ended_first([hang.ranks[number].ended for number in gone])
     sentences = []
     for number in at_fault or failed:
         evidence = hang.ranks[number].evidence
-        code, kills = evidence.exit_code, evidence.out_of_memory_kills
-        with_code = "" if code is None else f" with exit code {code}"
-        killed = " (the kernel killed it for lack of memory)" if kills else ""
-        failure = evidence.failure[:200] if code else ""
-        reason = f" ({failure})" if failure else ""
-        sentences.append(f"rank {number} has ended{with_code}{killed}{reason}")
+        sentence = f"rank {number} has ended"
+        if evidence.exit_code is not None:
+            sentence += f" with exit code {evidence.exit_code}"
+        if evidence.out_of_memory_kills:
+            sentence += " (the kernel killed it for lack of memory)"
+        if evidence.exit_code and evidence.failure:
+            sentence += f" ({evidence.failure[:200]})"
+        sentences.append(sentence)
     text = " and ".join(sentences)
     if not at_fault or (failed and len(at_fault) > 1):
-        return Verdict("exited", (), "", "", f"{text}: which was first is not known", "none")
-    return hang.verdict_of("exited", at_fault, text, "certain")
-
-
-def _ended(rank: RankSummary) -> Ended:
-    evidence = rank.evidence
-    return Ended(
-        evidence.rank, evidence.exit_code, evidence.stderr_end, evidence.out_of_memory_kills
-    )
+        return accuse_nobody("exited", f"{text}: which was first is not known")
+    return hang.accuse("exited", at_fault, text, "certain")
 
 
 def _not_runnable(hang: HangEvidence) -> Verdict | None:
@@ -425,9 +427,9 @@ def _not_runnable(hang: HangEvidence) -> Verdict | None:
         is_first = process is rank.evidence.processes[0]
         subject = f"rank {number}" if is_first else f"process {process.pid} of rank {number}"
         waits_in = f" in {process.waits_in}" if kind == "blocked_io" and process.waits_in else ""
-        position = f", at {mark_frame(rank.at)}" if rank.at else ""
+        position = f", at {format_frame(rank.at)}" if rank.at else ""
         sentences.append(f"{subject} {state}{waits_in}{position}")
-    return hang.verdict_of(kind, at_fault, " and ".join(sentences), certainty)
+    return hang.accuse(kind, at_fault, " and ".join(sentences), certainty)
 
 
 def _not_in_collective(hang: HangEvidence) -> Verdict | None:
@@ -435,7 +437,7 @@ def _not_in_collective(hang: HangEvidence) -> Verdict | None:
         return None
     is_certain = not hang.missing and all(hang.ranks[number].at for number in hang.behind)
     explanation = hang.describe(hang.behind)
-    return hang.verdict_of(
+    return hang.accuse(
         "not_in_collective", hang.behind, explanation, "certain" if is_certain else "likely"
     )
 
@@ -462,9 +464,9 @@ def _mismatch(hang: HangEvidence) -> Verdict | None:
 
 def _accuse_mismatch(hang: HangEvidence, at_fault: Sequence[int], explanation: str) -> Verdict:
     frames = ((number, hang.ranks[number].at) for number in at_fault)
-    positions = (f"rank {number} at {mark_frame(frame)}" for number, frame in frames if frame)
+    positions = (f"rank {number} at {format_frame(frame)}" for number, frame in frames if frame)
     explanation = "; ".join((explanation, *positions))
-    verdict = hang.verdict_of("mismatch", at_fault, explanation, "likely" if at_fault else "none")
+    verdict = hang.accuse("mismatch", at_fault, explanation, "likely" if at_fault else "none")
     return replace(verdict, sentence=explanation)
 
 
@@ -482,7 +484,7 @@ def _network(hang: HangEvidence) -> Verdict | None:
         if is_same and len(group) == hang.world_size > 1:
             text = f"all ranks are in {format_call(first)}, so it may be the network between them"
             collective = f"{name_of(first)} {first.number}"
-            return Verdict("network", (), "", collective, text, "likely")
+            return accuse_nobody("network", text, "likely", collective=collective)
     return None
 
 
@@ -492,7 +494,7 @@ def _few_elsewhere(hang: HangEvidence) -> Verdict | None:
     The others wait in the same line, or in the phase ``communication``. The latter works with any
     framework, even if it does not report where its ranks wait.
     """
-    if hang.missing or len(hang.alive) < len(hang.ranks) or _any_entered(hang):
+    if hang.missing or len(hang.alive) < len(hang.ranks) or hang.has_entered:
         return None
     reports = any(hang.groups)
     waiting = [n for n, r in hang.ranks.items() if (r.waits if reports else r.is_in_framework)]
@@ -505,7 +507,7 @@ def _few_elsewhere(hang: HangEvidence) -> Verdict | None:
         if few and len(few) <= len(others) and all(hang.ranks[number].at for number in few):
             explanation = f"{hang.describe(few)}; {where}"
             return replace(
-                hang.verdict_of("not_in_collective", few, explanation, "likely"),
+                hang.accuse("not_in_collective", few, explanation, "likely"),
                 sentence=explanation,
             )
     return None
@@ -515,15 +517,11 @@ def _same_line(hang: HangEvidence) -> Verdict | None:
     """Name the frame that all ranks are at, if none is in a collective."""
     frames = {rank.at for rank in hang.ranks.values()}
     frame = next(iter(frames), None)
-    if len(frames) != 1 or frame is None or hang.missing or _any_entered(hang):
+    if len(frames) != 1 or frame is None or hang.missing or hang.has_entered:
         return None
     subject = "all ranks are" if hang.world_size > 1 else "rank 0 is"
-    text = f"{subject} at {mark_frame(frame)}"
-    return Verdict("same_line", (), format_frame(frame), "", text, "likely")
-
-
-def _any_entered(hang: HangEvidence) -> bool:
-    return any(rank.waits_in for rank in hang.ranks.values())
+    where = format_frame(frame, quote="")
+    return accuse_nobody("same_line", f"{subject} at {format_frame(frame)}", "likely", where=where)
 
 
 _RULES: tuple[Callable[[HangEvidence], Verdict | None], ...] = (
