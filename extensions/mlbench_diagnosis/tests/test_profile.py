@@ -1,4 +1,4 @@
-"""``mlbench profile``: real ranks, and what becomes of the profile with their run."""
+"""``mlbench profile``: real ranks are profiled, which disturbs their run."""
 
 import gzip
 import json
@@ -15,7 +15,7 @@ from tests.support.stacks import losses, order_command, run_to_end
 _ENDLESS = {"epochs": "100000", "learning_rate": "1e-9"}
 
 
-def test_a_task_is_profiled_which_disturbs_its_run_and_goes_with_it(
+def test_a_task_is_profiled_which_disturbs_its_run(
     here: Mlbench, client: ApiClient, tmp_path: Path
 ) -> None:
     order = client.create_run("watched", 2, None, benchmark="digits", args=_ENDLESS)
@@ -41,20 +41,6 @@ def test_a_task_is_profiled_which_disturbs_its_run_and_goes_with_it(
     disturbed = client.get_result(run.id).result().value.disturbed
     [words] = [text for text in disturbed if "; it was profiled for " in text]
     assert words.startswith("rank 1 ")
-
-    assert here("export", "watched").code == 0
-    assert here("verify", "watched.mlbench").code == 0
-    client.delete_run(run.id).result()
-    assert here("import", "watched.mlbench").code == 0
-    again = client.get_runs().result().value[-1]
-    [profile] = client.get_profiles(again.id).result().value
-    assert profile.to_fields() == fields
-    [file] = client.get_files(again.id).result().value
-    assert (file.rank, file.name) == (1, profile.file)
-    assert here("files", str(again.id), "-o", "files").code == 0
-    kept = (tmp_path / "files/rank-1" / file.name).read_bytes()
-    assert kept == (tmp_path / "a.json.gz").read_bytes()
-    assert here("delete", "--yes", str(again.id)).code == 0
 
 
 def test_code_without_pytorch_is_profiled_by_py_spy(
