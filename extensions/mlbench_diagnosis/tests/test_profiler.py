@@ -111,20 +111,6 @@ def test_pytorch_is_profiled_with_the_lines_of_the_code(
     wait_for(lambda: len(attempt.file("stdout").read_bytes()) > lines, what="it goes on")
 
 
-def test_a_python_without_process_group_is_profiled_with_its_sleep(
-    begin: Begin, tmp_path: Path
-) -> None:
-    script = tmp_path / "train.py"
-    script.write_text(_SLEEP)
-    attempt = begin(sys.executable, str(script))
-    recorded, _ = profile(attempt, attempt.pid, 1)
-    assert (recorded.tool, recorded.problem) == ("py-spy", "")
-    first = recorded.lines[0]
-    assert (first.name, first.activity) == ("train.py:4 time.sleep(0.03)", "Python")
-    assert first.seconds > 0.8
-    assert sum(line.seconds for line in recorded.lines) == pytest.approx(1)
-
-
 def test_another_python_is_profiled_by_py_spy_and_its_end_states_it(
     begin: Begin, tmp_path: Path
 ) -> None:
@@ -145,15 +131,13 @@ def test_another_python_is_profiled_by_py_spy_and_its_end_states_it(
     assert began + 0.9 <= ended <= recorded.ended_at
 
 
-@pytest.mark.parametrize("launcher", ["torchrun", "-m torch.distributed.run"])
-def test_a_rank_is_profiled_instead_of_its_launcher(
-    begin: Begin, tmp_path: Path, launcher: str
+def test_a_rank_is_profiled_with_its_sleep_instead_of_its_launcher(
+    begin: Begin, tmp_path: Path
 ) -> None:
     script = tmp_path / "train.py"
     script.write_text(_SLEEP)
-    words = launcher.replace("torchrun", str(Path(sys.executable).with_name("torchrun"))).split()
-    options = ("--standalone", "--nproc-per-node=2", str(script))
-    attempt = begin(sys.executable, *words, *options, waits=False)
+    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
+    attempt = begin(sys.executable, *launcher, str(script), waits=False)
     recorded, _ = profile(attempt, attempt.pid, 1)
     assert recorded.problem == (
         "rank: its launcher has not started its processes yet. Profile it again once it trains."
@@ -161,7 +145,10 @@ def test_a_rank_is_profiled_instead_of_its_launcher(
     wait_for(lambda: attempt.file("stdout").read_bytes(), what="the ranks run")
     recorded, _ = profile(attempt, attempt.pid, 1)
     assert (recorded.tool, recorded.problem) == ("py-spy", "")
-    assert recorded.lines[0].name == "train.py:4 time.sleep(0.03)"
+    first = recorded.lines[0]
+    assert (first.name, first.activity) == ("train.py:4 time.sleep(0.03)", "Python")
+    assert first.seconds > 0.8
+    assert sum(line.seconds for line in recorded.lines) == pytest.approx(1)
     # The fixture ends the children first, upon which torchrun ends, too.
     attempt.stop()
     assert attempt.ended.wait(20)
