@@ -118,6 +118,11 @@ def stop_runs(client: ApiClient) -> None:
     wait_for(lambda: not any(run.active for run in client.get_runs().result().value))
 
 
+def poll_now(page: Page) -> None:
+    """Let a page fetch what is new, as it does when its tab is shown again."""
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+
+
 def section(page: Page, name: str) -> Locator:
     """Find a section of a page by its heading."""
     return page.get_by_role("region", name=name, exact=True)

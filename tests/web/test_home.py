@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 from mlbench import ApiClient
 from mlbench.local.home import StackConnection
 from tests.support.stacks import order_steps, run_to_end
-from tests.web.conftest import section, stop_runs
+from tests.web.conftest import poll_now, section, stop_runs
 from tests.web.watch import Watch
 
 _FIRST = "local-mlbench-worker-0"
@@ -23,7 +23,7 @@ def _alert(**fields: Any) -> dict[str, Any]:
 
 @pytest.mark.usefixtures("no_run_left")
 def test_an_active_run_a_queue_and_a_result(
-    user: Page, connection: StackConnection, client: ApiClient
+    user: Page, connection: StackConnection, client: ApiClient, watch: Watch
 ) -> None:
     user.goto(connection.url)
     expect(section(user, "No active run")).to_contain_text("The queue is empty.")
@@ -35,6 +35,12 @@ def test_an_active_run_a_queue_and_a_result(
     expect(card).to_contain_text("running")
     expect(card.get_by_text(re.compile(r"^[01] · [0-9.]+\D$"))).to_be_visible()
     expect(card.get_by_role("img", name=re.compile("Training loss"))).to_be_visible()
+    watch.expect("502")
+    failure = {"status": 502, "message": "samples were lost"}
+    user.route("**/result/", lambda route: route.fulfill(status=502, json=failure))
+    expect(card.get_by_role("alert")).to_have_text("Figures not known: samples were lost")
+    user.unroute("**/result/")
+    expect(card).not_to_contain_text("Figures not known")
     queue = section(user, "Queue")
     expect(queue.get_by_role("listitem")).to_contain_text(re.compile("behind.*2 workers"))
     square = user.get_by_role("link", name=re.compile(f"^{_FIRST}: running, run {run.id}"))
@@ -96,23 +102,22 @@ def test_missing_samples_and_a_silent_prometheus_are_marked(
     expect(marked).to_have_text(["does not respond", "12 of 48,120,554"])
 
 
-@pytest.mark.parametrize("path", ["/", "/runs"])
-def test_alerts_are_counted_on_each_page(
-    user: Page, connection: StackConnection, path: str
-) -> None:
+def test_alerts_are_counted_on_each_page(user: Page, connection: StackConnection) -> None:
     alerts = [
         _alert(text="Disk full: 0 B are free in /<data>."),
         _alert(name="MLBenchTargetDown", severity="warning", text="b"),
     ]
     user.route("**/api/alerts/", lambda route: route.fulfill(json=alerts))
-    user.goto(connection.url + path)
+    user.goto(f"{connection.url}/runs")
     badge = user.get_by_role("link", name="2 alerts")
     expect(badge).to_have_attribute("data-severity", "critical")
     alerts.pop(0)
+    poll_now(user)
     expect(user.get_by_role("link", name="1 alert", exact=True)).to_have_attribute(
         "data-severity", "warning"
     )
     alerts.clear()
+    poll_now(user)
     expect(user.locator("#alert-count")).to_be_hidden()
 
 
@@ -132,6 +137,7 @@ def test_a_firing_alert_says_what_to_do(user: Page, connection: StackConnection)
     expect(shown.nth(1)).to_contain_text("Run 7 (<b>): rank 1 is late and 1 more like it")
     expect(shown.nth(1).get_by_role("link", name="Run 7")).to_have_attribute("href", "/runs/7")
     alerts.clear()
+    poll_now(user)
     expect(user.get_by_text("None. All is well.")).to_be_visible()
 
 
@@ -145,21 +151,6 @@ def test_sections_that_cannot_be_loaded_say_so(
     user.goto(connection.url)
     for name in ("Firing alerts", "Installation", "Workers"):
         expect(section(user, name)).to_contain_text("Not known: out of order")
-
-
-def test_figures_of_a_run_that_cannot_be_loaded_are_not_known(
-    user: Page, connection: StackConnection, client: ApiClient, watch: Watch
-) -> None:
-    stop_runs(client)
-    run = order_steps(client, "unknown", steps=6000, rate=100)
-    watch.expect("502")
-    failure = {"status": 502, "message": "samples were lost"}
-    user.route("**/result/", lambda route: route.fulfill(status=502, json=failure))
-    user.goto(connection.url)
-    card = section(user, f"Run {run.id}")
-    expect(card.get_by_role("alert")).to_have_text("Figures not known: samples were lost")
-    expect(card).not_to_contain_text("Slowest rank")
-    stop_runs(client)
 
 
 def test_commands_are_copied_and_the_pages_are_named(

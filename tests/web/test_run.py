@@ -94,7 +94,7 @@ def test_a_run_is_started_and_watched_to_its_target(
 def test_a_value_with_a_foreign_date_does_not_stretch_the_charts(
     user: Page, connection: StackConnection, client: ApiClient
 ) -> None:
-    run = order_steps(client, "foreign", steps=2000, rate=200)
+    run = order_steps(client, "foreign", steps=200, rate=100)
     wait_for(lambda: losses(client, run), what="it has begun")
     client.post_metric(run.id, "train_loss @ 0", 5.0, date="2018-08-03T09:21:44.331823Z").result()
     run_to_end(client, run)
