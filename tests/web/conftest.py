@@ -1,7 +1,7 @@
 """What tests of the web pages share: a real Chromium, in whose pages nothing may go wrong."""
 
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
@@ -18,6 +18,7 @@ from tests.web import made
 from tests.web.watch import Watch
 
 _PATIENCE_MS = 30_000
+Filled = Callable[..., AbstractContextManager[StackConnection]]
 TALKER, TALKER_LINES = 1, 3000
 """The run of the still master that has logs, and how many lines of them have numbers."""
 WORDY = 7
@@ -73,12 +74,33 @@ def client(stack: Home) -> Iterator[ApiClient]:
 
 
 @pytest.fixture(scope="session")
-def still(
-    shared_prometheus: PrometheusServer, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[StackConnection]:
+def filled(shared_prometheus: PrometheusServer, tmp_path_factory: pytest.TempPathFactory) -> Filled:
+    """Runs a master without controller on a database that functions fill first."""
+
+    @contextmanager
+    def serve(*fills: Callable[[], None]) -> Iterator[StackConnection]:
+        folder = tmp_path_factory.mktemp("master")
+        database = open_database(database_url(folder))
+        with database.atomic():
+            for fill in fills:
+                fill()
+        with closing(RemoteWriter(shared_prometheus.url)) as writer:
+            Recording.to(writer).run_all()
+        database.close()
+        with serve_master(folder, free_port(), shared_prometheus.url) as connection:
+            yield connection
+
+    return serve
+
+
+@pytest.fixture(scope="session")
+def still(filled: Filled) -> Iterator[StackConnection]:
     """A master with eight runs that have ended, the first with logs, others with hostile names."""
-    folder = tmp_path_factory.mktemp("still")
-    database = open_database(database_url(folder))
+    with filled(_make_still) as connection:
+        yield connection
+
+
+def _make_still() -> None:
     made.make_talker(TALKER_LINES)
     made.make_runs(5)
     target = {"metric": "val_global_Prec@1", "value": 97.0, "lower_is_better": False}
@@ -86,15 +108,10 @@ def still(
     run = made.make_ended_run(name="reached", benchmark="digits", num_workers=4, **reached)
     Run.update(target_reached_at=run.finished_at).where(Run.id == run.id).execute()
     made.make_diagnosis(run)
-    with closing(RemoteWriter(shared_prometheus.url)) as writer:
-        long = "validation" + "/loss_of_the_1st_set" * 7  # 150 characters
-        made.record_losses(run, long, Recording.to(writer))
+    made.record_losses(run, "validation" + "/loss_of_the_1st_set" * 7)  # 150 characters
     origin = {"installation": "<b>lab", "run_id": 3, "imported_at": 0.0}
     hostile = {"image": "<b>image</b>", "command": "<i>", "reason": "<u>no", "origin": origin}
     made.make_ended_run(name="own", benchmark="", state="FAILED", **hostile)
-    database.close()
-    with serve_master(folder, free_port(), shared_prometheus.url) as connection:
-        yield connection
 
 
 @pytest.fixture

@@ -24,7 +24,6 @@ from mlbench_master.database.models import (
 )
 from mlbench_master.recording import streams
 from tests.support.evidence import MAIN, STEP, entered, evidence_of, over
-from tests.support.recording import Recording
 from tests.support.rows import line, make_run, record, ship_files
 
 _PIXEL: Final = base64.b64decode(
@@ -134,12 +133,11 @@ def make_talker(lines: int) -> Run:
     return run
 
 
-def record_losses(run: Run, metric: str, recording: Recording) -> None:
-    """Record 20 values of a loss that falls over the last hour, and bring them to Prometheus."""
+def record_losses(run: Run, metric: str) -> None:
+    """Record 20 values of a loss that falls over the last hour."""
     start = time.time() - 3600
     lines = (line(start + 180 * i, step=i, **{metric: 2 * 0.9**i}) for i in range(20))
     record(run, b"".join(lines))
-    recording.run_all()
 
 
 def record_steps(run: Run, rank: int, seconds: float, count: int) -> None:

@@ -11,9 +11,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from mlbench import ApiClient
 from mlbench.local.home import StackConnection
-from tests.conftest import PrometheusServer, free_port
-from tests.support.serving import serve_master
-from tests.web.conftest import drag, section, sign_in
+from tests.web.conftest import Filled, drag, section, sign_in
 from tests.web.watch import Watch
 
 _SET = Path(__file__).parents[2] / "docs" / "archives" / "results-digits-linear.mlbench"
@@ -24,16 +22,10 @@ _ARCHIVES = [f"results-digits-linear-{run}.mlbench" for run in ("w2-r1-14", "w1-
 
 
 @pytest.fixture(scope="module")
-def archived(
-    shared_prometheus: PrometheusServer, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[StackConnection]:
+def archived(filled: Filled) -> Iterator[StackConnection]:
     """A master with an imported run of one worker, and one of two."""
-    folder = tmp_path_factory.mktemp("archived")
-    with serve_master(folder, free_port(), shared_prometheus.url) as connection:
-        with (
-            ZipFile(_SET) as archives,
-            ApiClient.from_connection(connection) as client,
-        ):
+    with filled() as connection:
+        with ZipFile(_SET) as archives, ApiClient.from_connection(connection) as client:
             for name in _ARCHIVES:
                 client.import_archive(BytesIO(archives.read(name)))
         yield connection

@@ -2,20 +2,13 @@
 
 import re
 from collections.abc import Iterator
-from contextlib import closing
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from benchmarks.servers import database_url
 from mlbench.local.home import StackConnection
-from mlbench_master.database.models import open_database
-from mlbench_master.recording.remote_write import RemoteWriter
-from tests.conftest import PrometheusServer, free_port
-from tests.support.recording import Recording
-from tests.support.serving import serve_master
 from tests.web import made
-from tests.web.conftest import section, sign_in
+from tests.web.conftest import Filled, section, sign_in
 
 pytestmark = pytest.mark.slow
 
@@ -45,23 +38,18 @@ _ROWS_IN_SIGHT = """() => {
 
 
 @pytest.fixture(scope="module")
-def large(
-    shared_prometheus: PrometheusServer, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[StackConnection]:
-    """Runs a master with many workers and runs, without controller: they stay as they are."""
-    folder = tmp_path_factory.mktemp("large")
-    database = open_database(database_url(folder))
-    with database.atomic():
-        made.make_workers(_WORKERS)
-        made.make_runs(_RUNS)
-        steps = made.make_ended_run(name="steps", num_workers=_WORKERS)
-        for rank in range(_WORKERS):
-            made.record_steps(steps, rank, 0.02 if rank == _SLOW_RANK else 0.01, _SECONDS)
-    with closing(RemoteWriter(shared_prometheus.url)) as writer:
-        Recording.to(writer).run_all()
-    database.close()
-    with serve_master(folder, free_port(), shared_prometheus.url) as connection:
+def large(filled: Filled) -> Iterator[StackConnection]:
+    """A master with many workers and runs, which stay as they are."""
+    with filled(_make_many) as connection:
         yield connection
+
+
+def _make_many() -> None:
+    made.make_workers(_WORKERS)
+    made.make_runs(_RUNS)
+    steps = made.make_ended_run(name="steps", num_workers=_WORKERS)
+    for rank in range(_WORKERS):
+        made.record_steps(steps, rank, 0.02 if rank == _SLOW_RANK else 0.01, _SECONDS)
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from tests.conftest import PrometheusServer, free_port
 from tests.support.known import known
 from tests.support.serving import serve_master
 from tests.web import made
-from tests.web.conftest import section, sign_in
+from tests.web.conftest import Filled, section, sign_in
 
 _ARCHIVES = Path(__file__).parents[2] / "docs" / "archives" / "results-exchanges.mlbench"
 # Runs of ddp and local-sgd at 5 and 20 Mbit/s, thrice each.
@@ -30,12 +30,13 @@ _SWEPT = [*product(("flat", "topk"), ("10", "100"), (1, 2, 3, 4))]
 
 
 @pytest.fixture(scope="module")
-def master(
-    shared_prometheus: PrometheusServer, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[StackConnection]:
+def master(filled: Filled) -> Iterator[StackConnection]:
     """A master with a set of two exchanges and bandwidths, four times each; the last is to come."""
-    folder = tmp_path_factory.mktemp("set")
-    database = open_database(database_url(folder))
+    with filled(_make_grid) as connection:
+        yield connection
+
+
+def _make_grid() -> None:
     slots: list[dict[str, Any]] = [
         {"num_workers": 2, "seed": seed, "swept": {"exchange": exchange, "bandwidth": bandwidth}}
         for exchange, bandwidth, seed in _SWEPT
@@ -50,9 +51,6 @@ def master(
         fields = {"benchmark": "digits", "num_workers": 2, "target_train_seconds": seconds}
         in_set = {"set_name": "grid", "slot": number, "swept": swept}
         made.make_ended_run(name=f"grid-{number}", **fields, **in_set)
-    database.close()
-    with serve_master(folder, free_port(), shared_prometheus.url) as connection:
-        yield connection
 
 
 @pytest.fixture(scope="module")

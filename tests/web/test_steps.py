@@ -3,22 +3,17 @@
 import re
 import time
 from collections.abc import Iterator
-from contextlib import closing
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from benchmarks.servers import database_url
 from mlbench import ApiClient
 from mlbench.local.home import StackConnection
-from mlbench_master.database.models import Rank, Run, open_database
-from mlbench_master.recording.remote_write import RemoteWriter
-from tests.conftest import PrometheusServer, free_port, wait_for
-from tests.support.recording import Recording
+from mlbench_master.database.models import Rank, Run
+from tests.conftest import wait_for
 from tests.support.rows import line, record
-from tests.support.serving import serve_master
 from tests.web import made
-from tests.web.conftest import drag, section, sign_in
+from tests.web.conftest import Filled, drag, section, sign_in
 
 _SLOW, _RESTARTED = 1, 2
 # A step of the slow rank 1 takes 0.2 s, for half of which rank 0 waits.
@@ -79,18 +74,9 @@ def _make_restarted() -> None:
 
 
 @pytest.fixture(scope="module")
-def stepped(
-    shared_prometheus: PrometheusServer, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[StackConnection]:
+def stepped(filled: Filled) -> Iterator[StackConnection]:
     """A master with a run that has a straggler, and one that was restarted."""
-    folder = tmp_path_factory.mktemp("stepped")
-    database = open_database(database_url(folder))
-    _make_slow()
-    _make_restarted()
-    with closing(RemoteWriter(shared_prometheus.url)) as writer:
-        Recording.to(writer).run_all()
-    database.close()
-    with serve_master(folder, free_port(), shared_prometheus.url) as connection:
+    with filled(_make_slow, _make_restarted) as connection:
         yield connection
 
 

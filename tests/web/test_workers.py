@@ -1,19 +1,14 @@
 """The page of workers: what each of them is and does, now."""
 
 import re
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from benchmarks.servers import database_url
 from mlbench import ApiClient
 from mlbench.local.home import StackConnection
-from mlbench_master.database.models import open_database
-from tests.conftest import PrometheusServer, free_port
-from tests.support.serving import serve_master
 from tests.support.stacks import order_steps
-from tests.web.conftest import sign_in, stop_runs
+from tests.web.conftest import Filled, sign_in, stop_runs
 from tests.web.watch import Watch
 
 _FIRST, _SECOND = "local-mlbench-worker-0", "local-mlbench-worker-1"
@@ -66,11 +61,8 @@ def test_a_node_is_closed_and_opened(user: Page, connection: StackConnection) ->
 
 
 @pytest.mark.slow
-def test_an_empty_installation_says_what_to_do(
-    page: Page, tmp_path: Path, shared_prometheus: PrometheusServer
-) -> None:
-    open_database(database_url(tmp_path)).close()
-    with serve_master(tmp_path, free_port(), shared_prometheus.url) as connection:
+def test_an_empty_installation_says_what_to_do(page: Page, filled: Filled) -> None:
+    with filled() as connection:
         sign_in(page, connection, "/workers")
         expect(page.get_by_text("No workers")).to_be_visible()
         expect(page.get_by_text("mlbench up --workers 2")).to_be_visible()
