@@ -4,13 +4,12 @@ import gzip
 import hashlib
 import io
 import tarfile
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from mlbench.local.grafana_archive import GrafanaArchive
+from tests.support.scripted import Asked, Reply, answering
 
 
 def packed(version: str = "13.2.3") -> bytes:
@@ -28,7 +27,7 @@ def packed(version: str = "13.2.3") -> bytes:
 class ArchiveServer:
     """Serves an archive, as far as a test lets it."""
 
-    url: str
+    url: str = ""
     content: bytes = field(default_factory=packed)
     breaks_off: bool = False
     """Whether the connection ends in the middle of the archive."""
@@ -38,26 +37,16 @@ class ArchiveServer:
         """The archive that an installer expects here."""
         return GrafanaArchive(self.url, hashlib.sha256(packed()).hexdigest())
 
+    def answer(self, asked: Asked) -> Reply:
+        size = len(self.content)
+        sent = 0 if asked.method == "HEAD" else size // 2 if self.breaks_off else size
+        return Reply(body=self.content[:sent], missing_bytes=size - sent)
+
 
 @contextmanager
 def serving() -> Iterator[ArchiveServer]:
     """Serve an archive on loopback."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_HEAD(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(served.content)))
-            self.end_headers()
-
-        def do_GET(self) -> None:
-            self.do_HEAD()
-            size = len(served.content) // 2 if served.breaks_off else len(served.content)
-            self.wfile.write(served.content[:size])
-
-        def log_message(self, *_: object) -> None: ...
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
-        served = ArchiveServer(f"http://127.0.0.1:{http.server_port}/grafana.tar.gz")
-        threading.Thread(target=http.serve_forever, args=(0.02,), daemon=True).start()
+    served = ArchiveServer()
+    with answering(served.answer) as http:
+        served.url = f"{http.url}/grafana.tar.gz"
         yield served
-        http.shutdown()

@@ -82,7 +82,7 @@ def answering(
             cut = reply.status is None or bool(reply.missing_bytes)
             self.close_connection = self.close_connection or cut or reply.hangs_up
 
-        do_POST = do_PUT = do_PATCH = do_DELETE = do_GET  # noqa: N815
+        do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_GET  # noqa: N815
 
         def send(self, reply: Reply) -> None:
             if reply.status is None:
