@@ -9,8 +9,8 @@ from textwrap import dedent
 
 import pytest
 
+from tests.support.documentation import patch
 from tests.support.processes import run_text
-from tests.support.typed_pages import patch
 
 _ROOT = Path(__file__).parents[2]
 _PAGE = (_ROOT / "CONTRIBUTING.md").read_text()

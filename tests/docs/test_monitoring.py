@@ -9,7 +9,7 @@ import yaml
 from mlbench.local.grafana_archive import MONITORING_PAGE, VERSION, official_archive
 from mlbench.local.grafana_server import find_grafana
 from tests.support.archive_server import serving
-from tests.support.monitoring_page import PAGE, commands_below
+from tests.support.documentation import MONITORING, commands_below
 
 _ROOT = Path(__file__).parents[2]
 
@@ -18,7 +18,7 @@ def test_the_commands_for_the_archive_unpack_a_grafana(tmp_path: Path) -> None:
     intel, arm = map(official_archive, ("x86_64", "aarch64"))
     commands = commands_below("From the archive")
     assert arm.url == intel.url.replace("amd64", "arm64")
-    assert arm.sha256 in PAGE
+    assert arm.sha256 in MONITORING
     with serving() as server:
         for pinned, local in ((intel.url, server.url), (intel.sha256, server.archive.sha256)):
             assert pinned in commands
@@ -47,9 +47,9 @@ def test_the_container_gets_all_that_the_provisioning_files_need() -> None:
 def test_every_place_names_the_same_grafana() -> None:
     values = yaml.safe_load((_ROOT / "helm" / "mlbench" / "values.yaml").read_text())
     assert values["grafana"]["image"]["tag"] == VERSION
-    assert set(re.findall(r"grafana/grafana:(\S+)", PAGE)) == {VERSION}
-    assert f"downloads Grafana {VERSION} " in PAGE
+    assert set(re.findall(r"grafana/grafana:(\S+)", MONITORING)) == {VERSION}
+    assert f"downloads Grafana {VERSION} " in MONITORING
     page, _, anchor = MONITORING_PAGE.partition("#")
     heading = anchor.replace("-", " ")
-    assert f"\n## {heading.capitalize().replace('grafana', 'Grafana')}\n" in PAGE
+    assert f"\n## {heading.capitalize().replace('grafana', 'Grafana')}\n" in MONITORING
     assert (_ROOT / page).is_file()

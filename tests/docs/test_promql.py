@@ -15,7 +15,7 @@ from mlbench.contract import names
 from mlbench.local.home import Home, StackConnection
 from mlbench_master.reading.promql import PrometheusClient, QueryResult
 from tests.conftest import PrometheusServer
-from tests.support.questions import PAGE, Question, read_questions
+from tests.support.documentation import PROMQL, Question, read_questions
 from tests.support.rows import TimeSeries, level, write
 from tests.support.rows import series as make_series
 
@@ -93,7 +93,7 @@ def test_the_commands_for_scripts_reach_prometheus(
     home = Home(tmp_path / ".local" / "share" / "mlbench")
     home.make()
     home.write_connection(StackConnection("http://127.0.0.1:8000", "secret", own_prometheus.url))
-    block = re.search(r"^```\n(PROMETHEUS_URL=.*?)^```$", PAGE.read_text(), re.M | re.S)
+    block = re.search(r"^```\n(PROMETHEUS_URL=.*?)^```$", PROMQL, re.M | re.S)
     assert block
     environ = {**os.environ, "HOME": str(tmp_path)}
     command = ["bash", "-ec", block[1]]

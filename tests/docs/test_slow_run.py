@@ -15,8 +15,8 @@ from mlbench.contract import names
 from mlbench.contract.results import Result
 from mlbench.local.home import Home
 from tests.conftest import wait_for
+from tests.support.documentation import environ_of, patch, type_in
 from tests.support.known import known
-from tests.support.typed_pages import environ_of, patch, type_in
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

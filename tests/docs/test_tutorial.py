@@ -9,8 +9,8 @@ import pytest
 from mlbench import ApiClient
 from mlbench.cli.common import find_run
 from mlbench.local.home import Home
+from tests.support.documentation import type_in
 from tests.support.known import known
-from tests.support.typed_pages import type_in
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

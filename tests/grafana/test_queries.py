@@ -14,8 +14,8 @@ from mlbench_master.reading.promql import PrometheusError
 from tests.grafana.empty import MAY_BE_EMPTY
 from tests.grafana.runs import Used, used_stack
 from tests.support.dashboards import Dashboard, Json, load_all, texts
+from tests.support.documentation import read_questions
 from tests.support.panels import Grafana, Query, View
-from tests.support.questions import read_questions
 
 # A busy machine disturbs the runs, which alerts tell; alerts of other kinds have other labels.
 _OF_SOME_ROWS = {"Firing alerts": {"run_id", "rank", "pod", "instance"}}

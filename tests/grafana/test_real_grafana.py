@@ -21,7 +21,7 @@ from mlbench.local.home import Home
 from tests.conftest import free_port, wait_for
 from tests.grafana.runs import used_stack
 from tests.support.dashboards import ROOT, load_all
-from tests.support.monitoring_page import commands_below
+from tests.support.documentation import commands_below
 from tests.support.panels import View
 from tests.support.scripted import Asked, Reply, answering
 
