@@ -9,9 +9,8 @@ from contextlib import ExitStack
 import pytest
 
 from tests.e2e.commands import CommandError, run
-from tests.e2e.place import abandoned_places, own_place
+from tests.e2e.place import Images, abandoned_places, own_place
 from tests.e2e.release import CORES, WORKERS, Release
-from tests.support.images import Images
 
 _RELEASE = pytest.StashKey[Release]()
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.commands import CommandError, run, wait_until
-from tests.support.images import Images
 
 _MACHINE = re.sub("[^A-Za-z0-9-]", "-", platform.node())[:60].strip("-") or "unknown"
 _OF_THESE_TESTS = {"mlbench-e2e": "true", "mlbench-e2e-machine": _MACHINE}
@@ -23,6 +22,29 @@ _FOLDERS = "/var/tmp"
 _PURPOSES = ("state", "archive", "backups", "restored-state", "restored-archive")
 # What the master's image runs as.
 _USER = 10001
+
+
+@dataclass(frozen=True)
+class Images:
+    """The images of the tests: those that `make e2e` has built, or that it was told of."""
+
+    prefix: str
+    tag: str
+
+    @classmethod
+    def from_environ(cls) -> "Images":
+        """Return those under $E2E_IMAGES with the tag $E2E_TAG."""
+        return cls(
+            os.environ.get("E2E_IMAGES") or "localhost/mlbench", os.environ.get("E2E_TAG") or "e2e"
+        )
+
+    def __getitem__(self, name: str) -> str:
+        """Return an image's whole name."""
+        return f"{self.prefix}/{name}:{self.tag}"
+
+    def values(self, name: str) -> dict[str, str]:
+        """Return an image as the chart's values name it."""
+        return {"repository": f"{self.prefix}/{name}", "tag": self.tag}
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,8 @@ from mlbench.cli.live import patiently
 from mlbench.contract.errors import MLBenchError
 from mlbench.contract.records import Run
 from tests.e2e.commands import CommandError, run, wait_until
-from tests.e2e.place import Place
+from tests.e2e.place import Images, Place
 from tests.e2e.reaching import reachable
-from tests.support.images import Images
 from tests.support.known import known
 from tests.support.stacks import assert_counted, order_command
 
