@@ -16,6 +16,7 @@ import psutil
 from benchmarks.measure import Figure
 from mlbench.contract import names
 from tests.support import kubelet_server
+from tests.support.certificates import make_certificates
 from tests.support.exporting import Exporter, exporter
 from tests.support.kubelet_server import RELEASE, TEXT
 
@@ -80,7 +81,7 @@ def _node_text() -> bytes:
 @contextmanager
 def _kubelet(folder: Path, text: bytes) -> Iterator[Sequence[str]]:
     """Serve a text as a kubelet does, and give the options with which the exporter reads it."""
-    certificates = kubelet_server.make_certificates(folder)
+    certificates = make_certificates(folder)
     server = kubelet_server.KubeletServer(certificates)
     server.answer = partial(kubelet_server.whole, text=text)
     # A separate process, so that its CPU time does not count as the exporter's.

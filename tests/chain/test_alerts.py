@@ -22,8 +22,8 @@ from mlbench.contract.records import Run
 from mlbench.local.home import Home
 from mlbench_master.reading.promql import PrometheusClient
 from tests.conftest import free_port, running_stack, wait_for
+from tests.support.debian import alertmanager, program
 from tests.support.known import known
-from tests.support.proxies import alertmanager, program
 from tests.support.scripted import Reply, Scripted, answering
 from tests.support.stacks import losses, order_command, order_steps, shorten_rules, training
 

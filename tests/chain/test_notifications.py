@@ -16,7 +16,7 @@ from mlbench.contract import names
 from mlbench.contract.records import Run
 from mlbench.local.home import Home
 from tests.conftest import free_port, running_stack, wait_for
-from tests.support.proxies import alertmanager
+from tests.support.debian import alertmanager
 from tests.support.scripted import Reply, Scripted, answering
 from tests.support.stacks import (
     FAILS,

@@ -10,13 +10,8 @@ from pathlib import Path
 import pytest
 
 from mlbench.contract import names
-from tests.support.kubelet_server import (
-    Certificates,
-    KubeletServer,
-    make_account,
-    make_certificates,
-    serving,
-)
+from tests.support.certificates import Certificates, make_certificates
+from tests.support.kubelet_server import KubeletServer, make_account, serving
 
 # Runs the lines of Python that it is given, one by one, and answers each.
 AGENT = """

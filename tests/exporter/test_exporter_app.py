@@ -8,8 +8,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.support.certificates import Certificates
 from tests.support.exporting import COMMAND, exporter, promtool_says, values
-from tests.support.kubelet_server import NAMESPACE, RELEASE, Certificates, KubeletServer
+from tests.support.kubelet_server import NAMESPACE, RELEASE, KubeletServer
 from tests.support.processes import run_text
 
 from .conftest import StartPod

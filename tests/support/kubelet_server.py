@@ -5,13 +5,13 @@ on a cluster, the exporter reads a real kubelet.
 """
 
 import ssl
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+
+from tests.support.certificates import Certificates
 
 TEXT = (Path(__file__).parents[1] / "exporter" / "data" / "cadvisor.txt").read_bytes()
 NAMESPACE = "team"
@@ -19,39 +19,6 @@ RELEASE = "r1"
 
 # As Go's server cuts what the kubelet writes.
 _PIECE_BYTES = 4096
-
-
-@dataclass(frozen=True)
-class Certificates:
-    """A certificate for 127.0.0.1, its key, and the authority that signed it."""
-
-    ca: Path
-    certificate: Path
-    key: Path
-
-
-def make_certificates(folder: Path) -> Certificates:
-    """Make an authority and a certificate of its, in a folder.
-
-    Raises:
-        FileNotFoundError: openssl is missing.
-    """
-    made = Certificates(folder / "ca.crt", folder / "kubelet.crt", folder / "kubelet.key")
-    ca_key = folder / "ca.key"
-    new_key = (
-        *("openssl", "req", "-x509", "-noenc", "-days", "2"),
-        *("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"),
-    )
-    for command in (
-        (*new_key, "-keyout", ca_key, "-out", made.ca, "-subj", "/CN=authority"),
-        (
-            *(*new_key, "-keyout", made.key, "-out", made.certificate, "-subj", "/CN=node"),
-            *("-CA", made.ca, "-CAkey", ca_key, "-addext", "subjectAltName=IP:127.0.0.1"),
-            *("-addext", "basicConstraints=critical,CA:false"),
-        ),
-    ):
-        subprocess.run(command, check=True, capture_output=True)
-    return made
 
 
 def encode_piece(piece: bytes) -> bytes:

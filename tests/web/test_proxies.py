@@ -2,7 +2,8 @@
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -10,53 +11,109 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from benchmarks.servers import running
 from mlbench.contract import names
 from mlbench.local.home import Home
-from tests.conftest import free_port, running_stack
+from tests.conftest import free_port, running_stack, wait_for
+from tests.support.certificates import Certificates, make_certificates
+from tests.support.debian import program
 from tests.support.processes import run_text
-from tests.support.proxies import Certificate, caddy, nginx
 from tests.web.watch import Watch
 
 pytestmark = pytest.mark.slow
 
+_EXAMPLES = Path(__file__).parents[2] / "examples" / "proxies"
 _CLI = [str(Path(sys.executable).with_name("mlbench"))]
 
 
 class Site:
     """A stack behind a proxy, as its users reach it."""
 
-    def __init__(self, url: str, home: Home, certificate: Certificate, folder: Path) -> None:
+    def __init__(self, url: str, home: Home, certificate: Certificates, folder: Path) -> None:
         self.url = url
         self.home = home
-        self.certificate = certificate
+        self._trust = certificate.context
         self.token = home.read_connection().token
         self.environ = {
             "PATH": "/usr/bin:/bin",
             names.ENV_HOME: str(folder),
             names.ENV_URL: url,
             names.ENV_TOKEN: self.token,
-            "SSL_CERT_FILE": str(certificate.file),
+            "SSL_CERT_FILE": str(certificate.ca),
         }
+
+    def is_up(self) -> bool:
+        with suppress(httpx.HTTPError):
+            return self.get("/healthz").is_success
+        return False
 
     def get(self, path: str) -> httpx.Response:
         headers = {"Authorization": f"Bearer {self.token}"}
-        return httpx.get(self.url + path, headers=headers, verify=self.certificate.context)
+        return httpx.get(self.url + path, headers=headers, verify=self._trust)
 
 
-@pytest.fixture(scope="module", params=[nginx, caddy], ids=["nginx", "caddy"])
+@contextmanager
+def _nginx(folder: Path, port: int, master_port: int, made: Certificates) -> Iterator[None]:
+    places = "".join(
+        f"{kind}_temp_path {folder}/{kind};\n"
+        for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    changes = {
+        "443 ssl": f"127.0.0.1:{port} ssl",
+        "127.0.0.1:8000": f"127.0.0.1:{master_port}",
+        "ml.example.org;": "localhost;",
+        "/etc/ssl/private/ml.example.org.pem": str(made.certificate),
+        "/etc/ssl/private/ml.example.org.key": str(made.key),
+    }
+    config = folder / "nginx.conf"
+    config.write_text(
+        f"user root;\ndaemon off;\npid {folder}/nginx.pid;\nerror_log {folder}/error.log;\n"
+        f"events {{}}\nhttp {{\naccess_log {folder}/access.log;\n{places}"
+        f"{_documented('nginx.conf', changes)}}}\n"
+    )
+    with running("nginx", (program("nginx"), "-c", str(config), "-p", str(folder)), folder, {}):
+        yield
+
+
+@contextmanager
+def _caddy(folder: Path, port: int, master_port: int, made: Certificates) -> Iterator[None]:
+    changes = {
+        "127.0.0.1:8000": f"127.0.0.1:{master_port}",
+        "ml.example.org {": "{\n\tadmin off\n\tauto_https disable_redirects\n}\n"
+        f"https://localhost:{port} {{\n\ttls {made.certificate} {made.key}",
+    }
+    config = folder / "Caddyfile"
+    config.write_text(_documented("Caddyfile", changes))
+    places = dict.fromkeys(("HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"), str(folder))
+    with running("caddy", (program("caddy"), "run", "--config", str(config)), folder, places):
+        yield
+
+
+def _documented(name: str, changes: Mapping[str, str]) -> str:
+    """Return the documented configuration of a proxy, but for ports, names and certificates."""
+    config = (_EXAMPLES / name).read_text()
+    for old, new in changes.items():
+        assert old in config
+        config = config.replace(old, new)
+    return config
+
+
+@pytest.fixture(scope="module", params=[_nginx, _caddy], ids=["nginx", "caddy"])
 def site(
     request: pytest.FixtureRequest,
     prometheus_binary: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("proxy")
-    certificate, port = Certificate.make(folder), free_port()
+    certificate, port = make_certificates(folder, "DNS:localhost"), free_port()
     url = f"https://localhost:{port}/mlbench"
     public = {"MLBENCH_PUBLIC_URL": url, "MLBENCH_TRUSTED_PROXIES": "127.0.0.1"}
     with running_stack(prometheus_binary, folder / "stack", 2, **public) as home:
         master_port = urlsplit(home.read_connection().url).port
         with request.param(folder, port, master_port, certificate):
-            yield Site(url, home, certificate, folder / "user")
+            site = Site(url, home, certificate, folder / "user")
+            wait_for(site.is_up, 60.0, f"{url} responds")
+            yield site
 
 
 @pytest.fixture

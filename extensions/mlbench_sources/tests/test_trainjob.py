@@ -14,7 +14,7 @@ from mlbench_sources.trainjob import TrainJob, TrainJobProgress
 from mlbench_worker.agent.sources import SourceContext
 from tests.conftest import wait_for
 from tests.support.assignments import ASSIGNMENT
-from tests.support.kubelet_server import make_certificates
+from tests.support.certificates import make_certificates
 from tests.support.scripted import Reply, answering
 
 _NOW = datetime(2026, 11, 26, 23, 0, 5, tzinfo=UTC)

@@ -1,0 +1,44 @@
+"""Certificates for servers of tests, made by openssl."""
+
+import ssl
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Certificates:
+    """A certificate of this machine, its key, and the authority that signed it."""
+
+    ca: Path
+    certificate: Path
+    key: Path
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        """The context of a client that trusts the authority."""
+        return ssl.create_default_context(cafile=self.ca)
+
+
+def make_certificates(folder: Path, name: str = "IP:127.0.0.1") -> Certificates:
+    """Make an authority, which signs a certificate for a name of this machine, in a folder.
+
+    Raises:
+        FileNotFoundError: openssl is missing.
+    """
+    made = Certificates(folder / "ca.crt", folder / "server.crt", folder / "server.key")
+    ca_key = folder / "ca.key"
+    new_key = (
+        *("openssl", "req", "-x509", "-noenc", "-days", "2"),
+        *("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"),
+    )
+    for command in (
+        (*new_key, "-keyout", ca_key, "-out", made.ca, "-subj", "/CN=authority"),
+        (
+            *(*new_key, "-keyout", made.key, "-out", made.certificate, "-subj", "/CN=node"),
+            *("-CA", made.ca, "-CAkey", ca_key, "-addext", f"subjectAltName={name}"),
+            *("-addext", "basicConstraints=critical,CA:false"),
+        ),
+    ):
+        subprocess.run(command, check=True, capture_output=True)
+    return made
