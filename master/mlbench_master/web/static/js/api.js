@@ -38,9 +38,7 @@ export class ApiError extends Error {
 }
 
 /** Get `path` with query parameters; null and undefined ones are left out. */
-export function get(/** @type {string} */ path, /** @type {object} */ params = {}) {
-  return call("GET", path + query(params));
-}
+export const get = (/** @type {string} */ path, /** @type {object} */ params = {}) => call("GET", path + query(params));
 
 /** Get `path` like `get`, or null if it does not exist. */
 export function getOrNull(/** @type {string} */ path, /** @type {object} */ params = {}) {
@@ -48,19 +46,13 @@ export function getOrNull(/** @type {string} */ path, /** @type {object} */ para
 }
 
 /** Post `body` as JSON. */
-export function post(/** @type {string} */ path, /** @type {object} */ body = {}) {
-  return call("POST", path, body);
-}
+export const post = (/** @type {string} */ path, /** @type {object} */ body = {}) => call("POST", path, body);
 
 /** Change the fields in `body` of the resource at `path`. */
-export function patch(/** @type {string} */ path, /** @type {object} */ body) {
-  return call("PATCH", path, body);
-}
+export const patch = (/** @type {string} */ path, /** @type {object} */ body) => call("PATCH", path, body);
 
 /** Delete the resource at `path`. */
-export function remove(/** @type {string} */ path) {
-  return call("DELETE", path);
-}
+export const remove = (/** @type {string} */ path) => call("DELETE", path);
 
 /** @returns {string} a query string; an array becomes one parameter per entry. */
 export function query(/** @type {Record<string, unknown>} */ params) {

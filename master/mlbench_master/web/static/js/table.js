@@ -44,6 +44,13 @@ export const fillTable = (table, columns, rows, keyOf, propsOf = () => ({}), dra
   drawRows(table.tBodies[0], rows, keyOf, (row) => h("tr", propsOf(row) || {}, columns.map((column) => makeCell(column, row))));
 };
 
+/** @returns {HTMLTableElement} a new table of these rows. */
+export function makeTable(/** @type {Column<any>[]} */ columns, /** @type {any[]} */ rows, /** @type {(row: any) => unknown} */ keyOf) {
+  const table = /** @type {HTMLTableElement} */ (h("table", {}, h("thead", {}, h("tr")), h("tbody")));
+  fillTable(table, columns, rows, keyOf);
+  return table;
+}
+
 function makeHead(/** @type {Column<any>} */ column) {
   const { title, hint, order, width, sorted, isFixed, isHead, isHiddenTitle } = column;
   const sort = order && h("button", { type: "button", class: "sort", "data-order": order }, title);

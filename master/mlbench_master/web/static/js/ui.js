@@ -4,7 +4,7 @@ import { now } from "./api.js";
 import { byId, draw, getParam, h, setParams, setText } from "./dom.js";
 import { ago, moment } from "./format.js";
 
-export { durations, figure, fillTable } from "./table.js";
+export { durations, figure, fillTable, makeTable } from "./table.js";
 
 const STATE_TITLES = { INITIALIZED: "queued", STARTED: "running" };
 /** The cells of a column with the time since a record was created. */

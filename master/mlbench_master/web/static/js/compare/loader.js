@@ -48,14 +48,10 @@ export class Loader {
       const isInResult = result.target?.metric === metric && result.curve !== null;
       if (isInResult && ["training", "wall"].includes(axis)) return ofResult(result, axis);
       const metrics = [...new Set([metric, CLOCKS[axis] ?? metric])];
-      const recorded = await this.#series(manifests[i], { metric_filter: metrics, summarize: points });
-      return ofRecorded(recorded, metric, axis, manifests[i].started_at, result.wall_seconds);
+      const params = query({ metric_type: "run", metric_filter: metrics, summarize: points });
+      const recorded = await this.#get(`/api/metrics/${result.run_id}/${params}`, () => hasEnded(manifests[i]));
+      return ofRecorded(byMetric(recorded ?? {}), metric, axis, manifests[i].started_at, result.wall_seconds);
     }));
-  }
-
-  async #series(/** @type {Manifest} */ manifest, /** @type {object} */ params) {
-    const path = `/api/metrics/${manifest.run_id}/${query({ metric_type: "run", ...params })}`;
-    return byMetric(await this.#get(path, () => hasEnded(manifest)) ?? {});
   }
 
   async #get(/** @type {string} */ path, /** @type {(response: any) => boolean} */ isLasting) {

@@ -15,7 +15,6 @@ import { durations, figure, fillTable } from "../ui.js";
 /**
  * @import { Surface } from "../plot.js"
  * @import { Axis } from "./curves.js"
- *
  */
 
 // The key leaves out buckets that the bar cannot show; the table has them.

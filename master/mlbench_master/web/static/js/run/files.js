@@ -5,7 +5,7 @@ import { post, query } from "../api.js";
 import { byId, h, onSubmit, setNotice, setOptions, setText } from "../dom.js";
 import { bytes, count, number, plural } from "../format.js";
 import { urlOf } from "../root.js";
-import { figure, fillTable } from "../ui.js";
+import { figure, makeTable } from "../ui.js";
 
 const MAX_FILES = 300;
 // As the API serves them; it has the last word on what a browser makes of a file.
@@ -107,8 +107,8 @@ function makeProfile(/** @type {RankProfile} */ profile, /** @type {number} */ r
     fillLater(viewer, () => speedscope(address, `Profile of rank ${rank}`));
   };
   const button = h("button", { type: "button", onclick }, "Show in speedscope");
-  const tables = [linesOf(profile), operatorsOf(profile)];
-  const details = h("details", {}, h("summary", {}, title), ...tables, h("p", {}, button), viewer);
+  const tables = [profile.lines?.length && linesOf(profile.lines), operatorsOf(profile)];
+  const details = h("details", {}, h("summary", {}, title), tables.filter(Boolean), h("p", {}, button), viewer);
   return h("li", {}, details, downloadOf(address, `the profile of rank ${rank}`));
 }
 
@@ -125,21 +125,16 @@ async function speedscope(/** @type {string} */ address, /** @type {string} */ t
 }
 
 // The lines add up to the profiled time.
-function linesOf(/** @type {RankProfile} */ { lines }) {
-  if (!lines?.length) return "";
-  const element = /** @type {HTMLTableElement} */ (h("table", {}, h("thead", {}, h("tr")), h("tbody")));
-  const share = (line) => `${line.activity}, ${Math.round((100 * line.activity_seconds) / line.seconds)} %`;
+function linesOf(/** @type {RankProfile["lines"]} */ lines) {
   const columns = [
     { title: "Line", isHead: true, cell: (line) => h("code", {}, line.name) },
     figure("Time", (line) => `${number(line.seconds)} s`),
-    { title: "Mostly", cell: share },
+    { title: "Mostly", text: (line) => `${line.activity}, ${Math.round((100 * line.activity_seconds) / line.seconds)} %` },
   ];
-  fillTable(element, columns, lines, (line) => line.name);
-  return element;
+  return makeTable(columns, [...lines], (line) => line.name);
 }
 
 function operatorsOf(/** @type {RankProfile} */ { tool, operators }) {
-  const element = /** @type {HTMLTableElement} */ (h("table", {}, h("thead", {}, h("tr")), h("tbody")));
   const seconds = (title, name) => figure(title, (operator) => `${number(operator[name])} s`);
   const columns = [
     { title: tool === "pytorch" ? "Operator" : "Function", isHead: true, cell: (operator) => h("code", {}, operator.name) },
@@ -147,6 +142,5 @@ function operatorsOf(/** @type {RankProfile} */ { tool, operators }) {
     seconds("Total", "total_seconds"),
     figure("Calls", (operator) => (operator.calls === null ? "" : count(operator.calls))),
   ];
-  fillTable(element, columns, operators, (operator) => operator.name);
-  return element;
+  return makeTable(columns, [...operators], (operator) => operator.name);
 }

@@ -30,33 +30,32 @@ export function findingsOf(/** @type {Run} */ run, /** @type {Result | null} */ 
 
 /** @returns {Finding} */
 function ofResult(/** @type {Result["findings"][number]} */ { rule, severity, title, text, saving, evidence }) {
+  const [link, place] = EVIDENCE[evidence];
   const badge = saving ? `saves ${duration(saving.seconds)}` : "";
-  return finding(rule, severity, title, text, badge, .../** @type {[string, string]} */ (EVIDENCE[evidence]));
+  return { kind: rule, severity, title, text, badge, link, evidence: place };
 }
 
+/** @returns {Finding | null} */
 function missing(/** @type {Run} */ { delivery }) {
   const lost = missingOf(delivery);
   if (!(lost > 0)) return null;
   const text = `${count(lost)} of ${count(delivery.recorded)} samples. Grafana lacks them; pages and results do not.`;
-  return finding("missing", "warn", "Prometheus lacks samples", text, "", "Show delivery", "?tab=record#delivery");
+  const place = { link: "Show delivery", evidence: "?tab=record#delivery" };
+  return { kind: "missing", severity: "warn", title: "Prometheus lacks samples", text, badge: "", ...place };
 }
 
+/** @returns {Finding | null} */
 function alerting(/** @type {Alert} */ { name, severity, text, runbook, since }) {
   if (TOLD.includes(name.replace(/^MLBench/, ""))) return null;
-  const kind = `${name} ${since} ${text}`;
+  const place = { link: runbook && "What to do", evidence: `/${runbook}` };
   const grade = severity === "critical" ? "bad" : "warn";
-  return finding(kind, grade, `Alert: ${alertTitle(name)}`, text, "", runbook && "What to do", `/${runbook}`);
+  return { kind: `${name} ${since} ${text}`, severity: grade, title: `Alert: ${alertTitle(name)}`, text, badge: "", ...place };
 }
 
 /** @returns {string} the name of an alert in words: `loss not finite` for `MLBenchLossNotFinite`. */
 export function alertTitle(/** @type {string} */ name) {
   const words = name.replace(/^MLBench/, "").replaceAll(/(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])/g, " ").split(" ");
   return words.map((word) => (word === word.toUpperCase() ? word : word.toLowerCase())).join(" ");
-}
-
-/** @returns {Finding} */
-function finding(kind, severity, title, text, badge, link, evidence) {
-  return { kind, severity, title, text, badge, link, evidence };
 }
 
 /** Show findings as cards. */

@@ -96,13 +96,6 @@ function connectAnnotations(/** @type {() => Run} */ getRun, /** @type {() => vo
 
 let shownNote = "";
 
-// Show the note of a run, unless it is shown already.
-function showNote(/** @type {Run} */ { note_html: note }) {
-  if (note !== shownNote) byId("note").innerHTML = note; // the master escapes HTML in it
-  shownNote = note;
-  byId("note").hidden = !note;
-}
-
 /** Show a run, with the commit of its code. */
 export function showHead(/** @type {Run} */ run, /** @type {Result | null} */ result, /** @type {string} */ commit) {
   const active = isActive(run);
@@ -122,7 +115,9 @@ export function showHead(/** @type {Run} */ run, /** @type {Result | null} */ re
     const text = h("bdi", {}, value);
     return h("li", { title: hint, class: isTag && "tag" }, name && [h("b", {}, name), " "], href ? h("a", { href }, text) : text);
   });
-  showNote(run);
+  if (run.note_html !== shownNote) byId("note").innerHTML = run.note_html; // the master escapes HTML in it
+  shownNote = run.note_html;
+  byId("note").hidden = !shownNote;
   setNotice(byId("waiting"), waitingFor(run));
   setNotice(byId("reason"), failureOf(run) ? "" : run.reason);
   byId("archive").hidden = run.archive === null;

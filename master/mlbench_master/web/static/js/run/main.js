@@ -59,7 +59,11 @@ connectPageTabs();
 connectHead(() => run, () => runPoll.now(), refetch("timeline"));
 connectProfileForm(runId, refetch("profiles"));
 const runPoll = poll(refreshRun, showProblem);
-poll(refreshGrafana, () => {}); // without it, only links are missing
+poll(async () => {
+  grafanaUrl = (await get("/api/info/")).grafana?.url;
+  if (run) show();
+  return null;
+}, () => {}); // without it, only links are missing
 followAlerts((firing) => {
   alerts = firing.filter((alert) => alert.run_id === runId);
   if (run) show();
@@ -78,12 +82,6 @@ async function refreshRun() {
   }
   if (isActive(run) || run.waiting) return FAST_MS; // it may wait to be counted
   return run.outcome || run.archive !== null || run.origin ? null : FIGURES_MS;
-}
-
-async function refreshGrafana() {
-  grafanaUrl = (await get("/api/info/")).grafana?.url;
-  if (run) show();
-  return null;
 }
 
 function show() {
