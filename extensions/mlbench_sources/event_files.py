@@ -26,11 +26,10 @@ from mlbench.contract.reported_settings import Setting
 from mlbench_sources.presence import Presence
 from mlbench_sources.tensorboard import DamagedError, Hyperparameters, Scalar, read_events
 from mlbench_worker.agent import process_lookup
+from mlbench_worker.agent.sources import Line
 from mlbench_worker.agent.stream_files import open_regular, read_regular
 
 log = logging.getLogger(__name__)
-
-Line = dict[str, object]
 
 _NAME = "events.out.tfevents."
 # The time, and the number of the process, if any.
@@ -245,9 +244,20 @@ class _EventFile:
         self.inode = os.fstat(self.file.fileno()).st_ino
 
     def read(self) -> Iterator[Line]:
-        file = None if self.failure else self.file or self._open_again()
-        if file is None:
+        if self.failure:
             return
+        # A file that was closed is opened again if it has grown, and was not replaced.
+        if self.file is None:
+            with suppress(OSError):
+                status = self.path.lstat()
+                is_grown = status.st_ino == self.inode and status.st_size > self.position
+                descriptor = open_regular(self.path) if is_grown else None
+                if descriptor is not None:
+                    self.file = os.fdopen(descriptor, "rb")
+                    self.file.seek(self.position)
+        if self.file is None:
+            return
+        file = self.file
         try:
             own: set[str] | None = None
             is_copy = False
@@ -278,17 +288,6 @@ class _EventFile:
         if self.file is not None:
             self.file.close()
             self.file = None
-
-    def _open_again(self) -> BinaryIO | None:
-        """Open the file again; None if it has not grown, or was replaced."""
-        with suppress(OSError):
-            status = self.path.lstat()
-            if status.st_ino == self.inode and status.st_size > self.position:
-                descriptor = open_regular(self.path)
-                if descriptor is not None:
-                    self.file = os.fdopen(descriptor, "rb")
-                    self.file.seek(self.position)
-        return self.file
 
 
 def _pid_in(path: Path) -> int:

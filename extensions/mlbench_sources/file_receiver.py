@@ -1,16 +1,20 @@
 """Follows files of other formats, which a worker's processes write while they run."""
 
 import logging
+import os
+import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from pathlib import Path
 
 from mlbench_sources import printed_values
 from mlbench_sources.event_files import EventFiles
-from mlbench_sources.mllog_receiver import MLLog, OutputLines
+from mlbench_sources.mllog_receiver import MAX_EVENT_LENGTH, MLLog
 from mlbench_worker.agent.sources import Line, Source, SourceContext
+from mlbench_worker.agent.stream_files import open_regular
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +30,9 @@ class Follower(Source):
 
     def __init__(self, context: SourceContext) -> None:
         """Start to follow the rank's stdout, and event files below its working folder."""
-        self._outputs = [OutputLines(context.stdout, MLLog(context.say).lines)]
+        self.events = EventFiles(context.folder, context.identity, context.root)
+        stdout = OutputLines(context.stdout, MLLog(context.say).lines)
+        files: list[OutputLines | EventFiles] = [stdout, self.events]
         self._seconds = _SECONDS
         if printed_values.are_requested(context):
             self._seconds = _PRINTED_SECONDS
@@ -34,13 +40,9 @@ class Follower(Source):
                 path = context.stdout.with_name(stream)
                 values = printed_values.PrintedValues(context.say)
                 # A progress bar ends its lines by a carriage return.
-                self._outputs.append(OutputLines(path, values.lines, ends=b"\r\n"))
-        self.events = EventFiles(context.folder, context.identity, context.root)
+                files.append(OutputLines(path, values.lines, ends=b"\r\n"))
         self._say = context.say
-        self._sources = [
-            *(_Followed(output.read, context.append) for output in self._outputs),
-            _Followed(self.events.read, context.append),
-        ]
+        self._followed = [_Followed(file, context.append) for file in files]
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="follower", daemon=True)
         self._thread.start()
@@ -48,7 +50,7 @@ class Follower(Source):
     @property
     def failure(self) -> str:
         """The reason for which values of the processes are lost; "" if none are lost."""
-        failures = [self.events.failure, *(source.failure for source in self._sources)]
+        failures = [self.events.failure, *(followed.failure for followed in self._followed)]
         return next((failure for failure in failures if failure), "")
 
     @property
@@ -62,14 +64,13 @@ class Follower(Source):
 
     def _run(self) -> None:
         while not self._ending.wait(self._seconds):
-            for source in self._sources:
-                source.pass_on()
-        for output in self._outputs:
-            output.end()
-        self.events.end()
+            for followed in self._followed:
+                followed.pass_on()
+        for followed in self._followed:
+            followed.file.end()
         deadline = time.monotonic() + _PATIENCE_SECONDS
-        for source in self._sources:
-            while not source.pass_on() and time.monotonic() < deadline:
+        for followed in self._followed:
+            while not followed.pass_on() and time.monotonic() < deadline:
                 time.sleep(0.2)
         if missed := self.events.not_read:
             self._say(
@@ -77,16 +78,15 @@ class Follower(Source):
                 " wrote them ended too soon to be known, and another rank used the same folder."
                 " Start each rank in its own folder."
             )
-        for output in self._outputs:
-            output.close()
-        self.events.close()
+        for followed in self._followed:
+            followed.file.close()
 
 
 @dataclass
 class _Followed:
-    """Lines to write to the metrics file. Lines that could not be written are retried."""
+    """A file, and its lines to write to the metrics file, which are retried if that fails."""
 
-    _read: Callable[[], Iterable[Line]]
+    file: "OutputLines | EventFiles"
     _append: Callable[[Sequence[Line]], None]
     _unread: Iterable[Line] = ()
     _batch: list[Line] = field(default_factory=list)
@@ -101,7 +101,7 @@ class _Followed:
         """Write remaining and new lines; return whether all are written."""
         try:
             self._write()
-            self._unread = iter(self._read())
+            self._unread = self.file.read()
             self._write()
         except OSError as error:
             self._unwritten = f"values that its processes wrote to files are lost: {error}"
@@ -120,3 +120,53 @@ class _Followed:
                 return
             self._append(self._batch)
             self._batch = []
+
+
+class OutputLines:
+    """The lines of a worker's stdout or stderr, followed as it grows."""
+
+    def __init__(
+        self,
+        path: Path,
+        parse: Callable[[bytes], Iterable[Line]],
+        ends: bytes = b"\n",
+    ) -> None:
+        """Open the file.
+
+        Args:
+            path: the file of the output.
+            parse: returns the lines of the metrics file for a line of output.
+            ends: the bytes of which each ends a line.
+        """
+        self._file = open_regular(path)
+        self._parse = parse
+        self._ends = re.compile(b"[" + ends + b"]")
+        self._position = 0
+        self._rest = b""
+        self._is_ending = False
+
+    def read(self) -> Iterator[Line]:
+        """Yield the lines of the metrics file for the next complete lines."""
+        if self._file is None:
+            return
+        size = os.fstat(self._file).st_size
+        if size < self._position:  # truncated by the command
+            self._position, self._rest = 0, b""
+        while self._position < size:
+            data = os.pread(self._file, 1 << 20, self._position)
+            self._position += len(data)
+            *whole, rest = self._ends.split(self._rest + data)
+            self._rest = rest[-MAX_EVENT_LENGTH:]
+            for line in whole:
+                yield from self._parse(line)
+        if self._is_ending:
+            rest, self._rest = self._rest, b""
+            yield from self._parse(rest)
+
+    def end(self) -> None:
+        """Include the last line, which may be incomplete, in the next call of ``read``."""
+        self._is_ending = True
+
+    def close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)

@@ -5,19 +5,14 @@ lines.
 """
 
 import json
-import os
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
-from pathlib import Path
 from typing import Any
 
 from mlbench.contract import names
 from mlbench.contract.limits import MAX_METRIC_NAME_LENGTH, MAX_SETTINGS
 from mlbench.contract.reported_settings import is_setting
-from mlbench_worker.agent.stream_files import open_regular
-
-Line = dict[str, object]
+from mlbench_worker.agent.sources import Line
 
 _MARK = b":::MLLOG "
 _SETTINGS = {key: name for name, key in names.MLPERF_KEYS.items()}
@@ -38,7 +33,8 @@ DIRECTIONS: Mapping[object, bool] = {
     **dict.fromkeys(_LOWER_IS_BETTER, True),
 }
 """Whether a lower ``eval_accuracy`` is better, by ``submission_benchmark``."""
-_MAX_LINE_LENGTH = 64 << 10
+MAX_EVENT_LENGTH = 64 << 10
+"""Maximum length of an event in bytes."""
 
 
 class MLLog:
@@ -82,7 +78,7 @@ class MLLog:
         if not text.lstrip().startswith(b"{"):
             return []
         # Text after the object, such as a color code, is ignored.
-        decoded = text[:_MAX_LINE_LENGTH].decode(errors="replace").lstrip()
+        decoded = text[:MAX_EVENT_LENGTH].decode(errors="replace").lstrip()
         fields, _ = json.JSONDecoder().raw_decode(decoded)
         match fields:
             case {"time_ms": int() | float() as ms, "key": str(key)} if isfinite(ms):
@@ -167,56 +163,6 @@ class MLLog:
             ended = at if self._evaluating is None else self._evaluating
             totals[names.TRAIN_SECONDS] = ended - self._began - self._evaluated
         return totals
-
-
-class OutputLines:
-    """The lines of a worker's stdout or stderr, followed as it grows."""
-
-    def __init__(
-        self,
-        path: Path,
-        parse: Callable[[bytes], Iterable[Mapping[str, object]]],
-        ends: bytes = b"\n",
-    ) -> None:
-        """Open the file.
-
-        Args:
-            path: the file of the output.
-            parse: returns the lines of the metrics file for a line of output.
-            ends: the bytes of which each ends a line.
-        """
-        self._file = open_regular(path)
-        self._parse = parse
-        self._ends = re.compile(b"[" + ends + b"]")
-        self._position = 0
-        self._rest = b""
-        self._is_ending = False
-
-    def read(self) -> Iterator[Mapping[str, object]]:
-        """Yield the lines of the metrics file for the next complete lines."""
-        if self._file is None:
-            return
-        size = os.fstat(self._file).st_size
-        if size < self._position:  # truncated by the command
-            self._position, self._rest = 0, b""
-        while self._position < size:
-            data = os.pread(self._file, 1 << 20, self._position)
-            self._position += len(data)
-            *whole, rest = self._ends.split(self._rest + data)
-            self._rest = rest[-_MAX_LINE_LENGTH:]
-            for line in whole:
-                yield from self._parse(line)
-        if self._is_ending:
-            rest, self._rest = self._rest, b""
-            yield from self._parse(rest)
-
-    def end(self) -> None:
-        """Include the last line, which may be incomplete, in the next call of ``read``."""
-        self._is_ending = True
-
-    def close(self) -> None:
-        if self._file is not None:
-            os.close(self._file)
 
 
 def _first_number(fields: Mapping[str, Any], keys: Sequence[str]) -> Any:

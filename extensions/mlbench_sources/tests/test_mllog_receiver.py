@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from mlbench_sources.mllog_receiver import DIRECTIONS, MLLog, OutputLines
+from mlbench_sources.file_receiver import OutputLines
+from mlbench_sources.mllog_receiver import DIRECTIONS, MLLog
 
 
 def line(key: str, ms: float = 0, kind: str = "POINT_IN_TIME", **its: Any) -> str:
