@@ -52,10 +52,9 @@ def gather(
     """
     began, at = time.monotonic(), time.time()
     missing: list[str] = []
-    processes = _find_processes(root) if attempt.exit is None and root is not None else []
-    for index, process in enumerate(processes):
-        mark = read_regular(mark_of(attempt.diagnosis, process.pid), 1) or b""
-        processes[index] = replace(process, phase=phase_in(mark) or "")
+    processes: list[Process] = []
+    if attempt.exit is None and root is not None:
+        processes = _find_processes(root, attempt.diagnosis)
     ranks = {process.pid: process.rank for process in processes if process.rank is not None}
     stderr_end = _end(attempt.streams["stderr"])
     if attempt.exit is None:
@@ -128,8 +127,11 @@ def gather(
     return replace(evidence, gathered_in_seconds=time.monotonic() - began)
 
 
-def _find_processes(root: int) -> list[Process]:
-    """Return a process and its descendants, in the order of their start."""
+def _find_processes(root: int, diagnosis: Path) -> list[Process]:
+    """Return a process and its descendants, in the order of their start.
+
+    ``diagnosis`` is the folder with the marks of their phases.
+    """
     table = kernel.process_table()
     own = {root, *kernel.descendants_in(table, root)} & table.keys()
     in_order = sorted(own - {os.getpid()}, key=lambda pid: (pid != root, table[pid].began, pid))
@@ -140,7 +142,8 @@ def _find_processes(root: int) -> list[Process]:
         is_hidden = state == _DEVICE or names.ENV_HIDE_COMMAND in os.environ
         words = [] if is_hidden else text_of(folder / "cmdline").split("\0")
         wait_channel = text_of(folder / "wchan")
-        process = Process(entry.pid, entry.parent, entry.name, "X", "", 0)
+        phase = phase_in(read_regular(mark_of(diagnosis, entry.pid), 1) or b"") or ""
+        process = Process(entry.pid, entry.parent, entry.name, "X", "", 0, phase=phase)
         with suppress(OSError):
             threads = len(os.listdir(folder / "task"))  # noqa: PTH208 - in half the time
             run_process = None if state == _DEVICE else other_process(entry.pid)

@@ -121,19 +121,18 @@ def _find_python(root: int | None) -> int:
     pythons = [pid for pid in pids if is_python(pid)]
     if not pythons:
         raise OSError("rank: none of its processes is a Python")
-    ranks = [pid for pid in pythons if not _is_launcher(pid)]
+    ranks = []
+    for pid in pythons:
+        program = text_of(Path(f"/proc/{pid}/cmdline")).split("\0")[1:4]
+        options = takewhile(lambda word: not word.endswith(".py"), program)
+        if not any(Path(word).name in _LAUNCHERS for word in options):
+            ranks.append(pid)
     if not ranks:
         raise OSError(
             "rank: its launcher has not started its processes yet. Profile it again once it trains."
         )
     # Children of a rank, such as data loaders, have its variables and come after it.
     return min(ranks, key=lambda pid: other.rank if (other := other_process(pid)) else 0)
-
-
-def _is_launcher(pid: int) -> bool:
-    program = text_of(Path(f"/proc/{pid}/cmdline")).split("\0")[1:4]
-    options = takewhile(lambda word: not word.endswith(".py"), program)
-    return any(Path(word).name in _LAUNCHERS for word in options)
 
 
 def _record_by_pytorch(socket: Path, seconds: int) -> tuple[SampledThread, int, bytes]:

@@ -386,7 +386,12 @@ def whatif(
         elif workers is not None:
             prediction = with_workers(measured, workers, _link(client, run, run.max_bandwidth))
         elif without is not None:
-            prediction = without_rank(measured, _rank(without))
+            kind, _, number = without.partition(":")
+            if kind != "rank" or not number.isdecimal():
+                raise UsageError(
+                    f"--without: must be a rank (got {without!r}). Write, for example, rank:3."
+                )
+            prediction = without_rank(measured, int(number))
         elif free is not None:
             prediction = without_phase(measured, free)
         else:
@@ -406,13 +411,6 @@ def whatif(
     )
     for sentence in prediction.basis:
         out.print(f"  {sentence}", soft_wrap=True)
-
-
-def _rank(text: str) -> int:
-    kind, _, number = text.partition(":")
-    if kind != "rank" or not number.isdecimal():
-        raise UsageError(f"--without: must be a rank (got {text!r}). Write, for example, rank:3.")
-    return int(number)
 
 
 def _measured(client: ApiClient, run: Run) -> Measured:

@@ -221,7 +221,7 @@ class HttpReceiver:
         def serve(connection: socket.socket, caller: object) -> None:
             try:
                 with connection, suppress(OSError):
-                    _Conversation(connection, caller, self)
+                    _Conversation(connection, caller, self)  # type: ignore[arg-type]
             finally:
                 del self._open[threading.current_thread()]
 
@@ -318,9 +318,6 @@ class _Conversation(BaseHTTPRequestHandler):
     wbufsize = -1
     disable_nagle_algorithm = True
     server: HttpReceiver  # type: ignore[assignment]
-
-    def __init__(self, connection: socket.socket, caller: object, server: HttpReceiver) -> None:
-        super().__init__(connection, caller, server)  # type: ignore[arg-type]
 
     def setup(self) -> None:
         """Read from the client with a time limit."""

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mlbench_sources import callers, sock_diag
-from mlbench_sources.sock_diag import Address, Holder, find
+from mlbench_sources import callers
+from mlbench_sources.callers import Address, Holder
 
 
 @pytest.fixture
@@ -27,15 +27,15 @@ def test_a_socket_has_its_user_and_inode_until_it_is_closed(
     opened: tuple[socket.socket, Address, Address],
 ) -> None:
     client, own, other = opened
-    assert find(own, other) == Holder(os.geteuid(), os.fstat(client.fileno()).st_ino)
-    assert find(own, (other[0], 1)) is None
-    assert find(other, (own[0], 1)) is None, "not the socket that listens"
+    assert callers.find_holder(own, other) == Holder(os.geteuid(), os.fstat(client.fileno()).st_ino)
+    assert callers.find_holder(own, (other[0], 1)) is None
+    assert callers.find_holder(other, (own[0], 1)) is None, "not the socket that listens"
     client.close()
-    assert find(own, other) in (None, Holder(0, 0))
+    assert callers.find_holder(own, other) in (None, Holder(0, 0))
 
 
 def test_the_kernel_answers_on_this_machine() -> None:
-    assert sock_diag.is_available()
+    assert callers.has_sock_diag()
 
 
 def test_no_table_of_connections_is_read(
@@ -55,7 +55,7 @@ def test_the_caller_is_found_in_any_thread(
     monkeypatch: pytest.MonkeyPatch,
     is_available: bool,
 ) -> None:
-    monkeypatch.setattr(sock_diag, "is_available", lambda: is_available)
+    monkeypatch.setattr(callers, "has_sock_diag", lambda: is_available)
     _, own, other = opened
     found: list[int | None] = []
     look = lambda: found.append(callers.find_pid(own, other, os.getpid()))  # noqa: E731

@@ -13,8 +13,8 @@ from typing import Any
 import httpx
 import pytest
 
+from mlbench_sources import callers
 from mlbench_sources import http_receiver as loopbacks
-from mlbench_sources import sock_diag
 from mlbench_sources.http_receiver import (
     HttpReceiver,
     ReceiverRequest,
@@ -245,7 +245,7 @@ def test_another_user_of_the_machine_is_not_heard(
     source: str,
     count: int,
 ) -> None:
-    monkeypatch.setattr(sock_diag, "is_available", lambda: is_available)
+    monkeypatch.setattr(callers, "has_sock_diag", lambda: is_available)
     words = (str(address_of(loopback)[1]), source, str(count))
     hold = [sys.executable, "-c", _HOLD, *words]
     assert run_text(hold, check=True).stdout == f"{count}\n"
