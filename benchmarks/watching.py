@@ -19,7 +19,7 @@ from mlbench.contract import names
 from mlbench.contract.names import Phase
 from mlbench.local.assets import prometheus_folder
 from mlbench_master.reading.promql import PrometheusClient
-from tests.support.dashboards import load_all
+from tests.support.dashboards import load
 from tests.support.panels import Grafana, View
 
 WORKERS = int(os.environ.get("WORKERS", "200"))
@@ -64,7 +64,7 @@ def measure(folder: Path) -> list[Figure]:
 
 def ask_board(prometheus: PrometheusClient, uid: str, began: float, run_id: int) -> list[float]:
     """Ask all that an opened dashboard asks of a run; return how many seconds each query took."""
-    [board] = [board for board in load_all() if board.uid == uid]
+    board = load(uid)
     closed = {panel["title"] for row in board.json["panels"] for panel in row.get("panels", ())}
     grafana = Grafana(prometheus, View("watched", began, time.time(), str(run_id)))
     asked = [query for query in grafana.queries(board) if query.options is None]

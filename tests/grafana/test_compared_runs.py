@@ -3,15 +3,13 @@
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 
 import pytest
 
 from mlbench.contract import names
-from mlbench_master.reading.promql import PrometheusClient
 from tests.conftest import PrometheusServer
 from tests.support.dashboards import load_all
-from tests.support.panels import Grafana, View
+from tests.support.panels import View, ask_board
 from tests.support.rows import TimeSeries, level, write
 
 _SECONDS = 20
@@ -43,8 +41,7 @@ class Boards:
     def ask(self, uid: str, label: str, *run_ids: str, **chosen: str) -> Rows:
         """Return the newest values of each query, named ``PANEL / REF``, by a label."""
         view = View("ended", self._ended - _SECONDS - 2, self._ended + 12, "|".join(run_ids))
-        with closing(PrometheusClient(self._url)) as prometheus:
-            answers = Grafana(prometheus, view, chosen).answers(uid)
+        answers = ask_board(self._url, uid, view, chosen)
         return {
             place: {one.labels.get(label, ""): float(one.values[-1]) for one in found}
             for place, found in answers.items()

@@ -11,7 +11,7 @@ import pytest
 
 from grafana import thresholds
 from mlbench.contract import names, palette
-from tests.support.dashboards import REFERENCE, ROOT, Dashboard, load_all, texts, variables_in
+from tests.support.dashboards import REFERENCE, ROOT, Dashboard, load, load_all, texts, variables_in
 from tests.support.processes import run_text
 from tests.support.rules import read_rules
 
@@ -36,6 +36,17 @@ _QUOTED_SERIES = re.compile(r'"(?:mlbench|container|machine)_')
 _OF_A_TYPE = re.compile(r"_(total|bucket|sum|count)$")
 _OF_A_MACHINE = re.compile(rf"{names.LOCAL_POD_PREFIX}\d|\d+\.\d+\.\d+\.\d+|\blocalhost\b")
 _BOARD_LINK = re.compile(r"/d/(?P<uid>[^/?]+)/\S*?\?(?P<query>\S*)")
+
+# The panels by the words of the links to them.
+_LINKED = {
+    "Loss": "Loss by time",
+    "Accuracy": "Accuracy or perplexity by time",
+    "Throughput": "Throughput",
+    "Phases": "Time breakdown",
+    "Ranks": "Ranks",
+    "Step times": "Step time of each rank",
+    "Resources": "CPU",
+}
 
 each_board = pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.uid)
 
@@ -98,6 +109,17 @@ def test_links_lead_to_dashboards_and_set_variables_that_they_have(board: Dashbo
             assert passed <= variables[link["uid"]], text
 
 
+def test_the_panels_that_the_page_of_a_run_links_to_exist() -> None:
+    titles = {panel["id"]: panel["title"] for panel in load("mlbench-run").panels}
+    folder = ROOT / "master/mlbench_master/web/templates"
+    template = "".join((folder / name).read_text() for name in ("run.html", "_steps.html"))
+    linked = re.findall(r'<a [^>]*data-panel="(\d+)" hidden>(.+) in Grafana</a>', template)
+    assert {name: titles[int(panel)] for panel, name in linked} == _LINKED
+    framed = re.findall(r'\((\d+), "([^"]+)"\)', template)
+    assert len(framed) > 3
+    assert all(titles[int(panel)] == title for panel, title in framed)
+
+
 @each_board
 def test_panels_say_what_they_show_and_in_which_unit(board: Dashboard) -> None:
     for panel in board.panels:
@@ -121,8 +143,7 @@ def test_panels_say_what_they_show_and_in_which_unit(board: Dashboard) -> None:
     ],
 )
 def test_what_a_table_is_for_is_in_sight_on_a_small_screen(uid: str, title: str, last: str) -> None:
-    [board] = [board for board in BOARDS if board.uid == uid]
-    [panel] = [panel for panel in board.panels if panel["title"] == title]
+    [panel] = [panel for panel in load(uid).panels if panel["title"] == title]
     properties = {
         override["matcher"]["options"]: {p["id"]: p["value"] for p in override["properties"]}
         for override in panel["fieldConfig"]["overrides"]

@@ -1,21 +1,16 @@
 """Missed scrapes are not a slow run: the graph of throughput stays flat, and counts them."""
 
-import struct
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import closing
 
 import pytest
 
 from mlbench.contract import names
-from mlbench_master.reading.promql import PrometheusClient
 from tests.conftest import PrometheusServer
-from tests.support.panels import Grafana, View
-from tests.support.rows import TimeSeries, level, series, write
+from tests.support.panels import View, ask_board
+from tests.support.rows import STALE, TimeSeries, level, series, write
 
-# Value that Prometheus writes for a series of a target whose scrape failed.
-[_STALE] = struct.unpack(">d", bytes.fromhex("7ff0000000000002"))
 _RANKS, _SECONDS, _RATE = 4, 60, 100.0
 
 
@@ -24,8 +19,7 @@ def test_throughput_is_that_of_all_ranks_if_half_are_not_scraped(
 ) -> None:
     run_id, now = uuid.uuid4().hex[:8], time.time()
     write(shared_prometheus.url, _series(run_id, now - _SECONDS))
-    with closing(PrometheusClient(shared_prometheus.url)) as prometheus:
-        answers = Grafana(prometheus, View("now", now - 50, now, run_id)).answers("mlbench-run")
+    answers = ask_board(shared_prometheus.url, "mlbench-run", View("now", now - 50, now, run_id))
     [throughput] = answers["Throughput / A"]
     values = [float(value) for value in throughput.values]
     assert values == pytest.approx([_RANKS * _RATE] * len(values))
@@ -47,7 +41,7 @@ def _series(run_id: str, first: float) -> Iterator[TimeSeries]:
     yield level("run:mlbench_worker_samples:ranks5m", times, _RANKS, run_id=run_id)
     for rank in range(_RANKS):
         scraped = len(times) if rank < 2 else len(times) // 2
-        end = [_STALE] * (len(times) > scraped)
+        end = [STALE] * (len(times) > scraped)
         until = times[: scraped + len(end)]
         of = {"run_id": run_id, "rank": str(rank)}
         seconds = [moment - first for moment in times[:scraped]]

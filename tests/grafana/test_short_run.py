@@ -3,17 +3,16 @@
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from functools import partial
 
 import pytest
 
 from mlbench.contract import names
-from mlbench_master.reading.promql import PrometheusClient, QueryResult
+from mlbench_master.reading.promql import QueryResult
 from tests.conftest import PrometheusServer
 from tests.support import rows
-from tests.support.dashboards import Json, load_all
-from tests.support.panels import Grafana, View
+from tests.support.dashboards import Json, load
+from tests.support.panels import View, ask_board
 
 _SECONDS = 30
 _SHORT = "Too short for this range: open “Whole run”"
@@ -38,11 +37,10 @@ def views(shared_prometheus: PrometheusServer) -> dict[str, Answers]:
     rows.write(shared_prometheus.url, _series(run_id, ended - _SECONDS, ended))
     # Of a day, a run that has just ended may lie behind the last point of a graph.
     times = {"own": (ended - _SECONDS - 2, ended + 10), "day": (ended + 20 - 86400, ended + 20)}
-    with closing(PrometheusClient(shared_prometheus.url)) as prometheus:
-        return {
-            name: Grafana(prometheus, View(name, *time_, run_id)).answers("mlbench-run", bare=True)
-            for name, time_ in times.items()
-        }
+    return {
+        name: ask_board(shared_prometheus.url, "mlbench-run", View(name, *ends, run_id), bare=True)
+        for name, ends in times.items()
+    }
 
 
 def test_figures_are_those_of_the_result_in_any_range(views: dict[str, Answers]) -> None:
@@ -62,7 +60,7 @@ def test_no_rank_of_an_ended_run_is_called_running(views: dict[str, Answers]) ->
 
 
 def test_a_graph_that_a_run_is_too_short_for_says_so(views: dict[str, Answers]) -> None:
-    [board] = [board for board in load_all() if board.uid == "mlbench-run"]
+    board = load("mlbench-run")
     for panel in board.panels:
         own, day = (_of_panel(panel, views[name]) for name in ("own", "day"))
         assert _SHORT not in {text for line in own for text in line.labels.values()}, panel["title"]

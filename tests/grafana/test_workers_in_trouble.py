@@ -1,21 +1,17 @@
 """The page of workers names every alert of each, and forgets none whose scrape fails."""
 
-import struct
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import closing
 
 import pytest
 
 from mlbench.contract import names
-from mlbench_master.reading.promql import PrometheusClient, QueryResult
+from mlbench_master.reading.promql import QueryResult
 from tests.conftest import PrometheusServer
-from tests.support.panels import Grafana, View
-from tests.support.rows import TimeSeries, level, series, write
+from tests.support.panels import View, ask_board
+from tests.support.rows import STALE, TimeSeries, level, series, write
 
-# What Prometheus writes for a series of a target whose scrape failed.
-[_STALE] = struct.unpack(">d", bytes.fromhex("7ff0000000000002"))
 _SECONDS = 20
 
 
@@ -24,8 +20,8 @@ def answers(shared_prometheus: PrometheusServer) -> dict[str, list[QueryResult]]
     """What the page is answered of four workers, by panel and query."""
     now = time.time()
     write(shared_prometheus.url, _series(uuid.uuid4().hex[:8], now - _SECONDS))
-    with closing(PrometheusClient(shared_prometheus.url)) as prometheus:
-        return Grafana(prometheus, View("now", now - _SECONDS, now, "")).answers("mlbench-workers")
+    view = View("now", now - _SECONDS, now, "")
+    return ask_board(shared_prometheus.url, "mlbench-workers", view)
 
 
 def test_each_alert_of_a_worker_is_named(answers: dict[str, list[QueryResult]]) -> None:
@@ -58,9 +54,8 @@ def test_many_workers_are_drawn_by_node(shared_prometheus: PrometheusServer) -> 
     now = time.time() - 2400  # the range of no other test
     run_id = uuid.uuid4().hex[:8]
     write(shared_prometheus.url, _many(run_id, now - _SECONDS))
-    with closing(PrometheusClient(shared_prometheus.url)) as prometheus:
-        view = View("earlier", now - _SECONDS, now, "")
-        answers = Grafana(prometheus, view).answers("mlbench-workers")
+    view = View("earlier", now - _SECONDS, now, "")
+    answers = ask_board(shared_prometheus.url, "mlbench-workers", view)
     [ref] = [place for place in answers if place.startswith("Worker activity /")]
     assert [(one.labels["row"], one.labels["work"]) for one in answers[ref]] == [
         ("n1", f"Straggler: run {run_id} rank 9"),
@@ -91,7 +86,7 @@ def _series(key: str, first: float) -> Iterator[TimeSeries]:
         of = {"pod": f"{key}-{pod}"}
         yield level(names.POD_INFO, times, 1, phase="Running", node="n", **of)
         # The last scrape of one failed.
-        values = [*[1.0] * (len(times) - 1), _STALE if pod == "c" else 1.0]
+        values = [*[1.0] * (len(times) - 1), STALE if pod == "c" else 1.0]
         run_id = "1" if rank else ""
         yield series(names.WORKER_INFO, times, values, run_id=run_id, rank=rank, **of)
     for alert, pod in (("Straggler", "b"), ("CPUContention", "b"), ("CPUContention", "a")):

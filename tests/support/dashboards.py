@@ -58,6 +58,11 @@ def load_all() -> list[Dashboard]:
     return [Dashboard(path.stem, json.loads(path.read_text())) for path in sorted(FOLDER.glob("*"))]
 
 
+def load(uid: str) -> Dashboard:
+    """Return a dashboard."""
+    return Dashboard(uid, json.loads((FOLDER / f"{uid}.json").read_text()))
+
+
 def variable_argument(query: str) -> str:
     """Return what a variable's query asks of Prometheus: ``up`` of ``label_values(up, job)``."""
     function, _, rest = query.removesuffix(")").partition("(")

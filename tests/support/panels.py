@@ -3,10 +3,11 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 from mlbench_master.reading.promql import PrometheusClient, QueryResult
-from tests.support.dashboards import REFERENCE, Dashboard, Json, load_all, variable_argument
+from tests.support.dashboards import REFERENCE, Dashboard, Json, load, variable_argument
 
 # Grafana chooses the step of a range for one point a pixel.
 _POINTS = 1000
@@ -136,9 +137,8 @@ class Grafana:
 
     def answers(self, uid: str, *, bare: bool = False) -> dict[str, list[QueryResult]]:
         """Return what the panels and annotations of a board are answered, by ``PLACE / REF``."""
-        [board] = [one for one in load_all() if one.uid == uid]
         found: defaultdict[str, list[QueryResult]] = defaultdict(list)
-        for query in self.queries(board):
+        for query in self.queries(load(uid)):
             if query.options is None:
                 found[f"{query.place} / {query.ref}"] += self.ask(query, bare=bare)
         return found
@@ -166,6 +166,14 @@ class Grafana:
         if not variable["multi"]:
             return next(iter(options), "")
         return "|".join(_SPECIAL.sub(lambda found: rf"\\{found.group()}", one) for one in options)
+
+
+def ask_board(
+    url: str, uid: str, view: View, chosen: Mapping[str, str] | None = None, *, bare: bool = False
+) -> dict[str, list[QueryResult]]:
+    """Return what the Prometheus at a URL answers to the panels and annotations of a board."""
+    with closing(PrometheusClient(url)) as prometheus:
+        return Grafana(prometheus, view, chosen).answers(uid, bare=bare)
 
 
 def _as_text(found: QueryResult) -> str:

@@ -3,6 +3,7 @@
 import hashlib
 import itertools
 import json
+import struct
 import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,6 +26,9 @@ from mlbench_master.recording.samples import Sample, to_posted_lines
 from mlbench_master.recording.streams import METRICS, StreamKey
 
 NO_ARCHIVES = ArchiveStore("/nowhere")
+
+# What Prometheus writes for a series of a target whose scrape failed.
+[STALE] = struct.unpack(">d", bytes.fromhex("7ff0000000000002"))
 
 # One Prometheus serves many tests, so no two of them may share a run.
 _RUN_IDS = itertools.count(1_000, 1_000)
