@@ -72,10 +72,6 @@ class Metric:
                 step = fields.get("step", 0)
             case _:
                 raise ValueError("a metric has a key, a value, and a timestamp in milliseconds")
-        if not 0 < len(key) <= MAX_METRIC_NAME_LENGTH:
-            raise ValueError(
-                f"the key of a metric has 1 to {MAX_METRIC_NAME_LENGTH} characters: {key!r}"
-            )
         # JSON has no such numbers.
         if isinstance(value, str) and value not in ("NaN", "Infinity", "-Infinity"):
             raise ValueError(f"the value of metric {key!r} must be a number (not {value!r})")
@@ -88,16 +84,17 @@ def metric_lines(metrics: Iterable[Metric], prefix: str = "") -> list[Line]:
     """Return the lines that record values: one for all values of the same time and step.
 
     Raises:
-        ValueError: a name is too long with the ``prefix``.
+        ValueError: a key is empty, or too long with the ``prefix``.
     """
     lines: list[Line] = []
     values: dict[str, float | str] = {}
     last = None
     for metric in metrics:
         name = f"{prefix}{metric.key}"
-        if len(name) > MAX_METRIC_NAME_LENGTH:
+        if not metric.key or len(name) > MAX_METRIC_NAME_LENGTH:
             raise ValueError(
-                f"the name {name!r} of a metric has more than {MAX_METRIC_NAME_LENGTH} letters"
+                f"the key of a metric has 1 to {MAX_METRIC_NAME_LENGTH} characters, with the name"
+                f" of its nested run: {name!r}"
             )
         # The step of MLflow's system metrics is not a training step.
         step = {} if metric.key.startswith("system/") else {"step": metric.step}

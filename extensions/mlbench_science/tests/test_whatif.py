@@ -94,28 +94,21 @@ def error(prediction: Prediction, measured: Measured) -> float:
 
 
 def test_one_unlimited_run_predicts_the_steps_at_four_bandwidths() -> None:
-    errors, misses = [], []
+    errors, misses = {}, []
     for exchange in {exchange for exchange, _ in exchanges()}:
         for mbit in _SLOWER:
             unlimited, measured = middle(exchange, _UNLIMITED), middle(exchange, mbit)
             prediction = with_bandwidth(unlimited, Link(_UNLIMITED), Link(mbit))
-            errors.append(abs(error(prediction, measured)))
+            errors[exchange, mbit] = abs(error(prediction, measured))
             if not prediction.low <= measured.step_seconds <= prediction.high:
                 misses.append((exchange, mbit))
     assert len(errors) == 32
-    assert median(errors) <= 0.05
+    assert median(errors.values()) <= 0.05
     # The largest errors are those of messages that just exceed the limiter's queue, at 5 Mbit/s.
-    assert sorted(errors)[-6] <= 0.16
-    assert max(errors) <= 0.40
+    assert sorted(errors.values())[-6] <= 0.16
+    assert max(errors.values()) <= 0.40
+    assert max(value for (_, mbit), value in errors.items() if mbit >= 80) <= 0.12
     assert misses == []
-
-
-def test_from_80_mbit_on_no_prediction_is_far_off() -> None:
-    for exchange in {exchange for exchange, _ in exchanges()}:
-        for mbit in (80.0, 320.0):
-            unlimited = middle(exchange, _UNLIMITED)
-            prediction = with_bandwidth(unlimited, Link(_UNLIMITED), Link(mbit))
-            assert abs(error(prediction, middle(exchange, mbit))) <= 0.12, (exchange, mbit)
 
 
 def test_a_wrong_interval_is_rare_among_single_runs() -> None:
