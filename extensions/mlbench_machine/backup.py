@@ -199,9 +199,9 @@ def read_backup(file: Path, home: Home) -> Backup:
             found = Backup.from_fields(fields)
         except (KeyError, TypeError, ValueError):
             raise BackupError(f"{file}: is not a backup of `mlbench backup`") from None
-        if {*members.namelist()} - {_INDEX} != found.digests.keys() or not all(
-            map(_is_inside, found.digests)
-        ):
+        paths = map(PurePosixPath, found.digests)
+        leave = any(p.is_absolute() or ".." in p.parts or "\\" in str(p) for p in paths)
+        if leave or {*members.namelist()} - {_INDEX} != found.digests.keys():
             raise BackupError(f"{file}: is damaged: its members are not those that it lists")
         # A folder that exists may be the mount point of a volume, which cannot be renamed. Its
         # database comes last: without a database, the folder has no runs.
@@ -234,12 +234,6 @@ def read_backup(file: Path, home: Home) -> Backup:
                 draft.root.rename(home.root)
             undo.pop_all()
     return found
-
-
-def _is_inside(name: str) -> bool:
-    """Check whether a path stays in the folder that it is relative to."""
-    path = PurePosixPath(name)
-    return not path.is_absolute() and ".." not in path.parts and "\\" not in name
 
 
 def _contents(database: Path) -> tuple[int, list[str]]:
