@@ -51,6 +51,13 @@ def _make_grid() -> None:
         fields = {"benchmark": "digits", "num_workers": 2, "target_train_seconds": seconds}
         in_set = {"set_name": "grid", "slot": number, "swept": swept}
         made.make_ended_run(name=f"grid-{number}", **fields, **in_set)
+    rates = ("0.05", "0.2")
+    slots = [{"num_workers": 1, "seed": 1, "swept": {"lr": rate}} for rate in rates]
+    RunSet.create(name="own-code", slots=slots, **(of_set | {"order": {}}))
+    for number, (rate, loss) in enumerate(zip(rates, (1.4168, 0.2898), strict=True), 1):
+        in_set = {"set_name": "own-code", "slot": number, "swept": {"lr": rate}}
+        metrics = {"loss": {"min": loss, "max": 2.3, "last": loss}}
+        made.make_ended_run(name=f"own-{number}", figures={"metrics": metrics}, **in_set)
 
 
 @pytest.fixture(scope="module")
@@ -180,6 +187,13 @@ def test_a_set_shows_what_matters_what_is_left_and_its_plan(
     plan.get_by_role("link", name="#1", exact=True).click()
     page.get_by_role("link", name="grid", exact=True).click()
     expect(matters).to_be_visible()
+
+
+def test_a_set_without_a_target_shows_its_last_values(page: Page, master: StackConnection) -> None:
+    sign_in(page, master, "/sets/own-code")
+    expect(page.get_by_role("heading", name="Last values of each combination")).to_be_visible()
+    rows = page.get_by_role("region", name="Last values of each combination").get_by_role("row")
+    expect(rows).to_have_text(["CombinationLoss", "lr 0.05, 1 worker1.42", "lr 0.2, 1 worker0.29"])
 
 
 @pytest.mark.slow

@@ -63,7 +63,8 @@ export function versionsOf(/** @type {Pick<RunGroup, "code_versions">} */ { code
   return versions > 1 ? `${versions} versions` : "";
 }
 
-function meanWith(/** @type {RunGroup["means"][string]} */ { count, mean, low, high }, /** @type {number} */ runs, write) {
+/** @returns {HTMLElement[]} a mean with its 95 % interval, and how many of the runs have a value. */
+export function meanWith(/** @type {RunGroup["means"][string]} */ { count, mean, low, high }, /** @type {number} */ runs, write) {
   // The unit stands once.
   const span = low != null && high != null && low !== high && `${write(low).replace(/ \D+$/, "")} to ${write(high)}`;
   const detail = [span, count < runs && `of ${format.count(count)}`].filter(Boolean).join(", ");

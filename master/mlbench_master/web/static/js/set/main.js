@@ -13,7 +13,7 @@ import { poll } from "../poll.js";
 import { urlOf } from "../root.js";
 import { termsOf } from "../runs/groups.js";
 import { fillTable, problemWith, runBadge, setBadge } from "../ui.js";
-import { columnsOf, progressOf, progressText, rowsOf, sweptIn } from "./plan.js";
+import { columnsOf, lastColumns, progressOf, progressText, rowsOf, sweptIn } from "./plan.js";
 
 const POLL_MS = 5000;
 // As many as the API compares.
@@ -83,11 +83,13 @@ function showHead(/** @type {RunSet} */ set, /** @type {SetAnalysis} */ { slots_
   setBadge(byId("progress"), ...progressOf(set));
 }
 
-function showAnswer(/** @type {SetAnalysis} */ { slots_left: left }) {
+function showAnswer(/** @type {SetAnalysis} */ { slots_left: left, last_values: values }) {
   const answer = comparison && answerOf(comparison, left === 0);
   const interval = answer?.interval && h("small", {}, ` (95 % ${answer.interval})`);
-  const parts = answer ? [h("span", {}, answer.title), h("b", {}, answer.mean), interval] : ["No run has a result yet"];
+  const parts = answer ? [h("span", {}, answer.title), h("b", {}, answer.mean), interval] : [values.length ? "Last values of each combination" : "No run has a result yet"];
   byId("answer-title").replaceChildren(...parts.filter(Boolean));
+  byId("values-part").hidden = !!answer || !values.length;
+  fillTable(byId("values"), lastColumns(values), values, ({ name }) => [name]);
   const chips = comparison ? chipsOf(comparison) : [];
   const makeChip = ({ state, text, hint }) => h("li", { class: "badge", "data-answer": state, title: hint }, text);
   reconcile(byId("answer-chips"), chips, ({ state, text }) => `${state} ${text}`, makeChip);

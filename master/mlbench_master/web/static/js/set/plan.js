@@ -3,8 +3,9 @@
 import { resultColumns } from "../compare/results.js";
 import { optionTitle } from "../compare/verdict.js";
 import { h } from "../dom.js";
-import { NONE, plural } from "../format.js";
+import { NONE, alignedNumbers, metricTitle, plural } from "../format.js";
 import { isActive } from "../records.js";
+import { meanWith } from "../runs/groups.js";
 import { figure, runBadge } from "../ui.js";
 
 /**
@@ -56,6 +57,18 @@ export function columnsOf(/** @type {Row[]} */ rows, /** @type {Result[]} */ res
     figure("Seed", ({ slot, trial }) => String((trial ?? slot).seed ?? "")),
     ...figures.map(({ title, text, hint }) => figure(title, ({ result }) => text(result), hint)),
     { title: "Remark", text: ({ trial }) => remarkOf(trial) },
+  ];
+}
+
+/** @returns {Column<LastValues>[]} the columns of the last values of each combination */
+export function lastColumns(/** @type {LastValues[]} */ values) {
+  const metrics = [...new Set(values.flatMap(({ means }) => Object.keys(means)))].sort();
+  return [
+    { title: "Combination", isHead: true, text: ({ name }) => optionTitle(name) },
+    ...metrics.map((name) => {
+      const write = alignedNumbers(values.map(({ means }) => means[name]?.mean));
+      return { ...figure(metricTitle(name), undefined, name), cell: ({ means, runs }) => means[name] && meanWith(means[name], runs, write) };
+    }),
   ];
 }
 
