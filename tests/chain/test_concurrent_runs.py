@@ -32,6 +32,7 @@ def _order(client: ApiClient, name: str) -> Run:
     return ordered.result().value
 
 
+@pytest.mark.slow
 def test_four_runs_share_a_machine_and_have_the_results_of_one_alone(
     two_at_a_time: ApiClient,
 ) -> None:

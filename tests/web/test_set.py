@@ -51,9 +51,10 @@ def _make_grid() -> None:
         fields = {"benchmark": "digits", "num_workers": 2, "target_train_seconds": seconds}
         in_set = {"set_name": "grid", "slot": number, "swept": swept}
         made.make_ended_run(name=f"grid-{number}", **fields, **in_set)
+    command = {"custom_image_name": "local", "custom_image_command": "/bin/train --epochs 4"}
     rates = ("0.05", "0.2")
     slots = [{"num_workers": 1, "seed": 1, "swept": {"lr": rate}} for rate in rates]
-    RunSet.create(name="own-code", slots=slots, **(of_set | {"order": {}}))
+    RunSet.create(name="own-code", slots=slots, **(of_set | {"order": command}))
     for number, (rate, loss) in enumerate(zip(rates, (1.4168, 0.2898), strict=True), 1):
         in_set = {"set_name": "own-code", "slot": number, "swept": {"lr": rate}}
         metrics = {"loss": {"min": loss, "max": 2.3, "last": loss}}
@@ -191,6 +192,8 @@ def test_a_set_shows_what_matters_what_is_left_and_its_plan(
 
 def test_a_set_without_a_target_shows_its_last_values(page: Page, master: StackConnection) -> None:
     sign_in(page, master, "/sets/own-code")
+    about = page.locator("#about")
+    expect(about).to_have_text(re.compile(r"^/bin/train --epochs 4 · lr · 1 worker · 1 seed · reg"))
     expect(page.get_by_role("heading", name="Last values of each combination")).to_be_visible()
     rows = page.get_by_role("region", name="Last values of each combination").get_by_role("row")
     expect(rows).to_have_text(["CombinationLoss", "lr 0.05, 1 worker1.42", "lr 0.2, 1 worker0.29"])

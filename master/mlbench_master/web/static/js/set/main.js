@@ -59,11 +59,13 @@ async function compare(/** @type {RunSet} */ set, /** @type {SetAnalysis} */ ana
 }
 
 function showHead(/** @type {RunSet} */ set, /** @type {SetAnalysis} */ { slots_left: left, seconds_left: seconds }) {
-  const { args = {}, faults, benchmark, num_cpus: cores, ...fields } = /** @type {Record<string, any>} */ (set.order);
+  const order = /** @type {Record<string, any>} */ (set.order);
+  const { args = {}, faults, benchmark, num_cpus: cores, image_name: _, custom_image_name: image, custom_image_command: command, ...fields } = order;
   const [workers, seeds] = ["num_workers", "seed"].map((name) => new Set(set.slots.map((slot) => slot[name])));
   const settings = Object.entries({ ...fields, ...args }).filter(([, value]) => value !== null);
   const about = [
-    benchmark,
+    benchmark || command,
+    image && image !== "local" && `image ${image}`,
     sweptIn(set),
     workers.size === 1 && plural([...workers][0], "worker"),
     cores && `${plural(cores, "core")} each`,
