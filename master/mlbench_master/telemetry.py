@@ -1,8 +1,8 @@
 """Metrics of the API: its requests, the master and its spool, the newest runs, and the pods."""
 
 import time
-from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, get_args
 
 import falcon
@@ -24,13 +24,101 @@ from mlbench_master.reading.counting import recorded_so_far
 from mlbench_master.recording.limits import describe_refused
 from mlbench_master.recording.streams import waiting_bytes
 
-# Label of a target, by whether a lower value is better.
-_BETTER = {True: "lower", False: "higher"}
-
-_Values = Iterable[tuple[tuple[str, ...], float | None]]
-"""Label values and value of each series; None for a series without a value."""
 Verdicts = Callable[[Sequence[int]], Iterable[tuple[int, str, float]]]
 """Returns hang diagnoses of runs by id: id, verdict, and Unix seconds of the diagnosis."""
+_Sample = tuple[str, tuple[str, ...], float | None]
+"""Name, label values and value of a series; None for a series without a value."""
+
+_POD = ("namespace", "pod", "container", "node")
+# Name, help text and labels of each series that is read from the database.
+_FAMILIES: Sequence[tuple[str, str, tuple[str, ...]]] = (
+    (names.MASTER_INFO, "Address of the master for browsers.", ("url", "version")),
+    (
+        "mlbench_spool_bytes",
+        "Bytes of samples that were received and are not in the record yet.",
+        (),
+    ),
+    (
+        "mlbench_spool_limit_bytes",
+        "Limit on the bytes that wait, above which the master refuses samples.",
+        (),
+    ),
+    ("mlbench_unsealed_runs", "Ended runs whose archive could not be written yet.", ()),
+    ("mlbench_unexported_samples", "Recorded samples that wait for Prometheus.", ()),
+    ("mlbench_database_disk_free_bytes", "Free bytes on the disk of the database.", ("path",)),
+    (
+        "mlbench_database_reserve_bytes",
+        "Free bytes below which the master refuses logs and samples.",
+        (),
+    ),
+    (
+        names.RUN_DIAGNOSIS,
+        "When the run's last hang diagnosis was requested.",
+        ("run_id", "verdict"),
+    ),
+    (
+        names.RUN_INFO,
+        "Name, user, benchmark, backend and workers of the run.",
+        ("run_id", "name", "user", "benchmark", "backend", "workers"),
+    ),
+    (
+        names.RUN_SET_INFO,
+        "Benchmark set of the run, and its swept values.",
+        ("run_id", "set", "swept"),
+    ),
+    (names.RUN_STATE, "1 for the state that the run is in.", ("run_id", "state")),
+    (names.RUN_TARGET, "Target of the run.", ("run_id", "metric", "better")),
+    (names.RUN_FAILURE, "Reason why the run failed, shortened.", ("run_id", "reason")),
+    (
+        names.RUN_SAMPLES,
+        "Samples of the run by place: recorded so far, and counted by query after its end.",
+        ("run_id", "place"),
+    ),
+    (names.RUN_CREATED, "When the run was submitted.", ("run_id",)),
+    (names.RUN_STARTED, "When the run got its workers.", ("run_id",)),
+    (names.RUN_FINISHED, "When the run ended.", ("run_id",)),
+    (names.RUN_TARGET_REACHED, "When the target was first reached.", ("run_id",)),
+    (names.RUN_TIME_TO_TARGET, "Training time to the target.", ("run_id",)),
+    (names.RUN_WORKERS, "Workers of the run.", ("run_id",)),
+    (names.RUN_WORLD_SIZE, "Processes of the run, each with a rank.", ("run_id",)),
+    (names.RUN_CPUS, "Requested cores of each worker.", ("run_id",)),
+    (names.RUN_THREADS, "Threads of each process, if reported.", ("run_id",)),
+    (names.RUN_ATTEMPTS, "Attempts so far.", ("run_id",)),
+    (names.RUN_LOST_RANKS, "Lost ranks of the latest attempt.", ("run_id",)),
+    (names.RUN_WAITING, "Bytes of an active run that wait for Prometheus.", ("run_id",)),
+    (names.RUN_TRAINING_SECONDS, "Training time.", ("run_id",)),
+    (names.RUN_SAMPLES_PER_SECOND, "Samples per second.", ("run_id",)),
+    (names.RUN_TRAINED_SAMPLES, "Samples of all ranks.", ("run_id",)),
+    (names.RUN_STEP_SECONDS, "Mean step time.", ("run_id",)),
+    (names.RUN_COMMUNICATION, "Share of training time.", ("run_id",)),
+    (names.RUN_DISTURBED, "1 if the run was disturbed.", ("run_id",)),
+    (names.RUN_EPOCHS, "Started epochs.", ("run_id",)),
+    (names.RUN_OUTCOME, "1 for the outcome of the run.", ("run_id", "outcome")),
+    (
+        names.RUN_CONTENTION_RATIO,
+        "Share of time in which the rank waited for a core.",
+        ("run_id", "rank"),
+    ),
+    (
+        names.RUN_STRAGGLER,
+        "Speedup if no rank had been late, and the rank that was late most.",
+        ("run_id", "rank"),
+    ),
+    (names.RUN_BEST_VALUE, "Best value of the target's metric.", ("run_id", "metric")),
+    (names.RUN_LAST_VALUE, "Last value of the target's metric.", ("run_id", "metric")),
+    (names.RUN_PHASE_SECONDS, "Mean of the ranks' seconds in a phase.", ("run_id", "phase")),
+    (names.RUN_GOODPUT, "Seconds of all workers in a bucket.", ("run_id", "bucket")),
+    (names.POD_INFO, "Phase and node of the pod.", ("pod", "phase", "node")),
+    (names.POD_HEARTBEAT, "Last report of the pod's agent.", ("pod",)),
+    (names.WORKER_INFO, "Run and rank of the pod.", ("pod", "run_id", "rank")),
+    (names.WORKER_RUNNING, "1 while the rank's process runs.", ("run_id", "rank")),
+    *((name, "Resource usage of an external rank.", _POD) for name in names.RESOURCES),
+    *((name, "Progress of an external rank.", ("run_id", "rank")) for name in names.PROGRESS),
+)
+# The newest runs only, so that the number of series is bounded. Prometheus has no samples of
+# imported runs.
+_RUNS = "SELECT id, state, * FROM run WHERE origin IS NULL ORDER BY id DESC LIMIT 30"
+_UNEXPORTED = "SELECT COALESCE(SUM(samples), 0) FROM block WHERE exported IS NULL"
 
 
 class RequestMiddleware:
@@ -57,9 +145,6 @@ class RequestMiddleware:
         self._requests.labels(*labels, resp.status_code).inc()
 
 
-_UNEXPORTED = "SELECT COALESCE(SUM(samples), 0) FROM block WHERE exported IS NULL"
-
-
 class DatabaseCollector(Collector):
     """Collector for metrics that it reads from the database at each scrape."""
 
@@ -68,7 +153,8 @@ class DatabaseCollector(Collector):
         self._url = url
         self._spool_limit_bytes = spool_limit_bytes
         self._verdicts = verdicts
-        self._known: tuple[list[Any], Sequence[Metric]] = ([], list(_runs([])))
+        # Rows of the ended runs at the last scrape, and their samples.
+        self._ended: tuple[list[Any], list[_Sample]] = ([], [])
 
     def describe(self) -> list[Metric]:
         """Return nothing, so that registering does not read the database."""
@@ -76,298 +162,130 @@ class DatabaseCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the series of the master, its newest runs and its pods."""
-        yield from self._master()
-        # Prometheus has no samples of imported runs.
-        own_runs = "SELECT id, state, * FROM run WHERE origin IS NULL ORDER BY id DESC LIMIT ?"
-        # The newest runs only, so that the number of series is bounded.
-        rows = run_sql(own_runs, 30).fetchall()
+        families = {}
+        for name, help_text, labels in _FAMILIES:
+            kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+            families[name] = kind(name, help_text, labels=labels)
+        for name, label_values, value in chain(self._of_master(), self._of_runs(), _of_pods()):
+            if value is not None:
+                families[name].add_metric(label_values, float(value))
+        yield from families.values()
+
+    def _of_master(self) -> Iterator[_Sample]:
+        yield names.MASTER_INFO, (self._url, own_version()), 1.0
+        yield "mlbench_spool_bytes", (), waiting_bytes()
+        yield "mlbench_spool_limit_bytes", (), self._spool_limit_bytes
+        unsealed = Run.select().where(Run.sealed_at.is_null(), Run.archive_problem != "")
+        yield "mlbench_unsealed_runs", (), unsealed.count()
+        yield "mlbench_unexported_samples", (), run_sql(_UNEXPORTED).fetchone()[0]
+        if room := find_room():
+            yield "mlbench_database_disk_free_bytes", (room.path,), room.free
+            yield "mlbench_database_reserve_bytes", (), room.least
+
+    def _of_runs(self) -> Iterator[_Sample]:
+        rows = run_sql(_RUNS).fetchall()
+        for run_id, verdict, asked_at in self._verdicts([row[0] for row in rows]):
+            yield names.RUN_DIAGNOSIS, (str(run_id), verdict[:200]), asked_at
         active = [row[0] for row in rows if row[1] in ACTIVE_STATES]
         ended = [row for row in rows if row[1] not in ACTIVE_STATES]
-        # The series of ended runs are computed again only if an ended run has changed.
-        if ended != self._known[0]:
-            self._known = ended, list(_runs(_find([row[0] for row in ended])))
-        verdicts = self._verdicts([row[0] for row in rows])
-        yield _gauge(
-            names.RUN_DIAGNOSIS,
-            "When the run's last hang diagnosis was requested.",
-            ("run_id", "verdict"),
-            [((str(run), verdict[:200]), asked_at) for run, verdict, asked_at in verdicts],
-        )
-        # Both lists have the same families, even without runs.
-        for family, of_ended in zip(_runs(_find(active)), self._known[1], strict=True):
-            family.samples += of_ended.samples
-            yield family
-        yield from _pods(list(Pod.select().order_by(Pod.name)))
-
-    def _master(self) -> Iterator[Metric]:
-        yield _gauge(
-            names.MASTER_INFO,
-            "Address of the master for browsers.",
-            ("url", "version"),
-            [((self._url, own_version()), 1.0)],
-        )
-        unsealed = Run.select().where(Run.sealed_at.is_null(), Run.archive_problem != "")
-        gauges = [
-            (
-                "mlbench_spool_bytes",
-                "Bytes of samples that were received and are not in the record yet.",
-                waiting_bytes(),
-            ),
-            (
-                "mlbench_spool_limit_bytes",
-                "Limit on the bytes that wait, above which the master refuses samples.",
-                self._spool_limit_bytes,
-            ),
-            (
-                "mlbench_unsealed_runs",
-                "Ended runs whose archive could not be written yet.",
-                unsealed.count(),
-            ),
-            (
-                "mlbench_unexported_samples",
-                "Recorded samples that wait for Prometheus.",
-                run_sql(_UNEXPORTED).fetchone()[0],
-            ),
-        ]
-        if room := find_room():
-            yield _gauge(
-                "mlbench_database_disk_free_bytes",
-                "Free bytes on the disk of the database.",
-                ("path",),
-                [((room.path,), room.free)],
-            )
-            gauges.append(
-                (
-                    "mlbench_database_reserve_bytes",
-                    "Free bytes below which the master refuses logs and samples.",
-                    room.least,
-                )
-            )
-        for name, help_text, value in gauges:
-            yield GaugeMetricFamily(name, help_text, value)
+        yield from _of_runs_by_id(active)
+        # The samples of ended runs are read again only if an ended run has changed.
+        if ended != self._ended[0]:
+            self._ended = ended, [*_of_runs_by_id([row[0] for row in ended])]
+        yield from self._ended[1]
 
 
-def _find(ids: Sequence[int]) -> list[Run]:
-    return list(Run.select().where(Run.id.in_(ids)).order_by(Run.id.desc())) if ids else []
+def _of_runs_by_id(ids: Sequence[int]) -> Iterator[_Sample]:
+    for run in Run.select().where(Run.id.in_(ids)).order_by(Run.id.desc()) if ids else ():
+        for name, label_values, value in chain(_of_run(run), _of_figures(run)):
+            yield name, (str(run.id), *label_values), value
 
 
-def _gauge(name: str, help_text: str, labels: Sequence[str], values: _Values) -> Metric:
-    family = GaugeMetricFamily(name, help_text, labels=labels)
-    for label_values, value in values:
-        if value is not None:
-            family.add_metric(label_values, float(value))
-    return family
-
-
-def _runs(runs: Sequence[Run]) -> Iterator[Metric]:
-    yield _gauge(
-        names.RUN_INFO,
-        "Name, user, benchmark, backend and workers of the run.",
-        ("run_id", "name", "user", "benchmark", "backend", "workers"),
-        [
-            (
-                (str(r.id), r.own_name, r.user, r.benchmark, r.backend, str(r.num_workers)),
-                1.0,
-            )
-            for r in runs
-        ],
-    )
-    yield _gauge(
-        names.RUN_SET_INFO,
-        "Benchmark set of the run, and its swept values.",
-        ("run_id", "set", "swept"),
-        [((str(r.id), r.set_name, swept(r.swept or {})), 1.0) for r in runs if r.set_name],
-    )
-    yield _gauge(
-        names.RUN_STATE,
-        "1 for the state that the run is in.",
-        ("run_id", "state"),
-        [((str(r.id), state), r.state == state) for r in runs for state in get_args(RunState)],
-    )
-    yield _gauge(
-        names.RUN_TARGET,
-        "Target of the run.",
-        ("run_id", "metric", "better"),
-        [
-            (
-                (str(r.id), r.target["metric"], _BETTER[r.target["lower_is_better"]]),
-                r.target["value"],
-            )
-            for r in runs
-            if r.target
-        ],
-    )
-    yield _gauge(
-        names.RUN_FAILURE,
-        "Reason why the run failed, shortened.",
-        ("run_id", "reason"),
-        [((str(r.id), _failure(r)), 1.0) for r in runs if r.state == "FAILED"],
-    )
-    yield _gauge(
-        names.RUN_SAMPLES,
-        "Samples of the run by place: recorded so far, and counted by query after its end.",
-        ("run_id", "place"),
-        [
-            ((str(r.id), place), samples)
-            for r in runs
-            for place, samples in (
-                {"recorded": recorded_so_far(r.id)}
-                if r.delivery is None and r.state in ACTIVE_STATES
-                else r.delivery or {}
-            ).items()
-        ],
-    )
-    lost_ranks = (
-        Rank.select(Rank.run)
-        .join(Run)
-        .where(Rank.run.in_(runs), Rank.attempt == Run.attempt, Rank.lost != "")
-    )
-    lost = Tally(rank.run_id for rank in lost_ranks) if runs else Tally()
-    values: tuple[tuple[str, str, Callable[[Run], float | None]], ...] = (
-        (names.RUN_CREATED, "When the run was submitted.", lambda r: r.created_at),
-        (names.RUN_STARTED, "When the run got its workers.", lambda r: r.started_at),
-        (names.RUN_FINISHED, "When the run ended.", lambda r: r.finished_at),
-        (
-            names.RUN_TARGET_REACHED,
-            "When the target was first reached.",
-            lambda r: r.target_reached_at,
-        ),
-        (
-            names.RUN_TIME_TO_TARGET,
-            "Training time to the target.",
-            lambda r: r.target_train_seconds,
-        ),
-        (names.RUN_WORKERS, "Workers of the run.", lambda r: r.num_workers),
-        (names.RUN_WORLD_SIZE, "Processes of the run, each with a rank.", lambda r: r.world_size),
-        (names.RUN_CPUS, "Requested cores of each worker.", lambda r: r.num_cpus),
-        (names.RUN_THREADS, "Threads of each process, if reported.", _threads),
-        (names.RUN_ATTEMPTS, "Attempts so far.", lambda r: r.attempt),
-        (names.RUN_LOST_RANKS, "Lost ranks of the latest attempt.", lambda r: lost[r.id]),
-        (
-            names.RUN_WAITING,
-            "Bytes of an active run that wait for Prometheus.",
-            lambda r: waiting_bytes(run_owner(r.id)) if r.state in ACTIVE_STATES else None,
-        ),
-    )
-    for name, help_text, value in values:
-        yield _gauge(name, help_text, ("run_id",), [((str(r.id),), value(r)) for r in runs])
-    # Convert drops figures that only earlier versions stored.
-    yield from _figures(
-        {str(run.id): convert(run.figures, SummaryMetrics) for run in runs if run.figures}
-    )
-
-
-def _figures(runs: Mapping[str, SummaryMetrics]) -> Iterator[Metric]:
-    """Yield the figures of ended runs' results, by run id."""
-    of_runs = (
-        (names.RUN_TRAINING_SECONDS, "Training time.", "training_seconds"),
-        (names.RUN_SAMPLES_PER_SECOND, "Samples per second.", "samples_per_second"),
-        (names.RUN_TRAINED_SAMPLES, "Samples of all ranks.", "samples"),
-        (names.RUN_STEP_SECONDS, "Mean step time.", "step_seconds"),
-        (names.RUN_COMMUNICATION, "Share of training time.", "communication_share"),
-        (names.RUN_DISTURBED, "1 if the run was disturbed.", "disturbed"),
-        (names.RUN_EPOCHS, "Started epochs.", "epochs"),
-    )
-    for name, help_text, field in of_runs:
-        run_values = [((i,), getattr(figures, field)) for i, figures in runs.items()]
-        yield _gauge(name, help_text, ("run_id",), run_values)
-    outcomes = [((i, f.outcome.kind), 1.0) for i, f in runs.items() if f.outcome]
-    help_text = "1 for the outcome of the run."
-    yield _gauge(names.RUN_OUTCOME, help_text, ("run_id", "outcome"), outcomes)
-    waiting = "Share of time in which the rank waited for a core."
-    straggler = "Speedup if no rank had been late, and the rank that was late most."
-    labelled = (
-        (names.RUN_CONTENTION_RATIO, waiting, "rank", "contention_rank", "contention_share"),
-        (names.RUN_STRAGGLER, straggler, "rank", "late_rank", "without_late"),
-        (
-            names.RUN_BEST_VALUE,
-            "Best value of the target's metric.",
-            "metric",
-            "metric",
-            "best_value",
-        ),
-        (
-            names.RUN_LAST_VALUE,
-            "Last value of the target's metric.",
-            "metric",
-            "metric",
-            "last_value",
-        ),
-    )
-    for name, help_text, label, label_field, field in labelled:
-        values = [((i, str(getattr(f, label_field))), getattr(f, field)) for i, f in runs.items()]
-        yield _gauge(name, help_text, ("run_id", label), values)
-    phases = [((i, phase), seconds) for i, f in runs.items() for phase, seconds in f.phases.items()]
-    help_text = "Mean of the ranks' seconds in a phase."
-    yield _gauge(names.RUN_PHASE_SECONDS, help_text, ("run_id", "phase"), phases)
-    buckets = [((i, name), seconds) for i, f in runs.items() for name, seconds in f.goodput.items()]
-    help_text = "Seconds of all workers in a bucket."
-    yield _gauge(names.RUN_GOODPUT, help_text, ("run_id", "bucket"), buckets)
-
-
-def _failure(run: Run) -> str:
-    """Return the last line of the reason, which is the error if a rank wrote one."""
-    reason = "; ".join(filter(None, [describe_refused(run), run.reason]))
-    return reason.rpartition("\n")[2].strip()[:100]
-
-
-def _threads(run: Run) -> float | None:
+def _of_run(run: Run) -> Iterator[_Sample]:
+    """Yield the state of a run, without the label of its id."""
+    is_active = run.state in ACTIVE_STATES
+    workers = str(run.num_workers)
+    yield names.RUN_INFO, (run.own_name, run.user, run.benchmark, run.backend, workers), 1.0
+    if run.set_name:
+        yield names.RUN_SET_INFO, (run.set_name, swept(run.swept or {})), 1.0
+    for state in get_args(RunState):
+        yield names.RUN_STATE, (state,), run.state == state
+    if target := run.target:
+        better = "lower" if target["lower_is_better"] else "higher"
+        yield names.RUN_TARGET, (target["metric"], better), target["value"]
+    if run.state == "FAILED":
+        # The last line of the reason is the error if a rank wrote one.
+        reason = "; ".join(filter(None, [describe_refused(run), run.reason]))
+        yield names.RUN_FAILURE, (reason.rpartition("\n")[2].strip()[:100],), 1.0
+    samples = run.delivery or {}
+    if run.delivery is None and is_active:
+        samples = {"recorded": recorded_so_far(run.id)}
+    for place, count in samples.items():
+        yield names.RUN_SAMPLES, (place,), count
     threads = (run.settings or {}).get("threads")
-    return threads if isinstance(threads, int) else None
+    lost = Rank.select().where(Rank.run == run, Rank.attempt == run.attempt, Rank.lost != "")
+    values = {
+        names.RUN_CREATED: run.created_at,
+        names.RUN_STARTED: run.started_at,
+        names.RUN_FINISHED: run.finished_at,
+        names.RUN_TARGET_REACHED: run.target_reached_at,
+        names.RUN_TIME_TO_TARGET: run.target_train_seconds,
+        names.RUN_WORKERS: run.num_workers,
+        names.RUN_WORLD_SIZE: run.world_size,
+        names.RUN_CPUS: run.num_cpus,
+        names.RUN_THREADS: threads if isinstance(threads, int) else None,
+        names.RUN_ATTEMPTS: run.attempt,
+        names.RUN_LOST_RANKS: lost.count(),
+        names.RUN_WAITING: waiting_bytes(run_owner(run.id)) if is_active else None,
+    }
+    yield from ((name, (), value) for name, value in values.items())
 
 
-def _pods(pods: Sequence[Pod]) -> Iterator[Metric]:
-    yield _gauge(
-        names.POD_INFO,
-        "Phase and node of the pod.",
-        ("pod", "phase", "node"),
-        [((pod.name, pod.phase, pod.node), 1.0) for pod in pods],
-    )
-    workers = list(Worker.select().where(Worker.name.in_([pod.name for pod in pods])))
-    yield _gauge(
-        names.POD_HEARTBEAT,
-        "Last report of the pod's agent.",
-        ("pod",),
-        [((worker.name,), worker.seen_at) for worker in workers],
-    )
-    # For external ranks, the series that the agent and the exporter of a worker pod have.
+def _of_figures(run: Run) -> Iterator[_Sample]:
+    """Yield the figures of an ended run's result, without the label of its id."""
+    if not run.figures:
+        return
+    # Convert drops figures that only earlier versions stored.
+    figures = convert(run.figures, SummaryMetrics)
+    yield names.RUN_TRAINING_SECONDS, (), figures.training_seconds
+    yield names.RUN_SAMPLES_PER_SECOND, (), figures.samples_per_second
+    yield names.RUN_TRAINED_SAMPLES, (), figures.samples
+    yield names.RUN_STEP_SECONDS, (), figures.step_seconds
+    yield names.RUN_COMMUNICATION, (), figures.communication_share
+    yield names.RUN_DISTURBED, (), figures.disturbed
+    yield names.RUN_EPOCHS, (), figures.epochs
+    if figures.outcome:
+        yield names.RUN_OUTCOME, (figures.outcome.kind,), 1.0
+    yield names.RUN_CONTENTION_RATIO, (str(figures.contention_rank),), figures.contention_share
+    yield names.RUN_STRAGGLER, (str(figures.late_rank),), figures.without_late
+    yield names.RUN_BEST_VALUE, (str(figures.metric),), figures.best_value
+    yield names.RUN_LAST_VALUE, (str(figures.metric),), figures.last_value
+    for phase, seconds in figures.phases.items():
+        yield names.RUN_PHASE_SECONDS, (phase,), seconds
+    for bucket, seconds in figures.goodput.items():
+        yield names.RUN_GOODPUT, (bucket,), seconds
+
+
+def _of_pods() -> Iterator[_Sample]:
+    pods = list(Pod.select().order_by(Pod.name))
+    for pod in pods:
+        yield names.POD_INFO, (pod.name, pod.phase, pod.node), 1.0
+    # External ranks have the series that the agent and the exporter of a worker pod have.
     nodes = {pod.name: pod.node for pod in pods if pod.external}
+    reported: dict[str, Mapping[str, float]] = {}
+    for worker in Worker.select().where(Worker.name.in_([pod.name for pod in pods])):
+        yield names.POD_HEARTBEAT, (worker.name,), worker.seen_at
+        if worker.resources and worker.name in nodes:
+            reported[worker.name] = worker.resources
+            whose = ("", worker.name, "worker", nodes[worker.name])
+            yield from ((name, whose, worker.resources.get(name)) for name in names.RESOURCES)
+    if not nodes:
+        return
     columns = Rank.select(Rank.worker, Rank.run, Rank.rank, Rank.exit_code).join(Run)
-    active = Rank.worker.in_([*nodes]), Run.state.in_(ACTIVE_STATES), Rank.attempt == Run.attempt
-    ranks = list(columns.where(*active)) if nodes else []
-    yield _gauge(
-        names.WORKER_INFO,
-        "Run and rank of the pod.",
-        ("pod", "run_id", "rank"),
-        [((row.worker, str(row.run_id), str(row.rank)), 1.0) for row in ranks],
-    )
-    yield _gauge(
-        names.WORKER_RUNNING,
-        "1 while the rank's process runs.",
-        ("run_id", "rank"),
-        [((str(row.run_id), str(row.rank)), row.exit_code is None) for row in ranks],
-    )
-    recorded = [worker for worker in workers if worker.resources and worker.name in nodes]
-    of_pods = [(("", pod.name, "worker", nodes[pod.name]), pod.resources) for pod in recorded]
-    labels = ("namespace", "pod", "container", "node")
-    yield from _reported(names.RESOURCES, "Resource usage of an external rank.", labels, of_pods)
-    reported = {pod.name: pod.resources for pod in recorded}
-    of_ranks = [((str(row.run_id), str(row.rank)), reported.get(row.worker, {})) for row in ranks]
-    progress = "Progress of an external rank."
-    yield from _reported(names.PROGRESS, progress, ("run_id", "rank"), of_ranks)
-
-
-def _reported(
-    series: Sequence[str],
-    help_text: str,
-    labels: Sequence[str],
-    values: Sequence[tuple[Sequence[str], Mapping[str, float]]],
-) -> Iterator[Metric]:
-    """Yield series of external ranks by labels; names that end with _total are counters."""
-    for name in series:
-        kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
-        family = kind(name, help_text, labels=labels)
-        for label_values, usage in values:
-            if name in usage:
-                family.add_metric(label_values, usage[name])
-        yield family
+    is_active = Run.state.in_(ACTIVE_STATES) & (Rank.attempt == Run.attempt)
+    for row in columns.where(Rank.worker.in_([*nodes]), is_active):
+        rank = (str(row.run_id), str(row.rank))
+        yield names.WORKER_INFO, (row.worker, *rank), 1.0
+        yield names.WORKER_RUNNING, rank, row.exit_code is None
+        progress = reported.get(row.worker, {})
+        yield from ((name, rank, progress.get(name)) for name in names.PROGRESS)
