@@ -95,7 +95,7 @@ class Home:
         """Return all samples of a run, without the dates of malformed lines."""
         return {
             name: [
-                (points.values, dict(points.notes), points.times_us)
+                (points.values, dict(points.notes), points.times_us.tolist())
                 if not name.startswith("malformed")
                 else points.values
                 for points in pieces

@@ -71,7 +71,9 @@ def points_of(chunks: Iterable[Points]) -> list[StoredPoint]:
     return [
         StoredPoint(time_us, value, points.notes.get(i, Note()))
         for points in chunks
-        for i, (time_us, value) in enumerate(zip(points.times_us, points.values, strict=True))
+        for i, (time_us, value) in enumerate(
+            zip(points.times_us.tolist(), points.values, strict=True)
+        )
     ]
 
 

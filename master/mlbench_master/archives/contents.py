@@ -1,6 +1,5 @@
 """Content of a run's archive: its records, their database rows, and its series."""
 
-import math
 import socket
 from array import array
 from collections.abc import Iterable, Iterator
@@ -8,7 +7,6 @@ from typing import Any
 
 from mlbench.archive import DIAGNOSES, ROWS, RUN, More, Piece, SeriesName, file_member
 from mlbench.contract.results import Result
-from mlbench.contract.series import format_value, number_or_text
 from mlbench_master.database.models import (
     ANNOTATION_COLUMNS,
     Chunk,
@@ -18,9 +16,9 @@ from mlbench_master.database.models import (
     run_owner,
 )
 from mlbench_master.reading import files
-from mlbench_master.reading.points import Points
+from mlbench_master.reading.points import Series
 from mlbench_master.reading.record import LiveRecord
-from mlbench_master.reading.selection import NamedSeries
+from mlbench_master.reading.selection import NamedSamples
 from mlbench_master.runs import (
     benchmark_sets,
     diagnoses,
@@ -97,34 +95,25 @@ def added(run: Run) -> dict[str, Any]:
 def series_of_record(record: LiveRecord) -> SealedSeries:
     """Yield each series of a record, in order of their metrics and ranks."""
     for metric in record.metrics:
-        sent, others = record.split(metric)
-        for rank in sorted({*sent, *others}):
-            pieces: list[Piece] = []
-            for of_rank in (sent, others):
-                if (series := of_rank.get(rank)) is not None:
-                    times = array("q", series.times_us.tobytes())
-                    values = array("d", series.values.tobytes())
-                    more = {i: More(*note[:3]) for i, note in series.notes.items()}
-                    pieces.append(Piece(times, values, more, kept=of_rank is others))
-            yield SeriesName(metric, rank), iter(pieces)
+        # A generator, so that the samples of one metric are freed before the next are read.
+        yield from _series_of_metric(record, metric)
 
 
-def series_of_pods(pods: Iterable[tuple[str, NamedSeries]]) -> SealedSeries:
+def _series_of_metric(record: LiveRecord, metric: str) -> SealedSeries:
+    sent, others = record.split(metric)
+    for rank in sorted({*sent, *others}):
+        pieces = [_to_piece(sent[rank], kept=False)] if rank in sent else []
+        pieces += [_to_piece(others[rank], kept=True)] if rank in others else []
+        yield SeriesName(metric, rank), iter(pieces)
+
+
+def series_of_pods(pods: Iterable[tuple[str, NamedSamples]]) -> SealedSeries:
     """Yield each series of a run's pods: resource usage and posted samples."""
-    for pod, series in pods:
-        for name, pieces in series:
-            yield SeriesName(name, pod=pod), map(_of_points, pieces)
+    for pod, samples in pods:
+        for name, series in samples:
+            yield SeriesName(name, pod=pod), iter([_to_piece(series, kept=True)])
 
 
-def _of_points(points: Points) -> Piece:
-    """Return points of a pod as a piece of an archive."""
-    more = {i: More(None, note.cumulative, note.metadata) for i, note in points.notes.items()}
-    values = array("d")
-    for i, spelled in enumerate(points.values):
-        number = number_or_text(spelled)
-        # Keep the spelling of strings such as 1e3, and of numbers that floats cannot hold.
-        if isinstance(number, str) or format_value(number) != spelled:
-            more[i] = more.get(i, More())._replace(text=spelled)
-            number = math.nan
-        values.append(number)
-    return Piece(array("q", points.times_us), values, more, kept=True)
+def _to_piece(series: Series, *, kept: bool) -> Piece:
+    times, values = array("q", series.times_us.tobytes()), array("d", series.values.tobytes())
+    return Piece(times, values, {i: More(*note[:3]) for i, note in series.notes.items()}, kept)

@@ -133,7 +133,7 @@ class Sealer:
         if (reached := result.time_to_target) is not None and run.started_at is not None:
             at, seconds = run.started_at + reached.wall_seconds, reached.training_seconds
             store(run, target_reached_at=at, target_train_seconds=seconds)
-        pods = self.reader.pods_of(run, Selection(with_usage=with_usage))
+        pods = self.reader.samples_of_pods(run, Selection(with_usage=with_usage))
         if run.archive is None:  # a later archive gets the usage from the first one
             not_recorded.store_pods_without_usage(run, 0 if with_usage else len(run.pods))
         documents = contents.documents(run, result)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from mlbench_master.reading import windows
-from mlbench_master.reading.points import Series
+from mlbench_master.reading.points import Series, merge
 from mlbench_master.reading.promql import PrometheusClient, QueryResult, quote, select
 from mlbench_master.reading.selection import Selection
 from mlbench_master.reading.windows import Span
@@ -19,8 +19,8 @@ _AT_ONCE = 200_000
 # Pods in a query.
 _PODS = 100
 
-Figures = list[tuple[str, Callable[[], Iterator[Series]]]]
-"""The series of a pod by name, and how to read each."""
+Figures = dict[str, Callable[[], Series]]
+"""Functions that read the series of a pod, by the names of these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,10 @@ class _Figure:
             series.labels.get(name, "") == value for name, value in self.labels.items()
         )
 
-    def read(self, prometheus: PrometheusClient, pod: str, span: Span) -> Iterator[Series]:
-        """Yield the figure of a pod, window by window."""
+    def read(self, prometheus: PrometheusClient, pod: str, span: Span) -> Series:
+        """Return the figure of a pod, read window by window."""
         selector = select({"__name__": self.metric, "pod": pod, **self.labels})
-        return windows.read(prometheus, selector, span)
+        return merge([*windows.read(prometheus, selector, span)])
 
 
 def read(
@@ -58,7 +58,7 @@ def read(
     )
     is_empty = not selection.with_usage or not span.length_ms
     if is_empty or (selection.names and not metrics):
-        yield from ((pod, []) for pod in pods)
+        yield from ((pod, {}) for pod in pods)
         return
     matching = "|".join(map(re.escape, sorted(metrics))) or f"{_PREFIX}.+"
     for start in range(0, len(pods), _PODS):
@@ -87,7 +87,7 @@ def _read_some(
     if any(int(count.values[0]) > _AT_ONCE for count in counted):
         if len(pods) == 1:
             [(pod, figures)] = wanted.items()
-            yield pod, [(n, partial(figure.read, prometheus, pod, span)) for n, figure in figures]
+            yield pod, {n: partial(figure.read, prometheus, pod, span) for n, figure in figures}
             return
         for half in (pods[: len(pods) // 2], pods[len(pods) // 2 :]):
             yield from _read_some(prometheus, {pod: wanted[pod] for pod in half}, span)
@@ -98,8 +98,8 @@ def _read_some(
         for series in windows.read_at_once(prometheus, selector, span):
             by_pod[series.labels["pod"]].append(series)
     for pod, figures in wanted.items():
-        series_of = [(name, list(filter(figure.holds, by_pod[pod]))) for name, figure in figures]
-        yield pod, [(name, partial(windows.as_one, found, span)) for name, found in series_of]
+        results = {name: list(filter(figure.holds, by_pod[pod])) for name, figure in figures}
+        yield pod, {name: partial(windows.as_one, found, span) for name, found in results.items()}
 
 
 def _selector(metrics: str, pods: Sequence[str]) -> str:

@@ -35,6 +35,9 @@ class Series:
     notes: Mapping[int, Note] = field(default_factory=dict)
     """Optional fields, by the position of their sample."""
 
+    def __len__(self) -> int:
+        return len(self.times_us)
+
     def part(self, start: int, end: int) -> "Series":
         """Return the samples from position ``start`` to before ``end``."""
         notes = {i - start: note for i, note in self.notes.items() if start <= i < end}
@@ -46,16 +49,16 @@ class Series:
         return Series(self.times_us[positions], self.values[positions], notes)
 
 
-def merge(parts: list[Series]) -> Series:
+def merge(parts: Sequence[Series]) -> Series:
     """Merge series in order of time; at the same time, in order of the parts."""
     if len(parts) == 1:
         return parts[0]
     start, notes = 0, {}
     for part in parts:
         notes.update({start + i: note for i, note in part.notes.items()})
-        start += len(part.times_us)
-    times = np.concatenate([part.times_us for part in parts])
-    values = np.concatenate([part.values for part in parts])
+        start += len(part)
+    times = np.concatenate([np.empty(0, np.int64), *(part.times_us for part in parts)])
+    values = np.concatenate([np.empty(0), *(part.values for part in parts)])
     return Series(times, values, notes).take(np.argsort(times, kind="stable"))
 
 
@@ -63,7 +66,7 @@ def merge(parts: list[Series]) -> Series:
 class Points:
     """Points of one series in order of time, as columns of the same length."""
 
-    times_us: Sequence[int]
+    times_us: NDArray[np.int64]
     values: Sequence[str]
     notes: Mapping[int, Note] = field(default_factory=dict)
     """Optional fields, by the position of their point."""
@@ -98,4 +101,4 @@ def to_points(series: Series) -> Points:
             values[i] = note.text
         if note[1:] != Note()[1:]:
             notes[i] = note._replace(text=None)
-    return Points(series.times_us.tolist(), values, notes)
+    return Points(series.times_us, values, notes)

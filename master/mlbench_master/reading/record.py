@@ -45,8 +45,8 @@ class MovedError(ServiceUnavailableError):
     """A record was sealed or deleted while it was read."""
 
 
-class SeriesSource(Protocol):
-    """Where series are read."""
+class Record(Protocol):
+    """The samples of one owner, and which of them Prometheus has."""
 
     @property
     def metrics(self) -> Sequence[str]:
@@ -57,10 +57,6 @@ class SeriesSource(Protocol):
 
         They include all that are later than ``after_us`` and not later than ``until_us``.
         """
-
-
-class Record(SeriesSource, Protocol):
-    """The samples of one owner, and which of them Prometheus has."""
 
     def others(self, metric: str) -> Mapping[str, Series]:
         """Return the samples of a metric that Prometheus cannot hold or has refused, by rank."""
@@ -228,5 +224,5 @@ def leaves_out(waiting: int) -> bool:
 
 
 def _of_piece(piece: Any) -> Series:
-    notes = {i: Note(more.text, more.cumulative, more.metadata) for i, more in piece.more.items()}
+    notes = {i: Note(*more) for i, more in piece.more.items()}
     return Series(np.frombuffer(piece.times_us, np.int64), np.frombuffer(piece.values), notes)

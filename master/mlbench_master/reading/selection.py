@@ -1,6 +1,6 @@
 """Choosing points of a series: by time, the last ones, or averages."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,8 +10,10 @@ from mlbench.evaluation.timeline import Lineage
 from mlbench_master import timestamps
 from mlbench_master.reading.points import Chunks, Note, Points, Series, to_points
 
+NamedSamples = Iterator[tuple[str, Series]]
+"""Series in order of their names, none of them empty."""
 NamedSeries = Iterator[tuple[str, Chunks]]
-"""Series in order of their names, none of them empty; each is read before the next."""
+"""Points of series in order of their names, none of them empty; each is read before the next."""
 
 # Times before and after every time that the API can return.
 BEFORE_ALL_US = timestamps.EARLIEST_US - 1
@@ -53,6 +55,11 @@ class Selection:
         ranks = {split_name(name)[1] for name in self.names}
         return ranks.pop() if len(ranks) == 1 else ""
 
+    def among(self, metrics: Iterable[str]) -> list[str]:
+        """Return the metrics of which the selection may include series."""
+        wanted = self.metrics
+        return [metric for metric in metrics if not wanted or metric in wanted]
+
     def wants(self, *names: str) -> bool:
         """Check if the selection includes a series with any of these names."""
         return not self.names or any(name in self.names for name in names)
@@ -63,16 +70,20 @@ class Selection:
             self, after_us=max(self.after_us, first_us - 1), until_us=min(self.until_us, last_us)
         )
 
-    def apply(self, name: str, series: Series) -> Chunks:
-        """Yield the selected points of a series."""
+    def cut(self, name: str, series: Series) -> Series:
+        """Return the samples of a series in the selected time and lineage."""
         first, end = np.searchsorted(series.times_us, [self.after_us, self.until_us], "right")
         series = series.part(int(first), int(end))
         if self.lineage is not None:
             times = series.times_us.tolist()
             parts = self.lineage.runs(split_name(name)[1], times)
             wanted = [np.arange(a, b) for a, b, is_on in parts if is_on == self.is_in_lineage]
-            series = series.take(np.concatenate([*wanted, np.empty(0, np.int64)]).astype(np.int64))
-        count = len(series.times_us)
+            series = series.take(np.concatenate([np.empty(0, np.int64), *wanted]))
+        return series
+
+    def points(self, series: Series) -> Chunks:
+        """Yield all points of a series, averages of them, or the last ones."""
+        count = len(series)
         size = -(-count // self.summarize) if self.summarize else 1
         if size > 1:
             points = _average(series, size)
@@ -128,4 +139,4 @@ def _average(series: Series, size: int) -> Points:
         texts.append(text)
         if note != Note():
             notes[group] = note
-    return Points(times[points_at].tolist(), texts, notes)
+    return Points(times[points_at], texts, notes)

@@ -1,10 +1,11 @@
 """Reading series of runs and pods: from Prometheus if it has them all, else from the record."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from itertools import chain
+from functools import partial
+from types import MappingProxyType
 from typing import Any, Literal
 
 from mlbench.contract.limits import PAST_MS
@@ -24,16 +25,17 @@ from mlbench_master.errors import NotFoundError
 from mlbench_master.reading import containers, prometheus_series
 from mlbench_master.reading.points import Note, Series, merge
 from mlbench_master.reading.promql import PrometheusClient
-from mlbench_master.reading.record import LiveRecord, Record, SealedRecord, SeriesSource
-from mlbench_master.reading.selection import (
-    NamedSeries,
-    Selection,
-)
+from mlbench_master.reading.record import LiveRecord, Record, SealedRecord
+from mlbench_master.reading.selection import NamedSamples, NamedSeries, Selection
 from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.reading.windows import Span
 from mlbench_master.recording.remote_write import FUTURE_MS
 
 Source = Literal["prometheus", "record"]
+_Read = Callable[[str, int, int], Mapping[str, Series]]
+"""Returns the samples of a metric between two times by rank, as ``Record.read`` does."""
+_Source = tuple[Iterable[str], _Read]
+"""The metrics of a source, and the function that reads them."""
 
 _METRICS = "SELECT metric, MIN(rank) FROM seriesname WHERE owner = ? GROUP BY metric"
 
@@ -81,26 +83,29 @@ class SeriesReader:
         if run is None:
             return
         with ExitStack() as stack:
-            records: list[SeriesSource] = [stack.enter_context(self.record(run, selection))]
+            record = stack.enter_context(self.record(run, selection))
+            sources: list[_Source] = [(record.metrics, record.read)]
             if selection.with_added and run.added is not None:
-                records.append(_Added(stack.enter_context(self.added(run, selection))))
-            yield from _series_of(records, selection)
+                added = stack.enter_context(self.added(run, selection))
+                sources.append((added.metrics, partial(_read_added, added)))
+            yield from _points_of(_samples_of(sources, selection), selection)
 
     def published(self, run: Run, selection: Selection) -> tuple[Source, NamedSeries]:
         """Return a run's series, from Prometheus if it has all of them, else from the record."""
-        if not run.origin and not (selection.with_added and run.added is not None):
-            ended_at = time.time() if run.finished_at is None else run.finished_at
-            span = Span(round(run.created_at * 1000) - PAST_MS, round(ended_at * 1000) + FUTURE_MS)
-            with ExitStack() as stack:
-                record = stack.enter_context(self.record(run, selection))
-                wanted = selection.metrics
-                metrics = [metric for metric in record.metrics if not wanted or metric in wanted]
-                owner = run_owner(run.id)
-                found = prometheus_series.read(self.prometheus, owner, record, metrics, span)
-                if found is not None:
-                    return "prometheus", _series_of([_Found(found)], selection)
-                return "record", _within(stack.pop_all(), _series_of([record], selection))
-        return "record", self.run(run.id, selection)
+        if run.origin or (selection.with_added and run.added is not None):
+            return "record", self.run(run.id, selection)
+        ended_at = time.time() if run.finished_at is None else run.finished_at
+        span = Span(round(run.created_at * 1000) - PAST_MS, round(ended_at * 1000) + FUTURE_MS)
+        with ExitStack() as stack:
+            record = stack.enter_context(self.record(run, selection))
+            metrics = selection.among(record.metrics)
+            owner = run_owner(run.id)
+            found = prometheus_series.read(self.prometheus, owner, record, metrics, span)
+            source = (metrics, record.read) if found is None else (found, lambda m, *_: found[m])
+            series = _points_of(_samples_of([source], selection), selection)
+            if found is None:
+                return "record", _within(stack.pop_all(), series)
+            return "prometheus", series
 
     def metrics(self, run: Run) -> list[RunMetric]:
         """Return the metrics that a run has recorded, in order of their names.
@@ -119,8 +124,12 @@ class SeriesReader:
 
     def pod(self, pod: str, selection: Selection) -> NamedSeries:
         """Yield a pod's series: resource figures from the exporter, and posted samples."""
+        return _points_of(self._samples_of_pod(pod, selection), selection)
+
+    def _samples_of_pod(self, pod: str, selection: Selection) -> NamedSamples:
         for _, figures in containers.read(self.prometheus, [pod], selection, _now_ms()):
-            yield from _series_of([LiveRecord(pod_owner(pod), selection)], selection, figures)
+            record = LiveRecord(pod_owner(pod), selection)
+            yield from _samples_of([(record.metrics, record.read)], selection, figures)
 
     def pods(self, selection: Selection) -> Iterator[tuple[str, NamedSeries]]:
         """Yield each known pod with its series, in order of their names."""
@@ -129,10 +138,16 @@ class SeriesReader:
         for pod, figures in containers.read(self.prometheus, pods, selection, _now_ms()):
             # Most pods have nothing but figures: the database is not asked about each.
             records = [LiveRecord(pod_owner(pod), selection)] if pod in posted else []
-            yield pod, _series_of(records, selection, figures)
+            sources = [(record.metrics, record.read) for record in records]
+            yield pod, _points_of(_samples_of(sources, selection, figures), selection)
 
     def pods_of(self, run: Run, selection: Selection) -> Iterator[tuple[str, NamedSeries]]:
         """Yield each pod of a run with its series during the run."""
+        for pod, samples in self.samples_of_pods(run, selection):
+            yield pod, _points_of(samples, selection)
+
+    def samples_of_pods(self, run: Run, selection: Selection) -> Iterator[tuple[str, NamedSamples]]:
+        """Yield each pod of a run with the samples of its series during the run."""
         during = selection.within(
             round(run.created_at * 1e6), round((run.finished_at or time.time()) * 1e6)
         )
@@ -140,46 +155,19 @@ class SeriesReader:
             archive = stack.enter_context(self.archives.open(run.archive)) if run.archive else None
             for pod in run.pods:
                 if archive is not None:
-                    yield pod, _series_of([SealedRecord(archive, pod)], during)
+                    record = SealedRecord(archive, pod)
+                    yield pod, _samples_of([(record.metrics, record.read)], during)
                 else:
-                    yield pod, self.pod(pod, during)
+                    yield pod, self._samples_of_pod(pod, during)
 
 
-@dataclass(frozen=True)
-class _Added:
-    """The samples of a record, which all arrived after the end of their run."""
-
-    record: SeriesSource
-
-    @property
-    def metrics(self) -> Sequence[str]:
-        return self.record.metrics
-
-    def read(self, metric: str, after_us: int, until_us: int) -> Mapping[str, Series]:
-        return {
-            rank: replace(
-                series,
-                notes={
-                    i: series.notes.get(i, Note())._replace(added=True)
-                    for i in range(len(series.times_us))
-                },
-            )
-            for rank, series in self.record.read(metric, after_us, until_us).items()
-        }
-
-
-@dataclass(frozen=True)
-class _Found:
-    """Series that were read from Prometheus."""
-
-    series: Mapping[str, Mapping[str, Series]]
-
-    @property
-    def metrics(self) -> Sequence[str]:
-        return sorted(self.series)
-
-    def read(self, metric: str, after_us: int, until_us: int) -> Mapping[str, Series]:
-        return self.series[metric]
+def _read_added(record: Record, metric: str, after_us: int, until_us: int) -> Mapping[str, Series]:
+    """Read samples of a record that all arrived after the end of their run."""
+    found = {}
+    for rank, series in record.read(metric, after_us, until_us).items():
+        notes = {i: series.notes.get(i, Note())._replace(added=True) for i in range(len(series))}
+        found[rank] = replace(series, notes=notes)
+    return found
 
 
 def _within(stack: ExitStack, series: NamedSeries) -> NamedSeries:
@@ -188,28 +176,39 @@ def _within(stack: ExitStack, series: NamedSeries) -> NamedSeries:
         yield from series
 
 
-def _series_of(
-    records: Sequence[SeriesSource],
+def _points_of(samples: NamedSamples, selection: Selection) -> NamedSeries:
+    return ((name, selection.points(series)) for name, series in samples)
+
+
+def _samples_of(
+    sources: Sequence[_Source],
     selection: Selection,
-    figures: containers.Figures | tuple[()] = (),
-) -> NamedSeries:
-    """Yield what is selected of records together, and of figures that were scraped."""
-    scraped = dict(figures)
-    metrics = {metric for record in records for metric in record.metrics}
-    # In the order of the names that have a rank.
-    for metric in sorted(metrics | scraped.keys(), key=lambda metric: f"{metric} @"):
+    figures: Mapping[str, Callable[[], Series]] = MappingProxyType({}),
+) -> NamedSamples:
+    """Yield what is selected of several sources together, and of figures that were scraped."""
+    reads: dict[str, list[_Read]] = {}
+    for metrics, read in sources:
+        for metric in selection.among(metrics):
+            reads.setdefault(metric, []).append(read)
+
+    # A function, so that the samples of one metric are freed before the next are read.
+    def samples_of(metric: str) -> NamedSamples:
         named: dict[str, list[Series]] = {}
-        if metric in scraped and (parts := [*scraped[metric]()]):
-            named[metric] = parts
-        for record in records if metric in metrics else ():
-            found = record.read(metric, selection.after_us, selection.until_us)
-            for rank, series in found.items():
+        if metric in figures:
+            named[metric] = [figures[metric]()]
+        for read in reads.get(metric, ()):
+            by_rank = read(metric, selection.after_us, selection.until_us)
+            for rank, series in by_rank.items():
                 if selection.wants(name := series_name(metric, rank), metric):
                     named.setdefault(name, []).append(series)
         for name in sorted(named):
-            chunks = selection.apply(name, merge(named[name]))
-            if (first := next(chunks, None)) is not None:
-                yield name, chain([first], chunks)
+            series = selection.cut(name, merge(named[name]))
+            if len(series):
+                yield name, series
+
+    # In the order of the names that have a rank.
+    for metric in sorted(reads.keys() | figures.keys(), key=lambda metric: f"{metric} @"):
+        yield from samples_of(metric)
 
 
 def _now_ms() -> int:

@@ -38,13 +38,12 @@ def read_at_once(prometheus: PrometheusClient, selector: str, span: Span) -> lis
 def read(prometheus: PrometheusClient, selector: str, span: Span) -> Iterator[Series]:
     """Yield the samples of all selected series in a span together, in order of time."""
     for window in _windows(prometheus, selector, span):
-        yield from as_one(read_at_once(prometheus, selector, window), window)
+        yield as_one(read_at_once(prometheus, selector, window), window)
 
 
-def as_one(found: Iterable[QueryResult], span: Span) -> Iterator[Series]:
-    """Yield the samples of several series in a span together, if there are any."""
-    if parts := [to_series(result, span) for result in found]:
-        yield merge(parts)
+def as_one(results: Iterable[QueryResult], span: Span) -> Series:
+    """Return the samples of several series in a span together."""
+    return merge([to_series(result, span) for result in results])
 
 
 def to_series(found: QueryResult, span: Span) -> Series:

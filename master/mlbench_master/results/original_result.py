@@ -6,6 +6,8 @@ Its client reads them: the sentence in ``official_result.txt``, the totals to dr
 from collections.abc import Mapping
 from typing import Final
 
+import numpy as np
+
 from mlbench.contract import names
 from mlbench.contract.names import Phase
 from mlbench.contract.results import Result
@@ -67,5 +69,5 @@ def totals_of(reader: SeriesReader, run: Run, selection: Selection) -> NamedSeri
         return
     for name, phase in selected.items():
         seconds = phases.get(phase, 0.0) if phase else 0.0
-        point = Points([round(run.finished_at * 1e6)], [f"{seconds:.6f}"])
+        point = Points(np.array([round(run.finished_at * 1e6)]), [f"{seconds:.6f}"])
         yield name, iter([point])

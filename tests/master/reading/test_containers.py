@@ -26,9 +26,9 @@ def read(
     prometheus: PrometheusClient, pod: str, selection: Selection | None = None
 ) -> dict[str, list[StoredPoint]]:
     return {
-        name: points_of(map(to_points, read()))
+        name: points_of([to_points(read())])
         for _, figures in containers.read(prometheus, [pod], selection or Selection(), NOW_MS)
-        for name, read in figures
+        for name, read in figures.items()
     }
 
 
@@ -103,7 +103,7 @@ def test_many_pods_are_read_as_each_of_them(
     scraped(writer, pods[0], 2_000, 7, container="side")
     for selection in (Selection(), Selection(names=(CPU,)), Selection(names=("other",))):
         answers = {
-            name: {series: points_of(map(to_points, read())) for series, read in figures}
+            name: {series: points_of([to_points(read())]) for series, read in figures.items()}
             for name, figures in containers.read(prometheus, pods, selection, NOW_MS)
         }
         assert list(answers) == pods

@@ -30,7 +30,7 @@ def chosen(
     cumulative: bool | None = None,
 ) -> list[StoredPoint]:
     wanted = Selection(summarize=summarize, last_n=last_n)
-    return points_of(wanted.apply("a @ 0", series_of(values, cumulative)))
+    return points_of(wanted.points(series_of(values, cumulative)))
 
 
 def texts(points: list[StoredPoint]) -> list[str]:
@@ -49,8 +49,8 @@ def test_the_last_points_however_they_are_cut(size: int, monkeypatch: pytest.Mon
 
 def test_only_what_is_later_than_since_up_to_until() -> None:
     def between(after_us: int, until_us: int) -> list[str]:
-        chunks = Selection(after_us, until_us).apply("a @ 0", series_of(NUMBERS))
-        return texts(points_of(chunks))
+        wanted = Selection(after_us, until_us)
+        return texts(points_of(wanted.points(wanted.cut("a @ 0", series_of(NUMBERS)))))
 
     assert between(20, 40) == ["3", "4"]
     assert between(19, 39) == ["2", "3"]
