@@ -88,10 +88,9 @@ class LiveRecord:
 
     def read(self, metric: str, after_us: int, until_us: int) -> Mapping[str, Series]:
         """Return the samples of a metric by rank, in order of time."""
-        parts = [samples for samples, _ in self._blocks(metric, after_us, until_us)]
-        if tail := self._tail.get(metric):
-            parts.append(blocks.from_samples(tail))
-        return by_rank(blocks.join(parts))
+        parts = (samples for samples, _ in self._blocks(metric, after_us, until_us))
+        tail = self._tail.get(metric)
+        return by_rank(blocks.join([*parts, *([blocks.from_samples(tail)] if tail else [])]))
 
     def others(self, metric: str) -> Mapping[str, Series]:
         """Return the samples of a metric that Prometheus cannot hold or has refused, by rank."""
@@ -105,9 +104,12 @@ class LiveRecord:
         """
         sent, others = [], []
         for samples, here in self._blocks(metric, BEFORE_ALL_US, AFTER_ALL_US):
-            sent.append(samples.take(np.delete(np.arange(len(samples)), here)))
             others.append(samples.take(np.array(here, np.int64)))
-        return by_rank(blocks.join(sent)), by_rank(blocks.join(others))
+            is_sent = np.delete(np.arange(len(samples)), here)
+            sent.append(samples.take(is_sent) if here else samples)
+        samples = blocks.join(sent), blocks.join(others)
+        del sent, others  # the data of the blocks are freed before sorting copies the samples
+        return by_rank(samples[0]), by_rank(samples[1])
 
     def _blocks(
         self, metric: str, after_us: int, until_us: int
@@ -182,13 +184,12 @@ def by_rank(samples: Samples) -> dict[str, Series]:
     """Split samples into series in order of time; of one time, in the order of arrival."""
     if not len(samples):
         return {}
-    times, ranks = samples.times_us, samples.ranks
     # Sorting 16 bits is fast, and each rank's samples are in order of time already, nearly always.
-    short = ranks.astype(np.int16) if len(samples.rank_names) < 1 << 15 else ranks
-    order = np.argsort(short, kind="stable")
-    if np.any((np.diff(times[order]) < 0) & (np.diff(ranks[order]) == 0)):
-        order = np.lexsort((times, ranks))
-    samples = samples.take(order)
+    short = np.int16 if len(samples.rank_names) < 1 << 15 else np.int32
+    samples = samples.take(np.argsort(samples.ranks.astype(short), kind="stable"))
+    times, ranks = samples.times_us, samples.ranks
+    if np.any((times[1:] < times[:-1]) & (ranks[1:] == ranks[:-1])):
+        samples = samples.take(np.lexsort((times, ranks)))
     starts = np.flatnonzero(np.diff(samples.ranks, prepend=-1)).tolist()
     found = {}
     for start, end in pairwise([*starts, len(samples)]):

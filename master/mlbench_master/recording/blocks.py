@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import dropwhile, takewhile
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import orjson
@@ -169,12 +169,11 @@ def join(parts: Sequence[Samples]) -> Samples:
         ranks.append(codes[id(part.rank_names)][part.ranks])
         more.update({start + i: fields for i, fields in part.more.items()})
         start += len(part)
-    none: list[NDArray[Any]] = [np.empty(0)]
     return Samples(
         list(names),
-        np.concatenate(ranks or none).astype(np.int32),
-        np.concatenate([part.times_us for part in parts] or none).astype(np.int64),
-        np.concatenate([part.values for part in parts] or none).astype(np.float64),
+        np.concatenate([np.empty(0, np.int32), *ranks]),
+        np.concatenate([np.empty(0, np.int64), *(part.times_us for part in parts)]),
+        np.concatenate([np.empty(0), *(part.values for part in parts)]),
         more,
     )
 

@@ -130,20 +130,22 @@ def _read(reader: SeriesReader, run_id: int, metrics: Collection[str], since_us:
     """Return the numbers of series as columns; texts are left out."""
     columns: dict[str, dict[str, Column]] = {}
     selection = Selection(since_us - 1, names=tuple(metrics))
+
+    # A function, so that the samples of one metric are freed before the next are read.
+    def add(metric: str) -> None:
+        by_rank = record.read(metric, selection.after_us, selection.until_us)
+        for rank, series in by_rank.items():
+            times_us, values = series.times_us, series.values
+            texts = [i for i, note in series.notes.items() if note.text is not None]
+            if texts:
+                times_us, values = np.delete(times_us, texts), np.delete(values, texts)
+            first = times_us.searchsorted(selection.after_us, "right")
+            if first < len(times_us):
+                # Python reads single numbers of its own arrays several times as fast.
+                own = array("q", times_us[first:].tobytes()), array("d", values[first:].tobytes())
+                columns.setdefault(metric, {})[rank] = Column(*own)
+
     with reader.record(lifecycle.find(run_id), selection) as record:
-        for metric in set(record.metrics) & selection.metrics:
-            found = record.read(metric, selection.after_us, selection.until_us)
-            for rank, series in found.items():
-                times_us, values = series.times_us, series.values
-                texts = [i for i, note in series.notes.items() if note.text is not None]
-                if texts:
-                    times_us, values = np.delete(times_us, texts), np.delete(values, texts)
-                first = times_us.searchsorted(selection.after_us, "right")
-                if first < len(times_us):
-                    # Python reads single numbers of its own arrays several times as fast.
-                    column = (
-                        array("q", times_us[first:].tobytes()),
-                        array("d", values[first:].tobytes()),
-                    )
-                    columns.setdefault(metric, {})[rank] = Column(*column)
+        for metric in selection.among(record.metrics):
+            add(metric)
     return columns
