@@ -11,10 +11,10 @@ from json.encoder import encode_basestring
 from typing import Any, Literal
 from urllib.parse import quote
 
+import numpy as np
 import orjson
 
 from mlbench.contract.csv_cells import escape_formula, escape_formula_value
-from mlbench_master import timestamps
 from mlbench_master.reading.points import Chunks, Note, Points
 from mlbench_master.reading.selection import NamedSeries
 
@@ -35,8 +35,6 @@ _TASK_RESULTS = ("TaskResult", "TaskResult @ 0")
 _UNSAFE = '/\\:*?"<>|%'
 # File systems take 255, and unpackers may add something.
 _MAX_NAME_BYTES = 200
-_DATES_REMEMBERED = 10_000
-_THREE_DIGITS = [f"{number:03d}" for number in range(1000)]
 
 
 @dataclass(frozen=True)
@@ -70,26 +68,23 @@ def write_one(owner: Owner, format_: str, title: str) -> FormattedSeries:
         case "zip":
             chunks = _to_zip([("", _files(owner))])
         case "csv":
-            chunks = chain(_csv([_CSV_COLUMNS]), _csv_lines((), owner.series, FormattedTimes()))
+            chunks = chain(_csv([_CSV_COLUMNS]), _csv_lines((), owner.series))
         case _:
-            chunks = _json_series(owner.series, FormattedTimes())
+            chunks = _json_series(owner.series)
     return _answer(chunks, format_, title)
 
 
 def write_all(owners: Iterable[Owner], kind: str, format_: str) -> FormattedSeries:
     """Write the series of many pods, runs, or of ``all`` kinds, each by its name."""
-    dates = FormattedTimes()
     match format_:
         case "zip":
             chunks = _to_zip((owner.name, _files(owner)) for owner in owners)
         case "csv":
             header = _csv([("owner" if kind == "all" else kind, *_CSV_COLUMNS)])
-            lines = (_csv_lines((owner.name,), owner.series, dates) for owner in owners)
+            lines = (_csv_lines((owner.name,), owner.series) for owner in owners)
             chunks = chain(header, chain.from_iterable(lines))
         case _:
-            chunks = _json_object(
-                (owner.name, _json_series(owner.series, dates)) for owner in owners
-            )
+            chunks = _json_object((owner.name, _json_series(owner.series)) for owner in owners)
     return _answer(chunks, format_, kind if kind == "all" else f"{kind}s")
 
 
@@ -121,11 +116,10 @@ def _json_object(entries: Iterable[tuple[str, Iterable[bytes]]]) -> Iterator[byt
     yield b"{}" if before == b"{" else b"}"
 
 
-def _json_series(series: NamedSeries, dates: "FormattedTimes") -> Iterator[bytes]:
+def _json_series(series: NamedSeries) -> Iterator[bytes]:
     """Write ``{name: [{"date", "value"}, …], …}``; averages have ``min`` and ``max``."""
     return _json_object(
-        (name, _json_list(_json_points(points, dates) for points in chunks))
-        for name, chunks in series
+        (name, _json_list(_json_points(points) for points in chunks)) for name, chunks in series
     )
 
 
@@ -138,10 +132,8 @@ def _json_list(parts: Iterable[list[str]], around: str = "") -> Iterator[bytes]:
     yield f"{around}]".encode()
 
 
-def _json_points(points: Points, dates: "FormattedTimes") -> list[str]:
-    entries = [
-        f'{{"date":"{date}","value":{value}}}' for date, value in _dated_values(points, dates)
-    ]
+def _json_points(points: Points) -> list[str]:
+    entries = [f'{{"date":"{date}","value":{value}}}' for date, value in _dated_values(points)]
     for i, note in points.notes.items():
         more = ""
         if note.cumulative is not None:
@@ -156,14 +148,19 @@ def _json_points(points: Points, dates: "FormattedTimes") -> list[str]:
     return entries
 
 
-def _dated_values(points: Points, dates: "FormattedTimes") -> Iterator[tuple[str, str]]:
+def _dated_values(points: Points) -> Iterator[tuple[str, str]]:
     """Return the date of each point, and its value as JSON's text."""
-    return zip(dates.of(points), map(encode_basestring, points.values), strict=True)
+    return zip(_dates(points), map(encode_basestring, points.values), strict=True)
 
 
-def _csv_lines(
-    before: tuple[str, ...], series: NamedSeries, dates: "FormattedTimes"
-) -> Iterator[bytes]:
+def _dates(points: Points) -> list[str]:
+    """Return the date of each point, as ``timestamps.to_text`` writes it."""
+    moments = points.times_us.view("datetime64[us]")
+    dates: list[str] = np.datetime_as_string(moments, unit="us", timezone="UTC").tolist()
+    return dates
+
+
+def _csv_lines(before: tuple[str, ...], series: NamedSeries) -> Iterator[bytes]:
     """Write lines (RFC 4180) with the columns ``before``, and texts that spreadsheets may open."""
     for name, chunks in series:
         for points in chunks:
@@ -173,7 +170,7 @@ def _csv_lines(
                 added[i] = _flag(note.added or None)
             first = (repeat(escape_formula(cell)) for cell in (*before, name))
             values = map(escape_formula_value, points.values)
-            columns = (dates.of(points), values, cumulative, metadata, added)
+            columns = (_dates(points), values, cumulative, metadata, added)
             yield from _csv(zip(*first, *columns, strict=False))
 
 
@@ -221,15 +218,14 @@ def _files(owner: Owner) -> Iterator[_File]:
 
 
 def _json_file(chunks: Chunks) -> Iterator[bytes]:
-    dates = FormattedTimes()
-    return _json_list((_indented_points(points, dates) for points in chunks), "\n")
+    return _json_list((_indented_points(points) for points in chunks), "\n")
 
 
-def _indented_points(points: Points, dates: "FormattedTimes") -> list[str]:
+def _indented_points(points: Points) -> list[str]:
     """Write points indented as MLBench does."""
     entries = [
         f'    {{\n        "date": "{date}",\n        "value": {value},\n        "cumulative": false'
-        for date, value in _dated_values(points, dates)
+        for date, value in _dated_values(points)
     ]
     for i, note in points.notes.items():
         if note.cumulative:
@@ -300,33 +296,3 @@ def _unused_path(folder: str, name: str, used: set[str]) -> str:
         path = f"{folder}{stem} ({n}){dot}{ending}"
     used.add(path.casefold())
     return path
-
-
-class FormattedTimes(dict[int, str]):
-    """Dates by microseconds since 1970, as ``timestamps.to_text`` writes them.
-
-    They are remembered for a while, as series share their times.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._seconds: dict[int, str] = {}
-
-    def of(self, points: Points) -> Iterator[str]:
-        """Yield the dates of points."""
-        return map(self.__getitem__, points.times_us)
-
-    def __missing__(self, time_us: int) -> str:
-        if len(self) >= _DATES_REMEMBERED:
-            self.clear()
-        second = time_us // 1_000_000
-        if (start := self._seconds.get(second)) is None:
-            if len(self._seconds) >= _DATES_REMEMBERED:
-                self._seconds.clear()
-            start = self._seconds[second] = timestamps.to_text(second * 1_000_000)[
-                : -len("000000Z")
-            ]
-        digits = _THREE_DIGITS
-        text = f"{start}{digits[time_us // 1000 % 1000]}{digits[time_us % 1000]}Z"
-        self[time_us] = text
-        return text
