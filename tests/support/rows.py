@@ -18,7 +18,6 @@ from mlbench.contract.output import OutputFile, OutputList
 from mlbench_master.database.connection import database, run_sql
 from mlbench_master.database.models import Pod, Rank, Run, Stream, Worker, run_owner
 from mlbench_master.reading.store import ArchiveStore
-from mlbench_master.recording import files as run_files
 from mlbench_master.recording import streams
 from mlbench_master.recording.ingest import append_posted, open_posted
 from mlbench_master.recording.remote_write import RemoteWriter, WriteRequest, encode_labels
@@ -179,4 +178,4 @@ def ship_files(run: Run, files: Mapping[str, bytes | OutputFile], rank: int = 0)
     left = tuple(file for file in files.values() if isinstance(file, OutputFile))
     listed = OutputList("/there", (*made, *left))
     data = listed.line() + b"".join(contents.values())
-    run_files.append(key(run, rank, "files"), 0, data, len(data))
+    streams.append_files(key(run, rank, "files"), 0, data, len(data))

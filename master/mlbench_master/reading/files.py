@@ -10,7 +10,7 @@ from mlbench_master.database.models import Chunk, Profile, Run, Stream, run_owne
 from mlbench_master.errors import NotFoundError
 from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.recording import streams
-from mlbench_master.recording.files import FILES
+from mlbench_master.recording.streams import FILES
 
 _LEFT_OUT = f"the files of the attempt have more than {MAX_BYTES >> 20} MiB in all"
 _LOST = "it did not come from its rank, which was lost"

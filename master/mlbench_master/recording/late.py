@@ -12,16 +12,12 @@ from typing import Any
 
 from mlbench.contract.names import StreamName
 from mlbench_master.database.connection import exclusive, run_sql, store
-from mlbench_master.database.models import Stream, added_owner, find_run, run_owner
+from mlbench_master.database.models import added_owner, find_run, run_owner
 from mlbench_master.recording import not_recorded, streams
-from mlbench_master.recording.streams import METRICS, StreamKey
+from mlbench_master.recording.streams import KEY, METRICS, StreamKey
 
 _LARGEST = 2**62
-_KEY = "owner = ? AND attempt = ? AND rank = ? AND name = ?"
-_EXTEND = f"UPDATE stream SET final_size = ? WHERE {_KEY} AND final_size < ?"  # noqa: S608
-_CLOSE = f"""
-    UPDATE stream SET final_size = CASE WHEN size > ? THEN size ELSE ? END WHERE {_KEY}
-"""  # noqa: S608 - no values
+_EXTEND = f"UPDATE stream SET final_size = ? WHERE {KEY} AND final_size < ?"  # noqa: S608
 
 
 def append(key: StreamKey, offset: int, data: bytes) -> int:
@@ -44,7 +40,7 @@ def end(run_id: int, attempt: int, rank: int, sizes: Mapping[StreamName, int]) -
     size = max(0, sizes.get("metrics", 0) - _held(key))
     late = _late(key)
     with exclusive(late.owner):
-        run_sql(_CLOSE, size, size, *astuple(late))
+        streams.close_one(late, size)
 
 
 def refuse(run_id: int, key: StreamKey, size: int) -> None:
@@ -69,8 +65,8 @@ def count(owner: str, samples: int, lacking: Iterable[Mapping[str, int]]) -> Non
 
 def _held(key: StreamKey) -> int:
     """Return the size of a closed stream, behind which the late samples begin."""
-    found = Stream.rows(_KEY, *astuple(key))
-    return int(found[0].size) if found else 0
+    stream = streams.find(key)
+    return int(stream.size) if stream else 0
 
 
 def _late(key: StreamKey) -> StreamKey:

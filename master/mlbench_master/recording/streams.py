@@ -2,6 +2,9 @@
 
 A long log keeps its start, and as much of its end as fits. The missing middle is the stream's gap,
 in whole chunks. Offsets count from the start of the whole log.
+
+The files of a rank's output folder are a stream too: a list, then the contents. The files of an
+attempt have a common limit. If a rank exceeds it, only its list is stored; the rest is a gap.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -13,14 +16,19 @@ from peewee import fn
 
 from mlbench.contract.line_chunks import whole_lines
 from mlbench.contract.names import STREAMS, StreamName
+from mlbench.contract.output import MAX_BYTES, MAX_LIST_BYTES
 from mlbench_master.database.connection import exclusive, run_many, run_sql, store
 from mlbench_master.database.group_commit import PATIENT_SECONDS, GroupCommit
 from mlbench_master.database.models import Chunk, Stream, run_owner
+from mlbench_master.errors import BadFieldError
 from mlbench_master.notify import notify
 from mlbench_master.recording.samples import Content, parse_lines, parse_posted
 
 METRICS = "metrics"
 POSTED = "posted"
+FILES: StreamName = "files"
+KEY = "owner = ? AND attempt = ? AND rank = ? AND name = ?"
+"""SQL condition of a stream, for the fields of a ``StreamKey``."""
 # Raw SQL, because a thousand ranks ship every second or two.
 _FIRST_CHUNK = 'SELECT MAX("offset") FROM chunk WHERE stream_id = ? AND "offset" <= ?'
 _CHUNKS = f"""
@@ -44,16 +52,20 @@ _CREATE = """
     ) VALUES (?, ?, ?, ?, 0, 0, 0, 0, 0, FALSE) ON CONFLICT DO NOTHING
 """
 # A process can cut its file to less than was shipped.
-_CLOSE = """
-    UPDATE stream SET final_size = CASE WHEN size > ? THEN size ELSE ? END
-    WHERE owner = ? AND attempt = ? AND rank = ? AND name = ?
-"""
+_CLOSE = f"""
+    UPDATE stream SET final_size = CASE WHEN size > ? THEN size ELSE ? END WHERE {KEY}
+"""  # noqa: S608 - no values
 _SHORTEN = f"{_CLOSE} AND final_size > size AND final_size > ?"
-_GROW_FROM = """
+_GROW_FROM = f"""
     UPDATE stream SET size = size + ?, has_other_ranks = has_other_ranks OR ?
-    WHERE owner = ? AND attempt = ? AND rank = ? AND name = ? AND size = ?
-        AND (final_size IS NULL OR final_size >= size + ?)
+    WHERE {KEY} AND size = ? AND (final_size IS NULL OR final_size >= size + ?)
     RETURNING id, size = final_size
+"""  # noqa: S608 - no values
+# Sum of the final sizes of the other ranks' files, so that ranks that ship simultaneously share the
+# limit.
+_OTHER_FILES = """
+    SELECT COALESCE(SUM(COALESCE(final_size, size) - gap_end + gap_start), 0) FROM stream
+    WHERE owner = ? AND attempt = ? AND name = ? AND rank <> ?
 """
 _ADVANCE = """
     UPDATE stream SET indexed = indexed + ?, recorded = recorded + ?
@@ -112,6 +124,34 @@ def append(
     return int(stream.size)
 
 
+def append_files(key: StreamKey, offset: int, data: bytes, written: int) -> int:
+    """Store the part of a rank's files that is new, and return the offset to send next.
+
+    ``written`` is the length of list and contents, which do not grow any more. If they exceed the
+    limit, only the list is stored.
+
+    Raises:
+        BadFieldError: the files do not begin with a line.
+    """
+    if offset == 0 and data:
+        end = data.find(b"\n", 0, MAX_LIST_BYTES) + 1
+        if not end:
+            raise BadFieldError("body", "files begin with the line that lists them")
+        with exclusive(key.owner):
+            stream = find_or_create(key)
+            if not stream.size and stream.final_size != 0:  # neither begun nor given up
+                # A separate chunk, because the list is read alone.
+                add_chunk(stream.id, 0, data[:end])
+                size = stream.final_size or max(written, len(data))
+                others_of = (key.owner, key.attempt, FILES, key.rank)
+                [others] = run_sql(_OTHER_FILES, *others_of).fetchone()
+                if others + size <= MAX_BYTES + MAX_LIST_BYTES:
+                    store(stream, final_size=size, size=end)
+                else:
+                    store(stream, final_size=size, size=size, gap_start=end, gap_end=size)
+    return append(key, offset, data)
+
+
 def _append_all(pieces: Sequence[tuple[StreamKey, int, bytes]]) -> Sequence[bool]:
     """Append each piece to its stream if the stream ends at its offset and has room for it.
 
@@ -159,13 +199,17 @@ def add_chunk(stream_id: int, offset: int, data: bytes) -> None:
     run_sql(_ADD_CHUNK, stream_id, offset, data)
 
 
+def find(key: StreamKey) -> Stream | None:
+    """Return a stream; None if nothing was sent yet."""
+    return next(iter(Stream.rows(KEY, *astuple(key))), None)
+
+
 def find_or_create(key: StreamKey) -> Stream:
     """Return a stream, which is empty if nothing was sent yet. Its owner must be locked."""
-    where = "owner = ? AND attempt = ? AND rank = ? AND name = ?"
-    if known := Stream.rows(where, *astuple(key)):
-        return known[0]
+    if stream := find(key):
+        return stream
     create(key)
-    return Stream.rows(where, *astuple(key))[0]
+    return Stream.rows(KEY, *astuple(key))[0]
 
 
 def close(run_id: int, attempt: int, rank: int, sizes: Mapping[StreamName, int]) -> None:
@@ -178,6 +222,11 @@ def close(run_id: int, attempt: int, rank: int, sizes: Mapping[StreamName, int])
     with exclusive(owner):
         run_many(_CREATE, [row[2:] for row in closing])
         run_many(_CLOSE, closing)
+
+
+def close_one(key: StreamKey, size: int) -> None:
+    """Set the final size of a stream, whose owner must be locked, unless it is longer already."""
+    run_sql(_CLOSE, size, size, *astuple(key))
 
 
 def shorten(run_id: int, attempt: int, rank: int, sizes: Mapping[StreamName, int]) -> None:

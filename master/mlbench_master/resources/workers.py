@@ -17,7 +17,7 @@ from mlbench_master.http.bodies import read_body, read_bytes
 from mlbench_master.openapi.operation import operation
 from mlbench_master.openapi.parameters import Whole
 from mlbench_master.pools.pool import is_same_pod
-from mlbench_master.recording import files, late, streams
+from mlbench_master.recording import late, streams
 from mlbench_master.recording.limits import Spool
 from mlbench_master.runs import joining, worker_reports
 from mlbench_master.serving.connection import MAX_BODY_BYTES, waited_seconds
@@ -153,8 +153,8 @@ class StreamResource:
             data = read_bytes(req, MAX_BODY_BYTES)
             if was_lost:
                 late.extend(key, end)
-            if stream == files.FILES:
-                held = files.append(key, offset, data, written)
+            if stream == streams.FILES:
+                held = streams.append_files(key, offset, data, written)
             else:
                 held = streams.append(key, offset, data, limit=self.log_bytes, written=written)
         resp.media = Held(
