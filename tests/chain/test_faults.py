@@ -10,7 +10,7 @@ from tests.conftest import wait_for
 from tests.support.stacks import order_command, reload, run_to_end
 
 _TEXT = "kill:every=40s"
-_LIVES = "sh -c 'sleep 8'"
+_LIVES = "sh -c 'sleep 5'"
 
 
 def events(client: ApiClient, run: Run, kind: str) -> list[RunEvent]:
@@ -25,7 +25,7 @@ def seconds(event: RunEvent) -> float:
 def test_a_scheduled_kill_comes_at_its_second_and_the_run_goes_on(client: ApiClient) -> None:
     for seed in count():
         first, second, *_ = fault_schedule(_TEXT, seed, 2)
-        if 3 < first.seconds < 6 and first.rank == 1 and second.seconds > 90:
+        if 2 < first.seconds < 4 and first.rank == 1 and second.seconds > 90:
             break
     run = order_command(client, "fails", _LIVES, num_workers=2, seed=seed, faults=_TEXT)
     assert (run.faults, run.max_restarts) == (_TEXT, 100)

@@ -13,6 +13,10 @@ from mlbench_master.reading.files import contents
 from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.runs import lifecycle, presenters
 
+# An archive that is written again is in its place before its digest is in the database. A problem
+# is reported if it is still there after this long.
+_REWRITTEN_SECONDS = 2.0
+
 
 def verify(archives: ArchiveStore, run: Run) -> Verification:
     """Verify the archive of a run that has ended.
@@ -21,8 +25,7 @@ def verify(archives: ArchiveStore, run: Run) -> Verification:
         NotFoundError: the run was deleted meanwhile.
     """
     found = _verify(archives, run)
-    # An archive that is written again is in its place before its digest is in the database.
-    until = time.monotonic() + 2.0
+    until = time.monotonic() + _REWRITTEN_SECONDS
     while found.problems and time.monotonic() < until:
         time.sleep(0.1)
         latest = lifecycle.find(run.id)

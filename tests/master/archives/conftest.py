@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from peewee import Database
 
+from mlbench_master.archives import verifying
 from mlbench_master.archives.sealing import Sealer
 from mlbench_master.controller import sample_verification
 from mlbench_master.controller.sample_verification import SampleVerifier
@@ -86,8 +87,13 @@ def place(tmp_path: Path) -> str:
 
 @pytest.fixture
 def master(
-    own_prometheus: PrometheusServer, settings: Settings, database: Database, place: str
+    own_prometheus: PrometheusServer,
+    settings: Settings,
+    database: Database,
+    place: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Master]:
+    monkeypatch.setattr(verifying, "_REWRITTEN_SECONDS", 0.0)
     settings = replace(settings, archive=place, prometheus_url=own_prometheus.url)
     found = Master(own_prometheus, settings)
     with closing(found.writer), closing(found.prometheus):

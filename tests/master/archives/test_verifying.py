@@ -13,6 +13,7 @@ from mlbench import archive
 from mlbench.archive import ROWS, RUN, Archive, opened
 from mlbench.cli import app
 from mlbench.evaluation.verification import check, context_of, recompute
+from mlbench_master.archives import verifying
 from mlbench_master.controller import sample_verification
 from mlbench_master.database.models import Run
 from mlbench_master.reading.counting import SampleCounts, count
@@ -73,11 +74,14 @@ def test_another_archive_in_its_place_is_found(master: Master, sealed: Run) -> N
     assert problem == f"{sealed.archive} is not the archive that was written"
 
 
-def test_an_archive_is_verified_while_it_is_written_again(master: Master, sealed: Run) -> None:
+def test_an_archive_is_verified_while_it_is_written_again(
+    master: Master, sealed: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verifying, "_REWRITTEN_SECONDS", 10.0)
     Run.update(archive_sha256="of the one before").where(Run.id == sealed.id).execute()
 
     def end_writing() -> None:
-        time.sleep(0.5)
+        time.sleep(0.2)
         Run.update(archive_sha256=sealed.archive_sha256).where(Run.id == sealed.id).execute()
 
     with ThreadPoolExecutor() as pool:
@@ -86,7 +90,10 @@ def test_an_archive_is_verified_while_it_is_written_again(master: Master, sealed
         ended.result()
 
 
-def test_a_damaged_archive_is_told_while_samples_arrive(master: Master, sealed: Run) -> None:
+def test_a_damaged_archive_is_told_while_samples_arrive(
+    master: Master, sealed: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verifying, "_REWRITTEN_SECONDS", 0.5)
     Run.update(archive_sha256="of another one").where(Run.id == sealed.id).execute()
     is_told = Event()
 
