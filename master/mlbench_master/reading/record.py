@@ -107,9 +107,9 @@ class LiveRecord:
             others.append(samples.take(np.array(here, np.int64)))
             is_sent = np.delete(np.arange(len(samples)), here)
             sent.append(samples.take(is_sent) if here else samples)
-        samples = blocks.join(sent), blocks.join(others)
+        joined = blocks.join(sent), blocks.join(others)
         del sent, others  # the data of the blocks are freed before sorting copies the samples
-        return by_rank(samples[0]), by_rank(samples[1])
+        return by_rank(joined[0]), by_rank(joined[1])
 
     def _blocks(
         self, metric: str, after_us: int, until_us: int

@@ -186,11 +186,6 @@ def prometheus_labels(owner: str, key: SeriesKey) -> dict[str, str]:
     return labels
 
 
-def series_key(labels: Mapping[str, str]) -> SeriesKey:
-    """Return the key of the series that has these labels in Prometheus."""
-    return labels["metric"], labels.get("rank", "")
-
-
 def _time_us(fields: object) -> int:
     time = fields.get("time") if isinstance(fields, dict) else None
     if not isinstance(time, int | float) or isinstance(time, bool):

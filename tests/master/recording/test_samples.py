@@ -23,7 +23,6 @@ from mlbench_master.recording.samples import (
     parse_lines,
     parse_posted,
     prometheus_labels,
-    series_key,
     to_posted_lines,
 )
 from tests.support.rows import QUIET
@@ -245,4 +244,3 @@ def test_the_same_sample_is_written_once_and_any_difference_counts() -> None:
 def test_labels_in_prometheus(key: SeriesKey) -> None:
     labels = {"__name__": "mlbench_run_metric", "run_id": "7", "metric": key[0]}
     assert prometheus_labels("run/7", key) == labels | ({"rank": key[1]} if key[1] else {})
-    assert series_key(prometheus_labels("run/7", key)) == key

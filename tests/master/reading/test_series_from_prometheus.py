@@ -13,10 +13,10 @@ import pytest
 
 from mlbench import archive
 from mlbench.contract.series import format_value
+from mlbench_master import reading
 from mlbench_master.archives import contents
 from mlbench_master.archives.sealing import Sealer
 from mlbench_master.database.models import Block, Run, run_owner
-from mlbench_master.reading import prometheus_series
 from mlbench_master.reading.promql import PrometheusClient, QueryResult
 from mlbench_master.reading.record import LiveRecord, SealedRecord
 from mlbench_master.reading.selection import AFTER_ALL_US, BEFORE_ALL_US, Selection
@@ -269,7 +269,7 @@ def test_few_queries_of_the_wanted_metrics_alone(
 def test_a_large_answer_is_read_from_the_record(
     run: Run, recording: Recording, listening: Listening, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prometheus_series, "_MAX_SAMPLES", 9)
+    monkeypatch.setattr(reading.series, "_MAX_FROM_PROMETHEUS", 9)
     start = round(time.time(), 3) - 1
     record(run, b"".join(line(start + i / 1000, a=i) for i in range(9)) + line(start, b=1))
     recording.run_all()
