@@ -60,15 +60,6 @@ def test_nothing_written_yet(run: Run) -> None:
     assert list(whole(find(run))) == []
 
 
-@pytest.mark.both_databases
-def test_from_an_offset_on(run: Run) -> None:
-    write(run, b"one\ntwo\n")
-    assert page(find(run), 0) == chunk("one\ntwo\n", 0, 8, 8)
-    assert page(find(run), 4) == chunk("two\n", 4, 8, 8)
-    assert page(find(run), 8) == chunk("", 8, 8, 8)
-    assert page(find(run), 999) == chunk("", 8, 8, 8)
-
-
 def test_complete_once_the_process_has_ended_and_all_is_here(run: Run) -> None:
     def complete() -> list[bool]:
         log = find(run)
@@ -90,15 +81,6 @@ def test_a_character_that_has_half_arrived_comes_later(run: Run) -> None:
     assert before(find(run), 3) == chunk("a", 0, 1, 3)
     write(run, b"\xac", offset=3)
     assert page(find(run), 1) == chunk("€", 1, 4, 4)
-
-
-@pytest.mark.parametrize(
-    ("lines", "text"),
-    [(0, ""), (1, "three"), (2, "two\nthree"), (3, "one\ntwo\nthree"), (99, "one\ntwo\nthree")],
-)
-def test_the_last_lines(run: Run, lines: int, text: str) -> None:
-    write(run, b"one\ntwo\nthree")
-    assert tail(find(run), lines) == chunk(text, 13 - len(text), 13, 13)
 
 
 def test_whole_lines_before_an_offset(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,6 @@ from mlbench_master.reading.selection import Selection
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.recording.samples import Sample
 from mlbench_master.runs import deletion, lifecycle
-from tests.support.killing import killed_at
 from tests.support.reading import StoredPoint, points_of, read, to_dict, values
 from tests.support.recording import Recording
 from tests.support.rows import line, post, record
@@ -63,25 +62,6 @@ def test_the_same_is_read_after_each_step(
         assert read(reader, run) == expected
         assert list(read(reader, run)) == sorted(expected)
         assert {names: read(reader, run, Selection(names=names)) for names in alone} == alone
-
-
-@pytest.mark.parametrize(
-    "step", ["indexing.blocks.add", "export.store_exported", "blocks.encode", "export.decode"]
-)
-def test_samples_of_a_step_that_was_killed_are_read_once(
-    run: Run, reader: SeriesReader, recording: Recording, step: str
-) -> None:
-    now = round(time.time(), 3)
-    record(run, line(now, a=1, b=math.nan))
-    recording.run_all()
-    record(run, line(now + 0.001, a=1, b=math.nan) + line(now + 0.001, a=1))
-    with killed_at(f"mlbench_master.recording.{step}"):
-        recording.run_all()
-    for _ in range(2):
-        series = read(reader, run)
-        assert values(series["a @ 0"]) == ["1", "1", "1"]
-        assert values(series["b @ 0"]) == ["NaN", "NaN"]
-        recording.run_all()
 
 
 def steps(start_ms: int, first: int, last: int) -> bytes:

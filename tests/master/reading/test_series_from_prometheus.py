@@ -104,7 +104,7 @@ def by_millisecond(series: dict[str, list[StoredPoint]]) -> dict[str, list[tuple
 
 
 @pytest.mark.both_databases
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(5))
 def test_prometheus_and_the_record_answer_the_same(
     run: Run,
     reader: SeriesReader,

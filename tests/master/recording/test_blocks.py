@@ -2,12 +2,10 @@
 
 import math
 import random
-import threading
 import time
 
 import numpy as np
 import pytest
-from peewee import Database
 
 from mlbench.archive import More
 from mlbench_master.database.connection import exclusive
@@ -148,35 +146,3 @@ def test_blocks_of_other_metrics_and_owners_are_not_joined(
     rows = [(row.owner, row.metric, row.samples) for row in Block.select().order_by(Block.id)]
     owner = run_owner(run.id)
     assert sorted(rows) == [("pod/w-0", "a", 1), (owner, "a", 6), (owner, "b", 3)]
-
-
-@pytest.mark.both_databases
-def test_a_reader_finds_all_samples_while_blocks_are_joined(
-    database: Database, run: Run, recording: Recording
-) -> None:
-    owner, count = run_owner(run.id), 300
-    written, done = [0], threading.Event()
-    problems: list[object] = []
-
-    def read() -> None:
-        with database.connection_context():  # this thread's connection
-            while not done.is_set():
-                least = written[0]
-                found = values(LiveRecord(owner))
-                total = sum(map(len, found.values()))
-                if total < least or found != expected(total):
-                    problems.append((least, found))
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    try:
-        for i in range(count):
-            add(run, 3, 3 * i)
-            written[0] = 3 * i + 3
-            recording.exporter.export_waiting()
-    finally:
-        done.set()
-        reader.join()
-    assert not problems
-    assert values(LiveRecord(owner)) == expected(3 * count)
-    assert Block.select().count() < 40

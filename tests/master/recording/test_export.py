@@ -29,7 +29,7 @@ from mlbench_master.recording.remote_write import (
 from mlbench_master.recording.samples import Sample
 from tests.conftest import PrometheusServer
 from tests.support.killing import killed_at
-from tests.support.places import Place, assert_everywhere_once, decode, in_prometheus, in_record
+from tests.support.places import Place, assert_everywhere_once, decode, in_record
 from tests.support.recording import Patience, Recording
 from tests.support.rows import line, make_run, record
 
@@ -294,30 +294,6 @@ def test_two_controllers_export_once(run: Run, recording: Recording) -> None:
             blocks.store_exported([(seen, here)])
         [row] = Block.select()
         assert (row.samples, row.exported, row.only_here) == (2, 1, [1])
-
-
-@pytest.mark.both_databases
-def test_samples_that_prometheus_lost_are_sent_again(
-    run: Run, own_prometheus: PrometheusServer, database: Database
-) -> None:
-    writer = RemoteWriter(own_prometheus.url)
-    recording = Recording.to(writer)
-    start = float(round(time.time()) - 5)
-    for i in range(30):
-        times = (start + i / 100, start + i / 100 + 0.0001, start - 10**6 - i)
-        record(run, b"".join(line(at, a=n, b=i, text="x") for n, at in enumerate(times)))
-        recording.run_all()
-    had, here = in_prometheus(own_prometheus.url, run.id), in_record(run.id, only=True)
-    assert (had.total(), here.total()) == (60, 210)
-    for is_lost in (True, False):
-        if is_lost:
-            own_prometheus.lose_everything()
-            assert not in_prometheus(own_prometheus.url, run.id)
-        recording.exporter.send_again(run_owner(run.id))
-        recording.export_all()
-        assert in_prometheus(own_prometheus.url, run.id) == had
-        assert in_record(run.id, only=True) == here
-    writer.close()
 
 
 def test_all_are_sent_again_though_a_batch_is_being_sent(run: Run, database: Database) -> None:

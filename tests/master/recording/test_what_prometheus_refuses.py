@@ -1,7 +1,6 @@
 """Samples that Prometheus drops, refuses or takes only once are in the record."""
 
 import time
-from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -11,8 +10,6 @@ from tests.conftest import PrometheusServer
 from tests.master.recording.case import Recorder
 from tests.support.places import (
     HOUR_MS,
-    Place,
-    in_prometheus,
     in_record,
     write_labelled,
 )
@@ -30,20 +27,6 @@ def ours(database: Database, shared_prometheus: PrometheusServer) -> Iterator[Re
     recorder = Recorder(shared_prometheus.url)
     yield recorder
     recorder.close()
-
-
-def test_another_value_than_someone_elses_is_in_the_record(ours: Recorder, now_ms: int) -> None:
-    foreign = (ours.labels | {"metric": "a"}, [(now_ms, -1.0)])
-    assert write_labelled(ours.url, foreign).status_code == 204
-    for i in range(-3, 4):
-        ours.record(now_ms + i, ahead=i, a=i, behind=i)
-    ours.run_all()
-    own, other = (Place("a", "0", now_ms * 1000, value) for value in ("0", "-1"))
-    assert in_record(ours.run.id) == ours.recorded
-    assert in_record(ours.run.id, only=True) == {own: 1}
-    assert in_prometheus(ours.url, ours.run.id) == ours.recorded - Counter([own]) + Counter([other])
-    # The record has only our samples, but the count finds the other one.
-    assert ours.count().lost == -1
 
 
 def test_samples_that_it_would_drop_or_refuse_are_in_the_record(
