@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from peewee import Database, PostgresqlDatabase
 
-from mlbench.archive import More, opened
+from mlbench.archive import opened
 from mlbench_master.archives.sealing import Sealer
 from mlbench_master.database.connection import run_sql
 from mlbench_master.database.models import (
@@ -30,6 +30,7 @@ from mlbench_master.reading.selection import AFTER_ALL_US, BEFORE_ALL_US, Select
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.recording import blocks, not_recorded, streams
+from mlbench_master.recording.blocks import Note
 from mlbench_master.recording.indexing import Indexer
 from mlbench_master.recording.samples import Sample
 from mlbench_master.recording.streams import StreamKey
@@ -232,14 +233,14 @@ def test_what_pods_posted_and_prometheus_cannot_hold_is_brought_over(home: Home)
         ("pod/w-1", "load"): 1,
     }
     notes, load = found["pod/w-0", "note"], found["pod/w-0", "load"]
-    assert [tuple(notes.more[i]) for i in (0, 1)] == [
+    assert [tuple(notes.notes[i][:3]) for i in (0, 1)] == [
         ("a text", True, {"ä": [1]}),
         ("1e3", None, None),
     ]
     assert notes.times_us.tolist() == [7, 8]
     assert [load.rank_names[rank] for rank in load.ranks] == ["1", "0"]
     assert [str(value) for value in load.values.tolist()] == ["0.5", "nan"]
-    assert load.more == {1: More(None, False, None)}
+    assert load.notes == {1: Note(None, False)}
     record = LiveRecord(pod_owner("w-1"))
     [series] = record.read("load", BEFORE_ALL_US, AFTER_ALL_US).values()
     assert series.values.tolist() == [2.0]

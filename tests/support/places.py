@@ -57,7 +57,7 @@ def in_record(run_id: int, *, only: bool = False) -> Counter[Place]:
     for row in Block.select().where(Block.owner == run_owner(run_id)):
         samples = blocks.decode(bytes(row.data), row.samples)
         for i in (row.only_here or []) if only else range(row.samples):
-            text = samples.more[i].text if i in samples.more else None
+            text = samples.notes[i].text if i in samples.notes else None
             rank = samples.rank_names[samples.ranks[i]]
             value = format_value(float(samples.values[i])) if text is None else text
             found[Place(row.metric, rank, int(samples.times_us[i]), value)] += 1

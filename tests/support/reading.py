@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 from falcon.testing import Result, TestClient
 
 from mlbench_master.database.models import Run
-from mlbench_master.reading.points import Note, Points
+from mlbench_master.reading.points import Points
 from mlbench_master.reading.selection import NamedSeries, Selection
 from mlbench_master.reading.series import SeriesReader, Source
+from mlbench_master.recording.blocks import Note
 from mlbench_master.recording.remote_write import RemoteWriter
 from mlbench_master.timestamps import to_text
 from tests.support.rows import TimeSeries, send

@@ -15,8 +15,9 @@ import numpy as np
 import orjson
 
 from mlbench.contract.csv_cells import escape_formula, escape_formula_value
-from mlbench_master.reading.points import Chunks, Note, Points
+from mlbench_master.reading.points import Chunks, Points
 from mlbench_master.reading.selection import NamedSeries
+from mlbench_master.recording.blocks import Note
 
 Kind = Literal["pod", "run"]
 Format = Literal["json", "zip", "csv"]

@@ -2,27 +2,12 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mlbench.contract.series import format_value
-from mlbench_master.recording.blocks import pick
-
-
-class Note(NamedTuple):
-    """The optional fields of a sample or a point."""
-
-    text: str | None = None
-    """Value of a sample that is a text; None for a number, and for a point."""
-    cumulative: bool | None = None
-    metadata: Any = None
-    added: bool = False
-    """Whether it arrived after the end of its run."""
-    minimum: str | None = None
-    """The smallest finite number of an average, as ``maximum`` is the largest."""
-    maximum: str | None = None
+from mlbench_master.recording.blocks import Note, pick
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,10 @@ import numpy as np
 from mlbench.archive import Archive, SeriesName
 from mlbench_master.database.connection import run_sql, snapshot
 from mlbench_master.errors import ServiceUnavailableError
-from mlbench_master.reading.points import Note, Series, merge
+from mlbench_master.reading.points import Series, merge
 from mlbench_master.reading.selection import AFTER_ALL_US, BEFORE_ALL_US, Selection
 from mlbench_master.recording import blocks
-from mlbench_master.recording.blocks import Samples
+from mlbench_master.recording.blocks import Note, Samples, texts_among
 from mlbench_master.recording.indexing import BATCH_BYTES
 from mlbench_master.recording.samples import Sample
 from mlbench_master.recording.streams import parse, read_waiting, waiting_bytes
@@ -125,7 +125,7 @@ class LiveRecord:
                 samples = blocks.decode(bytes(data), count)
                 here = json.loads(only_here) if only_here else []
                 if exported is None:
-                    here = [i for i, more in samples.more.items() if more.text is not None]
+                    here = texts_among(samples.notes)
                 if count > left:
                     samples, here = samples.take(np.arange(left)), [i for i in here if i < left]
                 yield samples, here
@@ -193,8 +193,7 @@ def by_rank(samples: Samples) -> dict[str, Series]:
     starts = np.flatnonzero(np.diff(samples.ranks, prepend=-1)).tolist()
     found = {}
     for start, end in pairwise([*starts, len(samples)]):
-        more = blocks.pick(samples.more, np.arange(start, end))
-        notes = {i: Note(*fields) for i, fields in more.items()}
+        notes = blocks.pick(samples.notes, np.arange(start, end))
         series = Series(samples.times_us[start:end], samples.values[start:end], notes)
         found[samples.rank_names[samples.ranks[start]]] = series
     return found

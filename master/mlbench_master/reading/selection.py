@@ -8,7 +8,8 @@ import numpy as np
 from mlbench.contract.series import format_value, split_name
 from mlbench.evaluation.timeline import Lineage
 from mlbench_master import timestamps
-from mlbench_master.reading.points import Chunks, Note, Points, Series, to_points
+from mlbench_master.reading.points import Chunks, Points, Series, to_points
+from mlbench_master.recording.blocks import Note, texts_among
 
 NamedSamples = Iterator[tuple[str, Series]]
 """Series in order of their names, none of them empty."""
@@ -102,7 +103,7 @@ def _average(series: Series, size: int) -> Points:
     times, values = series.times_us, series.values
     starts = np.arange(0, len(times), size)
     is_text = np.zeros(len(times), bool)
-    is_text[[i for i, note in series.notes.items() if note.text is not None]] = True
+    is_text[texts_among(series.notes)] = True
     counts = np.add.reduceat(~is_text, starts)
     finite = np.isfinite(values)
     with np.errstate(all="ignore"):

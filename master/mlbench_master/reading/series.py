@@ -24,12 +24,13 @@ from mlbench_master.database.models import (
 )
 from mlbench_master.errors import NotFoundError
 from mlbench_master.reading import containers, windows
-from mlbench_master.reading.points import Note, Series, merge
+from mlbench_master.reading.points import Series, merge
 from mlbench_master.reading.promql import PrometheusClient, answer_or_none, select
 from mlbench_master.reading.record import LiveRecord, Record, SealedRecord
 from mlbench_master.reading.selection import NamedSamples, NamedSeries, Selection
 from mlbench_master.reading.store import ArchiveStore
 from mlbench_master.reading.windows import Span
+from mlbench_master.recording.blocks import Note
 from mlbench_master.recording.remote_write import FUTURE_MS
 
 Source = Literal["prometheus", "record"]

@@ -13,17 +13,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import dropwhile, takewhile
-from typing import TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from mlbench.archive import More
 from mlbench_master.database.connection import run_many, run_sql
 from mlbench_master.recording.samples import Sample
-
-Value = TypeVar("Value")
 
 # A longer end of a block's data, with texts or metadata, is parsed each time.
 _MAX_REMEMBERED_BYTES = 16 << 10
@@ -46,6 +43,20 @@ _EXTEND = """
 """
 
 
+class Note(NamedTuple):
+    """The optional fields of a sample or a point."""
+
+    text: str | None = None
+    """Value of a sample that is a text; None for a number, and for a point."""
+    cumulative: bool | None = None
+    metadata: Any = None
+    added: bool = False
+    """Whether it arrived after the end of its run."""
+    minimum: str | None = None
+    """The smallest finite number of an average, as ``maximum`` is the largest."""
+    maximum: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Samples:
     """Samples of one metric as columns of the same length."""
@@ -58,18 +69,11 @@ class Samples:
     """Microseconds since 1970."""
     values: NDArray[np.float64]
     """Numbers; NaN for a text."""
-    more: Mapping[int, More] = field(default_factory=dict)
+    notes: Mapping[int, Note] = field(default_factory=dict)
     """Optional fields, by the position of their sample."""
 
     def __len__(self) -> int:
         return len(self.times_us)
-
-    @property
-    def is_text(self) -> NDArray[np.bool_]:
-        """Whether the value of each sample is a text."""
-        is_text = np.zeros(len(self), bool)
-        is_text[[i for i, more in self.more.items() if more.text is not None]] = True
-        return is_text
 
     def take(self, positions: NDArray[np.int64]) -> "Samples":
         """Return the samples at these positions, in their order."""
@@ -78,15 +82,20 @@ class Samples:
             self.ranks[positions],
             self.times_us[positions],
             self.values[positions],
-            pick(self.more, positions),
+            pick(self.notes, positions),
         )
 
 
-def pick(fields: Mapping[int, Value], positions: NDArray[np.int64]) -> dict[int, Value]:
-    """Return optional fields of the samples at some positions, by their new positions."""
-    if not fields:
+def pick(notes: Mapping[int, Note], positions: NDArray[np.int64]) -> dict[int, Note]:
+    """Return the notes on the samples at some positions, by their new positions."""
+    if not notes:
         return {}
-    return {new: fields[old] for new, old in enumerate(positions.tolist()) if old in fields}
+    return {new: notes[old] for new, old in enumerate(positions.tolist()) if old in notes}
+
+
+def texts_among(notes: Mapping[int, Note]) -> list[int]:
+    """Return the positions of the samples whose value is a text."""
+    return [i for i, note in notes.items() if note.text is not None]
 
 
 def from_samples(samples: Sequence[Sample]) -> Samples:
@@ -94,8 +103,8 @@ def from_samples(samples: Sequence[Sample]) -> Samples:
     _, ranks, times_us, values, cumulative, metadata = zip(*samples, strict=True)
     positions = {rank: i for i, rank in enumerate(dict.fromkeys(ranks))}
     texts = [value if isinstance(value, str) else None for value in values]
-    more = {
-        i: More(*fields)
+    notes = {
+        i: Note(*fields)
         for i, fields in enumerate(zip(texts, cumulative, metadata, strict=True))
         if fields != (None, None, None)
     }
@@ -104,7 +113,7 @@ def from_samples(samples: Sequence[Sample]) -> Samples:
         np.array([positions[rank] for rank in ranks], np.int32),
         np.array(times_us, np.int64),
         np.array([math.nan if isinstance(value, str) else value for value in values]),
-        more,
+        notes,
     )
 
 
@@ -118,7 +127,7 @@ def add(owner: str, samples: Iterable[Sample], *, is_posted: bool) -> None:
         columns = from_samples(of_metric)
         times = columns.times_us
         first_us, last_us = int(times.min()), int(times.max())
-        has_metadata = any(fields[1:] != (None, None) for fields in columns.more.values())
+        has_metadata = any(note[1:3] != (None, None) for note in columns.notes.values())
         row = owner, metric, first_us, last_us, len(columns), is_posted or has_metadata
         rows.append((*row, encode(columns)))
     if rows:
@@ -133,7 +142,7 @@ def encode(samples: Samples) -> bytes:
         samples.values.astype("<f8"),
     )
     # NaN in metadata cannot be: JSON has none.
-    rest = orjson.dumps([samples.rank_names, [[i, *more] for i, more in samples.more.items()]])
+    rest = orjson.dumps([samples.rank_names, [[i, *note[:3]] for i, note in samples.notes.items()]])
     return b"".join([*(column.tobytes() for column in columns), rest])
 
 
@@ -144,13 +153,13 @@ _read_rest = lru_cache(64)(orjson.loads)
 def decode(data: bytes, count: int) -> Samples:
     """Return the samples of a block with so many of them."""
     rest = data[20 * count :]
-    names, more = (_read_rest if len(rest) < _MAX_REMEMBERED_BYTES else orjson.loads)(rest)
+    names, notes = (_read_rest if len(rest) < _MAX_REMEMBERED_BYTES else orjson.loads)(rest)
     return Samples(
         names,
         np.frombuffer(data, "<i4", count),
         np.frombuffer(data, "<i8", count, 4 * count),
         np.frombuffer(data, "<f8", count, 12 * count),
-        {i: More(*fields) for i, *fields in more},
+        {i: Note(*fields) for i, *fields in notes},
     )
 
 
@@ -161,20 +170,20 @@ def join(parts: Sequence[Samples]) -> Samples:
     names: dict[str, int] = {}
     # Of the same names, as many blocks have, the positions are looked up once.
     codes: dict[int, NDArray[np.int32]] = {}
-    ranks, more, start = [], {}, 0
+    ranks, notes, start = [], {}, 0
     for part in parts:
         if id(part.rank_names) not in codes:
             found = [names.setdefault(name, len(names)) for name in part.rank_names]
             codes[id(part.rank_names)] = np.array(found or [0], np.int32)
         ranks.append(codes[id(part.rank_names)][part.ranks])
-        more.update({start + i: fields for i, fields in part.more.items()})
+        notes.update({start + i: note for i, note in part.notes.items()})
         start += len(part)
     return Samples(
         list(names),
         np.concatenate([np.empty(0, np.int32), *ranks]),
         np.concatenate([np.empty(0, np.int64), *(part.times_us for part in parts)]),
         np.concatenate([np.empty(0), *(part.values for part in parts)]),
-        more,
+        notes,
     )
 
 

@@ -29,6 +29,7 @@ from mlbench_master.recording.blocks import (
     decode,
     join_small,
     store_exported,
+    texts_among,
 )
 from mlbench_master.recording.remote_write import (
     FUTURE_MS,
@@ -143,10 +144,12 @@ class Exporter:
         series = np.concatenate([sent.positions(block.metric, block.samples) for block in batch])
         times_ms = np.concatenate([block.samples.times_us for block in batch]) // 1000
         values = np.concatenate([block.samples.values for block in batch])
-        is_text = np.concatenate([block.samples.is_text for block in batch])
         now_ms = time.time_ns() // 1_000_000
         fits = (now_ms - PAST_MS <= times_ms) & (times_ms <= now_ms + FUTURE_MS)
-        fits &= ~is_text & (times_ms > sent.last_ms[series])
+        fits &= times_ms > sent.last_ms[series]
+        bounds = [*pairwise(accumulate((len(block.samples) for block in batch), initial=0))]
+        for block, (start, _) in zip(batch, bounds, strict=True):
+            fits[[start + i for i in texts_among(block.samples.notes)]] = False
         # Sorting is stable: of one millisecond, the first to arrive is sent, also the next time.
         order = np.lexsort((times_ms, series))
         order = order[fits[order]]
@@ -159,7 +162,6 @@ class Exporter:
         sent.last_ms[series[order]] = times_ms[order]
         is_sent = np.zeros(size, bool)
         is_sent[np.delete(order, refused)] = True
-        bounds = pairwise(accumulate((len(block.samples) for block in batch), initial=0))
         here = [np.flatnonzero(~is_sent[start:end]).tolist() for start, end in bounds]
         sent.small_blocks.update(each.metric for each in batch if len(each.samples) < SMALL)
         with exclusive(owner):

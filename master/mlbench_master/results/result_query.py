@@ -25,6 +25,7 @@ from mlbench_master.database.models import Rank, Run
 from mlbench_master.reading.promql import PrometheusClient, answer_or_none, select
 from mlbench_master.reading.selection import BEFORE_ALL_US, Selection
 from mlbench_master.reading.series import SeriesReader
+from mlbench_master.recording.blocks import texts_among
 from mlbench_master.runs import benchmark_sets, diagnoses, lifecycle, run_clock
 
 
@@ -136,8 +137,7 @@ def _read(reader: SeriesReader, run_id: int, metrics: Collection[str], since_us:
         by_rank = record.read(metric, selection.after_us, selection.until_us)
         for rank, series in by_rank.items():
             times_us, values = series.times_us, series.values
-            texts = [i for i, note in series.notes.items() if note.text is not None]
-            if texts:
+            if texts := texts_among(series.notes):
                 times_us, values = np.delete(times_us, texts), np.delete(values, texts)
             first = times_us.searchsorted(selection.after_us, "right")
             if first < len(times_us):

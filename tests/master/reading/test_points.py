@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from mlbench_master.reading.points import Note, Series, merge, to_points
+from mlbench_master.reading.points import Series, merge, to_points
+from mlbench_master.recording.blocks import Note
 
 
 def test_merged_samples_of_one_time_keep_the_order_of_the_parts() -> None:

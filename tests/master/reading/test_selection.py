@@ -5,8 +5,9 @@ import pytest
 
 from mlbench.contract.series import number_or_text
 from mlbench_master.reading import selection
-from mlbench_master.reading.points import Note, Series
+from mlbench_master.reading.points import Series
 from mlbench_master.reading.selection import Selection
+from mlbench_master.recording.blocks import Note
 from tests.support.reading import StoredPoint, points_of
 
 

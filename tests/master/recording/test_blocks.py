@@ -7,7 +7,6 @@ import time
 import numpy as np
 import pytest
 
-from mlbench.archive import More
 from mlbench_master.database.connection import exclusive
 from mlbench_master.database.models import Block, Run, run_owner
 from mlbench_master.reading.record import LiveRecord
@@ -34,11 +33,11 @@ def to_samples(columns: blocks.Samples) -> list[str]:
     """Return samples of the metric a as texts, by which zeros differ and NaN does not."""
     found = []
     for i in range(len(columns)):
-        more = columns.more.get(i, More())
-        value = float(columns.values[i]) if more.text is None else more.text
+        note = columns.notes.get(i, blocks.Note())
+        value = float(columns.values[i]) if note.text is None else note.text
         rank = columns.rank_names[columns.ranks[i]]
         time_us = int(columns.times_us[i])
-        found.append(Sample("a", rank, time_us, value, more.cumulative, more.metadata))
+        found.append(Sample("a", rank, time_us, value, note.cumulative, note.metadata))
     return [repr(sample) for sample in found]
 
 
@@ -107,7 +106,7 @@ def test_small_blocks_are_joined_once_some_of_them_are_exported(
     for row in rows:
         samples = decode(bytes(row.data), row.samples)
         assert (row.first_us, row.last_us) == (samples.times_us.min(), samples.times_us.max())
-        assert row.only_here == [i for i, more in samples.more.items() if more.text is not None]
+        assert row.only_here == blocks.texts_among(samples.notes)
         assert row.exported == row.samples - len(row.only_here)
 
 
