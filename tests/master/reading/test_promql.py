@@ -9,6 +9,7 @@ from contextlib import ExitStack
 import pytest
 
 from mlbench.contract.series import format_value
+from mlbench_master.reading import promql
 from mlbench_master.reading.promql import (
     CircuitBreaker,
     NoPrometheusError,
@@ -142,7 +143,10 @@ def test_a_refusal_counts_as_an_answer(breaker: CircuitBreaker) -> None:
     assert passes(breaker)
 
 
-def test_so_many_ask_at_once_and_no_more(breaker: CircuitBreaker) -> None:
+def test_so_many_ask_at_once_and_no_more(
+    breaker: CircuitBreaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(promql, "_QUEUE_SECONDS", 0.01)
     with ExitStack() as stack:
         for _ in range(8):
             stack.enter_context(breaker.query())

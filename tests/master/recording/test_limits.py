@@ -8,15 +8,12 @@ import pytest
 from falcon.testing import Result
 
 from mlbench_master.database.models import PostedBody, Run, SeriesName, Stream, run_owner
-from mlbench_master.errors import BadFieldError
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.recording import limits
 from mlbench_master.recording.limits import (
-    SeriesLimit,
     Spool,
     SpoolFullError,
     admit,
-    summarize,
 )
 from mlbench_master.recording.samples import MALFORMED, Sample
 from mlbench_master.recording.streams import waiting_bytes
@@ -38,28 +35,6 @@ def test_the_first_series_are_admitted(run: Run) -> None:
         assert not admit(owner, [*reversed(KEYS[:4]), (MALFORMED, "0")], most=1)
     assert SeriesName.select().count() == 4
     assert not admit("pod/w-0", KEYS, most=6)
-
-
-def test_all_series_of_a_request_or_none(run: Run) -> None:
-    limit, owner = SeriesLimit(most=4), run_owner(run.id)
-    for _ in range(2):
-        with pytest.raises(BadFieldError) as refused:
-            limit.check(owner, KEYS)
-        assert f"name: run {run.id} has more than 4 series" in str(refused.value)
-        assert "'b @ 1'" in str(refused.value)
-        assert SeriesName.select().count() == 0
-    limit.check(owner, KEYS[:4])
-    limit.check(owner, KEYS[:4])
-    with pytest.raises(BadFieldError):
-        limit.check(owner, KEYS[3:5])
-    SeriesLimit(most=1).check(owner, KEYS[:4])
-
-
-def test_one_sample_stands_for_all_that_are_refused() -> None:
-    refused = [Sample(f"x{i % 49 + 1}", "0", i, 1.0) for i in range(1_960)]
-    names = ", ".join(f"x{i} @ 0" for i in range(1, 11))
-    text = f"1,960 samples of 49 series beyond the limit of 1 are refused: {names}, …"
-    assert summarize(refused, "3", 7, most=1) == Sample(MALFORMED, "3", 7, text)
 
 
 def test_bytes_wait_until_they_are_indexed(

@@ -25,23 +25,47 @@ def found(run: Run) -> NotRecorded | None:
     return describe(reload(run))
 
 
-def test_a_complete_run_says_nothing(run: Run, recording: Recording) -> None:
-    record(run, line(time.time(), a=1, text="x"))
-    recording.index_all()
-    assert found(run) is None
+_UNKNOWN = NotRecorded("1 malformed line", malformed_lines=1)
 
 
-def test_malformed_lines_and_bytes_of_lost_ranks_are_counted(
-    run: Run, recording: Recording
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ([line(1.0, a=1, text="x")], None),
+        (
+            [line(1.0, a=1) + b"no JSON\n" * 150] * 2,
+            NotRecorded("300 malformed lines", malformed_lines=300),
+        ),
+        (
+            [
+                stated(unread_files=1, refused_calls=2),
+                stated(unread_files=2, unanswered_calls=1),
+            ],
+            NotRecorded(
+                "2 refused client calls, 1 client call that broke off or timed out, "
+                "3 event files not read to their end",
+                refused_calls=2,
+                unanswered_calls=1,
+                unread_files=3,
+            ),
+        ),
+        (
+            [stated(untimed_gpu_ranks=1)] * 2,
+            NotRecorded("2 ranks' communication on GPUs", untimed_gpu_ranks=2),
+        ),
+        ([stated(malformed_lines=1)], _UNKNOWN),
+        ([stated(unread_files=0)], _UNKNOWN),
+        ([stated(unread_files=True)], _UNKNOWN),
+        ([stated(unread_files=2**31)], _UNKNOWN),
+    ],
+)
+def test_lines_of_ranks_are_counted(
+    run: Run, recording: Recording, lines: list[bytes], expected: NotRecorded | None
 ) -> None:
-    for rank in (0, 1):
-        record(run, line(time.time(), a=1) + b"no JSON\n" * 150, rank)
+    for rank, data in enumerate(lines):
+        record(run, data, rank)
         recording.index_all()
-    assert found(run) == NotRecorded("300 malformed lines", malformed_lines=300)
-    refuse_bytes(run.id, "1/0/metrics", 5)
-    described = found(run)
-    assert described is not None
-    assert described.text == "300 malformed lines, 5 bytes of lost ranks"
+    assert found(run) == expected
 
 
 def test_values_beyond_the_limit_of_series_are_counted(run: Run) -> None:
@@ -50,35 +74,6 @@ def test_values_beyond_the_limit_of_series_are_counted(run: Run) -> None:
     indexer.index_waiting()
     text = "2 values beyond the limit of series"
     assert found(run) == NotRecorded(text, refused_values=2)
-
-
-def test_agents_state_their_own_counts(run: Run, recording: Recording) -> None:
-    record(run, stated(unread_files=1, refused_calls=2))
-    record(run, stated(unread_files=2, unanswered_calls=1), rank=1)
-    recording.index_all()
-    described = found(run)
-    assert described is not None
-    assert (described.refused_calls, described.unanswered_calls, described.unread_files) == (
-        2,
-        1,
-        3,
-    )
-    assert described.text == (
-        "2 refused client calls, 1 client call that broke off or timed out, "
-        "3 event files not read to their end"
-    )
-
-
-@pytest.mark.parametrize(
-    "counts",
-    [{"malformed_lines": 1}, {"unread_files": 0}, {"unread_files": True}, {"unread_files": 2**31}],
-)
-def test_other_counts_are_malformed_lines(
-    run: Run, recording: Recording, counts: dict[str, Any]
-) -> None:
-    record(run, stated(**counts))
-    recording.index_all()
-    assert found(run) == NotRecorded("1 malformed line", malformed_lines=1)
 
 
 def test_refused_bytes_of_a_stream_count_once(run: Run) -> None:
@@ -102,11 +97,3 @@ def test_run_and_manifest_have_the_same_field(
     )
     assert of_run == of_manifest
     assert (of_run["text"], of_run["malformed_lines"]) == ("1 malformed line", 1)
-
-
-def test_ranks_without_timed_communication_are_counted(run: Run, recording: Recording) -> None:
-    for rank in (0, 1):
-        record(run, stated(untimed_gpu_ranks=1), rank)
-    recording.index_all()
-    text = "2 ranks' communication on GPUs"
-    assert found(run) == NotRecorded(text, untimed_gpu_ranks=2)
