@@ -59,13 +59,6 @@ class Points:
     def __len__(self) -> int:
         return len(self.times_us)
 
-    def part(self, start: int, end: int) -> "Points":
-        """Return the points from position ``start`` to before ``end``."""
-        if start <= 0 and end >= len(self):
-            return self
-        notes = {i - start: note for i, note in self.notes.items() if start <= i < end}
-        return Points(self.times_us[start:end], self.values[start:end], notes)
-
 
 Chunks = Iterator[Points]
 """Points of one series in order of time, a part at a time."""

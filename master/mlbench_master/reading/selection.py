@@ -87,8 +87,9 @@ class Selection:
         count = len(series)
         size = -(-count // self.summarize) if self.summarize else 1
         if size > 1:
-            points = _average(series, size)
-            yield points.part(len(points) - (self.last_n or len(points)), len(points))
+            averages = -(-count // size)
+            omitted = max(0, averages - (self.last_n or averages))
+            yield _average(series.part(omitted * size, count), size)
             return
         start = max(0, count - (self.last_n or count))
         for at in range(start, count, _CHUNK):

@@ -16,11 +16,11 @@ from itertools import chain
 from operator import itemgetter
 
 from mlbench.contract.line_chunks import whole_lines
-from mlbench_master.database.connection import exclusive, run_sql, store
+from mlbench_master.database.connection import exclusive, store
 from mlbench_master.database.models import Stream, find_run, run_owner
 from mlbench_master.notify import Waiter, notify
 from mlbench_master.recording import blocks, late, not_recorded
-from mlbench_master.recording.limits import admit, store_refused, summarize
+from mlbench_master.recording.limits import admit, admitted_series, store_refused, summarize
 from mlbench_master.recording.run_facts import store_facts
 from mlbench_master.recording.samples import MALFORMED, Content, Sample, Unrecorded, show
 from mlbench_master.recording.streams import (
@@ -44,7 +44,6 @@ _SMALLER = 32
 _MAX_FAILURES = 5
 _RETRY_SECONDS = 1.0
 _KEY = itemgetter(0, 1)
-_KNOWN = "SELECT metric, rank FROM seriesname WHERE owner = ?"
 
 
 @dataclass
@@ -192,7 +191,7 @@ class Indexer:
             return
         owner = batches[0].stream.owner
         if owner not in self._known:
-            self._known[owner] = {tuple(row) for row in run_sql(_KNOWN, owner).fetchall()}
+            self._known[owner] = admitted_series(owner)
         known = self._known[owner]
         samples = chain.from_iterable(batch.content.samples for batch in batches)
         keys = [key for key in dict.fromkeys(map(_KEY, samples)) if key not in known]

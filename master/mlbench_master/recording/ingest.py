@@ -100,6 +100,12 @@ class PostedSample:
             # The original MLBench did the same: its documentation posts both, and gets the pod.
             self.run_id = None
 
+    def to_sample(self) -> Sample:
+        """Return the sample without its owner. A pod's series have no rank."""
+        metric, rank = split_name(self.name) if self.pod_name is None else (self.name, "")
+        time_us, value = timestamps.to_microseconds(self.date), number_or_text(self.value)
+        return Sample(metric, rank, time_us, value, self.cumulative, self.metadata)
+
 
 def store(posted: Sequence[PostedSample], limit: SeriesLimit) -> None:
     """Store samples, in one transaction per owner. Repeating a body adds nothing.
@@ -122,28 +128,27 @@ def store(posted: Sequence[PostedSample], limit: SeriesLimit) -> None:
 
 
 def _store(posted: Sequence[PostedSample], limit: SeriesLimit) -> None:
-    by_owner: dict[str, list[PostedSample]] = {}
+    by_owner: dict[str, list[Sample]] = {}
     for sample in posted:
         if sample.run_id is None:
             owner = pod_owner(sample.pod_name or "")
         else:
             owner = (added_owner if sample.run_id in _ended else run_owner)(sample.run_id)
-        by_owner.setdefault(owner, []).append(sample)
-    by_stream = {owner: list(map(_to_sample, given)) for owner, given in by_owner.items()}
-    keys = {owner: [sample[:2] for sample in samples] for owner, samples in by_stream.items()}
-    for owner, given in by_owner.items():
+        by_owner.setdefault(owner, []).append(sample.to_sample())
+    keys = {owner: [sample[:2] for sample in samples] for owner, samples in by_owner.items()}
+    for owner in by_owner:
         if len(by_owner) > 1 or not limit.has_admitted(owner, keys[owner]):
-            _check_known(given[0])
+            _check_known(owner)
     for owner in by_owner:
         limit.check(owner, keys[owner])
-    for owner, samples in by_stream.items():
+    for owner, samples in by_owner.items():
         lines = to_posted_lines(samples)
         try:
             append_posted(owner, lines)
         except NotFoundError:
             with exclusive(owner):
                 # It may have been deleted.
-                _check_known(by_owner[owner][0])
+                _check_known(owner)
                 open_posted(owner)
             append_posted(owner, lines)
 
@@ -164,24 +169,12 @@ def find_pod(name: str) -> str:
     raise NotFoundError(f"pod_name: pod {name!r} not found")
 
 
-def _check_known(sample: PostedSample) -> None:
-    if sample.pod_name is not None:
-        find_pod(sample.pod_name)
-    elif sample.run_id is not None:
-        lifecycle.check_own(lifecycle.find(sample.run_id))
-
-
-def _to_sample(posted: PostedSample) -> Sample:
-    # A pod's series have no rank.
-    metric, rank = split_name(posted.name) if posted.pod_name is None else (posted.name, "")
-    return Sample(
-        metric,
-        rank,
-        timestamps.to_microseconds(posted.date),
-        number_or_text(posted.value),
-        posted.cumulative,
-        posted.metadata,
-    )
+def _check_known(owner: str) -> None:
+    kind, _, name = owner.partition("/")
+    if kind == "pod":
+        find_pod(name)
+    else:
+        lifecycle.check_own(lifecycle.find(int(name)))
 
 
 def open_posted(owner: str) -> None:

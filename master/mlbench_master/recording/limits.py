@@ -4,10 +4,11 @@ import threading
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from sys import intern
 
 from mlbench.contract.series import SeriesKey, series_name
-from mlbench_master.database.connection import check_room, database, exclusive, run_many, run_sql
-from mlbench_master.database.models import Run, SeriesName
+from mlbench_master.database.connection import check_room, exclusive, run_many, run_sql
+from mlbench_master.database.models import Run
 from mlbench_master.database.reserve import NoRoomError
 from mlbench_master.errors import BadFieldError, ServiceUnavailableError
 from mlbench_master.recording.samples import MALFORMED, Sample
@@ -15,6 +16,7 @@ from mlbench_master.recording.streams import waiting_bytes
 
 # Raw SQL, because a thousand ranks begin with fifty series each.
 _COUNT = "SELECT COUNT(*) FROM seriesname WHERE owner = ?"
+_ADMITTED = "SELECT metric, rank FROM seriesname WHERE owner = ?"
 _ADMIT = "INSERT INTO seriesname (owner, metric, rank) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
 # Names in a message about refused series.
 _NAMES_SHOWN = 10
@@ -49,6 +51,13 @@ def admit(owner: str, keys: Sequence[SeriesKey], most: int) -> frozenset[SeriesK
             new, room = _new_series(owner, wanted, most)
         run_many(_ADMIT, [(owner, *key) for key in new[:room]])
     return frozenset(new[room:])
+
+
+def admitted_series(owner: str) -> set[SeriesKey]:
+    """Return the series that were admitted for an owner."""
+    # Hundreds of series share a metric or a rank, whose text is held once.
+    rows = run_sql(_ADMITTED, owner).fetchall()
+    return {(intern(metric), intern(rank)) for metric, rank in rows}
 
 
 def summarize(refused: Sequence[Sample], rank: str, now_us: int, most: int) -> Sample:
@@ -125,8 +134,7 @@ def _new_series(owner: str, keys: Iterable[SeriesKey], most: int) -> tuple[list[
     """
     if not (wanted := [key for key in dict.fromkeys(keys) if key[0] != MALFORMED]):
         return [], 0
-    rows = SeriesName.select(SeriesName.metric, SeriesName.rank).where(SeriesName.owner == owner)
-    known = set(database.execute(rows.tuples()))
+    known = admitted_series(owner)
     return [key for key in wanted if key not in known], max(0, most - len(known))
 
 
