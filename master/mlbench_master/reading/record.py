@@ -88,9 +88,10 @@ class LiveRecord:
 
     def read(self, metric: str, after_us: int, until_us: int) -> Mapping[str, Series]:
         """Return the samples of a metric by rank, in order of time."""
-        parts = (samples for samples, _ in self._blocks(metric, after_us, until_us))
-        tail = self._tail.get(metric)
-        return by_rank(blocks.join([*parts, *([blocks.from_samples(tail)] if tail else [])]))
+        parts = [samples for samples, _ in self._blocks(metric, after_us, until_us)]
+        if tail := self._tail.get(metric):
+            parts.append(blocks.from_samples(tail))
+        return _by_rank(parts)
 
     def others(self, metric: str) -> Mapping[str, Series]:
         """Return the samples of a metric that Prometheus cannot hold or has refused, by rank."""
@@ -107,9 +108,7 @@ class LiveRecord:
             others.append(samples.take(np.array(here, np.int64)))
             is_sent = np.delete(np.arange(len(samples)), here)
             sent.append(samples.take(is_sent) if here else samples)
-        joined = blocks.join(sent), blocks.join(others)
-        del sent, others  # the data of the blocks are freed before sorting copies the samples
-        return by_rank(joined[0]), by_rank(joined[1])
+        return _by_rank(sent), _by_rank(others)
 
     def _blocks(
         self, metric: str, after_us: int, until_us: int
@@ -180,8 +179,13 @@ class SealedRecord:
         return sum(self._archive.series[name].samples for name in names)
 
 
-def by_rank(samples: Samples) -> dict[str, Series]:
-    """Split samples into series in order of time; of one time, in the order of arrival."""
+def _by_rank(parts: list[Samples]) -> dict[str, Series]:
+    """Join samples, and split them into series in order of time; of one time, of arrival.
+
+    The list is emptied, so that the data of its blocks are freed before sorting copies them.
+    """
+    samples = blocks.join(parts)
+    parts.clear()
     if not len(samples):
         return {}
     # Sorting 16 bits is fast, and each rank's samples are in order of time already, nearly always.

@@ -221,17 +221,17 @@ def _samples_of(
     figures: Mapping[str, Callable[[], Series]] = MappingProxyType({}),
 ) -> NamedSamples:
     """Yield what is selected of several sources together, and of figures that were scraped."""
-    reads: dict[str, list[_Read]] = {}
-    for metrics, read in sources:
+    readers: dict[str, list[_Read]] = {}
+    for metrics, reader in sources:
         for metric in selection.among(metrics):
-            reads.setdefault(metric, []).append(read)
+            readers.setdefault(metric, []).append(reader)
 
     # A function, so that the samples of one metric are freed before the next are read.
     def samples_of(metric: str) -> NamedSamples:
         named: dict[str, list[Series]] = {}
         if metric in figures:
             named[metric] = [figures[metric]()]
-        for read in reads.get(metric, ()):
+        for read in readers.get(metric, ()):
             by_rank = read(metric, selection.after_us, selection.until_us)
             for rank, series in by_rank.items():
                 if selection.wants(name := series_name(metric, rank), metric):
@@ -242,7 +242,7 @@ def _samples_of(
                 yield name, series
 
     # In the order of the names that have a rank.
-    for metric in sorted(reads.keys() | figures.keys(), key=lambda metric: f"{metric} @"):
+    for metric in sorted(readers.keys() | figures.keys(), key=lambda metric: f"{metric} @"):
         yield from samples_of(metric)
 
 
