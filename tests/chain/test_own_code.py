@@ -49,33 +49,3 @@ def test_a_shell_script_has_a_result(client: ApiClient, tmp_path: Path) -> None:
     assert manifest.settings == {"batch_size": 32, "data": "none", "seed": 7}
     assert manifest.working_dir == str(tmp_path)
     assert [machine.ranks for machine in manifest.machines] == [(0, 1)]
-
-
-def test_two_versions_of_a_script_are_two_groups(client: ApiClient, tmp_path: Path) -> None:
-    script = tmp_path / "train.sh"
-    runs = []
-    for version in ("true", "true", "true 2"):
-        script.write_text(f"{version}\n")
-        ordered = order_command(client, "versions", "sh train.sh", working_dir=str(tmp_path))
-        runs.append(run_to_end(client, ordered).id)
-    versions = [
-        machine.code for run in runs for machine in client.get_manifest(run).result().value.machines
-    ]
-    comparison = client.compare(runs).result().value
-    assert versions[0] == versions[1] != versions[2]
-    assert [(group.label, group.run_ids) for group in comparison.groups] == [
-        (f"1 worker, code {versions[0]}", (runs[0], runs[1])),
-        (f"1 worker, code {versions[2]}", (runs[2],)),
-    ]
-    assert comparison.findings.learned_by == "What is learned may differ by: code."
-    [group] = client.group_runs(["name"], query=f"id>={runs[0]} name=versions").result().value
-    assert (group.runs, group.code_versions) == (3, 2)
-
-
-def test_with_mpi_rank_0_alone_runs_the_command(client: ApiClient) -> None:
-    command = "sh -c 'echo run {run_id} on {hosts} by {backend}'"
-    ordered = order_command(client, "mpirun", command, num_workers=2, custom_backend="mpi")
-    ended = run_to_end(client, ordered)
-    said = [client.get_logs(ended.id, rank).result().value.text for rank in (0, 1)]
-    assert ended.state == "FINISHED", ended.reason
-    assert said == [f"run {ended.id} on 127.0.0.1,127.0.0.1 by mpi\n", ""]

@@ -37,35 +37,38 @@ def stated(**fields: Any) -> bytes:
     return json.dumps({"time": 1763683200.5} | fields).encode() + b"\n"
 
 
-def test_the_first_moment_counts_with_its_training_time(run: Run) -> None:
-    store(run, at(1, 90.0), target=_TARGET)
-    assert reached(run) == (None, None)
-    store(run, at(2, 5.0, "train_seconds"), at(2, 97.0), at(3, 6.0, "train_seconds"), at(3, 99.0))
-    assert reached(run) == (2.0, 5.0)
-    store(run, at(4, 98.0))
-    assert reached(run) == (2.0, 5.0)
+_LOW = Target("val", 0.5, lower_is_better=True)
+_EARLY = [at(5.25, 9.0, "train_seconds", "1"), at(5.25, 3.0, "train_seconds"), at(5.25, 98.0)]
+_LATE = [at(5.5, 4.0, "train_seconds", "1"), at(5.5, 98.0, rank="1")]
 
 
-def test_ranks_may_be_indexed_in_any_order_and_twice(run: Run) -> None:
-    one = [at(5.5, 4.0, "train_seconds", "1"), at(5.5, 98.0, rank="1")]
-    other = [at(5.25, 3.0, "train_seconds"), at(5.25, 98.0), at(5.25, 9.0, "train_seconds", "1")]
-    for batch in (one, other, one):
-        store(run, *batch, target=_TARGET)
-    assert reached(run) == (5.25, 3.0)
-
-
-@pytest.mark.parametrize("value", [float("nan"), "99", 96.9])
-def test_values_that_do_not_reach_the_target(run: Run, value: float | str) -> None:
-    store(run, at(1, value), at(1, 99.0, "other"), target=_TARGET)
-    assert reached(run) == (None, None)
+@pytest.mark.parametrize(
+    ("batches", "target", "expected"),
+    [
+        ([[at(1, 90.0)]], _TARGET, (None, None)),
+        # The first moment counts, with the training time of its rank.
+        ([[at(2, 5.0, "train_seconds"), at(2, 97.0), at(3, 99.0)], [at(4, 98.0)]], _TARGET, (2, 5)),
+        # Ranks may be indexed in any order, and twice.
+        ([_LATE, _EARLY, _LATE], _TARGET, (5.25, 3.0)),
+        ([[at(3, 0.6), at(4, 0.5)]], _LOW, (4.0, None)),
+        *(
+            ([[at(1, value), at(1, 99.0, "other")]], _TARGET, (None, None))
+            for value in (math.nan, "99", 96.9)
+        ),
+    ],
+)
+def test_when_a_target_was_reached(
+    run: Run, batches: list[list[Sample]], target: Target, expected: tuple[float, float]
+) -> None:
+    for batch in batches:
+        store(run, *batch, target=target)
+    assert reached(run) == expected
 
 
 def test_another_target_begins_anew(run: Run) -> None:
     store(run, at(1, 97.5), target=_TARGET)
-    store(run, at(2, 97.5), target=Target("val", 0.5, lower_is_better=True))
+    store(run, at(2, 97.5), target=_LOW)
     assert reached(run) == (None, None)
-    store(run, at(3, 0.6), at(4, 0.5))
-    assert reached(run) == (4.0, None)
 
 
 def test_the_last_settings_replace_those_before(run: Run) -> None:
