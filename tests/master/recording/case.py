@@ -1,4 +1,4 @@
-"""A run whose samples are indexed and exported to a Prometheus, and where each must be."""
+"""A run whose samples go through a Prometheus that may be faulty, and where each must be."""
 
 import time
 from collections import Counter
@@ -23,7 +23,7 @@ from tests.support.recording import Recording
 from tests.support.rows import line, make_run, post, record
 
 
-class Recorder:
+class Case:
     """Records and posts samples for a run, indexes and exports them, and looks where they are."""
 
     def __init__(
@@ -32,6 +32,7 @@ class Recorder:
         self.run: Run = make_run()
         self.url = reads_from or writes_to
         self.recorded: Counter[Place] = Counter()
+        self.rounds = 0
         self._writer = RemoteWriter(writes_to, timeout_seconds)
         self._prometheus = PrometheusClient(self.url)
         self.recording = Recording.to(self._writer)
@@ -85,14 +86,6 @@ class Recorder:
     def close(self) -> None:
         self._writer.close()
         self._prometheus.close()
-
-
-class Case(Recorder):
-    """Samples of all kinds that go through a faulty Prometheus, and are counted in the end."""
-
-    def __init__(self, writes_to: str, reads_from: str, timeout_seconds: float = 10.0) -> None:
-        super().__init__(writes_to, reads_from, timeout_seconds)
-        self.rounds = 0
 
     def record_some(self) -> None:
         """Record on both ranks, and post one sample and a list."""

@@ -1,4 +1,4 @@
-"""Export to a Prometheus that fails in every way: nothing is lost, nothing is doubled."""
+"""Export to a Prometheus that fails, drops or refuses: nothing is lost, nothing is doubled."""
 
 import time
 from collections import Counter
@@ -25,7 +25,14 @@ from tests.master.recording.faulty_prometheus import (
     faulty_prometheus,
     series_of,
 )
-from tests.support.places import Place, in_prometheus, in_record, nothing_waits, write_labelled
+from tests.support.places import (
+    HOUR_MS,
+    Place,
+    in_prometheus,
+    in_record,
+    nothing_waits,
+    write_labelled,
+)
 from tests.support.recording import Patience
 from tests.support.rows import line, record
 from tests.support.scripted import Asked
@@ -142,3 +149,46 @@ def test_it_waits_as_long_as_it_is_told(
     assert stop.waits == [0.1, seconds, min(2 * seconds, 5.0), 0.1]
     case.run_all()
     case.assert_complete()
+
+
+# --- What Prometheus drops, refuses or takes only once is in the record. ---
+
+
+def test_samples_that_it_would_drop_or_refuse_are_in_the_record(case: Case) -> None:
+    now_ms = time.time_ns() // 1_000_000 - 1_000
+    for hours in (24 * 365 * 50, 25, 23.1, 22.9, 1):
+        case.record(now_ms - hours * HOUR_MS, old=hours)
+    case.post(-1, old=-1)
+    case.record(now_ms, twice=1, good=1)
+    case.record(now_ms + 0.5, twice=2)
+    case.post(now_ms, twice=3)
+    for hours in (2, 30, 24 * 365 * 100):
+        case.record(now_ms + hours * HOUR_MS, ahead=hours, good=hours)
+        case.post(now_ms + hours * HOUR_MS, posted=hours)
+    case.run_and_check()
+    assert case.sent("old") == ["22.9", "1"]
+    assert case.sent("twice") == case.sent("good") == ["1"]
+    assert case.sent("ahead") == case.sent("posted") == []
+
+
+def test_samples_that_only_prometheus_finds_too_old_are_in_the_record(
+    database: Database, own_prometheus: PrometheusServer
+) -> None:
+    """Its window ends at the newest sample that it has, which may be from a wrong clock."""
+    case, now_ms = Case(own_prometheus.url), time.time_ns() // 1_000_000 - 1_000
+    ahead = ({"__name__": "foreign"}, [(now_ms + 2 * HOUR_MS, 1.0)])
+    if write_labelled(case.url, ahead).status_code == 400:
+        case.close()
+        pytest.skip("this Prometheus refuses samples from the future, as 3.5 does")
+    old = ({"__name__": "old"}, [(now_ms - int(22.5 * HOUR_MS), 1.0)])
+    refused = write_labelled(case.url, old)
+    assert refused.status_code in (400, 500)
+    assert "too old" in refused.text
+    for i in range(20):
+        case.record(now_ms + i, a=i, b=i)
+    for i in range(3):
+        case.record(now_ms - 22.5 * HOUR_MS + i, c=-i, d=-i)
+    case.run_and_check()
+    assert {place.metric for place in in_record(case.run.id, only=True)} == {"c", "d"}
+    assert [len(case.sent(metric)) for metric in "abcd"] == [20, 20, 0, 0]
+    case.close()
