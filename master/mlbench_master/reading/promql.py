@@ -1,5 +1,6 @@
 """The client of Prometheus's query API."""
 
+import json
 import re
 import threading
 import time
@@ -234,9 +235,8 @@ def _to_result(one: Mapping[str, Any]) -> QueryResult:
 
 
 def quote(value: str) -> str:
-    """Write a value as a PromQL string, in quotes."""
-    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'
+    """Write a value as a PromQL string, in quotes. PromQL knows all escapes of JSON."""
+    return json.dumps(value, ensure_ascii=False)
 
 
 def select(labels: Mapping[str, str], any_of: Mapping[str, Sequence[str]] | None = None) -> str:
