@@ -79,6 +79,10 @@ class UnreachableDatabaseError(MLBenchError):
     """The database's server does not respond, or its file cannot be opened."""
 
 
+class NoRoomError(ServiceUnavailableError):
+    """The database's disk is too full for logs and samples."""
+
+
 class _Sqlite(SqliteDatabase):
     """SQLite with a reserve on its disk."""
 
@@ -253,10 +257,16 @@ def find_room() -> Room | None:
     return Room(place, free=0, least=1) if is_full else None
 
 
+def find_shortage() -> str:
+    """Return why SQLite's disk has too little space for logs and samples; empty if it has not."""
+    reserve = find_reserve()
+    return reserve.find_shortage() if reserve else ""
+
+
 def check_room() -> None:
     """Raise NoRoomError if SQLite's disk has too little space for logs and samples."""
-    if reserve := find_reserve():
-        reserve.check_room()
+    if shortage := find_shortage():
+        raise NoRoomError(f"{shortage}. Nothing was stored.")
 
 
 def check_integrity(url: str, seconds: float = 2.0) -> None:

@@ -8,14 +8,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from mlbench_master.errors import ServiceUnavailableError
-
 # Hundreds of requests per second check the free space, so the system is asked only this often.
 _LOOK_SECONDS = 0.1
-
-
-class NoRoomError(ServiceUnavailableError):
-    """The database's disk is too full for logs and samples."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +33,6 @@ class Reserve:
             f"disk almost full: {free / 1e6:.1f} MB free in {self.path.parent}, "
             f"{self.size / 1e6:.0f} MB required for logs and samples; delete runs or free up space"
         )
-
-    def check_room(self) -> None:
-        """Raise NoRoomError if less than the reserve is free."""
-        if shortage := self.find_shortage():
-            raise NoRoomError(f"{shortage}. Nothing was stored.")
 
     def make_room(self) -> None:
         """Delete the file if little space is free, or create it again if there is enough."""

@@ -7,9 +7,14 @@ from dataclasses import dataclass, field
 from sys import intern
 
 from mlbench.contract.series import SeriesKey, series_name
-from mlbench_master.database.connection import check_room, exclusive, run_many, run_sql
+from mlbench_master.database.connection import (
+    check_room,
+    exclusive,
+    find_shortage,
+    run_many,
+    run_sql,
+)
 from mlbench_master.database.models import Run
-from mlbench_master.database.reserve import NoRoomError
 from mlbench_master.errors import BadFieldError, ServiceUnavailableError
 from mlbench_master.recording.samples import MALFORMED, Sample
 from mlbench_master.recording.streams import waiting_bytes
@@ -140,11 +145,7 @@ def _new_series(owner: str, keys: Iterable[SeriesKey], most: int) -> tuple[list[
 
 def has_room(limit_bytes: int) -> bool:
     """Check that the disk has room, and no more than ``limit_bytes`` of samples wait."""
-    try:
-        check_room()
-    except NoRoomError:
-        return False
-    return waiting_bytes() <= limit_bytes
+    return not find_shortage() and waiting_bytes() <= limit_bytes
 
 
 @dataclass

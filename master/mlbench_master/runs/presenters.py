@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from mlbench.contract import records
 from mlbench.contract.names import ACTIVE_STATES
-from mlbench_master.database.connection import database, find_reserve
+from mlbench_master.database.connection import database, find_shortage
 from mlbench_master.database.models import Rank, Run
 from mlbench_master.database.models.table import Table
 from mlbench_master.recording import not_recorded
@@ -80,8 +80,7 @@ def _describe(run: Run, ranks: tuple[records.Rank, ...]) -> records.Run:
     pods = [rank.pod for rank in ranks]
     outcome = (run.figures or {}).get("outcome")
     # Why nothing of an active run can be stored; empty if the disk has room.
-    reserve = find_reserve()
-    shortage = reserve.find_shortage() if reserve and run.state in ACTIVE_STATES else ""
+    shortage = find_shortage() if run.state in ACTIVE_STATES else ""
     uncounted = "its samples are not yet counted: Prometheus must take them first"
     # The job of MLBench's original dashboard, with the same field names.
     job = {"command": run.shown_command or run.benchmark, "master_name": next(iter(pods), None)}

@@ -17,9 +17,8 @@ from mlbench.contract.conversion import convert
 from mlbench.contract.records import Planned, RunSet
 from mlbench.evaluation.official_rules import Entry, slots_of, waiting_slots
 from mlbench_master.controller.registered_sets import Finish, SetRunner, Submit, decide
-from mlbench_master.database.connection import store
+from mlbench_master.database.connection import NoRoomError, store
 from mlbench_master.database.models import Run, open_database
-from mlbench_master.database.reserve import NoRoomError
 from mlbench_master.reading.promql import PrometheusClient
 from mlbench_master.reading.series import SeriesReader
 from mlbench_master.runs import benchmark_sets, lifecycle
