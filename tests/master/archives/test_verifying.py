@@ -66,14 +66,6 @@ def test_a_flipped_byte_is_found(master: Master, sealed: Run) -> None:
     assert problem == str(file.parent / problems[0])
 
 
-def test_another_archive_in_its_place_is_found(master: Master, sealed: Run) -> None:
-    other = master.make_ended("other")
-    master.sealer.turn()
-    (master.folder / str(reload(other).archive)).rename(master.folder / str(sealed.archive))
-    [problem, *_] = master.verify(sealed)["problems"]
-    assert problem == f"{sealed.archive} is not the archive that was written"
-
-
 def test_an_archive_is_verified_while_it_is_written_again(
     master: Master, sealed: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
