@@ -49,9 +49,14 @@ _BATCH_BLOCKS = 500
 # Before every time that a sample can have.
 _NEVER_MS = -(1 << 62)
 _OWNERS = "SELECT DISTINCT owner FROM block WHERE exported IS NULL ORDER BY owner"
+# Only the data of the batch are read, because the client of PostgreSQL receives all rows at once.
 _NEXT = """
-    SELECT id, metric, samples, data FROM block
-    WHERE exported IS NULL AND owner = ? ORDER BY id LIMIT ?
+    SELECT id, metric, block.samples, data FROM block JOIN (
+        SELECT id, SUM(samples) OVER (ORDER BY id) - samples AS samples_before FROM (
+            SELECT id, samples FROM block
+            WHERE exported IS NULL AND owner = ? ORDER BY id LIMIT ?
+        ) AS waiting
+    ) AS summed USING (id) WHERE samples_before < ? ORDER BY id
 """
 _LAST_EXPORTED = """
     SELECT samples, only_here, data FROM block
@@ -136,7 +141,9 @@ class Exporter:
             self._sent.pop(owner, None)
 
     def _export(self, owner: str) -> bool:
-        batch, size = _next_batch(owner)
+        rows = run_sql(_NEXT, owner, _BATCH_BLOCKS, _BATCH_SAMPLES).fetchall()
+        batch = [Block(id_, metric, decode(bytes(data), n)) for id_, metric, n, data in rows]
+        size = sum(len(block.samples) for block in batch)
         if not batch:  # the owner was deleted meanwhile
             return False
         # Forgotten if the export fails, because it may have sent a part of the batch.
@@ -178,18 +185,6 @@ class Exporter:
             refused=len(refused),
         )
         return len(batch) == _BATCH_BLOCKS or size >= _BATCH_SAMPLES
-
-
-def _next_batch(owner: str) -> tuple[list[Block], int]:
-    """Return blocks of an owner to export, and the number of their samples."""
-    batch: list[Block] = []
-    size = 0
-    for id_, metric, count, data in run_sql(_NEXT, owner, _BATCH_BLOCKS):
-        batch.append(Block(id_, metric, decode(bytes(data), count)))
-        size += count
-        if size >= _BATCH_SAMPLES:
-            break
-    return batch, size
 
 
 class _SentSeries:
