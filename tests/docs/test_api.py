@@ -19,6 +19,12 @@ from tests.conftest import wait_for
 _PAGE = Path(__file__).parents[2] / "docs" / "api.md"
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # Read by curl itself, so that the lines stay as they are printed.
+_SET = "$URL/api/sets/doubled/\n"
+# The controller submits the first run of a set shortly after its registration.
+_UNTIL_SUBMITTED = (
+    "until curl -su me:$TOKEN $URL/api/sets/doubled/ 2>/dev/null | grep -q run_id; "
+    "do sleep 0.05; done\n"
+)
 _CURLRC = r"""
 silent
 show-error
@@ -67,6 +73,7 @@ def type_in(stack: Home, folder: Path) -> list[Shown]:
     (folder / ".curlrc").write_text(_CURLRC)
     blocks = _read()
     script = "".join(
+        f"{_UNTIL_SUBMITTED * commands.endswith(_SET)}"
         f"{{\n{commands}}} >{number}.out 2>{number}.err\n"
         for number, (commands, _) in enumerate(blocks)
     )

@@ -175,7 +175,9 @@ def test_the_status_lists_runs_and_workers(mlbench: Mlbench, finished: Run) -> N
 
 
 def test_a_crash_is_not_called_a_hang(mlbench: Mlbench, client: ApiClient) -> None:
-    run = order_command(client, "crashed", "sh -c 'sleep 1; exit 3'", num_workers=2)
+    # Rank 0 crashes while rank 1 is running, so the ranks are diagnosed.
+    command = "sh -c 'test $MLBENCH_RANK = 0 || sleep 60; exit 3'"
+    run = order_command(client, "crashed", command, num_workers=2)
     run_to_end(client, run)
     assert client.get_diagnosis(run.id).result().value.verdict.kind == "exited"
     assert "exited with code 3" in (output := mlbench("status", str(run.id)).out)
