@@ -1,1 +1,1 @@
-"""The controller: what it decides, sees and does."""
+"""Tests of the controller: decisions, observation and execution."""

@@ -1,4 +1,4 @@
-"""A run always ends, whatever dies: decisions, carried out in a cluster in which things fail."""
+"""Randomized simulation: every run ends, whichever worker or controller is killed."""
 
 import random
 from dataclasses import dataclass, field, replace
@@ -20,24 +20,23 @@ from tests.master.controller.worlds import NOW, ORDERED, POLICY, RUNNING, WORLD,
 
 @dataclass
 class Simulation:
-    """A cluster that does what it is told, or dies, at random; and a controller that may too."""
+    """A run on a cluster whose workers, ranks and controller fail at random."""
 
     dice: random.Random
     run: RunView
     now: float = NOW
     since: float = NOW
-    """When the run got as far as it is."""
+    """When the run entered its current phase."""
     started: float | None = None
     dead: set[str] = field(default_factory=set)
     end: End | None = None
 
     def step(self) -> None:
-        """Let a second pass."""
         self._pass_second()
         if self.dice.random() < 0.01:
             self.run = replace(self.run, stop_requested=True, quiet=self.dice.choice([0.0, 60.0]))
         actions = decide(self._world())
-        assert decide(self._world()) == actions, "the same world, another decision"
+        assert decide(self._world()) == actions, "decisions must be deterministic"
         for action in actions:
             if self.dice.random() < 0.1:
                 return  # the controller is killed between two actions
@@ -73,7 +72,7 @@ class Simulation:
             return replace(rank, silent=rank.silent + 1)
         rank = replace(rank, seen_at=self.now, silent=0.0)
         if not rank.reported:
-            if rank.stopping:  # as workers.py writes down at the next poll
+            if rank.stopping:  # like workers.py at the next poll
                 return replace(rank, lost="never begun", exited_at=self.now)
             return replace(rank, reported=self.dice.random() < 0.9)
         if rank.exit_code is not None:
@@ -110,9 +109,9 @@ class Simulation:
 
 
 @pytest.mark.parametrize("seed", range(0, 300, 30))
-def test_a_run_always_ends_and_rightly(seed: int) -> None:
-    for one in range(seed, seed + 30):
-        _run_to_end(random.Random(one))  # noqa: S311 - dice, not secrets
+def test_every_run_ends_in_a_consistent_state(seed: int) -> None:
+    for number in range(seed, seed + 30):
+        _run_to_end(random.Random(number))  # noqa: S311 - dice, not secrets
 
 
 def _run_to_end(dice: random.Random) -> None:

@@ -1,4 +1,4 @@
-"""Runs that go on at a time: never a core or a worker twice, and none overtakes another."""
+"""Concurrent runs: cores and workers are never shared, and runs start in queue order."""
 
 import random
 from collections.abc import Sequence
@@ -22,11 +22,13 @@ WITH_CORES = replace(WORLD, policy=TWO_AT_A_TIME, workers=workers(4), cores=(0, 
     ("cores", "count", "each", "shares"),
     [
         *(([0, 1, 2, 3], 3, 1, ((0,), (1,), (2,))), ([5, 7], 2, 1, ((5,), (7,)))),
-        # More than there is: they go round.
+        # More ranks than cores: cores are assigned round-robin.
         *(([0, 1], 3, 1, ((0,), (1,), (0,))), ([0, 1, 2], 2, 2, ((0, 1), (0, 2)))),
     ],
 )
-def test_cores_are_shared_out(cores: Sequence[int], count: int, each: int, shares: object) -> None:
+def test_cores_are_divided_among_ranks(
+    cores: Sequence[int], count: int, each: int, shares: object
+) -> None:
     assert share_cores(cores, count, each) == shares
 
 
@@ -34,39 +36,43 @@ def test_cores_are_shared_out(cores: Sequence[int], count: int, each: int, share
     ("concurrent", "asked", "shares"),
     [
         (1, None, ((0, 1), (2, 3))),
-        # What falls to each of two runs, also while it is alone.
+        # Half of the cores, also while no other run is active.
         (2, None, ((0,), (1,))),
         (2, 2.0, ((0, 1), (2, 3))),
         (2, 9.0, ((0, 1, 2, 3), (0, 1, 2, 3))),
         (9, None, ((0,), (1,))),
     ],
 )
-def test_the_cores_of_a_run(concurrent: int, asked: float | None, shares: Shares) -> None:
+def test_a_run_gets_its_share_of_the_cores(
+    concurrent: int, asked: float | None, shares: Shares
+) -> None:
     policy = replace(POLICY, concurrent_runs=concurrent)
     run = replace(ORDERED, shape=WorkerSpec(num_cpus=asked))
     observed = replace(WITH_CORES, policy=policy, runs=(run,))
     assert decide(observed) == [Scale(2, run.shape), Assign(7, 1, ("w-0", "w-1"), shares)]
 
 
-def test_a_run_begins_beside_another_on_what_that_leaves() -> None:
+def test_a_second_run_starts_on_free_cores_and_workers() -> None:
     beside = replace(RUN, cores=frozenset({0, 2}))
     size, begin = decide(replace(WITH_CORES, runs=(beside, SECOND)))
     assert size == Scale(3, busy=frozenset({"uid-0", "uid-1"}))
     assert begin == Assign(8, 1, ("w-2",), ((1, 3),))
 
 
-def test_a_run_without_room_waits_for_the_others_and_never_fails() -> None:
+def test_a_run_without_capacity_waits_and_never_fails() -> None:
     large = replace(SECOND, shape=WorkerSpec(num_cpus=3.0), waited=9999.0)
     beside = replace(RUN, cores=frozenset({0, 1}))
     size, wait = decide(replace(WITH_CORES, runs=(beside, large)))
-    assert (size.workers if isinstance(size, Scale) else None) == 2, "it holds no workers"
+    assert (size.workers if isinstance(size, Scale) else None) == 2, (
+        "the waiting run must not add workers"
+    )
     why = "waiting for run 7: this run needs 3 cores, but only 2 of 4 are free"
     assert wait == Wait(8, why)
     few = replace(WITH_CORES, runs=(beside, replace(SECOND, waited=9999.0)), workers=workers(2))
     assert decide(few)[1:] == [Wait(8, "0 of 1 workers are ready", has_room=True)]
 
 
-def test_where_pods_have_their_own_cores_runs_of_one_shape_go_on_together() -> None:
+def test_in_a_cluster_concurrent_runs_need_the_same_worker_shape() -> None:
     pods = replace(WITH_CORES, cores=None)
     assert decide(replace(pods, runs=(RUN, SECOND)))[1:] == [Assign(8, 1, ("w-2",), ((),))]
     other = replace(SECOND, shape=WorkerSpec(image="me/train:2"))
@@ -75,8 +81,7 @@ def test_where_pods_have_their_own_cores_runs_of_one_shape_go_on_together() -> N
     assert (size, wait) == (Scale(2, RUN.shape, frozenset({"uid-0", "uid-1"})), Wait(8, why))
 
 
-def test_a_restart_takes_no_worker_of_another_run() -> None:
-    """Its own, where its checkpoints lie, if they are there; on the cores that it had."""
+def test_a_restart_reuses_its_own_workers() -> None:
     ranks = [
         replace(exited(1), rank=i, worker=f"w-{i + 2}", pod_uid=f"uid-{i + 2}") for i in range(2)
     ]
@@ -91,19 +96,18 @@ def test_a_restart_takes_no_worker_of_another_run() -> None:
 
 @dataclass
 class Simulation:
-    """A machine on which each of many random orders goes on for some seconds."""
+    """A machine with a queue of random runs, each of which takes up to 20 s."""
 
     dice: random.Random
     queue: list[RunView]
     concurrent: int
     cores: int
     going: dict[int, tuple[RunView, int]] = field(default_factory=dict)
-    """The runs that go on, and when each of them ends."""
+    """Active runs by id, each with the time at which it ends."""
     begun: list[int] = field(default_factory=list)
     now: int = 0
 
     def step(self) -> None:
-        """Let a second pass."""
         self.now += 1
         self.going = {id_: (run, end) for id_, (run, end) in self.going.items() if end > self.now}
         runs = [run for run, _ in self.going.values()]
@@ -118,7 +122,7 @@ class Simulation:
     def _world(self, runs: Sequence[RunView]) -> ObservedState:
         policy = replace(POLICY, concurrent_runs=self.concurrent)
         cores = tuple(range(self.cores)) if self.cores else None
-        # The pool is as it was asked: all workers that there could be.
+        # All workers that the pool could have.
         return replace(WORLD, policy=policy, runs=tuple(runs), workers=workers(40), cores=cores)
 
     def _begin(self, action: Assign, size: Scale) -> None:
@@ -128,9 +132,9 @@ class Simulation:
         cores = frozenset(core for share in action.cores for core in share)
         ranks = tuple(_rank(rank, worker) for rank, worker in enumerate(action.workers))
         for other, _ in self.going.values():
-            assert not cores & other.cores, "a core twice"
+            assert not cores & other.cores, "core assigned to two runs"
             taken = {rank.worker for rank in other.ranks}
-            assert not taken & set(action.workers), "a worker twice"
+            assert not taken & set(action.workers), "worker assigned to two runs"
             assert self.cores or other.shape == run.shape
         assert max(int(name.partition("-")[2]) for name in action.workers) < size.workers
         begun = replace(run, attempt=1, ranks=ranks, cores=cores)
@@ -143,7 +147,7 @@ def _rank(rank: int, worker: str) -> RankView:
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_random_orders_begin_in_turn_and_share_nothing(seed: int) -> None:
+def test_random_runs_start_in_order_without_shared_cores(seed: int) -> None:
     dice = random.Random(seed)  # noqa: S311 - dice, not secrets
     cores = dice.choice([0, 1, 2, 5, 16])
     queue = [
@@ -162,8 +166,8 @@ def test_random_orders_begin_in_turn_and_share_nothing(seed: int) -> None:
         at_most = max(at_most, len(simulation.going))
         if not (simulation.queue or simulation.going):
             break
-    # None was overtaken, so none waited longer than those before it took.
+    # No run started before an older one.
     assert simulation.begun == list(range(1, 101))
     assert at_most <= simulation.concurrent
     if cores in {0, 16} and simulation.concurrent > 1:
-        assert at_most > 1, "some went on together"
+        assert at_most > 1, "no runs were concurrent"

@@ -1,4 +1,4 @@
-"""Decisions, case by case: no clock, no database, no cluster."""
+"""Each decision of the controller, without clock, database or cluster."""
 
 import math
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ SHORTAGE = "only 1 of 2 workers were ready within 120 s"
 
 
 def decide_for(run: RunView, observed: ObservedState = WORLD, waited: float = 60.0) -> list[Action]:
-    """Return what to do about the only run, without the size of the pool."""
+    """Return the actions for the only run, without the pool size."""
     first, *rest = decide(replace(observed, runs=(replace(run, waited=waited),)))
     assert isinstance(first, Scale)
     return rest
@@ -60,7 +60,7 @@ def end_of(run: RunView, observed: ObservedState = WORLD) -> End:
     return end
 
 
-# --- Beginning. ---
+# --- Start ---
 
 
 @pytest.mark.parametrize(
@@ -69,43 +69,45 @@ def end_of(run: RunView, observed: ObservedState = WORLD) -> End:
         (workers(1), 1),
         (workers(2, busy=[1]), 1),
         (workers(2, silent=10), 0),
-        # Not heard of since a pause.
+        # Not heard from since a pause of the master.
         (workers(2, silent=math.inf), 0),
-        # The pool shrinks to two, so the third is about to be ended.
+        # The pool shrinks to two workers, so the third one will be removed.
         (workers(3, busy=[0]), 1),
     ],
 )
-def test_waits_for_free_workers_that_were_heard_of(
+def test_a_run_waits_for_idle_workers_with_a_recent_heartbeat(
     there: tuple[WorkerView, ...], usable: int
 ) -> None:
     assert decide_for(ORDERED) == [BOTH]
     waiting = Wait(7, f"{usable} of 2 workers are ready", has_room=True)
     assert decide_for(ORDERED, replace(WORLD, workers=there)) == [waiting]
     told = replace(ORDERED, waiting=waiting.why)
-    assert decide_for(told, replace(WORLD, workers=there)) == [], "it is said once"
+    assert decide_for(told, replace(WORLD, workers=there)) == [], (
+        "an unchanged waiting reason is not repeated"
+    )
 
 
-def test_the_pool_knows_better_what_a_run_waits_for() -> None:
+def test_a_waiting_run_shows_the_explanation_of_the_pool() -> None:
     no_room = "the cluster has room for 1 of 2 workers: 0/1 nodes are available"
     observed = replace(ALONE, waits_for=no_room)
     assert decide_for(ORDERED, observed) == [Wait(7, no_room, has_room=True)]
     assert decide_for(ORDERED, observed, 121.0) == [End(7, "FAILED", f"{SHORTAGE}; {no_room}")]
 
 
-def test_a_run_whose_workers_do_not_come_fails() -> None:
+def test_a_run_without_workers_fails_after_the_start_timeout() -> None:
     assert decide_for(ORDERED, ALONE, 120.0) == [ONE_THERE]
     assert decide_for(ORDERED, ALONE, 121.0) == [End(7, "FAILED", SHORTAGE)]
     patient = replace(ALONE, policy=replace(POLICY, start_seconds=600))
     assert decide_for(ORDERED, patient, 121.0) == [ONE_THERE]
 
 
-def test_runs_that_are_stopped_before_they_begin_end() -> None:
+def test_queued_runs_can_be_stopped() -> None:
     observed = replace(WORLD, stopped_in_queue=(8, 9))
     assert decide_for(RUN, observed) == [End(8, "STOPPED"), End(9, "STOPPED")]
     assert decide_for(replace(ORDERED, stop_requested=True)) == [End(7, "STOPPED")]
 
 
-# --- Going on. ---
+# --- Active runs ---
 
 
 EXITED = [exited(1), exited(-9), replace(exited(1), streams_complete=False)]
@@ -114,7 +116,7 @@ EXITED = [exited(1), exited(-9), replace(exited(1), streams_complete=False)]
 @pytest.mark.parametrize(
     "failed", [*EXITED, lost(), replace(RUNNING, failure="its file was replaced")]
 )
-def test_one_failed_rank_stops_all(failed: RankView) -> None:
+def test_one_failed_rank_stops_all_ranks(failed: RankView) -> None:
     assert decide_for(with_ranks(RUNNING, failed, asked=6.0)) == [StopRanks(7)]
 
 
@@ -126,7 +128,7 @@ def test_one_failed_rank_stops_all(failed: RankView) -> None:
         (replace(RUN, stop_requested=True, quiet=11.0, asked=21.0, answered=True), "stopped"),
     ],
 )
-def test_ranks_that_hang_are_asked_why_before_they_are_stopped(run: RunView, reason: Any) -> None:
+def test_hung_ranks_are_diagnosed_before_they_are_stopped(run: RunView, reason: Any) -> None:
     assert decide_for(run) == [Ask(7, reason)]
     assert decide_for(replace(run, asked=4.0, answered=False)) == []
     for told in (replace(run, asked=4.0, answered=True), replace(run, asked=6.0)):
@@ -138,22 +140,22 @@ def test_ranks_that_hang_are_asked_why_before_they_are_stopped(run: RunView, rea
     [
         replace(RUN, stop_requested=True, quiet=9.0),
         with_ranks(exited(1), replace(exited(0), streams_complete=False)),
-        # By a clock that was set back.
+        # Asked in the future: the clock was set back.
         replace(RUN, stop_requested=True, quiet=11.0, asked=-3600.0),
     ],
 )
-def test_ranks_that_go_on_or_have_ended_are_not_waited_for(run: RunView) -> None:
+def test_progressing_or_exited_ranks_are_stopped_without_a_diagnosis(run: RunView) -> None:
     assert decide_for(run) == [StopRanks(7)]
 
 
-def test_the_user_stops_all_ranks_once() -> None:
+def test_a_user_stop_stops_all_ranks_once() -> None:
     assert decide_for(with_ranks(exited(0), RUNNING, stop_requested=True)) == [StopRanks(7)]
     assert decide_for(with_ranks(STOPPING, STOPPING, stop_requested=True)) == []
-    # The controller was killed between the two.
+    # The controller was killed before it could stop the second rank.
     assert decide_for(with_ranks(STOPPING, RUNNING, stop_requested=True)) == [StopRanks(7)]
 
 
-# --- Losing a rank. ---
+# --- Lost ranks ---
 
 SENDING = replace(exited(0), streams_complete=False)
 
@@ -161,7 +163,7 @@ SENDING = replace(exited(0), streams_complete=False)
 @pytest.mark.parametrize(
     ("rank", "why"),
     [
-        # Seconds in which the master could not hear do not count.
+        # Time in which the master was unreachable does not count.
         (replace(RUNNING, seen_at=NOW - 3600, silent=30.0), ""),
         (replace(RUNNING, silent=31.0), "no report from w-1 for 31 s"),
         (replace(SENDING, silent=31.0), "no report from w-1 for 31 s"),
@@ -182,29 +184,29 @@ def test_a_rank_is_lost(rank: RankView, why: str) -> None:
     assert marked == ([MarkLost(7, 1, 1, rank.seen_at, why)] if why else [])
 
 
-def test_a_rank_that_its_agent_never_begins_is_lost() -> None:
+def test_a_rank_that_never_starts_is_lost() -> None:
     waiting = with_ranks(RUNNING, replace(RUNNING, reported=False))
     assert decide_for(waiting, WORLD, 120.0) == []
     [action] = decide_for(waiting, WORLD, 121.0)
     assert action == MarkLost(7, 1, 1, RUNNING.seen_at, "w-1 did not start it within 120 s")
 
 
-def test_a_young_attempt_and_a_new_controller_wait_until_workers_are_heard_of() -> None:
+def test_silence_counts_only_from_the_start_of_attempt_and_controller() -> None:
     silent = with_ranks(*[replace(RUNNING, silent=3600.0)] * 2)
     assert decide_for(silent, WORLD, 30.0) == []
     gone = decide_for(silent, WORLD, 31.0)
     assert [type(action) for action in gone] == [MarkLost, MarkLost]
 
 
-def test_a_rank_that_is_over_may_be_silent_and_a_lost_one_stays_lost() -> None:
+def test_an_exited_rank_may_be_silent_and_a_lost_rank_stays_lost() -> None:
     over = replace(exited(0), silent=100.0, forgotten=True)
     assert end_of(with_ranks(over, over)) == End(7, "FINISHED")
-    # Or ranks that were stopped because of it, and exited with 0, would look finished.
+    # A lost rank that reports exit code 0 later must not make its run FINISHED.
     back = replace(lost(), seen_at=NOW, silent=0.0, exit_code=0, streams_complete=True)
     assert end_of(with_ranks(over, back)).state == "FAILED"
 
 
-# --- The record. ---
+# --- Complete records ---
 
 
 @pytest.mark.parametrize(("code", "state"), [(0, "FINISHED"), (1, "FAILED")])
@@ -224,7 +226,7 @@ def test_a_worker_with_several_ranks_has_the_name_of_its_pod() -> None:
     assert end_of(with_ranks(*ranks)) == End(7, "FAILED", reason)
 
 
-def test_only_a_run_that_is_to_be_finished_waits_long_for_its_record() -> None:
+def test_only_a_successful_run_waits_long_for_its_record() -> None:
     failed = with_ranks(exited(-15), exited(1, at=NOW - 9), recorded=False)
     assert decide_for(failed, waited=4.9) == []
     reason = "rank 1 on w-1 exited with code 1"
@@ -234,42 +236,42 @@ def test_only_a_run_that_is_to_be_finished_waits_long_for_its_record() -> None:
     assert decide_for(good, WORLD, 9999) == []
 
 
-# --- What is named as the cause. ---
+# --- Cause of a failure ---
 
 
 @pytest.mark.parametrize(
     ("ranks", "cause"),
     [
-        # The others failed because of it, or were stopped.
+        # The first failure counts; the other ranks failed because of it or were stopped.
         ((exited(-15, NOW - 2), exited(1, NOW - 5), exited(0, NOW - 9)), 1),
         ((exited(2), exited(1)), 0),
         ((exited(1, NOW - 20), lost(NOW - 31)), 1),
         ((exited(1, NOW - 40), lost(NOW - 31)), 0),
-        # Its process ran on after its failure.
+        # The rank failed first, although its process exited later.
         ((exited(-15, NOW - 2), replace(exited(0), failure="its metrics file was replaced")), 1),
     ],
 )
-def test_the_first_failure_is_named(ranks: Sequence[RankView], cause: int) -> None:
+def test_the_reason_names_the_first_failure(ranks: Sequence[RankView], cause: int) -> None:
     assert end_of(with_ranks(*ranks)).reason.startswith(f"rank {cause} ")
 
 
 @pytest.mark.parametrize("ranks", [[exited(-15)] * 2, [exited(0)] * 2, [exited(1), lost()]])
-def test_a_stopped_run_is_stopped_whatever_its_ranks_say(ranks: Sequence[RankView]) -> None:
+def test_a_stopped_run_ends_as_stopped_for_any_exit_codes(ranks: Sequence[RankView]) -> None:
     stopped = with_ranks(*ranks, stop_requested=True)
     assert end_of(stopped) == End(7, "STOPPED")
 
 
-# --- Restarts. ---
+# --- Restarts ---
 
 FAILED = with_ranks(exited(1), exited(-15), max_restarts=1)
 
 
-def test_a_failed_attempt_is_followed_by_another() -> None:
+def test_a_failed_attempt_is_restarted() -> None:
     assert decide_for(FAILED) == [Assign(7, 2, ("w-0", "w-1"))]
     in_time = replace(FAILED, deadline_seconds=60.0, overdue=-1.0)
     assert decide_for(in_time) == [Assign(7, 2, ("w-0", "w-1"))]
     one_left = with_ranks(replace(exited(1), stopping=True), STOPPING, max_restarts=1)
-    assert decide_for(one_left) == [], "not before all its ranks are over"
+    assert decide_for(one_left) == [], "a restart waits for the exit of all ranks"
 
 
 @pytest.mark.parametrize(
@@ -282,13 +284,13 @@ def test_a_failed_attempt_is_followed_by_another() -> None:
         with_ranks(exited(0), exited(0), max_restarts=1),
     ],
 )
-def test_no_other_attempt(run: RunView) -> None:
-    """No more than asked for, nor after a stop, the deadline, or success."""
+def test_no_restart(run: RunView) -> None:
+    """Restarts end at the limit, after a stop, at the deadline and after success."""
     [action] = decide_for(run, waited=0.0)
     assert isinstance(action, End)
 
 
-def test_a_restart_waits_for_workers_but_not_for_ever() -> None:
+def test_a_restart_waits_for_workers_until_a_timeout() -> None:
     assert decide_for(FAILED, ALONE, 119.0) == [replace(ONE_THERE, has_room=False)]
     assert decide_for(replace(FAILED, stop_requested=True), ALONE) == [End(7, "STOPPED")]
     past = replace(FAILED, deadline_seconds=60.0, overdue=1.0)
@@ -297,24 +299,24 @@ def test_a_restart_waits_for_workers_but_not_for_ever() -> None:
     assert decide_for(FAILED, ALONE, 120.0) == [End(7, "FAILED", reason, 0)]
 
 
-# --- Deadlines. ---
+# --- Deadlines ---
 
 
 def past(seconds: float, *ranks: RankView, deadline: float = 60.0, **changes: Any) -> RunView:
-    """Return a run whose deadline was so many seconds ago."""
+    """Return a run whose deadline passed this many seconds ago."""
     run = with_ranks(*(ranks or (RUNNING, RUNNING)), **changes)
     return replace(run, deadline_seconds=deadline, overdue=seconds)
 
 
 def stopped(*ranks: RankView, **changes: Any) -> RunView:
-    """Return a run that was stopped at its deadline."""
+    """Return a run that the controller stopped at its deadline."""
     return past(32, *ranks, **{"stop_reason": DEADLINE, **changes})
 
 
 @pytest.mark.parametrize(
     ("deadline", "grace", "text"), [(1.0, 30, "1"), (3600.0, 360, "3600"), (900.5, 90.05, "900.5")]
 )
-def test_ranks_that_ignore_the_deadline_are_stopped_a_grace_later(
+def test_ranks_that_ignore_the_deadline_are_stopped_after_a_grace_period(
     deadline: float, grace: float, text: str
 ) -> None:
     for ranks in ((RUNNING, RUNNING), (exited(0), RUNNING)):
@@ -323,14 +325,14 @@ def test_ranks_that_ignore_the_deadline_are_stopped_a_grace_later(
         late = past(grace + 1, *ranks, deadline=deadline)
         assert decide_for(late) == [StopRanks(7, f"stopped at its deadline of {text} s")]
     assert decide_for(past(grace + 1, STOPPING, STOPPING, deadline=deadline)) == []
-    # The others are better reasons.
+    # A user's stop and a failed rank take precedence over the deadline.
     failed = past(999999, exited(1), RUNNING, asked=6.0)
     for run in (past(999999, stop_requested=True), failed):
         assert decide_for(run) == [StopRanks(7)]
 
 
 @pytest.mark.parametrize("code", [0, 1, -15])
-def test_a_run_stopped_at_its_deadline_is_finished_whatever_its_exit_codes(code: int) -> None:
+def test_a_run_stopped_at_its_deadline_is_finished_for_any_exit_codes(code: int) -> None:
     assert end_of(stopped(exited(code), exited(0))) == End(7, "FINISHED", DEADLINE)
     assert end_of(stopped(exited(code), exited(0), max_restarts=1)).state == "FINISHED"
 
@@ -358,12 +360,12 @@ def test_the_end_of_a_run_past_its_deadline(run: RunView, end: End) -> None:
     assert end_of(run) == end
 
 
-# --- The size of the pool. ---
+# --- Pool size ---
 
 SMALL = WorkerSpec(num_cpus=0.5)
 
 
-def test_the_pool_grows_stays_warm_for_a_while_and_shrinks() -> None:
+def test_the_pool_grows_stays_warm_and_shrinks() -> None:
     for wanted, size in ((1, 2), (5, 5)):
         run = replace(ORDERED, num_workers=wanted, shape=SMALL)
         assert size_pool(replace(WORLD, runs=(run,))) == Scale(size, SMALL)
@@ -371,18 +373,18 @@ def test_the_pool_grows_stays_warm_for_a_while_and_shrinks() -> None:
     assert decide(ended) == [Scale(5, SMALL)]
     assert decide(replace(ended, idle=60.0)) == [Scale(2)]
     assert size_pool(replace(ended, warm=WarmPool(1, SMALL))) == Scale(2, SMALL)
-    # The workers of a run that never began may wait for room, and would take it from others.
+    # Workers of a run that never started may be pending, and would compete for resources.
     assert size_pool(replace(ended, warm=None)) == Scale(2)
 
 
-def test_workers_stay_until_the_run_ends_except_lost_ones() -> None:
-    """The next attempt begins from the checkpoints that lie with them."""
+def test_workers_stay_until_the_run_ends_unless_lost() -> None:
+    """The next attempt needs the checkpoints on the workers."""
     run = with_ranks(RUNNING, exited(0), lost())
     assert size_pool(replace(WORLD, runs=(run,))).busy == {"uid-0", "uid-1"}
 
 
 def test_the_pool_never_shrinks_below_a_worker_with_a_rank() -> None:
-    """For instance when an administrator makes it smaller during a run."""
+    """Covers an administrator who lowers min_workers during a run."""
     ranks = (
         replace(RUNNING, worker="w-2", pod_uid="uid-2"),
         replace(exited(1), rank=1, worker="w-3", pod_uid="uid-3"),

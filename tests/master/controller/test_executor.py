@@ -1,4 +1,4 @@
-"""The executor: each action does what it says, also twice, also half done before."""
+"""The executor: every action is idempotent, also after an interruption."""
 
 import socket
 import time
@@ -28,7 +28,7 @@ from tests.support.rows import key, make_ranks, make_run, record, reload
 
 @dataclass
 class FakePool:
-    """A pool whose pods have cores of their own."""
+    """A pool of four pods, each with dedicated cores."""
 
     scaled: list[tuple[int, WorkerSpec, AbstractSet[str]]] = field(default_factory=list)
     gone: bool = False
@@ -38,7 +38,7 @@ class FakePool:
         return [self.pod(f"w-{i}") for i in range(4)]
 
     def cores(self) -> None:
-        """Say that each pod has its own."""
+        """Return None: pods have dedicated cores."""
 
     def scale(self, workers: int, shape: WorkerSpec, busy: AbstractSet[str]) -> None:
         self.scaled.append((workers, shape, busy))
@@ -78,7 +78,7 @@ def ranks(run: Run) -> list[Rank]:
     return list(Rank.select().where(Rank.run == run).order_by(Rank.attempt, Rank.rank))
 
 
-def test_a_run_says_what_it_waits_for_until_it_begins(
+def test_a_run_shows_its_waiting_reason_until_it_starts(
     executor: Executor, pool: FakePool, ordered: Run
 ) -> None:
     executor.perform(Scale(3, WorkerSpec(num_cpus=0.5), frozenset({"uid-0"})))
@@ -97,7 +97,7 @@ def test_a_run_says_what_it_waits_for_until_it_begins(
     assert pods == [("uid-0", "worker@sha256:0"), ("uid-1", "worker@sha256:1")]
 
 
-def test_workers_of_a_run_are_woken_to_begin_and_to_stop(
+def test_workers_are_woken_to_start_and_to_stop(
     executor: Executor, pool: FakePool, ordered: Run
 ) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as agents:
@@ -112,7 +112,7 @@ def test_workers_of_a_run_are_woken_to_begin_and_to_stop(
 
 
 @pytest.mark.both_databases
-def test_an_attempt_begins_once(executor: Executor, ordered: Run) -> None:
+def test_an_attempt_starts_once(executor: Executor, ordered: Run) -> None:
     Run.update(seed=7, deadline_seconds=60.0, working_dir="/home/me").execute()
     for workers in (BEGIN, ("w-2", "w-3")):
         executor.perform(Assign(ordered.id, 1, workers, CORES))
@@ -138,7 +138,9 @@ def test_an_attempt_begins_once(executor: Executor, ordered: Run) -> None:
     )
 
 
-def test_a_restart_keeps_the_start_and_counts_anew(executor: Executor, database: Database) -> None:
+def test_a_restart_keeps_the_start_time_and_resets_the_counts(
+    executor: Executor, database: Database
+) -> None:
     counted = {"recorded": 1, "in_prometheus": 1, "record_only": 0}
     run = make_run(started_at=5.0, deadline_seconds=60.0, delivery=counted, max_restarts=1)
     make_ranks(run, exit_code=1)
@@ -177,17 +179,17 @@ def test_commands(order: dict[str, Any], rank: int, words: list[str]) -> None:
     assert list(command(run, rank, ["10.0.0.1", "10.0.0.2"], "python")) == words
 
 
-def test_ranks_are_asked_unless_they_have_just_ended(executor: Executor, run: Run) -> None:
+def test_only_active_ranks_are_diagnosed(executor: Executor, run: Run) -> None:
     make_ranks(run)
     for _ in range(2):
         executor.perform(Ask(run.id, "failed"))
     Rank.update(exit_code=1).execute()
     executor.perform(Ask(run.id, "stopped"))
-    assert [one.reason for one in Diagnosis.select()] == ["failed"]
+    assert [diagnosis.reason for diagnosis in Diagnosis.select()] == ["failed"]
 
 
 @pytest.mark.both_databases
-def test_stop_all_ranks_of_this_attempt_and_run(executor: Executor, run: Run) -> None:
+def test_a_stop_affects_only_the_current_attempt_of_the_run(executor: Executor, run: Run) -> None:
     make_ranks(run)
     store(run, attempt=2)
     make_ranks(run)
@@ -203,7 +205,7 @@ def test_stop_all_ranks_of_this_attempt_and_run(executor: Executor, run: Run) ->
 
 
 @pytest.mark.both_databases
-def test_a_rank_is_lost_for_good(executor: Executor, run: Run) -> None:
+def test_a_lost_rank_stays_lost(executor: Executor, run: Run) -> None:
     make_ranks(run)
     record(run, b"half a li")
     for why, seen_at in (("silent", 5.0), ("gone", 6.0)):
@@ -211,14 +213,16 @@ def test_a_rank_is_lost_for_good(executor: Executor, run: Run) -> None:
     lost, other = ranks(run)
     assert (lost.lost, lost.exited_at) == ("silent", 5.0)
     assert (other.lost, other.exited_at) == ("", None)
-    assert streams.append(key(run), 9, b"ne\n") == 9, "what is held is all there will be"
+    assert streams.append(key(run), 9, b"ne\n") == 9, (
+        "streams of a lost rank are closed at their current size"
+    )
     Rank.update(exit_code=0, exited_at=3.0).where(Rank.rank == other.rank).execute()
     executor.perform(MarkLost(run.id, 1, 1, 5.0, "silent"))
     assert ranks(run)[1].exited_at == 3.0
 
 
 @pytest.mark.parametrize("jump", [86_400.0, -86_400.0])
-def test_a_clock_that_is_set_makes_no_run_longer(
+def test_a_changed_system_clock_does_not_affect_durations(
     executor: Executor, run: Run, monkeypatch: pytest.MonkeyPatch, jump: float
 ) -> None:
     right = time.time
@@ -256,12 +260,12 @@ def test_the_first_end_counts(executor: Executor, run: Run) -> None:
         ({"launcher": "shell"}, [(0, 995.0)], 995.0, False),
         ({}, [(0, 605.0), (0, 606.5)], 606.5, False),
         ({"stop_requested": True}, [(-15, 606.0)], 606.0, False),
-        # A target after the exit: clocks of two workers differ.
+        # The target was reached after the exit: the clocks of two workers differ.
         ({"target_reached_at": 607.0}, [(0, 606.0)], 607.0, False),
-        # A lost rank, and a worker whose clock dated the exit before the start.
+        # A lost rank, and a worker whose clock puts the exit before the start.
         ({}, [(0, 605.0), (None, 610.0)], 1000.0, False),
         ({}, [(0, 600.0)], 1000.0, False),
-        # It waited for workers to restart on.
+        # The run was waiting for workers to restart.
         ({"waiting": "1 of 2 workers is there"}, [(1, 605.0)], 1000.0, False),
         ({}, [], 1000.0, False),
     ],
@@ -286,7 +290,7 @@ def test_a_run_ends_with_the_last_exit_of_its_ranks(
 
 
 @pytest.mark.both_databases
-def test_the_reason_ends_with_what_the_rank_wrote_last(executor: Executor, run: Run) -> None:
+def test_the_reason_ends_with_the_last_stderr_lines(executor: Executor, run: Run) -> None:
     wrote = b"".join(b"line %d\n" % i for i in range(20)) + b"\x00 \xff \xc3\xbc\n"
     streams.append(key(run, 1, "stderr"), 0, wrote)
     executor.perform(End(run.id, "FAILED", "rank 1 failed", failed_rank=1))
@@ -300,11 +304,11 @@ def test_the_reason_ends_with_what_the_rank_wrote_last(executor: Executor, run: 
     [
         ((0, 1, None), "rank 0 on w-0 exited with code 0 first; then rank 1 failed"),
         ((0, 1, 3), "rank 2 on w-2 exited with code 3 first; then rank 1 failed"),
-        # Two ranks ended so, and which was first is not known.
+        # Two ranks exited with 0; the first one is unknown.
         ((0, 1, 0), "rank 1 failed"),
     ],
 )
-def test_the_reason_names_the_rank_whose_end_the_failed_one_reports(
+def test_the_reason_names_the_rank_that_closed_the_connection(
     executor: Executor, run: Run, codes: tuple[int | None, ...], culprit: str
 ) -> None:
     for rank, code in zip(make_ranks(run, ["w-0", "w-1", "w-2"]), codes, strict=True):
@@ -315,9 +319,7 @@ def test_the_reason_names_the_rank_whose_end_the_failed_one_reports(
 
 
 @pytest.mark.parametrize("rank", ["", "[rank1]: "])
-def test_the_reason_begins_with_a_whole_frame_of_a_traceback(
-    executor: Executor, run: Run, rank: str
-) -> None:
+def test_the_reason_does_not_cut_a_traceback_frame(executor: Executor, run: Run, rank: str) -> None:
     frames = [f'  File "{i}.py", line {i}, in f\n    f({i})\n    ^^^^\n' for i in range(9)]
     wrote = "".join(f"{rank}{line}\n" for line in "".join([*frames, "E: no"]).splitlines())
     streams.append(key(run, 1, "stderr"), 0, wrote.encode())
@@ -327,11 +329,11 @@ def test_the_reason_begins_with_a_whole_frame_of_a_traceback(
     assert begin == f'{rank}  File "6.py", line 6, in f'
 
 
-# --- All of it together: observer, decisions and executor, with agents that only poll. ---
+# --- Observer, decisions and executor together, with agents that only poll ---
 
 
 class Agent:
-    """An agent that does what it is told, at once."""
+    """An agent that carries out each reply to a poll at once."""
 
     def __init__(self, pod: str) -> None:
         self.pod = pod
@@ -352,8 +354,8 @@ class Agent:
 
 @pytest.mark.both_databases
 @pytest.mark.parametrize("turns", range(7))
-def test_delete_at_any_moment(executor: Executor, ordered: Run, turns: int) -> None:
-    """Also just after a rank was assigned, and whichever controller carries it out."""
+def test_a_run_can_be_deleted_at_any_moment(executor: Executor, ordered: Run, turns: int) -> None:
+    """Includes the moment after an assignment, and a restarted controller."""
     MasterUptime.create(id=1, seconds=1, since=0)
     agents = [Agent("w-0"), Agent("w-1")]
 

@@ -1,4 +1,4 @@
-"""Decisions on external runs, whose processes a launcher starts."""
+"""Decisions on external runs, whose processes are started by a launcher."""
 
 from dataclasses import replace
 from typing import Any
@@ -22,7 +22,7 @@ DONE = exited(0)
 
 
 def decide_external(run: RunView) -> list[actions.Action]:
-    """Return what to do about an external run, without the size of the pool."""
+    """Return the actions for an external run, without the pool size."""
     _, *rest = decide(replace(WORLD, external=(replace(run, is_external=True),)))
     return rest
 
@@ -32,9 +32,9 @@ def joined(*ranks: int, of: int, **changes: Any) -> RunView:
     return replace(with_ranks(), **{"ranks": there, "num_workers": of, **changes})
 
 
-def test_while_all_run_there_is_nothing_to_do() -> None:
+def test_active_external_ranks_need_no_action() -> None:
     assert decide_external(with_ranks(RUNNING, DONE)) == []
-    # A rank that failed stops no other one: its launcher does.
+    # The launcher stops the other ranks, not the controller.
     assert decide_external(with_ranks(RUNNING, exited(1))) == []
     assert decide_external(with_ranks(RUNNING, lost())) == []
 
@@ -55,20 +55,20 @@ def test_missing_ranks_are_named_until_they_have_joined() -> None:
     [
         (replace(RUNNING, silent=121.0), 500.0, "no report from its recorder for 121 s"),
         (replace(RUNNING, silent=119.0), 500.0, ""),
-        # The controller has just started.
+        # The controller started 5 s ago.
         (replace(RUNNING, silent=500.0), 5.0, ""),
-        # Neither for beginning late, nor for going on after it was told to stop.
+        # External ranks have no start timeout, and no timeout after a stop.
         (replace(RUNNING, reported=False), 5_000.0, ""),
         (replace(STOPPING, ending=5_000.0, stuck=5_000.0), 5_000.0, ""),
     ],
 )
-def test_what_is_lost(rank: RankView, waited: float, why: str) -> None:
+def test_a_silent_external_rank_is_lost(rank: RankView, waited: float, why: str) -> None:
     run = with_ranks(rank, RUNNING, waited=waited)
     found = [action for action in decide_external(run) if isinstance(action, actions.MarkLost)]
     assert found == ([actions.MarkLost(7, 1, 0, rank.seen_at, why)] if why else [])
 
 
-def test_a_stop_is_passed_on_also_to_those_that_come_later() -> None:
+def test_a_stop_also_reaches_ranks_that_join_later() -> None:
     asked = {"stop_requested": True, "num_workers": 3}
     assert decide_external(with_ranks(STOPPING, RUNNING, **asked)) == [actions.StopRanks(7)]
     assert decide_external(with_ranks(STOPPING, STOPPING, **asked)) == []
@@ -76,7 +76,7 @@ def test_a_stop_is_passed_on_also_to_those_that_come_later() -> None:
     assert decide_external(over) == [actions.End(7, "STOPPED")]
 
 
-def test_what_could_not_be_recorded_fails_no_command() -> None:
+def test_incomplete_recording_does_not_fail_an_external_run() -> None:
     short = replace(DONE, failure="9 values could not be written")
     words = "rank 0 on w-0: 9 values could not be written"
     run = with_ranks(short, DONE)
@@ -90,7 +90,7 @@ def test_what_could_not_be_recorded_fails_no_command() -> None:
     assert end.reason.endswith("; and 2 more ranks")
 
 
-def test_missing_ranks_are_waited_for_once_the_others_are_over() -> None:
+def test_a_run_waits_for_missing_ranks_after_the_others_exited() -> None:
     words = "2 of 5 ranks have joined; missing: 2-4"
     run = with_ranks(DONE, DONE, num_workers=5, waited=59.0)
     assert decide_external(run) == [actions.Wait(7, words)]
@@ -103,7 +103,7 @@ def test_missing_ranks_are_waited_for_once_the_others_are_over() -> None:
     assert decide_external(pair) == [actions.End(7, "FAILED", "rank 1 of 2 never joined")]
 
 
-def test_a_failed_attempt_waits_for_the_next_one_as_long_as_there_may_be_one() -> None:
+def test_a_failed_attempt_waits_for_a_restart_if_one_is_allowed() -> None:
     run = with_ranks(exited(3), DONE, waited=1.0)
     failed: list[actions.Action] = [actions.End(7, "FAILED", "rank 0 on w-0 exited with code 3", 0)]
     assert decide_external(run) == failed
@@ -114,7 +114,7 @@ def test_a_failed_attempt_waits_for_the_next_one_as_long_as_there_may_be_one() -
     assert decide_external(replace(again, stop_requested=True)) == [actions.End(7, "STOPPED")]
 
 
-def test_the_pool_and_its_runs_know_nothing_of_it() -> None:
+def test_external_runs_do_not_affect_the_pool() -> None:
     alone = decide(replace(WORLD, runs=(ORDERED,)))
     beside = replace(WORLD, runs=(ORDERED,), external=(joined(0, of=64, is_external=True),))
     words = "1 of 64 ranks have joined; missing: 1-63"
@@ -122,6 +122,6 @@ def test_the_pool_and_its_runs_know_nothing_of_it() -> None:
     assert decide(replace(beside, runs=()))[0] == actions.Scale(2)
 
 
-def test_the_world_is_steady_once_its_ranks_run() -> None:
+def test_the_state_is_steady_while_all_external_ranks_run() -> None:
     assert replace(WORLD, external=(with_ranks(RUNNING),)).is_steady
     assert not replace(WORLD, external=(with_ranks(RUNNING, DONE),)).is_steady

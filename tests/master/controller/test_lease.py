@@ -1,4 +1,4 @@
-"""One controller at a time: real processes, killed with -9, on both databases."""
+"""The controller's lease, with processes killed by SIGKILL, on SQLite and PostgreSQL."""
 
 import select
 import subprocess
@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.postgres import PostgresServer
 
-# Says when it holds the lease, and then does nothing. It looks at its connection often.
+# Prints "held" when it has the lease. Sleeps are shortened so that it checks often.
 _HOLD = """
 import logging, sys, threading, time
 from mlbench_master.controller.lease import open_lease, wait_for
@@ -28,7 +28,7 @@ if wait_for(open_lease(sys.argv[1]), threading.Event().wait):
 
 @contextmanager
 def hold(url: str) -> Iterator[tuple[subprocess.Popen[str], IO[str], IO[str]]]:
-    """Run a process that wants the lease, as long as the block lasts; with its output and log."""
+    """Run a process that requests the lease; yield it with its stdout and stderr."""
     words, pipe = [sys.executable, "-c", _HOLD, url], subprocess.PIPE
     with subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
         assert process.stdout is not None
@@ -41,7 +41,7 @@ def hold(url: str) -> Iterator[tuple[subprocess.Popen[str], IO[str], IO[str]]]:
 
 @pytest.mark.both_databases
 @pytest.mark.usefixtures("database")
-def test_the_next_one_waits_until_the_first_is_killed(database_url: str) -> None:
+def test_a_second_controller_waits_until_the_first_is_killed(database_url: str) -> None:
     with hold(database_url) as (first, output, _):
         assert output.readline() == "held\n"
         with hold(database_url) as (_, next_output, next_log):
@@ -49,10 +49,12 @@ def test_the_next_one_waits_until_the_first_is_killed(database_url: str) -> None
             assert not select.select([next_output], [], [], 0.5)[0]
             first.kill()
             assert next_output.readline() == "held\n"
-            assert "the other controller has ended" in next_log.readline(), "it was said once"
+            assert "the other controller has ended" in next_log.readline(), (
+                "the wait must be logged once"
+            )
 
 
-def test_a_controller_that_loses_its_connection_ends(
+def test_a_controller_exits_if_it_loses_its_connection(
     postgres: PostgresServer, postgres_database: str
 ) -> None:
     with hold(postgres.url(postgres_database)) as (process, output, log):

@@ -1,4 +1,4 @@
-"""What the controller sees of the database and the pool."""
+"""The controller's view of the database and the pool."""
 
 import math
 import time
@@ -38,15 +38,14 @@ def see_run(observer: Observer) -> RunView:
 
 
 def see_rank(observer: Observer) -> RankView:
-    """Return rank 0 as the controller sees it."""
     return see_run(observer).ranks[0]
 
 
-# --- Workers and pods. ---
+# --- Workers and pods ---
 
 
 @pytest.mark.both_databases
-def test_workers_are_running_pods_that_were_heard_of(observer: Observer) -> None:
+def test_workers_are_running_pods_with_a_heartbeat(observer: Observer) -> None:
     MasterUptime.create(id=1, seconds=100, since=40)
     make_worker("w-0", heard=95)
     make_worker("w-1", state="running", heard=39)
@@ -56,7 +55,7 @@ def test_workers_are_running_pods_that_were_heard_of(observer: Observer) -> None
     observed = observer.observe([pod(0), pod(1), pod(2), pod(3, "Failed"), pod(4)])
     assert observed.workers == (
         WorkerView("w-0", 0, busy=False, silent=5),
-        # Not heard of since a pause.
+        # Not heard from since a pause of the master.
         WorkerView("w-1", 1, busy=True, silent=math.inf),
         WorkerView("w-2", 2, busy=False, silent=math.inf),
     )
@@ -66,21 +65,21 @@ def test_workers_are_running_pods_that_were_heard_of(observer: Observer) -> None
     ("change", "counts"),
     [
         ({"uid": "uid-1"}, True),
-        # A pod of the same name before it may have said a second ago that it is idle.
+        # The previous pod of this name may have reported "idle" a second ago.
         ({"uid": "uid-2"}, False),
         ({"uid": "uid-1", "usable": False}, False),
         ({"uid": "uid-1", "phase": "Terminating"}, False),
     ],
 )
-def test_an_agent_counts_only_in_the_pod_that_there_is(
+def test_an_agent_counts_only_in_the_current_pod(
     observer: Observer, change: dict[str, Any], counts: bool
 ) -> None:
     make_worker("w-0", pod_uid="uid-1")
     assert bool(observer.observe([replace(pod(0), **change)]).workers) is counts
 
 
-def test_an_agent_that_reports_what_is_still_to_come_is_busy(observer: Observer) -> None:
-    """A database that was lost had a run of this id: its agents do not report this one."""
+def test_an_agent_with_an_unknown_attempt_is_busy(observer: Observer) -> None:
+    """Agents may report a run of the same id from a database that was lost."""
     ordered = make_run(state="INITIALIZED", attempt=0)
     for attempt, busy in ((1, True), (2, False)):
         make_worker("w-0", state="exited", run_id=ordered.id, attempt=attempt)
@@ -106,7 +105,7 @@ def test_pods_are_stored_for_the_api() -> None:
     assert not Pod.select().exists()
 
 
-# --- The run. ---
+# --- Runs ---
 
 
 @pytest.mark.both_databases
@@ -128,7 +127,7 @@ def test_the_active_run_and_when_the_last_one_ended(observer: Observer) -> None:
     assert seen == replace(ORDERED, **order, max_restarts=3, waiting="no room", waited=0)
 
 
-def test_runs_beside_each_other_have_their_own_times_and_cores(clock: Clock) -> None:
+def test_concurrent_runs_have_separate_times_and_cores(clock: Clock) -> None:
     policy = replace(POLICY, concurrent_runs=2)
     observer = Observer(policy, 1 << 20, cores=(0, 1, 2), monotonic=clock)
     first = make_run()
@@ -152,7 +151,7 @@ def test_a_deadline_counts_from_the_start(observer: Observer, clock: Clock) -> N
     assert see_run(observer).overdue == pytest.approx(-10, abs=2)
     assert see_run(observer).stop_reason == "it is time"
     Run.update(started_at=time.time() - 3600).execute()
-    assert see_run(observer).overdue == 0, "the controller has just come, or the laptop slept"
+    assert see_run(observer).overdue == 0, "the controller restarted, or the machine was suspended"
     clock.now += 9
     assert see_run(observer).overdue == 9
 
@@ -171,7 +170,7 @@ def test_a_clock_that_was_set_back_delays_nothing(observer: Observer, clock: Clo
     assert observer.observe([]).idle == 9
 
 
-def test_each_phase_of_a_run_has_its_own_time(observer: Observer, clock: Clock) -> None:
+def test_the_waiting_time_restarts_with_each_phase(observer: Observer, clock: Clock) -> None:
     run = make_run(state="INITIALIZED", attempt=0)
 
     def waited() -> float:
@@ -186,7 +185,7 @@ def test_each_phase_of_a_run_has_its_own_time(observer: Observer, clock: Clock) 
     assert [waited(), waited()] == [0, 5]
 
 
-def test_a_stopwatch_begins_anew_after_a_pause_and_for_what_was_not_there() -> None:
+def test_a_stopwatch_restarts_after_a_pause_and_for_new_keys() -> None:
     watch = Stopwatch()
     assert watch.look(0, "a") == {"a": 0}
     assert watch.look(9, "b", "a") == {"b": 0, "a": 9}
@@ -196,7 +195,7 @@ def test_a_stopwatch_begins_anew_after_a_pause_and_for_what_was_not_there() -> N
     assert watch.look(29.1, "b", "a") == {"b": 0, "a": 0}
 
 
-def test_a_record_is_complete_without_what_users_post(run: Run, observer: Observer) -> None:
+def test_posted_samples_and_logs_do_not_affect_completeness(run: Run, observer: Observer) -> None:
     make_ranks(run)
     post(f"run/{run.id}", [Sample("a", "", 0, 1.0)])
     streams.append(key(run, 0, "stdout"), 0, b"text")
@@ -205,7 +204,7 @@ def test_a_record_is_complete_without_what_users_post(run: Run, observer: Observ
     assert not see_run(observer).recorded
 
 
-# --- Its ranks. ---
+# --- Ranks ---
 
 
 @pytest.mark.both_databases
@@ -234,10 +233,9 @@ def test_a_rank_from_its_assignment_to_its_end(run: Run, observer: Observer) -> 
     assert see_rank(observer).streams_complete
 
 
-def test_no_stream_is_waited_for_that_a_master_without_it_has_not_closed(
+def test_a_stream_unknown_to_an_earlier_master_is_not_waited_for(
     run: Run, observer: Observer
 ) -> None:
-    """As one of an earlier version, before which the rank had exited."""
     make_ranks(run, exit_code=0, exited_at=120.0)
     streams.close(run.id, 1, 0, {})
     Stream.delete().where(Stream.name == "files").execute()
@@ -254,11 +252,11 @@ def test_no_stream_is_waited_for_that_a_master_without_it_has_not_closed(
         ({"pod_uid": "uid-2"}, False, True),
     ],
 )
-def test_a_rank_that_its_worker_does_not_have_any_more(
+def test_a_rank_that_its_worker_no_longer_reports(
     run: Run, observer: Observer, says: dict[str, Any], forgotten: bool, replaced: bool
 ) -> None:
     make_ranks(run, reported=True, pod_uid="uid-1")
-    assert not see_rank(observer).replaced, "no other pod was heard of"
+    assert not see_rank(observer).replaced, "no other pod has reported"
     make_worker("w-0", **({"run_id": run.id, "attempt": 1, "pod_uid": "uid-1"} | says))
     rank = see_rank(observer)
     assert (rank.forgotten, rank.replaced) == (forgotten, replaced)
@@ -271,7 +269,7 @@ def test_a_rank_that_its_worker_does_not_have_any_more(
         *(({"troubled_at": 900.0}, ""), ({"uid": "uid-2"}, "")),
     ],
 )
-def test_a_rank_has_its_pods_trouble_since_it_came_there(
+def test_a_rank_shows_trouble_of_its_pod_since_the_assignment(
     run: Run, observer: Observer, change: dict[str, Any], trouble: str
 ) -> None:
     make_ranks(run, pod_uid="uid-1", assigned_at=1000.5)
@@ -281,7 +279,7 @@ def test_a_rank_has_its_pods_trouble_since_it_came_there(
     assert [rank.pod_uid for rank in seen.ranks] == ["uid-1", "uid-1"]
 
 
-def test_the_end_of_a_rank_is_timed_while_its_agent_can_be_heard_and_send(
+def test_timeouts_of_a_stopping_rank_count_only_reachable_time(
     run: Run, observer: Observer, clock: Clock
 ) -> None:
     make_ranks(run, reported=True)
@@ -312,7 +310,7 @@ def test_only_the_ranks_of_this_attempt_count(run: Run, observer: Observer) -> N
     assert [(one.worker, one.lost) for one in see_run(observer).ranks] == [("w-5", ""), ("w-6", "")]
 
 
-def test_a_run_is_quiet_while_nothing_comes(observer: Observer, run: Run, clock: Clock) -> None:
+def test_a_run_is_quiet_while_no_output_arrives(observer: Observer, run: Run, clock: Clock) -> None:
     make_ranks(run)
     see_run(observer)
     clock.now += 8
@@ -321,7 +319,7 @@ def test_a_run_is_quiet_while_nothing_comes(observer: Observer, run: Run, clock:
     assert see_run(observer).quiet == 0
 
 
-def test_what_ranks_told_is_looked_up_when_the_run_is_to_stop(observer: Observer, run: Run) -> None:
+def test_diagnoses_are_looked_up_when_a_run_stops(observer: Observer, run: Run) -> None:
     make_ranks(run)
     Diagnosis.create(run=run, attempt=1, reason="asked", asked_at=time.time() - 3)
     assert see_run(observer).asked == math.inf
@@ -331,6 +329,6 @@ def test_what_ranks_told_is_looked_up_when_the_run_is_to_stop(observer: Observer
     assert not view.answered
     Rank.update(exit_code=0).execute()
     assert see_run(observer).answered
-    # The end of one that failed is evidence too.
+    # A diagnosis of a failed rank needs the exited rank's evidence too.
     Diagnosis.update(reason="failed").execute()
     assert not see_run(observer).answered

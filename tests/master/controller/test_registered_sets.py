@@ -1,4 +1,4 @@
-"""Carrying out sets: which run comes next, and that none is submitted twice or lost."""
+"""Benchmark sets: the next run to submit; no run is submitted twice or lost."""
 
 import itertools
 import os
@@ -40,7 +40,7 @@ SET: dict[str, Any] = {
 def made(
     *states: str, percent: float | None = None, official: bool = False, resumed_after: int = 0
 ) -> RunSet:
-    """Return a running set of three repeats of two combinations; runs 1, 2, … were in order."""
+    """Return a running set of 3 repeats of 2 combinations; run i has the state states[i - 1]."""
     plan = [Planned(1, seed, {"lr": lr}) for seed in (1, 2, 3) for lr in ("0.1", "0.2")]
     entries = [Entry(i, i, plan[i - 1].seed, state, "") for i, state in enumerate(states, 1)]
     slots = slots_of("s", plan, entries, official=official)
@@ -49,7 +49,7 @@ def made(
 
 
 def never() -> bool:
-    raise AssertionError("the means are not asked for")
+    raise AssertionError("the means must not be computed")
 
 
 DONE = "FINISHED"
@@ -80,7 +80,9 @@ def test_the_next_step_follows_from_the_plan_and_its_runs(
     ("is_known", "step"),
     [(False, Submit(3)), (True, Finish("every mean is known to within 5%"))],
 )
-def test_the_means_are_looked_at_after_each_repeat(is_known: bool, step: Submit | Finish) -> None:
+def test_the_stop_condition_is_checked_after_each_repeat(
+    is_known: bool, step: Submit | Finish
+) -> None:
     assert decide(made(DONE, DONE, percent=5), lambda: is_known) == step
 
 
@@ -89,7 +91,7 @@ def test_the_means_are_looked_at_after_each_repeat(is_known: bool, step: Submit 
 
 @pytest.fixture
 def runner(database: Database) -> SetRunner:
-    """What carries out sets, without a Prometheus."""
+    """A SetRunner whose Prometheus is unreachable."""
     reader = SeriesReader(PrometheusClient("http://127.0.0.1:9", timeout_seconds=0.1), NO_ARCHIVES)
     return SetRunner(reader, LIMITS)
 
@@ -107,13 +109,12 @@ def runs_of(name: str = "scaling") -> list[Run]:
 
 
 def end_run(state: str = DONE, name: str = "scaling") -> None:
-    """End the active run of the set."""
     run = runs_of(name)[-1]
     lifecycle.end(run.id, state=state, reason="", finished_at=1.0)
 
 
 @pytest.mark.both_databases
-def test_a_run_is_submitted_once_the_one_before_is_sealed(runner: SetRunner) -> None:
+def test_the_next_run_is_submitted_after_the_previous_is_sealed(runner: SetRunner) -> None:
     register()
     sealed: list[dict[str, Any]] = [
         {"sealed_at": time.time()},
@@ -125,7 +126,7 @@ def test_a_run_is_submitted_once_the_one_before_is_sealed(runner: SetRunner) -> 
         [*_, run] = runs_of()
         lifecycle.end(run.id, state=DONE, reason="", finished_at=time.time())
         runner.look()
-        assert len(runs_of()) == done, "its samples are being sealed"
+        assert len(runs_of()) == done, "the next run waits until the samples are sealed"
         store(run, **fields)
     runner.look()
     assert len(runs_of()) == len(sealed) + 1
@@ -186,7 +187,7 @@ def test_sets_take_turns_in_the_queue(runner: SetRunner) -> None:
     assert [(run.set_name, run.slot) for run in Run.select()][2:] == [("first", 2)]
 
 
-def test_a_run_that_limits_no_longer_allow_stops_its_set_with_the_reason(
+def test_a_set_stops_if_a_run_exceeds_new_limits(
     runner: SetRunner,
 ) -> None:
     register()
@@ -226,14 +227,14 @@ def test_a_deleted_run_leaves_its_slot_to_another_one(runner: SetRunner, api: Te
     assert describe().waiting == (3, 4)
 
 
-# --- Kills ---
+# --- Kills at each statement ---
 
 
 def _look_in_a_child(url: str, kill_before: int) -> int:
-    """Take the next step in a process that kills itself with -9 before this statement, from 1.
+    """Let a child process take the next step, killed before the given SQL statement (from 1).
 
-    Starts and ends of transactions count as statements. Returns the status of the process: 0 if it
-    had fewer statements.
+    BEGIN and COMMIT count as statements. Returns the exit status of the child, which is 0 if it
+    executed fewer statements.
     """
     child = os.fork()
     if child:
@@ -259,7 +260,7 @@ def _look_in_a_child(url: str, kill_before: int) -> int:
     os._exit(0)
 
 
-def test_a_controller_that_is_killed_between_any_two_statements_repeats_and_loses_no_run(
+def test_a_controller_killed_at_any_statement_neither_repeats_nor_loses_runs(
     tmp_path: Path,
 ) -> None:
     url = f"sqlite:///{tmp_path / 'mlbench.db'}"

@@ -1,4 +1,4 @@
-"""Counting a run, at its end and later: samples that Prometheus lost are sent again."""
+"""Sample verification: runs are recounted, and samples that Prometheus lost are sent again."""
 
 import time
 from collections.abc import Iterator
@@ -26,12 +26,12 @@ from tests.support.places import write_labelled
 from tests.support.recording import Recording
 from tests.support.rows import line, make_run, post, record, reload
 
-# Counts of the samples of `Master.make_ended`.
+# Sample counts of a run of `Master.make_ended`.
 ENDED = SampleCounts(recorded=21, in_prometheus=20, record_only=1)
 
 
 class Master:
-    """What the controller does with samples, a step at a time."""
+    """The controller's export, verification and sealing, one step at a time."""
 
     def __init__(self, server: PrometheusServer, archives: ArchiveStore) -> None:
         self.server = server
@@ -42,7 +42,7 @@ class Master:
         self.sealer = Sealer(self.reader)
 
     def make_ended(self, state: str = "FINISHED") -> Run:
-        """Store a run that has ended just now, export it, count it and seal it."""
+        """Return a run that has just ended, with its samples exported, verified and sealed."""
         now = time.time()
         run = make_run(state=state, started_at=now - 2, finished_at=now)
         record(run, b"".join(line(now - 1 + i / 1000, a=i) for i in range(20)))
@@ -54,7 +54,7 @@ class Master:
         return run
 
     def lose_unnoticed(self) -> None:
-        """Have Prometheus lose everything, and appear to be the one from before."""
+        """Delete all data of Prometheus, and hide its restart from the verifier."""
         self.server.lose_everything()
         self.verifier._prometheus_began = self.prometheus.began()
 
@@ -80,7 +80,7 @@ def verifier(master: Master) -> SampleVerifier:
 
 @pytest.fixture
 def recorded(run: Run, master: Master) -> Run:
-    """An active run with samples of all kinds, which have all been exported."""
+    """An active run with all kinds of samples, fully exported."""
     now = round(time.time(), 3)
     Run.update(started_at=now - 1).where(Run.id == run.id).execute()
     for rank in (0, 1):
@@ -96,7 +96,7 @@ def resends(run: Run) -> int:
 
 
 @pytest.mark.parametrize(("hours", "again"), [(22.9, True), (23.1, False)])
-def test_samples_that_prometheus_would_refuse_are_not_sent_again(
+def test_samples_too_old_for_prometheus_are_not_sent_again(
     recorded: Run, master: Master, hours: float, again: bool
 ) -> None:
     Run.update(started_at=time.time() - hours * 3600, finished_at=time.time()).execute()
@@ -106,25 +106,25 @@ def test_samples_that_prometheus_would_refuse_are_not_sent_again(
     assert reload(recorded).delivery == (None if again else asdict(SampleCounts(9, 0, 2)))
 
 
-def test_what_is_lost_of_an_active_run_is_sent_again_also_if_lost_half_way(
+def test_lost_samples_of_an_active_run_are_sent_again(
     recorded: Run, master: Master, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mlbench_master.recording.export._BATCH_SAMPLES", 1)
-    for _ in range(5):  # more often than all is sent again to one Prometheus
+    for _ in range(5):  # more often than the limit of resends per Prometheus start
         master.server.lose_everything()
-        # A run that records all the time always has some that wait.
+        # An active run always has samples that wait for export.
         record(recorded, line(time.time(), text="another"))
         master.recording.index_all()
         master.verifier.turn()
-        assert resends(recorded) == 1, "it counts for each start of Prometheus"
+        assert resends(recorded) == 1, "the count restarts with Prometheus"
         assert master.recording.exporter.export_waiting()
-        assert waits_for_export(recorded.id), "all of it was in one batch"
+        assert waits_for_export(recorded.id), "one batch must not be enough"
     master.recording.export_all()
     assert count(master.prometheus, recorded) == SampleCounts(14, 7, 7)
     assert master.values(recorded) == 14
 
 
-def test_more_than_was_recorded_is_no_loss(recorded: Run, master: Master) -> None:
+def test_extra_samples_in_prometheus_are_not_a_loss(recorded: Run, master: Master) -> None:
     foreign = {"__name__": "mlbench_run_metric", "run_id": str(recorded.id), "metric": "extra"}
     now_ms = round(time.time() * 1000) - 1
     assert write_labelled(master.server.url, (foreign, [(now_ms, 1.0)])).status_code == 204
@@ -145,7 +145,7 @@ def test_an_ended_run_is_counted_once_prometheus_is_back(recorded: Run, master: 
     with pytest.raises(PrometheusError):
         master.verifier.turn()
     assert "not yet counted" in str(presenters.describe(reload(recorded)).waiting)
-    assert master.values(recorded) == 10, "all of them can be read meanwhile"
+    assert master.values(recorded) == 10, "all samples must be readable meanwhile"
     master.server.start()
     master.verifier.turn()
     assert reload(recorded).delivery is None, "one was not exported"
@@ -166,18 +166,18 @@ def test_a_run_that_never_started_is_counted(master: Master) -> None:
     assert reload(run).delivery == asdict(SampleCounts(0, 0, 0))
 
 
-# --- Runs that have ended. ---
+# --- Ended runs ---
 
 
 def age(*ended: Run, seconds: float = KEPT_SECONDS + 1) -> None:
-    """Have runs ended so long ago."""
+    """Set the end of runs to this many seconds ago."""
     ids = [run.id for run in ended]
     Run.update(finished_at=time.time() - seconds).where(Run.id.in_(ids)).execute()
 
 
 @pytest.mark.both_databases
 def test_samples_lost_right_after_the_end_are_sent_again(master: Master) -> None:
-    """As soon as Prometheus is back, though nothing was on its way to it meanwhile."""
+    """Covers a Prometheus that lost data while no samples were on their way to it."""
     run = master.make_ended()
     digest = reload(run).archive_sha256
     master.server.lose_everything()
@@ -185,16 +185,16 @@ def test_samples_lost_right_after_the_end_are_sent_again(master: Master) -> None
     assert (reload(run).delivery, reload(run).resends) == (None, 1)
     assert master.values(run) == ENDED.recorded
     master.verifier.turn()
-    assert reload(run).delivery is None, "it is not counted half sent"
+    assert reload(run).delivery is None, "the run must not be counted before all samples are sent"
     master.recording.export_all()
     assert master.values(run) == ENDED.recorded
     master.verifier.turn()
     assert (reload(run).delivery, reload(run).state) == (asdict(ENDED), "FINISHED")
-    assert reload(run).sealed_at is not None, "its archive had all samples"
+    assert reload(run).sealed_at is not None, "the archive must stay sealed"
     assert reload(run).archive_sha256 == digest
 
 
-def test_samples_that_prometheus_loses_again_and_again_are_shown(master: Master) -> None:
+def test_samples_that_prometheus_loses_repeatedly_are_reported(master: Master) -> None:
     run = master.make_ended()
     for resent in (1, 2, 3, 3):
         master.lose_unnoticed()
@@ -217,13 +217,13 @@ def test_samples_that_prometheus_loses_again_and_again_are_shown(master: Master)
 
 @pytest.mark.both_databases
 @pytest.mark.parametrize("seconds", [KEPT_SECONDS + 1, -KEPT_SECONDS - 1])
-def test_an_hour_after_the_end_the_archive_is_the_record(
+def test_blocks_are_deleted_an_hour_after_the_end(
     master: Master, monkeypatch: pytest.MonkeyPatch, seconds: float
 ) -> None:
-    """Also if a clock that was set back says that the end is still to come."""
+    """Covers an end in the future, after the system clock was set back."""
     monkeypatch.setattr(sample_verification, "_DELETED_AT_ONCE", 1)
     run, young = master.make_ended(), master.make_ended()
-    assert Chunk.select().count() == 0, "lines that are indexed are not stored twice"
+    assert Chunk.select().count() == 0, "indexed lines must not be stored twice"
     age(run, seconds=seconds)
     with killed_at("mlbench_master.controller.sample_verification.store"):
         master.verifier.turn()
@@ -231,7 +231,9 @@ def test_an_hour_after_the_end_the_archive_is_the_record(
     with killed_at("mlbench_master.controller.sample_verification.time.sleep"):
         master.verifier.turn()
     assert reload(run).blocks_deleted_at == pytest.approx(time.time(), abs=10)
-    assert run_owner(run.id) in {block.owner for block in Block.select()}, "it was killed half way"
+    assert run_owner(run.id) in {block.owner for block in Block.select()}, (
+        "the kill must leave blocks behind"
+    )
     assert master.values(run) == ENDED.recorded
     SampleVerifier(master.prometheus, master.recording.exporter).turn()
     assert reload(run).delivery == asdict(ENDED)
@@ -252,7 +254,7 @@ def test_blocks_stay_until_their_run_is_sealed(master: Master) -> None:
 
 
 def test_samples_missing_an_hour_later_are_sent_again(master: Master) -> None:
-    """Of a Prometheus that says nothing of it, as one whose series were deleted."""
+    """Covers lost series without a restart of Prometheus, e.g. after an API deletion."""
     run = master.make_ended()
     master.lose_unnoticed()
     age(run)
@@ -265,7 +267,7 @@ def test_samples_missing_an_hour_later_are_sent_again(master: Master) -> None:
     assert Block.select().count() == 0
 
 
-def test_a_run_can_be_deleted_while_it_waits_to_be_counted(master: Master) -> None:
+def test_a_run_can_be_deleted_before_its_samples_are_counted(master: Master) -> None:
     run = make_run(state="STOPPED", finished_at=time.time())
     record(run, line(time.time(), a=1))
     master.recording.run_all()
@@ -301,13 +303,19 @@ def test_no_query_finds_a_deleted_run(
     lifecycle.delete(reload(run), keep_archive=keep_archive)
     master.sealer.turn()
     master.verifier.turn()
-    assert master.prometheus.query(f'{{run_id="{run.id}"}}'), "workers may be scraped once more"
+    assert master.prometheus.query(f'{{run_id="{run.id}"}}'), (
+        "series stay while workers may still be scraped"
+    )
     monkeypatch.setattr(sample_verification, "_SCRAPED_SECONDS", -1.0)
     master.verifier.turn()
     left = [series.labels for series in master.prometheus.query(f'{{run_id="{run.id}"}}[30d]')]
-    assert sorted(left, key=str) == sorted(foreign, key=str), "what others have by this number"
+    assert sorted(left, key=str) == sorted(foreign, key=str), (
+        "series of other programs with the same run_id must stay"
+    )
     assert master.values(other) == ENDED.recorded
-    assert [row.run_id for row in DeletedRun.select()] == [run.id], "once more"
+    assert [row.run_id for row in DeletedRun.select()] == [run.id], (
+        "the deletion is repeated after compaction"
+    )
     monkeypatch.setattr(sample_verification, "_COMPACTED_SECONDS", -1.0)
     master.verifier.turn()
     assert DeletedRun.select().count() == 0
@@ -315,7 +323,7 @@ def test_no_query_finds_a_deleted_run(
     assert (archive in kept) == keep_archive
 
 
-def test_a_prometheus_that_deletes_nothing_keeps_the_series(
+def test_series_stay_without_the_admin_api_of_prometheus(
     master: Master, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(sample_verification, "_SCRAPED_SECONDS", -1.0)
@@ -330,7 +338,7 @@ def test_a_prometheus_that_deletes_nothing_keeps_the_series(
     assert DeletedRun.select().count() == 0
 
 
-def test_runs_whose_blocks_are_deleted_cost_nothing(database: Database) -> None:
+def test_runs_with_blocks_are_found_by_index(database: Database) -> None:
     with_blocks = Run.select().where(Run.origin.is_null(), Run.blocks_deleted_at.is_null())
     sql, values = with_blocks.order_by(Run.id).sql()
     [plan, *_] = database.execute_sql(f"EXPLAIN QUERY PLAN {sql}", values).fetchall()

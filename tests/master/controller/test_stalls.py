@@ -1,4 +1,4 @@
-"""Runs that stall, or are overdue, are asked why: each once for each stall."""
+"""Stalled and overdue runs are diagnosed once per stall."""
 
 import time
 from typing import Any
@@ -13,7 +13,7 @@ from tests.support.rows import make_ranks
 
 
 class Alerts:
-    """A Prometheus that knows nothing but alerts, of ranks and since how many seconds."""
+    """A Prometheus client with one alert per rank; `ago` is each alert's age in seconds."""
 
     def __init__(
         self, run: Run, *ago: float, name: str = "MLBenchRunStalled", state: str = "pending"
@@ -32,28 +32,28 @@ class Alerts:
 
 
 def ask(alerts: Any, later: float = 0.0, *, announces: bool = False) -> list[str]:
-    """Ask, and return why runs were asked by now; all ranks have had their time to answer."""
+    """Look for stalls; return the reasons of all diagnoses so far, which have timed out."""
     ask_of_stalled(alerts, time.time() + later, announces=announces)
     late = Diagnosis.asked_at > time.time() - diagnoses.ANSWER_SECONDS
     Diagnosis.update(asked_at=Diagnosis.asked_at - 2 * diagnoses.ANSWER_SECONDS).where(
         late
     ).execute()
-    return [one.reason for one in Diagnosis.select().order_by(Diagnosis.id)]
+    return [diagnosis.reason for diagnosis in Diagnosis.select().order_by(Diagnosis.id)]
 
 
-def test_a_run_is_asked_once_for_each_stall(run: Run) -> None:
+def test_a_run_is_diagnosed_once_per_stall(run: Run) -> None:
     make_ranks(run)
     assert ask(Alerts(run)) == []
     assert ask(Alerts(run, 0, name="MLBenchLossNotFinite")) == []
     began = 10 * diagnoses.ANSWER_SECONDS
     assert ask(Alerts(run, began)) == ["stalled"]
-    # Other ranks stall a little later.
+    # Other ranks stall a little later: still the same stall.
     assert ask(Alerts(run, began, 0)) == ["stalled"]
     assert ask(Alerts(run)) == ["stalled"]
     assert ask(Alerts(run, 0)) == ["stalled", "stalled"]
 
 
-def test_an_overdue_run_is_asked_once(run: Run) -> None:
+def test_an_overdue_run_is_diagnosed_once(run: Run) -> None:
     make_ranks(run)
     Run.update(started_at=time.time(), deadline_seconds=60.0).execute()
     assert ask(Alerts(run), 70) == []
@@ -62,7 +62,7 @@ def test_an_overdue_run_is_asked_once(run: Run) -> None:
 
 
 @pytest.mark.parametrize("state", ["INITIALIZED", "FINISHED"])
-def test_only_runs_that_go_on_are_asked(run: Run, state: str) -> None:
+def test_only_active_runs_are_diagnosed(run: Run, state: str) -> None:
     make_ranks(run)
     Run.update(state=state).execute()
     assert ask(Alerts(run, 0)) == []
@@ -72,7 +72,7 @@ def test_only_runs_that_go_on_are_asked(run: Run, state: str) -> None:
     assert ask(Alerts(run, 100)) == ["stalled"]
 
 
-def test_a_run_for_which_the_alert_fires_is_announced_once_per_attempt(run: Run) -> None:
+def test_a_hang_is_announced_once_per_attempt(run: Run) -> None:
     make_ranks(run)
     for alerts, announces in (
         (Alerts(run, 5), True),

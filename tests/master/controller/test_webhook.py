@@ -1,4 +1,4 @@
-"""The webhook: each end and hang is sent once, to a receiver that may be down or refuse."""
+"""The webhook: each end and each hang is sent once, and retried if the receiver fails."""
 
 import json
 import logging
@@ -48,7 +48,7 @@ def end(
     announces: bool = True,
     **columns: object,
 ) -> None:
-    """End a run 65 s after its start, with the figures of a sealed run if it has an outcome."""
+    """End a run 65 s after its start; with an outcome it is sealed and has summary metrics."""
     figures = asdict(SummaryMetrics(outcome=outcome, best_value=97.25)) if outcome else None
     at = {"started_at": 100.0, "finished_at": 165.0}
     last = {"state": state, "reason": "", "figures": figures, **at, **columns}
@@ -69,7 +69,7 @@ def test_an_end_is_sent_once(run: Run, receiver: Scripted) -> None:
     ]
 
 
-def test_a_failure_and_a_stop_say_why(run: Run, receiver: Scripted) -> None:
+def test_messages_of_failed_and_stopped_runs_give_the_reason(run: Run, receiver: Scripted) -> None:
     end(
         run,
         "FAILED",
@@ -89,14 +89,14 @@ def test_a_failure_and_a_stop_say_why(run: Run, receiver: Scripted) -> None:
     ]
 
 
-def test_a_hang_says_what_its_diagnosis_says(run: Run, receiver: Scripted) -> None:
+def test_the_message_of_a_hang_has_its_diagnosis(run: Run, receiver: Scripted) -> None:
     make_ranks(run)
     now = time.time()
     Run.update(started_at=now - 65.0).execute()
     Notification.create(run=run, attempt=1, event="hung", at=now)
     diagnosis = Diagnosis.create(run=run, attempt=1, reason="stalled", asked_at=now)
     webhook(receiver.url).send_due(now)
-    assert texts(receiver) == [], "its ranks may still send evidence"
+    assert texts(receiver) == [], "the ranks may still send evidence"
     Diagnosis.update(asked_at=now - 60.0).execute()
     webhook(receiver.url).send_due(now)
     Diagnosis.delete().execute()
@@ -107,7 +107,7 @@ def test_a_hang_says_what_its_diagnosis_says(run: Run, receiver: Scripted) -> No
     assert second.startswith(f"Run {run.id} (made) hung after 1 min 05 s: a rank makes no progress")
 
 
-def test_a_result_is_waited_for_but_not_for_long(run: Run, receiver: Scripted) -> None:
+def test_a_message_waits_for_the_result_until_a_timeout(run: Run, receiver: Scripted) -> None:
     end(run, "FAILED", reason="rank 0 is lost: no report\nand more")
     now = time.time()
     webhook(receiver.url).send_due(now)
@@ -117,8 +117,8 @@ def test_a_result_is_waited_for_but_not_for_long(run: Run, receiver: Scripted) -
     assert "failed after 1 min 05 s: rank 0 is lost: no report\nhttps:" in text
 
 
-def test_nothing_is_sent_of_other_runs(run: Run, receiver: Scripted) -> None:
-    """Runs that ended without the setting, or were imported, have no event; nor deleted ones."""
+def test_no_message_for_other_runs(run: Run, receiver: Scripted) -> None:
+    """Runs without the setting, imported runs and deleted runs have no event."""
     completed = Outcome("completed", "completed", "completed")
     end(run, "FINISHED", completed, announces=False)
     make_run(state="FINISHED", origin={"installation": "x", "run_id": 1, "imported_at": 1.0})
@@ -128,7 +128,7 @@ def test_nothing_is_sent_of_other_runs(run: Run, receiver: Scripted) -> None:
     assert texts(receiver) == []
 
 
-def test_an_old_message_is_given_up(
+def test_messages_expire_after_a_day(
     run: Run, receiver: Scripted, caplog: pytest.LogCaptureFixture
 ) -> None:
     end(run, "FINISHED", Outcome("completed", "completed", "completed"))
@@ -146,7 +146,7 @@ def test_an_old_message_is_given_up(
         (Reply(None), "Server disconnected without sending a response."),
     ],
 )
-def test_a_refused_message_stays_due(run: Run, reply: Reply, problem: str) -> None:
+def test_a_refused_message_is_sent_again(run: Run, reply: Reply, problem: str) -> None:
     end(run, "FINISHED", Outcome("completed", "completed", "completed"))
     with serving(reply, Reply(204, body=b"")) as receiver:
         assert webhook(receiver.url).send_due(time.time()) == problem
@@ -155,7 +155,7 @@ def test_a_refused_message_stays_due(run: Run, reply: Reply, problem: str) -> No
         assert len(receiver.asked) == 2
 
 
-def test_a_refused_message_does_not_hold_back_the_next(run: Run) -> None:
+def test_a_refused_message_does_not_block_the_next(run: Run) -> None:
     other = make_run(name="other", state="STARTED")
     for ended in (run, other):
         end(ended, "FINISHED", Outcome("completed", "completed", "completed"))
@@ -169,17 +169,17 @@ def test_a_refused_message_does_not_hold_back_the_next(run: Run) -> None:
         assert [b"other" in asked.body for asked in receiver.asked] == [False, True, False]
 
 
-def test_an_endless_answer_is_not_read(run: Run) -> None:
+def test_an_endless_response_is_not_read(run: Run) -> None:
     end(run, "FINISHED", Outcome("completed", "completed", "completed"))
     with endless() as url:
         assert webhook(url).send_due(time.time()) == ""
 
 
-def test_a_receiver_that_was_down_gets_it_later_and_the_log_has_no_token(
+def test_messages_are_retried_and_the_log_has_no_token(
     run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    logging.getLogger("httpx").setLevel(logging.WARNING)  # as the controller does
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # like the controller
     end(run, "FINISHED", Outcome("completed", "completed", "completed"))
     port, stop = free_port(), threading.Event()
     sending = webhook(f"http://127.0.0.1:{port}")
@@ -187,10 +187,13 @@ def test_a_receiver_that_was_down_gets_it_later_and_the_log_has_no_token(
     thread.start()
     try:
         warning = f"webhook http://127.0.0.1:{port}: [Errno 111] Connection refused, trying again"
-        wait_for(lambda: warning in caplog.messages, what="the problem is in the log")
+        wait_for(lambda: warning in caplog.messages, what="the problem in the log")
         with answering(lambda asked: Reply(), port) as receiver:
             wait_for(lambda: receiver.asked, what="the message")
-            wait_for(lambda: not Notification.rows("sent_at IS NULL"), what="it is marked")
+            wait_for(
+                lambda: not Notification.rows("sent_at IS NULL"),
+                what="the event to be marked as sent",
+            )
             assert len(texts(receiver)) == 1
     finally:
         stop.set()
@@ -200,8 +203,6 @@ def test_a_receiver_that_was_down_gets_it_later_and_the_log_has_no_token(
 
 
 class Soon:
-    """Waits at most a moment."""
-
     def __init__(self, stop: threading.Event) -> None:
         self.stop = stop
 

@@ -1,4 +1,4 @@
-"""Worlds for decisions to be made in."""
+"""Observed states and runs for tests of decisions."""
 
 from collections.abc import Sequence
 from dataclasses import replace
