@@ -1,1 +1,1 @@
-"""Where worker pods come from."""
+"""Tests of the pools, which provide worker pods."""

@@ -1,4 +1,4 @@
-"""What tests of the pools share."""
+"""Fixtures for tests of the pools."""
 
 import threading
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from tests.master.pools.proxy import Backend, Proxy, serve
 
 @pytest.fixture
 def stop() -> Iterator[threading.Event]:
-    """Set when the test is over: its threads ask no more then."""
+    """An event that is set at the end of the test to stop its threads."""
     event = threading.Event()
     yield event
     event.set()
@@ -31,7 +31,7 @@ def manifest(manifest_path: Path) -> PodManifest:
 
 @pytest.fixture
 def proxy(cluster: Backend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
-    """In front of the test's cluster: the API's client finds it, and begins again soon."""
+    """A proxy before the test's cluster; API clients connect to it and retry after 10 ms."""
     with serve(cluster) as proxy:
         proxy.write_config(tmp_path / "config")
         monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))

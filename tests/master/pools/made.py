@@ -1,4 +1,4 @@
-"""Making what tests of the pool begin with: a manifest as the chart renders it, and its pods."""
+"""Builders for tests of the pools: a manifest like that of the chart, and its pods."""
 
 import json
 import threading
@@ -24,7 +24,7 @@ OWNER: Object = {"metadata": {"name": OWNER_NAME, "uid": "5ec9f286"}}
 
 
 def make_manifest(namespace: str = "here") -> Object:
-    """Return what the file says, with workers that do nothing."""
+    """Return a manifest whose workers only sleep."""
     metadata = {"name": NAME, "namespace": namespace, "labels": LABELS}
     worker = {
         "name": "worker",
@@ -82,7 +82,7 @@ def make_manifest(namespace: str = "here") -> Object:
 def write_manifest(
     path: Path, namespace: str = "here", change: Callable[[Object], object] = lambda stated: None
 ) -> Path:
-    """Write the file, after a change of what it says, and return its path."""
+    """Write the manifest to ``path``, modified by ``change``, and return the path."""
     stated = make_manifest(namespace)
     change(stated)
     path.write_text(json.dumps(stated))
@@ -92,13 +92,13 @@ def write_manifest(
 def make_wanted(
     manifest: PodManifest, workers: int = 2, shape: WorkerSpec = DEFAULT_SHAPE
 ) -> DesiredPool:
-    """Return what there should be, owned."""
+    """Return the desired objects, with their owner."""
     made = make_stateful_set(manifest, LIMITS, shape, workers)
     return DesiredPool(add_owner(manifest.service, OWNER), add_owner(made, OWNER), frozenset())
 
 
 def make_pool(manifest: Path, namespace: str, stop: threading.Event) -> KubernetesPool:
-    """Return a pool at work in the cluster that ``$KUBECONFIG`` names."""
+    """Return a started pool in the cluster of ``$KUBECONFIG``."""
     settings = ClusterSettings(manifest, namespace, OWNER_NAME)
     pool = KubernetesPool(Api(), settings, load(manifest), LIMITS)
     pool.start(stop)
@@ -106,7 +106,7 @@ def make_pool(manifest: Path, namespace: str, stop: threading.Event) -> Kubernet
 
 
 def make_pod(number: int, shape: str, **changes: Any) -> SeenPod:
-    """Return a pod that runs."""
+    """Return a running pod."""
     return SeenPod(
         **{
             "name": f"{NAME}-{number}",

@@ -1,4 +1,4 @@
-"""A real HTTP server in front of a cluster's API, or of a small stand-in, that can make it fail."""
+"""An HTTP proxy before a cluster's API, or before a fake of it, that can inject failures."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -12,19 +12,18 @@ from tests.support.scripted import Asked, Reply, answering
 
 @dataclass(frozen=True)
 class Fault:
-    """What is answered instead of what is right."""
+    """A failure to send instead of the backend's response."""
 
     status: int = 0
-    """0: nothing, the connection is cut."""
+    """HTTP status; 0 closes the connection without a response."""
     message: str = "made to fail"
     headers: Mapping[str, str] = field(default_factory=dict)
     hang_seconds: float = 0.0
     after: bool = False
-    """Whether the cluster does what it is asked, and only its answer is lost."""
+    """Whether the backend handles the request first, so that only its response is lost."""
 
     @property
     def reply(self) -> Reply:
-        """Return what is answered."""
         status = {"kind": "Status", "message": self.message}
         headers = tuple(self.headers.items())
         return Reply(self.status or None, status, headers, seconds=self.hang_seconds, hangs_up=True)
@@ -32,10 +31,10 @@ class Fault:
 
 @dataclass(frozen=True)
 class Request:
-    """What a client asks."""
+    """A request to the Kubernetes API."""
 
     verb: str
-    """As Kubernetes calls it: a GET with ``watch`` is a WATCH."""
+    """Kubernetes verb: the HTTP method, or WATCH for a GET with ``watch``."""
     path: str
     query: Mapping[str, str]
     body: bytes
@@ -43,7 +42,7 @@ class Request:
 
     @property
     def kind(self) -> str:
-        """What it is about: pods, services, statefulsets or deployments."""
+        """Resource type: pods, services, statefulsets or deployments."""
         return self.path.split("/namespaces/")[1].split("/")[1]
 
 
@@ -54,15 +53,15 @@ Spoiler = Callable[[Request], Fault | None]
 
 @dataclass
 class Proxy:
-    """A server that lets requests through unless it is told to spoil them."""
+    """A server that forwards requests, unless ``spoil`` returns a fault for them."""
 
     port: int
     asked: list[tuple[str, str]] = field(default_factory=list)
-    """The verb and kind of every request, in order."""
+    """Verb and resource type of each request, in order."""
     spoil: Spoiler = lambda request: None
 
     def write_config(self, path: Path) -> None:
-        """Write what leads a client here."""
+        """Write a kubeconfig for this proxy."""
         cluster = {"name": "c", "cluster": {"server": f"http://127.0.0.1:{self.port}"}}
         context = {"name": "x", "context": {"cluster": "c", "user": "u"}}
         config = {
@@ -75,7 +74,7 @@ class Proxy:
 
 @contextmanager
 def serve(backend: Backend) -> Iterator[Proxy]:
-    """Serve a backend's answers on a free port."""
+    """Serve the backend on a free port."""
 
     def answer(asked: Asked) -> Reply:
         request = _request(asked)

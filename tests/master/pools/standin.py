@@ -1,4 +1,4 @@
-"""A small stand-in for a cluster: it keeps what is applied, and makes pods at once."""
+"""A fake cluster: it stores applied objects and creates pods at once."""
 
 import itertools
 import json
@@ -12,14 +12,14 @@ from tests.master.pools.proxy import Answer, Request
 
 @dataclass
 class StandIn:
-    """What there is in the cluster, by kind and name."""
+    """Objects of the fake cluster, by kind and name."""
 
     objects: dict[str, dict[str, Object]] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
     _uids: Iterator[int] = field(default_factory=itertools.count)
 
     def has_exactly(self, wanted: Object) -> bool:
-        """Return whether there is a StatefulSet, its Service and its pods, and nothing else."""
+        """Return whether the cluster has only this StatefulSet, its Service and its pods."""
         name, size = wanted["metadata"]["name"], wanted["spec"]["replicas"]
         with self.lock:
             pods, sets = self.objects.get("pods", {}), self.objects.get("statefulsets", {})
@@ -32,7 +32,6 @@ class StandIn:
             )
 
     def __call__(self, request: Request) -> Answer:
-        """Answer a request."""
         with self.lock:
             status, found = self._answer(request)
         return status, iter([json.dumps(found).encode()] if found is not None else [])

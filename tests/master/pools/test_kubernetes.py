@@ -1,4 +1,4 @@
-"""The pool against a stand-in of a cluster, over HTTP: what it asks, and when things fail."""
+"""The Kubernetes pool against a fake cluster over HTTP: requests, failures and recovery."""
 
 import random
 import threading
@@ -33,7 +33,7 @@ def pool(proxy: Proxy, manifest_path: Path, stop: threading.Event) -> Kubernetes
 
 
 def settle(pool: KubernetesPool, workers: int, shape: WorkerSpec = SMALL) -> list[str]:
-    """Have so many workers of a shape, wait until they are there, and return their uids."""
+    """Scale the pool, wait until its workers are usable, and return their uids."""
 
     def is_there() -> bool:
         pool.scale(workers, shape, frozenset())
@@ -52,7 +52,7 @@ def changes(proxy: Proxy) -> list[tuple[str, str]]:
     return [asked for asked in proxy.asked if asked[0] in CHANGES]
 
 
-def test_it_opens_as_the_environment_says(
+def test_the_pool_is_configured_by_the_environment(
     proxy: Proxy, manifest_path: Path, monkeypatch: pytest.MonkeyPatch, stop: threading.Event
 ) -> None:
     monkeypatch.setenv("MLBENCH_WORKER_MANIFEST", str(manifest_path))
@@ -65,7 +65,7 @@ def test_it_opens_as_the_environment_says(
     assert (registry.get_sample_value(name, labels) or 0) > 0
 
 
-def test_pods_come_and_where_ranks_meet(pool: KubernetesPool, proxy: Proxy) -> None:
+def test_pods_are_created_and_placed(pool: KubernetesPool, proxy: Proxy) -> None:
     settle(pool, 2)
     assert set(changes(proxy)) == {("PATCH", "services"), ("PATCH", "statefulsets")}
     first, second = pool.pods() or []
@@ -74,10 +74,10 @@ def test_pods_come_and_where_ranks_meet(pool: KubernetesPool, proxy: Proxy) -> N
     assert (placement.master_addr, placement.master_port) == (second.ip, 29500)
 
 
-def test_nothing_is_asked_where_nothing_differs(pool: KubernetesPool, proxy: Proxy) -> None:
+def test_no_change_is_requested_without_a_difference(pool: KubernetesPool, proxy: Proxy) -> None:
     settle(pool, 2)
     lists = ("GET", "statefulsets")
-    # One more change may be on its way, of what was not seen to be done.
+    # One change may follow, based on a list from before the last change.
     calm = proxy.asked.count(lists) + 2
     wait_for(lambda: proxy.asked.count(lists) > calm)
     before = len(changes(proxy))
@@ -91,13 +91,13 @@ def test_another_shape_replaces_the_pods(pool: KubernetesPool, cluster: StandIn)
     before = settle(pool, 2)
     pool.scale(3, WorkerSpec(), frozenset())
     usable = {pod.uid for pod in pool.pods() or [] if pod.usable}
-    assert not usable & {*before}, "they are of the shape before"
+    assert not usable & {*before}, "pods of the previous shape must not be usable"
     assert not set(settle(pool, 3, WorkerSpec())) & set(before)
     settle(pool, 1, WorkerSpec())
     assert list(cluster.objects["pods"]) == [f"{NAME}-0"]
 
 
-def test_pods_with_a_rank_stay_until_it_is_over(pool: KubernetesPool) -> None:
+def test_pods_with_a_rank_stay_until_it_exits(pool: KubernetesPool) -> None:
     busy, idle = settle(pool, 2)
     pool.scale(2, WorkerSpec(), frozenset({busy}))
     wait_for(lambda: idle not in uids(pool))
@@ -106,11 +106,9 @@ def test_pods_with_a_rank_stay_until_it_is_over(pool: KubernetesPool) -> None:
     assert busy not in settle(pool, 2, WorkerSpec())
 
 
-def test_pods_that_were_too_many_are_not_given_to_a_larger_run(
-    pool: KubernetesPool, proxy: Proxy
-) -> None:
+def test_surplus_pods_are_not_reused_by_a_larger_run(pool: KubernetesPool, proxy: Proxy) -> None:
     before = settle(pool, 4)
-    # The cluster is told, and has not ended any yet.
+    # The cluster has the new size, but has not deleted any pod yet.
     proxy.spoil = lambda request: Fault(hang_seconds=0.5) if request.verb == "PATCH" else None
     pool.scale(2, SMALL, frozenset())
     wait_for(lambda: [pod.phase for pod in pool.pods() or []][2:] == ["Terminating"] * 2)
@@ -135,7 +133,7 @@ def test_pods_that_were_too_many_are_not_given_to_a_larger_run(
         (Fault(0), "API does not respond: "),
     ],
 )
-def test_refusals_are_told_and_tried_again(
+def test_refusals_are_explained_and_retried(
     pool: KubernetesPool, proxy: Proxy, fault: Fault, words: str
 ) -> None:
     refused = ("GET", "deployments") if fault.status == 404 else ("PATCH", "services")
@@ -146,7 +144,7 @@ def test_refusals_are_told_and_tried_again(
     settle(pool, 2)
 
 
-def test_a_cluster_that_wants_to_be_left_alone_is(pool: KubernetesPool, proxy: Proxy) -> None:
+def test_retry_after_is_respected(pool: KubernetesPool, proxy: Proxy) -> None:
     slow = Fault(429, headers={"Retry-After": "1"})
     proxy.spoil = lambda request: slow if request.verb == "PATCH" else None
     pool.scale(2, SMALL, frozenset())
@@ -154,11 +152,11 @@ def test_a_cluster_that_wants_to_be_left_alone_is(pool: KubernetesPool, proxy: P
     first = time.monotonic()
     wait_for(lambda: len(changes(proxy)) > 1)
     assert time.monotonic() - first > 0.9
-    assert changes(proxy) == [("PATCH", "services")] * 2, "no other request would go better"
+    assert changes(proxy) == [("PATCH", "services")] * 2, "other requests must wait too"
 
 
 @pytest.mark.parametrize(("kind", "fault"), [("pods", Fault(403)), ("services", Fault(0))])
-def test_the_last_known_pods_count_while_the_cluster_is_silent(
+def test_the_last_known_pods_are_used_while_the_cluster_is_unreachable(
     pool: KubernetesPool, proxy: Proxy, kind: str, fault: Fault
 ) -> None:
     settle(pool, 2)
@@ -169,20 +167,20 @@ def test_the_last_known_pods_count_while_the_cluster_is_silent(
     settle(pool, 3)
 
 
-def test_nothing_is_known_before_it_was_seen(pool: KubernetesPool) -> None:
+def test_pods_are_unknown_before_the_first_list(pool: KubernetesPool) -> None:
     pool = KubernetesPool(pool._api, pool._settings, pool._manifest, pool._limits)
     assert pool.pods() is None
     assert pool.explain() == "the cluster's pods are not known yet"
 
 
 @pytest.mark.parametrize(("nth", "after"), [(1, False), (1, True), (2, True), (3, False)])
-def test_the_next_controller_goes_on_where_one_was_killed(
+def test_a_restarted_controller_completes_interrupted_changes(
     proxy: Proxy, cluster: StandIn, manifest_path: Path, nth: int, after: bool
 ) -> None:
-    """At its nth change of the cluster, before or after that was carried out."""
+    """The controller is killed at its nth change, before or after the cluster carries it out."""
 
     def drive(workers: int, cores: float, kill_at: int = 0) -> None:
-        """Have a pool of its own make these workers, or be killed."""
+        """Scale with a new pool until the cluster matches, or until the pool is killed."""
         killed, before = threading.Event(), len(changes(proxy))
 
         def spoil(request: Request) -> Fault | None:
@@ -198,17 +196,18 @@ def test_the_next_controller_goes_on_where_one_was_killed(
         wait_for(killed.is_set if kill_at else lambda: cluster.has_exactly(made))
         killed.set()
 
-    # It makes the Service, and the StatefulSet; then it changes that, and ends the pods of before.
+    # First it creates Service and StatefulSet. Then it changes the StatefulSet and deletes old
+    # pods.
     drive(2, 0.5, kill_at=min(nth, 2))
     drive(2, 0.5)
     drive(3, 0.25, kill_at=nth)
     drive(3, 0.25)
 
 
-def test_whatever_fails_on_the_way_it_ends_with_exactly_the_right_pods(
+def test_the_pool_converges_despite_random_failures(
     pool: KubernetesPool, proxy: Proxy, cluster: StandIn, manifest: PodManifest
 ) -> None:
-    """Also where the cluster has done what it was asked, and only its answer is lost."""
+    """Includes changes that the cluster carried out although the response was lost."""
     dice = random.Random(2)  # noqa: S311 - dice, not secrets
     faults = [Fault(status) for status in (0, 403, 409, 410, 422, 500, 503)]
     faults += [Fault(after=True), Fault(500, after=True)] * 3

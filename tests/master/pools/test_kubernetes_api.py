@@ -1,4 +1,4 @@
-"""Requests to a cluster's API, over HTTP: what is sent, and what errors say."""
+"""Requests to the Kubernetes API over HTTP, and messages of errors."""
 
 import json
 import time
@@ -14,14 +14,13 @@ PATH = "/api/v1/namespaces/here/pods"
 
 
 class Recorder:
-    """A cluster that answers each request with nothing, and keeps it."""
+    """A cluster that records each request and returns an empty object."""
 
     def __init__(self) -> None:
         self.asked: list[Request] = []
         self.answer = 200, b'{"kind": "Status"}'
 
     def __call__(self, request: Request) -> Answer:
-        """Answer."""
         self.asked.append(request)
         status, body = self.answer
         return status, iter([body] if body else [])
@@ -32,7 +31,7 @@ def cluster() -> Recorder:
     return Recorder()
 
 
-def test_requests_as_the_api_gets_them(proxy: Proxy, cluster: Recorder) -> None:
+def test_requests(proxy: Proxy, cluster: Recorder) -> None:
     api = Api()
     assert api.get(PATH, labelSelector="app=mlbench,release=r") == {"kind": "Status"}
     api.apply(f"{PATH}/a", {"kind": "Pod"})
@@ -59,7 +58,7 @@ def test_deleting_a_deleted_object_succeeds(proxy: Proxy) -> None:
         Api().delete(f"{PATH}/a", "uid-1")
 
 
-def test_an_error_says_what_the_cluster_says(proxy: Proxy) -> None:
+def test_an_error_has_the_message_of_the_cluster(proxy: Proxy) -> None:
     counted: list[tuple[str, str]] = []
     proxy.spoil = lambda request: Fault(429, "slow down", {"Retry-After": "3"})
     with pytest.raises(KubernetesApiError, match=r"^slow down$") as refused:
@@ -76,7 +75,7 @@ def test_an_error_says_what_the_cluster_says(proxy: Proxy) -> None:
         (b"Too many requests,\nplease try again later.\n", "Too many requests, please try again"),
     ],
 )
-def test_a_proxy_in_between_may_say_it_otherwise(
+def test_errors_of_an_http_proxy_are_readable(
     proxy: Proxy, cluster: Recorder, body: bytes, words: str
 ) -> None:
     cluster.answer = 502, body
@@ -93,7 +92,7 @@ CALLS: list[Callable[[Api], object]] = [
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_no_answer_is_an_error_in_words(
+def test_a_missing_response_is_a_readable_error(
     proxy: Proxy, call: Callable[[Api], object], tmp_path: Path
 ) -> None:
     proxy.spoil = lambda request: Fault(0)
@@ -107,9 +106,7 @@ def test_no_answer_is_an_error_in_words(
         assert "object at 0x" not in str(error.value)
 
 
-def test_an_answer_is_waited_for_not_for_ever(
-    proxy: Proxy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slow_response_times_out(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Api._request, "__defaults__", (0.1,))
     proxy.spoil = lambda request: Fault(200, hang_seconds=1.0)
     for call in CALLS[:2]:
@@ -117,7 +114,7 @@ def test_an_answer_is_waited_for_not_for_ever(
             call(Api())
 
 
-def test_a_watch_ends_by_itself_where_the_cluster_hangs(proxy: Proxy) -> None:
+def test_a_watch_of_a_hung_cluster_times_out(proxy: Proxy) -> None:
     proxy.spoil = lambda request: Fault(200, hang_seconds=3.0)
     began = time.monotonic()
     with pytest.raises(KubernetesApiError, match="timed out"):
@@ -125,8 +122,8 @@ def test_a_watch_ends_by_itself_where_the_cluster_hangs(proxy: Proxy) -> None:
     assert time.monotonic() - began < 3
 
 
-def test_an_access_that_cannot_be_read_is_an_error_in_words(proxy: Proxy) -> None:
-    """As while the kubelet writes a new token."""
+def test_an_unreadable_token_is_a_readable_error(proxy: Proxy) -> None:
+    """The file is missing for a moment while the kubelet rotates the token."""
 
     def read(settings: object) -> None:
         raise FileNotFoundError(2, "No such file", "token")
@@ -139,7 +136,9 @@ def test_an_access_that_cannot_be_read_is_an_error_in_words(proxy: Proxy) -> Non
         api.get(PATH)
 
 
-def test_nothing_says_where_the_cluster_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_configuration_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     with pytest.raises(KubernetesApiError, match="cannot find the cluster's API"):

@@ -1,4 +1,4 @@
-"""The pool in a real cluster: shapes, sizes, faults, kills, and reasons in words."""
+"""The Kubernetes pool in a real cluster: shapes, sizes, failures and their explanations."""
 
 import json
 import subprocess
@@ -18,25 +18,24 @@ from tests.master.pools.made import IMAGE, LABELS, NAME, OWNER_NAME, make_pool, 
 
 pytestmark = pytest.mark.cluster
 
-# Fits on one small node several times.
+# Several of these fit on one small node.
 SMALL = WorkerSpec(num_cpus=0.02)
 
 
 @dataclass(frozen=True)
 class Namespace:
-    """A namespace, asked with kubectl."""
+    """A namespace of the cluster, used through kubectl."""
 
     name: str
 
     def kubectl(self, *words: str, given: str | None = None) -> str:
-        """Return what kubectl says."""
         command = ["kubectl", "-n", self.name, *words]
         done = subprocess.run(command, input=given, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
     def items(self, kind: str) -> list[Object]:
-        """Return the objects of a kind that belong to the pool."""
+        """Return the pool's objects of a kind."""
         labels = ",".join(f"{name}={value}" for name, value in LABELS.items())
         found: list[Object] = json.loads(self.kubectl("get", kind, "-l", labels, "-o", "json"))[
             "items"
@@ -44,14 +43,13 @@ class Namespace:
         return found
 
     def apply(self, *objects: Object) -> None:
-        """Have these objects."""
-        for one in objects:
-            self.kubectl("apply", "-f", "-", given=json.dumps(one))
+        for item in objects:
+            self.kubectl("apply", "-f", "-", given=json.dumps(item))
 
 
 @pytest.fixture
 def namespace() -> Iterator[Namespace]:
-    """A namespace with the Deployment that the pool goes with."""
+    """A namespace with the Deployment that owns the pool."""
     namespace = Namespace(f"pool-{uuid.uuid4().hex[:8]}")
     namespace.kubectl("create", "namespace", namespace.name)
     try:
@@ -69,7 +67,7 @@ def pool(namespace: Namespace, tmp_path: Path, stop: threading.Event) -> Kuberne
 
 
 def until(held: Callable[[], bool], what: Callable[[], object] = lambda: "") -> None:
-    """Wait until it holds, and fail if it does not within two minutes."""
+    """Wait until the condition holds; fail after two minutes with the message."""
     deadline = time.monotonic() + 120
     while not held():
         assert time.monotonic() < deadline, what()
@@ -77,7 +75,7 @@ def until(held: Callable[[], bool], what: Callable[[], object] = lambda: "") -> 
 
 
 def settle(pool: KubernetesPool, workers: int, shape: WorkerSpec) -> list[str]:
-    """Have so many workers of a shape, wait until they are there, and return their uids."""
+    """Scale the pool, wait until its workers are usable, and return their uids."""
 
     def is_there() -> bool:
         pool.scale(workers, shape, frozenset())
@@ -88,7 +86,7 @@ def settle(pool: KubernetesPool, workers: int, shape: WorkerSpec) -> list[str]:
 
 
 def check_exactly(namespace: Namespace, workers: int, cores: float) -> None:
-    """Make sure that the cluster has what it should have, and nothing else."""
+    """Assert that the namespace has the expected objects and no others."""
     [service], [stateful_set] = namespace.items("services"), namespace.items("statefulsets")
     for item in (service, stateful_set):
         assert [owner["name"] for owner in item["metadata"]["ownerReferences"]] == [OWNER_NAME]
@@ -101,10 +99,12 @@ def check_exactly(namespace: Namespace, workers: int, cores: float) -> None:
         assert limit == f"{round(cores * 1000)}m"
 
 
-def test_from_nothing_through_shapes_to_nothing(pool: KubernetesPool, namespace: Namespace) -> None:
+def test_the_pool_changes_size_and_shape_and_is_deleted_with_its_owner(
+    pool: KubernetesPool, namespace: Namespace
+) -> None:
     first = settle(pool, 2, SMALL)
     check_exactly(namespace, 2, 0.02)
-    assert settle(pool, 3, SMALL)[:2] == first, "those that fit stay"
+    assert settle(pool, 3, SMALL)[:2] == first, "pods of the same shape must stay"
     assert settle(pool, 2, SMALL) == first
     assert not set(settle(pool, 2, WorkerSpec(num_cpus=0.01))) & set(first)
     check_exactly(namespace, 2, 0.01)
@@ -115,7 +115,7 @@ def test_from_nothing_through_shapes_to_nothing(pool: KubernetesPool, namespace:
 
 
 def waits_for(pool: KubernetesPool, words: str, workers: int, shape: WorkerSpec) -> None:
-    """Ask for workers that cannot come, and wait until the pool says why."""
+    """Request workers that cannot start; wait until the pool's explanation has the words."""
 
     def says() -> bool:
         pool.scale(workers, shape, frozenset())
@@ -129,11 +129,11 @@ def waits_for(pool: KubernetesPool, words: str, workers: int, shape: WorkerSpec)
     [
         ("localhost/none:1", "worker image localhost/none:1 cannot be pulled: "),
         ("A/b:1", "worker image A/b:1 cannot be pulled: "),
-        # It has no Python.
+        # The image has no Python.
         (IMAGE, "python3"),
     ],
 )
-def test_images_that_do_not_run(pool: KubernetesPool, image: str, words: str) -> None:
+def test_broken_images_are_explained(pool: KubernetesPool, image: str, words: str) -> None:
     waits_for(pool, words, 1, WorkerSpec(image=image))
 
 
@@ -172,7 +172,7 @@ def test_images_that_do_not_run(pool: KubernetesPool, image: str, words: str) ->
         ),
     ],
 )
-def test_reasons_why_pods_do_not_run(
+def test_pods_that_do_not_start_are_explained(
     namespace: Namespace,
     tmp_path: Path,
     part: str,
@@ -190,7 +190,7 @@ def test_reasons_why_pods_do_not_run(
     waits_for(make_pool(path, namespace.name, stop), words, 1, shape)
 
 
-def test_quotas(pool: KubernetesPool, namespace: Namespace) -> None:
+def test_quotas_are_explained(pool: KubernetesPool, namespace: Namespace) -> None:
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}}
     namespace.apply({**quota, "spec": {"hard": {"services": "0", "pods": "1"}}})
     until(lambda: '"used"' in namespace.kubectl("get", "quota", "q", "-o", "json"))

@@ -1,4 +1,4 @@
-"""The local pool: what it says, and what it asks for."""
+"""The local pool: pods, placement and requests to the supervisor."""
 
 import os
 import socket
@@ -20,7 +20,7 @@ def pool(settings: Settings) -> LocalPool:
     return LocalPool(PoolFiles(settings.home))
 
 
-def test_pods_are_what_the_supervisor_says(pool: LocalPool) -> None:
+def test_pods_are_read_from_the_supervisor(pool: LocalPool) -> None:
     assert (pool.pods(), pool.explain()) == ([], "")
     gone = LocalWorker("w-1", False, "it ended with 1")
     pool.files.write_status([LocalWorker("w-0", alive=True, port=9500), gone])
@@ -38,9 +38,9 @@ def test_pods_are_what_the_supervisor_says(pool: LocalPool) -> None:
     assert pool.explain() == "w-1 does not run: it ended with 1"
 
 
-def test_ranks_meet_at_a_free_port_of_this_machine(pool: LocalPool) -> None:
+def test_ranks_use_a_free_port_of_this_machine(pool: LocalPool) -> None:
     pool.scale(2, WorkerSpec(), frozenset())
-    assert pool.files.read_wanted() == 2, "the supervisor is told"
+    assert pool.files.read_wanted() == 2, "the supervisor must see the requested size"
     pool.files.write_status([LocalWorker("w-0", alive=True), LocalWorker("w-1", alive=True)])
     first, second = pool.pods()
     placement = pool.place((second, first), WorkerSpec(num_cpus=1))
@@ -48,13 +48,13 @@ def test_ranks_meet_at_a_free_port_of_this_machine(pool: LocalPool) -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", placement.master_port))
     least, _ = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()
-    assert placement.master_port < int(least), "no connection takes it before rank 0 listens"
+    assert placement.master_port < int(least), "the port must be outside the ephemeral range"
     here = os.sched_getaffinity(0)
     assert set(pool.cores()) == here
     assert placement.hosts == ["127.0.0.1"] * 2
 
 
-def test_ranks_whose_network_is_shaped_meet_in_one_of_their_own(pool: LocalPool) -> None:
+def test_ranks_with_a_shaped_network_get_a_separate_network(pool: LocalPool) -> None:
     pool.files.write_status([LocalWorker("w-0", alive=True), LocalWorker("w-1", alive=True)])
     placement = pool.place(tuple(pool.pods()), WorkerSpec(max_bandwidth=20.0))
     assert placement.hosts == [attachment.address for attachment in placement.attachments]

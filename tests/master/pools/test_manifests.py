@@ -1,4 +1,4 @@
-"""A run's shape, laid over the manifest of the workers."""
+"""The StatefulSet of a run's worker shape, made from the chart's manifest."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -37,7 +37,7 @@ def worker_of(made: Object) -> Any:
     return worker
 
 
-def test_the_default_shape_is_the_manifests_own(manifest: PodManifest) -> None:
+def test_the_default_shape_leaves_the_manifest_unchanged(manifest: PodManifest) -> None:
     made = make(manifest, 3)
     assert made["spec"]["replicas"] == 3
     labels = made["spec"]["template"]["metadata"]["labels"]
@@ -61,7 +61,7 @@ def test_cores(manifest: PodManifest, cores: float, quantity: str, threads: str)
 
 
 def test_init_containers_get_no_more_cores_than_the_worker(manifest: PodManifest) -> None:
-    """Or a pod of a small shape would need the default cores to begin."""
+    """A pod with a small shape must not need the default cores to start."""
     resources = {"requests": {"cpu": "64"}, "limits": {"cpu": "64", "memory": "50Mi"}}
     pod_of(manifest.stateful_set)["initContainers"] = [{"name": "token", "resources": resources}]
     manifest.bring_agent["resources"] = resources
@@ -95,11 +95,11 @@ def test_bandwidth(manifest: PodManifest, default: float, asked: float | None, l
 
 def test_latency_and_loss(manifest: PodManifest) -> None:
     [shaper] = pod_of(make(manifest, latency_ms=5.0, loss_percent=0.1))["initContainers"]
-    told = [("MLBENCH_LATENCY_MS", "5"), ("MLBENCH_LOSS_PERCENT", "0.1")]
-    assert shaper["env"] == [{"name": name, "value": value} for name, value in told]
+    variables = [("MLBENCH_LATENCY_MS", "5"), ("MLBENCH_LOSS_PERCENT", "0.1")]
+    assert shaper["env"] == [{"name": name, "value": value} for name, value in variables]
 
 
-def test_any_image(manifest: PodManifest) -> None:
+def test_a_custom_image_runs_the_agent(manifest: PodManifest) -> None:
     pod_of(manifest.stateful_set)["initContainers"] = [{"name": "the administrator's"}]
     made = make(manifest, image="me/train:1", max_bandwidth=1.0)
     worker = worker_of(made)
@@ -108,10 +108,10 @@ def test_any_image(manifest: PodManifest) -> None:
     assert worker["args"] == ["--pod", "$(MLBENCH_POD)"]
     names = [container["name"] for container in pod_of(made)["initContainers"]]
     assert names == ["network", "agent", "the administrator's"]
-    assert worker_of(manifest.stateful_set)["image"] == IMAGE, "the manifest itself is as it was"
+    assert worker_of(manifest.stateful_set)["image"] == IMAGE, "the manifest must not be changed"
 
 
-def test_each_shape_has_a_label_of_its_own(manifest: PodManifest, tmp_path: Path) -> None:
+def test_each_shape_has_a_different_label(manifest: PodManifest, tmp_path: Path) -> None:
     shapes: list[dict[str, Any]] = [
         *({}, {"num_cpus": 0.5}, {"num_cpus": 1.0}),
         *(
@@ -132,13 +132,13 @@ def test_each_shape_has_a_label_of_its_own(manifest: PodManifest, tmp_path: Path
     changed = load(write_manifest(tmp_path / "changed.json", change=change))
     assert shape_of(make(changed)) != labels[0]
 
-    # To ask for the defaults is no other shape.
+    # Explicit defaults make no difference.
     limits = InstallationLimits(cpus=0.5, bandwidth=100.0)
     shapes = [{}, {"max_bandwidth": 100.0}, {"num_cpus": 0.5}]
     assert len({shape_of(make(manifest, limits=limits, **shape)) for shape in shapes}) == 1
 
 
-def test_an_object_goes_with_its_owner(manifest: PodManifest) -> None:
+def test_an_object_has_an_owner_reference(manifest: PodManifest) -> None:
     owned = add_owner(manifest.service, OWNER)
     owner = {"kind": "Deployment", "name": "r-mlbench-master", "uid": "5ec9f286"}
     assert owned["metadata"]["ownerReferences"] == [{"apiVersion": "apps/v1", **owner}]
@@ -154,10 +154,10 @@ def test_defaults_of_kubernetes_are_written_out(tmp_path: Path) -> None:
 
     manifest = load(write_manifest(tmp_path / "worker.json", change=add_init_container))
     made = make(manifest, max_bandwidth=1.0, image="a")
-    # Servers before 1.23 cannot tell ports without a protocol apart when one is applied.
+    # Servers before 1.23 cannot distinguish applied ports without a protocol.
     for ports in (manifest.service["spec"]["ports"], worker_of(made)["ports"]):
         assert [port["protocol"] for port in ports] == ["TCP"]
-    # The last words of containers are in the status then.
+    # With this policy, the status has the last output of a failed container.
     specs = [*pod_of(made)["initContainers"], worker_of(made)]
     assert [spec["terminationMessagePolicy"] for spec in specs] == ["FallbackToLogsOnError"] * 4
 
@@ -170,7 +170,7 @@ def test_defaults_of_kubernetes_are_written_out(tmp_path: Path) -> None:
         (lambda stated: stated["statefulSet"]["spec"].pop("selector"), "selector"),
     ],
 )
-def test_a_manifest_that_lacks_something_is_refused(
+def test_an_incomplete_manifest_is_refused(
     tmp_path: Path, spoil: Callable[[Object], object], what: str
 ) -> None:
     path = write_manifest(tmp_path / "worker.json", change=spoil)

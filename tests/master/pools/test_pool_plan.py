@@ -1,4 +1,4 @@
-"""What the pool of a cluster does about what it sees."""
+"""The steps that the Kubernetes pool plans for the observed pods."""
 
 import copy
 from collections.abc import Callable
@@ -34,11 +34,11 @@ def wanted(manifest: PodManifest) -> DesiredPool:
 def plan_for(
     wanted: DesiredPool, *pods: SeenPod, doomed: frozenset[str] = frozenset()
 ) -> list[Step]:
-    """Return the steps where Service and StatefulSet are as they should be."""
+    """Return the steps if Service and StatefulSet are up to date."""
     return plan(wanted, wanted.service, wanted.stateful_set, pods, doomed, NOW)
 
 
-def test_missing_objects_are_made(wanted: DesiredPool) -> None:
+def test_missing_objects_are_created(wanted: DesiredPool) -> None:
     both = [Apply(wanted.service), Apply(wanted.stateful_set)]
     assert plan(wanted, None, None, [], frozenset(), NOW) == both
     assert plan(wanted, wanted.service, None, [], frozenset(), NOW) == both[1:]
@@ -61,10 +61,10 @@ def test_objects_that_differ_are_applied(
     seen, old = copy.deepcopy(wanted.stateful_set), make_pod(0, OLD)
     change(seen)
     steps = plan(wanted, wanted.service, seen, [old], frozenset(), NOW)
-    assert steps == [Apply(wanted.stateful_set)], "or the old pod would be made again"
+    assert steps == [Apply(wanted.stateful_set)], "otherwise the cluster would recreate the old pod"
 
 
-def test_no_pod_is_ended_before_the_cluster_has_taken_notice(wanted: DesiredPool) -> None:
+def test_pods_are_deleted_only_after_the_change_was_observed(wanted: DesiredPool) -> None:
     seen, old = copy.deepcopy(wanted.stateful_set), make_pod(0, OLD)
     seen["metadata"]["generation"] = 3
     for observed, steps in ((2, []), (3, [Delete(old)])):
@@ -83,12 +83,12 @@ RIGHT = "the wanted shape"
         (OLD, {}, False, True),
         (OLD, {"phase": "Pending"}, False, True),
         (OLD, {}, True, False),
-        # Nothing runs in them any more, so not even a rank keeps them.
+        # These pods have ended, so they are deleted although they had a rank.
         (RIGHT, {"phase": "Failed"}, True, True),
         (RIGHT, {"phase": "Succeeded"}, True, True),
     ],
 )
-def test_pods_of_another_shape_end(
+def test_pods_of_another_shape_are_deleted(
     wanted: DesiredPool, shape: str, changes: dict[str, Any], busy: bool, ends: bool
 ) -> None:
     pod = make_pod(0, wanted.shape if shape == RIGHT else shape, **changes)
@@ -96,13 +96,13 @@ def test_pods_of_another_shape_end(
     assert plan_for(with_busy, pod) == ([Delete(pod)] if ends else [])
 
 
-def test_pods_that_were_to_end_do_though_they_fit_again_and_at_once_on_dead_nodes(
+def test_doomed_pods_are_deleted_and_forcibly_on_dead_nodes(
     wanted: DesiredPool,
 ) -> None:
     pod = make_pod(0, wanted.shape)
     assert plan_for(wanted, pod, doomed=frozenset({pod.uid})) == [Delete(pod)]
     ending = make_pod(0, OLD, phase="Terminating", ends_by=NOW - OVERDUE_SECONDS)
-    assert plan_for(wanted, ending) == [], "it is left to its node for a while"
+    assert plan_for(wanted, ending) == [], "the node gets time to end the pod"
     dead = replace(ending, ends_by=NOW - OVERDUE_SECONDS - 1)
     assert plan_for(wanted, dead) == [Delete(dead, at_once=True)]
 
@@ -125,7 +125,7 @@ def test_usable_pods(wanted: DesiredPool, change: dict[str, Any]) -> None:
     assert not is_usable(replace(good, **change), wanted, frozenset())
 
 
-def test_a_pod_of_the_run_is_good_for_all_of_it_though_the_manifest_has_changed(
+def test_a_busy_pod_stays_usable_after_a_change_of_the_manifest(
     wanted: DesiredPool,
 ) -> None:
     kept = replace(wanted, busy=frozenset({"uid-0"}))
@@ -133,18 +133,20 @@ def test_a_pod_of_the_run_is_good_for_all_of_it_though_the_manifest_has_changed(
     assert not is_usable(make_pod(0, OLD, uid="a later one"), kept, frozenset())
 
 
-def test_pods_past_the_size_go_though_it_grows_again(manifest: PodManifest) -> None:
-    """The cluster may be about to end them when a larger run comes."""
+def test_surplus_pods_are_deleted_although_the_pool_grows_again(manifest: PodManifest) -> None:
+    """The cluster may already be deleting them when a larger run starts."""
     pods = [make_pod(number, OLD) for number in range(4)]
     two, four = make_wanted(manifest, 2), make_wanted(manifest, 4)
     assert surplus(two, four.stateful_set, pods, first=False) == {"uid-2", "uid-3"}
-    assert surplus(four, two.stateful_set, pods, first=False) == set(), "it is made larger"
+    assert surplus(four, two.stateful_set, pods, first=False) == set(), (
+        "a growing pool has no surplus"
+    )
     killed = surplus(four, two.stateful_set, pods, first=True)
-    assert killed == {"uid-2", "uid-3"}, "a controller that was killed made it smaller"
+    assert killed == {"uid-2", "uid-3"}, "a killed controller may have reduced the size"
     assert surplus(four, None, pods, first=True) == set()
 
 
-# --- Why pods are not there, in words. ---
+# --- Explanations of missing pods ---
 
 WANTED = "wanted"
 BUSY = "a pod of the run, from before the manifest changed"
@@ -161,7 +163,7 @@ def four(**changes_of_last: Any) -> list[SeenPod]:
     ("pods", "words"),
     [
         (four(), ""),
-        # It runs again.
+        # The container runs again.
         (four(trouble="it ended once"), ""),
         (four(uid=BUSY, labels={}), ""),
         (
@@ -174,7 +176,7 @@ def four(**changes_of_last: Any) -> list[SeenPod]:
         ),
         ([*four()[:3], make_pod(3, OLD)], ENDS_FIRST),
         (four(phase="Terminating"), ENDS_FIRST),
-        # A StatefulSet that is refused, as by a quota, has no pod that tells why.
+        # A refused StatefulSet, e.g. because of a quota, has no pod with a reason.
         (
             four()[:1],
             "1 of 4 worker pods are created. If this does not change, see `kubectl describe`",

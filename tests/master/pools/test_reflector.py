@@ -1,4 +1,4 @@
-"""A reflector keeps up with a cluster, whatever becomes of its watches."""
+"""A reflector follows the cluster's objects despite failures of its watches."""
 
 import json
 import threading
@@ -20,16 +20,15 @@ def named(name: str, value: int = 0) -> Object:
 
 
 class Objects:
-    """A cluster that lists what there is, and whose watches say what they are told to."""
+    """A cluster with a list of objects and scripted watch events."""
 
     def __init__(self) -> None:
         self.there: dict[str, Object] = {}
         self.events: list[bytes] = []
         self.silent = threading.Event()
-        """Set to end a watch; until then it says nothing more."""
+        """Set to end the open watches, which send no further events."""
 
     def __call__(self, request: Request) -> Answer:
-        """Answer a list or a watch."""
         if request.verb == "WATCH":
             assert request.query["resourceVersion"] == "7"
             return 200, self._watch()
@@ -42,7 +41,7 @@ class Objects:
         self.silent.wait(20)
 
     def tell(self, kind: str, one: Object) -> None:
-        """Have the next watch say this."""
+        """Add an event to the next watch."""
         self.events.append(json.dumps({"type": kind, "object": one}).encode() + b"\n")
 
 
@@ -70,20 +69,20 @@ def test_it_lists_and_then_watches(
     cluster.tell("ADDED", named("c", 3))
     cluster.tell("MODIFIED", named("a", 1))
     cluster.tell("DELETED", named("b"))
-    # Events come in pieces of any size.
+    # Events arrive split at any position.
     whole = b"".join(cluster.events)
     cluster.events = [whole[:10], whole[10:75], whole[75:]]
     reflector.start(stop)
     wait_for(lambda: reflector.seen == {"a": 1, "c": 3})
 
 
-def test_it_lists_again_though_the_watch_says_nothing(
+def test_it_lists_again_if_the_watch_is_silent(
     reflector: Reflector[int],
     cluster: Objects,
     monkeypatch: pytest.MonkeyPatch,
     stop: threading.Event,
 ) -> None:
-    # It ends by itself, and where it hangs one second later; then one more silent one, at worst.
+    # A watch ends after _WATCH_SECONDS, or 1 s later if it hangs. At worst two in a row are silent.
     assert 2 * (_WATCH_SECONDS + 1) <= 30
     monkeypatch.setattr("mlbench_master.pools.reflector._WATCH_SECONDS", 0)
     reflector.start(stop)
@@ -105,7 +104,7 @@ TOO_OLD = {"code": 410, "reason": "Expired", "message": "too old resource versio
         *(Fault(410), Fault(0)),
     ],
 )
-def test_it_lists_again_when_a_watch_goes_wrong(
+def test_it_lists_again_if_a_watch_fails(
     reflector: Reflector[int],
     cluster: Objects,
     proxy: Proxy,
@@ -120,14 +119,14 @@ def test_it_lists_again_when_a_watch_goes_wrong(
     reflector.start(stop)
     wait_for(lambda: lists(proxy) > 3)
     assert reflector.seen == {"a": 1}
-    assert reflector.trouble == "", "the lists go well"
+    assert reflector.trouble == "", "lists succeed, so the watch error is not shown"
 
 
-def test_trouble_is_said_once_and_when_it_is_over(
+def test_trouble_and_its_end_are_logged_once(
     proxy: Proxy, cluster: Objects, caplog: pytest.LogCaptureFixture, stop: threading.Event
 ) -> None:
     caplog.set_level("INFO", "mlbench_master.pools.reflector")
-    # Those of other tests look on until the process ends.
+    # A separate path, because reflectors of other tests run until the process ends.
     path = "/api/v1/namespaces/of-this-test-alone/pods"
     woken = threading.Event()
     reflector = Reflector(Api(), path, {}, lambda item: int(item["value"]), woken.set)
@@ -149,7 +148,7 @@ def test_trouble_is_said_once_and_when_it_is_over(
     ]
 
 
-def test_it_looks_on_whatever_goes_wrong(
+def test_it_continues_after_an_unexpected_error(
     proxy: Proxy, cluster: Objects, stop: threading.Event
 ) -> None:
     cluster.there = {"a": named("a", 2)}

@@ -1,4 +1,4 @@
-"""What the JSON of pods says, as kubelets write it."""
+"""Reading pods from the JSON of the Kubernetes API."""
 
 import math
 from typing import Any
@@ -37,7 +37,7 @@ ENDED = "the worker's container ended"
 TOO_MUCH = "more memory was used than its limit (OOMKilled)"
 
 
-def test_a_pod_that_runs_was_just_made_or_is_about_to_end() -> None:
+def test_running_new_and_terminating_pods() -> None:
     running = {"podIP": "10.0.0.1", "containerStatuses": [container(**RUNNING)]}
     seen = read_pod(pod({"phase": "Running", **running}, labels={"mlbench.shape": "s"}))
     assert seen == SeenPod(
@@ -63,7 +63,7 @@ def test_a_pod_that_runs_was_just_made_or_is_about_to_end() -> None:
     assert (seen.phase, seen.ends_by) == ("Terminating", 100.0)
 
 
-def test_a_pod_that_no_node_takes() -> None:
+def test_an_unschedulable_pod() -> None:
     message = "0/1 nodes are available: 1 Insufficient cpu."
     condition = {"type": "PodScheduled", "status": "False", "message": message}
     seen = read_pod({**pod({"conditions": [condition]}), "spec": {}})
@@ -121,12 +121,12 @@ def test_trouble_of_an_init_container(name: str, state: Object, trouble: str) ->
         ({"message": "x" * 10_000}, f"the pod failed: {'x' * 500}"),
     ],
 )
-def test_a_pod_that_failed(status: Object, trouble: str) -> None:
+def test_a_failed_pod(status: Object, trouble: str) -> None:
     assert read_pod(pod({"phase": "Failed", **status})).trouble == trouble
 
 
-def test_when_it_went_wrong() -> None:
-    """If the container runs again, the trouble is over."""
+def test_the_time_of_trouble() -> None:
+    """A container that runs again was in trouble only until its last end."""
     last = ended(137, "OOMKilled")
     last["terminated"]["finishedAt"] = "1970-01-01T00:01:40Z"
     for state, at in ((RUNNING, 100.0), (BACK_OFF, math.inf)):
@@ -134,11 +134,11 @@ def test_when_it_went_wrong() -> None:
         assert read_pod(pod(status)).troubled_at == at
 
 
-def test_the_end_of_a_containers_output_is_told_in_one_line() -> None:
+def test_the_last_output_of_a_container_is_shown_in_one_line() -> None:
     wrote = "Traceback:\n" + 100 * "  File x\n" + "\x1b[31mImportError: tôrch\0\n"
     status = {"containerStatuses": [container(state=ended(1, message=wrote))]}
     trouble = read_pod(pod(status)).trouble
     assert trouble.startswith("the worker's container ended: Error, exit code 1: ")
     assert trouble.endswith("File x [31mImportError: tôrch")
     assert len(trouble) < 600
-    assert trouble.isprintable(), "a terminal and PostgreSQL can take it"
+    assert trouble.isprintable(), "terminals and PostgreSQL reject control characters"
