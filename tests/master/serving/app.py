@@ -1,4 +1,4 @@
-"""An app that says what it was asked, or a lot: for gunicorn, instead of the API."""
+"""A WSGI app for tests of gunicorn: it echoes requests, or sends large or broken responses."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -8,9 +8,10 @@ LARGE = bytes(range(256)) * (32 << 10)
 
 
 def app(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
-    """Answer ``/large`` with 8 MiB, ``/pieces`` in pieces, ``/breaks`` by half, else the body.
+    """Return path and body of the request, unless the path is one of the following.
 
-    ``/fails`` raises an error, and ``/late`` takes half a second.
+    ``/large``: 8 MiB. ``/pieces``: 8 MiB in pieces. ``/breaks``: fails in the middle of the
+    response. ``/fails``: raises an error. ``/late``: takes half a second.
     """
     path = environ["PATH_INFO"]
     if path == "/fails":

@@ -1,4 +1,4 @@
-"""The bulkhead of a request, by its method and path."""
+"""The bulkhead of a request depends on method and path."""
 
 import pytest
 
@@ -25,5 +25,5 @@ from mlbench_master.serving.bulkheads import Bulkhead, bulkhead_of
         ("OPTIONS", "*", Bulkhead.OTHERS),
     ],
 )
-def test_method_and_path_say_the_bulkhead(method: str, path: str, bulkhead: Bulkhead) -> None:
+def test_method_and_path_determine_the_bulkhead(method: str, path: str, bulkhead: Bulkhead) -> None:
     assert bulkhead_of(method, path) is bulkhead

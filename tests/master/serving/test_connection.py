@@ -1,4 +1,4 @@
-"""How a request is found in what arrives, and for how long a client is waited for."""
+"""Parsing of requests on a connection, and timeouts of clients."""
 
 import socket
 from collections.abc import Iterator
@@ -19,23 +19,23 @@ CONFIG = Config()
 STREAM = "PUT /api/runs/7/ranks/0/stdout HTTP/1.1"
 
 
-def test_a_client_must_keep_the_pace() -> None:
+def test_clients_need_a_minimum_transfer_rate() -> None:
     silent, steady, slow = TransferRate(), TransferRate(), TransferRate()
     assert silent.timeout == STALL_SECONDS == 10
     silent.waited = 9
     assert silent.timeout == 1
     steady.moved, steady.waited = 10_000 * MIN_BYTES_PER_SECOND, 10_000
-    assert steady.timeout == STALL_SECONDS, "it may not stall, however much it has moved"
+    assert steady.timeout == STALL_SECONDS, "the stall limit applies to any amount of data"
     for _ in range(11):
         assert slow.timeout > 0
         slow.moved += 1
         slow.waited += 1
-    assert slow.timeout <= 0, "a byte now and then is too little"
+    assert slow.timeout <= 0, "an occasional byte is too slow"
 
 
 @pytest.fixture
 def pair() -> Iterator[tuple[Connection, socket.socket]]:
-    """A connection of the master, with its client's end."""
+    """A connection of the master, and the client's socket."""
     ours, theirs = socket.socketpair()
     yield Connection(ours), theirs
     ours.close()
@@ -47,7 +47,9 @@ def head(first: str, *lines: str) -> bytes:
 
 
 @pytest.mark.parametrize("name", ["Content-Length", "content-length", "CONTENT-LENGTH"])
-def test_a_body_is_waited_for(pair: tuple[Connection, socket.socket], name: str) -> None:
+def test_a_request_is_complete_with_its_body(
+    pair: tuple[Connection, socket.socket], name: str
+) -> None:
     conn, client = pair
     client.send(head(STREAM, f"{name}:  5 ") + b"hell")
     conn.receive()
@@ -62,7 +64,7 @@ def test_a_body_is_waited_for(pair: tuple[Connection, socket.socket], name: str)
     assert conn.request.body.read() == b"hello"
 
 
-def test_a_body_that_is_not_read_is_no_part_of_the_next_request(
+def test_an_unread_body_is_not_part_of_the_next_request(
     pair: tuple[Connection, socket.socket],
 ) -> None:
     conn, client = pair
@@ -84,7 +86,7 @@ def test_a_body_that_is_not_read_is_no_part_of_the_next_request(
         [f"Content-Length: {(4 << 20) + 1}"],
     ],
 )
-def test_a_body_that_cannot_be_waited_for_is_left_to_threads_of_its_own(
+def test_bodies_of_unknown_or_large_size_use_the_slow_bulkhead(
     pair: tuple[Connection, socket.socket], lines: list[str]
 ) -> None:
     conn, client = pair
@@ -94,7 +96,7 @@ def test_a_body_that_cannot_be_waited_for_is_left_to_threads_of_its_own(
     assert conn.bulkhead is Bulkhead.SLOW
 
 
-def test_the_memory_of_waiting_connections_is_counted(
+def test_the_buffered_bytes_of_waiting_connections_are_counted(
     pair: tuple[Connection, socket.socket],
 ) -> None:
     waiting, (conn, _) = WaitingConnections(), pair

@@ -1,4 +1,4 @@
-"""Gunicorn with our worker, by what its clients see."""
+"""Gunicorn with MLBench's worker class, tested through HTTP clients."""
 
 import http.client
 import json
@@ -38,11 +38,11 @@ _MALFORMED = {
 
 @contextmanager
 def serving() -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
-    """Run a gunicorn that has room for 20 connections, and give its port and process."""
+    """Run gunicorn with room for 20 connections; yield its port and process."""
     number = free_port()
     command = [sys.executable, "-m", "gunicorn", "--config", "python:mlbench_master.gunicorn_conf"]
     command += ["--bind", f"127.0.0.1:{number}", "--worker-connections", str(CONNECTIONS)]
-    # The heartbeats fail: there is no database.
+    # Heartbeats fail, because this app has no database.
     process = subprocess.Popen([*command, "tests.master.serving.app:app"], stderr=subprocess.PIPE)
 
     def answers() -> bool:
@@ -50,7 +50,7 @@ def serving() -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
             return ask(number, b"GET /up HTTP/1.0\r\n\r\n").endswith(b"/up ")
         return False
 
-    wait_for(answers, what="gunicorn answers")
+    wait_for(answers, what="a response of gunicorn")
     yield number, process
     process.terminate()
     process.communicate()
@@ -76,7 +76,7 @@ def connect(port: int, receive_buffer: int | None = None) -> socket.socket:
 
 
 def ask(port: int, request: bytes) -> bytes:
-    """Return all that comes back until the server ends the connection."""
+    """Send a request and read until the server closes the connection."""
     with connect(port) as opened:
         opened.sendall(request)
         return read_all(opened)
@@ -87,7 +87,7 @@ def read_all(opened: socket.socket) -> bytes:
 
 
 def poll(opened: socket.socket) -> int:
-    """Return the status of the answer to a poll."""
+    """Send a poll and return the status of the response."""
     opened.sendall(b"POST /api/workers/w-0/poll HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}")
     answer = http.client.HTTPResponse(opened)
     answer.begin()
@@ -95,7 +95,7 @@ def poll(opened: socket.socket) -> int:
     return answer.status
 
 
-def test_requests_in_one_piece_are_answered_in_order(port: int) -> None:
+def test_pipelined_requests_are_answered_in_order(port: int) -> None:
     requests = [
         b"POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\none",
         b"GET /b HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -106,7 +106,7 @@ def test_requests_in_one_piece_are_answered_in_order(port: int) -> None:
     assert 0 < found[0] < found[1] < found[2]
 
 
-def test_a_request_in_many_pieces_is_whole(port: int) -> None:
+def test_a_request_can_arrive_in_many_pieces(port: int) -> None:
     with connect(port) as opened:
         for byte in b"POST /a HTTP/1.1\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello":
             opened.sendall(bytes([byte]))
@@ -115,7 +115,7 @@ def test_a_request_in_many_pieces_is_whole(port: int) -> None:
 
 
 @pytest.mark.parametrize("path", ["/large", "/pieces"])
-def test_a_client_that_reads_slowly_gets_all(port: int, path: str) -> None:
+def test_a_slow_reader_gets_the_complete_response(port: int, path: str) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", port)
     with closing(connection):
         connection.sock = connect(port, receive_buffer=32 << 10)
@@ -130,7 +130,7 @@ def test_a_client_that_reads_slowly_gets_all(port: int, path: str) -> None:
         assert connection.getresponse().read() == b"/next "
 
 
-def test_an_answer_that_cannot_be_completed_does_not_look_complete(port: int) -> None:
+def test_a_broken_response_is_recognizable(port: int) -> None:
     with closing(http.client.HTTPConnection("127.0.0.1", port)) as connection:
         connection.request("GET", "/breaks")
         answer = connection.getresponse()
@@ -148,7 +148,7 @@ def test_malformed_http_is_answered_in_json(port: int) -> None:
         assert (error.status, bool(error.message)) == (status, True)
 
 
-def test_an_app_that_fails_is_answered_in_json(port: int) -> None:
+def test_errors_of_the_app_are_answered_in_json(port: int) -> None:
     with closing(http.client.HTTPConnection("127.0.0.1", port)) as connection:
         connection.request("GET", "/fails")
         answer = connection.getresponse()
@@ -156,7 +156,7 @@ def test_an_app_that_fails_is_answered_in_json(port: int) -> None:
         assert json.loads(answer.read())["status"] == 500
 
 
-def test_a_client_that_asks_first_is_told_to_send_its_body(port: int) -> None:
+def test_expect_100_continue(port: int) -> None:
     with connect(port) as opened:
         opened.sendall(b"POST /a HTTP/1.1\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n")
         assert opened.recv(1 << 16) == b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -164,7 +164,7 @@ def test_a_client_that_asks_first_is_told_to_send_its_body(port: int) -> None:
         assert read_all(opened).endswith(b"/a hello")
 
 
-def test_a_request_that_is_being_handled_when_the_server_stops_is_answered() -> None:
+def test_active_requests_are_answered_at_shutdown() -> None:
     with serving() as (number, process), connect(number) as opened:
         opened.sendall(b"GET /late HTTP/1.1\r\n\r\n")
         time.sleep(0.1)
@@ -177,7 +177,7 @@ def test_a_request_that_is_being_handled_when_the_server_stops_is_answered() -> 
 
 
 @pytest.mark.slow
-def test_a_head_that_does_not_come_is_told_so(port: int) -> None:
+def test_an_incomplete_request_head_times_out(port: int) -> None:
     began = time.monotonic()
     answer = ask(port, b"GET / HTTP/1.1\r\n")
     assert answer.startswith(b"HTTP/1.1 408 ")
@@ -185,17 +185,17 @@ def test_a_head_that_does_not_come_is_told_so(port: int) -> None:
     assert time.monotonic() - began < 8
 
 
-def test_idle_connections_yield_when_they_run_short_and_agents_last(port: int) -> None:
+def test_idle_connections_are_closed_at_the_limit_agents_last(port: int) -> None:
     with ExitStack() as stack:
         agent = stack.enter_context(connect(port))
         assert poll(agent) == 200
         idle = [stack.enter_context(connect(port)) for _ in range(3 * CONNECTIONS)]
         assert ask(port, b"GET /up HTTP/1.0\r\n\r\n").endswith(b"/up ")
-        assert poll(agent) == 200, "its connection is still there"
-        assert idle[0].recv(1) == b"", "it has waited longest"
+        assert poll(agent) == 200, "the agent's connection must stay open"
+        assert idle[0].recv(1) == b"", "the connection that was idle longest must be closed"
 
 
-def test_a_client_that_never_hangs_up_keeps_nobody_waiting(port: int) -> None:
+def test_a_client_that_never_disconnects_delays_no_other(port: int) -> None:
     with ExitStack() as stack:
         for _ in range(5):
             opened = stack.enter_context(connect(port))
