@@ -1,1 +1,1 @@
-"""Tests of bodies, errors and access."""
+"""Tests of request access, proxies and error responses."""

@@ -1,4 +1,4 @@
-"""Who may do what, and from where: tokens, sessions, hosts and origins."""
+"""Access control: tokens, sessions, hosts and origins."""
 
 import base64
 import time
@@ -34,7 +34,7 @@ def basic(text: str) -> str:
     return f"Basic {base64.b64encode(text.encode()).decode()}"
 
 
-def test_every_route_is_among_these(api: TestClient) -> None:
+def test_the_lists_of_routes_are_complete(api: TestClient) -> None:
     assert routes_of(api) == {*ALL_ROUTES, *WEB_ROUTES}
 
 
@@ -50,8 +50,8 @@ _WRONG = [
 ]
 
 
-def test_without_the_token_nothing_is_done(api: TestClient) -> None:
-    tries = [(one, "") for one in USER_ROUTES + AGENT_ROUTES + JOIN_ROUTES]
+def test_requests_without_a_valid_token_are_refused(api: TestClient) -> None:
+    tries = [(route, "") for route in USER_ROUTES + AGENT_ROUTES + JOIN_ROUTES]
     tries += [(route, shown) for route in (USER_ROUTES[0], AGENT_ROUTES[0]) for shown in _WRONG]
     for (method, template), shown in tries:
         answer = api.simulate_request(method, fill(template), headers={"Authorization": shown})
@@ -62,7 +62,7 @@ def test_without_the_token_nothing_is_done(api: TestClient) -> None:
         assert "Basic" in answer.headers["WWW-Authenticate"]
 
 
-def test_a_token_of_another_kind_opens_nothing(api: TestClient) -> None:
+def test_tokens_of_another_kind_are_refused(api: TestClient) -> None:
     joining = join_token.make(USER_TOKEN, int(time.time()) + 60, "me")
     for whom, routes, tokens in (
         ("users", USER_ROUTES, (AGENT_TOKEN, joining)),
@@ -79,7 +79,7 @@ def test_a_token_of_another_kind_opens_nothing(api: TestClient) -> None:
                     assert message.startswith(tuple(f"Authorization: {text}" for text in refusals))
 
 
-def test_the_token_opens_as_bearer_and_as_basic_password(api: TestClient) -> None:
+def test_the_token_is_accepted_as_bearer_and_as_basic_password(api: TestClient) -> None:
     passwords = [basic(f"{user}:{USER_TOKEN}") for user in ("user", "", "any ü")]
     bearers = [f"Bearer {USER_TOKEN}", f"bearer {USER_TOKEN}", f"Bearer  {USER_TOKEN} "]
     for shown in bearers + passwords:
@@ -93,7 +93,7 @@ def test_probes_need_no_token(api: TestClient) -> None:
         assert answer.status_code == 200
 
 
-def test_a_joining_token_is_good_until_it_expires(api: TestClient) -> None:
+def test_a_joining_token_is_valid_until_it_expires(api: TestClient) -> None:
     now = int(time.time())
     good, old = (join_token.make(USER_TOKEN, now + s, "me") for s in (60, -60))
     other = join_token.make("another", now + 60, "me")
@@ -111,7 +111,7 @@ def test_a_joining_token_is_good_until_it_expires(api: TestClient) -> None:
         assert message in answer.json["message"]
 
 
-def test_no_answer_shows_a_token(api: TestClient) -> None:
+def test_no_response_contains_a_token(api: TestClient) -> None:
     for method, template in ALL_ROUTES:
         text = api.simulate_request(method, fill(template)).text
         for secret in (USER_TOKEN, AGENT_TOKEN, AGENT_SECRET):
@@ -121,7 +121,7 @@ def test_no_answer_shows_a_token(api: TestClient) -> None:
 # --- Sessions ---
 
 
-def test_a_session_is_good_for_thirty_days() -> None:
+def test_a_session_is_valid_for_thirty_days() -> None:
     session = make_session("token", NOW)
     assert "token" not in session
     assert SESSION_SECONDS == 30 * DAY
@@ -131,7 +131,7 @@ def test_a_session_is_good_for_thirty_days() -> None:
     assert not is_session(session, "another", NOW)
 
 
-def test_malformed_sessions() -> None:
+def test_malformed_sessions_are_refused() -> None:
     expiry, _, signature = make_session("token", NOW).partition(".")
     longer, cut = f"{int(expiry) + 1}.{signature}", f"{expiry}.{signature[:-1]}"
     odd = ["", ".", "x", "9999999999", "9999999999.", "-1.x", "٣.x", "1e9.x", "9" * 5_000, "é.é"]
@@ -139,7 +139,7 @@ def test_malformed_sessions() -> None:
         assert not is_session(text, "token", NOW)
 
 
-def test_metrics_need_the_token_through_a_proxy_or_by_the_public_name(
+def test_metrics_need_a_token_via_a_proxy_or_the_public_name(
     settings: Settings, api: TestClient
 ) -> None:
     public = replace(settings, url="https://mlbench.example.com", allowed_hosts=ALLOWED)
@@ -162,12 +162,12 @@ def test_metrics_need_the_token_through_a_proxy_or_by_the_public_name(
 # --- Hosts and origins ---
 
 
-def test_this_machine_by_name_and_every_address(api: TestClient) -> None:
+def test_local_host_names_and_addresses_are_accepted(api: TestClient) -> None:
     for host in ("localhost", "LOCALHOST:80", HERE, "[::1]:8000", "10.0.0.1:8000", "[fd00::1]"):
         assert api.simulate_get("/api/runs", headers={"Host": host}).status_code == 200, host
 
 
-def test_a_foreign_host_may_use_the_open_routes_alone(api: TestClient) -> None:
+def test_foreign_hosts_may_use_only_the_open_routes(api: TestClient) -> None:
     for_everyone = [route for route in OPEN_ROUTES if route != ("GET", "/metrics")]
     for method, template in ALL_ROUTES:
         answer = api.simulate_request(method, fill(template), headers={"Host": "example.com"})
@@ -178,7 +178,7 @@ def test_a_foreign_host_may_use_the_open_routes_alone(api: TestClient) -> None:
             assert "'example.com'" in answer.json["message"]
 
 
-def test_pages_of_other_sites(api: TestClient) -> None:
+def test_requests_from_other_origins_are_refused(api: TestClient) -> None:
     ours = {"Host": HERE, "Origin": f"http://{HERE}"}
     assert api.simulate_get("/api/runs", headers=ours).status_code == 200
     elsewhere = ("http://example.com", "http://127.0.0.1:9999", "null", "http://127.0.0.1", "")

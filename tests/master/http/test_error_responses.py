@@ -1,4 +1,4 @@
-"""Errors are JSON with status and message, whatever went wrong."""
+"""Every error is JSON with status and message."""
 
 import logging
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from mlbench_master.reading.promql import PrometheusError
 
 
 class Fails:
-    """A resource that raises what it is given."""
+    """A resource that raises the given error."""
 
     def __init__(self, error: BaseException) -> None:
         self._error = error
@@ -51,7 +51,7 @@ def _quiet(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
         (errors.ConflictError("run 3 is active"), 409, "run 3 is active"),
         (errors.TooLargeError("body: at most 3 bytes"), 413, "at most 3 bytes"),
         (errors.RefusedError("swept.rate: a number"), 400, "swept.rate: a number"),
-        # Half of a character pair cannot be sent.
+        # A lone surrogate cannot be encoded.
         (InvalidFieldsError([("args.\ud800", "no")]), 400, r"args.\ud800: no"),
         (falcon.HTTPNotFound(), 404, "404 Not Found"),
         (falcon.HTTPConflict(title="Taken"), 409, "Taken"),
@@ -72,7 +72,7 @@ def test_every_error_is_json(error: Exception, status: int, message: str) -> Non
     assert answer.headers.get("Retry-After") == ("5" if status == 503 else None)
 
 
-def test_a_failure_says_nothing_of_the_inside(caplog: pytest.LogCaptureFixture) -> None:
+def test_internal_errors_do_not_leak_details(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR):
         assert "secret" not in answer_to(ZeroDivisionError("secret")).text
     assert "secret" in caplog.text

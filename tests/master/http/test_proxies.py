@@ -1,4 +1,4 @@
-"""What the master makes of a proxy's path and headers."""
+"""Paths and forwarded headers behind a reverse proxy."""
 
 from dataclasses import replace
 from ipaddress import ip_network
@@ -24,11 +24,11 @@ def client(settings: Settings, prometheus: PrometheusClient, database: object) -
 @pytest.mark.parametrize(
     "path", ["/mlbench/api/runs/", "/api/runs/", "/mlbench/healthz", "/mlbench"]
 )
-def test_a_proxy_may_keep_the_path_or_remove_it(client: TestClient, path: str) -> None:
+def test_a_proxy_may_keep_or_remove_the_root_path(client: TestClient, path: str) -> None:
     assert client.simulate_get(path).status_code == 200
 
 
-def test_another_path_that_begins_alike_does_not_exist(client: TestClient) -> None:
+def test_the_root_path_matches_whole_segments(client: TestClient) -> None:
     assert client.simulate_get("/mlbenchapi/runs/").status_code == 404
 
 
@@ -36,11 +36,13 @@ def test_another_path_that_begins_alike_does_not_exist(client: TestClient) -> No
     ("address", "status"),
     [
         *(("10.1.2.3", 421), ("fd00::1", 421), ("11.1.2.3", 200), ("::1", 200)),
-        # An address of IPv4, at a master that listens on "::".
+        # IPv4-mapped addresses, if the master listens on "::".
         *(("::ffff:10.1.2.3", 421), ("::ffff:11.1.2.3", 200)),
     ],
 )
-def test_only_trusted_proxies_name_the_host(client: TestClient, address: str, status: int) -> None:
+def test_only_trusted_proxies_may_forward_the_host(
+    client: TestClient, address: str, status: int
+) -> None:
     headers = {"X-Forwarded-Host": "evil.example.org, localhost"}
     environ = {"REMOTE_ADDR": address}
     response = client.simulate_get("/api/runs/", headers=headers, extras=environ)
@@ -48,7 +50,7 @@ def test_only_trusted_proxies_name_the_host(client: TestClient, address: str, st
 
 
 @pytest.mark.parametrize(("address", "secure"), [("10.1.2.3", True), ("127.0.0.1", False)])
-def test_only_trusted_proxies_name_the_scheme(
+def test_only_trusted_proxies_may_forward_the_scheme(
     client: TestClient, settings: Settings, address: str, secure: bool
 ) -> None:
     response = client.simulate_get(
@@ -63,7 +65,7 @@ def test_only_trusted_proxies_name_the_scheme(
     assert "Path=/mlbench;" in cookie
 
 
-def test_a_path_that_hides_the_masters_own_is_refused(
+def test_a_root_path_that_conflicts_with_a_route_is_refused(
     settings: Settings, prometheus: PrometheusClient
 ) -> None:
     with pytest.raises(SettingsError, match=r"MLBENCH_ROOT_PATH.*got '/runs/of-ada'"):

@@ -1,4 +1,4 @@
-"""What each role may do, whose runs are whose, and who signs users in."""
+"""Permissions of roles, ownership of runs, and sign-in by a proxy."""
 
 import time
 from collections.abc import Mapping
@@ -30,14 +30,14 @@ def _header(name: str, role: Role) -> Mapping[str, str]:
     return {"Authorization": f"Bearer {token.token}"}
 
 
-def test_the_documented_table_is_that_of_today() -> None:
+def test_the_documented_table_is_up_to_date() -> None:
     assert roles_reference.page() == roles_reference._PAGE.read_text(), (
         "run .venv/bin/python -m scripts.roles_reference"
     )
 
 
 @pytest.mark.parametrize("role", get_args(Role))
-def test_a_role_may_send_what_the_table_says(api: TestClient, role: Role) -> None:
+def test_a_role_may_send_the_documented_requests(api: TestClient, role: Role) -> None:
     headers = _header("ada", role)
     for method, path, roles in roles_reference.rows():
         response = api.simulate_request(method, fill(path), headers=headers)
@@ -69,7 +69,7 @@ def test_20_users_see_200_runs_and_change_only_their_own(api: TestClient) -> Non
     assert stopped["stopped_by"] == "root"
 
 
-def test_a_deleted_run_says_by_whom(api: TestClient) -> None:
+def test_a_deleted_run_names_the_user_who_deleted_it(api: TestClient) -> None:
     run = make_run(user="ada", state="FINISHED")
     assert (
         api.simulate_delete(f"/api/runs/{run.id}", headers=_header("eve", "admin")).status_code
@@ -97,7 +97,7 @@ def test_a_joining_token_does_not_sign_in(api: TestClient) -> None:
     assert api.simulate_get("/signin", params={"token": token}).status_code == 401
 
 
-def test_the_token_of_the_stack_takes_the_user_of_the_client(api: TestClient) -> None:
+def test_the_token_of_the_stack_accepts_the_user_header(api: TestClient) -> None:
     run = api.simulate_post("/api/runs", json=_ORDER, headers={USER_HEADER: "Zo%C3%AB%0A"}).json
     assert run["user"] == "Zoë"
     named = {**_header("ada", "run"), USER_HEADER: "eve"}
@@ -107,7 +107,7 @@ def test_the_token_of_the_stack_takes_the_user_of_the_client(api: TestClient) ->
 @pytest.mark.parametrize(
     ("address", "headers", "user"),
     [
-        # oauth2-proxy with --pass-user-headers: the user is an identifier.
+        # oauth2-proxy with --pass-user-headers sends an opaque identifier as the user.
         ("10.0.0.7", {"X-Forwarded-User": "4711", "X-Forwarded-Preferred-Username": "ada"}, "ada"),
         ("10.0.0.7", {"X-Forwarded-User": "ada@example.org"}, "ada@example.org"),
         ("10.0.0.7", {"X-Forwarded-User": ""}, None),
@@ -115,7 +115,7 @@ def test_the_token_of_the_stack_takes_the_user_of_the_client(api: TestClient) ->
         ("127.0.0.1", {"X-Forwarded-User": "ada"}, None),
     ],
 )
-def test_a_named_proxy_signs_users_in(
+def test_a_sign_in_proxy_authenticates_users(
     settings: Settings,
     prometheus: PrometheusClient,
     database: object,
@@ -123,7 +123,7 @@ def test_a_named_proxy_signs_users_in(
     headers: Mapping[str, str],
     user: str | None,
 ) -> None:
-    # Headers of the trusted proxy for host and scheme name no user.
+    # The proxy trusted for host and scheme must not sign users in.
     proxies = Proxies(trusted=(ip_network("10.0.0.8"),), sign_in=(ip_network("10.0.0.7"),))
     client = TestClient(create_app(replace(settings, proxies=proxies), prometheus))
     extras = {"REMOTE_ADDR": address}
