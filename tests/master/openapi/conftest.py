@@ -1,4 +1,4 @@
-"""The application that the document is held against, with what its examples speak of."""
+"""Fixtures for tests of the OpenAPI document: the master with the objects of the examples."""
 
 import time
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ _PODS = ("local-mlbench-worker-0", "local-mlbench-worker-1")
 
 @pytest.fixture
 def example_run(database: Database) -> Run:
-    """Run 1 of the examples: active, of a set, with a log and a sample; others have ended."""
+    """Run 1 of the examples: active, in a set, with log and samples. Runs 2 to 19 have ended."""
     for name in _PODS:
         Pod.create(name=name, phase="Running", ip="127.0.0.1", node="here", labels={})
     JoinToken.create(holder="5f0c2a6de1b94d3f8a7c6b5d4e3f2a10", expires_at=time.time() + 600)
@@ -40,7 +40,7 @@ def example_run(database: Database) -> Run:
     hand = asdict(InjectedFault(rank=0, fault="kill", due_at=time.time()))
     run = make_run(id=1, set_name="scaling", slot=1, injected=[hand])
     make_ranks(run, _PODS)
-    # A client takes longer to be generated than a diagnosis waits for evidence.
+    # In the future, because generating a client takes longer than the timeout for evidence.
     Diagnosis.create(run=run, attempt=1, reason="stalled", asked_at=time.time() + 600)
     Profile.create(run=run, attempt=1, rank=0, seconds=5, asked_at=time.time())
     streams.append(key(run, 1, "stdout"), 0, b"text\n")
@@ -55,7 +55,7 @@ def example_run(database: Database) -> Run:
 def server(
     example_run: Run, shared_prometheus: PrometheusServer, database_url: str, tmp_path: Path
 ) -> Iterator[httpx.URL]:
-    """The master's API under gunicorn, as a stack serves it."""
+    """The URL of a master under gunicorn, as in a stack."""
     there = shared_prometheus.url
     with serve_master(tmp_path, free_port(), there, database=database_url) as connection:
         yield httpx.URL(connection.url)

@@ -1,4 +1,4 @@
-"""Values that found faults: schemathesis sends each in the place of each value of an example."""
+"""Hook for schemathesis: replaces each value of an example by values that have found bugs."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -26,7 +26,7 @@ VALUES: list[object] = [
 def before_add_examples(
     context: schemathesis.HookContext, examples: list[schemathesis.Case[Any]]
 ) -> None:
-    """Add the first example of an operation with each of its values odd in turn."""
+    """Add variants of an operation's first example, each with one odd value."""
     for usual in examples[:1]:
         parts = {
             "path_parameters": dict(usual.path_parameters),
@@ -39,7 +39,7 @@ def before_add_examples(
 
 
 def _odd(parts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    # With slashes, or nothing, it would be another path.
+    # Empty texts and texts with slashes would change the path.
     in_path = [text for text in TEXTS if text.strip() and "/" not in text]
     for part, values in (("path_parameters", in_path), ("query", TEXTS), ("body", VALUES)):
         if isinstance(parts[part], dict):

@@ -1,4 +1,4 @@
-"""The document is valid, names every route and parameter, and its examples are real."""
+"""The OpenAPI document: it is valid and complete, and its examples work."""
 
 import ast
 import inspect
@@ -21,12 +21,12 @@ from tests.master.routes import WEB_ROUTES, fill, routes_of
 
 Document = Mapping[str, Any]
 AGENT = as_pod("local-mlbench-worker-0")
-# Made once, as that takes a second.
+# Cached, because building it takes a second.
 _DOCUMENT: dict[str, Any] = {}
 
 
 _OF_FILES = ("import_archive", "get_archive")
-"""Their examples are no whole archives; tests of importing take and give real ones."""
+"""Operations whose examples are not whole archives; tests of archives cover them."""
 
 
 @dataclass(frozen=True)
@@ -42,23 +42,23 @@ class Described:
         return str(self.facts["operationId"])
 
     def examples(self, where: str) -> dict[str, Any]:
-        """Return the examples of its parameters in the path or the query, by name."""
-        found = [one for one in self.facts["parameters"] if one["in"] == where]
-        return {one["name"]: one["example"] for one in found if "example" in one}
+        """Return the examples of the parameters in "path" or "query", by name."""
+        found = [entry for entry in self.facts["parameters"] if entry["in"] == where]
+        return {entry["name"]: entry["example"] for entry in found if "example" in entry}
 
     def bodies(self) -> list[tuple[str, Any]]:
-        """Return the examples of its body, each with its media type."""
+        """Return the examples of the request body, each with its media type."""
         content = self.facts.get("requestBody", {"content": {}})["content"]
         return [
-            (kind, one["value"])
+            (kind, example["value"])
             for kind, described in content.items()
-            for one in described.get("examples", {}).values()
+            for example in described.get("examples", {}).values()
         ]
 
 
 @pytest.fixture
 def document(api: TestClient) -> Document:
-    """The document, as it is served to everyone."""
+    """The document, as served without a token."""
     if not _DOCUMENT:
         _DOCUMENT.update(TestClient(api.app).simulate_get("/openapi.json").json)
     return _DOCUMENT
@@ -74,13 +74,13 @@ def operations(document: Document) -> list[Described]:
 
 
 def check(document: Document, schema: Any, value: Any) -> None:
-    """Make sure that a value is what a schema of the document says."""
+    """Assert that a value matches a schema of the document."""
     whole = {**schema, "components": document["components"]}
     OAS31Validator(whole, format_checker=oas31_format_checker).validate(value)
 
 
 def examples_in(node: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield each schema of a part of the document that has examples, with each of them."""
+    """Yield each pair of a schema and one of its examples, recursively."""
     if isinstance(node, list):
         for entry in node:
             yield from examples_in(entry)
@@ -97,15 +97,15 @@ def test_it_is_valid(document: Document) -> None:
     OpenAPIV31SpecValidator(document).validate()
 
 
-def test_it_names_the_routes_that_there_are(api: TestClient, operations: list[Described]) -> None:
-    described = {(one.method.upper(), one.path.rstrip("/")) for one in operations}
+def test_all_routes_are_documented(api: TestClient, operations: list[Described]) -> None:
+    described = {(entry.method.upper(), entry.path.rstrip("/")) for entry in operations}
     there_are = routes_of(api) - set(WEB_ROUTES)
     templates = {(method, re.sub(":(int|path)", "", path)) for method, path in there_are}
     assert described == templates
-    assert len({one.name for one in operations}) == len(operations)
+    assert len({entry.name for entry in operations}) == len(operations)
 
 
-def test_every_operation_has_words_and_every_json_an_example(operations: list[Described]) -> None:
+def test_every_operation_has_a_summary_and_examples(operations: list[Described]) -> None:
     for operation in operations:
         assert operation.facts["summary"], operation.name
         assert "requestBody" not in operation.facts or operation.bodies(), operation.name
@@ -114,15 +114,15 @@ def test_every_operation_has_words_and_every_json_an_example(operations: list[De
                 assert "json" not in kind or "example" in content, operation.name
 
 
-def test_every_example_is_what_its_schema_says(document: Document) -> None:
+def test_every_example_matches_its_schema(document: Document) -> None:
     found = list(examples_in(document))
     assert len(found) > len(document["paths"])
     for schema, example in found:
         check(document, schema, example)
 
 
-def test_every_docstring_of_a_field_is_its_description(document: Document) -> None:
-    """The document finds docstrings by their format; Python's own parser does not miss one."""
+def test_docstrings_of_fields_are_their_descriptions(document: Document) -> None:
+    """The generator finds docstrings by their format; Python's parser finds all of them."""
     schemas, found = document["components"]["schemas"], 0
     for file in Path(contract.__file__).parent.rglob("*.py"):
         for record in ast.walk(ast.parse(file.read_text())):
@@ -139,14 +139,14 @@ def test_every_docstring_of_a_field_is_its_description(document: Document) -> No
     assert found > 500
 
 
-def test_every_field_of_several_words_is_described_once(document: Document) -> None:
+def test_generated_titles_and_defaults_are_removed(document: Document) -> None:
     machine = document["components"]["schemas"]["Machine"]["properties"]
     assert machine["cpus"]["description"] == "Number of cores that the worker may run on."
     assert "title" not in machine["cpus"]
     assert "default" not in machine["cpus"]
 
 
-def test_the_application_reads_and_answers_what_the_examples_say(
+def test_the_application_accepts_the_examples_and_answers_as_documented(
     api: TestClient,
     example_run: Run,
     document: Document,
@@ -160,9 +160,9 @@ def test_the_application_reads_and_answers_what_the_examples_say(
 
 
 def send(api: TestClient, operation: Described, kind: str, body: Any) -> Result:
-    """Send a request with the example of every parameter."""
+    """Send a request with the examples of all parameters."""
     is_agents = operation.facts["security"][:1] == [{"agent_bearer": []}]
-    # Run 1 is active, so that it cannot be deleted.
+    # Run 1 is active and cannot be deleted.
     run = {"run_id": "2"} if operation.method == "delete" else {}
     return api.simulate_request(
         operation.method.upper(),
@@ -173,12 +173,12 @@ def send(api: TestClient, operation: Described, kind: str, body: Any) -> Result:
     )
 
 
-def test_each_example_of_a_parameter_is_valid_alone(
+def test_each_example_of_a_parameter_is_valid_by_itself(
     api: TestClient, example_run: Run, operations: list[Described]
 ) -> None:
     for operation in operations:
-        query = [one for one in operation.facts["parameters"] if one["in"] == "query"]
-        required = {one["name"]: one["example"] for one in query if one["required"]}
+        query = [entry for entry in operation.facts["parameters"] if entry["in"] == "query"]
+        required = {entry["name"]: entry["example"] for entry in query if entry["required"]}
         for parameter in query:
             shown = {parameter["name"]: parameter["example"]} if "example" in parameter else {}
             answer = api.simulate_request(
@@ -190,7 +190,7 @@ def test_each_example_of_a_parameter_is_valid_alone(
 
 
 def check_answer(document: Document, operation: Described, answer: Result) -> None:
-    """Make sure that an answer is one that the document describes as the good one."""
+    """Assert that a response is the documented success response."""
     good, described = next(iter(operation.facts["responses"].items()))
     assert answer.status_code == int(good), f"{operation.name}: {answer.text}"
     if "content" not in described:

@@ -1,4 +1,4 @@
-"""Query parameters are read into a dataclass, and wrong ones are refused."""
+"""Query parameters are read into a dataclass, and invalid ones are refused."""
 
 from dataclasses import dataclass, field
 
@@ -24,14 +24,14 @@ def _read(query: str) -> _Query:
     return read_query(Request(create_environ(query_string=query)), _Query)
 
 
-def test_parameters_are_fields_of_the_query() -> None:
+def test_parameters_are_read_into_fields() -> None:
     assert _read("") == _Query()
     assert _read("limit=5&since=1970-01-01T00:00:01%2B00:00") == _Query(5, 1_000_000)
     # A plus sign that is not escaped arrives as a space.
     assert _read("since=1970-01-01T02:00:01+02:00") == _Query(since=1_000_000)
 
 
-def test_lists_have_commas_or_are_repeated() -> None:
+def test_lists_are_comma_separated_or_repeated() -> None:
     assert _read("columns=a,b,&metrics=c,d") == _Query(columns=("a", "b"), metrics=["c,d"])
     assert _read("columns=a&columns=b&metrics=c&metrics=d") == _read(
         "columns=a,b&metrics=c&metrics=d"
@@ -49,12 +49,12 @@ def test_lists_have_commas_or_are_repeated() -> None:
         ("columns=%00", "columns: must not contain NUL (got '\\x00')"),
     ],
 )
-def test_wrong_parameters_are_named(query: str, message: str) -> None:
+def test_invalid_parameters_are_named(query: str, message: str) -> None:
     with pytest.raises((BadFieldError, InvalidFieldsError)) as error:
         _read(query)
     assert str(error.value) == message
 
 
-def test_a_request_without_parameters_refuses_all() -> None:
+def test_a_request_without_parameters_refuses_any() -> None:
     with pytest.raises(BadFieldError, match=r"a: unknown parameter\. This request takes none\."):
         read_query(Request(create_environ(query_string="a=1")), NoQuery)

@@ -1,4 +1,4 @@
-"""schemathesis holds the document against the application, with odd values among others."""
+"""schemathesis tests the application against the OpenAPI document."""
 
 import os
 import subprocess
@@ -13,23 +13,24 @@ from tests.conftest import AGENT_SECRET, USER_TOKEN
 
 pytestmark = [pytest.mark.both_databases, pytest.mark.slow, pytest.mark.timeout(600)]
 
-# Of the pod that the document's examples speak of.
+# Token of the pod in the document's examples.
 _AGENT_TOKEN = derive(PodIdentity("local-mlbench-worker-0", ""), AGENT_SECRET)
-# On a busy machine, all is slow.
+# The health check would fail on a busy machine.
 _BUSY = ["--suppress-health-check=too_slow"]
 _CONFIG = Path(__file__).with_name("schemathesis.toml")
 
 
-def test_the_application_does_what_the_document_says(
+def test_the_application_conforms_to_the_document(
     server: httpx.URL, database_url: str, tmp_path: Path
 ) -> None:
     schemathesis = Path(sys.executable).with_name("schemathesis")
-    # What differs between databases is how they take odd values.
+    # The databases differ in how they handle odd values, which are in the examples phase.
     phases = ["--phases=examples"] if database_url.startswith("sqlite") else []
-    # What it tries depends on the order in sets, in spite of its seed.
+    # The generated cases depend on the order of sets, despite the seed.
     environ = {"USER_TOKEN": USER_TOKEN, "AGENT_TOKEN": _AGENT_TOKEN, "PYTHONHASHSEED": "0"}
     environ["SCHEMATHESIS_HOOKS"] = str(_CONFIG.with_name("odd_values.py"))
-    # The first to ask waits until it is built, which takes long beside other tests.
+    # Build the document now: while other tests run, that takes longer than the timeout of
+    # schemathesis.
     httpx.get(f"{server}/openapi.json", timeout=60).raise_for_status()
     judged = subprocess.run(
         [schemathesis, "--config-file", _CONFIG, "run", *phases, *_BUSY, f"{server}/openapi.json"],
