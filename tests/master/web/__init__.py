@@ -1,1 +1,1 @@
-"""Tests of what the master serves to browsers."""
+"""Tests of pages, static files and sign-in."""

@@ -1,4 +1,4 @@
-"""A browser that nobody has signed in, and one that somebody has."""
+"""Clients of the web pages: a browser without a session, and one with a session."""
 
 import time
 from pathlib import Path
@@ -17,7 +17,7 @@ _ACCEPT = "text/html,application/xhtml+xml,*/*;q=0.8"
 
 @pytest.fixture
 def database_url(tmp_path: Path) -> str:
-    """No page asks the database: one kind will do."""
+    """An SQLite database for all tests: pages do not query the database."""
     return f"sqlite:///{tmp_path / 'mlbench.db'}"
 
 
@@ -29,7 +29,7 @@ def browser(api: TestClient) -> TestClient:
 
 @pytest.fixture
 def signed_in(api: TestClient) -> TestClient:
-    """A page's script, whose browser has a session."""
+    """A page script in a browser that has a session."""
     session = make_session(USER_TOKEN, time.time())
     headers = {"Cookie": f"{COOKIE}={session}", "Sec-Fetch-Mode": "cors"}
     return TestClient(api.app, headers=headers)

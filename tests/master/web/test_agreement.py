@@ -1,4 +1,4 @@
-"""What the static files repeat of other parts agrees with them: colours, phases, dashboards."""
+"""Constants that the static files duplicate: colours, phases and dashboards."""
 
 import json
 import re
@@ -18,7 +18,7 @@ def read(path: str) -> str:
 _OURS = r"--((?:state|phase|bucket|series)-[\w-]+): (#\w+);"
 
 
-def test_curves_states_and_phases_have_one_colour_on_pages_and_dashboards() -> None:
+def test_pages_and_dashboards_use_the_same_colours() -> None:
     rule = read("style.css").partition(":root {")[2].partition("}")[0]
     ours = dict(re.findall(_OURS, rule))
     states = {f"state-{state.lower()}": colour for state, colour in palette.RUN_STATE.items()}
@@ -29,7 +29,7 @@ def test_curves_states_and_phases_have_one_colour_on_pages_and_dashboards() -> N
     assert ours == states | pods | phases | buckets | series
 
 
-def test_heat_maps_have_the_colours_of_reports() -> None:
+def test_heat_maps_use_the_colours_of_reports() -> None:
     style = read("style.css")
     grounds = re.findall(r"--heat-(\d): (.+?);", style)
     inks = re.findall(r'data-heat="(\d)"\] \{ --heat: .+?; --heat-ink: (.+?); \}', style)
@@ -37,7 +37,7 @@ def test_heat_maps_have_the_colours_of_reports() -> None:
     assert inks == [(str(i), ink) for i, (_, ink) in enumerate(palette.HEAT)]
 
 
-def test_phases_are_those_of_everybody() -> None:
+def test_phases_and_losses_match_the_python_names() -> None:
     records = read("js/records.js")
     for name in ("PHASES", "LOSSES"):
         block = records.partition(f"{name} = [")[2].partition("];")[0]
@@ -57,7 +57,7 @@ def _panels(holder: dict[str, Any]) -> Iterator[tuple[int, str]]:
         yield from _panels(panel)
 
 
-def test_every_dashboard_panel_and_variable_is_there() -> None:
+def test_linked_panels_and_variables_are_in_the_dashboards() -> None:
     module = read("js/grafana.js")
     [pages] = re.findall(r"const BOARDS = (.*);", module)
     boards = {f"mlbench-{page}" for page in json.loads(pages)}

@@ -1,4 +1,4 @@
-"""The pages: open to all, without data, with their headers; errors are pages for browsers."""
+"""Pages: public, without data, with security headers; browsers get errors as pages."""
 
 import re
 from urllib.parse import urldefrag, urljoin
@@ -16,7 +16,7 @@ PATHS = [fill(template) for _, template in PAGES]
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_a_page_is_open_to_all_and_all_its_links_are_there(browser: TestClient, path: str) -> None:
+def test_a_page_is_public_and_its_links_work(browser: TestClient, path: str) -> None:
     answer = browser.simulate_get(path)
     assert answer.status_code == 200
     assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
@@ -31,29 +31,29 @@ def test_a_page_is_open_to_all_and_all_its_links_are_there(browser: TestClient, 
         url = urldefrag(urljoin(path, link)).url
         if not url.startswith("/api/"):
             assert browser.simulate_get(url).status_code == 200, url
-    # The policy refuses what is inline, other than data.
+    # The Content-Security-Policy blocks inline styles and scripts; JSON data is allowed.
     assert not re.search(r"<style|\sstyle=|\son\w+=|javascript:", answer.text)
     scripts = re.findall(r"<script([^>]*)>", answer.text)
     assert all("src=" in tag or 'type="application/json"' in tag for tag in scripts)
 
 
-def test_a_page_holds_no_data(browser: TestClient, run: Run) -> None:
+def test_pages_contain_no_data(browser: TestClient, run: Run) -> None:
     for path in ("/", "/runs", f"/runs/{run.id}", "/compare"):
         assert run.name not in browser.simulate_get(path).text
     assert browser.simulate_get("/runs/99999").status_code == 200
 
 
-def test_a_page_is_only_for_those_who_call_this_master_by_its_name(browser: TestClient) -> None:
+def test_pages_are_refused_for_foreign_hosts(browser: TestClient) -> None:
     for method, template in PAGES:
         answer = browser.simulate_request(method, template, headers={"Host": "example.com"})
         assert answer.status_code in {404, 421}, template
     assert DEFAULT_HOST in browser.simulate_get("/", headers={"Host": "example.com"}).text
 
 
-# --- Errors. ---
+# --- Errors ---
 
 
-def test_a_browser_gets_an_error_as_a_page_with_a_way_home(browser: TestClient) -> None:
+def test_browsers_get_errors_as_pages_with_a_link_home(browser: TestClient) -> None:
     answer = browser.simulate_get("/nonsense")
     assert answer.status_code == 404
     assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
@@ -61,16 +61,18 @@ def test_a_browser_gets_an_error_as_a_page_with_a_way_home(browser: TestClient) 
     assert "Content-Security-Policy" in answer.headers
     assert "Page not found" in answer.text
     assert '<a href="/">' in answer.text
-    assert browser.simulate_get("/api/nonsense").json["status"] == 404, "of the API, as programs do"
+    assert browser.simulate_get("/api/nonsense").json["status"] == 404, (
+        "errors of the API must be JSON"
+    )
     escaped = browser.simulate_get("/", headers={"Host": "<b>example.com"}).text
     assert "Allow others with $MLBENCH_ALLOWED_HOSTS" in escaped
     assert "<b>" not in escaped
 
 
-# --- Headers. ---
+# --- Headers ---
 
 
-def test_no_answer_is_taken_for_something_else_or_cached(api: TestClient) -> None:
+def test_every_response_has_the_security_headers(api: TestClient) -> None:
     for method, template in [*ALL_ROUTES, *WEB_ROUTES, ("GET", "/nowhere"), ("PATCH", "/runs")]:
         answer = api.simulate_request(method, fill(template))
         assert answer.headers["X-Content-Type-Options"] == "nosniff", template

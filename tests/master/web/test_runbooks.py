@@ -1,4 +1,4 @@
-"""The path that an alert names is a page of the master that says what to do."""
+"""The master serves the runbook of each alert."""
 
 import pytest
 from falcon.testing import TestClient
@@ -9,12 +9,12 @@ _PATHS = [alert["annotations"]["runbook"] for alert in read_rules("alert").value
 
 
 @pytest.mark.parametrize("path", _PATHS)
-def test_everybody_may_read_it(api: TestClient, path: str) -> None:
+def test_runbooks_are_public(api: TestClient, path: str) -> None:
     answer = api.simulate_get(f"/{path}")
     assert answer.headers["content-type"] == "text/plain; charset=utf-8"
     assert answer.text == (ROOT / path).read_text()
 
 
 @pytest.mark.parametrize("name", ["MLBenchNone", "..", "../README", "..%2F..%2FREADME", ""])
-def test_there_is_none_of_another_name(api: TestClient, name: str) -> None:
+def test_other_names_are_not_found(api: TestClient, name: str) -> None:
     assert api.simulate_get(f"/docs/runbooks/{name}.md").status_code == 404

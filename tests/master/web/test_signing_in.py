@@ -1,4 +1,4 @@
-"""Signing in and out: the cookie opens what the token opens, and nobody else gets one."""
+"""Signing in and out: the cookie gives the access of the token, and other sites cannot get one."""
 
 import re
 import time
@@ -22,7 +22,7 @@ from tests.master.web.conftest import COOKIE, ORIGIN
 def send(
     browser: TestClient, token: str, then: str = "/", headers: Mapping[str, str] | None = None
 ) -> Result:
-    """Send the form, as a browser does."""
+    """Submit the sign-in form like a browser."""
     return browser.simulate_post(
         "/signin",
         body=urlencode({"token": token, "next": then}),
@@ -73,14 +73,14 @@ def test_a_wrong_token_in_a_url_leads_to_the_form(
     assert 'name="next" value="/runs/3?a=1"' in answer.text
 
 
-def test_the_form_signs_in_and_leads_on(browser: TestClient) -> None:
+def test_the_form_signs_in_and_redirects(browser: TestClient) -> None:
     answer = send(browser, f" {USER_TOKEN}\n", "/compare?runs=1,2#curves")
     assert (answer.status_code, answer.headers["Location"]) == (303, "/compare?runs=1,2#curves")
     assert is_signed_in(browser, answer)
     assert send(browser, USER_TOKEN, "//evil.example").headers["Location"] == "/"
 
 
-def test_a_wrong_token_is_told_beside_the_field(browser: TestClient) -> None:
+def test_a_wrong_token_is_reported_at_the_field(browser: TestClient) -> None:
     answer = send(browser, "<b>", '/runs?a="><script>')
     assert answer.status_code == 401
     assert answer.headers["WWW-Authenticate"] == 'Bearer realm="mlbench"'
@@ -128,12 +128,12 @@ def test_another_site_cannot_sign_in_or_out(browser: TestClient) -> None:
 
 
 def attributes(answer: Result) -> tuple[str, set[str]]:
-    """Return the name of an answer's cookie, and its attributes in lowercase."""
+    """Return the name of the response's cookie, and its attributes in lowercase."""
     pair, *others = (part.strip() for part in answer.headers["Set-Cookie"].split(";"))
     return pair.partition("=")[0], {other.lower() for other in others}
 
 
-def test_the_cookie_is_this_ports_and_no_script_reads_it(browser: TestClient) -> None:
+def test_the_cookie_is_per_port_and_http_only(browser: TestClient) -> None:
     headers = {"Host": "127.0.0.1:8000", "Origin": "http://127.0.0.1:8000"}
     answer = send(browser, USER_TOKEN, headers=headers)
     name, found = attributes(answer)
@@ -154,7 +154,7 @@ def test_over_https_the_cookie_is_secure(
     assert "secure" in attributes(there.simulate_get(f"/?token={USER_TOKEN}"))[1]
 
 
-def test_a_session_opens_what_the_users_token_opens(signed_in: TestClient) -> None:
+def test_a_session_gives_the_access_of_a_user_token(signed_in: TestClient) -> None:
     for method, template in USER_ROUTES:
         answer = signed_in.simulate_request(method, fill(template))
         assert answer.status_code not in {401, 403}, template
@@ -167,7 +167,7 @@ def test_a_session_opens_what_the_users_token_opens(signed_in: TestClient) -> No
         assert answer.status_code == 403
 
 
-def test_a_script_that_is_refused_opens_no_dialog(browser: TestClient) -> None:
+def test_a_refused_script_gets_no_basic_challenge(browser: TestClient) -> None:
     for mode, asks_by_dialog in ((None, True), ("navigate", True), ("cors", False)):
         headers = {"Sec-Fetch-Mode": mode} if mode else {}
         answer = browser.simulate_get("/api/runs", headers=headers)

@@ -27,7 +27,9 @@ def ask(browser: TestClient, path: str, headers: Mapping[str, str] | None = None
         ("vendor/speedscope/index.html", "text/html; charset=utf-8"),
     ],
 )
-def test_a_file(browser: TestClient, path: str, content_type: str) -> None:
+def test_a_file_is_served_plain_and_compressed(
+    browser: TestClient, path: str, content_type: str
+) -> None:
     plain, packed = ask(browser, path), ask(browser, path, {"Accept-Encoding": "br, gzip"})
     assert plain.status_code == packed.status_code == 200
     assert plain.content == gzip.decompress(packed.content) == load().files[path].content
@@ -43,17 +45,17 @@ def test_a_file(browser: TestClient, path: str, content_type: str) -> None:
 @pytest.mark.parametrize(
     "path", ["nothing.js", "js", "js/", "", "../pages.py", "js/../style.css", "%2e%2e/pages.py"]
 )
-def test_another_path_or_version(browser: TestClient, path: str) -> None:
+def test_other_paths_and_versions_are_not_found(browser: TestClient, path: str) -> None:
     assert ask(browser, path).status_code == 404
     assert browser.simulate_get("/static/0123456789abcdef/style.css").status_code == 404
 
 
-def test_who_accepts_gzip() -> None:
+def test_accept_encoding_is_parsed() -> None:
     assert all(map(accepts_gzip, _ACCEPTED))
     assert not any(map(accepts_gzip, _NOT_ACCEPTED))
 
 
-def test_every_change_makes_another_version() -> None:
+def test_every_change_results_in_another_version() -> None:
     def version(**files: bytes) -> str:
         return Assets({name: Asset(content, "") for name, content in files.items()}).version
 
@@ -62,7 +64,7 @@ def test_every_change_makes_another_version() -> None:
     assert version(a=b"1", b=b"2") == version(b=b"2", a=b"1")
 
 
-def test_a_page_preloads_whatever_its_modules_import() -> None:
+def test_a_page_preloads_all_imported_modules() -> None:
     script = (
         b'import uPlot from "../vendor/u.js";\nimport {\n  a,\n} from "./a.js";\n'
         b'import * as b from "./c/b.js";\n/** @typedef {import("./no.js").No} No */\n'
