@@ -1,1 +1,1 @@
-"""The API, route by route."""
+"""Tests of the REST API, by route."""

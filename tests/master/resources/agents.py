@@ -1,4 +1,4 @@
-"""What agents send to the API: the reports of ranks, as the agents of their pods."""
+"""Polls of agents, sent through the API."""
 
 import json
 from typing import Any
@@ -12,13 +12,13 @@ from tests.conftest import as_pod
 def poll(
     api: TestClient, report: object, pod: str = "w-0", headers: dict[str, str] | None = None
 ) -> Result:
-    """Send a report, as the agent of a pod unless other headers are given."""
+    """Send a report, by default with the token of the pod."""
     text = report if isinstance(report, str) else json.dumps(report)
     path = f"/api/workers/{pod}/poll"
     return api.simulate_post(path, body=text, headers=headers or as_pod(pod))
 
 
 def poll_running(api: TestClient, run: Run, rank: int) -> Any:
-    """Return the reply to a report that a rank of the first attempt runs."""
+    """Poll with a running rank of attempt 1, and return the reply."""
     report = {"state": "running", "ip": "", "run_id": run.id, "attempt": 1, "rank": rank}
     return poll(api, report, f"w-{rank}").json

@@ -1,4 +1,4 @@
-"""``/api/alerts/``: what a real Prometheus finds wrong."""
+"""``/api/alerts/``: firing alerts of a real Prometheus, and alerts of a run."""
 
 import json
 import time
@@ -37,7 +37,7 @@ _RULES = [
 
 @pytest.fixture
 def server(prometheus_binary: Path, tmp_path: Path) -> Iterator[PrometheusServer]:
-    """A Prometheus that is down, with rules."""
+    """A Prometheus with rules, not started yet."""
     rules = tmp_path / "rules.yml"
     group = {"name": "always", "interval": "100ms", "rules": _RULES}
     rules.write_text(json.dumps({"groups": [group]}))
@@ -54,7 +54,7 @@ def api(settings: Settings, server: PrometheusServer, database: Database) -> Ite
         yield call_as_user(settings, prometheus)
 
 
-def test_those_that_fire(api: TestClient, server: PrometheusServer) -> None:
+def test_firing_alerts_are_listed(api: TestClient, server: PrometheusServer) -> None:
     assert api.simulate_get("/api/alerts/").status_code == 503, "Prometheus is down"
     server.start()
     wait_for(lambda: len(api.simulate_get("/api/alerts/").json) == 2)
@@ -69,13 +69,13 @@ def test_those_that_fire(api: TestClient, server: PrometheusServer) -> None:
     }
 
 
-def test_those_that_fired_about_a_run(api: TestClient, server: PrometheusServer) -> None:
+def test_alerts_of_a_run_are_listed(api: TestClient, server: PrometheusServer) -> None:
     began = time.time() - 600
     other, run = make_run(started_at=began), make_run(started_at=began, finished_at=began + 300)
     make_run(started_at=None)
     server.start()
     writer = RemoteWriter(server.url)
-    # From 100 s to 160 s after the start, and again from 290 s to 310 s.
+    # The alert fired from 100 s to 160 s after the start, and again from 290 s to 310 s.
     seconds = [*range(100, 161, 5), *range(290, 311, 5)]
     for run_id in (run.id, other.id):
         labels = {"__name__": "ALERTS", "alertname": "Slow", "alertstate": "firing"}

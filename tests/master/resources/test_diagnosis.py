@@ -1,4 +1,4 @@
-"""Asking a run why it does not go on: what its agents are told, and bring."""
+"""Hang diagnosis: requests to agents, their evidence, and the verdict."""
 
 import json
 import re
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.both_databases
 
 @pytest.fixture
 def asked(api: TestClient, run: Run) -> int:
-    """The id of a diagnosis of a run with two ranks."""
+    """Id of a requested diagnosis of a run with two ranks."""
     make_ranks(run)
     answer = api.simulate_post(f"/api/runs/{run.id}/diagnosis")
     assert (answer.status_code, answer.json["done"], answer.json["reason"]) == (200, False, "asked")
@@ -43,9 +43,9 @@ def read(api: TestClient, run: Run, **params: Any) -> Any:
     return api.simulate_get(f"/api/runs/{run.id}/diagnosis", params=params).json
 
 
-def test_ranks_are_asked_until_they_have_answered(api: TestClient, run: Run, asked: int) -> None:
+def test_ranks_are_asked_until_they_send_evidence(api: TestClient, run: Run, asked: int) -> None:
     assert [poll(api, run, rank) for rank in (0, 1)] == [asked, asked]
-    # The second time, a report has nothing new.
+    # The same report again is handled as unchanged, but still gets the request.
     assert poll(api, run, 1) == asked
     assert give(api, asked, evidence_of(0, entered(22))).status_code == 204
     assert [poll(api, run, rank) for rank in (0, 1)] == [None, asked]
@@ -68,25 +68,25 @@ def test_ranks_are_asked_until_they_have_answered(api: TestClient, run: Run, ask
     assert event["text"] == f"Hang diagnosis: {sentence}"
 
 
-def test_one_rank_is_asked_for_its_frames_of_c(api: TestClient, run: Run) -> None:
+def test_one_rank_is_asked_for_native_frames(api: TestClient, run: Run) -> None:
     make_ranks(run)
     path = f"/api/runs/{run.id}/diagnosis"
     assert "ranks 0-1" in api.simulate_post(path, params={"native": 2}).json["message"]
     asked = api.simulate_post(path, params={"native": 1}).json["id"]
     assert [poll_running(api, run, rank)["native_rank"] for rank in (0, 1)] == [1, 1]
-    # Who asks for nothing besides waits for the same.
+    # A request without a native rank shares the pending diagnosis.
     assert api.simulate_post(path).json["id"] == asked
     assert api.simulate_post(path, params={"native": 0}).json["id"] > asked
     assert poll_running(api, run, 1)["native_rank"] == 0
 
 
-def test_the_first_answer_of_a_rank_counts(api: TestClient, run: Run, asked: int) -> None:
+def test_the_first_evidence_of_a_rank_counts(api: TestClient, run: Run, asked: int) -> None:
     for steps in (3, 4):
         assert give(api, asked, evidence_of(0, steps=steps)).status_code == 204
-    assert [one["steps"] for one in read(api, run)["evidence"]] == [3]
+    assert [evidence["steps"] for evidence in read(api, run)["evidence"]] == [3]
 
 
-def test_who_is_silent_is_not_waited_for(api: TestClient, run: Run, asked: int) -> None:
+def test_a_silent_rank_is_given_up(api: TestClient, run: Run, asked: int) -> None:
     give(api, asked, evidence_of(0, entered(22)))
     Diagnosis.update(asked_at=Diagnosis.asked_at - 2 * diagnoses.ANSWER_SECONDS).execute()
     assert poll(api, run, 1) is None
@@ -96,7 +96,7 @@ def test_who_is_silent_is_not_waited_for(api: TestClient, run: Run, asked: int) 
     assert (found["done"], found["verdict"]["sentence"]) == (True, told)
 
 
-def test_the_exit_code_of_a_rank_that_is_gone_is_evidence(api: TestClient, run: Run) -> None:
+def test_the_exit_code_of_an_exited_rank_is_evidence(api: TestClient, run: Run) -> None:
     make_ranks(run)
     Rank.update(exit_code=0, exited_at=1.0).where(Rank.rank == 1).execute()
     asked = api.simulate_post(f"/api/runs/{run.id}/diagnosis").json["id"]
@@ -106,9 +106,7 @@ def test_the_exit_code_of_a_rank_that_is_gone_is_evidence(api: TestClient, run: 
     assert (found["done"], found["verdict"]["sentence"]) == (True, said)
 
 
-def test_metrics_tell_the_last_verdict_once_it_is_known(
-    api: TestClient, run: Run, asked: int
-) -> None:
+def test_the_last_verdict_is_a_metric(api: TestClient, run: Run, asked: int) -> None:
     give(api, asked, evidence_of(0, entered(22)))
     assert f"\n{names.RUN_DIAGNOSIS}{{" not in api.simulate_get("/metrics").text
     give(api, asked, evidence_of(1, over(21), at=(LOAD, MAIN)), "w-1")
@@ -117,7 +115,7 @@ def test_metrics_tell_the_last_verdict_once_it_is_known(
     assert line == f'run_id="{run.id}",verdict="{said}"'
 
 
-def test_a_rank_answers_for_itself_alone(api: TestClient, run: Run, asked: int) -> None:
+def test_a_rank_may_send_only_its_own_evidence(api: TestClient, run: Run, asked: int) -> None:
     assert give(api, asked, evidence_of(1)).status_code == 404
     assert give(api, asked, evidence_of(1), "w-1", whose="w-0").status_code == 403
     assert give(api, asked + 1, evidence_of(0)).status_code == 404
@@ -137,7 +135,7 @@ def test_a_rank_answers_for_itself_alone(api: TestClient, run: Run, asked: int) 
         {"stdout_end": "x" * (256 << 10)},
     ],
 )
-def test_what_is_no_evidence_is_refused(
+def test_malformed_evidence_is_refused(
     api: TestClient, run: Run, asked: int, changed: dict[str, Any]
 ) -> None:
     answer = give(api, asked, evidence_of(0).to_fields() | changed)
@@ -147,7 +145,7 @@ def test_what_is_no_evidence_is_refused(
     assert not read(api, run)["evidence"]
 
 
-def test_texts_of_a_process_can_be_shown(api: TestClient, run: Run, asked: int) -> None:
+def test_texts_of_a_process_are_sanitized(api: TestClient, run: Run, asked: int) -> None:
     fields = evidence_of(0, stderr_end="a\x1b[0m\n" + "b" * 20_000).to_fields()
     name = "\x1b[31m\u202egnp" + "f" * 1000
     fields["threads"][0]["frames"] = [{"function": name, "file": "a\0.py", "line": 1}]
@@ -159,7 +157,7 @@ def test_texts_of_a_process_can_be_shown(api: TestClient, run: Run, asked: int) 
     assert found["evidence"][0]["stderr_end"] == "b" * (16 << 10)
 
 
-def test_only_a_run_that_is_running_can_be_asked(api: TestClient, run: Run) -> None:
+def test_only_an_active_run_can_be_diagnosed(api: TestClient, run: Run) -> None:
     path = f"/api/runs/{run.id}/diagnosis"
     assert api.simulate_get(path).status_code == 404
     assert api.simulate_post(path).status_code == 409
@@ -168,7 +166,7 @@ def test_only_a_run_that_is_running_can_be_asked(api: TestClient, run: Run) -> N
     assert api.simulate_post("/api/runs/99/diagnosis").status_code == 404
 
 
-def test_few_diagnoses_of_a_run_are_kept_until_it_is_deleted(
+def test_the_newest_diagnoses_are_kept_until_the_run_is_deleted(
     api: TestClient, run: Run, asked: int
 ) -> None:
     path = f"/api/runs/{run.id}/diagnosis"

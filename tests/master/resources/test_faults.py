@@ -1,4 +1,4 @@
-"""Failures of a run: when they are due, what agents are told, and what they bring."""
+"""Fault injection: schedules, requests to agents, and reports."""
 
 import json
 import time
@@ -36,12 +36,12 @@ def events(api: TestClient, run: Run) -> list[tuple[int, str]]:
     return [(one["rank"], one["text"]) for one in told if one["kind"] == "fault"]
 
 
-def test_a_schedule_begins_when_all_ranks_run(api: TestClient, run: Run) -> None:
+def test_a_schedule_starts_when_all_ranks_run(api: TestClient, run: Run) -> None:
     make_ranks(run, reported=False)
     planned = fault_schedule(_TEXT, 3, 2)
     Run.update(injected=run_faults.stored(planned)).execute()
     first = poll_running(api, run, 0)
-    # Until then agents ask often, so that nothing is due before they know of it.
+    # Until then agents poll often, so that they know of a fault before it is due.
     assert (first["faults"], first["next_poll_seconds"]) == ([], 0.25)
     began = time.time()
     second = poll_running(api, run, 1)
@@ -63,12 +63,12 @@ def test_nothing_is_injected_after_the_deadline(api: TestClient, run: Run) -> No
     for rank in (0, 1):
         poll_running(api, run, rank)
     injected = Run.get_by_id(run.id).injected
-    assert len(injected) == len(planned), "their numbers stay"
+    assert len(injected) == len(planned), "faults must keep their numbers"
     due = [fault["seconds"] for fault in injected if not fault["problem"]]
     assert due == pytest.approx([fault.seconds for fault in planned if fault.seconds < 60], abs=1)
 
 
-def test_a_failure_by_hand_is_told_carried_out_and_reported_once(api: TestClient, run: Run) -> None:
+def test_a_manual_fault_is_sent_and_reported_once(api: TestClient, run: Run) -> None:
     make_ranks(run)
     ordered = inject(api, run.id, fault="stop:5s", rank=1).json
     assert (ordered["kind"], ordered["text"]) == (
@@ -91,7 +91,7 @@ def test_a_failure_by_hand_is_told_carried_out_and_reported_once(api: TestClient
     assert events(api, run) == [(1, "Fault: stop:5s of rank 1, by hand")]
 
 
-def test_what_was_due_between_two_attempts_is_told_as_missed(api: TestClient, run: Run) -> None:
+def test_a_fault_due_between_two_attempts_is_missed(api: TestClient, run: Run) -> None:
     make_ranks(run)
     inject(api, run.id, fault="kill", rank=1)
     [hand] = Run.get_by_id(run.id).injected
@@ -114,7 +114,7 @@ def test_what_was_due_between_two_attempts_is_told_as_missed(api: TestClient, ru
         ({"rank": 0}, 400, "fault: required field is missing"),
     ],
 )
-def test_what_cannot_be_is_refused(
+def test_invalid_faults_are_refused(
     api: TestClient, run: Run, body: dict[str, Any], status: int, says: str
 ) -> None:
     make_ranks(run)
@@ -123,7 +123,7 @@ def test_what_cannot_be_is_refused(
     assert answer.json["message"].startswith(says.format(id=run.id))
 
 
-def test_only_what_goes_on_and_is_ours_is_harmed(api: TestClient, run: Run) -> None:
+def test_faults_need_an_active_run_of_this_installation(api: TestClient, run: Run) -> None:
     make_ranks(run)
     Run.update(launcher="slurm").execute()
     assert "was started by slurm" in inject(api, run.id, fault="kill").json["message"]
@@ -134,7 +134,7 @@ def test_only_what_goes_on_and_is_ours_is_harmed(api: TestClient, run: Run) -> N
     assert not Run.get_by_id(run.id).injected
 
 
-def test_a_run_is_ordered_with_failures(api: TestClient) -> None:
+def test_a_run_is_requested_with_a_fault_schedule(api: TestClient) -> None:
     order = {"name": "a", "benchmark": "digits", "num_workers": 2, "seed": 5, "faults": _TEXT}
     ordered = api.simulate_post("/api/runs", json=order).json
     assert (ordered["faults"], ordered["max_restarts"]) == (_TEXT, MAX_FAULTS)
@@ -151,8 +151,8 @@ def test_a_run_is_ordered_with_failures(api: TestClient) -> None:
         assert answer.json["message"].startswith(says)
 
 
-def test_a_set_registers_the_schedules_of_its_places(api: TestClient) -> None:
-    """The same for all that is compared, and part of the digest of the plan."""
+def test_a_set_registers_the_schedules_of_its_slots(api: TestClient) -> None:
+    """Equal seeds have equal schedules, which are part of the plan's digest."""
     slots = [
         {"num_workers": 2, "seed": seed, "swept": {"batch_size": size, "faults": _TEXT}}
         for seed in (1, 2)
@@ -184,7 +184,7 @@ def test_a_set_registers_the_schedules_of_its_places(api: TestClient) -> None:
         ({"official": True}, "official: runs with faults cannot be scored"),
     ],
 )
-def test_a_set_that_could_not_keep_its_word_is_refused(
+def test_sets_without_reproducible_faults_are_refused(
     api: TestClient, changed: dict[str, Any], says: str
 ) -> None:
     slots = [{"num_workers": 2, "seed": seed} for seed in range(10)]

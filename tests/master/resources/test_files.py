@@ -1,4 +1,4 @@
-"""``/api/runs/{id}/files``: what ranks left, which no browser may execute."""
+"""``/api/runs/{id}/files``: output files of ranks, which browsers must not execute."""
 
 import hashlib
 
@@ -23,7 +23,7 @@ def path(run: Run) -> str:
     return f"/api/runs/{run.id}/files/"
 
 
-def test_the_list_has_what_is_held_and_what_stayed(api: TestClient, path: str) -> None:
+def test_the_list_has_uploaded_and_remaining_files(api: TestClient, path: str) -> None:
     listed = api.simulate_get(path).json
     assert listed[0] == {
         **{"rank": 0, "attempt": 1, "name": "plots/loss.csv", "size": len(CSV)},
@@ -48,7 +48,7 @@ def test_the_list_has_what_is_held_and_what_stayed(api: TestClient, path: str) -
         ("löss.PNG", 1, b"\x89PNG", "image/png", "filename*=UTF-8''l%C3%B6ss.PNG"),
     ],
 )
-def test_a_file_is_one_to_be_stored(
+def test_a_file_is_sent_as_a_download(
     api: TestClient, path: str, name: str, rank: int, content: bytes, kind: str, stored_as: str
 ) -> None:
     answer = api.simulate_get(path + name, params={"rank": rank})
@@ -59,7 +59,7 @@ def test_a_file_is_one_to_be_stored(
     assert "sandbox" in answer.headers["Content-Security-Policy"]
 
 
-def test_a_name_of_a_file_stays_in_its_header(api: TestClient, run: Run) -> None:
+def test_file_names_are_escaped_in_the_header(api: TestClient, run: Run) -> None:
     ship_files(run, {'a;b="x"%41\'ü.txt': CSV})
     answer = api.simulate_get(f"/api/runs/{run.id}/files/a;b=%22x%22%2541'%C3%BC.txt")
     assert answer.headers["Content-Disposition"] == (
@@ -76,18 +76,20 @@ def test_a_name_of_a_file_stays_in_its_header(api: TestClient, run: Run) -> None
         ("plots", "file: rank 0 left none of this name; there is a list"),
     ],
 )
-def test_there_is_no_other_file(api: TestClient, path: str, name: str, message: str) -> None:
+def test_other_files_are_not_found(api: TestClient, path: str, name: str, message: str) -> None:
     answer = api.simulate_get(path + name)
     assert answer.status_code == 404
     assert answer.json["message"].startswith(message)
 
 
-def test_what_a_lost_rank_had_not_sent_is_said(api: TestClient, run: Run, path: str) -> None:
+def test_a_file_not_sent_by_a_lost_rank_has_the_reason(
+    api: TestClient, run: Run, path: str
+) -> None:
     stream = key(run, 2, "files")
     line = b'{"folder": "/there", "files": [{"name": "a", "size": 9, "sha256": "%s"}], "more": 0}\n'
     streams.append(stream, 0, line % (b"0" * 64))
     streams.close(run.id, 1, 2, {})
-    [lost] = [one for one in api.simulate_get(path).json if one["rank"] == 2]
+    [lost] = [file for file in api.simulate_get(path).json if file["rank"] == 2]
     assert (lost["path"], lost["left"]) == (
         "/there/a",
         "it did not come from its rank, which was lost",
@@ -101,10 +103,10 @@ def test_what_a_lost_rank_had_not_sent_is_said(api: TestClient, run: Run, path: 
         b"[" * 100_000,
         _LIST % b'"name": "../a", "size": 1, "left": "x"',
         _LIST % b'"name": "a", "size": -1, "left": "x"',
-        _LIST % b'"name": "a", "size": 1',  # held, without a digest
+        _LIST % b'"name": "a", "size": 1',  # uploaded, but without a digest
     ],
 )
-def test_a_list_that_no_agent_makes_lists_nothing(api: TestClient, run: Run, line: bytes) -> None:
+def test_a_malformed_list_is_empty(api: TestClient, run: Run, line: bytes) -> None:
     streams.append(key(run, 0, "files"), 0, line + b"\n")
     answer = api.simulate_get(f"/api/runs/{run.id}/files/")
     assert (answer.status_code, answer.json) == (200, [])

@@ -1,4 +1,4 @@
-"""``/api/info/`` and ``/api/benchmarks/``: what a run may ask for here."""
+"""``/api/info/`` and ``/api/benchmarks/``: limits of the installation, and benchmarks."""
 
 from dataclasses import replace
 from typing import Any
@@ -44,15 +44,15 @@ def test_a_cluster(settings: Settings, prometheus: PrometheusClient) -> None:
     limits = InstallationLimits(workers=8, cpus=0.5, bandwidth=250.0, gpus=1, pool="kubernetes")
     there = replace(settings, limits=limits, grafana_public_url="https://grafana.example.com")
     info = ask(there, prometheus)
-    its = {"pool": "kubernetes", "grafana": {"url": "https://grafana.example.com"}}
-    assert info == info | its | {"prometheus": None}
+    expected = {"pool": "kubernetes", "grafana": {"url": "https://grafana.example.com"}}
+    assert info == info | expected | {"prometheus": None}
     bounds = {"whole_cpus": False, "bandwidth": {"most": 250.0}, "gpus": 1}
     assert info["limits"] == info["limits"] | bounds
     unlimited = replace(there, limits=InstallationLimits(pool="kubernetes"))
     assert ask(unlimited, prometheus)["limits"]["bandwidth"] == {"most": None}
 
 
-def test_all_are_listed(api: TestClient) -> None:
+def test_all_benchmarks_are_listed(api: TestClient) -> None:
     answer = api.simulate_get("/api/benchmarks/")
     assert answer.status_code == 200
     assert [entry["name"] for entry in answer.json] == list(BENCHMARKS)
@@ -69,7 +69,9 @@ def test_all_are_listed(api: TestClient) -> None:
 @pytest.mark.parametrize(
     ("said", "field"), [("has_light_target", {"light_target": True}), ("takes_seed", {"seed": 1})]
 )
-def test_orders_are_taken_as_it_says(api: TestClient, said: str, field: dict[str, object]) -> None:
+def test_described_options_are_accepted(
+    api: TestClient, said: str, field: dict[str, object]
+) -> None:
     for benchmark in api.simulate_get("/api/benchmarks/").json:
         order = {"name": "a", "benchmark": benchmark["name"], "queue": True, **field}
         answer = api.simulate_post("/api/runs/", json=order)

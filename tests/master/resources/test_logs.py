@@ -1,4 +1,4 @@
-"""``/api/runs/{id}/logs``: what ranks write."""
+"""``/api/runs/{id}/logs``: output of ranks."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def written(run: Run) -> Run:
     return run
 
 
-def test_the_whole_and_from_an_offset(api: TestClient, written: Run) -> None:
+def test_a_whole_log_and_from_an_offset(api: TestClient, written: Run) -> None:
     path = f"/api/runs/{written.id}/logs/"
     page = {"rank": 0, "stream": "stdout", "attempt": 1, "complete": False}
     page |= {"offset": 12, "size": 12}
@@ -29,7 +29,7 @@ def test_the_whole_and_from_an_offset(api: TestClient, written: Run) -> None:
     assert found.json == page | {"text": "", "start": 12}
 
 
-def test_each_parameter_leads_to_its_piece(api: TestClient, written: Run) -> None:
+def test_each_parameter_selects_a_part(api: TestClient, written: Run) -> None:
     def get(**params: object) -> Any:
         return api.simulate_get(f"/api/runs/{written.id}/logs", params=params).json
 
@@ -47,7 +47,7 @@ def test_each_parameter_leads_to_its_piece(api: TestClient, written: Run) -> Non
     assert get(search="eins", offset=5)["matches"] == []
 
 
-def test_the_whole_as_a_file(api: TestClient, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_as_a_file(api: TestClient, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "_PAGE_BYTES", 1000)
     data = "zwölf\r\n".encode() * 1000 + b"\xff"
     streams.append(key(run, 1, "stderr"), 0, data)
@@ -62,7 +62,7 @@ def test_the_whole_as_a_file(api: TestClient, run: Run, monkeypatch: pytest.Monk
     assert (nothing.status_code, nothing.content) == (200, b"")
 
 
-def test_the_processes_of_a_worker_have_one_log(api: TestClient, written: Run) -> None:
+def test_the_ranks_of_a_worker_share_a_log(api: TestClient, written: Run) -> None:
     for rank, ranks in ((0, [0, 1]), (1, [2, 3])):
         [worker] = make_ranks(written, [f"w-{rank}"], rank=rank)
         worker.processes = {"ranks": ranks, "restarts": {}}
@@ -96,7 +96,7 @@ def test_an_earlier_attempt(api: TestClient, written: Run) -> None:
     assert api.simulate_get(f"/api/runs/{waiting.id}/logs/").json["attempt"] == 0
 
 
-def test_a_wrong_parameter_is_named(api: TestClient, written: Run) -> None:
+def test_an_invalid_parameter_is_named(api: TestClient, written: Run) -> None:
     wrong = {
         "rank": ["2", "-1", "", "9" * 30],
         "stream": ["metrics", "STDOUT"],

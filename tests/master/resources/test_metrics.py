@@ -1,4 +1,4 @@
-"""``/api/metrics``: samples are added, and read at once."""
+"""``/api/metrics``: samples can be read as soon as they are posted."""
 
 import gzip
 import json
@@ -16,11 +16,11 @@ from tests.support.rows import make_pod, make_ranks, make_run
 
 def post(api: TestClient, **fields: Any) -> Any:
     body = {"name": "a", "value": 1, "date": OLD} | fields
-    # Not json=...: its encoder refuses half of a character pair, clients may not.
+    # Not json=...: its encoder rejects lone surrogates, which clients can send.
     return api.simulate_post("/api/metrics/", body=json.dumps(body))
 
 
-def test_posted_samples_are_read_at_once(api: TestClient, run: Run) -> None:
+def test_posted_samples_can_be_read_at_once(api: TestClient, run: Run) -> None:
     spelled = {1: "1", 0.25: "0.25", 1e300: "1e+300", math.inf: "+Inf", math.nan: "NaN"}
     texts = ("0.188236813", "best so far", "ü 𝄞 \n", "", "x" * 65_536)
     for i, (value, read) in enumerate([*spelled.items(), *((text, text) for text in texts)]):
@@ -31,17 +31,17 @@ def test_posted_samples_are_read_at_once(api: TestClient, run: Run) -> None:
         assert get_run(api, run).json[f"m{i}"] == [{"date": OLD, "value": read}]
 
 
-def test_a_sample_without_a_date_is_of_now(api: TestClient, run: Run) -> None:
+def test_a_sample_without_a_date_gets_the_current_time(api: TestClient, run: Run) -> None:
     before = time.time()
     sample = {"run_id": run.id, "name": "a", "value": 1}
     answer = api.simulate_post("/api/metrics/", json=sample)
     assert before - 1e-6 <= parse(answer.json["date"]) / 1e6 <= time.time()
     assert get_run(api, run).json == {"a": [{"date": answer.json["date"], "value": "1"}]}
     assert api.simulate_post("/api/metrics/", json=[sample, sample]).status_code == 201
-    assert len(get_run(api, run).json["a"]) == 3, "each is a sample of its own"
+    assert len(get_run(api, run).json["a"]) == 3, "equal samples must not be merged"
 
 
-def test_an_unknown_run_or_pod(api: TestClient) -> None:
+def test_unknown_runs_and_pods_are_not_found(api: TestClient) -> None:
     for run_id in (0, -1, 999, 2**63, 10**30):
         assert get(api, str(run_id), metric_type="run").status_code == 404
         answer = post(api, run_id=run_id)
@@ -55,11 +55,11 @@ def test_an_unknown_run_or_pod(api: TestClient) -> None:
     assert not Stream.select().exists()
 
 
-def test_a_pod_is_known_as_long_as_something_is_known_of_it(api: TestClient) -> None:
+def test_a_deleted_pod_is_known_while_it_has_samples_or_ranks(api: TestClient) -> None:
     pod = make_pod()
     assert get(api, pod).json == {}
     post(api, pod_name=pod)
-    post(api, pod_name=pod, name="a @ 0")  # another series: a pod's have no rank
+    post(api, pod_name=pod, name="a @ 0")  # a different series, because series of pods have no rank
     Pod.delete_by_id(pod)
     assert list(get(api, pod).json) == ["a", "a @ 0"]
     assert list(get(api, pod, metric_filter="a @ 0").json) == ["a @ 0"]
@@ -67,7 +67,7 @@ def test_a_pod_is_known_as_long_as_something_is_known_of_it(api: TestClient) -> 
     assert get(api, f"{pod}-ran").json == {}
 
 
-def test_what_pages_draw_is_compressed_for_who_accepts_it(api: TestClient, run: Run) -> None:
+def test_summaries_are_compressed_if_accepted(api: TestClient, run: Run) -> None:
     dates = (f"2018-08-03T09:21:{second:02}Z" for second in range(60))
     samples = [{"run_id": run.id, "name": "a", "value": 1, "date": date} for date in dates]
     assert api.simulate_post("/api/metrics/", json=samples).status_code == 201

@@ -1,4 +1,4 @@
-"""``GET /api/metrics`` as a file: zip as MLBench laid it out, and CSV."""
+"""``GET /api/metrics`` as a file: zip in the original MLBench's layout, and CSV."""
 
 import io
 import json
@@ -16,7 +16,7 @@ from tests.support.recording import Recording
 from tests.support.rows import make_pod, make_ranks, make_run, post
 
 
-def test_a_runs_zip_is_laid_out_as_mlbenchs(
+def test_the_zip_of_a_run_has_the_original_layout(
     api: TestClient, writer: RemoteWriter, recording: Recording
 ) -> None:
     now_ms = time.time_ns() // 1_000_000
@@ -60,7 +60,7 @@ def test_a_runs_zip_is_laid_out_as_mlbenchs(
     assert text == json.dumps(json.loads(text), indent=4)
 
 
-def test_a_pods_zip(api: TestClient) -> None:
+def test_the_zip_of_a_pod(api: TestClient) -> None:
     pod = make_pod()
     post(pod_owner(pod), [Sample("a", "", OLD_US, 1.0)])
     answer = get(api, pod, format="zip")
@@ -68,7 +68,7 @@ def test_a_pods_zip(api: TestClient) -> None:
     assert list(opened(answer)) == ["result_a.json"]
 
 
-def test_no_name_leads_out_of_the_zip_or_over_another_file(api: TestClient, run: Run) -> None:
+def test_names_in_a_zip_are_safe_and_unique(api: TestClient, run: Run) -> None:
     names = ["../../x", "a/b", "a\\b", "a%2Fb", "..", "C:x", "new\nline", "\u202etxt", "A", "a"]
     names += ["x" * 200, "x" * 199 + "y", "ü" * 200, "ü" * 199 + "y"]
     post(run_owner(run.id), [Sample(name, "", OLD_US, float(i)) for i, name in enumerate(names)])

@@ -16,7 +16,7 @@ from tests.support.rows import make_ranks, make_run, make_worker
 LABELS = {"app": "mlbench", "component": "worker", "release": "local"}
 
 
-def test_pods_as_the_original_showed_them(api: TestClient) -> None:
+def test_pods_have_the_fields_of_the_original(api: TestClient) -> None:
     assert api.simulate_get("/api/pods/").json == []
     for number in (1, 0):
         Pod.create(name=f"w-{number}", phase="Running", ip="127.0.0.1", node="n", labels=LABELS)
@@ -33,7 +33,7 @@ def test_pods_as_the_original_showed_them(api: TestClient) -> None:
     ]
 
 
-def test_a_pod_has_no_rank_of_an_ended_run_or_attempt(api: TestClient) -> None:
+def test_a_pod_shows_only_ranks_of_the_current_attempt(api: TestClient) -> None:
     Pod.create(name="w-0", phase="Running", ip="", node="", labels={})
     make_ranks(make_run(state="FINISHED"), ["w-0"])
     run = make_run()
@@ -49,7 +49,7 @@ def test_pods_show_the_last_report_of_their_agent(api: TestClient) -> None:
         Pod.create(name=name, uid=uid, phase="Running", ip="", node="", labels={})
     make_worker("w-0", state="running", fork_server=True, seen_at=0.5)
     make_worker("w-1", state="exited", seen_at=1, pod_uid="now")
-    # Of the pod that had the name before.
+    # Reported by the previous pod of this name.
     make_worker("w-2", pod_uid="before")
     make_worker("w-3")
     pods = api.simulate_get("/api/pods").json

@@ -1,4 +1,4 @@
-"""Profiles of ranks: what agents are told, and bring, and that its file is one of the run's."""
+"""Profiles of ranks: requests to agents, their results, and the uploaded file."""
 
 import gzip
 import hashlib
@@ -19,14 +19,16 @@ from tests.support.rows import make_ranks
 
 pytestmark = pytest.mark.both_databases
 
-FILE = gzip.compress(b'{"traceEvents": []}', mtime=0)  # in names of tests: the same everywhere
+FILE = gzip.compress(
+    b'{"traceEvents": []}', mtime=0
+)  # fixed time: the bytes are in the ids of tests
 LINE = CodeLine("train.py:4 loss.backward()", 2.0, "aten::mm", 0.25)
 RECORDED = ProfileResult("pytorch", 1.0, 7.5, "", (Operator("aten::mm", 3, 0.25, 0.5),), (LINE,))
 
 
 @pytest.fixture
 def asked(api: TestClient, run: Run) -> int:
-    """The id of a profile of rank 0, of two."""
+    """Id of a requested profile of rank 0, in a run with two ranks."""
     make_ranks(run)
     answer = ask(api, run, seconds=2)
     about = {name: answer.json[name] for name in ("attempt", "rank", "seconds", "done", "file")}
@@ -58,9 +60,9 @@ def read(api: TestClient, run: Run) -> Any:
     return api.simulate_get(f"/api/runs/{run.id}/profiles").json
 
 
-def test_a_rank_is_asked_until_its_profile_is_there(api: TestClient, run: Run, asked: int) -> None:
+def test_a_rank_is_asked_until_it_sends_its_profile(api: TestClient, run: Run, asked: int) -> None:
     wanted = {"id": asked, "seconds": 2}
-    # The second time, a report has nothing new.
+    # The same report again is handled as unchanged, but still gets the request.
     assert [poll(api, run, rank) for rank in (0, 1, 0)] == [wanted, None, wanted]
     assert give(api, asked) == 204
     assert poll(api, run, 0) is None
@@ -79,7 +81,7 @@ def test_a_rank_is_asked_until_its_profile_is_there(api: TestClient, run: Run, a
     assert api.simulate_get(f"/api/runs/{run.id}/files/{name}").content == FILE
 
 
-def test_what_could_not_be_profiled_says_why(api: TestClient, run: Run, asked: int) -> None:
+def test_a_failed_profile_has_the_reason(api: TestClient, run: Run, asked: int) -> None:
     assert give(api, asked, b"", problem="rank: it has no py-spy", tool="") == 204
     [found] = read(api, run)
     assert (found["done"], found["problem"]) == (True, "rank: it has no py-spy")
@@ -87,13 +89,13 @@ def test_what_could_not_be_profiled_says_why(api: TestClient, run: Run, asked: i
     assert api.simulate_get(f"/api/runs/{run.id}/files").json == []
 
 
-def test_the_first_answer_counts(api: TestClient, run: Run, asked: int) -> None:
+def test_the_first_result_counts(api: TestClient, run: Run, asked: int) -> None:
     assert [give(api, asked), give(api, asked, b"other")] == [204, 204]
     assert read(api, run)[0]["size"] == len(FILE)
 
 
 @pytest.mark.parametrize("how", ["late", "ended"])
-def test_nobody_waits_for_ever(api: TestClient, run: Run, asked: int, how: str) -> None:
+def test_a_profile_times_out(api: TestClient, run: Run, asked: int, how: str) -> None:
     if how == "late":
         Profile.update(asked_at=time.time() - 1000).execute()
         assert poll(api, run, 0) is None
@@ -104,7 +106,7 @@ def test_nobody_waits_for_ever(api: TestClient, run: Run, asked: int, how: str) 
     assert (found["done"], found["problem"]) == (True, "its agent has not brought it in time")
 
 
-def test_a_rank_answers_for_itself_alone(api: TestClient, run: Run, asked: int) -> None:
+def test_a_rank_may_send_only_its_own_profile(api: TestClient, run: Run, asked: int) -> None:
     assert give(api, asked, pod="w-1") == 404
     assert give(api, asked, pod="w-1", whose="w-0") == 403
     assert give(api, asked + 1) == 404
@@ -124,7 +126,7 @@ def test_a_rank_answers_for_itself_alone(api: TestClient, run: Run, asked: int) 
         (FILE, {"lines": [replace(LINE, activity="x" * 301).to_fields()]}),
     ],
 )
-def test_what_is_no_profile_is_refused(
+def test_malformed_profiles_are_refused(
     api: TestClient, asked: int, file: bytes, facts: Any
 ) -> None:
     assert give(api, asked, file, **facts) == 400
@@ -145,7 +147,7 @@ def test_a_file_that_is_too_large_is_refused(api: TestClient, asked: int) -> Non
         ({"rank": -1}, 400, "rank: "),
     ],
 )
-def test_only_a_rank_that_runs_is_profiled_and_one_at_a_time(
+def test_invalid_requests_are_refused(
     api: TestClient, run: Run, asked: int, body: Any, status: int, message: str
 ) -> None:
     Rank.update(exit_code=0, exited_at=1.0).where(Rank.rank == 1).execute()
@@ -154,16 +156,16 @@ def test_only_a_rank_that_runs_is_profiled_and_one_at_a_time(
     assert answer.json["message"].startswith(message.format(asked=asked, run=run.id))
 
 
-def test_a_run_that_has_ended_is_not_profiled(api: TestClient, run: Run) -> None:
+def test_an_ended_run_cannot_be_profiled(api: TestClient, run: Run) -> None:
     make_ranks(run)
     Run.update(state="FINISHED").execute()
     assert ask(api, run).status_code == 409
 
 
-def test_the_oldest_are_forgotten(api: TestClient, run: Run, asked: int) -> None:
+def test_the_oldest_profiles_are_deleted(api: TestClient, run: Run, asked: int) -> None:
     for _ in range(run_profiles._MAX_PROFILES):
         give(api, asked)
         asked = ask(api, run).json["id"]
-    assert [one["id"] for one in read(api, run)] == [
+    assert [profile["id"] for profile in read(api, run)] == [
         *range(asked - run_profiles._MAX_PROFILES + 1, asked + 1)
     ]

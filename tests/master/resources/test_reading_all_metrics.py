@@ -1,4 +1,4 @@
-"""``GET /api/metrics``: the series of all pods, and of all runs."""
+"""``GET /api/metrics`` for all pods or all runs."""
 
 import time
 
@@ -68,7 +68,7 @@ def test_all_pods_take_few_queries(
             assert len(caplog.records) <= 3
 
 
-def test_no_pods_no_runs_and_nothing_recorded(api: TestClient) -> None:
+def test_without_pods_runs_or_samples(api: TestClient) -> None:
     for kind in ("pod", "run"):
         assert get(api, metric_type=kind).json == {}
         assert opened(get(api, metric_type=kind, format="zip")) == {}

@@ -1,4 +1,4 @@
-"""``GET /api/metrics/{pod or run}``: what is answered as JSON, and what is refused."""
+"""``GET /api/metrics/{pod or run}`` as JSON, and refused requests."""
 
 import json
 import time
@@ -14,7 +14,7 @@ from tests.support.recording import Recording
 from tests.support.rows import line, make_run, post, record
 
 
-def test_metadata_of_samples_is_answered_before_and_after_export(
+def test_metadata_is_returned_before_and_after_export(
     api: TestClient, run: Run, recording: Recording
 ) -> None:
     now_us = time.time_ns() // 1_000_000 * 1000
@@ -47,7 +47,7 @@ def test_metadata_of_samples_is_answered_before_and_after_export(
         recording.run_all()
 
 
-def test_metadata_of_a_ranks_lines_are_answered_too(
+def test_metadata_of_recorded_lines_is_returned(
     api: TestClient, run: Run, recording: Recording
 ) -> None:
     at_us = time.time_ns() // 1_000_000 * 1000 + 250
@@ -56,12 +56,12 @@ def test_metadata_of_a_ranks_lines_are_answered_too(
     for _ in range(2):
         first, second = get_run(api, run).json["a @ 0"]
         assert (first["value"], first["metadata"]) == ("0.5", sample["metadata"])
-        assert first["date"] == to_text(at_us), "to the microsecond"
+        assert first["date"] == to_text(at_us), "timestamps have microseconds"
         assert second == point(at_us // 1000 * 1000 + 10**6, "1")
         recording.run_all()
 
 
-def test_names_of_series_or_metrics_select_any_of_them(
+def test_series_are_selected_by_series_or_metric_name(
     api: TestClient, run: Run, recording: Recording
 ) -> None:
     now = time.time()
@@ -77,7 +77,7 @@ def test_names_of_series_or_metrics_select_any_of_them(
         assert list(series) == ["loss @ 1", "rate @ 1"]
         series = get_run(api, run, metric_filter=odd).json
         assert list(series) == sorted(f"{name} @ 0" for name in odd)
-        # A comma is a part of a name.
+        # A comma is part of the name.
         assert len(get_run(api, run, metric_filter="a,b").json) == 11
         assert get_run(api, run, metric_filter="").json == get_run(api, run).json
         for unknown in ("los", "loss @ 11", "loss @", ".*", "loss|rate"):
@@ -125,7 +125,7 @@ def test_since_until_and_fewer_points(api: TestClient, run: Run, recording: Reco
         recording.run_all()
 
 
-def test_averages_tell_their_extremes_in_json(api: TestClient, run: Run) -> None:
+def test_averages_have_min_and_max_in_json(api: TestClient, run: Run) -> None:
     start = round(time.time(), 3)
     values = [1.0, 5.0, float("nan"), 2.0, 8.0]
     record(run, b"".join(line(start + i, a=value) for i, value in enumerate(values)))
@@ -138,7 +138,7 @@ def test_averages_tell_their_extremes_in_json(api: TestClient, run: Run) -> None
     assert {key for point in file for key in point} == {"date", "value", "cumulative"}
 
 
-def test_a_wrong_parameter_is_named(api: TestClient) -> None:
+def test_an_invalid_parameter_is_named(api: TestClient) -> None:
     numbers = ["wrong", "-1", "1.5", "\x00", "0", "٣", "9" * 19]
     wrong = {"summarize": numbers, "last_n": numbers, "metric_filter": ["\x00"]}
     for name in ("format", "metric_type", "since", "until"):
@@ -151,7 +151,7 @@ def test_a_wrong_parameter_is_named(api: TestClient) -> None:
                 assert answer.json["message"].startswith((f"{name}: ", f"{name}.0: "))
 
 
-def test_a_header_says_whether_prometheus_or_the_record_answers(
+def test_a_header_names_the_source_of_the_samples(
     api: TestClient, run: Run, recording: Recording
 ) -> None:
     now_us = time.time_ns() // 1000
@@ -163,7 +163,7 @@ def test_a_header_says_whether_prometheus_or_the_record_answers(
     )
     recording.run_all()
     answer = get_run(api, run)
-    # Prometheus has milliseconds.
+    # Prometheus stores milliseconds.
     assert (answer.headers["MLBench-Source"], answer.json["a @ 0"]) == (
         "prometheus",
         [point(now_us // 1000 * 1000, "1")],

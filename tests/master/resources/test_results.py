@@ -1,4 +1,4 @@
-"""``/api/runs/{id}/result/`` and ``/api/compare/``: what they answer, and what they refuse."""
+"""``/api/runs/{id}/result/`` and ``/api/compare/``: responses and refused requests."""
 
 import math
 import time
@@ -17,7 +17,7 @@ _TARGET = {"metric": "acc", "value": 97.0, "lower_is_better": False}
 
 @pytest.fixture
 def judged(database: Database) -> Run:
-    """A run that has ended, and reached its target 20 s after its start and 10 s of training."""
+    """A finished run that reached its target 20 s after its start, after 10 s of training."""
     started_at = float(round(time.time()) - 60)
     run = make_run(
         state="FINISHED", target=_TARGET, started_at=started_at, finished_at=started_at + 50
@@ -39,7 +39,7 @@ def compare(api: TestClient, *runs: object, **params: Any) -> Result:
     return api.simulate_get("/api/compare/", params={"runs": ",".join(map(str, runs)), **params})
 
 
-def test_a_result_is_what_the_client_reads(api: TestClient, judged: Run) -> None:
+def test_the_client_can_decode_a_result(api: TestClient, judged: Run) -> None:
     answer = get_result(api, judged.id)
     assert answer.status_code == 200
     found = results.Result.from_fields(answer.json)
@@ -51,7 +51,7 @@ def test_a_result_is_what_the_client_reads(api: TestClient, judged: Run) -> None
     assert found.curve.values == (None, 97.0), "JSON has no NaN"
 
 
-def test_a_result_that_takes_long_holds_for_a_while_as_long_as_its_run_goes_on(
+def test_a_slow_result_of_an_active_run_is_cached(
     api: TestClient, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mlbench_master.resources.results._SLOW_SECONDS", 0.0)
@@ -65,7 +65,7 @@ def test_a_result_that_takes_long_holds_for_a_while_as_long_as_its_run_goes_on(
         assert get_result(api, run.id).json["last_value"] == result
 
 
-def test_target_time_and_price_can_be_asked_for(api: TestClient, judged: Run) -> None:
+def test_target_time_and_price_are_parameters(api: TestClient, judged: Run) -> None:
     answer = get_result(api, judged.id, target="val_loss <= 0.1", after="9.5", price="0.02").json
     assert answer["target"] == {"metric": "val_loss", "value": 0.1, "lower_is_better": True}
     reached = {"training_seconds": 10.0, "wall_seconds": 20.0, "epochs": None}
@@ -81,7 +81,7 @@ def test_target_time_and_price_can_be_asked_for(api: TestClient, judged: Run) ->
     }
 
 
-def test_a_target_is_a_metric_and_a_bound(api: TestClient, judged: Run) -> None:
+def test_a_target_is_parsed(api: TestClient, judged: Run) -> None:
     targets = {
         "acc>=97": ("acc", 97.0, False),
         "acc<=-1e-3": ("acc", -0.001, True),
@@ -94,7 +94,7 @@ def test_a_target_is_a_metric_and_a_bound(api: TestClient, judged: Run) -> None:
         assert (answer["metric"], answer["value"], answer["lower_is_better"]) == target
 
 
-def test_a_target_that_is_none_is_refused(api: TestClient, judged: Run) -> None:
+def test_invalid_targets_are_refused(api: TestClient, judged: Run) -> None:
     for target in (
         *("", "acc", "acc>97", "acc=97", ">=97", " >=97", "acc>=", "acc>=x", "acc>=nan"),
         *("acc<=inf", "acc>=1e999", "acc>=1_000", "acc>=\N{FULLWIDTH DIGIT NINE}"),
@@ -129,7 +129,7 @@ def test_numbers_have_bounds(api: TestClient, judged: Run) -> None:
     assert get_result(api, judged.id, after="-0").status_code == 400
 
 
-def test_a_comparison_is_what_the_client_reads(api: TestClient, judged: Run) -> None:
+def test_the_client_can_decode_a_comparison(api: TestClient, judged: Run) -> None:
     other = make_run(state="FAILED", target={**_TARGET, "value": 90.0}, settings={"batch_size": 64})
     answer = compare(api, other.id, judged.id, price=1)
     assert answer.status_code == 200
@@ -160,11 +160,11 @@ def test_malformed_lists_of_runs_are_refused(api: TestClient, judged: Run) -> No
     assert answer.json == twice
 
 
-def test_200_runs_and_no_more(api: TestClient, database: Database) -> None:
+def test_at_most_200_runs_are_compared(api: TestClient, database: Database) -> None:
     ids = [make_run(state="STOPPED").id for _ in range(200)]
     answer = compare(api, *ids)
     assert answer.status_code == 200
-    assert [one["run_ids"] for one in answer.json["groups"]] == [ids]
+    assert [group["run_ids"] for group in answer.json["groups"]] == [ids]
     refused = compare(api, *ids, 1)
     assert refused.status_code == 400
     assert refused.json["message"].startswith("runs: must be the ids of 1 to 200 runs")

@@ -1,4 +1,4 @@
-"""``/api/runs``: order, look, stop, delete."""
+"""``/api/runs``: create, list, read and delete runs."""
 
 import gzip
 import json
@@ -21,7 +21,7 @@ _NO_VALUE = (
     "query: workers= lacks a value (got 'workers='). "
     'Write workers=VALUE, or "workers=" for a word.'
 )
-# By which MLBench's original client is recognised.
+# The headers by which the original MLBench client is recognized.
 ORIGINAL = {
     "Accept": "*/*",
     "User-Agent": "python-requests/2.32",
@@ -30,12 +30,12 @@ ORIGINAL = {
 
 
 def post(api: TestClient, **fields: Any) -> Any:
-    # Not json=...: its encoder refuses half of a character pair, clients may not.
+    # Not json=...: its encoder rejects lone surrogates, which clients can send.
     return api.simulate_post("/api/runs/", body=json.dumps(ORDER | fields))
 
 
 @pytest.mark.both_databases
-def test_order_and_look(api: TestClient) -> None:
+def test_a_run_is_created_and_read(api: TestClient) -> None:
     before = time.time()
     answer = post(api, num_workers=3, num_cpus=1, max_restarts=2, args={"steps": 5})
     assert answer.status_code == 200
@@ -52,7 +52,7 @@ def test_order_and_look(api: TestClient) -> None:
     assert api.simulate_get("/api/runs").json == [run]
 
 
-def test_an_order_that_names_nothing_to_run_is_told_what_it_gets(api: TestClient) -> None:
+def test_a_request_without_a_benchmark_gets_a_note(api: TestClient) -> None:
     run = api.simulate_post("/api/runs/", json={"name": "notebook"}).json
     note = "no benchmark was named, so digits was taken, the default"
     assert (run["benchmark"], run["reason"]) == ("digits", note)
@@ -61,7 +61,7 @@ def test_an_order_that_names_nothing_to_run_is_told_what_it_gets(api: TestClient
 
 
 @pytest.mark.both_databases
-def test_a_run_that_goes_on(api: TestClient) -> None:
+def test_an_active_run(api: TestClient) -> None:
     stated = {"device": "cpu", "rate": 0.1, "compile": False, "n": 2**63 - 1, "folder": None}
     target = {"metric": "a", "value": 1.0, "lower_is_better": True}
     reached: dict[str, Any] = {
@@ -102,7 +102,7 @@ def test_runs_are_listed_from_the_oldest(api: TestClient) -> None:
 
 
 @pytest.mark.both_databases
-def test_a_page_has_the_newest_that_match(api: TestClient) -> None:
+def test_limit_returns_the_newest_matching_runs(api: TestClient) -> None:
     def ids(**wanted: object) -> list[int]:
         return [run["id"] for run in api.simulate_get("/api/runs/", params=wanted).json]
 
@@ -146,7 +146,7 @@ def test_a_page_has_the_newest_that_match(api: TestClient) -> None:
 
 
 @pytest.mark.both_databases
-def test_runs_are_queried_sorted_and_have_the_columns_asked_for(api: TestClient) -> None:
+def test_runs_are_filtered_and_sorted_with_requested_columns(api: TestClient) -> None:
     for exchange, workers in (("topk", 4), ("topk", 2), ("ddp", 3)):
         make_run(workers, state="FINISHED", args={"exchange": exchange})
     wanted = {"query": "exchange=topk workers>1", "order": "workers", "columns": "workers,exchange"}
@@ -170,18 +170,18 @@ def test_runs_are_queried_sorted_and_have_the_columns_asked_for(api: TestClient)
 
 
 @pytest.mark.both_databases
-def test_a_run_of_a_set_names_the_one_that_replaced_it(api: TestClient) -> None:
+def test_a_failed_run_of_a_set_names_its_replacement(api: TestClient) -> None:
     places = (("a", 1, "FAILED"), ("a", 2, "FINISHED"), ("a", 1, "FINISHED"), ("a", 2, "FAILED"))
     first, *_, third, _ = (
         make_run(set_name=name, slot=place, state=state).id for name, place, state in places
     )
     replaced = {run["id"]: run["replaced_by"] for run in api.simulate_get("/api/runs/").json}
-    assert {one: other for one, other in replaced.items() if other} == {first: third}
+    assert {run_id: other for run_id, other in replaced.items() if other} == {first: third}
     failed = api.simulate_get("/api/runs/", params={"state": "FAILED", "limit": 2}).json
     assert failed[0]["replaced_by"] == api.simulate_get(f"/api/runs/{first}/").json["replaced_by"]
 
 
-def test_what_has_not_changed_is_not_sent_again(api: TestClient) -> None:
+def test_an_unchanged_list_is_not_sent_again(api: TestClient) -> None:
     for _ in range(3):
         make_run(state="FINISHED")
     whole = api.simulate_get("/api/runs/")
@@ -196,7 +196,7 @@ def test_what_has_not_changed_is_not_sent_again(api: TestClient) -> None:
     assert api.simulate_get("/api/runs/", headers=headers).status_code == 200
 
 
-def test_a_list_asks_no_more_of_the_database_the_longer_it_is(
+def test_the_number_of_queries_does_not_grow_with_the_list(
     api: TestClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     def queries() -> int:
@@ -215,7 +215,7 @@ def test_a_list_asks_no_more_of_the_database_the_longer_it_is(
     assert queries() == of_one
 
 
-def test_a_wrong_field_is_named(api: TestClient) -> None:
+def test_an_invalid_field_is_named(api: TestClient) -> None:
     wrong: dict[str, Any] = {"name": "Big ", "num_workers": 5, "args": {"-": "1"}, "colour": "red"}
     for field, value in wrong.items():
         answer = post(api, **{field: value})
@@ -243,7 +243,7 @@ def test_a_name_is_free_text(api: TestClient) -> None:
         ({"Authorization": f"Bearer {USER_TOKEN}"}, False),
     ],
 )
-def test_the_original_client_alone_gets_a_short_list(
+def test_only_the_original_client_gets_a_short_list(
     api: TestClient, changed: dict[str, str], is_known: bool
 ) -> None:
     make_run(display_name="Made", state="FAILED", reason="because " * 99)
@@ -253,12 +253,14 @@ def test_the_original_client_alone_gets_a_short_list(
 
 
 @pytest.mark.both_databases
-def test_the_defaults_of_the_original_command_line_can_be_run(api: TestClient) -> None:
+def test_the_defaults_of_the_original_client_are_accepted(api: TestClient) -> None:
     image = "mlbench/pytorch-cifar10-resnet20-all-reduce:latest"
     order = {"name": "x-2", "num_workers": 2, "max_bandwidth": 1000, "image_name": image}
     order |= {"backend": "MPI", "queue": True}
     several = order | {"num_cpus": 1000}
-    assert api.simulate_post("/api/runs/", json=several).status_code == 400, "only for that client"
+    assert api.simulate_post("/api/runs/", json=several).status_code == 400, (
+        "1000 cores are accepted only from the original client"
+    )
     run = api.simulate_post("/api/runs/", json=several, headers=ORIGINAL).json
     most = InstallationLimits().cpus
     assert (run["num_cpus"], run["backend"], run["benchmark"]) == (most, "gloo", "cifar10-resnet")

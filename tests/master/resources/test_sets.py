@@ -1,4 +1,4 @@
-"""``/api/sets``: what is registered first, and what became of it."""
+"""``/api/sets``: registration, runs and analysis of benchmark sets."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def register(api: TestClient, **fields: Any) -> Result:
 
 
 def submit(api: TestClient, slot: int, name: str = "scaling") -> Any:
-    """Submit the run of a slot as the controller does, and return the newest run of the set."""
+    """Submit the run of a slot like the controller, and return the newest run of a set."""
     benchmark_sets.submit(name, slot, InstallationLimits(workers=4, cpus=2))
     return next(run for run in reversed(api.simulate_get("/api/runs/").json) if run["set_name"])
 
@@ -30,7 +30,7 @@ def end(run: Any, state: str) -> None:
 
 
 @pytest.mark.both_databases
-def test_a_set_is_registered_and_its_runs_are_what_it_says(api: TestClient) -> None:
+def test_a_registered_set_determines_its_runs(api: TestClient) -> None:
     run_set = register(api, num_cpus=1).json
     assert run_set["order"] == {"benchmark": "digits", "args": {"epochs": "3"}, "num_cpus": 1.0}
     assert [slot["name"] for slot in run_set["slots"]] == ["scaling-w2-r1", "scaling-w1-r1"]
@@ -49,7 +49,7 @@ def test_a_set_is_registered_and_its_runs_are_what_it_says(api: TestClient) -> N
 
 
 @pytest.mark.both_databases
-def test_a_run_that_was_deleted_stays_in_the_ledger(api: TestClient) -> None:
+def test_a_deleted_run_stays_in_the_ledger(api: TestClient) -> None:
     register(api)
     run = submit(api, 1)
     end(run, "FAILED")
@@ -63,7 +63,7 @@ def test_a_run_that_was_deleted_stays_in_the_ledger(api: TestClient) -> None:
     assert submit(api, 2)["slot"] == 2
 
 
-def test_no_run_replaces_one_with_contention(api: TestClient) -> None:
+def test_a_disturbed_run_is_not_replaced(api: TestClient) -> None:
     register(api)
     run = submit(api, 1)
     [rank, _] = make_ranks(Run.get_by_id(run["id"]))
@@ -110,7 +110,7 @@ TEN = [{"num_workers": 1, "seed": i} for i in range(10)]
         ),
     ],
 )
-def test_what_could_not_be_scored_is_no_official_set(
+def test_official_sets_must_follow_the_rules(
     api: TestClient, fields: dict[str, Any], message: str
 ) -> None:
     told = register(api, **{"official": True, "args": {}, "slots": TEN} | fields)
@@ -118,7 +118,7 @@ def test_what_could_not_be_scored_is_no_official_set(
     assert register(api, **{"args": {}, "slots": TEN} | fields).status_code == 200
 
 
-def test_an_official_set_may_choose_what_its_rules_leave_free(api: TestClient) -> None:
+def test_an_official_set_may_choose_free_settings(api: TestClient) -> None:
     chosen = {"exchange": "flat", "backend": "gloo"}
     light = register(api, official=True, args=chosen, slots=TEN, light_target=True)
     assert light.json["order"]["args"] == chosen
@@ -127,7 +127,7 @@ def test_an_official_set_may_choose_what_its_rules_leave_free(api: TestClient) -
     assert api.simulate_post("/api/sets/", json=body).status_code == 200
 
 
-def test_a_set_tells_no_secret_of_its_command(api: TestClient) -> None:
+def test_secrets_of_a_command_are_masked(api: TestClient) -> None:
     own = {"image_name": "custom_image", "custom_image_name": "local"}
     body = {"name": "own", "slots": [{"num_workers": 1}], **own}
     told = []
@@ -141,7 +141,7 @@ def test_a_set_tells_no_secret_of_its_command(api: TestClient) -> None:
     assert Run.get_by_id(run["id"]).command == "x --token hunter3"
 
 
-def test_what_there_is_not(api: TestClient) -> None:
+def test_unknown_sets_are_not_found(api: TestClient) -> None:
     assert api.simulate_get("/api/sets/other/").status_code == 404
     for act in ("stop", "resume"):
         answer = api.simulate_post(f"/api/sets/other/{act}/")
@@ -154,7 +154,7 @@ SWEPT = [
 ]
 
 
-def test_a_run_of_a_sweep_is_ordered_with_its_values(api: TestClient) -> None:
+def test_a_run_of_a_sweep_has_its_swept_values(api: TestClient) -> None:
     found = register(api, slots=SWEPT).json
     assert [slot["name"] for slot in found["slots"]] == ["scaling-w1-c1-r1", "scaling-w1-c2-r1"]
     assert register(api, slots=SWEPT).json == found
@@ -165,7 +165,7 @@ def test_a_run_of_a_sweep_is_ordered_with_its_values(api: TestClient) -> None:
 
 
 def swept(**values: str) -> dict[str, Any]:
-    """Return the places of a sweep with one run."""
+    """Return the slots of a sweep with one run."""
     slot = {"num_workers": 1, "seed": 1}
     return {"slots": [{**slot, "swept": {k.replace("_", "-"): v for k, v in values.items()}}]}
 
@@ -214,16 +214,14 @@ UNASKED = "swept.bandwidth: 1000 means no limit, because clients send"
         ({"official": True, "slots": SWEPT * 5}, "official: sweeps cannot be scored"),
     ],
 )
-def test_what_could_not_be_run_is_not_registered(
-    api: TestClient, fields: dict[str, Any], message: str
-) -> None:
+def test_invalid_sets_are_refused(api: TestClient, fields: dict[str, Any], message: str) -> None:
     answer = register(api, **fields)
     assert (answer.status_code, answer.json["message"][: len(message)]) == (400, message)
     assert api.simulate_get("/api/sets/").json == []
 
 
 @pytest.mark.both_databases
-def test_a_set_is_analyzed_over_what_it_sweeps(api: TestClient) -> None:
+def test_a_set_is_analyzed_over_its_swept_settings(api: TestClient) -> None:
     slots = [
         {"num_workers": 1, "seed": 1, "swept": {"learning_rate": rate}} for rate in ("0.1", "0.2")
     ]

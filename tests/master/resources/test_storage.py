@@ -1,4 +1,4 @@
-"""``/api/info/storage/``: what is stored, and what is missing."""
+"""``/api/info/storage/``: size of the stored data, and missing samples."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from tests.support.rows import make_run
 
 
 @pytest.mark.usefixtures("database")
-def test_missing_samples_are_those_of_the_own_runs(
+def test_missing_samples_exclude_imported_runs(
     settings: Settings, prometheus: PrometheusClient
 ) -> None:
     whole = {"recorded": 100, "in_prometheus": 90, "record_only": 10}
@@ -31,7 +31,7 @@ def test_missing_samples_are_those_of_the_own_runs(
 
 
 @pytest.mark.usefixtures("database")
-def test_prometheus_states_its_version_and_retention(
+def test_version_and_retention_of_prometheus(
     settings: Settings, prometheus: PrometheusClient
 ) -> None:
     storage = call_as_user(settings, prometheus).simulate_get("/api/info/storage/").json

@@ -1,4 +1,4 @@
-"""With Prometheus stopped, everything about runs is answered, with all values."""
+"""Without Prometheus, all routes about runs still return all samples."""
 
 import json
 import time
@@ -27,7 +27,7 @@ from tests.support.recording import Recording
 from tests.support.rows import key, line, make_ranks, make_run, post, record, reload, ship_files
 
 _TARGET = {"metric": "acc", "value": 97.0, "lower_is_better": False}
-# Alerts are Prometheus's own; a run without a diagnosis has none to show.
+# Alerts need Prometheus, and these runs have no diagnosis.
 _OTHERS = {"/api/runs/{run_id:int}/alerts", "/api/runs/{run_id:int}/diagnosis"}
 _OF_RUN = [
     path
@@ -52,7 +52,7 @@ def prometheus(own_prometheus: PrometheusServer) -> Iterator[PrometheusClient]:
 
 
 def make_recorded(recording: Recording, **last: Any) -> Run:
-    """Record what Prometheus can hold, and what it cannot: texts, a foreign date, duplicates."""
+    """Record samples of all kinds, including texts, old timestamps and duplicates."""
     begin = float(round(time.time()) - 100)
     run = make_run(target=_TARGET, created_at=begin, started_at=begin)
     make_ranks(run, assigned_at=begin)
@@ -73,7 +73,7 @@ def make_recorded(recording: Recording, **last: Any) -> Run:
 
 
 def seal(reader: SeriesReader, run: Run) -> None:
-    """Seal a run as an hour after its end, when its blocks are deleted."""
+    """Seal a run and delete its blocks, like the controller an hour after the end."""
     Sealer(reader).seal(reload(run))
     Run.update(blocks_deleted_at=time.time()).where(Run.id == run.id).execute()
     Block.delete().where(Block.owner == run_owner(run.id)).execute()
@@ -85,7 +85,7 @@ def get(api: TestClient, path: str) -> Result:
 
 
 def content_of(answer: Result) -> Any:
-    """Return what was answered; for a file, its size."""
+    """Return the body of a response, or its size if it is a zip file."""
     kind = answer.headers["Content-Type"]
     if "zip" in kind:
         return len(answer.content)
@@ -93,7 +93,7 @@ def content_of(answer: Result) -> Any:
 
 
 @pytest.mark.usefixtures("database")
-def test_every_route_about_runs_answers_with_all_values(
+def test_every_route_about_runs_returns_all_samples(
     settings: Settings, own_prometheus: PrometheusServer, prometheus: PrometheusClient
 ) -> None:
     with closing(RemoteWriter(own_prometheus.url)) as writer:
@@ -139,7 +139,7 @@ def test_every_route_about_runs_answers_with_all_values(
 
 
 @pytest.mark.usefixtures("database")
-def test_a_file_with_usage_of_pods_waits_for_prometheus(
+def test_a_zip_with_usage_of_pods_needs_prometheus(
     settings: Settings, own_prometheus: PrometheusServer, prometheus: PrometheusClient
 ) -> None:
     with closing(RemoteWriter(own_prometheus.url)) as writer:

@@ -1,4 +1,4 @@
-"""The agents' two routes: poll, and ship a stream."""
+"""The routes of agents: polling and shipping streams."""
 
 from typing import Any
 
@@ -27,21 +27,21 @@ def ship(
     headers: dict[str, str] | None = None,
     **params: Any,
 ) -> Any:
-    """Send what a rank says, as the agent of its own pod unless other headers are given."""
+    """Ship data of a rank, by default with the token of its pod."""
     rank = params.pop("rank", 0)
     return api.simulate_put(
         f"/api/runs/{run.id}/ranks/{rank}/{stream}",
         params={"attempt": 1, "offset": 0} | params,
         body=data,
-        # Where there is no such rank, it makes no difference who asks.
+        # For an unknown rank, the token makes no difference.
         headers=headers or as_pod(NAMES[rank] if rank in range(2) else NAMES[0]),
     )
 
 
-# --- Shipping. ---
+# --- Shipping ---
 
 
-def test_the_answer_says_where_to_go_on(api: TestClient, assigned: Run) -> None:
+def test_the_response_has_the_next_offset(api: TestClient, assigned: Run) -> None:
     assert ship(api, assigned, b"abc").json == {"offset": 3, "next_ship_seconds": 1.0}
     assert ship(api, assigned, b"abcde").json["offset"] == 5
     assert ship(api, assigned, b"z", offset=9).json["offset"] == 5
@@ -53,9 +53,9 @@ def test_the_answer_says_where_to_go_on(api: TestClient, assigned: Run) -> None:
     }
 
 
-def test_ended_ranks_attempts_and_runs_take_no_more(api: TestClient, assigned: Run) -> None:
+def test_ended_attempts_and_runs_accept_no_data(api: TestClient, assigned: Run) -> None:
     assert ship(api, assigned, b"abc", rank=0).status_code == 200
-    # Its agent may forget it then, and be free for the next.
+    # An agent may then forget the rank and take the next one.
     Run.update(attempt=2).where(Run.id == assigned.id).execute()
     message = f"attempt 1 of run {assigned.id} has ended"
     assert ship(api, assigned, b"abc").json == {"status": 409, "message": message}
@@ -77,7 +77,7 @@ def test_ended_ranks_attempts_and_runs_take_no_more(api: TestClient, assigned: R
         ({}, "Metrics"),
     ],
 )
-def test_unknown_ranks_attempts_and_streams(
+def test_unknown_ranks_attempts_and_streams_are_not_found(
     api: TestClient, assigned: Run, params: dict[str, str], stream: str
 ) -> None:
     assert ship(api, assigned, b"abc", stream, None, **params).status_code == 404
@@ -86,7 +86,7 @@ def test_unknown_ranks_attempts_and_streams(
 
 @pytest.mark.parametrize("field", ["attempt", "offset"])
 @pytest.mark.parametrize("value", ["-1", "x", "", "9" * 19, None])
-def test_a_wrong_parameter_is_named(
+def test_an_invalid_parameter_is_named(
     api: TestClient, assigned: Run, field: str, value: str | None
 ) -> None:
     params: dict[str, Any] = {field: value}
@@ -95,7 +95,7 @@ def test_a_wrong_parameter_is_named(
     assert field in answer.json["message"]
 
 
-def test_too_much_at_once(api: TestClient, assigned: Run) -> None:
+def test_bodies_are_limited(api: TestClient, assigned: Run) -> None:
     assert ship(api, assigned, b"x" * (4 << 20)).status_code == 200
     answer = ship(api, assigned, b"x" * ((4 << 20) + 1))
     assert answer.status_code == 413
@@ -105,7 +105,7 @@ def test_too_much_at_once(api: TestClient, assigned: Run) -> None:
 @pytest.mark.parametrize(
     ("name", "uid"), [("w-1", "uid-1"), ("w-0", "uid-0"), ("w-0", ""), ("other", "uid-1")]
 )
-def test_a_pod_writes_what_its_own_rank_says(
+def test_a_pod_may_ship_only_for_its_own_rank(
     api: TestClient, run: Run, name: str, uid: str
 ) -> None:
     make_ranks(run, pod_uid="uid-1")
@@ -115,8 +115,8 @@ def test_a_pod_writes_what_its_own_rank_says(
     assert not Stream.select().exists()
 
 
-def test_a_pod_that_was_replaced_writes_no_more(api: TestClient, run: Run) -> None:
-    """Also before the controller has written its rank off."""
+def test_a_replaced_pod_may_not_ship(api: TestClient, run: Run) -> None:
+    """This holds even before the controller marks the rank as lost."""
     make_ranks(run, pod_uid="uid-1")
     assert ship(api, run, b"abc", headers=as_pod("w-0", "uid-1")).json["offset"] == 3
     see_pod("w-0", "uid-2")
@@ -125,10 +125,10 @@ def test_a_pod_that_was_replaced_writes_no_more(api: TestClient, run: Run) -> No
     assert [stream.size for stream in Stream.select()] == [3]
 
 
-# --- Polling. ---
+# --- Polling ---
 
 
-def test_a_poll_is_heard(api: TestClient, assigned: Run) -> None:
+def test_a_poll(api: TestClient, assigned: Run) -> None:
     answer = poll(api, {"state": "idle", "ip": "10.0.0.1"}, pod="w-1")
     assert answer.status_code == 200
     assert answer.json | {"time": 0.0} == {
@@ -154,7 +154,7 @@ def test_a_poll_is_heard(api: TestClient, assigned: Run) -> None:
         ("w-0", "uid-1", "", "pod_uid"),
     ],
 )
-def test_a_pod_speaks_for_itself_alone(
+def test_a_pod_may_report_only_about_itself(
     api: TestClient, run: Run, name: str, uid: str, said: str, field: str
 ) -> None:
     make_ranks(run, pod_uid="uid-1")
@@ -192,7 +192,7 @@ _WRONG: list[tuple[object, str]] = [
 ]
 
 
-def test_a_wrong_report_is_refused(api: TestClient, assigned: Run) -> None:
+def test_an_invalid_report_is_refused(api: TestClient, assigned: Run) -> None:
     for body, field in _WRONG:
         answer = poll(api, body)
         assert answer.status_code == 400
