@@ -1,4 +1,4 @@
-"""Annotations of a run: changed at any time, bounded, and found."""
+"""Title, tags and note of a run: editing, limits and search."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -15,7 +15,7 @@ def edit(api: TestClient, run: Run, **words: object) -> Any:
 
 
 @pytest.mark.both_databases
-def test_words_change_one_by_one_and_find_the_run(api: TestClient) -> None:
+def test_annotations_are_edited_and_searched(api: TestClient) -> None:
     make_run()
     origin = {"installation": "lab", "run_id": 3, "imported_at": 0.0}
     run = make_run(name="made", state="FINISHED", origin=origin)
@@ -33,7 +33,7 @@ def test_words_change_one_by_one_and_find_the_run(api: TestClient) -> None:
     assert edit(api, run).json == edit(api, run, tags=changed["tags"]).json == changed
 
 
-def test_tags_are_added_and_removed_at_the_same_time(api: TestClient) -> None:
+def test_tags_are_added_and_removed_concurrently(api: TestClient) -> None:
     run = make_run(tags=["old", "paper"])
     edits = [{"add_tags": [f"tag-{number}"]} for number in range(20)]
     with ThreadPoolExecutor(4) as pool:
@@ -71,11 +71,13 @@ def test_tags_are_added_and_removed_at_the_same_time(api: TestClient) -> None:
         ({"name": "other"}, "name: unknown field"),
     ],
 )
-def test_words_are_bounded(api: TestClient, words: dict[str, object], message: str) -> None:
+def test_invalid_annotations_are_refused(
+    api: TestClient, words: dict[str, object], message: str
+) -> None:
     answer = edit(api, make_run(), **words)
     assert answer.status_code == 400
     assert answer.json["message"].startswith(message)
 
 
-def test_a_run_that_is_not_there_has_no_words(api: TestClient) -> None:
+def test_an_unknown_run_is_not_found(api: TestClient) -> None:
     assert edit(api, Run(id=7), title="a").status_code == 404

@@ -1,4 +1,4 @@
-"""Joining tokens: each is listed, revoked alone, and has a quota."""
+"""Joining tokens: list, revocation and quotas."""
 
 import time
 
@@ -33,36 +33,38 @@ def end_all() -> None:
     Run.update(state="FINISHED").execute()
 
 
-def test_a_token_has_few_active_runs(database: Database) -> None:
+def test_the_active_runs_of_a_token_are_limited(database: Database) -> None:
     first, *_ = [order(f"{number}") for number in range(3)]
     with pytest.raises(TooManyError, match="the 3 active runs are its maximum"):
         order("3")
-    assert order("0").id == first.id  # asking again takes nothing
+    assert order("0").id == first.id  # joining again does not count
     order("3", holder="ab13")
     order("3", holder="")
     end_all()
     order("3")
 
 
-def test_a_token_has_few_active_ranks(database: Database) -> None:
+def test_the_active_ranks_of_a_token_are_limited(database: Database) -> None:
     order("0", num_workers=8)
     with pytest.raises(TooManyError, match=r"num_workers: must be at most 2 \(got 3\)"):
         order("1", num_workers=3)
     order("1", num_workers=2)
 
 
-def test_a_token_orders_few_runs_in_a_minute(database: Database) -> None:
+def test_the_new_runs_per_minute_of_a_token_are_limited(database: Database) -> None:
     for number in range(5):
         order(f"{number}")
         end_all()
     with pytest.raises(TooManyError, match="at most 5 new runs per minute"):
         order("5")
-    JoinToken.update(recent_at=JoinToken.recent_at - 13).execute()  # one of five leaks in 12 s
+    JoinToken.update(
+        recent_at=JoinToken.recent_at - 13
+    ).execute()  # the quota regains one run in 12 s
     order("5")
     assert JoinToken.get_by_id("ab12").runs == 6
 
 
-def test_tokens_are_listed_and_revoked_alone(database: Database, api: TestClient) -> None:
+def test_tokens_are_listed_and_revoked_individually(database: Database, api: TestClient) -> None:
     ada, bob = (join_tokens.create(TokenRequest(name=name), USER_TOKEN) for name in ("ada", "bob"))
     assert api.simulate_post("/api/join/", json=JOB, headers=_bearer(ada.token)).status_code == 200
     answer = api.simulate_delete(f"/api/tokens/{ada.id}/")
@@ -78,7 +80,7 @@ def test_tokens_are_listed_and_revoked_alone(database: Database, api: TestClient
     assert api.simulate_delete("/api/tokens/nobody/").status_code == 404
 
 
-def test_a_token_from_before_the_list_is_listed_once_used(
+def test_an_unlisted_token_is_listed_after_its_first_use(
     database: Database, api: TestClient
 ) -> None:
     token = make(USER_TOKEN, int(time.time()) + 60, "ab12")

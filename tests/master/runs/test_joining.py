@@ -1,4 +1,4 @@
-"""Joining the run of a job that somebody else has started."""
+"""External ranks join the run of their job."""
 
 import time
 from typing import Any
@@ -56,7 +56,7 @@ def finish(joined: Joined, state: str = "FINISHED") -> None:
     lifecycle.end(joined.run_id, state=state, finished_at=1.0)
 
 
-def test_the_first_orders_the_run(database: Database) -> None:
+def test_the_first_rank_creates_the_run(database: Database) -> None:
     joined = come(name="GPT-2", working_dir="/home/me", max_restarts=3)
     run = Run.get_by_id(joined.run_id)
     assert (run.state, run.attempt, run.launcher, run.benchmark) == ("STARTED", 1, "slurm", "")
@@ -72,7 +72,7 @@ def test_the_first_orders_the_run(database: Database) -> None:
     assert (described.launcher, described.ranks[0].pod) == ("slurm", joined.pod)
 
 
-def test_a_run_begins_with_the_first_of_its_processes_however_late_they_join(
+def test_a_run_starts_with_its_first_process(
     database: Database,
 ) -> None:
     joined, now = come(0, began_ago=10.0), time.time()
@@ -85,7 +85,7 @@ def test_a_run_begins_with_the_first_of_its_processes_however_late_they_join(
     assert began == pytest.approx([now - 10, now - 60], abs=5)
 
 
-def test_ranks_of_a_job_have_started_when_their_processes_began(database: Database) -> None:
+def test_ranks_start_when_their_processes_start(database: Database) -> None:
     now = time.time()
     for uid, ago in ((1, 60.0), (2, 50.0)):
         joined = come(uid - 1, began_ago=ago)
@@ -95,7 +95,7 @@ def test_ranks_of_a_job_have_started_when_their_processes_began(database: Databa
     assert parse(started.time) / 1e6 == pytest.approx(now - 50, abs=5)
 
 
-def test_the_others_join_it_and_asking_again_changes_nothing(database: Database) -> None:
+def test_other_ranks_join_the_run_idempotently(database: Database) -> None:
     first, second = come(0), come(1)
     assert second.run_id == first.run_id
     assert second.token != first.token
@@ -103,9 +103,9 @@ def test_the_others_join_it_and_asking_again_changes_nothing(database: Database)
     assert (Run.select().count(), Rank.select().count()) == (1, 2)
 
 
-def test_other_holders_and_keys_have_runs_of_their_own(database: Database) -> None:
+def test_other_holders_and_keys_have_separate_runs(database: Database) -> None:
     joined = [come(0), come(0, holder="you"), come(0, holder=""), come(0, key="4712")]
-    assert len({one.run_id for one in joined}) == 4
+    assert len({join.run_id for join in joined}) == 4
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_other_holders_and_keys_have_runs_of_their_own(database: Database) -> No
         ),
     ],
 )
-def test_what_does_not_go_together_is_refused(
+def test_conflicting_requests_are_refused(
     database: Database, fields: dict[str, Any], why: str
 ) -> None:
     joined = come(0, attempt=2)
@@ -128,7 +128,7 @@ def test_what_does_not_go_together_is_refused(
     assert str(refused.value) == why.format(id=joined.run_id)
 
 
-def test_a_job_has_no_more_ranks_than_a_run_may(database: Database) -> None:
+def test_the_ranks_of_a_job_are_limited(database: Database) -> None:
     with pytest.raises(BadFieldError, match=r"must be at most 16 .*Raise MLBENCH_LIMIT_WORKERS"):
         come(num_workers=17)
     assert not Run.select().exists()
@@ -143,12 +143,12 @@ def test_a_job_has_no_more_ranks_than_a_run_may(database: Database) -> None:
         *({"command": "'"}, {"command": " "}, {"uid": "X" * 32}, {"name": " a"}, {"more": 1}),
     ],
 )
-def test_malformed_requests(wrong: dict[str, Any]) -> None:
+def test_malformed_requests_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidFieldsError):
         convert(JoinRequest, JOB | wrong)
 
 
-def test_the_next_attempt_leaves_the_one_before(database: Database) -> None:
+def test_a_new_attempt_ends_the_previous_one(database: Database) -> None:
     first, _ = come(0), come(1)
     assert report(first, "running", 1) == "wait"
     streams.append(key(Run.get_by_id(first.run_id)), 0, b"{}")
@@ -157,7 +157,7 @@ def test_the_next_attempt_leaves_the_one_before(database: Database) -> None:
     assert come(0, attempt=2, uid=11).run_id == first.run_id
     before = Rank.select().where(Rank.attempt == 1)
     assert {rank.lost for rank in before} == {"attempt 2 began before all of it had come"}
-    # The recorders of the attempt before speak for nobody any more.
+    # Recorders of the previous attempt must stop.
     assert report(first, "running", 1) == "stop"
     assert report(again, "running", 12) == "wait"
     view = observe().external[0]
@@ -165,12 +165,12 @@ def test_the_next_attempt_leaves_the_one_before(database: Database) -> None:
     assert not any(rank.replaced or rank.forgotten for rank in view.ranks)
 
 
-def test_keys_come_again_after_the_end(database: Database) -> None:
+def test_a_key_can_be_reused_after_the_end(database: Database) -> None:
     first = come(0)
     finish(first)
     with pytest.raises(ConflictError, match=f"run {first.run_id} .* ended, so rank 1 is too late"):
         come(1)
-    assert come(0) == first, "it asks again: its process is of the run that has ended"
+    assert come(0) == first, "a process of the ended run must join it again"
     again = come(0, uid=21)
     assert come(1).run_id == again.run_id > first.run_id
     finish(again)
@@ -182,7 +182,7 @@ def test_keys_come_again_after_the_end(database: Database) -> None:
     assert larger.run_id > requeued.run_id
 
 
-def test_what_stands_for_its_pods_ends_with_it(database: Database) -> None:
+def test_pods_of_an_external_run_are_deleted_at_its_end(database: Database) -> None:
     joined, other = come(0), come(0, key="other")
     see_pod("w-0")
     store_pods([PodStatus("w-0", 0, "Running", "", "here", {})])
@@ -204,7 +204,7 @@ def observe() -> Any:
     return Observer(PoolPolicy(2, 120.0, 60.0), spool_bytes=1 << 30).observe([])
 
 
-def test_it_is_in_nobodys_way(database: Database) -> None:
+def test_an_external_run_does_not_occupy_the_pool(database: Database) -> None:
     joined = come(0)
     world = observe()
     assert (world.runs, world.warm, [run.id for run in world.external]) == ((), None, [1])
@@ -218,7 +218,7 @@ def test_it_is_in_nobodys_way(database: Database) -> None:
     assert observe().idle == 0
 
 
-def test_a_pod_writes_for_its_own_rank_alone(api: TestClient, database: Database) -> None:
+def test_a_pod_may_ship_only_for_its_own_rank(api: TestClient, database: Database) -> None:
     mine, other = come(0), come(0, key="other")
 
     def ship(run_id: int, rank: int) -> int:

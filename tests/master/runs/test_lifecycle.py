@@ -1,4 +1,4 @@
-"""Runs as users order them: ids, limits, one at a time, what deletion leaves."""
+"""Life of a run: creation, queue, stop and deletion."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -40,7 +40,7 @@ def end(run: Run) -> None:
     Run.update(state="FINISHED", finished_at=time.time()).where(Run.id == run.id).execute()
 
 
-def test_of_orders_at_the_same_time_one_is_taken(database: Database) -> None:
+def test_only_one_of_concurrent_requests_is_accepted(database: Database) -> None:
     def create(_: int) -> int:
         try:
             return int(lifecycle.create(order(), LIMITS).id)
@@ -55,7 +55,7 @@ def test_of_orders_at_the_same_time_one_is_taken(database: Database) -> None:
     assert Run.select().count() == 1
 
 
-def test_a_run_may_wait_for_the_active_one(database: Database) -> None:
+def test_a_run_can_wait_for_the_active_run(database: Database) -> None:
     first = lifecycle.create(order(), LIMITS)
     with pytest.raises(ConflictError, match="is active"):
         lifecycle.create(order(), LIMITS)
@@ -65,25 +65,25 @@ def test_a_run_may_wait_for_the_active_one(database: Database) -> None:
     assert lifecycle.find_next(1) == [second]
 
 
-def test_several_runs_may_be_active(database: Database) -> None:
+def test_several_runs_can_be_active(database: Database) -> None:
     several = replace(LIMITS, concurrent_runs=2)
     first, second = (lifecycle.create(order(), several) for _ in range(2))
     with pytest.raises(ConflictError, match=r"run 1 \(.*\) and run 2 \(.*\) are active"):
         lifecycle.create(order(), several)
     third = lifecycle.create(order(queue=True), several)
-    assert lifecycle.find_next(2) == [first], "one after the other begins"
+    assert lifecycle.find_next(2) == [first], "runs start one after the other"
     Run.update(state="STARTED").where(Run.id == first.id).execute()
     assert lifecycle.find_next(2) == [first, second]
     assert lifecycle.find_next(1) == [first]
     Run.update(state="STARTED").where(Run.id == second.id).execute()
     assert lifecycle.find_next(1) == lifecycle.find_next(2) == [first, second], (
-        "what has begun goes on"
+        "started runs stay active"
     )
     assert lifecycle.find_next(3) == [first, second, third]
     assert lifecycle.find_begun() == [first.id, second.id]
 
 
-def test_a_run_waits_for_one_that_is_being_deleted(database: Database) -> None:
+def test_a_run_waits_for_a_run_in_deletion(database: Database) -> None:
     first = lifecycle.create(order(), LIMITS)
     lifecycle.delete(first)
     second = lifecycle.create(order(), LIMITS)
@@ -94,18 +94,18 @@ def test_a_run_waits_for_one_that_is_being_deleted(database: Database) -> None:
     assert lifecycle.find_next(1) == [second]
 
 
-def test_what_is_not_queued_may_be_by_a_setting(database: Database) -> None:
+def test_a_setting_queues_all_runs(database: Database) -> None:
     always = replace(LIMITS, always_queue=True)
     assert [lifecycle.create(order(), always).state for _ in range(2)] == ["INITIALIZED"] * 2
 
 
-def test_an_active_run_is_stopped_and_deleted_as_it_ends(run: Run) -> None:
+def test_an_active_run_is_stopped_and_then_deleted(run: Run) -> None:
     lifecycle.stop(run)
     row = lifecycle.find(run.id)
     assert (row.stop_requested, row.delete_requested, row.state) == (True, False, "STARTED")
     assert not lifecycle.delete(run)
     assert lifecycle.find(run.id).delete_requested
-    for _ in range(2):  # a controller may be killed after it did
+    for _ in range(2):  # the controller may be killed and repeat it
         lifecycle.end(run.id, state="STOPPED", finished_at=time.time())
         with pytest.raises(NotFoundError):
             lifecycle.find(run.id)
@@ -115,7 +115,7 @@ def test_an_active_run_is_stopped_and_deleted_as_it_ends(run: Run) -> None:
     assert lifecycle.delete(ended)
 
 
-def test_deletion_takes_all_of_one_run_and_nothing_of_another(database: Database) -> None:
+def test_deletion_removes_all_data_of_one_run_only(database: Database) -> None:
     doomed, other = make_run(), make_run()
     for run in (doomed, other):
         make_ranks(run)

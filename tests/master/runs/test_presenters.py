@@ -1,4 +1,4 @@
-"""Runs as the API shows them: their ranks, and why they ended as they did."""
+"""API records of runs: ranks and reasons."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.both_databases
         (0, {"reason": "stopped at its deadline"}, "stopped at its deadline; it recorded nothing"),
     ],
 )
-def test_code_that_recorded_nothing_is_told_how(
+def test_a_custom_run_without_samples_has_a_hint(
     database: Database, recorded: int, fields: Mapping[str, Any], said: str
 ) -> None:
     counted = {"recorded": recorded, "in_prometheus": recorded, "record_only": 0}
@@ -30,7 +30,7 @@ def test_code_that_recorded_nothing_is_told_how(
     assert presenters.reason_of(run).partition(",")[0] == said
 
 
-def test_code_that_recorded_nothing_is_told_the_line_of_its_library(database: Database) -> None:
+def test_the_hint_names_the_installed_library(database: Database) -> None:
     run = make_run(benchmark="", state="FINISHED", delivery={"recorded": 0})
     packages = {"keras": "3.12.0", "numpy": "2.4.6"}
     make_ranks(run, machine={"python": "3.11.7", "packages": packages})
@@ -40,7 +40,7 @@ def test_code_that_recorded_nothing_is_told_the_line_of_its_library(database: Da
     assert keras.strip() == "Keras: callbacks=[mlbench_callbacks.keras.MLBenchCallback()]"
 
 
-def test_many_runs_in_any_order_have_their_ranks(
+def test_many_runs_are_described_with_their_ranks(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(presenters, "_MAX_IDS", 2)

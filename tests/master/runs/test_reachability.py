@@ -1,4 +1,4 @@
-"""For how long the master has heard: by heartbeats that came in time, and nothing else."""
+"""Time in which the master was reachable, counted by punctual heartbeats."""
 
 import pytest
 from peewee import Database
@@ -15,15 +15,13 @@ from mlbench_master.runs.reachability import (
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The time, as its only entry."""
+    """A list with one entry: the current time."""
     now = [100.0]
     monkeypatch.setattr(reachability, "steady_seconds", lambda: now[0])
     return now
 
 
-def test_each_heartbeat_counts_for_the_time_between_two(
-    database: Database, clock: list[float]
-) -> None:
+def test_each_heartbeat_counts_one_interval(database: Database, clock: list[float]) -> None:
     assert read_reachability() == Reachability(0, 0)
     counter = HeartbeatCounter()
     for _ in range(3):
@@ -32,8 +30,8 @@ def test_each_heartbeat_counts_for_the_time_between_two(
     assert read_reachability() == Reachability(seconds=3 * EVERY_SECONDS, since=EVERY_SECONDS)
 
 
-def test_a_late_heartbeat_counts_for_nothing(database: Database, clock: list[float]) -> None:
-    """Those that have piled up while the database was locked come all at once."""
+def test_late_heartbeats_do_not_count(database: Database, clock: list[float]) -> None:
+    """Heartbeats queue up while the database is locked, and then arrive together."""
     counter = HeartbeatCounter()
     counter.hear(clock[0])
     for sent_at in range(5):
@@ -41,7 +39,9 @@ def test_a_late_heartbeat_counts_for_nothing(database: Database, clock: list[flo
     assert read_reachability().seconds == EVERY_SECONDS
 
 
-def test_a_pause_and_another_process_begin_anew(database: Database, clock: list[float]) -> None:
+def test_reachability_restarts_after_a_pause_or_a_restart(
+    database: Database, clock: list[float]
+) -> None:
     counter = HeartbeatCounter()
     counter.hear(clock[0])
     clock[0] += EVERY_SECONDS

@@ -1,4 +1,4 @@
-"""Orders: what may be asked of a run, in MLBench's words and ours, and what is refused."""
+"""Requests for runs, in the fields of the original MLBench and in ours."""
 
 from typing import Any
 
@@ -83,18 +83,18 @@ BAD_OF_A_CUSTOM_IMAGE: dict[str, list[Any]] = {
         ("benchmark", {"benchmark": "steps", "image_name": "digits"}),
     ],
 )
-def test_wrong_fields_are_named(field: str, fields: dict[str, object]) -> None:
+def test_invalid_fields_are_named(field: str, fields: dict[str, object]) -> None:
     with pytest.raises(InvalidFieldsError, match=field):
         order(**fields)
 
 
-def test_an_image_without_a_benchmark_is_refused_with_the_reason() -> None:
+def test_an_unsupported_original_image_is_refused_with_the_reason() -> None:
     with pytest.raises(InvalidFieldsError, match="machine translation is not a benchmark here"):
         order(image_name="mlbench/pytorch-wmt16-gnmt-all-reduce:latest")
 
 
 @pytest.mark.parametrize("name", ["a", "7", "digits-2", "a" * 40, "a--b"])
-def test_names_that_kubernetes_takes_stay(name: str) -> None:
+def test_valid_kubernetes_names_are_unchanged(name: str) -> None:
     assert kubernetes_name(order(name=name).name) == name
 
 
@@ -109,14 +109,14 @@ def test_names_that_kubernetes_takes_stay(name: str) -> None:
         ("A" * 100, "a" * 33),
     ],
 )
-def test_other_names_get_one_that_kubernetes_takes(name: str, stem: str) -> None:
+def test_other_names_get_a_valid_kubernetes_name(name: str, stem: str) -> None:
     made = kubernetes_name(order(name=name).name)
     assert made[:-7] == stem
     assert kubernetes_name(made) == made
-    assert made != kubernetes_name(f"{name[:-1]}!"), "another name"
+    assert made != kubernetes_name(f"{name[:-1]}!"), "different names must not collide"
 
 
-def test_cores_may_be_in_the_notation_of_kubernetes() -> None:
+def test_cores_can_be_kubernetes_quantities() -> None:
     assert [order(num_cpus=cores).num_cpus for cores in ("2000m", "500m", "2", 1.5)] == [
         *(2, 0.5, 2, 1.5)
     ]
@@ -125,7 +125,7 @@ def test_cores_may_be_in_the_notation_of_kubernetes() -> None:
             order(num_cpus=wrong)
 
 
-def test_a_custom_command_may_have_a_folder_a_seed_and_a_deadline() -> None:
+def test_a_custom_command_can_have_folder_seed_and_deadline() -> None:
     found = order(working_dir="/home/me/my code", seed="7", deadline_seconds="0.5", **CUSTOM)
     validate_against_limits(found, LIMITS)
     assert (found.working_dir, found.seed, found.deadline_seconds) == ("/home/me/my code", 7, 0.5)
@@ -143,7 +143,9 @@ def test_a_custom_command_may_have_a_folder_a_seed_and_a_deadline() -> None:
         (MINE | {"run_all_nodes": "true"}, "mine", True),
     ],
 )
-def test_ranks_that_run_the_command(fields: dict[str, str], backend: str, on_all: bool) -> None:
+def test_backend_and_ranks_of_a_custom_command(
+    fields: dict[str, str], backend: str, on_all: bool
+) -> None:
     found = order(**CUSTOM | fields)
     validate_against_limits(found, LIMITS)
     assert found.task is None
@@ -180,7 +182,9 @@ def test_seed_and_light_target_are_arguments_of_the_task() -> None:
         ({"image_name": "steps"}, "steps", {}),
     ],
 )
-def test_names_of_tasks_and_images(fields: dict[str, Any], name: str, args: dict[str, str]) -> None:
+def test_benchmarks_are_found_by_name_or_image(
+    fields: dict[str, Any], name: str, args: dict[str, str]
+) -> None:
     found = order(**fields)
     validate_against_limits(found, LIMITS)
     assert found.task is not None
@@ -200,7 +204,7 @@ def test_names_of_tasks_and_images(fields: dict[str, Any], name: str, args: dict
         ({"backend": "GLOO", "benchmark": "steps"}, "gloo", {}),
     ],
 )
-def test_a_task_is_told_its_backend_and_device_on_every_rank(
+def test_a_task_gets_backend_and_device(
     fields: dict[str, Any], backend: str, args: dict[str, str]
 ) -> None:
     found = order(**fields)
@@ -209,7 +213,7 @@ def test_a_task_is_told_its_backend_and_device_on_every_rank(
     assert found.runs_on_all
 
 
-def test_a_forms_texts_are_understood() -> None:
+def test_strings_of_a_form_are_converted() -> None:
     assert order(args={"epochs": 3, "lr": 0.1}).args == {"epochs": "3", "lr": "0.1"}
     found = order(
         num_workers="3", num_cpus="2.0", gpu_enabled="false", queue="True", args='{"lr": 0.1}'
@@ -330,9 +334,9 @@ LARGE = InstallationLimits(workers=8, cpus=4, bandwidth=500, gpus=1, pool="kuber
             "args.device: cuda requires GPUs. Workers here have n",
         ),
         (LARGE, {"args": {"device": "cuda"}}, "args.device: cuda requires GPUs. Also set gpu_enab"),
-        # A file of the user's machine is not in a cluster.
+        # The local path of an image does not exist in a cluster.
         (CLUSTER, CUSTOM, "custom_image_name: workers in a cluster do not have"),
-        # Nor does a local worker have containers: the command would run without the image.
+        # Local workers have no containers, so the command would run without its image.
         (
             LIMITS,
             CUSTOM | {"custom_image_name": "me/train:1"},
@@ -340,7 +344,7 @@ LARGE = InstallationLimits(workers=8, cpus=4, bandwidth=500, gpus=1, pool="kuber
         ),
     ],
 )
-def test_orders_beyond_the_limits_are_refused(
+def test_requests_beyond_the_limits_are_refused(
     limits: InstallationLimits, fields: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(BadFieldError) as refused:
@@ -361,23 +365,25 @@ def test_orders_beyond_the_limits_are_refused(
         (InstallationLimits(backends=("mpi",)), CUSTOM),
     ],
 )
-def test_orders_within_the_limits_are_taken(
+def test_requests_within_the_limits_are_accepted(
     limits: InstallationLimits, fields: dict[str, Any]
 ) -> None:
     validate_against_limits(order(**fields), limits)
 
 
-def test_mlbenchs_own_bandwidth_asks_for_nothing_where_there_is_no_limit() -> None:
-    """Its client sends 1000 whenever its user says nothing."""
+def test_the_default_bandwidth_of_the_original_client_is_ignored() -> None:
+    """The original client always sends 1000 unless its user sets a bandwidth."""
     validate_against_limits(order(max_bandwidth="1000"), HERE)
     assert order(max_bandwidth=1000).wanted_bandwidth(LIMITS) is None
     assert order(max_bandwidth=1000).wanted_bandwidth(InstallationLimits(bandwidth=2000)) == 1000
 
 
-def test_a_clusters_limit_is_the_usual_bandwidth_too() -> None:
-    """As in MLBench: what nobody asks for is as much as a worker may have."""
+def test_the_limit_of_a_cluster_is_the_default_bandwidth() -> None:
+    """Like in the original MLBench, runs without a bandwidth get the maximum."""
     limited = InstallationLimits(bandwidth=100, pool="kubernetes")
     assert order().wanted_bandwidth(limited) == 100
-    assert order(max_bandwidth=1000).wanted_bandwidth(limited) == 100, "its client's own default"
+    assert order(max_bandwidth=1000).wanted_bandwidth(limited) == 100, (
+        "1000 is the client's default"
+    )
     assert order(max_bandwidth=20).wanted_bandwidth(limited) == 20
     assert order().wanted_bandwidth(CLUSTER) is None

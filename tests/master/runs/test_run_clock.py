@@ -1,4 +1,4 @@
-"""The time of a run goes on steadily, also where clocks are set."""
+"""The steady clock of a run, which ignores changes of the system clock."""
 
 import time
 
@@ -15,7 +15,7 @@ def run() -> Run:
 
 
 @pytest.mark.parametrize("jump", [86_400.0, -86_400.0])
-def test_setting_the_clock_is_noticed_and_changes_no_time(
+def test_a_changed_system_clock_is_noticed_and_has_no_effect(
     run: Run, monkeypatch: pytest.MonkeyPatch, jump: float
 ) -> None:
     assert run_clock.was_set_by(run) == 0
@@ -25,7 +25,7 @@ def test_setting_the_clock_is_noticed_and_changes_no_time(
     assert run_clock.was_set_by(run) == pytest.approx(jump, abs=0.5)
 
 
-def test_without_the_clock_of_its_start_it_is_the_systems(run: Run) -> None:
+def test_after_a_reboot_the_system_clock_is_used(run: Run) -> None:
     run.steady_clock |= {"boot": "another"}
     assert run_clock.now(run) == pytest.approx(time.time(), abs=0.5)
     assert (run_clock.was_set_by(run), run_clock.was_set_by(Run())) == (0, 0)
@@ -34,5 +34,5 @@ def test_without_the_clock_of_its_start_it_is_the_systems(run: Run) -> None:
 @pytest.mark.parametrize(
     ("dated", "placed"), [(98.5, 98.5), (150, 150), (201, 201), (97, 200), (203, 200)]
 )
-def test_a_date_that_cannot_be_right_is_the_end(dated: float, placed: float) -> None:
+def test_an_impossible_timestamp_counts_as_the_end(dated: float, placed: float) -> None:
     assert run_clock.place(dated, 100, 200) == placed

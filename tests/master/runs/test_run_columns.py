@@ -1,4 +1,4 @@
-"""Fields of runs: what each is, which runs a term finds, and in which order they are."""
+"""Fields of runs: search terms, sorting and columns."""
 
 import time
 from dataclasses import asdict
@@ -26,7 +26,7 @@ _MACHINE = {
 
 @pytest.fixture
 def runs(database: Database) -> dict[str, Run]:
-    """Three runs: two of them trained, one waits."""
+    """Two runs that trained, and one that is queued."""
 
     def figures(**values: Any) -> dict[str, Any]:
         return asdict(SummaryMetrics(**{"metric": "val_global_Prec@1"} | values))
@@ -71,7 +71,7 @@ def runs(database: Database) -> dict[str, Run]:
     )
     make_ranks(fast, machine=_MACHINE)
     of_rank: dict[str, Any] = {"owner": run_owner(fast.id), "attempt": 1, "rank": 0}
-    # A hundred bytes of this log are stored. Samples are in the archive.
+    # 100 bytes of this log are stored. Samples count with the archive.
     Stream.create(**of_rank, name="stdout", size=1000, gap_start=50, gap_end=950)
     Stream.create(**of_rank, name="metrics", size=5000)
     return {"fast": fast, "slow": slow, "waits": waits}
@@ -81,7 +81,7 @@ def found(query: str, order: str = "") -> list[str]:
     return [run.name for run in list_runs(RunQuery(query=parse(query), order=order))]
 
 
-def test_a_term_finds_its_runs(runs: dict[str, Run]) -> None:
+def test_search_terms_find_runs(runs: dict[str, Run]) -> None:
     for query, names in (
         ("exchange=powersgd", ["slow"]),
         ("exchange:O", ["fast", "slow"]),
@@ -129,7 +129,7 @@ def test_a_term_finds_its_runs(runs: dict[str, Run]) -> None:
         assert sum(count_runs(parse(query)).states.values()) == len(names), query
 
 
-def test_runs_are_sorted_and_those_without_a_value_are_last(runs: dict[str, Run]) -> None:
+def test_runs_are_sorted_with_missing_values_last(runs: dict[str, Run]) -> None:
     for order, names in (
         ("accuracy", ["slow", "fast", "waits"]),
         ("-accuracy", ["fast", "slow", "waits"]),
@@ -142,7 +142,7 @@ def test_runs_are_sorted_and_those_without_a_value_are_last(runs: dict[str, Run]
         assert found("", order) == names, order
 
 
-def test_every_field_can_be_asked_for_and_shown(runs: dict[str, Run]) -> None:
+def test_every_field_can_be_a_column(runs: dict[str, Run]) -> None:
     for order in FIELDS:
         fast, *_ = list_runs(
             RunQuery(query=parse("fast"), columns=(*FIELDS, "density", "own"), order=order)
@@ -156,13 +156,13 @@ def test_every_field_can_be_asked_for_and_shown(runs: dict[str, Run]) -> None:
     assert fast.values["own"] is None
 
 
-def test_metrics_of_runs_are_among_the_fields(runs: dict[str, Run]) -> None:
+def test_metrics_are_fields(runs: dict[str, Run]) -> None:
     names = [field.name for field in all_fields()]
     assert names[-1] == "train_loss"
     assert names[: len(FIELDS)] == list(FIELDS)
 
 
-def test_what_cannot_be_is_refused(database: Database) -> None:
+def test_invalid_terms_are_refused(database: Database) -> None:
     for query, problem in (
         ("exchnge=topk", "query: unknown field exchnge. Did you mean exchange?"),
         ("zzzz:1", "query: unknown field zzzz. Use id, name, "),

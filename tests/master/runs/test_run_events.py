@@ -1,4 +1,4 @@
-"""What happened to a run: which events there are, in which order, and in which words."""
+"""Events of a run: kinds, order and texts."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ ORDERED: Row = (1.0, "created", 0, None, "The run was submitted")
 READY: Row = (2.0, "ready", 1, None, "2 workers are ready")
 
 
-def test_a_run_that_waits() -> None:
+def test_a_queued_run() -> None:
     assert rows(made(state="INITIALIZED", attempt=0, started_at=None)) == [ORDERED]
 
 
@@ -48,14 +48,14 @@ def test_a_run_that_reaches_its_target() -> None:
     ]
 
 
-def test_a_recording_that_is_shipped_later() -> None:
+def test_a_recording_shipped_later() -> None:
     run = made(state="FINISHED", launcher="shell", finished_at=7.0, shipped_at=401.0)
     make_ranks(run, assigned_at=2.0, reported_at=7.0, exit_code=0, exited_at=7.0)
     shipped = (401.0, "shipped", 1, None, "The recording was shipped 6 min 34 s after its end")
     assert rows(run)[-2:] == [(7.0, "finished", 1, None, "The run finished"), shipped]
 
 
-def test_it_has_started_once_all_ranks_run() -> None:
+def test_a_run_has_started_when_all_ranks_run() -> None:
     run = made()
     first, second = make_ranks(run, assigned_at=2.0)
     store(first, reported_at=4.0)
@@ -64,7 +64,7 @@ def test_it_has_started_once_all_ranks_run() -> None:
     assert rows(run)[2:] == [(4.0, "started", 1, None, "2 ranks are running")]
 
 
-def test_a_rank_that_fails_and_those_that_are_stopped_then() -> None:
+def test_failed_ranks_are_events_but_stopped_ranks_are_not() -> None:
     run = made(
         state="FAILED", num_workers=3, reason="rank 1 on w-1 exited …\nTrace", finished_at=9.0
     )
@@ -82,7 +82,7 @@ def test_a_rank_that_fails_and_those_that_are_stopped_then() -> None:
     ("fault", "kind"),
     [
         ({"at": 4.0, "attempt": 1}, "planned"),
-        ({"at": 5.5, "attempt": 1}, "planned"),  # by the clock of another node
+        ({"at": 5.5, "attempt": 1}, "planned"),  # the clock of another node may be ahead
         ({"at": 4.0, "attempt": 1, "problem": "it was too late"}, "exited"),
         ({"at": None, "attempt": None}, "exited"),
         ({"at": 4.0, "attempt": 2}, "exited"),
@@ -103,7 +103,7 @@ def test_an_exit_is_planned_if_an_injected_fault_came_before(
     assert text == ("Planned: " + killed if kind == "planned" else killed)
 
 
-def test_a_rank_that_fails_in_its_agents_words() -> None:
+def test_a_failure_reported_by_the_agent() -> None:
     run = made(state="FAILED", reason="rank 1 on w-1: cut short", finished_at=6.0)
     first, second = make_ranks(run, assigned_at=2.0, stop=True)
     for rank, code, failure in ((first, -15, ""), (second, 0, "cut short")):
@@ -133,16 +133,16 @@ def test_ranks_that_are_stopped_have_not_failed(fields: dict[str, Any], end: lis
     assert rows(run)[2:] == end
 
 
-def test_a_rank_that_was_killed_by_somebody_else() -> None:
+def test_a_rank_killed_from_outside() -> None:
     run = made()
     make_ranks(run, assigned_at=2.0, exit_code=-15, exited_at=5.0)
     assert [row[1:4] for row in rows(run)[2:]] == [("exited", 1, 0), ("exited", 1, 1)]
 
 
-def test_a_run_that_is_restarted() -> None:
+def test_a_restarted_run() -> None:
     run = made(max_restarts=1, target_reached_at=9.5)
     make_ranks(run, ["w-0"], assigned_at=2.0, lost="no report from w-0 for 31 s", exited_at=5.0)
-    # What stops the second attempt does not explain how the first one ended.
+    # The stop of the second attempt does not explain the end of the first.
     store(run, attempt=2, stop_requested=True)
     make_ranks(run, ["w-1"], assigned_at=9.0)
     assert rows(run)[2:] == [
@@ -152,7 +152,7 @@ def test_a_run_that_is_restarted() -> None:
     ]
 
 
-def test_events_of_one_moment_are_in_order_of_their_kind() -> None:
+def test_simultaneous_events_are_ordered_by_kind() -> None:
     run = made(created_at=2.0, state="FAILED", finished_at=2.0, reason="x")
     make_ranks(run, assigned_at=2.0, reported_at=2.0, exit_code=1, exited_at=2.0)
     kinds = ["created", "ready", "started", "exited", "exited", "failed"]
@@ -166,5 +166,5 @@ def test_events_of_one_moment_are_in_order_of_their_kind() -> None:
         (-99, "was killed by signal 99"),
     ],
 )
-def test_exit_codes_are_put_in_words(code: int, words: str) -> None:
+def test_exit_codes_are_described(code: int, words: str) -> None:
     assert describe_exit(code) == words

@@ -1,4 +1,4 @@
-"""Groups of runs: which runs are in each, their means, and where these lie."""
+"""Groups of runs: their runs, means and confidence intervals."""
 
 from dataclasses import asdict
 from math import sqrt
@@ -30,7 +30,7 @@ def groups(*by: str, columns: tuple[str, ...] = (), order: str = "", q: str = ""
 
 
 def numbers(found: list[RunGroup]) -> list[tuple[Any, ...]]:
-    return [(*one.values.values(), one.runs) for one in found]
+    return [(*group.values.values(), group.runs) for group in found]
 
 
 def make(workers: int = 1, best: float | None = None, **fields: Any) -> Run:
@@ -52,7 +52,7 @@ def test_the_interval_of_a_share_is_within_0_and_1(database: Database) -> None:
         assert 0 <= mean.low < mean.mean < mean.high <= whole
 
 
-def test_means_and_intervals_are_those_of_a_second_computation(database: Database) -> None:
+def test_means_and_intervals_match_scipy(database: Database) -> None:
     scores = [-2.0, 1.0, 3.5, 0.5]
     for seconds, score in zip(_SECONDS, scores, strict=True):
         make(2, score, target_train_seconds=seconds)
@@ -79,7 +79,7 @@ def test_means_and_intervals_are_those_of_a_second_computation(database: Databas
     assert (times.low, times.high) == pytest.approx((times.mean - width, times.mean + width))
 
 
-def test_runs_of_a_set_are_grouped_by_what_it_sweeps_and_found_by_that(database: Database) -> None:
+def test_runs_of_a_set_are_grouped_by_swept_values(database: Database) -> None:
     for workers, swept in (
         (2, {"exchange": "flat", "latency": "5ms"}),
         (2, {"exchange": "flat", "latency": "5ms"}),
@@ -100,7 +100,7 @@ def test_runs_of_a_set_are_grouped_by_what_it_sweeps_and_found_by_that(database:
         assert sum(count_runs(parse(" ".join(terms))).states.values()) == row.runs
 
 
-def test_a_group_says_how_many_versions_of_the_code_it_has(database: Database) -> None:
+def test_groups_count_their_versions_of_the_code(database: Database) -> None:
     versions: list[dict[str, Any]] = [
         {"code": "train.py a"},
         {"code": "train.py a"},
@@ -116,7 +116,7 @@ def test_a_group_says_how_many_versions_of_the_code_it_has(database: Database) -
     assert [group.code_versions for group in groups("code", "commit")] == [1, 1, 1, 1, 0]
 
 
-def test_each_kind_of_field_groups_and_a_term_finds_each_group(database: Database) -> None:
+def test_search_terms_find_the_runs_of_each_group(database: Database) -> None:
     day = 1767225600.0
     make(tags=["a b", "c"], created_at=day + 5, settings={"density": 0.1, "compile": True})
     make(tags=["c"], created_at=day + 80000, args={"density": "0.1", "own": "x 1"})
@@ -136,7 +136,7 @@ def test_each_kind_of_field_groups_and_a_term_finds_each_group(database: Databas
             assert sum(count_runs(parse(term)).states.values()) == runs, term
 
 
-def test_groups_are_of_the_runs_that_match_and_sorted_by_what_is_shown(database: Database) -> None:
+def test_groups_are_filtered_and_sorted(database: Database) -> None:
     for workers, best in ((1, 5.0), (2, None), (4, 9.0), (4, 9.0), (8, 1.0)):
         make(workers, best)
     for order, expected in (
@@ -152,7 +152,7 @@ def test_groups_are_of_the_runs_that_match_and_sorted_by_what_is_shown(database:
     assert not groups("workers", q="workers>8")
 
 
-def test_what_cannot_be_grouped_is_refused(database: Database) -> None:
+def test_invalid_groups_are_refused(database: Database) -> None:
     for number in range(MAX_GROUPS + 1):
         make(seed=number)
     for by, order, problem in (

@@ -1,4 +1,4 @@
-"""What the manifest of a run says, before and after its ranks have stated their machines."""
+"""The manifest of a run, before and after its ranks reported their machines."""
 
 from dataclasses import asdict
 from typing import Any
@@ -11,14 +11,14 @@ from tests.support.rows import make_ranks, make_run
 
 
 def state(run: Run, rank: int, **facts: Any) -> None:
-    """Store what a rank of the run's attempt runs on."""
+    """Store the reported machine of a rank of the current attempt."""
     machine = asdict(ReportedMachine(**facts))
     Rank.update(machine=machine).where(
         Rank.run == run, Rank.attempt == run.attempt, Rank.rank == rank
     ).execute()
 
 
-def test_the_order(run: Run) -> None:
+def test_requested_settings(run: Run) -> None:
     own: dict[str, Any] = {"image": "me/train:1", "command": "python train.py", "seed": 3}
     own |= {"working_dir": "/code", "run_all_nodes": False}
     limits: dict[str, Any] = {"num_cpus": 1.5, "deadline_seconds": 60.0, "max_restarts": 1}
@@ -28,7 +28,7 @@ def test_the_order(run: Run) -> None:
     assert document.limits == Limits(num_workers=2, light_target=False, **limits)
 
 
-def test_the_settings_and_target_of_the_task(database: object) -> None:
+def test_reported_settings_and_target(database: object) -> None:
     settings = {"batch_size": 128, "data": "digits", "data_sha256": "ab", "seed": 1}
     target: dict[str, Any] = {"metric": "a", "value": 1.0, "lower_is_better": True}
     said = run_manifest.build(make_run(settings=settings, target=target))
@@ -36,7 +36,7 @@ def test_the_settings_and_target_of_the_task(database: object) -> None:
     assert said.data == {"data": "digits", "data_sha256": "ab"}
 
 
-def test_nothing_is_known_of_the_machines_before_they_are_stated(run: Run) -> None:
+def test_machines_are_unknown_before_they_are_reported(run: Run) -> None:
     waiting = make_run(state="INITIALIZED", attempt=0)
     assert (run_manifest.build(waiting).machines, run_manifest.build(waiting).ranks) == ((), ())
     make_ranks(run, image="worker@sha256:1")
@@ -45,7 +45,7 @@ def test_nothing_is_known_of_the_machines_before_they_are_stated(run: Run) -> No
     assert said.ranks[1] == RankOnMachine(1, "w-1", None, "worker@sha256:1", (), None, None)
 
 
-def test_equal_machines_are_told_once(run: Run) -> None:
+def test_equal_machines_are_merged(run: Run) -> None:
     make_ranks(run, ("w-0", "w-1", "w-2", "w-3"))
     state(run, 0, hostname="a", cpus=2, clock_offset_seconds=0.5)
     state(run, 1, hostname="a", cpus=4)
@@ -59,7 +59,7 @@ def test_equal_machines_are_told_once(run: Run) -> None:
     assert [rank.clock_offset_seconds for rank in document.ranks] == [0.5, None, -0.25, None]
 
 
-def test_it_is_of_the_latest_attempt(run: Run) -> None:
+def test_the_manifest_describes_the_latest_attempt(run: Run) -> None:
     make_ranks(run)
     state(run, 0, hostname="first")
     store(run, attempt=2)
@@ -71,7 +71,7 @@ def test_it_is_of_the_latest_attempt(run: Run) -> None:
     assert [rank.cpus for rank in document.ranks] == [(4, 5), (4, 5)]
 
 
-def test_an_ordered_limit_that_is_not_in_force_departs(database: object) -> None:
+def test_a_missing_bandwidth_limit_is_a_rule_violation(database: object) -> None:
     limited = make_run(benchmark="steps", max_bandwidth=20.0)
     make_ranks(limited)
     state(limited, 0, bandwidth_limit=20.0)

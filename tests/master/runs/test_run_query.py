@@ -1,4 +1,4 @@
-"""The language of searches: what is a term, what a word, and what is refused."""
+"""The search language: terms, words and errors."""
 
 import pytest
 
@@ -46,7 +46,7 @@ def test_terms_and_words(
         ("", ""),
     ],
 )
-def test_a_query_says_how_it_was_read(text: str, meaning: str) -> None:
+def test_a_parsed_query_as_text(text: str, meaning: str) -> None:
     assert str(parse(text)) == meaning
 
 
@@ -62,6 +62,6 @@ def test_a_query_says_how_it_was_read(text: str, meaning: str) -> None:
         ("a " * 30 + "a=b " * 21, r"must have at most 50 terms and words \(got 51\)"),
     ],
 )
-def test_what_is_no_query(text: str, problem: str) -> None:
+def test_invalid_queries_are_refused(text: str, problem: str) -> None:
     with pytest.raises(QueryError, match=problem):
         parse(text)
