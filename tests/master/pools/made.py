@@ -1,4 +1,4 @@
-"""Builders for tests of the pools: a manifest like that of the chart, and its pods."""
+"""Builders for tests of the pools: a manifest as in the chart, and its pods."""
 
 import json
 import threading
