@@ -1,1 +1,1 @@
-"""What a hostile, failing or merely careless part may do to the others: one test a finding."""
+"""Tests against hostile or failing clients, commands, agents and disks; one test per finding."""

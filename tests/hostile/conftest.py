@@ -1,4 +1,4 @@
-"""What these tests share with those of the master."""
+"""Fixtures shared with the tests of the master."""
 
 from tests.master.conftest import prometheus, recording, run, writer
 

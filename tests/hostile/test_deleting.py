@@ -1,4 +1,4 @@
-"""Deleting a run with a long log holds nobody up, gives room back, and is finished after a kill."""
+"""Deleting a run with a long log: polls continue, space is freed, and a kill is survived."""
 
 import os
 import threading
@@ -36,14 +36,14 @@ def is_swept() -> bool:
 
 
 def file_size(database: Database) -> int:
-    """Return the bytes of SQLite's file and its log; 0 of PostgreSQL, which sees to them itself."""
+    """Return the size of SQLite's file and write-ahead log, or 0 for PostgreSQL."""
     if not isinstance(database, SqliteDatabase):
         return 0
     return sum(Path(database.database + end).stat().st_size for end in ("", "-wal"))
 
 
 def poll_until(done: Callable[[], bool], database: Database) -> float:
-    """Poll as a bystander's agent until something is done; return the longest time it took."""
+    """Poll like an agent until ``done``; return the longest duration of a poll."""
     longest = 0.0
     report = worker_reports.Report(state="idle", ip="")
     with database.connection_context():  # this thread's connection
@@ -56,7 +56,9 @@ def poll_until(done: Callable[[], bool], database: Database) -> float:
 
 
 @pytest.mark.both_databases
-def test_polls_go_on_while_a_long_log_is_deleted(api: TestClient, database: Database) -> None:
+def test_polls_are_answered_while_a_long_log_is_deleted(
+    api: TestClient, database: Database
+) -> None:
     run = make_long_log()
     see_pod("bystander")
     stop, done = threading.Event(), threading.Event()
@@ -66,14 +68,14 @@ def test_polls_go_on_while_a_long_log_is_deleted(api: TestClient, database: Data
             begun = time.monotonic()
             assert api.simulate_delete(f"/api/runs/{run.id}/").status_code == 204
             assert time.monotonic() - begun < 2
-            # Not before: a sweeper that finds nothing looks again after 5 s.
+            # Not earlier: a sweeper that finds nothing pauses for 5 s.
             sweeping = pool.submit(sweep_until, stop, database)
             assert api.simulate_get(f"/api/runs/{run.id}/").status_code == 404
             assert api.simulate_get(f"/api/runs/{run.id}/logs/").status_code == 404
             assert waiting_bytes() == 0
-            wait_for(is_swept, what="all is swept")
-            wait_for(lambda: file_size(database) < 24 << 20, what="the room is given back")
-        finally:  # Otherwise the threads would outlive a test that fails, and use later databases.
+            wait_for(is_swept, what="all data is deleted")
+            wait_for(lambda: file_size(database) < 24 << 20, what="the disk space is freed")
+        finally:  # Otherwise threads of a failed test would use later databases.
             done.set()
             stop.set()
         assert polling.result() < 2
@@ -87,7 +89,7 @@ def sweep_until(stop: threading.Event, database: Database) -> None:
         deletion.run(stop)
 
 
-def test_a_sweep_goes_on_from_what_the_database_says(database: Database) -> None:
+def test_a_sweep_continues_where_the_previous_one_ended(database: Database) -> None:
     lifecycle.delete(make_long_log())
     chunks = Chunk.select().count()
     assert deletion.sweep()

@@ -1,4 +1,4 @@
-"""A command may do what it likes to the files of its rank, and its disk: it harms its own run."""
+"""A command may misuse its rank's files and disk, but harms only its own run."""
 
 import shutil
 import sys
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.slow
 
 VALUES = 40
 
-# What every command here begins with: where its files are, and how to record.
+# Start of each script: the paths of the rank's files, and functions that record.
 _BEGIN = f"""
 import json, os, pathlib, shutil, signal, sys, time
 metrics = pathlib.Path(os.environ["MLBENCH_METRICS_FILE"])
@@ -53,14 +53,14 @@ def replace(path, make):
 
 
 def command(folder: Path, code: str) -> str:
-    """Return a command that runs a script."""
+    """Write a script and return the command that runs it."""
     script = folder / "train.py"
     script.write_text(_BEGIN + code)
     return f"{sys.executable} {script}"
 
 
 def order(client: ApiClient, folder: Path, code: str) -> Run:
-    """Order a run of a script on one worker."""
+    """Start a run of a script on one worker."""
     return order_command(client, "hostile", command(folder, code), working_dir=str(folder))
 
 
@@ -70,7 +70,7 @@ def recorded(client: ApiClient, run: Run) -> int:
 
 
 def assert_works(client: ApiClient, folder: Path) -> None:
-    """Assert that the next run is as good as any."""
+    """Assert that the next run succeeds."""
     ended = run_to_end(client, order(client, folder, "append()"))
     assert ended.state == "FINISHED", ended.reason
     assert recorded(client, ended) == VALUES
@@ -119,7 +119,7 @@ _HELP = "open it for appending ('a'), or use mlbench.Tracker"
         ("append(); os.truncate(metrics, 1 << 40)", "made longer without being written"),
     ],
 )
-def test_values_that_are_taken_back_fail_the_run_and_it_says_why(
+def test_modified_metrics_files_fail_the_run_with_the_reason(
     client: ApiClient, tmp_path: Path, deed: str, why: str
 ) -> None:
     ended = run_to_end(client, order(client, tmp_path, deed))
@@ -127,18 +127,20 @@ def test_values_that_are_taken_back_fail_the_run_and_it_says_why(
     assert ended.reason.startswith("rank 0 on local-mlbench-worker-0: its metrics file was ")
     assert why in ended.reason
     assert _HELP in ended.reason or "longer" in why
-    # The agent stops a process that has not ended by the time that the file is read.
+    # The agent may have stopped the process before it exited.
     assert {rank.exit_code for rank in ended.ranks} <= {0, -15}
     assert_counted(ended)
 
 
-def test_it_is_told_soon_and_not_after_hours_of_training(client: ApiClient, tmp_path: Path) -> None:
+def test_a_modified_metrics_file_fails_the_run_immediately(
+    client: ApiClient, tmp_path: Path
+) -> None:
     run = order(client, tmp_path, "record(metrics.open('w'))\ntime.sleep(600)")
     ended = run_to_end(client, run, seconds=20)
     assert (ended.state, _HELP in ended.reason) == ("FAILED", True)
 
 
-def test_output_is_read_on_after_a_shell_cuts_it_short(client: ApiClient, tmp_path: Path) -> None:
+def test_output_is_read_after_a_shell_truncates_it(client: ApiClient, tmp_path: Path) -> None:
     read = tmp_path / "read"
     code = (
         "print('one', flush=True)\n"
@@ -155,7 +157,7 @@ def test_output_is_read_on_after_a_shell_cuts_it_short(client: ApiClient, tmp_pa
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where a stack is started: commands start there too, unless they name a folder."""
+    """The folder in which the stack is started, and commands without a folder run."""
     return tmp_path_factory.mktemp("here")
 
 
@@ -163,17 +165,18 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def stack_here(
     prometheus_binary: Path, tmp_path_factory: pytest.TempPathFactory, here: Path
 ) -> Iterator[Home]:
-    """A stack whose parts the tests of this file kill and start again."""
+    """A stack for the tests that kill and restart services."""
     root = tmp_path_factory.mktemp("stack-here")
     with ExitStack() as stacks:
         with chdir(here):
-            # As an unset variable leaves it in a profile: an empty entry is the current folder.
+            # An empty entry means the current folder. Profiles that append to an unset variable
+            # have it.
             started = running_stack(prometheus_binary, root, PYTHONPATH=":")
             home = stacks.enter_context(started)
         yield home
 
 
-def test_no_service_runs_code_that_a_command_leaves_behind(
+def test_services_do_not_import_code_left_by_a_command(
     stack_here: Home, here: Path, tmp_path: Path
 ) -> None:
     ran = tmp_path / "ran"
@@ -200,9 +203,7 @@ print(os.getcwd(), sorted(name for name in os.environ if "SAFE" in name))
     assert not ran.exists(), ran.read_text()
 
 
-def test_a_stack_starts_again_whatever_was_left(
-    stack_here: Home, here: Path, tmp_path: Path
-) -> None:
+def test_a_stack_restarts_with_damaged_files(stack_here: Home, here: Path, tmp_path: Path) -> None:
     with ApiClient.from_home(stack_here) as client:
         spoil = """
 append()
@@ -214,10 +215,10 @@ replace(folder.parent / "checkpoints", os.mkfifo)
 time.sleep(600)
 """
         run = order(client, tmp_path, spoil)
-        wait_for(lambda: reload(client, run).ranks, what="a worker takes it")
+        wait_for(lambda: reload(client, run).ranks, what="the assignment of a worker")
         [rank] = reload(client, run).ranks
         checkpoints = stack_here.workers / rank.pod / "checkpoints"
-        wait_for(checkpoints.is_fifo, what="all is spoilt")
+        wait_for(checkpoints.is_fifo, what="all files to be replaced")
     launch.stop(stack_here)
     with chdir(here):
         launch.start_detached(stack_here, workers=2)
@@ -227,7 +228,7 @@ time.sleep(600)
         assert_works(client, tmp_path)
 
 
-# --- a full disk of a worker ---
+# --- A worker's full disk ---
 
 _FILL = """
 def fill():
@@ -245,20 +246,22 @@ fill()
 
 @pytest.fixture
 def disk(stack: Home) -> Iterator[Path]:
-    """Where worker 0 keeps its files: a disk with room for 2 MiB."""
+    """The folder of worker 0, on a disk of 2 MiB."""
     with small_disk(stack.workers / "local-mlbench-worker-0", 2 << 20) as folder:
         yield folder
 
 
 def fill_all(folder: Path) -> Path:
-    """Take all the room that there is, also what the agent's next start would make."""
-    wait_for(lambda: not list(folder.glob("run-*/assignment.json")), what="the agent is done")
+    """Fill the disk completely, including space that the agent's next start would free."""
+    wait_for(
+        lambda: not list(folder.glob("run-*/assignment.json")), what="the end of the agent's runs"
+    )
     for old in folder.glob("run-*"):
         shutil.rmtree(old)
     return fill(folder)
 
 
-def test_a_run_ends_and_can_be_stopped_though_its_disk_is_full(
+def test_a_run_ends_and_can_be_stopped_on_a_full_disk(
     client: ApiClient, disk: Path, tmp_path: Path
 ) -> None:
     ended = run_to_end(client, order(client, tmp_path, _FILL))
@@ -266,25 +269,25 @@ def test_a_run_ends_and_can_be_stopped_though_its_disk_is_full(
     assert recorded(client, ended) == known(ended.delivery).recorded
     assert (disk / "filler").exists()
 
-    # Nothing can be kept of the next one, which says so.
+    # The host name resolves to an address of neither machine, which Gloo would use by default.
     fill_all(disk)
     refused = run_to_end(client, order(client, tmp_path, "append()"))
     assert refused.state == "FAILED"
     assert "rank 0 on local-mlbench-worker-0: it cannot keep its files: " in refused.reason
     assert "No space left on device" in refused.reason
 
-    # One whose own words have no room fails for a known reason too.
+    # A run without space for its error message still gets a reason.
     (disk / "filler").unlink()
     silent = run_to_end(client, order(client, tmp_path, f"{_FILL}\nsys.exit('words')"))
     assert silent.state == "FAILED"
     assert "exited with code 1 while its worker's disk was full" in silent.reason
 
-    # Freed, it works; filled again under a run that goes on, that run can be stopped.
+    # After the disk is freed, runs work. A run whose disk is full again can be stopped.
     (disk / "filler").unlink()
-    going_on = order(client, tmp_path, f"{_FILL}\ntime.sleep(600)")
-    wait_for(lambda: recorded(client, going_on) > 0, what="it goes on")
+    active = order(client, tmp_path, f"{_FILL}\ntime.sleep(600)")
+    wait_for(lambda: recorded(client, active) > 0, what="a recorded value")
     wait_for((disk / "filler").exists, what="the disk is full")
-    client.stop_run(going_on.id).result()
-    assert run_to_end(client, going_on).state == "STOPPED"
+    client.stop_run(active.id).result()
+    assert run_to_end(client, active).state == "STOPPED"
     (disk / "filler").unlink()
     assert_works(client, tmp_path)

@@ -1,4 +1,4 @@
-"""The disk of the database is full, or cannot be written: polls, stop and delete go on."""
+"""A full or read-only disk of the database: polling, stopping and deleting still work."""
 
 import os
 import sqlite3
@@ -35,7 +35,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def runs(disk: Path) -> Mapping[str, int]:
-    """The ids of an active run, and of one that has ended and left a long log."""
+    """Ids of an active run and of an ended run with a long log."""
     opened = open_database(database_url(disk))
     active, ended = make_run(num_workers=1), make_run(state="FINISHED")
     make_ranks(active, ("w-0",))
@@ -63,7 +63,7 @@ def poll(agent: httpx.Client, run_id: int) -> httpx.Response:
     return agent.post("/api/workers/w-0/poll", json=report)
 
 
-def test_on_a_full_disk_runs_are_polled_stopped_and_deleted(
+def test_runs_can_be_stopped_and_deleted_on_a_full_disk(
     disk: Path,
     runs: Mapping[str, int],
     shared_prometheus: PrometheusServer,
@@ -75,7 +75,7 @@ def test_on_a_full_disk_runs_are_polled_stopped_and_deleted(
         running_master(disk, shared_prometheus.url) as master,
         client(master.port, _AGENT) as agent,
         client(master.port, _USER) as user,
-        # Somebody reads all the time, so that SQLite's log can only grow.
+        # A transaction that reads keeps SQLite's write-ahead log from being reset.
         closing(sqlite3.connect(disk / "mlbench.db")) as reader,
     ):
         assert poll(agent, active).status_code == 200
@@ -84,7 +84,9 @@ def test_on_a_full_disk_runs_are_polled_stopped_and_deleted(
         reader.execute("BEGIN")
         reader.execute("SELECT * FROM run").fetchall()
         filler = fill(disk)
-        wait_for(lambda: poll(agent, active).status_code == 200, 5, "the master sees the disk")
+        wait_for(
+            lambda: poll(agent, active).status_code == 200, 5, "the master to notice the full disk"
+        )
         for _ in range(20):
             assert poll(agent, active).status_code == 200
         assert not reserve.exists()
@@ -102,7 +104,7 @@ def test_on_a_full_disk_runs_are_polled_stopped_and_deleted(
         reader.rollback()
         assert user.delete(f"/api/runs/{ended}/").status_code == 204
         assert user.get(f"/api/runs/{ended}/").status_code == 404
-        wait_for(lambda: free(disk) > _LOG_BYTES // 2, seconds=60, what="the room is given back")
+        wait_for(lambda: free(disk) > _LOG_BYTES // 2, seconds=60, what="the disk space is freed")
         filler.unlink()
         assert poll(agent, active).status_code == 200
         assert reserve.stat().st_size == _RESERVE_BYTES
@@ -111,7 +113,7 @@ def test_on_a_full_disk_runs_are_polled_stopped_and_deleted(
         assert user.post("/api/runs/", json={"name": "next", "queue": True}).is_success
 
 
-def test_readiness_says_why_the_database_cannot_be_written(
+def test_readiness_explains_a_database_that_cannot_be_written(
     disk: Path,
     runs: Mapping[str, int],
     shared_prometheus: PrometheusServer,

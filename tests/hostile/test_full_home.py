@@ -1,4 +1,4 @@
-"""A full disk under the home folder does not end the stack; what could not be written is later."""
+"""The stack survives a full disk of its home folder, and writes its files later."""
 
 import json
 import os
@@ -22,20 +22,19 @@ from tests.support.processes import children, run_text
 
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 2 MiB."""
     with small_disk(tmp_path / "small", 2 << 20) as folder:
         yield folder
 
 
 @pytest.fixture
 def output(tmp_path: Path) -> Path:
-    """What the supervisor says, on another disk."""
+    """File with the supervisor's output, on another disk."""
     return tmp_path / "output"
 
 
 @pytest.fixture
 def supervisor(small: Path, output: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A real supervisor of parts that only sleep, with its home on the small disk."""
+    """A supervisor whose services only sleep, with its home on the small disk."""
     home = Home(small / "home")
     with output.open("ab") as file:
         process = subprocess.Popen(
@@ -50,13 +49,13 @@ def supervisor(small: Path, output: Path) -> Iterator[subprocess.Popen[bytes]]:
     process.wait(10)
 
 
-def test_the_stack_outlives_a_full_disk_and_makes_up_for_it(
+def test_the_stack_survives_a_full_disk_and_catches_up(
     supervisor: subprocess.Popen[bytes], small: Path, output: Path
 ) -> None:
     home = Home(small / "home")
     pool = PoolFiles(home)
     before = pool.read_status()
-    # As the controller would have written it just in time.
+    # The controller's last write before the disk is full.
     spec = home.root / "more"
     spec.write_text(json.dumps({"workers": 3}))
     filler = fill(small)
@@ -65,14 +64,14 @@ def test_the_stack_outlives_a_full_disk_and_makes_up_for_it(
     victim = children(supervisor.pid)[0]
     victim.send_signal(signal.SIGKILL)
     wait_for(lambda: victim.pid not in {part.pid for part in children(supervisor.pid)})
-    wait_for(lambda: len(children(supervisor.pid)) == 5, what="what died is started again")
+    wait_for(lambda: len(children(supervisor.pid)) == 5, what="the killed service is restarted")
     words = "the workers cannot be adjusted, trying again: [Errno 28] No space left on device"
-    wait_for(lambda: words in output.read_text(), what="it says so")
+    wait_for(lambda: words in output.read_text(), what="the log message")
     time.sleep(1)  # five more tries
     assert supervisor.poll() is None
     assert output.read_text().count(words) == 1
-    assert pool.read_status() == before, "whole, though old"
-    assert not list(home.root.rglob("*.new")), "no halves are left"
+    assert pool.read_status() == before, "the old status must stay intact"
+    assert not list(home.root.rglob("*.new")), "no partial files must be left"
 
     filler.unlink()
     wait_for(lambda: len(pool.read_status()) == 3, what="the status is written later")
@@ -81,7 +80,9 @@ def test_the_stack_outlives_a_full_disk_and_makes_up_for_it(
     wait_for(lambda: "no more: the workers cannot be adjusted" in output.read_text())
 
 
-def test_it_ends_in_order_on_a_full_disk(supervisor: subprocess.Popen[bytes], small: Path) -> None:
+def test_the_stack_stops_cleanly_on_a_full_disk(
+    supervisor: subprocess.Popen[bytes], small: Path
+) -> None:
     fill(small)
     parts = children(supervisor.pid)
     supervisor.terminate()
@@ -90,7 +91,7 @@ def test_it_ends_in_order_on_a_full_disk(supervisor: subprocess.Popen[bytes], sm
     assert launch.running_supervisor(Home(small / "home")) is None
 
 
-def test_a_start_on_a_full_disk_says_so(small: Path) -> None:
+def test_a_start_on_a_full_disk_fails_with_the_reason(small: Path) -> None:
     fill(small)
     done = run_text(
         [sys.executable, "-m", "mlbench.local.launch", '{"workers": 1, "listen": {}}'],
@@ -101,7 +102,7 @@ def test_a_start_on_a_full_disk_says_so(small: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_files_that_a_power_cut_left_empty_stop_no_start(tmp_path: Path) -> None:
+def test_empty_files_after_a_power_cut_are_ignored(tmp_path: Path) -> None:
     home = Home(tmp_path)
     home.pool_spec.touch()
     home.pool_status.touch()

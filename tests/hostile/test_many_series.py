@@ -1,4 +1,4 @@
-"""A run with very many series: it is given no more than a limit, and says so."""
+"""The number of series per run is limited, and the run reports refused samples."""
 
 import dataclasses
 import json
@@ -23,7 +23,7 @@ MAX_SERIES = 20
 
 @pytest.fixture
 def limited(writer: RemoteWriter, database: Database) -> Recording:
-    """A recording with a small limit."""
+    """A recording with a limit of 20 series."""
     return Recording.to(writer, most_series=MAX_SERIES)
 
 
@@ -32,7 +32,7 @@ def reason(api: TestClient, run: Run) -> str:
     return text
 
 
-def test_a_run_has_no_more_series_than_the_limit_and_says_so(
+def test_series_beyond_the_limit_are_refused_and_reported(
     api: TestClient, run: Run, limited: Recording, prometheus: PrometheusClient
 ) -> None:
     now = time.time()
@@ -59,7 +59,7 @@ def test_a_run_has_no_more_series_than_the_limit_and_says_so(
         assert (
             SeriesName.select().where(SeriesName.owner == run_owner(run.id)).count() == MAX_SERIES
         )
-        # It is the same once all samples were sent again.
+        # Resending all samples must not change the result.
         limited.exporter.send_again(run_owner(run.id))
     assert count(prometheus, other) == SampleCounts(1, 1, 0)
     Run.update(state="FINISHED", finished_at=now).where(Run.id == run.id).execute()
@@ -67,7 +67,7 @@ def test_a_run_has_no_more_series_than_the_limit_and_says_so(
     assert events[-1]["text"].startswith(f"The run ended: run {run.id} has more than 20 series")
 
 
-def test_posted_samples_beyond_the_limit_are_refused_and_nothing_is_stored(
+def test_posted_samples_beyond_the_limit_are_not_stored(
     settings: Settings, run: Run, prometheus: PrometheusClient
 ) -> None:
     small = dataclasses.replace(settings, limits=InstallationLimits(series=MAX_SERIES))

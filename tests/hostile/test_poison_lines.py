@@ -1,4 +1,4 @@
-"""Lines that would take all memory, or that a database refuses: they harm only their own stream."""
+"""Lines that need much memory or that the database rejects affect only their own stream."""
 
 import json
 import threading
@@ -26,7 +26,7 @@ MIB = 1 << 20
 
 
 def hostile_lines() -> list[bytes]:
-    """Return lines, each of which once stopped the controller, or took all of its memory."""
+    """Return lines that used to crash the controller or exhaust its memory."""
     now = time.time()
     many = {f"m{i}": i for i in range(40_000)}
     usual = {"time": now, "name": "a", "value": 1}
@@ -46,7 +46,7 @@ def hostile_lines() -> list[bytes]:
 
 @contextmanager
 def peak_growth() -> Iterator[list[int]]:
-    """Yield a list that has, after the block, by how many bytes this process grew inside it."""
+    """Yield a list whose entry becomes the growth of this process's memory in bytes."""
     me, done, growth = psutil.Process(), threading.Event(), [0]
     before = me.memory_info().rss
 
@@ -63,7 +63,7 @@ def peak_growth() -> Iterator[list[int]]:
         watching.join()
 
 
-def test_no_line_takes_all_memory_or_keeps_its_run_from_ending(
+def test_hostile_lines_do_not_exhaust_memory_or_block_their_run(
     api: TestClient, run: Run, recording: Recording, prometheus: PrometheusClient
 ) -> None:
     other = make_run()
@@ -85,7 +85,7 @@ def test_no_line_takes_all_memory_or_keeps_its_run_from_ending(
     assert count(prometheus, other) == SampleCounts(1, 1, 0)
     counted = count(prometheus, run)
     assert not counted.lost
-    assert counted.in_prometheus == 3, "not the good one, the last one, and the one of many bytes"
+    assert counted.in_prometheus == 3, "the two good lines and the one with a long UTF-8 name"
     only_here = in_record(run.id, only=True)
     assert {place.metric for place in only_here} == {"malformed"}
     texts = [place.value for place in only_here.elements()]
@@ -105,7 +105,7 @@ def test_no_line_takes_all_memory_or_keeps_its_run_from_ending(
     ],
     ids=["no samples", "as many series", "goals", "settings"],
 )
-def test_the_worst_batch_takes_bounded_memory_and_room(
+def test_the_largest_batches_take_bounded_memory_and_space(
     run: Run, recording: Recording, data: bytes
 ) -> None:
     record(run, data)
@@ -117,10 +117,10 @@ def test_the_worst_batch_takes_bounded_memory_and_room(
 
 @pytest.mark.slow
 @pytest.mark.both_databases
-def test_a_line_that_the_database_refuses_is_malformed(
+def test_a_line_rejected_by_the_database_is_malformed(
     database: Database, run: Run, recording: Recording, prometheus: PrometheusClient
 ) -> None:
-    """Whatever it is: a line that is tried in vain is taken out, and nobody waits for it."""
+    """A line that repeatedly fails is stored as malformed, and does not delay other streams."""
     other = make_run()
     now = time.time()
     lines = [line(now + i / 1000, good=i) for i in range(1_000)]
@@ -141,7 +141,7 @@ def test_a_line_that_the_database_refuses_is_malformed(
 
 @contextmanager
 def a_database_that_refuses(database: Database, metric: str) -> Iterator[None]:
-    """Have the database refuse the blocks of a metric."""
+    """Make the database reject blocks of a metric."""
     if isinstance(database, PostgresqlDatabase):
         begin = f"ALTER TABLE block ADD CONSTRAINT refuse CHECK (metric != '{metric}')"
         end = "ALTER TABLE block DROP CONSTRAINT refuse"

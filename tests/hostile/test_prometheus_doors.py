@@ -1,4 +1,4 @@
-"""Who may write to the local stack's Prometheus: its own parts, no web page, no other user."""
+"""Only the stack's own services may write to its Prometheus."""
 
 import time
 from collections.abc import Iterator
@@ -37,11 +37,11 @@ def forged(metric: str) -> rows.TimeSeries:
 
 
 def stored(prometheus: PrometheusClient, metric: str) -> int:
-    """Return how many samples of a metric there are, after what was sent before has settled."""
+    """Return the number of series of a metric."""
     return len(prometheus.query(f'{names.RUN_METRIC}{{run_id="1000000",metric="{metric}"}}'))
 
 
-def test_a_write_without_the_password_or_without_the_path_is_refused(
+def test_a_write_without_password_or_path_is_refused(
     prometheus_url: str, prometheus: PrometheusClient
 ) -> None:
     url, login = split_login(prometheus_url)
@@ -61,9 +61,7 @@ def test_a_write_without_the_password_or_without_the_path_is_refused(
     assert stored(prometheus, "taken") == 1
 
 
-def test_the_password_is_in_private_files_and_on_no_command_line(
-    stack: Home, prometheus_url: str
-) -> None:
+def test_the_password_is_only_in_private_files(stack: Home, prometheus_url: str) -> None:
     _, login = split_login(prometheus_url)
     assert login is not None
     supervisor = known(launch.running_supervisor(stack))
@@ -82,5 +80,5 @@ def test_the_password_is_in_private_files_and_on_no_command_line(
 def holds(path: Path, text: str) -> bool:
     try:
         return text.encode() in path.read_bytes()
-    except FileNotFoundError:  # a draft, or what Prometheus has compacted
+    except FileNotFoundError:  # a temporary file, or a file that Prometheus compacted
         return False

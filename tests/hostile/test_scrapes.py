@@ -1,4 +1,4 @@
-"""Prometheus takes nothing of an agent that is in the name of another, whoever answers there."""
+"""Prometheus does not accept another agent's series from an agent's port."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -16,13 +16,13 @@ from tests.conftest import PrometheusServer, wait_for
 
 
 class Forged(Collector):
-    """What a process that took the agent's port would say: other names, other times."""
+    """Metrics of a process that took an agent's port, with foreign names and timestamps."""
 
     def __init__(self, labels: Mapping[str, str], series: int = 1) -> None:
         self._labels, self._series = labels, series
 
     def collect(self) -> Iterator[Metric]:
-        """Yield series of ours and of others, a day ahead of now."""
+        """Yield series with names of MLBench and foreign names, more than a day in the future."""
         for name in ("mlbench_worker_time_seconds", names.RUN_STATE, names.RUN_METRIC, "mine"):
             family = GaugeMetricFamily(name, "forged", labels=["n", *self._labels])
             for number in range(self._series):
@@ -35,7 +35,7 @@ class Forged(Collector):
 
 @contextmanager
 def serve(collector: Collector) -> Iterator[str]:
-    """Serve what a collector collects, and give the address."""
+    """Serve a collector's metrics and yield the address."""
     registry = CollectorRegistry()
     registry.register(collector)
     server, thread = start_http_server(0, "127.0.0.1", registry)
@@ -46,7 +46,7 @@ def serve(collector: Collector) -> Iterator[str]:
 
 
 @pytest.mark.slow
-def test_prometheus_takes_of_an_agent_only_what_is_its_own(
+def test_prometheus_accepts_only_own_series_of_an_agent(
     own_prometheus: PrometheusServer,
 ) -> None:
     config = own_prometheus.folder / "prometheus.yml"
@@ -64,11 +64,16 @@ def test_prometheus_takes_of_an_agent_only_what_is_its_own(
         own_prometheus.kill()
         own_prometheus.start()
         of_modest, of_wild = (f'instance="{address}"' for address in (modest, wild))
-        wait_for(lambda: prometheus.query(f"mine{{{of_modest}}}"), what="the modest one is scraped")
+        wait_for(
+            lambda: prometheus.query(f"mine{{{of_modest}}}"), what="a scrape of the small target"
+        )
         series = prometheus.query(f'{{__name__=~".+",{of_modest}}}')
         assert {s.labels["__name__"] for s in series if "scrape_" not in s.labels["__name__"]} == {
             *("mine", "mlbench_worker_time_seconds", "up")
         }
         assert all(abs(float(s.times[0]) - time.time()) < 60 for s in series)
-        wait_for(lambda: prometheus.query(f"up{{{of_wild}}} == 0"), what="the wild one is refused")
+        wait_for(
+            lambda: prometheus.query(f"up{{{of_wild}}} == 0"),
+            what="a refused scrape of the large target",
+        )
         assert not prometheus.query(f"mine{{{of_wild}}}")

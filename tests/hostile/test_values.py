@@ -1,4 +1,4 @@
-"""Values of any kind: refused by name or stored, and then readable for ever."""
+"""Any JSON value is either refused with its field name, or stored and readable."""
 
 import json
 import math
@@ -17,7 +17,7 @@ from tests.support.rows import make_ranks, record
 
 DATE = "2018-08-03T09:21:29Z"
 
-# As JSON spells them.
+# Values in JSON notation.
 NASTY = [
     *("1" * 4_300, "1" * 5_001, '"' + "1" * 5_001 + '"', "18446744073709551617"),
     *(f'"{start}{"0" * 5_000}{end}"' for start, end in (("", "1"), ("-", "1"), ("", ".5"))),
@@ -32,7 +32,7 @@ WAYS_TO_READ: list[dict[str, Any]] = [
 
 
 @pytest.mark.both_databases
-def test_every_value_is_refused_by_its_field_or_can_be_read(
+def test_every_value_is_refused_or_readable(
     api: TestClient, run: Run, recording: Recording
 ) -> None:
     for i, value in enumerate(NASTY):
@@ -63,7 +63,7 @@ def assert_readable(api: TestClient, run: Run) -> None:
 
 
 @pytest.mark.both_databases
-def test_an_impossible_time_that_is_stored_already_is_shown_as_the_nearest(
+def test_impossible_stored_times_are_shown_as_the_nearest_valid_time(
     api: TestClient, run: Run
 ) -> None:
     make_ranks(run)
