@@ -1,1 +1,1 @@
-"""What MLBench records of unmodified programs, with the real libraries."""
+"""Recording of unmodified programs with their real libraries."""

@@ -1,4 +1,4 @@
-"""Training with the real libraries, in runs on a real stack."""
+"""Fixtures for training with the real libraries on a real stack."""
 
 import os
 
@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def integrations() -> str:
-    """The Python that has the libraries."""
+    """The Python interpreter that has the libraries."""
     python = os.environ.get("INTEGRATIONS")
     if not python:
         pytest.skip("$INTEGRATIONS is not set to what scripts/get-integrations.sh prints")

@@ -1,4 +1,4 @@
-"""``mlbench.record()`` in notebooks that nbconvert runs: they end as their last cell did."""
+"""``mlbench.record()`` in notebooks run by nbconvert: the last cell determines the run's state."""
 
 import json
 import subprocess
@@ -16,13 +16,13 @@ pytestmark = pytest.mark.slow
 
 _RECORD = "import mlbench\nmlbench.record()"
 _LOG = "t = mlbench.Tracker()\nfor value in (1, 2, 3): t.log(train_loss=value)"
-# nbconvert kills a kernel that takes longer than 5 s to end.
+# nbconvert kills a kernel that does not exit within 5 s.
 _SLOW_END = "import atexit, time\natexit.register(time.sleep, 60)"
 _KILL = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"
 
 
 def _convert(python: str, user: dict[str, str], folder: Path, *cells: str) -> tuple[int, str, str]:
-    """Run a notebook of these cells; return nbconvert's exit code, the outputs, and its words."""
+    """Run a notebook of the cells; return nbconvert's exit code, the output file and stderr."""
     notebook: dict[str, Any] = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": []}
     for number, source in enumerate(cells):
         cell = {"cell_type": "code", "id": f"cell-{number}", "source": source, "metadata": {}}
@@ -42,7 +42,7 @@ def _convert(python: str, user: dict[str, str], folder: Path, *cells: str) -> tu
 
 
 @pytest.mark.parametrize("last", ["", _SLOW_END, "try: 1 / 0\nexcept ZeroDivisionError: pass"])
-def test_a_notebook_ends_as_its_last_cell(
+def test_a_run_finishes_if_the_last_cell_succeeds(
     client: ApiClient, stack: Home, integrations: str, tmp_path: Path, last: str
 ) -> None:
     user = at_stack(stack, tmp_path)
@@ -64,7 +64,7 @@ def test_a_notebook_ends_as_its_last_cell(
     ("last", "reason"),
     [("1 / 0", "ZeroDivisionError: division by zero"), (_KILL, "without a word")],
 )
-def test_a_notebook_fails_as_its_last_cell(
+def test_a_run_fails_if_the_last_cell_fails(
     client: ApiClient, stack: Home, integrations: str, tmp_path: Path, last: str, reason: str
 ) -> None:
     user = at_stack(stack, tmp_path)

@@ -1,4 +1,4 @@
-"""``examples/record/``: its manifests say what there is to say, and its scripts record runs."""
+"""``examples/record/``: the manifests are valid, and the scripts record runs."""
 
 import os
 import re
@@ -43,17 +43,17 @@ def _container(pod: dict[str, Any]) -> dict[str, Any]:
     return container
 
 
-# --- manifests: what a model does not know, it leaves out ---
+# --- Manifests: models drop unknown fields, so a round trip finds them ---
 
 
-def test_the_trainjob_is_one_that_kubeflow_knows() -> None:
+def test_the_trainjob_is_valid() -> None:
     [manifest] = _manifests("trainjob.yaml")
     read = models.TrainerV1alpha1TrainJob.from_dict(manifest)
     assert read.to_dict() == manifest
     assert "kueue.x-k8s.io/queue-name" in manifest["metadata"]["labels"]
 
 
-def test_the_jobset_is_one_that_there_can_be() -> None:
+def test_the_jobset_is_valid() -> None:
     [manifest] = _manifests("jobset.yaml")
     read = models.JobsetV1alpha2JobSet.from_dict(manifest)
     assert read.to_dict() == manifest
@@ -64,7 +64,7 @@ def test_the_jobset_is_one_that_there_can_be() -> None:
     assert int(command[command.index("--workers") + 1]) == job["replicas"] * spec["completions"]
 
 
-def test_the_job_and_its_service_are_ones_that_kubernetes_knows() -> None:
+def test_the_job_and_its_service_are_valid() -> None:
     service, job = _manifests("job.yaml")
     with kubernetes.client.ApiClient() as api:
         for manifest, kind in ((service, "V1Service"), (job, "V1Job")):
@@ -79,7 +79,7 @@ def test_the_job_and_its_service_are_ones_that_kubernetes_knows() -> None:
 
 
 @pytest.mark.parametrize(("name", "prefix"), [("jobset.yaml", "JOBSET_"), ("job.yaml", "JOB_UID")])
-def test_pods_are_told_what_the_recorder_reads(name: str, prefix: str) -> None:
+def test_pods_get_the_variables_that_the_recorder_reads(name: str, prefix: str) -> None:
     manifest = _manifests(name)[-1]
     spec = manifest["spec"]
     if name == "jobset.yaml":
@@ -95,12 +95,12 @@ def test_pods_are_told_what_the_recorder_reads(name: str, prefix: str) -> None:
     assert all(f"``{label}``" in text for label in labels)
 
 
-# --- manifests: each pod finds its rank. Kueue and JobSet are not in the cluster of `make e2e` ---
+# --- Manifests: the rank of each pod. The cluster of `make e2e` lacks Kueue and JobSet. ---
 
 
 @dataclass(frozen=True)
 class Pod:
-    """A pod with one container, as the Job controller and JobSet create it."""
+    """A pod with one container, and the environment that Kubernetes or JobSet sets."""
 
     hostname: str
     environ: dict[str, str]
@@ -117,7 +117,7 @@ def _pod(job_name: str, spec: dict[str, Any], index: int, labels: dict[str, str]
         path = variable["valueFrom"]["fieldRef"]["fieldPath"]
         label = path.removeprefix("metadata.labels['").removesuffix("']")
         environ[variable["name"]] = labels[label]
-    # Kubernetes replaces $(NAME), and a shell in the container the rest.
+    # Kubernetes replaces $(NAME); the container's shell replaces other variables.
     args = [re.sub(r"\$\((\w+)\)", lambda match: environ[match[1]], a) for a in container["args"]]
     return Pod(f"{job_name}-{index}", environ, container["command"], args)
 
@@ -130,7 +130,7 @@ def _pods_of_job() -> list[Pod]:
 
 
 def _pods_of_jobset() -> list[Pod]:
-    """Return the pods of all Jobs of the set, which JobSet has restarted once."""
+    """Return the pods of all Jobs of the set, after its first restart."""
     [jobset] = _manifests("jobset.yaml")
     name, [group] = jobset["metadata"]["name"], jobset["spec"]["replicatedJobs"]
     spec = group["template"]["spec"]
@@ -157,10 +157,10 @@ def _pods_of_jobset() -> list[Pod]:
     [(_pods_of_job(), "job-4b1f", 1), (_pods_of_jobset(), "jobset-4b1f", 2)],
     ids=["job", "jobset"],
 )
-def test_recorder_and_torchrun_number_the_pods_alike(
+def test_recorder_and_torchrun_agree_on_the_ranks(
     pods: list[Pod], key: str, attempt: int, tmp_path: Path
 ) -> None:
-    """A program that prints its options is in torchrun's place: the pods have no network here."""
+    """`torchrun` is a script that prints its options, because the pods have no network here."""
     (tmp_path / "torchrun").write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
     (tmp_path / "torchrun").chmod(0o755)
     for number, pod in enumerate(pods):
@@ -175,7 +175,7 @@ def test_recorder_and_torchrun_number_the_pods_alike(
         assert f"--master-addr={pods[0].hostname}.sum" in options
 
 
-# --- scripts ---
+# --- Scripts ---
 
 
 @pytest.fixture(scope="module")
@@ -186,13 +186,13 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with the examples in it."""
+    """A folder with a copy of the examples."""
     return shutil.copytree(_EXAMPLES, tmp_path / "record")
 
 
 @pytest.fixture
 def environ(stack: Home, tmp_path: Path) -> dict[str, str]:
-    """What the page has a user set."""
+    """Environment of a user, as described in the documentation."""
     connection = stack.read_connection()
     return {
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
@@ -204,7 +204,7 @@ def environ(stack: Home, tmp_path: Path) -> dict[str, str]:
 
 
 def _new_runs(client: ApiClient, before: list[Run]) -> list[Run]:
-    """Return the runs that there are besides, once they are sealed and nothing of them is lost."""
+    """Return the new runs, after checking that they finished, are sealed and lost no samples."""
     known = {run.id for run in before}
     runs = [run for run in client.get_runs().result().value if run.id not in known]
     ended = [sealed(client, run) for run in runs]
@@ -214,7 +214,7 @@ def _new_runs(client: ApiClient, before: list[Run]) -> list[Run]:
 
 
 def _check_ranks(client: ApiClient, before: list[Run], launcher: str, ranks: int = 4) -> None:
-    """Make sure that there is one run besides, whose ranks have done all of their steps."""
+    """Assert that there is one new run, and that all its ranks completed all steps."""
     [run] = _new_runs(client, before)
     assert (run.title, run.launcher, run.num_workers) == ("sum", launcher, ranks)
     series = client.get_run_metrics(run.id, metric_filter="step").result().value
@@ -223,13 +223,13 @@ def _check_ranks(client: ApiClient, before: list[Run], launcher: str, ranks: int
 
 
 @pytest.mark.parametrize("script", ["array.sbatch", "multinode.sbatch", "torchrun.sh"])
-def test_shells_can_read_the_scripts(script: str) -> None:
+def test_the_syntax_of_the_scripts_is_valid(script: str) -> None:
     done = run_text(["bash", "-n", _EXAMPLES / script])
     assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.slow
-def test_a_batch_job_over_two_nodes_is_a_run(
+def test_a_batch_job_on_two_nodes_is_one_run(
     client: ApiClient, slurm: Slurm, folder: Path, environ: dict[str, str]
 ) -> None:
     before = client.get_runs().result().value
@@ -259,14 +259,14 @@ def _submit(slurm: Slurm, folder: Path, script: str, environ: dict[str, str]) ->
 
 
 @pytest.mark.slow
-def test_torchrun_on_two_machines_is_a_run(
+def test_torchrun_on_two_machines_is_one_run(
     client: ApiClient, folder: Path, environ: dict[str, str]
 ) -> None:
     before = client.get_runs().result().value
     port = urlsplit(environ[names.ENV_URL]).port
     assert port is not None
     with two_machines(port) as machines:
-        # What a machine is called is the address of none of them, as Gloo would take it to be.
+        # The host name resolves to an address of neither machine, which Gloo would use by default.
         here = {names.ENV_URL: machines.master_url, "GLOO_SOCKET_IFNAME": "eth0"}
         nodes = [
             subprocess.Popen(
@@ -281,14 +281,14 @@ def test_torchrun_on_two_machines_is_a_run(
 
 
 @pytest.mark.slow
-def test_workers_of_ray_are_a_run(
+def test_workers_of_ray_are_one_run(
     client: ApiClient, folder: Path, environ: dict[str, str], integrations: str
 ) -> None:
     before = client.get_runs().result().value
-    # Paths of its sockets are longer than one of a test may be.
+    # Ray's socket paths would be too long in the test's folder.
     with tempfile.TemporaryDirectory(prefix="ray-") as short:
-        its = {"HOME": short, "RAY_TMPDIR": short, "RAY_USAGE_STATS_ENABLED": "0"}
+        ray = {"HOME": short, "RAY_TMPDIR": short, "RAY_USAGE_STATS_ENABLED": "0"}
         command = [integrations, "ray_train.py"]
-        done = run_text(command, cwd=folder, env={**os.environ, **environ, **its}, timeout=240)
+        done = run_text(command, cwd=folder, env={**os.environ, **environ, **ray}, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
     _check_ranks(client, before, "shell", ranks=2)

@@ -1,4 +1,4 @@
-"""torchrun over two workers, each with two processes."""
+"""torchrun on two workers with two processes each."""
 
 import json
 import sys
@@ -30,7 +30,7 @@ with Tracker() as t:
 
 
 def _whole(text: str) -> list[str]:
-    """Return the lines that have their end; an empty one comes before the agent's last."""
+    """Return the complete, nonempty lines. The file may end with a partial line."""
     return [line for line in text.splitlines(keepends=True) if line.strip() and line[-1] == "\n"]
 
 
@@ -64,7 +64,7 @@ def test_workers_and_processes_are_one_job(client: ApiClient, stack: Home, tmp_p
 
 
 @pytest.mark.slow
-def test_a_failure_is_told_with_rank_and_line_and_restarts_are_seen(
+def test_a_failure_has_rank_and_line_and_restarts_are_events(
     client: ApiClient, tmp_path: Path
 ) -> None:
     (tmp_path / "train.py").write_text(_FAILING)

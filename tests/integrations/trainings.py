@@ -1,4 +1,4 @@
-"""Runs of the scripts of pages with their libraries, while the master is killed."""
+"""Runs of documented example scripts with their libraries, while the master is killed."""
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
@@ -14,22 +14,22 @@ from tests.support.known import known
 from tests.support.stacks import assert_counted, kill_service, reload, run_to_end
 
 Values = list[tuple[float, float]]
-"""Steps and values."""
+"""Pairs of step and value."""
 
 
 @dataclass(frozen=True)
 class Trained:
-    """A run that has ended, and all that was recorded of it."""
+    """An ended run with all its recorded data."""
 
     run: Run
     series: Mapping[str, Sequence[Point]]
     result: Result
     manifest: Manifest
     logs: Sequence[str]
-    """What each rank wrote to its stdout."""
+    """Output of each rank on stdout."""
 
     def values(self, metric: str, rank: int) -> Values:
-        """Return the values of a metric with the last step up to each."""
+        """Return the values of a metric, each with the last step recorded before it."""
         steps = self.series[f"step @ {rank}"]
         dates = [point.date for point in steps]
         points = self.series[f"{metric} @ {rank}"]
@@ -41,8 +41,8 @@ class Trained:
 
 
 def follow(client: ApiClient, stack: Home, run: Run) -> Trained:
-    """Wait for the end of a run, and kill the master in the middle with -9."""
-    wait_for(lambda: _begun(client, run), 120, "all ranks have begun")
+    """Wait for the end of a run, and kill the master during it with SIGKILL."""
+    wait_for(lambda: _begun(client, run), 120, "the first epoch of all ranks")
     killed_at = datetime.now(UTC)
     kill_service(stack, "gunicorn", "mlbench_master.controller")
     run = run_to_end(client, run)
@@ -53,7 +53,7 @@ def follow(client: ApiClient, stack: Home, run: Run) -> Trained:
     assert_counted(run)
     series = client.get_run_metrics(run.id, exact=True).result().value
     last = max(datetime.fromisoformat(points[-1].date) for points in series.values())
-    assert last > killed_at, "the training was over before the kill"
+    assert last > killed_at, "the training ended before the kill"
     assert sum(map(len, series.values())) == known(run.delivery).recorded
     result, manifest = client.get_result(run.id).result(), client.get_manifest(run.id).result()
     return Trained(run, series, result.value, manifest.value, texts)
