@@ -1,1 +1,1 @@
-"""The whole system on a real cluster: `make e2e` runs these tests, a plain `pytest` does not."""
+"""Tests of the whole system on a real cluster, run by `make e2e` only."""

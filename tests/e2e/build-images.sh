@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Build the images of the end-to-end tests: ours, and those that stand for others'.
+# Build the images of the end-to-end tests: MLBench's images, and stand-ins for third-party ones.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

@@ -1,4 +1,4 @@
-"""kubectl, helm and waiting: every call has an end, and a failed one says what it printed."""
+"""Calls of kubectl and Helm with timeouts, whose errors include the output."""
 
 import shlex
 import subprocess
@@ -10,14 +10,13 @@ Value = TypeVar("Value")
 
 
 class CommandError(AssertionError):
-    """A command failed; the text is what it printed."""
+    """A command failed; the message has its output."""
 
 
 def run(*command: str, input: str | None = None, seconds: float = 60.0) -> str:  # noqa: A002
-    """Return what a command prints.
+    """Run a command and return its stdout.
 
-    Raises:
-        CommandError: it failed, or took longer than ``seconds``.
+    Raises CommandError if the command fails or takes longer than ``seconds``.
     """
     shown = shlex.join(command)
     try:
@@ -34,10 +33,9 @@ def run(*command: str, input: str | None = None, seconds: float = 60.0) -> str: 
 def wait_until(
     ask: Callable[[], Value], holds: Callable[[Value], object], seconds: float, what: str
 ) -> Value:
-    """Ask again and again until the answer is the wanted one, and return it.
+    """Call ``ask`` until ``holds`` accepts its result, and return the result.
 
-    Raises:
-        AssertionError: it is not, in ``seconds``; the text has the last answer.
+    Raises AssertionError with the last result after ``seconds``.
     """
     deadline = time.monotonic() + seconds
     while not holds(answer := ask()):

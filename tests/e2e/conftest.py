@@ -1,4 +1,4 @@
-"""The release that all these tests share: installed once, and removed at the end."""
+"""The release of the chart shared by all tests, installed once and removed at the end."""
 
 import json
 import os
@@ -16,7 +16,7 @@ _RELEASE = pytest.StashKey[Release]()
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Leave all tests here to `make e2e`."""
+    """Mark the tests, so that only `make e2e` runs them."""
     item.add_marker(pytest.mark.cluster)
     item.add_marker(pytest.mark.timeout(900))
 
@@ -25,7 +25,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show with a failed test what there is in the cluster."""
+    """Add the state of the cluster to the report of a failed test."""
     report = yield
     release = item.config.stash.get(_RELEASE, None)
     if report.failed and report.when != "teardown" and release is not None:
@@ -35,9 +35,9 @@ def pytest_runtest_makereport(
 
 @pytest.fixture(scope="session")
 def release(request: pytest.FixtureRequest) -> Iterator[Release]:
-    """MLBench, installed with two idle workers of half a core each."""
+    """An installed release with two idle workers of half a core each."""
     helm, images = os.environ["HELM"], Images.from_environ()
-    # Terminated, the tests shall end as they do on Ctrl-C: what they made is removed.
+    # End on SIGTERM like on Ctrl-C, so that all created objects are removed.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     for place in abandoned_places(helm):
         place.remove(images)
@@ -54,7 +54,7 @@ def release(request: pytest.FixtureRequest) -> Iterator[Release]:
 
 
 def _install(release: Release) -> None:
-    """Install it, and once more where a busy machine started pods too late."""
+    """Install the release, and retry once, because a busy machine may start pods too late."""
     try:
         release.helm("install")
     except CommandError as error:
@@ -64,7 +64,7 @@ def _install(release: Release) -> None:
 
 
 def _more_than_fit() -> int:
-    """Return a number of workers that the cluster has no room for, whatever else it runs."""
+    """Return a number of workers that exceeds the capacity of the cluster."""
     nodes = json.loads(run("kubectl", "get", "nodes", "--output", "json"))["items"]
     cores = sum(_cores(node["status"]["allocatable"]["cpu"]) for node in nodes)
     return max(int(cores / CORES), WORKERS) + 1

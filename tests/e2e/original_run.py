@@ -1,7 +1,7 @@
-"""Find the master as MLBench's original client does, and order a run of two workers with it.
+"""Start a run of two workers with the original MLBench client, which finds the master itself.
 
-This runs with the Python that has that client, and so imports nothing of ours.
-usage: original_run.py RELEASE IMAGE CORES
+Imports nothing of MLBench, because it runs with the Python interpreter of the original client.
+Usage: original_run.py RELEASE IMAGE CORES
 """
 
 import json
@@ -11,7 +11,7 @@ from mlbench_core.api import ApiClient
 
 
 def main() -> None:
-    """Print the run that was ordered, as JSON."""
+    """Start the run and print its record as JSON."""
     release, image, cores = sys.argv[1:]
     labels = f"component=master,app=mlbench,release={release}"
     client = ApiClient(in_cluster=False, label_selector=labels, k8s_namespace=release)

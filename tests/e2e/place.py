@@ -1,7 +1,7 @@
-"""A namespace of the tests' own, with volumes on a node: made, and removed whatever happened.
+"""A namespace for a release, with volumes in folders of a node.
 
-A cluster need not have a storage class, so each volume is a folder of one node. What an earlier
-run on this machine has left behind, as it was killed, is removed first.
+Volumes are folders because a cluster may lack a storage class. Namespaces left by earlier runs on
+this machine that were killed are removed first.
 """
 
 import json
@@ -18,9 +18,9 @@ from tests.e2e.commands import CommandError, run, wait_until
 _MACHINE = re.sub("[^A-Za-z0-9-]", "-", platform.node())[:60].strip("-") or "unknown"
 _OF_THESE_TESTS = {"mlbench-e2e": "true", "mlbench-e2e-machine": _MACHINE}
 _FOLDERS = "/var/tmp"
-# Kubernetes cannot mount a claim twice in a pod, so each purpose has a volume.
+# A pod cannot mount a claim twice, so each purpose has a volume.
 _PURPOSES = ("state", "archive", "backups", "restored-state", "restored-archive")
-# What the master's image runs as.
+# The user id of the master image.
 _USER = 10001
 
 
@@ -49,14 +49,14 @@ class Images:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a release is installed: the namespace, and the release's name too."""
+    """A namespace for one release of the same name, with its volumes."""
 
     name: str
     helm: str
-    """The Helm to call."""
+    """Path of the helm executable."""
 
     def claim(self, purpose: str) -> str:
-        """Return the claim of a volume that outlives the pods: one of ``_PURPOSES``."""
+        """Return the name of a persistent volume claim; ``purpose`` is one of ``_PURPOSES``."""
         return f"{self.name}-{purpose}"
 
     def make(self, images: Images) -> None:
@@ -86,7 +86,7 @@ class Place:
         self._on_node(node, images["custom"], f"mkdir -p {there}; chown {_USER} {there}")
 
     def remove(self, images: Images) -> None:
-        """Remove all that there is of it, also where only a part was made."""
+        """Remove the release, namespace and volumes, even if they are incomplete."""
         with suppress(CommandError):
             run(self.helm, "uninstall", self.name, "--namespace", self.name, seconds=120)
         with suppress(CommandError):
@@ -100,7 +100,7 @@ class Place:
         )
 
     def _on_node(self, node: str, image: str, command: str) -> None:
-        """Run a shell command as root, with the folder of volumes as /there."""
+        """Run a shell command as root in a pod that mounts the volumes' folder at /there."""
         spec = {
             "restartPolicy": "Never",
             "nodeName": node,
@@ -132,10 +132,10 @@ def own_place(helm: str) -> Place:
 
 
 def abandoned_places(helm: str) -> list[Place]:
-    """Return those that were made on this machine by processes that are no more, or by this one."""
+    """Return places of exited processes of this machine, and places of this process."""
     selector = ",".join(f"{key}={value}" for key, value in _OF_THESE_TESTS.items())
     listed = run("kubectl", "get", "namespaces,pv", "--selector", selector, "--output", "json")
-    # A volume's name is that of its place, and its purpose.
+    # The name of a volume is the name of its place and its purpose.
     names = {
         "-".join(item["metadata"]["name"].split("-")[:2]) for item in json.loads(listed)["items"]
     }
@@ -148,7 +148,7 @@ def _is_anothers(name: str) -> bool:
 
 
 def _a_node() -> str:
-    """Return a node that takes pods."""
+    """Return a node that accepts pods."""
     nodes = json.loads(run("kubectl", "get", "nodes", "--output", "json"))["items"]
     free: list[str] = [
         node["metadata"]["name"]

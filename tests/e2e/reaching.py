@@ -1,4 +1,4 @@
-"""How these tests reach a service of the cluster: by its address, or through a forwarded port."""
+"""Access to a service of the cluster, by its IP address or through a forwarded port."""
 
 import os
 import signal
@@ -10,13 +10,13 @@ from contextlib import contextmanager
 from tests.conftest import free_port
 from tests.e2e.commands import run, wait_until
 
-# A forwarded port ends with the pod behind it.
+# A port-forward ends with its pod, so it is restarted in a loop.
 _AGAIN_AND_AGAIN = "while :; do kubectl port-forward --namespace $1 $2 $3 >/dev/null; sleep 1; done"
 
 
 @contextmanager
 def reachable(namespace: str, service: str, port: int) -> Iterator[str]:
-    """Give the URL of a service, by its cluster IP where that leads there from this machine."""
+    """Yield the URL of a service: its cluster IP if reachable, otherwise a forwarded port."""
     address = run(
         *("kubectl", "--namespace", namespace, "get", "service", service),
         *("--output", "jsonpath={.spec.clusterIP}"),
@@ -30,7 +30,7 @@ def reachable(namespace: str, service: str, port: int) -> Iterator[str]:
 
 @contextmanager
 def forwarded(namespace: str, service: str, port: int) -> Iterator[str]:
-    """Forward a port of this machine to a service, and give its URL; whatever pod is behind it."""
+    """Forward a local port to a service and yield its URL; survives a replaced pod."""
     here = free_port()
     words = (namespace, f"service/{service}", f"{here}:{port}")
     process = subprocess.Popen(

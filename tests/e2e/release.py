@@ -1,4 +1,4 @@
-"""A release of the chart in the cluster: installed, upgraded, asked and looked into."""
+"""A release of the chart in the cluster: Helm, kubectl, API and Prometheus."""
 
 import base64
 import json
@@ -23,58 +23,60 @@ from tests.support.stacks import assert_counted, order_command
 
 CHART = Path(__file__).parents[2] / "helm" / "mlbench"
 CORES = 0.5
-"""Of each worker: two must fit on a small node, beside everything else."""
+"""Cores per worker. Two workers and all other pods must fit on a small node."""
 WORKERS = 2
-"""Idle ones that are kept."""
+"""Number of idle workers that stay."""
 START_SECONDS = 90
-"""After 60 the master itself ends a pod whose node has lost sight of it."""
+"""More than 60 s: by then the master has deleted a pod whose node does not end it."""
 IDLE_SECONDS = 10
 ENDLESS = {"learning_rate": "0.000001"}
-"""Options of a training that does not reach its target before its last epoch."""
+"""Options with which a training does not reach its target before its last epoch."""
 
-# While the master's pod is another one: it is stopped, started, and the node may be busy.
+# Time to replace the master's pod on a busy node.
 _AWAY_SECONDS = 180.0
-# After the end of a run; Prometheus may have to be reached again first.
+# Time to verify the samples of an ended run; Prometheus may have to reconnect first.
 _COUNTED_SECONDS = 60.0
 
 Object = dict[str, Any]
 
 
 def is_ready(pod: Object) -> bool:
-    """Return whether all containers of a pod are ready."""
-    return all(one["ready"] for one in pod["status"].get("containerStatuses", [{"ready": False}]))
+    return all(
+        container["ready"]
+        for container in pod["status"].get("containerStatuses", [{"ready": False}])
+    )
 
 
 @dataclass(frozen=True)
 class Release:
-    """The release of one place."""
+    """A release of the chart in a place."""
 
     place: Place
     images: Images
     most_workers: int
-    """What ``limits.workers`` is: more than the cluster has room for."""
+    """Value of ``limits.workers``, which exceeds the capacity of the cluster."""
     ends: ExitStack
-    """Ends what was started to reach it."""
+    """Stops the processes that forward ports."""
 
     @property
     def name(self) -> str:
-        """The release's name, and its namespace's."""
+        """Name of the release and of its namespace."""
         return self.place.name
 
     @property
     def fullname(self) -> str:
-        """What the names of its objects begin with."""
+        """Prefix of the names of the release's objects."""
         return f"{self.name}-mlbench"
 
     @property
     def kept_workers(self) -> list[str]:
-        """The names of the workers' pods that are there also when they are idle."""
+        """Names of the worker pods that stay while the pool is idle."""
         return [f"{self.fullname}-worker-{number}" for number in range(WORKERS)]
 
-    # --- Helm. ---
+    # --- Helm ---
 
     def helm(self, command: str, *arguments: str, more: Mapping[str, Any] | None = None) -> str:
-        """Call Helm to install or upgrade, and wait until all is ready."""
+        """Install or upgrade the release, and wait until all objects are ready."""
         values = json.dumps(self._values() | dict(more or {}))
         wait = ("--wait", "--timeout", "4m")
         given = ("--namespace", self.name, "--values", "-", *wait, *arguments)
@@ -100,7 +102,7 @@ class Release:
             },
             "exporter": {
                 "image": self.images.values("exporter"),
-                # Not every kubelet's certificate is signed by the cluster.
+                # Some kubelets have a certificate that the cluster's CA did not sign.
                 "kubelet": {"insecure": True},
             },
             "prometheus": {
@@ -111,13 +113,13 @@ class Release:
             "grafana": {"enabled": False},
         }
 
-    # --- What there is. ---
+    # --- Objects ---
 
     def kubectl(self, *arguments: str, seconds: float = 60.0) -> str:
         return run("kubectl", "--namespace", self.name, *arguments, seconds=seconds)
 
     def selector(self, component: str) -> str:
-        """Return the labels by which a component's objects are found."""
+        """Return the label selector of a component."""
         return f"app=mlbench,release={self.name},component={component}"
 
     def objects(self, kind: str, component: str) -> list[Object]:
@@ -127,7 +129,7 @@ class Release:
         return items
 
     def pods(self, component: str) -> dict[str, Object]:
-        """Return a component's pods by name, without those that are going."""
+        """Return a component's pods by name, without terminating pods."""
         return {
             pod["metadata"]["name"]: pod
             for pod in self.objects("pods", component)
@@ -135,7 +137,7 @@ class Release:
         }
 
     def wait_for_workers(self, number: int, seconds: float = 120.0) -> None:
-        """Wait until there are just as many workers, and all are ready."""
+        """Wait until there are exactly ``number`` workers, all of them ready."""
         wait_until(
             lambda: list(map(is_ready, self.objects("pods", "worker"))),
             lambda ready: ready == [True] * number,
@@ -143,15 +145,15 @@ class Release:
             f"{number} workers",
         )
 
-    # --- The API. ---
+    # --- API ---
 
     @property
     def service(self) -> str:
-        """The master's service."""
+        """Name of the master's service."""
         return f"{self.fullname}-master"
 
     def token(self) -> str:
-        """Return the user's token, as the NOTES say."""
+        """Return the user token, read from the Secret as in the chart's NOTES."""
         return self.secrets()["token"]
 
     def secrets(self) -> dict[str, str]:
@@ -160,20 +162,20 @@ class Release:
 
     @cached_property
     def url(self) -> str:
-        """Where the master is reached from outside the cluster."""
+        """URL of the master from outside the cluster."""
         return self.ends.enter_context(reachable(self.name, self.service, 80))
 
     @cached_property
     def client(self) -> ApiClient:
-        """A client of the API, as seen from outside the cluster."""
+        """A client of the API, from outside the cluster."""
         return ApiClient(url=self.url, token=self.token())
 
     def run(self, run_id: int) -> Run:
-        """Return a run, also while the master's pod is just being replaced."""
+        """Return a run, with retries while the master's pod is replaced."""
         return patiently(self.client.get_run, run_id, seconds=_AWAY_SECONDS)
 
     def order(self, name: str, benchmark: str, workers: int = WORKERS, **args: object) -> Run:
-        """Order a run of a task with these arguments, after whatever runs now."""
+        """Queue a run of a benchmark."""
         texts = {key: str(value) for key, value in args.items()}
         ordered = self.client.create_run(
             name, workers, None, benchmark=benchmark, args=texts, queue=True
@@ -181,7 +183,7 @@ class Release:
         return ordered.result().value
 
     def order_image(self, name: str, image: str, command: str, workers: int = WORKERS) -> Run:
-        """Order a run of a command in one of the images, after whatever runs now."""
+        """Queue a run of a command in one of the images."""
         options = {"custom_image_name": self.images[image], "backend": "gloo", "queue": True}
         return order_command(self.client, name, command, num_workers=workers, **options)
 
@@ -194,7 +196,7 @@ class Release:
         )
 
     def finish(self, run: Run, seconds: float = 240.0) -> Run:
-        """Wait until a run has FINISHED, make sure that no value is missing, and return it."""
+        """Wait until a run is FINISHED and its samples are verified; return the run."""
         ended = self.wait_for_end(run, seconds)
         assert ended.state == "FINISHED", ended.reason
         ended = wait_until(
@@ -208,7 +210,7 @@ class Release:
         return ended
 
     def wait_until_recorded(self, run: Run, metric: str, at_least: float) -> None:
-        """Wait until an active run has recorded a value of a metric that is as large."""
+        """Wait until an active run has recorded a value of at least ``at_least``."""
 
         def last() -> float:
             seen = self.run(run.id)
@@ -221,16 +223,16 @@ class Release:
 
         wait_until(last, lambda value: value >= at_least, 180, f"{metric} reaches {at_least:g}")
 
-    # --- Prometheus. ---
+    # --- Prometheus ---
 
     @cached_property
     def prometheus_url(self) -> str:
-        """Where the bundled Prometheus is reached from outside the cluster."""
+        """URL of the bundled Prometheus from outside the cluster."""
         service = f"{self.fullname}-prometheus"
         return self.ends.enter_context(reachable(self.name, service, 9090))
 
     def query(self, promql: str) -> list[Object]:
-        """Return what the bundled Prometheus answers to who knows its password."""
+        """Query the bundled Prometheus with its password."""
         answer = httpx.get(
             f"{self.prometheus_url}/api/v1/query",
             params={"query": promql},
@@ -241,10 +243,10 @@ class Release:
         result: list[Object] = answer["data"]["result"]
         return result
 
-    # --- When something goes wrong. ---
+    # --- Failures ---
 
     def state(self) -> str:
-        """Return what there is, for whoever reads why a test failed."""
+        """Return pods, events, logs and the newest run, for the report of a failed test."""
         master, worker, test = map(self.selector, ("master", "worker", "test"))
         logs = ("logs", "--all-containers", "--prefix")
         looks = (
@@ -266,7 +268,7 @@ class Release:
         return "\n".join([f"--- kubectl {' '.join(arguments)}", *lines[:1], *lines[1:][-25:]])
 
     def _last_run(self) -> str:
-        """Return the newest run, and what its ranks printed last."""
+        """Return the newest run and the last stderr lines of its ranks."""
         try:
             newest = max(self.client.get_runs().result().value, key=lambda run: run.id)
             logs = [

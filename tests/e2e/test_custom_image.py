@@ -1,4 +1,4 @@
-"""An image of a user's own: Python and a script, to which the agent is brought."""
+"""Runs in a user's image, into which MLBench copies the agent."""
 
 import json
 
@@ -12,11 +12,11 @@ _SHOW = (
     " os.access('/run/mlbench', os.W_OK), os.path.exists('/var/run/secrets'),"
     " all(os.access(place, os.W_OK) for place in ('/checkpoint', '/output', '/datasets'))]))"
 )
-# What MLBench tells its programs.
-_TOLD = "--run_id {run_id} --rank {rank} --hosts {hosts}"
+# Arguments of programs written for the original MLBench.
+_ARGUMENTS = "--run_id {run_id} --rank {rank} --hosts {hosts}"
 
 
-def test_it_runs_its_own_command_on_every_worker(release: Release) -> None:
+def test_a_custom_image_runs_on_every_worker(release: Release) -> None:
     ended = release.finish(release.order_image("custom", "custom", "python3 /app/train.py"))
 
     for rank in (0, 1):
@@ -30,9 +30,9 @@ def test_it_runs_its_own_command_on_every_worker(release: Release) -> None:
     assert all("sha256:" in (rank.image or "") for rank in manifest.ranks)
 
 
-def test_mlbenchs_own_tutorial_reports_everything(release: Release) -> None:
-    """It runs unchanged, with the published library, which finds no service account."""
-    ordered = release.order_image("tutorial", "original", f"python3 train_dist.py {_TOLD}")
+def test_the_original_tutorial_is_recorded_completely(release: Release) -> None:
+    """The tutorial runs unchanged with the published library, without a service account."""
+    ordered = release.order_image("tutorial", "original", f"python3 train_dist.py {_ARGUMENTS}")
     ended = release.finish(ordered)
     metrics = release.client.get_run_metrics(ended.id).result().value
     result = release.client.get_result(ended.id).result().value
@@ -49,7 +49,7 @@ def test_mlbenchs_own_tutorial_reports_everything(release: Release) -> None:
     assert result.phases.keys() == {"forward", "backward", "other"}
 
 
-def test_it_is_told_no_secret(release: Release) -> None:
+def test_a_custom_image_gets_no_secrets(release: Release) -> None:
     ordered = release.order_image("curious", "custom", f'python3 -c "{_SHOW}"', workers=1)
     run = release.wait_for_end(ordered)
     assert run.state == "FINISHED", run.reason

@@ -1,4 +1,4 @@
-"""A hang in unprivileged pods: the run says which rank is at fault, and where."""
+"""Hang diagnosis in unprivileged pods names the rank at fault and its line."""
 
 import time
 
@@ -6,7 +6,7 @@ from tests.e2e.commands import wait_until
 from tests.e2e.release import WORKERS, Release
 
 _LATE_STEP = 20
-_LONGER_THAN_STEPS = 10.0  # a step that takes no longer than a few others may go on
+_LONGER_THAN_STEPS = 10.0  # a rank counts as hung only after the time of several steps
 _TRAIN = f"""
 import time, torch, torch.distributed as dist
 from mlbench import Tracker
@@ -31,7 +31,10 @@ def test_a_hang_in_pods_names_the_rank_and_its_line(release: Release) -> None:
     time.sleep(_LONGER_THAN_STEPS)
     client.ask_diagnosis(run.id).result()
     diagnosis = wait_until(
-        lambda: client.get_diagnosis(run.id).result().value, lambda a: a.done, 60, "ranks told"
+        lambda: client.get_diagnosis(run.id).result().value,
+        lambda a: a.done,
+        60,
+        "evidence of all ranks",
     )
     client.stop_run(run.id).result()
     assert release.wait_for_end(run).state == "STOPPED"

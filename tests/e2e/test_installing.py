@@ -1,11 +1,11 @@
-"""The chart as it is installed: every part is ready, and its own test passes."""
+"""The installed chart: all components are ready, and `helm test` passes."""
 
 from tests.e2e.commands import run, wait_until
 from tests.e2e.release import WORKERS, Release, is_ready
 
 
-def test_every_part_is_there_and_ready(release: Release) -> None:
-    # Of a DaemonSet, Helm waits for all nodes but one.
+def test_all_components_are_ready(release: Release) -> None:
+    # For a DaemonSet, Helm waits until all nodes but one are ready.
     wait_until(
         lambda: list(map(is_ready, release.objects("pods", "exporter"))),
         lambda ready: ready and all(ready),
@@ -17,7 +17,7 @@ def test_every_part_is_there_and_ready(release: Release) -> None:
     release.wait_for_workers(WORKERS)
 
 
-def test_the_charts_own_test_passes(release: Release) -> None:
+def test_helm_test_passes(release: Release) -> None:
     tested = run(
         *(release.place.helm, "test", release.name, "--namespace", release.name),
         *("--timeout", "5m"),

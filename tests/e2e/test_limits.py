@@ -1,4 +1,4 @@
-"""Limits in force in the pods: what they are can be seen, and what they do can be measured."""
+"""Limits of worker pods: reported in the manifest, and effective by measurement."""
 
 from bisect import bisect
 from datetime import datetime
@@ -15,7 +15,7 @@ _MAX_MESSAGE_BYTES = 4 << 20
 _BANDWIDTH = "all_reduce_float32_bus_bandwidth_bytes_per_second @ 0"
 
 
-def test_a_worker_gets_its_cores_and_no_more(release: Release) -> None:
+def test_the_cpu_limit_is_effective(release: Release) -> None:
     args = {"epochs": "25", **ENDLESS}
     ordered = release.client.create_run(
         "cores", 2, num_cpus=CORES, benchmark="digits", args=args, queue=True
@@ -39,22 +39,23 @@ def test_a_worker_gets_its_cores_and_no_more(release: Release) -> None:
         )
         used = row[-1][1] - row[0][1]
         print(f"{used:.1f} s of CPU time, {most:.2f} cores at most; limit {CORES:g}")
-        assert used > 1, "it did train"
+        assert used > 1, "the workers must use CPU time"
         assert most < CORES * 1.15
 
 
 def _throttled_periods(release: Release, pod: str) -> int:
-    """Return in how many periods of 0.1 s the kernel held a worker back."""
+    """Return the number of 100 ms periods in which the kernel throttled a worker."""
     read = "cat /sys/fs/cgroup/cpu.stat /sys/fs/cgroup/cpu/cpu.stat 2>/dev/null || true"
-    told = release.kubectl("exec", pod, "--container", "worker", "--", "sh", "-c", read)
-    counts = dict(line.split() for line in told.splitlines())
+    text = release.kubectl("exec", pod, "--container", "worker", "--", "sh", "-c", read)
+    counts = dict(line.split() for line in text.splitlines())
     return int(counts["nr_throttled"])
 
 
 def _readings(release: Release, run: Run) -> list[list[tuple[float, float]]]:
-    """Return when each worker's CPU time was read in a run, and what it was, in seconds.
+    """Return timestamps and CPU seconds of each worker during a run.
 
-    The kubelet reads it every ten seconds or so: the last reading before the run comes first.
+    The kubelet updates them about every ten seconds. The first entry is the last one before the
+    run.
     """
     began = _seconds(run.started_at)
     query = 'container_cpu_usage_seconds_total{container="worker"}[10m]'
@@ -64,7 +65,7 @@ def _readings(release: Release, run: Run) -> list[list[tuple[float, float]]]:
     return [values[index:] for values, index in first if index < len(values) - 1]
 
 
-def test_a_worker_sends_as_fast_as_it_may(release: Release) -> None:
+def test_the_bandwidth_limit_is_effective(release: Release) -> None:
     unlimited = _communicate(release, "unlimited", None)
     limited = _communicate(release, "limited", _MBIT)
     assert _facts(release, unlimited, "bandwidth_limit") == {None}
@@ -73,8 +74,8 @@ def test_a_worker_sends_as_fast_as_it_may(release: Release) -> None:
     fast, slow = _bandwidths(release, unlimited), _bandwidths(release, limited)
     print(f"bus bandwidth: {max(fast) * 8e-6:.1f} Mbit/s unlimited, with {_MBIT:g}:")
     print(*(f"{rate * 8e-6:.2f}" for rate in slow))
-    assert len(slow) == len(fast) == 8, "one for each size"
-    # Two packets pass at once, which are a tenth of the shortest message.
+    assert len(slow) == len(fast) == 8, "one bandwidth per message size"
+    # Two packets pass in a burst, which are a tenth of the shortest message.
     assert max(slow) < _BYTES_PER_SECOND * 1.15
     assert _BYTES_PER_SECOND * 0.6 < slow[-1] < _BYTES_PER_SECOND * 1.05
     assert fast[-1] > 3 * _BYTES_PER_SECOND
@@ -86,7 +87,7 @@ def test_a_worker_sends_as_fast_as_it_may(release: Release) -> None:
 
 
 def _communicate(release: Release, name: str, max_bandwidth: float | None) -> Run:
-    """Measure all-reduce on messages that take up to 1.7 s where the limit is in force."""
+    """Measure all-reduce with messages that take up to 1.7 s at the limit."""
     sizes = {"min_bytes": str(32 << 10), "max_bytes": str(_MAX_MESSAGE_BYTES)}
     args = {"operations": "all_reduce", **sizes, "warmup": "1"}
     ordered = release.client.create_run(
@@ -96,13 +97,13 @@ def _communicate(release: Release, name: str, max_bandwidth: float | None) -> Ru
 
 
 def _bandwidths(release: Release, run: Run) -> list[float]:
-    """Return the bus bandwidth that a run measured for each size, in bytes per second."""
+    """Return the measured bus bandwidth for each message size, in bytes per second."""
     series = release.client.get_run_metrics(run.id, metric_filter=_BANDWIDTH).result().value
     return [point.number for point in next(iter(series.values()))]
 
 
 def _facts(release: Release, run: Run, name: str) -> set[object]:
-    """Return what the workers of a run said of their machines."""
+    """Return the values of a field in the machines of a run's manifest."""
     manifest = release.client.get_manifest(run.id).result().value
     assert sum(len(machine.ranks) for machine in manifest.machines) == 2
     return {getattr(machine, name) for machine in manifest.machines}

@@ -1,4 +1,4 @@
-"""The web pages, as the image serves them: signing in, and everything that a page loads."""
+"""Web pages served by the image: sign-in and all resources of a page."""
 
 import re
 from urllib.parse import urljoin
@@ -8,7 +8,7 @@ import httpx
 from tests.e2e.release import Release
 
 
-def test_a_browser_signs_in_and_gets_all_that_a_page_loads(release: Release) -> None:
+def test_a_browser_signs_in_and_loads_a_page(release: Release) -> None:
     with httpx.Client(base_url=release.url) as browser:
         entered = browser.get("/runs", params={"token": release.token()})
         assert (entered.status_code, entered.headers["Location"]) == (303, "/runs")
@@ -20,5 +20,5 @@ def test_a_browser_signs_in_and_gets_all_that_a_page_loads(release: Release) -> 
         assert version
         for path in [*loaded, urljoin(version[0], "vendor/uPlot.esm.js")]:
             assert browser.get(path).is_success, path
-        assert browser.get("/api/runs/").is_success, "by the cookie alone"
+        assert browser.get("/api/runs/").is_success, "the cookie must be sufficient"
         assert browser.get("/api/info/").json()["pool"] == "kubernetes"

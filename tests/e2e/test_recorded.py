@@ -1,4 +1,4 @@
-"""Jobs of the cluster that MLBench has not started: their pods join one run, and are watched."""
+"""External jobs in the cluster: their pods join one run, and their resources are measured."""
 
 import time
 from typing import Any
@@ -24,7 +24,7 @@ with Tracker() as t:
 
 @pytest.fixture
 def recorded(release: Release) -> Run:
-    """The run of two Jobs: the cluster may be too old to give the pods of one an index."""
+    """The run of two Jobs with a pod each, because old clusters lack indexed Jobs."""
     token = make(release.token(), int(time.time()) + 3600, new_holder())
     jobs = [_job(release, index, token) for index in range(2)]
     apply(*jobs)
@@ -59,7 +59,7 @@ def _job(release: Release, index: int, token: str) -> dict[str, Any]:
     }
 
 
-def test_the_pods_of_jobs_become_one_run_and_their_resources_are_shown(
+def test_pods_of_external_jobs_become_one_run_with_resources(
     release: Release, recorded: Run
 ) -> None:
     series = "container_network_transmit_bytes_total"

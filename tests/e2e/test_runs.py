@@ -1,4 +1,4 @@
-"""A run on two worker pods: ordered in every way there is, from outside the cluster."""
+"""Runs on two worker pods, started from outside the cluster in different ways."""
 
 import json
 import os
@@ -23,12 +23,12 @@ _MLBENCH = Path(sys.executable).with_name("mlbench")
 
 @pytest.fixture(scope="module")
 def environ(release: Release) -> Iterator[dict[str, str]]:
-    """What a user has set, as the chart's NOTES say, while a port is forwarded."""
+    """Environment of a user according to the chart's NOTES, with a forwarded port."""
     with forwarded(release.name, release.service, 80) as url:
         yield {**os.environ, "MLBENCH_URL": url, "MLBENCH_TOKEN": release.token()}
 
 
-def test_through_the_command_line(release: Release, environ: dict[str, str]) -> None:
+def test_a_run_through_the_command_line(release: Release, environ: dict[str, str]) -> None:
     order = ("digits", "--light", "--name", "command-line", "--workers", "2")
     done = _mlbench(environ, "run", *order)
     assert done.returncode == 0, done.stderr
@@ -41,7 +41,7 @@ def test_through_the_command_line(release: Release, environ: dict[str, str]) -> 
     assert [rank.pod for rank in run.ranks] == release.kept_workers
     manifest = release.client.get_manifest(run.id).result().value
     [machine] = manifest.machines
-    assert machine.git, "the image says what it is made of"
+    assert machine.git, "the image must have its commit"
     assert re.match("[0-9a-f]{40}", machine.git.commit)
     assert all("sha256:" in (rank.image or "") for rank in manifest.ranks)
 
@@ -50,7 +50,7 @@ def test_through_the_command_line(release: Release, environ: dict[str, str]) -> 
     assert {pod["name"] for pod in status["pods"]} >= set(release.kept_workers)
 
 
-def test_a_file_of_this_machine_cannot_run_there(environ: dict[str, str], tmp_path: Path) -> None:
+def test_a_local_file_is_refused(environ: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("print('here')")
     done = _mlbench(environ, "run", str(tmp_path / "train.py"))
     assert (done.returncode, done.stdout) == (2, "")
@@ -63,7 +63,7 @@ def _mlbench(environ: dict[str, str], *arguments: str) -> subprocess.CompletedPr
 
 @pytest.fixture(scope="module")
 def cluster_ip(release: Release) -> str:
-    """The service's address: both clients take it, and leave the way there to the user."""
+    """Cluster IP of the master's service, which both clients use without a port-forward."""
     [service] = release.objects("service", "master")
     address: str = service["spec"]["clusterIP"]
     if not listens(address, 80):
@@ -77,8 +77,8 @@ def test_our_client_finds_the_master(release: Release, cluster_ip: str) -> None:
     assert {pod.name for pod in pods} == set(release.pods("worker"))
 
 
-def test_in_the_cluster_the_masters_pod_is_found(release: Release) -> None:
-    # As a pod would: by the API's port, and with what a pod may ask Kubernetes for.
+def test_the_client_finds_the_master_in_the_cluster(release: Release) -> None:
+    # Like in a pod: with the port of the API, and the permissions of a pod.
     from kubernetes import config  # noqa: PLC0415 - only here
 
     config.load_kube_config()
@@ -90,10 +90,10 @@ def test_in_the_cluster_the_masters_pod_is_found(release: Release) -> None:
     assert release.kubectl("exec", release.kept_workers[0], "--", "python3", "-c", ask) == "200\n"
 
 
-def test_mlbenchs_original_client_finds_the_master_and_runs(
+def test_the_original_client_finds_the_master_and_starts_a_run(
     release: Release, cluster_ip: str, tmp_path: Path
 ) -> None:
-    """It sends no token by itself; `requests` takes one from the file that $NETRC names."""
+    """The original client sends no token, but `requests` takes one from the file in $NETRC."""
     netrc = tmp_path / "netrc"
     netrc.write_text(f"machine {cluster_ip} login mlbench password {release.token()}\n")
     netrc.chmod(0o600)

@@ -1,4 +1,4 @@
-"""More workers and fewer: what does not fit is told, and the pool goes back when it is idle."""
+"""Runs with too many workers fail with the reason, and an idle pool shrinks."""
 
 from tests.e2e.commands import wait_until
 from tests.e2e.release import IDLE_SECONDS, START_SECONDS, WORKERS, Release
@@ -6,13 +6,13 @@ from tests.e2e.release import IDLE_SECONDS, START_SECONDS, WORKERS, Release
 _FAST = {"steps": 100, "rate": 100}
 
 
-def test_more_workers_than_fit_are_told_of_and_fewer_run(release: Release) -> None:
+def test_a_run_with_too_many_workers_fails_with_the_reason(release: Release) -> None:
     run = release.order("too-many", "steps", release.most_workers, **_FAST)
     waiting = wait_until(
         lambda: release.run(run.id),
         lambda run: run.waiting and "room for" in run.waiting,
         START_SECONDS,
-        "the run says what it waits for",
+        "the reason for waiting",
     )
     assert f"of {release.most_workers} workers" in str(waiting.waiting)
     assert "Insufficient cpu" in str(waiting.waiting)
@@ -24,13 +24,13 @@ def test_more_workers_than_fit_are_told_of_and_fewer_run(release: Release) -> No
         lambda: release.run(run.id).waiting,
         lambda waiting: not waiting,
         START_SECONDS,
-        "its samples are counted, and it waits for nothing",
+        "the samples are counted, and the run no longer waits",
     )
 
     release.finish(release.order("fewer", "steps", **_FAST))
 
 
-def test_an_idle_pool_goes_back_to_its_usual_size(release: Release) -> None:
+def test_an_idle_pool_shrinks_to_its_usual_size(release: Release) -> None:
     ended = release.finish(release.order("one-more", "steps", WORKERS + 1, **_FAST))
     assert len(ended.ranks) == WORKERS + 1
     release.wait_for_workers(WORKERS, IDLE_SECONDS + 120)

@@ -1,4 +1,4 @@
-"""What a pod of the release, or what a user runs in it, can reach of the others."""
+"""Isolation of pods: a worker's token gives access only to its own rank."""
 
 import httpx
 import pytest
@@ -9,14 +9,14 @@ from tests.e2e.release import Object, Release
 
 @pytest.fixture
 def going(release: Release) -> Run:
-    """A run of two ranks that goes on until it is stopped."""
+    """An endless run of two ranks."""
     run = release.order("guarded", "steps", steps=100_000, rate=1)
     release.wait_until_recorded(run, "step", 1)
     return run
 
 
 def token_of(release: Release, pod: str) -> str:
-    """Return a pod's token, as a process in it may read it."""
+    """Return a pod's token, read like a process in the pod."""
     read = ("exec", pod, "--container", "worker", "--", "cat", "/run/mlbench/token")
     return release.kubectl(*read).strip()
 
@@ -36,14 +36,14 @@ def uid_of(pod: Object) -> str:
     return uid
 
 
-def test_a_pods_token_is_good_for_its_own_rank_alone(release: Release, going: Run) -> None:
+def test_the_token_of_a_pod_is_valid_only_for_its_own_rank(release: Release, going: Run) -> None:
     own, other = release.kept_workers
     pods = release.pods("worker")
     token = token_of(release, own)
     assert token.startswith(f"{own}/{uid_of(pods[own])}/")
     forged = {"content": b'{"time": 1, "metrics": {"forged": 1}}\n'}
     streams = [f"/api/runs/{going.id}/ranks/{rank}/stdout?attempt=1&offset=0" for rank in (0, 1)]
-    # Which of the two is its own is the controller's to say.
+    # The controller decides which rank belongs to the pod.
     answers = [call(release, "PUT", stream, token, **forged).status_code for stream in streams]
     assert sorted(answers) == [200, 403]
     idle = {"state": "idle", "ip": "", "pod_uid": uid_of(pods[other])}

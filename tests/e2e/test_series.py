@@ -1,4 +1,4 @@
-"""What the bundled Prometheus knows of a run: series of every part, told apart by their labels."""
+"""Series of a run in the bundled Prometheus: all components and labels."""
 
 import pytest
 
@@ -8,17 +8,17 @@ from tests.e2e.commands import wait_until
 from tests.e2e.release import Release
 
 _SECONDS = 90.0
-"""Enough for the exporter to read a kubelet's figures, and for Prometheus to scrape them."""
+"""Enough for the exporter to read a kubelet's metrics, and for Prometheus to scrape them."""
 
 
 @pytest.fixture(scope="module")
 def finished(release: Release) -> Run:
-    """A run of two workers, long enough to be scraped while it goes on."""
+    """A finished run of two workers, long enough to be scraped."""
     return release.finish(release.order("series", "steps", steps=500, rate=50))
 
 
 def test_every_target_is_up(release: Release) -> None:
-    # API, controller, exporter, and two workers, which may just be on their way.
+    # API, controller, exporter and two workers, which may still be starting.
     wait_until(
         lambda: release.query("up"),
         lambda rows: len(rows) >= 5 and all(row["value"][1] == "1" for row in rows),
@@ -27,14 +27,14 @@ def test_every_target_is_up(release: Release) -> None:
     )
 
 
-def test_the_agents_series_carry_run_rank_and_pod(release: Release, finished: Run) -> None:
+def test_series_of_agents_have_run_rank_and_pod(release: Release, finished: Run) -> None:
     steps, info = (
         release.query(f'last_over_time({name}{{run_id="{finished.id}"}}[10m])')
         for name in (names.WORKER_STEPS, names.WORKER_INFO)
     )
-    assert {one["metric"]["rank"] for one in steps} == {"0", "1"}
-    assert {one["metric"]["instance"] for one in steps} == set(release.kept_workers)
-    assert {one["metric"]["pod"] for one in info} == set(release.kept_workers)
+    assert {row["metric"]["rank"] for row in steps} == {"0", "1"}
+    assert {row["metric"]["instance"] for row in steps} == set(release.kept_workers)
+    assert {row["metric"]["pod"] for row in info} == set(release.kept_workers)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_the_agents_series_carry_run_rank_and_pod(release: Release, finished: Ru
         "container_network_transmit_bytes_total",
     ],
 )
-def test_the_exporter_shows_the_workers_containers_and_no_others(
+def test_the_exporter_shows_only_containers_of_workers(
     release: Release, finished: Run, name: str
 ) -> None:
     query, workers = f'{name}{{namespace="{release.name}"}} > 0', set(release.kept_workers)
@@ -61,7 +61,7 @@ def test_the_exporter_shows_the_workers_containers_and_no_others(
         _SECONDS,
         "the exporter shows all workers",
     )
-    # Init containers are told of for a while after their end; sandboxes and whole pods never.
+    # Init containers are reported for a while after their end; sandboxes and whole pods never are.
     assert not {"", "POD"} & {labels["container"] for labels in rows}
     assert all(labels["pod"].startswith(f"{release.fullname}-worker-") for labels in rows)
     cores = {series["metric"]["node"] for series in release.query("machine_cpu_cores >= 1")}

@@ -1,4 +1,4 @@
-"""The release of a team: users with tokens of their own, and a backup that is restored."""
+"""A release for a team: users with tokens and roles, and a restored backup."""
 
 import re
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from tests.support.stacks import losses
 
 
 def _client(release: Release, user: str, role: Role) -> ApiClient:
-    """Return a client with a new token."""
+    """Return a client with a new token of the user."""
     token = release.client.create_token(user, days=1, role=role).result().value.token
     return ApiClient(url=release.url, token=token)
 
@@ -34,7 +34,7 @@ def test_users_have_tokens_and_roles(release: Release) -> None:
 
 @pytest.fixture
 def scheduled(release: Release) -> Iterator[tuple[str, ...]]:
-    """Options of Helm for backups on a volume, with which the release is upgraded."""
+    """Upgrade the release with scheduled backups on a volume; yield the Helm options."""
     claim = release.place.claim("backups")
     options = ("--set", "backup.schedule=0 0 1 1 *", "--set", f"backup.existingClaim={claim}")
     release.helm("upgrade", *options)
@@ -63,7 +63,7 @@ def test_a_backup_is_restored_into_new_volumes(
 
 
 def _back_up(release: Release) -> str:
-    """Start the Job of the CronJob, and return the name of the backup that it writes."""
+    """Run a Job of the CronJob, and return the name of its backup."""
     [cron_job] = release.objects("cronjobs", "backup")
     job = {
         "apiVersion": "batch/v1",

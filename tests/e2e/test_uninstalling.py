@@ -1,11 +1,11 @@
-"""Uninstalled, the release leaves nothing: the last of these tests, as it takes all away."""
+"""Uninstalling leaves no objects. This is the last file, because it removes the release."""
 
 import json
 
 from tests.e2e.commands import run, wait_until
 from tests.e2e.release import Release
 
-# All that the chart may make, and what Kubernetes makes for it.
+# Kinds of all objects that the chart, or Kubernetes on its behalf, may create.
 _KINDS = (
     "deployments,replicasets,statefulsets,daemonsets,cronjobs,pods,services,endpoints,secrets,"
     "configmaps,serviceaccounts,roles,rolebindings,networkpolicies,ingresses,persistentvolumeclaims,"
@@ -13,18 +13,18 @@ _KINDS = (
 )
 
 
-def test_nothing_is_left(release: Release) -> None:
-    assert _of_the_release(release), "there is something to remove"
+def test_no_objects_are_left(release: Release) -> None:
+    assert _of_the_release(release), "the release must have objects"
     helm = release.place.helm
     run(helm, "uninstall", release.name, "--namespace", release.name, "--wait", seconds=180)
     wait_until(lambda: _of_the_release(release), lambda left: not left, 120, "all objects are gone")
 
 
 def _of_the_release(release: Release) -> list[str]:
-    """Return the objects with the release's labels, in any namespace or in none."""
+    """Return the objects with the release's labels, namespaced or not."""
     selector = f"app=mlbench,release={release.name}"
     listed = run(
         *("kubectl", "get", _KINDS, "--all-namespaces", "--selector", selector),
         *("--output", "json"),
     )
-    return [f"{one['kind']} {one['metadata']['name']}" for one in json.loads(listed)["items"]]
+    return [f"{item['kind']} {item['metadata']['name']}" for item in json.loads(listed)["items"]]

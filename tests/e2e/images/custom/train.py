@@ -1,4 +1,4 @@
-"""What a user's own image runs: ten steps whose loss tells the rank and the step apart."""
+"""A user's training script: ten steps whose loss depends on rank and step."""
 
 import json
 import os

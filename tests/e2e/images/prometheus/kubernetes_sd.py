@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""Debian's Prometheus, with the kubernetes_sd that Debian leaves out of it.
+"""Runs Debian's Prometheus, which lacks kubernetes_sd, with files of targets instead.
 
-Takes Prometheus's own options. Its configuration is used as it is, but for where the pods come
-from: from files with the labels that kubernetes_sd would give them, which a second process keeps.
+Takes the options of Prometheus, and uses its configuration except for the discovery of pods. A
+second process writes files with the pods and the labels of kubernetes_sd.
 """
 
 import json
@@ -25,7 +25,7 @@ SECONDS = 1.0
 
 
 def main() -> None:
-    """Become Prometheus, and leave a process behind that keeps its targets."""
+    """Start a process that updates the targets, and replace this process by Prometheus."""
     given = Path(
         next(a for a in sys.argv if a.startswith(CONFIG_OPTION)).removeprefix(CONFIG_OPTION)
     )
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def replace_discovery(scrape: dict[str, Any]) -> str:
-    """Have a job read a file; return the selector of its pods."""
+    """Make a scrape job read a file of targets; return the label selector of its pods."""
     (discovery,) = scrape.pop("kubernetes_sd_configs")
     (selector,) = discovery["selectors"]
     assert discovery["role"] == selector["role"] == "pod"
@@ -56,12 +56,11 @@ def replace_discovery(scrape: dict[str, Any]) -> str:
 
 
 def target_file(job: str) -> Path:
-    """Return the file with a job's targets."""
     return FOLDER / f"{job}.json"
 
 
 def keep_targets(selectors: dict[str, str]) -> None:
-    """Ask for each job's pods again and again, and write what differs."""
+    """Poll the pods of each job, and write changed targets, forever."""
     written: dict[str, list[Any]] = {}
     while True:
         for job, selector in selectors.items():
@@ -79,7 +78,7 @@ def keep_targets(selectors: dict[str, str]) -> None:
 
 
 def read_pods(selector: str) -> list[Any]:
-    """Return the pods of the own namespace, as this pod's service account may see them."""
+    """Return the pods of this namespace, with the permissions of this pod's service account."""
     namespace, token = (ACCOUNT / "namespace").read_text(), (ACCOUNT / "token").read_text()
     request = Request(
         f"https://kubernetes.default.svc/api/v1/namespaces/{namespace}/pods"
@@ -93,7 +92,7 @@ def read_pods(selector: str) -> list[Any]:
 
 
 def targets(pod: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return a pod's ports, each with the labels that the chart's configuration asks for."""
+    """Return the targets of a pod's ports, with the labels that the chart's configuration uses."""
     spec, status = pod["spec"], pod["status"]
     return [
         {
