@@ -1,1 +1,1 @@
-"""Tests of the master: the API, the controller, and the way to and from Prometheus."""
+"""Tests of the master: the API, the controller, and reading and writing in Prometheus."""

@@ -1,4 +1,4 @@
-"""What tests of the master share: a recording to the real Prometheus, and what asks it."""
+"""Fixtures for tests of the master: a run, a recording to a real Prometheus, and its clients."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -18,7 +18,7 @@ from tests.support.rows import NO_ARCHIVES, make_run
 
 @pytest.fixture
 def run(database: Database) -> Run:
-    """A run that has started, with two workers."""
+    """An active run with two workers."""
     return make_run()
 
 
@@ -45,7 +45,7 @@ def reader(prometheus: PrometheusClient) -> SeriesReader:
 
 
 class Clock:
-    """A clock that a test sets, in seconds."""
+    """A clock in seconds that the test sets."""
 
     now = 0.0
 
@@ -60,7 +60,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def joined_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three blocks are joined, as long as they have less than thirty samples."""
+    """Blocks with fewer than 30 samples are joined, three at a time."""
     monkeypatch.setattr(blocks, "SMALL", 30)
     for module in (blocks, export):
         monkeypatch.setattr(module, "JOINED_AT_ONCE", 3)

@@ -1,4 +1,4 @@
-"""The routes of the master, as the tests of access and of odd values go through them."""
+"""Routes of the master, with values for their parameters."""
 
 import re
 from collections.abc import Mapping
@@ -68,7 +68,7 @@ AGENT_ROUTES = _routes(
 JOIN_ROUTES = [("POST", "/api/join")]
 OPEN_ROUTES = [("GET", path) for path in ("/healthz", "/readyz", "/metrics", "/openapi.json")]
 ALL_ROUTES = [*USER_ROUTES, *AGENT_ROUTES, *JOIN_ROUTES, *OPEN_ROUTES]
-"""Of the API."""
+"""Revert the database to before blocks, with the lines of all owners but ``without``."""
 
 _PAGES = ("/", "/runs", "/runs/{run_id:int}", "/sets", "/sets/{set_name}", "/compare", "/workers")
 PAGES = [("GET", path) for path in (*_PAGES, "/workers/{pod}", "/signin")]
@@ -79,7 +79,7 @@ WEB_ROUTES = [
     ("GET", "/static/{version}/{path:path}"),
     ("GET", "/docs/runbooks/{alert}.md"),
 ]
-"""For browsers; no part of the API."""
+"""Routes for browsers, which are not part of the API."""
 
 _USUAL = {
     **dict.fromkeys(("owner", "run_id", "diagnosis_id", "profile_id", "fault_id"), "1"),
@@ -90,13 +90,13 @@ _USUAL = {
 
 
 def fill(template: str, values: Mapping[str, str] | None = None) -> str:
-    """Return a path of the route, with the given values in place of the usual ones."""
+    """Return the path of a route, with ``values`` or the default values of its parameters."""
     found = _USUAL | dict(values or {})
     return re.sub(r"{(\w+)(?::\w+)?}", lambda match: found[match[1]], template)
 
 
 def routes_of(api: TestClient) -> set[Route]:
-    """Return the routes that the app really has, of the API and for browsers."""
+    """Return the routes registered in the app."""
     return {
         (method.method, route.path)
         for route in inspect_routes(api.app)

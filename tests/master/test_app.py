@@ -1,4 +1,4 @@
-"""The app as a whole: slashes, unknown routes, methods, sizes of bodies, names of JSON."""
+"""Behaviour of all routes: slashes, HEAD, unknown routes and runs, body sizes, media types."""
 
 import pytest
 from falcon.testing import TestClient
@@ -40,7 +40,7 @@ def test_head_is_get_without_the_body(api: TestClient, run: Run) -> None:
 @pytest.mark.parametrize(
     "path", ["/api", "/api/", "/api/nothing", "/api/runs/one", "/api/runs/1/2", "/favicon.ico"]
 )
-def test_an_unknown_route(api: TestClient, path: str) -> None:
+def test_unknown_routes_are_not_found(api: TestClient, path: str) -> None:
     for method in ("GET", "POST", "DELETE"):
         answer = api.simulate_request(method, path)
         assert (answer.status_code, answer.json["status"]) == (404, 404)
@@ -48,7 +48,7 @@ def test_an_unknown_route(api: TestClient, path: str) -> None:
 
 
 @pytest.mark.parametrize("run_id", ["0", "-1", "999", str(2**63), "9" * 30])
-def test_an_unknown_run(api: TestClient, run_id: str) -> None:
+def test_unknown_runs_are_not_found(api: TestClient, run_id: str) -> None:
     unknown = {"status": 404, "message": f"run_id: run {run_id} not found"}
     routes = [(method, path) for method, path in ALL_ROUTES if "{run_id" in path]
     for method, template in routes:
@@ -58,7 +58,7 @@ def test_an_unknown_run(api: TestClient, run_id: str) -> None:
 
 
 @pytest.mark.parametrize(("path", "most"), [("/api/runs", 1 << 20), ("/api/metrics", 16 << 20)])
-def test_a_body_that_is_too_large(api: TestClient, path: str, most: int) -> None:
+def test_a_too_large_body_is_refused(api: TestClient, path: str, most: int) -> None:
     answer = api.simulate_post(path, body=b" " * (most + 1))
     assert answer.status_code == 413
     assert answer.json == {
@@ -72,7 +72,7 @@ def test_a_body_that_is_too_large(api: TestClient, path: str, most: int) -> None
     "body",
     [b"no JSON", b"[]", b"3", b"null", b"\xff\xfe", b"[" * 100_000, b'{"name": "\\ud800"}'],
 )
-def test_a_body_that_is_no_json_object(api: TestClient, body: bytes) -> None:
+def test_a_body_must_be_a_json_object(api: TestClient, body: bytes) -> None:
     for path, headers in (("/api/runs", None), ("/api/workers/w-0/poll", AGENT)):
         answer = api.simulate_post(path, body=body, headers=headers)
         assert answer.status_code == 400
@@ -80,7 +80,7 @@ def test_a_body_that_is_no_json_object(api: TestClient, body: bytes) -> None:
 
 
 @pytest.mark.parametrize("path", ["/api/runs", "/api/runs/404", "/nowhere"])
-def test_json_by_the_name_that_is_asked_for(api: TestClient, path: str) -> None:
+def test_json_gets_the_requested_media_type(api: TestClient, path: str) -> None:
     for accept, expected in [
         ("application/json, text/javascript", "text/javascript"),
         ("application/json", "application/json"),

@@ -1,4 +1,4 @@
-"""JSON whose numbers keep their value."""
+"""JSON decoding that keeps the exact value of numbers."""
 
 import math
 from typing import Any
@@ -27,11 +27,11 @@ def test_values(text: str, meant: Any) -> None:
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"NaN,", b"\xff", b"[" * 900, b"x\n"])
-def test_malformed_json(text: bytes) -> None:
-    with pytest.raises(ValueError):  # noqa: PT011 - each parser says it in its own words
+def test_malformed_json_is_refused(text: bytes) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - the message depends on the parser
         loads(text)
 
 
-def test_a_number_of_too_many_digits() -> None:
+def test_a_number_with_too_many_digits_is_refused() -> None:
     with pytest.raises(ValueError, match=r"at most 4300 digits \(got 5001\)"):
         loads(b"1" * 5_001)

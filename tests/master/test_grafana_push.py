@@ -1,4 +1,4 @@
-"""The controller's push: tried until Grafana has taken everything, and never waited for."""
+"""The controller pushes dashboards to Grafana with retries, and never waits for it."""
 
 import logging
 import threading
@@ -16,7 +16,7 @@ from tests.support.grafana_server import ADMIN, serve_grafana
 from tests.support.stacks import order_steps, run_to_end, service
 
 
-def test_a_grafana_that_is_down_at_first_gets_everything_later(
+def test_the_push_is_retried_until_grafana_is_up(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(mlbench_master.grafana_push, "_FIRST_PAUSE_SECONDS", 0.02)
@@ -32,7 +32,7 @@ def test_a_grafana_that_is_down_at_first_gets_everything_later(
             registry.get_sample_value("mlbench_grafana_requests_total", {"outcome": outcome}) or 0
         )
 
-    wait_for(lambda: requests("failed") >= 5, what="it was tried five times")
+    wait_for(lambda: requests("failed") >= 5, what="five failed requests")
     warnings = [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
     assert warnings == [f"Grafana at {url} cannot be reached. Runs are not affected. Trying again."]
     assert requests("done") == 0
@@ -47,20 +47,20 @@ def test_a_grafana_that_is_down_at_first_gets_everything_later(
     ("url", "token", "said"),
     [("not an address", ADMIN, "must be like"), ("http://h", "", "Set $GRAFANA_TOKEN")],
 )
-def test_wrong_settings_are_told_and_do_not_hold_the_end(
+def test_invalid_settings_are_logged_and_do_not_block_the_end(
     caplog: pytest.LogCaptureFixture, url: str, token: str, said: str
 ) -> None:
     settings, stop = GrafanaSettings(url, token, "http://p:9090"), threading.Event()
     thread = threading.Thread(target=push, args=(settings, CollectorRegistry(), stop))
     thread.start()
-    wait_for(lambda: said in caplog.text, what="it is told")
+    wait_for(lambda: said in caplog.text, what="the log message")
     stop.set()
     thread.join(5)
     assert not thread.is_alive()
 
 
 @pytest.mark.slow
-def test_a_run_does_not_wait_for_a_grafana_that_hangs(
+def test_a_hung_grafana_does_not_delay_a_run(
     monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     with serve_grafana() as server:
@@ -74,4 +74,4 @@ def test_a_run_does_not_wait_for_a_grafana_that_hangs(
         assert ("GET", "/health") in server.log
         controller = service(home, "mlbench_master.controller")
         controller.terminate()
-        controller.wait(4)  # less than one request to Grafana takes
+        controller.wait(4)  # less than the timeout of a request to Grafana

@@ -1,4 +1,4 @@
-"""A home that stored samples outside of blocks is brought over with the same values."""
+"""Migration of a home from before blocks: all samples stay the same."""
 
 import importlib
 import time
@@ -48,7 +48,7 @@ _TABLES = {
 
 
 class Home:
-    """A home that records and seals, and can be made one of earlier days."""
+    """A home that records and seals, and can be reverted to the schema before blocks."""
 
     def __init__(self, prometheus: PrometheusClient, folder: Path, database: Database) -> None:
         self.indexer = Indexer(most_series=6)
@@ -59,7 +59,7 @@ class Home:
         self._chunks: dict[tuple[int, int], bytes] = {}
 
     def index(self) -> None:
-        """Index what waits, and remember its lines, which earlier versions kept."""
+        """Index all lines, and remember them, because earlier versions kept them."""
         self._remember()
         while self.indexer.index_waiting():
             pass
@@ -69,7 +69,7 @@ class Home:
             self._chunks[chunk.stream.id, chunk.offset] = bytes(chunk.data)
 
     def take_back(self, without: tuple[str, ...] = ()) -> None:
-        """Make the database one of before blocks, with the lines of all but some owners."""
+        """Revert the database to before blocks, with the lines of all owners but ``without``."""
         self._remember()
         columns = importlib.import_module(f"mlbench_master.migrations.{_MIGRATION}")._COLUMNS
         for table, old, new in columns:
@@ -93,7 +93,7 @@ class Home:
         self.index()
 
     def values(self, run: Run) -> dict[str, Any]:
-        """Return all samples of a run, without the dates of malformed lines."""
+        """Return all samples of a run, without timestamps of malformed lines."""
         return {
             name: [
                 (points.values, dict(points.notes), points.times_us.tolist())
@@ -121,7 +121,7 @@ def record_all_kinds(run: Run) -> None:
 
 
 @pytest.mark.parametrize("state", ["STARTED", "FINISHED"])
-def test_runs_that_are_not_sealed_are_indexed_again(home: Home, state: str) -> None:
+def test_unsealed_runs_are_indexed_again(home: Home, state: str) -> None:
     run = make_run(state="STARTED")
     record_all_kinds(run)
     home.index()
@@ -198,7 +198,7 @@ def test_samples_of_lost_ranks_are_counted_once(home: Home) -> None:
     home.index()
     added = reload(run).added
     assert (added["samples"], added["of_lost_ranks"]) == (7, 3)
-    # The chunks of the second rank were deleted with its last line.
+    # Chunks of the second rank were deleted with its last line.
     second = Stream.get(owner=added_owner(run.id), rank=1).id
     home._chunks = {key: data for key, data in home._chunks.items() if key[0] != second}
     home.take_back()
@@ -207,7 +207,7 @@ def test_samples_of_lost_ranks_are_counted_once(home: Home) -> None:
     assert (after["samples"], after["of_lost_ranks"]) == (7, 3)
 
 
-def test_what_pods_posted_and_prometheus_cannot_hold_is_brought_over(home: Home) -> None:
+def test_posted_samples_that_prometheus_cannot_hold_are_migrated(home: Home) -> None:
     home.take_back()
     rows = [
         ("w-0", "note", "", 7, "a text", True, '{"ä": [1]}'),
@@ -246,7 +246,7 @@ def test_what_pods_posted_and_prometheus_cannot_hold_is_brought_over(home: Home)
     assert series.values.tolist() == [2.0]
 
 
-def test_a_run_without_lines_and_archive_is_not_sealed_empty(home: Home) -> None:
+def test_a_run_without_lines_and_archive_is_not_sealed(home: Home) -> None:
     run = make_run()
     record(run, line(5.0, a=1))
     home.index()

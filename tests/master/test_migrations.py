@@ -1,4 +1,4 @@
-"""An older database is brought up to date, once and as a whole; a newer one is refused."""
+"""Migrations of older databases run once and atomically; newer databases are refused."""
 
 import json
 import sqlite3
@@ -31,7 +31,7 @@ _NEW_RUN = {
     **{"job_id": "j", "name": "new", "benchmark": "digits", "args": {}, "num_workers": 1},
     **{"state": "STARTED", "created_at": 0.0},
 }
-# Tables of samples that became blocks.
+# Former tables of samples, replaced by blocks.
 _GONE = {"series", "keptsample", "detail"}
 # Columns of the released databases that later versions have renamed.
 _RENAMED = {
@@ -67,7 +67,7 @@ def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.slow
-def test_processes_that_start_together_wait_for_each_other(empty_url: str) -> None:
+def test_concurrent_migrations_wait_for_each_other(empty_url: str) -> None:
     opened = connect(empty_url)
     database.initialize(opened)
     with exclusive(SCHEMA):
@@ -95,7 +95,7 @@ class _Kept(Model):
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder of migrations with the baseline alone."""
+    """A folder that contains only the baseline migration."""
     folder = tmp_path / "migrations"
     folder.mkdir()
     (folder / f"{BASELINE}.py").write_text((FOLDER / f"{BASELINE}.py").read_text())
@@ -104,7 +104,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def released(empty_url: str, folder: Path) -> Iterator[Database]:
-    """A database of the first release, with one table and one row."""
+    """A database at the baseline, with one table and one row."""
     opened = connect(empty_url)
     database.initialize(opened)
     with opened.bind_ctx([_Kept]):
@@ -146,7 +146,7 @@ def test_a_migration_runs_once(released: Database, folder: Path) -> None:
     assert applied() == [BASELINE, "0013_second"]
 
 
-def test_a_new_database_needs_none(released: Database, folder: Path) -> None:
+def test_a_new_database_needs_no_migrations(released: Database, folder: Path) -> None:
     released.drop_tables([_Kept])
     (folder / "0013_second.py").write_text(ADD)
     bring_up_to_date(released, [_Kept], folder)
@@ -154,7 +154,7 @@ def test_a_new_database_needs_none(released: Database, folder: Path) -> None:
     assert applied() == [BASELINE, "0013_second"]
 
 
-def test_all_or_nothing(released: Database, folder: Path) -> None:
+def test_migrations_are_atomic(released: Database, folder: Path) -> None:
     (folder / "0013_second.py").write_text(ADD)
     (folder / "0014_fails.py").write_text(FAIL)
     with pytest.raises(ZeroDivisionError):
@@ -179,12 +179,12 @@ def test_references_are_checked_after_migrations(tmp_path: Path) -> None:
     opened.close()
 
 
-# --- Databases of the first release, and from before. ---
+# --- Databases of the first release and earlier ---
 
 
 @pytest.fixture
 def first_release(empty_url: str) -> Iterator[Database]:
-    """A database with the tables of the first release, and one run."""
+    """A database with the tables of the first release and one run."""
     opened = connect(empty_url)
     database.initialize(opened)
     kind = "sqlite" if empty_url.startswith("sqlite") else "postgresql"
@@ -199,15 +199,17 @@ def first_release(empty_url: str) -> Iterator[Database]:
 
 
 def _columns(opened: Database) -> dict[str, list[tuple[str, str, bool]]]:
-    """Return name, type and whether it is required of the columns of each table, sorted."""
+    """Return the columns of each table, sorted: name, type, and whether a value is required."""
     return {
-        table: sorted((one.name, one.data_type, not one.null) for one in opened.get_columns(table))
+        table: sorted(
+            (column.name, column.data_type, not column.null) for column in opened.get_columns(table)
+        )
         for table in opened.get_tables()
     }
 
 
 @pytest.mark.parametrize("had", [["0012_baseline"], ["0001_baseline", "0011_figures"]])
-def test_a_database_of_the_first_release_comes_to_have_what_a_new_one_has(
+def test_a_migrated_database_has_the_schema_of_a_new_one(
     first_release: Database, had: list[str]
 ) -> None:
     note_applied(*had)
@@ -222,14 +224,16 @@ def test_a_database_of_the_first_release_comes_to_have_what_a_new_one_has(
 
 def _indexes(opened: Database) -> set[tuple[str, tuple[str, ...], bool]]:
     return {
-        (table, tuple(one.columns), one.unique)
+        (table, tuple(index.columns), index.unique)
         for table in opened.get_tables()
-        for one in opened.get_indexes(table)
+        for index in opened.get_indexes(table)
     }
 
 
 @pytest.mark.parametrize("had", [[], ["0001_posted_samples", "0010_settled"]])
-def test_one_from_before_is_refused_as_it_is(database: Database, had: list[str]) -> None:
+def test_a_database_from_before_the_first_release_is_refused(
+    database: Database, had: list[str]
+) -> None:
     run_sql("DELETE FROM schema_migration")
     note_applied(*had)
     with pytest.raises(OlderSchemaError, match=r"before 22 November 2026 .*: open it once with"):
@@ -237,14 +241,12 @@ def test_one_from_before_is_refused_as_it_is(database: Database, had: list[str])
     assert applied() == had
 
 
-# --- Databases that MLBench of earlier days made: each had a run of two ranks, a failed one and
-# another one. Of their rows, those of samples, workers and most ranks were deleted. ---
+# --- Databases of earlier versions. Each has a run with two ranks, a failed run and another run.
+# Rows of samples, workers and most ranks were removed. ---
 
 
 @pytest.mark.parametrize("dump", [*_RELEASED.glob("2026-*.sql")], ids=lambda dump: dump.stem)
-def test_a_database_of_an_earlier_day_opens_with_all_that_is_in_it(
-    dump: Path, tmp_path: Path
-) -> None:
+def test_databases_of_earlier_versions_keep_their_data(dump: Path, tmp_path: Path) -> None:
     path = tmp_path / "mlbench.db"
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript(dump.read_text())
@@ -253,14 +255,14 @@ def test_a_database_of_an_earlier_day_opens_with_all_that_is_in_it(
     described = describe_all(list(Run.select().order_by(Run.id)))
     seen = [(run.name, run.state, [rank.exit_code for rank in run.ranks]) for run in described]
     assert seen == [("first", "FINISHED", [0]), ("own", "FAILED", []), ("second", "FINISHED", [0])]
-    assert Run.create(**_NEW_RUN).id == 10, "the id of a deleted run is used again"
+    assert Run.create(**_NEW_RUN).id == 10, "ids of deleted runs must not be reused"
     Run.delete_by_id(10)
     migrated = _columns(opened), _indexes(opened)
     opened.close()
     with closing(sqlite3.connect(path)) as connection:
         after = _rows(connection)
     for run in after["run"]:
-        # Its chunks are not in the dump.
+        # The dump does not contain the run's chunks.
         [was] = [row for row in before["run"] if row["id"] == run["id"]]
         assert run["archive"] == was.get("archive")
         assert run["blocks_deleted_at"] == run["sealed_at"]
@@ -276,7 +278,7 @@ def test_a_database_of_an_earlier_day_opens_with_all_that_is_in_it(
             current = {
                 _RENAMED.get((table, name), name): value
                 for name, value in row.items()
-                # Keys of the first two were renamed.
+                # Keys inside figures and delivery were renamed.
                 if name not in {"figures", "delivery", "settled_at"}
             }
             assert current.items() <= same.items(), table
@@ -285,7 +287,7 @@ def test_a_database_of_an_earlier_day_opens_with_all_that_is_in_it(
     opened.close()
 
 
-def test_a_set_that_a_terminal_carried_out_waits_to_be_resumed(tmp_path: Path) -> None:
+def test_a_set_of_an_earlier_version_waits_to_be_resumed(tmp_path: Path) -> None:
     path = tmp_path / "mlbench.db"
     slots = json.dumps([{"num_workers": 1, "seed": seed} for seed in (1, 2)])
     with closing(sqlite3.connect(path)) as connection:
@@ -314,7 +316,7 @@ def test_a_set_that_a_terminal_carried_out_waits_to_be_resumed(tmp_path: Path) -
 
 
 def _rows(connection: sqlite3.Connection) -> dict[str, list[dict[str, Any]]]:
-    """Return the rows of each table, by its name."""
+    """Return the rows of each table, by table name."""
     connection.row_factory = sqlite3.Row
     tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
     return {

@@ -1,4 +1,4 @@
-"""The waker wakes all who rest, but not too often."""
+"""Notifications wake all waiting threads, at a limited rate."""
 
 import threading
 import time
@@ -10,8 +10,8 @@ from mlbench_master.notify import Waker, notify
 LONG = 30.0
 
 
-def test_a_ring_ends_all_rests_and_so_does_the_end(database: Database) -> None:
-    notify()  # to nobody
+def test_a_notification_and_a_stop_wake_all_waiters(database: Database) -> None:
+    notify()  # without a listener
     stop = threading.Event()
     waker = Waker(stop)
     waiters = [waker.waiter(), waker.waiter()]
@@ -23,7 +23,7 @@ def test_a_ring_ends_all_rests_and_so_does_the_end(database: Database) -> None:
     assert time.monotonic() - begin < LONG
 
 
-def test_a_ring_wakes_for_its_reason_alone(database: Database) -> None:
+def test_a_notification_wakes_only_waiters_of_its_reason(database: Database) -> None:
     waker = Waker(threading.Event())
     works, delivers = waker.waiter(), waker.waiter("samples")
     begin = time.monotonic()
@@ -33,7 +33,7 @@ def test_a_ring_wakes_for_its_reason_alone(database: Database) -> None:
     assert 0.2 <= time.monotonic() - begin < LONG
 
 
-def test_many_rings_are_one(database: Database) -> None:
+def test_frequent_notifications_are_merged(database: Database) -> None:
     waker = Waker(threading.Event())
     waiter = waker.waiter()
     for _ in range(1000):

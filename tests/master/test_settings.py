@@ -1,4 +1,4 @@
-"""Settings: read from the environment once, with errors that name the variable."""
+"""Settings are read from the environment, with errors that name the variable."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def test_settings_of_a_local_stack() -> None:
     assert settings.database_url == "sqlite:////somewhere/mlbench.db"
     assert settings.prometheus_url == "http://127.0.0.1:9090"
     assert (settings.token, settings.agent_secret) == ("secret", "other")
-    # Who may call is for the API alone.
+    # Tokens are needed only by the API.
     without = {key: ENVIRON[key] for key in ("MLBENCH_HOME", "MLBENCH_PROMETHEUS_URL")}
     shared = SharedSettings.from_environ(without)
     assert (shared.database_url, shared.limits) == (settings.database_url, settings.limits)
@@ -41,7 +41,7 @@ def test_optional_settings() -> None:
             "MLBENCH_LIMIT_WORKERS": "64",
             "MLBENCH_LIMIT_GPUS": "2",
             "MLBENCH_LIMIT_SERIES": "300",
-            # Which a local pool cannot limit.
+            # Ignored, because a local pool cannot limit bandwidth.
             "MLBENCH_LIMIT_BANDWIDTH": "100",
         }
     )
@@ -50,7 +50,7 @@ def test_optional_settings() -> None:
     assert (limits.workers, limits.gpus, limits.series, limits.bandwidth) == (64, 2, 300, 0.0)
 
 
-def test_the_webhook_is_a_url_that_errors_do_not_show() -> None:
+def test_errors_do_not_show_the_url_of_the_webhook() -> None:
     assert Settings.from_environ(ENVIRON).notify_url == ""
     url = "https://hooks.slack.com/services/T0/B0/sesame?x=1"
     shared = SharedSettings.from_environ(ENVIRON | {"MLBENCH_NOTIFY_URL": f"{url}\n"})
@@ -67,7 +67,7 @@ def test_the_webhook_is_a_url_that_errors_do_not_show() -> None:
         assert "sesame" not in str(raised.value)
 
 
-def test_grafana_reaches_prometheus_as_the_master_does_unless_told_otherwise() -> None:
+def test_settings_of_grafana() -> None:
     assert Settings.from_environ(ENVIRON | {"GRAFANA_TOKEN": "t"}).grafana is None
     environ = ENVIRON | {"GRAFANA_URL": "http://grafana:3000"}
     assert Settings.from_environ(environ | {"GRAFANA_TOKEN": "glsa_1"}).grafana == GrafanaSettings(
@@ -79,7 +79,7 @@ def test_grafana_reaches_prometheus_as_the_master_does_unless_told_otherwise() -
     }
     assert Settings.from_environ(environ).grafana == GrafanaSettings(
         "http://grafana:3000", "", "http://prometheus:9090", "15s"
-    ), "a missing token is told when Grafana is called: runs do not wait for it"
+    ), "a missing token is an error only when Grafana is called"
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_grafana_reaches_prometheus_as_the_master_does_unless_told_otherwise() -
         ({"GRAFANA_PUBLIC_URL": "https://grafana.example.com"}, "https://grafana.example.com"),
     ],
 )
-def test_a_browser_may_reach_grafana_otherwise(environ: dict[str, str], url: str | None) -> None:
+def test_the_public_url_of_grafana(environ: dict[str, str], url: str | None) -> None:
     assert Settings.from_environ(ENVIRON | environ).grafana_public_url == url
 
 
@@ -140,7 +140,7 @@ def test_settings_of_the_chart() -> None:
         ("MLBENCH_IDLE_SECONDS", "-1"),
     ],
 )
-def test_wrong_values_are_named(name: str, value: str) -> None:
+def test_invalid_values_are_named(name: str, value: str) -> None:
     with pytest.raises(SettingsError, match=rf"^\${name}: must be .* \(got '{value}'\)$"):
         Settings.from_environ(ENVIRON | {"MLBENCH_POOL": "kubernetes", name: value})
 

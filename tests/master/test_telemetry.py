@@ -1,4 +1,4 @@
-"""What the API's /metrics says; promtool finds nothing to complain about."""
+"""The master's /metrics, which promtool accepts."""
 
 import subprocess
 import time
@@ -22,7 +22,7 @@ from tests.support.rows import line, make_pod, make_ranks, make_run, make_worker
 
 
 def scrape(api: TestClient) -> dict[str, list[tuple[dict[str, str], float]]]:
-    """Return the labels and value of every series, by name."""
+    """Return labels and value of every series, by metric name."""
     found: dict[str, list[tuple[dict[str, str], float]]] = {}
     for family in text_string_to_metric_families(api.simulate_get("/metrics").text):
         for sample in family.samples:
@@ -31,14 +31,14 @@ def scrape(api: TestClient) -> dict[str, list[tuple[dict[str, str], float]]]:
 
 
 def value(api: TestClient, name: str, **labels: str) -> float | None:
-    """Return the value of the only series that has these labels."""
+    """Return the value of the only series with these labels, or None."""
     found = [v for ls, v in scrape(api).get(name, []) if labels.items() <= ls.items()]
     assert len(found) <= 1
     return found[0] if found else None
 
 
 @pytest.mark.both_databases
-def test_promtool_finds_nothing_to_complain_about(api: TestClient, promtool: Path) -> None:
+def test_promtool_accepts_the_metrics(api: TestClient, promtool: Path) -> None:
     def check() -> None:
         answer = api.simulate_get("/metrics")
         assert answer.headers["Content-Type"].startswith("text/plain; version=")
@@ -54,7 +54,7 @@ def test_promtool_finds_nothing_to_complain_about(api: TestClient, promtool: Pat
     check()
 
 
-# --- Requests. ---
+# --- Requests ---
 
 
 def test_requests_are_counted_by_route_and_status(api: TestClient) -> None:
@@ -77,14 +77,14 @@ def test_requests_are_counted_by_route_and_status(api: TestClient) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Unknown REQUEST_METHOD")
-def test_strange_methods_make_no_series_of_their_own(api: TestClient) -> None:
+def test_unknown_methods_share_one_series(api: TestClient) -> None:
     for method in ("BREW", "X" * 20, "get"):
         assert api.simulate_request(method, "/api/runs").status_code in {400, 405}
     methods = {ls["method"] for ls, _ in scrape(api)["mlbench_http_requests_total"]}
     assert methods == {"other"}
 
 
-# --- The master. ---
+# --- Master ---
 
 
 def test_waiting_bytes_and_unexported_samples(api: TestClient, recording: Recording) -> None:
@@ -113,17 +113,17 @@ def test_the_url_and_the_limit_of_the_spool(
     assert value(TestClient(app), "mlbench_spool_limit_bytes") == 5
 
 
-def test_runs_of_a_set_say_what_it_sweeps(api: TestClient) -> None:
+def test_runs_of_a_set_show_their_swept_values(api: TestClient) -> None:
     make_run()
     run = make_run(set_name="grid", swept={"exchange": "flat", "rate": "1mbit"})
     [(labels, _)] = scrape(api)["mlbench_run_set_info"]
     assert labels == {"run_id": str(run.id), "set": "grid", "swept": "exchange flat, rate 1mbit"}
 
 
-# --- Pods. ---
+# --- Pods ---
 
 
-def test_pods_and_when_they_were_heard_of(api: TestClient) -> None:
+def test_pods_and_their_last_heartbeats(api: TestClient) -> None:
     heard, silent = make_pod(), make_pod()
     make_worker(heard, seen_at=12.5)
     make_worker("gone")
@@ -136,7 +136,7 @@ def test_pods_and_when_they_were_heard_of(api: TestClient) -> None:
     assert metrics["mlbench_pod_heartbeat_timestamp_seconds"] == [({"pod": heard}, 12.5)]
 
 
-def test_of_a_recorded_rank_there_is_what_its_recorder_reports(api: TestClient) -> None:
+def test_external_ranks_have_the_reported_resources(api: TestClient) -> None:
     run, pod = make_run(num_workers=2, launcher="slurm"), make_pod()
     Pod.update(external=True).where(Pod.name == pod).execute()
     make_ranks(run, [pod])
@@ -155,7 +155,7 @@ def test_of_a_recorded_rank_there_is_what_its_recorder_reports(api: TestClient) 
     assert value(api, "mlbench_worker_info", pod=pod) is None
 
 
-# --- Runs. ---
+# --- Runs ---
 
 
 def test_a_run_is_described(api: TestClient) -> None:
@@ -191,7 +191,7 @@ def test_a_run_is_described(api: TestClient) -> None:
     }
 
 
-def test_why_a_run_failed_is_told_in_short(api: TestClient) -> None:
+def test_the_reason_of_a_failure_is_shortened(api: TestClient) -> None:
     for state, reason in (
         ("FAILED", "rank 1 exited with code 1\nTraceback:\n  at line 3\nValueError: too many"),
         ("FAILED", "given up " * 100),
@@ -237,7 +237,7 @@ def test_the_samples_of_a_run(api: TestClient, recording: Recording) -> None:
     recording.index_all()
     assert samples() == {"recorded": 3}
     assert value(api, "mlbench_run_waiting_bytes", run_id=str(run.id)) == 0
-    # Once it has ended, those counted are shown.
+    # An ended run shows the verified counts.
     Run.update(state="STOPPED").execute()
     assert samples() == {}
     counted = {"recorded": 5, "in_prometheus": 3, "record_only": 1}
@@ -246,7 +246,7 @@ def test_the_samples_of_a_run(api: TestClient, recording: Recording) -> None:
     assert value(api, "mlbench_run_waiting_bytes", run_id=str(run.id)) is None
 
 
-def test_the_result_of_a_run_that_has_ended_is_told_in_figures(api: TestClient) -> None:
+def test_an_ended_run_has_its_summary_metrics(api: TestClient) -> None:
     figures = SummaryMetrics(
         disturbed=True,
         contention_share=0.25,
@@ -259,7 +259,7 @@ def test_the_result_of_a_run_that_has_ended_is_told_in_figures(api: TestClient) 
         phases={"forward": 2.5, "other": 0.5},
         goodput={"compute": 5.0, "lost": 1.0},
     )
-    former = {"slowest_rank": 1}  # a figure that is no more
+    former = {"slowest_rank": 1}  # a metric of an earlier version
     run_id = str(make_run(state="FINISHED", figures=asdict(figures) | former).id)
     make_run(state="FAILED")  # sealed by an earlier version
     metrics = scrape(api)
