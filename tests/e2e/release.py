@@ -27,7 +27,7 @@ CORES = 0.5
 WORKERS = 2
 """Number of idle workers that stay."""
 START_SECONDS = 90
-"""More than 60 s: by then the master has deleted a pod whose node does not end it."""
+"""More than the 60 s after which the master force-deletes a pod on a lost node."""
 IDLE_SECONDS = 10
 ENDLESS = {"learning_rate": "0.000001"}
 """Options with which a training does not reach its target before its last epoch."""

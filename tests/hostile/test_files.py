@@ -218,7 +218,7 @@ time.sleep(600)
         wait_for(lambda: reload(client, run).ranks, what="the assignment of a worker")
         [rank] = reload(client, run).ranks
         checkpoints = stack_here.workers / rank.pod / "checkpoints"
-        wait_for(checkpoints.is_fifo, what="all files to be replaced")
+        wait_for(checkpoints.is_fifo, what="the files are replaced")
     launch.stop(stack_here)
     with chdir(here):
         launch.start_detached(stack_here, workers=2)
@@ -269,7 +269,7 @@ def test_a_run_ends_and_can_be_stopped_on_a_full_disk(
     assert recorded(client, ended) == known(ended.delivery).recorded
     assert (disk / "filler").exists()
 
-    # The host name resolves to an address of neither machine, which Gloo would use by default.
+    # The next run cannot store its files, and its reason says so.
     fill_all(disk)
     refused = run_to_end(client, order(client, tmp_path, "append()"))
     assert refused.state == "FAILED"

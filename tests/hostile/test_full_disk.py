@@ -85,7 +85,7 @@ def test_runs_can_be_stopped_and_deleted_on_a_full_disk(
         reader.execute("SELECT * FROM run").fetchall()
         filler = fill(disk)
         wait_for(
-            lambda: poll(agent, active).status_code == 200, 5, "the master to notice the full disk"
+            lambda: poll(agent, active).status_code == 200, 5, "the master notices the full disk"
         )
         for _ in range(20):
             assert poll(agent, active).status_code == 200

@@ -138,7 +138,7 @@ def test_silence_while_the_master_is_unreachable_loses_no_worker(
 
 def test_a_silent_worker_is_lost_while_others_report(impatient: Home, client: ApiClient) -> None:
     run = order_steps(client, "silent", steps=10_000, rate=100)
-    wait_for(lambda: reload(client, run).state == "STARTED", what="the run has begun")
+    wait_for(lambda: reload(client, run).state == "STARTED", what="the start of the run")
     with stopped(service(impatient, "local-mlbench-worker-1")):
         ended = run_to_end(client, run)
     assert ended.state == "FAILED"

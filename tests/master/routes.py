@@ -68,7 +68,7 @@ AGENT_ROUTES = _routes(
 JOIN_ROUTES = [("POST", "/api/join")]
 OPEN_ROUTES = [("GET", path) for path in ("/healthz", "/readyz", "/metrics", "/openapi.json")]
 ALL_ROUTES = [*USER_ROUTES, *AGENT_ROUTES, *JOIN_ROUTES, *OPEN_ROUTES]
-"""Revert the database to before blocks, with the lines of all owners but ``without``."""
+"""All routes of the API."""
 
 _PAGES = ("/", "/runs", "/runs/{run_id:int}", "/sets", "/sets/{set_name}", "/compare", "/workers")
 PAGES = [("GET", path) for path in (*_PAGES, "/workers/{pod}", "/signin")]

@@ -109,7 +109,7 @@ def test_pods_are_stored_for_the_api() -> None:
 
 
 @pytest.mark.both_databases
-def test_the_active_run_and_when_the_last_one_ended(observer: Observer) -> None:
+def test_the_active_run_and_the_end_of_the_last_run(observer: Observer) -> None:
     make_run(state="FAILED", finished_at=time.time() - 10)
     make_run(state="STOPPED", finished_at=time.time() - 5)
     observed = observer.observe([])

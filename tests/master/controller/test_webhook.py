@@ -192,7 +192,7 @@ def test_messages_are_retried_and_the_log_has_no_token(
             wait_for(lambda: receiver.asked, what="the message")
             wait_for(
                 lambda: not Notification.rows("sent_at IS NULL"),
-                what="the event to be marked as sent",
+                what="the event is marked as sent",
             )
             assert len(texts(receiver)) == 1
     finally:

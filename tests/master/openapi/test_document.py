@@ -93,7 +93,7 @@ def examples_in(node: Any) -> Iterator[tuple[Any, Any]]:
             yield from examples_in(entry)
 
 
-def test_it_is_valid(document: Document) -> None:
+def test_the_document_is_valid(document: Document) -> None:
     OpenAPIV31SpecValidator(document).validate()
 
 

@@ -31,7 +31,7 @@ def manifest(manifest_path: Path) -> PodManifest:
 
 @pytest.fixture
 def proxy(cluster: Backend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
-    """A proxy before the test's cluster; API clients connect to it and retry after 10 ms."""
+    """A proxy in front of the test's cluster; API clients connect to it and retry after 10 ms."""
     with serve(cluster) as proxy:
         proxy.write_config(tmp_path / "config")
         monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))

@@ -1,4 +1,4 @@
-"""An HTTP proxy before a cluster's API, or before a fake of it, that can inject failures."""
+"""An HTTP proxy in front of a cluster's API, or of a fake of it, that can inject failures."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping

@@ -31,7 +31,7 @@ def cluster() -> Recorder:
     return Recorder()
 
 
-def test_requests(proxy: Proxy, cluster: Recorder) -> None:
+def test_get_apply_and_delete_requests(proxy: Proxy, cluster: Recorder) -> None:
     api = Api()
     assert api.get(PATH, labelSelector="app=mlbench,release=r") == {"kind": "Status"}
     api.apply(f"{PATH}/a", {"kind": "Pod"})

@@ -6,7 +6,7 @@ from statistics import mean, variance
 from typing import Any
 
 import pytest
-import scipy  # its parts are loaded when they are used
+import scipy  # scipy.special is loaded on access
 from peewee import Database
 
 from mlbench.contract.records import RunGroup
