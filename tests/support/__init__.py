@@ -1,1 +1,1 @@
-"""What tests of several folders share: servers, stacks, made records and files."""
+"""Shared test support: servers, stacks, sample records and files."""

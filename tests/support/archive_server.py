@@ -1,4 +1,4 @@
-"""An HTTP server with a small archive in place of Grafana's."""
+"""An HTTP server with a small archive instead of Grafana's."""
 
 import gzip
 import hashlib
@@ -13,28 +13,28 @@ from tests.support.scripted import Asked, Reply, answering
 
 
 def packed(version: str = "13.2.3") -> bytes:
-    """Return an archive as Grafana's: one folder that holds all."""
+    """Return an archive laid out like Grafana's, with a single top-level folder."""
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w") as archive:
         for name, data in (("bin/grafana", b"#!/bin/sh\n"), ("conf/defaults.ini", b"")):
             member = tarfile.TarInfo(f"grafana-{version}/{name}")
             member.size, member.mode = len(data), 0o755
             archive.addfile(member, io.BytesIO(data))
-    return gzip.compress(content.getvalue(), mtime=0)  # the same bytes in each second
+    return gzip.compress(content.getvalue(), mtime=0)  # mtime=0 makes the bytes reproducible
 
 
 @dataclass
 class ArchiveServer:
-    """Serves an archive, as far as a test lets it."""
+    """Serves an archive, and can cut it off halfway."""
 
     url: str = ""
     content: bytes = field(default_factory=packed)
     breaks_off: bool = False
-    """Whether the connection ends in the middle of the archive."""
+    """Whether to close the connection in the middle of the archive."""
 
     @property
     def archive(self) -> GrafanaArchive:
-        """The archive that an installer expects here."""
+        """The download address and checksum for an installer."""
         return GrafanaArchive(self.url, hashlib.sha256(packed()).hexdigest())
 
     def answer(self, asked: Asked) -> Reply:

@@ -1,4 +1,4 @@
-"""The assignment of a rank, for tests to change."""
+"""A rank's assignment that tests can modify."""
 
 from mlbench.contract.assignment import Assignment
 

@@ -1,4 +1,4 @@
-"""Certificates for servers of tests, made by openssl."""
+"""Certificates for test servers, made with openssl."""
 
 import ssl
 import subprocess
@@ -21,7 +21,7 @@ class Certificates:
 
 
 def make_certificates(folder: Path, name: str = "IP:127.0.0.1") -> Certificates:
-    """Make an authority, which signs a certificate for a name of this machine, in a folder.
+    """Make an authority in a folder, and a certificate for a name of this machine.
 
     Raises:
         FileNotFoundError: openssl is missing.

@@ -1,4 +1,4 @@
-"""Starting the Chromium that is installed here."""
+"""Start the installed Chromium."""
 
 import os
 import shutil
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from playwright.sync_api import Browser, sync_playwright
 
 _NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-# Nothing but the page is to be loaded, and root has no sandbox.
+# Chromium must load nothing but the page, and its sandbox does not work for root.
 _ARGUMENTS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -22,15 +22,15 @@ _ARGUMENTS = (
 
 
 class NoChromiumError(Exception):
-    """There is no Chromium here."""
+    """Chromium is not installed."""
 
 
 @contextmanager
 def running_chromium() -> Iterator[Browser]:
-    """Run Chromium: $CHROMIUM, or the one on the path. A process can run one at a time.
+    """Run Chromium: $CHROMIUM, or the one on the path. Only one can run per process.
 
     Raises:
-        NoChromiumError: there is none.
+        NoChromiumError: Chromium is not installed.
     """
     named = os.environ.get("CHROMIUM")
     path = next(filter(None, map(shutil.which, [named] if named else _NAMES)), None)

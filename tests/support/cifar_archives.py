@@ -18,7 +18,7 @@ Bytes = NDArray[np.uint8]
 def write_archive(
     folder: Path, train: tuple[Bytes, list[int]], validation: tuple[Bytes, list[int]]
 ) -> Path:
-    """Write byte images ``[n, 3, 32, 32]`` and labels as the standard archive has them."""
+    """Write byte images ``[n, 3, 32, 32]`` and labels in the layout of the standard archive."""
     images, labels = train
     parts = np.array_split(np.arange(len(labels)), 5)
     batches = {
@@ -35,7 +35,7 @@ def write_archive(
 
 
 def write_members(folder: Path, members: Mapping[str, bytes]) -> Path:
-    """Write an archive of files with that content, which alone decides on its bytes."""
+    """Write a reproducible archive: its bytes depend only on the members' contents."""
     path = folder / ARCHIVE
     with gzip.GzipFile(path, "wb", mtime=0) as file, tarfile.open(fileobj=file, mode="w") as tar:
         for name, data in members.items():
@@ -46,7 +46,7 @@ def write_members(folder: Path, members: Mapping[str, bytes]) -> Path:
 
 
 def write_colours(folder: Path, train: int, validation: int) -> Path:
-    """Write noisy images whose class is their colour, so that little training suffices."""
+    """Write noisy images whose colour is their class, so that a short training suffices."""
     random = np.random.default_rng(0)
     colours = random.integers(256, size=(10, 3, 1, 1))
 

@@ -1,4 +1,4 @@
-"""The dashboards' JSON, as far as the tests look at it."""
+"""Dashboard JSON, parsed for the tests."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "grafana" / "dashboards"
 
-# $name, ${name} and ${name:format}, as Grafana reads them.
+# Grafana accepts $name, ${name} and ${name:format}.
 REFERENCE = re.compile(r"\$(?:\{(?P<braced>\w+)[^}]*\}|(?P<plain>[a-zA-Z_]\w*))")
 
 Json = dict[str, Any]
@@ -18,30 +18,30 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Dashboard:
-    """A dashboard: its JSON, and the parts of it that ask for something."""
+    """A dashboard's JSON, with access to its queries."""
 
     uid: str
     json: Json
 
     @property
     def panels(self) -> list[Json]:
-        """All panels but the headings, also those in collapsed rows."""
+        """All panels except row headings, including those in collapsed rows."""
         found = [one for panel in self.json["panels"] for one in (panel, *panel.get("panels", ()))]
         return [panel for panel in found if panel["type"] != "row"]
 
     @property
     def variables(self) -> list[Json]:
-        """What a user may choose, in order."""
+        """The variables, in order."""
         return list(self.json["templating"]["list"])
 
     @property
     def annotations(self) -> list[Json]:
-        """The events that are asked of Prometheus."""
+        """The annotations that query Prometheus."""
         return [one for one in self.json["annotations"]["list"] if "expr" in one]
 
     @property
     def queries(self) -> list[tuple[str, str]]:
-        """Everything that Prometheus is asked, each with the place where it is asked."""
+        """All Prometheus queries, each with the place where it is used."""
         return [
             *((panel["title"], t["expr"]) for panel in self.panels for t in panel["targets"]),
             *((f"annotation {note['name']}", note["expr"]) for note in self.annotations),
@@ -54,23 +54,22 @@ class Dashboard:
 
 
 def load_all() -> list[Dashboard]:
-    """Return every dashboard of the project, by file name."""
+    """Return every dashboard of the project, sorted by file name."""
     return [Dashboard(path.stem, json.loads(path.read_text())) for path in sorted(FOLDER.glob("*"))]
 
 
 def load(uid: str) -> Dashboard:
-    """Return a dashboard."""
     return Dashboard(uid, json.loads((FOLDER / f"{uid}.json").read_text()))
 
 
 def variable_argument(query: str) -> str:
-    """Return what a variable's query asks of Prometheus: ``up`` of ``label_values(up, job)``."""
+    """Return the selector in a variable's query: ``up`` for ``label_values(up, job)``."""
     function, _, rest = query.removesuffix(")").partition("(")
     return rest.rpartition(",")[0] if function == "label_values" else rest
 
 
 def texts(value: object, key: str = "") -> Iterator[tuple[str, str]]:
-    """Yield every text of some JSON, with the key that leads to it."""
+    """Yield every string in a JSON value, with its key."""
     if isinstance(value, str):
         yield key, value
     elif isinstance(value, dict):
@@ -82,7 +81,7 @@ def texts(value: object, key: str = "") -> Iterator[tuple[str, str]]:
 
 
 def variables_in(json: object) -> set[str]:
-    """Return the names of all variables that some JSON mentions or repeats a panel by."""
+    """Return the names of all variables that a JSON value mentions or repeats a panel by."""
     found = set()
     for key, text in texts(json):
         if key == "repeat":

@@ -1,9 +1,9 @@
-"""Ordinary distributed training, without MLBench: with a rank that is late, in one of several ways.
+"""Plain DDP training without MLBench, with one rank that is delayed in a chosen way.
 
-``python ddp_training.py WHERE LATE_RANK LATE_MS STEPS [WORK_MS]``; ``WHERE`` is ``data``,
+``python ddp_training.py WHERE LATE_RANK LATE_MS STEPS [WORK_MS]``. ``WHERE`` is ``data``,
 ``forward``, ``backward`` or ``reduce`` (without DistributedDataParallel). Each of the first three
-parts of a step takes ``WORK_MS``. Prints a digest of the parameters, and the seconds and seconds of
-processor time of the steps after the first.
+parts of a step takes ``WORK_MS``. The script prints a digest of the parameters, and the duration
+and CPU time of all steps but the first.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ _BATCH, _SIZE = 16, 32
 
 
 class Late(torch.autograd.Function):
-    """Passes values and gradients on, late."""
+    """Passes values and gradients on after a delay."""
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, forward: float, backward: float) -> Tensor:
@@ -36,12 +36,12 @@ class Late(torch.autograd.Function):
 
 
 class Model(nn.Module):
-    """Two layers, with lateness between."""
+    """Two layers with a delay between them."""
 
     def __init__(self, forward: float, backward: float) -> None:
         super().__init__()
         self.inner, self.outer = nn.Linear(_SIZE, 4 * _SIZE), nn.Linear(4 * _SIZE, 1)
-        self.norm = nn.BatchNorm1d(4 * _SIZE)  # has buffers, which are broadcast
+        self.norm = nn.BatchNorm1d(4 * _SIZE)  # BatchNorm's buffers are broadcast
         self.late = forward, backward
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -52,7 +52,7 @@ class Model(nn.Module):
 
 
 class Data(Dataset[Tensor]):
-    """Random rows, which are the same in each run."""
+    """Random rows that are the same in each run."""
 
     def __init__(self, rows: int, seconds: float) -> None:
         generator = torch.Generator().manual_seed(distributed.get_rank())
@@ -94,7 +94,7 @@ def main(where: str, late_rank: str, late_ms: str, steps: str, work_ms: str = "2
     parameters = b"".join(p.detach().numpy().tobytes() for p in model.parameters())
     print(hashlib.sha256(parameters).hexdigest(), seconds, processor, flush=True)
     distributed.destroy_process_group()
-    os._exit(0)  # The destructor of gloo waits for its thread, which may wait for the GIL.
+    os._exit(0)  # Gloo's destructor waits for its thread, which may wait for the GIL.
 
 
 if __name__ == "__main__":

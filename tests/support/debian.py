@@ -1,4 +1,4 @@
-"""Servers of Debian's packages."""
+"""Servers from Debian packages."""
 
 import os
 import shutil
@@ -8,7 +8,7 @@ import pytest
 
 
 def program(name: str) -> str:
-    """Return the path of a server that scripts/get-debian.sh has fetched, or skip the test."""
+    """Return the path of a server that scripts/get-debian.sh fetched, or skip the test."""
     variable = name.rpartition("-")[2].upper()
     path = os.environ.get(variable) or shutil.which(name)
     if path is None:
@@ -22,7 +22,8 @@ def alertmanager() -> tuple[str, ...]:
     place = Path("/usr/share/prometheus/alertmanager")
     if place.exists():
         return (str(path),)
-    # It looks for its templates where the package installs them. Only this process sees them there.
+    # Alertmanager looks for its templates where the package installs them. The mount namespace
+    # makes them visible to this process only.
     templates = path.resolve().parents[1] / "share" / "prometheus" / "alertmanager"
     script = (
         f"mount -t tmpfs none /usr/share && mkdir {place.parent} && ln -s {templates} {place} && "

@@ -1,4 +1,4 @@
-"""Small disks of their own, to be filled to the last byte."""
+"""Small disks that a test can fill completely."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ import pytest
 
 @contextmanager
 def small_disk(folder: Path, size: int) -> Iterator[Path]:
-    """Mount an empty disk of so many bytes at a folder until the block ends; skip if not root."""
+    """Mount an empty disk of ``size`` bytes at a folder until the block ends; skip if not root."""
     folder.mkdir(parents=True, exist_ok=True)
     command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
     if subprocess.run(command, check=False, capture_output=True).returncode:
@@ -23,7 +23,7 @@ def small_disk(folder: Path, size: int) -> Iterator[Path]:
 
 
 def fill(folder: Path) -> Path:
-    """Take all room that is left on a disk; return the file that has it."""
+    """Fill a disk completely, and return the file that takes the space."""
     path = folder / "filler"
     with path.open("wb", buffering=0) as file, suppress(OSError):
         while True:

@@ -1,4 +1,4 @@
-"""What pages of the documentation tell their readers: commands, changes of files, and queries."""
+"""Commands, diffs and queries in the documentation."""
 
 import os
 import re
@@ -20,16 +20,16 @@ _QUERY = re.compile(r"^```promql\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 @dataclass(frozen=True)
 class Question:
-    """A question of docs/promql.md, with the query that answers it."""
+    """A question in docs/promql.md and its query."""
 
     title: str
     query: str
     is_graph: bool
-    """Whether the query is to be drawn over the time of the run."""
+    """Whether to plot the query over the run's time."""
 
 
 def read_questions(run_id: str) -> list[Question]:
-    """Return the questions of docs/promql.md, asked about one run."""
+    """Return the questions in docs/promql.md, with the run's id filled in."""
     questions, section = [], ""
     for level, title, text in _QUESTION.findall(PROMQL):
         if level == "##":
@@ -50,25 +50,25 @@ def commands_below(heading: str) -> str:
 
 
 def environ_of(stack: Home) -> Mapping[str, str]:
-    """Return the variables of a terminal in which ``mlbench`` is on the path."""
+    """Return the environment of a terminal that has ``mlbench`` on its path."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     return {**os.environ, "PATH": path, ENV_HOME: str(stack.root)}
 
 
 def type_in(commands: str, folder: Path, stack: Home) -> str:
-    """Run commands in a shell, and return them with what they printed."""
+    """Run commands in a shell, and return the commands with their output."""
     done = run_text(["bash", "-eu"], input=commands, cwd=folder, env=environ_of(stack))
     assert done.returncode == 0, f"{commands}\n{done.stdout}\n{done.stderr}"
     return f"$ {commands}{done.stdout}"
 
 
 def patch(file: str, diff: str, copy: Path) -> None:
-    """Replace what a diff has on lines that begin with " " or "-" by those with " " or "+"."""
+    """Apply a diff to the copy of a file."""
     text = (copy / file).read_text()
     for hunk in diff.split("@@\n"):
         lines = hunk.splitlines(keepends=True)
         old = "".join(line[1:] or line for line in lines if line[0] != "+")
         new = "".join(line[1:] or line for line in lines if line[0] != "-")
-        assert text.count(old) == 1, f"{file} has this {text.count(old)} times:\n{old}"
+        assert text.count(old) == 1, f"found {text.count(old)} times in {file}:\n{old}"
         text = text.replace(old, new)
     (copy / file).write_text(text)

@@ -1,4 +1,4 @@
-"""Evidence of ranks, as agents would gather it."""
+"""Hang evidence of ranks, as agents would gather it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +16,7 @@ LOCK = Frame("acquire", "/usr/lib/python3.11/threading.py", 300)
 JAX = Frame("_value", "/venv/lib/python3.11/site-packages/jax/_src/array.py", 600)
 
 TRAINING = (C10D, STEP, MAIN)
-"""Where ranks wait for others."""
+"""Stack of a rank that waits for others in a collective."""
 
 
 def entered(
@@ -36,7 +36,7 @@ def evidence_of(
     states: str = "S",
     **changed: Any,
 ) -> Evidence:
-    """Make the evidence of a rank; each of ``states`` is one of a process."""
+    """Make the evidence of a rank. ``states`` has one letter per process."""
     pid = 100 * (number + 1)
     processes = [
         Process(pid + i, pid if i else 1, "python", state, "nfs_wait", 3)

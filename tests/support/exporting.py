@@ -1,4 +1,4 @@
-"""The exporter as a real process, and what it serves."""
+"""The exporter as a real process, and its metrics."""
 
 import os
 import re
@@ -27,7 +27,7 @@ class Exporter:
         return httpx.get(self.url).raise_for_status().text
 
     def stop(self) -> str:
-        """End it, and return what it logged since it began to serve."""
+        """Stop the exporter, and return its log since it was ready."""
         self.process.terminate()
         return self.process.communicate(timeout=5)[1]
 
@@ -54,7 +54,7 @@ def exporter(
 
 
 def values(text: str, name: str, *labels: str) -> dict[tuple[str, ...], float]:
-    """Return the values of a series by the values of some of its labels."""
+    """Return the values of a series, keyed by the values of the given labels."""
     return {
         tuple(sample.labels[label] for label in labels): sample.value
         for family in text_string_to_metric_families(text)
@@ -64,6 +64,6 @@ def values(text: str, name: str, *labels: str) -> dict[tuple[str, ...], float]:
 
 
 def promtool_says(promtool: Path, text: str) -> str:
-    """Let promtool check a text of metrics; "" if all is well."""
+    """Run ``promtool check metrics`` on a text, and return the complaints, or ""."""
     checked = run_text([promtool, "check", "metrics"], input=text)
     return checked.stdout + checked.stderr + ("" if checked.returncode == 0 else "failed")

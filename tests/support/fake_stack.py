@@ -1,7 +1,8 @@
-"""A supervisor of stand-ins for the parts of a stack: they start at once and only sleep.
+"""A supervisor with stand-ins for the parts of a stack: they start at once and only sleep.
 
-usage: fake_stack.py FIRST_PART…, e.g. ``sleep 1000``; the home folder is $MLBENCH_HOME.
-$OPTIONAL_PART is one more that the stack can do without; $SECOND_WORKER what that one runs.
+usage: fake_stack.py FIRST_PART…, e.g. ``sleep 1000``. The home folder is $MLBENCH_HOME.
+$OPTIONAL_PART is the command of an optional part, and $SECOND_WORKER the command of the second
+worker.
 """
 
 import os
@@ -18,7 +19,7 @@ _SLEEP = ("sleep", "1000")
 
 
 class FakeServices(StackServices):
-    """Two fixed parts and any number of workers, none of which serves HTTP."""
+    """Two fixed parts and any number of workers. None of them serves HTTP."""
 
     def __init__(self, home: Home, workers: int, listen: Listen | None = None) -> None:
         self.connection = StackConnection("http://127.0.0.1:1", "token", "http://127.0.0.1:2")
@@ -38,7 +39,7 @@ class FakeServices(StackServices):
         return (Service("third", (command,), os.environ, optional=True),) if command else ()
 
     def _sleeper(self, name: str, command: tuple[str, ...] = _SLEEP) -> Service:
-        # A port that nobody serves: such a part never gets ready.
+        # Nothing listens on port 1, so this part is never ready.
         port = 1 if "never-ready" in command else None
         return Service(name, command, os.environ, port)
 
@@ -50,7 +51,7 @@ def main() -> None:
         with (
             patch.object(launch, "StackServices", FakeServices),
             patch.object(supervisor, "_TICK_SECONDS", 0.1),
-            # What does not end on SIGTERM is killed soon: these tests cannot wait for 10 s.
+            # Kill parts that ignore SIGTERM early: these tests cannot wait for 10 s.
             patch.object(supervisor, "_TERMINATE_SECONDS", 0.5),
             patch.object(supervisor, "_MAX_PAUSE_SECONDS", 1.0),
         ):

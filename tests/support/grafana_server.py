@@ -1,6 +1,6 @@
-"""A small Grafana for tests: a real HTTP server that answers as Grafana's API is documented.
+"""A small Grafana for tests: an HTTP server that responds as Grafana's API documentation says.
 
-Roles, conflicts and status codes are as documented. Tests ask for its faults.
+Roles, conflicts and status codes follow the documentation. Tests can select a fault.
 """
 
 import base64
@@ -20,31 +20,31 @@ VIEWER, EDITOR, ADMIN = "glsa_viewer", "glsa_editor", "glsa_admin"
 PASSWORD = "admin:pass:wörd"
 _ROLES = (VIEWER, EDITOR, ADMIN)
 
-# What only a data source's own page tells, not the list.
+# Fields that only a data source's own endpoint returns, not the list.
 _NOT_LISTED = frozenset({"basicAuthUser", "secureJsonFields", "version"})
 
 
 @dataclass
 class GrafanaServer:
-    """A running server: what it stores, and what it was asked."""
+    """A running server: the objects it stores, and the requests it received."""
 
     url: str = ""
     folders: dict[str, Json] = field(default_factory=dict)
     data_sources: list[Json] = field(default_factory=list)
     dashboards: dict[str, Json] = field(default_factory=dict)
-    """By uid, as ``{"dashboard", "meta"}``."""
+    """Dashboards by uid, as ``{"dashboard", "meta"}``."""
     messages: dict[str, list[str]] = field(default_factory=dict)
-    """By uid, the messages of a dashboard's versions."""
+    """Version messages of each dashboard, by uid."""
     log: list[tuple[str, str]] = field(default_factory=list)
     """Method and path of each request."""
     version: str = "10.0.0"
-    """As it tells it; empty if it hides it."""
+    """Reported version, or "" to hide it."""
     lists_versions_plainly: bool = False
-    """Whether versions are listed as Grafana 10 does, or as later ones do."""
+    """Whether versions are listed in Grafana 10's format."""
     fault: Fault = ""
 
     def written(self) -> list[str]:
-        """Return the paths of requests that were to change something."""
+        """Return the paths of all requests other than GET."""
         return [path for method, path in self.log if method != "GET"]
 
 
@@ -65,7 +65,7 @@ class _RefusalError(Exception):
 
 @contextmanager
 def serve_grafana(port: int = 0, path: str = "") -> Iterator[GrafanaServer]:
-    """Serve an empty Grafana on a port of this machine, below ``path``."""
+    """Serve an empty Grafana on a local port, below ``path``."""
     state = GrafanaServer()
     with answering(lambda asked: _reply(state, path, asked), port) as server:
         state.url = f"{server.url}{path}"
@@ -86,7 +86,7 @@ def _reply(state: GrafanaServer, base: str, asked: Asked) -> Reply:
         return Reply(refusal.status, {"message": str(refusal)})
 
 
-def _answer(state: GrafanaServer, route: str, asked: Asked) -> Any:  # noqa: PLR0911 - a line a route
+def _answer(state: GrafanaServer, route: str, asked: Asked) -> Any:  # noqa: PLR0911 - one line per route
     content = json.loads(asked.body) if asked.method != "GET" else {}
     if route == "/health":
         return {"commit": "0", "database": "ok", "version": state.version}

@@ -1,16 +1,16 @@
-"""Small generated data sets in ImageNet's layout, whose classes can be told by their colour."""
+"""Small generated data sets in ImageNet's layout, with a colour per class."""
 
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
-# The brightest channel of each class.
+# Brightest colour channel of each class.
 COLOURS = {"n01440764": 0, "n02123045": 2}
 
 
 def make_image_folder(folder: Path, images: int) -> Path:
-    """Write so many noisy images of 48x40 pixels for each class and part; return the folder."""
+    """Write noisy images of 48x40 pixels, ``images`` per class and part, and return the folder."""
     generator = np.random.default_rng(0)
     for part in ("train", "val"):
         for name, channel in COLOURS.items():

@@ -1,4 +1,4 @@
-"""Killing code in the midst of what it does, as -9 would."""
+"""Interrupt code at a chosen call, as SIGKILL would."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ import pytest
 
 @contextmanager
 def killed_at(step: str) -> Iterator[None]:
-    """Have the block end where it calls a function, given by its module and name."""
+    """Interrupt the block at its call of a function, given as ``module.name``."""
 
     def kill(*_: object, **__: object) -> None:
         raise KeyboardInterrupt

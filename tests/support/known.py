@@ -1,4 +1,4 @@
-"""Values that may be None, where a test knows that they are not."""
+"""Unwrap optional values that a test knows to be present."""
 
 from typing import TypeVar
 
@@ -6,6 +6,6 @@ Value = TypeVar("Value")
 
 
 def known(value: Value | None) -> Value:
-    """Return a value, and fail if it is None."""
+    """Return the value, and fail if it is None."""
     assert value is not None
     return value

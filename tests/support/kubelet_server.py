@@ -1,7 +1,7 @@
-"""A server that answers like a kubelet, over TLS and with a token, or breaks off in every way.
+"""A stand-in for a kubelet, with TLS and a token, that can also fail in many ways.
 
-What it serves is a real kubelet's text: Kubernetes 1.20 with containerd, cut to size. In the tests
-on a cluster, the exporter reads a real kubelet.
+It serves shortened output of a real kubelet: Kubernetes 1.20 with containerd. The tests on a
+cluster read a real kubelet.
 """
 
 import ssl
@@ -17,12 +17,12 @@ TEXT = (Path(__file__).parents[1] / "exporter" / "data" / "cadvisor.txt").read_b
 NAMESPACE = "team"
 RELEASE = "r1"
 
-# As Go's server cuts what the kubelet writes.
+# Go's HTTP server splits the kubelet's output into pieces of this size.
 _PIECE_BYTES = 4096
 
 
 def encode_piece(piece: bytes) -> bytes:
-    """Return a piece of an answer as HTTP sends it; an empty one marks the end."""
+    """Return an HTTP chunk. An empty piece marks the end of the response."""
     return b"%x\r\n%s\r\n" % (len(piece), piece)
 
 
@@ -30,13 +30,13 @@ END = encode_piece(b"")
 
 
 def pieces(text: bytes) -> Iterator[bytes]:
-    """Yield a text in the pieces in which a kubelet sends it, without the mark of the end."""
+    """Yield a text in HTTP chunks of a kubelet's size, without the end mark."""
     for start in range(0, len(text), _PIECE_BYTES):
         yield encode_piece(text[start : start + _PIECE_BYTES])
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers one request: refuses who shows no token, else answers as the server was told."""
+    """Refuses requests without the token, and passes others to the server's ``answer``."""
 
     protocol_version = "HTTP/1.1"
     server: "KubeletServer"
@@ -50,7 +50,7 @@ class Handler(BaseHTTPRequestHandler):
             self.server.answer(self)
 
     def send_whole(self, body: bytes, status: int = 200) -> None:
-        """Send an answer that says how long it is."""
+        """Send a response with a Content-Length."""
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -62,13 +62,13 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def send_pieces(self, text: bytes) -> None:
-        """Send an answer in pieces, as a kubelet does, without the mark of its end."""
+        """Send a chunked response like a kubelet's, without the end mark."""
         self.begin_pieces()
         for piece in pieces(text):
             self.wfile.write(piece)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Say nothing."""
+        """Log nothing."""
 
 
 Answer = Callable[[Handler], None]
@@ -80,7 +80,7 @@ def whole(handler: Handler, text: bytes = TEXT) -> None:
 
 
 class KubeletServer(ThreadingHTTPServer):
-    """Serves until it is told to stop, what ``answer`` does at the time."""
+    """Responds to each request with the current ``answer``."""
 
     daemon_threads = True
     block_on_close = False
@@ -97,7 +97,7 @@ class KubeletServer(ThreadingHTTPServer):
         self.stopped = threading.Event()
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing of clients that went away, or did not trust this server."""
+        """Do not report clients that disconnected or did not trust this server."""
 
 
 @contextmanager
@@ -114,7 +114,7 @@ def serving(server: KubeletServer) -> Iterator[KubeletServer]:
 
 
 def make_account(folder: Path, certificates: Certificates, token: str) -> Path:
-    """Make the folder that Kubernetes gives a pod: its account's token, namespace and authority."""
+    """Make a service account folder as Kubernetes mounts it: token, namespace and authority."""
     folder.mkdir()
     (folder / "token").write_text(token)
     (folder / "namespace").write_text(NAMESPACE)

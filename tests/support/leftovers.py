@@ -1,7 +1,7 @@
-"""End what an interrupted test session leaves running, such as a detached stack.
+"""End the processes that an interrupted test session leaves, such as a detached stack.
 
-``python -m tests.support.leftovers SESSION`` waits until its stdin is closed, which the end of
-pytest does however it ends, and then ends each process whose environment has
+``python -m tests.support.leftovers SESSION`` waits until its stdin is closed, which happens
+whenever pytest ends. It then ends each process whose environment has
 ``MLBENCH_TEST_SESSION=SESSION``.
 """
 
@@ -21,17 +21,18 @@ _STOP_SECONDS: Final = 10.0
 
 
 def watch_this_session() -> Callable[[], None]:
-    """Mark this process and all that it starts, and start the process that ends them after it.
+    """Mark this process and its descendants, and start a watcher that ends them afterwards.
 
     Returns:
-        A function that ends them now. It has to be kept: without it, their end comes at once.
+        A function that ends the processes now. Keep a reference to it: when it is garbage
+        collected, the watcher ends them at once.
     """
     session = os.environ[_MARK] = uuid.uuid4().hex
     watcher = subprocess.Popen(
         [sys.executable, "-m", "tests.support.leftovers", session],
         cwd=Path(__file__).parents[2],
         stdin=subprocess.PIPE,
-        start_new_session=True,  # Ctrl-C does not reach it.
+        start_new_session=True,  # Ctrl-C must not reach the watcher.
     )
 
     def end() -> None:
@@ -47,7 +48,7 @@ def _marked(session: str) -> list[int]:
         try:
             environ = (folder / "environ").read_bytes().split(b"\0")
         except OSError:
-            continue  # It has ended, or belongs to another user.
+            continue  # The process has ended, or belongs to another user.
         if mark in environ and int(folder.name) != os.getpid():
             processes.append(int(folder.name))
     return processes

@@ -9,15 +9,15 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Made:
-    """A data set as it was made."""
+    """The rows and labels of a generated data set."""
 
     rows: NDArray[np.float64]
     labels: NDArray[np.float64]
 
     def text(self, labels: Sequence[str] | None = None) -> bytes:
-        """Return it in LIBSVM's format: entries that are 0 left out, as in the real files.
+        """Return the data set in LIBSVM's format, without zero entries, as in the real files.
 
-        ``labels`` spells -1 and +1 otherwise.
+        ``labels`` replaces the spelling of -1 and +1.
         """
         spelled = dict(zip((-1.0, 1.0), labels, strict=True)) if labels else {}
         return "".join(
@@ -35,7 +35,7 @@ def make(count: int, features: int, *, density: float = 1.0, seed: int = 0) -> M
     """
     random = np.random.default_rng(seed)
     rows = random.normal(size=(count, features)) * (random.random((count, features)) < density)
-    rows[:, 0] += 1e-3  # no row is empty
+    rows[:, 0] += 1e-3  # every row needs an entry
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     weights = np.random.default_rng(1_000_000).normal(size=features)
     labels = np.where(rows @ weights > 0, 1.0, -1.0)
@@ -44,7 +44,7 @@ def make(count: int, features: int, *, density: float = 1.0, seed: int = 0) -> M
 
 
 def make_regression(count: int, features: int) -> Made:
-    """Return rows as `make` does, with labels ``w·x`` plus normal noise of a deviation of 0.1."""
+    """Return rows like `make`, with labels ``w·x`` plus normal noise (standard deviation 0.1)."""
     made = make(count, features)
     random = np.random.default_rng(1)
     weights = np.random.default_rng(1_000_000).normal(size=features)

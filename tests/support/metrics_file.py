@@ -1,4 +1,4 @@
-"""Reading back what a tracker wrote."""
+"""Read the file that a tracker wrote."""
 
 import json
 from pathlib import Path
@@ -10,5 +10,5 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 
 def metrics(path: Path) -> list[dict[str, Any]]:
-    """Return the values of each line that has some: of all but the target's."""
+    """Return the values of each line that has metrics."""
     return [line["metrics"] for line in lines(path) if "metrics" in line]

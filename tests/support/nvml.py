@@ -1,4 +1,4 @@
-"""NVIDIA's driver library, made of C by a test: it tells of GPUs that are not there."""
+"""A fake NVIDIA driver library, compiled by the test: it reports GPUs that do not exist."""
 
 import shutil
 import subprocess
@@ -8,7 +8,7 @@ import pytest
 
 
 def build_nvml(folder: Path) -> None:
-    """Compile ``nvml.c`` into ``folder`` under the driver library's name, or skip the test."""
+    """Compile ``nvml.c`` in ``folder`` under the driver library's name, or skip the test."""
     compiler = shutil.which("gcc") or shutil.which("cc")
     if not compiler:
         pytest.skip("no C compiler, to make an NVML with")

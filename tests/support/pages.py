@@ -1,4 +1,4 @@
-"""The scripts and commands that the pages on integrations show, and what was recorded."""
+"""Scripts and commands from the integration pages, and their recorded values."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from tests.support.processes import run_text
 
 _ROOT = Path(__file__).parents[2]
 _BLOCKS = re.compile(r"^```bash\n([^`]*)^```$", re.MULTILINE)
-# The libraries are installed already, and the run's JSON is what a test wants to have.
+# The libraries are installed already. Tests need the run as JSON.
 _SHELL = """
 pip() { :; }
 tensorboard() { :; }
@@ -40,10 +40,11 @@ def order_as_printed(
     venv: str = sys.executable,
     cli: str = sys.executable,
 ) -> Run:
-    """Type the commands by which a page starts its script, and return the run.
+    """Type the commands with which a page starts its script, and return the run.
 
-    ``before`` is what Python runs before the script. With ``detach`` the run goes on. ``venv`` is
-    the Python of ``~/venv``, ``cli`` that of the user's command line.
+    ``before`` is Python code to run before the script. With ``detach``, the function does not wait
+    for the run to end. ``venv`` is the Python that stands for ``~/venv``, ``cli`` the Python of the
+    user's command line.
     """
     (folder / "train.py").write_text(before + script_of(page))
     home = folder / "home"
@@ -55,7 +56,7 @@ def order_as_printed(
 
 
 def commands(page: str, word: str) -> str:
-    """Return the block of commands of a page that has a word in it."""
+    """Return the block of commands that contains a word."""
     pages = [
         *_ROOT.glob(f"docs/integrations/{page}.md"),
         *_ROOT.glob(f"extensions/*/docs/{page}.md"),
@@ -67,7 +68,7 @@ def commands(page: str, word: str) -> str:
 
 
 def type_as_printed(stack: Home, page: str, word: str, folder: Path, **variables: str) -> str:
-    """Type the commands of a page, those with a word, in a folder; return what they print."""
+    """Type the commands of a page that contain a word, in a folder; return their output."""
     typed = commands(page, word)
     done = run_text(
         ["bash", "-eu"],
@@ -80,7 +81,7 @@ def type_as_printed(stack: Home, page: str, word: str, folder: Path, **variables
 
 
 def values(client: ApiClient, run: Run, metric: str, rank: int) -> list[tuple[int, float]]:
-    """Return what can be read of a rank's metric so far: times in Unix µs, and values."""
+    """Return a rank's recorded values of a metric so far: times in Unix µs, and values."""
     series = client.get_run_metrics(run.id, metric_filter=metric).result().value
     return [
         (round(datetime.fromisoformat(point.date).timestamp() * 1e6), point.number)

@@ -1,4 +1,4 @@
-"""Asks Prometheus what Grafana would ask it for a dashboard: variables, annotations and panels."""
+"""Send a dashboard's queries to Prometheus as Grafana would: variables, annotations, panels."""
 
 import re
 from collections import defaultdict
@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from mlbench_master.reading.promql import PrometheusClient, QueryResult
 from tests.support.dashboards import REFERENCE, Dashboard, Json, load, variable_argument
 
-# Grafana chooses the step of a range for one point a pixel.
+# Grafana requests about one point per pixel.
 _POINTS = 1000
-# Of the local stack's Prometheus.
+# Scrape interval of the local stack's Prometheus.
 _SCRAPE_SECONDS = 2.0
 _SPECIAL = re.compile(r"[$^*{}\[\]'+?.()|]")
 _SECONDS = {"": _SCRAPE_SECONDS, "2s": 2.0, "15s": 15.0, "100ms": 0.1}
@@ -19,20 +19,20 @@ _SECONDS = {"": _SCRAPE_SECONDS, "2s": 2.0, "15s": 15.0, "100ms": 0.1}
 
 @dataclass(frozen=True)
 class View:
-    """What a user looks at: a stretch of time in Unix seconds, and the chosen run."""
+    """A time range in Unix seconds, and the selected run."""
 
     name: str
     first: float
     last: float
     run_id: str
-    """Several are separated by ``|``."""
+    """Selected run, or several separated by ``|``."""
 
     def step(self, least: float, points: int) -> float:
-        """Compute the seconds between two points of a graph."""
+        """Return the seconds between two points of a graph."""
         return max(least, round((self.last - self.first) / points, 3))
 
     def built_in(self, least: float, points: int) -> dict[str, str]:
-        """Return the values of Grafana's own variables, for a query with this least step."""
+        """Return Grafana's built-in variables for a query with this minimum step."""
         step = self.step(least, points)
         return {
             "__interval": f"{step * 1000:.0f}ms",
@@ -45,7 +45,7 @@ class View:
 
 @dataclass(frozen=True)
 class Query:
-    """What is asked at one place of a dashboard, with the values of its variables."""
+    """A query in a dashboard, with the values of its variables."""
 
     place: str
     """The panel's title, ``variable NAME`` or ``annotation NAME``."""
@@ -56,43 +56,43 @@ class Query:
     variables: Mapping[str, str]
     points: int = _POINTS
     options: tuple[str, ...] | None = None
-    """The values that a variable offers; None for a query that is no variable's."""
+    """Values that a variable offers; None unless the query belongs to a variable."""
 
     def text(self, view: View) -> str:
         """Return the query with all variables filled in.
 
         Raises:
-            KeyError: there is no variable of a name.
+            KeyError: a variable is unknown.
         """
         known = {**view.built_in(self.least_step, self.points), **self.variables}
 
         def fill(found: re.Match[str]) -> str:
             text = known[found["braced"] or found["plain"]]
-            # This format escapes nothing.
+            # The "pipe" format does not escape regular expressions.
             return text.replace(r"\\", "") if found.group().endswith(":pipe}") else text
 
         return REFERENCE.sub(fill, self.expr)
 
     def asking(self, expr: str) -> "Query":
-        """Return the query that asks something else at the same place."""
+        """Return a copy with another expression."""
         return replace(self, expr=expr, options=None)
 
 
 class Grafana:
-    """Asks for one view of a dashboard."""
+    """Runs the queries of a dashboard for one view."""
 
     def __init__(
         self, prometheus: PrometheusClient, view: View, chosen: Mapping[str, str] | None = None
     ) -> None:
-        """Ask what a user sees who has chosen values of variables that have a fixed choice."""
+        """``chosen`` overrides the values of variables that have fixed options."""
         self._prometheus = prometheus
         self._view = view
         self._chosen = chosen or {}
 
     def queries(self, board: Dashboard) -> Iterator[Query]:
-        """Yield what variables, annotations and panels ask; variables are asked at once.
+        """Yield all queries of a dashboard. Variables are resolved on the way.
 
-        A repeated panel asks for each value of its variable.
+        A repeated panel yields its queries once for each value of its variable.
         """
         chosen: dict[str, str] = {}
         offered: dict[str, tuple[str, ...]] = {}
@@ -119,24 +119,24 @@ class Grafana:
                     yield Query(panel["title"], ref, target["expr"], instant, least, scope, points)
 
     def ask(self, query: Query, *, bare: bool = False) -> list[QueryResult]:
-        """Return the series that have a number in the answer; with ``bare`` also the others.
+        """Return the series that contain a number; with ``bare`` also the others.
 
         Raises:
             PrometheusError: the query is refused.
-            KeyError: there is no variable of a name.
+            KeyError: a variable is unknown.
         """
         text, view = query.text(self._view), self._view
         if query.instant:
             rows = self._prometheus.query(text, view.last)
         else:
             step = view.step(query.least_step, query.points)
-            # As Grafana does, so `end()` is the time of the last point.
+            # Round down as Grafana does, so that `end()` is the time of the last point.
             times = (view.first - view.first % step, view.last - view.last % step, step)
             rows = self._prometheus.query_range(text, *(round(time * 1000) for time in times))
         return [row for row in rows if bare or any(value != "NaN" for value in row.values)]
 
     def answers(self, uid: str, *, bare: bool = False) -> dict[str, list[QueryResult]]:
-        """Return what the panels and annotations of a board are answered, by ``PLACE / REF``."""
+        """Return the results of a board's panels and annotations, by ``PLACE / REF``."""
         found: defaultdict[str, list[QueryResult]] = defaultdict(list)
         for query in self.queries(load(uid)):
             if query.options is None:
@@ -146,7 +146,7 @@ class Grafana:
     def _options(self, variable: Json, query: Query) -> tuple[str, ...]:
         view, text = self._view, query.text(self._view)
         if variable["regex"]:
-            # It picks the values out of series that are written as text.
+            # The variable's regex matches series that are formatted as text.
             pattern = re.compile(variable["regex"].strip("/").replace("(?<", "(?P<"))
             lines = [_as_text(row) for row in self._prometheus.query(text, view.last)]
             matches = (match for line in lines for match in pattern.finditer(line))
@@ -157,7 +157,7 @@ class Grafana:
         return tuple(sorted(values))
 
     def _choice(self, variable: Json, options: Sequence[str]) -> str:
-        """Return what is chosen: the run of the view, else All if there is such a choice."""
+        """Return the selected value: the view's run, or All if the variable offers it."""
         if variable["name"] == "run_id":
             options = [one for one in self._view.run_id.split("|") if one in options]
         elif variable["includeAll"] and "allValue" in variable:
@@ -171,7 +171,7 @@ class Grafana:
 def ask_board(
     url: str, uid: str, view: View, chosen: Mapping[str, str] | None = None, *, bare: bool = False
 ) -> dict[str, list[QueryResult]]:
-    """Return what the Prometheus at a URL answers to the panels and annotations of a board."""
+    """Query a Prometheus for the panels and annotations of a board."""
     with closing(PrometheusClient(url)) as prometheus:
         return Grafana(prometheus, view, chosen).answers(uid, bare=bare)
 

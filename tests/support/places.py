@@ -1,4 +1,4 @@
-"""Where samples really are: Prometheus and the database, asked without the code under test."""
+"""Stored samples, read from Prometheus and the database without the code under test."""
 
 import struct
 import time
@@ -18,7 +18,7 @@ HOUR_MS = 3600 * 1000
 
 
 class Place(NamedTuple):
-    """A sample as it is stored: the time in microseconds, of Prometheus's the milliseconds."""
+    """A stored sample. Prometheus's times have millisecond resolution."""
 
     metric: str
     rank: str
@@ -29,7 +29,7 @@ class Place(NamedTuple):
 def write_labelled(
     url: str, *series: tuple[Mapping[str, str], list[tuple[int, float]]]
 ) -> httpx.Response:
-    """Send series: labels and (milliseconds, value), in one request of remote write."""
+    """Send series as labels and (milliseconds, value) in one remote write request."""
     message = write_request(TimeSeries(*each) for each in series).encode()
     return httpx.post(
         f"{url}/api/v1/write",
@@ -39,7 +39,7 @@ def write_labelled(
 
 
 def in_prometheus(url: str, run_id: int) -> Counter[Place]:
-    """Return what Prometheus has of a run, of 27 hours back to 3 hours ahead."""
+    """Return a run's samples in Prometheus, from 27 hours ago to 3 hours ahead."""
     series = f'mlbench_run_metric{{run_id="{run_id}"}}[30h]'
     asked = {"query": series, "time": f"{time.time() + 3 * 3600:.3f}"}
     answer = httpx.post(f"{url}/api/v1/query", data=asked).json()
@@ -52,7 +52,7 @@ def in_prometheus(url: str, run_id: int) -> Counter[Place]:
 
 
 def in_record(run_id: int, *, only: bool = False) -> Counter[Place]:
-    """Return what is in the blocks of a run: all, or what Prometheus cannot hold."""
+    """Return the samples in a run's blocks; with ``only``, those that Prometheus cannot hold."""
     found: Counter[Place] = Counter()
     for row in Block.select().where(Block.owner == run_owner(run_id)):
         samples = blocks.decode(bytes(row.data), row.samples)
@@ -72,7 +72,7 @@ def nothing_waits() -> bool:
 
 
 def assert_everywhere_once(url: str, run_id: int, recorded: Counter[Place]) -> None:
-    """Make sure that the record has what was recorded, and Prometheus what it can hold of it."""
+    """Check that the record has all samples, and Prometheus all those that it can hold."""
     assert in_record(run_id) == recorded
     sent = Counter(
         place._replace(time_us=place.time_us // 1000 * 1000)
@@ -82,7 +82,7 @@ def assert_everywhere_once(url: str, run_id: int, recorded: Counter[Place]) -> N
 
 
 def decode(body: bytes) -> list[tuple[dict[str, str], list[tuple[int, float]]]]:
-    """Return the series of a WriteRequest, not compressed: labels and (milliseconds, value)."""
+    """Decode an uncompressed WriteRequest into labels and (milliseconds, value)."""
     series = []
     for _, message in _fields(body):
         labels: dict[str, str] = {}
@@ -108,7 +108,7 @@ def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
             value, at = _read_varint(message, at)
             yield number, value
             continue
-        assert kind in (1, 2), f"no wire type of this message: {kind}"
+        assert kind in (1, 2), f"unexpected wire type: {kind}"
         length, at = (8, at) if kind == 1 else _read_varint(message, at)
         assert at + length <= len(message)
         yield number, message[at : at + length]

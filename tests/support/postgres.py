@@ -1,4 +1,4 @@
-"""A real PostgreSQL for tests: a server of their own on a Unix socket, and empty databases."""
+"""A PostgreSQL server for tests, on a Unix socket, with empty databases."""
 
 import os
 import shutil
@@ -23,18 +23,18 @@ _USER = "mlbench"
 
 @dataclass
 class PostgresServer:
-    """A PostgreSQL with a folder of its own, which does not care for power failures."""
+    """A PostgreSQL in a separate folder, without protection against power failures."""
 
     binaries: Path
     folder: Path
     process: subprocess.Popen[bytes] | None = None
 
     def url(self, name: str) -> str:
-        """Return the URL of one of its databases."""
+        """Return the URL of a database on this server."""
         return f"postgresql:///{name}?host={self.folder}&user={_USER}"
 
     def create(self) -> None:
-        # By an order of its own, so that nothing relies on texts being in that of their bytes.
+        # ICU collation differs from byte order, so the tests notice code that relies on byte order.
         order = ("--encoding=UTF8", "--locale=C.UTF-8", "--locale-provider=icu", "--icu-locale=en")
         subprocess.run(
             [
@@ -48,7 +48,7 @@ class PostgresServer:
         )
 
     def start(self) -> None:
-        """Start it, and wait until it answers."""
+        """Start the server, and wait until it responds."""
         where = f"unix_socket_directories={self.folder}"
         settings = (where, "listen_addresses=", "fsync=off", "max_connections=50", "jit=off")
         with (self.folder / "log").open("ab") as log:
@@ -80,7 +80,7 @@ class PostgresServer:
 
     @contextmanager
     def new_database(self) -> Iterator[str]:
-        """Lend a database without tables; yield its name."""
+        """Create a database without tables, and yield its name."""
         name = f"test_{uuid.uuid4().hex}"
         with self.connect() as admin:
             admin.execute(f"CREATE DATABASE {name}")
@@ -89,7 +89,7 @@ class PostgresServer:
             admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
     def clear(self, name: str, tables: Sequence[str]) -> None:
-        """Make a database as if its tables, in this order, were new; cut off who still uses it."""
+        """Empty the tables in the given order, reset sequences, and close other connections."""
         with self.connect(name) as admin:
             admin.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
@@ -102,7 +102,7 @@ class PostgresServer:
             admin.execute("SELECT setval(sequencename::regclass, 1, false) FROM pg_sequences")
 
     def connect(self, name: str = "postgres") -> psycopg.Connection[Any]:
-        """Return a connection of one's own."""
+        """Open a new connection."""
         return psycopg.connect(host=str(self.folder), user=_USER, dbname=name, autocommit=True)
 
     @property
@@ -112,8 +112,9 @@ class PostgresServer:
 
 @contextmanager
 def serve() -> Iterator[PostgresServer]:
-    """Run a PostgreSQL until the block ends; skip the test where there is none."""
-    # Not in pytest's folders, which others cannot enter and whose paths are long for a socket.
+    """Run a PostgreSQL until the block ends; skip the test if none is installed."""
+    # Pytest's folders do not work here: other users cannot enter them, and their paths are too long
+    # for a socket.
     with tempfile.TemporaryDirectory(prefix="mlbench-postgres-") as folder:
         if stand_in := _as_stand_in():
             shutil.chown(folder, stand_in["user"])
@@ -131,7 +132,7 @@ def serve() -> Iterator[PostgresServer]:
 
 
 def _find_binaries() -> Path:
-    """Return the folder of PostgreSQL's binaries: $POSTGRES, that on PATH, or Debian's newest."""
+    """Return the folder of PostgreSQL's binaries: from $POSTGRES, from PATH, or Debian's newest."""
     if named := os.environ.get("POSTGRES"):
         return Path(named)
     if found := shutil.which("initdb"):

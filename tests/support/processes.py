@@ -1,4 +1,4 @@
-"""Running commands, and looking at the processes of a stack from outside."""
+"""Run commands, and inspect the processes of a stack from outside."""
 
 import subprocess
 from collections.abc import Iterable, Sequence
@@ -9,7 +9,7 @@ import psutil
 
 
 def run_text(command: Sequence[str | Path], **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end, also to a bad one; return its exit code and what it printed."""
+    """Run a command, without raising if it fails; return its exit code and output."""
     how = {"check": False, **options}
     done: subprocess.CompletedProcess[str]
     done = subprocess.run(command, capture_output=True, text=True, **how)  # noqa: PLW1510
@@ -17,17 +17,17 @@ def run_text(command: Sequence[str | Path], **options: Any) -> subprocess.Comple
 
 
 def children(pid: int) -> list[psutil.Process]:
-    """Return the processes that a process has started, in that order, and that have not ended."""
+    """Return a process's running children, in the order in which they were started."""
     return left(psutil.Process(pid).children())
 
 
 def descendants(pid: int) -> list[psutil.Process]:
-    """Return the same with all that these have started."""
+    """Return all running descendants of a process."""
     return left(psutil.Process(pid).children(recursive=True))
 
 
 def left(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
-    """Return those that have not ended. One that only waits to be reaped has."""
+    """Return the processes that are still running. Zombies are not."""
     return [process for process in processes if _goes_on(process)]
 
 

@@ -1,4 +1,4 @@
-"""Running a command as the ranks of a run: real processes, with the environment that agents set."""
+"""Run a command as the ranks of a run: real processes with the environment that agents set."""
 
 import atexit
 import functools
@@ -22,15 +22,15 @@ from tests.support.known import known
 
 @dataclass(frozen=True)
 class Rank:
-    """A process that has been started as one rank of a run."""
+    """A process that was started as one rank of a run."""
 
     pid: int
     metrics_file: Path
     folder: Path
-    """Holds what it writes, and its exit code when it has ended."""
+    """Folder of the rank's output, and of its exit code once it has ended."""
 
     def output(self, seconds: float = 180.0) -> tuple[str, str]:
-        """Wait for its end, and return what it wrote to stdout and stderr."""
+        """Wait for the process to end, and return its stdout and stderr."""
         code = self.folder / "code"
         wait_for(code.exists, seconds, f"the end of {self.pid}")
         return (self.folder / "stdout").read_text(), (self.folder / "stderr").read_text()
@@ -44,16 +44,16 @@ class Rank:
         self.output()
 
     def lines(self) -> list[dict[str, Any]]:
-        """Return what it has recorded and stated."""
+        """Return all lines of the metrics file."""
         return list(map(json.loads, self.metrics_file.read_text().splitlines()))
 
     def series(self, metric: str) -> list[float]:
-        """Return the values of a metric that it has recorded, in order."""
+        """Return the recorded values of a metric, in order."""
         recorded = [line["metrics"] for line in self.lines() if "metrics" in line]
         return [values[metric] for values in recorded if metric in values]
 
     def stated(self, what: str) -> list[Any]:
-        """Return what it has stated of its target or settings, in order."""
+        """Return the reported targets or settings, in order."""
         return [line[what] for line in self.lines() if what in line]
 
 
@@ -66,14 +66,14 @@ def start_ranks(
 ) -> list[Rank]:
     """Start ``python *command`` once for each rank, with one thread and a metrics file each.
 
-    With ``watched``, which is added to the environment, the agent's ``sitecustomize`` is imported.
+    ``watched`` is added to the environment. With it, the agent's ``sitecustomize`` is imported.
     """
     port = free_port()
     return [_start(folder, rank, size, port, command, python, watched) for rank in range(size)]
 
 
 def finish(ranks: Sequence[Rank]) -> list[str]:
-    """Wait for the ranks, which must end well, and return what each wrote to stdout."""
+    """Wait for the ranks, which must succeed, and return each one's stdout."""
     outputs = []
     for rank in ranks:
         output, errors = rank.output()
@@ -83,7 +83,7 @@ def finish(ranks: Sequence[Rank]) -> list[str]:
 
 
 def run_ranks(folder: Path, size: int, *command: str) -> list[Rank]:
-    """Run ranks to their end, in a folder that may not be there yet."""
+    """Run ranks to their end, in a folder that is created if needed."""
     folder.mkdir(exist_ok=True)
     ranks = start_ranks(folder, size, *command)
     finish(ranks)
@@ -91,7 +91,7 @@ def run_ranks(folder: Path, size: int, *command: str) -> list[Rank]:
 
 
 def assert_stopped_at(target: float, ranks: Sequence[Rank]) -> list[float]:
-    """Check that all ranks agreed and stopped once they reached it; return the accuracies."""
+    """Check that all ranks stopped together at the target, and return the accuracies."""
     accuracies = ranks[0].series(names.VAL_ACCURACY)
     assert accuracies[-1] >= target > max(accuracies[:-1], default=0)
     for rank in ranks:
@@ -101,7 +101,7 @@ def assert_stopped_at(target: float, ranks: Sequence[Rank]) -> list[float]:
 
 
 def assert_same_losses(ranks: Sequence[Rank], again: Sequence[Rank]) -> None:
-    """Check that others recorded the same losses to the last bit, as far as they trained."""
+    """Check that two runs recorded identical losses, for as long as ``again`` trained."""
     for rank, same in zip(ranks, again, strict=True):
         for metric in (names.TRAIN_LOSS, names.VAL_LOSS):
             losses = same.series(metric)
@@ -110,7 +110,7 @@ def assert_same_losses(ranks: Sequence[Rank], again: Sequence[Rank]) -> None:
 
 
 def batch_losses(ranks: Sequence[Rank], batch_size: int) -> list[float]:
-    """Return the losses that ranks recorded as the means over the batches of all of them."""
+    """Return the mean loss of each batch over all ranks."""
     ends = [batch_size * number // len(ranks) for number in range(len(ranks) + 1)]
     shares = [end - begin for begin, end in pairwise(ends)]
     recorded = zip(*(rank.series(names.TRAIN_LOSS) for rank in ranks), strict=True)
@@ -159,7 +159,7 @@ def _start(
 
 @functools.cache
 def _fork_server(python: str) -> subprocess.Popen[bytes]:
-    """Start what forks ranks: once, for all tests of this process."""
+    """Start the fork server for ranks, once per test process."""
     server = subprocess.Popen(
         [python, "-m", "tests.worker.fork_server"],
         cwd=Path(__file__).parents[2],

@@ -1,4 +1,4 @@
-"""Reading metrics: by a reader, or as the API answers in each format."""
+"""Read metrics, with a reader or through the API in each format."""
 
 import csv
 import io
@@ -33,7 +33,7 @@ def get_run(api: TestClient, run: Run, **params: Any) -> Result:
 
 
 def point(time_us: int, value: str, **fields: Any) -> dict[str, Any]:
-    """Return a point as it is in JSON."""
+    """Return a point in its JSON form."""
     return {"date": to_text(time_us), "value": value, **fields}
 
 
@@ -43,7 +43,7 @@ def scrape(writer: RemoteWriter, pod: str, at_ms: int, value: float) -> None:
 
 
 def opened(answer: Result) -> dict[str, Any]:
-    """Return the files of a zip answer; the JSON ones read."""
+    """Return the files of a zip response, with JSON files decoded."""
     assert answer.status_code == 200
     assert answer.headers["Content-Type"] == "application/zip"
     with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
@@ -61,7 +61,7 @@ def rows(answer: Result) -> list[list[str]]:
 
 
 class StoredPoint(NamedTuple):
-    """A value at a time, as text."""
+    """A value and its time, as text."""
 
     time_us: int
     value: str

@@ -1,4 +1,4 @@
-"""Commands under ``mlbench record``, as a shell, Slurm or Kubernetes starts them."""
+"""Commands under ``mlbench record``, started as by a shell, Slurm or Kubernetes."""
 
 import os
 import re
@@ -25,31 +25,31 @@ while [ $i -lt $0 ]; do
   i=$((i + 1)); sleep $1
 done
 """
-"""A shell's training: ``sh -c STEPS 50 0.1`` records 50 losses, 0.1 s apart."""
+"""A training script: ``sh -c STEPS 50 0.1`` records 50 losses, 0.1 s apart."""
 
 
 def environ(home: Path, url: str, token: str) -> dict[str, str]:
-    """Return the variables that a recorded command starts with; ``home`` is the user's folder."""
+    """Return the environment of a recorded command; ``home`` is the user's folder."""
     ours = {names.ENV_HOME: str(home), names.ENV_URL: url, names.ENV_TOKEN: token}
     return {**os.environ, **ours}
 
 
 def at_stack(stack: Home, home: Path, holder: str = "") -> dict[str, str]:
-    """Return them for a user of a stack, with a joining token of a holder's, or of a new one."""
+    """Return the environment for a stack's user, with a join token (default: for a new holder)."""
     connection = stack.read_connection()
     token = make(connection.token, int(time.time()) + 3600, holder or new_holder())
     return environ(home, connection.url, token)
 
 
 def run_of(client: ApiClient, words: str | bytes) -> Run:
-    """Return the run that the words of a recorded command name."""
+    """Return the run that ``mlbench record`` announced in its output."""
     text = words if isinstance(words, str) else words.decode(errors="replace")
     [number] = re.findall(r"mlbench: recorded as run (\d+): ", text)
     return client.get_run(int(number)).result().value
 
 
 def sealed(client: ApiClient, run: Run) -> Run:
-    """Wait until a run has ended and its archive is there; all of its samples must have arrived."""
+    """Wait until a run has ended and is archived. All of its samples must have arrived."""
     ended = run_to_end(client, run)
     assert_counted(ended)
     wait_for(lambda: reload(client, run).archive is not None, what="it is sealed")

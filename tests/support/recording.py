@@ -1,4 +1,4 @@
-"""Recording as the controller does it: index what was received, then export it to Prometheus."""
+"""Recording as the controller does it: index received lines, then export them to Prometheus."""
 
 import threading
 from collections.abc import Iterator
@@ -36,17 +36,17 @@ class Recording:
             pass
 
     def run_all(self) -> None:
-        """Index all that waits, and export it."""
+        """Index all waiting lines, and export them."""
         self.index_all()
         self.export_all()
 
     @contextmanager
     def running(self, database: Database) -> Iterator[None]:
-        """Index and export in threads of their own until the block ends."""
+        """Index and export in separate threads until the block ends."""
         stop = threading.Event()
 
         def index() -> None:
-            with database.connection_context():  # this thread's connection
+            with database.connection_context():
                 self.indexer.run(stop, idle_seconds=0.02)
 
         def export() -> None:
@@ -65,7 +65,7 @@ class Recording:
 
 
 class Patience(threading.Event):
-    """A stop event that never waits, notes how long it would have, and is set after some times."""
+    """A stop event that records timeouts instead of waiting, and is set after ``times`` calls."""
 
     def __init__(self, times: int) -> None:
         super().__init__()

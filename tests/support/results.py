@@ -1,4 +1,4 @@
-"""Runs, results and comparisons, made up as a test asks for."""
+"""Sample runs, results and comparisons."""
 
 from array import array
 from dataclasses import replace
@@ -17,13 +17,13 @@ from tests.support.known import known
 METRIC = "val_global_Prec@1"
 TARGET = Target(METRIC, 97.0)
 _EPOCHS = 12
-# Of the training time.
+# Share of the training time spent in each phase.
 _PHASES = {"data": 0.02, "forward": 0.3, "backward": 0.4, "communication": 0.05}
 _PHASES |= {"optimizer": 0.03, "metrics": 0.01, "evaluation": 0.1, "other": 0.04}
 
 
 def make_run(**given: Any) -> Run:
-    """Return run 7, which has FINISHED after a minute, but for what is given."""
+    """Return run 7, which FINISHED after a minute, with the given fields replaced."""
     fields: dict[str, Any] = {
         **{"id": 7, "name": "first", "state": "FINISHED", "reason": "", "num_workers": 2},
         **{"attempt": 1, "target": None, "delivery": None, "ranks": ()},
@@ -86,7 +86,7 @@ def make_unreached(run_id: int, workers: int = 1, *, repeat: int = 1) -> Result:
 
 
 def make_aimless(run_id: int, workers: int = 1, *, repeat: int = 1) -> Result:
-    """Return a run of one's own code that has no target."""
+    """Return a run of user code that has no target."""
     return replace(
         make_result(run_id, workers, repeat=repeat),
         benchmark="",
@@ -101,7 +101,7 @@ def make_aimless(run_id: int, workers: int = 1, *, repeat: int = 1) -> Result:
 
 
 def make_comparison(results: list[Result]) -> Comparison:
-    """Return the comparison of runs that differ in their workers alone."""
+    """Return the comparison of runs that differ only in their number of workers."""
     same = {"data": "digits", "batch_size": "96", "num_cpus": "any", "max_bandwidth": "any"}
     same |= {"latency_ms": "none", "loss_percent": "none", "faults": "none"}
     facts = {one.run_id: {**same, "num_workers": str(one.num_workers)} for one in results}
@@ -109,12 +109,12 @@ def make_comparison(results: list[Result]) -> Comparison:
 
 
 def judged(comparison: Comparison) -> Comparison:
-    """Return a comparison that was changed, judged again."""
+    """Return a modified comparison with its findings computed again."""
     return replace(comparison, findings=judge(comparison))
 
 
 def make_matrix(workers: tuple[int, ...] = (1, 2, 4), repeats: int = 5) -> Comparison:
-    """Return what ``mlbench bench`` ends with."""
+    """Return the comparison at the end of ``mlbench bench``."""
     cells = [(count, repeat) for repeat in range(1, repeats + 1) for count in workers]
     return make_comparison(
         [make_result(i, count, repeat=repeat) for i, (count, repeat) in enumerate(cells, 1)]
@@ -122,7 +122,7 @@ def make_matrix(workers: tuple[int, ...] = (1, 2, 4), repeats: int = 5) -> Compa
 
 
 def make_sweep(workers: tuple[int, ...] = (2,), repeats: int = 3) -> Comparison:
-    """Return a sweep of two exchanges over three bandwidths: the less, the more they differ."""
+    """Return a sweep of two exchanges and three bandwidths. They differ more at low bandwidth."""
     results: list[Result] = []
     facts: dict[int, dict[str, str]] = {}
     for repeat, exchange, limit, count in product(

@@ -1,4 +1,4 @@
-"""A training that is killed at chosen steps, to be held against the same one undisturbed."""
+"""Training that is killed at chosen steps, for comparison with an undisturbed run."""
 
 import random
 import re
@@ -18,7 +18,7 @@ from tests.conftest import wait_for
 from tests.support.stacks import assert_counted, run_to_end, training
 
 EPOCH_STEPS = 11
-"""Of ``digits``."""
+"""Steps per epoch of ``digits``."""
 SAVED_EVERY = 4
 _MAX_PAUSE_SECONDS = 0.05
 _SAME = (
@@ -29,38 +29,39 @@ _SAME = (
 
 @dataclass(frozen=True)
 class Trained:
-    """What a run has left."""
+    """A finished run with its result and curves."""
 
     run: Run
     result: Result
     curves: dict[str, list[float]]
-    """All values on its line, by series, but those that depend on time."""
+    """Time-independent values in the run's final lineage, by series."""
     discarded: dict[str, list[float]]
-    """The same of what is not on it."""
+    """Time-independent values of discarded steps, by series."""
 
     @property
     def figures(self) -> tuple[float | None, ...]:
-        """Those of the result that do not depend on time."""
+        """Time-independent metrics of the result."""
         r = self.result
         return (r.last_value, r.best_value, r.epochs, r.samples, r.bytes_sent_per_step)
 
     def equals(self, other: "Trained") -> bool:
-        """Tell whether both have the same values and figures, to the last bit."""
+        """Return whether both have identical values and metrics."""
         return (self.curves, self.figures) == (other.curves, other.figures)
 
 
 def train(client: ApiClient, home: Home, workers: int, epochs: int, kills: int) -> Trained:
-    """Train ``digits`` to its end, and kill a rank at so many random steps before the last epoch.
+    """Train ``digits``, and kill a rank at ``kills`` random steps before the last epoch.
 
-    A kill comes up to 50 ms after its step was recorded: anywhere in the next, or in a save but
-    the first: there, a rank without a checkpoint takes another's, and its score so far.
+    A kill comes up to 50 ms after its step was recorded: in the next step, or in a save. It never
+    hits the first save, because a rank without a checkpoint takes another rank's, including its
+    score so far.
     """
     args = {"epochs": str(epochs), "goal": "100", "checkpoint_steps": str(SAVED_EVERY)}
     order = client.create_run(
         f"killed-{kills}-times", workers, 1, benchmark="digits", max_restarts=kills, args=args
     )
     run = order.result().value
-    dice = random.Random(workers)  # noqa: S311 - which steps does not matter
+    dice = random.Random(workers)  # noqa: S311 - not for cryptography
     steps = sorted(dice.sample(range(SAVED_EVERY + 1, EPOCH_STEPS * (epochs - 1)), kills))
     for attempt, step in enumerate(steps, 1):
         victim = _at_step(home, dice.randrange(workers), attempt, step)
@@ -79,12 +80,12 @@ def _curves(client: ApiClient, run: Run, line: str) -> dict[str, list[float]]:
 
 
 def _at_step(home: Home, rank: int, attempt: int, step: int) -> psutil.Process:
-    """Wait until a rank has recorded a step, by its own file, and return its process."""
+    """Wait until a rank's metrics file contains a step, and return the rank's process."""
     processes: list[tuple[psutil.Process, Path]] = []
 
     def is_there() -> bool:
         for process in training(home, rank):
-            with suppress(psutil.NoSuchProcess):  # of the attempt before
+            with suppress(psutil.NoSuchProcess):  # a process of the previous attempt
                 environ = process.environ()
                 if environ[names.ENV_ATTEMPT] == str(attempt):
                     processes.append((process, Path(environ[names.ENV_METRICS_FILE])))

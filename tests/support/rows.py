@@ -1,4 +1,4 @@
-"""Making what tests begin with: runs, ranks, workers, and lines of a metrics stream."""
+"""Create the runs, ranks, workers and metric lines that a test starts from."""
 
 import hashlib
 import itertools
@@ -26,10 +26,10 @@ from mlbench_master.recording.streams import METRICS, StreamKey
 
 NO_ARCHIVES = ArchiveStore("/nowhere")
 
-# What Prometheus writes for a series of a target whose scrape failed.
+# Prometheus's stale marker: it writes this value when a target's scrape failed.
 [STALE] = struct.unpack(">d", bytes.fromhex("7ff0000000000002"))
 
-# One Prometheus serves many tests, so no two of them may share a run.
+# Many tests share one Prometheus, so no two of them may use the same run id.
 _RUN_IDS = itertools.count(1_000, 1_000)
 
 QUIET: dict[str, Any] = {
@@ -48,16 +48,16 @@ QUIET: dict[str, Any] = {
     "core_hertz": None,
     "gpu_limited_seconds": {},
 }
-"""What an agent states of a rank that was not disturbed."""
+"""CPU contention report of an undisturbed rank."""
 
 
 def make_run(num_workers: int = 2, **fields: Any) -> Run:
-    """Store a run that has started, under an id that no other test has."""
+    """Store a started run, under an id that no other test uses."""
     made = {"id": next(_RUN_IDS), "job_id": str(uuid.uuid4()), "name": "made", "args": {}}
     made |= {"benchmark": "steps", "state": "STARTED", "attempt": 1, "created_at": time.time()}
     run: Run = Run.create(num_workers=num_workers, **made | fields, force_insert=True)
     if isinstance(database.obj, PostgresqlDatabase):
-        # It does not look at ids that others chose.
+        # PostgreSQL's sequence ignores ids that were set explicitly.
         run_sql("SELECT setval('run_id_seq', ?)", run.id)
     return run
 
@@ -68,7 +68,7 @@ def reload(run: Run) -> Run:
 
 
 def make_ranks(run: Run, workers: Sequence[str] = ("w-0", "w-1"), **fields: Any) -> list[Rank]:
-    """Give the run's attempt a rank on each of these workers, which the pool knows."""
+    """Add a rank of the run's attempt on each of these workers. Missing pods are created."""
     for worker in workers:
         if Pod.get_or_none(Pod.name == worker) is None:
             see_pod(worker, uid=fields.get("pod_uid") or "")
@@ -82,14 +82,14 @@ def make_ranks(run: Run, workers: Sequence[str] = ("w-0", "w-1"), **fields: Any)
 
 
 def make_worker(name: str, **fields: Any) -> None:
-    """Store what an agent said last: by default, just now, that it is idle."""
+    """Store a worker's last report: by default, idle as of now."""
     idle = {"state": "idle", "run_id": None, "attempt": None, "ip": ""}
     row = {**idle, "seen_at": time.time(), "heard": 0, **fields}
     Worker.insert(name=name, **row).on_conflict(conflict_target=[Worker.name], update=row).execute()
 
 
 def make_pod() -> str:
-    """Store a pod, and return its name, which no other test has."""
+    """Store a pod with a unique name, and return the name."""
     name = f"pod-{uuid.uuid4()}"
     see_pod(name)
     return name
@@ -123,7 +123,7 @@ def get_stream(where: StreamKey) -> Stream:
 
 
 class TimeSeries(NamedTuple):
-    """A series in Prometheus: its labels, and milliseconds with their values."""
+    """A series in Prometheus: labels, and pairs of milliseconds and value."""
 
     labels: Mapping[str, str]
     points: Sequence[tuple[int, float]]
@@ -147,18 +147,18 @@ def send(writer: RemoteWriter, *written: TimeSeries) -> None:
 
 
 def series(name: str, at: Sequence[float], values: Sequence[float], /, **labels: str) -> TimeSeries:
-    """Return a series that has these values at these times, in Unix seconds."""
+    """Return a series with these values at these times, in Unix seconds."""
     points = [(round(one * 1000), value) for one, value in zip(at, values, strict=True)]
     return TimeSeries({"__name__": name, **labels}, points)
 
 
 def level(name: str, at: Sequence[float], value: float, /, **labels: str) -> TimeSeries:
-    """Return a series that has the same value at these times, in Unix seconds."""
+    """Return a series with a constant value at these times, in Unix seconds."""
     return series(name, at, [value] * len(at), **labels)
 
 
 def write(prometheus_url: str, written: Iterable[TimeSeries]) -> None:
-    """Have a Prometheus hold these series."""
+    """Store these series in a Prometheus."""
     with closing(RemoteWriter(prometheus_url)) as writer:
         send(writer, *written)
 
@@ -169,7 +169,7 @@ def post(owner: str, samples: Sequence[Sample]) -> None:
 
 
 def ship_files(run: Run, files: Mapping[str, bytes | OutputFile], rank: int = 0) -> None:
-    """Store what a rank has left in its output folder; an ``OutputFile`` has stayed there."""
+    """Store a rank's output files. An ``OutputFile`` is only listed, not uploaded."""
     contents = {name: file for name, file in files.items() if isinstance(file, bytes)}
     made = [
         OutputFile(name, len(content), hashlib.sha256(content).hexdigest())

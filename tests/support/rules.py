@@ -1,4 +1,4 @@
-"""What the files of ``prometheus/`` say: rules, and the cases in which promtool tries them."""
+"""Rules in ``prometheus/``, and promtool's test cases for them."""
 
 import functools
 from collections.abc import Iterator, Mapping

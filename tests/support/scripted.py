@@ -1,4 +1,4 @@
-"""A small real HTTP server that answers as a test wants, and remembers what it was asked."""
+"""A small HTTP server that gives scripted responses and records the requests."""
 
 import itertools
 import json
@@ -13,20 +13,20 @@ from ssl import SSLContext
 
 @dataclass(frozen=True)
 class Reply:
-    """An answer; without a status the connection is cut instead, after a body of bytes alone."""
+    """A response. With status None, the connection is cut after the body, which must be bytes."""
 
     status: int | None = 200
     body: object = field(default_factory=list)
-    """Sent as JSON, but for bytes, and for an iterator of bytes, each of which is sent at once."""
+    """Bytes, an iterator of bytes that are sent as chunks, or a value to send as JSON."""
     headers: tuple[tuple[str, str], ...] = ()
     missing_bytes: int = 0
-    """How many more bytes are promised than come."""
+    """Number of bytes missing from the body, compared with its Content-Length."""
     seconds: float = 0.0
-    """How long the answer takes, unless the server is hurried."""
+    """Delay before the response, unless the server is hurried."""
     silent_seconds: float = 0.0
-    """How long nothing more comes after the body, unless the server is hurried."""
+    """Silence after the body, unless the server is hurried."""
     hangs_up: bool = False
-    """Whether the connection is closed then without a word, as after too long a pause."""
+    """Whether the connection is then closed without notice, as after an idle timeout."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Asked:
     headers: dict[str, str]
     body: bytes
     connection: int
-    """The client's port: the same for all requests of one connection."""
+    """The client's port, which identifies the connection."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Scripted:
     port: int
     asked: list[Asked]
     hurry: threading.Event
-    """Set to have the answers that take their time come at once."""
+    """Set this event to skip all delays."""
 
     @property
     def url(self) -> str:
@@ -52,7 +52,7 @@ class Scripted:
 
 
 def serving(*replies: Reply) -> AbstractContextManager[Scripted]:
-    """Run a server that gives one reply after the other, the last one again and again."""
+    """Run a server that gives these replies in order, and repeats the last one."""
     left = list(replies)
     return answering(lambda asked: left.pop(0) if len(left) > 1 else left[0])
 
@@ -61,7 +61,7 @@ def serving(*replies: Reply) -> AbstractContextManager[Scripted]:
 def answering(
     answer: Callable[[Asked], Reply], port: int = 0, tls: SSLContext | None = None
 ) -> Iterator[Scripted]:
-    """Run a server on a port, by default one of its own; it is asked for one answer at a time."""
+    """Run a server on a port (default: a free one). Calls of ``answer`` are serialized."""
     lock = threading.Lock()
 
     class Handler(BaseHTTPRequestHandler):
@@ -76,7 +76,7 @@ def answering(
                 script.asked.append(asked)
                 reply = answer(asked)
             script.hurry.wait(reply.seconds)
-            with suppress(OSError):  # of a client that has gone
+            with suppress(OSError):  # the client may have disconnected
                 self.send(reply)
             script.hurry.wait(reply.silent_seconds)
             cut = reply.status is None or bool(reply.missing_bytes)
@@ -105,7 +105,7 @@ def answering(
             self.wfile.flush()
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            """Say nothing."""
+            """Log nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", port), Handler) as server:
         if tls is not None:
@@ -123,7 +123,7 @@ def answering(
 
 @contextmanager
 def endless() -> Iterator[str]:
-    """Run a server whose answers come byte by byte, and never end; give its URL."""
+    """Run a server whose responses arrive byte by byte and never end; yield its URL."""
 
     def spaces() -> Iterator[bytes]:
         while True:

@@ -1,4 +1,4 @@
-"""A master alone, without controller and workers: what its database holds stays as it is."""
+"""A master without controller and workers, whose database content stays unchanged."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ from tests.conftest import AGENT_SECRET, USER_TOKEN
 def serve_master(
     folder: Path, port: int, prometheus_url: str, token: str = USER_TOKEN, database: str = ""
 ) -> Iterator[StackConnection]:
-    """Run the API on a database, by default that of the folder, until the block ends."""
+    """Run the API until the block ends, by default on the folder's database."""
     url = f"http://127.0.0.1:{port}"
     environ = {
         names.ENV_HOME: str(folder / "home"),

@@ -1,4 +1,4 @@
-"""Ways to keep a server busy without asking it anything: connections that are never done."""
+"""Ways to occupy a server with connections that never complete a request."""
 
 import re
 import socket
@@ -32,7 +32,7 @@ def _post(path: str, token: str, length: str) -> bytes:
 
 
 def never_read(url: str) -> bytes:
-    """Return requests for the largest file of the web pages, 3 MB in all."""
+    """Return requests for the largest file of the web pages, 3 MB in total."""
     page = httpx.get(f"{url}/signin", timeout=30).text
     found = re.search(r"/static/[0-9a-f]+/", page)
     assert found
@@ -42,9 +42,9 @@ def never_read(url: str) -> bytes:
 
 @contextmanager
 def occupied(url: str, requests: Sequence[bytes]) -> Iterator[None]:
-    """Hold a connection for each of these, in which no more is sent and nothing is read.
+    """Open a connection for each of these requests, and then neither send nor read.
 
-    One that the server ends is opened again.
+    A connection that the server closes is opened again.
     """
     address = httpx.URL(url)
     over = threading.Event()
@@ -73,7 +73,7 @@ def occupied(url: str, requests: Sequence[bytes]) -> Iterator[None]:
 
 
 def _is_ended(opened: socket.socket) -> bool:
-    """Return whether the server has closed its side, as far as that is seen without reading."""
+    """Return whether the server has closed its side or sent a timeout, without consuming data."""
     opened.setblocking(False)
     try:
         return b"408" in opened.recv(64, socket.MSG_PEEK)
@@ -84,7 +84,7 @@ def _is_ended(opened: socket.socket) -> bool:
 
 
 def oldest_answer(home: Home, seconds: float) -> float:
-    """Return for how long a worker was not heard of at most, in the next seconds."""
+    """Return the longest silence of a worker, in seconds, during the next ``seconds``."""
     oldest, deadline = 0.0, time.monotonic() + seconds
     with closing(sqlite3.connect(f"file:{home.database}?mode=ro", uri=True)) as opened:
         while time.monotonic() < deadline:

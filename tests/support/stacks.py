@@ -1,4 +1,4 @@
-"""Working with a real stack: its processes, and runs on it."""
+"""Real stacks: their processes, and runs on them."""
 
 import os
 import re
@@ -22,7 +22,7 @@ from tests.support.known import known
 
 
 def service(home: Home, word: str) -> psutil.Process:
-    """Return the supervisor's child whose command line has a word in it."""
+    """Return the supervisor's child whose command line contains a word."""
     supervisor = known(launch.running_supervisor(home))
     children = psutil.Process(supervisor).children()
     [found] = [child for child in children if any(word in part for part in _command(child))]
@@ -30,7 +30,7 @@ def service(home: Home, word: str) -> psutil.Process:
 
 
 def kill_service(home: Home, *words: str) -> None:
-    """Kill parts of a stack with -9, and wait until each was started again and the API answers."""
+    """Kill parts of a stack with -9, and wait until each has restarted and the API responds."""
     killed = {word: service(home, word) for word in words}
     for process in killed.values():
         process.kill()
@@ -46,7 +46,7 @@ def kill_service(home: Home, *words: str) -> None:
         wait_for(lambda: _answers(client), what="the API answers")
 
 
-# How far the rules look back, how old progress may be, and for how long what they find must hold.
+# Shorter look-back ranges, stall limits and ``for`` durations of the rules.
 _SHORTER = {
     r"\[1m\]": "[10s]",
     r"(?m)^( +)30$": r"\g<1>6",
@@ -57,7 +57,7 @@ _SHORTER = {
 
 
 def shorten_rules(home: Home) -> None:
-    """Give a stack's Prometheus rules with shorter times."""
+    """Use rules with shorter times in a stack's Prometheus."""
     for path in home.prometheus.rglob("*.yml"):
         text = path.read_text()
         for pattern, shorter in _SHORTER.items():
@@ -67,13 +67,13 @@ def shorten_rules(home: Home) -> None:
 
 
 def training(home: Home, rank: int) -> list[psutil.Process]:
-    """Return the processes of a rank: those that the agent of this home folder started for it."""
+    """Return the processes that the agent of this home folder started for a rank."""
     wanted = {(names.ENV_HOME, str(home.root)), (names.ENV_RANK, str(rank))}
     return [process for process in psutil.process_iter() if wanted <= _environ(process).items()]
 
 
 def files_of(home: Home) -> Iterator[Path]:
-    """Yield the files of a stack, which may come and go meanwhile; a pipe is none."""
+    """Yield the regular files of a stack, some of which may vanish meanwhile."""
     for parent, _, found in os.walk(home.root):
         yield from (path for name in found if (path := Path(parent, name)).is_file())
 
@@ -81,7 +81,7 @@ def files_of(home: Home) -> Iterator[Path]:
 def _command(process: psutil.Process) -> list[str]:
     try:
         return process.cmdline()
-    except psutil.Error:  # a zombie, which the supervisor has yet to see
+    except psutil.Error:  # a zombie, not yet reaped by the supervisor
         return []
 
 
@@ -102,7 +102,7 @@ def _answers(client: ApiClient) -> bool:
 
 # --- runs ---
 
-# The controller looks every five seconds for runs to count; a busy machine takes longer.
+# The controller verifies sample counts every five seconds, and later on a busy machine.
 _COUNTED_SECONDS = 30.0
 
 
@@ -119,7 +119,7 @@ def order_steps(
     queue: bool = False,
     **args: object,
 ) -> Run:
-    """Order a run of the quick task ``steps``, with arguments such as ``steps=200, rate=1000``."""
+    """Start a run of the quick task ``steps``, with arguments such as ``steps=200, rate=1000``."""
     order = client.create_run(
         name,
         num_workers,
@@ -145,7 +145,7 @@ def reload(client: ApiClient, run: Run) -> Run:
 
 
 def run_to_end(client: ApiClient, run: Run, seconds: float = 180.0) -> Run:
-    """Wait until a run has ended and its samples are counted, unless Prometheus is away."""
+    """Wait until a run has ended and its samples are counted (if Prometheus is reachable)."""
     wait_for(lambda: not reload(client, run).active, seconds, f"run {run.id} ends")
     until = time.monotonic() + _COUNTED_SECONDS
     while (ended := reload(client, run)).delivery is None and ended.started_at:
@@ -168,7 +168,7 @@ def assert_counted(run: Run) -> None:
 
 
 def assert_complete(client: ApiClient, run: Run, steps: int) -> None:
-    """Assert that a run of so many steps has FINISHED, and that all its values can be read."""
+    """Assert that a run of ``steps`` steps has FINISHED, and that all its values can be read."""
     assert run.state == "FINISHED", run.reason
     assert_counted(run)
     series = client.get_run_metrics(run.id).result().value

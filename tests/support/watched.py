@@ -1,4 +1,4 @@
-"""Running training code as the ranks of a job, with the agent's ``sitecustomize`` in its Python."""
+"""Run training code as the ranks of a job, with the agent's ``sitecustomize``."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,17 +16,17 @@ DDP_TRAINING = ("-m", "tests.support.ddp_training")
 
 @dataclass(frozen=True)
 class WatchedJob:
-    """What the ranks of a job printed and recorded."""
+    """The output and recorded values of a job's ranks."""
 
     printed: Sequence[str]
     columns: Columns
     """Recorded series."""
     not_recorded: Sequence[Mapping[str, int]]
-    """What rank 0 stated that it does not record."""
+    """The list of unrecorded values that rank 0 reported."""
 
     @property
     def stragglers(self) -> Stragglers | None:
-        """Cost of late ranks."""
+        """Cost of stragglers."""
         return stragglers_of(self.columns, ClockCorrection([0], [0], 1 << 60, {}))
 
     def last(self, metric: str, rank: int = 0) -> float:
@@ -35,7 +35,7 @@ class WatchedJob:
 
 
 def run_watched(folder: Path, size: int, *command: str, **environ: str) -> WatchedJob:
-    """Run ``python *command`` once for each rank, with one thread each; all must succeed."""
+    """Run ``python *command`` once for each rank, with one thread each. All must succeed."""
     folder.mkdir(exist_ok=True)
     ranks = start_ranks(folder, size, *command, watched=environ)
     printed = finish(ranks)
