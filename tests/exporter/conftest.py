@@ -1,4 +1,4 @@
-"""Real pods to read: an agent process each, which starts and ends children when it is told."""
+"""Real pods: agent processes that start and end children on request."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ from mlbench.contract import names
 from tests.support.certificates import Certificates, make_certificates
 from tests.support.kubelet_server import KubeletServer, make_account, serving
 
-# Runs the lines of Python that it is given, one by one, and answers each.
+# The agent executes each line of Python that it reads, and acknowledges it.
 AGENT = """
 import sys
 scope = {}
@@ -24,13 +24,13 @@ for line in sys.stdin:
 
 
 class Agent:
-    """A pod's root process, as far as the exporter can tell."""
+    """A process that the exporter takes for a pod's root process."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
 
     def do(self, line: str) -> None:
-        """Run one line of Python in the agent, and return when it has run."""
+        """Run a line of Python in the agent, and return when it has run."""
         assert self.process.stdin
         assert self.process.stdout
         self.process.stdin.write(line + "\n")
@@ -54,7 +54,7 @@ def start_pod(tmp_path: Path) -> Iterator[StartPod]:
                 text=True,
                 env=os.environ | {names.ENV_POD: pod, names.ENV_HOME: str(home)},
             )
-            stack.enter_context(process)  # closes its input, at which it ends, and waits
+            stack.enter_context(process)  # closes stdin, which ends the agent, and waits
             agent = Agent(process)
             agent.do("import ctypes, os, signal, subprocess, sys")
             return agent
@@ -64,7 +64,7 @@ def start_pod(tmp_path: Path) -> Iterator[StartPod]:
 
 @pytest.fixture(scope="session")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    """Return a certificate for 127.0.0.1 with an authority of its own."""
+    """Return a certificate for 127.0.0.1 and the authority that signed it."""
     try:
         return make_certificates(tmp_path_factory.mktemp("certificates"))
     except FileNotFoundError:
@@ -73,12 +73,12 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 @pytest.fixture
 def server(certificates: Certificates) -> Iterator[KubeletServer]:
-    """A kubelet's server."""
+    """A stand-in for a kubelet."""
     with serving(KubeletServer(certificates)) as server:
         yield server
 
 
 @pytest.fixture
 def account(server: KubeletServer, certificates: Certificates, tmp_path: Path) -> Path:
-    """The folder of a service account that may read the server."""
+    """The folder of a service account with access to the server."""
     return make_account(tmp_path / "account", certificates, server.token)

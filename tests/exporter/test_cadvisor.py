@@ -1,4 +1,4 @@
-"""What is taken from a kubelet's text: a real one's, and lines that it does not hold."""
+"""Parse a kubelet's cAdvisor metrics: a real text, and made-up lines."""
 
 import pytest
 
@@ -31,12 +31,12 @@ def values(
         for sample in samples
         if sample.series is of
     }
-    assert len(found) == sum(sample.series is of for sample in samples), "each once"
+    assert len(found) == sum(sample.series is of for sample in samples), "a sample is duplicated"
     return found
 
 
 def line(of: ExportedSeries, value: str, pod: str = ZERO, **labels: str) -> bytes:
-    """Return a line as cAdvisor writes it, of one container if ``labels`` do not say more."""
+    """Return a line in cAdvisor's format, with the labels of a container by default."""
     every = {
         "container": "worker",
         "id": "/kubepods/pod1/a",
@@ -50,12 +50,13 @@ def line(of: ExportedSeries, value: str, pod: str = ZERO, **labels: str) -> byte
     return f"{of.name}{{{pairs}}} {value}\n".encode()
 
 
-def test_a_real_kubelets_text_is_read_without_counting_anything_twice() -> None:
+def test_a_real_kubelets_text_is_read_without_double_counting() -> None:
     samples = read(TEXT)
 
     assert {sample.labels[0] for sample in samples if len(sample.labels) > 1} == {NAMESPACE}
     assert {sample.labels[-1] for sample in samples} == {"node1"}
-    # Not the pod as a whole, whose 4.1 seconds hold these, nor its sandbox.
+    # The pod as a whole (4.1 seconds) and its sandbox are left out: they would count the time
+    # twice.
     assert values(samples, series.CPU_USAGE) == {
         (ZERO, "worker"): (4.09164079, 1795246978.634),
         (ZERO, "sidecar"): (0.014650213, 1795246968.327),
@@ -67,7 +68,7 @@ def test_a_real_kubelets_text_is_read_without_counting_anything_twice() -> None:
     assert values(samples, series.THREADS)[ZERO, "worker"][0] == 2
     assert values(samples, series.PROCESSES)[ONE, "worker"][0] == 1
     assert values(samples, series.MEMORY_LIMIT) == {(ZERO, "worker"): (128 << 20, None)}
-    # The interfaces of a pod are added up, and shown on its worker: here eth0, net1 and net2.
+    # The interfaces of a pod (here eth0, net1 and net2) are added up, and shown for its worker.
     received = {(ZERO, "worker"): (4916, 1795246980.05)}
     received |= {(ONE, "worker"): (4466 + 656 + 656, 1795246970.196)}
     assert values(samples, series.NETWORK_RECEIVE) == received
@@ -104,7 +105,7 @@ def test_the_loopback_interface_is_left_out() -> None:
     assert received == {(ZERO, "worker"): (7, 2)}
 
 
-def test_what_a_limit_costs_and_what_a_container_waits_for_are_read() -> None:
+def test_throttling_and_pressure_of_a_container_are_read() -> None:
     costs = (series.CPU_PERIODS, series.CPU_THROTTLED_PERIODS, series.CPU_THROTTLED)
     of_all = (*costs, *series.PRESSURES, series.FS_READS, series.FS_WRITES)
     samples = read(b"".join(line(of, f"{i}.5 2000") for i, of in enumerate(of_all)) + MACHINE)
@@ -141,12 +142,12 @@ def test_only_the_workers_of_the_release_are_shown(namespace: str, pod: str, sho
         TEXT[: TEXT.index(b"# TYPE machine_cpu_cores")],
     ],
 )
-def test_a_text_that_is_not_whole_is_refused(text: bytes) -> None:
+def test_an_incomplete_text_is_refused(text: bytes) -> None:
     with pytest.raises(SourceError, match="incomplete response"):
         read(text)
 
 
-def test_pieces_may_end_anywhere() -> None:
+def test_a_text_may_be_split_anywhere() -> None:
     pieces = (TEXT[start : start + 7] for start in range(0, len(TEXT), 7))
     assert parse(pieces, WorkerPods(NAMESPACE, RELEASE), "node1") == read(TEXT)
 
@@ -155,7 +156,7 @@ def test_pieces_may_end_anywhere() -> None:
     "rest",
     [b"", b"}", b'pod="a"}', b'pod="a"} ', b'pod="a"} x', b'pod="a"} 1 x', b'pod="a"} 1 2 3'],
 )
-def test_a_line_of_another_form_is_refused(rest: bytes) -> None:
+def test_a_malformed_line_is_refused(rest: bytes) -> None:
     with pytest.raises(SourceError, match="not in Prometheus's text format"):
         parse_line(rest)
 

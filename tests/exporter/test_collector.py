@@ -1,4 +1,4 @@
-"""How samples become families, and what is told of sources that fail."""
+"""Metric families are built from samples, and failing sources are reported."""
 
 import logging
 from collections.abc import Iterable, Iterator
@@ -26,19 +26,19 @@ EVERY_SERIES = [of for of in vars(series).values() if isinstance(of, ExportedSer
 
 
 class Works:
-    """A source that knows what it was given."""
+    """A source that returns fixed samples."""
 
     def __init__(self, name: str, *samples: ExportedSample) -> None:
         self.name = name
         self._samples = samples
 
     def read(self) -> Iterable[ExportedSample]:
-        """Return what it was given."""
+        """Return the samples."""
         return self._samples
 
 
 class Fails:
-    """A source that fails with ``error``, while there is one, after one sample."""
+    """A source that yields one sample and then fails with ``error``, if there is one."""
 
     name = "broken"
 
@@ -46,7 +46,7 @@ class Fails:
         self.error = error
 
     def read(self) -> Iterator[ExportedSample]:
-        """Yield a sample, and fail."""
+        """Yield a sample, then raise the error."""
         yield ExportedSample(series.MACHINE_CORES, ("laptop",), 2)
         if self.error:
             raise self.error
@@ -80,7 +80,7 @@ def test_a_sample_carries_the_time_at_which_it_was_measured() -> None:
     assert '"} 7.0 1795246978.634\n' in openmetrics
 
 
-def test_a_source_that_fails_says_so_and_leaves_the_others_alone() -> None:
+def test_a_failing_source_is_reported_and_does_not_affect_others() -> None:
     works = Works("one", ExportedSample(series.THREADS, POD, 7))
     read = registry(Fails(SourceError("no such thing")), works).get_sample_value
 
@@ -115,7 +115,7 @@ def test_a_failure_is_logged_once_until_it_changes_or_ends(
     assert "Traceback" not in caplog.text
 
 
-def test_an_error_that_nobody_foresaw_is_logged_with_its_traceback_once(
+def test_an_unexpected_error_is_logged_once_with_its_traceback(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     scraped = registry(Fails(ZeroDivisionError("by zero")))
@@ -126,7 +126,7 @@ def test_an_error_that_nobody_foresaw_is_logged_with_its_traceback_once(
     assert caplog.messages == ["source broken failed: by zero"]
 
 
-def test_promtool_finds_nothing_to_say(promtool: Path) -> None:
+def test_promtool_accepts_all_series(promtool: Path) -> None:
     samples = [ExportedSample(of, tuple("abcd"[: len(of.labels)]), 1) for of in EVERY_SERIES]
     text = generate_latest(registry(Works("one", *samples), Fails(SourceError("down")))).decode()
     assert all(of.name in text for of in EVERY_SERIES)

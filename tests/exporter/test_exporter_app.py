@@ -1,4 +1,4 @@
-"""The real process: it serves what it should, and ends as its supervisor expects."""
+"""The real exporter process: its metrics, options and shutdown."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ from .conftest import StartPod
 UP = "mlbench_exporter_source_up"
 
 
-def test_it_serves_the_pods_of_its_home(
+def test_the_pods_of_a_home_folder_are_served(
     start_pod: StartPod, tmp_path: Path, promtool: Path
 ) -> None:
     start_pod("local-mlbench-worker-0")
@@ -44,7 +44,7 @@ def in_cluster(server: KubeletServer, account: Path) -> tuple[str, ...]:
     )
 
 
-def test_it_serves_the_pods_that_a_kubelet_knows(
+def test_the_pods_of_a_kubelet_are_served(
     server: KubeletServer, account: Path, tmp_path: Path, promtool: Path
 ) -> None:
     with exporter(tmp_path, in_cluster(server, account)) as served:
@@ -61,7 +61,7 @@ def test_it_serves_the_pods_that_a_kubelet_knows(
     assert promtool_says(promtool, text) == ""
 
 
-def test_a_kubelets_certificate_is_verified_unless_told_otherwise(
+def test_a_kubelets_certificate_is_verified_by_default(
     server: KubeletServer, account: Path, tmp_path: Path, certificates: Certificates
 ) -> None:
     (account / "ca.crt").write_bytes(certificates.certificate.read_bytes())
@@ -90,7 +90,7 @@ def test_missing_options_for_a_kubelet_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
-def test_it_ends_cleanly_when_it_is_told_to(tmp_path: Path, stop: signal.Signals) -> None:
+def test_a_signal_ends_it_cleanly(tmp_path: Path, stop: signal.Signals) -> None:
     with exporter(tmp_path) as served:
         served.scrape()
         served.process.send_signal(stop)
@@ -99,7 +99,7 @@ def test_it_ends_cleanly_when_it_is_told_to(tmp_path: Path, stop: signal.Signals
     assert (served.process.returncode, rest) == (0, "")
 
 
-def test_it_says_when_the_port_is_taken(tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported(tmp_path: Path) -> None:
     with exporter(tmp_path) as served:
         port = str(httpx.URL(served.url).port)
         second = run_text([*COMMAND, port])

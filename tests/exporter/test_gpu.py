@@ -1,4 +1,4 @@
-"""GPUs through NVML's real bindings: with a library made for the test, none, a real driver."""
+"""GPUs through NVML's real bindings: with a fake library, no library, and a real driver."""
 
 import os
 from pathlib import Path
@@ -19,13 +19,13 @@ UP = "mlbench_exporter_source_up"
 
 @pytest.fixture(scope="module")
 def nvml(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return the environment in which the library made for the test is the driver's."""
+    """Return an environment in which the fake library replaces the driver's."""
     folder = tmp_path_factory.mktemp("nvml")
     build_nvml(folder)
     return {"LD_LIBRARY_PATH": str(folder)}
 
 
-def test_a_gpu_tells_utilisation_memory_power_and_energy(
+def test_utilisation_memory_power_and_energy_are_reported(
     nvml: dict[str, str], tmp_path: Path, promtool: Path
 ) -> None:
     with exporter(tmp_path, ("--node", "laptop"), nvml) as served:
@@ -44,7 +44,7 @@ def test_a_gpu_tells_utilisation_memory_power_and_energy(
     assert promtool_says(promtool, text) == ""
 
 
-def test_a_gpu_names_the_pod_whose_process_uses_it(
+def test_a_gpu_is_attributed_to_the_pod_that_uses_it(
     nvml: dict[str, str], start_pod: StartPod, tmp_path: Path
 ) -> None:
     agent = start_pod("local-mlbench-worker-3")
@@ -62,9 +62,7 @@ def test_a_gpu_names_the_pod_whose_process_uses_it(
     assert set(elsewhere) == {("0", ""), ("1", ""), ("2", "")}
 
 
-def test_a_gpu_that_fails_does_not_take_the_others_along(
-    nvml: dict[str, str], tmp_path: Path
-) -> None:
+def test_a_failing_gpu_does_not_affect_the_others(nvml: dict[str, str], tmp_path: Path) -> None:
     with exporter(tmp_path, environ=nvml | {"NVML_LOST": "1"}) as served:
         texts = [served.scrape(), served.scrape()]
         log = served.stop()
@@ -78,7 +76,7 @@ def test_a_gpu_that_fails_does_not_take_the_others_along(
 
 
 @pytest.mark.parametrize("why", ["no library", "no driver"])
-def test_without_a_driver_there_is_no_trace_of_gpus(
+def test_without_a_driver_no_gpu_series_are_exported(
     why: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     environ = {}

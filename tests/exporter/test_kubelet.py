@@ -1,4 +1,4 @@
-"""The kubelet's source against a real HTTPS server: what it reads, and how it fails."""
+"""The kubelet source against a real HTTPS server: responses and failures."""
 
 import re
 import threading
@@ -24,7 +24,7 @@ from tests.support.kubelet_server import (
 
 WORKERS = WorkerPods(NAMESPACE, RELEASE)
 SECONDS = 20.0
-"""More than any answer here takes."""
+"""Longer than any response in these tests takes."""
 SHORT_SECONDS = 0.2
 HALF = len(TEXT) // 2
 
@@ -35,9 +35,7 @@ def kubelet(server: KubeletServer, account: Path) -> KubeletSource:
     return KubeletSource("127.0.0.1", server.server_port, token, ca, SECONDS, WORKERS, "node1")
 
 
-def test_a_token_that_was_replaced_is_taken_up(
-    server: KubeletServer, kubelet: KubeletSource
-) -> None:
+def test_a_replaced_token_is_used(server: KubeletServer, kubelet: KubeletSource) -> None:
     assert kubelet.read() == parse([TEXT], WORKERS, "node1")
     server.token = "the-next"
 
@@ -85,7 +83,7 @@ def end_amid_the_last_line(handler: Handler) -> None:
         (end_amid_the_last_line, "incomplete response"),
     ],
 )
-def test_an_incomplete_answer_is_an_error_and_not_read(
+def test_an_incomplete_response_is_an_error(
     answer: Answer, message: str, server: KubeletServer, kubelet: KubeletSource
 ) -> None:
     server.answer = answer
@@ -95,7 +93,7 @@ def test_an_incomplete_answer_is_an_error_and_not_read(
 
     assert str(raised.value).startswith(f"https://127.0.0.1:{server.server_port}{PATH}: ")
     server.answer = whole
-    assert kubelet.read(), "nothing of the failure stays"
+    assert kubelet.read(), "the failure affects the next reading"
 
 
 def stop_amid_the_pieces(handler: Handler) -> None:
@@ -116,7 +114,7 @@ def trickle_the_head(handler: Handler) -> None:
 
 
 @pytest.mark.parametrize("answer", [stop_amid_the_pieces, trickle, trickle_the_head])
-def test_a_slow_answer_is_not_waited_for(
+def test_a_slow_response_times_out(
     answer: Answer, server: KubeletServer, kubelet: KubeletSource
 ) -> None:
     server.answer = answer
@@ -128,7 +126,7 @@ def test_a_slow_answer_is_not_waited_for(
     assert time.monotonic() - start < SECONDS / 2
 
 
-def test_a_reading_leaves_nothing_running(server: KubeletServer, kubelet: KubeletSource) -> None:
+def test_a_reading_leaves_no_timer_running(server: KubeletServer, kubelet: KubeletSource) -> None:
     patient = replace(kubelet, timeout_seconds=600)
     before = set(threading.enumerate())
     assert patient.read()
@@ -140,11 +138,11 @@ def test_a_reading_leaves_nothing_running(server: KubeletServer, kubelet: Kubele
         t for t in threading.enumerate() if t not in before and isinstance(t, threading.Timer)
     ]
     for timer in timers:
-        timer.join(SECONDS)  # it was cancelled, and ends as soon as it runs
+        timer.join(SECONDS)  # a cancelled timer ends as soon as it runs
     assert not [timer for timer in timers if timer.is_alive()]
 
 
-def test_an_answer_without_an_end_does_not_fill_the_memory(
+def test_the_size_of_a_response_is_limited(
     server: KubeletServer, kubelet: KubeletSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def flood(handler: Handler) -> None:

@@ -1,4 +1,4 @@
-"""The pressure of a machine, as the kernel's files tell it."""
+"""Pressure stall information of a machine, from the kernel's files."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from mlbench_exporter.pressure import PressureSource
 SOME = "some avg10=0.48 avg60=0.13 avg300=1.65 total={}\nfull avg10=0.00 avg60=0.00 total=7\n"
 
 
-def test_the_totals_of_some_are_seconds_by_resource(tmp_path: Path) -> None:
+def test_the_some_totals_are_seconds_by_resource(tmp_path: Path) -> None:
     for resource, total in (("cpu", 8291540043), ("memory", 0), ("io", 1500000)):
         (tmp_path / resource).write_text(SOME.format(total))
 

@@ -1,4 +1,4 @@
-"""Real processes: whose they are, and that a pod's totals hold when they end."""
+"""Real processes are assigned to pods, and a pod's totals survive the end of its processes."""
 
 import subprocess
 from pathlib import Path
@@ -23,7 +23,7 @@ from .conftest import Agent, StartPod
 
 MIB = 1 << 20
 
-# A child that does something, says so, and waits until its input is closed.
+# A child that runs some code, confirms it, and waits until its stdin is closed.
 PIPES = "stdin=subprocess.PIPE, stdout=subprocess.PIPE"
 CHILD = "subprocess.Popen([sys.executable, '-c', {code!r}], " + PIPES + "{more})"
 WAIT = "\nprint(flush=True)\nimport sys; sys.stdin.read()"
@@ -43,19 +43,19 @@ def read_one(home: Path) -> Usage:
 
 
 def end_child(agent: Agent, home: Path) -> tuple[Usage, Usage]:
-    """Read the pod once its child is a zombie, and once the child was waited for."""
+    """Read the pod while its child is a zombie, and again after the child was reaped."""
     agent.do("child.stdin.close(); os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)")
     ended = read_one(home)
     agent.do("child.wait()")
     return ended, read_one(home)
 
 
-def test_a_pod_is_the_sum_of_its_processes_as_far_as_they_are_known() -> None:
+def test_a_pod_is_the_sum_of_known_process_usage() -> None:
     known: Usage = {series.CPU_USAGE: 0.1, series.THREADS: 4, series.FS_READS: 7}
     zombie: Usage = {series.CPU_USAGE: 0.2, series.THREADS: 0}
 
     assert add([known, known])[series.FS_READS] == 14
-    # As floats 0.1 + 0.2 > 0.3: a counter that falls when a child's time moves to its parent.
+    # As floats, 0.1 + 0.2 > 0.3. Such a counter would fall when a child's time moves to its parent.
     assert add([known, zombie]) == {series.CPU_USAGE: 0.3, series.THREADS: 4}
 
 
@@ -72,19 +72,19 @@ def test_processes_are_found_by_pod_and_home(start_pod: StartPod, tmp_path: Path
     usage = pods["worker-0"]
     assert usage[series.THREADS] == 2
     assert MIB < usage[series.MEMORY_WORKING_SET] < usage[series.MEMORY_USAGE] < 200 * MIB
-    assert series.NETWORK_RECEIVE not in usage  # it shares ours
+    assert series.NETWORK_RECEIVE not in usage  # the pod shares the network of this process
 
 
 def test_a_child_that_hides_its_environment_belongs_to_its_parents_pod(
     start_pod: StartPod, tmp_path: Path
 ) -> None:
-    # PR_SET_DUMPABLE 0: only the privileged may read its environment and its I/O.
+    # PR_SET_DUMPABLE 0: only privileged processes may read the child's environment and I/O.
     start_child(start_pod("worker-0"), "import ctypes; ctypes.CDLL(None).prctl(4, 0)")
 
     assert read_one(tmp_path)[series.PROCESSES] == 2
 
 
-def test_cpu_time_holds_when_a_child_ends(start_pod: StartPod, tmp_path: Path) -> None:
+def test_cpu_time_does_not_fall_when_a_child_ends(start_pod: StartPod, tmp_path: Path) -> None:
     agent = start_pod("worker-0")
     before = read_one(tmp_path)
     start_child(agent, BURN)
@@ -99,10 +99,10 @@ def test_cpu_time_holds_when_a_child_ends(start_pod: StartPod, tmp_path: Path) -
     users = [usage[series.CPU_USER] for usage in usages]
     assert users == sorted(users)
     used = reaped[series.CPU_USAGE] - before[series.CPU_USAGE]
-    assert 0.25 < used < 0.55, "the child's 0.3 seconds, once"
+    assert 0.25 < used < 0.55, "not the child's 0.3 seconds"
 
 
-def test_io_holds_when_a_child_ends(start_pod: StartPod, tmp_path: Path) -> None:
+def test_io_does_not_fall_when_a_child_ends(start_pod: StartPod, tmp_path: Path) -> None:
     agent = start_pod("worker-0")
     with TemporaryDirectory() as on_disk:  # tmp_path may be in memory
         start_child(agent, WRITE.format(path=f"{on_disk}/file"))
@@ -111,7 +111,7 @@ def test_io_holds_when_a_child_ends(start_pod: StartPod, tmp_path: Path) -> None
 
     if running[series.FS_WRITES] == 0:
         pytest.skip("the temporary folder is not on a disk")
-    # Some kernels hide a zombie's, and then it is left out.
+    # Some kernels hide the I/O of a zombie, which is then left out.
     readings = [usage for usage in (running, ended, reaped) if series.FS_WRITES in usage]
     assert len(readings) >= 2
     written = [usage[series.FS_WRITES] for usage in readings]
@@ -120,7 +120,7 @@ def test_io_holds_when_a_child_ends(start_pod: StartPod, tmp_path: Path) -> None
     assert (written, read) == (sorted(written), sorted(read))
 
 
-def test_cpu_time_holds_when_the_agent_adopts_orphans_and_waits_for_them(
+def test_cpu_time_does_not_fall_when_the_agent_reaps_orphans(
     start_pod: StartPod, tmp_path: Path
 ) -> None:
     agent = start_pod("worker-0")
@@ -164,7 +164,7 @@ def test_a_child_that_is_reaped_while_its_pod_is_read_is_counted_once(
     assert 0 <= reaped[series.CPU_USAGE] - running[series.CPU_USAGE] < 0.2
 
 
-def test_processes_that_come_and_go_do_not_hold_up_a_scrape(
+def test_changing_processes_do_not_delay_a_scrape(
     start_pod: StartPod, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start_pod("worker-0")
@@ -180,7 +180,7 @@ def test_processes_that_come_and_go_do_not_hold_up_a_scrape(
     assert len(asked) == MAX_READINGS
 
 
-def test_a_network_namespace_of_its_own_is_counted(start_pod: StartPod, tmp_path: Path) -> None:
+def test_a_separate_network_namespace_is_counted(start_pod: StartPod, tmp_path: Path) -> None:
     unshare = ("unshare", "--map-root-user", "--net")
     try:
         subprocess.run([*unshare, "true"], check=True, capture_output=True)
@@ -188,7 +188,7 @@ def test_a_network_namespace_of_its_own_is_counted(start_pod: StartPod, tmp_path
         pytest.skip("this user may not make a network namespace")
     start_pod("worker-0", prefix=unshare)
 
-    # There is nothing but a loopback interface in it.
+    # The namespace has only a loopback interface.
     assert read_one(tmp_path)[series.NETWORK_RECEIVE] == 0
 
 
@@ -204,14 +204,16 @@ def test_a_network_namespace_of_its_own_is_counted(start_pod: StartPod, tmp_path
         (b"MLBENCH_HOME=/here\0NOTE=MLBENCH_POD=worker-0\0", None),
     ],
 )
-def test_a_pod_is_named_beside_its_home(environment: bytes, pod: str | None) -> None:
+def test_the_pod_is_read_from_the_environment_if_the_home_matches(
+    environment: bytes, pod: str | None
+) -> None:
     assert named_pod(environment, Path("/here")) == pod
 
 
-def test_a_process_that_names_no_pod_belongs_to_its_nearest_ancestor_that_does() -> None:
+def test_a_process_without_a_pod_belongs_to_its_nearest_ancestors_pod() -> None:
     assert adopt({10: "a", 12: ""}, {11: 10, 13: 12, 14: 13, 15: 1}) == {
         **{10: "a", 11: "a"},
         **{12: "", 13: "", 14: ""},
     }
-    # Parents that were read while they changed.
+    # These parents changed while they were read, so they form a cycle.
     assert adopt({1: "a"}, {2: 3, 3: 2}) == {1: "a"}
