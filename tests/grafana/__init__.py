@@ -1,1 +1,1 @@
-"""Tests of the dashboards: they are current, hang together, and every query finds data."""
+"""Tests of the dashboards: their files are up to date and valid, and every query finds data."""

@@ -1,13 +1,13 @@
-"""Queries that find nothing where what they ask for is lacking.
+"""Queries that find nothing unless a condition holds.
 
-Where it is there, for instance on a machine with a GPU, they must find data; and where it is
-lacking, they must not: an exclusion that is not needed fails.
+If the condition holds (for example, the machine has a GPU), the queries must find data. Otherwise
+they must find nothing: an exclusion that is not needed fails.
 """
 
 from typing import Final
 
 MAY_BE_EMPTY: Final[dict[str, tuple[str, ...]]] = {
-    # GPUs.
+    # The machine has GPUs.
     "mlbench_gpu_utilization_ratio": (
         "mlbench-run / GPU use",
         "mlbench-run / Ranks / gpu",
@@ -18,7 +18,7 @@ MAY_BE_EMPTY: Final[dict[str, tuple[str, ...]]] = {
         "mlbench-workers / GPU memory",
         "mlbench-workers / GPU power",
     ),
-    # Workers on one machine share its network.
+    # Network usage is known per worker, which is not the case if workers share a machine's network.
     "container_network_receive_bytes_total": (
         "mlbench-run / Received",
         "mlbench-run / Sent",
@@ -30,7 +30,7 @@ MAY_BE_EMPTY: Final[dict[str, tuple[str, ...]]] = {
         "mlbench-workers / CPU throttling by worker",
         "mlbench-workers / Cores lost to the CPU limit by worker",
     ),
-    # The kernel counts the pressure of the machine, and of each container.
+    # The kernel reports the pressure of the machine, and of each container.
     "mlbench_node_pressure_seconds_total": (
         "mlbench-workers / Nodes / waits_cpu",
         "mlbench-workers / Nodes / waits_memory",
@@ -40,9 +40,9 @@ MAY_BE_EMPTY: Final[dict[str, tuple[str, ...]]] = {
     "container_pressure_cpu_waiting_seconds_total": ("mlbench-workers / CPU pressure by worker",),
     'mlbench_worker_pressure_seconds_total{of="pod"}': ("mlbench-run / Resource pressure",),
     "mlbench_worker_throttled_seconds_total": ("mlbench-run / Cores lost to the CPU limit",),
-    # Where the memory of workers is limited, as in a cluster.
+    # Workers have a memory limit, as in a cluster.
     "container_spec_memory_limit_bytes": ("mlbench-workers / Memory by worker / B",),
-    # Something is wrong.
+    # An alert fires.
     'ALERTS{run_id="$run_id",alertname="MLBenchLossNotFinite"}': (
         "mlbench-run / annotation Loss not finite",
     ),
@@ -58,14 +58,14 @@ MAY_BE_EMPTY: Final[dict[str, tuple[str, ...]]] = {
         "mlbench-run / annotation Target reached",
         "mlbench-run / Target / C",
     ),
-    # Somebody, or the master, has asked why the run, or one of them, does not go on.
+    # A user or the master has requested a hang diagnosis of the run, or of one of the runs.
     'mlbench_run_diagnosis_timestamp_seconds{run_id="$run_id"}': (
         "mlbench-run / annotation Hang diagnosis",
     ),
     'mlbench_run_diagnosis_timestamp_seconds{run_id=~"$run_id"}': (
         "mlbench-compare / annotation Hang diagnosis",
     ),
-    # A rank of the ended run holds up the others. Its result comes after the view's end.
+    # A rank of the ended run holds up the others. The final ratio is stored after the view's end.
     'last_over_time(mlbench_run_straggler_ratio{run_id="$run_id"}[1m] offset -1m)'
     ' or mlbench_run_state{run_id="$run_id",state="STARTED"} == 1': (
         "mlbench-run / Ranks / ratio",
@@ -89,12 +89,12 @@ MAY_BE_EMPTY: Final[dict[str, tuple[str, ...]]] = {
         "mlbench-compare / Compared runs / best",
         "mlbench-compare / Compared runs / contention",
     ),
-    # The run goes on.
+    # The run is active.
     'mlbench_run_state{run_id="$run_id",state="STARTED"} == 1': (
         "mlbench-run / Progress / C",
         "mlbench-run / Ranks / age",
     ),
-    # A run is active, or waits, at the end of the time range.
+    # A run is active or queued at the end of the time range.
     'mlbench_run_state{state="STARTED"} == 1': (
         "mlbench-runs / Active run and queue / progress",
         "mlbench-runs / Active run and queue / throughput",
@@ -109,16 +109,16 @@ MAY_BE_EMPTY: Final[dict[str, tuple[str, ...]]] = {
         "mlbench-workers / Worker pods / from",
         "mlbench-workers / Worker pods / to",
     ),
-    # A scrape of a rank failed while it ran.
+    # A scrape of a rank failed while the rank was running.
     '(mlbench_run_world_size{run_id="$run_id"} - on (run_id) count by (run_id)'
     ' (count by (run_id, rank) (mlbench_worker_running{run_id="$run_id"})) > 0) unless on (run_id)'
     ' mlbench_run_finished_timestamp_seconds{run_id="$run_id"} < time() - $__interval_ms / 1000': (
         "mlbench-run / Throughput / B",
     ),
-    # The controller is told of a Grafana.
+    # A Grafana is configured in the controller.
     "mlbench_grafana_requests_total": ("mlbench-stack / Error rates / G",),
 }
-"""What may be lacking, in PromQL with the dashboard's variables, and who finds nothing then.
+"""Conditions, as PromQL with the dashboard's variables, and the places that need them.
 
-A place is ``UID / PANEL``, with `` / REF`` where it is one query of several.
+A place is ``UID / PANEL``, with `` / REF`` if the panel has several queries.
 """

@@ -1,4 +1,4 @@
-"""A real stack in use: a run that has ended, one that goes on, and one that waits."""
+"""A real stack with an ended, an active and a queued run."""
 
 import time
 from collections.abc import Iterator
@@ -21,30 +21,30 @@ from tests.support.panels import View
 from tests.support.rules import read_rules
 from tests.support.stacks import reload, run_to_end, service, training
 
-# How long before a run a view of it begins: rules are evaluated every 5 s, targets scraped every
-# 2 s.
+# Seconds before a run at which its view begins: rules are evaluated every 5 s, targets are scraped
+# every 2 s.
 _MARGIN_SECONDS = 8.0
 _PARTS = ("prometheus", "master", "controller", "exporter", "workers")
 
 
 @dataclass(frozen=True)
 class Used:
-    """A stack whose Prometheus knows all there is to see of the runs."""
+    """A stack whose Prometheus has all series of the runs."""
 
     prometheus: PrometheusClient
     finished: View
-    """The time of the run that has ended."""
+    """Time range of the ended run."""
     day: View
-    """The same run in a whole day: shorter than the time between two points of a graph."""
+    """The ended run in a whole day, where it is shorter than the step of a graph."""
     result: Result
-    """Of the same run, as the API computes it."""
+    """Result of the ended run, from the API."""
     active: View
-    """The time of the run that goes on, up to now."""
+    """Time range of the active run, up to now."""
 
 
 @contextmanager
 def used_stack(binary: Path, root: Path) -> Iterator[Used]:
-    """Start a stack, have it used, and stop it at the end."""
+    """Start a stack with runs, and stop it at the end."""
     with running_stack(binary, root, MLBENCH_FORK_SERVER="1") as home:
         prometheus = PrometheusClient(home.read_connection().prometheus_url or "")
         with closing(prometheus), ApiClient.from_home(home) as client:
@@ -61,7 +61,7 @@ def _use(home: Home, client: ApiClient, prometheus: PrometheusClient) -> Used:
     wait_for(lambda: _is_over(prometheus, ended), 90, "the end of the run is seen")
     finished = _view("finished", ended)
     day = View("a day", finished.last - 86400, finished.last, finished.run_id)
-    # It learns too slowly to reach its target: it trains until the stack is stopped.
+    # This run learns too slowly to reach its target, so it trains until the stack is stopped.
     endless = {"learning_rate": "1e-9", "epochs": "100000"}
     active = _order_digits(client, "active", endless)
     client.create_run("waiting", 2, None, benchmark="steps", queue=True).result()
@@ -75,13 +75,13 @@ def _use(home: Home, client: ApiClient, prometheus: PrometheusClient) -> Used:
 
 
 def _order_digits(client: ApiClient, name: str, args: dict[str, str]) -> Run:
-    # A thread each: several would wait for each other on a machine that has other work.
+    # One thread per worker: several threads would wait for each other on a busy machine.
     order = client.create_run(name, 2, num_cpus=1, benchmark="digits", args=args)
     return order.result().value
 
 
 def _see_values_wait(home: Home, client: ApiClient, prometheus: PrometheusClient, run: Run) -> None:
-    """Stop the controller until Prometheus was told that a run's values wait for it."""
+    """Suspend the controller until Prometheus has recorded that values of a run wait."""
     wait_for(lambda: reload(client, run).state == "STARTED", what="the run begins")
     waiting = f'{names.RUN_WAITING}{{run_id="{run.id}"}} > 0'
     controller = service(home, "mlbench_master.controller")
@@ -93,9 +93,9 @@ def _see_values_wait(home: Home, client: ApiClient, prometheus: PrometheusClient
 
 
 def _see_all(home: Home, prometheus: PrometheusClient, run: Run) -> None:
-    """Stop the ranks after an epoch until all rules have known of them for a while.
+    """Suspend the ranks between epochs until all rules have had values for a while.
 
-    So a run of seconds is long enough, on any machine.
+    A run of seconds is then long enough on any machine.
     """
     epoch_ended = f'{names.RUN_METRIC}{{run_id="{run.id}",metric="{names.VAL_ACCURACY}"}}'
     wait_for(lambda: prometheus.query(epoch_ended), 90, "an epoch has ended")
@@ -103,7 +103,7 @@ def _see_all(home: Home, prometheus: PrometheusClient, run: Run) -> None:
     while not _is_known(prometheus, run, epoch_ended):
         for rank in ranks:
             rank.resume()
-        time.sleep(0.1)  # a rate needs a step between two scrapes: an epoch may be shorter
+        time.sleep(0.1)  # rates need a step between two scrapes, even if an epoch is shorter
         ranks = _suspend(home)
         time.sleep(2)
     for rank in ranks:
@@ -111,7 +111,7 @@ def _see_all(home: Home, prometheus: PrometheusClient, run: Run) -> None:
 
 
 def _suspend(home: Home) -> list[psutil.Process]:
-    """Stop both ranks, which would train on while others look."""
+    """Suspend both ranks, and return their processes."""
     ranks = [process for rank in (0, 1) for process in training(home, rank)]
     for process in ranks:
         process.suspend()
@@ -119,18 +119,18 @@ def _suspend(home: Home) -> list[psutil.Process]:
 
 
 def _both_train(prometheus: PrometheusClient, run: Run) -> bool:
-    """Return whether the rates over the shortest time that a graph asks for are a training's."""
+    """Return whether both ranks show a training rate over a graph's shortest interval."""
     return len(prometheus.query(f'rate({names.WORKER_STEPS}{{run_id="{run.id}"}}[8s]) > 0')) == 2
 
 
 def _rates_are_known(prometheus: PrometheusClient) -> bool:
-    """Return whether each part has answered two scrapes: some are scraped every 15 s only."""
+    """Return whether each part was scraped twice. Some are scraped only every 15 s."""
     twice = (f'sum_over_time(up{{job="{job}"}}[2m]) > 1' for job in _PARTS)
     return all(map(prometheus.query, twice))
 
 
 def _is_over(prometheus: PrometheusClient, run: Run) -> bool:
-    """Return whether Prometheus knows that a run has ended: by the master and by the rules."""
+    """Return whether Prometheus knows of a run's end, both from the master and from the rules."""
     of = f'run_id="{run.id}"'
     ended = prometheus.query(f"{names.RUN_FINISHED}{{{of}}}")
     state = f'{names.RUN_STATE}{{{of},state="STARTED"}} == 1'
@@ -139,16 +139,16 @@ def _is_over(prometheus: PrometheusClient, run: Run) -> bool:
 
 
 def _is_past(prometheus: PrometheusClient, view: View) -> bool:
-    """Return whether each target was scraped, and each rule evaluated, since the end of a view."""
+    """Return whether all targets and rules have a newer sample than the end of a view."""
     of = f'run_id=~"|{view.run_id}"'
     newest = (f'timestamp({{__name__="{name}",{of}}})' for name in ("up", *read_rules("record")))
     return not any(prometheus.query(f"{time_} <= {view.last}") for time_ in newest)
 
 
 def _is_known(prometheus: PrometheusClient, run: Run, epoch_ended: str) -> bool:
-    """Return whether the run had ended an epoch, and every recording rule known of it, a while ago.
+    """Return whether an epoch's end and all recording rules were known some seconds ago.
 
-    So a graph of the run has a point of each, wherever its steps fall.
+    A graph of the run then has a point of each, whatever its step.
     """
     before = time.time() - _MARGIN_SECONDS
     # This machine may have no GPU.
@@ -161,7 +161,7 @@ def _is_known(prometheus: PrometheusClient, run: Run, epoch_ended: str) -> bool:
 
 
 def _view(name: str, run: Run) -> View:
-    """Return the time of a run up to now."""
+    """Return the time range of a run up to now."""
     return View(name, _moment(run.created_at) - _MARGIN_SECONDS, time.time(), str(run.id))
 
 

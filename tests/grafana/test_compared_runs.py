@@ -1,4 +1,4 @@
-"""The pages of all runs and of compared ones tell of ended runs what their results say."""
+"""Pages of all runs and of compared runs show the final results of ended runs."""
 
 import time
 import uuid
@@ -13,7 +13,7 @@ from tests.support.panels import View, ask_board
 from tests.support.rows import TimeSeries, level, write
 
 _SECONDS = 20
-# By the number of workers: samples/s, seconds to the target, disturbed, CPU contention, threads.
+# Rows by number of workers: samples/s, seconds to the target, disturbed, CPU contention, threads.
 _RUNS = {
     1: (100.0, 10.0, 0, 0.01, 1),
     2: (180.0, 6.0, 0, 0.02, 1),
@@ -21,13 +21,13 @@ _RUNS = {
     4: (612.0, 3.0, 0, 0.02, 1),
     5: (400.0, 4.0, 0, 0.02, 2),
 }
-# Of those that are of a set.
+# Swept values of the runs that belong to a set.
 _SWEPT = dict.fromkeys((4, 5), "exchange powersgd, rate 100mbit")
 Rows = dict[str, dict[str, float]]
 
 
 class Boards:
-    """What the boards answer of these runs, by panel, query and run or another label."""
+    """Values on the boards for these runs, by panel, query, and run or another label."""
 
     def __init__(self, url: str) -> None:
         self._url, self._ended, self._key = url, time.time() - 15, uuid.uuid4().hex[:8]
@@ -87,7 +87,7 @@ class Boards:
         yield of_run(names.RUN_PHASE_SECONDS, 1, after, phase="other")
         yield of_run(names.RUN_GOODPUT, 3, after, bucket="compute")
         yield of_run(names.RUN_GOODPUT, 1, after, bucket="lost")
-        # What was computed while they ran is something else.
+        # Values computed while the run was active differ from the final results.
         yield of_run("run:mlbench_run_throughput:mean", 7, running)
         yield of_run("run_rank:mlbench_worker_cpu_contention:ratio1m", 0.04, running, rank="1")
         yield of_run(names.RUN_METRIC, 50, running, metric="forward_seconds", rank="0")
@@ -98,7 +98,7 @@ def boards(shared_prometheus: PrometheusServer) -> Boards:
     return Boards(shared_prometheus.url)
 
 
-def test_the_list_of_runs_has_the_figures_of_their_results(boards: Boards) -> None:
+def test_the_list_of_runs_shows_their_results(boards: Boards) -> None:
     shown = boards.ask("mlbench-runs", "run_id")
     refs = ("throughput", "time_to_target", "contention", "result")
     for run_id, (rate, to_target, _, taken, _) in zip(
@@ -108,7 +108,7 @@ def test_the_list_of_runs_has_the_figures_of_their_results(boards: Boards) -> No
         assert found == [rate, to_target, taken, 98.6]
 
 
-def test_compared_runs_have_the_figures_of_their_results(boards: Boards) -> None:
+def test_compared_runs_show_their_results(boards: Boards) -> None:
     both = boards.run_ids(1, 2)
     table = boards.ask("mlbench-compare", "run_id", *both)
     bars = boards.ask("mlbench-compare", "run", *both)
@@ -132,7 +132,7 @@ def test_runs_of_a_sweep_are_named_by_their_swept_values(boards: Boards) -> None
     assert name.endswith(" \N{MULTIPLICATION SIGN}4")
 
 
-def test_no_board_has_a_query_that_nobody_can_read() -> None:
+def test_queries_are_of_readable_length() -> None:
     longest = {board.uid: max(len(expr) for _, expr in board.queries) for board in load_all()}
     assert max(longest.values()) <= 6000, longest
 

@@ -1,4 +1,4 @@
-"""The dashboards are what the code makes, hang together, and name only what there is."""
+"""Dashboard files are up to date, consistent, and refer only to existing series."""
 
 import ast
 import functools
@@ -15,18 +15,19 @@ from tests.support.dashboards import REFERENCE, ROOT, Dashboard, load, load_all,
 from tests.support.processes import run_text
 from tests.support.rules import read_rules
 
-if TYPE_CHECKING:  # imported by itself, the SDK warns, and warnings are errors here
+# Importing the SDK alone raises a warning, which is an error in tests.
+if TYPE_CHECKING:
     from grafana_foundation_sdk.models.dashboard import ThresholdsConfig
 
 BOARDS = load_all()
 RULES = read_rules("alert") | read_rules("record")
 
-# Variables that Grafana itself fills in.
+# Grafana's built-in variables.
 _BUILT_IN = frozenset(
     {"__all", "__data", "__field", "__interval", "__interval_ms", "__range", "__rate_interval"}
     | {"__range_s", "__url_time_range"}
 )
-# Units that Grafana knows, of those that fit what is measured here.
+# Grafana units that suit the measured values.
 _UNITS = {
     *("none", "short", "sci", "percent", "percentunit", "bytes", "Bps", "s", "ms", "dthms"),
     *("cps", "ops", "reqps", "wps", "watt", "locale", "time:MM-DD HH:mm", "dtdurations"),
@@ -37,7 +38,7 @@ _OF_A_TYPE = re.compile(r"_(total|bucket|sum|count)$")
 _OF_A_MACHINE = re.compile(rf"{names.LOCAL_POD_PREFIX}\d|\d+\.\d+\.\d+\.\d+|\blocalhost\b")
 _BOARD_LINK = re.compile(r"/d/(?P<uid>[^/?]+)/\S*?\?(?P<query>\S*)")
 
-# The panels by the words of the links to them.
+# Panel titles by the text of the links to them.
 _LINKED = {
     "Loss": "Loss by time",
     "Accuracy": "Accuracy or perplexity by time",
@@ -92,7 +93,7 @@ def test_each_refresh_looks_up_the_runs_and_no_other_variable(board: Dashboard) 
 
 
 @each_board
-def test_panels_name_answers_that_they_have(board: Dashboard) -> None:
+def test_panels_refer_to_existing_queries(board: Dashboard) -> None:
     for panel in board.panels:
         answers = {target["refId"] for target in panel["targets"]}
         for _, text in texts(panel["transformations"]):
@@ -121,7 +122,7 @@ def test_the_panels_that_the_page_of_a_run_links_to_exist() -> None:
 
 
 @each_board
-def test_panels_say_what_they_show_and_in_which_unit(board: Dashboard) -> None:
+def test_panels_have_a_description_and_a_unit(board: Dashboard) -> None:
     for panel in board.panels:
         assert panel["title"]
         assert panel["description"]
@@ -142,7 +143,7 @@ def test_panels_say_what_they_show_and_in_which_unit(board: Dashboard) -> None:
         ("mlbench-run", "Ranks", "train loss"),
     ],
 )
-def test_what_a_table_is_for_is_in_sight_on_a_small_screen(uid: str, title: str, last: str) -> None:
+def test_main_columns_of_a_table_fit_a_small_screen(uid: str, title: str, last: str) -> None:
     [panel] = [panel for panel in load(uid).panels if panel["title"] == title]
     properties = {
         override["matcher"]["options"]: {p["id"]: p["value"] for p in override["properties"]}
@@ -152,7 +153,7 @@ def test_what_a_table_is_for_is_in_sight_on_a_small_screen(uid: str, title: str,
     by_place = sorted(organize["indexByName"], key=organize["indexByName"].get)
     columns = [organize["renameByName"].get(name, name) for name in by_place]
     shown = columns[: columns.index(last) + 1]
-    # Grafana gives a column 150 px unless told otherwise; beside the menu, 1280 px leave 930.
+    # Grafana's default column width is 150 px. Beside the menu, a 1280 px screen leaves 930 px.
     assert sum(properties[name].get("custom.width", 150) for name in shown) <= 930
 
 
@@ -166,7 +167,7 @@ def test_rates_follow_grafanas_interval_and_counters_are_shown_by_rates(board: D
 
 
 @each_board
-def test_nothing_names_one_machine_or_run(board: Dashboard) -> None:
+def test_no_text_is_specific_to_a_machine_or_run(board: Dashboard) -> None:
     for _, text in texts(board.json):
         assert not _OF_A_MACHINE.search(text), text
         assert not re.search(r"\b(run_id|pod|node|instance)=~?\"[^\"$.(]", text), text
@@ -174,13 +175,14 @@ def test_nothing_names_one_machine_or_run(board: Dashboard) -> None:
 
 @functools.cache
 def names_in_code() -> frozenset[str]:
-    """Return every text in the code that could name a series, without the suffix of its type."""
+    """Return every string in the code that could name a series, without its type suffix."""
     parts = ("mlbench", "master", "worker", "exporter")
     sources = (path.read_text() for part in parts for path in (ROOT / part).rglob("*.py"))
+    # Parsing all files takes a second, so the regular expression skips most of them.
     return frozenset(
         _OF_A_TYPE.sub("", node.value)
         for text in sources
-        if _QUOTED_SERIES.search(text)  # to parse all files takes a second
+        if _QUOTED_SERIES.search(text)
         for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     )
@@ -191,17 +193,17 @@ def test_every_series_is_one_that_the_code_exposes_or_a_rule_records(board: Dash
     for place, expr in board.queries:
         for series in _SERIES.findall(expr):
             known = RULES if ":" in series else names_in_code()
-            assert _OF_A_TYPE.sub("", series) in known, f"{place}: there is no {series}"
+            assert _OF_A_TYPE.sub("", series) in known, f"{place}: unknown series {series}"
 
 
 @each_board
-def test_start_target_and_end_are_marked_also_of_short_runs(board: Dashboard) -> None:
+def test_start_target_and_end_of_short_runs_are_marked(board: Dashboard) -> None:
     marked = {one for each in board.annotations for one in _SERIES.findall(each["expr"])}
     events = {names.RUN_STARTED, names.RUN_TARGET_REACHED, names.RUN_FINISHED}
-    # Where a run is chosen, also why it did not go on.
+    # Boards of a chosen run also mark hang diagnoses.
     assert marked - {names.RUN_DIAGNOSIS} == events
-    # Grafana looks for them once a minute unless told otherwise: a run may take 15 s. Up to
-    # Grafana 11 the annotation says it, from 12 on its query.
+    # Grafana's default interval for annotations is a minute, but a run may take 15 s. Grafana reads
+    # the interval from the annotation up to version 11, and from its query from version 12 on.
     for one in board.annotations:
         assert one["step"] == one["target"]["interval"] == "2s"
 
@@ -229,7 +231,9 @@ def test_alerts_of_workers_have_the_color_of_their_severity() -> None:
         ),
     ],
 )
-def test_red_is_where_the_alert_fires(shown: "ThresholdsConfig", rule: str, limit: str) -> None:
+def test_the_red_threshold_is_the_limit_of_the_alert(
+    shown: "ThresholdsConfig", rule: str, limit: str
+) -> None:
     [found] = re.findall(limit, RULES[rule]["expr"])
     [red] = [step.value for step in shown.steps if step.color == palette.RED]
     assert red == float(found)

@@ -1,4 +1,4 @@
-"""A run of 200 ranks can be read: no panel draws more than a few series."""
+"""Dashboards of a run with 200 ranks are readable: no panel draws more than 25 series."""
 
 import time
 from collections import Counter
@@ -12,9 +12,9 @@ from tests.support.dashboards import Dashboard, load_all
 from tests.support.panels import Grafana, View
 
 _READABLE = 25
-# They have a page, a row or a bar for each worker, or count how many are alike.
+# These panels show a page, row or bar per worker, or count similar workers.
 _OF_ANY_NUMBER = {"table", "heatmap", "state-timeline", "barchart"}
-# A busy machine does not scrape all of them in time.
+# A busy machine cannot scrape all workers in time, so half of them must suffice.
 _MANY = f"count(run_rank:mlbench_worker_straggler:ratio1m) > {WORKERS / 2}"
 
 
@@ -30,7 +30,7 @@ def test_no_panel_draws_all_of_200_ranks(prometheus_binary: Path, tmp_path: Path
 
 
 def _series(board: Dashboard, grafana: Grafana) -> Counter[str]:
-    """Count the series of each panel; the phases of a bar as one, for tables and the like none."""
+    """Count the series of each panel. The phases of a bar count as one."""
     panels = {one["title"] for one in board.panels if one["type"] not in _OF_ANY_NUMBER}
     found: Counter[str] = Counter()
     for query in grafana.queries(board):

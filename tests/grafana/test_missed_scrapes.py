@@ -1,4 +1,4 @@
-"""Missed scrapes are not a slow run: the graph of throughput stays flat, and counts them."""
+"""Missed scrapes do not look like a slow run: the throughput stays flat, and they are counted."""
 
 import time
 import uuid
@@ -14,7 +14,7 @@ from tests.support.rows import STALE, TimeSeries, level, series, write
 _RANKS, _SECONDS, _RATE = 4, 60, 100.0
 
 
-def test_throughput_is_that_of_all_ranks_if_half_are_not_scraped(
+def test_throughput_includes_ranks_that_are_not_scraped(
     shared_prometheus: PrometheusServer,
 ) -> None:
     run_id, now = uuid.uuid4().hex[:8], time.time()

@@ -1,6 +1,6 @@
-"""Every query of every dashboard finds data in a real Prometheus, of ended runs and an active one.
+"""Every query of every dashboard finds data in a real Prometheus, for ended and active runs.
 
-One test asks them all: the stack and its runs take most of the time, and are made once.
+A single test runs all queries, because the stack and its runs take most of the time.
 """
 
 import re
@@ -17,7 +17,7 @@ from tests.support.dashboards import Dashboard, Json, load_all, texts
 from tests.support.documentation import read_questions
 from tests.support.panels import Grafana, Query, View
 
-# A busy machine disturbs the runs, which alerts tell; alerts of other kinds have other labels.
+# Alerts about contention are frequent on a busy machine. Other alerts have other labels.
 _OF_SOME_ROWS = {"Firing alerts": {"run_id", "rank", "pod", "instance"}}
 
 
@@ -30,7 +30,7 @@ def test_every_query_finds_data(prometheus_binary: Path, tmp_path: Path) -> None
         shown = [_figures(used, view) for view in (used.finished, used.day)]
         listed, drawn = _listed(used), _drawn_in_a_day(used)
     assert not faults, "\n" + "\n".join(faults)
-    assert used.day.run_id in drawn, "the graph of all runs lacks one shorter than its steps"
+    assert used.day.run_id in drawn, "the graph of all runs lacks the short run"
     result = used.result
     expected = pytest.approx(
         {
@@ -59,7 +59,7 @@ def test_every_query_finds_data(prometheus_binary: Path, tmp_path: Path) -> None
     }
 
 
-def test_exclusions_are_of_places_that_exist() -> None:
+def test_exclusions_refer_to_existing_panels() -> None:
     known = set()
     for board in load_all():
         known |= {f"{board.uid} / {place}" for place, _ in board.queries}
@@ -72,8 +72,8 @@ def test_exclusions_are_of_places_that_exist() -> None:
 
 
 def _unanswered(used: Used) -> list[str]:
-    """Return the questions of docs/promql.md about the ended run that find nothing."""
-    # Both runs have two workers, and need not have caused an alert.
+    """Return the questions of docs/promql.md whose query finds nothing for the ended run."""
+    # Both runs have two workers, and may have caused no alert.
     questions = read_questions(used.finished.run_id)
     view, prometheus = used.finished, used.prometheus
     times = (round(view.first * 1000), round(view.last * 1000), 1000)
@@ -89,7 +89,7 @@ def _unanswered(used: Used) -> list[str]:
 
 
 def _figures(used: Used, view: View) -> dict[str, float]:
-    """Return what the page of the ended run shows of figures that its result has too."""
+    """Return the values on the page of the ended run that its result has too."""
     answers = Grafana(used.prometheus, view).answers("mlbench-run")
     wanted = [f"Progress / {ref}" for ref in "ABD"] + [
         "Target / B",
@@ -103,7 +103,7 @@ def _figures(used: Used, view: View) -> dict[str, float]:
 
 
 def _listed(used: Used) -> dict[str, float]:
-    """Return what the page of all runs and that of compared ones show of the ended run."""
+    """Return the ended run's values on the pages of all runs and of compared runs."""
     grafana = Grafana(used.prometheus, used.finished)
     answers = grafana.answers("mlbench-runs") | grafana.answers("mlbench-compare")
     wanted = ["Time to target (training) / value"]
@@ -123,7 +123,7 @@ def _drawn_in_a_day(used: Used) -> set[str]:
 
 
 def _faults(board: Dashboard, used: Used) -> Iterator[str]:
-    """Find what is wrong with the answers to a dashboard, each with its place."""
+    """Yield the faults in a dashboard's query results, each with its place."""
     labels: defaultdict[str, set[str]] = defaultdict(set)
     for view in (used.finished, used.active):
         grafana = Grafana(used.prometheus, view)
@@ -141,16 +141,16 @@ def _faults(board: Dashboard, used: Used) -> Iterator[str]:
                 yield f"{view.name}: {place}{query.ref and ' / '}{query.ref}: {fault}"
     for panel in board.panels:
         columns = labels[panel["title"]] | _OF_SOME_ROWS.get(panel["title"], set())
-        # A table whose rows have but one label says in it that there is nothing to show.
+        # A table without data has rows with a single label.
         has_rows = panel["type"] == "table" and len(labels[panel["title"]]) > 1
         if has_rows and (unknown := _unknown_columns(panel, columns)):
             yield f"{board.uid} / {panel['title']}: has no columns {sorted(unknown)}"
 
 
 def _fault(grafana: Grafana, query: Query, has_data: bool, reasons: list[str]) -> str:
-    """Check an answer; return what is wrong with it."""
+    """Check the result of a query, and return the fault or ""."""
     lacking = [one for one in reasons if not grafana.ask(query.asking(one))]
-    # Whether a busy machine causes an alert, and when, is chance.
+    # Alerts about contention depend on how busy the machine is.
     if lacking and has_data and "ALERTS" not in lacking[0]:
         return f"finds data, though there is no {lacking[0]}: the exclusion is needless"
     if not lacking and not has_data:
@@ -159,7 +159,7 @@ def _fault(grafana: Grafana, query: Query, has_data: bool, reasons: list[str]) -
 
 
 def _unknown_columns(panel: Json, labels: set[str]) -> set[str]:
-    """Find the columns that a table names and its queries do not give."""
+    """Return the columns that a table names but its queries do not provide."""
     organize = panel["transformations"][-1]["options"]
     shown = set(organize["indexByName"])
     titles = {organize["renameByName"].get(name, name) for name in shown}

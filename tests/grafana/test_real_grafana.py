@@ -1,6 +1,6 @@
-"""A real Grafana draws every panel of every board, of an ended run and an active one.
+"""A real Grafana draws every panel of every board, for an ended and an active run.
 
-$GRAFANA_IMAGE names its container image; .github/workflows/grafana.yml tries several.
+$GRAFANA_IMAGE names its container image. .github/workflows/grafana.yml tries several.
 """
 
 import os
@@ -26,7 +26,7 @@ from tests.support.panels import View
 from tests.support.scripted import Asked, Reply, answering
 
 _IMAGE = os.environ.get("GRAFANA_IMAGE")
-# The mark of a panel in error, from version 10.2 on, as Grafana's own end-to-end tests look for it.
+# Grafana's test id for a panel in error, from version 10.2 on.
 _ERROR = '[data-testid="data-testid Panel status error"]'
 _BROKEN = ("Panel plugin not found", "Panel not found", "Dashboard not found")
 _PATIENCE_MS = 60_000
@@ -72,7 +72,7 @@ def test_a_panel_in_error_is_noticed(chromium: Browser) -> None:
 
 
 def _faults(browser: Browser, url: str) -> Iterator[str]:
-    """Open a page that shows one panel, and yield its errors."""
+    """Open a page that shows one panel, and yield the panel's errors."""
     refused: list[str] = []
     crashes: list[str] = []
 
@@ -97,7 +97,7 @@ def _faults(browser: Browser, url: str) -> Iterator[str]:
 
 
 def _panel_url(url: str, uid: str, panel: int, view: View) -> str:
-    """Return the address of one panel alone, also of one in a collapsed row."""
+    """Return the URL of a single panel, which may be in a collapsed row."""
     times = {"from": f"{view.first * 1000:.0f}", "to": f"{view.last * 1000:.0f}"}
     fields = {"panelId": panel, "var-run_id": view.run_id, **times}
     return f"{url}/d-solo/{uid}/{uid}?{urlencode(fields)}"
@@ -105,7 +105,7 @@ def _panel_url(url: str, uid: str, panel: int, view: View) -> str:
 
 @contextmanager
 def _container(home: Home) -> Iterator[str]:
-    """Run the container command of docs/monitoring.md for a stack; yield Grafana's address."""
+    """Run the container command of docs/monitoring.md for a stack, and yield Grafana's URL."""
     name, port = f"mlbench-{uuid.uuid4().hex[:8]}", free_port()
     prometheus = urlsplit(home.read_connection().prometheus_url or "")
     commands = commands_below("In a container")

@@ -1,4 +1,4 @@
-"""The dashboards leave out what a restarted run has discarded."""
+"""Dashboards leave out the discarded steps of a restarted run."""
 
 import time
 import uuid
@@ -15,7 +15,7 @@ from tests.conftest import PrometheusServer
 from tests.support.panels import Grafana, View
 from tests.support.rows import TimeSeries, level, series, write
 
-# By the second in which it was recorded: step 4 and its evaluation are discarded at second 60.
+# Values by the second of their recording. Step 4 and its evaluation are discarded at second 60.
 _RECORDED: dict[str, dict[int, float]] = {
     names.STEP: {4: 1, 8: 2, 12: 3, 16: 4, 80: 3, 84: 4},
     names.RESTORED_STEP: {60: 2},
@@ -34,7 +34,7 @@ class Restarted:
     start: int
 
     def at(self, second: int, place: str, **chosen: str) -> Sequence[float]:
-        """Return the values that a query of all runs, PANEL / REF, finds in a second of the run."""
+        """Return the values of a query of the runs page, PANEL / REF, at a second of the run."""
         view = View("a second", self.start - 5, self.start + second, self.run_id)
         board = "mlbench-compare" if chosen else "mlbench-runs"
         found = Grafana(self.prometheus, view, chosen).answers(board)[place]
@@ -52,7 +52,8 @@ def restarted(shared_prometheus: PrometheusServer) -> Iterator[Restarted]:
 
 def _series(run_id: str, start: int) -> Iterator[TimeSeries]:
     for name, points in _RECORDED.items():
-        # Not at the border of two steps: up to Prometheus 2, both have what is there.
+        # An offset keeps samples off the border of two steps, where Prometheus 2 counts them in
+        # both.
         times = [start + at + 0.037 for at in points]
         labels = {"run_id": run_id, "metric": name, "rank": "0"}
         yield series(names.RUN_METRIC, times, [*points.values()], **labels)
@@ -65,7 +66,7 @@ def _series(run_id: str, start: int) -> Iterator[TimeSeries]:
     yield level(names.RUN_TARGET, always, 1, run_id=run_id, metric="val_loss", better="lower")
 
 
-def test_curves_of_a_run_leave_out_what_came_after_the_checkpoint(restarted: Restarted) -> None:
+def test_curves_of_a_run_leave_out_discarded_steps(restarted: Restarted) -> None:
     def drawn(metric: str) -> dict[int, float]:
         query = recorded_by_ranks(metric).replace("$__interval", "4s")
         query = query.replace("$run_id", restarted.run_id).replace("$rank", ".*")
@@ -80,7 +81,7 @@ def test_curves_of_a_run_leave_out_what_came_after_the_checkpoint(restarted: Res
     assert drawn("val_loss") == {8: 5, 84: 4.5}
 
 
-def test_compared_curves_leave_it_out(restarted: Restarted) -> None:
+def test_compared_curves_leave_out_discarded_steps(restarted: Restarted) -> None:
     chosen = {"newest": "100", "group": "run"}
     over_time = "Metric over training time"
     assert restarted.at(100, f"{over_time} / value", **chosen) == [5, 4.5]
@@ -88,10 +89,12 @@ def test_compared_curves_leave_it_out(restarted: Restarted) -> None:
 
 
 @pytest.mark.parametrize(("second", "value"), [(10, 5), (20, 5), (70, 5), (90, 4.5)])
-def test_newest_values_leave_it_out(restarted: Restarted, second: int, value: float) -> None:
+def test_newest_values_leave_out_discarded_steps(
+    restarted: Restarted, second: int, value: float
+) -> None:
     assert restarted.at(second, "All runs / result") == [value]
 
 
-def test_progress_to_the_target_leaves_it_out(restarted: Restarted) -> None:
+def test_progress_to_the_target_leaves_out_discarded_steps(restarted: Restarted) -> None:
     shares = restarted.at(100, "Progress to the target / A")
     assert set(shares) == {1 / 5, 1 / 4.5}

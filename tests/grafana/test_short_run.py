@@ -1,4 +1,4 @@
-"""The page of a short run says the same in a whole day as in the run's own time: its result."""
+"""The page of a short run shows the run's result, both in the run's own time range and in a day."""
 
 import time
 import uuid
@@ -16,7 +16,7 @@ from tests.support.panels import View, ask_board
 
 _SECONDS = 30
 _SHORT = "Too short for this range: open “Whole run”"
-# What the result says, by who asks for it; rates of the last minute said something else.
+# Values in the result, by panel. Rates of the last minute were different.
 _FIGURES = {
     "Samples/s / A": (names.RUN_SAMPLES_PER_SECOND, "", 469.0),
     "Samples/s / B": (names.RUN_CONTENTION_RATIO, "rank", 0.614),
@@ -32,10 +32,10 @@ Answers = dict[str, list[QueryResult]]
 
 @pytest.fixture
 def views(shared_prometheus: PrometheusServer) -> dict[str, Answers]:
-    """What the page of a short run asks, and is answered, in the run's own time and in a day."""
+    """Query results of a short run's page, in the run's own time range and in a day."""
     run_id, ended = str(uuid.uuid4()), time.time() - 30
     rows.write(shared_prometheus.url, _series(run_id, ended - _SECONDS, ended))
-    # Of a day, a run that has just ended may lie behind the last point of a graph.
+    # In the day's range, the last point of a graph may be before a run that has just ended.
     times = {"own": (ended - _SECONDS - 2, ended + 10), "day": (ended + 20 - 86400, ended + 20)}
     return {
         name: ask_board(shared_prometheus.url, "mlbench-run", View(name, *ends, run_id), bare=True)
@@ -43,29 +43,30 @@ def views(shared_prometheus: PrometheusServer) -> dict[str, Answers]:
     }
 
 
-def test_figures_are_those_of_the_result_in_any_range(views: dict[str, Answers]) -> None:
+def test_values_match_the_result_in_any_time_range(views: dict[str, Answers]) -> None:
     expected = {place: value for place, (_, _, value) in _FIGURES.items()}
     for name, answers in views.items():
         shown = {place: [float(one.values[-1]) for one in answers[place]] for place in expected}
         assert shown == {place: [value] for place, value in expected.items()}, name
         for place in ("Alerts / alerts", "Alerts over time / A"):
             assert [one.labels["alert"] for one in answers[place]] == ["CPUContention"], name
-        assert set(answers["Alerts over time / A"][0].values) == {"1"}, "a warning"
+        assert set(answers["Alerts over time / A"][0].values) == {"1"}, "not a warning"
 
 
-def test_no_rank_of_an_ended_run_is_called_running(views: dict[str, Answers]) -> None:
+def test_no_rank_of_an_ended_run_is_shown_as_running(views: dict[str, Answers]) -> None:
     for name, answers in views.items():
         processes = {one.labels["rank"]: one.values[-1] for one in answers["Ranks / running"]}
         assert processes == {"0": "0", "1": "0"}, name
 
 
-def test_a_graph_that_a_run_is_too_short_for_says_so(views: dict[str, Answers]) -> None:
+def test_a_graph_says_that_a_run_is_too_short_for_it(views: dict[str, Answers]) -> None:
     board = load("mlbench-run")
     for panel in board.panels:
         own, day = (_of_panel(panel, views[name]) for name in ("own", "day"))
         assert _SHORT not in {text for line in own for text in line.labels.values()}, panel["title"]
         if own and panel["type"] in ("timeseries", "trend"):
-            curves = [line for line in day if line.labels.keys() != {"run_id"}]  # without the steps
+            # In a trend panel, the series with only a run id is the x axis (steps).
+            curves = [line for line in day if line.labels.keys() != {"run_id"}]
             assert [_SHORT in line.labels.values() for line in curves] == [True], panel["title"]
         else:
             assert bool(day) >= bool(own), panel["title"]
@@ -79,7 +80,7 @@ def _of_panel(panel: Json, answers: Answers) -> Sequence[QueryResult]:
 
 
 def _series(run_id: str, started: float, ended: float) -> Iterator[rows.TimeSeries]:
-    """Make what Prometheus holds of a run of two ranks: recorded, scraped, and said at its end."""
+    """Return all series of a run with two ranks: recorded, scraped, and reported at its end."""
     running = [started + second for second in range(_SECONDS + 1)]
     after = [ended + second for second in range(4, 31, 2)]
 

@@ -1,4 +1,4 @@
-"""The page of workers names every alert of each, and forgets none whose scrape fails."""
+"""The page of workers shows every alert of a worker, and keeps workers whose scrape fails."""
 
 import time
 import uuid
@@ -17,7 +17,7 @@ _SECONDS = 20
 
 @pytest.fixture(scope="module")
 def answers(shared_prometheus: PrometheusServer) -> dict[str, list[QueryResult]]:
-    """What the page is answered of four workers, by panel and query."""
+    """Query results for four workers, by panel and query."""
     now = time.time()
     write(shared_prometheus.url, _series(uuid.uuid4().hex[:8], now - _SECONDS))
     view = View("now", now - _SECONDS, now, "")
@@ -51,7 +51,7 @@ def test_the_straggler_comes_first(answers: dict[str, list[QueryResult]]) -> Non
 
 
 def test_many_workers_are_drawn_by_node(shared_prometheus: PrometheusServer) -> None:
-    now = time.time() - 2400  # the range of no other test
+    now = time.time() - 2400  # no other test uses this time range
     run_id = uuid.uuid4().hex[:8]
     write(shared_prometheus.url, _many(run_id, now - _SECONDS))
     view = View("earlier", now - _SECONDS, now, "")
@@ -62,12 +62,12 @@ def test_many_workers_are_drawn_by_node(shared_prometheus: PrometheusServer) -> 
         ("n0", f"run {run_id}"),
         ("n2", "idle"),
     ]
-    # The only worker that nobody scraped is no part of the activity.
+    # A worker that was never scraped is not part of the activity.
     assert [one.values[-1] for one in answers["Not scraped / A"]] == ["1"]
 
 
 def _many(run_id: str, first: float) -> Iterator[TimeSeries]:
-    """Make 24 workers on three nodes, of which one is idle."""
+    """Make 24 workers on three nodes, one of which is idle."""
     times = [first + second for second in range(0, _SECONDS + 1, 2)]
     yield level(names.RUN_INFO, times, 1, run_id=run_id, name="many")
     for number in range(24):
@@ -85,7 +85,7 @@ def _series(key: str, first: float) -> Iterator[TimeSeries]:
     for pod, rank in (("a", "0"), ("b", "1"), ("c", "2"), ("d", "")):
         of = {"pod": f"{key}-{pod}"}
         yield level(names.POD_INFO, times, 1, phase="Running", node="n", **of)
-        # The last scrape of one failed.
+        # The last scrape of worker "c" failed.
         values = [*[1.0] * (len(times) - 1), STALE if pod == "c" else 1.0]
         run_id = "1" if rank else ""
         yield series(names.WORKER_INFO, times, values, run_id=run_id, rank=rank, **of)
